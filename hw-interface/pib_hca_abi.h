@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The uverbs ABI between pib_hca.ko and libpib. Sizes are multiples of 8, 64-bit fields are aligned;
+ * comp_mask bits announce what a later version adds.
+ */
+#ifndef PIB_HCA_ABI_H
+#define PIB_HCA_ABI_H
+
+#include <linux/types.h>
+
+#define PIB_HCA_UVERBS_ABI_VERSION 1
+
+struct pib_hca_alloc_ucontext_req {
+	__u32 comp_mask;
+	__u32 reserved;
+};
+
+struct pib_hca_alloc_ucontext_resp {
+	__u32 comp_mask;
+	__u32 uar;                   /* UAR page number */
+	__aligned_u64 uar_mmap_offset; /* mmap() of one page gives the UAR page */
+	__u32 max_qp_wr;
+	__u32 max_sge;
+	__u32 max_inline_data;
+	__u32 max_cqe;
+};
+
+struct pib_hca_alloc_pd_resp {
+	__u32 pdn;
+	__u32 reserved;
+};
+
+/* The buffer: pib_hca_cq_header, then 2^log_depth CQEs; page aligned, in the process's memory. */
+struct pib_hca_create_cq_req {
+	__aligned_u64 buf_addr;
+	__u32 buf_length;
+	__u8 log_depth;
+	__u8 reserved[3];
+};
+
+struct pib_hca_create_cq_resp {
+	__u32 cqn;
+	__u32 reserved;
+};
+
+/* The fields are those of struct pib_hca_create_qp, in host order. */
+struct pib_hca_create_qp_req {
+	__aligned_u64 buf_addr;
+	__u32 buf_length;
+	__u32 sq_offset;
+	__u32 rq_offset;
+	__u32 max_inline;
+	__u8 log_sq_depth;
+	__u8 log_rq_depth;
+	__u8 log_sq_stride;
+	__u8 log_rq_stride;
+	__u8 reserved[4];
+};
+
+struct pib_hca_create_qp_resp {
+	__u32 qpn; /* for doorbells and CQEs */
+	__u32 reserved;
+};
+
+#endif /* PIB_HCA_ABI_H */

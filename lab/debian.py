@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What this machine knows about Debian: release, mirrors, versions, source packages.
+
+The mirrors are read from the machine's own apt configuration, so that a lab
+behind a local mirror or proxy stays behind it.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import subprocess
+
+from lab import ui
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """One suite of one archive, e.g. http://mirror/debian bookworm."""
+    uri: str
+    name: str
+    label: str
+
+
+def output(*argv: str, env=None) -> str:
+    """Standard output of a command, or "" when it fails."""
+    done = subprocess.run(argv, capture_output=True, text=True, env=env,
+                          stdin=subprocess.DEVNULL)
+    return done.stdout if done.returncode == 0 else ""
+
+
+@functools.cache
+def codename() -> str:
+    fields = dict(line.split("=", 1) for line in
+                  pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    return fields.get("VERSION_CODENAME", "").strip('"')
+
+
+def suites() -> list[Suite]:
+    """The binary suites whose index this machine holds."""
+    text = output("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(LABEL)",
+                  "Created-By: Packages")
+    found = {Suite(*line.split("|")) for line in text.splitlines() if line.count("|") == 2}
+    return sorted(found, key=lambda suite: (suite.uri, suite.name))
+
+
+def mirror(label: str = "Debian") -> str:
+    """URI of this machine's archive: label "Debian" or "Debian-Security"; "" if unknown."""
+    return next((suite.uri for suite in suites() if suite.label == label), "")
+
+
+def release_suites(release: str) -> list[Suite]:
+    """The suites of another release on this machine's mirrors."""
+    main, security = mirror(), mirror("Debian-Security")
+    if not main:
+        raise ui.LabError("apt knows no Debian mirror here. Run as root:  apt-get update")
+    wanted = [Suite(main, release, "Debian"), Suite(main, f"{release}-updates", "Debian")]
+    if security:
+        wanted.append(Suite(security, f"{release}-security", "Debian-Security"))
+    return wanted
+
+
+def installed(package: str) -> str:
+    """Installed version, "" if it is not."""
+    status = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", package)
+    return status[3:].strip() if status.startswith("ii") else ""
+
+
+def at_least(version: str, minimum: str) -> bool:
+    return subprocess.run(["dpkg", "--compare-versions", version, "ge", minimum],
+                          check=False).returncode == 0
+
+
+class SourceArchive:
+    """Source packages, through apt (which checks signatures and hashes) but with
+    lists of our own: the machine's sources stay as they are and no root is needed."""
+
+    def __init__(self, directory: pathlib.Path, from_suites: list[Suite]):
+        self.directory = directory
+        (directory / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        (directory / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
+        (directory / "sources.list").write_text("".join(
+            f"deb-src [signed-by={KEYRING}] {suite.uri} {suite.name} main\n"
+            for suite in from_suites))
+        config = directory / "apt.conf"
+        config.write_text(f'Dir::Etc::sourcelist "{directory}/sources.list";\n'
+                          f'Dir::Etc::sourceparts "-";\n'
+                          f'Dir::State::lists "{directory}/lists";\n'
+                          f'Dir::Cache "{directory}/cache";\n'
+                          'APT::Sandbox::User "root";\n')
+        self.env = {**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"}
+
+    def update(self, log: str) -> None:
+        ui.run("reading the source package index", ["apt-get", "update"], log, env=self.env)
+
+    def versions(self, package: str) -> list[str]:
+        text = output("apt-cache", "showsrc", "--only-source", package, env=self.env)
+        return [line.split(":", 1)[1].strip() for line in text.splitlines()
+                if line.startswith("Version:")]
+
+    def download(self, package: str, version: str, log: str, *, tarball_only: bool) -> None:
+        """Leaves the source package's files in the directory."""
+        only = ["--tar-only"] if tarball_only else []
+        ui.run(f"downloading the source of {package} {version}",
+               ["apt-get", "source", "--download-only", *only, f"{package}={version}"],
+               log, cwd=self.directory, env=self.env)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the lab says while it works: one line per step, a heartbeat in long ones,
+and the end of the log when a step fails."""
+
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+
+from lab import paths
+
+START = time.monotonic()
+HEARTBEAT_S = 15
+TAIL_LINES = 40
+
+
+class LabError(Exception):
+    """A failure that the user can act on; its text says how."""
+
+
+def say(text: str) -> None:
+    print(f"[{time.monotonic() - START:5.0f}s] {text}", file=sys.stderr, flush=True)
+
+
+def log_path(name: str) -> pathlib.Path:
+    directory = paths.RUN / "log"
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / f"{name}.log"
+
+
+def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""
+
+
+def run(title: str, argv: list[str], log: str, *, cwd=None, env=None, stdin=None) -> None:
+    """Runs a command whose output nobody needs unless it fails."""
+    say(title)
+    path = log_path(log)
+    with open(path, "ab") as out:
+        out.write(f"\n$ {shlex.join(map(str, argv))}\n".encode())
+        out.flush()
+        process = subprocess.Popen([str(arg) for arg in argv], stdout=out, stderr=out, cwd=cwd,
+                                   env=env, stdin=stdin or subprocess.DEVNULL)
+        code = _wait(process, title, path)
+    if code:
+        raise LabError(f"{title}: failed (status {code})\n$ {shlex.join(map(str, argv))}\n"
+                       f"{tail(path)}\n(all of it in {os.path.relpath(path)})")
+
+
+def _wait(process: subprocess.Popen, title: str, path: pathlib.Path) -> int:
+    began = time.monotonic()
+    try:
+        while True:
+            try:
+                return process.wait(HEARTBEAT_S)
+            except subprocess.TimeoutExpired:
+                last = tail(path, 1).strip()[:100]
+                say(f"  … {title}: {time.monotonic() - began:.0f} s — {last}")
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise

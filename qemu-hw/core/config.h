@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a user chooses for one device, and the limits that follow. Numbers, not pointers: it is copied.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+struct Config {
+    uint32_t port_count = 1;
+    uint32_t vector_count = 9;  // one async, eight completion vectors
+    uint64_t node_guid = 0;
+    std::array<uint64_t, PIB_HCA_MAX_PORTS> port_guids{};
+    std::string node_description;  // at most 63 bytes
+    uint8_t link_width = 2;        // PortInfo:LinkWidthSupported bits
+    uint8_t link_speed = 7;        // PortInfo:LinkSpeedSupported bits
+    uint8_t link_speed_ext = 0x0f; // PortInfo:LinkSpeedExtSupported bits
+    uint8_t mtu_cap = 5;           // 4096
+    uint8_t vl_cap = 4;            // PortInfo:VLCap encoding, 8 data VLs
+};
+
+// Limits that QUERY_DEVICE reports. They bound what a guest can make the host allocate.
+struct Limits {
+    static constexpr uint32_t kQps = 1u << 16;
+    static constexpr uint32_t kCqs = 1u << 16;
+    static constexpr uint32_t kEqs = 2 * PIB_HCA_MAX_VECTORS;
+    static constexpr uint32_t kMrs = 1u << 18;
+    static constexpr uint32_t kPds = 1u << 16;
+    static constexpr uint32_t kSge = 32;
+    static constexpr uint32_t kInline = 960;  // 1024 - 64
+    static constexpr uint32_t kMaxMessage = 1u << 31;
+    static constexpr uint64_t kMrPages = 1ull << 25;     // 128 GiB of 4 KiB pages, all MRs together
+    static constexpr uint32_t kRdAtomic = 16;
+    static constexpr uint32_t kMcastGroups = 8192;
+    static constexpr uint32_t kMcastAttachPerGroup = 256;
+    static constexpr uint32_t kPkeys = 32;
+    static constexpr uint32_t kGids = 16;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The world as the HCA sees it: guest memory, interrupts, one clock, one timer, the fabric links.
+// The core calls nothing else; QEMU (qemu-hw/glue) and the tests (tests/core/fake_host.h) implement it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace pib::hca {
+
+constexpr uint64_t kNever = UINT64_MAX;
+
+enum class LogLevel : uint8_t {
+    kGuestError,  // the guest programmed the device wrongly; may be switched off, may repeat
+    kWarning,     // the user should know: a refused link, a protocol error of the switch
+    kTrace,
+};
+
+class Host {
+  public:
+    virtual ~Host() = default;
+
+    // Copies from or to guest RAM at a bus address. False, and nothing touched, when any byte of the
+    // range is not RAM that the device may reach (holes, ROM on write, MMIO, bus mastering off).
+    virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
+    virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
+
+    // Compare-and-swap of an aligned 8-byte word of guest RAM, little-endian, atomic against the
+    // guest's processors. Returns false when not RAM; otherwise `expected` becomes the old value.
+    virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;
+
+    // Orders all earlier dma_write before all later ones and before raise_msix (release).
+    virtual void dma_barrier() = 0;
+
+    virtual void raise_msix(unsigned vector) = 0;
+
+    // The VM's virtual clock, nanoseconds since power-on.
+    virtual uint64_t now_ns() = 0;
+    // Asks for Device::timer() once the clock reaches `deadline_ns`; replaces the last one.
+    virtual void set_timer(uint64_t deadline_ns) = 0;
+    // Asks for Device::run() soon, outside the current call.
+    virtual void wake() = 0;
+
+    // Writes to the stream of a port's fabric link (port 1..). Returns the bytes taken; fewer than
+    // given means Device::link_writable() will follow. link_close() drops the connection; the host
+    // reports Device::link_connected() when it has a new one.
+    virtual size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) = 0;
+    virtual void link_close(unsigned port) = 0;
+
+    virtual void log(LogLevel level, std::string_view text) = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One InfiniBand port of the HCA: its link, VL queues and credits, its SMA and PMA, and the sorting of what
+// arrives. Transport above it sends and receives whole packets and knows no link.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ib/wire/packet.h"
+
+namespace pib::hca {
+
+// What a port tells the transport. Both are called from Port::link_rx() or Port::run(), never from
+// begin_packet() or commit_packet(): a packet to this port itself waits in a queue until run().
+class PortClient {
+  public:
+    virtual ~PortClient() = default;
+    // A packet for a QP, CRCs checked, P_Key and Q_Key not: everything except the SMPs and PMA queries
+    // that the port has answered itself. The view is valid during the call.
+    virtual void packet_in(unsigned port, const ib::PacketView& packet) = 0;
+    // begin_packet() was refused before and may now succeed.
+    virtual void port_ready(unsigned port) = 0;
+};
+
+struct TxRequest {
+    uint16_t dlid;
+    uint8_t sl;
+    bool vl15;       // an SMP from QP0
+    uint32_t bytes;  // LRH to end of padding, without ICRC and VCRC
+};
+
+// The part of a port that the transport uses; PortImpl (port_impl.h) is the port, tests may give another.
+class Port {
+  public:
+    virtual ~Port() = default;
+
+    // Room for one packet, or an empty span when there is no credit, no queue space or (but for SMPs)
+    // the port is not Armed or Active. The caller writes LRH (with VL 0) to padding and commits, or
+    // calls nothing. A packet to one of the port's own LIDs comes back by PortClient::packet_in();
+    // multicast goes out, its local copies are the transport's business.
+    virtual std::span<uint8_t> begin_packet(const TxRequest& request) = 0;
+    virtual void commit_packet() = 0;
+
+    virtual bool is_active() const = 0;   // PortState Active
+    virtual uint16_t lid() const = 0;     // base LID, 0 before the SM gave one
+    virtual uint8_t lmc() const = 0;
+    virtual bool owns_lid(uint16_t dlid) const = 0;  // one of the 2^LMC LIDs
+    virtual uint32_t mtu_bytes() const = 0;          // NeighborMTU
+    virtual uint16_t pkey(unsigned index) const = 0; // 0 when empty or out of range
+    virtual unsigned pkey_count() const = 0;
+    virtual const uint8_t* gid(unsigned index) const = 0;  // 16 bytes, nullptr when empty
+    // Counts PortInfo:P_KeyViolations / Q_KeyViolations and sends the trap (257, 258).
+    virtual void pkey_violation(const ib::PacketView& packet) = 0;
+    virtual void qkey_violation(const ib::PacketView& packet) = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Objects by number: the one kind of container behind UARs, PDs, MRs, EQs, CQs and QPs.
+// Numbers, not pointers, name objects everywhere, because the state of an HCA is plain data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace pib::hca {
+
+// Holds at most `capacity` objects numbered first .. first + capacity - 1. Lowest free number is not
+// reused at once: numbers go round, so that a stale number rarely names a new object.
+template <typename T>
+class Table {
+  public:
+    Table(uint32_t first, uint32_t capacity) : first_(first), capacity_(capacity) {}
+
+    // The new object's number, or 0xffffffff when the table is full.
+    static constexpr uint32_t kFull = UINT32_MAX;
+    uint32_t insert(T object) {
+        if (count_ == capacity_) {
+            return kFull;
+        }
+        while (slot_used(next_)) {
+            next_ = (next_ + 1) % capacity_;
+        }
+        const uint32_t index = next_;
+        if (index >= slots_.size()) {
+            slots_.resize(index + 1);
+        }
+        slots_[index] = std::make_unique<T>(std::move(object));
+        ++count_;
+        next_ = (index + 1) % capacity_;
+        return first_ + index;
+    }
+
+    // nullptr when no object has this number. Stays valid until erase() or clear().
+    T* find(uint32_t number) {
+        const uint32_t index = number - first_;
+        return slot_used(index) ? slots_[index].get() : nullptr;
+    }
+
+    bool erase(uint32_t number) {
+        const uint32_t index = number - first_;
+        if (!slot_used(index)) {
+            return false;
+        }
+        slots_[index].reset();
+        --count_;
+        return true;
+    }
+
+    template <typename F>
+    void for_each(F&& f) {
+        for (uint32_t i = 0; i < slots_.size(); ++i) {
+            if (slots_[i]) {
+                f(first_ + i, *slots_[i]);
+            }
+        }
+    }
+
+    void clear() {
+        slots_.clear();
+        count_ = 0;
+        next_ = 0;
+    }
+
+    uint32_t count() const { return count_; }
+    uint32_t capacity() const { return capacity_; }
+
+  private:
+    bool slot_used(uint32_t index) const { return index < slots_.size() && slots_[index]; }
+
+    uint32_t first_;
+    uint32_t capacity_;
+    uint32_t count_ = 0;
+    uint32_t next_ = 0;
+    std::vector<std::unique_ptr<T>> slots_;
+};
+
+}  // namespace pib::hca

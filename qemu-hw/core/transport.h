@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Queue pairs and everything that runs on them: the seam between the device (commands, doorbells, clock)
+// and the requester, responder, completer and datagram services behind it (IBA vol. 1, chapters 9 to 11).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "config.h"
+#include "counters.h"
+#include "cq.h"
+#include "eq.h"
+#include "host.h"
+#include "mpt.h"
+#include "port.h"
+#include "status.h"
+
+namespace pib::hca {
+
+// What the transport works with; all of it outlives the transport.
+struct TransportParts {
+    Host& host;
+    Mpt& mpt;
+    CqTable& cqs;
+    EqTable& eqs;
+    Counters& counters;
+    std::span<Port* const> ports;  // [0] is port 1
+};
+
+class Transport : public PortClient {
+  public:
+    static std::unique_ptr<Transport> create(const TransportParts& parts);
+
+    // Commands. The device has checked length and reserved fields of the structures, and that PD and UAR
+    // exist; the transport checks the rest and counts itself as a user of the CQs.
+    virtual CmdResult<uint32_t> create_qp(const pib_hca_create_qp& in) = 0;
+    virtual CmdStatus modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) = 0;
+    virtual CmdResult<pib_hca_modify_qp> query_qp(uint32_t qpn) = 0;
+    virtual CmdStatus destroy_qp(uint32_t qpn) = 0;
+    virtual CmdStatus attach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
+    virtual CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
+    virtual uint32_t qps_of_pd(uint32_t pd) = 0;
+    virtual uint32_t qps_of_uar(uint32_t uar) = 0;
+
+    // Doorbells; false when the QP does not exist or is another UAR's. A send doorbell works at once,
+    // within a budget; the rest is done in run().
+    virtual bool send_doorbell(uint32_t uar, uint32_t qpn) = 0;
+    virtual bool recv_doorbell(uint32_t uar, uint32_t qpn) = 0;
+
+    // Does a bounded amount of queued work; true when some is left.
+    virtual bool run() = 0;
+    // Handles timers that are due; the next deadline, or kNever.
+    virtual uint64_t timer(uint64_t now_ns) = 0;
+    virtual uint64_t next_deadline() const = 0;
+
+    // The port's P_Key table, LID or GIDs changed: caches of them are void.
+    virtual void port_changed(unsigned port) = 0;
+
+    // Forgets every QP without completions: device reset.
+    virtual void reset() = 0;
+};
+
+}  // namespace pib::hca

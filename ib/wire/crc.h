@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The two checksums of an InfiniBand packet (IBA 7.8). Both are returned as the number whose
+// little-endian bytes go on the wire: the IBA shifts each byte in and out low bit first.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace pib::ib {
+
+// Invariant CRC over what no switch or router changes. `packet` runs from the first byte of the
+// LRH to the last before the ICRC; variable fields are masked here (7.8.1). A packet too short for
+// the headers that its LNH promises is masked as far as it goes.
+[[nodiscard]] std::uint32_t icrc(std::span<const std::uint8_t> packet);
+
+// Variant CRC over everything from the first byte of the LRH to the last before the VCRC (7.8.2).
+[[nodiscard]] std::uint16_t vcrc(std::span<const std::uint8_t> packet);
+
+// The CRC-32 beneath the ICRC, for other framings: `state` starts as ~0 and ends complemented.
+[[nodiscard]] std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes);
+
+}  // namespace pib::ib

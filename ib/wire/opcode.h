@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What each BTH opcode means (IBA 9.2.1, tables 36 to 38, annexes A10 and A14), as one table:
+// whoever needs to know looks it up, nobody switches over opcodes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+namespace pib::ib {
+
+enum class Transport : std::uint8_t { kRc, kUc, kRd, kUd, kXrc, kCnp };
+
+// The operation an opcode belongs to.
+enum class OpKind : std::uint8_t {
+    kSend,
+    kRdmaWrite,
+    kRdmaReadRequest,
+    kRdmaReadResponse,
+    kAcknowledge,
+    kAtomicAcknowledge,
+    kCmpSwap,
+    kFetchAdd,
+    kResync,
+    kCongestionNotification,
+};
+
+// Where in a message the packet stands.
+enum class Position : std::uint8_t { kFirst, kMiddle, kLast, kOnly };
+
+// Payload lengths that an opcode admits (IBA 9.4, C9-47 and neighbours).
+enum class PayloadRule : std::uint8_t {
+    kNone,       // no payload
+    kFullMtu,    // exactly the path MTU
+    kOneToMtu,   // 1 byte up to the path MTU
+    kZeroToMtu,  // nothing up to the path MTU
+    kCnp,        // exactly 16 reserved bytes (annex A10)
+};
+
+// Extended transport headers, in the order in which they follow the BTH.
+enum class Ext : std::uint8_t {
+    kRdeth,
+    kDeth,
+    kXrceth,
+    kReth,
+    kAtomicEth,
+    kAeth,
+    kAtomicAckEth,
+    kImmDt,
+    kIeth,
+};
+inline constexpr std::size_t kExtCount = 9;
+[[nodiscard]] constexpr std::size_t index_of(Ext ext) {
+    return static_cast<std::size_t>(ext);
+}
+
+// A set of extended headers.
+class ExtSet {
+  public:
+    constexpr ExtSet() = default;
+    constexpr ExtSet(std::initializer_list<Ext> exts) {
+        for (const Ext ext : exts) {
+            bits_ = static_cast<std::uint16_t>(bits_ | 1U << index_of(ext));
+        }
+    }
+    [[nodiscard]] constexpr bool has(Ext ext) const { return (bits_ >> index_of(ext) & 1U) != 0; }
+    [[nodiscard]] constexpr ExtSet operator|(ExtSet other) const {
+        ExtSet both;
+        both.bits_ = static_cast<std::uint16_t>(bits_ | other.bits_);
+        return both;
+    }
+    constexpr bool operator==(const ExtSet&) const = default;
+
+  private:
+    std::uint16_t bits_ = 0;
+};
+
+// Bytes of one extended header on the wire.
+[[nodiscard]] std::size_t ext_size(Ext ext);
+
+struct OpcodeInfo {
+    const char* name = nullptr;  // IBA name; nullptr marks a reserved opcode
+    std::uint8_t opcode = 0;
+    Transport transport{};
+    OpKind kind{};
+    Position position{};
+    PayloadRule payload{};
+    ExtSet exts;
+    std::uint8_t offset[kExtCount] = {};  // of each carried header, from the first byte of the BTH
+    std::uint8_t header_bytes = 0;        // BTH and extended headers together
+
+    [[nodiscard]] constexpr bool has(Ext ext) const { return exts.has(ext); }
+    [[nodiscard]] constexpr bool starts_message() const {
+        return position == Position::kFirst || position == Position::kOnly;
+    }
+    [[nodiscard]] constexpr bool ends_message() const {
+        return position == Position::kLast || position == Position::kOnly;
+    }
+    [[nodiscard]] constexpr bool has_immediate() const { return has(Ext::kImmDt); }
+    [[nodiscard]] constexpr bool is_atomic() const {
+        return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd;
+    }
+    // Travels from responder to requester.
+    [[nodiscard]] constexpr bool is_response() const {
+        return kind == OpKind::kRdmaReadResponse || kind == OpKind::kAcknowledge ||
+               kind == OpKind::kAtomicAcknowledge;
+    }
+    [[nodiscard]] constexpr bool is_request() const {
+        return !is_response() && kind != OpKind::kCongestionNotification;
+    }
+    [[nodiscard]] constexpr bool carries_ack() const { return has(Ext::kAeth); }
+    // A receive WQE is consumed at the last packet of such a message.
+    [[nodiscard]] constexpr bool consumes_receive() const {
+        return kind == OpKind::kSend || (kind == OpKind::kRdmaWrite && has_immediate());
+    }
+    // Whether `bytes` of payload (without pad) may travel under a path MTU of `mtu` bytes.
+    [[nodiscard]] constexpr bool admits_payload(std::size_t bytes, std::size_t mtu) const {
+        switch (payload) {
+            case PayloadRule::kNone:
+                return bytes == 0;
+            case PayloadRule::kFullMtu:
+                return bytes == mtu;
+            case PayloadRule::kOneToMtu:
+                return bytes >= 1 && bytes <= mtu;
+            case PayloadRule::kZeroToMtu:
+                return bytes <= mtu;
+            case PayloadRule::kCnp:
+                return bytes == 16;
+        }
+        return false;
+    }
+};
+
+// The row of a BTH opcode, or nullptr for a reserved one.
+[[nodiscard]] const OpcodeInfo* find_opcode(std::uint8_t opcode);
+
+// The BTH opcodes by name, for code that builds packets.
+namespace opcode {
+
+inline constexpr std::uint8_t kTransportMask = 0xE0;
+inline constexpr std::uint8_t kRc = 0x00;
+inline constexpr std::uint8_t kUc = 0x20;
+inline constexpr std::uint8_t kRd = 0x40;
+inline constexpr std::uint8_t kUd = 0x60;
+inline constexpr std::uint8_t kXrc = 0xA0;
+
+// Low five bits, to be or-ed with one of the transports above.
+inline constexpr std::uint8_t kSendFirst = 0x00;
+inline constexpr std::uint8_t kSendMiddle = 0x01;
+inline constexpr std::uint8_t kSendLast = 0x02;
+inline constexpr std::uint8_t kSendLastImm = 0x03;
+inline constexpr std::uint8_t kSendOnly = 0x04;
+inline constexpr std::uint8_t kSendOnlyImm = 0x05;
+inline constexpr std::uint8_t kRdmaWriteFirst = 0x06;
+inline constexpr std::uint8_t kRdmaWriteMiddle = 0x07;
+inline constexpr std::uint8_t kRdmaWriteLast = 0x08;
+inline constexpr std::uint8_t kRdmaWriteLastImm = 0x09;
+inline constexpr std::uint8_t kRdmaWriteOnly = 0x0A;
+inline constexpr std::uint8_t kRdmaWriteOnlyImm = 0x0B;
+inline constexpr std::uint8_t kRdmaReadRequest = 0x0C;
+inline constexpr std::uint8_t kRdmaReadResponseFirst = 0x0D;
+inline constexpr std::uint8_t kRdmaReadResponseMiddle = 0x0E;
+inline constexpr std::uint8_t kRdmaReadResponseLast = 0x0F;
+inline constexpr std::uint8_t kRdmaReadResponseOnly = 0x10;
+inline constexpr std::uint8_t kAcknowledge = 0x11;
+inline constexpr std::uint8_t kAtomicAcknowledge = 0x12;
+inline constexpr std::uint8_t kCmpSwap = 0x13;
+inline constexpr std::uint8_t kFetchAdd = 0x14;
+inline constexpr std::uint8_t kResync = 0x15;
+inline constexpr std::uint8_t kSendLastInvalidate = 0x16;
+inline constexpr std::uint8_t kSendOnlyInvalidate = 0x17;
+
+inline constexpr std::uint8_t kUdSendOnly = kUd | kSendOnly;
+inline constexpr std::uint8_t kUdSendOnlyImm = kUd | kSendOnlyImm;
+inline constexpr std::uint8_t kCnp = 0x80;
+
+}  // namespace opcode
+
+}  // namespace pib::ib

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packet parsing in the order of the packet's headers, each check before the first use of what it
+// protects, and building in the same order.
+#include "ib/wire/packet.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ib/wire/crc.h"
+
+namespace pib::ib {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+constexpr std::size_t crc_bytes(Crcs crcs, bool raw) {
+    // A raw packet has no ICRC to carry or to elide (IBA 7.8.1).
+    const std::size_t icrc_size = raw ? 0 : kIcrcSize;
+    switch (crcs) {
+        case Crcs::kElided:
+            return 0;
+        case Crcs::kIcrc:
+            return icrc_size;
+        case Crcs::kIcrcAndVcrc:
+            return icrc_size + kVcrcSize;
+    }
+    return 0;
+}
+
+constexpr bool is_raw(Lnh lnh) {
+    return lnh == Lnh::kRaw || lnh == Lnh::kRawIpv6;
+}
+
+constexpr std::size_t pad_to_word(std::size_t bytes) {
+    return (4 - bytes % 4) % 4;
+}
+
+// The CRCs' bytes go out low byte first (see crc.h).
+template <typename T>
+T load_le(Bytes from) {
+    T value = 0;
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+        value = static_cast<T>(value | static_cast<T>(from[i]) << (8 * i));
+    }
+    return value;
+}
+
+template <typename T>
+void store_le(std::span<std::uint8_t> to, T value) {
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+        to[i] = static_cast<std::uint8_t>(value >> (8 * i));
+    }
+}
+
+// Whether a payload of this length can be right under any MTU; the exact rule needs the path's.
+bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad) {
+    if (info.payload == PayloadRule::kFullMtu) {
+        // Every MTU is a power of two from 256 on, so there is nothing to pad.
+        return bytes >= 256 && bytes <= kMaxPayload && (bytes & (bytes - 1)) == 0 && pad == 0;
+    }
+    return info.admits_payload(bytes, kMaxPayload);
+}
+
+}  // namespace
+
+const char* to_string(ParseError error) {
+    static constexpr std::array<const char*, 11> kNames = {
+        "truncated",   "link version",       "packet length",     "IP version",
+        "next header", "GRH payload length", "transport version", "reserved opcode",
+        "pad count",   "payload for opcode", "raw packet"};
+    const auto index = static_cast<std::size_t>(error);
+    return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+std::expected<Lrh, ParseError> parse_lrh(Bytes bytes, Crcs crcs) {
+    if (bytes.size() < Lrh::kSize) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    const Lrh lrh = Lrh::parse(bytes.first<Lrh::kSize>());
+    if (lrh.lver != 0) {
+        return std::unexpected(ParseError::kLinkVersion);
+    }
+    const bool raw = is_raw(lrh.lnh);
+    const std::size_t counted_icrc = raw ? 0 : kIcrcSize;
+    const std::size_t counted = std::size_t{lrh.pkt_len} * 4;
+    if (bytes.size() + counted_icrc != counted + crc_bytes(crcs, raw)) {
+        return std::unexpected(ParseError::kPacketLength);
+    }
+    return lrh;
+}
+
+std::expected<PacketView, ParseError> PacketView::parse(Bytes bytes, Crcs crcs) {
+    const auto lrh = parse_lrh(bytes, crcs);
+    if (!lrh) {
+        return std::unexpected(lrh.error());
+    }
+    if (is_raw(lrh->lnh)) {
+        return std::unexpected(ParseError::kRaw);
+    }
+    PacketView view;
+    view.bytes_ = bytes;
+    view.crcs_ = crcs;
+    view.lrh_ = *lrh;
+    view.bth_offset_ = Lrh::kSize;
+    if (bytes.size() < Lrh::kSize + crc_bytes(crcs, false)) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    view.crc_offset_ = bytes.size() - crc_bytes(crcs, false);
+    if (lrh->lnh == Lnh::kIbaGlobal) {
+        if (const auto checked = view.parse_grh(); !checked) {
+            return std::unexpected(checked.error());
+        }
+    }
+    if (const auto checked = view.parse_transport(); !checked) {
+        return std::unexpected(checked.error());
+    }
+    return view;
+}
+
+std::expected<void, ParseError> PacketView::parse_grh() {
+    if (crc_offset_ < Lrh::kSize + Grh::kSize) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    grh_ = Grh::parse(bytes_.subspan<Lrh::kSize, Grh::kSize>());
+    if (grh_->ip_ver != Grh::kIpVer) {
+        return std::unexpected(ParseError::kIpVersion);
+    }
+    if (grh_->nxt_hdr != Grh::kNxtHdrIba) {
+        return std::unexpected(ParseError::kNextHeader);
+    }
+    bth_offset_ = Lrh::kSize + Grh::kSize;
+    if (grh_->pay_len != crc_offset_ + kIcrcSize - bth_offset_) {
+        return std::unexpected(ParseError::kGrhPayloadLength);
+    }
+    return {};
+}
+
+std::expected<void, ParseError> PacketView::parse_transport() {
+    const std::size_t transport_bytes = crc_offset_ - bth_offset_;
+    if (transport_bytes < Bth::kSize) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    bth_ = Bth::parse(bytes_.subspan(bth_offset_).first<Bth::kSize>());
+    if (bth_.tver != 0) {
+        return std::unexpected(ParseError::kTransportVersion);
+    }
+    opcode_ = find_opcode(bth_.opcode);
+    if (opcode_ == nullptr) {
+        return std::unexpected(ParseError::kReservedOpcode);
+    }
+    if (transport_bytes < opcode_->header_bytes) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    const std::size_t padded = transport_bytes - opcode_->header_bytes;
+    if (bth_.pad_count > padded) {
+        return std::unexpected(ParseError::kPadCount);
+    }
+    const std::size_t payload_bytes = padded - bth_.pad_count;
+    if (payload_bytes == 0 && bth_.pad_count != 0) {
+        return std::unexpected(ParseError::kPadCount);
+    }
+    if (!payload_possible(*opcode_, payload_bytes, bth_.pad_count)) {
+        return std::unexpected(ParseError::kPayload);
+    }
+    payload_ = bytes_.subspan(bth_offset_ + opcode_->header_bytes, payload_bytes);
+    return {};
+}
+
+bool PacketView::icrc_is_good() const {
+    return crcs_ == Crcs::kElided ||
+           load_le<std::uint32_t>(bytes_.subspan(crc_offset_)) == icrc(bytes_.first(crc_offset_));
+}
+
+bool PacketView::vcrc_is_good() const {
+    return crcs_ != Crcs::kIcrcAndVcrc || ib::vcrc_is_good(bytes_);
+}
+
+bool vcrc_is_good(Bytes bytes) {
+    if (bytes.size() < Lrh::kSize + kVcrcSize) {
+        return false;
+    }
+    const std::size_t covered = bytes.size() - kVcrcSize;
+    return load_le<std::uint16_t>(bytes.subspan(covered)) == vcrc(bytes.first(covered));
+}
+
+std::expected<std::size_t, BuildError> packet_size(const PacketHeaders& headers,
+                                                   std::size_t payload_bytes, Crcs crcs) {
+    const OpcodeInfo* info = find_opcode(headers.bth.opcode);
+    if (info == nullptr) {
+        return std::unexpected(BuildError::kReservedOpcode);
+    }
+    const bool wanted = payload_bytes == 0 || info->payload != PayloadRule::kNone;
+    if (payload_bytes > kMaxPayload || !wanted) {
+        return std::unexpected(BuildError::kPayload);
+    }
+    return Lrh::kSize + (headers.grh ? Grh::kSize : 0) + info->header_bytes + payload_bytes +
+           pad_to_word(payload_bytes) + crc_bytes(crcs, false);
+}
+
+namespace {
+
+template <typename Header>
+void write_ext(std::span<std::uint8_t> transport, const OpcodeInfo& info, Ext which,
+               const Header& header) {
+    if (info.has(which)) {
+        header.write(
+            transport.subspan(info.offset[index_of(which)]).template first<Header::kSize>());
+    }
+}
+
+void write_transport(std::span<std::uint8_t> transport, const OpcodeInfo& info,
+                     const PacketHeaders& headers, std::size_t payload_bytes) {
+    Bth bth = headers.bth;
+    bth.pad_count = static_cast<std::uint8_t>(pad_to_word(payload_bytes));
+    bth.write(transport.first<Bth::kSize>());
+    write_ext(transport, info, Ext::kRdeth, headers.rdeth);
+    write_ext(transport, info, Ext::kDeth, headers.deth);
+    write_ext(transport, info, Ext::kXrceth, headers.xrceth);
+    write_ext(transport, info, Ext::kReth, headers.reth);
+    write_ext(transport, info, Ext::kAtomicEth, headers.atomic_eth);
+    write_ext(transport, info, Ext::kAeth, headers.aeth);
+    write_ext(transport, info, Ext::kAtomicAckEth, headers.atomic_ack_eth);
+    write_ext(transport, info, Ext::kImmDt, headers.imm_dt);
+    write_ext(transport, info, Ext::kIeth, headers.ieth);
+    std::ranges::fill(transport.subspan(info.header_bytes + payload_bytes), std::uint8_t{0});
+}
+
+}  // namespace
+
+std::expected<PacketBuilder, BuildError> PacketBuilder::begin(std::span<std::uint8_t> buffer,
+                                                              const PacketHeaders& headers,
+                                                              std::size_t payload_bytes,
+                                                              Crcs crcs) {
+    const auto size = packet_size(headers, payload_bytes, crcs);
+    if (!size) {
+        return std::unexpected(size.error());
+    }
+    if (buffer.size() < *size) {
+        return std::unexpected(BuildError::kNoRoom);
+    }
+    const OpcodeInfo& info = *find_opcode(headers.bth.opcode);
+    const std::size_t bth_offset = Lrh::kSize + (headers.grh ? Grh::kSize : 0);
+    const std::size_t crc_offset = *size - crc_bytes(crcs, false);
+
+    Lrh lrh = headers.lrh;
+    lrh.lnh = headers.grh ? Lnh::kIbaGlobal : Lnh::kIbaLocal;
+    lrh.pkt_len = static_cast<std::uint16_t>((crc_offset + kIcrcSize) / 4);
+    lrh.write(buffer.first<Lrh::kSize>());
+    if (headers.grh) {
+        Grh grh = *headers.grh;
+        grh.pay_len = static_cast<std::uint16_t>(crc_offset + kIcrcSize - bth_offset);
+        grh.write(buffer.subspan<Lrh::kSize, Grh::kSize>());
+    }
+    write_transport(buffer.subspan(bth_offset, crc_offset - bth_offset), info, headers,
+                    payload_bytes);
+
+    PacketBuilder builder;
+    builder.buffer_ = buffer.first(*size);
+    builder.payload_offset_ = bth_offset + info.header_bytes;
+    builder.payload_bytes_ = payload_bytes;
+    builder.crcs_ = crcs;
+    return builder;
+}
+
+PacketBuilder& PacketBuilder::gather(std::span<const Bytes> parts) {
+    std::span<std::uint8_t> room = payload();
+    for (const Bytes part : parts) {
+        const std::size_t count = std::min(part.size(), room.size());
+        std::ranges::copy(part.first(count), room.begin());
+        room = room.subspan(count);
+    }
+    return *this;
+}
+
+std::span<std::uint8_t> PacketBuilder::finish() {
+    const std::size_t crc_offset = buffer_.size() - crc_bytes(crcs_, false);
+    if (crcs_ != Crcs::kElided) {
+        store_le(buffer_.subspan(crc_offset), icrc(buffer_.first(crc_offset)));
+    }
+    if (crcs_ == Crcs::kIcrcAndVcrc) {
+        const std::size_t vcrc_offset = crc_offset + kIcrcSize;
+        store_le(buffer_.subspan(vcrc_offset), vcrc(buffer_.first(vcrc_offset)));
+    }
+    return buffer_;
+}
+
+}  // namespace pib::ib

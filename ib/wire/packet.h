@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Reading and writing whole packets. PacketView::parse checks every length before any header is
+// believed; PacketBuilder lays a packet out in the caller's buffer. Neither allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+
+#include "ib/wire/headers.h"
+#include "ib/wire/opcode.h"
+
+namespace pib::ib {
+
+// Which checksums follow the packet in memory. Frames on shared memory leave both out (the fabric
+// protocol's CRC_ELIDED); LRH:PktLen counts the ICRC all the same.
+enum class Crcs : std::uint8_t {
+    kElided,
+    kIcrc,
+    kIcrcAndVcrc,
+};
+
+inline constexpr std::size_t kIcrcSize = 4;
+inline constexpr std::size_t kVcrcSize = 2;
+// Largest MTU and 126 bytes of headers and checksums (IBA 7.7.8 allows PktLen this much).
+inline constexpr std::size_t kMaxPayload = 4096;
+inline constexpr std::size_t kMaxPacket = kMaxPayload + 126;
+// Bytes that the headers of any packet need at the most: LRH, GRH, BTH, XRCETH and AtomicETH.
+inline constexpr std::size_t kMaxHeaders = 92;
+
+// Why a packet is not a packet. All of them mean: drop and count, never answer (IBA 9.6.1).
+enum class ParseError : std::uint8_t {
+    kTruncated,         // fewer bytes than the headers need
+    kLinkVersion,       // LRH:LVer is not 0
+    kPacketLength,      // LRH:PktLen and the bytes at hand disagree, or it is too small
+    kIpVersion,         // GRH:IPVer is not 6
+    kNextHeader,        // GRH:NxtHdr is not IBA
+    kGrhPayloadLength,  // GRH:PayLen disagrees with LRH:PktLen
+    kTransportVersion,  // BTH:TVer is not 0
+    kReservedOpcode,    // BTH:OpCode has no meaning
+    kPadCount,          // BTH:PadCnt is more than the payload, or set where there is none
+    kPayload,           // payload where the opcode has none, or none where it must have some
+    kRaw,               // a raw packet where only IBA transport is acceptable
+};
+[[nodiscard]] const char* to_string(ParseError error);
+
+// The link level alone, all that a switch looks at: version, and PktLen against the bytes at hand.
+// `bytes` is exactly one packet from the LRH through the last checksum that `crcs` says is there.
+[[nodiscard]] std::expected<Lrh, ParseError> parse_lrh(std::span<const std::uint8_t> bytes,
+                                                       Crcs crcs);
+
+// A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for what needs
+// knowledge of the port: MTU, LIDs, P_Key, and its checksums, which the caller asks for.
+// The view refers to the caller's bytes; headers are copied out as they are asked for.
+class PacketView {
+  public:
+    [[nodiscard]] static std::expected<PacketView, ParseError> parse(
+        std::span<const std::uint8_t> bytes, Crcs crcs);
+
+    [[nodiscard]] const Lrh& lrh() const { return lrh_; }
+    [[nodiscard]] const std::optional<Grh>& grh() const { return grh_; }
+    [[nodiscard]] const Bth& bth() const { return bth_; }
+    [[nodiscard]] const OpcodeInfo& opcode() const { return *opcode_; }
+
+    // The extended headers; nothing where the opcode does not carry them.
+    [[nodiscard]] std::optional<Rdeth> rdeth() const { return ext<Rdeth>(Ext::kRdeth); }
+    [[nodiscard]] std::optional<Deth> deth() const { return ext<Deth>(Ext::kDeth); }
+    [[nodiscard]] std::optional<Xrceth> xrceth() const { return ext<Xrceth>(Ext::kXrceth); }
+    [[nodiscard]] std::optional<Reth> reth() const { return ext<Reth>(Ext::kReth); }
+    [[nodiscard]] std::optional<AtomicEth> atomic_eth() const {
+        return ext<AtomicEth>(Ext::kAtomicEth);
+    }
+    [[nodiscard]] std::optional<Aeth> aeth() const { return ext<Aeth>(Ext::kAeth); }
+    [[nodiscard]] std::optional<AtomicAckEth> atomic_ack_eth() const {
+        return ext<AtomicAckEth>(Ext::kAtomicAckEth);
+    }
+    [[nodiscard]] std::optional<ImmDt> imm_dt() const { return ext<ImmDt>(Ext::kImmDt); }
+    [[nodiscard]] std::optional<Ieth> ieth() const { return ext<Ieth>(Ext::kIeth); }
+
+    // Payload without pad bytes.
+    [[nodiscard]] std::span<const std::uint8_t> payload() const { return payload_; }
+    // The packet as given, checksums included.
+    [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+
+    // Whether the checksums that are there are right; true for what is elided.
+    [[nodiscard]] bool icrc_is_good() const;
+    [[nodiscard]] bool vcrc_is_good() const;
+
+  private:
+    PacketView() = default;
+
+    template <typename Header>
+    [[nodiscard]] std::optional<Header> ext(Ext which) const {
+        if (!opcode_->has(which)) {
+            return std::nullopt;
+        }
+        return Header::parse(bytes_.subspan(bth_offset_ + opcode_->offset[index_of(which)])
+                                 .template first<Header::kSize>());
+    }
+    [[nodiscard]] std::expected<void, ParseError> parse_grh();
+    [[nodiscard]] std::expected<void, ParseError> parse_transport();
+
+    std::span<const std::uint8_t> bytes_;
+    std::span<const std::uint8_t> payload_;
+    const OpcodeInfo* opcode_ = nullptr;
+    std::size_t bth_offset_ = 0;
+    std::size_t crc_offset_ = 0;  // first byte after the pad
+    Crcs crcs_ = Crcs::kElided;
+    Lrh lrh_;
+    std::optional<Grh> grh_;
+    Bth bth_;
+};
+
+// Whether the VCRC at the end of `bytes` (a packet that carries both checksums) is right. For
+// switches, which check links and not transports.
+[[nodiscard]] bool vcrc_is_good(std::span<const std::uint8_t> bytes);
+
+// Everything a packet says before its payload. LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt are
+// computed; of the extended headers only those that BTH:OpCode carries are used.
+struct PacketHeaders {
+    Lrh lrh;
+    std::optional<Grh> grh;
+    Bth bth;
+    Rdeth rdeth;
+    Deth deth;
+    Xrceth xrceth;
+    Reth reth;
+    AtomicEth atomic_eth;
+    Aeth aeth;
+    AtomicAckEth atomic_ack_eth;
+    ImmDt imm_dt;
+    Ieth ieth;
+};
+
+enum class BuildError : std::uint8_t {
+    kReservedOpcode,
+    kPayload,  // more than kMaxPayload, or a payload where the opcode has none
+    kNoRoom,   // the buffer is too small
+};
+
+// Bytes that begin() will need, or the error it will return.
+[[nodiscard]] std::expected<std::size_t, BuildError> packet_size(const PacketHeaders& headers,
+                                                                 std::size_t payload_bytes,
+                                                                 Crcs crcs);
+
+// Builds one packet in two steps, so that the payload can be fetched straight into its place:
+// begin() writes the headers and the pad, the caller fills payload(), finish() adds checksums.
+class PacketBuilder {
+  public:
+    [[nodiscard]] static std::expected<PacketBuilder, BuildError> begin(
+        std::span<std::uint8_t> buffer, const PacketHeaders& headers, std::size_t payload_bytes,
+        Crcs crcs);
+
+    // Where the payload belongs; exactly the bytes that begin() was told.
+    [[nodiscard]] std::span<std::uint8_t> payload() const {
+        return buffer_.subspan(payload_offset_, payload_bytes_);
+    }
+    // Copies the parts one after the other; what exceeds the payload is left out.
+    PacketBuilder& gather(std::span<const std::span<const std::uint8_t>> parts);
+    // Computes the checksums over what is in the buffer now; the finished packet.
+    std::span<std::uint8_t> finish();
+
+  private:
+    PacketBuilder() = default;
+
+    std::span<std::uint8_t> buffer_;  // exactly the packet
+    std::size_t payload_offset_ = 0;
+    std::size_t payload_bytes_ = 0;
+    Crcs crcs_ = Crcs::kElided;
+};
+
+}  // namespace pib::ib

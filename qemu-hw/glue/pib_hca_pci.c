@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * pib-hca as QEMU sees it: a PCI Express endpoint with three BARs, MSI-X and FLR, and the entry points that
+ * carry MMIO, time and bottom halves to the core.
+ */
+#include "qemu/osdep.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pci.h"
+#include "hw/pci/pcie.h"
+#include "migration/vmstate.h"
+#include "pib_hca_glue.h"
+#include "pib_hca_hw.h"
+#include "qapi/error.h"
+#include "qemu/error-report.h"
+#include "qemu/log.h"
+#include "qemu/main-loop.h"
+#include "qemu/module.h"
+#include "qemu/timer.h"
+#include "system/runstate.h"
+
+#define EXP_CAP_OFFSET 0x80
+#define PM_CAP_OFFSET 0x60
+#define MSIX_PBA_OFFSET 0x800 /* behind 64 table entries of 16 bytes, with room to spare */
+#define MSIX_BAR_SIZE 0x1000
+#define UAR_BAR_SIZE (PIB_HCA_MAX_UARS * PIB_HCA_UAR_PAGE_SIZE)
+
+static uint64_t pib_hca_regs_read(void *opaque, hwaddr offset, unsigned size)
+{
+    PibHca *hca = opaque;
+
+    return pib_hca_core_mmio_read(hca->core, PIB_HCA_BAR_REGS, offset, size);
+}
+
+static void pib_hca_regs_write(void *opaque, hwaddr offset, uint64_t value, unsigned size)
+{
+    PibHca *hca = opaque;
+
+    pib_hca_core_mmio_write(hca->core, PIB_HCA_BAR_REGS, offset, value, size);
+}
+
+static uint64_t pib_hca_uar_read(void *opaque, hwaddr offset, unsigned size)
+{
+    PibHca *hca = opaque;
+
+    return pib_hca_core_mmio_read(hca->core, PIB_HCA_BAR_UAR, offset, size);
+}
+
+static void pib_hca_uar_write(void *opaque, hwaddr offset, uint64_t value, unsigned size)
+{
+    PibHca *hca = opaque;
+
+    pib_hca_core_mmio_write(hca->core, PIB_HCA_BAR_UAR, offset, value, size);
+}
+
+/* Every size and alignment reaches the core: what an access does is the device manual's to say. */
+#define PIB_HCA_ACCESS {.min_access_size = 1, .max_access_size = 8, .unaligned = true}
+
+static const MemoryRegionOps regs_ops = {
+    .read = pib_hca_regs_read,
+    .write = pib_hca_regs_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = PIB_HCA_ACCESS,
+    .impl = PIB_HCA_ACCESS,
+};
+
+static const MemoryRegionOps uar_ops = {
+    .read = pib_hca_uar_read,
+    .write = pib_hca_uar_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = PIB_HCA_ACCESS,
+    .impl = PIB_HCA_ACCESS,
+};
+
+static void host_raise_msix(void *opaque, unsigned vector)
+{
+    PibHca *hca = opaque;
+
+    if (msix_enabled(PCI_DEVICE(hca)) && vector < hca->prop.vectors) {
+        msix_notify(PCI_DEVICE(hca), vector);
+    }
+}
+
+static uint64_t host_now_ns(void *opaque)
+{
+    return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
+}
+
+static void host_set_timer(void *opaque, uint64_t deadline_ns)
+{
+    PibHca *hca = opaque;
+
+    if (deadline_ns > INT64_MAX) {
+        timer_del(hca->timer);
+    } else {
+        timer_mod_ns(hca->timer, deadline_ns);
+    }
+}
+
+static void host_wake(void *opaque)
+{
+    PibHca *hca = opaque;
+
+    qemu_bh_schedule(hca->bh);
+}
+
+static void host_log(void *opaque, unsigned level, const char *text)
+{
+    PibHca *hca = opaque;
+    g_autofree char *path = object_get_canonical_path(OBJECT(hca));
+
+    switch (level) {
+    case 0: /* LogLevel::kGuestError */
+        qemu_log_mask(LOG_GUEST_ERROR, "%s: %s\n", path, text);
+        break;
+    case 1: /* LogLevel::kWarning */
+        warn_report("%s: %s", path, text);
+        break;
+    default:
+        qemu_log_mask(LOG_TRACE, "%s: %s\n", path, text);
+        break;
+    }
+}
+
+static const PibHcaHostOps host_ops = {
+    .dma_read = pib_hca_dma_read,
+    .dma_write = pib_hca_dma_write,
+    .dma_cmpxchg64 = pib_hca_dma_cmpxchg64,
+    .dma_barrier = pib_hca_dma_barrier,
+    .raise_msix = host_raise_msix,
+    .now_ns = host_now_ns,
+    .set_timer = host_set_timer,
+    .wake = host_wake,
+    .link_write = pib_hca_link_write,
+    .link_close = pib_hca_link_close,
+    .log = host_log,
+};
+
+static void pib_hca_bh(void *opaque)
+{
+    PibHca *hca = opaque;
+
+    if (!hca->paused) {
+        pib_hca_core_run(hca->core);
+    }
+}
+
+static void pib_hca_timer(void *opaque)
+{
+    PibHca *hca = opaque;
+
+    pib_hca_core_timer(hca->core);
+}
+
+/* While the VM is stopped its memory is not ours to change: frames wait in the socket, work in the core. */
+static void pib_hca_vm_state(void *opaque, bool running, RunState state)
+{
+    PibHca *hca = opaque;
+
+    hca->paused = !running;
+    pib_hca_links_update(hca);
+    if (running) {
+        qemu_bh_schedule(hca->bh);
+    }
+}
+
+static bool pib_hca_init_pci(PCIDevice *pci, Error **errp)
+{
+    PibHca *hca = PIB_HCA(pci);
+
+    if (!pci_bus_is_express(pci_get_bus(pci))) {
+        error_setg(errp, "pib-hca is a PCI Express device: use -machine q35, or a root port");
+        return false;
+    }
+    memory_region_init_io(&hca->regs, OBJECT(hca), &regs_ops, hca, "pib-hca-regs",
+                          PIB_HCA_BAR_REGS_SIZE);
+    memory_region_init_io(&hca->uar, OBJECT(hca), &uar_ops, hca, "pib-hca-uar", UAR_BAR_SIZE);
+    pci_register_bar(pci, PIB_HCA_BAR_REGS,
+                     PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64, &hca->regs);
+    pci_register_bar(pci, PIB_HCA_BAR_UAR,
+                     PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                         PCI_BASE_ADDRESS_MEM_PREFETCH,
+                     &hca->uar);
+    if (pci_pm_init(pci, PM_CAP_OFFSET, errp) < 0 ||
+        pcie_endpoint_cap_init(pci, EXP_CAP_OFFSET) < 0) {
+        return false;
+    }
+    pcie_cap_flr_init(pci);
+    return true;
+}
+
+static bool pib_hca_init_msix(PCIDevice *pci, Error **errp)
+{
+    PibHca *hca = PIB_HCA(pci);
+
+    memory_region_init(&hca->msix, OBJECT(hca), "pib-hca-msix", MSIX_BAR_SIZE);
+    pci_register_bar(pci, PIB_HCA_BAR_MSIX,
+                     PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64, &hca->msix);
+    if (msix_init(pci, hca->prop.vectors, &hca->msix, PIB_HCA_BAR_MSIX, 0, &hca->msix,
+                  PIB_HCA_BAR_MSIX, MSIX_PBA_OFFSET, 0, errp) < 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < hca->prop.vectors; i++) {
+        msix_vector_use(pci, i);
+    }
+    return true;
+}
+
+static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config, Error **errp)
+{
+    char *why = NULL;
+
+    hca->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, pib_hca_timer, hca);
+    hca->bh = qemu_bh_new_guarded(pib_hca_bh, hca, &DEVICE(hca)->mem_reentrancy_guard);
+    hca->paused = !runstate_is_running();
+    hca->core = pib_hca_core_create(config, &host_ops, hca, &why);
+    if (!hca->core) {
+        error_setg(errp, "%s", why ? why : "out of memory");
+        free(why);
+        return false;
+    }
+    return true;
+}
+
+/* Undoes whatever of realize was done. */
+static void pib_hca_exit(PCIDevice *pci)
+{
+    PibHca *hca = PIB_HCA(pci);
+
+    pib_hca_links_stop(hca);
+    g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
+    g_clear_pointer(&hca->core, pib_hca_core_destroy);
+    g_clear_pointer(&hca->bh, qemu_bh_delete);
+    g_clear_pointer(&hca->timer, timer_free);
+    pib_hca_guids_release(hca);
+    if (msix_present(pci)) {
+        msix_unuse_all_vectors(pci);
+        msix_uninit(pci, &hca->msix, &hca->msix);
+    }
+    if (pci->exp.exp_cap) {
+        pcie_cap_exit(pci);
+    }
+}
+
+static void pib_hca_realize(PCIDevice *pci, Error **errp)
+{
+    PibHca *hca = PIB_HCA(pci);
+    PibHcaConfig config;
+
+    pib_hca_config_init(&config);
+    if (!pib_hca_props_to_config(hca, &config, errp) ||
+        !pib_hca_guids_claim(hca, &config, errp)) {
+        return;
+    }
+    if (!pib_hca_links_parse(hca, errp) || !pib_hca_init_pci(pci, errp) ||
+        !pib_hca_init_msix(pci, errp) || !pib_hca_init_core(hca, &config, errp)) {
+        pib_hca_exit(pci);
+        return;
+    }
+    hca->vm_state = qemu_add_vm_change_state_handler(pib_hca_vm_state, hca);
+    pib_hca_links_start(hca);
+}
+
+static void pib_hca_config_write(PCIDevice *pci, uint32_t address, uint32_t value, int length)
+{
+    pci_default_write_config(pci, address, value, length);
+    pcie_cap_flr_write_config(pci, address, value, length);
+}
+
+/* FLR, bus reset and system reset are one thing to an HCA: see "Reset" in docs/device-spec.md. */
+static void pib_hca_reset_hold(Object *obj, ResetType type)
+{
+    PibHca *hca = PIB_HCA(obj);
+
+    if (hca->core) {
+        qemu_bh_cancel(hca->bh);
+        pib_hca_core_reset(hca->core, false);
+    }
+}
+
+static const VMStateDescription pib_hca_vmstate = {
+    .name = TYPE_PIB_HCA,
+    /* The state of QPs in flight is not saved yet; a refused snapshot beats a broken one. */
+    .unmigratable = 1,
+};
+
+static void pib_hca_class_init(ObjectClass *klass, void *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(klass);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(klass);
+    ResettableClass *rc = RESETTABLE_CLASS(klass);
+
+    pc->realize = pib_hca_realize;
+    pc->exit = pib_hca_exit;
+    pc->config_write = pib_hca_config_write;
+    pc->vendor_id = PIB_HCA_PCI_VENDOR_ID;
+    pc->device_id = PIB_HCA_PCI_DEVICE_ID;
+    pc->revision = PIB_HCA_PCI_REVISION;
+    pc->class_id = PIB_HCA_PCI_CLASS >> 8;
+    rc->phases.hold = pib_hca_reset_hold;
+    dc->desc = "InfiniBand host channel adapter (pib)";
+    dc->vmsd = &pib_hca_vmstate;
+    set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
+    pib_hca_props_register(dc);
+}
+
+static const TypeInfo pib_hca_types[] = {
+    {
+        .name = TYPE_PIB_HCA,
+        .parent = TYPE_PCI_DEVICE,
+        .instance_size = sizeof(PibHca),
+        .class_init = pib_hca_class_init,
+        .interfaces = (InterfaceInfo[]){{INTERFACE_PCIE_DEVICE}, {}},
+    },
+};
+
+DEFINE_TYPES(pib_hca_types)

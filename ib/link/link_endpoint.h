@@ -11,12 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "ib/link/link_state.h"
+#include "ib/link/output_buffer.h"
 #include "ib/wire/link_frame.h"
 #include "ib/wire/packet.h"
 
@@ -24,11 +24,16 @@ namespace pib::link {
 
 inline constexpr unsigned kDataVls = 15;
 inline constexpr unsigned kVl15 = 15;
-inline constexpr std::size_t kBlockBytes = 64;  // what credits count
-// The LRH and whole checksums of a packet, in credit blocks; `bytes` is LRH to end of padding.
-[[nodiscard]] constexpr std::uint32_t credit_blocks(std::size_t bytes) {
-    return static_cast<std::uint32_t>((bytes + ib::kIcrcSize + ib::kVcrcSize + kBlockBytes - 1) /
-                                      kBlockBytes);
+
+// Data VLs of a VLCap or OperationalVLs code (1, 2, 4, 8, 15); 0 for a reserved code.
+[[nodiscard]] constexpr unsigned data_vls(std::uint8_t code) {
+    constexpr std::uint8_t kVls[] = {0, 1, 2, 4, 8, 15};
+    return code < sizeof(kVls) ? kVls[code] : 0;
+}
+
+// Credit blocks of a packet; `bytes` is LRH to end of padding, without checksums.
+[[nodiscard]] constexpr std::uint32_t packet_blocks(std::size_t bytes) {
+    return ib::link::credit_blocks(bytes + ib::kIcrcSize + ib::kVcrcSize);
 }
 
 // A packet that has come in and that fits its LRH:PktLen; its checksums, if any, were right.
@@ -61,7 +66,8 @@ struct LinkFailure {
     std::string text;
 };
 
-using HelloAnswer = std::expected<ib::Welcome, ib::Refuse>;
+using ib::link::ActiveLink;
+using HelloAnswer = std::expected<ib::link::Welcome, ib::link::Refuse>;
 
 // What an endpoint tells its port. Handlers may call anything on the endpoint but feed(), and must
 // not destroy it.
@@ -70,10 +76,10 @@ class LinkEvents {
     virtual ~LinkEvents() = default;
     // Listening side: who connects; the answer is sent as WELCOME or REFUSE. Well-formed, version
     // and reserved fields checked.
-    virtual HelloAnswer link_hello(const ib::Hello& hello);
+    virtual HelloAnswer link_hello(const ib::link::Hello& hello);
     // Connecting side: the switch's answer. set_offer() may be called before or after.
-    virtual void link_welcome(const ib::Welcome&) {}
-    virtual void link_refused(const ib::Refuse&) {}
+    virtual void link_welcome(const ib::link::Welcome&) {}
+    virtual void link_refused(const ib::link::Refuse&) {}
     // A link that was up goes down and comes up again within one call when either side retrains.
     virtual void link_up(const ActiveLink& link) = 0;
     virtual void link_down() = 0;
@@ -97,43 +103,50 @@ class LinkEndpoint {
         // 0.
         std::array<std::uint32_t, kDataVls> receive_blocks{};
         std::size_t output_bytes = 256 * 1024;  // bounded: packets are refused when it is full
+        std::size_t input_bytes = 64 * 1024;    // frames that wait for their last byte
     };
     // Room for two packets of 4096 bytes: credits go out in quarters of the buffer.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
 
     // The connecting side; HELLO is ready in output().
-    static std::unique_ptr<LinkEndpoint> connector(const ib::Hello& hello, const Buffers& buffers,
-                                                   LinkEvents& events);
+    LinkEndpoint(const ib::link::Hello& hello, const Buffers& buffers, LinkEvents& events);
     // The listening side; waits for HELLO.
-    static std::unique_ptr<LinkEndpoint> listener(const Buffers& buffers, LinkEvents& events);
-    ~LinkEndpoint();
+    LinkEndpoint(const Buffers& buffers, LinkEvents& events);
     LinkEndpoint(const LinkEndpoint&) = delete;
     LinkEndpoint& operator=(const LinkEndpoint&) = delete;
 
-    // Takes what the peer sent, in whatever pieces; a frame that is whole within `bytes` is not
-    // copied. On failure the connection has to be closed once output() is written or cannot be
-    // written; link_down() has been called if the link was up, and further bytes are ignored.
+    // Takes what the peer sent, in whatever pieces. On failure the connection has to be closed once
+    // output() is written or cannot be written; link_down() has been called if the link was up, and
+    // further bytes are ignored.
     [[nodiscard]] std::expected<void, LinkFailure> feed(std::span<const std::uint8_t> bytes);
+    // The same without a copy: read from the connection into input_space(), then say how much.
+    // The packets that come up are views into that space.
+    [[nodiscard]] std::span<std::uint8_t> input_space();
+    [[nodiscard]] std::expected<void, LinkFailure> feed_input(std::size_t bytes);
 
     // Bytes for the peer, contiguous; consume what was written. Then begin_packet() may succeed
-    // again.
+    // again, and the link may come up.
     [[nodiscard]] std::span<const std::uint8_t> output() const;
     void consume_output(std::size_t bytes);
 
-    // The port's side of the link. Sent when it differs from the last; takes the link down, and up
-    // again when both still want it. Kept until the handshake is over.
-    void set_offer(const PortOffer& offer);
+    // The port's side of the link; `epoch` is ignored. Sent when it differs from the last; takes
+    // the link down, and up again when both still want it. Kept until the handshake is over.
+    // Packets longer than `mtu_cap` are faults when they come in.
+    void set_offer(const ib::link::Link& offer);
     // Sends the same offer with another epoch: the link goes through Down (IBA 7.2.1).
     void retrain();
-    // The longest packet payload that may come in (MTU of the port, bytes); longer ones are faults.
-    void set_receive_mtu(std::size_t payload_bytes);
+    // The connection is gone: link_down() if the link was up; nothing works afterwards.
+    void close();
 
-    [[nodiscard]] bool handshake_done() const;
-    [[nodiscard]] bool is_up() const;
-    [[nodiscard]] const ActiveLink& active() const;  // meaningful while is_up()
+    [[nodiscard]] bool handshake_done() const { return phase_ == Phase::kOpen; }
+    [[nodiscard]] bool is_up() const { return active_.has_value(); }
+    // Both meaningful while is_up(): what is active, and the peer's newest LINK.
+    [[nodiscard]] const ActiveLink& active() const { return *active_; }
+    [[nodiscard]] const ib::link::Link& peer() const { return *peer_; }
 
     // Whether begin_packet() would succeed. VL15 needs no credits.
-    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes) const;
+    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
+                                SendCrc crc = SendCrc::kElided) const;
     // Blocks that the peer would still take on a data VL.
     [[nodiscard]] std::uint32_t credits(unsigned vl) const;
     // Room for one packet of `bytes` in the output, or an empty span: link down, no credit, or
@@ -143,14 +156,62 @@ class LinkEndpoint {
                                                        SendCrc crc = SendCrc::kElided);
     void commit_packet();
 
-    // Gives back receive buffer of packets of this or an earlier link_up(); CREDIT follows by
+    // Gives back the receive buffer of packets, of this or an earlier link_up(); CREDIT follows by
     // itself.
     void release(unsigned vl, std::uint32_t blocks);
 
   private:
-    struct Impl;
-    explicit LinkEndpoint(std::unique_ptr<Impl> impl);
-    std::unique_ptr<Impl> impl_;
+    enum class Phase : std::uint8_t { kHandshake, kOpen, kFailed };
+    using Result = std::expected<void, LinkFailure>;
+
+    // A data VL, both directions. Counts are blocks, modulo 2^32.
+    struct VlState {
+        std::uint32_t sent = 0;        // since the own LINK
+        std::uint32_t send_limit = 0;  // that the peer granted
+        std::uint32_t received = 0;    // since the peer's LINK
+        std::uint32_t granted = 0;     // limit last told to the peer
+        std::uint32_t held = 0;        // delivered and not yet released
+        std::uint32_t capacity = 0;
+    };
+    struct PendingPacket {
+        std::span<std::uint8_t> frame;  // header, then packet
+        std::size_t bytes = 0;          // as given to begin_packet()
+        unsigned vl = 0;
+        SendCrc crc{};
+    };
+
+    Result run_frames();
+    Result handle(const ib::link::Frame& frame);
+    Result on_hello(const ib::link::Frame& frame);
+    Result on_welcome(const ib::link::Frame& frame);
+    Result on_refuse(const ib::link::Frame& frame);
+    Result on_link(const ib::link::Frame& frame);
+    Result on_credit(const ib::link::Frame& frame);
+    Result on_packet(const ib::link::Frame& frame);
+    Result refuse(ib::link::Refuse refusal);
+    Result fail(LinkError error, std::string text);
+    std::expected<LinkPacket, PacketFault> check_packet(const ib::link::Frame& frame) const;
+    void open();
+    void take_down();
+    void update_link();
+    void send_offer();
+    void send_credits();
+    void send_credit(unsigned vl);
+    bool send_control(std::span<const std::uint8_t> frame);
+
+    LinkEvents& events_;
+    Phase phase_ = Phase::kHandshake;
+    const bool connecting_;
+    bool offer_unsent_ = false;    // LINK waits for room in the output
+    bool credits_unsent_ = false;  // a CREDIT does
+    ib::link::Link offer_{.up = false, .mtu_cap = 5, .vl_cap = 1};
+    std::optional<ib::link::Link> peer_;
+    std::optional<ActiveLink> active_;
+    std::array<VlState, kDataVls> vls_{};
+    PendingPacket pending_;
+    ib::link::FrameReader reader_;
+    OutputBuffer output_;
+    std::vector<std::uint8_t> scratch_;  // control frames are laid out here
 };
 
 }  // namespace pib::link

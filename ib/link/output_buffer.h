@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Bytes on their way to a stream: written in place at the end, read contiguously from the front,
+// bounded. What is left is moved to the front only when that costs less than what was consumed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace pib::link {
+
+class OutputBuffer {
+  public:
+    explicit OutputBuffer(std::size_t capacity) : bytes_(capacity) {}
+
+    [[nodiscard]] std::size_t size() const { return end_ - begin_; }
+    [[nodiscard]] std::size_t capacity() const { return bytes_.size(); }
+    [[nodiscard]] std::span<const std::uint8_t> pending() const {
+        return std::span(bytes_).subspan(begin_, size());
+    }
+    // Whether reserve() of that many bytes would succeed.
+    [[nodiscard]] bool has_room(std::size_t bytes) const {
+        return capacity() - end_ >= bytes || (can_compact() && capacity() - size() >= bytes);
+    }
+    // Room for `bytes` after what is pending, or an empty span; they are pending after commit().
+    [[nodiscard]] std::span<std::uint8_t> reserve(std::size_t bytes) {
+        if (!has_room(bytes)) {
+            return {};
+        }
+        if (capacity() - end_ < bytes) {
+            compact();
+        }
+        return std::span(bytes_).subspan(end_, bytes);
+    }
+    void commit(std::size_t bytes) { end_ += bytes; }
+    void consume(std::size_t bytes) {
+        begin_ += bytes;
+        if (begin_ >= end_) {
+            begin_ = end_ = 0;
+        }
+    }
+    void clear() { begin_ = end_ = 0; }
+
+  private:
+    [[nodiscard]] bool can_compact() const { return size() <= begin_; }
+    void compact() {
+        const std::size_t left = size();
+        std::memmove(bytes_.data(), bytes_.data() + begin_, left);
+        begin_ = 0;
+        end_ = left;
+    }
+
+    std::vector<std::uint8_t> bytes_;
+    std::size_t begin_ = 0;
+    std::size_t end_ = 0;
+};
+
+}  // namespace pib::link

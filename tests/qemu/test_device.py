@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The PCI function in a real QEMU, without a guest: identity, properties, registers, resets, hot plug."""
+import random
+import re
+
+import pytest
+
+from qtest import Qtest, run_qemu
+
+SLOT = 4
+DEVICE = f"pib-hca,id=hca,addr={SLOT},node-guid=0x0250000000000100"
+
+REG_VERSION, REG_CONTROL, REG_STATUS = 0x000, 0x004, 0x008
+REG_PORT_COUNT, REG_VECTOR_COUNT, REG_UAR_COUNT, REG_SCRATCH = 0x010, 0x014, 0x018, 0x01C
+REG_CMDQ_BASE, REG_CMDQ_CPL_BASE, REG_CMDQ_LOG_DEPTH, REG_CMDQ_DOORBELL = 0x020, 0x028, 0x030, 0x034
+REG_TEST_IRQ, REG_NODE_GUID = 0x03C, 0x048
+ENABLED, FATAL = 1, 2
+
+COMMAND_RING, COMPLETION_RING = 0x100000, 0x101000
+
+
+@pytest.fixture
+def hca():
+    with Qtest("-device", DEVICE) as qtest:
+        yield qtest.pci(SLOT).map_bars()
+
+
+def enable(hca):
+    hca.qtest.write_memory(COMPLETION_RING, bytes(4096))
+    hca.write(0, REG_CMDQ_BASE, COMMAND_RING, 8)
+    hca.write(0, REG_CMDQ_CPL_BASE, COMPLETION_RING, 8)
+    hca.write(0, REG_CMDQ_LOG_DEPTH, 4)
+    hca.write(0, REG_CONTROL, 1)
+
+
+def nop(hca, index):
+    """Runs NOP number `index` since ENABLE and returns its completion."""
+    slot = index % 16
+    command = (0).to_bytes(2, "little") + (0x100 + index).to_bytes(2, "little") + bytes(60)
+    hca.qtest.write_memory(COMMAND_RING + 64 * slot, command)
+    hca.write(0, REG_CMDQ_DOORBELL, index + 1)
+    return hca.qtest.read_memory(COMPLETION_RING + 16 * slot, 16)
+
+
+def test_help_documents_every_property():
+    text = run_qemu("-device", "pib-hca,help").stdout
+    for name in ("fabric", "ports", "vectors", "node-guid", "port-guid", "node-description",
+                 "link-width", "link-speed", "mtu", "vls"):
+        assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
+
+
+@pytest.mark.parametrize("bad, expected", [
+    ("ports=0", "ports=0: expected 1 to 4"),
+    ("ports=5", "expected 1 to 4"),
+    ("vectors=0", "vectors=0: expected 1 to 64"),
+    ("vectors=65", "expected 1 to 64"),
+    ("link-width=2x", "expected one of 1x, 4x, 8x, 12x"),
+    ("link-speed=fast", "expected one of sdr, ddr, qdr, fdr, edr, hdr, ndr"),
+    ("mtu=1500", "expected one of 256, 512, 1024, 2048, 4096"),
+    ("vls=3", "expected one of 1, 2, 4, 8, 15"),
+    ("fabric=nowhere", "expected unix:PATH or tcp:HOST:PORT"),
+    ("node-description=" + "x" * 64, "longer than 63 bytes"),
+])
+def test_bad_property_is_refused_in_one_line(bad, expected):
+    result = run_qemu("-device", f"pib-hca,{bad}")
+    assert result.returncode == 1
+    assert expected in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_two_devices_with_one_guid_are_refused():
+    result = run_qemu("-device", "pib-hca,node-guid=0x10", "-device", "pib-hca,node-guid=0x10")
+    assert result.returncode == 1
+    assert "belongs to another pib-hca" in result.stderr
+
+
+def test_conventional_pci_is_refused():
+    result = run_qemu("-machine", "pc", "-device", "pib-hca")
+    assert result.returncode == 1
+    assert "PCI Express" in result.stderr
+
+
+def test_pci_identity(hca):
+    assert hca.config_read(0x00) == 0x1B0C1234
+    assert hca.config_read(0x08) >> 8 == 0x020700
+    assert hca.capability(0x10), "no PCI Express capability"
+    assert hca.capability(0x01), "no power management capability"
+    msix = hca.capability(0x11)
+    assert hca.config_read(msix + 2, 2) & 0x7FF == 9 - 1
+
+
+def test_bar_sizes():
+    with Qtest("-device", DEVICE) as qtest:
+        function = qtest.pci(SLOT)
+        assert [function.bar_size(n) for n in (0, 2, 4)] == [0x10000, 0x400000, 0x1000]
+
+
+def test_registers_after_reset(hca):
+    assert hca.read(0, REG_VERSION) >> 16 == 1
+    assert hca.read(0, REG_STATUS) == 0
+    assert hca.read(0, REG_PORT_COUNT) == 1
+    assert hca.read(0, REG_VECTOR_COUNT) == 9
+    assert hca.read(0, REG_UAR_COUNT) == 1024
+    assert hca.read(0, REG_NODE_GUID, 8) == 0x0250000000000100
+    hca.write(0, REG_SCRATCH, 0x12345678)
+    assert hca.read(0, REG_SCRATCH) == 0x12345678
+
+
+def test_command_queue_answers(hca):
+    enable(hca)
+    assert hca.read(0, REG_STATUS) == ENABLED
+    for index in range(40):
+        completion = nop(hca, index)
+        assert int.from_bytes(completion[8:10], "little") == 0x100 + index
+        assert completion[10] == 0
+        assert completion[15] & 1 == 1 - (index // 16) % 2
+
+
+def flr(hca):
+    express = hca.capability(0x10)
+    control = hca.config_read(express + 8, 2)
+    hca.config_write(express + 8, control | 0x8000, 2)
+
+
+@pytest.mark.parametrize("reset", ["flr", "register", "system"])
+def test_reset_leaves_nothing_behind(hca, reset):
+    enable(hca)
+    nop(hca, 0)
+    if reset == "flr":
+        flr(hca)
+        hca.map_bars()
+    elif reset == "register":
+        hca.write(0, REG_CONTROL, 2)
+    else:
+        hca.qtest.qmp("system_reset")
+        hca.qtest._map_configuration_space()
+        hca.map_bars()
+    assert hca.read(0, REG_STATUS) == 0
+    assert hca.read(0, REG_CMDQ_BASE, 8) == 0
+    hca.qtest.write_memory(COMPLETION_RING, bytes(4096))
+    hca.write(0, REG_CMDQ_DOORBELL, 1)
+    assert hca.qtest.read_memory(COMPLETION_RING, 4096) == bytes(4096), "DMA after reset"
+    enable(hca)
+    assert nop(hca, 0)[15] & 1 == 1
+
+
+def test_no_dma_without_bus_mastering(hca):
+    hca.config_write(0x04, 0x2, 2)
+    hca.write(0, REG_CMDQ_BASE, COMMAND_RING, 8)
+    hca.write(0, REG_CMDQ_CPL_BASE, COMPLETION_RING, 8)
+    hca.write(0, REG_CMDQ_LOG_DEPTH, 4)
+    hca.qtest.write_memory(COMPLETION_RING, bytes(64))
+    hca.write(0, REG_CONTROL, 1)
+    hca.write(0, REG_CMDQ_DOORBELL, 1)
+    assert hca.qtest.read_memory(COMPLETION_RING, 64) == bytes(64)
+
+
+def test_rings_in_our_own_bars_are_refused(hca):
+    hca.write(0, REG_CMDQ_BASE, hca.bars[0], 8)
+    hca.write(0, REG_CMDQ_CPL_BASE, hca.bars[2], 8)
+    hca.write(0, REG_CMDQ_LOG_DEPTH, 4)
+    hca.write(0, REG_CONTROL, 1)
+    hca.write(0, REG_CMDQ_DOORBELL, 1)
+    assert hca.read(0, REG_STATUS) & ENABLED == 0 or hca.read(0, REG_STATUS) & FATAL
+
+
+def test_msix_test_interrupt_sets_pending_bit(hca):
+    msix = hca.capability(0x11)
+    hca.config_write(msix + 2, 0xC000, 2)  # enabled, function masked
+    hca.write(0, REG_TEST_IRQ, 3)
+    assert hca.read(4, 0x800, 4) & (1 << 3)
+
+
+def test_any_access_is_harmless(hca):
+    """T01: every size and alignment at random offsets of both BARs; then the device still works."""
+    seeded = random.Random(1)
+    for _ in range(3000):
+        bar = seeded.choice((0, 2))
+        size = seeded.choice((1, 2, 4, 8))
+        # Half of the accesses near the registers, the others anywhere; CONTROL and TEST_IRQ included.
+        span = 0x100 if seeded.random() < 0.5 else (0x10000 if bar == 0 else 0x400000)
+        offset = seeded.randrange(span - size)
+        if seeded.random() < 0.5:
+            hca.read(bar, offset, size)
+        else:
+            hca.write(bar, offset, seeded.getrandbits(8 * size), size)
+    hca.write(0, REG_CONTROL, 2)
+    assert hca.read(0, REG_STATUS) == 0
+    enable(hca)
+    assert nop(hca, 0)[15] & 1 == 1
+
+
+def test_plug_and_unplug_many_times():
+    with Qtest("-device", "pcie-root-port,id=port,chassis=1") as qtest:
+        for round_number in range(50):
+            arguments = {"driver": "pib-hca", "id": "hot", "bus": "port"}
+            if round_number % 5 == 4:
+                arguments["link-speed"] = "wrong"
+                assert "error" in qtest.qmp("device_add", **arguments)
+                continue
+            assert "return" in qtest.qmp("device_add", **arguments)
+            # Not hot-unplug by the guest's leave, there is no guest: the surprise kind.
+            qtest.qmp("device_del", id="hot")
+            qtest.qmp("system_reset")
+            qtest.step(10_000_000)
+
+
+def test_several_devices():
+    with Qtest("-device", "pib-hca,addr=4", "-device", "pib-hca,addr=5,ports=4") as qtest:
+        first, second = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)
+        assert first.read(0, REG_NODE_GUID, 8) != second.read(0, REG_NODE_GUID, 8)
+        assert second.read(0, REG_PORT_COUNT) == 4
+
+
+def test_snapshot_is_refused_with_a_reason():
+    with Qtest("-device", DEVICE) as qtest:
+        answer = qtest.qmp("migrate", uri="exec:cat > /dev/null")
+        assert "error" in answer and "pib-hca" in answer["error"]["desc"]

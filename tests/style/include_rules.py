@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who may include whom: the table of docs/architecture.md, held against every #include of the tree."""
+import pathlib
+import re
+import sys
+
+# folder: (folders of ours that it may include, patterns of foreign headers that it must not)
+RULES = {
+    "hw-interface": ((), (r"^(?!linux/types\.h$)",)),
+    "ib": (("ib",), (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/")),
+    "qemu-hw/core": (("qemu-hw/core", "ib", "hw-interface"),
+                     (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/", r"^hw/")),
+    "qemu-hw/glue": (("qemu-hw/glue", "hw-interface"), ()),
+    "guest-driver": (("guest-driver", "hw-interface"), ()),
+    "guest-provider": (("guest-provider", "hw-interface"), ()),
+    "fabric-switch": (("fabric-switch", "ib"), (r"^qemu/",)),
+}
+# The one header of the core that C code may see.
+SEAM = {("qemu-hw/glue", "pib_hca_core.h")}
+# Who includes QEMU, and nobody else.
+QEMU_USER = "qemu-hw/glue"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+
+
+def sources(root, folder):
+    for path in sorted((root / folder).rglob("*")):
+        if path.suffix in (".h", ".c", ".cc"):
+            yield path
+
+
+def our_headers(root):
+    """Every name under which a header of ours may be included -> the folder it belongs to."""
+    names = {}
+    for folder in RULES:
+        for path in sources(root, folder):
+            if path.suffix == ".h":
+                names[str(path.relative_to(root))] = folder
+                names.setdefault(str(path.relative_to(root / folder)), folder)
+                names.setdefault(path.name, folder)
+    return names
+
+
+def faults(root):
+    names = our_headers(root)
+    for folder, (allowed, forbidden) in RULES.items():
+        for path in sources(root, folder):
+            for bracket, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                where = f"{path.relative_to(root)}: #include {name}"
+                local = (path.parent / name).exists()
+                owner = folder if bracket == '"' and local else names.get(name) if bracket == '"' else None
+                if owner and owner not in (folder, *allowed) and (folder, name) not in SEAM:
+                    yield f"{where}: {folder} may not include {owner}"
+                if not owner and any(re.search(pattern, name) for pattern in forbidden):
+                    yield f"{where}: not allowed in {folder}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    found = list(faults(root))
+    print("\n".join(found) if found else "include rules hold")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

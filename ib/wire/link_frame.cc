@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Frames of the fabric link protocol. Each parser checks the whole body before it returns a value,
+// reserved fields included, so that later versions can give them a meaning.
+#include "ib/wire/link_frame.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ib/wire/field.h"
+#include "ib/wire/utf8.h"
+
+namespace pib::ib::link {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+bool all_zero(Bytes bytes) {
+    return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
+}
+
+// Body lengths and flags that a frame type admits; row 0 is type 1.
+struct FrameRule {
+    std::uint16_t min_length;
+    std::uint16_t max_length;
+    std::uint8_t flags;
+};
+constexpr std::size_t kRefuseFixed = 4;
+constexpr std::size_t kLrhSize = 8;
+constexpr FrameRule kRules[] = {
+    // A HELLO of another version may have another length; its parser looks at the version first.
+    {8, kMaxBody, 0},
+    {8, kMaxBody, 0},
+    {kRefuseFixed, kRefuseFixed + Refuse::kMaxText, 0},
+    {Link::kSize, Link::kSize, 0},
+    {Credit::kSize, Credit::kSize, 0},
+    {kLrhSize, kMaxBody, kFlagCrcElided},
+};
+
+struct Header {
+    FrameType type{};
+    std::uint8_t flags = 0;
+    std::size_t length = 0;
+};
+
+std::expected<Header, FrameError> parse_header(std::span<const std::uint8_t, kHeaderSize> in) {
+    if (in[0] == 0 || in[0] > std::size(kRules)) {
+        return std::unexpected(FrameError::kType);
+    }
+    const FrameRule& rule = kRules[in[0] - 1];
+    if ((in[1] & ~rule.flags) != 0) {
+        return std::unexpected(FrameError::kFlags);
+    }
+    if (!all_zero(in.subspan<2, 2>())) {
+        return std::unexpected(FrameError::kReserved);
+    }
+    const auto length = load_be<std::uint32_t>(&in[4]);
+    if (length < rule.min_length || length > rule.max_length) {
+        return std::unexpected(FrameError::kLength);
+    }
+    return Header{static_cast<FrameType>(in[0]), in[1], length};
+}
+
+// Appends header and a zeroed body; the caller fills the returned body.
+std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType type,
+                                     std::size_t length, std::uint8_t flags = 0) {
+    const std::size_t start = out.size();
+    out.resize(start + kHeaderSize + length);
+    out[start] = static_cast<std::uint8_t>(type);
+    out[start + 1] = flags;
+    store_be(&out[start + 4], static_cast<std::uint32_t>(length));
+    return std::span(out).subspan(start + kHeaderSize, length);
+}
+
+// The text before the padding, or nothing if bytes follow the padding or it is not UTF-8.
+std::optional<std::string> parse_description(Bytes bytes) {
+    const auto end = std::ranges::find(bytes, std::uint8_t{0});
+    if (!all_zero(Bytes(end, bytes.end()))) {
+        return std::nullopt;
+    }
+    std::string text(bytes.begin(), end);
+    return is_printable_utf8(text) ? std::optional(std::move(text)) : std::nullopt;
+}
+
+}  // namespace
+
+const char* to_string(FrameError error) {
+    static constexpr std::array<const char*, 7> kNames = {
+        "unknown frame type", "unknown frame flag",     "reserved field not zero",
+        "bad frame length",   "other protocol version", "malformed HELLO",
+        "field out of range"};
+    const auto index = static_cast<std::size_t>(error);
+    return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+std::expected<Hello, FrameError> Hello::parse(Bytes body) {
+    if (body.size() < 8 || load_be<std::uint32_t>(&body[0]) != kMagic) {
+        return std::unexpected(FrameError::kMalformedHello);
+    }
+    if (load_be<std::uint16_t>(&body[4]) != kVersionMajor) {
+        return std::unexpected(FrameError::kVersion);
+    }
+    if (body.size() != kSize) {
+        return std::unexpected(FrameError::kMalformedHello);
+    }
+    auto description = parse_description(body.subspan(40, kDescriptionSize));
+    const std::uint8_t role = body[12];
+    const bool reserved_clear = all_zero(body.subspan(14, 2)) && all_zero(body.subspan(32, 8)) &&
+                                all_zero(body.subspan(104, 8));
+    Hello hello{.version_minor = load_be<std::uint16_t>(&body[6]),
+                .features = load_be<std::uint32_t>(&body[8]),
+                .role = static_cast<Role>(role),
+                .port_number = body[13],
+                .node_guid = Guid(load_be<std::uint64_t>(&body[16])),
+                .port_guid = Guid(load_be<std::uint64_t>(&body[24])),
+                .node_description = {}};
+    const bool role_known = role == 1 || role == 2;
+    const bool port_valid = hello.port_number >= 1 && hello.port_number <= 254;
+    const bool guids_set = hello.node_guid != Guid{} && hello.port_guid != Guid{};
+    if (!description || !reserved_clear || !role_known || !port_valid || !guids_set) {
+        return std::unexpected(FrameError::kMalformedHello);
+    }
+    hello.node_description = std::move(*description);
+    return hello;
+}
+
+void append(std::vector<std::uint8_t>& out, const Hello& hello) {
+    const auto body = append_frame(out, FrameType::kHello, Hello::kSize);
+    store_be(&body[0], kMagic);
+    store_be(&body[4], kVersionMajor);
+    store_be(&body[6], hello.version_minor);
+    store_be(&body[8], hello.features);
+    body[12] = static_cast<std::uint8_t>(hello.role);
+    body[13] = hello.port_number;
+    store_be(&body[16], hello.node_guid.value());
+    store_be(&body[24], hello.port_guid.value());
+    std::ranges::copy(utf8_prefix(hello.node_description, Hello::kDescriptionSize), &body[40]);
+}
+
+std::expected<Welcome, FrameError> Welcome::parse(Bytes body) {
+    if (body.size() < 2) {
+        return std::unexpected(FrameError::kLength);
+    }
+    if (load_be<std::uint16_t>(&body[0]) != kVersionMajor) {
+        return std::unexpected(FrameError::kVersion);
+    }
+    if (body.size() != kSize) {
+        return std::unexpected(FrameError::kLength);
+    }
+    if (!all_zero(body.subspan(17))) {
+        return std::unexpected(FrameError::kReserved);
+    }
+    return Welcome{.version_minor = load_be<std::uint16_t>(&body[2]),
+                   .features = load_be<std::uint32_t>(&body[4]),
+                   .switch_guid = Guid(load_be<std::uint64_t>(&body[8])),
+                   .port_number = body[16]};
+}
+
+void append(std::vector<std::uint8_t>& out, const Welcome& welcome) {
+    const auto body = append_frame(out, FrameType::kWelcome, Welcome::kSize);
+    store_be(&body[0], kVersionMajor);
+    store_be(&body[2], welcome.version_minor);
+    store_be(&body[4], welcome.features);
+    store_be(&body[8], welcome.switch_guid.value());
+    body[16] = welcome.port_number;
+}
+
+std::expected<Refuse, FrameError> Refuse::parse(Bytes body) {
+    if (body.size() < kRefuseFixed || body.size() > kRefuseFixed + kMaxText ||
+        load_be<std::uint16_t>(&body[2]) != body.size() - kRefuseFixed) {
+        return std::unexpected(FrameError::kLength);
+    }
+    // An unknown reason is accepted: a later version may refuse for reasons unheard of here.
+    Refuse refuse{.reason = static_cast<RefuseReason>(load_be<std::uint16_t>(&body[0])),
+                  .text = std::string(body.begin() + kRefuseFixed, body.end())};
+    if (!is_printable_utf8(refuse.text)) {
+        return std::unexpected(FrameError::kValue);
+    }
+    return refuse;
+}
+
+void append(std::vector<std::uint8_t>& out, const Refuse& refuse) {
+    const std::string_view text = utf8_prefix(refuse.text, Refuse::kMaxText);
+    const auto body = append_frame(out, FrameType::kRefuse, kRefuseFixed + text.size());
+    store_be(&body[0], static_cast<std::uint16_t>(refuse.reason));
+    store_be(&body[2], static_cast<std::uint16_t>(text.size()));
+    std::ranges::copy(text, body.subspan(kRefuseFixed).begin());
+}
+
+std::expected<Link, FrameError> Link::parse(Bytes body) {
+    if (body.size() != kSize) {
+        return std::unexpected(FrameError::kLength);
+    }
+    if (!all_zero(body.subspan(8))) {
+        return std::unexpected(FrameError::kReserved);
+    }
+    const bool caps_valid = body[4] >= 1 && body[4] <= 5 && body[5] >= 1 && body[5] <= 5;
+    if (body[0] > 1 || !caps_valid) {
+        return std::unexpected(FrameError::kValue);
+    }
+    return Link{.up = body[0] == 1,
+                .width_enabled = body[1],
+                .speed_enabled = body[2],
+                .speed_ext_enabled = body[3],
+                .mtu_cap = body[4],
+                .vl_cap = body[5],
+                .epoch = load_be<std::uint16_t>(&body[6])};
+}
+
+void append(std::vector<std::uint8_t>& out, const Link& link) {
+    const auto body = append_frame(out, FrameType::kLink, Link::kSize);
+    body[0] = link.up ? 1 : 0;
+    body[1] = link.width_enabled;
+    body[2] = link.speed_enabled;
+    body[3] = link.speed_ext_enabled;
+    body[4] = link.mtu_cap;
+    body[5] = link.vl_cap;
+    store_be(&body[6], link.epoch);
+}
+
+namespace {
+
+// LinkWidth codes from the widest to the narrowest: 12x, 8x, 4x, 2x, 1x.
+constexpr std::uint8_t kWidths[] = {8, 4, 2, 16, 1};
+
+}  // namespace
+
+std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs) {
+    if (!mine.up || !theirs.up) {
+        return std::nullopt;
+    }
+    const auto common = [](std::uint8_t a, std::uint8_t b) -> std::uint8_t { return a & b; };
+    const std::uint8_t widths = common(mine.width_enabled, theirs.width_enabled);
+    const auto width = std::ranges::find_if(kWidths, [&](auto w) { return (widths & w) != 0; });
+    // The extended field holds 5 bits, the basic one 4; higher bits of a peer mean nothing here.
+    const std::uint8_t ext = common(mine.speed_ext_enabled, theirs.speed_ext_enabled) & 0x1F;
+    const std::uint8_t basic = common(mine.speed_enabled, theirs.speed_enabled) & 0x0F;
+    if (width == std::end(kWidths) || (ext == 0 && basic == 0)) {
+        return std::nullopt;
+    }
+    ActiveLink active{.width = *width, .speed = std::bit_floor(basic), .speed_ext = 0};
+    if (ext != 0) {
+        active.speed_ext = std::bit_floor(ext);
+    }
+    return active;
+}
+
+std::expected<Credit, FrameError> Credit::parse(Bytes body) {
+    if (body.size() != kSize) {
+        return std::unexpected(FrameError::kLength);
+    }
+    if (body[1] != 0) {
+        return std::unexpected(FrameError::kReserved);
+    }
+    if (body[0] > kMaxVl) {
+        return std::unexpected(FrameError::kValue);
+    }
+    return Credit{.vl = body[0],
+                  .epoch = load_be<std::uint16_t>(&body[2]),
+                  .limit = load_be<std::uint32_t>(&body[4])};
+}
+
+void append(std::vector<std::uint8_t>& out, const Credit& credit) {
+    const auto body = append_frame(out, FrameType::kCredit, Credit::kSize);
+    body[0] = credit.vl;
+    store_be(&body[2], credit.epoch);
+    store_be(&body[4], credit.limit);
+}
+
+void append_packet(std::vector<std::uint8_t>& out, Bytes packet, bool crc_elided) {
+    const auto body = append_frame(out, FrameType::kPacket, packet.size(),
+                                   crc_elided ? kFlagCrcElided : std::uint8_t{0});
+    std::ranges::copy(packet, body.begin());
+}
+
+std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes, bool crc_elided) {
+    std::array<std::uint8_t, kHeaderSize> header{};
+    header[0] = static_cast<std::uint8_t>(FrameType::kPacket);
+    header[1] = crc_elided ? kFlagCrcElided : std::uint8_t{0};
+    store_be(&header[4], static_cast<std::uint32_t>(packet_bytes));
+    return header;
+}
+
+FrameReader::FrameReader(std::size_t capacity)
+    : buffer_(std::max(capacity, kHeaderSize + kMaxBody)) {}
+
+std::span<std::uint8_t> FrameReader::space() {
+    // Moving happens at most once per buffer-full: what is left is less than one frame.
+    if (begin_ == end_) {
+        begin_ = end_ = 0;
+    } else if (buffer_.size() - begin_ < kHeaderSize + kMaxBody) {
+        std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+                  buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+        end_ -= begin_;
+        begin_ = 0;
+    }
+    return std::span(buffer_).subspan(end_);
+}
+
+void FrameReader::commit(std::size_t bytes) {
+    end_ = std::min(end_ + bytes, buffer_.size());
+}
+
+std::expected<std::optional<Frame>, FrameError> FrameReader::next() {
+    if (error_) {
+        return std::unexpected(*error_);
+    }
+    const Bytes unread = Bytes(buffer_).subspan(begin_, end_ - begin_);
+    if (unread.size() < kHeaderSize) {
+        return std::nullopt;
+    }
+    const auto header = parse_header(unread.first<kHeaderSize>());
+    if (!header) {
+        error_ = header.error();
+        return std::unexpected(*error_);
+    }
+    if (unread.size() - kHeaderSize < header->length) {
+        return std::nullopt;
+    }
+    begin_ += kHeaderSize + header->length;
+    return Frame{header->type, header->flags, unread.subspan(kHeaderSize, header->length)};
+}
+
+}  // namespace pib::ib::link

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.0: what goes over
+// the byte stream between two ports. Bytes in, checked values out; no socket is known here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ib/wire/types.h"
+
+namespace pib::ib::link {
+
+inline constexpr std::uint16_t kVersionMajor = 1;
+inline constexpr std::uint16_t kVersionMinor = 0;
+inline constexpr std::size_t kHeaderSize = 8;
+inline constexpr std::size_t kMaxBody = 8192;
+inline constexpr std::uint32_t kMagic = 0x5049424C;  // "PIBL"
+
+enum class FrameType : std::uint8_t {
+    kHello = 1,
+    kWelcome = 2,
+    kRefuse = 3,
+    kLink = 4,
+    kCredit = 5,
+    kPacket = 6,
+};
+
+// PACKET: neither ICRC nor VCRC follows the packet.
+inline constexpr std::uint8_t kFlagCrcElided = 0x01;
+
+// Every error ends the connection; kVersion and kMalformedHello deserve a REFUSE before that.
+enum class FrameError : std::uint8_t {
+    kType,            // unknown frame type
+    kFlags,           // a flag that the type does not have
+    kReserved,        // a reserved field is not 0
+    kLength,          // length wrong for the type, or more than kMaxBody
+    kVersion,         // HELLO or WELCOME of another major version
+    kMalformedHello,  // HELLO with wrong magic, role, GUIDs or description
+    kValue,           // a field outside its range
+};
+[[nodiscard]] const char* to_string(FrameError error);
+
+enum class Role : std::uint8_t { kChannelAdapter = 1, kSwitch = 2 };
+
+struct Hello {
+    static constexpr std::size_t kSize = 112;
+    static constexpr std::size_t kDescriptionSize = 64;
+
+    std::uint16_t version_minor = kVersionMinor;
+    std::uint32_t features = 0;
+    Role role = Role::kChannelAdapter;
+    std::uint8_t port_number = 1;
+    Guid node_guid;
+    Guid port_guid;
+    std::string node_description;  // UTF-8, at most kDescriptionSize bytes
+
+    bool operator==(const Hello&) const = default;
+    [[nodiscard]] static std::expected<Hello, FrameError> parse(std::span<const std::uint8_t> body);
+};
+
+struct Welcome {
+    static constexpr std::size_t kSize = 32;
+
+    std::uint16_t version_minor = kVersionMinor;
+    std::uint32_t features = 0;
+    Guid switch_guid;
+    std::uint8_t port_number = 0;  // of the switch
+
+    bool operator==(const Welcome&) const = default;
+    [[nodiscard]] static std::expected<Welcome, FrameError> parse(
+        std::span<const std::uint8_t> body);
+};
+
+enum class RefuseReason : std::uint16_t {
+    kVersion = 1,
+    kDuplicatePortGuid = 2,
+    kNoFreePort = 3,
+    kMalformedHello = 4,
+    kNotInTopology = 5,
+};
+
+struct Refuse {
+    static constexpr std::size_t kMaxText = 256;
+
+    RefuseReason reason{};
+    std::string text;  // one line of UTF-8; what exceeds kMaxText is cut when written
+
+    bool operator==(const Refuse&) const = default;
+    [[nodiscard]] static std::expected<Refuse, FrameError> parse(
+        std::span<const std::uint8_t> body);
+};
+
+// What a port offers; the encodings are PortInfo's.
+struct Link {
+    static constexpr std::size_t kSize = 12;
+
+    bool up = false;
+    std::uint8_t width_enabled = 0;
+    std::uint8_t speed_enabled = 0;
+    std::uint8_t speed_ext_enabled = 0;
+    std::uint8_t mtu_cap = 0;  // 1..5
+    std::uint8_t vl_cap = 0;   // 1..5
+    std::uint16_t epoch = 0;
+
+    bool operator==(const Link&) const = default;
+    [[nodiscard]] static std::expected<Link, FrameError> parse(std::span<const std::uint8_t> body);
+};
+
+// What two offers make: the active values of both PortInfos.
+struct ActiveLink {
+    std::uint8_t width = 0;      // LinkWidthActive
+    std::uint8_t speed = 0;      // LinkSpeedActive
+    std::uint8_t speed_ext = 0;  // LinkSpeedExtActive, 0 when a basic speed is active
+
+    bool operator==(const ActiveLink&) const = default;
+};
+// Nothing when the link is down: a side does not want it, or no width or speed is in common.
+[[nodiscard]] std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs);
+
+struct Credit {
+    static constexpr std::size_t kSize = 8;
+    static constexpr std::uint8_t kMaxVl = 14;
+
+    std::uint8_t vl = 0;
+    std::uint16_t epoch = 0;
+    std::uint32_t limit = 0;  // blocks since the LINK of `epoch`, modulo 2^32
+
+    bool operator==(const Credit&) const = default;
+    [[nodiscard]] static std::expected<Credit, FrameError> parse(
+        std::span<const std::uint8_t> body);
+};
+
+inline constexpr std::size_t kCreditBlockBytes = 64;
+// Blocks that a packet takes; `bytes` runs from LRH to VCRC, whether or not the CRCs are there.
+[[nodiscard]] constexpr std::uint32_t credit_blocks(std::size_t bytes) {
+    return static_cast<std::uint32_t>((bytes + kCreditBlockBytes - 1) / kCreditBlockBytes);
+}
+
+// Appends one whole frame to `out`.
+void append(std::vector<std::uint8_t>& out, const Hello& hello);
+void append(std::vector<std::uint8_t>& out, const Welcome& welcome);
+void append(std::vector<std::uint8_t>& out, const Refuse& refuse);
+void append(std::vector<std::uint8_t>& out, const Link& link);
+void append(std::vector<std::uint8_t>& out, const Credit& credit);
+// A packet may be built in place instead: packet_header(), then the packet's bytes.
+void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t> packet,
+                   bool crc_elided);
+[[nodiscard]] std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes,
+                                                                  bool crc_elided);
+
+// A frame in the reader's buffer; the body is valid until the reader is touched again.
+struct Frame {
+    FrameType type{};
+    std::uint8_t flags = 0;
+    std::span<const std::uint8_t> body;
+
+    [[nodiscard]] bool crc_elided() const { return (flags & kFlagCrcElided) != 0; }
+};
+
+// Cuts a byte stream into frames. Its memory is bounded by what it was made with, whatever the
+// peer sends; after an error it stays in error, because the stream has lost its frame boundary.
+class FrameReader {
+  public:
+    static constexpr std::size_t kDefaultCapacity = 64 * 1024;
+
+    explicit FrameReader(std::size_t capacity = kDefaultCapacity);
+
+    // Where to read bytes to; never empty once next() has returned nothing.
+    [[nodiscard]] std::span<std::uint8_t> space();
+    // That many bytes of space() have been filled.
+    void commit(std::size_t bytes);
+    // The next whole frame, nothing if more bytes are needed, or why the connection must end.
+    [[nodiscard]] std::expected<std::optional<Frame>, FrameError> next();
+
+  private:
+    std::vector<std::uint8_t> buffer_;
+    std::size_t begin_ = 0;  // first byte not yet handed out
+    std::size_t end_ = 0;    // first free byte
+    std::optional<FrameError> error_;
+};
+
+}  // namespace pib::ib::link

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Management datagrams: the common header (IBA 13.4.3), LID-routed and directed-route SMPs (14.2.1)
+// and the attributes of chapters 14 and 16, each as a table of fields in the IBA's own notation
+// (offset and length in bits from the start of the attribute).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ib/wire/field.h"
+#include "ib/wire/types.h"
+
+namespace pib::ib {
+
+enum class MgmtClass : std::uint8_t {
+    kSubnLidRouted = 0x01,
+    kSubnAdm = 0x03,
+    kPerf = 0x04,
+    kBm = 0x05,
+    kDevMgt = 0x06,
+    kComMgt = 0x07,
+    kSnmp = 0x08,
+    kCongestion = 0x21,
+    kSubnDirectedRoute = 0x81,
+};
+
+// Method with its R bit (IBA table 110).
+enum class Method : std::uint8_t {
+    kGet = 0x01,
+    kSet = 0x02,
+    kSend = 0x03,
+    kTrap = 0x05,
+    kReport = 0x06,
+    kTrapRepress = 0x07,
+    kGetResp = 0x81,
+    kReportResp = 0x86,
+};
+inline constexpr std::uint8_t kResponseBit = 0x80;
+
+// MADHeader:Status, the part common to all classes (IBA table 112).
+namespace mad_status {
+inline constexpr std::uint16_t kOk = 0x0000;
+inline constexpr std::uint16_t kBusy = 0x0001;
+inline constexpr std::uint16_t kBadVersion = 0x0004;
+inline constexpr std::uint16_t kBadMethod = 0x0008;
+inline constexpr std::uint16_t kBadMethodAttribute = 0x000C;
+inline constexpr std::uint16_t kBadField = 0x001C;
+}  // namespace mad_status
+
+// Attribute IDs. Those below 0x10 are common to all classes, the rest belong to their class.
+namespace attr {
+inline constexpr std::uint16_t kClassPortInfo = 0x0001;
+inline constexpr std::uint16_t kNotice = 0x0002;
+inline constexpr std::uint16_t kInformInfo = 0x0003;
+
+// Subnet management (IBA table 139).
+inline constexpr std::uint16_t kNodeDescription = 0x0010;
+inline constexpr std::uint16_t kNodeInfo = 0x0011;
+inline constexpr std::uint16_t kSwitchInfo = 0x0012;
+inline constexpr std::uint16_t kGuidInfo = 0x0014;
+inline constexpr std::uint16_t kPortInfo = 0x0015;
+inline constexpr std::uint16_t kPKeyTable = 0x0016;
+inline constexpr std::uint16_t kSlToVlMappingTable = 0x0017;
+inline constexpr std::uint16_t kVlArbitrationTable = 0x0018;
+inline constexpr std::uint16_t kLinearForwardingTable = 0x0019;
+inline constexpr std::uint16_t kRandomForwardingTable = 0x001A;
+inline constexpr std::uint16_t kMulticastForwardingTable = 0x001B;
+inline constexpr std::uint16_t kSmInfo = 0x0020;
+inline constexpr std::uint16_t kVendorDiag = 0x0030;
+inline constexpr std::uint16_t kLedInfo = 0x0031;
+
+// Performance management (IBA table 217).
+inline constexpr std::uint16_t kPortSamplesControl = 0x0010;
+inline constexpr std::uint16_t kPortSamplesResult = 0x0011;
+inline constexpr std::uint16_t kPortCounters = 0x0012;
+inline constexpr std::uint16_t kPortRcvErrorDetails = 0x0015;
+inline constexpr std::uint16_t kPortXmitDiscardDetails = 0x0016;
+inline constexpr std::uint16_t kPortCountersExtended = 0x001D;
+inline constexpr std::uint16_t kPortSamplesResultExtended = 0x001E;
+}  // namespace attr
+
+inline constexpr std::size_t kMadSize = 256;
+inline constexpr std::size_t kSmpDataSize = 64;
+inline constexpr std::size_t kGmpDataSize = 192;
+inline constexpr std::size_t kSmpPathSize = 64;
+inline constexpr std::uint8_t kMadBaseVersion = 1;
+inline constexpr std::uint8_t kSmpClassVersion = 1;
+inline constexpr std::uint8_t kPerfClassVersion = 1;
+
+namespace mad_header {
+inline constexpr Field kBaseVersion{0, 8};
+inline constexpr Field kMgmtClass{8, 8};
+inline constexpr Field kClassVersion{16, 8};
+inline constexpr Field kMethod{24, 8};  // R bit included
+inline constexpr Field kStatus{32, 16};
+inline constexpr Field kTransactionId{64, 64};
+inline constexpr Field kAttributeId{128, 16};
+inline constexpr Field kAttributeModifier{160, 32};
+}  // namespace mad_header
+
+// SMP fields beyond the common header (IBA 14.2.1.1 and 14.2.1.2), from the start of the MAD.
+namespace smp {
+inline constexpr Field kD{32, 1};        // directed route: direction, 1 returning
+inline constexpr Field kStatus{33, 15};  // directed route
+inline constexpr Field kHopPointer{48, 8};
+inline constexpr Field kHopCount{56, 8};
+inline constexpr Field kMKey{192, 64};
+inline constexpr Field kDrSlid{256, 16};
+inline constexpr Field kDrDlid{272, 16};
+inline constexpr std::size_t kDataOffset = 64;
+inline constexpr std::size_t kInitialPathOffset = 128;
+inline constexpr std::size_t kReturnPathOffset = 192;
+}  // namespace smp
+
+inline constexpr std::size_t kGmpDataOffset = 64;
+
+// One MAD as its 256 bytes, with names for what the bytes mean.
+struct Mad {
+    std::array<std::uint8_t, kMadSize> bytes{};
+
+    bool operator==(const Mad&) const = default;
+
+    [[nodiscard]] std::uint64_t get(Field field) const { return ib::get(bytes, field); }
+    void set(Field field, std::uint64_t value) { ib::set(bytes, field, value); }
+
+    [[nodiscard]] std::uint8_t base_version() const { return bytes[0]; }
+    [[nodiscard]] MgmtClass mgmt_class() const { return static_cast<MgmtClass>(bytes[1]); }
+    [[nodiscard]] std::uint8_t class_version() const { return bytes[2]; }
+    [[nodiscard]] Method method() const { return static_cast<Method>(bytes[3]); }
+    [[nodiscard]] bool is_response() const {
+        return (bytes[3] & kResponseBit) != 0 || method() == Method::kTrapRepress;
+    }
+    [[nodiscard]] std::uint64_t transaction_id() const { return get(mad_header::kTransactionId); }
+    [[nodiscard]] std::uint16_t attribute_id() const {
+        return static_cast<std::uint16_t>(get(mad_header::kAttributeId));
+    }
+    [[nodiscard]] std::uint32_t attribute_modifier() const {
+        return static_cast<std::uint32_t>(get(mad_header::kAttributeModifier));
+    }
+    [[nodiscard]] bool is_smp() const {
+        return mgmt_class() == MgmtClass::kSubnLidRouted || is_directed_route();
+    }
+    [[nodiscard]] bool is_directed_route() const {
+        return mgmt_class() == MgmtClass::kSubnDirectedRoute;
+    }
+    // Status without the D bit, which directed-route SMPs keep in its top bit.
+    [[nodiscard]] std::uint16_t status() const {
+        return static_cast<std::uint16_t>(is_directed_route() ? get(smp::kStatus)
+                                                              : get(mad_header::kStatus));
+    }
+    void set_status(std::uint16_t status) {
+        set(is_directed_route() ? smp::kStatus : mad_header::kStatus, status);
+    }
+
+    // Directed-route part; meaningful only when is_directed_route().
+    [[nodiscard]] bool direction() const { return get(smp::kD) != 0; }
+    [[nodiscard]] std::uint8_t hop_pointer() const { return bytes[6]; }
+    [[nodiscard]] std::uint8_t hop_count() const { return bytes[7]; }
+    [[nodiscard]] Lid dr_slid() const { return Lid(static_cast<Lid::rep>(get(smp::kDrSlid))); }
+    [[nodiscard]] Lid dr_dlid() const { return Lid(static_cast<Lid::rep>(get(smp::kDrDlid))); }
+    [[nodiscard]] std::span<std::uint8_t, kSmpPathSize> initial_path() {
+        return std::span(bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
+    }
+    [[nodiscard]] std::span<const std::uint8_t, kSmpPathSize> initial_path() const {
+        return std::span(bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
+    }
+    [[nodiscard]] std::span<std::uint8_t, kSmpPathSize> return_path() {
+        return std::span(bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
+    }
+    [[nodiscard]] std::span<const std::uint8_t, kSmpPathSize> return_path() const {
+        return std::span(bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
+    }
+
+    [[nodiscard]] std::uint64_t m_key() const { return get(smp::kMKey); }
+    [[nodiscard]] std::span<std::uint8_t, kSmpDataSize> smp_data() {
+        return std::span(bytes).subspan<smp::kDataOffset, kSmpDataSize>();
+    }
+    [[nodiscard]] std::span<const std::uint8_t, kSmpDataSize> smp_data() const {
+        return std::span(bytes).subspan<smp::kDataOffset, kSmpDataSize>();
+    }
+    // Attribute area of the general classes that need no class header of their own, the PMA's too.
+    [[nodiscard]] std::span<std::uint8_t, kGmpDataSize> gmp_data() {
+        return std::span(bytes).subspan<kGmpDataOffset, kGmpDataSize>();
+    }
+    [[nodiscard]] std::span<const std::uint8_t, kGmpDataSize> gmp_data() const {
+        return std::span(bytes).subspan<kGmpDataOffset, kGmpDataSize>();
+    }
+};
+
+enum class NodeType : std::uint8_t { kChannelAdapter = 1, kSwitch = 2, kRouter = 3 };
+
+// IBA table 143.
+namespace node_info {
+inline constexpr Field kBaseVersion{0, 8};
+inline constexpr Field kClassVersion{8, 8};
+inline constexpr Field kNodeType{16, 8};
+inline constexpr Field kNumPorts{24, 8};
+inline constexpr Field kSystemImageGuid{32, 64};
+inline constexpr Field kNodeGuid{96, 64};
+inline constexpr Field kPortGuid{160, 64};
+inline constexpr Field kPartitionCap{224, 16};
+inline constexpr Field kDeviceId{240, 16};
+inline constexpr Field kRevision{256, 32};
+inline constexpr Field kLocalPortNum{288, 8};
+inline constexpr Field kVendorId{296, 24};
+}  // namespace node_info
+
+// IBA table 144.
+namespace switch_info {
+inline constexpr Field kLinearFdbCap{0, 16};
+inline constexpr Field kRandomFdbCap{16, 16};
+inline constexpr Field kMulticastFdbCap{32, 16};
+inline constexpr Field kLinearFdbTop{48, 16};
+inline constexpr Field kDefaultPort{64, 8};
+inline constexpr Field kDefaultMulticastPrimaryPort{72, 8};
+inline constexpr Field kDefaultMulticastNotPrimaryPort{80, 8};
+inline constexpr Field kLifeTimeValue{88, 5};
+inline constexpr Field kPortStateChange{93, 1};
+inline constexpr Field kOptimizedSlToVlMapping{94, 2};
+inline constexpr Field kLidsPerPort{96, 16};
+inline constexpr Field kPartitionEnforcementCap{112, 16};
+inline constexpr Field kInboundEnforcementCap{128, 1};
+inline constexpr Field kOutboundEnforcementCap{129, 1};
+inline constexpr Field kFilterRawInboundCap{130, 1};
+inline constexpr Field kFilterRawOutboundCap{131, 1};
+inline constexpr Field kEnhancedPort0{132, 1};
+inline constexpr Field kMulticastFdbTop{144, 16};
+}  // namespace switch_info
+
+// IBA table 146.
+namespace port_info {
+inline constexpr Field kMKey{0, 64};
+inline constexpr Field kGidPrefix{64, 64};
+inline constexpr Field kLid{128, 16};
+inline constexpr Field kMasterSmLid{144, 16};
+inline constexpr Field kCapabilityMask{160, 32};
+inline constexpr Field kDiagCode{192, 16};
+inline constexpr Field kMKeyLeasePeriod{208, 16};  // seconds
+inline constexpr Field kLocalPortNum{224, 8};
+inline constexpr Field kLinkWidthEnabled{232, 8};
+inline constexpr Field kLinkWidthSupported{240, 8};
+inline constexpr Field kLinkWidthActive{248, 8};
+inline constexpr Field kLinkSpeedSupported{256, 4};
+inline constexpr Field kPortState{260, 4};
+inline constexpr Field kPortPhysicalState{264, 4};
+inline constexpr Field kLinkDownDefaultState{268, 4};
+inline constexpr Field kMKeyProtectBits{272, 2};
+inline constexpr Field kLmc{277, 3};
+inline constexpr Field kLinkSpeedActive{280, 4};
+inline constexpr Field kLinkSpeedEnabled{284, 4};
+inline constexpr Field kNeighborMtu{288, 4};
+inline constexpr Field kMasterSmSl{292, 4};
+inline constexpr Field kVlCap{296, 4};
+inline constexpr Field kInitType{300, 4};
+inline constexpr Field kVlHighLimit{304, 8};
+inline constexpr Field kVlArbitrationHighCap{312, 8};
+inline constexpr Field kVlArbitrationLowCap{320, 8};
+inline constexpr Field kInitTypeReply{328, 4};
+inline constexpr Field kMtuCap{332, 4};
+inline constexpr Field kVlStallCount{336, 3};
+inline constexpr Field kHoqLife{339, 5};
+inline constexpr Field kOperationalVls{344, 4};
+inline constexpr Field kPartitionEnforcementInbound{348, 1};
+inline constexpr Field kPartitionEnforcementOutbound{349, 1};
+inline constexpr Field kFilterRawInbound{350, 1};
+inline constexpr Field kFilterRawOutbound{351, 1};
+inline constexpr Field kMKeyViolations{352, 16};
+inline constexpr Field kPKeyViolations{368, 16};
+inline constexpr Field kQKeyViolations{384, 16};
+inline constexpr Field kGuidCap{400, 8};  // entries of the GUID table
+inline constexpr Field kClientReregister{408, 1};
+inline constexpr Field kMulticastPKeyTrapSuppression{409, 2};
+inline constexpr Field kSubnetTimeOut{411, 5};
+inline constexpr Field kRespTimeValue{419, 5};
+inline constexpr Field kLocalPhyErrors{424, 4};
+inline constexpr Field kOverrunErrors{428, 4};
+inline constexpr Field kMaxCreditHint{432, 16};
+inline constexpr Field kLinkRoundTripLatency{456, 24};
+inline constexpr Field kCapabilityMask2{480, 16};
+inline constexpr Field kLinkSpeedExtActive{496, 4};
+inline constexpr Field kLinkSpeedExtSupported{500, 4};
+inline constexpr Field kLinkSpeedExtEnabled{507, 5};
+}  // namespace port_info
+
+// PortInfo:CapabilityMask bits.
+namespace port_cap {
+inline constexpr std::uint32_t kIsSm = 1U << 1;
+inline constexpr std::uint32_t kIsNoticeSupported = 1U << 2;
+inline constexpr std::uint32_t kIsTrapSupported = 1U << 3;
+inline constexpr std::uint32_t kIsAutomaticMigrationSupported = 1U << 5;
+inline constexpr std::uint32_t kIsSlMappingSupported = 1U << 6;
+inline constexpr std::uint32_t kIsLedInfoSupported = 1U << 9;
+inline constexpr std::uint32_t kIsSmDisabled = 1U << 10;
+inline constexpr std::uint32_t kIsSystemImageGuidSupported = 1U << 11;
+inline constexpr std::uint32_t kIsPKeySwitchExternalPortTrapSupported = 1U << 12;
+inline constexpr std::uint32_t kIsExtendedSpeedsSupported = 1U << 14;
+inline constexpr std::uint32_t kIsCapabilityMask2Supported = 1U << 15;
+inline constexpr std::uint32_t kIsCommunicationManagementSupported = 1U << 16;
+inline constexpr std::uint32_t kIsSnmpTunnelingSupported = 1U << 17;
+inline constexpr std::uint32_t kIsDeviceManagementSupported = 1U << 19;
+inline constexpr std::uint32_t kIsVendorClassSupported = 1U << 20;
+inline constexpr std::uint32_t kIsCapabilityMaskNoticeSupported = 1U << 22;
+inline constexpr std::uint32_t kIsBootManagementSupported = 1U << 23;
+inline constexpr std::uint32_t kIsClientReregistrationSupported = 1U << 25;
+inline constexpr std::uint32_t kIsOtherLocalChangesNoticeSupported = 1U << 26;
+inline constexpr std::uint32_t kIsMulticastFdbTopSupported = 1U << 30;
+}  // namespace port_cap
+
+// PortInfo:CapabilityMask2 bits.
+namespace port_cap2 {
+inline constexpr std::uint16_t kIsSetNodeDescriptionSupported = 1U << 0;
+inline constexpr std::uint16_t kIsLinkWidth2xSupported = 1U << 4;
+inline constexpr std::uint16_t kIsLinkSpeedHdrSupported = 1U << 5;
+inline constexpr std::uint16_t kIsLinkSpeedNdrSupported = 1U << 10;
+}  // namespace port_cap2
+
+// PortInfo:PortState; kNoChange only in a Set.
+enum class PortState : std::uint8_t {
+    kNoChange = 0,
+    kDown = 1,
+    kInitialize = 2,
+    kArmed = 3,
+    kActive = 4,
+};
+
+// PortInfo:PortPhysicalState; kNoChange only in a Set.
+enum class PhysState : std::uint8_t {
+    kNoChange = 0,
+    kSleep = 1,
+    kPolling = 2,
+    kDisabled = 3,
+    kTraining = 4,
+    kLinkUp = 5,
+    kLinkErrorRecovery = 6,
+    kPhyTest = 7,
+};
+
+// LinkWidth* bits, LinkSpeed* bits and LinkSpeedExt* bits.
+namespace link_width {
+inline constexpr std::uint8_t k1x = 1;
+inline constexpr std::uint8_t k4x = 2;
+inline constexpr std::uint8_t k8x = 4;
+inline constexpr std::uint8_t k12x = 8;
+inline constexpr std::uint8_t k2x = 16;
+inline constexpr std::uint8_t kSetToSupported = 255;
+}  // namespace link_width
+namespace link_speed {
+inline constexpr std::uint8_t kSdr = 1;
+inline constexpr std::uint8_t kDdr = 2;
+inline constexpr std::uint8_t kQdr = 4;
+inline constexpr std::uint8_t kSetToSupported = 15;
+}  // namespace link_speed
+namespace link_speed_ext {
+inline constexpr std::uint8_t kFdr = 1;
+inline constexpr std::uint8_t kEdr = 2;
+inline constexpr std::uint8_t kHdr = 4;
+inline constexpr std::uint8_t kNdr = 8;
+inline constexpr std::uint8_t kNoneEnabled = 30;  // LinkSpeedExtEnabled: no extended speed
+inline constexpr std::uint8_t kSetToSupported = 31;
+}  // namespace link_speed_ext
+
+// Tables that are sent in blocks: entries of one block and the width of an entry.
+inline constexpr std::size_t kPKeysPerBlock = 32;
+inline constexpr std::size_t kGuidsPerBlock = 8;
+inline constexpr std::size_t kLftEntriesPerBlock = 64;
+inline constexpr std::size_t kMftEntriesPerBlock = 32;
+inline constexpr std::size_t kVlArbEntriesPerBlock = 32;
+inline constexpr std::size_t kSlCount = 16;
+
+// IBA table 160.
+namespace sm_info {
+inline constexpr Field kGuid{0, 64};
+inline constexpr Field kSmKey{64, 64};
+inline constexpr Field kActCount{128, 32};
+inline constexpr Field kPriority{160, 4};
+inline constexpr Field kSmState{164, 4};
+}  // namespace sm_info
+
+namespace led_info {
+inline constexpr Field kLedMask{0, 1};
+}  // namespace led_info
+
+// Notice (IBA 13.4.8.2); the details of each trap number follow in notice_details.
+namespace notice {
+inline constexpr Field kIsGeneric{0, 1};
+inline constexpr Field kType{1, 7};
+inline constexpr Field kProducerType{8, 24};
+inline constexpr Field kTrapNumber{32, 16};
+inline constexpr Field kIssuerLid{48, 16};
+inline constexpr Field kNoticeToggle{64, 1};
+inline constexpr Field kNoticeCount{65, 15};
+inline constexpr std::size_t kDetailsOffset = 10;  // bytes
+inline constexpr std::size_t kDetailsSize = 54;
+}  // namespace notice
+
+// Notice:Type (IBA table 116) and the generic traps of subnet management (14.2.5.1).
+enum class NoticeType : std::uint8_t {
+    kFatal = 0,
+    kUrgent = 1,
+    kSecurity = 2,
+    kSubnetManagement = 3,
+    kInformational = 4,
+};
+namespace trap {
+inline constexpr std::uint16_t kLinkStateChange = 128;  // of a switch
+inline constexpr std::uint16_t kLocalLinkIntegrity = 129;
+inline constexpr std::uint16_t kExcessiveBufferOverrun = 130;
+inline constexpr std::uint16_t kFlowControlUpdate = 131;
+inline constexpr std::uint16_t kLocalChanges = 144;
+inline constexpr std::uint16_t kSystemImageGuidChange = 145;
+inline constexpr std::uint16_t kBadMKey = 256;
+inline constexpr std::uint16_t kBadPKey = 257;
+inline constexpr std::uint16_t kBadQKey = 258;
+inline constexpr std::uint16_t kBadPKeyAtSwitchPort = 259;
+}  // namespace trap
+
+// Notice:DataDetails, offsets from the start of the Notice (IBA tables 119 to 131).
+namespace notice_details {
+inline constexpr Field kLid128{80, 16};
+inline constexpr Field kLid{96, 16};         // traps 129..131, 144, 145, 256
+inline constexpr Field kPortNumber{112, 8};  // traps 129..131
+inline constexpr Field kOtherLocalChanges{120, 8};
+inline constexpr Field kCapabilityMask{128, 32};
+inline constexpr Field kChangeFlags{160, 16};
+inline constexpr Field kCapabilityMask2{176, 16};
+inline constexpr Field kSystemImageGuid{128, 64};
+// Trap 256.
+inline constexpr Field kDrSlid{112, 16};
+inline constexpr Field kMethod{128, 8};
+inline constexpr Field kAttributeId{144, 16};
+inline constexpr Field kAttributeModifier{160, 32};
+inline constexpr Field kMKey{192, 64};
+inline constexpr Field kDrNotice{264, 1};
+inline constexpr Field kDrPathTruncated{265, 1};
+inline constexpr Field kDrHopCount{266, 6};
+inline constexpr std::size_t kDrReturnPathOffset = 34;  // bytes
+inline constexpr std::size_t kDrReturnPathSize = 30;
+// Traps 257 and 258.
+inline constexpr Field kLid1{96, 16};
+inline constexpr Field kLid2{112, 16};
+inline constexpr Field kKey{128, 32};
+inline constexpr Field kSl{160, 4};
+inline constexpr Field kQp1{168, 24};
+inline constexpr Field kQp2{200, 24};
+inline constexpr std::size_t kGid1Offset = 28;  // bytes
+inline constexpr std::size_t kGid2Offset = 44;
+}  // namespace notice_details
+
+// ClassPortInfo (IBA table 111), as every general class answers it.
+namespace class_port_info {
+inline constexpr Field kBaseVersion{0, 8};
+inline constexpr Field kClassVersion{8, 8};
+inline constexpr Field kCapabilityMask{16, 16};
+inline constexpr Field kCapabilityMask2{32, 27};
+inline constexpr Field kRespTimeValue{59, 5};
+inline constexpr Field kTrapGidHigh{320, 64};
+inline constexpr Field kTrapGidLow{384, 64};
+inline constexpr Field kTrapTc{448, 8};
+inline constexpr Field kTrapSl{456, 4};
+inline constexpr Field kTrapFl{460, 20};
+inline constexpr Field kTrapLid{480, 16};
+inline constexpr Field kTrapPKey{496, 16};
+inline constexpr Field kTrapHl{512, 8};
+inline constexpr Field kTrapQp{520, 24};
+inline constexpr Field kTrapQKey{544, 32};
+}  // namespace class_port_info
+
+// Fields that all port attributes of the PMA share (IBA 16.1.3).
+namespace pma {
+inline constexpr Field kPortSelect{8, 8};
+inline constexpr Field kCounterSelect{16, 16};
+inline constexpr std::uint8_t kAllPorts = 0xFF;
+
+// ClassPortInfo:CapabilityMask bits of the PMA (IBA 16.1.3.1).
+inline constexpr std::uint16_t kCapAllPortSelect = 1U << 8;
+inline constexpr std::uint16_t kCapExtendedWidth = 1U << 9;
+inline constexpr std::uint16_t kCapExtendedWidthNoIetf = 1U << 10;
+inline constexpr std::uint16_t kCapSamplesOnly = 1U << 11;
+inline constexpr std::uint16_t kCapPortCountersXmitWait = 1U << 12;
+}  // namespace pma
+
+// IBA table 223.
+namespace port_counters {
+inline constexpr Field kSymbolErrors{32, 16};
+inline constexpr Field kLinkErrorRecovery{48, 8};
+inline constexpr Field kLinkDowned{56, 8};
+inline constexpr Field kPortRcvErrors{64, 16};
+inline constexpr Field kPortRcvRemotePhysicalErrors{80, 16};
+inline constexpr Field kPortRcvSwitchRelayErrors{96, 16};
+inline constexpr Field kPortXmitDiscards{112, 16};
+inline constexpr Field kPortXmitConstraintErrors{128, 8};
+inline constexpr Field kPortRcvConstraintErrors{136, 8};
+inline constexpr Field kCounterSelect2{144, 8};
+inline constexpr Field kLocalLinkIntegrityErrors{152, 4};
+inline constexpr Field kExcessiveBufferOverrunErrors{156, 4};
+inline constexpr Field kQp1Dropped{160, 16};
+inline constexpr Field kVl15Dropped{176, 16};
+inline constexpr Field kPortXmitData{192, 32};  // 4-byte words
+inline constexpr Field kPortRcvData{224, 32};
+inline constexpr Field kPortXmitPkts{256, 32};
+inline constexpr Field kPortRcvPkts{288, 32};
+inline constexpr Field kPortXmitWait{320, 32};  // ticks
+}  // namespace port_counters
+
+// IBA table 229.
+namespace port_counters_ext {
+inline constexpr Field kCounterSelect2{32, 32};
+inline constexpr Field kPortXmitData{64, 64};
+inline constexpr Field kPortRcvData{128, 64};
+inline constexpr Field kPortXmitPkts{192, 64};
+inline constexpr Field kPortRcvPkts{256, 64};
+inline constexpr Field kPortUnicastXmitPkts{320, 64};
+inline constexpr Field kPortUnicastRcvPkts{384, 64};
+inline constexpr Field kPortMulticastXmitPkts{448, 64};
+inline constexpr Field kPortMulticastRcvPkts{512, 64};
+inline constexpr Field kSymbolErrors{576, 64};
+inline constexpr Field kLinkErrorRecovery{640, 64};
+inline constexpr Field kLinkDowned{704, 64};
+inline constexpr Field kPortRcvErrors{768, 64};
+inline constexpr Field kPortRcvRemotePhysicalErrors{832, 64};
+inline constexpr Field kPortRcvSwitchRelayErrors{896, 64};
+inline constexpr Field kPortXmitDiscards{960, 64};
+inline constexpr Field kPortXmitConstraintErrors{1024, 64};
+inline constexpr Field kPortRcvConstraintErrors{1088, 64};
+inline constexpr Field kLocalLinkIntegrityErrors{1152, 64};
+inline constexpr Field kExcessiveBufferOverrunErrors{1216, 64};
+inline constexpr Field kVl15Dropped{1280, 64};
+inline constexpr Field kPortXmitWait{1344, 64};
+inline constexpr Field kQp1Dropped{1408, 64};
+}  // namespace port_counters_ext
+
+// IBA table 226.
+namespace port_rcv_error_details {
+inline constexpr Field kPortLocalPhysicalErrors{32, 16};
+inline constexpr Field kPortMalformedPacketErrors{48, 16};
+inline constexpr Field kPortBufferOverrunErrors{64, 16};
+inline constexpr Field kPortDlidMappingErrors{80, 16};
+inline constexpr Field kPortVlMappingErrors{96, 16};
+inline constexpr Field kPortLoopingErrors{112, 16};
+}  // namespace port_rcv_error_details
+
+// IBA table 227.
+namespace port_xmit_discard_details {
+inline constexpr Field kPortInactiveDiscards{32, 16};
+inline constexpr Field kPortNeighborMtuDiscards{48, 16};
+inline constexpr Field kPortSwLifetimeLimitDiscards{64, 16};
+inline constexpr Field kPortSwHoqLifetimeLimitDiscards{80, 16};
+}  // namespace port_xmit_discard_details
+
+// IBA table 219.
+namespace port_samples_control {
+inline constexpr Field kOpCode{0, 8};
+inline constexpr Field kPortSelect{8, 8};
+inline constexpr Field kTick{16, 8};
+inline constexpr Field kCounterWidth{29, 3};
+inline constexpr Field kCounterMask0{34, 3};
+inline constexpr Field kCounterMasks1To9{37, 27};
+inline constexpr Field kCounterMasks10To14{65, 15};
+inline constexpr Field kSampleMechanisms{80, 8};
+inline constexpr Field kSampleStatus{94, 2};
+inline constexpr Field kOptionMask{96, 64};
+inline constexpr Field kVendorMask{160, 64};
+inline constexpr Field kSampleStart{224, 32};     // ticks
+inline constexpr Field kSampleInterval{256, 32};  // ticks
+inline constexpr Field kTag{288, 16};
+inline constexpr std::size_t kCounterSelect0Offset = 38;  // bytes; 15 selects of 2 bytes
+inline constexpr std::size_t kCounterCount = 15;
+}  // namespace port_samples_control
+
+// IBA table 221.
+namespace port_samples_result {
+inline constexpr Field kTag{0, 16};
+inline constexpr Field kSampleStatus{30, 2};
+inline constexpr std::size_t kCounter0Offset = 4;  // bytes; 15 counters of 4 bytes
+}  // namespace port_samples_result
+
+}  // namespace pib::ib

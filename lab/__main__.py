@@ -4,7 +4,7 @@
 import argparse
 import sys
 
-from lab import deps, qemu_headers, ui
+from lab import cluster, deps, image, qemu_headers, ui
 
 
 def _deps(_options) -> int:
@@ -14,6 +14,32 @@ def _deps(_options) -> int:
 
 def _qemu_headers(_options) -> int:
     print(qemu_headers.ensure())
+    return 0
+
+
+def _image(_options) -> int:
+    print(image.ensure())
+    return 0
+
+
+def _up(options) -> int:
+    lab = cluster.Cluster()
+    lab.up(options.nodes, [])
+    return 0
+
+
+def _exec(options) -> int:
+    cluster.Cluster().node(options.node).replace_me(options.command)
+    return 0
+
+
+def _shell(options) -> int:
+    cluster.Cluster().node(options.node).replace_me([], terminal=True)
+    return 0
+
+
+def _down(_options) -> int:
+    cluster.Cluster().down()
     return 0
 
 
@@ -29,6 +55,16 @@ def parser() -> argparse.ArgumentParser:
 
     add("deps", _deps, "install the Debian packages that are missing")
     add("qemu-headers", _qemu_headers, "make the headers of the installed QEMU; print where")
+    add("image", _image, "make the guest image and its build tree; print where")
+    up = add("up", _up, "build all, boot the guests, join them to one subnet, measure")
+    up.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="guests (default 2)")
+    run = add("exec", _exec, "run a command in a guest, as root")
+    run.add_argument("node")
+    run.add_argument("command", nargs="+", metavar="COMMAND",
+                     help="one word: a line for the guest's shell; several: passed as they are")
+    shell = add("shell", _shell, "a shell in a guest")
+    shell.add_argument("node")
+    add("down", _down, "stop guests and switch")
     return top
 
 

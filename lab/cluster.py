@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running lab: hub, switch, guests; its state is a file, so that every ./pib
+command finds what an earlier one left running."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from lab import fabric, image, initramfs, kvm, paths, process, remote, ui, vm
+
+
+@dataclasses.dataclass
+class State:
+    """What is running. sockets: a short directory, for a socket's path is at most 107 bytes."""
+    sockets: str
+    accel: str
+    stamp: str                  # of everything that the guests were started from
+    processes: dict[str, process.Process] = dataclasses.field(default_factory=dict)
+    ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def save(self, path: pathlib.Path) -> None:
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=1))
+
+    @staticmethod
+    def load(path: pathlib.Path) -> "State | None":
+        try:
+            data = json.loads(path.read_text())
+            data["processes"] = {name: process.Process(**fields)
+                                 for name, fields in data["processes"].items()}
+            return State(**data)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+class Cluster:
+    """Guests vm0 … on one management network and, if built, on one fabric."""
+
+    def __init__(self, directory: pathlib.Path | None = None):
+        self.directory = directory or paths.RUN
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.file = self.directory / "state.json"
+        self.state = State.load(self.file)
+
+    # -- looking ------------------------------------------------------------
+
+    def alive(self, name: str) -> bool:
+        return bool(self.state and name in self.state.processes
+                    and self.state.processes[name].alive())
+
+    def nodes(self) -> list[str]:
+        """Names of the guests that run."""
+        names = [name for name in (self.state.ssh_ports if self.state else ())
+                 if self.alive(name)]
+        return sorted(names, key=lambda name: int(name[2:]))
+
+    def node(self, name: str) -> remote.Remote:
+        if not self.state or not self.alive(name):
+            running = ", ".join(self.nodes()) or "none"
+            raise ui.LabError(f"{name} is not running (running: {running}). Start it:  ./pib up")
+        sockets = pathlib.Path(self.state.sockets)
+        return remote.Remote(name, self.state.ssh_ports[name], self.key(),
+                             sockets / f"{name}.ssh", sockets / f"{name}.ssh.log")
+
+    def key(self) -> pathlib.Path:
+        return self.directory / "key"
+
+    def switch(self) -> fabric.Switch | None:
+        return fabric.Switch(pathlib.Path(self.state.sockets)) if self.alive("switch") else None
+
+    # -- starting -----------------------------------------------------------
+
+    def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
+           memory_mib: int = 1024) -> None:
+        """Makes exactly count guests run, keeping those that already run what is wanted."""
+        base = image.ensure()
+        accel = kvm.accelerator(base)
+        stamp = paths.recipe_hash(str(base), accel, hca_options, str(memory_mib),
+                                  initramfs.stamp(artefacts), fabric.stamp())
+        if self.state and self.state.stamp != stamp:
+            if self.nodes():
+                ui.say("what the guests run has changed: starting them anew")
+            self.down()
+        if not self.state:
+            self.state = State(tempfile.mkdtemp(prefix="pib-"), accel, stamp)
+            self._save()
+        self._make_key()
+        for surplus in [name for name in self.nodes() if int(name[2:]) >= count]:
+            self.stop_node(surplus)
+        self._start_hub()
+        self.start_switch()
+        self._start_guests(base, count, artefacts, hca_options, memory_mib)
+
+    def _save(self) -> None:
+        self.state.save(self.file)
+
+    def _make_key(self) -> None:
+        if not self.key().exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pib-lab",
+                            "-f", self.key()], check=True, stdin=subprocess.DEVNULL)
+
+    def _start_hub(self) -> None:
+        if self.alive("hub"):
+            return
+        sockets = pathlib.Path(self.state.sockets)
+        path, log = sockets / "hub", sockets / "hub.log"
+        path.unlink(missing_ok=True)
+        started = process.start(["/usr/bin/python3", "-B", "-m", "lab.hub", path], log)
+        process.wait_for("the management network", path.exists, started, log, 30)
+        self.state.processes["hub"] = started
+        self._save()
+
+    def start_switch(self) -> None:
+        """Starts the switch unless it runs or has not been built."""
+        if self.alive("switch") or not fabric.built():
+            return
+        self.state.processes["switch"] = fabric.Switch(pathlib.Path(self.state.sockets)).start()
+        self._save()
+
+    def _start_guests(self, base: pathlib.Path, count: int, artefacts: list[pathlib.Path],
+                      hca_options: str, memory_mib: int) -> None:
+        wanted = [number for number in range(count) if not self.alive(f"vm{number}")]
+        if not wanted:
+            return
+        ui.say(f"booting {', '.join(f'vm{number}' for number in wanted)} "
+               f"({'KVM' if self.state.accel == 'kvm' else 'emulation, TCG'})")
+        sockets = pathlib.Path(self.state.sockets)
+        initrd = initramfs.make(base, sockets / "initramfs.cpio", artefacts,
+                                self.key().with_suffix(".pub"))
+        machines = [self._machine(base, initrd, number, hca_options, memory_mib)
+                    for number in wanted]
+        for machine in machines:
+            self.state.processes[machine.name] = vm.start(machine)
+            self.state.ssh_ports[machine.name] = machine.ssh_port
+            self._save()
+        for machine in machines:
+            vm.wait_ready(machine, self.state.processes[machine.name])
+            self.node(machine.name).connect()
+
+    def _machine(self, base: pathlib.Path, initrd: pathlib.Path, number: int, hca_options: str,
+                 memory_mib: int) -> vm.Machine:
+        sockets = pathlib.Path(self.state.sockets)
+        hcas = []
+        if vm.module_usable():
+            hcas = [vm.default_hca(number, fabric.Switch(sockets).address, hca_options)]
+        for name in ("console", "qmp", "ssh"):
+            (sockets / f"vm{number}.{name}").unlink(missing_ok=True)
+        return vm.Machine(number, base / "vmlinuz", initrd, base / "root.ext4", sockets,
+                          self.state.accel, vm.free_port(), sockets / "hub", hcas, memory_mib)
+
+    # -- stopping -----------------------------------------------------------
+
+    def stop_node(self, name: str) -> None:
+        if self.alive(name):
+            self.node(name).disconnect()
+            self.state.processes[name].stop()
+        self.state.processes.pop(name, None)
+        self.state.ssh_ports.pop(name, None)
+        self._save()
+
+    def stop_switch(self, number: int) -> None:
+        """number: the signal to begin with."""
+        if self.alive("switch"):
+            self.state.processes["switch"].stop(number)
+
+    def down(self) -> None:
+        """Ends everything and forgets it. Safe to call when nothing runs."""
+        if not self.state:
+            return
+        for name in list(self.state.ssh_ports):
+            self.stop_node(name)
+        for running in self.state.processes.values():
+            running.stop()
+        shutil.rmtree(self.state.sockets, ignore_errors=True)
+        self.file.unlink(missing_ok=True)
+        self.state = None

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest image, and the tree in which guest code is compiled.
+
+Both are Debian 13, made together so that kernel and kernel headers agree, and
+kept in the cache under a hash of their recipe:
+
+    root.ext4       root disk; guests only ever write to a throw-away overlay of it
+    vmlinuz, kernel-version
+    busybox         for the initramfs
+    modules/        lib/modules of the image, for the initramfs and for depmod on the host
+    builder/        compiler, kernel headers, libraries (see guest_build.py)
+
+The driver and provider under development are in neither: they reach a guest
+through the initramfs at boot (initramfs.py).
+"""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+from lab import debian, paths, ui
+
+RELEASE = "trixie"
+LOG = "guest-image"
+FILES = pathlib.Path(__file__).parent / "guest"
+ROOT_SIZE = "4G"                # sparse
+REVISION = "1"                  # of the code below
+
+# Left out of the image: what no guest of this lab can use, which is most of the
+# kernel's modules by size.
+UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
+          *(f"usr/lib/modules/*/kernel/{part}/*" for part in (
+              "sound", "drivers/gpu", "drivers/media", "drivers/net/wireless",
+              "drivers/net/ethernet", "drivers/usb", "drivers/iio", "drivers/hwmon",
+              "drivers/input", "drivers/staging", "drivers/mtd", "drivers/ata", "drivers/comedi",
+              "drivers/accel", "drivers/platform", "drivers/bluetooth", "drivers/isdn",
+              "drivers/net/can", "net/bluetooth", "net/mac80211", "net/can")))
+
+
+def packages(name: str) -> list[str]:
+    lines = (FILES / name).read_text().splitlines()
+    return [word for line in lines if (word := line.split("#", 1)[0].strip())]
+
+
+def directory() -> pathlib.Path:
+    recipe = paths.recipe_hash(REVISION, RELEASE, *UNUSED, ROOT_SIZE,
+                               "image", *packages("image-packages.txt"),
+                               "builder", *packages("builder-packages.txt"))
+    return paths.cache() / f"guest-{RELEASE}-{recipe}"
+
+
+def kernel_version(image: pathlib.Path) -> str:
+    return (image / "kernel-version").read_text().strip()
+
+
+def bootstrap(title: str, wanted: list[str], tarball: pathlib.Path, options: list[str]) -> None:
+    """One Debian tree as a tar file, from this machine's mirrors."""
+    sources = [f"deb [signed-by={debian.KEYRING}] {suite.uri} {suite.name} main"
+               for suite in debian.release_suites(RELEASE)]
+    ui.run(title, ["mmdebstrap", "--variant=minbase", "--format=tar",
+                   '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
+                   *options, f"--include={','.join(wanted)}", RELEASE, tarball, *sources], LOG)
+
+
+def bootstrap_image(tarball: pathlib.Path) -> None:
+    docs = "/usr/share/doc/rdma-core"
+    keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
+                  f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
+    # The lab brings its own initramfs; building Debian's takes longer than all the rest.
+    no_initramfs = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
+                    'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"',
+                    "--dpkgopt=force-confold"]
+    # Decompressing a module costs an emulated processor far more than reading it.
+    plain_modules = ['--customize-hook=find "$1/usr/lib/modules" -name "*.ko.xz" -print0 '
+                     '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
+                     '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
+                     'chroot "$1" depmod "${v##*/}"; done']
+    bootstrap("making the guest image: packages", packages("image-packages.txt"), tarball,
+              [*keep_tests, *no_initramfs, *(f"--dpkgopt=path-exclude=/{path}" for path in UNUSED),
+               *plain_modules])
+
+
+def bootstrap_builder(tarball: pathlib.Path) -> None:
+    excluded = ("usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*")
+    bootstrap("making the guest build tree: packages", packages("builder-packages.txt"), tarball,
+              [f"--dpkgopt=path-exclude=/{path}" for path in excluded])
+
+
+def unpack(tarball: pathlib.Path, to: pathlib.Path, *members: str) -> None:
+    """Extracts a tree for use in place; devices and foreign owners are of no use there."""
+    to.mkdir(parents=True, exist_ok=True)
+    ui.run(f"unpacking {to.name}/",
+           ["tar", "-xf", tarball, "-C", to, "--no-same-owner", "--wildcards",
+            "--exclude=./dev/*", *members], LOG)
+
+
+def make_root_disk(tarball: pathlib.Path, disk: pathlib.Path) -> None:
+    # fakeroot keeps owners and devices for those who are not root; mke2fs of Debian 12
+    # reads directories only, hence the detour.
+    script = ('set -e; d=$(mktemp -d -p "$3" rootfs.XXXX); tar -xpf "$1" -C "$d"; '
+              'mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1,nodiscard -L pib-guest '
+              '-d "$d" "$2" "$4"; chmod -R u+w "$d"; rm -rf "$d"')
+    prefix = [] if os.geteuid() == 0 else ["fakeroot", "--"]
+    ui.run("making the guest image: root disk",
+           [*prefix, "sh", "-c", script, "sh", tarball, disk, disk.parent, ROOT_SIZE], LOG)
+
+
+def take_kernel(tarball: pathlib.Path, image: pathlib.Path) -> None:
+    taken = image / "taken"
+    unpack(tarball, taken, "./boot/*", "./usr/lib/modules/*", "./usr/bin/busybox")
+    kernel = next((taken / "boot").glob("vmlinuz-*"))
+    (image / "kernel-version").write_text(kernel.name.removeprefix("vmlinuz-") + "\n")
+    shutil.copy(kernel, image / "vmlinuz")
+    (image / "modules" / "lib").mkdir(parents=True)
+    (taken / "usr" / "lib" / "modules").rename(image / "modules" / "lib" / "modules")
+    shutil.copy(taken / "usr" / "bin" / "busybox", image / "busybox")
+    shutil.rmtree(taken)
+
+
+def make(image: pathlib.Path) -> None:
+    tarball = image / "image.tar"
+    bootstrap_image(tarball)
+    take_kernel(tarball, image)
+    make_root_disk(tarball, image / "root.ext4")
+    tarball.unlink()
+    tarball = image / "builder.tar"
+    bootstrap_builder(tarball)
+    unpack(tarball, image / "builder")
+    tarball.unlink()
+    headers = image / "builder" / "usr" / "src" / f"linux-headers-{kernel_version(image)}"
+    if not headers.is_dir():
+        raise ui.LabError(f"kernel {kernel_version(image)} of the image has no headers in the build "
+                          "tree: the archive changed in between. Run the same command again.")
+
+
+def ensure() -> pathlib.Path:
+    final = directory()
+    if final.is_dir():
+        return final
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix="guest.") as name:
+        image = pathlib.Path(name) / "image"
+        image.mkdir()
+        make(image)
+        try:
+            image.rename(final)
+        except OSError:
+            if not final.is_dir():      # else: somebody else was quicker, with the same result
+                raise
+    return final

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One guest: its QEMU command line, and booting it."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import socket
+
+from lab import paths, process, ui
+
+QEMU = "qemu-system-x86_64"
+MODULE = paths.BUILD / "qemu-hw" / "glue" / "libpib-hca.so"
+READY = "lab: ready"
+BOOT_S = 240
+# Locally administered EUI-64s: "pib", the kind of thing, its number.
+NODE_GUID = 0x0270_6962_0001_0000
+PORT_GUID = 0x0270_6962_0002_0000
+PORTS_PER_NODE = 16             # room in the numbering, not in the device
+
+
+@dataclasses.dataclass
+class Hca:
+    """One -device pib-hca. fabric: address of the switch, e.g. unix:PATH."""
+    fabric: str
+    node_guid: int
+    port_guid: int
+    extra: str = ""             # more properties, as on the command line
+
+    def argv(self, slot: int) -> list[str]:
+        device = (f"pib-hca,bus=fabric{slot},fabric={self.fabric},node-guid={self.node_guid:#018x},"
+                  f"port-guid={self.port_guid:#018x}")
+        return ["-device", f"pcie-root-port,id=fabric{slot},chassis={slot + 1}",
+                "-device", device + (f",{self.extra}" if self.extra else "")]
+
+
+def default_hca(number: int, fabric: str, extra: str = "") -> Hca:
+    return Hca(fabric, NODE_GUID + number, PORT_GUID + number * PORTS_PER_NODE, extra)
+
+
+@dataclasses.dataclass
+class Machine:
+    """All that makes a guest's command line."""
+    number: int
+    kernel: pathlib.Path
+    initrd: pathlib.Path
+    disk: pathlib.Path
+    directory: pathlib.Path     # short: holds sockets
+    accel: str                  # "kvm" or "tcg"
+    ssh_port: int
+    hub: pathlib.Path | None
+    hcas: list[Hca]
+    memory_mib: int = 1024
+    cpus: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"vm{self.number}"
+
+    @property
+    def console(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.console"
+
+    @property
+    def monitor(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.qmp"
+
+    def environment(self) -> dict[str, str]:
+        return {"LD_PRELOAD": str(MODULE)} if self.hcas else {}
+
+    def argv(self) -> list[str]:
+        return [QEMU, "-name", self.name, *self._machine(), *self._boot(), *self._disk(),
+                *self._networks(), *self._channels(),
+                *(word for slot, hca in enumerate(self.hcas) for word in hca.argv(slot))]
+
+    def _machine(self) -> list[str]:
+        # Five-level page tables make every TLB miss of an emulated processor longer.
+        cpu = "host" if self.accel == "kvm" else "max,la57=off"
+        return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                "-machine", "q35", "-accel", self.accel, "-cpu", cpu,
+                "-smp", str(self.cpus), "-m", str(self.memory_mib)]
+
+    def _boot(self) -> list[str]:
+        line = (f"console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off "
+                f"lab.node={self.number}")
+        return ["-kernel", str(self.kernel), "-initrd", str(self.initrd), "-append", line]
+
+    def _disk(self) -> list[str]:
+        return ["-drive", f"file={self.disk},format=raw,if=none,id=root,snapshot=on",
+                "-device", "virtio-blk-pci,drive=root",
+                "-object", "rng-random,id=entropy,filename=/dev/urandom",
+                "-device", "virtio-rng-pci,rng=entropy"]
+
+    def _networks(self) -> list[str]:
+        low = self.number.to_bytes(2, "big").hex(":")
+        words = ["-netdev", f"user,id=exec,restrict=on,ipv6=off,"
+                            f"hostfwd=tcp:127.0.0.1:{self.ssh_port}-10.0.2.15:22",
+                 "-device", f"virtio-net-pci,netdev=exec,mac=52:54:00:70:01:{low[-2:]},romfile="]
+        if self.hub:
+            words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={self.hub}",
+                      "-device", f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
+        return words
+
+    def _channels(self) -> list[str]:
+        return ["-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
+                "-qmp", f"unix:{self.monitor},server=on,wait=off"]
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(machine: Machine) -> process.Process:
+    """Starts QEMU; the guest boots meanwhile."""
+    log = machine.directory / f"{machine.name}.qemu"
+    started = process.start(machine.argv(), log, machine.environment())
+    process.wait_for(f"QEMU of {machine.name}", machine.monitor.exists, started, log, 30)
+    return started
+
+
+def wait_ready(machine: Machine, running: process.Process) -> None:
+    """Returns when the guest's start-up files are through."""
+    def ready() -> bool:
+        return machine.console.exists() and READY in machine.console.read_text(errors="replace")
+    try:
+        process.wait_for(machine.name, ready, running, machine.directory / f"{machine.name}.qemu",
+                         BOOT_S)
+    except ui.LabError as error:
+        raise ui.LabError(f"{error}\nconsole of {machine.name}:\n"
+                          f"{ui.tail(machine.console)}") from error
+
+
+def monitor_command(path: pathlib.Path, command: str, **arguments):
+    """One QMP command; its return value."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(10)
+        sock.connect(str(path))
+        stream = sock.makefile("rw")
+        stream.readline()
+        for execute, given in (("qmp_capabilities", {}), (command, arguments)):
+            stream.write(json.dumps({"execute": execute, "arguments": given}) + "\n")
+            stream.flush()
+            while "event" in (answer := json.loads(stream.readline())):
+                pass
+        if "error" in answer:
+            raise ui.LabError(f"{command}: {answer['error'].get('desc')}")
+        return answer["return"]
+
+
+def module_usable() -> bool:
+    """Whether the device has been built."""
+    return os.access(MODULE, os.R_OK) and (MODULE.parent / "pib-hca-device.so").exists()

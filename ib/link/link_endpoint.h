@@ -96,6 +96,9 @@ enum class SendCrc : std::uint8_t {
     kGiven,     // the caller wrote both (or damaged ones: fault injection)
 };
 
+// Writes ICRC and VCRC into the last six bytes of `packet_and_room`; before them is the packet.
+void append_crcs(std::span<std::uint8_t> packet_and_room);
+
 class LinkEndpoint {
   public:
     struct Buffers {
@@ -161,6 +164,8 @@ class LinkEndpoint {
     void release(unsigned vl, std::uint32_t blocks);
 
   private:
+    LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting);
+
     enum class Phase : std::uint8_t { kHandshake, kOpen, kFailed };
     using Result = std::expected<void, LinkFailure>;
 
@@ -180,7 +185,6 @@ class LinkEndpoint {
         SendCrc crc{};
     };
 
-    Result run_frames();
     Result handle(const ib::link::Frame& frame);
     Result on_hello(const ib::link::Frame& frame);
     Result on_welcome(const ib::link::Frame& frame);
@@ -197,7 +201,8 @@ class LinkEndpoint {
     void send_offer();
     void send_credits();
     void send_credit(unsigned vl);
-    bool send_control(std::span<const std::uint8_t> frame);
+    template <typename Control>
+    bool send_control(const Control& frame);
 
     LinkEvents& events_;
     Phase phase_ = Phase::kHandshake;

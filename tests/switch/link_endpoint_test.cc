@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The link state machine at both ends: handshake, link state, credits, faults of the peer.
+#include "ib/link/link_endpoint.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "ib/wire/crc.h"
+#include "link_pair.h"
+
+namespace pib::test {
+namespace {
+
+using link::PacketFault;
+using link::SendCrc;
+
+Bytes frame(ib::link::FrameType type, const Bytes& body, std::uint8_t flags = 0) {
+    Bytes out = {static_cast<std::uint8_t>(type),
+                 flags,
+                 0,
+                 0,
+                 0,
+                 0,
+                 static_cast<std::uint8_t>(body.size() >> 8),
+                 static_cast<std::uint8_t>(body.size())};
+    out.insert(out.end(), body.begin(), body.end());
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("link: handshake and link up, in any fragmentation") {
+    const std::size_t chunk = GENERATE_COPY(std::size_t{1}, std::size_t{7}, SIZE_MAX);
+    LinkPair pair;
+    pair.hca.set_offer(make_offer());
+    pair.sw.set_offer(make_offer());
+    pair.pump(chunk);
+    REQUIRE(pair.error.empty());
+    REQUIRE(pair.switch_events.hellos.size() == 1);
+    CHECK(pair.switch_events.hellos[0] == make_hello(0x100));
+    CHECK(pair.hca_events.welcomes.size() == 1);
+    REQUIRE(pair.hca.is_up());
+    REQUIRE(pair.sw.is_up());
+    CHECK(pair.hca_events.ups == 1);
+    CHECK(pair.switch_events.ups == 1);
+    CHECK(pair.hca.active() == pair.sw.active());
+    CHECK(pair.hca.active().width == 2);
+    CHECK(pair.hca.active().speed_ext == 2);
+    CHECK(pair.hca.credits(0) == 1024);
+    CHECK(pair.hca.credits(1) == 1024);
+    CHECK(pair.hca.credits(2) == 0);
+}
+
+TEST_CASE("link: no common width keeps it down, a change brings it up") {
+    LinkPair pair;
+    auto narrow = make_offer();
+    narrow.width_enabled = 8;
+    pair.hca.set_offer(make_offer());
+    pair.sw.set_offer(narrow);
+    pair.pump();
+    CHECK_FALSE(pair.hca.is_up());
+    CHECK_FALSE(pair.hca.can_send(15, 100));
+    pair.sw.set_offer(make_offer());
+    pair.pump();
+    CHECK(pair.hca.is_up());
+    CHECK(pair.sw.is_up());
+}
+
+TEST_CASE("link: disable and retrain pass through down on both sides") {
+    LinkPair pair;
+    pair.bring_up();
+    pair.sw.retrain();
+    CHECK(pair.switch_events.downs == 1);
+    pair.pump();
+    CHECK(pair.hca_events.downs == 1);
+    CHECK(pair.hca_events.ups == 2);
+    CHECK(pair.switch_events.ups == 2);
+    CHECK(pair.sw.credits(0) == 1024);
+    pair.hca.set_offer(make_offer(false));
+    pair.pump();
+    CHECK_FALSE(pair.hca.is_up());
+    CHECK_FALSE(pair.sw.is_up());
+    CHECK(pair.switch_events.downs == 2);
+}
+
+TEST_CASE("link: packets arrive as they were, with or without checksums") {
+    LinkPair pair;
+    pair.bring_up();
+    const SendCrc crc = GENERATE(SendCrc::kElided, SendCrc::kComputed);
+    std::vector<Bytes> sent;
+    for (const std::size_t payload : {0, 4, 256, 4096}) {
+        sent.push_back(make_packet(1, 5, payload));
+        REQUIRE(send(pair.hca, sent.back(), crc));
+    }
+    pair.pump(1000);
+    REQUIRE(pair.error.empty());
+    CHECK(pair.switch_events.packets == sent);
+}
+
+TEST_CASE("link: credits stop a data VL, not the others and not VL15") {
+    LinkPair pair(make_buffers(160));
+    pair.bring_up();
+    pair.switch_events.hold = true;
+    const Bytes big = make_packet(0, 5, 4096);
+    REQUIRE(link::packet_blocks(big.size()) == 65);
+    CHECK(send(pair.hca, big));
+    CHECK(send(pair.hca, big));
+    CHECK_FALSE(send(pair.hca, big));
+    CHECK(send(pair.hca, make_packet(1, 5, 256)));
+    CHECK(send(pair.hca, make_packet(15, 5, 256)));
+    pair.pump();
+    CHECK(pair.switch_events.packets.size() == 4);
+    CHECK_FALSE(send(pair.hca, big));
+    pair.switch_events.release_all();
+    pair.pump();
+    CHECK(send(pair.hca, big));
+}
+
+TEST_CASE("link: buffer held over a retrain is not granted twice") {
+    LinkPair pair(make_buffers(160));
+    pair.bring_up();
+    pair.switch_events.hold = true;
+    CHECK(send(pair.hca, make_packet(0, 5, 4096)));
+    pair.pump();
+    pair.hca.retrain();
+    pair.pump();
+    CHECK(pair.hca.credits(0) == 160 - 65);
+    pair.switch_events.release_all();
+    pair.pump();
+    CHECK(pair.hca.credits(0) == 160);
+}
+
+TEST_CASE("link: a stream of packets keeps flowing within its credits") {
+    LinkPair pair(make_buffers(200));
+    pair.bring_up();
+    unsigned sent = 0;
+    for (unsigned round = 0; round < 2000; ++round) {
+        while (send(pair.hca, make_packet(0, 5, 4 * (sent % 1024)))) {
+            ++sent;
+        }
+        pair.pump();
+    }
+    REQUIRE(pair.error.empty());
+    CHECK(sent > 2000);
+    CHECK(pair.switch_events.packets.size() == sent);
+}
+
+TEST_CASE("link: output is bounded when the peer does not read, and VL15 still fits") {
+    LinkPair pair(make_buffers(100'000));
+    pair.bring_up();
+    const Bytes big = make_packet(0, 5, 4096);
+    unsigned queued = 0;
+    while (send(pair.hca, big)) {
+        ++queued;
+    }
+    CHECK(queued * big.size() < 256 * 1024);
+    CHECK(send(pair.hca, make_packet(15, 5, 256)));
+    pair.hca.set_offer(make_offer(false));
+    pair.hca.set_offer(make_offer(true));
+    pair.pump();
+    CHECK(pair.error.empty());
+    CHECK(pair.hca.is_up());
+    CHECK(pair.sw.is_up());
+}
+
+TEST_CASE("link: damaged packets are counted, dropped and cost no credit") {
+    LinkPair pair(make_buffers(160));
+    pair.bring_up();
+    Bytes whole = make_packet(0, 5, 64);
+    whole.resize(whole.size() + 6);
+    link::append_crcs(whole);
+    Bytes bad_vcrc = whole;
+    bad_vcrc.back() ^= 1;
+    Bytes bad_icrc = whole;
+    bad_icrc[30] ^= 1;
+    const std::uint16_t vcrc = ib::vcrc(std::span(bad_icrc).first(bad_icrc.size() - 2));
+    bad_icrc[bad_icrc.size() - 2] = static_cast<std::uint8_t>(vcrc);
+    bad_icrc[bad_icrc.size() - 1] = static_cast<std::uint8_t>(vcrc >> 8);
+    Bytes bad_length = make_packet(0, 5, 64);
+    bad_length.push_back(0);
+    for (unsigned round = 0; round < 100; ++round) {
+        CHECK(send(pair.hca, bad_vcrc, SendCrc::kGiven));
+        CHECK(send(pair.hca, bad_icrc, SendCrc::kGiven));
+        CHECK(send(pair.hca, bad_length));
+        CHECK(send(pair.hca, whole, SendCrc::kGiven));
+        pair.pump();
+    }
+    REQUIRE(pair.error.empty());
+    CHECK(pair.switch_events.packets.size() == 100);
+    REQUIRE(pair.switch_events.faults.size() == 300);
+    CHECK(pair.switch_events.faults[0] == PacketFault::kVcrc);
+    CHECK(pair.switch_events.faults[1] == PacketFault::kIcrc);
+    CHECK(pair.switch_events.faults[2] == PacketFault::kMalformed);
+    CHECK(pair.hca.is_up());
+}
+
+TEST_CASE("link: a packet longer than the MTU is a fault") {
+    LinkPair pair;
+    auto small = make_offer();
+    small.mtu_cap = 3;
+    pair.hca.set_offer(make_offer());
+    pair.sw.set_offer(small);
+    pair.pump();
+    CHECK(send(pair.hca, make_packet(0, 5, 1024)));
+    CHECK(send(pair.hca, make_packet(0, 5, 2048)));
+    pair.pump();
+    CHECK(pair.switch_events.packets.size() == 1);
+    REQUIRE(pair.switch_events.faults.size() == 1);
+    CHECK(pair.switch_events.faults[0] == PacketFault::kTooLong);
+}
+
+TEST_CASE("link: refusals carry reason and text") {
+    LinkPair pair;
+    pair.switch_events.answer = std::unexpected(
+        ib::link::Refuse{ib::link::RefuseReason::kDuplicatePortGuid, "port GUID in use"});
+    pair.carry(pair.hca, pair.sw);
+    pair.error.clear();
+    pair.carry(pair.sw, pair.hca);
+    REQUIRE(pair.hca_events.refusals.size() == 1);
+    CHECK(pair.hca_events.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
+    CHECK(pair.error == "refused: port GUID in use");
+    CHECK_FALSE(pair.sw.handshake_done());
+}
+
+TEST_CASE("link: what the protocol does not allow ends the connection") {
+    using ib::link::FrameType;
+    struct Case {
+        const char* name;
+        Bytes bytes;
+    };
+    const std::vector<Case> cases = {
+        {"second HELLO", frame(FrameType::kHello, Bytes(112))},
+        {"WELCOME from the connecting side", frame(FrameType::kWelcome, Bytes(32))},
+        {"unknown type", {9, 0, 0, 0, 0, 0, 0, 0}},
+        {"huge length", {6, 0, 0, 0, 1, 0, 0, 0}},
+        {"reserved bits", {6, 2, 0, 0, 0, 0, 0, 64}},
+        {"LINK with the same epoch", frame(FrameType::kLink, {1, 3, 7, 3, 5, 2, 0, 1, 0, 0, 0, 0})},
+        {"LINK with MTU 0", frame(FrameType::kLink, {1, 3, 7, 3, 0, 2, 0, 9, 0, 0, 0, 0})},
+        {"CREDIT for VL15", frame(FrameType::kCredit, {15, 0, 0, 1, 0, 0, 4, 0})},
+        {"CREDIT backwards", frame(FrameType::kCredit, {0, 0, 0, 1, 0, 0, 0, 1})},
+        {"packet without credit", frame(FrameType::kPacket, Bytes(64, 0x50), 1)},
+    };
+    for (const Case& c : cases) {
+        INFO(c.name);
+        LinkPair pair;
+        pair.bring_up();
+        REQUIRE(pair.sw.is_up());
+        CHECK_FALSE(pair.sw.feed(c.bytes));
+        CHECK_FALSE(pair.sw.is_up());
+        CHECK(pair.switch_events.downs == 1);
+        CHECK(pair.sw.feed(c.bytes));  // ignored
+    }
+}
+
+TEST_CASE("link: a CREDIT of an older epoch is ignored") {
+    LinkPair pair;
+    pair.bring_up();
+    const std::uint32_t before = pair.sw.credits(0);
+    CHECK(pair.sw.feed(frame(ib::link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
+    CHECK(pair.sw.credits(0) == before);
+    CHECK(pair.sw.is_up());
+}
+
+}  // namespace pib::test

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Two link endpoints joined by memory, and packets to send over them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ib/link/link_endpoint.h"
+
+namespace pib::test {
+
+using Bytes = std::vector<std::uint8_t>;
+
+inline ib::link::Hello make_hello(std::uint64_t guid, std::uint8_t port = 1) {
+    return {.role = ib::link::Role::kChannelAdapter,
+            .port_number = port,
+            .node_guid = ib::Guid(guid),
+            .port_guid = ib::Guid(guid + port),
+            .node_description = "test node"};
+}
+
+inline ib::link::Link make_offer(bool up = true) {
+    return {.up = up,
+            .width_enabled = 3,
+            .speed_enabled = 7,
+            .speed_ext_enabled = 3,
+            .mtu_cap = 5,
+            .vl_cap = 2};
+}
+
+inline link::LinkEndpoint::Buffers make_buffers(std::uint32_t blocks = 1024) {
+    link::LinkEndpoint::Buffers buffers;
+    buffers.receive_blocks[0] = buffers.receive_blocks[1] = blocks;
+    return buffers;
+}
+
+// A UD SEND of `payload` bytes (a multiple of 4), LRH to padding, without checksums.
+inline Bytes make_packet(unsigned vl, std::uint16_t dlid, std::size_t payload,
+                         std::uint16_t slid = 1, std::uint8_t sl = 0) {
+    Bytes out(ib::kMaxPacket);
+    ib::PacketHeaders headers{};
+    headers.lrh = {.vl = ib::Vl(static_cast<std::uint8_t>(vl)),
+                   .sl = ib::Sl(sl),
+                   .lnh = ib::Lnh::kIbaLocal,
+                   .dlid = ib::Lid(dlid),
+                   .slid = ib::Lid(slid)};
+    headers.bth.opcode = ib::opcode::kUdSendOnly;
+    headers.bth.pkey = ib::kDefaultPKey;
+    headers.bth.dest_qp = ib::Qpn(0x123);
+    auto builder = ib::PacketBuilder::begin(out, headers, payload, ib::Crcs::kElided);
+    std::ranges::fill(builder->payload(), static_cast<std::uint8_t>(payload));
+    const auto packet = builder->finish();
+    return {packet.begin(), packet.end()};
+}
+
+// Records what an endpoint tells its port. Received buffer is given back at once, unless `hold`.
+struct LinkRecorder : link::LinkEvents {
+    link::LinkEndpoint* endpoint = nullptr;
+    std::vector<ib::link::Hello> hellos;
+    std::vector<ib::link::Welcome> welcomes;
+    std::vector<ib::link::Refuse> refusals;
+    std::vector<link::PacketFault> faults;
+    std::vector<Bytes> packets;
+    std::vector<std::pair<unsigned, std::uint32_t>> held;  // VL, blocks
+    link::HelloAnswer answer = ib::link::Welcome{.switch_guid = ib::Guid(0x5), .port_number = 1};
+    unsigned ups = 0;
+    unsigned downs = 0;
+    bool hold = false;
+
+    link::HelloAnswer link_hello(const ib::link::Hello& hello) override {
+        hellos.push_back(hello);
+        return answer;
+    }
+    void link_welcome(const ib::link::Welcome& welcome) override { welcomes.push_back(welcome); }
+    void link_refused(const ib::link::Refuse& refusal) override { refusals.push_back(refusal); }
+    void link_up(const link::ActiveLink&) override { ++ups; }
+    void link_down() override { ++downs; }
+    void link_packet(const link::LinkPacket& packet) override {
+        packets.emplace_back(packet.bytes.begin(), packet.bytes.end());
+        if (hold) {
+            held.emplace_back(packet.lrh.vl.value(), packet.blocks);
+        } else {
+            endpoint->release(packet.lrh.vl.value(), packet.blocks);
+        }
+    }
+    void link_packet_fault(link::PacketFault fault) override { faults.push_back(fault); }
+    void release_all() {
+        for (const auto& [vl, blocks] : held) {
+            endpoint->release(vl, blocks);
+        }
+        held.clear();
+    }
+};
+
+inline bool send(link::LinkEndpoint& from, const Bytes& packet,
+                 link::SendCrc crc = link::SendCrc::kElided) {
+    const auto room = from.begin_packet(packet[0] >> 4, packet.size(), crc);
+    if (room.empty()) {
+        return false;
+    }
+    std::ranges::copy(packet, room.begin());
+    from.commit_packet();
+    return true;
+}
+
+// A switch's and an HCA's end of one connection.
+struct LinkPair {
+    LinkRecorder hca_events, switch_events;
+    link::LinkEndpoint hca, sw;
+    std::string error;  // of whichever side failed
+
+    explicit LinkPair(const link::LinkEndpoint::Buffers& buffers = make_buffers())
+        : hca(make_hello(0x100), buffers, hca_events), sw(buffers, switch_events) {
+        hca_events.endpoint = &hca;
+        switch_events.endpoint = &sw;
+    }
+    // Carries bytes both ways, `chunk` at a time, until none are left.
+    void pump(std::size_t chunk = SIZE_MAX) {
+        while (error.empty() && (carry(hca, sw, chunk) || carry(sw, hca, chunk))) {
+        }
+    }
+    bool carry(link::LinkEndpoint& from, link::LinkEndpoint& to, std::size_t chunk = SIZE_MAX) {
+        const auto out = from.output();
+        const std::size_t n = std::min(out.size(), chunk);
+        const Bytes bytes(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n));
+        from.consume_output(n);
+        if (auto fed = to.feed(bytes); !fed) {
+            error = std::string(to_string(fed.error().error)) + ": " + fed.error().text;
+        }
+        return n != 0;
+    }
+    void bring_up() {
+        hca.set_offer(make_offer());
+        sw.set_offer(make_offer());
+        pump();
+    }
+};
+
+}  // namespace pib::test

@@ -448,6 +448,29 @@ inline constexpr std::size_t kGid1Offset = 28;  // bytes
 inline constexpr std::size_t kGid2Offset = 44;
 }  // namespace notice_details
 
+// Trap 259 (IBA table 131): like 257, with a mask of what is valid and the port that noticed.
+namespace notice_details_259 {
+inline constexpr Field kDataValid{80, 16};
+inline constexpr std::uint16_t kLid1Valid = 1U << 0;
+inline constexpr std::uint16_t kLid2Valid = 1U << 1;
+inline constexpr std::uint16_t kPKeyValid = 1U << 2;
+inline constexpr std::uint16_t kSlValid = 1U << 3;
+inline constexpr std::uint16_t kQp1Valid = 1U << 4;
+inline constexpr std::uint16_t kQp2Valid = 1U << 5;
+inline constexpr std::uint16_t kGid1Valid = 1U << 6;
+inline constexpr std::uint16_t kGid2Valid = 1U << 7;
+inline constexpr Field kLid1{96, 16};
+inline constexpr Field kLid2{112, 16};
+inline constexpr Field kPKey{128, 16};
+inline constexpr Field kSl{144, 4};
+inline constexpr Field kQp1{152, 24};
+inline constexpr Field kQp2{184, 24};
+inline constexpr std::size_t kGid1Offset = 26;  // bytes
+inline constexpr std::size_t kGid2Offset = 42;
+inline constexpr Field kSwitchLid{464, 16};
+inline constexpr Field kPortNumber{480, 8};
+}  // namespace notice_details_259
+
 // ClassPortInfo (IBA table 111), as every general class answers it.
 namespace class_port_info {
 inline constexpr Field kBaseVersion{0, 8};

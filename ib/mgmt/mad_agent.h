@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What every subnet management agent does with an SMP before and after its attribute: version,
+// M_Key, method and attribute checks, the reply (IBA 13.4.5, 14.2.4, 14.3). Attributes are rows of
+// a table; those that channel adapters and switches share are here, a switch adds its own.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ib/mgmt/port_attrs.h"
+#include "ib/wire/mad.h"
+
+namespace pib::ib {
+
+// A node as its SMA presents it. Plain data.
+struct SmaNode {
+    NodeType type = NodeType::kChannelAdapter;
+    Guid system_image_guid;
+    Guid node_guid;
+    std::uint16_t device_id = 0;
+    std::uint32_t revision = 0;
+    std::uint32_t vendor_id = 0;                           // 24 bits
+    std::array<std::uint8_t, kSmpDataSize> description{};  // UTF-8, padded with zeros
+    // By port number from first_port() on: 1 at a channel adapter, 0 at a switch.
+    std::vector<Port> ports;
+
+    bool operator==(const SmaNode&) const = default;
+
+    [[nodiscard]] bool is_switch() const { return type == NodeType::kSwitch; }
+    [[nodiscard]] std::uint8_t first_port() const { return is_switch() ? 0 : 1; }
+    // NodeInfo:NumPorts, which leaves port 0 of a switch out.
+    [[nodiscard]] std::uint8_t num_ports() const {
+        return static_cast<std::uint8_t>(ports.size() - (is_switch() && !ports.empty() ? 1 : 0));
+    }
+    // nullptr if there is no such port.
+    [[nodiscard]] Port* port(std::uint32_t number) {
+        const std::uint32_t index = number - first_port();
+        return index < ports.size() ? &ports[index] : nullptr;
+    }
+    [[nodiscard]] const Port* port(std::uint32_t number) const {
+        return const_cast<SmaNode*>(this)->port(number);
+    }
+    // The port whose M_Key, LIDs and traps count for an SMP that came in by `ingress_port`.
+    [[nodiscard]] Port* managed_port(std::uint8_t ingress_port) {
+        return port(is_switch() ? 0 : ingress_port);
+    }
+    [[nodiscard]] const Port* managed_port(std::uint8_t ingress_port) const {
+        return port(is_switch() ? 0 : ingress_port);
+    }
+    void set_description(std::string_view text);
+};
+
+// How an SMP arrived.
+struct SmpArrival {
+    std::uint8_t port = 1;  // external port it came in by; 0: from the switch itself
+    Lid slid;               // LRH:SLID
+    std::uint64_t now_ns = 0;
+};
+
+// A request on its way to an attribute.
+struct SmpRequest {
+    const Mad& mad;
+    const SmpArrival& arrival;
+    [[nodiscard]] std::uint32_t modifier() const { return mad.attribute_modifier(); }
+};
+
+// What an attribute handler did. `port` says at which port the events happened.
+struct AttributeResult {
+    std::uint16_t status = mad_status::kOk;
+    PortEvents events;
+    std::uint8_t port = 0;
+};
+
+// A handler gets `data` as the request carries it and leaves there what the reply shall carry; a
+// set handler applies it, after which the get handler is called for the reply.
+template <typename Node>
+using AttributeHandler = AttributeResult (*)(Node& node, const SmpRequest& request,
+                                             std::span<std::uint8_t, kSmpDataSize> data);
+
+// An attribute; nullptr where the method is not offered for it.
+template <typename Node>
+struct AttributeRow {
+    std::uint16_t attribute_id = 0;
+    AttributeHandler<Node> get = nullptr;
+    AttributeHandler<Node> set = nullptr;
+};
+
+enum class SmaDisposition : std::uint8_t {
+    kReply,     // send SmaAnswer::reply back
+    kConsumed,  // a TrapRepress, done with
+    kDiscard,   // no answer: bad version, wrong M_Key, not a request
+};
+
+struct SmaAnswer {
+    SmaDisposition disposition = SmaDisposition::kDiscard;
+    Mad reply;
+    PortEvents events;      // what the request changed, after the reply has been sent
+    std::uint8_t port = 0;  // where
+    bool m_key_violation = false;
+    bool wants_attribute = false;  // a Get or Set that has passed its checks
+};
+
+// All that comes before the attribute: versions, M_Key and its lease, violations and trap 256,
+// TrapRepress, method. The answer is complete unless it says wants_attribute.
+[[nodiscard]] SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival);
+
+// The reply to `request`: method GetResp, D bit of a directed route, status; its data is left.
+[[nodiscard]] Mad make_reply(const Mad& request, std::uint16_t status);
+
+// Whether the M_Key of `port` may be shown in answer to this request (C14-16 and table 142).
+[[nodiscard]] bool m_key_is_readable(const Port& port, const Mad& request);
+
+// The attributes that every node has (IBA table 140): NodeDescription, NodeInfo, PortInfo,
+// GUIDInfo, P_KeyTable, SLtoVLMappingTable, VLArbitrationTable, LedInfo and VendorDiag.
+[[nodiscard]] std::span<const AttributeRow<SmaNode>> common_attributes();
+
+// The row of an attribute, or nullptr.
+template <typename Node>
+[[nodiscard]] const AttributeRow<Node>* find_attribute(std::span<const AttributeRow<Node>> rows,
+                                                       std::uint16_t attribute_id) {
+    const auto row = std::ranges::find(rows, attribute_id, &AttributeRow<Node>::attribute_id);
+    return row == rows.end() ? nullptr : &*row;
+}
+
+// Runs the handlers of `row` (which may be nullptr) and completes `answer`.
+template <typename Node>
+void run_attribute(Node& node, const AttributeRow<Node>* row, const SmpRequest& request,
+                   SmaAnswer& answer) {
+    const bool set = request.mad.method() == Method::kSet;
+    if (row == nullptr || (set ? row->set : row->get) == nullptr) {
+        answer.reply.set_status(mad_status::kBadMethodAttribute);
+        return;
+    }
+    AttributeResult result;
+    if (set) {
+        result = row->set(node, request, answer.reply.smp_data());
+    }
+    if (row->get != nullptr) {
+        const AttributeResult got = row->get(node, request, answer.reply.smp_data());
+        result.status = result.status != mad_status::kOk ? result.status : got.status;
+    }
+    answer.reply.set_status(result.status);
+    answer.events = result.events;
+    answer.port = result.port;
+}
+
+// Answers one SMP that is for this node's SMA (see smi.h): by the first of the node's own `rows`
+// that has its attribute, else by the common ones. The reply goes out through smi_send() if it is
+// directed-route, else to the LID that the request came from.
+template <std::derived_from<SmaNode> Node>
+[[nodiscard]] SmaAnswer sma_answer(Node& node, std::span<const AttributeRow<Node>> rows,
+                                   const Mad& request, const SmpArrival& arrival) {
+    SmaAnswer answer = sma_begin(node, request, arrival);
+    if (!answer.wants_attribute) {
+        return answer;
+    }
+    const SmpRequest context{request, arrival};
+    if (const auto* own = find_attribute(rows, request.attribute_id()); own != nullptr) {
+        run_attribute(node, own, context, answer);
+    } else {
+        const auto* common = find_attribute(common_attributes(), request.attribute_id());
+        run_attribute<SmaNode>(node, common, context, answer);
+    }
+    return answer;
+}
+
+// Likewise for a node with the common attributes only: a channel adapter.
+[[nodiscard]] SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arrival);
+
+// The next trap of a port (port 0 at a switch) that is due, see TrapQueue::next.
+[[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, Port& port, std::uint64_t now_ns);
+
+}  // namespace pib::ib

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The attributes of subnet management that channel adapters and switches have in common: which
+// port an attribute modifier means (IBA 14.2.5), and the way from there to the port's tables.
+#include <array>
+#include <bit>
+
+#include "ib/mgmt/mad_agent.h"
+
+namespace pib::ib {
+namespace {
+
+using Data = std::span<std::uint8_t, kSmpDataSize>;
+
+AttributeResult fail(std::uint16_t status = mad_status::kBadField) {
+    return {.status = status, .events = {}, .port = 0};
+}
+
+AttributeResult done(std::uint16_t status) {
+    return {.status = status, .events = {}, .port = 0};
+}
+
+AttributeResult done(const SetResult& result, const Port& port) {
+    return {.status = result.status, .events = result.events, .port = port.number};
+}
+
+void clear(Data data) {
+    std::ranges::fill(data, std::uint8_t{0});
+}
+
+// A failed Get still answers with an attribute area: an empty one.
+AttributeResult fail_empty(Data data) {
+    clear(data);
+    return fail();
+}
+
+AttributeResult get_node_description(SmaNode& node, const SmpRequest&, Data data) {
+    std::ranges::copy(node.description, data.begin());
+    return {};
+}
+
+AttributeResult get_node_info(SmaNode& node, const SmpRequest& request, Data data) {
+    const Port* port = node.managed_port(request.arrival.port);
+    clear(data);
+    set(data, node_info::kBaseVersion, kMadBaseVersion);
+    set(data, node_info::kClassVersion, kSmpClassVersion);
+    set(data, node_info::kNodeType, static_cast<unsigned>(node.type));
+    set(data, node_info::kNumPorts, node.num_ports());
+    set(data, node_info::kSystemImageGuid, node.system_image_guid.value());
+    set(data, node_info::kNodeGuid, node.node_guid.value());
+    set(data, node_info::kPortGuid, port->guid().value());
+    set(data, node_info::kPartitionCap, port->pkeys.size());
+    set(data, node_info::kDeviceId, node.device_id);
+    set(data, node_info::kRevision, node.revision);
+    set(data, node_info::kLocalPortNum, request.arrival.port);
+    set(data, node_info::kVendorId, node.vendor_id);
+    return {};
+}
+
+// The low byte names the port; at a channel adapter 0 means the one that the SMP came in by. Bit 31
+// says that the SM knows the extended speeds, which changes nothing here.
+Port* port_info_port(SmaNode& node, const SmpRequest& request) {
+    const std::uint32_t number = request.modifier() & 0x7FFFFFFF;
+    return number == 0 && !node.is_switch() ? node.port(request.arrival.port) : node.port(number);
+}
+
+AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
+    const Port* port = port_info_port(node, request);
+    if (port == nullptr) {
+        return fail_empty(data);
+    }
+    const bool reregister = request.mad.method() == Method::kSet &&
+                            get(request.mad.smp_data(), port_info::kClientReregister) != 0;
+    const std::uint16_t status = get_port_info(*port, data);
+    set(data, port_info::kLocalPortNum, request.arrival.port);
+    if (!m_key_is_readable(*port, request.mad)) {
+        set(data, port_info::kMKey, 0);
+    }
+    // The reply to a Set repeats the request for re-registration, a Get never shows it (o14-12).
+    set(data, port_info::kClientReregister, reregister ? 1 : 0);
+    return done(status);
+}
+
+AttributeResult set_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
+    Port* port = port_info_port(node, request);
+    // A channel adapter's port can only be set through itself: others may be in other subnets.
+    if (port == nullptr || (!node.is_switch() && port->number != request.arrival.port)) {
+        return fail();
+    }
+    return done(set_port_info(*port, data), *port);
+}
+
+AttributeResult get_guid_info(SmaNode& node, const SmpRequest& request, Data data) {
+    const Port* port = node.managed_port(request.arrival.port);
+    return done(get_guid_block(*port, request.modifier(), data));
+}
+
+AttributeResult set_guid_info(SmaNode& node, const SmpRequest& request, Data data) {
+    Port* port = node.managed_port(request.arrival.port);
+    return done(set_guid_block(*port, request.modifier(), data), *port);
+}
+
+// At a switch the upper half of the modifier names the port, at a channel adapter nothing does.
+Port* upper_half_port(SmaNode& node, const SmpRequest& request) {
+    return node.is_switch() ? node.port(request.modifier() >> 16) : node.port(request.arrival.port);
+}
+
+AttributeResult get_pkey_table(SmaNode& node, const SmpRequest& request, Data data) {
+    const Port* port = upper_half_port(node, request);
+    if (port == nullptr) {
+        return fail_empty(data);
+    }
+    return done(get_pkey_block(*port, static_cast<std::uint16_t>(request.modifier()), data));
+}
+
+AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data data) {
+    Port* port = upper_half_port(node, request);
+    if (port == nullptr) {
+        return fail();
+    }
+    return done(set_pkey_block(*port, static_cast<std::uint16_t>(request.modifier()), data), *port);
+}
+
+// SL to VL: at a switch the modifier names input port (bits 15-8) and output port (bits 7-0). The
+// bits above ask for writing many at once (OptimizedSLtoVLMappingProgramming), not offered here.
+struct Mapping {
+    Port* port = nullptr;
+    std::uint8_t input = 0;
+};
+Mapping sl_to_vl_mapping(SmaNode& node, const SmpRequest& request) {
+    if (!node.is_switch()) {
+        return {node.port(request.arrival.port), 0};
+    }
+    const std::uint32_t modifier = request.modifier();
+    if ((modifier >> 16) != 0) {
+        return {};
+    }
+    return {node.port(modifier & 0xFF), static_cast<std::uint8_t>(modifier >> 8)};
+}
+
+AttributeResult get_sl_to_vl_table(SmaNode& node, const SmpRequest& request, Data data) {
+    const Mapping mapping = sl_to_vl_mapping(node, request);
+    if (mapping.port == nullptr) {
+        return fail_empty(data);
+    }
+    return done(get_sl_to_vl(*mapping.port, mapping.input, data));
+}
+
+AttributeResult set_sl_to_vl_table(SmaNode& node, const SmpRequest& request, Data data) {
+    const Mapping mapping = sl_to_vl_mapping(node, request);
+    if (mapping.port == nullptr) {
+        return fail();
+    }
+    return done(set_sl_to_vl(*mapping.port, mapping.input, data), *mapping.port);
+}
+
+// VL arbitration: the upper half of the modifier is the block, the lower the port of a switch.
+Port* lower_half_port(SmaNode& node, const SmpRequest& request) {
+    return node.is_switch() ? node.port(request.modifier() & 0xFFFF)
+                            : node.port(request.arrival.port);
+}
+
+AttributeResult get_vl_arbitration(SmaNode& node, const SmpRequest& request, Data data) {
+    const Port* port = lower_half_port(node, request);
+    if (port == nullptr) {
+        return fail_empty(data);
+    }
+    return done(
+        get_vl_arb_block(*port, static_cast<std::uint16_t>(request.modifier() >> 16), data));
+}
+
+AttributeResult set_vl_arbitration(SmaNode& node, const SmpRequest& request, Data data) {
+    Port* port = lower_half_port(node, request);
+    if (port == nullptr) {
+        return fail();
+    }
+    const auto block = static_cast<std::uint16_t>(request.modifier() >> 16);
+    return done(set_vl_arb_block(*port, block, data), *port);
+}
+
+Port* led_port(SmaNode& node, const SmpRequest& request) {
+    return node.is_switch() ? node.port(request.modifier()) : node.port(request.arrival.port);
+}
+
+AttributeResult get_led_info(SmaNode& node, const SmpRequest& request, Data data) {
+    clear(data);
+    const Port* port = led_port(node, request);
+    if (port == nullptr) {
+        return fail();
+    }
+    set(data, led_info::kLedMask, port->led ? 1 : 0);
+    return {};
+}
+
+AttributeResult set_led_info(SmaNode& node, const SmpRequest& request, Data data) {
+    Port* port = led_port(node, request);
+    if (port == nullptr) {
+        return fail();
+    }
+    port->led = get(data, led_info::kLedMask) != 0;
+    return {.status = mad_status::kOk, .events = {}, .port = port->number};
+}
+
+// No diagnostics beyond DiagCode: one page that says there is no further one.
+AttributeResult get_vendor_diag(SmaNode&, const SmpRequest& request, Data data) {
+    clear(data);
+    return request.modifier() == 0 ? AttributeResult{} : fail();
+}
+
+constexpr std::array<AttributeRow<SmaNode>, 9> kCommon = {{
+    {attr::kNodeDescription, get_node_description, nullptr},
+    {attr::kNodeInfo, get_node_info, nullptr},
+    {attr::kGuidInfo, get_guid_info, set_guid_info},
+    {attr::kPortInfo, get_port_info_attr, set_port_info_attr},
+    {attr::kPKeyTable, get_pkey_table, set_pkey_table},
+    {attr::kSlToVlMappingTable, get_sl_to_vl_table, set_sl_to_vl_table},
+    {attr::kVlArbitrationTable, get_vl_arbitration, set_vl_arbitration},
+    {attr::kLedInfo, get_led_info, set_led_info},
+    {attr::kVendorDiag, get_vendor_diag, nullptr},
+}};
+
+}  // namespace
+
+std::span<const AttributeRow<SmaNode>> common_attributes() {
+    return kCommon;
+}
+
+}  // namespace pib::ib

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Counters of a port and the performance management agent that reports them (IBA chapter 16.1).
+// Every event is counted once in a 64-bit total; the attributes are views of these totals, each
+// with its own width and its own starting point, so that clearing one leaves the others alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <span>
+
+#include "ib/wire/mad.h"
+
+namespace pib::ib {
+
+enum class Counter : std::uint8_t {
+    kSymbolErrors,
+    kLinkErrorRecovery,
+    kLinkDowned,
+    kPortRcvErrors,
+    kPortRcvRemotePhysicalErrors,
+    kPortRcvSwitchRelayErrors,
+    kPortXmitDiscards,
+    kPortXmitConstraintErrors,
+    kPortRcvConstraintErrors,
+    kLocalLinkIntegrityErrors,
+    kExcessiveBufferOverrunErrors,
+    kQp1Dropped,
+    kVl15Dropped,
+    kPortXmitData,  // in 4-byte words: LRH:PktLen of each packet
+    kPortRcvData,
+    kPortXmitPkts,
+    kPortRcvPkts,
+    kPortXmitWait,  // in ticks of kPmaTickNs
+    kPortUnicastXmitPkts,
+    kPortUnicastRcvPkts,
+    kPortMulticastXmitPkts,
+    kPortMulticastRcvPkts,
+    // PortRcvErrorDetails
+    kPortLocalPhysicalErrors,
+    kPortMalformedPacketErrors,
+    kPortBufferOverrunErrors,
+    kPortDlidMappingErrors,
+    kPortVlMappingErrors,
+    kPortLoopingErrors,
+    // PortXmitDiscardDetails
+    kPortInactiveDiscards,
+    kPortNeighborMtuDiscards,
+    kPortSwLifetimeLimitDiscards,
+    kPortSwHoqLifetimeLimitDiscards,
+};
+inline constexpr std::size_t kCounterCount = 32;
+
+// The two attributes that show the same counters.
+enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
+
+// PortSamplesControl's running measurement (IBA 16.1.3.2).
+struct PortSampling {
+    enum class Status : std::uint8_t { kDone = 0, kStarted = 1, kRunning = 2 };
+
+    std::array<std::uint8_t, kGmpDataSize> control{};  // as set, wire format
+    Status status = Status::kDone;
+    std::uint64_t begin_ns = 0;  // of the interval
+    std::uint64_t end_ns = 0;
+    // Totals at the begin of the interval, then what was counted within it.
+    std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};
+
+    bool operator==(const PortSampling&) const = default;
+};
+
+struct PortCounters {
+    std::array<std::uint64_t, kCounterCount> total{};
+    // What is subtracted from the total in each view since it was last written.
+    std::array<std::array<std::uint64_t, kCounterCount>, 2> base{};
+    PortSampling sampling;
+
+    bool operator==(const PortCounters&) const = default;
+
+    void add(Counter counter, std::uint64_t amount = 1) {
+        total[static_cast<std::size_t>(counter)] += amount;
+    }
+    // One packet sent or received, VL15 included; `pkt_len` is LRH:PktLen.
+    void count_sent(Lid dlid, std::uint16_t pkt_len);
+    void count_received(Lid dlid, std::uint16_t pkt_len);
+
+    [[nodiscard]] std::uint64_t value(Counter counter,
+                                      CounterView view = CounterView::kClassic) const {
+        const auto index = static_cast<std::size_t>(counter);
+        return total[index] - base[static_cast<std::size_t>(view)][index];
+    }
+    void write(Counter counter, CounterView view, std::uint64_t value) {
+        const auto index = static_cast<std::size_t>(counter);
+        base[static_cast<std::size_t>(view)][index] = total[index] - value;
+    }
+};
+
+// The tick of PortSamplesControl:Tick and PortXmitWait.
+inline constexpr std::uint64_t kPmaTickNs = 1000;
+
+// The node whose counters are asked for. `ports[i]` belongs to port number `first_port + i`: 1 at a
+// channel adapter, 0 at a switch.
+struct PmaNode {
+    std::span<PortCounters> ports;
+    std::uint8_t first_port = 1;
+    bool all_port_select = false;  // PortSelect 0xFF is served (switches)
+    std::uint8_t resp_time_value = 16;
+};
+
+// Answers a MAD of the performance class. Nothing when there is nothing to answer: a response, or
+// a base version that this is not (IBA 13.4.5, 16.1.3).
+[[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
+                                            std::uint64_t now_ns);
+
+// Sampling needs a look at the counters when an interval begins and ends: the next such time, and
+// what to call then.
+[[nodiscard]] std::optional<std::uint64_t> pma_next_deadline_ns(const PmaNode& node);
+void pma_advance(const PmaNode& node, std::uint64_t now_ns);
+
+}  // namespace pib::ib

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The state of one port as subnet management sees it: PortInfo, P_Key table, GUIDInfo, SL to VL
+// mapping, VL arbitration and the link state machine (IBA 7.2, 14.2.5). One implementation for
+// the ports of channel adapters and of switches; plain data, so it can be saved and compared.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ib/mgmt/traps.h"
+#include "ib/wire/mad.h"
+#include "ib/wire/types.h"
+
+namespace pib::ib {
+
+enum class PortKind : std::uint8_t {
+    kChannelAdapter,
+    kSwitchExternal,
+    kSwitchPort0,          // base switch port 0
+    kSwitchEnhancedPort0,  // enhanced switch port 0: has LMC and VL tables too
+};
+
+// What changed or was asked for while an attribute was set; bits of a PortEvents.
+enum class PortEvent : std::uint16_t {
+    kLidChange = 1U << 0,         // LID or LMC
+    kSmChange = 1U << 1,          // MasterSMLID or MasterSMSL
+    kClientReregister = 1U << 2,  // the SM asks clients to register again
+    kPKeyChange = 1U << 3,
+    kGidChange = 1U << 4,      // GidPrefix or GUIDInfo
+    kStateChange = 1U << 5,    // PortState, by command or by link
+    kLinkOffer = 1U << 6,      // a value that the link negotiates: enabled widths and speeds
+    kDownRequest = 1U << 7,    // link must go down (and, unless disabled or asleep, train again)
+    kLinkAttribute = 1U << 8,  // NeighborMTU, OperationalVLs, VL tables, HOQLife, enforcement
+    kNodeDescription = 1U << 9,
+};
+
+class PortEvents {
+  public:
+    constexpr PortEvents() = default;
+    constexpr PortEvents(PortEvent event) : bits_(static_cast<std::uint16_t>(event)) {}
+
+    [[nodiscard]] constexpr bool has(PortEvent event) const {
+        return (bits_ & static_cast<std::uint16_t>(event)) != 0;
+    }
+    [[nodiscard]] constexpr bool any() const { return bits_ != 0; }
+    constexpr PortEvents& operator|=(PortEvents other) {
+        bits_ = static_cast<std::uint16_t>(bits_ | other.bits_);
+        return *this;
+    }
+    constexpr bool operator==(const PortEvents&) const = default;
+
+  private:
+    std::uint16_t bits_ = 0;
+};
+
+// What a port is made with. Codes are PortInfo's.
+struct PortConfig {
+    PortKind kind = PortKind::kChannelAdapter;
+    std::uint8_t port_number = 1;
+    Guid guid;  // port GUID; 0 for external ports of a switch, which have none
+    std::uint8_t link_width_supported = link_width::k1x | link_width::k4x;
+    std::uint8_t link_speed_supported = link_speed::kSdr | link_speed::kDdr | link_speed::kQdr;
+    std::uint8_t link_speed_ext_supported = 0;
+    Mtu mtu_cap = Mtu::k4096;
+    std::uint8_t vl_cap = 1;           // 1: VL0, 2: VL0-1, 3: VL0-3, 4: VL0-7, 5: VL0-14
+    std::uint8_t vl_arb_high_cap = 8;  // entries, at most 64
+    std::uint8_t vl_arb_low_cap = 8;
+    std::uint16_t pkey_cap = 32;    // entries of the P_Key table
+    std::uint8_t guid_cap = 8;      // entries of the GUID table
+    std::uint8_t sl2vl_inputs = 1;  // rows of SL to VL: 1, or on a switch one per input port from 0
+    std::uint32_t capability_mask = 0;
+    std::uint16_t capability_mask2 = 0;
+    std::uint8_t resp_time_value = 16;   // 4.096 us * 2^n
+    bool partition_enforcement = false;  // switch external ports: In/Outbound can be set
+    bool raw_filter = false;             // likewise FilterRawIn/Outbound
+};
+
+// One entry of a VL arbitration table; weight 0 is skipped, one unit is 64 bytes (IBA 7.6.9.2).
+struct VlArbEntry {
+    std::uint8_t vl = 0;
+    std::uint8_t weight = 0;
+
+    bool operator==(const VlArbEntry&) const = default;
+};
+
+using SlToVl = std::array<std::uint8_t, kSlCount>;
+
+struct Port {
+    PortKind kind = PortKind::kChannelAdapter;
+    bool partition_enforcement_cap = false;
+    bool raw_filter_cap = false;
+    std::uint8_t number = 1;
+    // PortInfo as it goes on the wire; read and written through the port_info fields. M_Key
+    // disclosure and LocalPortNum are added when it is answered.
+    std::array<std::uint8_t, kSmpDataSize> info{};
+    std::vector<PKey> pkeys;
+    std::vector<Guid> guids;       // [0] is the port GUID and never changes
+    std::vector<SlToVl> sl_to_vl;  // by input port; one row at a channel adapter
+    std::vector<VlArbEntry> vl_arb_high;
+    std::vector<VlArbEntry> vl_arb_low;
+    // When the M_Key lease runs out, in ns; 0: not counting.
+    std::uint64_t m_key_lease_end_ns = 0;
+    bool led = false;  // LedInfo:LedMask
+    TrapQueue traps;   // unused at external ports of a switch, whose traps port 0 sends
+
+    bool operator==(const Port&) const = default;
+
+    [[nodiscard]] std::uint64_t get(Field field) const { return ib::get(info, field); }
+    void set(Field field, std::uint64_t value) { ib::set(info, field, value); }
+
+    [[nodiscard]] Guid guid() const { return guids.empty() ? Guid{} : guids[0]; }
+    [[nodiscard]] Lid lid() const { return Lid(static_cast<Lid::rep>(get(port_info::kLid))); }
+    [[nodiscard]] std::uint8_t lmc() const {
+        return static_cast<std::uint8_t>(get(port_info::kLmc));
+    }
+    // Whether a unicast DLID names this port, path bits included (IBA 7.11.1).
+    [[nodiscard]] bool owns_lid(Lid dlid) const {
+        return dlid.is_unicast() && lid().value() != 0 &&
+               (dlid.value() >> lmc()) == (lid().value() >> lmc());
+    }
+    [[nodiscard]] Lid sm_lid() const {
+        return Lid(static_cast<Lid::rep>(get(port_info::kMasterSmLid)));
+    }
+    [[nodiscard]] Sl sm_sl() const { return Sl(static_cast<Sl::rep>(get(port_info::kMasterSmSl))); }
+    [[nodiscard]] std::uint64_t gid_prefix() const { return get(port_info::kGidPrefix); }
+    [[nodiscard]] PortState state() const {
+        return static_cast<PortState>(get(port_info::kPortState));
+    }
+    [[nodiscard]] PhysState phys_state() const {
+        return static_cast<PhysState>(get(port_info::kPortPhysicalState));
+    }
+    [[nodiscard]] Mtu neighbor_mtu() const {
+        return static_cast<Mtu>(get(port_info::kNeighborMtu));
+    }
+    [[nodiscard]] std::uint8_t data_vls() const;  // VLs in operation, without VL15: 1, 2, 4, 8, 15
+
+    // Which packets the link state lets through (IBA 7.2.7): subnet management on VL15 always
+    // while the link is up, data received from Armed on, data sent in Active only.
+    [[nodiscard]] bool link_is_up() const { return state() >= PortState::kInitialize; }
+    [[nodiscard]] bool may_receive_data() const { return state() >= PortState::kArmed; }
+    [[nodiscard]] bool may_send_data() const { return state() == PortState::kActive; }
+
+    // Index of the first P_Key table entry that matches, or -1 (IBA 10.9.3).
+    [[nodiscard]] int find_pkey(PKey packet) const;
+};
+
+// A port as it is after power-on: Down and Polling (port 0 of a switch: Active), default P_Key
+// 0xFFFF, default GID prefix, everything supported enabled.
+[[nodiscard]] Port make_port(const PortConfig& config);
+
+// The link's physical side. Each returns what changed.
+// Training ended with these active values: LinkUp and Initialize. No effect if disabled.
+PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed, std::uint8_t speed_ext);
+// The link is lost: Down, and on to Polling unless disabled or asleep.
+PortEvents port_link_down(Port& port);
+// A data packet arrived while Armed: the neighbour is Active, so this port becomes Active (7.2.7).
+PortEvents port_data_arrived(Port& port);
+// Whether the port wants a link at all; what LINK frames say as `up`.
+[[nodiscard]] bool port_wants_link(const Port& port);
+
+// Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.
+void count_violation(Port& port, Field violations);
+
+// Outcome of setting an attribute: a MAD status and what happened. On kBadField the fields that
+// were valid have been applied and the others are unchanged (IBA 14.2.5.6).
+struct SetResult {
+    std::uint16_t status = mad_status::kOk;
+    PortEvents events;
+};
+
+// Attribute data in and out. `data` is the attribute area of an SMP; block numbers come from the
+// attribute modifier. Each getter fills the whole area and returns a MAD status.
+std::uint16_t get_port_info(const Port& port, std::span<std::uint8_t, kSmpDataSize> data);
+SetResult set_port_info(Port& port, std::span<const std::uint8_t, kSmpDataSize> data);
+
+std::uint16_t get_pkey_block(const Port& port, std::uint16_t block,
+                             std::span<std::uint8_t, kSmpDataSize> data);
+SetResult set_pkey_block(Port& port, std::uint16_t block,
+                         std::span<const std::uint8_t, kSmpDataSize> data);
+
+std::uint16_t get_guid_block(const Port& port, std::uint32_t block,
+                             std::span<std::uint8_t, kSmpDataSize> data);
+SetResult set_guid_block(Port& port, std::uint32_t block,
+                         std::span<const std::uint8_t, kSmpDataSize> data);
+
+// `input` selects the row of the mapping: 0 at a channel adapter, the input port at a switch.
+std::uint16_t get_sl_to_vl(const Port& port, std::uint8_t input,
+                           std::span<std::uint8_t, kSmpDataSize> data);
+SetResult set_sl_to_vl(Port& port, std::uint8_t input,
+                       std::span<const std::uint8_t, kSmpDataSize> data);
+
+// `block`: 1 and 2 are the halves of the low priority table, 3 and 4 those of the high one.
+std::uint16_t get_vl_arb_block(const Port& port, std::uint16_t block,
+                               std::span<std::uint8_t, kSmpDataSize> data);
+SetResult set_vl_arb_block(Port& port, std::uint16_t block,
+                           std::span<const std::uint8_t, kSmpDataSize> data);
+
+}  // namespace pib::ib

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Notices and the trap queue.
+#include "ib/mgmt/traps.h"
+
+#include <algorithm>
+
+namespace pib::ib {
+namespace {
+
+namespace nd = notice_details;
+namespace nd259 = notice_details_259;
+
+Notice make_notice(NoticeType type, std::uint16_t trap_number) {
+    Notice n{};
+    set(n, notice::kIsGeneric, 1);
+    set(n, notice::kType, static_cast<unsigned>(type));
+    set(n, notice::kTrapNumber, trap_number);
+    return n;
+}
+
+// Shortest distance between two traps when SubnetTimeOut says less, and between two that repeat.
+constexpr std::uint64_t kMinTrapIntervalNs = 1'000'000;
+
+std::uint64_t trap_interval_ns(std::uint8_t subnet_timeout) {
+    return std::max<std::uint64_t>(4096ULL << (subnet_timeout & 0x1F), kMinTrapIntervalNs);
+}
+
+Notice key_notice(std::uint16_t trap_number, const KeyViolation& violation) {
+    Notice n = make_notice(NoticeType::kSecurity, trap_number);
+    set(n, nd::kLid1, violation.slid.value());
+    set(n, nd::kLid2, violation.dlid.value());
+    set(n, nd::kKey, violation.key);
+    set(n, nd::kSl, violation.sl.value());
+    set(n, nd::kQp1, violation.src_qp.value());
+    set(n, nd::kQp2, violation.dest_qp.value());
+    std::ranges::copy(violation.sgid.bytes, n.begin() + nd::kGid1Offset);
+    std::ranges::copy(violation.dgid.bytes, n.begin() + nd::kGid2Offset);
+    return n;
+}
+
+}  // namespace
+
+Notice link_state_notice(Lid switch_lid) {
+    Notice n = make_notice(NoticeType::kUrgent, trap::kLinkStateChange);
+    set(n, nd::kLid128, switch_lid.value());
+    return n;
+}
+
+Notice threshold_notice(std::uint16_t trap_number, Lid lid, std::uint8_t port) {
+    Notice n = make_notice(NoticeType::kUrgent, trap_number);
+    set(n, nd::kLid, lid.value());
+    set(n, nd::kPortNumber, port);
+    return n;
+}
+
+Notice local_changes_notice(Lid lid, const LocalChanges& changes) {
+    Notice n = make_notice(NoticeType::kInformational, trap::kLocalChanges);
+    set(n, nd::kLid, lid.value());
+    set(n, nd::kOtherLocalChanges, changes.changes != 0 ? 1 : 0);
+    set(n, nd::kCapabilityMask, changes.capability_mask);
+    set(n, nd::kChangeFlags, changes.changes);
+    set(n, nd::kCapabilityMask2, changes.capability_mask2);
+    return n;
+}
+
+Notice bad_m_key_notice(const Mad& smp, Lid slid) {
+    Notice n = make_notice(NoticeType::kSecurity, trap::kBadMKey);
+    set(n, nd::kLid, slid.value());
+    set(n, nd::kMethod, static_cast<unsigned>(smp.method()));
+    set(n, nd::kAttributeId, smp.attribute_id());
+    set(n, nd::kAttributeModifier, smp.attribute_modifier());
+    set(n, nd::kMKey, smp.m_key());
+    if (!smp.is_directed_route()) {
+        return n;
+    }
+    set(n, nd::kDrSlid, smp.dr_slid().value());
+    set(n, nd::kDrNotice, 1);
+    const std::size_t hops = std::min<std::size_t>(smp.hop_count(), nd::kDrReturnPathSize);
+    set(n, nd::kDrPathTruncated, hops < smp.hop_count() ? 1 : 0);
+    set(n, nd::kDrHopCount, hops);
+    std::copy_n(smp.return_path().begin(), hops, n.begin() + nd::kDrReturnPathOffset);
+    return n;
+}
+
+Notice bad_p_key_notice(const KeyViolation& violation) {
+    return key_notice(trap::kBadPKey, violation);
+}
+
+Notice bad_q_key_notice(const KeyViolation& violation) {
+    return key_notice(trap::kBadQKey, violation);
+}
+
+Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
+                                  std::uint8_t port) {
+    Notice n = make_notice(NoticeType::kSecurity, trap::kBadPKeyAtSwitchPort);
+    const bool with_gids = !violation.sgid.is_zero();
+    set(n, nd259::kDataValid,
+        nd259::kLid1Valid | nd259::kLid2Valid | nd259::kPKeyValid | nd259::kSlValid |
+            nd259::kQp1Valid | nd259::kQp2Valid |
+            (with_gids ? nd259::kGid1Valid | nd259::kGid2Valid : 0));
+    set(n, nd259::kLid1, violation.slid.value());
+    set(n, nd259::kLid2, violation.dlid.value());
+    set(n, nd259::kPKey, violation.key);
+    set(n, nd259::kSl, violation.sl.value());
+    set(n, nd259::kQp1, violation.src_qp.value());
+    set(n, nd259::kQp2, violation.dest_qp.value());
+    std::ranges::copy(violation.sgid.bytes, n.begin() + nd259::kGid1Offset);
+    std::ranges::copy(violation.dgid.bytes, n.begin() + nd259::kGid2Offset);
+    set(n, nd259::kSwitchLid, switch_lid.value());
+    set(n, nd259::kPortNumber, port);
+    return n;
+}
+
+void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
+    const auto same = [&](const Pending& waiting) {
+        // Producer and issuer are filled in when sending; the rest tells whether it is the same.
+        return std::ranges::equal(std::span(waiting.notice).subspan<notice::kDetailsOffset>(),
+                                  std::span(notice).subspan<notice::kDetailsOffset>()) &&
+               get(waiting.notice, notice::kTrapNumber) == get(notice, notice::kTrapNumber);
+    };
+    if (std::ranges::any_of(pending, same) || pending.size() >= kMaxPending) {
+        return;
+    }
+    pending.push_back({notice, next_transaction_id++, now_ns});
+}
+
+std::optional<Mad> TrapQueue::next(const TrapSender& sender, std::uint64_t now_ns) {
+    if (!sender.active || !sender.sm_lid.is_unicast() || now_ns < quiet_until_ns) {
+        return std::nullopt;
+    }
+    const auto due = std::ranges::min_element(pending, {}, &Pending::due_ns);
+    if (due == pending.end() || due->due_ns > now_ns) {
+        return std::nullopt;
+    }
+    const std::uint64_t interval = trap_interval_ns(sender.subnet_timeout);
+    due->due_ns = now_ns + interval;
+    quiet_until_ns = now_ns + kMinTrapIntervalNs;
+
+    Mad mad;
+    mad.set(mad_header::kBaseVersion, kMadBaseVersion);
+    mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnLidRouted));
+    mad.set(mad_header::kClassVersion, kSmpClassVersion);
+    mad.set(mad_header::kMethod, static_cast<unsigned>(Method::kTrap));
+    mad.set(mad_header::kTransactionId, due->transaction_id);
+    mad.set(mad_header::kAttributeId, attr::kNotice);
+    std::ranges::copy(due->notice, mad.smp_data().begin());
+    set(mad.smp_data(), notice::kProducerType, static_cast<unsigned>(sender.producer));
+    set(mad.smp_data(), notice::kIssuerLid, sender.lid.value());
+    return mad;
+}
+
+std::optional<std::uint64_t> TrapQueue::deadline_ns() const {
+    const auto due = std::ranges::min_element(pending, {}, &Pending::due_ns);
+    if (due == pending.end()) {
+        return std::nullopt;
+    }
+    return std::max(due->due_ns, quiet_until_ns);
+}
+
+void TrapQueue::repress(const Mad& trap_repress) {
+    std::erase_if(pending, [&](const Pending& waiting) {
+        return waiting.transaction_id == trap_repress.transaction_id();
+    });
+}
+
+}  // namespace pib::ib

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Traps of subnet management (IBA 13.4.8, 13.4.9, 14.2.5.1, 14.3.4): their Notices, and the queue
+// that sends each one until the SM represses it, never faster than the port's SubnetTimeOut.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ib/wire/mad.h"
+
+namespace pib::ib {
+
+using Notice = std::array<std::uint8_t, kSmpDataSize>;
+
+// Notices, without producer type and issuer, which the queue fills in.
+// 128: a port of the switch with this LID changed its link state.
+[[nodiscard]] Notice link_state_notice(Lid switch_lid);
+// 129, 130 or 131: a threshold was exceeded at a port.
+[[nodiscard]] Notice threshold_notice(std::uint16_t trap_number, Lid lid, std::uint8_t port);
+// 144: the capability mask changed, or one of `changes`.
+struct LocalChanges {
+    static constexpr std::uint16_t kNodeDescription = 1U << 0;
+    static constexpr std::uint16_t kLinkWidthEnabled = 1U << 1;
+    static constexpr std::uint16_t kLinkSpeedEnabled = 1U << 2;
+
+    std::uint32_t capability_mask = 0;
+    std::uint16_t capability_mask2 = 0;
+    std::uint16_t changes = 0;
+};
+[[nodiscard]] Notice local_changes_notice(Lid lid, const LocalChanges& changes);
+// 256: `smp` came with a wrong M_Key; `slid` is its LRH:SLID.
+[[nodiscard]] Notice bad_m_key_notice(const Mad& smp, Lid slid);
+// 257 (P_Key) or 258 (Q_Key): a packet between these two ends had a wrong key.
+struct KeyViolation {
+    std::uint32_t key = 0;
+    Sl sl;
+    Lid slid;
+    Lid dlid;
+    Qpn src_qp;
+    Qpn dest_qp;
+    Gid sgid;
+    Gid dgid;
+};
+[[nodiscard]] Notice bad_p_key_notice(const KeyViolation& violation);
+[[nodiscard]] Notice bad_q_key_notice(const KeyViolation& violation);
+// 259: likewise, found by a switch at its external port `port`; the GIDs are used if not zero.
+[[nodiscard]] Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
+                                                std::uint8_t port);
+
+// What a trap needs to know about the port that sends it.
+struct TrapSender {
+    NodeType producer = NodeType::kChannelAdapter;
+    Lid lid;
+    Lid sm_lid;
+    bool active = false;              // PortState is Active
+    std::uint8_t subnet_timeout = 0;  // PortInfo:SubnetTimeOut
+};
+
+// Traps of one port (of port 0 at a switch). Plain data with bounded memory.
+struct TrapQueue {
+    // A further kind of trap while so many wait for repression is dropped; each kind counts once.
+    static constexpr std::size_t kMaxPending = 16;
+
+    struct Pending {
+        Notice notice{};
+        std::uint64_t transaction_id = 0;
+        std::uint64_t due_ns = 0;
+        bool operator==(const Pending&) const = default;
+    };
+    std::vector<Pending> pending;
+    std::uint64_t next_transaction_id = 1;
+    std::uint64_t quiet_until_ns = 0;  // no trap leaves before
+
+    bool operator==(const TrapQueue&) const = default;
+
+    // Adds a trap, or renews the waiting one with the same number and the same details.
+    void add(const Notice& notice, std::uint64_t now_ns);
+    // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
+    // wait while the port is not Active or knows no SM.
+    [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, std::uint64_t now_ns);
+    // When next() may have something; nothing while the queue is empty.
+    [[nodiscard]] std::optional<std::uint64_t> deadline_ns() const;
+    // A TrapRepress arrived: forgets the trap with its transaction ID.
+    void repress(const Mad& trap_repress);
+};
+
+}  // namespace pib::ib

@@ -22,8 +22,8 @@ namespace pib::ib {
 // A node as its SMA presents it. Plain data.
 struct SmaNode {
     NodeType type = NodeType::kChannelAdapter;
-    Guid system_image_guid;
-    Guid node_guid;
+    Guid system_image_guid{};
+    Guid node_guid{};
     std::uint16_t device_id = 0;
     std::uint32_t revision = 0;
     std::uint32_t vendor_id = 0;                           // 24 bits
@@ -60,7 +60,7 @@ struct SmaNode {
 // How an SMP arrived.
 struct SmpArrival {
     std::uint8_t port = 1;  // external port it came in by; 0: from the switch itself
-    Lid slid;               // LRH:SLID
+    Lid slid{};             // LRH:SLID
     std::uint64_t now_ns = 0;
 };
 
@@ -74,7 +74,7 @@ struct SmpRequest {
 // What an attribute handler did. `port` says at which port the events happened.
 struct AttributeResult {
     std::uint16_t status = mad_status::kOk;
-    PortEvents events;
+    PortEvents events{};
     std::uint8_t port = 0;
 };
 
@@ -100,8 +100,8 @@ enum class SmaDisposition : std::uint8_t {
 
 struct SmaAnswer {
     SmaDisposition disposition = SmaDisposition::kDiscard;
-    Mad reply;
-    PortEvents events;      // what the request changed, after the reply has been sent
+    Mad reply{};
+    PortEvents events{};    // what the request changed, after the reply has been sent
     std::uint8_t port = 0;  // where
     bool m_key_violation = false;
     bool wants_attribute = false;  // a Get or Set that has passed its checks

@@ -59,7 +59,7 @@ class PortEvents {
 struct PortConfig {
     PortKind kind = PortKind::kChannelAdapter;
     std::uint8_t port_number = 1;
-    Guid guid;  // port GUID; 0 for external ports of a switch, which have none
+    Guid guid{};  // port GUID; 0 for external ports of a switch, which have none
     std::uint8_t link_width_supported = link_width::k1x | link_width::k4x;
     std::uint8_t link_speed_supported = link_speed::kSdr | link_speed::kDdr | link_speed::kQdr;
     std::uint8_t link_speed_ext_supported = 0;
@@ -167,7 +167,7 @@ void count_violation(Port& port, Field violations);
 // were valid have been applied and the others are unchanged (IBA 14.2.5.6).
 struct SetResult {
     std::uint16_t status = mad_status::kOk;
-    PortEvents events;
+    PortEvents events{};
 };
 
 // Attribute data in and out. `data` is the attribute area of an SMP; block numbers come from the

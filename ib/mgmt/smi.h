@@ -19,7 +19,7 @@ enum class SmiAction : std::uint8_t {
 struct SmiDecision {
     SmiAction action = SmiAction::kDiscard;
     std::uint8_t port = 0;
-    Lid dlid;
+    Lid dlid{};
 
     bool operator==(const SmiDecision&) const = default;
 };

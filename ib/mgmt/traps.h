@@ -36,13 +36,13 @@ struct LocalChanges {
 // 257 (P_Key) or 258 (Q_Key): a packet between these two ends had a wrong key.
 struct KeyViolation {
     std::uint32_t key = 0;
-    Sl sl;
-    Lid slid;
-    Lid dlid;
-    Qpn src_qp;
-    Qpn dest_qp;
-    Gid sgid;
-    Gid dgid;
+    Sl sl{};
+    Lid slid{};
+    Lid dlid{};
+    Qpn src_qp{};
+    Qpn dest_qp{};
+    Gid sgid{};
+    Gid dgid{};
 };
 [[nodiscard]] Notice bad_p_key_notice(const KeyViolation& violation);
 [[nodiscard]] Notice bad_q_key_notice(const KeyViolation& violation);
@@ -53,8 +53,8 @@ struct KeyViolation {
 // What a trap needs to know about the port that sends it.
 struct TrapSender {
     NodeType producer = NodeType::kChannelAdapter;
-    Lid lid;
-    Lid sm_lid;
+    Lid lid{};
+    Lid sm_lid{};
     bool active = false;              // PortState is Active
     std::uint8_t subnet_timeout = 0;  // PortInfo:SubnetTimeOut
 };

@@ -30,13 +30,13 @@ enum class Lnh : std::uint8_t {
 struct Lrh {
     static constexpr std::size_t kSize = 8;
 
-    Vl vl;
+    Vl vl{};
     std::uint8_t lver = 0;
-    Sl sl;
+    Sl sl{};
     Lnh lnh = Lnh::kIbaLocal;
-    Lid dlid;
+    Lid dlid{};
     std::uint16_t pkt_len = 0;  // 4-byte words from the LRH up to, not including, the VCRC
-    Lid slid;
+    Lid slid{};
 
     bool operator==(const Lrh&) const = default;
     [[nodiscard]] static constexpr Lrh parse(HeaderBytes<kSize> in) {
@@ -69,8 +69,8 @@ struct Grh {
     std::uint16_t pay_len = 0;     // bytes from the first after the GRH through the ICRC
     std::uint8_t nxt_hdr = kNxtHdrIba;
     std::uint8_t hop_lmt = 0;
-    Gid sgid;
-    Gid dgid;
+    Gid sgid{};
+    Gid dgid{};
 
     bool operator==(const Grh&) const = default;
     [[nodiscard]] static constexpr Grh parse(HeaderBytes<kSize> in) {
@@ -111,12 +111,12 @@ struct Bth {
     bool mig_req = false;        // migration state (17.2.8)
     std::uint8_t pad_count = 0;  // 0..3 bytes after the payload
     std::uint8_t tver = 0;
-    PKey pkey;
+    PKey pkey{};
     bool fecn = false;
     bool becn = false;
-    Qpn dest_qp;
+    Qpn dest_qp{};
     bool ack_req = false;
-    Psn psn;
+    Psn psn{};
 
     bool operator==(const Bth&) const = default;
     [[nodiscard]] static constexpr Bth parse(HeaderBytes<kSize> in) {
@@ -161,8 +161,8 @@ struct Rdeth {
 struct Deth {
     static constexpr std::size_t kSize = 8;
 
-    QKey qkey;
-    Qpn src_qp;
+    QKey qkey{};
+    Qpn src_qp{};
 
     bool operator==(const Deth&) const = default;
     [[nodiscard]] static constexpr Deth parse(HeaderBytes<kSize> in) {
@@ -179,7 +179,7 @@ struct Reth {
     static constexpr std::size_t kSize = 16;
 
     std::uint64_t va = 0;
-    RKey rkey;
+    RKey rkey{};
     std::uint32_t dma_len = 0;  // bytes, of the whole message
 
     bool operator==(const Reth&) const = default;
@@ -200,7 +200,7 @@ struct AtomicEth {
     static constexpr std::size_t kSize = 28;
 
     std::uint64_t va = 0;
-    RKey rkey;
+    RKey rkey{};
     std::uint64_t swap_or_add = 0;
     std::uint64_t compare = 0;
 
@@ -334,7 +334,7 @@ struct ImmDt {
 struct Ieth {
     static constexpr std::size_t kSize = 4;
 
-    RKey rkey;
+    RKey rkey{};
 
     bool operator==(const Ieth&) const = default;
     [[nodiscard]] static constexpr Ieth parse(HeaderBytes<kSize> in) {

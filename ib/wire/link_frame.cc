@@ -222,6 +222,11 @@ namespace {
 // LinkWidth codes from the widest to the narrowest: 12x, 8x, 4x, 2x, 1x.
 constexpr std::uint8_t kWidths[] = {8, 4, 2, 16, 1};
 
+// LinkSpeedExtEnabled has four speed bits; the fifth is set only in 30, which means none.
+std::uint8_t extended_speeds(std::uint8_t enabled) {
+    return (enabled & 0x10) != 0 ? std::uint8_t{0} : enabled & 0x0F;
+}
+
 }  // namespace
 
 std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs) {
@@ -231,8 +236,8 @@ std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs) {
     const auto common = [](std::uint8_t a, std::uint8_t b) -> std::uint8_t { return a & b; };
     const std::uint8_t widths = common(mine.width_enabled, theirs.width_enabled);
     const auto width = std::ranges::find_if(kWidths, [&](auto w) { return (widths & w) != 0; });
-    // The extended field holds 5 bits, the basic one 4; higher bits of a peer mean nothing here.
-    const std::uint8_t ext = common(mine.speed_ext_enabled, theirs.speed_ext_enabled) & 0x1F;
+    const std::uint8_t ext =
+        common(extended_speeds(mine.speed_ext_enabled), extended_speeds(theirs.speed_ext_enabled));
     const std::uint8_t basic = common(mine.speed_enabled, theirs.speed_enabled) & 0x0F;
     if (width == std::end(kWidths) || (ext == 0 && basic == 0)) {
         return std::nullopt;

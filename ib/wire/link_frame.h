@@ -57,9 +57,9 @@ struct Hello {
     std::uint32_t features = 0;
     Role role = Role::kChannelAdapter;
     std::uint8_t port_number = 1;
-    Guid node_guid;
-    Guid port_guid;
-    std::string node_description;  // UTF-8, at most kDescriptionSize bytes
+    Guid node_guid{};
+    Guid port_guid{};
+    std::string node_description{};  // UTF-8, at most kDescriptionSize bytes
 
     bool operator==(const Hello&) const = default;
     [[nodiscard]] static std::expected<Hello, FrameError> parse(std::span<const std::uint8_t> body);
@@ -70,7 +70,7 @@ struct Welcome {
 
     std::uint16_t version_minor = kVersionMinor;
     std::uint32_t features = 0;
-    Guid switch_guid;
+    Guid switch_guid{};
     std::uint8_t port_number = 0;  // of the switch
 
     bool operator==(const Welcome&) const = default;
@@ -90,7 +90,7 @@ struct Refuse {
     static constexpr std::size_t kMaxText = 256;
 
     RefuseReason reason{};
-    std::string text;  // one line of UTF-8; what exceeds kMaxText is cut when written
+    std::string text{};  // one line of UTF-8; what exceeds kMaxText is cut when written
 
     bool operator==(const Refuse&) const = default;
     [[nodiscard]] static std::expected<Refuse, FrameError> parse(

@@ -85,7 +85,7 @@ struct OpcodeInfo {
     OpKind kind{};
     Position position{};
     PayloadRule payload{};
-    ExtSet exts;
+    ExtSet exts{};
     std::uint8_t offset[kExtCount] = {};  // of each carried header, from the first byte of the BTH
     std::uint8_t header_bytes = 0;        // BTH and extended headers together
 

@@ -108,9 +108,9 @@ class PacketView {
     std::size_t bth_offset_ = 0;
     std::size_t crc_offset_ = 0;  // first byte after the pad
     Crcs crcs_ = Crcs::kElided;
-    Lrh lrh_;
-    std::optional<Grh> grh_;
-    Bth bth_;
+    Lrh lrh_{};
+    std::optional<Grh> grh_{};
+    Bth bth_{};
 };
 
 // Whether the VCRC at the end of `bytes` (a packet that carries both checksums) is right. For
@@ -120,18 +120,18 @@ class PacketView {
 // Everything a packet says before its payload. LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt are
 // computed; of the extended headers only those that BTH:OpCode carries are used.
 struct PacketHeaders {
-    Lrh lrh;
-    std::optional<Grh> grh;
-    Bth bth;
-    Rdeth rdeth;
-    Deth deth;
-    Xrceth xrceth;
-    Reth reth;
-    AtomicEth atomic_eth;
-    Aeth aeth;
-    AtomicAckEth atomic_ack_eth;
-    ImmDt imm_dt;
-    Ieth ieth;
+    Lrh lrh{};
+    std::optional<Grh> grh{};
+    Bth bth{};
+    Rdeth rdeth{};
+    Deth deth{};
+    Xrceth xrceth{};
+    Reth reth{};
+    AtomicEth atomic_eth{};
+    Aeth aeth{};
+    AtomicAckEth atomic_ack_eth{};
+    ImmDt imm_dt{};
+    Ieth ieth{};
 };
 
 enum class BuildError : std::uint8_t {

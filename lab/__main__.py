@@ -4,32 +4,19 @@
 import argparse
 import sys
 
-from lab import cluster, deps, image, qemu_headers, ui
+from lab import cluster, deps, image, qemu_headers, status, testing, ui, up
 
 
-def _deps(_options) -> int:
-    deps.install()
-    return 0
-
-
-def _qemu_headers(_options) -> int:
-    print(qemu_headers.ensure())
-    return 0
-
-
-def _image(_options) -> int:
-    print(image.ensure())
-    return 0
-
-
-def _up(options) -> int:
-    lab = cluster.Cluster()
-    lab.up(options.nodes, [])
+def _build(_options) -> int:
+    up.prepare()
     return 0
 
 
 def _exec(options) -> int:
-    cluster.Cluster().node(options.node).replace_me(options.command)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise ui.LabError("exec: no command. Usage:  ./pib exec NODE -- COMMAND…")
+    cluster.Cluster().node(options.node).replace_me(command)
     return 0
 
 
@@ -38,9 +25,67 @@ def _shell(options) -> int:
     return 0
 
 
+def _run(options) -> int:
+    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    status.run(cluster.Cluster(), options.number, options.fabric, arguments)
+    return 0
+
+
+def _up(options) -> int:
+    if not 1 <= options.nodes <= cluster.MOST_NODES:
+        raise ui.LabError(f"-n {options.nodes}: expected 1 to {cluster.MOST_NODES}")
+    up.up(options.nodes, options.hca_options, options.memory)
+    return 0
+
+
 def _down(_options) -> int:
     cluster.Cluster().down()
     return 0
+
+
+def _print(function):
+    """A command whose result is a path."""
+    def command(_options) -> int:
+        print(function())
+        return 0
+    return command
+
+
+def _add_lab(add) -> None:
+    command = add("up", _up, "build all, boot the guests, join them to one subnet, measure")
+    command.add_argument("-n", "--nodes", type=int, default=2, metavar="N",
+                         help="number of guests (default 2)")
+    command.add_argument("--hca-options", default="", metavar="PROPERTIES",
+                         help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
+    command.add_argument("--memory", type=int, default=1024, metavar="MIB",
+                         help="memory of a guest (default 1024)")
+    command = add("exec", _exec, "run a command in a guest, as root")
+    command.add_argument("node", metavar="NODE")
+    command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
+                         help="one word: a line for the guest's shell; several: passed as they are")
+    command = add("shell", _shell, "a shell in a guest")
+    command.add_argument("node", metavar="NODE")
+    add("status", lambda _options: status.status(cluster.Cluster()), "what runs")
+    add("down", _down, "stop guests and switch")
+    command = add("run", _run, "print the QEMU command line for a VM of your own on the fabric")
+    command.add_argument("--number", type=int, default=cluster.MOST_NODES, metavar="N",
+                         help="makes its GUIDs; the lab's own guests count from 0 (default: the "
+                              "first number that they never have)")
+    command.add_argument("--fabric", default="", metavar="ADDRESS",
+                         help="of the switch (default: the running lab's)")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS",
+                         help="the rest of your command line, e.g. -accel kvm -m 2G disk.qcow2")
+
+
+def _add_parts(add) -> None:
+    command = add("test", lambda options: testing.test(options.part),
+                  "run the tests: units, then booted guests")
+    command.add_argument("part", nargs="?", choices=testing.PARTS, help="only these")
+    add("build", _build, "install and build what up needs, but start nothing")
+    add("deps", lambda _options: deps.install() or 0, "install the Debian packages that are missing")
+    add("qemu-headers", _print(qemu_headers.ensure),
+        "make the headers of the installed QEMU; print where")
+    add("image", _print(image.ensure), "make the guest image and its build tree; print where")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,18 +98,8 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(function=function)
         return command
 
-    add("deps", _deps, "install the Debian packages that are missing")
-    add("qemu-headers", _qemu_headers, "make the headers of the installed QEMU; print where")
-    add("image", _image, "make the guest image and its build tree; print where")
-    up = add("up", _up, "build all, boot the guests, join them to one subnet, measure")
-    up.add_argument("-n", "--nodes", type=int, default=2, metavar="N", help="guests (default 2)")
-    run = add("exec", _exec, "run a command in a guest, as root")
-    run.add_argument("node")
-    run.add_argument("command", nargs="+", metavar="COMMAND",
-                     help="one word: a line for the guest's shell; several: passed as they are")
-    shell = add("shell", _shell, "a shell in a guest")
-    shell.add_argument("node")
-    add("down", _down, "stop guests and switch")
+    _add_lab(add)
+    _add_parts(add)
     return top
 
 

@@ -12,6 +12,9 @@ import tempfile
 from lab import fabric, image, initramfs, kvm, paths, process, remote, ui, vm
 
 
+MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
+
+
 @dataclasses.dataclass
 class State:
     """What is running. sockets: a short directory, for a socket's path is at most 107 bytes."""

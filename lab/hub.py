@@ -65,21 +65,27 @@ class Hub:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(path)
         self.listener.listen(64)
+        self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
 
     def run(self) -> None:
         while True:
-            for key, events in self.selector.select():
+            # Newcomers first: who has connected before a frame was sent receives it.
+            for key, events in sorted(self.selector.select(), key=lambda it: it[0].data is not None):
                 if key.data is None:
                     self.accept()
                 elif key.data in self.all:
                     self.serve(key.data, events)
 
     def accept(self) -> None:
-        sock, _ = self.listener.accept()
-        port = Port(sock)
-        self.all.add(port)
-        self.selector.register(sock, selectors.EVENT_READ, port)
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except BlockingIOError:
+                return
+            port = Port(sock)
+            self.all.add(port)
+            self.selector.register(sock, selectors.EVENT_READ, port)
 
     def serve(self, port: Port, events: int) -> None:
         try:

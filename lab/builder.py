@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Running the guest's compiler on the host, in the tree that image.py makes.
+
+Sources are copied in and results copied out, rather than mounted, so that a
+plain chroot is all it takes. Each checkout has a working directory of its own.
+"""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shutil
+
+from lab import paths, ui
+
+# As another user than root: a user namespace, with the host's devices in it.
+UNPRIVILEGED = ('mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc"; '
+                'exec chroot "$1" /bin/sh -ec "$2"')
+
+
+class Builder:
+    def __init__(self, image: pathlib.Path):
+        self.tree = image / "builder"
+        self.inside = f"/work/{paths.recipe_hash(str(paths.ROOT))}"
+        self.work = self.tree / self.inside.lstrip("/")
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self):
+        """One build of a checkout at a time."""
+        with open(self.work / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def sh(self, title: str, script: str, log: str) -> None:
+        """Runs a script in the checkout's working directory of the build tree."""
+        script = ("export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LC_ALL=C.UTF-8; "
+                  f"cd {self.inside}; {script}")
+        argv = ["chroot", str(self.tree), "/bin/sh", "-ec", script]
+        if os.geteuid() != 0:
+            argv = ["unshare", "--map-root-user", "--mount", "sh", "-ec", UNPRIVILEGED, "sh",
+                    str(self.tree), script]
+        else:
+            self._ensure_null()
+        ui.run(title, argv, log, env={"PATH": os.environ["PATH"]})
+
+    def _ensure_null(self) -> None:
+        null = self.tree / "dev" / "null"
+        if not null.is_char_device():
+            null.parent.mkdir(exist_ok=True)
+            null.unlink(missing_ok=True)
+            os.mknod(null, 0o666 | 0o020000, os.makedev(1, 3))
+            null.chmod(0o666)
+
+    def bring(self, source: pathlib.Path, name: str) -> None:
+        """Makes work/name hold the files of source, touching only what differs, so
+        that make and ninja rebuild only what has to be. Build products stay."""
+        target, listing = self.work / name, self.work / f".{name.replace('/', '_')}.files"
+        wanted = {path.relative_to(source) for path in source.rglob("*")
+                  if path.is_file() and not is_product(path)}
+        known = set(map(pathlib.Path, listing.read_text().splitlines())) if listing.exists() else set()
+        for gone in known - wanted:
+            (target / gone).unlink(missing_ok=True)
+        for path in sorted(wanted):
+            _copy_if_changed(source / path, target / path)
+        listing.write_text("\n".join(sorted(map(str, wanted))))
+
+
+def is_product(path: pathlib.Path) -> bool:
+    return (path.suffix in (".o", ".ko", ".mod", ".cmd", ".a", ".so", ".pyc")
+            or path.name.endswith(".mod.c")
+            or path.name in ("Module.symvers", "modules.order"))
+
+
+def _copy_if_changed(source: pathlib.Path, target: pathlib.Path) -> None:
+    data = source.read_bytes()
+    if target.exists() and target.read_bytes() == data:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    shutil.copymode(source, target)

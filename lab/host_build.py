@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Builds what runs on the host, with meson: as released, or with sanitizers for the tests."""
+
+import os
+import pathlib
+
+from lab import paths, qemu_headers, ui
+
+SANITIZED = paths.ROOT / "build-sanitized"
+OPTIONS = {
+    paths.BUILD: [],
+    SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false"],
+}
+
+
+def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
+    argv = ["meson", "setup", directory, f"-Dqemu_headers={headers}", *OPTIONS[directory]]
+    if (directory / "build.ninja").exists():
+        argv.append("--reconfigure")
+    elif directory.exists() and any(directory.iterdir()):
+        argv.append("--wipe" if (directory / "meson-private").is_dir() else "--reconfigure")
+    ui.run(f"configuring {directory.name}/", argv, directory.name, cwd=paths.ROOT)
+
+
+def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
+    """Brings a build directory up to date; returns it."""
+    headers = qemu_headers.ensure()
+    # What it was configured with: another QEMU means other headers, which ninja cannot see.
+    mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS[directory]])
+    if not (directory / "build.ninja").exists() or not mark.exists() or mark.read_text() != wanted:
+        _configure(directory, headers)
+        mark.write_text(wanted)
+    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, f"-j{os.cpu_count()}"],
+           directory.name, cwd=paths.ROOT)
+    return directory

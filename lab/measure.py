@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bandwidth and latency between two guests, by perftest."""
+
+import dataclasses
+import subprocess
+
+from lab import remote, subnet, ui
+
+CONTROL_PORT = 18515            # perftest's own
+LIMIT_S = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    bandwidth_mib_s: float      # ib_write_bw, 64 KiB, average
+    latency_us: float           # ib_write_lat, 8 bytes, typical (median of half round trips)
+
+
+def perftest(client: remote.Remote, server: remote.Remote, program: str, options: list[str],
+             client_port: subnet.Port, server_port: subnet.Port) -> str:
+    """Runs a perftest program between two guests; the client's output."""
+    def command(port: subnet.Port) -> list[str]:
+        return ["timeout", str(LIMIT_S), program, "-F", "-d", port.device, "-i", str(port.number),
+                *options]
+    serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)]).returncode:
+            raise ui.LabError(f"{program} does not listen in {server.name}")
+        done = client.run([*command(client_port), server.name], timeout_s=LIMIT_S + 30)
+        text, _ = serving.communicate(timeout=LIMIT_S + 30)
+    finally:
+        if serving.poll() is None:
+            serving.kill()
+            server.run(["pkill", "-x", program])
+    if done.returncode or serving.returncode:
+        raise ui.LabError(f"{program} {client.name} -> {server.name} failed:\n"
+                          f"{done.stdout.decode()}{done.stderr.decode()}\n"
+                          f"server:\n{text.decode()}")
+    return done.stdout.decode()
+
+
+def columns(text: str, size: int) -> list[float]:
+    """The numbers of the result line for a message size."""
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] == str(size):
+            return [float(word) for word in words]
+    raise ui.LabError(f"no result for {size} bytes in:\n{text}")
+
+
+def measure(client: remote.Remote, server: remote.Remote) -> Result:
+    client_port, server_port = (next(port for port in subnet.ports_of(node)
+                                     if port.state == "ACTIVE") for node in (client, server))
+    bandwidth = columns(perftest(client, server, "ib_write_bw", ["-s", "65536", "-n", "500"],
+                                 client_port, server_port), 65536)
+    latency = columns(perftest(client, server, "ib_write_lat", ["-s", "8", "-n", "500"],
+                               client_port, server_port), 8)
+    return Result(bandwidth_mib_s=bandwidth[3], latency_us=latency[4])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib up: from a fresh machine to a measured subnet."""
+
+from lab import (cluster, deps, fabric, guest_build, host_build, image, measure, subnet, table, ui,
+                 vm)
+
+
+def prepare() -> tuple:
+    """Installs and builds all that guests need; (image, trees to lay over it)."""
+    deps.install()
+    host_build.build()
+    base = image.ensure()
+    return base, guest_build.build(base)
+
+
+def boot(lab: cluster.Cluster, count: int, **options) -> None:
+    """Boots guests and makes them a subnet: every connected port is ACTIVE afterwards."""
+    _, artefacts = prepare()
+    lab.up(count, artefacts, **options)
+    if not (vm.module_usable() and fabric.built()):
+        raise ui.LabError("the device or the switch has not been built; the guests run without a "
+                          "fabric. Look at the output of:  ninja -C build")
+    make_subnet(lab)
+
+
+def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
+    subnet.wait_devices(lab)
+    subnet.wait_connected(lab)
+    ui.say("starting the subnet manager in vm0")
+    subnet.start_manager(lab.node("vm0"))
+    return subnet.wait_active(lab)
+
+
+def up(count: int, hca_options: str, memory_mib: int) -> None:
+    lab = cluster.Cluster()
+    boot(lab, count, hca_options=hca_options, memory_mib=memory_mib)
+    measured = {}
+    if count > 1:
+        ui.say("measuring between vm0 and vm1")
+        result = measure.measure(lab.node("vm0"), lab.node("vm1"))
+        measured = {"vm0": result, "vm1": result}
+    print(table.ports_table(subnet.ports(lab), measured))
+    if measured:
+        print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")
+    print("The guests keep running: ./pib exec vm0 -- ibnetdiscover, ./pib shell vm0, ./pib down")

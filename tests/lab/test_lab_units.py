@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The parts of the lab that need no guest."""
+
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import xml.sax.saxutils
+
+import pytest
+
+from lab import builder, deps, hub, initramfs, measure, paths, process, testing, ui
+
+
+def test_package_list_is_understood():
+    text = "# comment\n\na          # why\nb >= 1:2.0  # why\n"
+    assert deps.needs(text) == [deps.Need("a", ""), deps.Need("b", "1:2.0")]
+    with pytest.raises(ui.LabError):
+        deps.needs("a 1.0\n")
+
+
+def test_own_package_list_is_understood():
+    assert {"meson", "qemu-system-x86"} <= {need.package
+                                            for need in deps.needs(deps.LIST.read_text())}
+
+
+def test_a_package_that_is_too_old_does_not_do():
+    need = deps.Need("x", "1:10.0")
+    assert need.met_by("1:10.0.2+ds-2") and not need.met_by("1:7.2+dfsg-7") and not need.met_by("")
+
+
+def test_modules_are_loaded_after_what_they_need(tmp_path):
+    (tmp_path / "modules.dep").write_text(
+        "k/ext4.ko: k/jbd2.ko k/crc16.ko\nk/jbd2.ko: \nk/crc16.ko:\n"
+        "k/virtio-blk.ko: k/virtio.ko k/virtio_ring.ko\nk/virtio.ko: k/virtio_ring.ko\n"
+        "k/virtio_ring.ko:\n")
+    order = initramfs.module_order(tmp_path, ("virtio_blk", "ext4", "builtin"))
+    assert order == ["k/virtio_ring.ko", "k/virtio.ko", "k/virtio-blk.ko", "k/crc16.ko",
+                     "k/jbd2.ko", "k/ext4.ko"]
+
+
+def test_recipe_parts_cannot_run_into_each_other():
+    assert paths.recipe_hash("ab", "c") != paths.recipe_hash("a", "bc")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("All tests passed (45 assertions in 12 test cases)\n", testing.Count(12, 0)),
+    ("All tests passed (1 assertion in 1 test case)\n", testing.Count(1, 0)),
+    ("test cases:  12 |  11 passed | 1 failed\nassertions: 45 | 44 passed | 1 failed\n",
+     testing.Count(11, 1)),
+    ("test cases: 3 | 3 failed\nassertions: 3 | 3 failed\n", testing.Count(0, 3)),
+    ("hello\n", None),
+])
+def test_catch2_counts(text, expected):
+    assert testing.catch2_count(text) == expected
+
+
+@pytest.mark.parametrize("entry, expected", [
+    ({"result": "OK", "stdout": ""}, testing.Count(1, 0)),
+    ({"result": "FAIL", "stdout": ""}, testing.Count(0, 1)),
+    ({"result": "SKIP", "stdout": ""}, testing.Count(0, 0)),
+    ({"result": "FAIL", "stdout": "All tests passed (2 assertions in 2 test cases)\n"},
+     testing.Count(2, 1)),
+])
+def test_program_counts(entry, expected):
+    assert testing.program_count(entry) == expected
+
+
+def test_junit_counts(tmp_path):
+    report = tmp_path / "report.xml"
+    report.write_text('<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/>'
+                      "</testsuites>")
+    assert testing.junit_count(report) == testing.Count(3, 3)
+    report.write_text("<testsuites>" + xml.sax.saxutils.escape("<cut"))
+    assert testing.junit_count(report).failed == 1
+
+
+def test_perftest_results_are_read():
+    text = " #bytes  #iterations  BW peak  BW average  MsgRate\n 65536  500  101.5  99.25  0.0015\n"
+    assert measure.columns(text, 65536)[3] == 99.25
+    with pytest.raises(ui.LabError):
+        measure.columns(text, 8)
+
+
+def frame(to: bytes, origin: bytes, payload: bytes) -> bytes:
+    body = to + origin + payload
+    return struct.pack(">I", len(body)) + body
+
+
+@pytest.fixture
+def hub_socket(tmp_path):
+    path, log = tmp_path / "hub", tmp_path / "log"
+    running = process.start([sys.executable, "-B", "-m", "lab.hub", path], log)
+    process.wait_for("hub", path.exists, running, log, 30)
+    yield path
+    running.stop()
+
+
+def connect(path: pathlib.Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(30)
+    sock.connect(str(path))
+    return sock
+
+
+def test_hub_floods_then_learns_and_drops_garbage(hub_socket):
+    first, second, third, bad = (connect(hub_socket) for _ in range(4))
+    a, b, everyone = b"\x52\0\0\0\0\1", b"\x52\0\0\0\0\2", b"\xff" * 6
+    hello = frame(everyone, a, b"hello")
+    first.sendall(hello)
+    for sock in (second, third):
+        assert sock.recv(100) == hello
+    answer, last = frame(a, b, b"answer"), frame(everyone, b, b"last")
+    second.sendall(answer + last[:7])
+    second.sendall(last[7:])
+    assert first.recv(len(answer), socket.MSG_WAITALL) == answer
+    assert third.recv(len(last), socket.MSG_WAITALL) == last    # and not the answer before it
+    bad.sendall(struct.pack(">I", 1 << 30))
+    while bad.recv(1000):
+        pass
+    first.sendall(hello)
+    assert second.recv(len(hello), socket.MSG_WAITALL) == hello
+
+
+def test_a_recycled_process_number_is_not_ours():
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        ours = process.Process(child.pid, process._start_time(child.pid))
+        assert ours.alive()
+        assert not process.Process(child.pid, ours.started + 1).alive()
+    finally:
+        child.kill()
+        child.wait()
+    assert not ours.alive()
+
+
+def test_only_changed_sources_are_touched(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("a.c", "b.c", "c.o"):
+        (source / name).write_text(name)
+    tools = builder.Builder(tmp_path)
+    tools.bring(source, "x")
+    kept = (tools.work / "x" / "a.c").stat().st_mtime_ns
+    (tools.work / "x" / "a.o").write_text("product")
+    (source / "b.c").unlink()
+    (source / "d.c").write_text("d")
+    tools.bring(source, "x")
+    assert sorted(path.name for path in (tools.work / "x").iterdir()) == ["a.c", "a.o", "d.c"]
+    assert (tools.work / "x" / "a.c").stat().st_mtime_ns == kept

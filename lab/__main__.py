@@ -39,7 +39,9 @@ def _up(options) -> int:
 
 
 def _down(_options) -> int:
-    cluster.Cluster().down()
+    lab = cluster.Cluster()
+    with lab.locked():
+        lab.down()
     return 0
 
 

@@ -2,7 +2,9 @@
 """A running lab: hub, switch, guests; its state is a file, so that every ./pib
 command finds what an earlier one left running."""
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import pathlib
 import shutil
@@ -74,6 +76,18 @@ class Cluster:
         return fabric.Switch(pathlib.Path(self.state.sockets)) if self.alive("switch") else None
 
     # -- starting -----------------------------------------------------------
+
+    @contextlib.contextmanager
+    def locked(self):
+        """One command at a time changes what runs."""
+        with open(self.directory / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                ui.say("waiting for another ./pib command to finish")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self.state = State.load(self.file)
+            yield
 
     def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
            memory_mib: int = 1024) -> None:

@@ -16,7 +16,8 @@ def prepare() -> tuple:
 def boot(lab: cluster.Cluster, count: int, **options) -> None:
     """Boots guests and makes them a subnet: every connected port is ACTIVE afterwards."""
     _, artefacts = prepare()
-    lab.up(count, artefacts, **options)
+    with lab.locked():
+        lab.up(count, artefacts, **options)
     if not (vm.module_usable() and fabric.built()):
         raise ui.LabError("the device or the switch has not been built; the guests run without a "
                           "fabric. Look at the output of:  ninja -C build")

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <expected>
 #include <optional>
 #include <span>
 
@@ -55,25 +54,10 @@ inline constexpr std::size_t kCounterCount = 32;
 // The two attributes that show the same counters.
 enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 
-// PortSamplesControl's running measurement (IBA 16.1.3.2).
-struct PortSampling {
-    enum class Status : std::uint8_t { kDone = 0, kStarted = 1, kRunning = 2 };
-
-    std::array<std::uint8_t, kGmpDataSize> control{};  // as set, wire format
-    Status status = Status::kDone;
-    std::uint64_t begin_ns = 0;  // of the interval
-    std::uint64_t end_ns = 0;
-    // Totals at the begin of the interval, then what was counted within it.
-    std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};
-
-    bool operator==(const PortSampling&) const = default;
-};
-
 struct PortCounters {
     std::array<std::uint64_t, kCounterCount> total{};
     // What is subtracted from the total in each view since it was last written.
     std::array<std::array<std::uint64_t, kCounterCount>, 2> base{};
-    PortSampling sampling;
 
     bool operator==(const PortCounters&) const = default;
 
@@ -98,23 +82,43 @@ struct PortCounters {
 // The tick of PortSamplesControl:Tick and PortXmitWait.
 inline constexpr std::uint64_t kPmaTickNs = 1000;
 
+// A measurement by PortSamplesControl (IBA 16.1.3.2); an agent runs one at a time.
+struct PortSampling {
+    enum class Status : std::uint8_t { kDone = 0, kStarted = 1, kRunning = 2 };
+
+    std::array<std::uint8_t, kGmpDataSize> control{};  // the attribute as it was set
+    Status status = Status::kDone;
+    std::uint64_t begin_ns = 0;  // of the interval
+    std::uint64_t end_ns = 0;
+    // While running the totals at the begin of the interval, when done what was counted in it.
+    std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};
+
+    bool operator==(const PortSampling&) const = default;
+};
+
 // The node whose counters are asked for. `ports[i]` belongs to port number `first_port + i`: 1 at a
 // channel adapter, 0 at a switch.
 struct PmaNode {
     std::span<PortCounters> ports;
+    PortSampling& sampling;
     std::uint8_t first_port = 1;
     bool all_port_select = false;  // PortSelect 0xFF is served (switches)
     std::uint8_t resp_time_value = 16;
+
+    [[nodiscard]] PortCounters* port(unsigned number) const {
+        const unsigned index = number - first_port;
+        return index < ports.size() ? &ports[index] : nullptr;
+    }
 };
 
 // Answers a MAD of the performance class. Nothing when there is nothing to answer: a response, or
-// a base version that this is not (IBA 13.4.5, 16.1.3).
+// another base version (IBA 13.4.5, 16.1.2).
 [[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
                                             std::uint64_t now_ns);
 
-// Sampling needs a look at the counters when an interval begins and ends: the next such time, and
+// Sampling looks at the counters when an interval begins and when it ends: the next such time, and
 // what to call then.
-[[nodiscard]] std::optional<std::uint64_t> pma_next_deadline_ns(const PmaNode& node);
+[[nodiscard]] std::optional<std::uint64_t> pma_next_deadline_ns(const PortSampling& sampling);
 void pma_advance(const PmaNode& node, std::uint64_t now_ns);
 
 }  // namespace pib::ib

@@ -502,6 +502,9 @@ inline constexpr std::uint16_t kCapExtendedWidth = 1U << 9;
 inline constexpr std::uint16_t kCapExtendedWidthNoIetf = 1U << 10;
 inline constexpr std::uint16_t kCapSamplesOnly = 1U << 11;
 inline constexpr std::uint16_t kCapPortCountersXmitWait = 1U << 12;
+inline constexpr std::uint16_t kCapQp1Dropped = 1U << 15;
+// CapabilityMask2: PortCountersExtended has the error counters too.
+inline constexpr std::uint32_t kCap2AdditionalExtended = 1U << 1;
 }  // namespace pma
 
 // IBA table 223.
@@ -597,6 +600,9 @@ namespace port_samples_result {
 inline constexpr Field kTag{0, 16};
 inline constexpr Field kSampleStatus{30, 2};
 inline constexpr std::size_t kCounter0Offset = 4;  // bytes; 15 counters of 4 bytes
+// PortSamplesResultExtended: counters of 8 bytes behind ExtendedWidth (table 222).
+inline constexpr Field kExtendedWidth{32, 2};
+inline constexpr std::size_t kExtendedCounter0Offset = 8;
 }  // namespace port_samples_result
 
 }  // namespace pib::ib

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The performance management agent: one table row for each counter of each attribute. Sampling is
+// in port_sampling.cc.
+#include "ib/mgmt/perf_counters.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ib/mgmt/port_sampling.h"
+
+namespace pib::ib {
+namespace {
+
+using Data = std::span<std::uint8_t, kGmpDataSize>;
+using ConstData = std::span<const std::uint8_t, kGmpDataSize>;
+
+// One counter of an attribute, and its bit in the attribute's selection: CounterSelect in bits 0 to
+// 15, CounterSelect2 above.
+struct Row {
+    Counter counter;
+    Field field;
+    std::uint8_t select_bit;
+};
+
+namespace pc = port_counters;
+constexpr Row kPortCountersRows[] = {
+    {Counter::kSymbolErrors, pc::kSymbolErrors, 0},
+    {Counter::kLinkErrorRecovery, pc::kLinkErrorRecovery, 1},
+    {Counter::kLinkDowned, pc::kLinkDowned, 2},
+    {Counter::kPortRcvErrors, pc::kPortRcvErrors, 3},
+    {Counter::kPortRcvRemotePhysicalErrors, pc::kPortRcvRemotePhysicalErrors, 4},
+    {Counter::kPortRcvSwitchRelayErrors, pc::kPortRcvSwitchRelayErrors, 5},
+    {Counter::kPortXmitDiscards, pc::kPortXmitDiscards, 6},
+    {Counter::kPortXmitConstraintErrors, pc::kPortXmitConstraintErrors, 7},
+    {Counter::kPortRcvConstraintErrors, pc::kPortRcvConstraintErrors, 8},
+    {Counter::kLocalLinkIntegrityErrors, pc::kLocalLinkIntegrityErrors, 9},
+    {Counter::kExcessiveBufferOverrunErrors, pc::kExcessiveBufferOverrunErrors, 10},
+    {Counter::kVl15Dropped, pc::kVl15Dropped, 11},
+    {Counter::kPortXmitData, pc::kPortXmitData, 12},
+    {Counter::kPortRcvData, pc::kPortRcvData, 13},
+    {Counter::kPortXmitPkts, pc::kPortXmitPkts, 14},
+    {Counter::kPortRcvPkts, pc::kPortRcvPkts, 15},
+    {Counter::kPortXmitWait, pc::kPortXmitWait, 16},
+    {Counter::kQp1Dropped, pc::kQp1Dropped, 17},
+};
+
+namespace px = port_counters_ext;
+constexpr Row kExtendedRows[] = {
+    {Counter::kPortXmitData, px::kPortXmitData, 0},
+    {Counter::kPortRcvData, px::kPortRcvData, 1},
+    {Counter::kPortXmitPkts, px::kPortXmitPkts, 2},
+    {Counter::kPortRcvPkts, px::kPortRcvPkts, 3},
+    {Counter::kPortUnicastXmitPkts, px::kPortUnicastXmitPkts, 4},
+    {Counter::kPortUnicastRcvPkts, px::kPortUnicastRcvPkts, 5},
+    {Counter::kPortMulticastXmitPkts, px::kPortMulticastXmitPkts, 6},
+    {Counter::kPortMulticastRcvPkts, px::kPortMulticastRcvPkts, 7},
+    {Counter::kSymbolErrors, px::kSymbolErrors, 16},
+    {Counter::kLinkErrorRecovery, px::kLinkErrorRecovery, 17},
+    {Counter::kLinkDowned, px::kLinkDowned, 18},
+    {Counter::kPortRcvErrors, px::kPortRcvErrors, 19},
+    {Counter::kPortRcvRemotePhysicalErrors, px::kPortRcvRemotePhysicalErrors, 20},
+    {Counter::kPortRcvSwitchRelayErrors, px::kPortRcvSwitchRelayErrors, 21},
+    {Counter::kPortXmitDiscards, px::kPortXmitDiscards, 22},
+    {Counter::kPortXmitConstraintErrors, px::kPortXmitConstraintErrors, 23},
+    {Counter::kPortRcvConstraintErrors, px::kPortRcvConstraintErrors, 24},
+    {Counter::kLocalLinkIntegrityErrors, px::kLocalLinkIntegrityErrors, 25},
+    {Counter::kExcessiveBufferOverrunErrors, px::kExcessiveBufferOverrunErrors, 26},
+    {Counter::kVl15Dropped, px::kVl15Dropped, 27},
+    {Counter::kPortXmitWait, px::kPortXmitWait, 28},
+    {Counter::kQp1Dropped, px::kQp1Dropped, 29},
+};
+
+namespace re = port_rcv_error_details;
+constexpr Row kRcvErrorRows[] = {
+    {Counter::kPortLocalPhysicalErrors, re::kPortLocalPhysicalErrors, 0},
+    {Counter::kPortMalformedPacketErrors, re::kPortMalformedPacketErrors, 1},
+    {Counter::kPortBufferOverrunErrors, re::kPortBufferOverrunErrors, 2},
+    {Counter::kPortDlidMappingErrors, re::kPortDlidMappingErrors, 3},
+    {Counter::kPortVlMappingErrors, re::kPortVlMappingErrors, 4},
+    {Counter::kPortLoopingErrors, re::kPortLoopingErrors, 5},
+};
+
+namespace xd = port_xmit_discard_details;
+constexpr Row kXmitDiscardRows[] = {
+    {Counter::kPortInactiveDiscards, xd::kPortInactiveDiscards, 0},
+    {Counter::kPortNeighborMtuDiscards, xd::kPortNeighborMtuDiscards, 1},
+    {Counter::kPortSwLifetimeLimitDiscards, xd::kPortSwLifetimeLimitDiscards, 2},
+    {Counter::kPortSwHoqLifetimeLimitDiscards, xd::kPortSwHoqLifetimeLimitDiscards, 3},
+};
+
+struct CounterAttribute {
+    std::uint16_t attribute_id;
+    CounterView view;
+    std::span<const Row> rows;
+};
+constexpr CounterAttribute kCounterAttributes[] = {
+    {attr::kPortCounters, CounterView::kClassic, kPortCountersRows},
+    {attr::kPortCountersExtended, CounterView::kExtended, kExtendedRows},
+    {attr::kPortRcvErrorDetails, CounterView::kClassic, kRcvErrorRows},
+    {attr::kPortXmitDiscardDetails, CounterView::kClassic, kXmitDiscardRows},
+};
+
+// The ports that PortSelect means; empty if there are none such.
+std::span<PortCounters> selected_ports(const PmaNode& node, std::uint64_t port_select) {
+    if (port_select == pma::kAllPorts && node.all_port_select) {
+        return node.ports;
+    }
+    PortCounters* port = node.port(static_cast<unsigned>(port_select));
+    return port == nullptr ? std::span<PortCounters>{} : std::span(port, 1);
+}
+
+std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t sum = a + b;
+    return sum < a ? std::numeric_limits<std::uint64_t>::max() : sum;
+}
+
+std::uint64_t selection(const CounterAttribute& attribute, ConstData data) {
+    const std::uint64_t low = get(data, pma::kCounterSelect);
+    switch (attribute.attribute_id) {
+        case attr::kPortCounters:
+            return low | get(data, pc::kCounterSelect2) << 16;
+        case attr::kPortCountersExtended:
+            return low | get(data, px::kCounterSelect2) << 16;
+        default:
+            return low;
+    }
+}
+
+// Sums the ports into the attribute. A counter that its field cannot hold stands at the field's
+// maximum until it is cleared (IBA 16.1.3.5).
+void read_counters(std::span<const PortCounters> ports, const CounterAttribute& attribute,
+                   Data data) {
+    for (const Row& row : attribute.rows) {
+        std::uint64_t sum = 0;
+        for (const PortCounters& port : ports) {
+            sum = saturating_add(sum, port.value(row.counter, attribute.view));
+        }
+        set(data, row.field, std::min(sum, row.field.max()));
+    }
+}
+
+void write_counters(std::span<PortCounters> ports, const CounterAttribute& attribute,
+                    ConstData data) {
+    const std::uint64_t selected = selection(attribute, data);
+    for (const Row& row : attribute.rows) {
+        if ((selected >> row.select_bit & 1) == 0) {
+            continue;
+        }
+        for (PortCounters& port : ports) {
+            port.write(row.counter, attribute.view, get(data, row.field));
+        }
+    }
+}
+
+std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attribute,
+                              const Mad& request, Mad& reply) {
+    const auto ports = selected_ports(node, get(request.gmp_data(), pma::kPortSelect));
+    if (ports.empty()) {
+        return mad_status::kBadField;
+    }
+    if (request.method() == Method::kSet) {
+        write_counters(ports, attribute, request.gmp_data());
+    }
+    std::ranges::fill(reply.gmp_data(), std::uint8_t{0});
+    set(reply.gmp_data(), pma::kPortSelect, get(request.gmp_data(), pma::kPortSelect));
+    set(reply.gmp_data(), pma::kCounterSelect, get(request.gmp_data(), pma::kCounterSelect));
+    read_counters(ports, attribute, reply.gmp_data());
+    return mad_status::kOk;
+}
+
+std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, Mad& reply) {
+    namespace cpi = class_port_info;
+    if (request.method() == Method::kSet) {
+        // All that could be set is where traps go, and this class sends none.
+        return mad_status::kBadMethodAttribute;
+    }
+    const Data data = reply.gmp_data();
+    std::ranges::fill(data, std::uint8_t{0});
+    set(data, cpi::kBaseVersion, kMadBaseVersion);
+    set(data, cpi::kClassVersion, kPerfClassVersion);
+    set(data, cpi::kCapabilityMask,
+        pma::kCapExtendedWidth | pma::kCapPortCountersXmitWait | pma::kCapQp1Dropped |
+            (node.all_port_select ? pma::kCapAllPortSelect : 0U));
+    set(data, cpi::kCapabilityMask2, pma::kCap2AdditionalExtended);
+    set(data, cpi::kRespTimeValue, node.resp_time_value);
+    return mad_status::kOk;
+}
+
+std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
+                               Mad& reply) {
+    const std::uint16_t id = request.attribute_id();
+    const auto counters =
+        std::ranges::find(kCounterAttributes, id, &CounterAttribute::attribute_id);
+    if (request.attribute_modifier() != 0) {
+        return mad_status::kBadField;
+    }
+    if (counters != std::end(kCounterAttributes)) {
+        return answer_counters(node, *counters, request, reply);
+    }
+    switch (id) {
+        case attr::kClassPortInfo:
+            return answer_class_port_info(node, request, reply);
+        case attr::kPortSamplesControl:
+            return answer_samples_control(node, request, now_ns, reply);
+        case attr::kPortSamplesResult:
+        case attr::kPortSamplesResultExtended:
+            return answer_samples_result(node, request, now_ns, reply);
+        default:
+            return mad_status::kBadMethodAttribute;
+    }
+}
+
+}  // namespace
+
+void PortCounters::count_sent(Lid dlid, std::uint16_t pkt_len) {
+    add(Counter::kPortXmitData, pkt_len);
+    add(Counter::kPortXmitPkts);
+    add(dlid.is_multicast() ? Counter::kPortMulticastXmitPkts : Counter::kPortUnicastXmitPkts);
+}
+
+void PortCounters::count_received(Lid dlid, std::uint16_t pkt_len) {
+    add(Counter::kPortRcvData, pkt_len);
+    add(Counter::kPortRcvPkts);
+    add(dlid.is_multicast() ? Counter::kPortMulticastRcvPkts : Counter::kPortUnicastRcvPkts);
+}
+
+std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request, std::uint64_t now_ns) {
+    const bool other_base = request.base_version() != kMadBaseVersion;
+    if (other_base || request.mgmt_class() != MgmtClass::kPerf || request.is_response()) {
+        return std::nullopt;
+    }
+    Mad reply = request;
+    reply.set(mad_header::kMethod, static_cast<unsigned>(Method::kGetResp));
+    std::uint16_t status = mad_status::kOk;
+    if (request.class_version() != kPerfClassVersion) {
+        status = mad_status::kBadVersion;
+    } else if (request.method() != Method::kGet && request.method() != Method::kSet) {
+        status = mad_status::kBadMethod;
+    } else {
+        status = answer_attribute(node, request, now_ns, reply);
+    }
+    reply.set_status(status);
+    return reply;
+}
+
+}  // namespace pib::ib

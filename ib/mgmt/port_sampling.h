@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The sampling attributes of the performance management agent (IBA 16.1.3.2 to 16.1.3.4); part of
+// perf_counters.cc, apart because they are the only ones with a course in time.
+#pragma once
+
+#include <cstdint>
+
+#include "ib/mgmt/perf_counters.h"
+
+namespace pib::ib {
+
+// Each fills the attribute area of `reply`, which starts as a copy of `request`, and returns a MAD
+// status.
+std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
+                                     Mad& reply);
+// PortSamplesResult and PortSamplesResultExtended.
+std::uint16_t answer_samples_result(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
+                                    Mad& reply);
+
+}  // namespace pib::ib

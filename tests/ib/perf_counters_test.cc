@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The PMA: widths, selection and clearing, all ports of a switch, sampling over time.
+#include "ib/mgmt/perf_counters.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <vector>
+
+using namespace pib::ib;
+
+namespace {
+
+struct Hca {
+    std::vector<PortCounters> counters{2};
+    PortSampling sampling;
+    PmaNode node() { return {.ports = counters, .sampling = sampling, .first_port = 1}; }
+};
+
+struct Switch {
+    std::vector<PortCounters> counters{9};
+    PortSampling sampling;
+    PmaNode node() {
+        return {.ports = counters, .sampling = sampling, .first_port = 0, .all_port_select = true};
+    }
+};
+
+Mad perf(Method method, std::uint16_t attribute, unsigned port = 1, unsigned select = 0) {
+    Mad mad;
+    mad.set(mad_header::kBaseVersion, 1);
+    mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kPerf));
+    mad.set(mad_header::kClassVersion, 1);
+    mad.set(mad_header::kMethod, static_cast<unsigned>(method));
+    mad.set(mad_header::kAttributeId, attribute);
+    set(mad.gmp_data(), pma::kPortSelect, port);
+    set(mad.gmp_data(), pma::kCounterSelect, select);
+    return mad;
+}
+
+Mad ask(const PmaNode& node, const Mad& request, std::uint64_t now_ns = 0) {
+    const auto reply = pma_answer(node, request, now_ns);
+    REQUIRE(reply.has_value());
+    CHECK(reply->method() == Method::kGetResp);
+    return *reply;
+}
+
+std::uint64_t read(const PmaNode& node, Field field, unsigned port = 1,
+                   std::uint16_t attribute = attr::kPortCounters) {
+    const Mad reply = ask(node, perf(Method::kGet, attribute, port));
+    CHECK(reply.status() == mad_status::kOk);
+    return get(reply.gmp_data(), field);
+}
+
+}  // namespace
+
+TEST_CASE("ClassPortInfo") {
+    Hca hca;
+    Mad reply = ask(hca.node(), perf(Method::kGet, attr::kClassPortInfo));
+    CHECK(get(reply.gmp_data(), class_port_info::kBaseVersion) == 1);
+    CHECK(get(reply.gmp_data(), class_port_info::kClassVersion) == 1);
+    CHECK(get(reply.gmp_data(), class_port_info::kCapabilityMask) == 0x9200);
+    CHECK(get(reply.gmp_data(), class_port_info::kCapabilityMask2) == 2);
+    Switch sw;
+    reply = ask(sw.node(), perf(Method::kGet, attr::kClassPortInfo));
+    CHECK(get(reply.gmp_data(), class_port_info::kCapabilityMask) == 0x9300);
+}
+
+TEST_CASE("refusals") {
+    Hca hca;
+    const PmaNode node = hca.node();
+    const auto status = [&](Mad request) { return ask(node, request).status(); };
+    Mad version = perf(Method::kGet, attr::kPortCounters);
+    version.set(mad_header::kClassVersion, 3);
+    CHECK(status(version) == mad_status::kBadVersion);
+    CHECK(status(perf(Method::kTrap, attr::kNotice)) == mad_status::kBadMethod);
+    CHECK(status(perf(Method::kGet, 0x99)) == mad_status::kBadMethodAttribute);
+    CHECK(status(perf(Method::kSet, attr::kClassPortInfo)) == mad_status::kBadMethodAttribute);
+    CHECK(status(perf(Method::kSet, attr::kPortSamplesResult)) == mad_status::kBadMethodAttribute);
+    for (const unsigned port : {0U, 3U, 255U}) {
+        CHECK(status(perf(Method::kGet, attr::kPortCounters, port)) == mad_status::kBadField);
+        CHECK(status(perf(Method::kSet, attr::kPortCountersExtended, port)) ==
+              mad_status::kBadField);
+        CHECK(status(perf(Method::kSet, attr::kPortSamplesControl, port)) == mad_status::kBadField);
+    }
+    Mad modifier = perf(Method::kGet, attr::kPortCounters);
+    modifier.set(mad_header::kAttributeModifier, 1);
+    CHECK(status(modifier) == mad_status::kBadField);
+
+    Mad base = perf(Method::kGet, attr::kPortCounters);
+    base.set(mad_header::kBaseVersion, 2);
+    CHECK_FALSE(pma_answer(node, base, 0).has_value());
+    CHECK_FALSE(pma_answer(node, perf(Method::kGetResp, attr::kPortCounters), 0).has_value());
+}
+
+TEST_CASE("packets are counted as words and by kind of destination") {
+    Hca hca;
+    hca.counters[0].count_sent(Lid(5), 14);
+    hca.counters[0].count_sent(Lid(0xC001), 6);
+    hca.counters[0].count_received(Lid(5), 7);
+    const PmaNode node = hca.node();
+    CHECK(read(node, port_counters::kPortXmitData) == 20);
+    CHECK(read(node, port_counters::kPortXmitPkts) == 2);
+    CHECK(read(node, port_counters::kPortRcvData) == 7);
+    CHECK(read(node, port_counters::kPortRcvPkts) == 1);
+    const auto ext = [&](Field field) { return read(node, field, 1, attr::kPortCountersExtended); };
+    CHECK(ext(port_counters_ext::kPortUnicastXmitPkts) == 1);
+    CHECK(ext(port_counters_ext::kPortMulticastXmitPkts) == 1);
+    CHECK(ext(port_counters_ext::kPortUnicastRcvPkts) == 1);
+    CHECK(ext(port_counters_ext::kPortMulticastRcvPkts) == 0);
+    CHECK(read(node, port_counters::kPortXmitData, 2) == 0);
+}
+
+TEST_CASE("counters stand at the maximum of their field") {
+    Hca hca;
+    PortCounters& c = hca.counters[0];
+    const PmaNode node = hca.node();
+    c.add(Counter::kLocalLinkIntegrityErrors, 16);
+    c.add(Counter::kLinkDowned, 300);
+    c.add(Counter::kSymbolErrors, 70000);
+    c.add(Counter::kPortXmitData, 0x1'0000'0005);
+    CHECK(read(node, port_counters::kLocalLinkIntegrityErrors) == 15);
+    CHECK(read(node, port_counters::kLinkDowned) == 255);
+    CHECK(read(node, port_counters::kSymbolErrors) == 65535);
+    CHECK(read(node, port_counters::kPortXmitData) == 0xFFFFFFFF);
+    CHECK(read(node, port_counters_ext::kPortXmitData, 1, attr::kPortCountersExtended) ==
+          0x1'0000'0005);
+    CHECK(read(node, port_counters_ext::kLinkDowned, 1, attr::kPortCountersExtended) == 300);
+}
+
+TEST_CASE("a Set writes what is selected, in its own attribute") {
+    Hca hca;
+    PortCounters& c = hca.counters[0];
+    const PmaNode node = hca.node();
+    c.add(Counter::kSymbolErrors, 10);
+    c.add(Counter::kLinkDowned, 20);
+    c.add(Counter::kPortXmitWait, 30);
+    Mad reply = ask(node, perf(Method::kSet, attr::kPortCounters, 1, 1U << 0));
+    CHECK(reply.status() == mad_status::kOk);
+    CHECK(get(reply.gmp_data(), port_counters::kSymbolErrors) == 0);
+    CHECK(read(node, port_counters::kSymbolErrors) == 0);
+    CHECK(read(node, port_counters::kLinkDowned) == 20);
+    CHECK(read(node, port_counters_ext::kSymbolErrors, 1, attr::kPortCountersExtended) == 10);
+    c.add(Counter::kSymbolErrors, 3);
+    CHECK(read(node, port_counters::kSymbolErrors) == 3);
+
+    Mad wait = perf(Method::kSet, attr::kPortCounters, 1, 0);
+    set(wait.gmp_data(), port_counters::kCounterSelect2, 1);
+    ask(node, wait);
+    CHECK(read(node, port_counters::kPortXmitWait) == 0);
+    CHECK(read(node, port_counters::kLinkDowned) == 20);
+
+    Mad value = perf(Method::kSet, attr::kPortCounters, 1, 1U << 2);
+    set(value.gmp_data(), port_counters::kLinkDowned, 100);
+    ask(node, value);
+    CHECK(read(node, port_counters::kLinkDowned) == 100);
+    c.add(Counter::kLinkDowned, 200);
+    CHECK(read(node, port_counters::kLinkDowned) == 255);
+
+    Mad extended = perf(Method::kSet, attr::kPortCountersExtended, 1, 0);
+    set(extended.gmp_data(), port_counters_ext::kCounterSelect2, 1U << 2);
+    ask(node, extended);
+    CHECK(read(node, port_counters_ext::kLinkDowned, 1, attr::kPortCountersExtended) == 0);
+    CHECK(read(node, port_counters::kLinkDowned) == 255);
+}
+
+TEST_CASE("every counter of every attribute has its own select bit") {
+    for (const std::uint16_t attribute :
+         {attr::kPortCounters, attr::kPortCountersExtended, attr::kPortRcvErrorDetails,
+          attr::kPortXmitDiscardDetails}) {
+        for (unsigned bit = 0; bit < 32; ++bit) {
+            Hca hca;
+            for (auto& total : hca.counters[0].total) {
+                total = 5;
+            }
+            const PmaNode node = hca.node();
+            const Mad before = ask(node, perf(Method::kGet, attribute));
+            Mad clear = perf(Method::kSet, attribute, 1, bit < 16 ? 1U << bit : 0);
+            if (attribute == attr::kPortCounters && bit >= 16 && bit < 24) {
+                set(clear.gmp_data(), port_counters::kCounterSelect2, 1U << (bit - 16));
+            }
+            if (attribute == attr::kPortCountersExtended && bit >= 16) {
+                set(clear.gmp_data(), port_counters_ext::kCounterSelect2, 1U << (bit - 16));
+            }
+            ask(node, clear);
+            const Mad after = ask(node, perf(Method::kGet, attribute));
+            unsigned cleared = 0;
+            for (std::size_t i = 0; i < kGmpDataSize; ++i) {
+                cleared += before.gmp_data()[i] != after.gmp_data()[i] ? 1 : 0;
+            }
+            CAPTURE(attribute, bit);
+            CHECK(cleared <= 1);
+        }
+    }
+}
+
+TEST_CASE("details") {
+    Hca hca;
+    hca.counters[0].add(Counter::kPortMalformedPacketErrors, 2);
+    hca.counters[0].add(Counter::kPortSwHoqLifetimeLimitDiscards, 3);
+    const PmaNode node = hca.node();
+    CHECK(read(node, port_rcv_error_details::kPortMalformedPacketErrors, 1,
+               attr::kPortRcvErrorDetails) == 2);
+    CHECK(read(node, port_xmit_discard_details::kPortSwHoqLifetimeLimitDiscards, 1,
+               attr::kPortXmitDiscardDetails) == 3);
+    ask(node, perf(Method::kSet, attr::kPortRcvErrorDetails, 1, 0x3F));
+    CHECK(read(node, port_rcv_error_details::kPortMalformedPacketErrors, 1,
+               attr::kPortRcvErrorDetails) == 0);
+}
+
+TEST_CASE("a switch sums and clears all ports at once") {
+    Switch sw;
+    const PmaNode node = sw.node();
+    for (auto& counters : sw.counters) {
+        counters.add(Counter::kPortRcvErrors, 10000);
+    }
+    CHECK(read(node, port_counters::kPortRcvErrors, 0) == 10000);
+    CHECK(read(node, port_counters::kPortRcvErrors, 255) == 65535);
+    CHECK(read(node, port_counters_ext::kPortRcvErrors, 255, attr::kPortCountersExtended) == 90000);
+    ask(node, perf(Method::kSet, attr::kPortCounters, 255, 1U << 3));
+    CHECK(read(node, port_counters::kPortRcvErrors, 255) == 0);
+    CHECK(read(node, port_counters::kPortRcvErrors, 8) == 0);
+}
+
+TEST_CASE("a sampling counts what falls into its interval") {
+    Hca hca;
+    const PmaNode node = hca.node();
+    Mad control = perf(Method::kSet, attr::kPortSamplesControl, 2);
+    const auto data = control.gmp_data();
+    set(data, port_samples_control::kSampleStart, 10);
+    set(data, port_samples_control::kSampleInterval, 100);
+    set(data, port_samples_control::kTag, 0x55);
+    store_be(&data[38], std::uint16_t{3});  // PortXmitPkts
+    store_be(&data[40], std::uint16_t{1});  // PortXmitData
+    CHECK(ask(node, control, 1000).status() == mad_status::kOk);
+    CHECK(hca.sampling.status == PortSampling::Status::kStarted);
+
+    hca.counters[1].count_sent(Lid(1), 8);
+    REQUIRE(pma_next_deadline_ns(hca.sampling) == 11'000);
+    pma_advance(node, 11'000);
+    hca.counters[1].count_sent(Lid(1), 8);
+    hca.counters[1].count_sent(Lid(1), 8);
+    // Another measurement is not begun while this one runs.
+    Mad other = control;
+    set(other.gmp_data(), port_samples_control::kTag, 0x66);
+    const Mad busy = ask(node, other, 50'000);
+    CHECK(get(busy.gmp_data(), port_samples_control::kSampleStatus) == 2);
+    CHECK(get(busy.gmp_data(), port_samples_control::kTag) == 0x55);
+    REQUIRE(pma_next_deadline_ns(hca.sampling) == 111'000);
+    pma_advance(node, 111'000);
+    CHECK_FALSE(pma_next_deadline_ns(hca.sampling).has_value());
+    hca.counters[1].count_sent(Lid(1), 8);
+
+    const Mad result = ask(node, perf(Method::kGet, attr::kPortSamplesResult), 200'000);
+    CHECK(get(result.gmp_data(), port_samples_result::kTag) == 0x55);
+    CHECK(get(result.gmp_data(), port_samples_result::kSampleStatus) == 0);
+    CHECK(load_be<std::uint32_t>(&result.gmp_data()[4]) == 2);
+    CHECK(load_be<std::uint32_t>(&result.gmp_data()[8]) == 16);
+    const Mad extended = ask(node, perf(Method::kGet, attr::kPortSamplesResultExtended), 200'000);
+    CHECK(load_be<std::uint64_t>(&extended.gmp_data()[8]) == 2);
+    CHECK(load_be<std::uint64_t>(&extended.gmp_data()[16]) == 16);
+}
+
+TEST_CASE("a sampling of what is not offered is refused") {
+    Hca hca;
+    Mad control = perf(Method::kSet, attr::kPortSamplesControl, 1);
+    store_be(&control.gmp_data()[38], std::uint16_t{6});
+    CHECK(ask(hca.node(), control).status() == mad_status::kBadField);
+    store_be(&control.gmp_data()[38], std::uint16_t{1});
+    store_be(&control.gmp_data()[48], std::uint16_t{1});
+    CHECK(ask(hca.node(), control).status() == mad_status::kBadField);
+    CHECK(hca.sampling == PortSampling{});
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Notices byte by byte where a subnet manager reads them, and the pace of the queue.
+#include "ib/mgmt/traps.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace pib::ib;
+
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+TrapSender a_sender() {
+    return {.producer = NodeType::kSwitch,
+            .lid = Lid(3),
+            .sm_lid = Lid(1),
+            .active = true,
+            .subnet_timeout = 18};  // 4.096 us * 2^18 = 1.07 s
+}
+
+Mad repress_of(const Mad& trap) {
+    Mad mad = trap;
+    mad.set(mad_header::kMethod, static_cast<unsigned>(Method::kTrapRepress));
+    return mad;
+}
+
+}  // namespace
+
+TEST_CASE("trap 128") {
+    const Notice n = link_state_notice(Lid(0x1234));
+    CHECK(n[0] == 0x81);  // generic, urgent
+    CHECK(n[5] == 128);
+    CHECK(n[10] == 0x12);
+    CHECK(n[11] == 0x34);
+}
+
+TEST_CASE("traps 129 and 144") {
+    const Notice integrity = threshold_notice(trap::kLocalLinkIntegrity, Lid(5), 7);
+    CHECK(integrity[5] == 129);
+    CHECK(integrity[13] == 5);
+    CHECK(integrity[14] == 7);
+    const Notice changes = local_changes_notice(
+        Lid(5), {.capability_mask = 0x02510868, .changes = LocalChanges::kNodeDescription});
+    CHECK(changes[0] == 0x84);
+    CHECK(changes[5] == 144);
+    CHECK(changes[13] == 5);
+    CHECK(changes[15] == 1);
+    CHECK(get(changes, notice_details::kCapabilityMask) == 0x02510868);
+    CHECK(changes[21] == 1);
+}
+
+TEST_CASE("trap 256 names the way back of a directed route") {
+    Mad mad;
+    mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnDirectedRoute));
+    mad.set(mad_header::kMethod, 2);
+    mad.set(mad_header::kAttributeId, attr::kPortInfo);
+    mad.set(smp::kHopCount, 40);
+    mad.set(smp::kDrSlid, 0xFFFF);
+    mad.return_path()[1] = 9;
+    const Notice n = bad_m_key_notice(mad, kPermissiveLid);
+    CHECK(get(n, notice::kTrapNumber) == 256);
+    CHECK(n[16] == 2);
+    CHECK(n[33] == (0x80 | 0x40 | 30));
+    CHECK(n[34 + 1] == 9);
+}
+
+TEST_CASE("traps 257, 258 and 259") {
+    const KeyViolation violation{.key = 0x8001,
+                                 .sl = Sl(3),
+                                 .slid = Lid(4),
+                                 .dlid = Lid(5),
+                                 .src_qp = Qpn(0x10),
+                                 .dest_qp = Qpn(0x11)};
+    const Notice pkey = bad_p_key_notice(violation);
+    CHECK(get(pkey, notice::kTrapNumber) == 257);
+    CHECK(pkey[13] == 4);
+    CHECK(pkey[15] == 5);
+    CHECK(get(pkey, notice_details::kKey) == 0x8001);
+    CHECK(pkey[20] == 0x30);
+    CHECK(pkey[23] == 0x10);
+    CHECK(pkey[27] == 0x11);
+    CHECK(get(bad_q_key_notice(violation), notice::kTrapNumber) == 258);
+    const Notice at_switch = bad_p_key_at_switch_notice(violation, Lid(9), 6);
+    CHECK(get(at_switch, notice::kTrapNumber) == 259);
+    CHECK(at_switch[11] == 0x3F);
+    CHECK(at_switch[17] == 0x01);
+    CHECK(at_switch[59] == 9);
+    CHECK(at_switch[60] == 6);
+}
+
+TEST_CASE("a trap is a LID-routed SMP that repeats until it is repressed") {
+    TrapQueue queue;
+    CHECK_FALSE(queue.deadline_ns().has_value());
+    queue.add(link_state_notice(Lid(3)), 0);
+    const auto trap = queue.next(a_sender(), 0);
+    REQUIRE(trap.has_value());
+    CHECK(trap->mgmt_class() == MgmtClass::kSubnLidRouted);
+    CHECK(trap->method() == Method::kTrap);
+    CHECK(trap->attribute_id() == attr::kNotice);
+    CHECK(get(trap->smp_data(), notice::kProducerType) == 2);
+    CHECK(get(trap->smp_data(), notice::kIssuerLid) == 3);
+    CHECK_FALSE(queue.next(a_sender(), 500 * kMs).has_value());
+    REQUIRE(queue.deadline_ns().has_value());
+    const auto again = queue.next(a_sender(), *queue.deadline_ns());
+    REQUIRE(again.has_value());
+    CHECK(again->transaction_id() == trap->transaction_id());
+    queue.repress(repress_of(*again));
+    CHECK_FALSE(queue.deadline_ns().has_value());
+}
+
+TEST_CASE("traps wait for an active port and for a subnet manager") {
+    TrapQueue queue;
+    queue.add(link_state_notice(Lid(3)), 0);
+    TrapSender sender = a_sender();
+    sender.active = false;
+    CHECK_FALSE(queue.next(sender, kMs).has_value());
+    sender = a_sender();
+    sender.sm_lid = Lid(0);
+    CHECK_FALSE(queue.next(sender, kMs).has_value());
+    CHECK(queue.next(a_sender(), kMs).has_value());
+}
+
+TEST_CASE("equal traps are one, different ones take turns, and memory is bounded") {
+    TrapQueue queue;
+    for (int i = 0; i < 1000; ++i) {
+        queue.add(link_state_notice(Lid(3)), 0);
+    }
+    CHECK(queue.pending.size() == 1);
+    for (std::uint8_t port = 0; port < 200; ++port) {
+        queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), port), 0);
+    }
+    CHECK(queue.pending.size() == TrapQueue::kMaxPending);
+    const auto first = queue.next(a_sender(), 0);
+    CHECK_FALSE(queue.next(a_sender(), 0).has_value());
+    const auto second = queue.next(a_sender(), 10 * kMs);
+    REQUIRE(first.has_value());
+    REQUIRE(second.has_value());
+    CHECK(first->transaction_id() != second->transaction_id());
+}

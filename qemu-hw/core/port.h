@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One InfiniBand port of the HCA: its link, VL queues and credits, its SMA and PMA, and the sorting of what
-// arrives. Transport above it sends and receives whole packets and knows no link.
+// One InfiniBand port of the HCA: its link, VL queues and credits, its SMA and PMA, and the sorting
+// of what arrives. Transport above it sends and receives whole packets and knows no link.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,19 @@
 
 namespace pib::hca {
 
-// What a port tells the transport. Both are called from Port::link_rx() or Port::run(), never from
-// begin_packet() or commit_packet(): a packet to this port itself waits in a queue until run().
+// What a port tells the transport. Packets and readiness come while the device handles its link,
+// its timer or run(), never from begin_packet() or commit_packet(): a packet to this port itself
+// waits in a queue until run().
 class PortClient {
   public:
     virtual ~PortClient() = default;
-    // A packet for a QP, CRCs checked, P_Key and Q_Key not: everything except the SMPs and PMA queries
-    // that the port has answered itself. The view is valid during the call.
+    // A packet for a QP, CRCs checked, P_Key and Q_Key not: everything except the SMPs and PMA
+    // queries that the port has answered itself. The view is valid during the call.
     virtual void packet_in(unsigned port, const ib::PacketView& packet) = 0;
     // begin_packet() was refused before and may now succeed.
     virtual void port_ready(unsigned port) = 0;
+    // The port's P_Key table, LID or GIDs changed: caches of them are void. During a command, too.
+    virtual void port_changed(unsigned port) = 0;
 };
 
 struct TxRequest {
@@ -30,29 +33,36 @@ struct TxRequest {
     uint32_t bytes;  // LRH to end of padding, without ICRC and VCRC
 };
 
-// The part of a port that the transport uses; PortImpl (port_impl.h) is the port, tests may give another.
+// The part of a port that the transport uses; PortImpl (port_impl.h) is the port, tests may give
+// another.
 class Port {
   public:
     virtual ~Port() = default;
 
-    // Room for one packet, or an empty span when there is no credit, no queue space or (but for SMPs)
-    // the port is not Armed or Active. The caller writes LRH (with VL 0) to padding and commits, or
-    // calls nothing. A packet to one of the port's own LIDs comes back by PortClient::packet_in();
-    // multicast goes out, its local copies are the transport's business.
+    // Room for one packet, or an empty span while there is no credit or no queue space;
+    // port_ready() follows. The caller writes LRH (with VL 0) to padding and commits, or calls
+    // nothing. A port that is not Active takes data packets and discards them, as IBA vol. 1, 7.2.7
+    // has it: timeouts do the rest. So it does with SMPs while the link is down, with what is
+    // longer than NeighborMTU and with an SL that maps to no VL. A packet to one of the port's own
+    // LIDs comes back by PortClient::packet_in(); multicast goes out, its local copies are the
+    // transport's business.
     virtual std::span<uint8_t> begin_packet(const TxRequest& request) = 0;
+    // The port counts packets and bytes, TX and RX, in Counters, too.
     virtual void commit_packet() = 0;
 
-    virtual bool is_active() const = 0;   // PortState Active
-    virtual uint16_t lid() const = 0;     // base LID, 0 before the SM gave one
+    virtual bool is_active() const = 0;  // PortState Active
+    virtual uint16_t lid() const = 0;    // base LID, 0 before the SM gave one
     virtual uint8_t lmc() const = 0;
-    virtual bool owns_lid(uint16_t dlid) const = 0;  // one of the 2^LMC LIDs
-    virtual uint32_t mtu_bytes() const = 0;          // NeighborMTU
-    virtual uint16_t pkey(unsigned index) const = 0; // 0 when empty or out of range
+    virtual bool owns_lid(uint16_t dlid) const = 0;   // one of the 2^LMC LIDs
+    virtual uint32_t mtu_bytes() const = 0;           // NeighborMTU
+    virtual uint16_t pkey(unsigned index) const = 0;  // 0 when empty or out of range
     virtual unsigned pkey_count() const = 0;
     virtual const uint8_t* gid(unsigned index) const = 0;  // 16 bytes, nullptr when empty
     // Counts PortInfo:P_KeyViolations / Q_KeyViolations and sends the trap (257, 258).
     virtual void pkey_violation(const ib::PacketView& packet) = 0;
     virtual void qkey_violation(const ib::PacketView& packet) = 0;
+    // A packet for QP0 (`vl15`) or QP1 found no receive WQE: VL15Dropped, QP1Dropped of the PMA.
+    virtual void mad_dropped(bool vl15) = 0;
 };
 
 }  // namespace pib::hca

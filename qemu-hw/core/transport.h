@@ -54,9 +54,6 @@ class Transport : public PortClient {
     virtual uint64_t timer(uint64_t now_ns) = 0;
     virtual uint64_t next_deadline() const = 0;
 
-    // The port's P_Key table, LID or GIDs changed: caches of them are void.
-    virtual void port_changed(unsigned port) = 0;
-
     // Forgets every QP without completions: device reset.
     virtual void reset() = 0;
 };

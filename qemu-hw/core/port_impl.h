@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The port behind port.h, and the set of an HCA's ports, which is what the device sees of them.
+//
+// Reset. A port's firmware outlives its driver: a warm reset (ENABLE 1->0, RESET, FLR) drops
+// packets, takes back what software has set (CapabilityMask bits, NodeDescription, SystemImageGUID)
+// and retrains the link (a LINK with another epoch), so that the port falls through Down to
+// Initialize and the SM has to bring it up again, which is how other nodes learn that the QPs they
+// knew are gone. What the SM has set (LID, P_Key table, M_Key, GUIDs, SL to VL) stays: a guest must
+// not escape its partition or an M_Key by a reset. A cold reset is power-on: everything, the PMA's
+// counters included, starts anew.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config.h"
+#include "counters.h"
+#include "eq.h"
+#include "hca_pma.h"
+#include "hca_sma.h"
+#include "host.h"
+#include "port.h"
+#include "port_link.h"
+#include "port_loopback.h"
+
+namespace pib::hca {
+
+// What a port works with; all of it outlives the port.
+struct PortParts {
+    Host& host;
+    EqTable& eqs;
+    Counters& counters;
+    HcaSma& sma;
+    HcaPma& pma;
+};
+
+class PortImpl final : public Port, private PortLink::Owner {
+  public:
+    PortImpl(unsigned number, const PortParts& parts);
+
+    void set_client(PortClient& client) { client_ = &client; }
+
+    // Device's entry points of the same names.
+    void link_connected();
+    void link_rx(std::span<const uint8_t> bytes);
+    void link_writable();
+    void link_closed();
+
+    bool run();  // a bounded amount of looped packets; true when some are left
+    void timer(uint64_t now_ns);
+    uint64_t next_deadline() const { return parts_.sma.next_trap_ns(number_); }
+    void flush() { link_.flush(); }
+    void reset(bool cold);  // after HcaSma and HcaPma have been reset
+
+    // Makes what subnet management or a command has changed effective: events, link, caches.
+    void apply(ib::PortEvents events);
+
+    // ---- Port
+    std::span<uint8_t> begin_packet(const TxRequest& request) override;
+    void commit_packet() override;
+    bool is_active() const override { return view_.active; }
+    uint16_t lid() const override { return view_.lid; }
+    uint8_t lmc() const override { return view_.lmc; }
+    bool owns_lid(uint16_t dlid) const override;
+    uint32_t mtu_bytes() const override { return view_.mtu_bytes; }
+    uint16_t pkey(unsigned index) const override;
+    unsigned pkey_count() const override;
+    const uint8_t* gid(unsigned index) const override;
+    void pkey_violation(const ib::PacketView& packet) override;
+    void qkey_violation(const ib::PacketView& packet) override;
+    void mad_dropped(bool vl15) override;
+
+  private:
+    // Where a packet on its way out goes.
+    enum class Route : uint8_t { kNone, kLink, kLoopback, kDiscard };
+    struct Outgoing {
+        Route route = Route::kNone;
+        uint8_t vl = 0;
+        ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
+        std::span<uint8_t> packet;
+    };
+    // What sending and receiving look at for every packet, drawn from the ib::Port by refresh().
+    struct View {
+        bool link_up = false;   // Initialize, Armed or Active
+        bool receives = false;  // Armed or Active
+        bool active = false;
+        uint8_t lmc = 0;
+        uint16_t lid = 0;
+        uint32_t mtu_bytes = 256;
+        uint8_t data_vls = 1;
+        ib::SlToVl sl_to_vl{};
+        std::vector<ib::Gid> gids;
+    };
+    // Packets of a VL that wait for credit or room.
+    struct Waiting {
+        bool waiting = false;
+        uint32_t bytes = 0;  // of the packet that was refused
+        uint64_t since_ns = 0;
+    };
+    struct QueuedMad {
+        TxRequest request;
+        bool loopback;
+        std::array<uint8_t, 324> bytes;  // LRH, GRH, BTH, DETH and a MAD
+    };
+    // How a response of the device reaches the requester.
+    struct MadAddress {
+        ib::PacketHeaders headers;
+        bool loopback = false;
+    };
+
+    // ---- PortLink::Owner
+    void link_up(const link::ActiveLink& link) override;
+    void link_down() override;
+    void link_packet(const link::LinkPacket& packet) override;
+    void link_packet_fault(link::PacketFault fault) override;
+
+    void refresh();
+    ib::link::Hello hello() const;
+    ib::link::Link offer() const;
+    ib::Port& attrs() const { return parts_.sma.port(number_); }
+    ib::PortCounters& pma() const { return parts_.pma.port(number_); }
+
+    // port_transmit.cc
+    Outgoing route(const TxRequest& request) const;
+    std::span<uint8_t> begin(const TxRequest& request, Outgoing out);
+    void wait_for(unsigned vl, uint32_t bytes);
+    bool may_go_on(unsigned vl) const;
+    void resume();
+    void send_mad(const MadAddress& to, const ib::Mad& mad);
+    bool send_queued(const QueuedMad& mad);
+    void count_dropped_mad(bool vl15);
+
+    // port_receive.cc
+    void receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool looped);
+    bool accepts_dlid(const ib::Lrh& lrh) const;
+    void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED); }
+    void receive_smp(const ib::PacketView& packet, bool looped);
+    void answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
+    void receive_gmp(const ib::PacketView& packet, bool looped);
+    void answer_gmp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
+    ib::Lid reply_slid(ib::Lid request_dlid) const;
+
+    const unsigned number_;
+    const PortParts parts_;
+    PortClient* client_ = nullptr;
+    PortLink link_;
+    PortLoopback loopback_;
+    View view_;
+    Outgoing out_;
+    std::array<Waiting, link::kDataVls + 1> waiting_{};  // [15]: VL15
+    std::deque<QueuedMad> queued_mads_;
+    ib::Psn gmp_psn_;
+    std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here
+};
+
+// The ports of one HCA, with the SMA and PMA that they share.
+class HcaPorts {
+  public:
+    HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters);
+
+    // Before anything else: where packets go (the transport, which is made from ports()).
+    void set_client(PortClient& client);
+    std::span<Port* const> ports() const { return views_; }
+    PortImpl* find(uint32_t number);  // port 1..; nullptr when there is no such port
+    HcaSma& sma() { return sma_; }
+    HcaPma& pma() { return pma_; }
+
+    // The device calls run() in its own, and wakes itself when it returns true; timer() in its own;
+    // and at the end of each of its entry points flush(), and next_deadline() for the host's timer.
+    bool run();
+    void timer(uint64_t now_ns);
+    uint64_t next_deadline() const;
+    void flush();
+    void reset(bool cold);  // after the EQs and the transport have been reset
+
+  private:
+    HcaSma sma_;
+    HcaPma pma_;
+    std::vector<std::unique_ptr<PortImpl>> ports_;
+    std::vector<Port*> views_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A port's connection to the fabric: joins the link endpoint, which knows no socket, to the host's
+// stream.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "host.h"
+#include "ib/link/link_endpoint.h"
+
+namespace pib::hca {
+
+class PortLink : private link::LinkEvents {
+  public:
+    // What a link tells its port; the port must not call received(), connected() or closed() from
+    // here.
+    class Owner {
+      public:
+        virtual ~Owner() = default;
+        virtual void link_up(const link::ActiveLink& link) = 0;
+        virtual void link_down() = 0;
+        virtual void link_packet(const link::LinkPacket& packet) = 0;
+        virtual void link_packet_fault(link::PacketFault fault) = 0;
+    };
+
+    PortLink(Host& host, unsigned port, Owner& owner) : host_(host), port_(port), owner_(owner) {}
+
+    // The host's side of the stream.
+    void connected(const ib::link::Hello& hello, const ib::link::Link& offer);
+    void received(std::span<const uint8_t> bytes);
+    void writable();
+    void closed();
+
+    // What the port wants of the link from now on; a change takes the link down and perhaps up
+    // again.
+    void set_offer(const ib::link::Link& offer);
+    // set_offer(), and through Down even when nothing changed.
+    void retrain(const ib::link::Link& offer);
+
+    bool is_up() const { return endpoint_ && endpoint_->is_up(); }
+    bool can_send(unsigned vl, size_t bytes) const {
+        return endpoint_ && endpoint_->can_send(vl, bytes);
+    }
+    // As LinkEndpoint's: LRH to end of padding; empty when the link is down, without credit or
+    // full.
+    std::span<uint8_t> begin_packet(unsigned vl, size_t bytes);
+    void commit_packet();
+    // Gives what waits to the host. Packets leave in batches: at the end of each entry point of the
+    // device, and when a batch has grown large.
+    void flush();
+
+  private:
+    void link_welcome(const ib::link::Welcome& welcome) override;
+    void link_up(const link::ActiveLink& link) override;
+    void link_down() override { owner_.link_down(); }
+    void link_packet(const link::LinkPacket& packet) override;
+    void link_packet_fault(link::PacketFault fault) override { owner_.link_packet_fault(fault); }
+
+    void fail(const link::LinkFailure& failure);
+
+    Host& host_;
+    const unsigned port_;
+    Owner& owner_;
+    std::optional<link::LinkEndpoint> endpoint_;
+    bool blocked_ = false;      // the host takes no more until writable()
+    std::string last_warning_;  // a switch that refuses is asked again and again: told once
+};
+
+}  // namespace pib::hca

@@ -33,7 +33,10 @@ struct Limits {
     static constexpr uint32_t kSge = 32;
     static constexpr uint32_t kInline = 960;  // 1024 - 64
     static constexpr uint32_t kMaxMessage = 1u << 31;
-    static constexpr uint64_t kMrPages = 1ull << 25;     // 128 GiB of 4 KiB pages, all MRs together
+    static constexpr uint64_t kMaxMrBytes = 1ull << 40;
+    static constexpr uint64_t kMrPages = 1ull << 25;   // 128 GiB of 4 KiB pages, all MRs together
+    static constexpr uint32_t kPagesPerMr = 1u << 22;  // bounds the time of one command
+    static constexpr uint64_t kCqPages = 1ull << 22;   // all CQs together
     static constexpr uint32_t kRdAtomic = 16;
     static constexpr uint32_t kMcastGroups = 8192;
     static constexpr uint32_t kMcastAttachPerGroup = 256;

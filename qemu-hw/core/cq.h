@@ -12,11 +12,15 @@ namespace pib::hca {
 
 enum class CqArm : uint8_t { kNone, kSolicited, kNext };
 
+// Syndromes of PIB_HCA_EVENT_CQ_ERROR (pib_hca_eqe.data).
+enum class CqErrorSyndrome : uint32_t { kOverrun = 1, kMemory = 2 };
+
 struct CompletionQueue {
     GuestBuffer buffer;
     uint32_t eqn = 0;
     uint32_t uar = 0;
     uint32_t producer = 0;
+    uint32_t consumer = 0;  // as last read from the header; re-read only when the queue looks full
     uint32_t solicited_producer = 0;  // producer after the last CQE that a solicited arm waits for
     uint8_t log_depth = 0;
     CqArm arm = CqArm::kNone;
@@ -28,23 +32,31 @@ class CqTable {
   public:
     CqTable(Host& host, EqTable& eqs, uint32_t max_cqs);
 
-    CmdResult<uint32_t> create(const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
-    CmdStatus destroy(uint32_t cqn);                          // BUSY while QPs use it
+    CmdResult<uint32_t> create(
+        const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
+    CmdStatus destroy(uint32_t cqn);   // BUSY while QPs use it
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
+    uint32_t count() const { return cqs_.count(); }
+    uint32_t cqs_of_uar(uint32_t uar);  // for FREE_UAR's BUSY
     // UAR doorbell; false when the CQ is not this UAR's.
     bool doorbell(uint32_t uar, uint64_t value);
     void clear();
 
     // Writes the body, then the owner bit; fires if armed. The table fills in timestamp and owner.
-    // `solicited` is also true for every unsuccessful completion (IBA 11.4.2.2). False when the CQ is
-    // (now) in error: the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. The CQ_ERROR event
-    // is raised here, once.
+    // `solicited` is also true for every unsuccessful completion (IBA 11.4.2.2). False when the CQ
+    // is (now) in error: the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. The CQ_ERROR
+    // event is raised here, once.
     bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited);
 
   private:
+    bool has_room(CompletionQueue& cq);
+    bool write(CompletionQueue& cq, pib_hca_cqe cqe);
+    void fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome);
+
     Host& host_;
     EqTable& eqs_;
     Table<CompletionQueue> cqs_;
+    uint64_t pages_left_;
 };
 
 }  // namespace pib::hca

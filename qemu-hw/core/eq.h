@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 
 #include "guest_buffer.h"
 #include "table.h"
@@ -17,13 +18,15 @@ struct EventQueue {
     uint8_t log_depth = 0;
     bool armed = false;
     bool async = false;
-    bool overrun = false;  // completion EQs: events are lost until drained, then one is made up
-    uint32_t users = 0;    // CQs
+    uint32_t users = 0;  // CQs
+    // CQs whose completion event found the queue full; told when the driver has made room.
+    std::set<uint32_t> waiting_cqs;
 };
 
 class EqTable {
   public:
-    // `fatal` is told PIB_HCA_FATAL_EQ_DMA or PIB_HCA_FATAL_EQ_OVERRUN.
+    // `fatal` is told PIB_HCA_FATAL_EQ_DMA or PIB_HCA_FATAL_EQ_OVERRUN, once per table until
+    // clear().
     class Events {
       public:
         virtual ~Events() = default;
@@ -36,22 +39,37 @@ class EqTable {
     CmdResult<uint32_t> create(const pib_hca_create_eq& in);
     CmdStatus destroy(uint32_t eqn);  // BUSY while CQs use it
     EventQueue* find(uint32_t eqn) { return eqs_.find(eqn); }
-    void doorbell(uint64_t value);
+    uint32_t count() const { return eqs_.count(); }
+    // False when there is no such EQ or the counter is impossible: then nothing changes.
+    bool doorbell(uint64_t value);
     void clear();
 
     void completion_event(uint32_t eqn, uint32_t cqn);
+    // Forgets an event of a CQ that waits for room: the CQ is destroyed.
+    void forget_completion(uint32_t eqn, uint32_t cqn);
     // To the async EQ; dropped while there is none (nobody has asked yet).
     void async_event(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
+    // The device stopped for `cause`: an event if it can still be written, and an interrupt in any
+    // case. No other event follows until clear().
+    void fatal_event(uint32_t cause);
     bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
 
   private:
-    void post(EventQueue& eq, pib_hca_eqe eqe);
+    static bool full(const EventQueue& eq) {
+        return eq.producer - eq.consumer >= 1u << eq.log_depth;
+    }
+    // False when the queue's memory is gone. The queue is not full.
+    bool write(EventQueue& eq, pib_hca_eqe eqe);
+    void post(EventQueue& eq, const pib_hca_eqe& eqe);
+    void fire(EventQueue& eq);
+    void stop(uint32_t cause);
 
     Host& host_;
     Events& events_;
     uint32_t vectors_;
     Table<EventQueue> eqs_;
     uint32_t async_eqn_ = Table<EventQueue>::kFull;
+    bool stopped_ = false;
 };
 
 }  // namespace pib::hca

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A buffer of guest memory described by struct pib_hca_pages: the page list is read once, checked once,
-// and kept in host memory. Queues and memory regions are both made of it.
+// A buffer of guest memory described by struct pib_hca_pages: the page list is read once, checked
+// once, and kept in host memory. Queues and memory regions are both made of it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,18 @@ namespace pib::hca {
 
 class GuestBuffer {
   public:
+    // What load() proves of each page's first bytes. Writable costs nothing more and spares queues
+    // the discovery of a ROM at their first entry.
+    enum class Proof : uint8_t { kReadable, kWritable };
+
     GuestBuffer() = default;
 
-    // Reads the list; `bytes` is what must fit in it (page_offset included), `max_pages` the caller's
-    // limit. BAD_PARAM, BAD_RESERVED or BAD_MEMORY (a table page or, for its first byte, a listed page is
-    // not RAM).
+    // Reads the list; `bytes` is what must fit in it (page_offset included), `max_pages` the
+    // caller's limit. BAD_PARAM, BAD_RESERVED or BAD_MEMORY (a table page or, for its first bytes,
+    // a listed page is not RAM). What it allocates is bounded by `max_pages` and by table pages
+    // that were really read.
     static CmdResult<GuestBuffer> load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
-                                       uint32_t max_pages);
+                                       uint32_t max_pages, Proof proof = Proof::kReadable);
 
     // Copies at `offset` bytes from the start of the first page, across pages. False when the range
     // leaves the buffer or a page is no longer RAM; then a prefix may have been copied.
@@ -30,11 +35,26 @@ class GuestBuffer {
     // Bus address of the byte at `offset`; false outside of the buffer.
     bool bus_address(uint64_t offset, uint64_t& bus_addr) const;
 
-    uint32_t page_count() const { return static_cast<uint32_t>(pages_.size()); }
-    uint64_t bytes() const { return uint64_t{page_count()} << log_page_size_; }
+    uint32_t page_count() const { return page_count_; }
+    uint64_t bytes() const { return uint64_t{page_count_} << log_page_size_; }
+    // Pages whose addresses the host keeps: what a limit on host memory counts.
+    uint32_t listed_pages() const { return static_cast<uint32_t>(list_.size()); }
 
   private:
-    std::vector<uint64_t> pages_;
+    CmdStatus read_table(Host& host, uint64_t table, unsigned level);
+    bool prove(Host& host, Proof proof) const;
+    uint64_t page(uint64_t index) const {
+        return list_.empty() ? root_ + (index << log_page_size_) : list_[index];
+    }
+    // Bytes from `offset` that are contiguous on the bus, at most `want`.
+    uint64_t run(uint64_t offset, uint64_t want) const;
+    bool contains(uint64_t offset, uint64_t length) const {
+        return offset <= bytes() && length <= bytes() - offset;
+    }
+
+    std::vector<uint64_t> list_;  // empty: contiguous from root_
+    uint64_t root_ = 0;
+    uint32_t page_count_ = 0;
     uint8_t log_page_size_ = PIB_HCA_MIN_LOG_PAGE_SIZE;
 };
 

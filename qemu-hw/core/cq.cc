@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cq.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "config.h"
+
+namespace pib::hca {
+
+namespace {
+
+constexpr uint64_t buffer_bytes(unsigned log_depth) {
+    return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
+}
+
+constexpr uint32_t pages_for(uint64_t bytes) {
+    return static_cast<uint32_t>((bytes + 4095) >> PIB_HCA_MIN_LOG_PAGE_SIZE);
+}
+
+CmdStatus check_fields(const pib_hca_create_cq& in) {
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    return in.log_depth <= PIB_HCA_MAX_CQ_LOG_DEPTH ? PIB_HCA_CMD_STATUS_OK
+                                                    : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
+// Whether an arm that has seen `consumer` completions missed one it waits for.
+bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
+    const uint32_t unseen = cq.producer - consumer;
+    if (arm == CqArm::kNext) {
+        return unseen != 0;
+    }
+    return cq.producer - cq.solicited_producer < unseen;
+}
+
+}  // namespace
+
+CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs)
+    : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages) {}
+
+CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
+    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    EventQueue* eq = eqs_.find(in.eqn);
+    if (eq == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    const uint64_t bytes = buffer_bytes(in.log_depth);
+    const uint32_t max_pages = pages_for(bytes);
+    if (cqs_.count() == cqs_.capacity() || max_pages > pages_left_) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    auto buffer =
+        GuestBuffer::load(host_, in.pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
+    if (!buffer) {
+        return std::unexpected(buffer.error());
+    }
+    CompletionQueue cq;
+    cq.buffer = std::move(*buffer);
+    cq.eqn = in.eqn;
+    cq.uar = in.uar;
+    cq.log_depth = in.log_depth;
+    pages_left_ -= cq.buffer.listed_pages();
+    ++eq->users;
+    return cqs_.insert(std::move(cq));
+}
+
+CmdStatus CqTable::destroy(uint32_t cqn) {
+    const CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (cq->users != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    eqs_.forget_completion(cq->eqn, cqn);
+    --eqs_.find(cq->eqn)->users;
+    pages_left_ += cq->buffer.listed_pages();
+    cqs_.erase(cqn);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+uint32_t CqTable::cqs_of_uar(uint32_t uar) {
+    uint32_t n = 0;
+    cqs_.for_each([&](uint32_t, const CompletionQueue& cq) { n += cq.uar == uar ? 1 : 0; });
+    return n;
+}
+
+bool CqTable::doorbell(uint32_t uar, uint64_t value) {
+    const uint32_t cqn = static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK;
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr || cq->uar != uar) {
+        return false;
+    }
+    const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
+    const CqArm arm = (value & PIB_HCA_DB_CQ_SOLICITED) != 0 ? CqArm::kSolicited : CqArm::kNext;
+    if (missed(*cq, arm, consumer)) {
+        cq->arm = CqArm::kNone;
+        eqs_.completion_event(cq->eqn, cqn);
+    } else {
+        // A pending request for the next completion is not weakened (IBA vol. 1, 11.4.2.2).
+        cq->arm = std::max(cq->arm, arm);
+    }
+    return true;
+}
+
+void CqTable::clear() {
+    cqs_.clear();
+    pages_left_ = Limits::kCqPages;
+}
+
+bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited) {
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr || cq->error) {
+        return false;
+    }
+    if (!has_room(*cq)) {
+        fail(cqn, *cq, CqErrorSyndrome::kOverrun);
+        return false;
+    }
+    if (!write(*cq, cqe)) {
+        fail(cqn, *cq, CqErrorSyndrome::kMemory);
+        return false;
+    }
+    ++cq->producer;
+    const uint32_t depth = 1u << cq->log_depth;
+    if (solicited) {
+        cq->solicited_producer = cq->producer;
+    } else if (cq->producer - cq->solicited_producer > depth) {
+        // Keeps an old mark from looking new once the counters wrap.
+        cq->solicited_producer = cq->producer - depth;
+    }
+    if (cq->arm == CqArm::kNext || (cq->arm == CqArm::kSolicited && solicited)) {
+        cq->arm = CqArm::kNone;
+        eqs_.completion_event(cq->eqn, cqn);
+    }
+    return true;
+}
+
+// The consumer counter is the guest's and may be anything; the worst it does is to end its own
+// queue or to have its own entries overwritten, because every entry is inside the buffer.
+bool CqTable::has_room(CompletionQueue& cq) {
+    const uint32_t depth = 1u << cq.log_depth;
+    if (cq.producer - cq.consumer < depth) {
+        return true;
+    }
+    uint32_t consumer;
+    if (!cq.buffer.read(host_, offsetof(pib_hca_cq_header, consumer),
+                        {reinterpret_cast<uint8_t*>(&consumer), sizeof consumer})) {
+        return false;
+    }
+    cq.consumer = consumer;
+    return cq.producer - consumer < depth;
+}
+
+bool CqTable::write(CompletionQueue& cq, pib_hca_cqe cqe) {
+    const uint32_t depth_mask = (1u << cq.log_depth) - 1;
+    const uint64_t offset =
+        PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{cq.producer & depth_mask} * sizeof cqe;
+    cqe.timestamp = host_.now_ns();
+    cqe.owner = (cq.producer >> cq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
+    constexpr size_t kBody = offsetof(pib_hca_cqe, owner);
+    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cqe), sizeof cqe);
+    if (!cq.buffer.write(host_, offset, bytes.first(kBody))) {
+        return false;
+    }
+    host_.dma_barrier();
+    return cq.buffer.write(host_, offset + kBody, bytes.subspan(kBody));
+}
+
+void CqTable::fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome) {
+    cq.error = true;
+    eqs_.async_event(PIB_HCA_EVENT_CQ_ERROR, cqn, static_cast<uint32_t>(syndrome));
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "fake_host.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+namespace pib::hca::test {
+
+namespace {
+
+bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+// Calls f(page number, offset in page, offset in range, bytes) for each page of a range.
+template <typename F>
+void for_each_page(uint64_t addr, size_t bytes, F&& f) {
+    for (size_t done = 0; done < bytes;) {
+        const uint64_t offset = (addr + done) % FakeHost::kPage;
+        const size_t part = std::min<size_t>(bytes - done, FakeHost::kPage - offset);
+        f((addr + done) / FakeHost::kPage, offset, done, part);
+        done += part;
+    }
+}
+
+}  // namespace
+
+bool FakeHost::reachable(uint64_t addr, size_t bytes, bool write) {
+    if (!bus_master || fail_dma_after == 0) {
+        return false;
+    }
+    if (fail_dma_after != UINT64_MAX) {
+        --fail_dma_after;
+    }
+    if (addr < kRamBase || addr - kRamBase > kRamSize || bytes > kRamSize - (addr - kRamBase)) {
+        return false;
+    }
+    const auto hit = [&](const Range& r) { return overlaps(addr, bytes, r.addr, r.bytes); };
+    return std::ranges::none_of(holes_, hit) && !(write && std::ranges::any_of(roms_, hit));
+}
+
+bool FakeHost::dma_read(uint64_t bus_addr, std::span<uint8_t> to) {
+    if (before_dma) {
+        before_dma(bus_addr, to.size(), false);
+    }
+    ++dma_reads;
+    if (!reachable(bus_addr, to.size(), false)) {
+        return false;
+    }
+    peek_bytes(bus_addr, to);
+    return true;
+}
+
+bool FakeHost::dma_write(uint64_t bus_addr, std::span<const uint8_t> from) {
+    if (before_dma) {
+        before_dma(bus_addr, from.size(), true);
+    }
+    ++dma_writes;
+    if (!reachable(bus_addr, from.size(), true)) {
+        return false;
+    }
+    if (record_writes) {
+        writes.push_back({bus_addr, from.size(), barriers});
+    }
+    poke_bytes(bus_addr, from);
+    return true;
+}
+
+bool FakeHost::dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) {
+    if (bus_addr % 8 != 0) {
+        throw std::logic_error("dma_cmpxchg64 of an address that is not aligned");
+    }
+    ++dma_writes;
+    if (!reachable(bus_addr, 8, true)) {
+        return false;
+    }
+    const auto old = peek<uint64_t>(bus_addr);
+    if (old == expected) {
+        poke(bus_addr, desired);
+    }
+    expected = old;
+    return true;
+}
+
+void FakeHost::raise_msix(unsigned vector) {
+    ++interrupts.at(vector);
+}
+
+size_t FakeHost::link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) {
+    Link& link = links.at(port);
+    size_t taken = 0;
+    for (const auto part : parts) {
+        const size_t room = kLinkCapacity - link.sent.size();
+        const size_t n = std::min(room, part.size());
+        link.sent.insert(link.sent.end(), part.begin(), part.begin() + static_cast<ptrdiff_t>(n));
+        taken += n;
+        if (n < part.size()) {
+            link.blocked = true;
+            break;
+        }
+    }
+    return taken;
+}
+
+void FakeHost::link_close(unsigned port) {
+    Link& link = links.at(port);
+    ++link.closes;
+    link.sent.clear();
+    link.blocked = false;
+}
+
+std::vector<uint8_t> FakeHost::take_link(unsigned port) {
+    return std::exchange(links.at(port).sent, {});
+}
+
+void FakeHost::log(LogLevel level, std::string_view text) {
+    if (level == LogLevel::kGuestError) {
+        ++guest_errors;
+    } else if (level == LogLevel::kWarning) {
+        warnings.emplace_back(text);
+    }
+}
+
+uint64_t FakeHost::alloc(uint64_t bytes, uint64_t alignment) {
+    next_alloc_ = (next_alloc_ + alignment - 1) / alignment * alignment;
+    const uint64_t addr = next_alloc_;
+    next_alloc_ += bytes;
+    if (next_alloc_ - kRamBase > kRamSize) {
+        throw std::logic_error("FakeHost: out of guest RAM");
+    }
+    return addr;
+}
+
+void FakeHost::peek_bytes(uint64_t addr, std::span<uint8_t> to) const {
+    for_each_page(addr, to.size(), [&](uint64_t page, uint64_t offset, size_t at, size_t n) {
+        const auto it = pages_.find(page);
+        if (it == pages_.end()) {
+            std::memset(to.data() + at, 0, n);
+        } else {
+            std::memcpy(to.data() + at, it->second.data() + offset, n);
+        }
+    });
+}
+
+void FakeHost::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
+    for_each_page(addr, from.size(), [&](uint64_t page, uint64_t offset, size_t at, size_t n) {
+        std::memcpy(pages_[page].data() + offset, from.data() + at, n);
+    });
+}
+
+uint64_t FakeHost::interrupt_count() const {
+    return std::accumulate(interrupts.begin(), interrupts.end(), uint64_t{0});
+}
+
+}  // namespace pib::hca::test

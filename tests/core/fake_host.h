@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The world of an HCA under test: sparse guest RAM, recorded interrupts, a clock that the test
+// moves, links that end in memory, and faults on demand.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "host.h"
+#include "pib_hca_hw.h"
+
+namespace pib::hca::test {
+
+class FakeHost : public Host {
+  public:
+    static constexpr uint64_t kPage = 4096;
+    static constexpr uint64_t kRamBase = 0x10'0000;
+    static constexpr uint64_t kRamSize = 1ull << 36;
+    static constexpr size_t kLinkCapacity = 1u << 20;
+
+    // ---- Host
+    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
+    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
+    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
+    void dma_barrier() override { ++barriers; }
+    void raise_msix(unsigned vector) override;
+    uint64_t now_ns() override { return clock_ns; }
+    void set_timer(uint64_t deadline_ns) override { timer_deadline_ns = deadline_ns; }
+    void wake() override { woken = true; }
+    size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override;
+    void link_close(unsigned port) override;
+    void log(LogLevel level, std::string_view text) override;
+
+    // ---- guest memory as the guest's processor sees it; faults below do not apply
+    // Fresh zeroed memory; addresses are never given out twice.
+    uint64_t alloc(uint64_t bytes, uint64_t alignment = kPage);
+    void peek_bytes(uint64_t addr, std::span<uint8_t> to) const;
+    void poke_bytes(uint64_t addr, std::span<const uint8_t> from);
+    template <typename T>
+    T peek(uint64_t addr) const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        T value;
+        peek_bytes(addr, {reinterpret_cast<uint8_t*>(&value), sizeof value});
+        return value;
+    }
+    template <typename T>
+    void poke(uint64_t addr, const T& value) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        poke_bytes(addr, {reinterpret_cast<const uint8_t*>(&value), sizeof value});
+    }
+    // Frees the memory behind what was written so far; it reads as zero again.
+    void forget_memory() { pages_.clear(); }
+
+    // ---- faults
+    // DMA that touches any byte of the range fails from now on (a hole, a BAR, unplugged memory).
+    void make_hole(uint64_t addr, uint64_t bytes) { holes_.push_back({addr, bytes}); }
+    void make_read_only(uint64_t addr, uint64_t bytes) { roms_.push_back({addr, bytes}); }
+    void heal() {
+        holes_.clear();
+        roms_.clear();
+        fail_dma_after = UINT64_MAX;
+    }
+    bool bus_master = true;                // false: all DMA fails
+    uint64_t fail_dma_after = UINT64_MAX;  // that many more accesses succeed
+    // Runs before each DMA access: a second processor that writes while the device reads.
+    std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)> before_dma;
+
+    // ---- what the device did
+    struct Write {
+        uint64_t addr;
+        size_t bytes;
+        uint64_t barriers_before;
+    };
+    bool record_writes = false;
+    std::vector<Write> writes;  // with record_writes
+    uint64_t dma_reads = 0;
+    uint64_t dma_writes = 0;
+    uint64_t barriers = 0;
+    std::array<uint64_t, PIB_HCA_MAX_VECTORS> interrupts{};
+    uint64_t interrupt_count() const;
+    uint64_t clock_ns = 1'000'000;
+    uint64_t timer_deadline_ns = kNever;
+    bool woken = false;
+    unsigned guest_errors = 0;
+    std::vector<std::string> warnings;
+
+    // ---- links; port 1 is links[1]
+    struct Link {
+        std::vector<uint8_t> sent;  // bytes from the device, at most kLinkCapacity
+        bool blocked = false;       // a write fell short: link_writable() is owed
+        unsigned closes = 0;
+    };
+    std::array<Link, PIB_HCA_MAX_PORTS + 1> links;
+    // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()
+    // if `blocked` was set.
+    std::vector<uint8_t> take_link(unsigned port);
+
+  private:
+    struct Range {
+        uint64_t addr;
+        uint64_t bytes;
+    };
+    bool reachable(uint64_t addr, size_t bytes, bool write);
+
+    std::map<uint64_t, std::array<uint8_t, kPage>> pages_;
+    std::vector<Range> holes_;
+    std::vector<Range> roms_;
+    uint64_t next_alloc_ = kRamBase;
+};
+
+}  // namespace pib::hca::test

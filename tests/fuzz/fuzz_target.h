@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a fuzz target defines. The same target is linked with libFuzzer (-Dfuzz=true, clang) or
+// with replay_main.cc, which runs in every build: seeds, recorded inputs and seeded mutations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+namespace pib::fuzz {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Well-formed inputs to start from.
+std::vector<Bytes> seeds();
+
+// One input; must return whatever the bytes are.
+void run(std::span<const std::uint8_t> input);
+
+// A broken promise of the code under test: stops the process, as a sanitizer would.
+inline void require(bool holds, const char* promise) {
+    if (!holds) {
+        std::fprintf(stderr, "broken promise: %s\n", promise);
+        std::abort();
+    }
+}
+
+// Takes an input apart front to back; yields zeros when it is used up.
+class Input {
+  public:
+    explicit Input(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+
+    [[nodiscard]] bool empty() const { return bytes_.empty(); }
+    std::uint8_t byte() {
+        if (bytes_.empty()) {
+            return 0;
+        }
+        const std::uint8_t value = bytes_.front();
+        bytes_ = bytes_.subspan(1);
+        return value;
+    }
+    // At most `count` bytes.
+    std::span<const std::uint8_t> take(std::size_t count) {
+        const auto head = bytes_.first(count < bytes_.size() ? count : bytes_.size());
+        bytes_ = bytes_.subspan(head.size());
+        return head;
+    }
+    std::span<const std::uint8_t> rest() { return take(bytes_.size()); }
+
+  private:
+    std::span<const std::uint8_t> bytes_;
+};
+
+}  // namespace pib::fuzz

@@ -6,19 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
-#include <vector>
 
 namespace pib::link {
 
 class OutputBuffer {
   public:
-    explicit OutputBuffer(std::size_t capacity) : bytes_(capacity) {}
+    // Memory is not touched before it is used: connections that say nothing cost little.
+    explicit OutputBuffer(std::size_t capacity)
+        : bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(capacity)), capacity_(capacity) {}
 
     [[nodiscard]] std::size_t size() const { return end_ - begin_; }
-    [[nodiscard]] std::size_t capacity() const { return bytes_.size(); }
+    [[nodiscard]] std::size_t capacity() const { return capacity_; }
     [[nodiscard]] std::span<const std::uint8_t> pending() const {
-        return std::span(bytes_).subspan(begin_, size());
+        return {bytes_.get() + begin_, size()};
     }
     // Whether reserve() of that many bytes would succeed.
     [[nodiscard]] bool has_room(std::size_t bytes) const {
@@ -32,7 +34,7 @@ class OutputBuffer {
         if (capacity() - end_ < bytes) {
             compact();
         }
-        return std::span(bytes_).subspan(end_, bytes);
+        return {bytes_.get() + end_, bytes};
     }
     void commit(std::size_t bytes) { end_ += bytes; }
     void consume(std::size_t bytes) {
@@ -47,12 +49,13 @@ class OutputBuffer {
     [[nodiscard]] bool can_compact() const { return size() <= begin_; }
     void compact() {
         const std::size_t left = size();
-        std::memmove(bytes_.data(), bytes_.data() + begin_, left);
+        std::memmove(bytes_.get(), bytes_.get() + begin_, left);
         begin_ = 0;
         end_ = left;
     }
 
-    std::vector<std::uint8_t> bytes_;
+    std::unique_ptr<std::uint8_t[]> bytes_;
+    std::size_t capacity_ = 0;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
 };

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The control socket: requests and answers as JSON, one a line, over a Unix stream socket.
+#pragma once
+
+#include <expected>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "poller.h"
+#include "switch.h"
+
+namespace pib::fabric {
+
+class ControlServer {
+  public:
+    // The error is one line for a user. Poller and switch outlive the server.
+    static std::expected<std::unique_ptr<ControlServer>, std::string> create(
+        const std::string& path, Poller& poller, Switch& sw);
+    ~ControlServer();
+
+    // Frees clients that went away; after each turn of the loop.
+    void bury();
+
+  private:
+    class Client;
+    class Listener;
+
+    ControlServer(std::string path, UniqueFd fd, Poller& poller, Switch& sw);
+    void accept_all(int listening_fd);
+    void close(Client& client);
+
+    std::string path_;
+    Poller& poller_;
+    Switch& switch_;
+    std::unique_ptr<Listener> listener_;
+    std::list<std::unique_ptr<Client>> clients_;
+    std::list<std::unique_ptr<Client>> gone_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Asks a running switch and prints what it says.
+#include "ctl.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <expected>
+#include <nlohmann/json.hpp>
+
+#include "address.h"
+
+namespace pib::fabric {
+namespace {
+
+using nlohmann::json;
+
+std::expected<json, std::string> ask(const std::string& path, const json& request) {
+    const auto fd = connect_unix(path);
+    if (!fd) {
+        return std::unexpected(fd.error());
+    }
+    const std::string line = request.dump() + "\n";
+    if (::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(line.size())) {
+        return std::unexpected(path + ": the switch does not listen");
+    }
+    std::string answer;
+    std::array<char, 65536> buffer;
+    while (answer.find('\n') == std::string::npos) {
+        const ssize_t n = ::recv(fd->get(), buffer.data(), buffer.size(), 0);
+        if (n <= 0) {
+            return std::unexpected(path + ": the switch closed the connection");
+        }
+        answer.append(buffer.data(), static_cast<std::size_t>(n));
+    }
+    auto parsed = json::parse(answer, nullptr, false);
+    if (!parsed.is_object()) {
+        return std::unexpected(path + ": not the answer of a switch");
+    }
+    return parsed;
+}
+
+void print_status(const json& answer) {
+    const json& sw = answer.at("switch");
+    fmt::print("{}  GUID {}  LID {}  SM LID {}  {} ports\n",
+               sw.at("description").get<std::string>(), sw.at("guid").get<std::string>(),
+               sw.at("lid").get<int>(), sw.at("sm_lid").get<int>(), sw.at("ports").get<int>());
+    fmt::print("{:>4}  {:<10} {:<9} {:>5} {:>5} {:>5}  {:<12} {}\n", "port", "state", "physical",
+               "width", "speed", "queue", "LIDs", "neighbour");
+    for (const json& port : answer.at("ports")) {
+        if (!port.contains("neighbour") && port.at("cable").get<bool>()) {
+            continue;
+        }
+        std::string lids, who;
+        for (const json& lid : port.at("lids")) {
+            lids += (lids.empty() ? "" : ",") + std::to_string(lid.get<int>());
+        }
+        if (port.contains("neighbour")) {
+            const json& n = port.at("neighbour");
+            who = fmt::format("{} port {} ({}){}", n.at("description").get<std::string>(),
+                              n.at("port").get<int>(), n.at("port_guid").get<std::string>(),
+                              port.at("connected").get<bool>() ? "" : " gone");
+        }
+        fmt::print("{:>4}  {:<10} {:<9} {:>5} {:>5} {:>5}  {:<12} {}{}{}\n",
+                   port.at("port").get<int>(), port.at("state").get<std::string>(),
+                   port.at("phys_state").get<std::string>(), port.at("width").get<std::string>(),
+                   port.at("speed").get<std::string>(), port.at("queued_packets").get<int>(), lids,
+                   who, port.at("cable").get<bool>() ? "" : " [unplugged]",
+                   port.at("faults").get<bool>() ? " [faults]" : "");
+    }
+}
+
+void print_counters(const json& answer) {
+    for (const json& port : answer.at("ports")) {
+        fmt::print("port {}\n", port.at("port").get<int>());
+        for (const auto& [name, value] : port.items()) {
+            if (name != "port" && value.get<std::uint64_t>() != 0) {
+                fmt::print("  {:<32} {}\n", name, value.get<std::uint64_t>());
+            }
+        }
+    }
+}
+
+void print_lft(const json& answer) {
+    fmt::print("{:>6}  port   (LinearFDBTop {})\n", "LID", answer.at("top").get<int>());
+    for (const json& entry : answer.at("entries")) {
+        fmt::print("{:>6}  {}\n", entry.at(0).get<int>(), entry.at(1).get<int>());
+    }
+}
+
+void print_mft(const json& answer) {
+    fmt::print("{:>6}  ports\n", "MLID");
+    for (const json& entry : answer.at("entries")) {
+        fmt::print("{:#06x}  {}\n", entry.at(0).get<unsigned>(), entry.at(1).dump());
+    }
+}
+
+void print_faults(const json& answer) {
+    for (const char* direction : {"in", "out"}) {
+        fmt::print("port {} {}: {}\n", answer.at("port").get<int>(), direction,
+                   answer.at(direction).dump());
+    }
+}
+
+struct Printer {
+    const char* command;
+    void (*print)(const json& answer);
+};
+constexpr Printer kPrinters[] = {
+    {"status", print_status}, {"counters", print_counters}, {"lft", print_lft},
+    {"mft", print_mft},       {"fault", print_faults},
+};
+
+void print_for_people(const std::string& command, const json& answer) {
+    for (const Printer& printer : kPrinters) {
+        if (command == printer.command) {
+            printer.print(answer);
+            return;
+        }
+    }
+}
+
+}  // namespace
+
+int run_ctl(const std::string& control_path, const json& request, bool as_json) {
+    const auto answer = ask(control_path, request);
+    if (!answer) {
+        fmt::print(stderr, "pib-switch ctl: {}\n", answer.error());
+        return 1;
+    }
+    if (as_json) {
+        fmt::print("{}\n", answer->dump());
+        return answer->value("ok", false) ? 0 : 1;
+    }
+    if (!answer->value("ok", false)) {
+        fmt::print(stderr, "pib-switch ctl: {}\n", answer->value("error", "refused"));
+        return 1;
+    }
+    try {
+        print_for_people(request.at("command").get<std::string>(), *answer);
+    } catch (const json::exception& e) {
+        fmt::print(stderr, "pib-switch ctl: an answer of another version: {}\n", e.what());
+        return 1;
+    }
+    return 0;
+}
+
+}  // namespace pib::fabric

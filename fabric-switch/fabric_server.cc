@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Sockets and the event loop. One turn: wait, move the clock, read what came in, write what is due.
+#include "fabric_server.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+namespace pib::fabric {
+namespace {
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr std::uint64_t kHelloTimeoutNs = 10 * kNsPerSecond;
+constexpr std::size_t kMaxSilent = 128;  // connections without HELLO; the oldest has to go
+constexpr unsigned kAcceptsPerTurn = 64;
+constexpr unsigned kReadsPerTurn = 8;  // of one connection; the others want their turn
+constexpr unsigned kNotesPerSecond = 50;
+constexpr int kMaxWaitMs = 1000;  // captures are flushed at least so often
+constexpr int kSocketBufferBytes = 1 << 20;
+// A TCP peer that is gone without a word is noticed after so long.
+constexpr int kTcpUserTimeoutMs = 20'000;
+constexpr int kTcpIdleSeconds = 10;
+
+void tune(int fd) {
+    const int on = 1, buffer = kSocketBufferBytes, idle = kTcpIdleSeconds;
+    const unsigned timeout = kTcpUserTimeoutMs;
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+        address.ss_family == AF_UNIX) {
+        return;
+    }
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+bool would_block() {
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+}  // namespace
+
+// ---- what polls
+
+class FabricServer::Connection final : public PollHandler, private SwitchLink::Owner {
+  public:
+    Connection(FabricServer& server, UniqueFd fd)
+        : accepted_ns(clock_ns()),
+          link(server.switch_, *this),
+          fd_(std::move(fd)),
+          server_(server) {}
+
+    void ready(std::uint32_t events) override {
+        if (!fd_) {
+            return;  // closed earlier in this turn
+        }
+        if ((events & EPOLLOUT) != 0) {
+            write();
+        }
+        if (fd_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+            read();
+        }
+    }
+
+    void write() {
+        while (fd_ && !link.output().empty()) {
+            const auto out = link.output();
+            const ssize_t n = ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
+            if (n > 0) {
+                link.consume_output(static_cast<std::size_t>(n));
+                continue;
+            }
+            if (!would_block()) {
+                server_.close(*this);
+                return;
+            }
+            break;
+        }
+        want_write(!link.output().empty());
+    }
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    void close_fd() { fd_.reset(); }
+    [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
+
+    const std::uint64_t accepted_ns;
+    SwitchLink link;
+    bool in_flush_list = false;
+    bool waits_for_room = false;  // EPOLLOUT is asked for
+
+  private:
+    void link_output_ready() override { server_.schedule(*this); }
+    void link_note(const std::string& text) override {
+        server_.note(text, link.port_number() != 0);
+    }
+
+    void read() {
+        for (unsigned i = 0; i < kReadsPerTurn; ++i) {
+            const auto space = link.input_space();
+            const ssize_t n = ::recv(fd_.get(), space.data(), space.size(), 0);
+            if (n < 0 && would_block()) {
+                return;
+            }
+            if (n <= 0) {
+                server_.close(*this);
+                return;
+            }
+            if (const auto fed = link.feed_input(static_cast<std::size_t>(n)); !fed) {
+                link_note(fed.error().text + " (" + to_string(fed.error().error) +
+                          "): connection closed");
+                say_goodbye();
+                return;
+            }
+            if (static_cast<std::size_t>(n) < space.size()) {
+                return;  // all there was
+            }
+        }
+    }
+
+    // A REFUSE is a few bytes into an empty socket; if it does not fit, nobody is reading it.
+    void say_goodbye() {
+        const auto out = link.output();
+        if (!out.empty()) {
+            [[maybe_unused]] const ssize_t n =
+                ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
+        }
+        server_.close(*this);
+    }
+
+    void want_write(bool wanted) {
+        if (fd_ && wanted != waits_for_room) {
+            waits_for_room = wanted;
+            server_.poller_.modify(fd_.get(), EPOLLIN | (wanted ? EPOLLOUT : 0U), *this);
+        }
+    }
+
+    UniqueFd fd_;
+    FabricServer& server_;
+};
+
+class FabricServer::Listener final : public PollHandler {
+  public:
+    Listener(FabricServer& server, UniqueFd fd, Address address)
+        : server_(server), fd_(std::move(fd)), address_(std::move(address)) {}
+    ~Listener() override {
+        if (address_.kind == Address::Kind::kUnix) {
+            ::unlink(address_.path.c_str());
+        }
+    }
+    void ready(std::uint32_t) override { server_.accept_from(fd_.get()); }
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+  private:
+    FabricServer& server_;
+    UniqueFd fd_;
+    Address address_;
+};
+
+class FabricServer::Signals final : public PollHandler {
+  public:
+    explicit Signals(bool& stop) : stop_(stop) {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGTERM);
+        fd_ = UniqueFd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+    }
+    void ready(std::uint32_t) override { stop_ = true; }
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+  private:
+    bool& stop_;
+    UniqueFd fd_;
+};
+
+// ---- setting up
+
+FabricServer::FabricServer(const SwitchConfig& config)
+    : switch_(config), spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+
+FabricServer::~FabricServer() {
+    switch_.set_tap(nullptr);
+}
+
+std::uint64_t FabricServer::clock_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
+}
+
+std::expected<void, std::string> FabricServer::listen(const Address& address) {
+    auto fd = listen_on(address);
+    if (!fd) {
+        return std::unexpected(fd.error());
+    }
+    listeners_.push_back(std::make_unique<Listener>(*this, std::move(*fd), address));
+    if (!poller_.add(listeners_.back()->fd(), EPOLLIN, *listeners_.back())) {
+        return std::unexpected(address.to_string() + ": " + std::strerror(errno));
+    }
+    spdlog::info("listening on {}", address.to_string());
+    return {};
+}
+
+std::expected<void, std::string> FabricServer::listen_control(const std::string& path) {
+    auto control = ControlServer::create(path, poller_, switch_);
+    if (!control) {
+        return std::unexpected(control.error());
+    }
+    control_ = std::move(*control);
+    return {};
+}
+
+std::expected<void, std::string> FabricServer::capture(const std::string& path) {
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    const auto offset = wall / std::chrono::nanoseconds(1) - static_cast<std::int64_t>(clock_ns());
+    auto tap = PcapTap::open(path, offset);
+    if (!tap) {
+        return std::unexpected(tap.error());
+    }
+    tap_ = std::move(*tap);
+    switch_.set_tap(tap_.get());
+    return {};
+}
+
+// ---- connections
+
+void FabricServer::accept_from(int listening_fd) {
+    for (unsigned i = 0; i < kAcceptsPerTurn && accept_one(listening_fd); ++i) {
+    }
+}
+
+bool FabricServer::accept_one(int listening_fd) {
+    UniqueFd fd(::accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd) {
+        if (errno == EMFILE || errno == ENFILE) {
+            shed(listening_fd);
+            return true;
+        }
+        return errno == ECONNABORTED || errno == EINTR;
+    }
+    tune(fd.get());
+    auto connection = std::make_unique<Connection>(*this, std::move(fd));
+    if (!poller_.add(connection->fd(), EPOLLIN, *connection)) {
+        return true;
+    }
+    if (silent_.size() >= kMaxSilent) {
+        close(*silent_.front());
+    }
+    silent_.push_back(connection.get());
+    connections_.push_back(std::move(connection));
+    return true;
+}
+
+// Without a descriptor to accept with, the listening socket would stay readable for ever: one
+// descriptor is kept to take a connection and close it.
+void FabricServer::shed(int listening_fd) {
+    spare_fd_.reset();
+    const UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
+    spdlog::warn("out of file descriptors: a connection was turned away");
+    spare_fd_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+// The handler stays until the end of the turn: events for it may be waiting.
+void FabricServer::close(Connection& connection) {
+    if (!connection.is_open()) {
+        return;
+    }
+    poller_.remove(connection.fd());
+    connection.link.close();
+    connection.close_fd();
+    std::erase(silent_, &connection);
+    const auto at = std::ranges::find(connections_, &connection, &std::unique_ptr<Connection>::get);
+    closed_.splice(closed_.end(), connections_, at);
+}
+
+void FabricServer::bury() {
+    std::erase_if(to_flush_, [](const Connection* c) { return !c->is_open(); });
+    closed_.clear();
+}
+
+void FabricServer::drop_silent_connections() {
+    std::erase_if(silent_, [](const Connection* c) { return c->link.handshake_done(); });
+    while (!silent_.empty() && silent_.front()->accepted_ns + kHelloTimeoutNs <= clock_ns()) {
+        close(*silent_.front());
+    }
+}
+
+// ---- what links report
+
+void FabricServer::schedule(Connection& connection) {
+    if (!connection.in_flush_list && !connection.waits_for_room) {
+        connection.in_flush_list = true;
+        to_flush_.push_back(&connection);
+    }
+}
+
+void FabricServer::note(const std::string& text, bool known) {
+    const std::uint64_t second = switch_.now_ns() / kNsPerSecond;
+    if (second != note_second_) {
+        note_second_ = second;
+        notes_ = 0;
+    }
+    if (++notes_ > kNotesPerSecond) {
+        return;
+    }
+    spdlog::info("{}{}", known ? "" : "new connection: ", text);
+}
+
+// Writing to one connection may give another something to write: a packet moves up, a credit.
+void FabricServer::flush() {
+    for (std::size_t i = 0; i < to_flush_.size(); ++i) {
+        Connection& connection = *to_flush_[i];
+        connection.write();
+        connection.in_flush_list = false;
+    }
+    to_flush_.clear();
+}
+
+// ---- the loop
+
+int FabricServer::timeout_ms() const {
+    std::uint64_t next = switch_.next_deadline();
+    if (!silent_.empty()) {
+        next = std::min(next, silent_.front()->accepted_ns + kHelloTimeoutNs);
+    }
+    const std::uint64_t now = clock_ns();
+    if (next <= now) {
+        return 0;
+    }
+    const std::uint64_t wait = (next - now) / kNsPerMs + 1;
+    const bool idle = next == UINT64_MAX && tap_ == nullptr;
+    return idle ? -1 : static_cast<int>(std::min<std::uint64_t>(wait, kMaxWaitMs));
+}
+
+std::expected<void, std::string> FabricServer::run() {
+    Signals signals(stop_);
+    if (!poller_.add(signals.fd(), EPOLLIN, signals)) {
+        return std::unexpected(std::string("signalfd: ") + std::strerror(errno));
+    }
+    std::uint64_t flushed_ns = 0;
+    while (!stop_) {
+        poller_.wait(timeout_ms(), [this] { switch_.advance(clock_ns()); });
+        drop_silent_connections();
+        flush();
+        bury();
+        if (control_ != nullptr) {
+            control_->bury();
+        }
+        if (tap_ != nullptr && switch_.now_ns() - flushed_ns >= kNsPerSecond / 4) {
+            flushed_ns = switch_.now_ns();
+            tap_->flush();
+            if (tap_->failed()) {
+                spdlog::error("capture ended: cannot write");
+                switch_.set_tap(nullptr);
+                tap_.reset();
+            }
+        }
+    }
+    poller_.remove(signals.fd());
+    return {};
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The process around a switch: listening sockets, connections, time. Whatever a peer does, it costs
+// at most its own connection.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "address.h"
+#include "control_server.h"
+#include "pcap_tap.h"
+#include "poller.h"
+#include "switch_link.h"
+
+namespace pib::fabric {
+
+class FabricServer final {
+  public:
+    explicit FabricServer(const SwitchConfig& config);
+    ~FabricServer();
+
+    // Errors are one line for a user.
+    [[nodiscard]] std::expected<void, std::string> listen(const Address& address);
+    [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
+    [[nodiscard]] std::expected<void, std::string> capture(const std::string& path);
+    [[nodiscard]] Switch& fabric_switch() { return switch_; }
+
+    // Serves until SIGINT or SIGTERM, which the caller has blocked.
+    [[nodiscard]] std::expected<void, std::string> run();
+
+  private:
+    class Connection;
+    class Listener;
+    class Signals;
+
+    void schedule(Connection& connection);  // has output
+    void note(const std::string& text, bool known);
+    void accept_from(int listening_fd);
+    bool accept_one(int listening_fd);
+    void shed(int listening_fd);
+    void close(Connection& connection);
+    void flush();
+    void drop_silent_connections();
+    void bury();
+    [[nodiscard]] int timeout_ms() const;
+    static std::uint64_t clock_ns();
+
+    Switch switch_;
+    Poller poller_;
+    std::unique_ptr<PcapTap> tap_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+    std::unique_ptr<ControlServer> control_;
+    std::list<std::unique_ptr<Connection>> connections_;
+    std::deque<Connection*> silent_;  // no HELLO yet, oldest first
+    std::vector<Connection*> to_flush_;
+    std::list<std::unique_ptr<Connection>> closed_;
+    UniqueFd spare_fd_;  // given up to refuse a connection when there are no descriptors
+    bool stop_ = false;
+    std::uint64_t note_second_ = 0;  // notes are limited per second: a peer can cause them
+    unsigned notes_ = 0;
+};
+
+}  // namespace pib::fabric

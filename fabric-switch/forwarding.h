@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The forwarding tables of one switch (IBA 18.2.4.3): linear and multicast, in blocks as subnet
+// management writes them and by LID as packets need them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ib/wire/mad.h"
+#include "ib/wire/types.h"
+
+namespace pib::fabric {
+
+// LFT entry of a LID that is not forwarded (IBA 14.2.5.10).
+inline constexpr std::uint8_t kNoPort = 0xFF;
+
+class LinearForwardingTable {
+  public:
+    // `cap`: LIDs 0 .. cap - 1, LinearFDBCap.
+    explicit LinearForwardingTable(std::uint16_t cap) : ports_(cap, kNoPort) {}
+
+    [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(ports_.size()); }
+    // Highest LID that is looked up (SwitchInfo:LinearFDBTop); beyond it nothing is forwarded.
+    [[nodiscard]] std::uint16_t top() const { return top_; }
+    void set_top(std::uint16_t top) { top_ = top; }
+
+    [[nodiscard]] std::uint8_t port(ib::Lid dlid) const {
+        return dlid.value() <= top_ && dlid.value() < ports_.size() ? ports_[dlid.value()]
+                                                                    : kNoPort;
+    }
+    using Block = std::span<std::uint8_t, ib::kLftEntriesPerBlock>;
+    using ConstBlock = std::span<const std::uint8_t, ib::kLftEntriesPerBlock>;
+    // False: the block lies past the table. Entries past its end read as kNoPort.
+    [[nodiscard]] bool read_block(std::uint32_t block, Block out) const;
+    [[nodiscard]] bool write_block(std::uint32_t block, ConstBlock in);
+
+  private:
+    std::vector<std::uint8_t> ports_;
+    std::uint16_t top_ = 0;
+};
+
+// Ports of a multicast LID, one bit each; bit 0 is port 0. At most 64 ports.
+using PortMask = std::uint64_t;
+
+class MulticastForwardingTable {
+  public:
+    // `cap` LIDs from 0xC000, MulticastFDBCap.
+    explicit MulticastForwardingTable(std::uint16_t cap) : masks_(cap, 0) {}
+
+    [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(masks_.size()); }
+    [[nodiscard]] std::uint16_t top() const { return top_; }
+    void set_top(std::uint16_t top) { top_ = top; }
+
+    // Nothing for a LID that the table does not list.
+    [[nodiscard]] std::optional<PortMask> ports(ib::Lid dlid) const;
+
+    // A block is 32 LIDs of 16 ports; `position` selects the ports (IBA 14.2.5.12). False: past the
+    // table, or ports that a mask cannot hold.
+    using Block = std::span<std::uint8_t, ib::kSmpDataSize>;
+    using ConstBlock = std::span<const std::uint8_t, ib::kSmpDataSize>;
+    [[nodiscard]] bool read_block(std::uint32_t block, unsigned position, Block out) const;
+    [[nodiscard]] bool write_block(std::uint32_t block, unsigned position, ConstBlock in);
+
+  private:
+    [[nodiscard]] bool in_table(std::uint32_t block, unsigned position) const {
+        return block * ib::kMftEntriesPerBlock < masks_.size() && position < 4;
+    }
+
+    std::vector<PortMask> masks_;
+    std::uint16_t top_ = 0;  // 0: not used, the whole table counts
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packets that the switch holds because they cannot leave yet. Buffers come in a few sizes, are
+// reused, and are shared by reference among the egress queues of a multicast. What bounds their
+// number are the credits granted at ingress: a held packet still occupies its receive buffer.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace pib::fabric {
+
+// The receive buffer that a packet occupies until it is gone. `blocks` 0: none.
+struct Origin {
+    std::uint8_t port = 0;          // ingress port, 0: made by the switch itself
+    std::uint8_t vl = 0;            // VL on which it came in
+    std::uint32_t blocks = 0;       // credit blocks
+    std::uint64_t link_serial = 0;  // of the link it came over: a later link owes it nothing
+};
+
+// Who gets receive buffer back when the last reference to a packet goes.
+class OriginSink {
+  public:
+    virtual ~OriginSink() = default;
+    virtual void release_origin(const Origin& origin) = 0;
+};
+
+class PacketPool;
+
+class PacketRef {
+  public:
+    PacketRef() = default;
+    PacketRef(const PacketRef& other) : buffer_(other.buffer_) { retain(); }
+    PacketRef(PacketRef&& other) noexcept : buffer_(std::exchange(other.buffer_, nullptr)) {}
+    PacketRef& operator=(PacketRef other) noexcept {
+        std::swap(buffer_, other.buffer_);
+        return *this;
+    }
+    ~PacketRef() { reset(); }
+
+    explicit operator bool() const { return buffer_ != nullptr; }
+    void reset();
+    [[nodiscard]] std::span<std::uint8_t> bytes() const;  // LRH to padding
+    [[nodiscard]] const Origin& origin() const;
+
+  private:
+    friend class PacketPool;
+    struct Buffer {
+        PacketPool* pool;
+        Buffer* next_free;
+        std::uint32_t refs;
+        std::uint16_t size;
+        std::uint8_t size_class;
+        Origin origin;
+        [[nodiscard]] std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(this + 1); }
+    };
+    explicit PacketRef(Buffer* buffer) : buffer_(buffer) {}
+    void retain() const;
+
+    Buffer* buffer_ = nullptr;
+};
+
+class PacketPool {
+  public:
+    explicit PacketPool(OriginSink& sink) : sink_(sink) {}
+    PacketPool(const PacketPool&) = delete;
+    PacketPool& operator=(const PacketPool&) = delete;
+
+    // A copy of `packet` (at most kMaxPacketBytes); its origin is released with the last reference.
+    [[nodiscard]] PacketRef hold(std::span<const std::uint8_t> packet, const Origin& origin);
+    [[nodiscard]] std::size_t held_packets() const { return held_; }
+
+    static constexpr std::size_t kMaxPacketBytes = 4352;
+
+  private:
+    friend class PacketRef;
+    using Buffer = PacketRef::Buffer;
+    static constexpr std::array<std::uint16_t, 5> kSizes = {128, 320, 1152, 2304, kMaxPacketBytes};
+    static constexpr std::size_t kBuffersPerSlab = 32;
+
+    void give_back(Buffer* buffer);
+    void add_slab(std::size_t size_class);
+
+    OriginSink& sink_;
+    std::array<Buffer*, kSizes.size()> free_{};
+    std::vector<std::unique_ptr<std::max_align_t[]>> slabs_;
+    std::size_t held_ = 0;
+};
+
+// A packet on its way through the switch: a view as long as nobody has to keep it, a held packet
+// from then on. When it ends without having been held, its receive buffer is free at once.
+class Transit {
+  public:
+    Transit(PacketPool& pool, OriginSink& sink, std::span<const std::uint8_t> bytes,
+            const Origin& origin)
+        : pool_(pool), sink_(&sink), bytes_(bytes), origin_(origin) {}
+    Transit(PacketPool& pool, PacketRef packet)
+        : pool_(pool), bytes_(packet.bytes()), origin_(packet.origin()), held_(std::move(packet)) {}
+    Transit(const Transit&) = delete;
+    Transit& operator=(const Transit&) = delete;
+    ~Transit() {
+        if (!held_ && origin_.blocks != 0) {
+            sink_->release_origin(origin_);
+        }
+    }
+
+    [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+    [[nodiscard]] const Origin& origin() const { return origin_; }
+    [[nodiscard]] PacketRef hold() {
+        if (!held_) {
+            held_ = pool_.hold(bytes_, origin_);
+        }
+        return held_;
+    }
+
+  private:
+    PacketPool& pool_;
+    OriginSink* sink_ = nullptr;
+    std::span<const std::uint8_t> bytes_;
+    Origin origin_;
+    PacketRef held_;
+};
+
+inline void PacketRef::retain() const {
+    if (buffer_ != nullptr) {
+        ++buffer_->refs;
+    }
+}
+inline void PacketRef::reset() {
+    Buffer* buffer = std::exchange(buffer_, nullptr);
+    if (buffer != nullptr && --buffer->refs == 0) {
+        buffer->pool->give_back(buffer);
+    }
+}
+inline std::span<std::uint8_t> PacketRef::bytes() const {
+    return {buffer_->data(), buffer_->size};
+}
+inline const Origin& PacketRef::origin() const {
+    return buffer_->origin;
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The pcap format, with nanoseconds, in the byte order of this machine as the format allows.
+#include "pcap_tap.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "ib/link/link_endpoint.h"
+
+namespace pib::fabric {
+namespace {
+
+struct FileHeader {
+    std::uint32_t magic = 0xA1B23C4D;  // times are nanoseconds
+    std::uint16_t major = 2;
+    std::uint16_t minor = 4;
+    std::uint32_t zone = 0;
+    std::uint32_t precision = 0;
+    std::uint32_t snap_length = 65535;
+    std::uint32_t link_type = 247;
+};
+static_assert(sizeof(FileHeader) == 24);
+
+struct RecordHeader {
+    std::uint32_t seconds;
+    std::uint32_t nanoseconds;
+    std::uint32_t captured_bytes;
+    std::uint32_t packet_bytes;
+};
+static_assert(sizeof(RecordHeader) == 16);
+
+constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
+}  // namespace
+
+PcapTap::PcapTap(std::FILE* file, std::int64_t wall_offset_ns)
+    : file_(file), wall_offset_ns_(wall_offset_ns) {
+    const FileHeader header;
+    write(&header, sizeof(header));
+    flush();
+}
+
+std::expected<std::unique_ptr<PcapTap>, std::string> PcapTap::open(const std::string& path,
+                                                                   std::int64_t wall_offset_ns) {
+    std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wbe");
+    if (file == nullptr) {
+        return std::unexpected(path + ": " + std::strerror(errno));
+    }
+    return std::unique_ptr<PcapTap>(new PcapTap(file, wall_offset_ns));
+}
+
+void PcapTap::write(const void* bytes, std::size_t size) {
+    failed_ = failed_ || std::fwrite(bytes, 1, size, file_.get()) != size;
+}
+
+void PcapTap::flush() {
+    failed_ = failed_ || std::fflush(file_.get()) != 0;
+}
+
+void PcapTap::packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) {
+    const std::size_t size = packet.size() + kCrcBytes;
+    if (failed_ || size > packet_.size()) {
+        return;
+    }
+    std::memcpy(packet_.data(), packet.data(), packet.size());
+    link::append_crcs(std::span(packet_).first(size));
+    const std::uint64_t wall = now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
+    const RecordHeader record{static_cast<std::uint32_t>(wall / kNsPerSecond),
+                              static_cast<std::uint32_t>(wall % kNsPerSecond),
+                              static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(size)};
+    write(&record, sizeof(record));
+    write(packet_.data(), size);
+}
+
+}  // namespace pib::fabric

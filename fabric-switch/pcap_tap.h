@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Writes what the switch sees to a pcap file of link type 247 (LINKTYPE_INFINIBAND: LRH to VCRC),
+// which Wireshark reads. Checksums that the links elide are computed here.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "packet_pool.h"
+#include "switch.h"
+
+namespace pib::fabric {
+
+class PcapTap final : public PacketTap {
+  public:
+    // "-" is standard output. `wall_offset_ns` is added to the packets' times to get the time of
+    // day. The error is one line for a user.
+    static std::expected<std::unique_ptr<PcapTap>, std::string> open(const std::string& path,
+                                                                     std::int64_t wall_offset_ns);
+    void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) override;
+    // Makes what was captured visible to readers of the file.
+    void flush();
+    // A full disk ends the capture, not the switch.
+    [[nodiscard]] bool failed() const { return failed_; }
+
+  private:
+    struct Close {
+        void operator()(std::FILE* file) const {
+            if (file != stdout) {
+                std::fclose(file);
+            }
+        }
+    };
+    PcapTap(std::FILE* file, std::int64_t wall_offset_ns);
+    void write(const void* bytes, std::size_t size);
+
+    std::unique_ptr<std::FILE, Close> file_;
+    std::int64_t wall_offset_ns_;
+    bool failed_ = false;
+    std::array<std::uint8_t, PacketPool::kMaxPacketBytes + 6> packet_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Admission, time and forwarding (IBA 18.2.4).
+#include "switch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ib/wire/field.h"
+
+namespace pib::fabric {
+namespace {
+
+namespace si = ib::switch_info;
+using ib::Counter;
+
+constexpr std::uint64_t kNever = UINT64_MAX;
+constexpr std::size_t kPKeyOffset = 2;  // in the BTH
+
+std::size_t bth_offset(const ib::Lrh& lrh) {
+    return ib::Lrh::kSize + (lrh.lnh == ib::Lnh::kIbaGlobal ? ib::Grh::kSize : 0);
+}
+
+// The P_Key of a packet that may be too short to have one.
+std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> packet, const ib::Lrh& lrh) {
+    const std::size_t bth = bth_offset(lrh);
+    if (packet.size() < bth + ib::Bth::kSize) {
+        return std::nullopt;
+    }
+    return ib::PKey(ib::load_be<std::uint16_t>(&packet[bth + kPKeyOffset]));
+}
+
+}  // namespace
+
+Switch::Switch(const SwitchConfig& config)
+    : config_(config),
+      node_(config),
+      counters_(config.num_ports + 1U),
+      pool_(*this),
+      neighbours_(config.num_ports) {
+    PortHost& host = *this;
+    for (unsigned number = 1; number <= config.num_ports; ++number) {
+        ports_.push_back(
+            std::make_unique<SwitchPort>(host, pool_, node_.ports[number], counters_[number]));
+        ports_.back()->set_packet_lifetime(lifetime_ns(node_.get(si::kLifeTimeValue)));
+    }
+}
+
+Switch::~Switch() = default;
+
+// ---- admission
+
+const ib::link::Hello* Switch::neighbour(unsigned number) const {
+    const auto& hello = neighbours_[number - 1];
+    return hello.node_guid == ib::Guid{} ? nullptr : &hello;
+}
+
+std::expected<std::uint8_t, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello) {
+    using enum ib::link::RefuseReason;
+    unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
+    for (unsigned number = num_ports(); number >= 1; --number) {
+        const auto* who = neighbour(number);
+        if (who != nullptr && who->port_guid == hello.port_guid) {
+            known = number;
+        }
+        vacant = port(number).attached() ? vacant : number;
+        unused = who == nullptr ? number : unused;
+    }
+    if (known != 0 && port(known).attached()) {
+        return std::unexpected(ib::link::Refuse{
+            kDuplicatePortGuid, "port GUID is connected to port " + std::to_string(known) +
+                                    " already: give each device its own GUID"});
+    }
+    const unsigned number = known != 0 ? known : unused != 0 ? unused : vacant;
+    if (number == 0) {
+        return std::unexpected(
+            ib::link::Refuse{kNoFreePort, "all " + std::to_string(num_ports()) +
+                                              " ports are taken: start pib-switch with --ports"});
+    }
+    neighbours_[number - 1] = hello;
+    return static_cast<std::uint8_t>(number);
+}
+
+// ---- time
+
+void Switch::advance(std::uint64_t now_ns) {
+    now_ns_ = std::max(now_ns_, now_ns);
+    for (const auto& port : ports_) {
+        port->advance(now_ns_);
+    }
+    ib::pma_advance(pma_node(), now_ns_);
+    send_traps();
+}
+
+std::uint64_t Switch::next_deadline() const {
+    std::uint64_t next = kNever;
+    for (const auto& port : ports_) {
+        next = std::min(next, port->next_deadline());
+    }
+    const ib::Port& port0 = node_.ports[0];
+    if (port0.sm_lid().is_unicast()) {
+        next = std::min(next, port0.traps.deadline_ns().value_or(kNever));
+    }
+    const auto sampling_deadline = ib::pma_next_deadline_ns(sampling_);
+    return std::min(next, sampling_deadline.value_or(kNever));
+}
+
+void Switch::release_origin(const Origin& origin) {
+    if (origin.port != 0) {
+        port(origin.port).release(origin);
+    }
+}
+
+void Switch::link_state_changed(SwitchPort&) {
+    node_.set(si::kPortStateChange, 1);
+    node_.port0().traps.add(ib::link_state_notice(node_.port0().lid()), now_ns_);
+}
+
+// ---- forwarding
+
+void Switch::packet_arrived(SwitchPort& port, Transit& packet) {
+    const auto lrh = ib::Lrh::parse(packet.bytes().first<ib::Lrh::kSize>());
+    if (tap_ != nullptr) {
+        tap_->packet_seen(packet.bytes(), now_ns_);
+    }
+    if (lrh.vl == ib::kVl15) {
+        smp_arrived(port.number(), packet, lrh);
+    } else {
+        data_arrived(port, packet, lrh);
+    }
+}
+
+void Switch::data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh) {
+    if (port.limits().state < ib::PortState::kArmed) {
+        return;  // not linked for data (IBA 7.2.7): silently
+    }
+    if (lrh.vl.value() >= port.limits().data_vls) {
+        count_relay_error(port.number(), Counter::kPortVlMappingErrors);
+        return;
+    }
+    if (port.limits().enforce_pkey_in &&
+        !pkey_admitted(packet.bytes(), port, Counter::kPortRcvConstraintErrors)) {
+        return;
+    }
+    forward({port.number(), lrh}, packet);
+}
+
+void Switch::count_relay_error(std::uint8_t ingress, Counter detail) {
+    counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
+    counters_[ingress].add(detail);
+}
+
+void Switch::forward(const Route& route, Transit& packet) {
+    if (route.lrh.dlid.is_multicast()) {
+        forward_multicast(route, packet);
+    } else if (route.lrh.dlid.is_unicast()) {
+        forward_unicast(route, packet);
+    } else {
+        count_relay_error(route.ingress, Counter::kPortDlidMappingErrors);
+    }
+}
+
+void Switch::forward_unicast(const Route& route, Transit& packet) {
+    if (node_.port0().owns_lid(route.lrh.dlid)) {
+        if (const auto view = ib::PacketView::parse(packet.bytes(), ib::Crcs::kElided)) {
+            gmp_arrived(*view);
+        }
+        return;
+    }
+    const std::uint8_t egress = node_.lft.port(route.lrh.dlid);
+    if (egress == 0 || egress > num_ports()) {
+        count_relay_error(route.ingress, Counter::kPortDlidMappingErrors);
+    } else if (egress == route.ingress) {
+        count_relay_error(route.ingress, Counter::kPortLoopingErrors);
+    } else {
+        relay(route, egress, packet);
+    }
+}
+
+// A multicast LID that the table does not list goes by the default ports: everything to the primary
+// one, and what came from there to the other (IBA 18.2.4.3.3). A packet never returns to where it
+// came from.
+void Switch::forward_multicast(const Route& route, Transit& packet) {
+    PortMask ports = 0;
+    if (const auto listed = node_.mft.ports(route.lrh.dlid)) {
+        ports = *listed;
+    } else {
+        const auto primary = node_.get(si::kDefaultMulticastPrimaryPort);
+        const auto other = node_.get(si::kDefaultMulticastNotPrimaryPort);
+        const auto chosen = route.ingress == primary ? other : primary;
+        ports = chosen >= 1 && chosen <= num_ports() ? PortMask{1} << chosen : 0;
+    }
+    if (ports == 0) {
+        count_relay_error(route.ingress, Counter::kPortDlidMappingErrors);
+        return;
+    }
+    ports &= ~(PortMask{1} << route.ingress) & ~PortMask{1};
+    ports &= (PortMask{2} << num_ports()) - 1;
+    for (; ports != 0; ports &= ports - 1) {
+        relay(route, static_cast<std::uint8_t>(std::countr_zero(ports)), packet);
+    }
+}
+
+void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
+    SwitchPort& out = port(egress);
+    if (route.lrh.vl == ib::kVl15) {
+        out.send(packet, link::kVl15);
+        return;
+    }
+    const unsigned vl = node_.ports[egress].sl_to_vl[route.ingress][route.lrh.sl.value()];
+    if (vl >= out.limits().data_vls) {
+        count_relay_error(route.ingress, Counter::kPortVlMappingErrors);
+        return;
+    }
+    if (route.lrh.pkt_len > out.limits().max_pkt_len) {
+        out.counters().add(Counter::kPortXmitDiscards);
+        out.counters().add(Counter::kPortNeighborMtuDiscards);
+        return;
+    }
+    if (out.limits().enforce_pkey_out &&
+        !pkey_admitted(packet.bytes(), out, Counter::kPortXmitConstraintErrors)) {
+        return;
+    }
+    out.send(packet, vl);
+}
+
+// ---- partitions (IBA 10.9.2, 18.2.4.2)
+
+bool Switch::pkey_admitted(std::span<const std::uint8_t> packet, SwitchPort& at, Counter counter) {
+    const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
+    const auto pkey = packet_pkey(packet, lrh);
+    if (pkey && at.attrs().find_pkey(*pkey) >= 0) {
+        return true;
+    }
+    at.counters().add(counter);
+    report_pkey_violation(packet, at.number());
+    return false;
+}
+
+void Switch::report_pkey_violation(std::span<const std::uint8_t> packet, std::uint8_t at) {
+    const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
+    if (!view) {
+        return;
+    }
+    ib::KeyViolation violation{.key = view->bth().pkey.value(),
+                               .sl = view->lrh().sl,
+                               .slid = view->lrh().slid,
+                               .dlid = view->lrh().dlid,
+                               .src_qp = {},
+                               .dest_qp = view->bth().dest_qp,
+                               .sgid = {},
+                               .dgid = {}};
+    if (const auto deth = view->deth()) {
+        violation.src_qp = deth->src_qp;
+    }
+    if (view->grh()) {
+        violation.sgid = view->grh()->sgid;
+        violation.dgid = view->grh()->dgid;
+    }
+    node_.port0().traps.add(ib::bad_p_key_at_switch_notice(violation, node_.port0().lid(), at),
+                            now_ns_);
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One connection to the switch: a link endpoint and, from HELLO on, the port it belongs to. Bytes
+// in, bytes out; who owns the socket (or joins two ends in memory, in tests) is its owner.
+#pragma once
+
+#include "switch.h"
+
+namespace pib::fabric {
+
+class SwitchLink final : public PortLink, private link::LinkEvents {
+  public:
+    class Owner {
+      public:
+        virtual ~Owner() = default;
+        // output() is not empty any more; called once until consume_output().
+        virtual void link_output_ready() = 0;
+        // Something a user should know; one line.
+        virtual void link_note(const std::string& text) = 0;
+    };
+
+    SwitchLink(Switch& sw, Owner& owner);
+    ~SwitchLink() override { close(); }
+    SwitchLink(const SwitchLink&) = delete;
+    SwitchLink& operator=(const SwitchLink&) = delete;
+
+    // As at LinkEndpoint. Switch::advance() comes first.
+    [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
+    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
+    [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
+    void consume_output(std::size_t bytes);
+    // The connection is gone; the port goes Down. A REFUSE may still be in output().
+    void close();
+
+    [[nodiscard]] bool handshake_done() const { return endpoint_.handshake_done(); }
+    [[nodiscard]] std::uint8_t port_number() const { return port_ ? port_->number() : 0; }
+
+    // PortLink
+    std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
+                                         link::SendCrc crc) override;
+    void commit_packet() override;
+    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
+    void release(unsigned vl, std::uint32_t blocks) override;
+    void set_offer(const ib::link::Link& offer) override;
+    void retrain() override;
+
+  private:
+    link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
+    void link_up(const link::ActiveLink& active) override;
+    void link_down() override;
+    void link_packet(const link::LinkPacket& packet) override { port_->receive(packet); }
+    void link_packet_fault(link::PacketFault fault) override { port_->receive_fault(fault); }
+    void notify();
+
+    Switch& switch_;
+    Owner& owner_;
+    SwitchPort* port_ = nullptr;
+    bool notified_ = false;
+    link::LinkEndpoint endpoint_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A switch as subnet management sees it: the node, its ports, SwitchInfo and forwarding tables.
+// Plain data; the SMA (switch_sma.cc) changes it, forwarding reads it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "forwarding.h"
+#include "ib/mgmt/mad_agent.h"
+
+namespace pib::fabric {
+
+struct SwitchConfig {
+    ib::Guid node_guid;
+    std::string description = "pib-switch";  // NodeDescription, at most 64 bytes of UTF-8
+    std::uint8_t num_ports = 36;             // external, 1..kMaxPorts
+    std::uint8_t link_width = ib::link_width::k1x | ib::link_width::k4x;
+    std::uint8_t link_speed = ib::link_speed::kSdr | ib::link_speed::kDdr | ib::link_speed::kQdr;
+    std::uint8_t link_speed_ext = ib::link_speed_ext::kFdr | ib::link_speed_ext::kEdr |
+                                  ib::link_speed_ext::kHdr | ib::link_speed_ext::kNdr;
+    ib::Mtu mtu_cap = ib::Mtu::k4096;
+    std::uint8_t vl_cap = 4;  // VLCap code: 8 data VLs
+    std::uint16_t lft_cap = ib::Lid::kMulticastFirst;
+    std::uint16_t mft_cap = 4096;
+    std::uint32_t receive_blocks = 2048;  // per port and VL, 64 bytes each
+};
+
+// A port mask holds port 0 and these.
+inline constexpr std::uint8_t kMaxPorts = 63;
+
+struct SwitchNode : ib::SmaNode {
+    explicit SwitchNode(const SwitchConfig& config);
+
+    LinearForwardingTable lft;
+    MulticastForwardingTable mft;
+    // SwitchInfo as it goes on the wire; the tables keep the tops.
+    std::array<std::uint8_t, ib::kSmpDataSize> info{};
+
+    [[nodiscard]] ib::Port& port0() { return ports[0]; }
+    [[nodiscard]] std::uint64_t get(ib::Field field) const { return ib::get(info, field); }
+    void set(ib::Field field, std::uint64_t value) { ib::set(info, field, value); }
+};
+
+// SwitchInfo and the forwarding tables (IBA 14.2.5.4, 14.2.5.10 to 14.2.5.12).
+[[nodiscard]] std::span<const ib::AttributeRow<SwitchNode>> switch_attributes();
+
+}  // namespace pib::fabric

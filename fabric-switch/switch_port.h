@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One external port of a switch: link state, egress queues by VL with credits, head-of-queue
+// lifetime, counters (IBA 7.6, 18.2.5). Forwarding is the switch's business.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "fault_stage.h"
+#include "ib/mgmt/perf_counters.h"
+#include "ib/mgmt/port_attrs.h"
+#include "packet_pool.h"
+#include "port_link.h"
+#include "ring_queue.h"
+#include "vl_arbiter.h"
+
+namespace pib::fabric {
+
+class SwitchPort;
+
+// What a port needs of its switch.
+class PortHost : public OriginSink {
+  public:
+    [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
+    // A packet that has passed the ingress faults and is counted.
+    virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
+    // PortState went to or from Down by the link's own doing (trap 128,
+    // SwitchInfo:PortStateChange).
+    virtual void link_state_changed(SwitchPort& port) = 0;
+};
+
+// Values of PortInfo that packets are held against, decoded once.
+struct PortLimits {
+    ib::PortState state = ib::PortState::kDown;
+    unsigned data_vls = 0;          // OperationalVLs
+    std::uint32_t max_pkt_len = 0;  // LRH:PktLen that NeighborMTU admits
+    std::uint64_t hoq_life_ns = 0;  // UINT64_MAX: for ever
+    unsigned vl_stall_count = 0;    // 0: never stalls
+    bool enforce_pkey_in = false;
+    bool enforce_pkey_out = false;
+};
+
+class SwitchPort final : private FaultSink {
+  public:
+    SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs, ib::PortCounters& counters);
+
+    [[nodiscard]] std::uint8_t number() const { return attrs_.number; }
+    [[nodiscard]] ib::Port& attrs() { return attrs_; }
+    [[nodiscard]] ib::PortCounters& counters() { return counters_; }
+    [[nodiscard]] const PortLimits& limits() const { return limits_; }
+    [[nodiscard]] bool attached() const { return link_ != nullptr; }
+
+    // --- the link to the neighbour
+    void attach(PortLink& link);
+    void detach();  // the link is gone
+    void link_up(const link::ActiveLink& active);
+    void link_down();
+    void receive(const link::LinkPacket& packet);
+    void receive_fault(link::PacketFault fault);
+    // The link may take more than before: credits came in or output was written.
+    void pump();
+    void release(const Origin& origin);  // receive buffer of a packet that came in here
+
+    // --- the switch
+    // Queues a packet for this port's neighbour, or sends it at once. VL15 goes out in every state
+    // but Down, data needs Active. MTU and partition have been checked.
+    void send(Transit& packet, unsigned vl);
+    // Subnet management has changed this port.
+    void attributes_changed(ib::PortEvents events);
+    void advance(std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
+    void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
+
+    // --- the operator
+    // Holds the link down whatever subnet management wants, as a pulled cable would.
+    void set_cable(bool plugged);
+    [[nodiscard]] bool cable() const { return cable_; }
+    [[nodiscard]] FaultStage& ingress_faults() { return ingress_faults_; }
+    [[nodiscard]] FaultStage& egress_faults() { return egress_faults_; }
+    [[nodiscard]] std::size_t queued_packets() const;
+
+  private:
+    static constexpr unsigned kVls = 16;
+    // More SMPs than any subnet manager has on the wire; what exceeds it is VL15Dropped.
+    static constexpr std::size_t kMaxVl15Packets = 1024;
+    using Damage = std::optional<std::uint32_t>;
+
+    struct Entry {
+        PacketRef packet;
+        std::uint64_t queued_ns = 0;
+        Damage damage;
+    };
+    struct VlQueue {
+        RingQueue<Entry> entries;
+        std::uint64_t head_since_ns = 0;
+        unsigned discarded_in_a_row = 0;
+        std::uint64_t stalled_until_ns = 0;
+    };
+
+    void deliver(Transit& packet, unsigned vl, Damage damage) override;  // ingress faults' sink
+    void enqueue(Transit& packet, unsigned vl, Damage damage);
+    bool transmit(std::span<const std::uint8_t> bytes, unsigned vl, Damage damage);
+    void push(Transit& packet, unsigned vl, Damage damage);
+    void pop(unsigned vl);
+    [[nodiscard]] VlMask sendable() const;
+    void drain_vl15();
+    void drain_data();
+    void expire(unsigned vl, std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
+    void count_discard(ib::Counter detail);
+    void note_waiting();
+    void clear_queues();
+    void refresh_limits();
+    [[nodiscard]] ib::link::Link offer() const;
+    void push_offer(bool retrain);
+
+    // The egress side of fault injection: what comes out of it is queued.
+    struct EgressSink final : FaultSink {
+        SwitchPort& port;
+        explicit EgressSink(SwitchPort& p) : port(p) {}
+        void deliver(Transit& packet, unsigned vl, Damage damage) override {
+            port.enqueue(packet, vl, damage);
+        }
+    };
+
+    PortHost& host_;
+    PacketPool& pool_;
+    ib::Port& attrs_;
+    ib::PortCounters& counters_;
+    PortLimits limits_;
+    PortLink* link_ = nullptr;
+    std::uint64_t link_serial_ = 0;
+    bool cable_ = true;
+    ib::link::Link offered_{};
+    std::array<VlQueue, kVls> queues_;
+    VlMask waiting_ = 0;  // data VLs whose queue is not empty
+    VlArbiter arbiter_;
+    std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
+    std::uint64_t waiting_since_ns_ = 0;  // 0: nothing waits
+    std::uint64_t wait_remainder_ns_ = 0;
+    EgressSink egress_sink_{*this};
+    FaultStage ingress_faults_;
+    FaultStage egress_faults_;
+};
+
+// 4.096 us times 2^value, as HOQLife and LifeTimeValue count; from 20 on for ever (IBA 18.2.5.4).
+[[nodiscard]] std::uint64_t lifetime_ns(std::uint64_t value);
+
+}  // namespace pib::fabric

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// VL arbitration (IBA 7.6.9.2).
+#include "vl_arbiter.h"
+
+#include <bit>
+
+namespace pib::fabric {
+namespace {
+
+constexpr std::size_t kWeightUnitBytes = 64;
+constexpr std::int64_t kLimitUnitBytes = 4096;  // of VLHighLimit
+constexpr std::uint64_t kUnlimited = 255;
+
+bool is_ready(const ib::VlArbEntry& entry, VlMask ready) {
+    return entry.weight != 0 && entry.vl < 15 && (ready >> entry.vl & 1U) != 0;
+}
+
+}  // namespace
+
+// Stays on the current entry while it has weight left, else goes round once.
+std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask ready) {
+    if (table.empty()) {
+        return std::nullopt;
+    }
+    cursor.index %= table.size();
+    if (cursor.left > 0 && is_ready(table[cursor.index], ready)) {
+        return table[cursor.index].vl;
+    }
+    for (std::size_t step = 1; step <= table.size(); ++step) {
+        const std::size_t index = (cursor.index + step) % table.size();
+        if (is_ready(table[index], ready)) {
+            cursor = {index, table[index].weight};
+            return table[index].vl;
+        }
+    }
+    return std::nullopt;
+}
+
+// With limit 0 one packet may pass before the low table has its turn.
+bool VlArbiter::high_may_send() const {
+    const std::uint64_t limit = port_.get(ib::port_info::kVlHighLimit);
+    return limit == kUnlimited || high_sent_ == 0 ||
+           high_sent_ < static_cast<std::int64_t>(limit) * kLimitUnitBytes;
+}
+
+std::optional<unsigned> VlArbiter::choose(VlMask ready) {
+    if (ready == 0) {
+        return std::nullopt;
+    }
+    Cursor high = high_;
+    const auto high_vl = advance(port_.vl_arb_high, high, ready);
+    if (high_vl && high_may_send()) {
+        high_ = high;
+        last_ = Source::kHigh;
+        return high_vl;
+    }
+    if (const auto low_vl = advance(port_.vl_arb_low, low_, ready)) {
+        last_ = Source::kLow;
+        return low_vl;
+    }
+    if (high_vl) {  // nobody of low priority wants the turn
+        high_ = high;
+        last_ = Source::kHigh;
+        return high_vl;
+    }
+    last_ = Source::kNone;
+    return static_cast<unsigned>(std::countr_zero(ready));
+}
+
+void VlArbiter::account(std::size_t bytes) {
+    const int units = static_cast<int>((bytes + kWeightUnitBytes - 1) / kWeightUnitBytes);
+    switch (last_) {
+        case Source::kHigh:
+            high_.left -= units;
+            high_sent_ += static_cast<std::int64_t>(bytes);
+            break;
+        case Source::kLow:
+            low_.left -= units;
+            high_sent_ = 0;
+            break;
+        case Source::kNone:
+            break;
+    }
+}
+
+void VlArbiter::restart() {
+    high_ = low_ = {};
+    high_sent_ = 0;
+}
+
+}  // namespace pib::fabric

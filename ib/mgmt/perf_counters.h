@@ -10,6 +10,7 @@
 #include <span>
 
 #include "ib/wire/mad.h"
+#include "ib/wire/perf_mad.h"
 
 namespace pib::ib {
 

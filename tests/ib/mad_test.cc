@@ -4,6 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "ib/wire/perf_mad.h"
+
 using namespace pib::ib;
 
 namespace {

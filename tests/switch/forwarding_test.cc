@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Which packets a switch sends where: LFT, MFT, SL to VL, MTU, partitions, port states.
+#include <catch2/catch_test_macros.hpp>
+
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+using ib::Counter;
+namespace pi = ib::port_info;
+namespace si = ib::switch_info;
+
+void set_switch_info(TestFabric& fabric, std::vector<TestFabric::Change> changes) {
+    auto data = fabric.query(ib::Method::kGet, ib::attr::kSwitchInfo, 0).value();
+    for (const auto& change : changes) {
+        ib::set(data.smp_data(), change.field, change.value);
+    }
+    REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kSwitchInfo, 0, data.smp_data())
+                .value()
+                .status() == 0);
+}
+
+void set_mft(TestFabric& fabric, unsigned index, std::uint16_t ports) {
+    std::array<std::uint8_t, 64> block{};
+    ib::store_be(&block[2 * index], ports);
+    REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, block)
+                .value()
+                .status() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("forwarding: unicast goes where the LFT says, as it was") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    const Bytes packet = make_packet(0, 3, 1024, 1);
+    REQUIRE(fabric.hca(0).send_packet(packet));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.empty());
+    REQUIRE(fabric.hca(2).packets.size() == 1);
+    CHECK(fabric.hca(2).packets[0] == packet);
+    CHECK(fabric.count(1, Counter::kPortUnicastRcvPkts) >= 1);
+    const auto words = packet.size() / 4 + 1;  // the ICRC counts
+    CHECK(fabric.count(3, Counter::kPortXmitData) >= words);
+}
+
+TEST_CASE("forwarding: what the LFT does not list is dropped and counted") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    for (const std::uint16_t dlid : {0, 50, 300, 0xFFFF}) {
+        fabric.hca(0).send_packet(make_packet(0, dlid, 64, 1));
+    }
+    fabric.settle();
+    CHECK(fabric.count(1, Counter::kPortRcvSwitchRelayErrors) == 4);
+    CHECK(fabric.count(1, Counter::kPortDlidMappingErrors) == 4);
+    CHECK(fabric.hca(1).packets.empty());
+}
+
+TEST_CASE("forwarding: never back to where it came from") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.hca(0).send_packet(make_packet(0, 1, 64, 1));
+    fabric.settle();
+    CHECK(fabric.hca(0).packets.empty());
+    CHECK(fabric.count(1, Counter::kPortLoopingErrors) == 1);
+    CHECK(fabric.count(1, Counter::kPortRcvSwitchRelayErrors) == 1);
+}
+
+TEST_CASE("forwarding: data needs Armed to come in and Active to go out") {
+    TestFabric fabric(2);
+    fabric.hca(0).send_packet(make_packet(0, 2, 64, 1));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.empty());
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)}});
+    CHECK(fabric.hca(1).downs == 1);
+    CHECK(fabric.hca(1).ups == 2);  // and trains again: Initialize
+    fabric.hca(0).send_packet(make_packet(0, 2, 64, 1));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.empty());
+    CHECK(fabric.count(2, Counter::kPortInactiveDiscards) == 1);
+    CHECK(fabric.count(2, Counter::kPortXmitDiscards) == 1);
+}
+
+TEST_CASE("forwarding: a data packet makes an Armed port Active") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)}});
+    fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kArmed)}});
+    fabric.hca(1).send_packet(make_packet(0, 1, 64, 2));
+    fabric.settle();
+    CHECK(fabric.hca(0).packets.size() == 1);
+    CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kActive);
+}
+
+TEST_CASE("forwarding: packets longer than NeighborMTU are discarded at egress") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kNeighborMtu, static_cast<unsigned>(ib::Mtu::k1024)}});
+    fabric.hca(0).send_packet(make_packet(0, 2, 1024, 1));
+    fabric.hca(0).send_packet(make_packet(0, 2, 2048, 1));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.size() == 1);
+    CHECK(fabric.count(2, Counter::kPortNeighborMtuDiscards) == 1);
+}
+
+TEST_CASE("forwarding: the egress VL follows SL, ingress and egress port") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    std::array<std::uint8_t, 64> map{};
+    map[0] = 0x01;  // SL 0 to VL 0, SL 1 to VL 1
+    map[1] = 0x1F;  // SL 2 to VL 1, SL 3 nowhere
+    REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kSlToVlMappingTable, 1 << 8 | 2, map)
+                .value()
+                .status() == 0);
+    for (const std::uint8_t sl : {0, 1, 2, 3}) {
+        fabric.hca(0).send_packet(make_packet(0, 2, 64, 1, sl));
+    }
+    fabric.settle();
+    REQUIRE(fabric.hca(1).packets.size() == 3);
+    for (unsigned i = 0; i < 3; ++i) {
+        CHECK(fabric.hca(1).packets[i][0] >> 4 == (i == 0 ? 0 : 1));
+    }
+    CHECK(fabric.count(1, Counter::kPortVlMappingErrors) == 1);
+}
+
+TEST_CASE("forwarding: multicast reaches its members once, not its sender") {
+    TestFabric fabric(4);
+    fabric.make_active();
+    set_mft(fabric, 3, 0b11110);  // ports 1 to 4
+    const Bytes packet = make_packet(0, 0xC003, 256, 1);
+    fabric.hca(0).send_packet(packet);
+    fabric.settle();
+    CHECK(fabric.hca(0).packets.empty());
+    for (unsigned i = 1; i < 4; ++i) {
+        REQUIRE(fabric.hca(i).packets.size() == 1);
+        CHECK(fabric.hca(i).packets[0] == packet);
+    }
+    CHECK(fabric.count(1, Counter::kPortMulticastRcvPkts) == 1);
+    CHECK(fabric.count(2, Counter::kPortMulticastXmitPkts) == 1);
+}
+
+TEST_CASE("forwarding: multicast that is not listed goes by the default ports") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    fabric.hca(0).send_packet(make_packet(0, 0xC009, 64, 1));
+    fabric.settle();
+    CHECK(fabric.count(1, Counter::kPortDlidMappingErrors) == 1);
+    set_switch_info(
+        fabric, {{si::kDefaultMulticastPrimaryPort, 2}, {si::kDefaultMulticastNotPrimaryPort, 3}});
+    fabric.hca(0).send_packet(make_packet(0, 0xC009, 64, 1));
+    fabric.hca(1).send_packet(make_packet(0, 0xC009, 64, 2));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.size() == 1);
+    CHECK(fabric.hca(2).packets.size() == 1);
+}
+
+TEST_CASE("forwarding: a multicast packet waits for slow members and frees its buffer once") {
+    TestFabric fabric(4);
+    fabric.make_active();
+    set_mft(fabric, 0, 0b11110);
+    fabric.hca(2).hold = true;
+    unsigned sent = 0;
+    while (fabric.hca(0).send_packet(make_packet(0, 0xC000, 4096, 1))) {
+        ++sent;
+        fabric.settle();
+    }
+    CHECK(sent > 10);
+    CHECK(fabric.hca(1).packets.size() == sent);
+    CHECK(fabric.hca(2).packets.size() < sent);
+    CHECK(fabric.sw.held_packets() == sent - fabric.hca(2).packets.size());
+    while (fabric.hca(2).packets.size() < sent) {
+        fabric.hca(2).release_all();
+        fabric.settle();
+    }
+    CHECK(fabric.sw.held_packets() == 0);
+    CHECK(fabric.hca(0).own_end().credits(0) >= 1024);
+}
+
+TEST_CASE("forwarding: partitions are enforced at ingress and egress, with trap 259") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    std::array<std::uint8_t, 64> pkeys{};
+    ib::store_be(&pkeys[0], std::uint16_t{0x8001});
+    REQUIRE(
+        fabric.query(ib::Method::kSet, ib::attr::kPKeyTable, 2U << 16, pkeys).value().status() ==
+        0);
+    fabric.set_port_info(2, {{pi::kPartitionEnforcementOutbound, 1}});
+    fabric.hca(0).send_packet(make_packet(0, 2, 64, 1));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.empty());
+    CHECK(fabric.count(2, Counter::kPortXmitConstraintErrors) == 1);
+    fabric.set_port_info(
+        2, {{pi::kPartitionEnforcementOutbound, 0}, {pi::kPartitionEnforcementInbound, 1}});
+    fabric.hca(1).send_packet(make_packet(0, 3, 64, 2));
+    fabric.settle();
+    CHECK(fabric.hca(2).packets.empty());
+    CHECK(fabric.count(2, Counter::kPortRcvConstraintErrors) == 1);
+    fabric.advance(2'000'000'000);
+    const auto trap = std::ranges::find_if(fabric.hca(0).answers, [](const ib::Mad& mad) {
+        return mad.method() == ib::Method::kTrap &&
+               ib::get(mad.smp_data(), ib::notice::kTrapNumber) == ib::trap::kBadPKeyAtSwitchPort;
+    });
+    CHECK(trap != fabric.hca(0).answers.end());
+}
+
+}  // namespace pib::test

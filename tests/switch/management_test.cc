@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Subnet management of a switch: directed routes, SwitchInfo, forwarding table blocks, traps, PMA.
+#include <catch2/catch_test_macros.hpp>
+
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+using ib::Method;
+namespace pi = ib::port_info;
+namespace si = ib::switch_info;
+namespace ni = ib::node_info;
+
+std::size_t traps_of(FakeHca& hca, std::uint16_t number) {
+    return static_cast<std::size_t>(std::ranges::count_if(hca.answers, [&](const ib::Mad& mad) {
+        return mad.method() == Method::kTrap &&
+               ib::get(mad.smp_data(), ib::notice::kTrapNumber) == number;
+    }));
+}
+
+}  // namespace
+
+TEST_CASE("management: NodeInfo and PortInfo of a switch by directed route") {
+    TestFabric fabric(2);
+    const auto info = fabric.query(Method::kGet, ib::attr::kNodeInfo, 0);
+    REQUIRE(info);
+    CHECK(info->status() == 0);
+    CHECK(ib::get(info->smp_data(), ni::kNodeType) == 2);
+    CHECK(ib::get(info->smp_data(), ni::kNumPorts) == 8);
+    CHECK(ib::get(info->smp_data(), ni::kNodeGuid) == 0x0250000000000001);
+    CHECK(ib::get(info->smp_data(), ni::kLocalPortNum) == 1);
+    const auto port = fabric.query(Method::kGet, ib::attr::kPortInfo, 2);
+    REQUIRE(port);
+    CHECK(ib::get(port->smp_data(), pi::kPortState) ==
+          static_cast<unsigned>(ib::PortState::kInitialize));
+    CHECK(ib::get(port->smp_data(), pi::kPortPhysicalState) ==
+          static_cast<unsigned>(ib::PhysState::kLinkUp));
+    const auto empty = fabric.query(Method::kGet, ib::attr::kPortInfo, 5);
+    REQUIRE(empty);
+    CHECK(ib::get(empty->smp_data(), pi::kPortState) ==
+          static_cast<unsigned>(ib::PortState::kDown));
+    CHECK(ib::get(empty->smp_data(), pi::kPortPhysicalState) ==
+          static_cast<unsigned>(ib::PhysState::kPolling));
+    CHECK(fabric.query(Method::kGet, ib::attr::kPortInfo, 9)->status() ==
+          ib::mad_status::kBadField);
+}
+
+TEST_CASE("management: a directed route leads through the switch and back") {
+    TestFabric fabric(3);
+    const auto info = fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {3});
+    REQUIRE(info);
+    CHECK(ib::get(info->smp_data(), ni::kNodeGuid) == fabric.hca(2).node.node_guid.value());
+    REQUIRE(fabric.hca(2).requests.size() == 1);
+    const ib::Mad& seen = fabric.hca(2).requests[0];
+    CHECK(seen.return_path()[2] == 1);  // the adapter's own port
+    CHECK(seen.return_path()[1] == 1);  // the switch's ingress port
+    CHECK(fabric.hca(2).smp_lrhs[0].dlid.is_permissive());
+    CHECK(fabric.hca(2).smp_lrhs[0].slid.is_permissive());
+}
+
+TEST_CASE("management: directed routes that lead nowhere are dropped") {
+    TestFabric fabric(2);
+    CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {0}));
+    CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {7}));
+    CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {200}));
+    CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {1, 1, 1, 7}));
+    CHECK(fabric.hca(1).requests.empty());
+    CHECK(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0));
+}
+
+TEST_CASE("management: malformed SMPs get a status or nothing, and change nothing") {
+    TestFabric fabric(2);
+    CHECK(fabric.query(Method::kGet, 0x7777, 0)->status() == ib::mad_status::kBadMethodAttribute);
+    CHECK(fabric.query(Method::kSet, ib::attr::kNodeInfo, 0)->status() ==
+          ib::mad_status::kBadMethodAttribute);
+    CHECK(fabric.query(Method::kGet, ib::attr::kRandomForwardingTable, 0)->status() ==
+          ib::mad_status::kBadMethodAttribute);
+    Bytes truncated = make_packet(15, 0xFFFF, 128);
+    CHECK(fabric.hca(0).send_packet(truncated));
+    fabric.settle();
+    CHECK(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0));
+}
+
+TEST_CASE("management: SwitchInfo") {
+    TestFabric fabric(1);
+    auto info = fabric.query(Method::kGet, ib::attr::kSwitchInfo, 0).value();
+    CHECK(ib::get(info.smp_data(), si::kLinearFdbCap) == 0xC000);
+    CHECK(ib::get(info.smp_data(), si::kMulticastFdbCap) == 4096);
+    CHECK(ib::get(info.smp_data(), si::kPortStateChange) == 1);  // the adapter came up
+    ib::set(info.smp_data(), si::kLinearFdbTop, 0xBFFF);
+    ib::set(info.smp_data(), si::kLifeTimeValue, 10);
+    ib::set(info.smp_data(), si::kLinearFdbCap, 1);  // read-only
+    const auto set = fabric.query(Method::kSet, ib::attr::kSwitchInfo, 0, info.smp_data());
+    REQUIRE(set);
+    CHECK(set->status() == 0);
+    CHECK(ib::get(set->smp_data(), si::kLinearFdbTop) == 0xBFFF);
+    CHECK(ib::get(set->smp_data(), si::kLinearFdbCap) == 0xC000);
+    CHECK(ib::get(set->smp_data(), si::kLifeTimeValue) == 10);
+    CHECK(ib::get(set->smp_data(), si::kPortStateChange) == 0);
+    ib::set(info.smp_data(), si::kLinearFdbTop, 0xC000);
+    CHECK(fabric.query(Method::kSet, ib::attr::kSwitchInfo, 0, info.smp_data())->status() ==
+          ib::mad_status::kBadField);
+}
+
+TEST_CASE("management: forwarding tables in blocks, and what lies past them") {
+    TestFabric fabric(1);
+    std::array<std::uint8_t, 64> block;
+    for (unsigned i = 0; i < 64; ++i) {
+        block[i] = static_cast<std::uint8_t>(i % 9);
+    }
+    CHECK(fabric.query(Method::kSet, ib::attr::kLinearForwardingTable, 767, block)->status() == 0);
+    const auto lft = fabric.query(Method::kGet, ib::attr::kLinearForwardingTable, 767);
+    CHECK(std::ranges::equal(lft->smp_data(), block));
+    for (const std::uint32_t past : {768U, 0xFFFFU, 0x04000000U}) {
+        CHECK(fabric.query(Method::kGet, ib::attr::kLinearForwardingTable, past)->status() ==
+              ib::mad_status::kBadField);
+        CHECK(fabric.query(Method::kSet, ib::attr::kLinearForwardingTable, past, block)->status() ==
+              ib::mad_status::kBadField);
+    }
+    const std::uint32_t position1 = 1U << 28 | 127;
+    CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, position1, block)
+              ->status() == 0);
+    const auto mft = fabric.query(Method::kGet, ib::attr::kMulticastForwardingTable, position1);
+    CHECK(std::ranges::equal(mft->smp_data(), block));
+    for (const std::uint32_t past : {128U, 5U << 28, 0x00FFFFFFU}) {
+        CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, past, block)
+                  ->status() == ib::mad_status::kBadField);
+    }
+}
+
+TEST_CASE("management: trap 128 goes to the SM until it is repressed") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.advance(5'000'000'000);
+    for (const auto& mad : std::vector(fabric.hca(0).answers)) {
+        if (mad.method() == Method::kTrap) {
+            ib::Mad repress = mad;
+            repress.set(ib::mad_header::kMethod, static_cast<unsigned>(Method::kTrapRepress));
+            fabric.hca(0).send_smp(repress);
+        }
+    }
+    fabric.settle();
+    fabric.hca(0).answers.clear();
+    fabric.advance(5'000'000'000);
+    CHECK(traps_of(fabric.hca(0), 128) == 0);
+
+    fabric.hca(1).disconnect();
+    fabric.advance(5'000'000'000);
+    CHECK(traps_of(fabric.hca(0), 128) >= 1);
+    fabric.advance(5'000'000'000);
+    CHECK(traps_of(fabric.hca(0), 128) >= 2);
+    const ib::Mad trap = fabric.hca(0).answers.back();
+    CHECK(ib::get(trap.smp_data(), ib::notice::kIssuerLid) == TestFabric::kSwitchLid);
+    CHECK(ib::get(trap.smp_data(), ib::notice_details::kLid128) == TestFabric::kSwitchLid);
+    const auto info = fabric.query(Method::kGet, ib::attr::kSwitchInfo, 0);
+    CHECK(ib::get(info->smp_data(), si::kPortStateChange) == 1);
+    const auto port = fabric.query(Method::kGet, ib::attr::kPortInfo, 2);
+    CHECK(ib::get(port->smp_data(), pi::kPortState) == static_cast<unsigned>(ib::PortState::kDown));
+    CHECK(fabric.count(2, ib::Counter::kLinkDowned) == 1);
+}
+
+TEST_CASE("management: a disabled port stays down until it is enabled") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(
+        2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)},
+            {pi::kPortPhysicalState, static_cast<unsigned>(ib::PhysState::kDisabled)}});
+    CHECK_FALSE(fabric.hca(1).own_end().is_up());
+    CHECK(fabric.sw.port(2).attrs().phys_state() == ib::PhysState::kDisabled);
+    fabric.set_port_info(
+        2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)},
+            {pi::kPortPhysicalState, static_cast<unsigned>(ib::PhysState::kPolling)}});
+    CHECK(fabric.hca(1).own_end().is_up());
+    CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kInitialize);
+}
+
+TEST_CASE("management: a pulled cable") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.sw.port(2).set_cable(false);
+    fabric.settle();
+    CHECK_FALSE(fabric.hca(1).own_end().is_up());
+    CHECK(fabric.sw.port(2).attrs().phys_state() == ib::PhysState::kPolling);
+    fabric.sw.port(2).set_cable(true);
+    fabric.settle();
+    CHECK(fabric.hca(1).own_end().is_up());
+    CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kInitialize);
+}
+
+TEST_CASE("management: the PMA answers PortCounters on port 0's LID") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    ib::Mad request;
+    request.set(ib::mad_header::kBaseVersion, 1);
+    request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
+    request.set(ib::mad_header::kClassVersion, 1);
+    request.set(ib::mad_header::kMethod, static_cast<unsigned>(Method::kGet));
+    request.set(ib::mad_header::kAttributeId, ib::attr::kPortCounters);
+    ib::set(request.gmp_data(), ib::pma::kPortSelect, 1);
+    Bytes out(ib::kMaxHeaders + ib::kMadSize);
+    ib::PacketHeaders headers{};
+    headers.lrh.dlid = ib::Lid(TestFabric::kSwitchLid);
+    headers.lrh.slid = ib::Lid(1);
+    headers.bth.opcode = ib::opcode::kUdSendOnly;
+    headers.bth.pkey = ib::kDefaultPKey;
+    headers.bth.dest_qp = ib::kQp1;
+    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::Qpn(77)};
+    auto builder = ib::PacketBuilder::begin(out, headers, ib::kMadSize, ib::Crcs::kElided);
+    std::ranges::copy(request.bytes, builder->payload().begin());
+    const auto packet = builder->finish();
+    fabric.hca(0).send_packet({packet.begin(), packet.end()});
+    fabric.settle();
+    REQUIRE(fabric.hca(0).packets.size() == 1);
+    const auto view = ib::PacketView::parse(fabric.hca(0).packets[0], ib::Crcs::kElided);
+    REQUIRE(view);
+    CHECK(view->lrh().slid == ib::Lid(TestFabric::kSwitchLid));
+    CHECK(view->bth().dest_qp == ib::Qpn(77));
+    REQUIRE(view->payload().size() == ib::kMadSize);
+    ib::Mad reply;
+    std::ranges::copy(view->payload(), reply.bytes.begin());
+    CHECK(reply.method() == Method::kGetResp);
+    CHECK(reply.status() == 0);
+    CHECK(ib::get(reply.gmp_data(), ib::port_counters::kPortRcvPkts) > 5);
+}
+
+}  // namespace pib::test

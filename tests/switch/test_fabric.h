@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A switch with channel adapters at its ports, all in memory and in one thread, with a clock that
+// moves when told. Each adapter answers SMPs with the SMA that the HCA has too.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ib/mgmt/mad_agent.h"
+#include "ib/mgmt/smi.h"
+#include "link_pair.h"
+#include "switch_link.h"
+
+namespace pib::test {
+
+class TestFabric;
+
+// A channel adapter with one port, on a connection to the switch.
+class FakeHca final : public LinkRecorder, public fabric::SwitchLink::Owner {
+  public:
+    FakeHca(TestFabric& fabric, const ib::link::Hello& hello,
+            const link::LinkEndpoint::Buffers& buffers = make_buffers());
+
+    // Carries bytes both ways once; false when there were none.
+    bool carry();
+    void disconnect();
+
+    // Sends an SMP along a directed route of switch ports; the path of an adapter starts with 1.
+    void send_smp(ib::Mad smp);
+    bool send_packet(const Bytes& packet) { return test::send(endpoint_, packet); }
+
+    // What came in for QP0 and is not a request, in order.
+    std::vector<ib::Mad> answers;
+    std::vector<ib::Lrh> smp_lrhs;  // of every SMP that came in
+    std::vector<ib::Mad> requests;  // SMPs that the SMA answered
+    std::vector<std::string> notes;
+    std::string error;  // why the switch closed the connection
+    std::unique_ptr<fabric::SwitchLink> sw_link;
+    ib::SmaNode node;
+    bool read_output = true;  // false: does not read what the switch sends
+
+    [[nodiscard]] link::LinkEndpoint& own_end() { return endpoint_; }
+    [[nodiscard]] unsigned port() const { return sw_link ? sw_link->port_number() : 0; }
+    void link_packet(const link::LinkPacket& packet) override;
+
+  private:
+    void link_output_ready() override {}
+    void link_note(const std::string& text) override { notes.push_back(text); }
+    void smp_arrived(const link::LinkPacket& packet, ib::Mad smp);
+
+    TestFabric& fabric_;
+    link::LinkEndpoint endpoint_;
+};
+
+class TestFabric {
+  public:
+    explicit TestFabric(unsigned hcas = 0, fabric::SwitchConfig config = default_config());
+
+    static fabric::SwitchConfig default_config();
+    FakeHca& add_hca(std::uint64_t guid,
+                     const link::LinkEndpoint::Buffers& buffers = make_buffers());
+    [[nodiscard]] FakeHca& hca(unsigned index) { return *hcas_[index]; }
+
+    // Carries bytes until nothing moves any more.
+    void settle();
+    void advance(std::uint64_t ns);
+    [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
+
+    // A Get or Set from the first adapter along `path` (switch ports after the adapter's own), and
+    // its answer.
+    std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
+                                 std::span<const std::uint8_t> data = {},
+                                 std::vector<std::uint8_t> path = {});
+    // PortInfo of a switch port with some fields changed.
+    struct Change {
+        ib::Field field;
+        std::uint64_t value;
+    };
+    std::uint16_t set_port_info(unsigned port, std::vector<Change> changes);
+
+    // What a subnet manager does: LIDs 1.. to the adapters, 100 to the switch, the LFT, SM LID 1,
+    // and all connected ports Active.
+    void make_active();
+    static constexpr std::uint16_t kSwitchLid = 100;
+    static std::uint16_t lid_of(unsigned hca_index) {
+        return static_cast<std::uint16_t>(hca_index + 1);
+    }
+    [[nodiscard]] std::uint64_t count(unsigned port, ib::Counter counter) {
+        return sw.counters(port).value(counter);
+    }
+
+    fabric::Switch sw;
+
+  private:
+    std::vector<std::unique_ptr<FakeHca>> hcas_;
+    std::uint64_t now_ns_ = 1'000'000'000;
+    std::uint64_t next_transaction_ = 0x1000;
+};
+
+ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
+                 std::span<const std::uint8_t> data = {});
+
+}  // namespace pib::test

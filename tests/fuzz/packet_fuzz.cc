@@ -62,6 +62,7 @@ std::vector<Bytes> seeds() {
         h.lrh.slid = Lid(5);
         h.bth.opcode = static_cast<std::uint8_t>(opcode);
         h.bth.pkey = kDefaultPKey;
+        h.bth.dest_qp = Qpn(0x48);
         if (opcode % 3 == 0) {
             h.grh.emplace();
         }

@@ -71,7 +71,9 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
     std::optional<std::uint32_t> damage;
     if (corrupt) {
         ++counts_.corrupted;
-        damage = static_cast<std::uint32_t>(where % ((packet.bytes().size() + kCrcBytes) * 8));
+        // Not the first byte: it holds the VL, by which both ends count credits.
+        const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
+        damage = static_cast<std::uint32_t>(8 + where % bits);
     }
     if (duplicate) {
         ++counts_.duplicated;

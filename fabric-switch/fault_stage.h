@@ -22,8 +22,8 @@ struct FaultSpec {
     std::uint64_t delay_ns = 0;   // every packet
     std::uint64_t jitter_ns = 0;  // and up to so much more, at random
     std::uint64_t seed = 1;
-    bool vl15 = false;                   // subnet management too
-    std::optional<std::uint8_t> opcode;  // only packets with this BTH opcode
+    bool vl15 = false;                                  // subnet management too
+    std::optional<std::uint8_t> opcode = std::nullopt;  // only packets with this BTH opcode
 
     [[nodiscard]] bool any() const {
         return drop > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || delay_ns != 0 ||

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Who gets which port, who is refused, and what garbage does.
+#include <catch2/catch_test_macros.hpp>
+
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+constexpr std::uint64_t kGuid = 0x0250000000009000;
+
+fabric::SwitchConfig two_ports() {
+    auto config = TestFabric::default_config();
+    config.num_ports = 2;
+    return config;
+}
+
+}  // namespace
+
+TEST_CASE("admission: the lowest free port, and the same one again after a reconnect") {
+    TestFabric fabric;
+    CHECK(fabric.add_hca(kGuid).port() == 1);
+    CHECK(fabric.add_hca(kGuid + 16).port() == 2);
+    CHECK(fabric.add_hca(kGuid + 32).port() == 3);
+    fabric.hca(0).disconnect();
+    fabric.hca(1).disconnect();
+    CHECK(fabric.add_hca(kGuid + 48).port() == 4);
+    CHECK(fabric.add_hca(kGuid + 16).port() == 2);
+    CHECK(fabric.add_hca(kGuid).port() == 1);
+    CHECK(fabric.sw.neighbour(4)->port_guid.value() == kGuid + 48 + 1);
+    CHECK(fabric.sw.neighbour(5) == nullptr);
+}
+
+TEST_CASE("admission: a second device with the same GUID is refused, the first one stays") {
+    TestFabric fabric;
+    fabric.add_hca(kGuid);
+    FakeHca& twin = fabric.add_hca(kGuid);
+    REQUIRE(twin.refusals.size() == 1);
+    CHECK(twin.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
+    CHECK(twin.refusals[0].text.find("port 1") != std::string::npos);
+    CHECK(fabric.hca(0).own_end().is_up());
+}
+
+TEST_CASE("admission: no free port, until somebody goes") {
+    TestFabric fabric(0, two_ports());
+    fabric.add_hca(kGuid);
+    fabric.add_hca(kGuid + 16);
+    FakeHca& third = fabric.add_hca(kGuid + 32);
+    REQUIRE(third.refusals.size() == 1);
+    CHECK(third.refusals[0].reason == ib::link::RefuseReason::kNoFreePort);
+    fabric.hca(1).disconnect();
+    CHECK(fabric.add_hca(kGuid + 32).port() == 2);
+}
+
+TEST_CASE("admission: bad HELLOs are refused with a reason") {
+    struct Case {
+        std::size_t offset;
+        std::uint8_t value;
+        ib::link::RefuseReason reason;
+    };
+    const Case cases[] = {
+        {8, 'X', ib::link::RefuseReason::kMalformedHello},    // magic
+        {13, 2, ib::link::RefuseReason::kVersion},            // major version
+        {20, 9, ib::link::RefuseReason::kMalformedHello},     // role
+        {21, 0, ib::link::RefuseReason::kMalformedHello},     // port number
+        {22, 1, ib::link::RefuseReason::kMalformedHello},     // reserved
+        {119, 1, ib::link::RefuseReason::kMalformedHello},    // reserved
+        {48, 0xFF, ib::link::RefuseReason::kMalformedHello},  // description is not UTF-8
+    };
+    for (const Case& c : cases) {
+        INFO("offset " << c.offset);
+        TestFabric fabric;
+        LinkRecorder recorder;
+        link::LinkEndpoint source(make_hello(kGuid), make_buffers(), recorder);
+        recorder.endpoint = &source;
+        Bytes hello(source.output().begin(), source.output().end());
+        hello[c.offset] = c.value;
+        struct Owner : fabric::SwitchLink::Owner {
+            void link_output_ready() override {}
+            void link_note(const std::string&) override {}
+        } owner;
+        fabric::SwitchLink sw_link(fabric.sw, owner);
+        std::ranges::copy(hello, sw_link.input_space().begin());
+        const auto fed = sw_link.feed_input(hello.size());
+        REQUIRE_FALSE(fed);
+        CHECK(fed.error().error == link::LinkError::kRefused);
+        CHECK_FALSE(source.feed(sw_link.output()));
+        REQUIRE(recorder.refusals.size() == 1);
+        CHECK(recorder.refusals[0].reason == c.reason);
+        CHECK_FALSE(recorder.refusals[0].text.empty());
+    }
+}
+
+TEST_CASE("admission: garbage ends its own connection only") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    std::uint32_t random = 99;
+    for (unsigned round = 0; round < 200; ++round) {
+        struct Owner : fabric::SwitchLink::Owner {
+            void link_output_ready() override {}
+            void link_note(const std::string&) override {}
+        } owner;
+        fabric::SwitchLink sw_link(fabric.sw, owner);
+        const auto space = sw_link.input_space();
+        for (std::size_t i = 0; i < 500; ++i) {
+            random = random * 1664525 + 1013904223;
+            space[i] = static_cast<std::uint8_t>(random >> 24);
+        }
+        CHECK_FALSE(sw_link.feed_input(500));
+    }
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, 2, 64, 1)));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.size() == 1);
+}
+
+TEST_CASE("admission: a link that flaps leaves nothing behind") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    for (unsigned round = 0; round < 1000; ++round) {
+        fabric.hca(1).own_end().set_offer(make_offer(round % 2 == 1));
+        fabric.advance(1'000'000);
+    }
+    CHECK(fabric.hca(1).own_end().is_up());
+    CHECK(fabric.count(2, ib::Counter::kLinkDowned) == 500);
+    CHECK(fabric.sw.node().port0().traps.pending.size() <= 2);
+    CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {2}));
+}
+
+}  // namespace pib::test

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Faults on purpose: counted, seeded, in both directions.
+#include <catch2/catch_test_macros.hpp>
+
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+using fabric::FaultSpec;
+
+constexpr unsigned kPackets = 5000;
+
+// Sends numbered packets from the first adapter to the second; the numbers that arrive.
+std::vector<std::uint32_t> run(TestFabric& fabric, unsigned packets = kPackets) {
+    for (std::uint32_t i = 0; i < packets; ++i) {
+        Bytes packet = make_packet(0, 2, 64, 1);
+        ib::store_be(&packet[16], i);
+        REQUIRE(fabric.hca(0).send_packet(packet));
+        fabric.advance(10'000);
+    }
+    fabric.advance(1'000'000'000);
+    std::vector<std::uint32_t> numbers;
+    for (const Bytes& packet : fabric.hca(1).packets) {
+        numbers.push_back(ib::load_be<std::uint32_t>(&packet[16]));
+    }
+    return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("faults: loss, both ways of injecting it, and the same for the same seed") {
+    std::vector<std::uint32_t> first;
+    for (unsigned round = 0; round < 2; ++round) {
+        TestFabric fabric(2);
+        fabric.make_active();
+        fabric.sw.port(1).ingress_faults().set({.drop = 0.01, .seed = 42});
+        fabric.sw.port(2).egress_faults().set({.drop = 0.01, .seed = 43});
+        const auto numbers = run(fabric);
+        const auto lost = fabric.sw.port(1).ingress_faults().counts().dropped +
+                          fabric.sw.port(2).egress_faults().counts().dropped;
+        CHECK(numbers.size() + lost == kPackets);
+        CHECK(lost > 40);
+        CHECK(lost < 200);
+        CHECK(std::ranges::is_sorted(numbers));
+        CHECK(fabric.sw.held_packets() == 0);
+        CHECK(fabric.hca(0).own_end().credits(0) > 1024);
+        CHECK((round == 0 || numbers == first));
+        first = numbers;
+        CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {2}));
+    }
+}
+
+TEST_CASE("faults: duplicates, reordering and delay lose nothing") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.sw.port(2).egress_faults().set({.duplicate = 0.05,
+                                           .reorder = 0.05,
+                                           .delay_ns = 1'000'000,
+                                           .jitter_ns = 1'000'000,
+                                           .seed = 7});
+    const auto numbers = run(fabric);
+    const auto& counts = fabric.sw.port(2).egress_faults().counts();
+    CHECK(numbers.size() == kPackets + counts.duplicated);
+    CHECK(counts.duplicated > 100);
+    CHECK(counts.reordered > 100);
+    CHECK_FALSE(std::ranges::is_sorted(numbers));
+    auto sorted = numbers;
+    std::ranges::sort(sorted);
+    const auto tail = std::ranges::unique(sorted);
+    sorted.erase(tail.begin(), tail.end());
+    CHECK(sorted.size() == kPackets);
+}
+
+TEST_CASE("faults: reordering alone moves packets by a bounded number of places") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.sw.port(1).ingress_faults().set({.reorder = 0.1, .reorder_depth = 3, .seed = 5});
+    const auto numbers = run(fabric);
+    REQUIRE(numbers.size() == kPackets);
+    CHECK_FALSE(std::ranges::is_sorted(numbers));
+    for (std::uint32_t i = 0; i < numbers.size(); ++i) {
+        const auto moved = static_cast<std::int64_t>(numbers[i]) - static_cast<std::int64_t>(i);
+        CHECK(std::abs(moved) <= 32);
+    }
+}
+
+TEST_CASE("faults: corruption is found by whoever receives the packet") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.sw.port(2).egress_faults().set({.corrupt = 0.1, .seed = 3});
+    const auto numbers = run(fabric);
+    const auto corrupted = fabric.sw.port(2).egress_faults().counts().corrupted;
+    CHECK(corrupted > 300);
+    CHECK(numbers.size() + corrupted == kPackets);
+    CHECK(fabric.hca(1).faults.size() == corrupted);
+    CHECK(fabric.hca(1).own_end().is_up());
+
+    fabric.sw.port(1).ingress_faults().set({.corrupt = 1.0});
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, 2, 64, 1)));
+    fabric.settle();
+    CHECK(fabric.count(1, ib::Counter::kPortRcvErrors) == 1);
+}
+
+TEST_CASE("faults: only the opcode that was asked for, and VL15 only on request") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.sw.port(1).ingress_faults().set(
+        {.drop = 1.0, .opcode = ib::opcode::kRc | ib::opcode::kAcknowledge});
+    CHECK(run(fabric, 10).size() == 10);
+    fabric.sw.port(1).ingress_faults().set({.drop = 1.0});
+    CHECK(run(fabric, 10).size() == 10);
+    CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0));
+    fabric.sw.port(1).ingress_faults().set({.drop = 1.0, .vl15 = true});
+    CHECK_FALSE(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0));
+    fabric.sw.port(1).ingress_faults().set({});
+    CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0));
+}
+
+TEST_CASE("faults: what a fault holds back is gone with its link") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.sw.port(2).egress_faults().set({.delay_ns = 1'000'000'000});
+    for (unsigned i = 0; i < 10; ++i) {
+        REQUIRE(fabric.hca(0).send_packet(make_packet(0, 2, 64, 1)));
+    }
+    fabric.settle();
+    CHECK(fabric.sw.held_packets() == 10);
+    fabric.hca(1).disconnect();
+    CHECK(fabric.sw.held_packets() == 0);
+    fabric.advance(2'000'000'000);
+}
+
+}  // namespace pib::test

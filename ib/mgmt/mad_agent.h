@@ -62,6 +62,7 @@ struct SmpArrival {
     std::uint8_t port = 1;  // external port it came in by; 0: from the switch itself
     Lid slid{};             // LRH:SLID
     std::uint64_t now_ns = 0;
+    bool ignore_m_key = false;  // from privileged software of the node itself
 };
 
 // A request on its way to an attribute.

@@ -63,6 +63,13 @@ Notice local_changes_notice(Lid lid, const LocalChanges& changes) {
     return n;
 }
 
+Notice system_image_guid_notice(Lid lid, Guid system_image_guid) {
+    Notice n = make_notice(NoticeType::kInformational, trap::kSystemImageGuidChange);
+    set(n, nd::kLid, lid.value());
+    set(n, nd::kSystemImageGuid, system_image_guid.value());
+    return n;
+}
+
 Notice bad_m_key_notice(const Mad& smp, Lid slid) {
     Notice n = make_notice(NoticeType::kSecurity, trap::kBadMKey);
     set(n, nd::kLid, slid.value());

@@ -31,6 +31,8 @@ struct LocalChanges {
     std::uint16_t changes = 0;
 };
 [[nodiscard]] Notice local_changes_notice(Lid lid, const LocalChanges& changes);
+// 145: the node has another SystemImageGUID.
+[[nodiscard]] Notice system_image_guid_notice(Lid lid, Guid system_image_guid);
 // 256: `smp` came with a wrong M_Key; `slid` is its LRH:SLID.
 [[nodiscard]] Notice bad_m_key_notice(const Mad& smp, Lid slid);
 // 257 (P_Key) or 258 (Q_Key): a packet between these two ends had a wrong key.

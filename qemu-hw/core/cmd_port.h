@@ -26,7 +26,7 @@ CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t port);
 CmdStatus modify_port(HcaPorts& ports, uint32_t port, const pib_hca_modify_port& in,
                       uint64_t now_ns);
 
-// MODIFY_DEVICE: BAD_RESERVED; BAD_PARAM for a GUID of 0 or a description that is not UTF-8.
+// MODIFY_DEVICE: BAD_RESERVED for an unknown bit of the mask; BAD_PARAM for a GUID of 0.
 CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns);
 
 // MAD_IFC: BAD_RESOURCE, BAD_RESERVED. The MAD is written to the output only with RESULT_REPLY.

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <span>
 
 #include "config.h"
 #include "ib/mgmt/mad_agent.h"
@@ -32,6 +32,7 @@ class HcaSma {
     // Takes back what software has set. `cold` also forgets what the subnet manager has set.
     void reset(bool cold);
 
+    const Config& config() const { return config_; }
     const ib::SmaNode& node() const { return node_; }
     ib::Port& port(unsigned number) { return *node_.port(number); }  // 1..port_count
 
@@ -43,7 +44,7 @@ class HcaSma {
     // What software changes; each tells the SM by a trap (144, 145). Masks hold
     // kSoftwareCapabilities only.
     void change_capabilities(unsigned port, uint32_t set, uint32_t clear, uint64_t now_ns);
-    void set_description(std::string_view text, uint64_t now_ns);
+    void set_description(std::span<const uint8_t, ib::kSmpDataSize> text, uint64_t now_ns);
     void set_system_image_guid(ib::Guid guid, uint64_t now_ns);
 
     // The next trap of a port that is due, and when there will be one (kNever: none, or it cannot

@@ -81,7 +81,7 @@ class PortImpl final : public Port, private PortLink::Owner {
         Route route = Route::kNone;
         uint8_t vl = 0;
         ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
-        std::span<uint8_t> packet;
+        std::span<uint8_t> packet{};
     };
     // What sending and receiving look at for every packet, drawn from the ib::Port by refresh().
     struct View {
@@ -95,21 +95,18 @@ class PortImpl final : public Port, private PortLink::Owner {
         ib::SlToVl sl_to_vl{};
         std::vector<ib::Gid> gids;
     };
-    // Packets of a VL that wait for credit or room.
+    // Packets of a VL, or to the port itself, that wait for credit or room.
+    static constexpr unsigned kLoopbackLane = link::kDataVls + 1;
     struct Waiting {
         bool waiting = false;
         uint32_t bytes = 0;  // of the packet that was refused
         uint64_t since_ns = 0;
     };
-    struct QueuedMad {
-        TxRequest request;
-        bool loopback;
-        std::array<uint8_t, 324> bytes;  // LRH, GRH, BTH, DETH and a MAD
-    };
-    // How a response of the device reaches the requester.
-    struct MadAddress {
-        ib::PacketHeaders headers;
-        bool loopback = false;
+    // A MAD of the device on its way out: LRH, GRH if any, BTH, DETH and the MAD.
+    struct OwnMad {
+        TxRequest request{};
+        bool loopback = false;  // to this port whatever the DLID says
+        std::array<uint8_t, 324> bytes;
     };
 
     // ---- PortLink::Owner
@@ -119,6 +116,8 @@ class PortImpl final : public Port, private PortLink::Owner {
     void link_packet_fault(link::PacketFault fault) override;
 
     void refresh();
+    void sync_offer();
+    void tell_client(ib::PortEvents events);
     ib::link::Hello hello() const;
     ib::link::Link offer() const;
     ib::Port& attrs() const { return parts_.sma.port(number_); }
@@ -126,22 +125,27 @@ class PortImpl final : public Port, private PortLink::Owner {
 
     // port_transmit.cc
     Outgoing route(const TxRequest& request) const;
-    std::span<uint8_t> begin(const TxRequest& request, Outgoing out);
-    void wait_for(unsigned vl, uint32_t bytes);
-    bool may_go_on(unsigned vl) const;
+    std::span<uint8_t> begin(const TxRequest& request, const Outgoing& out);
+    void commit(const Outgoing& out);
+    void wait_in(unsigned lane, uint32_t bytes);
+    bool may_go_on(unsigned lane) const;
+    void stop_waiting(unsigned lane);
     void resume();
-    void send_mad(const MadAddress& to, const ib::Mad& mad);
-    bool send_queued(const QueuedMad& mad);
-    void count_dropped_mad(bool vl15);
+    void send_mad(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback);
+    bool try_send(const OwnMad& mad);
 
     // port_receive.cc
     void receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool looped);
+    bool passes_link(const ib::Lrh& lrh, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;
     void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED); }
     void receive_smp(const ib::PacketView& packet, bool looped);
+    bool direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
+                      bool& loopback) const;
     void answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
-    void receive_gmp(const ib::PacketView& packet, bool looped);
-    void answer_gmp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
+    void receive_gmp(const ib::PacketView& packet);
+    void answer_gmp(const ib::PacketView& packet, const ib::Mad& request);
+    ib::PacketHeaders reply_headers(const ib::PacketView& request) const;
     ib::Lid reply_slid(ib::Lid request_dlid) const;
 
     const unsigned number_;
@@ -151,9 +155,9 @@ class PortImpl final : public Port, private PortLink::Owner {
     PortLoopback loopback_;
     View view_;
     Outgoing out_;
-    std::array<Waiting, link::kDataVls + 1> waiting_{};  // [15]: VL15
-    std::deque<QueuedMad> queued_mads_;
-    ib::Psn gmp_psn_;
+    std::array<Waiting, kLoopbackLane + 1> waiting_{};  // by VL, then the loopback
+    std::deque<OwnMad> queued_mads_;
+    ib::Psn mad_psn_;
     std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here
 };
 

@@ -53,9 +53,8 @@ class PortLink : private link::LinkEvents {
     void flush();
 
   private:
-    void link_welcome(const ib::link::Welcome& welcome) override;
     void link_up(const link::ActiveLink& link) override;
-    void link_down() override { owner_.link_down(); }
+    void link_down() override;
     void link_packet(const link::LinkPacket& packet) override;
     void link_packet_fault(link::PacketFault fault) override { owner_.link_packet_fault(fault); }
 
@@ -65,6 +64,7 @@ class PortLink : private link::LinkEvents {
     const unsigned port_;
     Owner& owner_;
     std::optional<link::LinkEndpoint> endpoint_;
+    unsigned trainings_ = 0;    // counts how often the link went down
     bool blocked_ = false;      // the host takes no more until writable()
     std::string last_warning_;  // a switch that refuses is asked again and again: told once
 };

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packets on their way out: where they go, what they wait for, and the MADs that the port itself
+// sends.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "port_impl.h"
+
+namespace pib::hca {
+
+namespace {
+
+constexpr size_t kMaxQueuedMads = 64;
+// What a packet may be longer than its MTU, with the ICRC (IBA 7.7.8).
+constexpr uint32_t kPacketOverhead = 124;
+
+}  // namespace
+
+// IBA 7.2.7 for what the link state lets out, 7.6.6 for SL to VL, 7.7.8 for the length.
+PortImpl::Outgoing PortImpl::route(const TxRequest& request) const {
+    const auto discard = [](ib::Counter reason) {
+        return Outgoing{.route = Route::kDiscard, .reason = reason};
+    };
+    const Route way = owns_lid(request.dlid) ? Route::kLoopback : Route::kLink;
+    if (request.vl15) {
+        // The node's own management works without a link.
+        return way == Route::kLoopback || (view_.link_up && link_.is_up())
+                   ? Outgoing{.route = way, .vl = link::kVl15}
+                   : discard(ib::Counter::kPortInactiveDiscards);
+    }
+    if (!view_.active) {
+        return discard(ib::Counter::kPortInactiveDiscards);
+    }
+    if (request.bytes + ib::kIcrcSize > view_.mtu_bytes + kPacketOverhead) {
+        return discard(ib::Counter::kPortNeighborMtuDiscards);
+    }
+    const uint8_t vl = view_.sl_to_vl[request.sl & 0xf];
+    if (vl >= view_.data_vls) {
+        return discard(ib::Counter::kPortXmitDiscards);
+    }
+    return {.route = way, .vl = vl};
+}
+
+std::span<uint8_t> PortImpl::begin(const TxRequest& request, const Outgoing& out) {
+    switch (out.route) {
+        case Route::kLink:
+            return link_.begin_packet(out.vl, request.bytes);
+        case Route::kLoopback:
+            return loopback_.begin_packet(request.vl15, request.bytes);
+        default:
+            return std::span(discarded_).first(std::min<size_t>(request.bytes, discarded_.size()));
+    }
+}
+
+std::span<uint8_t> PortImpl::begin_packet(const TxRequest& request) {
+    out_ = route(request);
+    out_.packet = begin(request, out_);
+    if (out_.packet.empty()) {
+        wait_in(out_.route == Route::kLoopback ? kLoopbackLane : out_.vl, request.bytes);
+        out_ = {};
+    }
+    return out_.packet;
+}
+
+void PortImpl::commit_packet() {
+    commit(std::exchange(out_, {}));
+}
+
+void PortImpl::commit(const Outgoing& out) {
+    if (out.route == Route::kNone) {
+        return;
+    }
+    if (out.route == Route::kDiscard) {
+        pma().add(ib::Counter::kPortXmitDiscards);
+        if (out.reason != ib::Counter::kPortXmitDiscards) {
+            pma().add(out.reason);
+        }
+        return;
+    }
+    out.packet[0] = static_cast<uint8_t>(out.vl << 4 | (out.packet[0] & 0xf));
+    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS);
+    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, out.packet.size());
+    if (out.route == Route::kLoopback) {
+        loopback_.commit_packet();
+        parts_.host.wake();
+        return;
+    }
+    const auto lrh = ib::Lrh::parse(std::span<const uint8_t>(out.packet).first<ib::Lrh::kSize>());
+    pma().count_sent(lrh.dlid, lrh.pkt_len);
+    link_.commit_packet();
+}
+
+// ---- waiting
+
+void PortImpl::wait_in(unsigned lane, uint32_t bytes) {
+    Waiting& state = waiting_[lane];
+    if (!state.waiting) {
+        state.since_ns = parts_.host.now_ns();
+    }
+    state.waiting = true;
+    state.bytes = bytes;
+}
+
+bool PortImpl::may_go_on(unsigned lane) const {
+    const Waiting& state = waiting_[lane];
+    if (lane == kLoopbackLane) {
+        return loopback_.can_send(false, state.bytes);
+    }
+    const bool discards = !link_.is_up() || (lane != link::kVl15 && !view_.active);
+    return discards || link_.can_send(lane, state.bytes);
+}
+
+// PortXmitWait: ticks in which there was data to send and no credit for it (IBA 16.1.3.5).
+void PortImpl::stop_waiting(unsigned lane) {
+    Waiting& state = waiting_[lane];
+    if (lane != kLoopbackLane && view_.active) {
+        const uint64_t waited_ns = parts_.host.now_ns() - state.since_ns;
+        pma().add(ib::Counter::kPortXmitWait, waited_ns / ib::kPmaTickNs);
+    }
+    state.waiting = false;
+}
+
+void PortImpl::resume() {
+    while (!queued_mads_.empty() && try_send(queued_mads_.front())) {
+        queued_mads_.pop_front();
+    }
+    bool ready = false;
+    for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
+        if (waiting_[lane].waiting && may_go_on(lane)) {
+            stop_waiting(lane);
+            ready = true;
+        }
+    }
+    if (ready && client_ != nullptr) {
+        client_->port_ready(number_);
+    }
+}
+
+// ---- the port's own MADs
+
+bool PortImpl::try_send(const OwnMad& mad) {
+    Outgoing out =
+        mad.loopback ? Outgoing{.route = Route::kLoopback, .vl = link::kVl15} : route(mad.request);
+    out.packet = begin(mad.request, out);
+    if (out.packet.empty()) {
+        return false;
+    }
+    std::copy_n(mad.bytes.begin(), out.packet.size(), out.packet.begin());
+    commit(out);
+    return true;
+}
+
+// `headers` names the ends; what is the same for every MAD is filled in here.
+void PortImpl::send_mad(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback) {
+    ib::PacketHeaders full = headers;
+    full.bth.opcode = ib::opcode::kUdSendOnly;
+    full.bth.psn = mad_psn_;
+    ++mad_psn_;
+    if (!full.bth.pkey.is_valid()) {
+        full.bth.pkey = ib::kDefaultPKey;  // QP0: nobody looks at it (C9-41)
+    }
+    OwnMad own;
+    auto builder = ib::PacketBuilder::begin(own.bytes, full, mad.bytes.size(), ib::Crcs::kElided);
+    if (!builder) {
+        return;
+    }
+    std::ranges::copy(mad.bytes, builder->payload().begin());
+    const bool vl15 = full.lrh.vl == ib::kVl15;
+    own.request = {.dlid = full.lrh.dlid.value(),
+                   .sl = full.lrh.sl.value(),
+                   .vl15 = vl15,
+                   .bytes = static_cast<uint32_t>(builder->finish().size())};
+    own.loopback = loopback;
+    if (queued_mads_.empty() && try_send(own)) {
+        return;
+    }
+    if (queued_mads_.size() < kMaxQueuedMads) {
+        queued_mads_.push_back(own);
+    } else {
+        mad_dropped(vl15);
+    }
+}
+
+}  // namespace pib::hca

@@ -14,7 +14,7 @@ import shutil
 from lab import paths, ui
 
 # As another user than root: a user namespace, with the host's devices in it.
-UNPRIVILEGED = ('mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc"; '
+UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; '
                 'exec chroot "$1" /bin/sh -ec "$2"')
 
 
@@ -38,19 +38,9 @@ class Builder:
                   f"cd {self.inside}; {script}")
         argv = ["chroot", str(self.tree), "/bin/sh", "-ec", script]
         if os.geteuid() != 0:
-            argv = ["unshare", "--map-root-user", "--mount", "sh", "-ec", UNPRIVILEGED, "sh",
-                    str(self.tree), script]
-        else:
-            self._ensure_null()
+            argv = ["unshare", "--map-auto", "--map-root-user", "--mount", "sh", "-ec",
+                    UNPRIVILEGED, "sh", str(self.tree), script]
         ui.run(title, argv, log, env={"PATH": os.environ["PATH"]})
-
-    def _ensure_null(self) -> None:
-        null = self.tree / "dev" / "null"
-        if not null.is_char_device():
-            null.parent.mkdir(exist_ok=True)
-            null.unlink(missing_ok=True)
-            os.mknod(null, 0o666 | 0o020000, os.makedev(1, 3))
-            null.chmod(0o666)
 
     def bring(self, source: pathlib.Path, name: str) -> None:
         """Makes work/name hold the files of source, touching only what differs, so

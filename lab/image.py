@@ -17,6 +17,7 @@ through the initramfs at boot (initramfs.py).
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 
 from lab import debian, paths, ui
@@ -25,7 +26,7 @@ RELEASE = "trixie"
 LOG = "guest-image"
 FILES = pathlib.Path(__file__).parent / "guest"
 ROOT_SIZE = "4G"                # sparse
-REVISION = "1"                  # of the code below
+REVISION = "3"                  # of the code below
 
 # Left out of the image: what no guest of this lab can use, which is most of the
 # kernel's modules by size.
@@ -54,16 +55,33 @@ def kernel_version(image: pathlib.Path) -> str:
     return (image / "kernel-version").read_text().strip()
 
 
-def bootstrap(title: str, wanted: list[str], tarball: pathlib.Path, options: list[str]) -> None:
-    """One Debian tree as a tar file, from this machine's mirrors."""
+def as_owner() -> list[str]:
+    """Prefix for commands that handle files of other owners: for anyone but root a user
+    namespace with the sub-ids of the user, as mmdebstrap uses it."""
+    return [] if os.geteuid() == 0 else ["unshare", "--map-auto", "--map-root-user", "--"]
+
+
+def remove(tree: pathlib.Path) -> None:
+    subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", tree], check=True)
+
+
+def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str]) -> None:
+    """Makes one Debian tree from this machine's mirrors."""
     sources = [f"deb [signed-by={debian.KEYRING}] {suite.uri} {suite.name} main"
                for suite in debian.release_suites(RELEASE)]
-    ui.run(title, ["mmdebstrap", "--variant=minbase", "--format=tar",
+    root = os.geteuid() == 0
+    made = tree if root else tree.with_suffix(".tar")
+    ui.run(title, ["mmdebstrap", "--variant=minbase", f"--format={'directory' if root else 'tar'}",
                    '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
-                   *options, f"--include={','.join(wanted)}", RELEASE, tarball, *sources], LOG)
+                   *options, f"--include={','.join(wanted)}", RELEASE, made, *sources], LOG)
+    if not root:
+        tree.mkdir()
+        ui.run(f"unpacking {tree.name}/", [*as_owner(), "tar", "-xpf", made, "-C", tree,
+                                           "--numeric-owner", "--exclude=./dev/*"], LOG)
+        made.unlink()
 
 
-def bootstrap_image(tarball: pathlib.Path) -> None:
+def bootstrap_image(tree: pathlib.Path) -> None:
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
@@ -76,58 +94,40 @@ def bootstrap_image(tarball: pathlib.Path) -> None:
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
-    bootstrap("making the guest image: packages", packages("image-packages.txt"), tarball,
+    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree,
               [*keep_tests, *no_initramfs, *(f"--dpkgopt=path-exclude=/{path}" for path in UNUSED),
                *plain_modules])
 
 
-def bootstrap_builder(tarball: pathlib.Path) -> None:
+def bootstrap_builder(tree: pathlib.Path) -> None:
     excluded = ("usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*")
-    bootstrap("making the guest build tree: packages", packages("builder-packages.txt"), tarball,
+    bootstrap("making the guest build tree: packages", packages("builder-packages.txt"), tree,
               [f"--dpkgopt=path-exclude=/{path}" for path in excluded])
 
 
-def unpack(tarball: pathlib.Path, to: pathlib.Path, *members: str) -> None:
-    """Extracts a tree for use in place; devices and foreign owners are of no use there."""
-    to.mkdir(parents=True, exist_ok=True)
-    ui.run(f"unpacking {to.name}/",
-           ["tar", "-xf", tarball, "-C", to, "--no-same-owner", "--wildcards",
-            "--exclude=./dev/*", *members], LOG)
-
-
-def make_root_disk(tarball: pathlib.Path, disk: pathlib.Path) -> None:
-    # fakeroot keeps owners and devices for those who are not root; mke2fs of Debian 12
-    # reads directories only, hence the detour.
-    script = ('set -e; d=$(mktemp -d -p "$3" rootfs.XXXX); tar -xpf "$1" -C "$d"; '
-              'mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1,nodiscard -L pib-guest '
-              '-d "$d" "$2" "$4"; chmod -R u+w "$d"; rm -rf "$d"')
-    prefix = [] if os.geteuid() == 0 else ["fakeroot", "--"]
+def make_root_disk(tree: pathlib.Path, disk: pathlib.Path) -> None:
     ui.run("making the guest image: root disk",
-           [*prefix, "sh", "-c", script, "sh", tarball, disk, disk.parent, ROOT_SIZE], LOG)
+           [*as_owner(), "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal",
+            "-E", "lazy_itable_init=1,nodiscard", "-L", "pib-guest", "-d", tree, disk, ROOT_SIZE],
+           LOG)
 
 
-def take_kernel(tarball: pathlib.Path, image: pathlib.Path) -> None:
-    taken = image / "taken"
-    unpack(tarball, taken, "./boot/*", "./usr/lib/modules/*", "./usr/bin/busybox")
-    kernel = next((taken / "boot").glob("vmlinuz-*"))
+def take_kernel(tree: pathlib.Path, image: pathlib.Path) -> None:
+    kernel = next((tree / "boot").glob("vmlinuz-*"))
     (image / "kernel-version").write_text(kernel.name.removeprefix("vmlinuz-") + "\n")
     shutil.copy(kernel, image / "vmlinuz")
+    shutil.copy(tree / "usr" / "bin" / "busybox", image / "busybox")
     (image / "modules" / "lib").mkdir(parents=True)
-    (taken / "usr" / "lib" / "modules").rename(image / "modules" / "lib" / "modules")
-    shutil.copy(taken / "usr" / "bin" / "busybox", image / "busybox")
-    shutil.rmtree(taken)
+    (tree / "usr" / "lib" / "modules").rename(image / "modules" / "lib" / "modules")
 
 
 def make(image: pathlib.Path) -> None:
-    tarball = image / "image.tar"
-    bootstrap_image(tarball)
-    take_kernel(tarball, image)
-    make_root_disk(tarball, image / "root.ext4")
-    tarball.unlink()
-    tarball = image / "builder.tar"
-    bootstrap_builder(tarball)
-    unpack(tarball, image / "builder")
-    tarball.unlink()
+    tree = image / "rootfs"
+    bootstrap_image(tree)
+    make_root_disk(tree, image / "root.ext4")
+    take_kernel(tree, image)
+    remove(tree)
+    bootstrap_builder(image / "builder")
     headers = image / "builder" / "usr" / "src" / f"linux-headers-{kernel_version(image)}"
     if not headers.is_dir():
         raise ui.LabError(f"kernel {kernel_version(image)} of the image has no headers in the build "
@@ -139,13 +139,12 @@ def ensure() -> pathlib.Path:
     if final.is_dir():
         return final
     final.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix="guest.") as name:
-        image = pathlib.Path(name) / "image"
-        image.mkdir()
+    image = pathlib.Path(tempfile.mkdtemp(dir=final.parent, prefix="guest."))
+    image.chmod(0o755)              # the build tree is entered as root of a user namespace
+    try:
         make(image)
-        try:
+        if not final.is_dir():      # else: somebody else was quicker, with the same result
             image.rename(final)
-        except OSError:
-            if not final.is_dir():      # else: somebody else was quicker, with the same result
-                raise
+    finally:
+        remove(image)
     return final

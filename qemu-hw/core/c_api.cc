@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The C seam: pib_hca_core.h over device.h and host.h. No logic; no exception crosses.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "device.h"
+#include "pib_hca_core.h"
+
+using pib::hca::Config;
+using pib::hca::Device;
+using pib::hca::Host;
+using pib::hca::LogLevel;
+
+namespace {
+
+class COps final : public Host {
+  public:
+    COps(const PibHcaHostOps& ops, void* opaque) : ops_(ops), opaque_(opaque) {}
+
+    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
+        return ops_.dma_read(opaque_, bus_addr, to.data(), to.size());
+    }
+    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
+        return ops_.dma_write(opaque_, bus_addr, from.data(), from.size());
+    }
+    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override {
+        return ops_.dma_cmpxchg64(opaque_, bus_addr, &expected, desired);
+    }
+    void dma_barrier() override { ops_.dma_barrier(opaque_); }
+    void raise_msix(unsigned vector) override { ops_.raise_msix(opaque_, vector); }
+    uint64_t now_ns() override { return ops_.now_ns(opaque_); }
+    void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }
+    void wake() override { ops_.wake(opaque_); }
+    // Without a heap: nothing may be thrown into an entry point that only reads.
+    size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
+        std::array<PibHcaBytes, 16> list;
+        size_t taken = 0;
+        while (!parts.empty()) {
+            const size_t count = std::min(parts.size(), list.size());
+            size_t wanted = 0;
+            for (size_t i = 0; i < count; ++i) {
+                list[i] = {parts[i].data(), parts[i].size()};
+                wanted += parts[i].size();
+            }
+            const size_t n = ops_.link_write(opaque_, port, list.data(), count);
+            taken += n;
+            if (n < wanted) {
+                break;
+            }
+            parts = parts.subspan(count);
+        }
+        return taken;
+    }
+    void link_close(unsigned port) override { ops_.link_close(opaque_, port); }
+    void log(LogLevel level, std::string_view text) override {
+        std::array<char, 256> line{};
+        std::ranges::copy(text.substr(0, line.size() - 1), line.begin());
+        ops_.log(opaque_, static_cast<unsigned>(level), line.data());
+    }
+
+  private:
+    const PibHcaHostOps ops_;
+    void* const opaque_;
+};
+
+Config from_c(const PibHcaConfig& in) {
+    Config config;
+    config.port_count = in.port_count;
+    config.vector_count = in.vector_count;
+    config.node_guid = in.node_guid;
+    std::ranges::copy(in.port_guids, config.port_guids.begin());
+    config.node_description = in.node_description != nullptr ? in.node_description : "";
+    config.link_width = in.link_width;
+    config.link_speed = in.link_speed;
+    config.link_speed_ext = in.link_speed_ext;
+    config.mtu_cap = in.mtu_cap;
+    config.vl_cap = in.vl_cap;
+    return config;
+}
+
+}  // namespace
+
+struct PibHcaCore {
+    COps host;
+    std::unique_ptr<Device> device;
+};
+
+extern "C" {
+
+void pib_hca_config_init(PibHcaConfig* config) {
+    const Config defaults;
+    *config = {};
+    config->port_count = defaults.port_count;
+    config->vector_count = defaults.vector_count;
+    config->link_width = defaults.link_width;
+    config->link_speed = defaults.link_speed;
+    config->link_speed_ext = defaults.link_speed_ext;
+    config->mtu_cap = defaults.mtu_cap;
+    config->vl_cap = defaults.vl_cap;
+}
+
+PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps* ops, void* opaque,
+                                char** error) {
+    try {
+        auto core = std::make_unique<PibHcaCore>(PibHcaCore{{*ops, opaque}, nullptr});
+        auto device = Device::create(from_c(*config), core->host);
+        if (device) {
+            core->device = std::move(*device);
+            return core.release();
+        }
+        *error = strdup(device.error().c_str());
+    } catch (const std::exception&) {
+        *error = strdup("not enough memory for the device");
+    }
+    return nullptr;
+}
+
+void pib_hca_core_destroy(PibHcaCore* core) {
+    delete core;
+}
+
+uint64_t pib_hca_core_mmio_read(PibHcaCore* core, unsigned bar, uint64_t offset, unsigned size) {
+    return core->device->mmio_read(bar, offset, size);
+}
+
+void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, uint64_t value,
+                             unsigned size) {
+    core->device->mmio_write(bar, offset, value, size);
+}
+
+void pib_hca_core_reset(PibHcaCore* core, bool cold) {
+    core->device->reset(cold);
+}
+void pib_hca_core_run(PibHcaCore* core) {
+    core->device->run();
+}
+void pib_hca_core_timer(PibHcaCore* core) {
+    core->device->timer();
+}
+void pib_hca_core_link_connected(PibHcaCore* core, unsigned port) {
+    core->device->link_connected(port);
+}
+
+void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, size_t length) {
+    core->device->link_rx(port, {data, length});
+}
+
+void pib_hca_core_link_writable(PibHcaCore* core, unsigned port) {
+    core->device->link_writable(port);
+}
+
+void pib_hca_core_link_closed(PibHcaCore* core, unsigned port) {
+    core->device->link_closed(port);
+}
+
+}  // extern "C"

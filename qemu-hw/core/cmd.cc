@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd.h"
+
+#include <algorithm>
+
+namespace pib::hca {
+
+namespace {
+
+constexpr uint16_t kMcast = sizeof(pib_hca_mcast);
+constexpr uint16_t kModifyQp = sizeof(pib_hca_modify_qp);
+
+constexpr CommandSpec kCommands[] = {
+    {PIB_HCA_CMD_NOP, 0, 0, false, cmd_nop},
+    {PIB_HCA_CMD_QUERY_DEVICE, 0, sizeof(pib_hca_query_device), false, cmd_query_device},
+    {PIB_HCA_CMD_MODIFY_DEVICE, sizeof(pib_hca_modify_device), 0, false, cmd_modify_device},
+    {PIB_HCA_CMD_QUERY_PORT, 0, sizeof(pib_hca_query_port), true, cmd_query_port},
+    {PIB_HCA_CMD_MODIFY_PORT, sizeof(pib_hca_modify_port), 0, true, cmd_modify_port},
+    {PIB_HCA_CMD_QUERY_PKEYS, 0, 2 * Limits::kPkeys, true, cmd_query_pkeys},
+    {PIB_HCA_CMD_QUERY_GIDS, 0, 16 * Limits::kGids, true, cmd_query_gids},
+    {PIB_HCA_CMD_MAD_IFC, sizeof(pib_hca_mad_ifc), 256, true, cmd_mad_ifc},
+    {PIB_HCA_CMD_QUERY_COUNTERS, 0, 8 * PIB_HCA_COUNTER_COUNT, false, cmd_query_counters},
+    {PIB_HCA_CMD_ALLOC_UAR, 0, 0, false, cmd_alloc_uar},
+    {PIB_HCA_CMD_FREE_UAR, 0, 0, true, cmd_free_uar},
+    {PIB_HCA_CMD_ALLOC_PD, 0, 0, false, cmd_alloc_pd},
+    {PIB_HCA_CMD_FREE_PD, 0, 0, true, cmd_free_pd},
+    {PIB_HCA_CMD_CREATE_MR, sizeof(pib_hca_create_mr), 0, false, cmd_create_mr},
+    {PIB_HCA_CMD_DESTROY_MR, 0, 0, true, cmd_destroy_mr},
+    {PIB_HCA_CMD_CREATE_EQ, sizeof(pib_hca_create_eq), 0, false, cmd_create_eq},
+    {PIB_HCA_CMD_DESTROY_EQ, 0, 0, true, cmd_destroy_eq},
+    {PIB_HCA_CMD_CREATE_CQ, sizeof(pib_hca_create_cq), 0, false, cmd_create_cq},
+    {PIB_HCA_CMD_DESTROY_CQ, 0, 0, true, cmd_destroy_cq},
+    {PIB_HCA_CMD_CREATE_QP, sizeof(pib_hca_create_qp), 0, false, cmd_create_qp},
+    {PIB_HCA_CMD_MODIFY_QP, kModifyQp, 0, true, cmd_modify_qp},
+    {PIB_HCA_CMD_QUERY_QP, 0, kModifyQp, true, cmd_query_qp},
+    {PIB_HCA_CMD_DESTROY_QP, 0, 0, true, cmd_destroy_qp},
+    {PIB_HCA_CMD_ATTACH_MCAST, kMcast, 0, true, cmd_attach_mcast},
+    {PIB_HCA_CMD_DETACH_MCAST, kMcast, 0, true, cmd_detach_mcast},
+};
+
+static_assert(std::ranges::all_of(kCommands, [](const CommandSpec& spec) {
+    return spec.in_length <= kMaxCommandData && spec.out_length <= kMaxCommandData;
+}));
+
+}  // namespace
+
+const CommandSpec* find_command(uint16_t opcode) {
+    const auto it = std::ranges::find(kCommands, opcode, &CommandSpec::opcode);
+    return it == std::end(kCommands) ? nullptr : it;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Commands about what other objects are made in: UARs, protection domains, memory regions.
+#include "cmd.h"
+
+namespace pib::hca {
+
+namespace {
+
+template <typename T>
+CommandReply allocate(Table<T>& table) {
+    const uint32_t number = table.insert({});
+    return number == Table<T>::kFull ? CommandReply(PIB_HCA_CMD_STATUS_NO_RESOURCES)
+                                     : CommandReply::number(number);
+}
+
+}  // namespace
+
+CommandReply cmd_alloc_uar(DeviceObjects& objects, const CommandInput&) {
+    return allocate(objects.uars);
+}
+
+CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
+    if (objects.uars.find(in.object) == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (objects.transport.qps_of_uar(in.object) != 0 || objects.cqs.cqs_of_uar(in.object) != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    objects.uars.erase(in.object);
+    return {};
+}
+
+CommandReply cmd_alloc_pd(DeviceObjects& objects, const CommandInput&) {
+    return allocate(objects.pds);
+}
+
+CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
+    if (!objects.has_pd(in.object)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (objects.transport.qps_of_pd(in.object) != 0 || objects.mpt.regions_of_pd(in.object) != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    objects.pds.erase(in.object);
+    return {};
+}
+
+CommandReply cmd_create_mr(DeviceObjects& objects, const CommandInput& in) {
+    const auto mr = in.as<pib_hca_create_mr>();
+    if (!objects.has_pd(mr.pd)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    return CommandReply::number(objects.mpt.create(mr));
+}
+
+CommandReply cmd_destroy_mr(DeviceObjects& objects, const CommandInput& in) {
+    return objects.mpt.destroy(in.object);
+}
+
+}  // namespace pib::hca

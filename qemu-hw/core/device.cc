@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "device.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <set>
+
+#include "device_impl.h"
+
+namespace pib::hca {
+
+namespace {
+
+// Bits of PortInfo's supported widths and speeds that exist.
+constexpr uint8_t kAllWidths = 0x1f;     // 1x, 4x, 8x, 12x, 2x
+constexpr uint8_t kAllSpeeds = 0x07;     // SDR, DDR, QDR
+constexpr uint8_t kAllSpeedsExt = 0x0f;  // FDR, EDR, HDR, NDR
+constexpr size_t kMaxDescription = 63;
+
+bool guids_are_distinct(const Config& config) {
+    std::set<uint64_t> guids{0, config.node_guid};
+    for (uint32_t i = 0; i < config.port_count; ++i) {
+        guids.insert(config.port_guids[i]);
+    }
+    return guids.size() == 2 + config.port_count;
+}
+
+std::string check(const Config& config) {
+    const struct {
+        bool fine;
+        const char* complaint;
+    } rules[] = {
+        {config.port_count >= 1 && config.port_count <= PIB_HCA_MAX_PORTS,
+         "the number of ports must be 1 to 4"},
+        {config.vector_count >= 1 && config.vector_count <= PIB_HCA_MAX_VECTORS,
+         "the number of vectors must be 1 to 64"},
+        {config.node_description.size() <= kMaxDescription,
+         "the node description must be at most 63 bytes long"},
+        {config.link_width != 0 && (config.link_width & ~kAllWidths) == 0,
+         "the link width must be a combination of 1x (1), 4x (2), 8x (4), 12x (8) and 2x (16)"},
+        {(config.link_speed & 1) != 0 && (config.link_speed & ~kAllSpeeds) == 0,
+         "the link speed must be a combination of SDR (1, always), DDR (2) and QDR (4)"},
+        {(config.link_speed_ext & ~kAllSpeedsExt) == 0,
+         "the extended link speed must be a combination of FDR (1), EDR (2), HDR (4) and NDR (8)"},
+        {config.mtu_cap >= 1 && config.mtu_cap <= 5, "the MTU must be 1 (256) to 5 (4096)"},
+        {config.vl_cap >= 1 && config.vl_cap <= 5,
+         "the VL capability must be 1 (VL0) to 5 (VL0-14)"},
+    };
+    for (const auto& rule : rules) {
+        if (!rule.fine) {
+            return rule.complaint;
+        }
+    }
+    return guids_are_distinct(config) ? "" : "node and port GUIDs must be set and differ";
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Device>, std::string> Device::create(const Config& config,
+                                                                   Host& host) {
+    if (std::string complaint = check(config); !complaint.empty()) {
+        return std::unexpected(std::move(complaint));
+    }
+    return std::make_unique<DeviceImpl>(config, host);
+}
+
+DeviceImpl::DeviceImpl(const Config& config, Host& host)
+    : config_(config),
+      host_(host),
+      eqs_(host, *this, Limits::kEqs, config.vector_count),
+      cqs_(host, eqs_, Limits::kCqs),
+      mpt_(host, Limits::kMrs, Limits::kMrPages),
+      ports_(config_, host, eqs_, counters_),
+      transport_(Transport::create({host, mpt_, cqs_, eqs_, counters_, ports_.ports()})),
+      objects_{config_, host, counters_, eqs_, cqs_, mpt_, ports_, *transport_},
+      cmdq_(objects_),
+      uars_(objects_) {
+    ports_.set_client(*transport_);
+}
+
+template <typename F>
+void DeviceImpl::enter(F&& body) noexcept {
+    try {
+        body();
+        settle();
+    } catch (const std::exception&) {
+        fail(PIB_HCA_FATAL_INTERNAL);
+        if (!halted_) {
+            halt();
+        }
+    }
+}
+
+uint64_t DeviceImpl::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
+    uint64_t value = 0;
+    const bool known = bar == PIB_HCA_BAR_REGS
+                           ? read_register(registers(), *this, offset, size, value)
+                           : bar == PIB_HCA_BAR_UAR && uars_.read(offset, size, value);
+    if (!known) {
+        bad_access("read of nothing", offset);
+    }
+    return value;
+}
+
+void DeviceImpl::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
+    enter([&] {
+        // A stopped device has no objects left that a doorbell could name.
+        const bool known =
+            bar == PIB_HCA_BAR_REGS
+                ? write_register(registers(), *this, offset, size, value)
+                : bar == PIB_HCA_BAR_UAR && (is_fatal() || uars_.write(offset, size, value));
+        if (!known) {
+            bad_access("write of nothing", offset);
+        }
+    });
+}
+
+void DeviceImpl::reset(bool cold) {
+    enter([&] { do_reset(cold); });
+}
+
+void DeviceImpl::do_reset(bool cold) {
+    cmdq_.stop();
+    objects_.clear();
+    counters_ = {};
+    regs_ = {};
+    halted_ = false;
+    ports_.reset(cold);
+}
+
+void DeviceImpl::run() {
+    enter([&] {
+        if (cmdq_.has_work()) {
+            run_commands();
+        }
+        const bool transport_left = !is_fatal() && transport_->run();
+        const bool ports_left = ports_.run();
+        if (transport_left || ports_left) {
+            host_.wake();
+        }
+    });
+}
+
+void DeviceImpl::timer() {
+    enter([&] {
+        const uint64_t now = host_.now_ns();
+        if (!is_fatal()) {
+            transport_->timer(now);
+        }
+        ports_.timer(now);
+        deadline_ns_ = kNever;  // the host's timer has gone off
+    });
+}
+
+void DeviceImpl::link_connected(unsigned port) {
+    enter([&] {
+        if (PortImpl* p = ports_.find(port)) {
+            p->link_connected();
+        }
+    });
+}
+
+void DeviceImpl::link_rx(unsigned port, std::span<const uint8_t> bytes) {
+    enter([&] {
+        if (PortImpl* p = ports_.find(port)) {
+            p->link_rx(bytes);
+        }
+    });
+}
+
+void DeviceImpl::link_writable(unsigned port) {
+    enter([&] {
+        if (PortImpl* p = ports_.find(port)) {
+            p->link_writable();
+        }
+    });
+}
+
+void DeviceImpl::link_closed(unsigned port) {
+    enter([&] {
+        if (PortImpl* p = ports_.find(port)) {
+            p->link_closed();
+        }
+    });
+}
+
+void DeviceImpl::run_commands() {
+    if (const uint32_t cause = cmdq_.run(is_fatal()); cause != PIB_HCA_FATAL_NONE) {
+        cmdq_.stop();
+        fail(cause);
+    }
+    if (cmdq_.has_work()) {
+        host_.wake();
+    }
+}
+
+void DeviceImpl::fail(uint32_t cause) {
+    if (is_fatal()) {
+        return;
+    }
+    regs_.status |= PIB_HCA_STATUS_FATAL;
+    regs_.fatal_cause = cause;
+    host_.log(LogLevel::kGuestError, "pib-hca: the device has stopped (see FATAL_CAUSE)");
+}
+
+// The last event tells the driver; then nothing reaches guest memory any more but the refusals of
+// the commands that it may still have in flight. The ports go on: the subnet manager may ask them.
+void DeviceImpl::halt() {
+    halted_ = true;
+    if (regs_.fatal_cause == PIB_HCA_FATAL_CMDQ_OVERRUN) {
+        cmdq_.stop();
+    }
+    if (!cmdq_.running()) {
+        regs_.status &= ~uint32_t{PIB_HCA_STATUS_ENABLED};
+    }
+    eqs_.fatal_event(regs_.fatal_cause);
+    transport_->reset();
+    cqs_.clear();
+    mpt_.clear();
+}
+
+void DeviceImpl::settle() {
+    if (is_fatal() && !halted_) {
+        halt();
+    }
+    ports_.flush();
+    const uint64_t deadline = std::min(transport_->next_deadline(), ports_.next_deadline());
+    if (deadline != deadline_ns_) {
+        deadline_ns_ = deadline;
+        host_.set_timer(deadline);
+    }
+}
+
+void DeviceImpl::bad_access(std::string_view what, uint64_t offset) {
+    char text[96];
+    std::snprintf(text, sizeof text, "pib-hca: %.*s %#llx", static_cast<int>(what.size()),
+                  what.data(), static_cast<unsigned long long>(offset));
+    host_.log(LogLevel::kGuestError, text);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The objects of one HCA, as commands and doorbells see them. Everything here is named by number.
+#pragma once
+
+#include <cstdint>
+
+#include "config.h"
+#include "counters.h"
+#include "cq.h"
+#include "eq.h"
+#include "host.h"
+#include "mpt.h"
+#include "port_impl.h"
+#include "table.h"
+#include "transport.h"
+
+namespace pib::hca {
+
+// Protection domains and UARs are only numbers: who uses them counts, not what they are.
+struct ProtectionDomain {};
+struct UserAccessRegion {};
+
+// UAR 0 is the kernel's: it exists without ALLOC_UAR and is never freed.
+constexpr uint32_t kKernelUar = 0;
+
+struct DeviceObjects {
+    const Config& config;
+    Host& host;
+    Counters& counters;
+    EqTable& eqs;
+    CqTable& cqs;
+    Mpt& mpt;
+    HcaPorts& ports;
+    Transport& transport;
+    Table<ProtectionDomain> pds{1, Limits::kPds};
+    Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
+
+    bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
+    bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
+
+    // Forgets all objects; the ports stay as they are.
+    void clear() {
+        transport.reset();
+        cqs.clear();
+        eqs.clear();
+        mpt.clear();
+        pds.clear();
+        uars.clear();
+    }
+};
+
+}  // namespace pib::hca

@@ -117,6 +117,7 @@ class Cluster:
         if not self.key().exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pib-lab",
                             "-f", self.key()], check=True, stdin=subprocess.DEVNULL)
+        self.key().chmod(0o600)     # ssh takes no key that others can read
 
     def _start_hub(self) -> None:
         if self.alive("hub"):

@@ -35,8 +35,7 @@ class Switch:
         return self.directory / "switch.control"
 
     def argv(self) -> list[str]:
-        return [str(PROGRAM), "--listen", self.address, "--control", str(self.control),
-                "--log", str(self.directory / "switch.log")]
+        return [str(PROGRAM), "--listen", self.address, "--control", str(self.control)]
 
     def start(self) -> process.Process:
         # A switch that was killed leaves its sockets behind.

@@ -29,6 +29,9 @@ def _targets(directory: pathlib.Path) -> list[str]:
     """Tests are built with sanitizers only: who wants a lab need not wait for them."""
     if directory != paths.BUILD:
         return []
+    # First let meson have its say: there may be new targets.
+    ui.run(f"checking {directory.name}/", ["ninja", "-C", directory, "build.ninja"],
+           directory.name, cwd=paths.ROOT)
     listed = subprocess.run(["ninja", "-C", directory, "-t", "targets", "all"], check=True,
                             capture_output=True, text=True).stdout
     names = {line.split(":")[0] for line in listed.splitlines()}

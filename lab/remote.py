@@ -28,7 +28,7 @@ class Remote:
     log: pathlib.Path
 
     def _ssh(self, *options: str) -> list[str]:
-        return ["ssh", "-F", "none", "-q", "-S", str(self.control), "-i", str(self.key),
+        return ["ssh", "-F", "none", "-S", str(self.control), "-i", str(self.key),
                 "-p", str(self.port), "-l", "root",
                 "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR",
                 # The host key is made anew at each boot, on this machine's loopback.
@@ -48,10 +48,10 @@ class Remote:
                     self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
                               "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            if done.returncode and time.monotonic() > end:
-                raise ui.LabError(f"{self.name} does not answer:\n{ui.tail(self.log)}")
+            if time.monotonic() > end:
+                raise ui.LabError(f"{self.name} does not answer:\n{ui.tail(self.log, 5)}")
             if done.returncode:
-                time.sleep(0.1)
+                time.sleep(0.2)
 
     def disconnect(self) -> None:
         if self.control.exists():

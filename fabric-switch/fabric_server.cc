@@ -221,10 +221,10 @@ std::expected<void, std::string> FabricServer::listen_control(const std::string&
     return {};
 }
 
-std::expected<void, std::string> FabricServer::capture(const std::string& path) {
+std::expected<void, std::string> FabricServer::capture(const std::string& path, PcapFormat format) {
     const auto wall = std::chrono::system_clock::now().time_since_epoch();
     const auto offset = wall / std::chrono::nanoseconds(1) - static_cast<std::int64_t>(clock_ns());
-    auto tap = PcapTap::open(path, offset);
+    auto tap = PcapTap::open(path, offset, format);
     if (!tap) {
         return std::unexpected(tap.error());
     }

@@ -27,7 +27,8 @@ class FabricServer final {
     // Errors are one line for a user.
     [[nodiscard]] std::expected<void, std::string> listen(const Address& address);
     [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
-    [[nodiscard]] std::expected<void, std::string> capture(const std::string& path);
+    [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
+                                                           PcapFormat format);
     [[nodiscard]] Switch& fabric_switch() { return switch_; }
 
     // Serves until SIGINT or SIGTERM, which the caller has blocked.

@@ -22,6 +22,7 @@ struct ServeOptions {
     std::string control;
     std::string guid;
     std::string pcap;
+    PcapFormat pcap_format = PcapFormat::kInfiniBand;
     std::string log_level = "info";
     std::vector<std::string> faults;
     unsigned mtu = 4096;
@@ -154,7 +155,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
         }
     }
     if (!options.pcap.empty()) {
-        if (const auto captured = server.capture(options.pcap); !captured) {
+        if (const auto captured = server.capture(options.pcap, options.pcap_format); !captured) {
             return captured;
         }
     }
@@ -186,6 +187,12 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
     app.add_option("--mtu", options.mtu, "MTUCap in bytes")->capture_default_str();
     app.add_option("--vls", options.vls, "data VLs")->capture_default_str();
     app.add_option("--pcap", options.pcap, "capture all packets to this file (- for stdout)");
+    app.add_option("--pcap-format", options.pcap_format,
+                   "infiniband (link type 247) or erf (197, for Wireshark)")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, PcapFormat>{{"infiniband", PcapFormat::kInfiniBand},
+                                              {"erf", PcapFormat::kErf}},
+            CLI::ignore_case));
     app.add_option("--fault", options.faults,
                    "PORT:NAME=VALUE,... as of ctl fault, PORT may be all; may be repeated");
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ib/link/link_endpoint.h"
+#include "ib/wire/field.h"
 
 namespace pib::fabric {
 namespace {
@@ -17,7 +18,7 @@ struct FileHeader {
     std::uint32_t zone = 0;
     std::uint32_t precision = 0;
     std::uint32_t snap_length = 65535;
-    std::uint32_t link_type = 247;
+    std::uint32_t link_type;
 };
 static_assert(sizeof(FileHeader) == 24);
 
@@ -29,25 +30,48 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 16);
 
+constexpr std::uint32_t kLinkTypeInfiniBand = 247;
+constexpr std::uint32_t kLinkTypeErf = 197;
+constexpr std::size_t kErfHeaderBytes = 16;
+constexpr std::uint8_t kErfInfiniBand = 21;    // record type
+constexpr std::uint8_t kErfVaryingLength = 4;  // flag
+
 constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
+// The time is a little-endian fixed-point number, the rest is big-endian.
+std::array<std::uint8_t, kErfHeaderBytes> erf_header(std::uint64_t wall_ns, std::size_t bytes) {
+    std::array<std::uint8_t, kErfHeaderBytes> header{};
+    const std::uint64_t time =
+        wall_ns / kNsPerSecond << 32 | ((wall_ns % kNsPerSecond) << 32) / kNsPerSecond;
+    for (unsigned i = 0; i < 8; ++i) {
+        header[i] = static_cast<std::uint8_t>(time >> (8 * i));
+    }
+    header[8] = kErfInfiniBand;
+    header[9] = kErfVaryingLength;
+    ib::store_be(&header[10], static_cast<std::uint16_t>(kErfHeaderBytes + bytes));
+    ib::store_be(&header[14], static_cast<std::uint16_t>(bytes));
+    return header;
+}
+
 }  // namespace
 
-PcapTap::PcapTap(std::FILE* file, std::int64_t wall_offset_ns)
-    : file_(file), wall_offset_ns_(wall_offset_ns) {
-    const FileHeader header;
+PcapTap::PcapTap(std::FILE* file, std::int64_t wall_offset_ns, PcapFormat format)
+    : file_(file), wall_offset_ns_(wall_offset_ns), format_(format) {
+    const FileHeader header{.link_type =
+                                format == PcapFormat::kErf ? kLinkTypeErf : kLinkTypeInfiniBand};
     write(&header, sizeof(header));
     flush();
 }
 
 std::expected<std::unique_ptr<PcapTap>, std::string> PcapTap::open(const std::string& path,
-                                                                   std::int64_t wall_offset_ns) {
+                                                                   std::int64_t wall_offset_ns,
+                                                                   PcapFormat format) {
     std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wbe");
     if (file == nullptr) {
         return std::unexpected(path + ": " + std::strerror(errno));
     }
-    return std::unique_ptr<PcapTap>(new PcapTap(file, wall_offset_ns));
+    return std::unique_ptr<PcapTap>(new PcapTap(file, wall_offset_ns, format));
 }
 
 void PcapTap::write(const void* bytes, std::size_t size) {
@@ -66,10 +90,15 @@ void PcapTap::packet_seen(std::span<const std::uint8_t> packet, std::uint64_t no
     std::memcpy(packet_.data(), packet.data(), packet.size());
     link::append_crcs(std::span(packet_).first(size));
     const std::uint64_t wall = now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
+    const bool erf = format_ == PcapFormat::kErf;
+    const auto record_bytes = static_cast<std::uint32_t>(size + (erf ? kErfHeaderBytes : 0));
     const RecordHeader record{static_cast<std::uint32_t>(wall / kNsPerSecond),
-                              static_cast<std::uint32_t>(wall % kNsPerSecond),
-                              static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(size)};
+                              static_cast<std::uint32_t>(wall % kNsPerSecond), record_bytes,
+                              record_bytes};
     write(&record, sizeof(record));
+    if (erf) {
+        write(erf_header(wall, size).data(), kErfHeaderBytes);
+    }
     write(packet_.data(), size);
 }
 

@@ -15,12 +15,22 @@
 
 namespace pib::fabric {
 
+enum class PcapFormat : std::uint8_t {
+    // LINKTYPE_INFINIBAND, 247: LRH to VCRC and nothing else. Wireshark (4.x) has no reader for
+    // this
+    // number; with `editcap` or its DLT_USER table it can be told what it is.
+    kInfiniBand,
+    // LINKTYPE_ERF, 197: the same after a 16-byte ERF header, which Wireshark reads as it is.
+    kErf,
+};
+
 class PcapTap final : public PacketTap {
   public:
     // "-" is standard output. `wall_offset_ns` is added to the packets' times to get the time of
     // day. The error is one line for a user.
-    static std::expected<std::unique_ptr<PcapTap>, std::string> open(const std::string& path,
-                                                                     std::int64_t wall_offset_ns);
+    static std::expected<std::unique_ptr<PcapTap>, std::string> open(
+        const std::string& path, std::int64_t wall_offset_ns,
+        PcapFormat format = PcapFormat::kInfiniBand);
     void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) override;
     // Makes what was captured visible to readers of the file.
     void flush();
@@ -35,11 +45,12 @@ class PcapTap final : public PacketTap {
             }
         }
     };
-    PcapTap(std::FILE* file, std::int64_t wall_offset_ns);
+    PcapTap(std::FILE* file, std::int64_t wall_offset_ns, PcapFormat format);
     void write(const void* bytes, std::size_t size);
 
     std::unique_ptr<std::FILE, Close> file_;
     std::int64_t wall_offset_ns_;
+    PcapFormat format_;
     bool failed_ = false;
     std::array<std::uint8_t, PacketPool::kMaxPacketBytes + 6> packet_;
 };

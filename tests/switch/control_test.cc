@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Commands of the control socket, and what lines that are none do.
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include "control_commands.h"
+#include "test_fabric.h"
+
+namespace pib::test {
+
+using nlohmann::json;
+
+TEST_CASE("control: status names ports, neighbours and LIDs") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const json answer = fabric::run_control_command(fabric.sw, {{"command", "status"}});
+    REQUIRE(answer.at("ok") == true);
+    CHECK(answer.at("switch").at("lid") == TestFabric::kSwitchLid);
+    REQUIRE(answer.at("ports").size() == 8);
+    const json& port = answer.at("ports").at(1);
+    CHECK(port.at("state") == "Active");
+    CHECK(port.at("phys_state") == "LinkUp");
+    CHECK(port.at("lids") == json::array({2}));
+    CHECK(port.at("neighbour").at("description") == "test node");
+    CHECK(answer.at("ports").at(4).at("state") == "Down");
+    CHECK_FALSE(answer.at("ports").at(4).contains("neighbour"));
+}
+
+TEST_CASE("control: counters, tables, links and faults") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const auto run = [&](const json& request) {
+        return fabric::run_control_command(fabric.sw, request);
+    };
+    CHECK(run({{"command", "counters"}, {"port", 1}}).at("ports").at(0).at("PortRcvPkts") > 5);
+    CHECK(run({{"command", "counters"}}).at("ports").size() == 9);
+    run({{"command", "counters"}, {"clear", true}});
+    CHECK(run({{"command", "counters"}, {"port", 1}}).at("ports").at(0).at("PortRcvPkts") == 0);
+    CHECK(run({{"command", "lft"}}).at("entries") == json::parse("[[1,1],[2,2]]"));
+    CHECK(run({{"command", "mft"}}).at("entries").empty());
+    CHECK(run({{"command", "link"}, {"port", 2}, {"state", "down"}}).at("ok") == true);
+    fabric.settle();
+    CHECK_FALSE(fabric.hca(1).own_end().is_up());
+    CHECK(run({{"command", "link"}, {"port", 2}, {"state", "up"}}).at("ok") == true);
+    fabric.settle();
+    CHECK(fabric.hca(1).own_end().is_up());
+    const json faults = run({{"command", "fault"},
+                             {"port", 1},
+                             {"direction", "in"},
+                             {"set", {{"drop", 0.5}, {"seed", 9}, {"delay_us", 10}}}});
+    CHECK(faults.at("in").at("drop") == 0.5);
+    CHECK(faults.at("out").at("drop") == 0.0);
+    CHECK(fabric.sw.port(1).ingress_faults().spec().delay_ns == 10'000);
+}
+
+TEST_CASE("control: what is not a request is answered with an error") {
+    TestFabric fabric(1);
+    for (const char* line : {"",
+                             "{",
+                             "[]",
+                             "7",
+                             "\"status\"",
+                             "{}",
+                             R"({"command":7})",
+                             R"({"command":"nothing"})",
+                             R"({"command":"counters","port":99})",
+                             R"({"command":"counters","port":"one"})",
+                             R"({"command":"link","port":1})",
+                             R"({"command":"link","port":1,"state":"sideways"})",
+                             R"({"command":"link","port":0,"state":"up"})",
+                             R"({"command":"link","port":-1})",
+                             R"({"command":"fault","port":1,"set":{"drop":2}})",
+                             R"({"command":"fault","port":1,"set":{"drop":"much"}})",
+                             R"({"command":"fault","port":1,"set":{"delay_us":1e300}})",
+                             R"({"command":"fault","port":1,"set":{"nothing":1}})",
+                             R"({"command":"fault","port":1,"set":[]})",
+                             R"({"command":"fault","port":1,"direction":"up","set":{}})",
+                             "\xFF\xFE\x00"}) {
+        INFO(line);
+        const auto answer = json::parse(fabric::run_control_line(fabric.sw, line));
+        CHECK(answer.at("ok") == false);
+        CHECK_FALSE(answer.at("error").get<std::string>().empty());
+    }
+    CHECK(json::parse(fabric::run_control_line(fabric.sw, std::string(60'000, '['))).at("ok") ==
+          false);
+}
+
+}  // namespace pib::test

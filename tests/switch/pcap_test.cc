@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Captures, read back by tshark: an independent dissector has to find every packet whole, with the
+// opcodes and attributes that were sent.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+#include "pcap_tap.h"
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+class TemporaryDirectory {
+  public:
+    TemporaryDirectory() {
+        char name[] = "/tmp/pib-switch-test-XXXXXX";
+        path_ = ::mkdtemp(name);
+    }
+    ~TemporaryDirectory() {
+        ::unlink(file().c_str());
+        ::rmdir(path_.c_str());
+    }
+    [[nodiscard]] std::string file() const { return path_ + "/capture.pcap"; }
+
+  private:
+    std::string path_;
+};
+
+std::string output_of(const std::string& command) {
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    std::string text;
+    char buffer[4096];
+    while (pipe != nullptr) {
+        const std::size_t n = std::fread(buffer, 1, sizeof(buffer), pipe);
+        text.append(buffer, n);
+        if (n == 0) {
+            break;
+        }
+    }
+    return pipe != nullptr && ::pclose(pipe) == 0 ? text : "";
+}
+
+// Packets of every opcode that is in use, from adapter to adapter, payload as its rule asks.
+unsigned send_every_opcode(TestFabric& fabric) {
+    unsigned sent = 0;
+    for (unsigned opcode = 0; opcode < 256; ++opcode) {
+        const auto* info = ib::find_opcode(static_cast<std::uint8_t>(opcode));
+        // What tshark can take apart to the last byte; of RD, XRC and CNP it knows the BTH.
+        const bool known = info != nullptr && (info->transport == ib::Transport::kRc ||
+                                               info->transport == ib::Transport::kUc ||
+                                               info->transport == ib::Transport::kUd);
+        if (!known) {
+            continue;
+        }
+        ib::PacketHeaders headers{};
+        headers.lrh.dlid = ib::Lid(2);
+        headers.lrh.slid = ib::Lid(1);
+        headers.lrh.lnh = opcode % 3 == 0 ? ib::Lnh::kIbaGlobal : ib::Lnh::kIbaLocal;
+        if (headers.lrh.lnh == ib::Lnh::kIbaGlobal) {
+            headers.grh = ib::Grh{};
+            headers.grh->sgid = ib::Gid::from(ib::kDefaultGidPrefix, ib::Guid(1));
+            headers.grh->dgid = ib::Gid::from(ib::kDefaultGidPrefix, ib::Guid(2));
+        }
+        headers.bth.opcode = static_cast<std::uint8_t>(opcode);
+        headers.bth.pkey = ib::kDefaultPKey;
+        headers.bth.dest_qp = ib::Qpn(0x40);
+        headers.deth = {.qkey = ib::QKey(0x11), .src_qp = ib::Qpn(0x41)};
+        Bytes buffer(ib::kMaxPacket);
+        std::size_t payload = 256;
+        if (info->payload == ib::PayloadRule::kNone) {
+            payload = 0;
+        } else if (info->payload == ib::PayloadRule::kCnp) {
+            payload = 16;
+        }
+        auto builder = ib::PacketBuilder::begin(buffer, headers, payload, ib::Crcs::kElided);
+        REQUIRE(builder);
+        const auto packet = builder->finish();
+        REQUIRE(fabric.hca(0).send_packet({packet.begin(), packet.end()}));
+        fabric.settle();
+        ++sent;
+    }
+    return sent;
+}
+
+// How tshark is told what the file holds: link type 247 is not among the numbers it knows, so the
+// number in the file's header is made DLT_USER0 and that is declared to be InfiniBand.
+std::string options_for(const std::string& file, fabric::PcapFormat format) {
+    if (format == fabric::PcapFormat::kErf) {
+        return "";
+    }
+    std::FILE* stream = std::fopen(file.c_str(), "r+be");
+    REQUIRE(stream != nullptr);
+    std::fseek(stream, 20, SEEK_SET);
+    CHECK(std::fgetc(stream) == 247);
+    std::fseek(stream, 20, SEEK_SET);
+    std::fputc(147, stream);
+    std::fclose(stream);
+    return " -o 'uat:user_dlts:\"User 0 (DLT=147)\",\"infiniband\",\"0\",\"\",\"0\",\"\"'";
+}
+
+// Everything a subnet manager does at the start, then every opcode; how many opcodes there were.
+unsigned record(const std::string& file, fabric::PcapFormat format) {
+    TestFabric fabric(3);
+    auto tap = fabric::PcapTap::open(file, 1'700'000'000'000'000'000, format);
+    REQUIRE(tap);
+    fabric.sw.set_tap(tap->get());
+    fabric.make_active();
+    fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {3});
+    const unsigned opcodes = send_every_opcode(fabric);
+    fabric.advance(2'000'000'000);
+    fabric.sw.set_tap(nullptr);
+    CHECK_FALSE((*tap)->failed());
+    return opcodes;
+}
+
+std::vector<std::string> split(const std::string& line) {
+    std::vector<std::string> columns;
+    std::istringstream row(line);
+    for (std::string column; std::getline(row, column, ',');) {
+        columns.push_back(column);
+    }
+    return columns;
+}
+
+}  // namespace
+
+TEST_CASE("capture: tshark reads every packet as it was sent") {
+    if (output_of("tshark --version 2>/dev/null").empty()) {
+        SKIP("tshark is not installed");
+    }
+    const auto format = GENERATE(fabric::PcapFormat::kInfiniBand, fabric::PcapFormat::kErf);
+    const TemporaryDirectory directory;
+    const unsigned opcodes = record(directory.file(), format);
+    const std::string fields = output_of(
+        "tshark -r " + directory.file() + options_for(directory.file(), format) +
+        " -T fields -E separator=, -e infiniband.lrh.vl -e infiniband.bth.opcode"
+        " -e infiniband.mad.attributeid -e infiniband.variant.crc -e _ws.malformed 2>/dev/null");
+    std::map<std::string, unsigned> seen_opcodes, seen_attributes;
+    unsigned packets = 0;
+    std::istringstream lines(fields);
+    for (std::string line; std::getline(lines, line); ++packets) {
+        INFO(line);
+        const auto columns = split(line);
+        REQUIRE(columns.size() == 4);  // a fifth one would say that it is malformed
+        CHECK_FALSE(columns[3].empty());
+        ++seen_opcodes[columns[1]];
+        ++seen_attributes[columns[2]];
+    }
+    CHECK(packets > opcodes + 20);
+    CHECK(seen_opcodes.size() == opcodes);
+    for (const char* attribute : {"0x0011", "0x0012", "0x0015", "0x0019", "0x0002"}) {
+        INFO(attribute);
+        CHECK(seen_attributes.contains(attribute));
+    }
+}
+
+TEST_CASE("capture: a file that cannot be made is an error for the user") {
+    const auto tap = fabric::PcapTap::open("/nonexistent/capture.pcap", 0);
+    REQUIRE_FALSE(tap);
+    CHECK(tap.error().find("/nonexistent/capture.pcap") != std::string::npos);
+}
+
+}  // namespace pib::test

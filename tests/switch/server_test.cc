@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The program itself, over real sockets: two adapters, the control socket, peers that misbehave.
+// PIB_SWITCH names the program; without it there is nothing to test.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "address.h"
+#include "link_pair.h"
+
+namespace pib::test {
+namespace {
+
+using fabric::UniqueFd;
+using nlohmann::json;
+
+// Generous: nothing here measures time, it only must not hang for ever.
+bool eventually(const std::function<bool()>& done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+        if (done()) {
+            return true;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+}
+
+// pib-switch as a child process with sockets in a directory of its own.
+class Program {
+  public:
+    explicit Program(std::vector<std::string> extra = {}, rlim_t max_files = 0) {
+        char name[] = "/tmp/pib-switch-test-XXXXXX";
+        directory_ = ::mkdtemp(name);
+        extra_ = std::move(extra);
+        start(max_files);
+    }
+    ~Program() {
+        stop(SIGTERM);
+        ::unlink(fabric_path().c_str());
+        ::unlink(control_path().c_str());
+        ::rmdir(directory_.c_str());
+    }
+    void start(rlim_t max_files = 0) {
+        const char* program = ::getenv("PIB_SWITCH");
+        std::vector<std::string> words = {program,     "--listen",     "unix:" + fabric_path(),
+                                          "--control", control_path(), "--log-level",
+                                          "off"};
+        words.insert(words.end(), extra_.begin(), extra_.end());
+        std::vector<char*> argv;
+        for (std::string& word : words) {
+            argv.push_back(word.data());
+        }
+        argv.push_back(nullptr);
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            if (max_files != 0) {
+                const rlimit limit{max_files, max_files};
+                ::setrlimit(RLIMIT_NOFILE, &limit);
+            }
+            ::execv(argv[0], argv.data());
+            ::_exit(127);
+        }
+        REQUIRE(eventually([&] { return fabric::connect_unix(fabric_path()).has_value(); }));
+    }
+    int stop(int signal) {
+        int status = 0;
+        if (pid_ > 0) {
+            ::kill(pid_, signal);
+            ::waitpid(pid_, &status, 0);
+            pid_ = -1;
+        }
+        return status;
+    }
+    [[nodiscard]] bool alive() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    [[nodiscard]] std::string fabric_path() const { return directory_ + "/fabric"; }
+    [[nodiscard]] std::string control_path() const { return directory_ + "/control"; }
+
+    json ask(const json& request) {
+        const auto fd = fabric::connect_unix(control_path());
+        REQUIRE(fd);
+        const std::string line = request.dump() + "\n";
+        REQUIRE(::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) ==
+                static_cast<ssize_t>(line.size()));
+        std::string answer;
+        char buffer[4096];
+        while (answer.find('\n') == std::string::npos) {
+            const ssize_t n = ::recv(fd->get(), buffer, sizeof(buffer), 0);
+            REQUIRE(n > 0);
+            answer.append(buffer, static_cast<std::size_t>(n));
+        }
+        return json::parse(answer);
+    }
+    bool reaches(unsigned port, const std::string& state) {
+        return eventually([&] {
+            return ask({{"command", "status"}}).at("ports").at(port - 1).at("state") == state;
+        });
+    }
+
+  private:
+    std::string directory_;
+    std::vector<std::string> extra_;
+    pid_t pid_ = -1;
+};
+
+// An adapter's end of a link over a socket.
+struct SocketHca {
+    LinkRecorder recorder;
+    std::unique_ptr<link::LinkEndpoint> end;
+    UniqueFd fd;
+    bool closed = false;
+
+    SocketHca(const std::string& path, std::uint64_t guid) {
+        auto connected = fabric::connect_unix(path);
+        REQUIRE(connected);
+        fd = std::move(*connected);
+        end = std::make_unique<link::LinkEndpoint>(make_hello(guid), make_buffers(), recorder);
+        recorder.endpoint = end.get();
+        end->set_offer(make_offer());
+    }
+    void pump() {
+        const auto out = end->output();
+        if (!out.empty() && !closed) {
+            const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (n > 0) {
+                end->consume_output(static_cast<std::size_t>(n));
+            }
+        }
+        std::uint8_t buffer[65536];
+        const ssize_t n = ::recv(fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+        if (n > 0) {
+            (void)end->feed(std::span(buffer).first(static_cast<std::size_t>(n)));
+        }
+        closed = closed || n == 0;
+    }
+    bool until(const std::function<bool()>& done) {
+        return eventually([&] {
+            pump();
+            return done() && (closed || end->output().empty());
+        });
+    }
+};
+
+bool have_program() {
+    return ::getenv("PIB_SWITCH") != nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("program: links over sockets, status, restart") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Program program;
+    SocketHca one(program.fabric_path(), 0x1000), two(program.fabric_path(), 0x2000);
+    REQUIRE(one.until([&] { return one.end->is_up(); }));
+    REQUIRE(two.until([&] { return two.end->is_up(); }));
+    CHECK(program.reaches(1, "Initialize"));
+    CHECK(program.reaches(2, "Initialize"));
+
+    two.fd.reset();
+    CHECK(program.reaches(2, "Down"));
+    CHECK(program.reaches(1, "Initialize"));
+    SocketHca again(program.fabric_path(), 0x2000);
+    REQUIRE(again.until([&] { return again.end->is_up(); }));
+    CHECK(again.recorder.welcomes.at(0).port_number == 2);
+
+    program.stop(SIGKILL);
+    REQUIRE(one.until([&] { return one.closed; }));
+    program.start();
+    SocketHca back(program.fabric_path(), 0x1000);
+    REQUIRE(back.until([&] { return back.end->is_up(); }));
+    CHECK(program.stop(SIGTERM) == 0);
+}
+
+TEST_CASE("program: garbage, silence and thousands of connections harm nobody") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Program program;
+    SocketHca good(program.fabric_path(), 0x1000);
+    REQUIRE(good.until([&] { return good.end->is_up(); }));
+    std::vector<UniqueFd> silent;
+    for (unsigned i = 0; i < 5000; ++i) {
+        auto fd = fabric::connect_unix(program.fabric_path());
+        REQUIRE(fd);
+        const std::string junk(64, static_cast<char>(i));
+        (void)::send(fd->get(), junk.data(), i % 3 == 0 ? junk.size() : i % 5,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (i % 50 == 0) {
+            silent.push_back(std::move(*fd));
+        }
+    }
+    SocketHca twin(program.fabric_path(), 0x1000);
+    REQUIRE(twin.until([&] { return twin.closed; }));
+    REQUIRE(twin.recorder.refusals.size() == 1);
+    CHECK(twin.recorder.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
+    REQUIRE(program.alive());
+    CHECK(program.reaches(1, "Initialize"));
+    good.pump();
+    CHECK(good.end->is_up());
+}
+
+TEST_CASE("program: running out of file descriptors turns newcomers away only") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Program program({}, 40);
+    SocketHca good(program.fabric_path(), 0x1000);
+    REQUIRE(good.until([&] { return good.end->is_up(); }));
+    {
+        std::vector<UniqueFd> many;
+        for (unsigned i = 0; i < 200; ++i) {
+            if (auto fd = fabric::connect_unix(program.fabric_path())) {
+                many.push_back(std::move(*fd));
+            }
+        }
+        good.pump();
+        CHECK(good.end->is_up());
+    }
+    REQUIRE(program.alive());
+    CHECK(eventually([&] {
+        const auto fd = fabric::connect_unix(program.control_path());
+        const std::string line = "{\"command\":\"status\"}\n";
+        char byte;
+        return fd && ::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) > 0 &&
+               ::recv(fd->get(), &byte, 1, 0) == 1;
+    }));
+}
+
+TEST_CASE("program: control clients that flood or do not read are bounded") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Program program;
+    auto endless = fabric::connect_unix(program.control_path());
+    REQUIRE(endless);
+    const std::string part(4096, 'x');
+    CHECK(eventually([&] {  // a line without end is cut off
+        return ::send(endless->get(), part.data(), part.size(), MSG_NOSIGNAL) < 0;
+    }));
+    auto deaf = fabric::connect_unix(program.control_path());
+    REQUIRE(deaf);
+    std::string requests;
+    for (unsigned i = 0; i < 200; ++i) {
+        requests += "{\"command\":\"status\"}\n";
+    }
+    for (unsigned i = 0; i < 20; ++i) {
+        (void)::send(deaf->get(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    CHECK(program.ask({{"command", "status"}}).at("ok") == true);
+}
+
+}  // namespace pib::test

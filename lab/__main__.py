@@ -4,7 +4,7 @@
 import argparse
 import sys
 
-from lab import cluster, deps, image, qemu_headers, status, testing, ui, up
+from lab import cluster, deps, guest_build, image, qemu_headers, status, testing, ui, up
 
 
 def _build(_options) -> int:
@@ -42,6 +42,12 @@ def _down(_options) -> int:
     lab = cluster.Cluster()
     with lab.locked():
         lab.down()
+    return 0
+
+
+def _guest_build(_options) -> int:
+    for tree in guest_build.build(image.ensure()):
+        print(tree)
     return 0
 
 
@@ -87,6 +93,7 @@ def _add_parts(add) -> None:
     add("deps", lambda _options: deps.install() or 0, "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")
+    add("guest-build", _guest_build, "build driver, provider and test programs for guests")
     add("image", _print(image.ensure), "make the guest image and its build tree; print where")
 
 

@@ -37,6 +37,7 @@ struct Limits {
     static constexpr uint64_t kMrPages = 1ull << 25;   // 128 GiB of 4 KiB pages, all MRs together
     static constexpr uint32_t kPagesPerMr = 1u << 22;  // bounds the time of one command
     static constexpr uint64_t kCqPages = 1ull << 22;   // all CQs together
+    static constexpr uint64_t kQpPages = 1ull << 22;   // all QPs together
     static constexpr uint32_t kRdAtomic = 16;
     static constexpr uint32_t kMcastGroups = 8192;
     static constexpr uint32_t kMcastAttachPerGroup = 256;

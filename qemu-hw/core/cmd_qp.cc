@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The QP commands: everything is checked before anything is changed.
+#include "qp_create.h"
+#include "qp_modify.h"
+#include "transport_impl.h"
+
+namespace pib::hca {
+namespace {
+
+// Attributes that describe how requests are sent: they may change in SQD once nothing is under way
+// (IBA 11.2.5.2).
+constexpr uint32_t kNeedDrained =
+    PIB_HCA_QP_ATTR_PORT | PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PKEY_INDEX |
+    PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY |
+    PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC | PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
+
+}  // namespace
+
+template <typename F>
+void TransportImpl::for_each_qp(F&& f) {
+    for (const auto& qp : special_qps_) {
+        if (qp) {
+            f(*qp);
+        }
+    }
+    qps_.for_each([&](uint32_t, QueuePair& qp) { f(qp); });
+}
+
+bool TransportImpl::cqs_exist(const pib_hca_create_qp& in) {
+    CqTable& cqs = services_.parts().cqs;
+    return cqs.find(in.send_cq) != nullptr && cqs.find(in.recv_cq) != nullptr;
+}
+
+CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
+    const auto ports = static_cast<unsigned>(services_.parts().ports.size());
+    if (const CmdStatus status = check_create_qp(in, ports); status != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(status);
+    }
+    if (!cqs_exist(in)) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    const bool special = in.port != 0;
+    if (special && special_qps_[PIB_HCA_SPECIAL_QPN(in.port, in.type == PIB_HCA_QP_GSI)]) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BUSY);
+    }
+    if (!special && qps_.count() == qps_.capacity()) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    auto qp = make_qp(services_.host(), in, pages_left_);
+    if (!qp) {
+        return std::unexpected(qp.error());
+    }
+    CqTable& cqs = services_.parts().cqs;
+    ++cqs.find(in.send_cq)->users;
+    ++cqs.find(in.recv_cq)->users;
+    return place(std::move(*qp));
+}
+
+CmdResult<uint32_t> TransportImpl::place(QueuePair&& qp) {
+    if (qp.is_special()) {
+        qp.qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
+        special_qps_[qp.qpn] = std::make_unique<QueuePair>(std::move(qp));
+        return special_qps_[qp.qpn]->qpn;
+    }
+    const uint32_t qpn = qps_.insert(std::move(qp));
+    qps_.find(qpn)->qpn = qpn;
+    return qpn;
+}
+
+CmdStatus TransportImpl::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (const CmdStatus status = check_transition(*qp, in); status != PIB_HCA_CMD_STATUS_OK) {
+        return status;
+    }
+    if (const CmdStatus status = check_attributes(*qp, in, services_.parts().ports);
+        status != PIB_HCA_CMD_STATUS_OK) {
+        return status;
+    }
+    if (qp->sq_draining && qp->state == target_state(*qp, in) &&
+        (in.attr_mask & kNeedDrained) != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    apply_attributes(qp->attr, in);
+    enter_state(*qp, target_state(*qp, in), in.attr_mask);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
+    const QpState from = qp.state;
+    switch (to) {
+        case PIB_HCA_QPS_RESET:
+            services_.timers().cancel(qp.qpn);
+            reset_qp(services_.host(), qp, services_.snapshots());
+            return;
+        case PIB_HCA_QPS_ERR:
+            services_.enter_error(qp);
+            return;
+        case PIB_HCA_QPS_RTR:
+            Responder::start(qp);
+            break;
+        case PIB_HCA_QPS_RTS:
+            if (from == PIB_HCA_QPS_RTR) {
+                Requester::start(qp);
+            } else if (from == PIB_HCA_QPS_SQE) {
+                finish_send_flush(qp);
+            }
+            break;
+        case PIB_HCA_QPS_SQD:
+            qp.sq_draining = qp.sq_draining || from == PIB_HCA_QPS_RTS;
+            break;
+        default:
+            break;
+    }
+    // The flush above may have overrun a CQ.
+    if (qp.state == from) {
+        qp.state = to;
+    }
+    if ((attr_mask & PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC) != 0 && to != PIB_HCA_QPS_RTR) {
+        Responder::resize_rd(qp);
+    }
+    services_.report_drained(qp);
+    if (qp.can_send()) {
+        services_.schedule(qp);
+    }
+}
+
+// SQE to RTS: what was posted before belongs to the error (IBA 10.3.1.6). Bounded by the queue's
+// depth.
+void TransportImpl::finish_send_flush(QueuePair& qp) {
+    Turn turn = Turn::kMore;
+    while (turn == Turn::kMore) {
+        Budget budget{.packets = PIB_HCA_CMD_MAX_LENGTH, .bytes = UINT32_MAX};
+        turn = services_.flush(qp, budget);
+    }
+}
+
+CmdResult<pib_hca_modify_qp> TransportImpl::query_qp(uint32_t qpn) {
+    const QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    pib_hca_modify_qp out = qp->attr;
+    out.attr_mask = 0;
+    out.state = qp->state;
+    out.cur_state = qp->state;
+    out.sq_draining = qp->sq_draining ? 1 : 0;
+    if (qp->is_connected() && qp->can_receive()) {
+        out.rq_psn = qp->resp.expected_psn.value();
+    }
+    if (qp->can_send()) {
+        out.sq_psn = qp->req.next.value();
+    }
+    return out;
+}
+
+void TransportImpl::forget(QueuePair& qp) {
+    CqTable& cqs = services_.parts().cqs;
+    --cqs.find(qp.send_cq)->users;
+    --cqs.find(qp.recv_cq)->users;
+    services_.timers().cancel(qp.qpn);
+    qp.window.release(services_.snapshots());
+    pages_left_ += qp.buffer.listed_pages();
+}
+
+CmdStatus TransportImpl::destroy_qp(uint32_t qpn) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (qp->mcast_groups != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    forget(*qp);
+    if (qpn < kSpecialQps) {
+        special_qps_[qpn].reset();
+    } else {
+        qps_.erase(qpn);
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+CmdStatus TransportImpl::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (qp->type != PIB_HCA_QP_UD) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    bool added = false;
+    const CmdStatus status = mcast_.attach(in, qpn, added);
+    qp->mcast_groups += added ? 1 : 0;
+    return status;
+}
+
+CmdStatus TransportImpl::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    const CmdStatus status = mcast_.detach(in, qpn);
+    qp->mcast_groups -= status == PIB_HCA_CMD_STATUS_OK ? 1 : 0;
+    return status;
+}
+
+uint32_t TransportImpl::qps_of_pd(uint32_t pd) {
+    uint32_t count = 0;
+    for_each_qp([&](const QueuePair& qp) { count += qp.pd == pd ? 1 : 0; });
+    return count;
+}
+
+uint32_t TransportImpl::qps_of_uar(uint32_t uar) {
+    uint32_t count = 0;
+    for_each_qp([&](const QueuePair& qp) { count += qp.uar == uar ? 1 : 0; });
+    return count;
+}
+
+void TransportImpl::reset() {
+    qps_.clear();
+    for (auto& qp : special_qps_) {
+        qp.reset();
+    }
+    for (auto& parked : parked_) {
+        parked.clear();
+    }
+    mcast_.clear();
+    services_.reset();
+    pages_left_ = Limits::kQpPages;
+}
+
+}  // namespace pib::hca

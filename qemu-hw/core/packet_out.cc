@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "packet_out.h"
+
+#include <algorithm>
+
+namespace pib::hca {
+namespace {
+
+ib::Gid gid_of(const uint8_t* bytes) {
+    ib::Gid gid;
+    if (bytes != nullptr) {
+        std::copy_n(bytes, gid.bytes.size(), gid.bytes.begin());
+    }
+    return gid;
+}
+
+}  // namespace
+
+void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port) {
+    const auto path_bits = static_cast<uint16_t>(av.src_path_bits & ((1u << port.lmc()) - 1u));
+    headers.lrh.sl = ib::Sl(av.sl);
+    headers.lrh.dlid = ib::Lid(av.dlid);
+    headers.lrh.slid = ib::Lid(static_cast<uint16_t>(port.lid() | path_bits));
+    if ((av.flags & PIB_HCA_AV_GRH) != 0) {
+        headers.grh = ib::Grh{.tclass = av.traffic_class,
+                              .flow_label = av.flow_label,
+                              .hop_lmt = av.hop_limit,
+                              .sgid = gid_of(port.gid(av.sgid_index)),
+                              .dgid = gid_of(av.dgid)};
+    }
+}
+
+ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t opcode,
+                                    ib::Psn psn) {
+    ib::PacketHeaders headers;
+    address_packet(headers, qp.attr.av, port);
+    headers.bth.opcode = opcode;
+    // Migrated is the only path migration state that there is (IBA 17.2.8).
+    headers.bth.mig_req = true;
+    headers.bth.pkey = ib::PKey(port.pkey(qp.attr.pkey_index));
+    headers.bth.dest_qp = ib::Qpn(qp.attr.dest_qpn);
+    headers.bth.psn = psn;
+    return headers;
+}
+
+}  // namespace pib::hca

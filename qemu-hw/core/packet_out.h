@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// From a QP's address and a packet's headers to room in the port's send buffer.
+#pragma once
+
+#include <optional>
+
+#include "ib/wire/packet.h"
+#include "port.h"
+#include "qp.h"
+
+namespace pib::hca {
+
+// What became of a packet that was to be sent.
+enum class Sent : uint8_t {
+    kYes,
+    kBlocked,    // the port has no room; nothing happened, and port_ready() follows
+    kNoPayload,  // the payload could not be read from guest memory; nothing was sent
+};
+
+// Fills LRH and GRH for a packet along `av` (IBA 7.7, 8.3).
+void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port);
+
+// LRH, GRH and the BTH fields that every packet of a connected QP has.
+ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t opcode,
+                                    ib::Psn psn);
+
+// Sends one packet. `fill` writes the payload into its place and returns whether it could;
+// `observe` sees the packet before it goes.
+template <typename Fill, typename Observe>
+Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_bytes, Fill&& fill,
+                 Observe&& observe, bool vl15 = false) {
+    const auto size = ib::packet_size(headers, payload_bytes, ib::Crcs::kElided);
+    if (!size) {
+        return Sent::kNoPayload;
+    }
+    const std::span<uint8_t> room = port.begin_packet({.dlid = headers.lrh.dlid.value(),
+                                                       .sl = headers.lrh.sl.value(),
+                                                       .vl15 = vl15,
+                                                       .bytes = static_cast<uint32_t>(*size)});
+    if (room.empty()) {
+        return Sent::kBlocked;
+    }
+    auto builder = ib::PacketBuilder::begin(room, headers, payload_bytes, ib::Crcs::kElided);
+    if (!builder || (payload_bytes != 0 && !fill(builder->payload()))) {
+        return Sent::kNoPayload;
+    }
+    observe(std::span<const uint8_t>(builder->finish()));
+    port.commit_packet();
+    return Sent::kYes;
+}
+
+template <typename Fill>
+Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_bytes,
+                 Fill&& fill) {
+    return send_packet(port, headers, payload_bytes, fill, [](auto) {});
+}
+
+// A packet without payload.
+inline Sent send_packet(Port& port, const ib::PacketHeaders& headers) {
+    return send_packet(port, headers, 0, [](auto) { return true; });
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The context of a queue pair (IBA vol. 1, 10.2.4): plain data, copied and compared as it stands.
+// What is done with it is in requester.h, completer.h, responder.h and datagram.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "guest_buffer.h"
+#include "ib/wire/types.h"
+#include "mpt.h"
+#include "send_window.h"
+#include "status.h"
+
+namespace pib::hca {
+
+// One of a QP's two queues in its buffer. Counters run freely modulo 2^32.
+struct WorkQueue {
+    uint32_t offset = 0;    // of entry 0 in the QP's buffer
+    uint32_t consumer = 0;  // the next entry to copy
+    uint32_t producer =
+        0;  // as last read from the QP header, within depth() of what is not completed
+    uint8_t log_depth = 0;
+    uint8_t log_stride = 0;
+    bool present = false;
+
+    uint32_t depth() const { return present ? 1u << log_depth : 0; }
+    uint32_t stride() const { return 1u << log_stride; }
+    uint32_t ready() const { return producer - consumer; }
+};
+
+enum class QpTimer : uint8_t { kNone, kAck, kRnr };
+
+// The requester's half of an RC connection (IBA 9.7.3 to 9.7.5).
+//
+//     una            cursor            sent_end          next
+//      | unacknowledged | to be sent again | not sent yet  |
+//
+// Without a retry, cursor equals sent_end. Distances are at most 2^23 (IBA 9.7.1) and unsigned.
+struct RequesterState {
+    ib::Psn una;              // the oldest PSN that is not acknowledged
+    ib::Psn cursor;           // the next PSN to send
+    ib::Psn sent_end;         // the first PSN that was never sent
+    ib::Psn next;             // the first PSN that no WQE has
+    uint32_t cursor_wqe = 0;  // counter of the WQE that `cursor` belongs to
+    uint8_t retries_left = 0;
+    uint8_t rnr_retries_left = 0;
+    uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
+    uint8_t packets_since_ack_req = 0;
+    bool retry_started = false;  // for `una`, by a NAK or an implied one; what follows is its echo
+    QpTimer timer = QpTimer::kNone;
+};
+
+// The receive WQE that a message is being written to.
+struct ReceiveRequest {
+    bool valid = false;
+    uint32_t counter = 0;
+    DataSegment data;
+    std::vector<uint8_t> bytes;  // the copied WQE; sized once, when the QP is created
+};
+
+enum class InboundMessage : uint8_t { kNone, kSend, kRdmaWrite };
+
+// What the responder owes: nothing, an ACK of everything before expected_psn, or a NAK.
+enum class AckKind : uint8_t { kNone, kAck, kRnrNak, kNak };
+
+struct PendingAck {
+    AckKind kind = AckKind::kNone;
+    uint8_t code = 0;  // NAK code or RNR timer
+    ib::Psn psn = {};  // NAKs; an ACK's is known when it is sent
+};
+
+// A READ or atomic that the responder has accepted. The last max_dest_rd_atomic of them are kept,
+// because the requester may ask for their responses again (IBA 9.4.5, 9.7.5.1.4).
+struct RdResource {
+    ib::Psn psn_first = {};
+    uint32_t packets = 0;
+    uint32_t next_packet = 0;   // of the response being sent
+    uint32_t first_packet = 0;  // where this response starts: not 0 when part of a READ is repeated
+    uint32_t end_packet = 0;    // and where it ends,
+    uint32_t end_bytes = 0;     // counted from `va`
+    uint32_t rkey = 0;
+    uint32_t length = 0;
+    uint64_t va = 0;
+    uint64_t original_data = 0;  // the atomic's result
+    bool is_atomic = false;
+    bool valid = false;
+    bool pending = false;  // its response has not been sent completely
+    bool replay = false;   // pending because of a duplicate request
+};
+
+// The responder's half of an RC connection (IBA 9.7.2, 9.7.4).
+struct ResponderState {
+    ib::Psn expected_psn;
+    uint32_t msn = 0;  // 24 bits
+    InboundMessage message = InboundMessage::kNone;
+    uint32_t received = 0;  // bytes of the message in progress
+    // The RDMA WRITE in progress.
+    uint64_t write_va = 0;
+    uint32_t write_rkey = 0;
+    uint32_t write_length = 0;
+
+    ReceiveRequest recv;
+    PendingAck ack;
+    bool nak_sent = false;  // a NAK or RNR NAK of expected_psn is out: later packets are dropped
+    std::vector<RdResource> rd;  // a ring, oldest at rd_head; sized by max_dest_rd_atomic
+    uint32_t rd_head = 0;
+    bool communication_established = false;
+};
+
+struct QueuePair {
+    uint32_t qpn = 0;
+    QpType type = PIB_HCA_QP_RC;
+    QpState state = PIB_HCA_QPS_RESET;
+    uint32_t pd = 0;
+    uint32_t send_cq = 0;
+    uint32_t recv_cq = 0;
+    uint32_t uar = 0;
+    uint32_t max_inline = 0;
+    uint32_t mcast_groups = 0;  // attached to
+    uint8_t special_port = 0;   // SMI and GSI
+    bool signal_all = false;
+    bool privileged = false;
+
+    GuestBuffer buffer;
+    WorkQueue sq;
+    WorkQueue rq;
+    pib_hca_modify_qp attr{};  // as set by MODIFY_QP; state, masks and reserved fields unused
+
+    SendWindow window;
+    RequesterState req;
+    ResponderState resp;
+
+    bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
+    bool fatal_reported = false;
+    bool queued = false;  // in the run queue
+    bool parked = false;  // waits for Port readiness
+
+    bool is_connected() const { return type == PIB_HCA_QP_RC; }
+    bool is_datagram() const { return !is_connected(); }
+    bool is_special() const { return special_port != 0; }
+    uint8_t port() const { return is_special() ? special_port : attr.port; }
+    // The number by which the wire knows it.
+    ib::Qpn wire_qpn() const {
+        return is_special() ? (type == PIB_HCA_QP_SMI ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
+    }
+    KeyUser key_user() const { return {.pd = pd, .privileged = privileged}; }
+    uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
+    // Receives are accepted (IBA 10.3.1).
+    bool can_receive() const {
+        return state == PIB_HCA_QPS_RTR || state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD ||
+               state == PIB_HCA_QPS_SQE;
+    }
+    bool can_send() const { return state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD; }
+};
+
+// How far `later` lies after `earlier`; both belong to one window of at most 2^23 PSNs.
+constexpr uint32_t psn_distance(ib::Psn later, ib::Psn earlier) {
+    return (later.value() - earlier.value()) & ib::Psn::kMask;
+}
+
+// Packets that `length` bytes take; an empty message takes one.
+constexpr uint32_t packet_count(uint32_t length, uint32_t mtu) {
+    return length == 0 ? 1 : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp_services.h"
+
+#include "work_queue.h"
+
+namespace pib::hca {
+namespace {
+
+constexpr WqeError kFlushed{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
+
+}  // namespace
+
+void QpServices::wake() {
+    if (!woken_ && !running_) {
+        woken_ = true;
+        parts_.host.wake();
+    }
+}
+
+void QpServices::schedule(QueuePair& qp) {
+    if (!qp.queued) {
+        qp.queued = true;
+        run_queue_.push(qp.qpn);
+    }
+    wake();
+}
+
+void QpServices::reset() {
+    timers_.clear();
+    run_queue_.clear();
+    snapshots_ = {};
+    running_ = false;
+    woken_ = false;
+}
+
+void QpServices::count_error(const WqeError& error, bool is_send) {
+    if (error.status == PIB_HCA_WC_SUCCESS) {
+        return;
+    }
+    const bool flushed = error.status == PIB_HCA_WC_WR_FLUSH_ERR;
+    counters().add(
+        is_send
+            ? (flushed ? PIB_HCA_COUNTER_REQ_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_REQ_CQE_ERROR)
+            : (flushed ? PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_RESP_CQE_ERROR));
+}
+
+void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited) {
+    // IBA 10.8.3: a QP whose completion cannot be told is in Error.
+    if (!parts_.cqs.post(cqn, cqe, solicited)) {
+        fatal(qp);
+    }
+}
+
+void QpServices::post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,
+                               const WqeError& error) {
+    count_error(error, true);
+    pib_hca_cqe cqe{};
+    cqe.qpn = qp.qpn;
+    cqe.wqe_counter = counter;
+    cqe.byte_count = byte_count;
+    cqe.opcode = opcode;
+    cqe.status = error.status;
+    cqe.vendor_error = static_cast<uint8_t>(error.detail);
+    post(qp, qp.send_cq, cqe, error.status != PIB_HCA_WC_SUCCESS);
+}
+
+void QpServices::complete_send(QueuePair& qp, const WqeError& error) {
+    const SendRequest& request = qp.window.front();
+    const SendWqe& wqe = request.wqe;
+    const uint32_t counter = request.counter;
+    const bool signalled = qp.signal_all || (wqe.flags & PIB_HCA_WQE_SIGNALED) != 0;
+    const bool failed = error.status != PIB_HCA_WC_SUCCESS;
+    const uint32_t byte_count = !failed && wqe.needs_response() ? wqe.data.length : 0;
+    const uint8_t opcode = cqe_opcode(wqe.opcode);
+    if (wqe.needs_response() && request.started) {
+        --qp.req.rd_outstanding;
+    }
+    qp.window.pop();
+    if (signalled || failed) {
+        post_send_cqe(qp, counter, opcode, byte_count, error);
+    }
+}
+
+void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
+    qp.resp.recv.valid = false;
+    count_error(report.error, false);
+    pib_hca_cqe cqe = report.fields;
+    cqe.qpn = qp.qpn;
+    cqe.wqe_counter = qp.resp.recv.counter;
+    cqe.opcode = report.opcode;
+    cqe.status = report.error.status;
+    cqe.vendor_error = static_cast<uint8_t>(report.error.detail);
+    if (report.solicited) {
+        cqe.flags |= PIB_HCA_CQE_FLAG_SOLICITED;
+    }
+    // IBA 11.4.2.2: an unsuccessful completion counts as solicited.
+    post(qp, qp.recv_cq, cqe, report.solicited || report.error.status != PIB_HCA_WC_SUCCESS);
+}
+
+QpServices::Fetch QpServices::fetch_recv(QueuePair& qp) {
+    WorkQueue& rq = qp.rq;
+    if (rq.ready() == 0 && refresh_rq(host(), qp) != QueueRead::kOk) {
+        fatal(qp);
+        return Fetch::kBad;
+    }
+    if (rq.ready() == 0) {
+        counters().add(PIB_HCA_COUNTER_OUT_OF_BUFFER);
+        return Fetch::kNone;
+    }
+    ReceiveRequest& recv = qp.resp.recv;
+    if (!copy_entry(host(), qp, rq, rq.consumer, recv.bytes)) {
+        fatal(qp);
+        return Fetch::kBad;
+    }
+    recv.counter = rq.consumer++;
+    recv.valid = true;
+    const auto data = decode_recv_wqe(recv.bytes);
+    if (!data) {
+        ReceiveReport report;
+        report.error = data.error();
+        complete_recv(qp, report);
+        return Fetch::kBad;
+    }
+    recv.data = *data;
+    return Fetch::kOk;
+}
+
+void QpServices::report_drained(QueuePair& qp) {
+    if (!qp.sq_draining || qp.state != PIB_HCA_QPS_SQD || !qp.window.empty()) {
+        return;
+    }
+    qp.sq_draining = false;
+    if (qp.attr.en_sqd_async_notify != 0) {
+        event(PIB_HCA_EVENT_SQ_DRAINED, qp);
+    }
+}
+
+bool QpServices::refresh_send_queue(QueuePair& qp) {
+    if (refresh_sq(host(), qp) == QueueRead::kOk) {
+        return true;
+    }
+    fatal(qp);
+    return false;
+}
+
+void QpServices::start_error(QueuePair& qp) {
+    qp.state = PIB_HCA_QPS_ERR;
+    qp.sq_draining = false;
+    qp.req.timer = QpTimer::kNone;
+    timers_.cancel(qp.qpn);
+    // From here on the guest tells of posted receives, and what it posted before is read now:
+    // whatever is posted to a QP in Error is flushed (IBA 10.3.1.7).
+    write_header_flags(host(), qp, PIB_HCA_QP_HEADER_RECV_NOTIFY);
+    (void)refresh_sq(host(), qp);
+    (void)refresh_rq(host(), qp);
+    schedule(qp);
+}
+
+void QpServices::enter_error(QueuePair& qp) {
+    if (qp.state == PIB_HCA_QPS_ERR) {
+        return;
+    }
+    qp.resp.ack = {};
+    for (RdResource& resource : qp.resp.rd) {
+        resource.pending = false;
+    }
+    start_error(qp);
+}
+
+void QpServices::enter_error_after_nak(QueuePair& qp) {
+    if (qp.state != PIB_HCA_QPS_ERR) {
+        start_error(qp);
+    }
+}
+
+void QpServices::fatal(QueuePair& qp) {
+    if (!qp.fatal_reported) {
+        qp.fatal_reported = true;
+        event(PIB_HCA_EVENT_QP_FATAL, qp);
+    }
+    enter_error(qp);
+}
+
+void QpServices::fail_send(QueuePair& qp, const WqeError& error) {
+    complete_send(qp, error);
+    if (qp.state == PIB_HCA_QPS_ERR) {
+        return;
+    }
+    if (qp.is_connected()) {
+        enter_error(qp);
+        return;
+    }
+    qp.state = PIB_HCA_QPS_SQE;
+    qp.sq_draining = false;
+    (void)refresh_send_queue(qp);
+    schedule(qp);
+}
+
+bool QpServices::flush_one_send(QueuePair& qp) {
+    if (!qp.window.empty()) {
+        complete_send(qp, kFlushed);
+        return true;
+    }
+    if (!qp.sq.present || qp.sq.ready() == 0) {
+        return false;
+    }
+    // Not even looked at: the completion names it by its counter, an error's opcode means nothing.
+    post_send_cqe(qp, qp.sq.consumer++, PIB_HCA_CQE_SEND, 0, kFlushed);
+    return true;
+}
+
+bool QpServices::flush_one_recv(QueuePair& qp) {
+    if (qp.state != PIB_HCA_QPS_ERR) {
+        return false;
+    }
+    ReceiveRequest& recv = qp.resp.recv;
+    if (!recv.valid) {
+        if (!qp.rq.present || qp.rq.ready() == 0) {
+            return false;
+        }
+        recv.counter = qp.rq.consumer++;
+    }
+    ReceiveReport report;
+    report.error = kFlushed;
+    complete_recv(qp, report);
+    return true;
+}
+
+Turn QpServices::flush(QueuePair& qp, Budget& budget) {
+    // Both queues are bounded by their depth: the guest cannot post while it does not run, and what
+    // it posts meanwhile comes with a doorbell of its own.
+    while (!budget.spent()) {
+        const bool sent = flush_one_send(qp);
+        const bool received = flush_one_recv(qp);
+        if (!sent && !received) {
+            qp.req.cursor_wqe = qp.sq.consumer;
+            return Turn::kIdle;
+        }
+        budget.charge(0);
+    }
+    return Turn::kMore;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What requester, completer, responder and datagram service share: completions, error states, the
+// run queue, the timers. Nothing here sends or receives a packet.
+#pragma once
+
+#include <cstdint>
+
+#include "qp.h"
+#include "ring.h"
+#include "timers.h"
+#include "transport.h"
+
+namespace pib::hca {
+
+// What one turn of a QP may still do. Payload is what costs, packets are what else costs.
+struct Budget {
+    uint32_t packets;
+    uint32_t bytes;
+
+    bool spent() const { return packets == 0 || bytes == 0; }
+    void charge(uint32_t payload_bytes) {
+        packets -= packets != 0 ? 1 : 0;
+        bytes -= payload_bytes < bytes ? payload_bytes : bytes;
+    }
+};
+
+// How a turn ended.
+enum class Turn : uint8_t {
+    kIdle,     // nothing can be done until something happens
+    kMore,     // the budget is spent
+    kBlocked,  // the port has no room
+};
+
+// A receive completion's fields beyond QP, counter and timestamp.
+struct ReceiveReport {
+    uint8_t opcode = PIB_HCA_CQE_RECV;
+    WqeError error{PIB_HCA_WC_SUCCESS, VendorError::kNone};
+    bool solicited = false;
+    pib_hca_cqe fields{};  // byte_count, imm_data, flags and the datagram's fields
+};
+
+class QpServices {
+  public:
+    explicit QpServices(const TransportParts& parts) : parts_(parts) {}
+
+    const TransportParts& parts() const { return parts_; }
+    Host& host() { return parts_.host; }
+    Mpt& mpt() { return parts_.mpt; }
+    Counters& counters() { return parts_.counters; }
+    Timers& timers() { return timers_; }
+    const Timers& timers() const { return timers_; }
+    SnapshotBudget& snapshots() { return snapshots_; }
+    // The QP is in a state in which it has a port.
+    Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
+
+    // Gives the QP a turn in run(), which is asked for if need be.
+    void schedule(QueuePair& qp);
+    Ring<uint32_t>& run_queue() { return run_queue_; }
+    // run() has been reached; schedule() need not ask for it while it works.
+    void set_running(bool running) { running_ = running; }
+    void wake();
+    void woken() { woken_ = false; }
+    void reset();
+
+    // Completes the oldest request of the send window and removes it. An unsignalled success leaves
+    // no CQE (IBA 10.8.6); every error does.
+    void complete_send(QueuePair& qp, const WqeError& error);
+    // Completes qp.resp.recv.
+    void complete_recv(QueuePair& qp, const ReceiveReport& report);
+    // Copies and decodes the next receive WQE into qp.resp.recv. kNone: the queue is empty. kBad:
+    // it was completed in error, and the QP is in Error.
+    enum class Fetch : uint8_t { kOk, kNone, kBad };
+    Fetch fetch_recv(QueuePair& qp);
+
+    // Error state (IBA 10.3.1.7): the flush is done in later turns.
+    void enter_error(QueuePair& qp);
+    // Error state after a responder's NAK: what is owed before the NAK, and the NAK, are still
+    // sent.
+    void enter_error_after_nak(QueuePair& qp);
+    // Error state for a reason that no completion can tell: PIB_HCA_EVENT_QP_FATAL, once.
+    void fatal(QueuePair& qp);
+    // The oldest send request fails: SQE on datagram QPs, else Error (IBA 10.3.1.6).
+    void fail_send(QueuePair& qp, const WqeError& error);
+
+    // Flushes what the state says must be flushed, in order.
+    Turn flush(QueuePair& qp, Budget& budget);
+    // SQD: tells once that everything that was begun has completed (IBA 10.3.1.5).
+    void report_drained(QueuePair& qp);
+    // Reads the send producer; a bad one is fatal to the QP. False then.
+    bool refresh_send_queue(QueuePair& qp);
+    void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
+
+  private:
+    void post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited);
+    void post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,
+                       const WqeError& error);
+    void count_error(const WqeError& error, bool is_send);
+    bool flush_one_send(QueuePair& qp);
+    bool flush_one_recv(QueuePair& qp);
+    void start_error(QueuePair& qp);
+
+    TransportParts parts_;
+    Timers timers_;
+    Ring<uint32_t> run_queue_;
+    SnapshotBudget snapshots_;
+    bool running_ = false;
+    bool woken_ = false;
+};
+
+}  // namespace pib::hca

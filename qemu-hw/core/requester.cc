@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "requester.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "segments.h"
+#include "work_queue.h"
+
+namespace pib::hca {
+namespace {
+
+// Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096, and few
+// enough that a retry does not flood the wire.
+constexpr uint32_t kWindowPackets = 512;
+// PSNs that may be unacknowledged in all (IBA 9.7.1).
+constexpr uint32_t kWindowPsns = 1u << 23;
+// An ACK is asked for at the end of every message and after this many packets within one, so that
+// the window never closes without an answer under way.
+constexpr uint8_t kAckInterval = 32;
+
+// BTH opcodes of the messages that carry data, by position.
+struct MessageOpcodes {
+    uint8_t first;
+    uint8_t middle;
+    uint8_t last;
+    uint8_t only;
+};
+namespace op = ib::opcode;
+constexpr std::array<MessageOpcodes, 4> kMessageOpcodes = {{
+    {op::kSendFirst, op::kSendMiddle, op::kSendLast, op::kSendOnly},
+    {op::kSendFirst, op::kSendMiddle, op::kSendLastImm, op::kSendOnlyImm},
+    {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLast, op::kRdmaWriteOnly},
+    {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLastImm, op::kRdmaWriteOnlyImm},
+}};
+static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3);
+
+uint8_t opcode_at(const SendRequest& request, uint32_t packet) {
+    const MessageOpcodes& row = kMessageOpcodes[request.wqe.opcode];
+    const bool first = packet == 0;
+    const bool last = packet + 1 == request.packets;
+    return first ? (last ? row.only : row.first) : (last ? row.last : row.middle);
+}
+
+ib::ImmDt immediate(uint32_t imm_data) {
+    ib::ImmDt imm;
+    std::memcpy(imm.data.data(), &imm_data, imm.data.size());
+    return imm;
+}
+
+SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
+    const uint32_t n = request.counter - (qp.sq.consumer - qp.window.size());
+    return {.wqe = qp.window.bytes_at(n), .data = request.wqe.data, .user = qp.key_user()};
+}
+
+}  // namespace
+
+void Requester::start(QueuePair& qp) {
+    RequesterState& req = qp.req;
+    req = {};
+    req.una = req.cursor = req.sent_end = req.next = ib::Psn(qp.attr.sq_psn);
+    req.cursor_wqe = qp.sq.consumer;
+    req.retries_left = qp.attr.retry_cnt;
+    req.rnr_retries_left = qp.attr.rnr_retry;
+}
+
+Turn Requester::run(QueuePair& qp, Budget& budget) {
+    while (qp.can_send() && qp.req.timer != QpTimer::kRnr) {
+        if (budget.spent()) {
+            return Turn::kMore;
+        }
+        SendRequest* request = current(qp);
+        if (request == nullptr) {
+            break;
+        }
+        if (request->failed()) {
+            // It completes in its turn: when everything before it has (IBA 10.8.5).
+            if (request == &qp.window.front()) {
+                services_.fail_send(qp, request->error);
+            }
+            break;
+        }
+        if (!request->started && !may_start(qp, *request)) {
+            break;
+        }
+        if (psn_distance(qp.req.cursor, qp.req.una) >= kWindowPackets &&
+            qp.req.cursor == qp.req.sent_end && !request->wqe.needs_response()) {
+            break;
+        }
+        switch (send_one(qp, *request, budget)) {
+            case Sent::kYes:
+                break;
+            case Sent::kBlocked:
+                return Turn::kBlocked;
+            case Sent::kNoPayload:
+                request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+                break;
+        }
+    }
+    services_.report_drained(qp);
+    return Turn::kIdle;
+}
+
+// The request that `cursor` belongs to, copied from the send queue if it is a new one.
+SendRequest* Requester::current(QueuePair& qp) {
+    if (qp.req.cursor_wqe != qp.sq.consumer) {
+        return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
+    }
+    // SQD: what was begun is finished, nothing new is begun (IBA 10.3.1.5).
+    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
+        return nullptr;
+    }
+    return fetch(qp);
+}
+
+SendRequest* Requester::fetch(QueuePair& qp) {
+    const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
+    if (place.empty()) {
+        return nullptr;
+    }
+    if (!copy_entry(services_.host(), qp, qp.sq, qp.sq.consumer, place)) {
+        services_.fatal(qp);
+        return nullptr;
+    }
+    SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
+    const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
+    if (wqe) {
+        request.wqe = *wqe;
+    } else {
+        request.error = wqe.error();
+    }
+    SendRequest& placed = qp.window.push(request);
+    ++qp.sq.consumer;
+    if (wqe) {
+        placed.error = prepare(qp, placed, qp.window.size() - 1);
+    }
+    if (!placed.failed()) {
+        placed.packets = packet_count(placed.wqe.data.length, qp.path_mtu_bytes());
+        qp.req.next = placed.psn_end();
+    }
+    return &placed;
+}
+
+// What can be known to fail before the first packet (IBA 9.9.2.2, 10.6.3.4).
+WqeError Requester::prepare(QueuePair& qp, SendRequest& request, uint32_t slot) {
+    if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
+        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kRdAtomic};
+    }
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(slot), .data = request.wqe.data, .user = qp.key_user()};
+    if (!check_segments(services_.mpt(), segments, request.wqe.local_access())) {
+        return {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+    }
+    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
+}
+
+bool Requester::may_start(const QueuePair& qp, const SendRequest& request) const {
+    const RequesterState& req = qp.req;
+    if ((request.wqe.flags & PIB_HCA_WQE_FENCE) != 0 && req.rd_outstanding != 0) {
+        return false;
+    }
+    if (!request.wqe.needs_response()) {
+        return true;
+    }
+    return req.rd_outstanding < qp.attr.max_rd_atomic &&
+           psn_distance(request.psn_first, req.una) + request.packets <= kWindowPsns;
+}
+
+Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
+    const ib::Psn cursor = qp.req.cursor;
+    if (request.wqe.is_read()) {
+        const Sent result = send_read(qp, request);
+        if (result == Sent::kYes) {
+            budget.charge(0);
+            sent(qp, request, request.psn_end());
+        }
+        return result;
+    }
+    const Sent result =
+        request.wqe.is_atomic() ? send_atomic(qp, request) : send_data(qp, request, budget);
+    if (result == Sent::kYes) {
+        sent(qp, request, cursor + 1);
+    }
+    return result;
+}
+
+ib::PacketHeaders Requester::headers(QueuePair& qp, uint8_t opcode, bool ack_req) {
+    ib::PacketHeaders headers = connected_headers(qp, services_.port_of(qp), opcode, qp.req.cursor);
+    headers.bth.ack_req = ack_req || qp.req.packets_since_ack_req + 1 >= kAckInterval;
+    return headers;
+}
+
+Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    const uint64_t offset = uint64_t{packet} * mtu;
+    const auto bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(mtu, request.wqe.data.length - offset));
+    const bool last = packet + 1 == request.packets;
+    ib::PacketHeaders out = headers(qp, opcode_at(request, packet), last);
+    out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
+    out.imm_dt = immediate(request.wqe.imm_data);
+    if (const auto* rdma = std::get_if<RdmaOp>(&request.wqe.op)) {
+        out.reth = {.va = rdma->remote_addr,
+                    .rkey = ib::RKey(rdma->rkey),
+                    .dma_len = request.wqe.data.length};
+    }
+    const SegmentView segments = segments_of(qp, request);
+    const Sent result = send_packet(
+        services_.port_of(qp), out, bytes,
+        [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); });
+    if (result == Sent::kYes) {
+        qp.req.packets_since_ack_req =
+            out.bth.ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + 1);
+        budget.charge(bytes);
+    }
+    return result;
+}
+
+// A READ whose first packets have arrived asks for the rest only (IBA 9.7.5.1.4).
+Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
+    const auto& rdma = std::get<RdmaOp>(request.wqe.op);
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    const uint64_t offset = uint64_t{packet} * qp.path_mtu_bytes();
+    ib::PacketHeaders out = headers(qp, op::kRdmaReadRequest, true);
+    out.reth = {.va = rdma.remote_addr + offset,
+                .rkey = ib::RKey(rdma.rkey),
+                .dma_len = static_cast<uint32_t>(request.wqe.data.length - offset)};
+    return send_packet(services_.port_of(qp), out);
+}
+
+Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
+    const auto& atomic = std::get<AtomicOp>(request.wqe.op);
+    const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP;
+    ib::PacketHeaders out = headers(qp, swap ? op::kCmpSwap : op::kFetchAdd, true);
+    out.atomic_eth = {.va = atomic.remote_addr,
+                      .rkey = ib::RKey(atomic.rkey),
+                      .swap_or_add = atomic.swap_or_add,
+                      .compare = swap ? atomic.compare : 0};
+    return send_packet(services_.port_of(qp), out);
+}
+
+// Bookkeeping after a packet has gone out; `cursor` is the PSN that follows it.
+void Requester::sent(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
+    RequesterState& req = qp.req;
+    if (!request.started) {
+        request.started = true;
+        req.rd_outstanding += request.wqe.needs_response() ? 1 : 0;
+    }
+    if (psn_distance(cursor, req.una) > psn_distance(req.sent_end, req.una)) {
+        req.sent_end = cursor;
+    }
+    req.cursor = cursor;
+    if (cursor == request.psn_end()) {
+        ++req.cursor_wqe;
+    }
+    if (req.timer == QpTimer::kNone) {
+        restart_ack_timer(qp);
+    }
+}
+
+void Requester::rewind(QueuePair& qp) {
+    qp.req.cursor = qp.req.una;
+    qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
+    // The first packet of a retry asks at once how it fared.
+    qp.req.packets_since_ack_req = kAckInterval;
+    services_.schedule(qp);
+}
+
+void Requester::stop_timer(QueuePair& qp) {
+    qp.req.timer = QpTimer::kNone;
+    services_.timers().cancel(qp.qpn);
+}
+
+void Requester::restart_ack_timer(QueuePair& qp) {
+    if (qp.attr.timeout == 0 || qp.req.una == qp.req.sent_end) {
+        stop_timer(qp);
+        return;
+    }
+    // 4.096 us * 2^n (IBA 9.7.6.1.3); what is awaited comes within it or is taken for lost.
+    qp.req.timer = QpTimer::kAck;
+    services_.timers().set(qp.qpn, services_.host().now_ns() + (4096ull << qp.attr.timeout));
+}
+
+void Requester::start_rnr_timer(QueuePair& qp, uint64_t duration_ns) {
+    qp.req.timer = QpTimer::kRnr;
+    services_.timers().set(qp.qpn, services_.host().now_ns() + duration_ns);
+}
+
+}  // namespace pib::hca

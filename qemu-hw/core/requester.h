@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The requester of an RC connection (IBA vol. 1, 9.7.3 and 9.7.5): turns send WQEs into request
+// packets, and sends them again when the completer says so.
+#pragma once
+
+#include "packet_out.h"
+#include "qp_services.h"
+
+namespace pib::hca {
+
+class Requester {
+  public:
+    explicit Requester(QpServices& services) : services_(services) {}
+
+    // The state of a requester that has sent nothing: RTR to RTS.
+    static void start(QueuePair& qp);
+
+    // Sends until nothing may be sent, the budget is spent, or the port has no room.
+    Turn run(QueuePair& qp, Budget& budget);
+
+    // Everything from `una` on is to be sent again.
+    void rewind(QueuePair& qp);
+    void stop_timer(QueuePair& qp);
+    // (Re)starts the Local ACK Timeout if anything is unacknowledged (IBA 9.7.6.1.3), else stops
+    // it.
+    void restart_ack_timer(QueuePair& qp);
+    void start_rnr_timer(QueuePair& qp, uint64_t duration_ns);
+
+  private:
+    SendRequest* current(QueuePair& qp);
+    SendRequest* fetch(QueuePair& qp);
+    WqeError prepare(QueuePair& qp, SendRequest& request, uint32_t slot);
+    bool may_start(const QueuePair& qp, const SendRequest& request) const;
+    Sent send_one(QueuePair& qp, SendRequest& request, Budget& budget);
+    Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget);
+    Sent send_read(QueuePair& qp, const SendRequest& request);
+    Sent send_atomic(QueuePair& qp, const SendRequest& request);
+    ib::PacketHeaders headers(QueuePair& qp, uint8_t opcode, bool ack_req);
+    void sent(QueuePair& qp, SendRequest& request, ib::Psn cursor);
+
+    QpServices& services_;
+};
+
+}  // namespace pib::hca

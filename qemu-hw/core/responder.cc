@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What comes in. What goes out is in responder_out.cc.
+#include "responder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "segments.h"
+
+namespace pib::hca {
+namespace {
+
+// Attempts of a FetchAdd against a guest that changes the word all the time.
+constexpr unsigned kFetchAddAttempts = 1u << 16;
+
+InboundMessage message_of(ib::OpKind kind) {
+    switch (kind) {
+        case ib::OpKind::kSend:
+            return InboundMessage::kSend;
+        case ib::OpKind::kRdmaWrite:
+            return InboundMessage::kRdmaWrite;
+        default:
+            return InboundMessage::kNone;
+    }
+}
+
+bool starts(const ib::PacketView& packet) {
+    const auto position = packet.opcode().position;
+    return position == ib::Position::kFirst || position == ib::Position::kOnly;
+}
+
+bool ends(const ib::PacketView& packet) {
+    const auto position = packet.opcode().position;
+    return position == ib::Position::kLast || position == ib::Position::kOnly;
+}
+
+bool is_atomic(const ib::PacketView& packet) {
+    return packet.opcode().kind == ib::OpKind::kCmpSwap ||
+           packet.opcode().kind == ib::OpKind::kFetchAdd;
+}
+
+bool is_read(const ib::PacketView& packet) {
+    return packet.opcode().kind == ib::OpKind::kRdmaReadRequest;
+}
+
+// The right that an operation needs of the QP (IBA 10.2.4.2 qualifiers) and of the R_Key.
+uint32_t access_of(ib::OpKind kind) {
+    switch (kind) {
+        case ib::OpKind::kRdmaWrite:
+            return PIB_HCA_ACCESS_REMOTE_WRITE;
+        case ib::OpKind::kRdmaReadRequest:
+            return PIB_HCA_ACCESS_REMOTE_READ;
+        case ib::OpKind::kCmpSwap:
+        case ib::OpKind::kFetchAdd:
+            return PIB_HCA_ACCESS_REMOTE_ATOMIC;
+        default:
+            return 0;
+    }
+}
+
+uint32_t payload_bytes(const ib::PacketView& packet) {
+    return static_cast<uint32_t>(packet.payload().size());
+}
+
+// A WRITE's bytes that have not arrived before this packet.
+uint32_t write_remaining(const ResponderState& resp) {
+    return resp.write_length - resp.received;
+}
+
+SegmentView receive_segments(const QueuePair& qp) {
+    return {.wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.key_user()};
+}
+
+}  // namespace
+
+void Responder::start(QueuePair& qp) {
+    ResponderState& resp = qp.resp;
+    resp.expected_psn = ib::Psn(qp.attr.rq_psn);
+    resp.msn = 0;
+    resp.message = InboundMessage::kNone;
+    resp.ack = {};
+    resp.nak_sent = false;
+    resp.communication_established = false;
+    resp.rd.clear();
+    resize_rd(qp);
+}
+
+void Responder::resize_rd(QueuePair& qp) {
+    ResponderState& resp = qp.resp;
+    std::vector<RdResource> ring(qp.attr.max_dest_rd_atomic);
+    // The newest are those whose responses may still be asked for.
+    const auto old_size = static_cast<uint32_t>(resp.rd.size());
+    const auto kept = std::min(old_size, static_cast<uint32_t>(ring.size()));
+    for (uint32_t i = 0; i < kept; ++i) {
+        ring[i] = resp.rd[(resp.rd_head + old_size - kept + i) % old_size];
+    }
+    resp.rd = std::move(ring);
+    resp.rd_head = resp.rd.empty() ? 0 : kept % static_cast<uint32_t>(resp.rd.size());
+}
+
+Responder::Refusal Responder::invalid_request() {
+    return {.code = static_cast<uint8_t>(ib::NakCode::kInvalidRequest),
+            .event = PIB_HCA_EVENT_QP_REQUEST_ERROR};
+}
+
+Responder::Refusal Responder::access_error() {
+    return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
+            .event = PIB_HCA_EVENT_QP_ACCESS_ERROR};
+}
+
+Responder::Refusal Responder::operational_error(const WqeError& receive) {
+    return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
+}
+
+void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    if (qp.state == PIB_HCA_QPS_RTR && !resp.communication_established) {
+        resp.communication_established = true;
+        services_.event(PIB_HCA_EVENT_COMM_ESTABLISHED, qp);
+    }
+    const int32_t distance = packet.bth().psn.distance_from(resp.expected_psn);
+    if (distance < 0) {
+        duplicate_in(qp, packet);
+        return;
+    }
+    if (distance > 0) {
+        // Something is missing; said once, then silence until it comes (IBA 9.7.5.1.2, C9-111).
+        services_.counters().add(PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+        if (!resp.nak_sent) {
+            refuse(qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
+        }
+        return;
+    }
+    static constexpr CheckStep kSteps[] = {
+        &Responder::check_sequence, &Responder::check_operation, &Responder::check_resources,
+        &Responder::check_length,   &Responder::check_rkey,      &Responder::execute,
+    };
+    resp.nak_sent = false;
+    for (const CheckStep step : kSteps) {
+        if (const Check refusal = (this->*step)(qp, packet)) {
+            refuse(qp, *refusal);
+            return;
+        }
+        if (!qp.can_receive()) {
+            return;  // its CQ or queue has failed: an error of its own
+        }
+    }
+    accepted(qp, packet);
+}
+
+// A message's packets follow each other (IBA 9.7.4.1.2, table 56).
+Responder::Check Responder::check_sequence(QueuePair& qp, const ib::PacketView& packet) {
+    const bool in_message = qp.resp.message != InboundMessage::kNone;
+    if (starts(packet) ? in_message : qp.resp.message != message_of(packet.opcode().kind)) {
+        return invalid_request();
+    }
+    return std::nullopt;
+}
+
+// Operations that this responder has and this QP allows (IBA 9.7.4.1.3).
+Responder::Check Responder::check_operation(QueuePair& qp, const ib::PacketView& packet) {
+    const ib::OpKind kind = packet.opcode().kind;
+    const bool known =
+        message_of(kind) != InboundMessage::kNone || is_read(packet) || is_atomic(packet);
+    // SEND with Invalidate belongs to memory management extensions, which are not offered.
+    if (!known || packet.opcode().has(ib::Ext::kIeth)) {
+        return invalid_request();
+    }
+    if ((access_of(kind) & ~qp.attr.access_flags) != 0) {
+        return invalid_request();
+    }
+    if (const auto atomic = packet.atomic_eth(); atomic && atomic->va % 8 != 0) {
+        return invalid_request();  // C9-158
+    }
+    return std::nullopt;
+}
+
+// A receive WQE, or a place for a READ or atomic (IBA 9.7.4.1.4).
+Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView& packet) {
+    if (is_read(packet) || is_atomic(packet)) {
+        const auto& rd = qp.resp.rd;
+        const bool room =
+            !rd.empty() && !(rd[qp.resp.rd_head].pending && !rd[qp.resp.rd_head].replay);
+        return room ? Check() : invalid_request();
+    }
+    const bool is_send = packet.opcode().kind == ib::OpKind::kSend;
+    const bool takes_receive =
+        is_send ? starts(packet) : packet.opcode().consumes_receive() && ends(packet);
+    if (!takes_receive) {
+        return std::nullopt;
+    }
+    if (!qp.rq.present) {
+        return invalid_request();
+    }
+    switch (services_.fetch_recv(qp)) {
+        case QpServices::Fetch::kOk:
+            return std::nullopt;
+        case QpServices::Fetch::kNone:
+            return Refusal{.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
+        case QpServices::Fetch::kBad:
+            break;
+    }
+    return operational_error({PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone});
+}
+
+// Packet and message lengths (IBA 9.7.4.1.6).
+Responder::Check Responder::check_length(QueuePair& qp, const ib::PacketView& packet) {
+    const ResponderState& resp = qp.resp;
+    const uint32_t bytes = payload_bytes(packet);
+    if (!packet.opcode().admits_payload(bytes, qp.path_mtu_bytes())) {
+        return invalid_request();
+    }
+    if (packet.opcode().kind == ib::OpKind::kSend) {
+        const uint32_t before = starts(packet) ? 0 : resp.received;
+        if (bytes > resp.recv.data.length - before || before + bytes > Limits::kMaxMessage) {
+            services_.counters().add(PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            Refusal refusal = invalid_request();
+            refusal.receive = {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};
+            return refusal;
+        }
+        return std::nullopt;
+    }
+    const auto reth = packet.reth();
+    if (reth && reth->dma_len > Limits::kMaxMessage) {
+        return invalid_request();
+    }
+    if (packet.opcode().kind != ib::OpKind::kRdmaWrite) {
+        return std::nullopt;
+    }
+    // A WRITE brings exactly the bytes its RETH announced.
+    const uint32_t remaining = reth ? reth->dma_len : write_remaining(resp);
+    const bool fits = ends(packet) ? bytes == remaining : bytes < remaining;
+    return fits ? Check() : invalid_request();
+}
+
+// The whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).
+Responder::Check Responder::check_rkey(QueuePair& qp, const ib::PacketView& packet) {
+    KeyedRange range{.key = 0, .addr = 0, .length = 0, .access = access_of(packet.opcode().kind)};
+    if (const auto reth = packet.reth()) {
+        range.key = reth->rkey.value();
+        range.addr = reth->va;
+        range.length = reth->dma_len;
+    } else if (const auto atomic = packet.atomic_eth()) {
+        range.key = atomic->rkey.value();
+        range.addr = atomic->va;
+        range.length = 8;
+    } else {
+        return std::nullopt;
+    }
+    // An R_Key is never the privileged L_Key.
+    const KeyUser user{.pd = qp.pd, .privileged = false};
+    return services_.mpt().check(user, range) ? Check() : access_error();
+}
+
+Responder::Check Responder::execute(QueuePair& qp, const ib::PacketView& packet) {
+    switch (packet.opcode().kind) {
+        case ib::OpKind::kSend:
+            return execute_send(qp, packet);
+        case ib::OpKind::kRdmaWrite:
+            return execute_write(qp, packet);
+        case ib::OpKind::kRdmaReadRequest:
+            return execute_read(qp, packet);
+        default:
+            return execute_atomic(qp, packet);
+    }
+}
+
+Responder::Check Responder::execute_send(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    if (starts(packet)) {
+        resp.received = 0;
+    }
+    if (!scatter(services_.mpt(), receive_segments(qp), resp.received, packet.payload())) {
+        return operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
+    }
+    resp.received += payload_bytes(packet);
+    complete_message(qp, packet);
+    return std::nullopt;
+}
+
+Responder::Check Responder::execute_write(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    if (const auto reth = packet.reth()) {
+        resp.write_va = reth->va;
+        resp.write_rkey = reth->rkey.value();
+        resp.write_length = reth->dma_len;
+        resp.received = 0;
+    }
+    const KeyedRange range{.key = resp.write_rkey,
+                           .addr = resp.write_va + resp.received,
+                           .length = payload_bytes(packet),
+                           .access = PIB_HCA_ACCESS_REMOTE_WRITE};
+    // The region may have gone since the first packet, or its memory may be no RAM (T27).
+    if (!services_.mpt().write({.pd = qp.pd, .privileged = false}, range, packet.payload())) {
+        return access_error();
+    }
+    resp.received += payload_bytes(packet);
+    complete_message(qp, packet);
+    return std::nullopt;
+}
+
+// The last packet of a SEND or WRITE: a receive completion if the message takes one, and the MSN.
+void Responder::complete_message(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    if (!ends(packet)) {
+        resp.message = message_of(packet.opcode().kind);
+        return;
+    }
+    resp.message = InboundMessage::kNone;
+    resp.msn = (resp.msn + 1) & 0xffffff;
+    if (!packet.opcode().consumes_receive()) {
+        return;
+    }
+    ReceiveReport report;
+    if (packet.opcode().kind == ib::OpKind::kRdmaWrite) {
+        report.opcode = PIB_HCA_CQE_RECV_RDMA_WITH_IMM;
+    }
+    report.solicited = packet.bth().solicited_event;
+    report.fields.byte_count = resp.received;
+    if (const auto imm = packet.imm_dt()) {
+        report.fields.flags = PIB_HCA_CQE_FLAG_IMM;
+        std::memcpy(&report.fields.imm_data, imm->data.data(), imm->data.size());
+    }
+    services_.complete_recv(qp, report);
+}
+
+namespace {
+
+// The place of the next READ or atomic: the oldest one's.
+RdResource& next_resource(ResponderState& resp) {
+    RdResource& resource = resp.rd[resp.rd_head];
+    resp.rd_head = (resp.rd_head + 1) % static_cast<uint32_t>(resp.rd.size());
+    return resource;
+}
+
+}  // namespace
+
+Responder::Check Responder::execute_read(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    const ib::Reth reth = *packet.reth();
+    const uint32_t packets = packet_count(reth.dma_len, qp.path_mtu_bytes());
+    next_resource(resp) = {.psn_first = packet.bth().psn,
+                           .packets = packets,
+                           .end_packet = packets,
+                           .end_bytes = reth.dma_len,
+                           .rkey = reth.rkey.value(),
+                           .length = reth.dma_len,
+                           .va = reth.va,
+                           .valid = true,
+                           .pending = true};
+    resp.msn = (resp.msn + 1) & 0xffffff;
+    return std::nullopt;
+}
+
+// The old value of the word that an atomic names; nothing when its memory is not accessible.
+std::optional<uint64_t> Responder::exchange(const QueuePair& qp, const ib::PacketView& packet) {
+    const ib::AtomicEth atomic = *packet.atomic_eth();
+    const KeyUser user{.pd = qp.pd, .privileged = false};
+    const KeyedRange range{.key = atomic.rkey.value(),
+                           .addr = atomic.va,
+                           .length = 8,
+                           .access = PIB_HCA_ACCESS_REMOTE_ATOMIC};
+    if (packet.opcode().kind == ib::OpKind::kCmpSwap) {
+        uint64_t value = atomic.compare;
+        if (!services_.mpt().cmpxchg64(user, range, value, atomic.swap_or_add)) {
+            return std::nullopt;
+        }
+        return value;
+    }
+    uint64_t value = 0;
+    for (unsigned i = 0; i < kFetchAddAttempts; ++i) {
+        const uint64_t seen = value;
+        if (!services_.mpt().cmpxchg64(user, range, value, seen + atomic.swap_or_add)) {
+            return std::nullopt;
+        }
+        if (value == seen) {
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+Responder::Check Responder::execute_atomic(QueuePair& qp, const ib::PacketView& packet) {
+    const auto original = exchange(qp, packet);
+    if (!original) {
+        return access_error();
+    }
+    next_resource(qp.resp) = {.psn_first = packet.bth().psn,
+                              .packets = 1,
+                              .end_packet = 1,
+                              .original_data = *original,
+                              .is_atomic = true,
+                              .valid = true,
+                              .pending = true};
+    qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;
+    return std::nullopt;
+}
+
+void Responder::accepted(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    if (is_read(packet) || is_atomic(packet)) {
+        const auto newest = (resp.rd_head + resp.rd.size() - 1) % resp.rd.size();
+        resp.expected_psn = resp.expected_psn + resp.rd[newest].packets;
+        // Its response acknowledges everything before it (IBA 9.7.5.1.1).
+        resp.ack = {};
+        services_.schedule(qp);
+        return;
+    }
+    ++resp.expected_psn;
+    if (packet.bth().ack_req || resp.ack.kind != AckKind::kNone) {
+        // A NAK that was owed and not sent is overtaken by the packet that it missed.
+        resp.ack = {};
+        owe(qp, {.kind = AckKind::kAck});
+    }
+}
+
+void Responder::refuse(QueuePair& qp, const Refusal& refusal) {
+    ResponderState& resp = qp.resp;
+    resp.nak_sent = true;
+    const bool sequence = refusal.kind == AckKind::kNak &&
+                          refusal.code == static_cast<uint8_t>(ib::NakCode::kPsnSequenceError);
+    if (sequence || refusal.kind == AckKind::kRnrNak) {
+        if (!sequence) {
+            services_.counters().add(PIB_HCA_COUNTER_RNR_NAK_SENT);
+        }
+        owe(qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
+        return;
+    }
+    if (refusal.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
+        services_.counters().add(PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+    }
+    // The rest ends the connection (IBA 9.9.3.1: classes A and C). The receive WQE that the message
+    // had taken tells why, if it is what failed; else it is flushed with the others.
+    if (resp.recv.valid && refusal.receive.status != PIB_HCA_WC_WR_FLUSH_ERR) {
+        ReceiveReport report;
+        report.error = refusal.receive;
+        services_.complete_recv(qp, report);
+    }
+    if (refusal.event != PIB_HCA_EVENT_COMPLETION) {
+        services_.event(refusal.event, qp);
+    }
+    services_.enter_error_after_nak(qp);
+    owe(qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
+}
+
+// A NAK stands until it is sent: an ACK that becomes due meanwhile says nothing that it does not
+// say.
+void Responder::owe(QueuePair& qp, const PendingAck& ack) {
+    if (ack.kind != AckKind::kAck || qp.resp.ack.kind == AckKind::kNone) {
+        qp.resp.ack = ack;
+    }
+    services_.schedule(qp);
+}
+
+// A request that was executed before (IBA 9.7.5.1.4, C9-105).
+void Responder::duplicate_in(QueuePair& qp, const ib::PacketView& packet) {
+    services_.counters().add(PIB_HCA_COUNTER_DUPLICATE_REQUEST);
+    if (is_read(packet)) {
+        duplicate_read(qp, packet);
+    } else if (is_atomic(packet)) {
+        duplicate_atomic(qp, packet);
+    } else {
+        owe(qp, {.kind = AckKind::kAck});
+    }
+}
+
+// Executed once more, within what the first request asked for; anything else is not a duplicate and
+// dropped.
+void Responder::duplicate_read(QueuePair& qp, const ib::PacketView& packet) {
+    const ib::Reth reth = *packet.reth();
+    const uint32_t mtu = qp.path_mtu_bytes();
+    for (RdResource& resource : qp.resp.rd) {
+        const uint32_t first = psn_distance(packet.bth().psn, resource.psn_first);
+        if (!resource.valid || resource.is_atomic || first >= resource.packets) {
+            continue;
+        }
+        const uint64_t offset = uint64_t{first} * mtu;
+        if (reth.rkey.value() != resource.rkey || reth.va != resource.va + offset ||
+            reth.dma_len > resource.length - offset) {
+            return;
+        }
+        // A response that is on its way is cut short and starts again from here.
+        resource.replay = resource.replay || !resource.pending;
+        resource.pending = true;
+        resource.first_packet = resource.next_packet = first;
+        resource.end_packet = first + packet_count(reth.dma_len, mtu);
+        resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
+        services_.schedule(qp);
+        return;
+    }
+}
+
+void Responder::duplicate_atomic(QueuePair& qp, const ib::PacketView& packet) {
+    for (RdResource& resource : qp.resp.rd) {
+        if (resource.valid && resource.is_atomic && resource.psn_first == packet.bth().psn) {
+            resource.replay = resource.replay || !resource.pending;
+            resource.pending = true;
+            services_.schedule(qp);
+            return;
+        }
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The responder of an RC connection (IBA vol. 1, 9.7.2 and 9.7.4): checks each request packet in
+// the order of the specification, executes it, and owes an answer that is sent in the QP's next
+// turn. One ACK answers all that has come in until then.
+#pragma once
+
+#include <optional>
+
+#include "ib/wire/packet.h"
+#include "packet_out.h"
+#include "qp_services.h"
+
+namespace pib::hca {
+
+class Responder {
+  public:
+    explicit Responder(QpServices& services) : services_(services) {}
+
+    // INIT to RTR.
+    static void start(QueuePair& qp);
+    // max_dest_rd_atomic has changed.
+    static void resize_rd(QueuePair& qp);
+
+    // A request packet for a QP that can receive; address and P_Key are checked.
+    void request_in(QueuePair& qp, const ib::PacketView& packet);
+
+    // Sends READ responses, atomic results, and then the ACK or NAK.
+    Turn run(QueuePair& qp, Budget& budget);
+
+  private:
+    // Why a request is not executed, and what follows from it (IBA 9.9.3.1, table 58).
+    struct Refusal {
+        AckKind kind = AckKind::kNak;
+        uint8_t code = 0;
+        pib_hca_event event = PIB_HCA_EVENT_COMPLETION;  // COMPLETION: none
+        WqeError receive{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
+    };
+    using Check = std::optional<Refusal>;
+    using CheckStep = Check (Responder::*)(QueuePair&, const ib::PacketView&);
+
+    Check check_sequence(QueuePair& qp, const ib::PacketView& packet);
+    Check check_operation(QueuePair& qp, const ib::PacketView& packet);
+    Check check_resources(QueuePair& qp, const ib::PacketView& packet);
+    Check check_length(QueuePair& qp, const ib::PacketView& packet);
+    Check check_rkey(QueuePair& qp, const ib::PacketView& packet);
+    Check execute(QueuePair& qp, const ib::PacketView& packet);
+
+    Check execute_send(QueuePair& qp, const ib::PacketView& packet);
+    Check execute_write(QueuePair& qp, const ib::PacketView& packet);
+    Check execute_read(QueuePair& qp, const ib::PacketView& packet);
+    Check execute_atomic(QueuePair& qp, const ib::PacketView& packet);
+    std::optional<uint64_t> exchange(const QueuePair& qp, const ib::PacketView& packet);
+    void complete_message(QueuePair& qp, const ib::PacketView& packet);
+
+    static Refusal invalid_request();
+    static Refusal access_error();
+    static Refusal operational_error(const WqeError& receive);
+    void refuse(QueuePair& qp, const Refusal& refusal);
+    void accepted(QueuePair& qp, const ib::PacketView& packet);
+
+    void duplicate_in(QueuePair& qp, const ib::PacketView& packet);
+    void duplicate_read(QueuePair& qp, const ib::PacketView& packet);
+    void duplicate_atomic(QueuePair& qp, const ib::PacketView& packet);
+    void owe(QueuePair& qp, const PendingAck& ack);
+
+    Turn send_rd_responses(QueuePair& qp, Budget& budget);
+    Sent send_read_response(QueuePair& qp, RdResource& resource, Budget& budget);
+    Sent send_atomic_ack(QueuePair& qp, RdResource& resource);
+    void read_failed(QueuePair& qp, const RdResource& resource);
+    Sent send_ack(QueuePair& qp);
+
+    QpServices& services_;
+};
+
+}  // namespace pib::hca

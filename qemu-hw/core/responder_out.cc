@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the responder sends: in PSN order, and an ACK only after the responses it would imply.
+#include <algorithm>
+
+#include "responder.h"
+
+namespace pib::hca {
+namespace {
+
+namespace op = ib::opcode;
+
+uint8_t read_response_opcode(const RdResource& resource) {
+    const bool first = resource.next_packet == resource.first_packet;
+    const bool last = resource.next_packet + 1 == resource.end_packet;
+    if (first) {
+        return last ? op::kRdmaReadResponseOnly : op::kRdmaReadResponseFirst;
+    }
+    return last ? op::kRdmaReadResponseLast : op::kRdmaReadResponseMiddle;
+}
+
+// End-to-end credits are not used: the requester learns of an empty receive queue by RNR NAK (IBA
+// 9.7.7.2, credit count "invalid").
+ib::Aeth ack_of(const QueuePair& qp) {
+    return ib::Aeth::ack(ib::Aeth::kInvalidCreditCount, qp.resp.msn);
+}
+
+}  // namespace
+
+Turn Responder::run(QueuePair& qp, Budget& budget) {
+    if (const Turn turn = send_rd_responses(qp, budget); turn != Turn::kIdle) {
+        return turn;
+    }
+    if (qp.resp.ack.kind == AckKind::kNone) {
+        return Turn::kIdle;
+    }
+    if (budget.spent()) {
+        return Turn::kMore;
+    }
+    if (send_ack(qp) == Sent::kBlocked) {
+        return Turn::kBlocked;
+    }
+    qp.resp.ack = {};
+    budget.charge(0);
+    return Turn::kIdle;
+}
+
+Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
+    ResponderState& resp = qp.resp;
+    const auto size = static_cast<uint32_t>(resp.rd.size());
+    for (uint32_t i = 0; i < size; ++i) {
+        RdResource& resource = resp.rd[(resp.rd_head + i) % size];
+        while (resource.pending) {
+            if (budget.spent()) {
+                return Turn::kMore;
+            }
+            const Sent result = resource.is_atomic ? send_atomic_ack(qp, resource)
+                                                   : send_read_response(qp, resource, budget);
+            if (result == Sent::kBlocked) {
+                return Turn::kBlocked;
+            }
+            if (result == Sent::kNoPayload) {
+                read_failed(qp, resource);
+                return Turn::kIdle;
+            }
+        }
+    }
+    return Turn::kIdle;
+}
+
+Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint64_t offset = uint64_t{resource.next_packet} * mtu;
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, resource.end_bytes - offset));
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), read_response_opcode(resource),
+                          resource.psn_first + resource.next_packet);
+    headers.aeth = ack_of(qp);
+    const KeyedRange range{.key = resource.rkey,
+                           .addr = resource.va + offset,
+                           .length = bytes,
+                           .access = PIB_HCA_ACCESS_REMOTE_READ};
+    const KeyUser user{.pd = qp.pd, .privileged = false};
+    const Sent result = send_packet(
+        services_.port_of(qp), headers, bytes,
+        [&](std::span<uint8_t> room) { return services_.mpt().read(user, range, room); });
+    if (result == Sent::kYes) {
+        budget.charge(bytes);
+        resource.pending = ++resource.next_packet != resource.end_packet;
+        resource.replay = resource.replay && resource.pending;
+    }
+    return result;
+}
+
+Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
+    headers.aeth = ack_of(qp);
+    headers.atomic_ack_eth.original_data = resource.original_data;
+    const Sent result = send_packet(services_.port_of(qp), headers);
+    if (result == Sent::kYes) {
+        resource.pending = resource.replay = false;
+    }
+    return result;
+}
+
+// The region of a READ has gone while its response was sent (T27): a NAK in place of the packet.
+void Responder::read_failed(QueuePair& qp, const RdResource& resource) {
+    const ib::Psn psn = resource.psn_first + resource.next_packet;
+    services_.counters().add(PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+    services_.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
+    services_.enter_error(qp);
+    for (RdResource& other : qp.resp.rd) {
+        other.pending = false;
+    }
+    owe(qp, {.kind = AckKind::kNak,
+             .code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
+             .psn = psn});
+}
+
+Sent Responder::send_ack(QueuePair& qp) {
+    const PendingAck& ack = qp.resp.ack;
+    const ib::Psn psn = ack.kind == AckKind::kAck ? qp.resp.expected_psn - 1 : ack.psn;
+    ib::PacketHeaders headers = connected_headers(qp, services_.port_of(qp), op::kAcknowledge, psn);
+    switch (ack.kind) {
+        case AckKind::kRnrNak:
+            headers.aeth = ib::Aeth::rnr_nak(ack.code, qp.resp.msn);
+            break;
+        case AckKind::kNak:
+            headers.aeth = ib::Aeth::nak(static_cast<ib::NakCode>(ack.code), qp.resp.msn);
+            break;
+        default:
+            headers.aeth = ack_of(qp);
+            break;
+    }
+    return send_packet(services_.port_of(qp), headers);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Doorbells, packets, turns and timers. The commands are in cmd_qp.cc.
+#include "transport_impl.h"
+
+#include "packet_check.h"
+#include "work_queue.h"
+
+namespace pib::hca {
+namespace {
+
+// What a doorbell does at once, on the thread of the processor that rang it; and what a QP does in
+// a turn before the next one has its own.
+constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
+// Turns of one run().
+constexpr unsigned kRunTurns = 64;
+
+}  // namespace
+
+std::unique_ptr<Transport> Transport::create(const TransportParts& parts) {
+    return std::make_unique<TransportImpl>(parts);
+}
+
+TransportImpl::TransportImpl(const TransportParts& parts)
+    : services_(parts),
+      requester_(services_),
+      completer_(services_, requester_),
+      responder_(services_),
+      datagram_(services_, mcast_, *this),
+      qps_(PIB_HCA_FIRST_QPN, Limits::kQps) {}
+
+QueuePair* TransportImpl::find_qp(uint32_t qpn) {
+    return qpn < kSpecialQps ? special_qps_[qpn].get() : qps_.find(qpn);
+}
+
+// QP0 and QP1 are the port's own; the numbers by which commands know them mean nothing on the wire.
+QueuePair* TransportImpl::find_wire_qp(unsigned port, ib::Qpn qpn) {
+    if (qpn.value() <= ib::kQp1.value()) {
+        return special_qps_[PIB_HCA_SPECIAL_QPN(port, qpn == ib::kQp1)].get();
+    }
+    return qps_.find(qpn.value());
+}
+
+// ---------------------------------------------------------------- doorbells
+
+bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr || qp->uar != uar) {
+        return false;
+    }
+    switch (qp->state) {
+        case PIB_HCA_QPS_RTS:
+            if (services_.refresh_send_queue(*qp) && !qp->parked) {
+                Budget budget = kTurnBudget;
+                after_turn(*qp, turn(*qp, budget));
+            }
+            break;
+        case PIB_HCA_QPS_SQD:
+            (void)services_.refresh_send_queue(*qp);
+            break;
+        case PIB_HCA_QPS_SQE:
+        case PIB_HCA_QPS_ERR:
+            // Whatever is posted in these states is flushed (IBA 10.3.1.6, 10.3.1.7).
+            (void)refresh_sq(services_.host(), *qp);
+            services_.schedule(*qp);
+            break;
+        default:
+            break;  // Reset, Init, RTR: nothing can be sent, and nothing is
+    }
+    return true;
+}
+
+bool TransportImpl::recv_doorbell(uint32_t uar, uint32_t qpn) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr || qp->uar != uar) {
+        return false;
+    }
+    if (qp->state == PIB_HCA_QPS_ERR) {
+        (void)refresh_rq(services_.host(), *qp);
+        services_.schedule(*qp);
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------- turns
+
+// Answers first: the peer waits for them, and they bring nothing new.
+Turn TransportImpl::turn(QueuePair& qp, Budget& budget) {
+    if (qp.is_connected()) {
+        if (const Turn answered = responder_.run(qp, budget); answered != Turn::kIdle) {
+            return answered;
+        }
+    }
+    if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
+        return services_.flush(qp, budget);
+    }
+    return qp.is_connected() ? requester_.run(qp, budget) : datagram_.run(qp, budget);
+}
+
+void TransportImpl::after_turn(QueuePair& qp, Turn turn) {
+    if (turn == Turn::kMore) {
+        services_.schedule(qp);
+    } else if (turn == Turn::kBlocked && !qp.parked) {
+        qp.parked = true;
+        parked_[qp.port() - 1u].push_back(qp.qpn);
+    }
+}
+
+bool TransportImpl::run() {
+    services_.woken();
+    services_.set_running(true);
+    Ring<uint32_t>& queue = services_.run_queue();
+    for (unsigned i = 0; i < kRunTurns && !queue.empty(); ++i) {
+        // The QP may have been destroyed since; another of the same number has a turn for nothing.
+        QueuePair* qp = find_qp(queue.pop());
+        if (qp == nullptr) {
+            continue;
+        }
+        qp->queued = false;
+        if (!qp->parked) {
+            Budget budget = kTurnBudget;
+            after_turn(*qp, turn(*qp, budget));
+        }
+    }
+    services_.set_running(false);
+    return !queue.empty();
+}
+
+uint64_t TransportImpl::next_deadline() const {
+    return services_.timers().next();
+}
+
+uint64_t TransportImpl::timer(uint64_t now_ns) {
+    // Each timer set from here lies in the future, so this ends.
+    for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
+         qpn = services_.timers().take_due(now_ns)) {
+        if (QueuePair* qp = find_qp(qpn)) {
+            completer_.timer(*qp);
+        }
+    }
+    return next_deadline();
+}
+
+// ---------------------------------------------------------------- ports
+
+void TransportImpl::port_ready(unsigned port) {
+    // Emptied without giving up its memory; no QP parks itself before run().
+    std::vector<uint32_t>& parked = parked_[port - 1];
+    for (const uint32_t qpn : parked) {
+        if (QueuePair* qp = find_qp(qpn); qp != nullptr && qp->parked) {
+            qp->parked = false;
+            services_.schedule(*qp);
+        }
+    }
+    parked.clear();
+}
+
+// No cache of the port's attributes is kept here; but what waits for room may now be discarded.
+void TransportImpl::port_changed(unsigned port) {
+    port_ready(port);
+}
+
+void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
+    const ib::Transport transport = packet.opcode().transport;
+    const ib::Qpn dest = packet.bth().dest_qp;
+    if (transport == ib::Transport::kUd && dest == ib::kMulticastQpn) {
+        datagram_.multicast_in(port, packet);
+        return;
+    }
+    QueuePair* qp = find_wire_qp(port, dest);
+    if (qp != nullptr && transport == ib::Transport::kUd && qp->is_datagram()) {
+        datagram_.packet_in(*qp, port, packet);
+    } else if (qp != nullptr && transport == ib::Transport::kRc && qp->is_connected()) {
+        connected_in(*qp, port, packet);
+    } else {
+        drop();
+    }
+}
+
+void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
+                                 const ib::PacketView& packet) {
+    if (!qp.can_receive() || qp.port() != port_number) {
+        drop();
+        return;
+    }
+    Port& port = services_.port_of(qp);
+    if (!is_from_peer(qp, port, packet)) {
+        drop();
+        return;
+    }
+    if (!pkey_is_right(qp, port, packet)) {
+        port.pkey_violation(packet);
+        drop();
+        return;
+    }
+    if (packet.opcode().is_response()) {
+        completer_.response_in(qp, packet);
+    } else {
+        responder_.request_in(qp, packet);
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The transport behind transport.h: the QPs by number, commands on them, and whose turn it is.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "completer.h"
+#include "datagram.h"
+#include "mcast_table.h"
+#include "qp_services.h"
+#include "requester.h"
+#include "responder.h"
+#include "table.h"
+#include "transport.h"
+
+namespace pib::hca {
+
+class TransportImpl final : public Transport, private QpLookup {
+  public:
+    explicit TransportImpl(const TransportParts& parts);
+
+    CmdResult<uint32_t> create_qp(const pib_hca_create_qp& in) override;
+    CmdStatus modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) override;
+    CmdResult<pib_hca_modify_qp> query_qp(uint32_t qpn) override;
+    CmdStatus destroy_qp(uint32_t qpn) override;
+    CmdStatus attach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
+    CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
+    uint32_t qps_of_pd(uint32_t pd) override;
+    uint32_t qps_of_uar(uint32_t uar) override;
+
+    bool send_doorbell(uint32_t uar, uint32_t qpn) override;
+    bool recv_doorbell(uint32_t uar, uint32_t qpn) override;
+
+    bool run() override;
+    uint64_t timer(uint64_t now_ns) override;
+    uint64_t next_deadline() const override;
+
+    void packet_in(unsigned port, const ib::PacketView& packet) override;
+    void port_ready(unsigned port) override;
+    void port_changed(unsigned port) override;
+
+    void reset() override;
+
+  private:
+    static constexpr unsigned kSpecialQps = 2 * PIB_HCA_MAX_PORTS;
+
+    QueuePair* find_qp(uint32_t qpn) override;
+    QueuePair* find_wire_qp(unsigned port, ib::Qpn qpn);
+    template <typename F>
+    void for_each_qp(F&& f);
+    bool cqs_exist(const pib_hca_create_qp& in);
+    CmdResult<uint32_t> place(QueuePair&& qp);
+    void forget(QueuePair& qp);
+
+    void enter_state(QueuePair& qp, QpState to, uint32_t attr_mask);
+    void finish_send_flush(QueuePair& qp);
+
+    Turn turn(QueuePair& qp, Budget& budget);
+    void after_turn(QueuePair& qp, Turn turn);
+    void connected_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
+    void drop() { services_.counters().add(PIB_HCA_COUNTER_RX_DROPPED); }
+
+    QpServices services_;
+    McastTable mcast_;
+    Requester requester_;
+    Completer completer_;
+    Responder responder_;
+    Datagram datagram_;
+    Table<QueuePair> qps_;
+    std::array<std::unique_ptr<QueuePair>, kSpecialQps> special_qps_;
+    std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
+    uint64_t pages_left_ = Limits::kQpPages;
+};
+
+}  // namespace pib::hca

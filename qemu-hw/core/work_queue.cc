@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "work_queue.h"
+
+#include <atomic>
+#include <cstddef>
+
+namespace pib::hca {
+namespace {
+
+// `held` entries have been copied and not completed: software may not reuse their places yet.
+QueueRead refresh(Host& host, const GuestBuffer& buffer, uint64_t header_offset, WorkQueue& queue,
+                  uint32_t held) {
+    if (!queue.present) {
+        return QueueRead::kOk;
+    }
+    uint32_t producer;
+    if (!buffer.read(host, header_offset,
+                     {reinterpret_cast<uint8_t*>(&producer), sizeof producer})) {
+        return QueueRead::kMemory;
+    }
+    if (producer - queue.consumer > queue.depth() - held) {
+        return QueueRead::kOverrun;
+    }
+    queue.producer = producer;
+    return QueueRead::kOk;
+}
+
+}  // namespace
+
+QueueRead refresh_sq(Host& host, QueuePair& qp) {
+    return refresh(host, qp.buffer, offsetof(pib_hca_qp_header, sq_producer), qp.sq,
+                   qp.window.size());
+}
+
+QueueRead refresh_rq(Host& host, QueuePair& qp) {
+    return refresh(host, qp.buffer, offsetof(pib_hca_qp_header, rq_producer), qp.rq,
+                   qp.resp.recv.valid ? 1 : 0);
+}
+
+bool copy_entry(Host& host, const QueuePair& qp, const WorkQueue& queue, uint32_t counter,
+                std::span<uint8_t> to) {
+    const uint64_t index = counter & (queue.depth() - 1);
+    return qp.buffer.read(host, queue.offset + (index << queue.log_stride), to);
+}
+
+void write_header_flags(Host& host, QueuePair& qp, uint32_t flags) {
+    // A buffer that has vanished shows itself at the next read.
+    (void)qp.buffer.write(host, offsetof(pib_hca_qp_header, flags),
+                          {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
+    host.dma_barrier();
+    // The guest stores its producer and then loads the flags; we store the flags and then load the
+    // producer. One of the two must see the other's store, which release ordering alone does not
+    // give.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Work queue elements: from the bytes that were copied out of guest memory to values that have been
+// checked. Nothing here reads guest memory, so what was checked is what is used (a WQE cannot
+// change between the two).
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <variant>
+
+#include "config.h"
+#include "status.h"
+
+namespace pib::hca {
+
+// pib_hca_cqe.vendor_error: which rule a refused WQE broke. Values are part of the interface
+// (docs/device-spec.md).
+enum class VendorError : uint8_t {
+    kNone = 0,
+    kReserved = 1,       // a reserved field or flag is not zero
+    kOpcode = 2,         // no such opcode, or not on this QP type
+    kSgeCount = 3,       // num_sge exceeds the limit or the WQE
+    kInline = 4,         // inline data where it is not allowed, or more than max_inline
+    kLength = 5,         // the message is too long
+    kAddressVector = 6,  // port, LID, SL or GID index
+    kPkeyIndex = 7,
+    kLocalKey = 8,    // an SGE's L_Key, bounds or rights
+    kRdAtomic = 9,    // a READ or atomic on a QP whose max_rd_atomic is 0
+    kResponse = 10,   // the peer's response does not fit the request
+    kAlignment = 11,  // an atomic's remote address is not a multiple of 8
+};
+
+struct WqeError {
+    WcStatus status;
+    VendorError detail;
+};
+
+// Where a WQE's data is: SGEs or inline bytes inside the copied WQE.
+struct DataSegment {
+    uint32_t length = 0;  // bytes in all
+    uint16_t offset = 0;  // of the first SGE or inline byte in the WQE
+    uint8_t num_sge = 0;
+    bool is_inline = false;
+};
+
+struct SendOp {};  // SEND on a connected QP
+
+struct RdmaOp {
+    uint64_t remote_addr;
+    uint32_t rkey;
+};
+
+struct AtomicOp {
+    uint64_t remote_addr;
+    uint32_t rkey;
+    uint64_t swap_or_add;
+    uint64_t compare;
+};
+
+struct DatagramOp {
+    pib_hca_av av;
+    uint32_t dest_qpn;
+    uint32_t qkey;
+    uint16_t pkey_index;
+};
+
+struct SendWqe {
+    pib_hca_wqe_opcode opcode = PIB_HCA_WQE_SEND;
+    uint8_t flags = 0;      // PIB_HCA_WQE_*
+    uint32_t imm_data = 0;  // as it lies in memory: wire order
+    DataSegment data;
+    std::variant<SendOp, RdmaOp, AtomicOp, DatagramOp> op;
+
+    bool is_read() const { return opcode == PIB_HCA_WQE_RDMA_READ; }
+    bool is_atomic() const {
+        return opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD;
+    }
+    // The responder answers with data; an ACK alone does not complete it (IBA 9.7.5.1.1).
+    bool needs_response() const { return is_read() || is_atomic(); }
+    // The rights that the device needs on the WQE's SGEs.
+    uint32_t local_access() const { return needs_response() ? PIB_HCA_ACCESS_LOCAL_WRITE : 0; }
+};
+
+// What the QP allows.
+struct SendRules {
+    QpType type;
+    uint32_t max_inline;
+};
+
+// `bytes` is one WQE of the queue's stride.
+std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
+                                                 const SendRules& rules);
+
+// The receive WQE's data segment.
+std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes);
+
+// SGE `index` of a decoded WQE.
+pib_hca_sge sge_at(std::span<const uint8_t> wqe, const DataSegment& data, unsigned index);
+
+// The send completion's opcode.
+uint8_t cqe_opcode(pib_hca_wqe_opcode opcode);
+
+}  // namespace pib::hca

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "hca.h"
+
+#include <stdexcept>
+
+#include "config.h"
+
+namespace pib::hca::test {
+namespace {
+
+constexpr uint8_t kEqLogDepth = 12;
+
+template <typename T>
+void put(std::vector<uint8_t>& bytes, size_t offset, const T& value) {
+    std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+bool is_datagram(QpType type) {
+    return type != PIB_HCA_QP_RC;
+}
+
+pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
+    return {.root = addr,
+            .page_count = static_cast<uint32_t>((bytes + 4095) / 4096),
+            .levels = 0,
+            .log_page_size = 12,
+            .reserved = 0};
+}
+
+template <typename T>
+T must(CmdResult<T> result) {
+    if (!result) {
+        throw std::runtime_error("command refused: " + std::to_string(result.error()));
+    }
+    return std::move(*result);
+}
+
+void must(CmdStatus status) {
+    if (status != PIB_HCA_CMD_STATUS_OK) {
+        throw std::runtime_error("command refused: " + std::to_string(status));
+    }
+}
+
+}  // namespace
+
+Hca::Hca(uint16_t lid)
+    : eqs(host, *this, 16, 4),
+      cqs(host, eqs, Limits::kCqs),
+      mpt(host, Limits::kMrs, Limits::kMrPages),
+      port(lid),
+      ports{&port},
+      transport(Transport::create({host, mpt, cqs, eqs, counters, ports})) {
+    const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
+    eq_addr_ = host.alloc(bytes);
+    pib_hca_create_eq in{};
+    in.pages = contiguous(eq_addr_, bytes);
+    in.log_depth = kEqLogDepth;
+    in.flags = PIB_HCA_EQ_ASYNC;
+    eqn_ = must(eqs.create(in));
+    in.pages.root = host.alloc(bytes);
+    in.flags = 0;
+    eqn_ = must(eqs.create(in));
+}
+
+Buffer Hca::make_buffer(uint64_t bytes, uint32_t access, uint32_t pd) {
+    Buffer buffer{.addr = host.alloc(bytes), .bytes = bytes};
+    pib_hca_create_mr in{};
+    in.pd = pd;
+    in.access = access;
+    in.iova = buffer.addr;
+    in.length = bytes;
+    in.pages = contiguous(buffer.addr, bytes);
+    in.key = static_cast<uint8_t>(buffer.addr >> 12);
+    buffer.key = must(mpt.create(in));
+    return buffer;
+}
+
+Cq& Hca::make_cq(uint8_t log_depth) {
+    Cq cq{.log_depth = log_depth};
+    const uint64_t bytes = 64 + (uint64_t{64} << log_depth);
+    cq.addr = host.alloc(bytes);
+    pib_hca_create_cq in{};
+    in.pages = contiguous(cq.addr, bytes);
+    in.eqn = eqn_;
+    in.uar = kUar;
+    in.log_depth = log_depth;
+    cq.cqn = must(cqs.create(in));
+    return cqs_.emplace_back(cq);
+}
+
+CmdResult<Qp> Hca::try_create(const QpConfig& config) {
+    Qp qp{.config = config};
+    qp.cqn = config.cqn ? *config.cqn : make_cq(config.log_cq_depth).cqn;
+    qp.rq_offset = qp.sq_offset + (1u << (config.log_depth + config.log_sq_stride));
+    const uint64_t bytes = qp.rq_offset + (1ull << (config.log_depth + config.log_rq_stride));
+    qp.addr = host.alloc(bytes);
+    pib_hca_create_qp in{};
+    in.pages = contiguous(qp.addr, bytes);
+    in.pd = config.pd;
+    in.send_cq = in.recv_cq = qp.cqn;
+    in.uar = kUar;
+    in.sq_offset = qp.sq_offset;
+    in.rq_offset = qp.rq_offset;
+    in.flags = config.flags;
+    in.max_inline = (1u << config.log_sq_stride) - 64;
+    in.type = config.type;
+    in.port = config.port;
+    in.log_sq_depth = in.log_rq_depth = config.log_depth;
+    in.log_sq_stride = config.log_sq_stride;
+    in.log_rq_stride = config.log_rq_stride;
+    const auto qpn = transport->create_qp(in);
+    if (!qpn) {
+        return std::unexpected(qpn.error());
+    }
+    qp.qpn = *qpn;
+    return qp;
+}
+
+Qp Hca::create(const QpConfig& config) {
+    return must(try_create(config));
+}
+
+std::vector<uint8_t> Hca::encode(const Qp& qp, const SendWr& wr) const {
+    std::vector<uint8_t> bytes(1u << qp.config.log_sq_stride);
+    const bool is_inline = !wr.inline_data.empty();
+    put(bytes, 0,
+        pib_hca_wqe_control{
+            .opcode = wr.opcode,
+            .flags = static_cast<uint8_t>(wr.flags | (is_inline ? PIB_HCA_WQE_INLINE : 0)),
+            .num_sge = static_cast<uint8_t>(is_inline ? 0 : wr.sges.size()),
+            .reserved = 0,
+            .imm_data = wr.imm,
+            .inline_length = static_cast<uint32_t>(wr.inline_data.size()),
+            .reserved2 = 0});
+    size_t data = 16;
+    if (is_datagram(qp.config.type)) {
+        put(bytes, 16,
+            pib_hca_wqe_ud{.av = wr.av,
+                           .dest_qpn = wr.dest_qpn,
+                           .qkey = wr.qkey,
+                           .pkey_index = wr.pkey_index,
+                           .reserved = {}});
+        data = 64;
+    } else if (wr.opcode == PIB_HCA_WQE_CMP_SWAP || wr.opcode == PIB_HCA_WQE_FETCH_ADD) {
+        put(bytes, 16,
+            pib_hca_wqe_atomic{.remote_addr = wr.remote_addr,
+                               .rkey = wr.rkey,
+                               .reserved = 0,
+                               .swap_or_add = wr.swap_or_add,
+                               .compare = wr.compare,
+                               .reserved2 = {}});
+        data = 64;
+    } else if (wr.opcode >= PIB_HCA_WQE_RDMA_WRITE) {
+        put(bytes, 16,
+            pib_hca_wqe_rdma{.remote_addr = wr.remote_addr, .rkey = wr.rkey, .reserved = 0});
+        data = 32;
+    }
+    if (is_inline) {
+        std::copy(wr.inline_data.begin(), wr.inline_data.end(),
+                  bytes.begin() + static_cast<ptrdiff_t>(data));
+    }
+    for (size_t i = 0; i < wr.sges.size() && !is_inline; ++i) {
+        put(bytes, data + 16 * i, wr.sges[i]);
+    }
+    return bytes;
+}
+
+void Hca::write_raw_send(Qp& qp, std::span<const uint8_t> wqe) {
+    const uint32_t index = qp.sq_producer & ((1u << qp.config.log_depth) - 1);
+    host.poke_bytes(qp.addr + qp.sq_offset + (uint64_t{index} << qp.config.log_sq_stride), wqe);
+    set_sq_producer(qp, qp.sq_producer + 1);
+}
+
+void Hca::write_send(Qp& qp, const SendWr& wr) {
+    write_raw_send(qp, encode(qp, wr));
+}
+
+void Hca::post_recv(Qp& qp, const std::vector<pib_hca_sge>& sges) {
+    std::vector<uint8_t> bytes(1u << qp.config.log_rq_stride);
+    put(bytes, 0, pib_hca_recv_wqe{.num_sge = static_cast<uint32_t>(sges.size()), .reserved = {}});
+    for (size_t i = 0; i < sges.size(); ++i) {
+        put(bytes, 16 + 16 * i, sges[i]);
+    }
+    const uint32_t index = qp.rq_producer & ((1u << qp.config.log_depth) - 1);
+    host.poke_bytes(qp.addr + qp.rq_offset + (uint64_t{index} << qp.config.log_rq_stride), bytes);
+    set_rq_producer(qp, qp.rq_producer + 1);
+    if ((host.peek<uint32_t>(qp.addr + 8) & PIB_HCA_QP_HEADER_RECV_NOTIFY) != 0) {
+        transport->recv_doorbell(kUar, qp.qpn);
+    }
+}
+
+void Hca::set_sq_producer(Qp& qp, uint32_t producer) {
+    qp.sq_producer = producer;
+    host.poke(qp.addr, producer);
+}
+
+void Hca::set_rq_producer(Qp& qp, uint32_t producer) {
+    qp.rq_producer = producer;
+    host.poke(qp.addr + 4, producer);
+}
+
+std::optional<pib_hca_cqe> Hca::poll(const Qp& qp) {
+    for (Cq& cq : cqs_) {
+        if (cq.cqn != qp.cqn) {
+            continue;
+        }
+        const uint32_t index = cq.consumer & ((1u << cq.log_depth) - 1);
+        const auto cqe = host.peek<pib_hca_cqe>(cq.addr + 64 + uint64_t{index} * 64);
+        const uint8_t owner = (cq.consumer >> cq.log_depth & 1) == 0 ? 1 : 0;
+        if ((cqe.owner & PIB_HCA_OWNER_BIT) != owner) {
+            return std::nullopt;
+        }
+        host.poke(cq.addr, ++cq.consumer);
+        return cqe;
+    }
+    return std::nullopt;
+}
+
+std::vector<pib_hca_cqe> Hca::poll_all(const Qp& qp) {
+    std::vector<pib_hca_cqe> all;
+    while (const auto cqe = poll(qp)) {
+        all.push_back(*cqe);
+    }
+    return all;
+}
+
+std::vector<pib_hca_eqe> Hca::events() {
+    for (;;) {
+        const uint32_t index = eq_consumer_ & ((1u << kEqLogDepth) - 1);
+        const auto eqe = host.peek<pib_hca_eqe>(eq_addr_ + uint64_t{index} * sizeof(pib_hca_eqe));
+        const uint8_t owner = (eq_consumer_ >> kEqLogDepth & 1) == 0 ? 1 : 0;
+        if ((eqe.owner & PIB_HCA_OWNER_BIT) != owner) {
+            return std::exchange(seen_events_, {});
+        }
+        seen_events_.push_back(eqe);
+        ++eq_consumer_;
+    }
+}
+
+bool Hca::saw_event(pib_hca_event type, uint32_t number) {
+    seen_events_ = events();
+    return std::ranges::any_of(seen_events_, [&](const pib_hca_eqe& eqe) {
+        return eqe.type == type && eqe.number == number;
+    });
+}
+
+pib_hca_av Hca::av_to(const Hca& peer) const {
+    pib_hca_av av{};
+    av.dlid = peer.port.lid();
+    return av;
+}
+
+void to_init(Hca& hca, const Qp& qp, const RcAttributes& attr) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_PKEY_INDEX | PIB_HCA_QP_ATTR_PORT |
+                   PIB_HCA_QP_ATTR_ACCESS_FLAGS;
+    in.state = PIB_HCA_QPS_INIT;
+    in.port = 1;
+    in.pkey_index = attr.pkey_index;
+    in.access_flags = attr.access_flags;
+    must(hca.transport->modify_qp(qp.qpn, in));
+}
+
+void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
+            const RcAttributes& attr) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU |
+                   PIB_HCA_QP_ATTR_DEST_QPN | PIB_HCA_QP_ATTR_RQ_PSN |
+                   PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+    in.state = PIB_HCA_QPS_RTR;
+    in.av = av;
+    in.path_mtu = attr.path_mtu;
+    in.dest_qpn = dest_qpn;
+    in.rq_psn = attr.psn;
+    in.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    in.min_rnr_timer = attr.min_rnr_timer;
+    must(hca.transport->modify_qp(qp.qpn, in));
+}
+
+void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT |
+                   PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_SQ_PSN |
+                   PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+    in.state = PIB_HCA_QPS_RTS;
+    in.timeout = attr.timeout;
+    in.retry_cnt = attr.retry_cnt;
+    in.rnr_retry = attr.rnr_retry;
+    in.sq_psn = attr.psn;
+    in.max_rd_atomic = attr.max_rd_atomic;
+    must(hca.transport->modify_qp(qp.qpn, in));
+}
+
+void to_state(Hca& hca, const Qp& qp, QpState state) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    in.state = state;
+    must(hca.transport->modify_qp(qp.qpn, in));
+}
+
+void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_PKEY_INDEX | PIB_HCA_QP_ATTR_PORT |
+                   PIB_HCA_QP_ATTR_QKEY;
+    in.state = PIB_HCA_QPS_INIT;
+    in.port = 1;
+    in.pkey_index = pkey_index;
+    in.qkey = qkey;
+    must(hca.transport->modify_qp(qp.qpn, in));
+    in = {};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    in.state = PIB_HCA_QPS_RTR;
+    must(hca.transport->modify_qp(qp.qpn, in));
+    in.attr_mask |= PIB_HCA_QP_ATTR_SQ_PSN;
+    in.state = PIB_HCA_QPS_RTS;
+    must(hca.transport->modify_qp(qp.qpn, in));
+}
+
+}  // namespace pib::hca::test

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The transport of one HCA with fake host and fake port, and a driver for it that writes WQEs and
+// reads CQEs as a provider does.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "cq.h"
+#include "eq.h"
+#include "fake_host.h"
+#include "fake_port.h"
+#include "mpt.h"
+#include "transport.h"
+
+namespace pib::hca::test {
+
+// A registered buffer of guest memory.
+struct Buffer {
+    uint64_t addr = 0;  // bus address and iova
+    uint64_t bytes = 0;
+    uint32_t key = 0;
+
+    pib_hca_sge sge(uint64_t offset, uint32_t length) const {
+        return {.addr = addr + offset, .length = length, .lkey = key};
+    }
+    pib_hca_sge all() const { return sge(0, static_cast<uint32_t>(bytes)); }
+};
+
+// A send work request, before it is a WQE.
+struct SendWr {
+    uint8_t opcode = PIB_HCA_WQE_SEND;
+    uint8_t flags = PIB_HCA_WQE_SIGNALED;
+    uint32_t imm = 0;
+    std::vector<pib_hca_sge> sges = {};
+    std::vector<uint8_t> inline_data = {};
+    uint64_t remote_addr = 0;
+    uint32_t rkey = 0;
+    uint64_t swap_or_add = 0;
+    uint64_t compare = 0;
+    pib_hca_av av = {};
+    uint32_t dest_qpn = 0;
+    uint32_t qkey = 0;
+    uint16_t pkey_index = 0;
+};
+
+struct QpConfig {
+    QpType type = PIB_HCA_QP_RC;
+    uint32_t pd = 1;
+    uint8_t log_depth = 6;
+    uint8_t log_sq_stride = 8;
+    uint8_t log_rq_stride = 8;
+    uint32_t flags = 0;
+    uint8_t port = 0;  // special QPs
+    std::optional<uint32_t> cqn = {};
+    uint8_t log_cq_depth = 10;
+};
+
+struct Cq {
+    uint32_t cqn = 0;
+    uint64_t addr = 0;
+    uint8_t log_depth = 0;
+    uint32_t consumer = 0;
+};
+
+// A QP as software sees it.
+struct Qp {
+    QpConfig config;
+    uint32_t qpn = 0;
+    uint32_t cqn = 0;
+    uint64_t addr = 0;
+    uint32_t sq_offset = 64;
+    uint32_t rq_offset = 0;
+    uint32_t sq_producer = 0;
+    uint32_t rq_producer = 0;
+};
+
+class Hca : private EqTable::Events {
+  public:
+    explicit Hca(uint16_t lid);
+
+    Buffer make_buffer(uint64_t bytes, uint32_t access = kAllAccess, uint32_t pd = 1);
+    Cq& make_cq(uint8_t log_depth);
+    CmdResult<Qp> try_create(const QpConfig& config);
+    Qp create(const QpConfig& config = {});
+
+    // Bytes of a WQE, one stride.
+    std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr) const;
+    void write_send(Qp& qp, const SendWr& wr);  // WQE and producer, no doorbell
+    void write_raw_send(Qp& qp, std::span<const uint8_t> wqe);
+    void ring(const Qp& qp) { transport->send_doorbell(kUar, qp.qpn); }
+    void post(Qp& qp, const SendWr& wr) {
+        write_send(qp, wr);
+        ring(qp);
+    }
+    void post_recv(Qp& qp, const std::vector<pib_hca_sge>& sges);
+    void set_sq_producer(Qp& qp, uint32_t producer);
+    void set_rq_producer(Qp& qp, uint32_t producer);
+
+    // The next CQE of a QP's CQ, if there is one.
+    std::optional<pib_hca_cqe> poll(const Qp& qp);
+    std::vector<pib_hca_cqe> poll_all(const Qp& qp);
+    // Async events so far, and forgets them.
+    std::vector<pib_hca_eqe> events();
+    bool saw_event(pib_hca_event type, uint32_t number);
+
+    pib_hca_av av_to(const Hca& peer) const;
+    QpState state(const Qp& qp) { return static_cast<QpState>(transport->query_qp(qp.qpn)->state); }
+    uint64_t counter(pib_hca_counter which) const { return counters.values[which]; }
+
+    static constexpr uint32_t kUar = 3;
+    static constexpr uint32_t kAllAccess =
+        PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ |
+        PIB_HCA_ACCESS_REMOTE_ATOMIC;
+
+    FakeHost host;
+    Counters counters;
+    EqTable eqs;
+    CqTable cqs;
+    Mpt mpt;
+    FakePort port;
+    std::array<Port*, 1> ports;
+    std::unique_ptr<Transport> transport;
+
+  private:
+    void eq_fatal(uint32_t) override {}
+    void interrupt_raised() override {}
+
+    std::deque<Cq> cqs_;
+    uint32_t eqn_ = 0;
+    uint64_t eq_addr_ = 0;
+    uint32_t eq_consumer_ = 0;
+    std::vector<pib_hca_eqe> seen_events_;
+};
+
+// The attributes that bring a QP up, for MODIFY_QP.
+struct RcAttributes {
+    uint8_t path_mtu = 3;  // 1024
+    uint32_t psn = 0;      // of both directions
+    uint8_t timeout = 10;
+    uint8_t retry_cnt = 7;
+    uint8_t rnr_retry = 7;
+    uint8_t min_rnr_timer = 1;
+    uint8_t max_rd_atomic = 16;
+    uint8_t max_dest_rd_atomic = 16;
+    uint32_t access_flags = Hca::kAllAccess;
+    uint16_t pkey_index = 0;
+};
+
+void to_init(Hca& hca, const Qp& qp, const RcAttributes& attr = {});
+void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
+            const RcAttributes& attr = {});
+void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr = {});
+void to_state(Hca& hca, const Qp& qp, QpState state);
+// A datagram QP from Reset to RTS.
+void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index = 0);
+
+}  // namespace pib::hca::test

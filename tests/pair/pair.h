@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Two HCAs on one wire, in one thread and on one clock. The wire may be told to lose, double, delay
+// and reorder; with the same seed it does the same.
+#pragma once
+
+#include <functional>
+#include <random>
+
+#include "hca.h"
+
+namespace pib::hca::test {
+
+struct Faults {
+    unsigned drop_percent = 0;
+    unsigned duplicate_percent = 0;
+    unsigned reorder_percent = 0;  // a packet waits until up to 8 later ones have passed it
+};
+
+class Pair {
+  public:
+    Pair() : a(1), b(2) {}
+
+    // Lets packets through and QPs work until nothing is left to do at this instant.
+    void settle();
+    // Moves the clock to the next timer and settles; false when there is no timer.
+    bool step_clock();
+    // Settles, with all timers, until `done` or nothing can happen any more.
+    bool run_until(const std::function<bool()>& done, unsigned max_steps = 100000);
+    uint64_t now() const { return a.host.clock_ns; }
+
+    // Connects two RC QPs.
+    void connect(const Qp& qa, const Qp& qb, const RcAttributes& attr = {});
+    struct Connection {
+        Qp a;
+        Qp b;
+    };
+    Connection rc_pair(const RcAttributes& attr = {}, const QpConfig& config = {});
+
+    // Whether a packet passes; the default lets all pass. Called before the seeded faults.
+    std::function<bool(const ib::PacketView&)> filter;
+    // Sees every packet that is put on the wire.
+    std::function<void(const ib::PacketView&)> tap;
+    Faults faults;
+    std::mt19937_64 random{1};
+    uint64_t packets = 0;
+
+    Hca a;
+    Hca b;
+
+  private:
+    struct InFlight {
+        std::vector<uint8_t> bytes;
+        unsigned delay = 0;  // packets that pass it
+    };
+    bool percent(unsigned p) { return p != 0 && random() % 100 < p; }
+    void carry(Hca& from);
+    void put(std::vector<uint8_t> bytes);
+    bool deliver_one();
+    void arrive(const std::vector<uint8_t>& bytes);
+
+    std::deque<InFlight> wire_;
+};
+
+}  // namespace pib::hca::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "hca.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "config.h"

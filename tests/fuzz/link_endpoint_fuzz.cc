@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A peer that sends anything to one end of a fabric link. The first byte chooses the side and how
+// the rest is cut into reads; between reads the end itself sends, retrains and gives buffer back.
+#include <algorithm>
+#include <utility>
+
+#include "fuzz_target.h"
+#include "ib/link/link_endpoint.h"
+
+namespace pib::fuzz {
+namespace {
+
+using namespace ib::link;
+
+constexpr std::uint32_t kBlocks = 256;
+
+Hello a_hello() {
+    return {.role = Role::kChannelAdapter,
+            .port_number = 1,
+            .node_guid = ib::Guid(1),
+            .port_guid = ib::Guid(2),
+            .node_description = "node"};
+}
+
+Link an_offer() {
+    return {.up = true,
+            .width_enabled = 2,
+            .speed_enabled = 7,
+            .speed_ext_enabled = 15,
+            .mtu_cap = 5,
+            .vl_cap = 2,
+            .epoch = 1};
+}
+
+// Checks what the endpoint promises its port, and keeps every other packet for a while.
+class Port final : public link::LinkEvents {
+  public:
+    link::LinkEndpoint* end = nullptr;
+
+    link::HelloAnswer link_hello(const Hello& hello) override {
+        require(!greeted_, "one HELLO");
+        greeted_ = true;
+        if (hello.port_number == 13) {
+            return std::unexpected(Refuse{RefuseReason::kNoFreePort, "no"});
+        }
+        return Welcome{.switch_guid = ib::Guid(3), .port_number = 1};
+    }
+    void link_up(const link::ActiveLink& active) override {
+        require(!up_, "up once");
+        require(active.width != 0, "a link has a width");
+        up_ = true;
+    }
+    void link_down() override {
+        require(up_, "down once");
+        up_ = false;
+    }
+    void link_packet(const link::LinkPacket& packet) override {
+        require(up_, "packets only while up");
+        require(packet.bytes.size() + 4 == packet.lrh.pkt_len * 4U, "a packet has its length");
+        require(packet.lrh.pkt_len * 4U <= 4096 + 124, "a packet fits the MTU");
+        const unsigned vl = packet.lrh.vl.value();
+        if (vl == link::kVl15) {
+            require(packet.blocks == 0, "VL15 has no credits");
+            return;
+        }
+        require(vl < 2, "data only on VLs that have buffer");
+        held_[vl] += packet.blocks;
+        require(held_[vl] <= kBlocks, "no more than was granted");
+        if ((packet.bytes.back() & 1) == 0) {
+            release();
+        }
+    }
+    void link_packet_fault(link::PacketFault) override { require(up_, "faults only while up"); }
+    void release() {
+        for (unsigned vl = 0; vl < 2; ++vl) {
+            end->release(vl, std::exchange(held_[vl], 0));
+        }
+    }
+    [[nodiscard]] bool up() const { return up_; }
+
+  private:
+    bool greeted_ = false;
+    bool up_ = false;
+    std::array<std::uint32_t, 2> held_{};
+};
+
+// The output must be frames that the protocol allows.
+void check_output(link::LinkEndpoint& end, FrameReader& reader) {
+    while (!end.output().empty()) {
+        const auto space = reader.space();
+        const std::size_t n = std::min(space.size(), end.output().size());
+        std::copy_n(end.output().begin(), n, space.begin());
+        end.consume_output(n);
+        reader.commit(n);
+        auto frame = reader.next();
+        for (; frame && *frame; frame = reader.next()) {
+        }
+        require(frame.has_value(), "output is well-formed");
+    }
+}
+
+void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
+    const unsigned vl = action & 1 ? link::kVl15 : action >> 1 & 1;
+    const std::size_t bytes = 28 + (action >> 2) * 4U;
+    const auto crc = static_cast<link::SendCrc>(action % 2);
+    const bool possible = end.can_send(vl, bytes, crc);
+    const auto room = end.begin_packet(vl, bytes, crc);
+    require(room.empty() != possible, "can_send tells the truth");
+    if (!room.empty()) {
+        std::ranges::fill(room, action);
+        end.commit_packet();
+    }
+    if (action == 200) {
+        end.retrain();
+    } else if (action == 201) {
+        auto offer = an_offer();
+        offer.up = !port.up();
+        end.set_offer(offer);
+    } else if (action % 4 == 3) {
+        port.release();
+    }
+}
+
+}  // namespace
+
+std::vector<Bytes> seeds() {
+    std::vector<Bytes> all;
+    for (const std::uint8_t first : {3, 2}) {
+        Bytes bytes = {first};
+        if (first % 2 != 0) {
+            append(bytes, a_hello());
+        } else {
+            append(bytes, Welcome{.switch_guid = ib::Guid(9), .port_number = 4});
+        }
+        append(bytes, an_offer());
+        append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 1000});
+        append(bytes, Credit{.vl = 1, .epoch = 1, .limit = 100});
+        for (const std::uint8_t vl : {0, 1, 15}) {
+            Bytes packet(60, 0);
+            ib::Lrh{.vl = ib::Vl(vl), .dlid = ib::Lid(2), .pkt_len = 16, .slid = ib::Lid(1)}.write(
+                std::span(packet).first<8>());
+            append_packet(bytes, packet, true);
+            packet.resize(66);
+            link::append_crcs(packet);
+            append_packet(bytes, packet, false);
+        }
+        auto again = an_offer();
+        again.epoch = 2;
+        append(bytes, again);
+        all.push_back(bytes);
+    }
+    return all;
+}
+
+void run(std::span<const std::uint8_t> input) {
+    Input in(input);
+    const std::uint8_t first = in.byte();
+    const std::size_t chunk = 1 + (first >> 1) * 4U;
+    link::LinkEndpoint::Buffers buffers;
+    buffers.receive_blocks[0] = buffers.receive_blocks[1] = kBlocks;
+    Port port;
+    std::optional<link::LinkEndpoint> end;
+    if (first % 2 != 0) {
+        end.emplace(buffers, port);
+    } else {
+        end.emplace(a_hello(), buffers, port);
+    }
+    port.end = &*end;
+    end->set_offer(an_offer());
+    FrameReader reader;
+    while (!in.empty()) {
+        const auto bytes = in.take(chunk);
+        const auto fed = end->feed(bytes);
+        if (!fed) {
+            require(!fed.error().text.empty(), "every failure has a text");
+            require(!port.up(), "a failed link is down");
+            return;
+        }
+        require(end->is_up() == port.up(), "both know whether the link is up");
+        act(*end, port, bytes.back());
+        if (bytes.back() % 3 != 0) {
+            check_output(*end, reader);
+        }
+    }
+    end->close();
+    require(!port.up(), "a closed link is down");
+}
+
+}  // namespace pib::fuzz

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Data packets: what the port's state, VLs, credits and MTU let through, and packets to the port
+// itself.
+#include "port_bench.h"
+
+using namespace pib;
+using namespace pib::hca;
+using namespace pib::hca::test;
+using ib::Counter;
+using ib::PortState;
+
+namespace {
+
+Bytes data_to(uint16_t dlid, unsigned vl = 0, size_t payload = 64) {
+    return ::pib::test::make_packet(vl, dlid, payload);
+}
+
+}  // namespace
+
+TEST_CASE("a port that is not Active takes data and discards it") {
+    PortBench bench;
+    CHECK(bench.send_data(0x20));
+    bench.connect();
+    CHECK(bench.send_data(0x20));
+    bench.pump();
+    CHECK(bench.take_sent().empty());
+    CHECK(bench.counter(Counter::kPortXmitDiscards) == 2);
+    CHECK(bench.counter(Counter::kPortInactiveDiscards) == 2);
+    CHECK(bench.counters.values[PIB_HCA_COUNTER_TX_PACKETS] == 0);
+}
+
+TEST_CASE("data comes in from Armed on, and the first packet makes the port Active") {
+    PortBench bench;
+    bench.connect();
+    const auto to = [](PortState state) {
+        return [state](std::span<uint8_t> info) {
+            ib::set(info, ib::port_info::kLid, PortBench::kLid);
+            ib::set(info, ib::port_info::kPortState, static_cast<unsigned>(state));
+        };
+    };
+    bench.set_port_info(to(PortState::kNoChange));
+    bench.inject(data_to(PortBench::kLid));
+    CHECK(bench.client.packets.empty());
+    bench.set_port_info(to(PortState::kArmed));
+    bench.take_events();
+    bench.inject(data_to(PortBench::kLid));
+    CHECK(bench.take_delivered().size() == 1);
+    CHECK(bench.state() == PortState::kActive);
+    CHECK(bench.take_events() == PIB_HCA_PORT_EVENT_ACTIVE);
+}
+
+TEST_CASE("packets for others, on VLs that are not there, or malformed are dropped") {
+    PortBench bench;
+    bench.bring_up();
+    bench.inject(data_to(PortBench::kLid + 1));
+    bench.inject(data_to(ib::Lid::kPermissiveValue));
+    CHECK(bench.counters.values[PIB_HCA_COUNTER_RX_DROPPED] == 2);
+    CHECK(bench.counter(Counter::kPortRcvErrors) == 0);
+
+    bench.set_port_info(
+        [](std::span<uint8_t> info) { ib::set(info, ib::port_info::kOperationalVls, 1); });
+    bench.inject(data_to(PortBench::kLid, 1));
+    CHECK(bench.counter(Counter::kPortRcvErrors) == 1);
+    CHECK(bench.counter(Counter::kPortMalformedPacketErrors) == 1);
+
+    Bytes reserved_opcode = data_to(PortBench::kLid);
+    reserved_opcode[8] = 0xff;
+    bench.inject(reserved_opcode);
+    CHECK(bench.counters.values[PIB_HCA_COUNTER_RX_DROPPED] == 3);
+    Bytes version = data_to(PortBench::kLid);
+    version[0] |= 1;
+    bench.inject(version);
+    CHECK(bench.counter(Counter::kPortRcvErrors) == 2);
+    CHECK(bench.client.packets.empty());
+    // Multicast is for whoever has joined: the transport knows.
+    bench.inject(data_to(0xc001));
+    CHECK(bench.take_delivered().size() == 1);
+}
+
+TEST_CASE("checksums that are there are checked") {
+    PortBench bench;
+    bench.bring_up();
+    Bytes packet = data_to(PortBench::kLid);
+    packet.resize(packet.size() + 6);
+    link::append_crcs(packet);
+    REQUIRE(::pib::test::send(*bench.peer, packet, link::SendCrc::kGiven));
+    bench.pump();
+    CHECK(bench.take_delivered().size() == 1);
+    packet[40] ^= 1;
+    REQUIRE(::pib::test::send(*bench.peer, packet, link::SendCrc::kGiven));
+    bench.pump();
+    CHECK(bench.client.packets.empty());
+    CHECK(bench.counter(Counter::kPortRcvErrors) == 1);
+    CHECK(bench.counter(Counter::kPortLocalPhysicalErrors) == 1);
+}
+
+TEST_CASE("SL to VL decides the lane; an SL without a VL is discarded") {
+    PortBench bench;
+    bench.bring_up();
+    ib::Mad map = make_dr_smp(ib::Method::kSet, ib::attr::kSlToVlMappingTable);
+    map.smp_data()[0] = 0x25;  // SL0 to VL2, SL1 to VL5
+    map.smp_data()[1] = 0xf9;  // SL2 to VL15, SL3 to VL9, which is not in operation
+    REQUIRE(bench.ask(map).status() == 0);
+    bench.take_sent();
+    for (uint8_t sl = 0; sl < 4; ++sl) {
+        REQUIRE(bench.send_data(0x20, 64, sl));
+    }
+    bench.pump();
+    const auto sent = bench.take_sent();
+    REQUIRE(sent.size() == 2);
+    CHECK(sent[0][0] >> 4 == 2);
+    CHECK(sent[1][0] >> 4 == 5);
+    CHECK(bench.counter(Counter::kPortXmitDiscards) == 2);
+}
+
+TEST_CASE("what is longer than NeighborMTU is discarded") {
+    PortBench bench;
+    bench.bring_up();
+    CHECK(bench.port().mtu_bytes() == 4096);
+    bench.set_port_info(
+        [](std::span<uint8_t> info) { ib::set(info, ib::port_info::kNeighborMtu, 1); });
+    CHECK(bench.port().mtu_bytes() == 256);
+    bench.take_sent();
+    CHECK(bench.send_data(0x20, 256));
+    CHECK(bench.send_data(0x20, 512));
+    bench.pump();
+    CHECK(bench.take_sent().size() == 1);
+    CHECK(bench.counter(Counter::kPortNeighborMtuDiscards) == 1);
+    CHECK(bench.counter(Counter::kPortXmitDiscards) == 1);
+}
+
+TEST_CASE("a VL without credit waits; the others go on; PortXmitWait runs") {
+    PortBench bench;
+    bench.bring_up(160);
+    bench.peer_events.hold = true;
+    unsigned sent = 0;
+    while (bench.send_data(0x20, 2048, 0)) {
+        bench.pump();
+        REQUIRE(++sent < 100);
+    }
+    CHECK(sent == 4);  // 160 blocks of 64 bytes
+    CHECK(bench.send_data(0x20, 2048, 1));
+    bench.host.clock_ns += 50'000;
+    bench.pump();
+    CHECK(bench.client.ready == 0);
+    bench.peer_events.release_all();
+    bench.pump();
+    CHECK(bench.client.ready == 1);
+    CHECK(bench.counter(Counter::kPortXmitWait) == 50);
+    CHECK(bench.send_data(0x20, 2048, 0));
+}
+
+TEST_CASE("whoever waits for credit hears when the link goes down") {
+    PortBench bench;
+    bench.bring_up(160);
+    bench.peer_events.hold = true;
+    while (bench.send_data(0x20, 2048)) {
+        bench.pump();
+    }
+    bench.disconnect();
+    CHECK(bench.client.ready == 1);
+    CHECK(bench.send_data(0x20, 2048));
+    CHECK(bench.counter(Counter::kPortInactiveDiscards) == 1);
+}
+
+TEST_CASE("the port gives credits back: traffic without end") {
+    PortBench bench;
+    bench.bring_up();
+    const Bytes packet = data_to(PortBench::kLid, 0, 4096);
+    for (unsigned i = 0; i < 1000; ++i) {
+        bench.inject(packet);
+    }
+    CHECK(bench.take_delivered().size() == 1000);
+}
+
+TEST_CASE("packets to the own LID come back in run(), in order, and never recurse") {
+    PortBench bench;
+    bench.bring_up();
+    unsigned depth = 0;
+    unsigned answers = 0;
+    bench.client.on_packet = [&](const ib::PacketView&) {
+        REQUIRE(++depth == 1);
+        if (++answers < 1000) {
+            REQUIRE(bench.send_data(PortBench::kLid, 64 + answers % 1000 * 4));
+        }
+        --depth;
+    };
+    REQUIRE(bench.send_data(PortBench::kLid, 64));
+    CHECK(bench.client.packets.empty());
+    CHECK(bench.host.woken);
+    bench.pump();
+    const auto delivered = bench.take_delivered();
+    REQUIRE(delivered.size() == 1000);
+    for (size_t i = 0; i < delivered.size(); ++i) {
+        REQUIRE(delivered[i].size() == 8 + 12 + 8 + 64 + i * 4);
+    }
+    CHECK(bench.take_sent().empty());
+}
+
+TEST_CASE("the loopback is bounded and says when it goes on") {
+    PortBench bench;
+    bench.bring_up();
+    unsigned queued = 0;
+    while (bench.send_data(PortBench::kLid, 4096)) {
+        REQUIRE(++queued < 200);
+    }
+    CHECK(queued > 16);
+    CHECK(bench.client.ready == 0);
+    bench.pump();
+    CHECK(bench.client.ready == 1);
+    CHECK(bench.take_delivered().size() == queued);
+    CHECK(bench.send_data(PortBench::kLid, 4096));
+    bench.ports.reset(false);
+    bench.pump();
+    CHECK(bench.client.packets.empty());
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Traps of the HCA: what causes them, that they repeat until repressed, and where they go.
+#include "port_bench.h"
+
+using namespace pib;
+using namespace pib::hca;
+using namespace pib::hca::test;
+using ib::Method;
+
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+uint16_t trap_number(const ib::Mad& trap) {
+    CHECK(trap.method() == Method::kTrap);
+    CHECK(trap.mgmt_class() == ib::MgmtClass::kSubnLidRouted);
+    CHECK(trap.attribute_id() == ib::attr::kNotice);
+    return static_cast<uint16_t>(ib::get(trap.smp_data(), ib::notice::kTrapNumber));
+}
+
+// The traps that leave while so much time passes.
+std::vector<ib::Mad> traps_within(PortBench& bench, uint64_t ns) {
+    bench.take_sent();
+    bench.advance(ns);
+    return bench.take_sent_mads();
+}
+
+void rename(PortBench& bench, const char* name) {
+    pib_hca_modify_device in{};
+    in.mask = PIB_HCA_MODIFY_DEVICE_NODE_DESC;
+    std::strncpy(reinterpret_cast<char*>(in.node_description), name, 63);
+    REQUIRE(modify_device(bench.ports, in, bench.host.clock_ns) == PIB_HCA_CMD_STATUS_OK);
+}
+
+ib::Mad repress(const ib::Mad& trap) {
+    ib::Mad mad = trap;
+    mad.set(ib::mad_header::kMethod, static_cast<unsigned>(Method::kTrapRepress));
+    return mad;
+}
+
+}  // namespace
+
+TEST_CASE("trap 144 goes to the SM and repeats until repressed") {
+    PortBench bench;
+    bench.bring_up();
+    rename(bench, "new name");
+    bench.take_sent();
+    bench.advance(0);
+    const auto sent = bench.take_sent();
+    REQUIRE(sent.size() == 1);
+    const auto view = ib::PacketView::parse(sent[0], ib::Crcs::kElided);
+    CHECK(view->lrh().dlid.value() == PortBench::kSmLid);
+    CHECK(view->lrh().slid.value() == PortBench::kLid);
+    CHECK(view->lrh().vl == ib::kVl15);
+    CHECK(view->bth().dest_qp == ib::kQp0);
+    const ib::Mad trap = mad_of(sent[0]);
+    CHECK(trap_number(trap) == ib::trap::kLocalChanges);
+    CHECK(ib::get(trap.smp_data(), ib::notice::kIssuerLid) == PortBench::kLid);
+    CHECK(ib::get(trap.smp_data(), ib::notice_details::kChangeFlags) ==
+          ib::LocalChanges::kNodeDescription);
+
+    const auto again = traps_within(bench, 10 * kSecond);
+    CHECK(again.size() >= 2);
+    CHECK(again.size() <= 20);  // SubnetTimeOut is about a second
+    CHECK(again[0] == trap);
+
+    bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(trap));
+    CHECK(bench.client.packets.empty());
+    CHECK(traps_within(bench, 10 * kSecond).empty());
+    CHECK(bench.ports.next_deadline() == kNever);
+}
+
+TEST_CASE("capabilities and SystemImageGUID that software changes are traps, too") {
+    PortBench bench;
+    bench.bring_up();
+    REQUIRE(announce_sm(bench) == PIB_HCA_CMD_STATUS_OK);
+    auto traps = traps_within(bench, 0);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kLocalChanges);
+    CHECK((ib::get(traps[0].smp_data(), ib::notice_details::kCapabilityMask) &
+           ib::port_cap::kIsSm) != 0);
+    bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(traps[0]));
+    // No change, no trap.
+    REQUIRE(announce_sm(bench) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(traps_within(bench, kSecond).empty());
+
+    pib_hca_modify_device in{};
+    in.mask = PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID;
+    ib::store_be(in.sys_image_guid, uint64_t{0x77});
+    REQUIRE(modify_device(bench.ports, in, bench.host.clock_ns) == PIB_HCA_CMD_STATUS_OK);
+    traps = traps_within(bench, kSecond / 2);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kSystemImageGuidChange);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kSystemImageGuid) == 0x77);
+}
+
+TEST_CASE("a wrong M_Key is counted and told, and the SMP not answered") {
+    PortBench bench;
+    bench.bring_up();
+    CHECK(bench.set_port_info([](std::span<uint8_t> info) {
+        ib::set(info, ib::port_info::kMKey, 0xfeed);
+        ib::set(info, ib::port_info::kMKeyProtectBits, 2);
+    }) == 0);
+    bench.take_sent();
+    bench.inject({.dlid = PortBench::kLid, .slid = 0x33},
+                 make_mad(ib::MgmtClass::kSubnLidRouted, Method::kGet, ib::attr::kNodeInfo));
+    CHECK(bench.take_sent().empty());
+    CHECK(bench.attrs().get(ib::port_info::kMKeyViolations) == 1);
+    const auto traps = traps_within(bench, 0);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kBadMKey);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid) == 0x33);
+}
+
+TEST_CASE("P_Key and Q_Key violations: counters stick, a flood is one trap") {
+    PortBench bench;
+    bench.bring_up();
+    const Bytes bytes = ::pib::test::make_packet(0, PortBench::kLid, 64);
+    const auto packet = ib::PacketView::parse(bytes, ib::Crcs::kElided);
+    for (unsigned i = 0; i < 70'000; ++i) {
+        bench.port().pkey_violation(*packet);
+    }
+    CHECK(bench.attrs().get(ib::port_info::kPKeyViolations) == 0xffff);
+    auto traps = traps_within(bench, 0);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kBadPKey);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kKey) == 0xffff);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid1) == 1);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid2) == PortBench::kLid);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kQp2) == 0x123);
+    bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(traps[0]));
+
+    bench.port().qkey_violation(*packet);
+    CHECK(bench.attrs().get(ib::port_info::kQKeyViolations) == 1);
+    traps = traps_within(bench, kSecond / 2);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kBadQKey);
+}
+
+TEST_CASE("a trap for an SM in the same guest comes to its QP0") {
+    PortBench bench;
+    bench.bring_up();
+    CHECK(bench.set_port_info([](std::span<uint8_t> info) {
+        ib::set(info, ib::port_info::kMasterSmLid, PortBench::kLid);
+    }) == 0);
+    rename(bench, "sm here");
+    CHECK(traps_within(bench, 0).empty());
+    const auto delivered = bench.take_delivered();
+    REQUIRE(delivered.size() == 1);
+    CHECK(trap_number(mad_of(delivered[0])) == ib::trap::kLocalChanges);
+}
+
+TEST_CASE("no trap leaves a port that is not Active, and no timer runs for it") {
+    PortBench bench;
+    bench.bring_up();
+    rename(bench, "gone");
+    bench.disconnect();
+    CHECK(bench.ports.next_deadline() == kNever);
+    bench.connect();
+    rename(bench, "again");
+    CHECK(traps_within(bench, 10 * kSecond).empty());
+}

@@ -143,6 +143,9 @@ void PortImpl::answer_smp(const ib::PacketView& packet, const ib::Mad& request, 
             send_mad(headers, answer.reply, loopback);
         }
     }
+    if (answer.disposition == ib::SmaDisposition::kDiscard) {
+        drop();
+    }
     // After the reply: it may be the last packet before the link goes down.
     apply(answer.events);
 }

@@ -42,7 +42,7 @@ class FakePort : public Port {
     uint16_t lid() const override { return lid_; }
     uint8_t lmc() const override { return 0; }
     bool owns_lid(uint16_t dlid) const override { return dlid == lid_; }
-    uint32_t mtu_bytes() const override { return 4096; }
+    uint32_t mtu_bytes() const override { return mtu; }
     uint16_t pkey(unsigned index) const override {
         return index < pkeys.size() ? pkeys[index] : uint16_t{0};
     }
@@ -56,6 +56,7 @@ class FakePort : public Port {
 
     // ---- what the test sets and sees
     bool active = true;
+    uint32_t mtu = 4096;
     size_t capacity = 64;
     std::vector<uint16_t> pkeys = {0xffff, 0x8001, 0x0002, 0};
     std::vector<std::array<uint8_t, 16>> gids;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Multicast: one copy for each attached QP, at the sender's HCA too; none for anybody else.
+#include <catch2/catch_test_macros.hpp>
+
+#include "config.h"
+#include "pair.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr uint32_t kQkey = 0x22222222;
+
+pib_hca_mcast group(uint8_t number, uint16_t mlid = 0xc001) {
+    pib_hca_mcast mcast{};
+    mcast.mgid[0] = 0xff;
+    mcast.mgid[1] = 0x12;
+    mcast.mgid[15] = number;
+    mcast.mlid = mlid;
+    return mcast;
+}
+
+struct Multicast {
+    Qp member(Hca& hca, Buffer& buffer, const pib_hca_mcast* mcast, uint32_t qkey = kQkey) {
+        Qp qp = hca.create({.type = PIB_HCA_QP_UD});
+        start_datagram(hca, qp, qkey);
+        buffer = hca.make_buffer(4096);
+        hca.post_recv(qp, {buffer.all()});
+        if (mcast != nullptr) {
+            REQUIRE(hca.transport->attach_mcast(qp.qpn, *mcast) == PIB_HCA_CMD_STATUS_OK);
+        }
+        return qp;
+    }
+    void send(Qp& qp, const Buffer& from, const pib_hca_mcast& mcast) {
+        SendWr wr{.sges = {from.sge(0, 100)}, .dest_qpn = 0xffffff, .qkey = kQkey};
+        wr.av.dlid = mcast.mlid;
+        wr.av.port = 1;
+        wr.av.flags = PIB_HCA_AV_GRH;
+        std::memcpy(wr.av.dgid, mcast.mgid, 16);
+        pair.a.post(qp, wr);
+        pair.settle();
+    }
+
+    Pair pair;
+};
+
+}  // namespace
+
+TEST_CASE("members on both HCAs get one copy each, the sender included") {
+    Multicast t;
+    const auto g = group(1);
+    const auto other = group(2);
+    Buffer b0, b1, b2, b3, b4;
+    Qp sender = t.member(t.pair.a, b0, &g);
+    const Qp local = t.member(t.pair.a, b1, &g);
+    const Qp remote = t.member(t.pair.b, b2, &g);
+    const Qp stranger = t.member(t.pair.b, b3, &other);
+    const Qp unattached = t.member(t.pair.b, b4, nullptr);
+    REQUIRE(t.pair.a.transport->attach_mcast(local.qpn, g) == PIB_HCA_CMD_STATUS_OK);  // again
+    t.send(sender, b0, g);
+
+    const auto at_sender = t.pair.a.poll_all(sender);
+    REQUIRE(at_sender.size() == 2);  // its receive, then its send
+    CHECK(at_sender[0].opcode == PIB_HCA_CQE_RECV);
+    CHECK(at_sender[1].opcode == PIB_HCA_CQE_SEND);
+    const auto at_local = t.pair.a.poll_all(local);
+    REQUIRE(at_local.size() == 1);
+    CHECK(at_local[0].byte_count == 140);
+    CHECK(at_local[0].flags == PIB_HCA_CQE_FLAG_GRH);
+    CHECK(at_local[0].src_qp == sender.qpn);
+    CHECK(at_local[0].slid == 1);
+    CHECK(t.pair.b.poll_all(remote).size() == 1);
+    CHECK(t.pair.b.poll_all(stranger).empty());
+    CHECK(t.pair.b.poll_all(unattached).empty());
+}
+
+TEST_CASE("group and LID must both be right, and so must keys") {
+    Multicast t;
+    const auto g = group(1);
+    const auto same_gid = group(1, 0xc002);
+    Buffer b0, b1, b2;
+    Qp sender = t.member(t.pair.a, b0, nullptr);
+    const Qp member = t.member(t.pair.b, b1, &g);
+    const Qp wrong_qkey = t.member(t.pair.b, b2, &g, kQkey + 1);
+    t.send(sender, b0, same_gid);
+    CHECK(t.pair.b.poll_all(member).empty());
+    t.send(sender, b0, g);
+    CHECK(t.pair.b.poll_all(member).size() == 1);
+    CHECK(t.pair.b.poll_all(wrong_qkey).empty());
+    CHECK(t.pair.b.port.qkey_violations == 0);
+}
+
+TEST_CASE("attach and detach: what is refused") {
+    Hca hca(1);
+    const Qp ud = hca.create({.type = PIB_HCA_QP_UD});
+    const Qp rc = hca.create();
+    Transport& transport = *hca.transport;
+    const auto g = group(1);
+    CHECK(transport.attach_mcast(999, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(transport.attach_mcast(rc.qpn, g) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(transport.attach_mcast(ud.qpn, group(1, 0xbfff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(transport.attach_mcast(ud.qpn, group(1, 0xffff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    auto unicast = g;
+    unicast.mgid[0] = 0xfe;
+    CHECK(transport.attach_mcast(ud.qpn, unicast) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    auto reserved = g;
+    reserved.reserved[5] = 1;
+    CHECK(transport.attach_mcast(ud.qpn, reserved) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(transport.detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+
+    CHECK(transport.attach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(transport.destroy_qp(ud.qpn) == PIB_HCA_CMD_STATUS_BUSY);
+    CHECK(transport.detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(transport.detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(transport.destroy_qp(ud.qpn) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("the numbers of groups and of members are limited") {
+    Hca hca(1);
+    std::vector<Qp> qps;
+    for (uint32_t i = 0; i <= Limits::kMcastAttachPerGroup; ++i) {
+        const CmdStatus expected = i < Limits::kMcastAttachPerGroup
+                                       ? PIB_HCA_CMD_STATUS_OK
+                                       : PIB_HCA_CMD_STATUS_NO_RESOURCES;
+        qps.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 0, .log_cq_depth = 0}));
+        REQUIRE(hca.transport->attach_mcast(qps.back().qpn, group(1)) == expected);
+    }
+    for (uint32_t i = 1; i <= Limits::kMcastGroups; ++i) {
+        auto g = group(2);
+        std::memcpy(g.mgid + 8, &i, sizeof i);
+        const CmdStatus expected =
+            i < Limits::kMcastGroups ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_NO_RESOURCES;
+        REQUIRE(hca.transport->attach_mcast(qps[0].qpn, g) == expected);
+    }
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// MODIFY_QP: every pair of states, every missing attribute, every value that is out of range; a
+// refused command changes nothing.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "pair.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr QpState kStates[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR,
+                               PIB_HCA_QPS_RTS,   PIB_HCA_QPS_SQD,  PIB_HCA_QPS_SQE,
+                               PIB_HCA_QPS_ERR};
+
+// All that the transition into a state takes, so that only the transition itself can be wrong.
+uint32_t mask_for(QpType type, QpState from, QpState to) {
+    const bool rc = type == PIB_HCA_QP_RC;
+    if (from == PIB_HCA_QPS_RESET && to == PIB_HCA_QPS_INIT) {
+        return PIB_HCA_QP_ATTR_PKEY_INDEX | PIB_HCA_QP_ATTR_PORT |
+               (rc ? PIB_HCA_QP_ATTR_ACCESS_FLAGS : PIB_HCA_QP_ATTR_QKEY);
+    }
+    if (from == PIB_HCA_QPS_INIT && to == PIB_HCA_QPS_RTR && rc) {
+        return PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU | PIB_HCA_QP_ATTR_DEST_QPN |
+               PIB_HCA_QP_ATTR_RQ_PSN | PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC |
+               PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+    }
+    if (from == PIB_HCA_QPS_RTR && to == PIB_HCA_QPS_RTS) {
+        return PIB_HCA_QP_ATTR_SQ_PSN |
+               (rc ? PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT |
+                         PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC
+                   : 0);
+    }
+    return 0;
+}
+
+pib_hca_modify_qp attributes(uint32_t mask, QpState to) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = mask | PIB_HCA_QP_ATTR_STATE;
+    in.state = to;
+    in.port = 1;
+    in.path_mtu = 3;
+    in.av.dlid = 2;
+    in.max_rd_atomic = in.max_dest_rd_atomic = 1;
+    return in;
+}
+
+// Brings a fresh QP into a state by legal steps. SQE is reached by a WQE that fails.
+Qp qp_in(Hca& hca, QpType type, QpState state) {
+    Qp qp = hca.create({.type = type});
+    if (state == PIB_HCA_QPS_RESET) {
+        return qp;
+    }
+    if (state == PIB_HCA_QPS_ERR) {
+        to_state(hca, qp, PIB_HCA_QPS_ERR);
+        return qp;
+    }
+    if (type == PIB_HCA_QP_RC) {
+        to_init(hca, qp);
+        if (state == PIB_HCA_QPS_INIT) {
+            return qp;
+        }
+        to_rtr(hca, qp, hca.av_to(hca), qp.qpn);
+        if (state == PIB_HCA_QPS_RTR) {
+            return qp;
+        }
+        to_rts(hca, qp);
+    } else {
+        for (const QpState step : {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS}) {
+            const QpState from = hca.state(qp);
+            const auto in = attributes(mask_for(type, from, step), step);
+            REQUIRE(hca.transport->modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+            if (step == state) {
+                return qp;
+            }
+        }
+    }
+    if (state == PIB_HCA_QPS_SQD) {
+        to_state(hca, qp, PIB_HCA_QPS_SQD);
+    } else if (state == PIB_HCA_QPS_SQE) {
+        hca.post(qp, {.opcode = 0x7f});
+    }
+    return qp;
+}
+
+bool is_legal(QpType type, QpState from, QpState to) {
+    if (to == PIB_HCA_QPS_RESET || to == PIB_HCA_QPS_ERR) {
+        return true;
+    }
+    switch (from) {
+        case PIB_HCA_QPS_RESET:
+            return to == PIB_HCA_QPS_INIT;
+        case PIB_HCA_QPS_INIT:
+            return to == PIB_HCA_QPS_INIT || to == PIB_HCA_QPS_RTR;
+        case PIB_HCA_QPS_RTR:
+            return to == PIB_HCA_QPS_RTS;
+        case PIB_HCA_QPS_RTS:
+        case PIB_HCA_QPS_SQD:
+            return to == PIB_HCA_QPS_RTS || to == PIB_HCA_QPS_SQD;
+        case PIB_HCA_QPS_SQE:
+            return to == PIB_HCA_QPS_RTS && type != PIB_HCA_QP_RC;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+TEST_CASE("only the specification's transitions are allowed") {
+    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UD);
+    for (const QpState from : kStates) {
+        if (from == PIB_HCA_QPS_SQE && type == PIB_HCA_QP_RC) {
+            continue;  // no such state
+        }
+        for (const QpState to : kStates) {
+            Hca hca(1);
+            const Qp qp = qp_in(hca, type, from);
+            REQUIRE(hca.state(qp) == from);
+            INFO("type " << type << " from " << from << " to " << to);
+            const auto in = attributes(mask_for(type, from, to), to);
+            const CmdStatus status = hca.transport->modify_qp(qp.qpn, in);
+            const bool legal = is_legal(type, from, to);
+            CHECK(status == (legal ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_STATE));
+            CHECK(hca.state(qp) == (legal ? to : from));
+        }
+    }
+}
+
+TEST_CASE("every required attribute is required, and nothing else is taken") {
+    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UD);
+    const QpState steps[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS};
+    for (unsigned i = 0; i < 3; ++i) {
+        const QpState from = steps[i];
+        const QpState to = steps[i + 1];
+        const uint32_t mask = mask_for(type, from, to);
+        for (unsigned bit = 1; bit < 21; ++bit) {
+            Hca hca(1);
+            const Qp qp = qp_in(hca, type, from);
+            if ((mask & (1u << bit)) != 0) {
+                const auto in = attributes(mask & ~(1u << bit), to);
+                CHECK(hca.transport->modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+                CHECK(hca.state(qp) == from);
+            }
+        }
+    }
+    Hca hca(1);
+    const Qp qp = qp_in(hca, type, PIB_HCA_QPS_RESET);
+    const auto in =
+        attributes(mask_for(type, PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT) | PIB_HCA_QP_ATTR_TIMEOUT,
+                   PIB_HCA_QPS_INIT);
+    CHECK(hca.transport->modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+}
+
+TEST_CASE("attributes outside of their range are refused") {
+    struct Case {
+        QpState from;
+        QpState to;
+        void (*spoil)(pib_hca_modify_qp&);
+        CmdStatus status = PIB_HCA_CMD_STATUS_BAD_PARAM;
+    };
+    using In = pib_hca_modify_qp&;
+    constexpr QpState kReset = PIB_HCA_QPS_RESET;
+    constexpr QpState kInit = PIB_HCA_QPS_INIT;
+    constexpr QpState kRtr = PIB_HCA_QPS_RTR;
+    constexpr QpState kRts = PIB_HCA_QPS_RTS;
+    const Case cases[] = {
+        {kReset, kInit, [](In in) { in.port = 0; }},
+        {kReset, kInit, [](In in) { in.port = 2; }},
+        {kReset, kInit, [](In in) { in.pkey_index = 4; }},
+        {kReset, kInit, [](In in) { in.access_flags = 0x10; }},
+        {kInit, kRtr, [](In in) { in.path_mtu = 0; }},
+        {kInit, kRtr, [](In in) { in.path_mtu = 6; }},
+        {kInit, kRtr, [](In in) { in.rq_psn = 1u << 24; }},
+        {kInit, kRtr, [](In in) { in.dest_qpn = 1u << 24; }},
+        {kInit, kRtr, [](In in) { in.max_dest_rd_atomic = 17; }},
+        {kInit, kRtr, [](In in) { in.min_rnr_timer = 32; }},
+        {kInit, kRtr, [](In in) { in.av.dlid = 0; }},
+        {kInit, kRtr, [](In in) { in.av.dlid = 0xc000; }},
+        {kInit, kRtr, [](In in) { in.av.dlid = 0xffff; }},
+        {kInit, kRtr, [](In in) { in.av.sl = 16; }},
+        {kInit, kRtr, [](In in) { in.av.src_path_bits = 128; }},
+        {kInit, kRtr, [](In in) { in.av.static_rate = 1; }},
+        {kInit, kRtr, [](In in) { in.av.port = 1; }},
+        {kInit, kRtr, [](In in) { in.av.flags = 1, in.av.sgid_index = 1; }},
+        {kInit, kRtr, [](In in) { in.av.flags = 1, in.av.flow_label = 1u << 20; }},
+        {kInit, kRtr, [](In in) { in.av.flags = 2; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {kInit, kRtr, [](In in) { in.av.reserved[1] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {kInit, kRtr, [](In in) { in.attr_mask |= PIB_HCA_QP_ATTR_ALT_PATH; },
+         PIB_HCA_CMD_STATUS_NOT_SUPPORTED},
+        {kInit, kRtr,
+         [](In in) { in.attr_mask |= PIB_HCA_QP_ATTR_PATH_MIG_STATE, in.path_mig_state = 1; },
+         PIB_HCA_CMD_STATUS_NOT_SUPPORTED},
+        {kRtr, kRts, [](In in) { in.timeout = 32; }},
+        {kRtr, kRts, [](In in) { in.retry_cnt = 8; }},
+        {kRtr, kRts, [](In in) { in.rnr_retry = 8; }},
+        {kRtr, kRts, [](In in) { in.sq_psn = 1u << 24; }},
+        {kRtr, kRts, [](In in) { in.max_rd_atomic = 17; }},
+        {kRtr, kRts, [](In in) { in.attr_mask |= PIB_HCA_QP_ATTR_CUR_STATE, in.cur_state = 1; },
+         PIB_HCA_CMD_STATUS_BAD_STATE},
+        {kReset, kInit, [](In in) { in.state = 7; }},
+    };
+    for (const Case& c : cases) {
+        Hca hca(1);
+        const Qp qp = qp_in(hca, PIB_HCA_QP_RC, c.from);
+        pib_hca_modify_qp in = attributes(mask_for(PIB_HCA_QP_RC, c.from, c.to), c.to);
+        REQUIRE(in.attr_mask != PIB_HCA_QP_ATTR_STATE);
+        const auto before = *hca.transport->query_qp(qp.qpn);
+        c.spoil(in);
+        INFO("case " << &c - cases);
+        CHECK(hca.transport->modify_qp(qp.qpn, in) == c.status);
+        const auto after = *hca.transport->query_qp(qp.qpn);
+        CHECK(std::memcmp(&before, &after, sizeof before) == 0);
+    }
+}
+
+TEST_CASE("an MTU above the port's is refused") {
+    Hca hca(1);
+    hca.port.mtu = 2048;
+    const Qp qp = qp_in(hca, PIB_HCA_QP_RC, PIB_HCA_QPS_INIT);
+    auto in =
+        attributes(mask_for(PIB_HCA_QP_RC, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR), PIB_HCA_QPS_RTR);
+    in.path_mtu = 5;
+    CHECK(hca.transport->modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    in.path_mtu = 4;
+    CHECK(hca.transport->modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("QUERY_QP returns what was set") {
+    Hca hca(1);
+    const Qp qp = qp_in(hca, PIB_HCA_QP_RC, PIB_HCA_QPS_RTS);
+    const auto out = hca.transport->query_qp(qp.qpn);
+    REQUIRE(out);
+    CHECK(out->attr_mask == 0);
+    CHECK(out->path_mtu == 3);
+    CHECK(out->timeout == 10);
+    CHECK(out->retry_cnt == 7);
+    CHECK(out->port == 1);
+    CHECK(out->dest_qpn == qp.qpn);
+    CHECK(out->av.dlid == 1);
+    CHECK_FALSE(hca.transport->query_qp(qp.qpn + 1));
+    to_state(hca, qp, PIB_HCA_QPS_RESET);
+    CHECK(hca.transport->query_qp(qp.qpn)->dest_qpn == 0);
+}
+
+TEST_CASE("CREATE_QP refuses what it cannot be") {
+    struct Case {
+        void (*spoil)(pib_hca_create_qp&);
+        CmdStatus status = PIB_HCA_CMD_STATUS_BAD_PARAM;
+    };
+    using In = pib_hca_create_qp&;
+    const Case cases[] = {
+        {[](In in) { in.type = PIB_HCA_QP_UC; }, PIB_HCA_CMD_STATUS_NOT_SUPPORTED},
+        {[](In in) { in.type = 9; }},
+        {[](In in) { in.flags = 1u << 7; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {[](In in) { in.reserved[9] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {[](In in) { in.send_cq = 999; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
+        {[](In in) { in.recv_cq = 0; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
+        {[](In in) { in.log_sq_depth = 15; }},
+        {[](In in) { in.log_rq_depth = 0xff; }},
+        {[](In in) { in.log_sq_stride = 5; }},
+        {[](In in) { in.log_sq_stride = 11; }},
+        {[](In in) { in.log_rq_stride = 4; }},
+        {[](In in) { in.sq_offset = 0; }},
+        {[](In in) { in.sq_offset = 96; }},
+        {[](In in) { in.rq_offset = in.sq_offset + 64; }},
+        {[](In in) { in.rq_offset = 0xffffffc0; }},
+        {[](In in) { in.max_inline = 129; }},
+        {[](In in) { in.port = 1; }},
+        {[](In in) { in.type = PIB_HCA_QP_GSI; }},
+        {[](In in) { in.type = PIB_HCA_QP_GSI, in.port = 2; }},
+        {[](In in) { in.flags = PIB_HCA_QP_NO_RQ; }},
+        {[](In in) { in.pages.page_count = 1; }},
+        {[](In in) { in.pages.root += 1; }},
+        {[](In in) { in.pages.root = 1ull << 45; }, PIB_HCA_CMD_STATUS_BAD_MEMORY},
+    };
+    Hca hca(1);
+    const uint32_t cqn = hca.make_cq(4).cqn;
+    pib_hca_create_qp good{};
+    good.pages = {.root = hca.host.alloc(8192),
+                  .page_count = 2,
+                  .levels = 0,
+                  .log_page_size = 12,
+                  .reserved = 0};
+    good.send_cq = good.recv_cq = cqn;
+    good.sq_offset = 64;
+    good.rq_offset = 64 + 4096;
+    good.type = PIB_HCA_QP_RC;
+    good.log_sq_depth = good.log_rq_depth = 4;
+    good.log_sq_stride = 7;
+    good.log_rq_stride = 6;
+    good.max_inline = 64;
+    for (const Case& c : cases) {
+        pib_hca_create_qp in = good;
+        c.spoil(in);
+        INFO("case " << &c - cases);
+        const auto refused = hca.transport->create_qp(in);
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error() == c.status);
+        CHECK(hca.cqs.find(cqn)->users == 0);
+    }
+    const auto created = hca.transport->create_qp(good);
+    REQUIRE(created);
+    CHECK(*created >= PIB_HCA_FIRST_QPN);
+    CHECK(hca.cqs.find(cqn)->users == 2);
+    CHECK(hca.transport->qps_of_pd(0) == 1);
+    CHECK(hca.transport->destroy_qp(*created) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.transport->destroy_qp(*created) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(hca.cqs.find(cqn)->users == 0);
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completion queues (IBA vol. 1, 11.4.2): a ring of CQEs that the device fills. A CQE is
+ * software's when its owner bit has the value of the present pass over the ring.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doorbell.h"
+#include "pib.h"
+#include "pib-abi.h"
+
+static struct pib_hca_cqe *pib_cqe_at(struct pib_cq *cq, uint32_t counter)
+{
+	return &cq->cqes[counter & ((1u << cq->log_depth) - 1)];
+}
+
+/* The CQE of this counter if the device has written it, else NULL. */
+static struct pib_hca_cqe *pib_cqe_if_valid(struct pib_cq *cq, uint32_t counter)
+{
+	struct pib_hca_cqe *cqe = pib_cqe_at(cq, counter);
+	uint8_t owner = atomic_load_explicit((_Atomic(uint8_t) *)&cqe->owner,
+					     memory_order_relaxed);
+	/* 1 in the first pass, then 0, and so on. */
+	uint8_t expected = (counter >> cq->log_depth & 1) ^ PIB_HCA_OWNER_BIT;
+
+	return (owner & PIB_HCA_OWNER_BIT) == expected ? cqe : NULL;
+}
+
+struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq)
+{
+	struct pib_hca_cqe *cqe = pib_cqe_if_valid(cq, cq->consumer);
+
+	if (cqe)
+		udma_from_device_barrier(); /* the body is older than the owner bit */
+	return cqe;
+}
+
+void pib_cq_publish_consumer(struct pib_cq *cq)
+{
+	/*
+	 * Release, because the udma barriers order stores only: the CQEs' reads have to be over
+	 * before the device may write there again.
+	 */
+	atomic_store_explicit((_Atomic(uint32_t) *)&cq->header->consumer,
+			      htole32(cq->consumer), memory_order_release);
+}
+
+static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
+{
+	if (!cq->last_qp || cq->last_qp->qpn != qpn)
+		cq->last_qp = pib_find_qp(to_pctx(cq->verbs_cq.cq.context), qpn);
+	return cq->last_qp;
+}
+
+struct pib_qp *pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
+			     uint64_t *wr_id)
+{
+	struct pib_qp *qp = pib_cqe_qp(cq, le32toh(cqe->qpn));
+	uint32_t counter = le32toh(cqe->wqe_counter);
+	struct pib_wq *wq;
+
+	if (!qp)
+		return NULL;
+	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
+	if (!wq->depth)
+		return NULL;
+	*wr_id = wq->wr_ids[counter & (wq->depth - 1)];
+	/*
+	 * Work requests complete in order, so this one retires the unsignaled ones before it.
+	 * Release: the slot of wr_ids has been read before a poster may reuse it.
+	 */
+	atomic_store_explicit(&wq->tail, counter + 1, memory_order_release);
+	return qp;
+}
+
+enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
+{
+	static const enum ibv_wc_opcode send_opcodes[] = {
+		[PIB_HCA_CQE_SEND] = IBV_WC_SEND,
+		[PIB_HCA_CQE_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+		[PIB_HCA_CQE_RDMA_READ] = IBV_WC_RDMA_READ,
+		[PIB_HCA_CQE_CMP_SWAP] = IBV_WC_COMP_SWAP,
+		[PIB_HCA_CQE_FETCH_ADD] = IBV_WC_FETCH_ADD,
+	};
+
+	if (cqe->opcode == PIB_HCA_CQE_RECV_RDMA_WITH_IMM)
+		return IBV_WC_RECV_RDMA_WITH_IMM;
+	if (cqe->opcode & PIB_HCA_CQE_IS_RECV)
+		return IBV_WC_RECV;
+	return cqe->opcode < ARRAY_SIZE(send_opcodes) ? send_opcodes[cqe->opcode] :
+							 IBV_WC_SEND;
+}
+
+unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe)
+{
+	return (cqe->flags & PIB_HCA_CQE_FLAG_GRH ? IBV_WC_GRH : 0) |
+	       (cqe->flags & PIB_HCA_CQE_FLAG_IMM ? IBV_WC_WITH_IMM : 0);
+}
+
+static void pib_fill_wc(struct ibv_wc *wc, const struct pib_hca_cqe *cqe,
+			const struct pib_qp *qp)
+{
+	wc->status = cqe->status;
+	wc->opcode = pib_wc_opcode(cqe);
+	wc->vendor_err = cqe->vendor_error;
+	wc->byte_len = le32toh(cqe->byte_count);
+	wc->imm_data = cqe->imm_data;
+	wc->qp_num = qp->verbs_qp.qp.qp_num;
+	wc->src_qp = le32toh(cqe->src_qp);
+	wc->wc_flags = pib_wc_flags(cqe);
+	wc->pkey_index = le16toh(cqe->pkey_index);
+	wc->slid = le16toh(cqe->slid);
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = cqe->dlid_path_bits;
+}
+
+int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
+{
+	struct pib_cq *cq = to_pcq(ibcq);
+	struct pib_hca_cqe *cqe;
+	struct pib_qp *qp;
+	uint32_t first;
+	int polled = 0;
+
+	pthread_spin_lock(&cq->lock);
+	first = cq->consumer;
+	while (polled < num_entries && (cqe = pib_cq_next(cq))) {
+		qp = pib_cq_retire(cq, cqe, &wc[polled].wr_id);
+		if (qp)
+			pib_fill_wc(&wc[polled++], cqe, qp);
+		cq->consumer++;
+	}
+	if (cq->consumer != first)
+		pib_cq_publish_consumer(cq);
+	pthread_spin_unlock(&cq->lock);
+	return polled;
+}
+
+int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct pib_cq *cq = to_pcq(ibcq);
+	uint32_t consumer;
+
+	/*
+	 * The device compares the counter with what it has written, so a CQE that came between
+	 * the last poll and this doorbell raises its event now and is not lost.
+	 */
+	pthread_spin_lock(&cq->lock);
+	consumer = cq->consumer;
+	pthread_spin_unlock(&cq->lock);
+	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, consumer, solicited_only);
+	return 0;
+}
+
+void pib_cq_clean(struct pib_cq *cq, uint32_t qpn)
+{
+	struct pib_hca_cqe *cqe;
+	uint32_t counter = cq->consumer;
+	uint32_t dropped = 0;
+
+	if (cq->last_qp && cq->last_qp->qpn == qpn)
+		cq->last_qp = NULL;
+
+	while (counter - cq->consumer < 1u << cq->log_depth &&
+	       pib_cqe_if_valid(cq, counter))
+		counter++;
+	udma_from_device_barrier();
+
+	/* From the newest to the oldest, the ones that stay move up over the dropped ones. */
+	while (counter != cq->consumer) {
+		cqe = pib_cqe_at(cq, --counter);
+		if (le32toh(cqe->qpn) == qpn)
+			dropped++;
+		else if (dropped)
+			memcpy(pib_cqe_at(cq, counter + dropped), cqe,
+			       offsetof(struct pib_hca_cqe, owner));
+	}
+	if (dropped) {
+		cq->consumer += dropped;
+		pib_cq_publish_consumer(cq);
+	}
+}
+
+int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, uint32_t cqe)
+{
+	int ret;
+
+	if (!cqe || cqe > ctx->max_cqe)
+		return EINVAL;
+	cq->log_depth = ilog32(cqe - 1);
+	ret = pib_alloc_buf(ctx, &cq->buf, sizeof(struct pib_hca_cq_header) +
+			    (sizeof(struct pib_hca_cqe) << cq->log_depth));
+	if (ret)
+		return ret;
+	cq->header = cq->buf.addr;
+	cq->cqes = cq->buf.addr + PIB_HCA_QUEUE_HEADER_SIZE;
+	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	return 0;
+}
+
+void pib_cq_free_rings(struct pib_cq *cq)
+{
+	pthread_spin_destroy(&cq->lock);
+	pib_free_buf(&cq->buf);
+}
+
+static void pib_fill_create_cq(struct pib_hca_create_cq_req *req, const struct pib_cq *cq)
+{
+	req->buf_addr = (uintptr_t)cq->buf.addr;
+	req->buf_length = cq->buf.length;
+	req->log_depth = cq->log_depth;
+}
+
+struct ibv_cq *pib_create_cq(struct ibv_context *context, int cqe,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct pib_create_cq_resp resp = {};
+	struct pib_create_cq cmd = {};
+	struct pib_cq *cq;
+	int ret;
+
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+	ret = pib_cq_init_rings(to_pctx(context), cq, cqe);
+	if (ret)
+		goto err_free;
+
+	pib_fill_create_cq(&cmd.drv_payload, cq);
+	ret = ibv_cmd_create_cq(context, 1 << cq->log_depth, channel, comp_vector,
+				&cq->verbs_cq.cq, &cmd.ibv_cmd, sizeof(cmd),
+				&resp.ibv_resp, sizeof(resp));
+	if (ret)
+		goto err_rings;
+	cq->cqn = resp.drv_payload.cqn;
+	return &cq->verbs_cq.cq;
+
+err_rings:
+	pib_cq_free_rings(cq);
+err_free:
+	free(cq);
+	errno = ret;
+	return NULL;
+}
+
+static int pib_check_cq_attr_ex(const struct ibv_cq_init_attr_ex *attr)
+{
+	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS))
+		return EOPNOTSUPP;
+	/* All CQs lock; a CQ used by one thread is as right with it. */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	    (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+		return EOPNOTSUPP;
+	return pib_cq_wc_flags_supported(attr->wc_flags) ? 0 : EOPNOTSUPP;
+}
+
+struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
+				   struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_init_attr_ex kernel_attr = *attr;
+	struct pib_create_cq_ex_resp resp = {};
+	struct pib_create_cq_ex cmd = {};
+	struct pib_cq *cq;
+	int ret;
+
+	ret = pib_check_cq_attr_ex(attr);
+	if (ret)
+		goto err;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+	ret = pib_cq_init_rings(to_pctx(context), cq, attr->cqe);
+	if (ret)
+		goto err_free;
+
+	/* Which fields are read concerns only us: every CQE has them all. */
+	kernel_attr.wc_flags = 0;
+	kernel_attr.cqe = 1 << cq->log_depth;
+	pib_fill_create_cq(&cmd.drv_payload, cq);
+	ret = ibv_cmd_create_cq_ex(context, &kernel_attr, &cq->verbs_cq,
+				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
+				   sizeof(resp), 0);
+	if (ret)
+		goto err_rings;
+	cq->cqn = resp.drv_payload.cqn;
+	pib_cq_set_poll_ops(cq, attr->wc_flags);
+	return &cq->verbs_cq.cq_ex;
+
+err_rings:
+	pib_cq_free_rings(cq);
+err_free:
+	free(cq);
+err:
+	errno = ret;
+	return NULL;
+}
+
+int pib_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct pib_cq *cq = to_pcq(ibcq);
+	int ret;
+
+	ret = ibv_cmd_destroy_cq(ibcq);
+	if (ret)
+		return ret;
+	pib_cq_free_rings(cq);
+	free(cq);
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * Wraps the structures of pib_hca_abi.h, which the driver shares, into the uverbs commands
+ * that carry them. Payload fields are reached through drv_payload.
+ */
+#ifndef __PIB_ABI_H__
+#define __PIB_ABI_H__
+
+#include <infiniband/kern-abi.h>
+#include <rdma/ib_user_verbs.h>
+
+#include "pib_hca_abi.h"
+
+/*
+ * Only headers inside rdma-core's tree are turned into such macros. They would spread the
+ * payload's fields into the command; nothing here needs that.
+ */
+#define _STRUCT_pib_hca_alloc_ucontext_req _STRUCT_empty
+#define _STRUCT_pib_hca_alloc_ucontext_resp _STRUCT_empty
+#define _STRUCT_pib_hca_alloc_pd_resp _STRUCT_empty
+#define _STRUCT_pib_hca_create_cq_req _STRUCT_empty
+#define _STRUCT_pib_hca_create_cq_resp _STRUCT_empty
+#define _STRUCT_pib_hca_create_qp_req _STRUCT_empty
+#define _STRUCT_pib_hca_create_qp_resp _STRUCT_empty
+
+DECLARE_DRV_CMD(pib_alloc_ucontext, IB_USER_VERBS_CMD_GET_CONTEXT,
+		pib_hca_alloc_ucontext_req, pib_hca_alloc_ucontext_resp);
+DECLARE_DRV_CMD(pib_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD, empty,
+		pib_hca_alloc_pd_resp);
+DECLARE_DRV_CMD(pib_create_cq, IB_USER_VERBS_CMD_CREATE_CQ,
+		pib_hca_create_cq_req, pib_hca_create_cq_resp);
+DECLARE_DRV_CMD(pib_create_cq_ex, IB_USER_VERBS_EX_CMD_CREATE_CQ,
+		pib_hca_create_cq_req, pib_hca_create_cq_resp);
+DECLARE_DRV_CMD(pib_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
+		pib_hca_create_qp_req, pib_hca_create_qp_resp);
+
+#endif /* __PIB_ABI_H__ */

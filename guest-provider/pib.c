@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Device and context: finding the device, mapping the UAR page, what is asked of the
+ * kernel as it stands, and the memory that rings are made of.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pib.h"
+#include "pib-abi.h"
+
+/* Until the kernel has a driver id for the device, it is known by its PCI identity. */
+static const struct verbs_match_ent pib_match_table[] = {
+	VERBS_PCI_MATCH(PIB_HCA_PCI_VENDOR_ID, PIB_HCA_PCI_DEVICE_ID, NULL),
+	{},
+};
+
+int pib_alloc_buf(struct pib_context *ctx, struct pib_buf *buf, size_t length)
+{
+	size_t page_size = to_pdev(ctx->ibv_ctx.context.device)->page_size;
+	int ret;
+
+	buf->length = align(length, page_size);
+	buf->addr = mmap(NULL, buf->length, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buf->addr == MAP_FAILED) {
+		buf->addr = NULL;
+		return ENOMEM;
+	}
+	/* Copy-on-write after a fork would leave the device with the child's page. */
+	ret = ibv_dontfork_range(buf->addr, buf->length);
+	if (ret) {
+		munmap(buf->addr, buf->length);
+		buf->addr = NULL;
+	}
+	return ret;
+}
+
+void pib_free_buf(struct pib_buf *buf)
+{
+	if (!buf->addr)
+		return;
+	ibv_dofork_range(buf->addr, buf->length);
+	munmap(buf->addr, buf->length);
+	buf->addr = NULL;
+}
+
+static int pib_query_device_ex(struct ibv_context *context,
+			       const struct ibv_query_device_ex_input *input,
+			       struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ib_uverbs_ex_query_device_resp resp;
+	size_t resp_size = sizeof(resp);
+	uint64_t fw_ver;
+	int ret;
+
+	ret = ibv_cmd_query_device_any(context, input, attr, attr_size, &resp,
+				       &resp_size);
+	if (ret)
+		return ret;
+
+	fw_ver = resp.base.fw_ver;
+	snprintf(attr->orig_attr.fw_ver, sizeof(attr->orig_attr.fw_ver), "%u.%u.%u",
+		 (unsigned int)(fw_ver >> 32) & 0xffff,
+		 (unsigned int)(fw_ver >> 16) & 0xffff,
+		 (unsigned int)fw_ver & 0xffff);
+	return 0;
+}
+
+static int pib_query_port(struct ibv_context *context, uint8_t port,
+			  struct ibv_port_attr *attr)
+{
+	struct ibv_query_port cmd;
+
+	return ibv_cmd_query_port(context, port, attr, &cmd, sizeof(cmd));
+}
+
+static void pib_free_context(struct ibv_context *ibctx)
+{
+	struct pib_context *ctx = to_pctx(ibctx);
+
+	munmap(ctx->uar, ctx->uar_size);
+	pib_free_qp_table(ctx);
+	pthread_mutex_destroy(&ctx->qp_mutex);
+	verbs_uninit_context(&ctx->ibv_ctx);
+	free(ctx);
+}
+
+static const struct verbs_context_ops pib_ctx_ops = {
+	.alloc_pd = pib_alloc_pd,
+	.attach_mcast = ibv_cmd_attach_mcast,
+	.create_ah = pib_create_ah,
+	.create_cq = pib_create_cq,
+	.create_cq_ex = pib_create_cq_ex,
+	.create_qp = pib_create_qp,
+	.create_qp_ex = pib_create_qp_ex,
+	.dealloc_pd = pib_dealloc_pd,
+	.dereg_mr = pib_dereg_mr,
+	.destroy_ah = pib_destroy_ah,
+	.destroy_cq = pib_destroy_cq,
+	.destroy_qp = pib_destroy_qp,
+	.detach_mcast = ibv_cmd_detach_mcast,
+	.free_context = pib_free_context,
+	.modify_qp = pib_modify_qp,
+	.poll_cq = pib_poll_cq,
+	.post_recv = pib_post_recv,
+	.post_send = pib_post_send,
+	.query_device_ex = pib_query_device_ex,
+	.query_port = pib_query_port,
+	.query_qp = pib_query_qp,
+	.reg_mr = pib_reg_mr,
+	.req_notify_cq = pib_req_notify_cq,
+};
+
+/* Keeps what the driver answered and maps the UAR page; 0 or an errno value. */
+static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
+			     const struct pib_hca_alloc_ucontext_resp *resp)
+{
+	struct ibv_device_attr_ex attr;
+	int ret;
+
+	ctx->max_qp_wr = resp->max_qp_wr;
+	ctx->max_sge = resp->max_sge;
+	ctx->max_inline_data = resp->max_inline_data;
+	ctx->max_cqe = resp->max_cqe;
+
+	ret = ibv_cmd_query_device_any(&ctx->ibv_ctx.context, NULL, &attr,
+				       sizeof(attr.orig_attr), NULL, NULL);
+	if (ret)
+		return ret;
+	ctx->port_count = min_t(uint8_t, attr.orig_attr.phys_port_cnt,
+				PIB_HCA_MAX_PORTS);
+
+	ctx->uar_size = to_pdev(ctx->ibv_ctx.context.device)->page_size;
+	ctx->uar = mmap(NULL, ctx->uar_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			cmd_fd, resp->uar_mmap_offset);
+	if (ctx->uar == MAP_FAILED)
+		return errno;
+
+	pthread_mutex_init(&ctx->qp_mutex, NULL);
+	verbs_set_ops(&ctx->ibv_ctx, &pib_ctx_ops);
+	return 0;
+}
+
+static struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd_fd,
+					       void *private_data)
+{
+	struct pib_alloc_ucontext_resp resp = {};
+	struct pib_alloc_ucontext cmd = {};
+	struct pib_context *ctx;
+	int ret;
+
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, ibv_ctx,
+					   RDMA_DRIVER_UNKNOWN);
+	if (!ctx)
+		return NULL;
+
+	ret = ibv_cmd_get_context(&ctx->ibv_ctx, &cmd.ibv_cmd, sizeof(cmd),
+				  &resp.ibv_resp, sizeof(resp));
+	if (!ret)
+		ret = pib_setup_context(ctx, cmd_fd, &resp.drv_payload);
+	if (ret) {
+		verbs_uninit_context(&ctx->ibv_ctx);
+		free(ctx);
+		errno = ret;
+		return NULL;
+	}
+	return &ctx->ibv_ctx;
+}
+
+static struct verbs_device *pib_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
+{
+	struct pib_device *dev;
+
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return NULL;
+	dev->page_size = sysconf(_SC_PAGESIZE);
+	return &dev->ibv_dev;
+}
+
+static void pib_uninit_device(struct verbs_device *verbs_device)
+{
+	free(to_pdev(&verbs_device->device));
+}
+
+static const struct verbs_device_ops pib_dev_ops = {
+	.name = "pib",
+	.match_min_abi_version = PIB_HCA_UVERBS_ABI_VERSION,
+	.match_max_abi_version = PIB_HCA_UVERBS_ABI_VERSION,
+	.match_table = pib_match_table,
+	.alloc_device = pib_alloc_device,
+	.uninit_device = pib_uninit_device,
+	.alloc_context = pib_alloc_context,
+};
+PROVIDER_DRIVER(pib, pib_dev_ops);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * libpib: user space of the pib-hca device. The rings of CQs and QPs are memory of the
+ * process, pinned by the driver and read and written by the device; a doorbell is a store
+ * into the process's UAR page. Nothing on the data path enters the kernel.
+ */
+#ifndef __PIB_H__
+#define __PIB_H__
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ccan/array_size.h>
+#include <ccan/ilog.h>
+#include <ccan/minmax.h>
+#include <infiniband/driver.h>
+#include <util/udma_barrier.h>
+#include <util/util.h>
+
+#include "pib_hca_hw.h"
+
+/* QPNs have 24 bits; a table of tables keeps the sparse range small. */
+#define PIB_QP_TABLE_SHIFT 12
+#define PIB_QP_TABLE_SIZE (1u << PIB_QP_TABLE_SHIFT)
+#define PIB_QP_TABLE_MASK (PIB_QP_TABLE_SIZE - 1)
+
+struct pib_qp;
+typedef _Atomic(struct pib_qp **) pib_qp_page;
+
+struct pib_device {
+	struct verbs_device ibv_dev;
+	size_t page_size;
+};
+
+struct pib_context {
+	struct verbs_context ibv_ctx;
+	void *uar;
+	size_t uar_size;
+	/* The device's limits, as the driver told when the context was made. */
+	uint32_t max_qp_wr;
+	uint32_t max_sge;
+	uint32_t max_inline_data;
+	uint32_t max_cqe;
+	uint8_t port_count;
+	/* Length of each port's GID table; 0: not asked yet. */
+	atomic_uint gid_table_length[PIB_HCA_MAX_PORTS + 1];
+	/*
+	 * QPs by the number that CQEs carry. Written with qp_mutex and the locks of both
+	 * CQs held, read with the lock of the polled CQ held.
+	 */
+	pthread_mutex_t qp_mutex;
+	pib_qp_page qp_table[PIB_QP_TABLE_SIZE];
+};
+
+struct pib_pd {
+	struct ibv_pd ibv_pd;
+	uint32_t pdn;
+};
+
+struct pib_ah {
+	struct ibv_ah ibv_ah;
+	struct pib_hca_av av;
+};
+
+/* Page-aligned, zeroed memory that the device shares. */
+struct pib_buf {
+	void *addr;
+	size_t length;
+};
+
+struct pib_cq {
+	struct verbs_cq verbs_cq;
+	pthread_spinlock_t lock;
+	struct pib_buf buf;
+	struct pib_hca_cq_header *header;
+	struct pib_hca_cqe *cqes;
+	uint32_t cqn;
+	uint32_t consumer; /* modulo 2^32 */
+	uint8_t log_depth;
+	/* The QP that the last CQE belonged to: mostly the next one's too. */
+	struct pib_qp *last_qp;
+	/* Between start_poll and end_poll. */
+	struct pib_hca_cqe *cur_cqe;
+	struct pib_qp *cur_qp;
+};
+
+struct pib_wq {
+	pthread_spinlock_t lock;
+	void *ring;
+	uint64_t *wr_ids;
+	uint32_t head;     /* posted, modulo 2^32 */
+	atomic_uint tail;  /* completed; written with the CQ's lock held */
+	uint32_t depth;    /* power of two, 0: there is no such queue */
+	uint32_t max_sge;
+	uint8_t log_depth;
+	uint8_t log_stride;
+};
+
+struct pib_qp {
+	struct verbs_qp verbs_qp;
+	struct pib_buf buf;
+	struct pib_hca_qp_header *header;
+	struct pib_wq sq;
+	struct pib_wq rq;
+	uint32_t qpn; /* for doorbells and CQEs; on special QPs not the wire's */
+	uint32_t max_inline_data;
+	/* Between wr_start and wr_complete or wr_abort, under sq.lock. */
+	uint32_t ex_head;
+	int ex_error;
+	void *ex_wqe;
+	unsigned int ex_data_offset;
+	bool ex_inline_allowed;
+};
+
+static inline struct pib_device *to_pdev(struct ibv_device *ibdev)
+{
+	return container_of(ibdev, struct pib_device, ibv_dev.device);
+}
+
+static inline struct pib_context *to_pctx(struct ibv_context *ibctx)
+{
+	return container_of(ibctx, struct pib_context, ibv_ctx.context);
+}
+
+static inline struct pib_pd *to_ppd(struct ibv_pd *ibpd)
+{
+	return container_of(ibpd, struct pib_pd, ibv_pd);
+}
+
+static inline struct pib_ah *to_pah(struct ibv_ah *ibah)
+{
+	return container_of(ibah, struct pib_ah, ibv_ah);
+}
+
+static inline struct pib_cq *to_pcq(struct ibv_cq *ibcq)
+{
+	return container_of(ibcq, struct pib_cq, verbs_cq.cq);
+}
+
+static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
+{
+	return container_of(ibqp, struct pib_qp, verbs_qp.qp);
+}
+
+/* pib.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
+int pib_alloc_buf(struct pib_context *ctx, struct pib_buf *buf, size_t length);
+void pib_free_buf(struct pib_buf *buf);
+
+/* pd.c, mr.c, ah.c */
+struct ibv_pd *pib_alloc_pd(struct ibv_context *context);
+int pib_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
+			  uint64_t hca_va, int access);
+int pib_dereg_mr(struct verbs_mr *vmr);
+struct ibv_ah *pib_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int pib_destroy_ah(struct ibv_ah *ah);
+
+/* cq.c, cq_ex.c */
+struct ibv_cq *pib_create_cq(struct ibv_context *context, int cqe,
+			     struct ibv_comp_channel *channel, int comp_vector);
+struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
+				   struct ibv_cq_init_attr_ex *attr);
+int pib_destroy_cq(struct ibv_cq *ibcq);
+int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
+int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, uint32_t cqe);
+void pib_cq_free_rings(struct pib_cq *cq);
+/* The next CQE if there is one; the CQ's lock is held. It stays valid until the consumer moves. */
+struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);
+/* Tells the device that the CQEs before cq->consumer may be overwritten. */
+void pib_cq_publish_consumer(struct pib_cq *cq);
+/* Finds the CQE's QP and retires the WQE; NULL for a QP that is no more. */
+struct pib_qp *pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
+			     uint64_t *wr_id);
+enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe);
+unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);
+/* Drops the completions of a QP; the CQ's lock is held. */
+void pib_cq_clean(struct pib_cq *cq, uint32_t qpn);
+void pib_cq_set_poll_ops(struct pib_cq *cq, uint64_t wc_flags);
+bool pib_cq_wc_flags_supported(uint64_t wc_flags);
+
+/* qp.c */
+struct ibv_qp *pib_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *pib_create_qp_ex(struct ibv_context *context,
+				struct ibv_qp_init_attr_ex *attr);
+int pib_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask);
+int pib_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		 struct ibv_qp_init_attr *init_attr);
+int pib_destroy_qp(struct ibv_qp *ibqp);
+void pib_free_qp_table(struct pib_context *ctx);
+struct pib_qp *pib_find_qp(struct pib_context *ctx, uint32_t qpn);
+
+/* wr.c, wr_ex.c */
+int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad_wr);
+int pib_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		  struct ibv_recv_wr **bad_wr);
+bool pib_sq_can_post(const struct pib_qp *qp);
+/* Makes the WQEs before `head` the device's and rings. sq.lock is held on entry and released. */
+void pib_sq_publish(struct pib_qp *qp, uint32_t head);
+uint64_t pib_send_ops_supported(enum ibv_qp_type type);
+void pib_qp_set_wr_ops(struct pib_qp *qp);
+
+#endif /* __PIB_H__ */

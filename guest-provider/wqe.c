@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Which operations a QP has, by its transport service (IBA vol. 1, table 81), and their WQEs. */
+#include <config.h>
+
+#include <errno.h>
+
+#include "wqe.h"
+
+#define PIB_RC_DATA_OFFSET sizeof(struct pib_hca_wqe_control)
+#define PIB_RDMA_DATA_OFFSET (PIB_RC_DATA_OFFSET + sizeof(struct pib_hca_wqe_rdma))
+#define PIB_ATOMIC_DATA_OFFSET (PIB_RC_DATA_OFFSET + sizeof(struct pib_hca_wqe_atomic))
+#define PIB_UD_DATA_OFFSET (PIB_RC_DATA_OFFSET + sizeof(struct pib_hca_wqe_ud))
+
+#define PIB_SEND_OP(_opcode, _segment, _offset, _imm, _inline)                        \
+	{                                                                             \
+		.supported = true, .opcode = PIB_HCA_WQE_##_opcode,                   \
+		.segment = PIB_SEGMENT_##_segment, .data_offset = (_offset),          \
+		.has_imm = (_imm), .may_inline = (_inline),                           \
+	}
+
+static const struct pib_send_op pib_rc_ops[] = {
+	[IBV_WR_SEND] = PIB_SEND_OP(SEND, NONE, PIB_RC_DATA_OFFSET, false, true),
+	[IBV_WR_SEND_WITH_IMM] =
+		PIB_SEND_OP(SEND_WITH_IMM, NONE, PIB_RC_DATA_OFFSET, true, true),
+	[IBV_WR_RDMA_WRITE] =
+		PIB_SEND_OP(RDMA_WRITE, RDMA, PIB_RDMA_DATA_OFFSET, false, true),
+	[IBV_WR_RDMA_WRITE_WITH_IMM] =
+		PIB_SEND_OP(RDMA_WRITE_WITH_IMM, RDMA, PIB_RDMA_DATA_OFFSET, true, true),
+	[IBV_WR_RDMA_READ] =
+		PIB_SEND_OP(RDMA_READ, RDMA, PIB_RDMA_DATA_OFFSET, false, false),
+	[IBV_WR_ATOMIC_CMP_AND_SWP] =
+		PIB_SEND_OP(CMP_SWAP, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false, false),
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] =
+		PIB_SEND_OP(FETCH_ADD, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false, false),
+};
+
+static const struct pib_send_op pib_ud_ops[] = {
+	[IBV_WR_SEND] = PIB_SEND_OP(SEND, UD, PIB_UD_DATA_OFFSET, false, true),
+	[IBV_WR_SEND_WITH_IMM] =
+		PIB_SEND_OP(SEND_WITH_IMM, UD, PIB_UD_DATA_OFFSET, true, true),
+};
+
+const struct pib_send_op *pib_find_send_op(enum ibv_qp_type type, enum ibv_wr_opcode opcode)
+{
+	const struct pib_send_op *ops = type == IBV_QPT_UD ? pib_ud_ops : pib_rc_ops;
+	size_t count = type == IBV_QPT_UD ? ARRAY_SIZE(pib_ud_ops) : ARRAY_SIZE(pib_rc_ops);
+
+	if (opcode >= count || !ops[opcode].supported)
+		return NULL;
+	return &ops[opcode];
+}
+
+#define PIB_SEND_FLAGS                                                                 \
+	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
+
+int pib_wqe_put_control(void *wqe, const struct pib_send_op *op, unsigned int send_flags,
+			__be32 imm_data)
+{
+	struct pib_hca_wqe_control *control = wqe;
+
+	if (send_flags & ~PIB_SEND_FLAGS)
+		return EINVAL;
+	if ((send_flags & IBV_SEND_INLINE) && !op->may_inline)
+		return EINVAL;
+
+	/* INLINE is set together with the data's length. */
+	memset(control, 0, sizeof(*control));
+	control->opcode = op->opcode;
+	control->flags = (send_flags & IBV_SEND_SIGNALED ? PIB_HCA_WQE_SIGNALED : 0) |
+			 (send_flags & IBV_SEND_SOLICITED ? PIB_HCA_WQE_SOLICITED : 0) |
+			 (send_flags & IBV_SEND_FENCE ? PIB_HCA_WQE_FENCE : 0);
+	if (op->has_imm)
+		control->imm_data = imm_data;
+	return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Send and receive WQEs in the layout of pib_hca_hw.h, for both ways of posting. */
+#ifndef __PIB_WQE_H__
+#define __PIB_WQE_H__
+
+#include <string.h>
+
+#include "pib.h"
+
+enum pib_wqe_segment {
+	PIB_SEGMENT_NONE,
+	PIB_SEGMENT_RDMA,
+	PIB_SEGMENT_ATOMIC,
+	PIB_SEGMENT_UD,
+};
+
+/* What a work request's opcode means for its WQE. */
+struct pib_send_op {
+	bool supported;
+	uint8_t opcode; /* enum pib_hca_wqe_opcode */
+	enum pib_wqe_segment segment;
+	uint8_t data_offset; /* of the SGEs or the inline data in the WQE */
+	bool has_imm;
+	bool may_inline;
+};
+
+/* NULL when a QP of this type has no such operation. */
+const struct pib_send_op *pib_find_send_op(enum ibv_qp_type type, enum ibv_wr_opcode opcode);
+
+static inline void *pib_wqe_at(const struct pib_wq *wq, uint32_t counter)
+{
+	return wq->ring + ((size_t)(counter & (wq->depth - 1)) << wq->log_stride);
+}
+
+static inline bool pib_wq_full(const struct pib_wq *wq, uint32_t head)
+{
+	/* Acquire, against pib_cq_retire(): the slot of wr_ids is free now. */
+	return head - atomic_load_explicit((atomic_uint *)&wq->tail,
+					   memory_order_acquire) >= wq->depth;
+}
+
+/* 0, or EINVAL when a flag is not offered or does not go with the operation. */
+int pib_wqe_put_control(void *wqe, const struct pib_send_op *op, unsigned int send_flags,
+			__be32 imm_data);
+
+static inline void pib_wqe_put_rdma(void *wqe, uint32_t rkey, uint64_t remote_addr)
+{
+	struct pib_hca_wqe_rdma *rdma = wqe + sizeof(struct pib_hca_wqe_control);
+
+	rdma->remote_addr = htole64(remote_addr);
+	rdma->rkey = htole32(rkey);
+	rdma->reserved = 0;
+}
+
+static inline void pib_wqe_put_atomic(void *wqe, uint32_t rkey, uint64_t remote_addr,
+				      uint64_t swap_or_add, uint64_t compare)
+{
+	struct pib_hca_wqe_atomic *atomic = wqe + sizeof(struct pib_hca_wqe_control);
+
+	memset(atomic, 0, sizeof(*atomic));
+	atomic->remote_addr = htole64(remote_addr);
+	atomic->rkey = htole32(rkey);
+	atomic->swap_or_add = htole64(swap_or_add);
+	atomic->compare = htole64(compare);
+}
+
+static inline void pib_wqe_put_ud(void *wqe, struct ibv_ah *ah, uint32_t remote_qpn,
+				  uint32_t remote_qkey)
+{
+	struct pib_hca_wqe_ud *ud = wqe + sizeof(struct pib_hca_wqe_control);
+
+	memset(ud, 0, sizeof(*ud));
+	ud->av = to_pah(ah)->av;
+	ud->dest_qpn = htole32(remote_qpn);
+	ud->qkey = htole32(remote_qkey);
+}
+
+static inline void pib_put_sge(struct pib_hca_sge *to, uint64_t addr, uint32_t length,
+			       uint32_t lkey)
+{
+	to->addr = htole64(addr);
+	to->length = htole32(length);
+	to->lkey = htole32(lkey);
+}
+
+static inline void pib_put_sges(struct pib_hca_sge *to, const struct ibv_sge *from,
+				size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		pib_put_sge(&to[i], from[i].addr, from[i].length, from[i].lkey);
+}
+
+/* After the data is in place: num_sge SGEs, or inline_length bytes. */
+static inline void pib_wqe_set_num_sge(void *wqe, uint8_t num_sge)
+{
+	((struct pib_hca_wqe_control *)wqe)->num_sge = num_sge;
+}
+
+static inline void pib_wqe_set_inline(void *wqe, uint32_t length)
+{
+	struct pib_hca_wqe_control *control = wqe;
+
+	control->flags |= PIB_HCA_WQE_INLINE;
+	control->inline_length = htole32(length);
+}
+
+#endif /* __PIB_WQE_H__ */

@@ -43,7 +43,10 @@ struct pib_hca_create_cq_resp {
 	__u32 reserved;
 };
 
-/* The fields are those of struct pib_hca_create_qp, in host order. */
+/*
+ * The fields are those of struct pib_hca_create_qp, in host order; the buffer as for a CQ. An offset
+ * of 0 means that there is no such queue (PIB_HCA_QP_NO_SQ, PIB_HCA_QP_NO_RQ); its other fields are 0.
+ */
 struct pib_hca_create_qp_req {
 	__aligned_u64 buf_addr;
 	__u32 buf_length;

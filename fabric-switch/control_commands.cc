@@ -8,8 +8,11 @@
 //   fault    port [direction] ...     sets the faults of fault_spec_from(), none: as they are
 #include "control_commands.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace pib::fabric {
 namespace {
@@ -390,6 +393,36 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
         FaultSpec outgoing = spec;
         outgoing.seed ^= in ? 0xA5A5A5A5A5A5A5A5 : 0;
         port.egress_faults().set(outgoing);
+    }
+    return {};
+}
+
+std::expected<void, std::string> apply_fault_option(Switch& sw, const std::string& text) {
+    const auto colon = text.find(':');
+    if (colon == std::string::npos) {
+        return std::unexpected("not PORT:NAME=VALUE,...: " + text);
+    }
+    const std::string which = text.substr(0, colon);
+    const bool all = which == "all";
+    const unsigned long first = all ? 1 : std::strtoul(which.c_str(), nullptr, 10);
+    json request = {{"command", "fault"}, {"set", json::object()}};
+    std::istringstream parts(text.substr(colon + 1));
+    for (std::string part; std::getline(parts, part, ',');) {
+        const auto equals = std::min(part.find('='), part.size());
+        const std::string name = part.substr(0, equals);
+        const std::string value = part.substr(std::min(equals + 1, part.size()));
+        if (name == "direction") {
+            request["direction"] = value;
+        } else {
+            request["set"][name] = json::parse(value, nullptr, false);
+        }
+    }
+    for (unsigned long port = first; port <= (all ? sw.num_ports() : first); ++port) {
+        request["port"] = port;
+        const json answer = run_control_command(sw, request);
+        if (!answer.at("ok").get<bool>()) {
+            return std::unexpected(text + ": " + answer.at("error").get<std::string>());
+        }
     }
     return {};
 }

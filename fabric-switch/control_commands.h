@@ -27,4 +27,9 @@ namespace pib::fabric {
                                                           const std::string& direction,
                                                           const FaultSpec& spec);
 
+// The --fault option: PORT:NAME=VALUE,... with PORT a number or "all", the names of
+// fault_spec_from() and "direction". The error is one line for a user.
+[[nodiscard]] std::expected<void, std::string> apply_fault_option(Switch& sw,
+                                                                  const std::string& text);
+
 }  // namespace pib::fabric

@@ -122,24 +122,52 @@ void print_for_people(const std::string& command, const json& answer) {
     }
 }
 
+// Values are given as text: what is JSON is taken as that, the rest as a string, which the switch
+// will refuse where it wants a number.
+json fault_members(const std::map<std::string, std::string>& faults) {
+    json members = json::object();
+    for (const auto& [name, text] : faults) {
+        const json value = json::parse(text, nullptr, false);
+        members[name] = value.is_discarded() ? json(text) : value;
+    }
+    return members;
+}
+
+json request_of(const CtlOptions& options) {
+    json request = {{"command", options.command}};
+    if (options.port >= 0) {
+        request["port"] = options.port;
+    }
+    if (options.command == "link") {
+        request["state"] = options.state;
+    } else if (options.command == "counters") {
+        request["clear"] = options.clear;
+    } else if (options.command == "fault" && (options.clear || !options.faults.empty())) {
+        request["set"] = options.clear ? json::object() : fault_members(options.faults);
+        request["direction"] = options.direction;
+    }
+    return request;
+}
+
 }  // namespace
 
-int run_ctl(const std::string& control_path, const json& request, bool as_json) {
-    const auto answer = ask(control_path, request);
+int run_ctl(const CtlOptions& options) {
+    const auto answer = ask(options.control, request_of(options));
     if (!answer) {
         fmt::print(stderr, "pib-switch ctl: {}\n", answer.error());
         return 1;
     }
-    if (as_json) {
+    const bool ok = answer->value("ok", false);
+    if (options.as_json) {
         fmt::print("{}\n", answer->dump());
-        return answer->value("ok", false) ? 0 : 1;
+        return ok ? 0 : 1;
     }
-    if (!answer->value("ok", false)) {
+    if (!ok) {
         fmt::print(stderr, "pib-switch ctl: {}\n", answer->value("error", "refused"));
         return 1;
     }
     try {
-        print_for_people(request.at("command").get<std::string>(), *answer);
+        print_for_people(options.command, *answer);
     } catch (const json::exception& e) {
         fmt::print(stderr, "pib-switch ctl: an answer of another version: {}\n", e.what());
         return 1;

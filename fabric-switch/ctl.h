@@ -2,12 +2,11 @@
 // The client of the control socket: `pib-switch ctl`.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <string>
+#include "options.h"
 
 namespace pib::fabric {
 
 // Sends one request and prints the answer, as JSON or for people. The exit status of the program.
-int run_ctl(const std::string& control_path, const nlohmann::json& request, bool as_json);
+[[nodiscard]] int run_ctl(const CtlOptions& options);
 
 }  // namespace pib::fabric

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Options and subcommands.
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace pib::fabric {
+namespace {
+
+void add_serve_options(CLI::App& app, ServeOptions& options) {
+    app.add_option("--listen", options.listen, "unix:PATH or tcp:HOST:PORT; may be repeated");
+    app.add_option("--control", options.control, "Unix socket for pib-switch ctl");
+    app.add_option("--ports", options.ports, "external ports")
+        ->check(CLI::Range(1, 36))
+        ->capture_default_str();
+    app.add_option("--guid", options.guid, "node GUID, hexadecimal (default: from the addresses)");
+    app.add_option("--name", options.config.description, "NodeDescription")->capture_default_str();
+    app.add_option("--mtu", options.mtu_bytes, "MTUCap in bytes")->capture_default_str();
+    app.add_option("--vls", options.data_vls, "data VLs")->capture_default_str();
+    app.add_option("--pcap", options.pcap, "capture all packets to this file (- for stdout)");
+    app.add_option_function<std::string>(
+           "--pcap-format",
+           [&options](const std::string& format) {
+               options.pcap_format = format == "erf" ? PcapFormat::kErf : PcapFormat::kInfiniBand;
+           },
+           "link type 247, or 197 which Wireshark reads as it is")
+        ->check(CLI::IsMember({"infiniband", "erf"}));
+    app.add_option("--fault", options.faults,
+                   "PORT:NAME=VALUE,... as of ctl fault, PORT may be all; may be repeated");
+    app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
+        ->capture_default_str();
+}
+
+CLI::App& add_command(CLI::App& ctl, CtlOptions& options, const std::string& name,
+                      const std::string& text) {
+    CLI::App* command = ctl.add_subcommand(name, text);
+    command->final_callback([&options, name] { options.command = name; });
+    return *command;
+}
+
+void add_fault_command(CLI::App& ctl, CtlOptions& options) {
+    struct Fault {
+        const char* name;
+        const char* text;
+    };
+    static constexpr Fault kFaults[] = {
+        {"drop", "probability of loss, 0 to 1"},
+        {"duplicate", "probability of duplication"},
+        {"reorder", "probability of being passed by others"},
+        {"corrupt", "probability of a flipped bit"},
+        {"reorder-depth", "packets that pass at most"},
+        {"delay-us", "delay of every packet"},
+        {"jitter-us", "random delay on top"},
+        {"seed", "of the random sequence"},
+        {"opcode", "only packets with this BTH opcode (decimal)"},
+    };
+    CLI::App& fault =
+        add_command(ctl, options, "fault", "show the faults of a port's link, or replace them");
+    fault.add_option("PORT", options.port)->required();
+    for (const Fault& row : kFaults) {
+        std::string member = row.name;
+        std::ranges::replace(member, '-', '_');
+        fault.add_option_function<std::string>(
+            std::string("--") + row.name,
+            [&options, member](const std::string& value) { options.faults[member] = value; },
+            row.text);
+    }
+    fault.add_flag_callback(
+        "--vl15", [&options] { options.faults["vl15"] = "true"; }, "subnet management packets too");
+    fault.add_option("--direction", options.direction, "in, out or both")->capture_default_str();
+    fault.add_flag("--clear", options.clear, "no faults any more");
+}
+
+void add_ctl_command(CLI::App& app, CtlOptions& options) {
+    CLI::App* ctl = app.add_subcommand("ctl", "talk to a running switch");
+    ctl->add_option("--control", options.control, "its control socket")->required();
+    ctl->add_flag("--json", options.as_json, "print the answer as JSON");
+    ctl->require_subcommand(1);
+    ctl->fallthrough();
+    add_command(*ctl, options, "status", "the switch and its ports");
+    add_command(*ctl, options, "lft", "linear forwarding table");
+    add_command(*ctl, options, "mft", "multicast forwarding table");
+    CLI::App& counters = add_command(*ctl, options, "counters", "port counters");
+    counters.add_option("PORT", options.port, "default: all");
+    counters.add_flag("--clear", options.clear, "set to zero after reading");
+    CLI::App& link = add_command(*ctl, options, "link", "a port's cable");
+    link.add_option("PORT", options.port)->required();
+    link.add_option("STATE", options.state, "up, down or retrain")->required();
+    add_fault_command(*ctl, options);
+}
+
+}  // namespace
+
+std::expected<Options, int> parse_options(int argc, char** argv) {
+    Options options;
+    CLI::App app("An InfiniBand switch for virtual machines");
+    add_serve_options(app, options.serve);
+    add_ctl_command(app, options.ctl);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return std::unexpected(app.exit(error));
+    }
+    if (options.ctl.command.empty() && options.serve.listen.empty()) {
+        std::fprintf(stderr, "pib-switch: --listen is required; see --help\n");
+        return std::unexpected(2);
+    }
+    return options;
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The command line of pib-switch, as plain values. Its parser is the one place that knows the
+// library.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "pcap_tap.h"
+#include "switch_node.h"
+
+namespace pib::fabric {
+
+struct ServeOptions {
+    std::vector<std::string> listen;  // unix:PATH or tcp:HOST:PORT
+    std::string control;
+    std::string guid;  // hexadecimal; empty: from the addresses
+    std::string pcap;
+    PcapFormat pcap_format = PcapFormat::kInfiniBand;
+    unsigned ports = 36;
+    std::string log_level = "info";
+    std::vector<std::string> faults;  // PORT:NAME=VALUE,...
+    unsigned mtu_bytes = 4096;
+    unsigned data_vls = 8;
+    SwitchConfig config;  // completed from the above by who uses it
+};
+
+// One command for a running switch.
+struct CtlOptions {
+    std::string control;
+    bool as_json = false;
+    std::string command;  // empty: this process is a switch
+    int port = -1;        // -1: none given
+    std::string state;
+    std::string direction = "both";
+    bool clear = false;
+    std::map<std::string, std::string> faults;  // members of control_commands.h as text
+};
+
+struct Options {
+    ServeOptions serve;
+    CtlOptions ctl;
+};
+
+// The exit status when the program has nothing more to do: --help, or a mistake that has been told.
+[[nodiscard]] std::expected<Options, int> parse_options(int argc, char** argv);
+
+}  // namespace pib::fabric

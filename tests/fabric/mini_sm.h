@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A subnet manager in miniature, at home in a guest: it speaks through that guest's QP0 and MAD_IFC
+// only, as opensm does, finds one switch and the HCAs at it, and brings their ports to Active.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ib/wire/mad.h"
+#include "subnet.h"
+
+namespace pib::test {
+
+// One of a guest's special QPs with its buffers.
+class MadQp {
+  public:
+    MadQp(Guest& guest, pib_hca_qp_type type);
+
+    struct Received {
+        ib::Mad mad;
+        pib_hca_cqe cqe;
+    };
+    void send(const ib::Mad& mad, uint16_t dlid, uint32_t dest_qp);
+    // What has come in since the last call; sends are forgotten.
+    std::vector<Received> receive();
+    unsigned failed_sends = 0;
+
+  private:
+    static constexpr uint32_t kSlots = 64;
+    static constexpr uint32_t kSlotBytes = 512;
+    static constexpr uint32_t kGrhBytes = 40;
+    void post_recv(uint32_t slot);
+
+    Guest& guest_;
+    hca::test::MiniCq cq_;
+    hca::test::MiniMr mr_;  // receive slots, then send slots
+    hca::test::MiniQp qp_;
+    uint32_t next_send_ = 0;
+    uint32_t next_recv_ = 0;
+    uint32_t qkey_ = 0;
+};
+
+class MiniSm {
+  public:
+    static constexpr uint16_t kSwitchLid = 100;
+    // The initial path from entry 1 on: the HCA's own port, then switch ports; empty: the own node.
+    using Path = std::vector<uint8_t>;
+
+    MiniSm(Subnet& subnet, Guest& home)
+        : subnet_(subnet), home_(home), qp0_(home, PIB_HCA_QP_SMI) {}
+
+    // Finds what is there, gives LIDs (the same to the same port GUID), routes, arms and activates.
+    void sweep();
+    uint16_t lid_of(unsigned guest) const;
+
+    // A directed-route request and its answer.
+    std::optional<ib::Mad> ask(ib::Method method, uint16_t attribute, uint32_t modifier,
+                               const Path& path, std::span<const uint8_t> data = {});
+    void send(const ib::Mad& mad, uint16_t dlid) { qp0_.send(mad, dlid, 0); }
+    // Traps that have come in; each is repressed.
+    std::vector<ib::Mad> take_traps();
+
+  private:
+    struct Node {
+        uint64_t port_guid;
+        uint8_t switch_port;
+        Path path;
+    };
+    struct Change {
+        ib::Field field;
+        uint64_t value;
+    };
+    ib::Mad must(std::optional<ib::Mad> answer);
+    void discover();
+    void set_port(const Path& path, uint32_t port, const std::vector<Change>& changes);
+    void route();
+    void set_state(ib::PortState from, ib::PortState to);
+    void collect();
+
+    Subnet& subnet_;
+    Guest& home_;
+    MadQp qp0_;
+    uint64_t next_transaction_ = 1;
+    uint16_t next_lid_ = 1;
+    std::map<uint64_t, uint16_t> lids_;
+    std::vector<Node> nodes_;
+    std::vector<ib::Mad> answers_;
+    std::vector<ib::Mad> traps_;
+};
+
+}  // namespace pib::test

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "subnet.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace pib::test {
+
+namespace {
+
+fabric::SwitchConfig switch_config() {
+    fabric::SwitchConfig config;
+    config.node_guid = ib::Guid(0x0002c90000000100);
+    config.num_ports = 8;
+    return config;
+}
+
+hca::Config hca_config(unsigned index) {
+    hca::Config config;
+    config.port_guids[0] = Guest::port_guid(index);
+    config.node_guid = Guest::port_guid(index) - 1;
+    config.node_description = "vm" + std::to_string(index);
+    return config;
+}
+
+}  // namespace
+
+Guest::Guest(Subnet& subnet, unsigned index)
+    : device(hca::Device::create(hca_config(index), host).value()),
+      driver(host, *device),
+      subnet_(subnet) {
+    host.clock_ns = subnet.now_ns();
+}
+
+void Guest::start() {
+    if (!driver.enable()) {
+        throw std::runtime_error("the device does not start");
+    }
+    async_eq = driver.create_eq(0, true, 8);
+    cq = driver.create_cq(driver.create_eq(1).eqn, 10);
+    pd = driver.alloc_pd();
+}
+
+void Guest::connect() {
+    fabric::SwitchLink::Owner& owner = *this;
+    link = std::make_unique<fabric::SwitchLink>(subnet_.sw, owner);
+    device->link_connected(1);
+}
+
+void Guest::disconnect() {
+    link.reset();
+    host.take_link(1);
+    device->link_closed(1);
+}
+
+bool Guest::move() {
+    bool moved = std::exchange(host.woken, false);
+    if (moved) {
+        device->run();
+    }
+    const std::vector<uint8_t> sent = host.take_link(1);
+    for (size_t done = 0; link && done < sent.size();) {
+        const auto space = link->input_space();
+        const size_t n = std::min(space.size(), sent.size() - done);
+        std::copy_n(sent.begin() + static_cast<ptrdiff_t>(done), n, space.begin());
+        if (const auto fed = link->feed_input(n); !fed) {
+            throw std::runtime_error("the HCA sent nonsense: " + fed.error().text);
+        }
+        done += n;
+        moved = true;
+    }
+    if (std::exchange(host.links[1].blocked, false)) {
+        device->link_writable(1);
+        moved = true;
+    }
+    if (link && !link->output().empty()) {
+        const std::vector<uint8_t> bytes(link->output().begin(), link->output().end());
+        link->consume_output(bytes.size());
+        device->link_rx(1, bytes);
+        moved = true;
+    }
+    return moved;
+}
+
+uint32_t Guest::take_port_events() {
+    uint32_t flags = 0;
+    while (const auto eqe = driver.poll(async_eq)) {
+        if (eqe->type == PIB_HCA_EVENT_PORT) {
+            flags |= eqe->data;
+        }
+    }
+    return flags;
+}
+
+pib_hca_query_port Guest::query_port() {
+    pib_hca_query_port out;
+    driver.must(driver.command_out(PIB_HCA_CMD_QUERY_PORT, 1, out), "QUERY_PORT");
+    return out;
+}
+
+uint64_t Guest::counter(pib_hca_counter which) {
+    std::array<uint64_t, PIB_HCA_COUNTER_COUNT> out;
+    driver.must(driver.command_out(PIB_HCA_CMD_QUERY_COUNTERS, 0, out), "QUERY_COUNTERS");
+    return out[which];
+}
+
+Subnet::Subnet(unsigned guests) : sw(switch_config()) {
+    for (unsigned i = 0; i < guests; ++i) {
+        guests_.push_back(std::make_unique<Guest>(*this, i));
+        guests_.back()->start();
+        guests_.back()->connect();
+        settle();
+    }
+}
+
+void Subnet::settle() {
+    sw.advance(now_ns_);
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (auto& guest : guests_) {
+            moved |= guest->move();
+        }
+    }
+}
+
+bool Subnet::step_clock(uint64_t limit_ns) {
+    uint64_t next = sw.next_deadline();
+    for (const auto& guest : guests_) {
+        next = std::min(next, guest->host.timer_deadline_ns);
+    }
+    if (next == UINT64_MAX || next > limit_ns) {
+        return false;
+    }
+    now_ns_ = std::max(now_ns_, next);
+    for (auto& guest : guests_) {
+        guest->host.clock_ns = now_ns_;
+    }
+    sw.advance(now_ns_);
+    for (auto& guest : guests_) {
+        if (guest->host.timer_deadline_ns <= now_ns_) {
+            guest->host.timer_deadline_ns = hca::kNever;
+            guest->device->timer();
+        }
+    }
+    settle();
+    return true;
+}
+
+void Subnet::advance(uint64_t ns) {
+    const uint64_t until = now_ns_ + ns;
+    settle();
+    while (step_clock(until)) {
+    }
+    now_ns_ = until;
+    for (auto& guest : guests_) {
+        guest->host.clock_ns = now_ns_;
+    }
+}
+
+bool Subnet::run_until(const std::function<bool()>& done, uint64_t within_ns) {
+    const uint64_t until = now_ns_ + within_ns;
+    settle();
+    while (!done()) {
+        if (!step_clock(until)) {
+            return done();
+        }
+    }
+    return true;
+}
+
+void Subnet::set_faults(fabric::FaultSpec faults) {
+    for (unsigned number = 1; number <= sw.num_ports(); ++number) {
+        faults.seed = faults.seed * 6364136223846793005u + number;
+        sw.port(number).ingress_faults().set(faults);
+    }
+}
+
+fabric::FaultCounts Subnet::fault_counts() {
+    fabric::FaultCounts sum;
+    for (unsigned number = 1; number <= sw.num_ports(); ++number) {
+        const auto& counts = sw.port(number).ingress_faults().counts();
+        sum.seen += counts.seen;
+        sum.dropped += counts.dropped;
+        sum.duplicated += counts.duplicated;
+        sum.reordered += counts.reordered;
+        sum.corrupted += counts.corrupted;
+    }
+    return sum;
+}
+
+}  // namespace pib::test

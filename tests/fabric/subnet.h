@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A whole subnet in one thread: HCAs with fake hosts and mini drivers at the ports of the real
+// switch, on one clock that moves from deadline to deadline. With the same seed it does the same.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "device.h"
+#include "fake_host.h"
+#include "mini_driver.h"
+#include "switch_link.h"
+
+namespace pib::test {
+
+class Subnet;
+
+// One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.
+class Guest final : private fabric::SwitchLink::Owner {
+  public:
+    Guest(Subnet& subnet, unsigned index);
+    static uint64_t port_guid(unsigned index) { return 0x5254000000010001 + index * 0x100; }
+
+    // The driver's start: command queue, async EQ, one PD, one CQ. After Device::reset() again.
+    void start();
+
+    void connect();
+    void disconnect();
+    // Runs the device and carries bytes both ways, once; false when there was nothing to do.
+    bool move();
+
+    // PORT_EVENT flags since the last call, or-ed.
+    uint32_t take_port_events();
+    pib_hca_query_port query_port();
+    uint64_t counter(pib_hca_counter which);
+
+    hca::test::FakeHost host;
+    std::unique_ptr<hca::Device> device;
+    hca::test::MiniDriver driver;
+    hca::test::MiniEq async_eq;
+    hca::test::MiniCq cq;
+    uint32_t pd = 0;
+    std::unique_ptr<fabric::SwitchLink> link;
+
+  private:
+    void link_output_ready() override {}
+    void link_note(const std::string&) override {}
+
+    Subnet& subnet_;
+};
+
+class Subnet {
+  public:
+    explicit Subnet(unsigned guests);
+
+    Guest& guest(unsigned index) { return *guests_[index]; }
+    unsigned guest_count() const { return static_cast<unsigned>(guests_.size()); }
+    uint64_t now_ns() const { return now_ns_; }
+
+    // Lets everything happen that happens at this instant.
+    void settle();
+    // Moves the clock to the next deadline and settles; false when there is none up to `limit_ns`.
+    bool step_clock(uint64_t limit_ns = UINT64_MAX);
+    void advance(uint64_t ns);
+    // Until `done`; false when it does not come within so much (virtual) time.
+    bool run_until(const std::function<bool()>& done, uint64_t within_ns = 60'000'000'000);
+
+    // Applies to what every guest sends; a seed of its own for each.
+    void set_faults(fabric::FaultSpec faults);
+    fabric::FaultCounts fault_counts();
+
+    fabric::Switch sw;
+
+  private:
+    std::vector<std::unique_ptr<Guest>> guests_;
+    uint64_t now_ns_ = 1'000'000;
+};
+
+}  // namespace pib::test

@@ -26,7 +26,13 @@ class CommandQueue {
     // False, and nothing started, when the rings are too large, not aligned to 4 KiB, or not
     // memory.
     bool start(const Rings& rings);
+    // No entry is read any more; the counters stay, for who wants to know how far it came.
     void stop() { running_ = false; }
+    void reset() {
+        running_ = false;
+        producer_ = 0;
+        consumed_ = 0;
+    }
     bool running() const { return running_; }
     uint32_t consumed() const { return consumed_; }
 

@@ -121,7 +121,7 @@ void DeviceImpl::reset(bool cold) {
 }
 
 void DeviceImpl::do_reset(bool cold) {
-    cmdq_.stop();
+    cmdq_.reset();
     objects_.clear();
     counters_ = {};
     regs_ = {};

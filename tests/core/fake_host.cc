@@ -72,6 +72,9 @@ bool FakeHost::dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t des
     if (bus_addr % 8 != 0) {
         throw std::logic_error("dma_cmpxchg64 of an address that is not aligned");
     }
+    if (before_dma) {
+        before_dma(bus_addr, 8, true);
+    }
     ++dma_writes;
     if (!reachable(bus_addr, 8, true)) {
         return false;

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Doorbells: a UAR page reaches its own objects only (T02).
+#include <catch2/catch_test_macros.hpp>
+
+#include "bench.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+TEST_CASE("a doorbell for another UAR's object, or for none, is counted and ignored") {
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    const uint32_t uar = d.alloc_uar();
+    const uint32_t other = d.alloc_uar();
+    MiniCq cq = d.create_cq(bench.eq.eqn, 4, uar);
+    d.arm(bench.eq);
+    const uint64_t before = bench.host.interrupt_count();
+    const auto foreign = [&] { return bench.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL); };
+
+    // The counter says that a completion was missed: an arm that counts would fire at once.
+    const uint64_t arm = uint64_t{5} << PIB_HCA_DB_COUNTER_SHIFT | cq.cqn;
+    d.ring(other, PIB_HCA_UAR_CQ_ARM, arm, 8);
+    CHECK(foreign() == 1);
+    d.ring(500, PIB_HCA_UAR_CQ_ARM, arm, 8);  // nobody's page
+    CHECK(foreign() == 2);
+    d.ring(uar, PIB_HCA_UAR_EQ, bench.eq.eqn, 8);  // EQs are the kernel's
+    CHECK(foreign() == 3);
+    d.ring(uar, PIB_HCA_UAR_SEND, PIB_HCA_FIRST_QPN);
+    d.ring(uar, PIB_HCA_UAR_RECV, UINT32_MAX);
+    CHECK(foreign() == 5);
+    CHECK(bench.host.interrupt_count() == before);
+
+    d.ring(uar, PIB_HCA_UAR_CQ_ARM, arm, 8);
+    CHECK(foreign() == 5);
+    CHECK(bench.host.interrupt_count() == before + 1);
+}
+
+TEST_CASE("64-bit doorbells take one store, holes of a UAR page take none") {
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    d.arm(bench.eq);
+    const uint64_t arm = uint64_t{5} << PIB_HCA_DB_COUNTER_SHIFT | bench.cq.cqn;
+    d.ring(0, PIB_HCA_UAR_CQ_ARM, arm, 4);
+    d.ring(0, PIB_HCA_UAR_CQ_ARM + 4, arm >> 32, 4);
+    d.ring(0, PIB_HCA_UAR_SEND, UINT64_MAX, 8);
+    d.ring(0, PIB_HCA_UAR_SRQ, 1, 4);
+    for (uint32_t offset = 0x48; offset < PIB_HCA_UAR_PAGE_SIZE; offset += 4) {
+        d.ring(0, offset, UINT32_MAX, 4);
+        REQUIRE(bench.device->mmio_read(PIB_HCA_BAR_UAR, offset, 4) == 0);
+    }
+    CHECK(bench.host.interrupts[1] == 0);
+    CHECK(bench.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL) == 0);
+    CHECK(bench.device->mmio_read(PIB_HCA_BAR_UAR, PIB_HCA_UAR_CLOCK, 8) == bench.host.clock_ns);
+    CHECK(bench.device->mmio_read(PIB_HCA_BAR_UAR, PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_CLOCK, 8) ==
+          0);
+    d.ring(1u << 20, PIB_HCA_UAR_CQ_ARM, arm, 8);  // past the BAR
+    CHECK(bench.host.interrupts[1] == 0);
+}

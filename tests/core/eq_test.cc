@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Event queues: arming without a lost interrupt, full queues (T20), memory that vanishes.
+#include "eq.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <set>
+
+#include "mini_driver.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+struct Queues : EqTable::Events {
+    FakeHost host;
+    EqTable eqs{host, *this, 4, 8};
+    uint32_t fatal = PIB_HCA_FATAL_NONE;
+    unsigned fatals = 0;
+    unsigned interrupts = 0;
+
+    void eq_fatal(uint32_t cause) override {
+        fatal = cause;
+        ++fatals;
+    }
+    void interrupt_raised() override { ++interrupts; }
+
+    MiniEq create(uint8_t log_depth = 2, bool async = false, uint32_t vector = 3) {
+        MiniEq eq;
+        eq.memory = GuestMemory(host, sizeof(pib_hca_eqe) << log_depth);
+        eq.log_depth = log_depth;
+        pib_hca_create_eq in{};
+        in.pages = eq.memory.list();
+        in.vector = vector;
+        in.log_depth = log_depth;
+        in.flags = async ? PIB_HCA_EQ_ASYNC : 0;
+        eq.eqn = eqs.create(in).value();
+        return eq;
+    }
+    std::optional<pib_hca_eqe> poll(MiniEq& eq) {
+        const uint32_t at = eq.consumer & ((1u << eq.log_depth) - 1);
+        const auto eqe = eq.memory.peek<pib_hca_eqe>(at * sizeof(pib_hca_eqe));
+        const uint8_t pass = (eq.consumer >> eq.log_depth & 1) == 0 ? 1 : 0;
+        if ((eqe.owner & PIB_HCA_OWNER_BIT) != pass) {
+            return std::nullopt;
+        }
+        ++eq.consumer;
+        return eqe;
+    }
+    bool doorbell(const MiniEq& eq, bool arm) {
+        return eqs.doorbell(uint64_t{eq.consumer} << PIB_HCA_DB_COUNTER_SHIFT | eq.eqn |
+                            (arm ? PIB_HCA_DB_EQ_ARM : 0));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an armed queue interrupts once, an unarmed one never") {
+    Queues q;
+    MiniEq eq = q.create();
+    q.eqs.completion_event(eq.eqn, 5);
+    CHECK(q.host.interrupt_count() == 0);
+    // The event is older than the arming: the interrupt comes at once.
+    REQUIRE(q.doorbell(eq, true));
+    CHECK(q.host.interrupts[3] == 1);
+    q.eqs.completion_event(eq.eqn, 6);
+    CHECK(q.host.interrupts[3] == 1);
+    CHECK(q.poll(eq)->number == 5);
+    CHECK(q.poll(eq)->number == 6);
+    CHECK_FALSE(q.poll(eq));
+    REQUIRE(q.doorbell(eq, true));
+    CHECK(q.host.interrupts[3] == 1);
+    q.eqs.completion_event(eq.eqn, 7);
+    CHECK(q.host.interrupts[3] == 2);
+    CHECK(q.interrupts == 2);
+}
+
+TEST_CASE("a full completion EQ loses nothing") {
+    Queues q;
+    MiniEq eq = q.create(2);
+    for (uint32_t cqn = 0; cqn < 10; ++cqn) {
+        q.eqs.completion_event(eq.eqn, cqn);
+        q.eqs.completion_event(eq.eqn, 3);  // again and again: it is told once more at most
+    }
+    std::multiset<uint32_t> seen;
+    for (unsigned round = 0; round < 20; ++round) {
+        while (const auto eqe = q.poll(eq)) {
+            seen.insert(eqe->number);
+        }
+        REQUIRE(q.doorbell(eq, true));
+    }
+    for (uint32_t cqn = 0; cqn < 10; ++cqn) {
+        CHECK(seen.contains(cqn));
+    }
+    CHECK(seen.size() < 14);
+    CHECK(q.fatals == 0);
+    // A CQ that is gone by then is not named.
+    for (uint32_t cqn = 20; cqn < 30; ++cqn) {
+        q.eqs.completion_event(eq.eqn, cqn);
+    }
+    q.eqs.forget_completion(eq.eqn, 29);
+    seen.clear();
+    for (unsigned round = 0; round < 20; ++round) {
+        while (const auto eqe = q.poll(eq)) {
+            seen.insert(eqe->number);
+        }
+        REQUIRE(q.doorbell(eq, false));
+    }
+    CHECK(seen.size() == 9);
+    CHECK_FALSE(seen.contains(29));
+}
+
+TEST_CASE("counters of a doorbell that cannot be are refused") {
+    Queues q;
+    MiniEq eq = q.create();
+    q.eqs.completion_event(eq.eqn, 1);
+    eq.consumer = 2;
+    CHECK_FALSE(q.doorbell(eq, true));
+    eq.consumer = UINT32_MAX;
+    CHECK_FALSE(q.doorbell(eq, true));
+    CHECK(q.host.interrupt_count() == 0);
+    eq.consumer = 1;
+    CHECK(q.doorbell(eq, true));
+    eq.consumer = 0;  // backwards
+    CHECK_FALSE(q.doorbell(eq, true));
+    CHECK_FALSE(q.eqs.doorbell(77));
+}
+
+TEST_CASE("an async EQ that is not drained stops the device, once") {
+    Queues q;
+    q.create(2, true, 5);
+    for (uint32_t i = 0; i < 4; ++i) {
+        q.eqs.async_event(PIB_HCA_EVENT_PORT, 0, PIB_HCA_PORT_EVENT_ACTIVE, 1);
+    }
+    CHECK(q.fatals == 0);
+    for (uint32_t i = 0; i < 4; ++i) {
+        q.eqs.async_event(PIB_HCA_EVENT_PORT, 0, PIB_HCA_PORT_EVENT_ACTIVE, 1);
+    }
+    CHECK(q.fatals == 1);
+    CHECK(q.fatal == PIB_HCA_FATAL_EQ_OVERRUN);
+    q.eqs.fatal_event(q.fatal);
+    CHECK(q.host.interrupts[5] == 1);
+}
+
+TEST_CASE("an EQ whose memory vanishes stops the device") {
+    const bool async = GENERATE(false, true);
+    Queues q;
+    MiniEq eq = q.create(2, async);
+    q.host.make_hole(eq.memory.page(0), 4096);
+    if (async) {
+        q.eqs.async_event(PIB_HCA_EVENT_PORT, 0);
+    } else {
+        q.eqs.completion_event(eq.eqn, 1);
+    }
+    CHECK(q.fatal == PIB_HCA_FATAL_EQ_DMA);
+    q.eqs.completion_event(eq.eqn, 2);
+    CHECK(q.fatals == 1);
+    CHECK_FALSE(q.doorbell(eq, true));
+    q.eqs.clear();
+    q.host.heal();
+    eq = q.create(2, async);
+    q.eqs.completion_event(eq.eqn, 3);
+    CHECK(q.poll(eq)->number == 3);
+}
+
+TEST_CASE("events without an async EQ are dropped") {
+    Queues q;
+    CHECK_FALSE(q.eqs.has_async());
+    q.eqs.async_event(PIB_HCA_EVENT_PORT, 0);
+    MiniEq eq = q.create(2, true);
+    CHECK(q.eqs.has_async());
+    CHECK_FALSE(q.poll(eq));
+    q.eqs.async_event(PIB_HCA_EVENT_QP_FATAL, 0x41, 9, 0);
+    const auto eqe = q.poll(eq);
+    REQUIRE(eqe);
+    CHECK(eqe->type == PIB_HCA_EVENT_QP_FATAL);
+    CHECK(eqe->number == 0x41);
+    CHECK(eqe->data == 9);
+    CHECK(q.eqs.destroy(eq.eqn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK_FALSE(q.eqs.has_async());
+}
+
+TEST_CASE("the ring goes round with its owner bit") {
+    Queues q;
+    MiniEq eq = q.create(1);
+    for (uint32_t i = 0; i < 100; ++i) {
+        q.eqs.completion_event(eq.eqn, i);
+        const auto eqe = q.poll(eq);
+        REQUIRE(eqe);
+        REQUIRE(eqe->number == i);
+        REQUIRE_FALSE(q.poll(eq));
+        REQUIRE(q.doorbell(eq, false));
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Page lists: shapes, limits, and that each is read once.
+#include "guest_buffer.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <map>
+#include <numeric>
+
+#include "mini_driver.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+CmdStatus load_status(FakeHost& host, const pib_hca_pages& pages, uint64_t bytes = 1,
+                      uint32_t max_pages = 1u << 20) {
+    const auto buffer = GuestBuffer::load(host, pages, bytes, max_pages);
+    return buffer ? PIB_HCA_CMD_STATUS_OK : buffer.error();
+}
+
+}  // namespace
+
+TEST_CASE("copies cross pages, tables of every level") {
+    const uint64_t bytes = GENERATE(uint64_t{4096}, uint64_t{3 * 4096}, uint64_t{600 * 4096});
+    FakeHost host;
+    GuestMemory memory(host, bytes);
+    const auto buffer = GuestBuffer::load(host, memory.list(), bytes, 1024);
+    REQUIRE(buffer);
+    CHECK(buffer->bytes() == bytes);
+    std::vector<uint8_t> pattern(bytes - 100);
+    std::iota(pattern.begin(), pattern.end(), uint8_t{1});
+    REQUIRE(buffer->write(host, 100, pattern));
+    std::vector<uint8_t> seen(pattern.size());
+    memory.read(100, seen);
+    CHECK(seen == pattern);
+    std::ranges::fill(seen, uint8_t{0});
+    REQUIRE(buffer->read(host, 100, seen));
+    CHECK(seen == pattern);
+    uint8_t byte = 0;
+    CHECK_FALSE(buffer->read(host, bytes, {&byte, 1}));
+    CHECK(buffer->read(host, bytes, {}));
+    CHECK_FALSE(buffer->write(host, bytes - 1, std::span(pattern).first(2)));
+    CHECK_FALSE(buffer->read(host, UINT64_MAX, {&byte, 1}));
+    uint64_t addr;
+    REQUIRE(buffer->bus_address(bytes - 1, addr));
+    CHECK(addr == memory.page(memory.page_count() - 1) + 4095);
+    CHECK_FALSE(buffer->bus_address(bytes, addr));
+}
+
+TEST_CASE("contiguous pages are reached by one access") {
+    FakeHost host;
+    pib_hca_pages pages{};
+    pages.root = host.alloc(1 << 20);
+    pages.page_count = 256;
+    pages.log_page_size = 12;
+    const auto buffer = GuestBuffer::load(host, pages, 1 << 20, 256);
+    REQUIRE(buffer);
+    CHECK(buffer->listed_pages() == 0);
+    std::vector<uint8_t> data(100'000, 0x33);
+    const uint64_t before = host.dma_writes;
+    REQUIRE(buffer->write(host, 5000, data));
+    CHECK(host.dma_writes == before + 1);
+}
+
+TEST_CASE("descriptions that cannot be are refused") {
+    FakeHost host;
+    const GuestMemory memory(host, 4 * 4096);
+    const auto status = [&](auto&& change, uint64_t bytes = 1, uint32_t max_pages = 16) {
+        pib_hca_pages pages = memory.list();
+        change(pages);
+        return load_status(host, pages, bytes, max_pages);
+    };
+    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(status([](auto& p) { p.reserved = 1; }) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(status([](auto& p) { p.levels = 4; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.log_page_size = 11; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.log_page_size = 31; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.log_page_size = 255; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.page_count = 0; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.page_count = 513; }, 1, 1024) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.page_count = UINT32_MAX; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& p) { p.root += 8; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto&) {}, 4 * 4096 + 1) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto&) {}, 1, 3) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    // Pages of 8 KiB that are aligned to 4 KiB.
+    host.poke(memory.list().root, memory.page(0) | 4096);
+    CHECK(status([](auto& p) { p.log_page_size = 13; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    host.poke(memory.list().root, memory.page(0) + 1);
+    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    host.poke(memory.list().root, uint64_t{0});
+    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    // The end of the address space.
+    pib_hca_pages top{};
+    top.root = UINT64_MAX & ~uint64_t{4095};
+    top.page_count = 2;
+    top.log_page_size = 12;
+    CHECK(load_status(host, top) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+}
+
+TEST_CASE("a page list is read once") {
+    FakeHost host;
+    const GuestMemory memory(host, 600 * 4096);
+    std::map<uint64_t, unsigned> reads;
+    host.before_dma = [&](uint64_t addr, size_t bytes, bool) {
+        if (bytes > 1) {
+            ++reads[addr];
+        }
+    };
+    REQUIRE(GuestBuffer::load(host, memory.list(), 1, 1024));
+    CHECK(reads.size() == 3);
+    for (const auto& [addr, count] : reads) {
+        CHECK(count == 1);
+    }
+}
+
+TEST_CASE("a table that points to itself ends") {
+    FakeHost host;
+    const uint64_t table = host.alloc(4096);
+    for (unsigned i = 0; i < PIB_HCA_TABLE_ENTRIES; ++i) {
+        host.poke(table + 8 * i, table);
+    }
+    pib_hca_pages pages{};
+    pages.root = table;
+    pages.page_count = 100'000;
+    pages.levels = 3;
+    pages.log_page_size = 12;
+    const auto buffer = GuestBuffer::load(host, pages, 1, 1u << 20);
+    REQUIRE(buffer);
+    CHECK(buffer->listed_pages() == 100'000);
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory keys: what CREATE_MR refuses (T22), what a key gives access to (T25, T26), how keys look
+// (T28).
+#include "mpt.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <numeric>
+#include <set>
+
+#include "config.h"
+#include "mini_driver.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr uint32_t kPd = 7;
+constexpr uint64_t kIova = 0x7f12'3456'7004;
+constexpr uint64_t kLength = 10'000;
+constexpr uint32_t kOffset = 4;
+
+struct Keys {
+    FakeHost host;
+    Mpt mpt{host, 1000, 4096};
+    GuestMemory memory{host, 4 * 4096};
+
+    pib_hca_create_mr request(uint32_t access = 0) const {
+        pib_hca_create_mr in{};
+        in.pd = kPd;
+        in.access = access;
+        in.iova = kIova;
+        in.length = kLength;
+        in.pages = memory.list();
+        in.page_offset = kOffset;
+        in.key = 0x42;
+        return in;
+    }
+    CmdStatus status(const pib_hca_create_mr& in) {
+        const auto key = mpt.create(in);
+        return key ? PIB_HCA_CMD_STATUS_OK : key.error();
+    }
+};
+
+constexpr KeyUser kUser{kPd, false};
+
+}  // namespace
+
+TEST_CASE("regions that cannot be are refused") {
+    Keys keys;
+    const auto status = [&](auto&& change) {
+        pib_hca_create_mr in = keys.request();
+        change(in);
+        return keys.status(in);
+    };
+    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_OK);
+    for (const uint64_t length :
+         {uint64_t{0}, uint64_t{4 * 4096 - 3}, uint64_t{1} << 41, UINT64_MAX, uint64_t{1} << 63}) {
+        CHECK(status([&](auto& in) { in.length = length; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    }
+    CHECK(status([](auto& in) { in.length = 4 * 4096 - 4; }) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(status([](auto& in) { in.iova = UINT64_MAX - kLength + 2; }) ==
+          PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) { in.iova = UINT64_MAX - kLength + 1; }) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(status([](auto& in) { in.page_offset = 4096; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) { in.page_offset = UINT32_MAX; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) { in.pages.log_page_size = 64; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    // IBA 11.2.8.2: remote write and atomic need local write.
+    CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_WRITE; }) ==
+          PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_ATOMIC; }) ==
+          PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_READ; }) ==
+          PIB_HCA_CMD_STATUS_OK);
+    // More pages than one command may take, and than the device keeps for all.
+    CHECK(status([](auto& in) { in.pages.page_count = Limits::kPagesPerMr + 1; }) ==
+          PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) {
+              in.pages.page_count = 4097;
+              in.pages.levels = 2;
+          }) == PIB_HCA_CMD_STATUS_NO_RESOURCES);
+}
+
+TEST_CASE("a key gives its bytes, not one more at either end") {
+    Keys keys;
+    const uint32_t key = keys.mpt.create(keys.request()).value();
+    const auto allowed = [&](uint64_t addr, uint64_t length) {
+        return keys.mpt.check(kUser, {key, addr, length, 0});
+    };
+    CHECK((key & 0xff) == 0x42);
+    CHECK(allowed(kIova, kLength));
+    CHECK(allowed(kIova + kLength - 1, 1));
+    CHECK_FALSE(allowed(kIova - 1, 1));
+    CHECK_FALSE(allowed(kIova - 1, kLength));
+    CHECK_FALSE(allowed(kIova, kLength + 1));
+    CHECK_FALSE(allowed(kIova + kLength, 1));
+    CHECK_FALSE(allowed(kIova + 1, UINT64_MAX));
+    CHECK_FALSE(allowed(UINT64_MAX, 2));
+    CHECK_FALSE(allowed(0, 1));
+    // IBA C9-88: nothing is checked where no byte is touched.
+    CHECK(keys.mpt.check({kPd + 1, false}, {key ^ 1, 0, 0, PIB_HCA_ACCESS_REMOTE_WRITE}));
+}
+
+TEST_CASE("another PD, key byte or index, or a missing right is refused") {
+    Keys keys;
+    const uint32_t access = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_READ;
+    const uint32_t key = keys.mpt.create(keys.request(access)).value();
+    const auto allowed = [&](const KeyUser& user, uint32_t k, uint32_t rights) {
+        return keys.mpt.check(user, {k, kIova, 8, rights});
+    };
+    CHECK(allowed(kUser, key, access));
+    CHECK_FALSE(allowed({kPd + 1, false}, key, 0));
+    CHECK_FALSE(allowed(kUser, key ^ 0x01, 0));
+    CHECK_FALSE(allowed(kUser, key ^ 0x100, 0));
+    CHECK_FALSE(allowed(kUser, 0, 0));
+    CHECK_FALSE(allowed(kUser, UINT32_MAX, 0));
+    CHECK_FALSE(allowed(kUser, key, PIB_HCA_ACCESS_REMOTE_WRITE));
+    CHECK_FALSE(allowed(kUser, key, PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC));
+    REQUIRE(keys.mpt.destroy(key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK_FALSE(allowed(kUser, key, 0));
+    CHECK(keys.mpt.destroy(key) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+}
+
+TEST_CASE("bytes go where the pages are") {
+    Keys keys;
+    const uint32_t key = keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE)).value();
+    std::vector<uint8_t> pattern(kLength);
+    std::iota(pattern.begin(), pattern.end(), uint8_t{3});
+    REQUIRE(keys.mpt.write(kUser, {key, kIova, kLength, PIB_HCA_ACCESS_LOCAL_WRITE}, pattern));
+    std::vector<uint8_t> seen(kLength);
+    keys.memory.read(kOffset, seen);
+    CHECK(seen == pattern);
+    CHECK(keys.memory.peek<uint32_t>(0) == 0);
+    CHECK(keys.memory.peek<uint8_t>(kOffset + kLength) == 0);
+    std::vector<uint8_t> part(5000);
+    REQUIRE(keys.mpt.read(kUser, {key, kIova + 1000, part.size(), 0}, part));
+    CHECK(std::equal(part.begin(), part.end(), pattern.begin() + 1000));
+    // A span of another length than the range is the caller's mistake and goes nowhere.
+    CHECK_FALSE(keys.mpt.read(kUser, {key, kIova, 16, 0}, part));
+    keys.host.make_hole(keys.memory.page(1), 1);
+    CHECK_FALSE(keys.mpt.read(kUser, {key, kIova + 1000, part.size(), 0}, part));
+}
+
+TEST_CASE("atomics work on aligned words only") {
+    Keys keys;
+    pib_hca_create_mr in = keys.request(PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC);
+    const uint32_t right = PIB_HCA_ACCESS_REMOTE_ATOMIC;
+    const uint32_t key = keys.mpt.create(in).value();
+    keys.memory.poke(8, uint64_t{11});
+    uint64_t expected = 11;
+    REQUIRE(keys.mpt.cmpxchg64(kUser, {key, kIova + 4, 8, right}, expected, 12));
+    CHECK(expected == 11);
+    CHECK(keys.memory.peek<uint64_t>(8) == 12);
+    REQUIRE(keys.mpt.cmpxchg64(kUser, {key, kIova + 4, 8, right}, expected, 13));
+    CHECK(expected == 12);
+    CHECK(keys.memory.peek<uint64_t>(8) == 12);
+    CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {key, kIova, 8, right}, expected, 13));
+    CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {key, kIova + 4, 4, right}, expected, 13));
+    // An aligned address of the QP that lies unaligned in memory.
+    in.iova = 0x1000;
+    const uint32_t skewed = keys.mpt.create(in).value();
+    CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {skewed, 0x1000, 8, right}, expected, 13));
+}
+
+TEST_CASE("the privileged L_Key is for privileged QPs and local use") {
+    Keys keys;
+    const uint64_t addr = keys.host.alloc(4096);
+    const KeyUser kernel{kPd, true};
+    std::vector<uint8_t> data(64, 0x11);
+    const auto write = [&](const KeyUser& user, uint32_t access) {
+        return keys.mpt.write(user, {kPrivilegedLkey, addr, data.size(), access}, data);
+    };
+    CHECK(write(kernel, PIB_HCA_ACCESS_LOCAL_WRITE));
+    CHECK(keys.host.peek<uint8_t>(addr + 63) == 0x11);
+    CHECK_FALSE(write(kUser, PIB_HCA_ACCESS_LOCAL_WRITE));
+    CHECK_FALSE(write(kernel, PIB_HCA_ACCESS_REMOTE_WRITE));
+    CHECK_FALSE(keys.mpt.check(kernel, {kPrivilegedLkey, UINT64_MAX, 2, 0}));
+    CHECK(keys.mpt.destroy(kPrivilegedLkey) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+}
+
+TEST_CASE("a physical region names bus addresses") {
+    Keys keys;
+    pib_hca_create_mr in{};
+    in.pd = kPd;
+    in.access = PIB_HCA_ACCESS_LOCAL_WRITE;
+    in.length = UINT64_MAX;
+    in.flags = PIB_HCA_MR_PHYSICAL;
+    const uint32_t key = keys.mpt.create(in).value();
+    const uint64_t addr = keys.host.alloc(4096);
+    std::vector<uint8_t> data(64, 0x77);
+    CHECK(keys.mpt.write(kUser, {key, addr, data.size(), PIB_HCA_ACCESS_LOCAL_WRITE}, data));
+    CHECK(keys.host.peek<uint8_t>(addr) == 0x77);
+    CHECK_FALSE(keys.mpt.read(kUser, {key, 0, data.size(), 0}, data));  // not RAM
+    in.pages.page_count = 1;
+    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    in.pages.page_count = 0;
+    in.page_offset = 1;
+    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+}
+
+TEST_CASE("keys are distinct, do not count up and never have the privileged index") {
+    Keys keys;
+    pib_hca_create_mr in = keys.request();
+    std::set<uint32_t> seen;
+    uint32_t last = 0;
+    unsigned neighbours = 0;
+    for (unsigned i = 0; i < 1000; ++i) {
+        const uint32_t key = keys.mpt.create(in).value();
+        CHECK(key >> PIB_HCA_KEY_INDEX_SHIFT != 0);
+        neighbours += (key >> 8) - (last >> 8) + 4 < 8 ? 1 : 0;
+        last = key;
+        seen.insert(key);
+    }
+    CHECK(seen.size() == 1000);
+    CHECK(neighbours < 10);
+    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    CHECK(keys.mpt.regions_of_pd(kPd) == 1000);
+    keys.mpt.clear();
+    CHECK(keys.mpt.regions_of_pd(kPd) == 0);
+    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_OK);
+}

@@ -90,7 +90,8 @@ def _add_parts(add) -> None:
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=testing.PARTS, help="only these")
     add("build", _build, "install and build what up needs, but start nothing")
-    add("deps", lambda _options: deps.install() or 0, "install the Debian packages that are missing")
+    add("deps", lambda _options: deps.install() or 0,
+        "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")
     add("guest-build", _guest_build, "build driver, provider and test programs for guests")

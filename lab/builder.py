@@ -48,8 +48,8 @@ class Builder:
         target, listing = self.work / name, self.work / f".{name.replace('/', '_')}.files"
         wanted = {path.relative_to(source) for path in source.rglob("*")
                   if path.is_file() and not is_product(path)}
-        known = set(map(pathlib.Path, listing.read_text().splitlines())) if listing.exists() else set()
-        for gone in known - wanted:
+        known = listing.read_text().splitlines() if listing.exists() else []
+        for gone in set(map(pathlib.Path, known)) - wanted:
             (target / gone).unlink(missing_ok=True)
         for path in sorted(wanted):
             _copy_if_changed(source / path, target / path)

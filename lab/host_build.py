@@ -12,7 +12,7 @@ PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
             "fabric-switch/pib-switch")
 OPTIONS = {
     paths.BUILD: [],
-    SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false"],
+    SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"],
 }
 
 

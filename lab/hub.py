@@ -71,7 +71,7 @@ class Hub:
     def run(self) -> None:
         while True:
             # Newcomers first: who has connected before a frame was sent receives it.
-            for key, events in sorted(self.selector.select(), key=lambda it: it[0].data is not None):
+            for key, events in sorted(self.selector.select(), key=lambda e: e[0].data is not None):
                 if key.data is None:
                     self.accept()
                 elif key.data in self.all:

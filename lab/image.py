@@ -130,8 +130,8 @@ def make(image: pathlib.Path) -> None:
     bootstrap_builder(image / "builder")
     headers = image / "builder" / "usr" / "src" / f"linux-headers-{kernel_version(image)}"
     if not headers.is_dir():
-        raise ui.LabError(f"kernel {kernel_version(image)} of the image has no headers in the build "
-                          "tree: the archive changed in between. Run the same command again.")
+        raise ui.LabError(f"kernel {kernel_version(image)} of the image has no headers in the "
+                          "build tree: the archive changed in between. Run the same command again.")
 
 
 def ensure() -> pathlib.Path:

@@ -53,7 +53,8 @@ def upstream(version: str) -> str:
 
 def directory() -> pathlib.Path:
     version = upstream(package_version())
-    recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT), *SUFFIXES)
+    recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT),
+                               *SUFFIXES)
     return paths.cache() / f"qemu-headers-{version}-{recipe}"
 
 

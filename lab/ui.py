@@ -48,7 +48,8 @@ def run(title: str, argv: list[str], log: str, *, cwd=None, env=None, stdin=None
                                    env=env, stdin=stdin or subprocess.DEVNULL)
         code = _wait(process, title, path)
     if code:
-        raise LabError(f"{title}: failed (status {code})\n{tail(path)}\n(all of it in {os.path.relpath(path)})")
+        raise LabError(f"{title}: failed (status {code})\n{tail(path)}\n"
+                       f"(all of it in {os.path.relpath(path)})")
 
 
 def _wait(process: subprocess.Popen, title: str, path: pathlib.Path) -> int:

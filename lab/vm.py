@@ -98,7 +98,8 @@ class Machine:
                  "-device", f"virtio-net-pci,netdev=exec,mac=52:54:00:70:01:{low[-2:]},romfile="]
         if self.hub:
             words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={self.hub}",
-                      "-device", f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
+                      "-device",
+                      f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
         return words
 
     def _channels(self) -> list[str]:

@@ -48,5 +48,6 @@ def test_rping_verifies_its_data(vm0, vm1, addresses):
 
 
 def test_perftest_connects_through_rdma_cm(vm0, vm1, addresses):
-    text = pair(vm0, vm1, "ib_send_bw -R -s 4096 -n 200", f"ib_send_bw -R -s 4096 -n 200 {addresses[0]}")
+    line = "ib_send_bw -R -s 4096 -n 200"
+    text = pair(vm0, vm1, line, f"{line} {addresses[0]}")
     assert measure.columns(text, 4096)[3] > 0

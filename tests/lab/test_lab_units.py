@@ -10,7 +10,7 @@ import xml.sax.saxutils
 
 import pytest
 
-from lab import builder, deps, hub, initramfs, measure, paths, process, testing, ui
+from lab import builder, deps, initramfs, measure, paths, process, testing, ui
 
 
 def test_package_list_is_understood():

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the guest tests share: commands that must succeed, pairs of programs, waits that poll."""
+import subprocess
+import time
+
+PATIENCE_S = 300  # these machines are slow and noisy; only a hang takes this long
+DEVICE = "pib_0"
+
+
+def sh(node, line, *, check=True, timeout=PATIENCE_S):
+    """Runs a shell line in a guest. The text of its standard output; with check, it must succeed."""
+    done = node.run([line], timeout_s=timeout)
+    out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    if check:
+        assert done.returncode == 0, f"{node.name}$ {line}\nexit {done.returncode}\n{out}\n{err}"
+    return out if check else (done.returncode, out, err)
+
+
+def wait_until(condition, what, timeout=PATIENCE_S):
+    """Polls until condition() is true and returns its value."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {timeout} s for {what}"
+        time.sleep(0.3)
+
+
+def port_state(node):
+    return sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/state").strip()
+
+
+def wait_active(*nodes):
+    for node in nodes:
+        wait_until(lambda: "ACTIVE" in port_state(node), f"{node.name}'s port to be ACTIVE")
+
+
+def lid(node):
+    return int(sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/lid"), 16)
+
+
+def pair(server, client, server_line, client_line, timeout=PATIENCE_S):
+    """Runs a server in one guest and, once it listens, its client in the other; both must succeed.
+
+    The client is tried again while the server is not listening yet, which is all that these programs offer.
+    """
+    serving = server.start([f"exec timeout {timeout} {server_line}"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        end = time.monotonic() + timeout
+        while True:
+            code, out, err = sh(client, f"timeout {timeout} {client_line}", check=False,
+                                timeout=timeout + 60)
+            refused = "Couldn't connect" in out + err or "refused" in out + err
+            if not (refused and time.monotonic() < end and serving.poll() is None):
+                break
+            time.sleep(0.3)
+        served = serving.communicate(timeout=timeout)[0]
+    finally:
+        serving.kill()
+    assert code == 0, f"client: {client_line}\nexit {code}\n{out}\n{err}\nserver:\n{served}"
+    assert serving.returncode == 0, f"server: {server_line}\nexit {serving.returncode}\n{served}"
+    return out, served
+
+
+def perftest_rows(text):
+    """The result lines of a perftest program: lists of numbers, message size first."""
+    rows = []
+    for line in text.splitlines():
+        words = line.split()
+        try:
+            rows.append([float(word) for word in words])
+        except ValueError:
+            continue
+    return [row for row in rows if len(row) >= 4]
+
+
+def resources(node):
+    """The objects that rdma resource counts, by kind, for our device."""
+    words = sh(node, f"rdma resource show {DEVICE}").split(":", 1)[1].split()
+    return {kind: int(count) for kind, count in zip(words[::2], words[1::2])}
+
+
+def kernel_complaints(node):
+    """Lines of the kernel log that no healthy run leaves behind."""
+    bad = ("BUG:", "WARNING:", "Oops", "general protection", "possible circular locking",
+           "sleeping function called", "soft lockup", "hung task", "Call Trace")
+    return [line for line in sh(node, "dmesg").splitlines() if any(word in line for word in bad)]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the InfiniBand tools say about the subnet of two guests and one switch."""
+import re
+
+import pytest
+
+from rdma import DEVICE, lid, sh
+
+
+def test_ibv_devinfo(vm0):
+    text = sh(vm0, f"ibv_devinfo -v -d {DEVICE}")
+    for wanted in ("transport:\\s+InfiniBand", "state:\\s+PORT_ACTIVE", "link_layer:\\s+InfiniBand",
+                   "sm_lid:\\s+[1-9]", "port_lid:\\s+[1-9]", r"GID\[\s*0\]:\s+fe80:0000:0000:0000"):
+        assert re.search(wanted, text), f"{wanted} not in\n{text}"
+
+
+def test_provider_is_found_silently(vm0):
+    code, out, err = sh(vm0, "ibv_devices", check=False)
+    assert code == 0 and DEVICE in out and err == ""
+
+
+@pytest.mark.parametrize("tool", ["ibstat", "ibstatus"])
+def test_port_is_active(vm0, vm1, tool):
+    for node in (vm0, vm1):
+        text = sh(node, tool)
+        assert re.search(r"[Ss]tate:.*A(ctive|CTIVE)", text) and "LinkUp" in text, text
+
+
+def test_sminfo(vm0, vm1):
+    for node in (vm0, vm1):
+        text = sh(node, "sminfo")
+        assert f"sm lid {lid(vm0)}" in text and "SMINFO_MASTER" in text
+
+
+def test_ibnetdiscover_sees_both_guests_and_the_switch(vm0, vm1):
+    text = sh(vm1, "ibnetdiscover")
+    assert len(re.findall(r"^Switch\s", text, re.M)) == 1
+    assert len(re.findall(r"^Ca\s", text, re.M)) == 2
+    for node in (vm0, vm1):
+        assert f"lid {lid(node)}" in text
+
+
+def test_iblinkinfo(vm0):
+    text = sh(vm0, "iblinkinfo")
+    assert len(re.findall(r"Active/\s+LinkUp", text)) >= 2, text
+
+
+@pytest.mark.parametrize("attribute, wanted", [
+    ("nodeinfo", r"NodeType:\.+Channel Adapter"),
+    ("portinfo", r"LinkState:\.+Active"),
+    ("pkeys", r"0xffff"),
+    ("nodedesc", r"Node Description:\.+\S"),
+    ("sl2vl", r"SL"),
+    ("vlarb", r"VL"),
+    ("guids", r"0x0250|0x02"),
+])
+def test_smpquery_of_the_other_guest(vm0, vm1, attribute, wanted):
+    port = "" if attribute in ("nodeinfo", "nodedesc", "guids", "pkeys", "sl2vl", "vlarb") else " 1"
+    text = sh(vm0, f"smpquery {attribute} {lid(vm1)}{port}")
+    assert re.search(wanted, text), text
+
+
+def test_smpquery_by_directed_route(vm0):
+    assert "Switch" in sh(vm0, "smpquery -D nodeinfo 0,1")
+    assert "SwitchInfo" in sh(vm0, "smpquery -D switchinfo 0,1") or \
+        "LinearFdbCap" in sh(vm0, "smpquery -D switchinfo 0,1")
+
+
+def test_perfquery_counts_packets(vm0, vm1):
+    def received():
+        text = sh(vm0, f"perfquery -x {lid(vm1)} 1")
+        return int(re.search(r"PortRcvPkts:\.+(\d+)", text).group(1))
+
+    before = received()
+    sh(vm0, f"smpquery nodeinfo {lid(vm1)}")
+    assert received() > before
+
+
+def test_perfquery_reset(vm0, vm1):
+    sh(vm0, f"perfquery -R {lid(vm1)} 1")
+    text = sh(vm0, f"perfquery {lid(vm1)} 1")
+    assert int(re.search(r"PortXmitPkts:\.+(\d+)", text).group(1)) < 1000
+
+
+def test_ibping(vm0, vm1):
+    server = vm1.start(["exec timeout 250 ibping -S"])
+    try:
+        text = sh(vm0, f"sleep 2; ibping -c 20 {lid(vm1)}")
+    finally:
+        server.kill()
+        sh(vm1, "pkill ibping", check=False)
+    assert "20 received, 0% packet loss" in text, text
+
+
+def test_opensm_log_has_no_error(vm0):
+    log = sh(vm0, "cat /var/log/opensm.log")
+    assert "SUBNET UP" in log
+    assert not [line for line in log.splitlines() if " ERR " in line], log[-4000:]

@@ -67,6 +67,16 @@ void Pair::arrive(const std::vector<uint8_t>& bytes) {
     }
 }
 
+void Pair::inject(Hca& to, const ib::PacketHeaders& headers, std::span<const uint8_t> payload) {
+    std::vector<uint8_t> bytes(ib::kMaxPacket);
+    auto builder =
+        ib::PacketBuilder::begin(bytes, headers, payload.size(), ib::Crcs::kElided).value();
+    builder.gather({{payload}});
+    const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
+    to.transport->packet_in(1, view);
+    settle();
+}
+
 void Pair::settle() {
     for (bool busy = true; busy;) {
         busy = false;

@@ -36,6 +36,10 @@ class Pair {
     };
     Connection rc_pair(const RcAttributes& attr = {}, const QpConfig& config = {});
 
+    // A packet that nobody sent, as if it came from the wire. LRH, destination and PSN are the
+    // caller's.
+    void inject(Hca& to, const ib::PacketHeaders& headers, std::span<const uint8_t> payload = {});
+
     // Whether a packet passes; the default lets all pass. Called before the seeded faults.
     std::function<bool(const ib::PacketView&)> filter;
     // Sees every packet that is put on the wire.

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a QP does in its states: flush in order, draining, receives posted in Error, CQ overrun,
+// events.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "pair.h"
+
+using namespace pib;
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+TEST_CASE("Error flushes both queues in order, and what is posted later") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0});
+    pair.filter = [](const ib::PacketView&) { return false; };
+    for (int i = 0; i < 10; ++i) {
+        pair.a.post_recv(qa, {});
+        pair.a.post(qa, {.flags = 0});
+    }
+    pair.settle();
+    CHECK(pair.a.poll_all(qa).empty());
+    to_state(pair.a, qa, PIB_HCA_QPS_ERR);
+    pair.settle();
+    uint32_t sends = 0;
+    uint32_t receives = 0;
+    for (const auto& cqe : pair.a.poll_all(qa)) {
+        CHECK(cqe.status == PIB_HCA_WC_WR_FLUSH_ERR);
+        const bool is_recv = (cqe.opcode & PIB_HCA_CQE_IS_RECV) != 0;
+        CHECK(cqe.wqe_counter == (is_recv ? receives++ : sends++));
+    }
+    CHECK(sends == 10);
+    CHECK(receives == 10);
+
+    CHECK(pair.a.host.peek<uint32_t>(qa.addr + 8) == PIB_HCA_QP_HEADER_RECV_NOTIFY);
+    pair.a.post_recv(qa, {});
+    pair.a.post(qa, {});
+    pair.settle();
+    CHECK(pair.a.poll_all(qa).size() == 2);
+
+    to_state(pair.a, qa, PIB_HCA_QPS_RESET);
+    CHECK(pair.a.host.peek<uint32_t>(qa.addr + 8) == 0);
+}
+
+TEST_CASE("Reset forgets what was posted") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.filter = [](const ib::PacketView&) { return false; };
+    pair.a.post_recv(qa, {});
+    pair.a.post(qa, {});
+    pair.settle();
+    to_state(pair.a, qa, PIB_HCA_QPS_RESET);
+    pair.settle();
+    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK(pair.a.poll_all(qa).empty());
+    pair.a.set_sq_producer(qa, 0);
+    pair.a.set_rq_producer(qa, 0);
+    to_state(pair.b, qb, PIB_HCA_QPS_RESET);
+    pair.b.set_sq_producer(qb, 0);
+    pair.b.set_rq_producer(qb, 0);
+    pair.filter = nullptr;
+    pair.connect(qa, qb);
+    pair.b.post_recv(qb, {});
+    pair.a.post(qa, {});
+    pair.settle();
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+}
+
+TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    for (int i = 0; i < 3; ++i) {
+        pair.b.post_recv(qb, {});
+    }
+    bool pass = false;
+    pair.filter = [&](const ib::PacketView&) { return pass; };
+    pair.a.post(qa, {});
+    pair.settle();
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
+    in.state = PIB_HCA_QPS_SQD;
+    in.en_sqd_async_notify = 1;
+    REQUIRE(pair.a.transport->modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport->query_qp(qa.qpn)->sq_draining == 1);
+    pair.a.post(qa, {});
+    pair.settle();
+    CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
+    in = {};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT;
+    in.state = PIB_HCA_QPS_SQD;
+    in.timeout = 12;
+    CHECK(pair.a.transport->modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_BAD_STATE);
+
+    pass = true;
+    pair.step_clock();
+    CHECK(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
+    CHECK(pair.a.transport->query_qp(qa.qpn)->sq_draining == 0);
+    CHECK(pair.a.poll_all(qa).size() == 1);
+    CHECK(pair.a.transport->modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport->query_qp(qa.qpn)->timeout == 12);
+
+    to_state(pair.a, qa, PIB_HCA_QPS_RTS);
+    pair.settle();
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+}
+
+TEST_CASE("a fenced request waits for READs and atomics before it") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const Buffer local = pair.a.make_buffer(8192);
+    const Buffer remote = pair.b.make_buffer(8192);
+    const bool fence = GENERATE(false, true);
+    pair.a.write_send(qa, {.opcode = PIB_HCA_WQE_RDMA_READ,
+                           .sges = {local.sge(0, 4000)},
+                           .remote_addr = remote.addr,
+                           .rkey = remote.key});
+    pair.a.write_send(
+        qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+             .flags = static_cast<uint8_t>(PIB_HCA_WQE_SIGNALED | (fence ? PIB_HCA_WQE_FENCE : 0)),
+             .sges = {local.sge(0, 8)},
+             .remote_addr = remote.addr + 4096,
+             .rkey = remote.key});
+    pair.a.ring(qa);
+    CHECK(pair.a.port.sent.size() == (fence ? 1 : 2));
+    pair.settle();
+    CHECK(pair.a.poll_all(qa).size() == 2);
+}
+
+TEST_CASE("a CQ overrun ends its QPs and nobody else's") {
+    Pair pair;
+    Qp qa = pair.a.create({.log_cq_depth = 1});
+    Qp qb = pair.b.create();
+    pair.connect(qa, qb);
+    auto [other_a, other_b] = pair.rc_pair();
+    for (int i = 0; i < 3; ++i) {
+        pair.b.post_recv(qb, {});
+        pair.a.post(qa, {});
+    }
+    pair.settle();
+    CHECK(pair.a.saw_event(PIB_HCA_EVENT_CQ_ERROR, qa.cqn));
+    CHECK(pair.a.state(qa) == PIB_HCA_QPS_ERR);
+    CHECK(pair.a.saw_event(PIB_HCA_EVENT_QP_FATAL, qa.qpn));
+    const auto events = pair.a.events();
+    CHECK(std::ranges::count(events, PIB_HCA_EVENT_QP_FATAL, &pib_hca_eqe::type) == 1);
+    CHECK(pair.a.poll_all(qa).size() == 2);
+    pair.b.post_recv(other_b, {});
+    pair.a.post(other_a, {});
+    pair.settle();
+    CHECK(pair.a.poll(other_a)->status == PIB_HCA_WC_SUCCESS);
+}
+
+TEST_CASE("the first request in RTR tells that communication is established, once") {
+    Pair pair;
+    const Qp qa = pair.a.create();
+    Qp qb = pair.b.create();
+    Qp sender = qa;
+    to_init(pair.a, qa);
+    to_init(pair.b, qb);
+    to_rtr(pair.a, qa, pair.a.av_to(pair.b), qb.qpn);
+    to_rtr(pair.b, qb, pair.b.av_to(pair.a), qa.qpn);
+    to_rts(pair.a, qa);
+    pair.b.post_recv(qb, {});
+    pair.b.post_recv(qb, {});
+    pair.a.post(sender, {});
+    pair.a.post(sender, {});
+    pair.settle();
+    CHECK(pair.a.poll_all(qa).size() == 2);
+    const auto events = pair.b.events();
+    REQUIRE(events.size() == 1);
+    CHECK(events[0].type == PIB_HCA_EVENT_COMM_ESTABLISHED);
+    CHECK(events[0].number == qb.qpn);
+    pair.b.post(qb, {});  // RTR does not send
+    pair.settle();
+    CHECK(pair.b.poll_all(qb).size() == 2);
+}
+
+TEST_CASE("queues whose memory vanishes end the QP") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    SECTION("send queue") {
+        pair.a.write_send(qa, {});
+        pair.a.host.make_hole(qa.addr, 4096);
+        pair.a.ring(qa);
+        CHECK(pair.a.saw_event(PIB_HCA_EVENT_QP_FATAL, qa.qpn));
+    }
+    SECTION("receive queue") {
+        pair.b.post_recv(qb, {});
+        pair.b.host.make_hole(qb.addr, 4096);
+        pair.a.post(qa, {});
+        pair.settle();
+        CHECK(pair.b.saw_event(PIB_HCA_EVENT_QP_FATAL, qb.qpn));
+        CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_REM_OP_ERR);
+    }
+}
+
+TEST_CASE("doorbells of another UAR or for no QP are not taken") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.a.write_send(qa, {});
+    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar + 1, qa.qpn));
+    CHECK_FALSE(pair.a.transport->recv_doorbell(Hca::kUar + 1, qa.qpn));
+    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar, qa.qpn + 1));
+    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar, 0));
+    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar, UINT32_MAX));
+    pair.settle();
+    CHECK(pair.packets == 0);
+}
+
+TEST_CASE("a destroyed QP leaves no timer and no turn behind") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.filter = [](const ib::PacketView&) { return false; };
+    pair.a.post(qa, {});
+    pair.settle();
+    CHECK(pair.a.transport->next_deadline() != kNever);
+    CHECK(pair.a.transport->destroy_qp(qa.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport->next_deadline() == kNever);
+    pair.settle();
+    CHECK(pair.a.transport->qps_of_pd(1) == 0);
+}
+
+TEST_CASE("reset forgets everything without a completion") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.filter = [](const ib::PacketView&) { return false; };
+    pair.a.post(qa, {});
+    pair.settle();
+    pair.a.transport->reset();
+    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK_FALSE(pair.a.transport->run());
+    CHECK(pair.a.poll_all(qa).empty());
+    CHECK_FALSE(pair.a.transport->query_qp(qa.qpn));
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Timeouts, retries and RNR: how often, and when to the nanosecond of the virtual clock.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+
+#include "pair.h"
+
+using namespace pib;
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+TEST_CASE("a silent peer: retry_cnt retries, each after 4.096 us * 2^timeout") {
+    const auto retries = static_cast<uint8_t>(GENERATE(range(0, 8)));
+    const uint8_t timeout = GENERATE(uint8_t{1}, uint8_t{14}, uint8_t{31});
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = timeout, .retry_cnt = retries});
+    pair.filter = [](const ib::PacketView&) { return false; };
+    const uint64_t start = pair.now();
+    pair.a.post(qa, {});
+    const auto finished = [&] { return pair.a.state(qa) == PIB_HCA_QPS_ERR; };
+    REQUIRE(pair.run_until(finished));
+    CHECK(pair.now() - start == (retries + 1) * (4096ull << timeout));
+    CHECK(pair.packets == retries + 1u);
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_RETRY_EXC_ERR);
+    CHECK(pair.a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) == retries + 1u);
+    CHECK(pair.a.transport->next_deadline() == kNever);
+}
+
+TEST_CASE("timeout 0 waits for ever") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0});
+    pair.filter = [](const ib::PacketView&) { return false; };
+    pair.a.post(qa, {});
+    pair.settle();
+    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK_FALSE(pair.step_clock());
+}
+
+TEST_CASE("an ACK in time stops the clock") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.b.post_recv(qb, {});
+    pair.a.post(qa, {});
+    CHECK(pair.a.transport->next_deadline() == pair.now() + (4096ull << 10));
+    pair.settle();
+    CHECK(pair.a.transport->next_deadline() == kNever);
+}
+
+TEST_CASE("progress gives all retries back") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.retry_cnt = 1});
+    const Buffer from = pair.a.make_buffer(65536);
+    const Buffer to = pair.b.make_buffer(65536);
+    // Every packet is lost once.
+    std::vector<bool> seen(65536);
+    pair.filter = [&](const ib::PacketView& packet) {
+        const bool request = packet.opcode().is_request();
+        const bool pass = !request || seen[packet.bth().psn.value()];
+        seen[packet.bth().psn.value()] = true;
+        return pass;
+    };
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                     .sges = {from.sge(0, 20000)},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    REQUIRE(pair.run_until([&] { return pair.a.transport->next_deadline() == kNever; }));
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+}
+
+TEST_CASE("RNR: n retries, each after the responder's timer; 7 is for ever") {
+    const auto retries = static_cast<uint8_t>(GENERATE(0, 1, 3, 6, 7));
+    const auto timer = static_cast<uint8_t>(GENERATE(1, 12, 31, 0));
+    Pair pair;
+    auto [qa, qb] =
+        pair.rc_pair({.timeout = 0, .retry_cnt = 0, .rnr_retry = retries, .min_rnr_timer = timer});
+    const uint64_t start = pair.now();
+    pair.a.post(qa, {});
+    pair.settle();
+    unsigned waits = 0;
+    while (pair.a.state(qa) == PIB_HCA_QPS_RTS && waits < 100) {
+        REQUIRE(pair.step_clock());
+        ++waits;
+        CHECK(pair.now() - start == waits * ib::rnr_timer_ns(timer));
+    }
+    if (retries == 7) {
+        CHECK(waits == 100);
+        pair.b.post_recv(qb, {});
+        pair.step_clock();
+        CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+        return;
+    }
+    CHECK(waits == retries);
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_RNR_RETRY_EXC_ERR);
+    CHECK(pair.a.counter(PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR) == 1);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) == retries + 1u);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_OUT_OF_BUFFER) == retries + 1u);
+    CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
+}
+
+TEST_CASE("WRITE with immediate data meets RNR at its last packet only") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const Buffer from = pair.a.make_buffer(8192);
+    const Buffer to = pair.b.make_buffer(8192);
+    pair.a.host.poke<uint64_t>(from.addr + 5000, 0x1122334455667788);
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE_WITH_IMM,
+                     .sges = {from.sge(0, 6000)},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    pair.settle();
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) == 1);
+    const uint64_t before = pair.packets;
+    pair.b.post_recv(qb, {});
+    pair.step_clock();
+    CHECK(pair.packets - before == 2);  // one packet and its ACK
+    CHECK(pair.b.poll(qb)->byte_count == 6000);
+    CHECK(pair.b.host.peek<uint64_t>(to.addr + 5000) == 0x1122334455667788);
+}
+
+TEST_CASE("a lost request is asked for by NAK, without a timeout") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const Buffer from = pair.a.make_buffer(8192);
+    const Buffer to = pair.b.make_buffer(8192);
+    bool lost = false;
+    pair.filter = [&](const ib::PacketView& packet) {
+        return packet.bth().psn.value() != 2 || packet.opcode().is_response() ||
+               std::exchange(lost, true);
+    };
+    const uint64_t start = pair.now();
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                     .sges = {from.sge(0, 8000)},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    pair.settle();
+    CHECK(pair.now() == start);
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    CHECK(pair.a.counter(PIB_HCA_COUNTER_PACKET_SEQ_ERR) == 1);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) >= 1);
+}
+
+TEST_CASE("a lost READ response is an implied NAK, and only the rest is fetched again") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const Buffer to = pair.a.make_buffer(16384);
+    const Buffer from = pair.b.make_buffer(16384);
+    for (uint32_t i = 0; i < 16384; ++i) {
+        pair.b.host.poke<uint8_t>(from.addr + i, static_cast<uint8_t>(i >> 4));
+    }
+    bool lost = false;
+    std::vector<uint32_t> asked;
+    pair.tap = [&](const ib::PacketView& packet) {
+        if (const auto reth = packet.reth()) {
+            asked.push_back(reth->dma_len);
+        }
+    };
+    pair.filter = [&](const ib::PacketView& packet) {
+        return packet.bth().psn.value() != 5 || packet.opcode().is_request() ||
+               std::exchange(lost, true);
+    };
+    const uint64_t start = pair.now();
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_READ,
+                     .sges = {to.sge(0, 16000)},
+                     .remote_addr = from.addr,
+                     .rkey = from.key});
+    pair.settle();
+    CHECK(pair.now() == start);
+    CHECK(asked == std::vector<uint32_t>{16000, 16000 - 5 * 1024});
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    CHECK(pair.a.counter(PIB_HCA_COUNTER_IMPLIED_NAK_SEQ_ERR) == 1);
+    std::vector<uint8_t> seen(16000), right(16000);
+    pair.a.host.peek_bytes(to.addr, seen);
+    pair.b.host.peek_bytes(from.addr, right);
+    CHECK(seen == right);
+}
+
+TEST_CASE("an atomic whose ACK is lost happens once") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const Buffer result = pair.a.make_buffer(4096);
+    const Buffer word = pair.b.make_buffer(4096);
+    unsigned lost = 0;
+    pair.filter = [&](const ib::PacketView& packet) {
+        return packet.opcode().is_request() || ++lost > 3;
+    };
+    pair.b.host.poke<uint64_t>(word.addr, 100);
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_FETCH_ADD,
+                     .sges = {result.sge(0, 8)},
+                     .remote_addr = word.addr,
+                     .rkey = word.key,
+                     .swap_or_add = 1});
+    REQUIRE(pair.run_until([&] { return pair.a.transport->next_deadline() == kNever; }));
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    CHECK(pair.a.host.peek<uint64_t>(result.addr) == 100);
+    CHECK(pair.b.host.peek<uint64_t>(word.addr) == 101);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) == 3);
+}
+
+TEST_CASE("a port that goes down and comes back costs retries, no connection") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.b.post_recv(qb, {});
+    pair.a.port.active = false;
+    pair.a.post(qa, {});
+    pair.step_clock();
+    pair.step_clock();
+    pair.a.port.active = true;
+    REQUIRE(pair.run_until([&] { return pair.a.transport->next_deadline() == kNever; }));
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+}
+
+TEST_CASE("messages of 2^31 bytes are cut into 2^19 packets and more") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.path_mtu = 5});
+    // The sender's pages are all the same one, the receiver's too.
+    const uint64_t bytes = 1ull << 31;
+    const auto huge = [&](Hca& hca) {
+        const uint64_t page = hca.host.alloc(4096);
+        const uint64_t list = hca.host.alloc(4096);
+        for (uint64_t i = 0; i < 512; ++i) {
+            hca.host.poke<uint64_t>(list + 8 * i, page);
+        }
+        std::vector<uint64_t> lists((bytes >> 12) / 512, list);
+        const uint64_t top = hca.host.alloc(lists.size() * 8);
+        hca.host.poke_bytes(top,
+                            {reinterpret_cast<const uint8_t*>(lists.data()), 8 * lists.size()});
+        const uint64_t root = hca.host.alloc(4096);
+        for (uint64_t i = 0; i < lists.size() / 512; ++i) {
+            hca.host.poke<uint64_t>(root + 8 * i, top + 4096 * i);
+        }
+        pib_hca_create_mr in{};
+        in.pd = 1;
+        in.access = Hca::kAllAccess;
+        in.length = bytes;
+        in.pages = {.root = root,
+                    .page_count = static_cast<uint32_t>(bytes >> 12),
+                    .levels = 3,
+                    .log_page_size = 12,
+                    .reserved = 0};
+        return Buffer{.addr = 0, .bytes = bytes, .key = hca.mpt.create(in).value()};
+    };
+    const Buffer from = huge(pair.a);
+    const Buffer to = huge(pair.b);
+    const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_WQE_RDMA_READ);
+    pair.a.post(qa, {.opcode = static_cast<uint8_t>(opcode),
+                     .sges = {from.sge(0, 0x7fffffff), from.sge(0, 1)},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    pair.settle();
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    CHECK(pair.packets > 1u << 19);
+}

@@ -45,7 +45,6 @@ ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modif
 FakeHca::FakeHca(TestFabric& fabric, const ib::link::Hello& hello,
                  const link::LinkEndpoint::Buffers& buffers)
     : sw_link(std::make_unique<fabric::SwitchLink>(fabric.sw, *this)),
-      fabric_(fabric),
       endpoint_(hello, buffers, *this) {
     endpoint = &endpoint_;
     node.node_guid = node.system_image_guid = hello.node_guid;

@@ -51,7 +51,6 @@ class FakeHca final : public LinkRecorder, public fabric::SwitchLink::Owner {
     void link_note(const std::string& text) override { notes.push_back(text); }
     void smp_arrived(const link::LinkPacket& packet, ib::Mad smp);
 
-    TestFabric& fabric_;
     link::LinkEndpoint endpoint_;
 };
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A check that fails says where and ends its test; the others still run. */
+#ifndef CHECKS_H
+#define CHECKS_H
+
+#include <setjmp.h>
+#include <stdio.h>
+
+struct check {
+	const char *name;
+	void (*run)(void);
+};
+
+extern jmp_buf check_failed;
+
+#define CHECK(condition)                                                               \
+	do {                                                                           \
+		if (!(condition)) {                                                    \
+			printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);         \
+			longjmp(check_failed, 1);                                      \
+		}                                                                      \
+	} while (0)
+
+#define CHECK_EQUAL(got, wanted)                                                       \
+	do {                                                                           \
+		long long got_ = (long long)(got), wanted_ = (long long)(wanted);      \
+		if (got_ != wanted_) {                                                 \
+			printf("%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__,    \
+			       #got, got_, wanted_);                                   \
+			longjmp(check_failed, 1);                                      \
+		}                                                                      \
+	} while (0)
+
+/* Each list ends with a NULL name. */
+extern const struct check datagram_checks[];
+extern const struct check thread_checks[];
+
+#endif

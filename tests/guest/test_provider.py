@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The provider: what it promises beyond moving data, and that the kernel has no part in that."""
+import re
+
+import pytest
+
+from rdma import DEVICE, pair, sh, wait_active
+
+TESTS = "/usr/share/doc/rdma-core/tests"
+# Of rdma-core's own tests, those that ask for what this device does not offer (yet); all others
+# of these modules pass. A name here that starts to pass is an error as well.
+NOT_OFFERED = {
+    "addr": {"test_create_ah_roce"},
+    "atomic": {"test_xrc_atomic_cmp_and_swap", "test_xrc_atomic_fetch_and_add"},
+    "cq": {"test_resize_cq"},
+    "cq_events": set(),
+    "cqex": {"test_xrc_traffic_cq_ex"},
+    "fork": set(),
+    "pd": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def active(vm0, vm1):
+    wait_active(vm0, vm1)
+
+
+def test_the_library_finds_the_device_without_a_word(vm0):
+    code, out, err = sh(vm0, "ibv_devices", check=False)
+    assert (code, err) == (0, "")
+    assert DEVICE in out
+
+
+def test_provider_checks(vm0, active):
+    code, out, err = sh(vm0, f"provider-checks {DEVICE}", check=False)
+    assert code == 0, out + err
+    assert "not ok" not in out and len(re.findall("^ok ", out, re.MULTILINE)) > 15, out
+
+
+def calls(vm0, vm1, line, trace="/tmp/trace"):
+    """System calls that the client of a pair makes: {name: number}."""
+    pair(vm0, vm1, line, f"strace -f -c -o {trace} {line} vm0")
+    rows = re.findall(r"^ *[\d.]+ +[\d.]+ +\d+ +(\d+) +(?:\d+ +)?(\w+)$", sh(vm1, f"cat {trace}"),
+                      re.MULTILINE)
+    return {name: int(count) for count, name in rows if name != "total"}
+
+
+@pytest.mark.parametrize("program", ["ibv_rc_pingpong -s 64", "ibv_rc_pingpong -s 65536",
+                                     "ibv_ud_pingpong -s 1024"])
+def test_no_system_call_on_the_data_path(vm0, vm1, active, program):
+    """Ten times the messages, not one more call."""
+    few, many = (calls(vm0, vm1, f"{program} -d {DEVICE} -n {n}") for n in (200, 2000))
+    assert few["ioctl"] > 10
+    assert few == many
+
+
+def test_no_system_call_to_ask_for_an_event(vm0, vm1, active):
+    """A program that sleeps reads its events; asking for them is a store."""
+    few, many = (calls(vm0, vm1, f"ibv_rc_pingpong -e -d {DEVICE} -n {n}") for n in (100, 1000))
+    assert many["read"] > few["read"]
+    assert {name for name in many if many[name] != few.get(name, 0)} == {"read"}
+
+
+def results(text):
+    """Outcome of each test that unittest -v reports."""
+    return dict(re.findall(r"^(test_\w+) \(.*\)(?:\n.*?)?? \.\.\. (?:.*\n)*?.*?\b(ok|skipped|FAIL|ERROR)\b",
+                           text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("module", NOT_OFFERED)
+def test_rdma_core(vm0, active, module):
+    if sh(vm0, f"test -d {TESTS}", check=False)[0]:
+        pytest.skip("the image has no tests of rdma-core")
+    _, out, err = sh(vm0, f"cd {TESTS} && python3 run_tests.py --dev {DEVICE} --port 1 --gid 0 "
+                     f"-v tests.test_{module}", check=False)
+    outcome = results(err)
+    assert outcome, out + err
+    bad = {name for name, how in outcome.items() if how in ("FAIL", "ERROR")}
+    assert not bad, err
+    assert {name for name, how in outcome.items() if how == "skipped"} == NOT_OFFERED[module], err

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* All that differs between the kernels that the driver supports, 6.1 and newer. */
+#ifndef PIB_HCA_COMPAT_H
+#define PIB_HCA_COMPAT_H
+
+#include <linux/version.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+struct pib_hca_dev;
+
+/* 6.11: create_cq is given all of a command's attributes, not the driver's data alone. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+#define PIB_HCA_CREATE_CQ_LAST_ARG struct uverbs_attr_bundle *attrs
+#define PIB_HCA_CREATE_CQ_UDATA (attrs ? &attrs->driver_udata : NULL)
+#else
+#define PIB_HCA_CREATE_CQ_LAST_ARG struct ib_udata *udata
+#define PIB_HCA_CREATE_CQ_UDATA udata
+#endif
+
+/* 6.18: reg_user_mr may be given a DMA handle, a hint on steering that this device has not. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
+#define PIB_HCA_REG_MR_HAS_DMAH 1
+#endif
+
+/* 7.0: user memory by address is one of several kinds. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+static inline struct ib_umem *pib_hca_umem_get(struct ib_device *ibdev, u64 addr, size_t bytes,
+					       int access)
+{
+	return ib_umem_get_va(ibdev, addr, bytes, access);
+}
+#else
+static inline struct ib_umem *pib_hca_umem_get(struct ib_device *ibdev, u64 addr, size_t bytes,
+					       int access)
+{
+	return ib_umem_get(ibdev, addr, bytes, access);
+}
+#endif
+
+#endif /* PIB_HCA_COMPAT_H */

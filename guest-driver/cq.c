@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Completion queues (IBA vol. 1, 11.2.5 and 11.4.2). Those of processes are polled by the provider;
+ * what is here about polling is for the kernel's own.
+ */
+#include <linux/irqflags.h>
+
+#include "pib_hca.h"
+
+static struct pib_hca_cq_header *pib_hca_cq_header(struct pib_hca_cq *cq)
+{
+	return pib_hca_buf_at(&cq->mem.buf, 0);
+}
+
+static struct pib_hca_cqe *pib_hca_cqe_at(struct pib_hca_cq *cq, u32 counter)
+{
+	size_t index = counter & ((1U << cq->log_depth) - 1);
+
+	return pib_hca_buf_at(&cq->mem.buf,
+			      PIB_HCA_QUEUE_HEADER_SIZE + index * sizeof(struct pib_hca_cqe));
+}
+
+/* The CQE of this counter if the device has written it. */
+static struct pib_hca_cqe *pib_hca_valid_cqe(struct pib_hca_cq *cq, u32 counter)
+{
+	struct pib_hca_cqe *cqe = pib_hca_cqe_at(cq, counter);
+	u8 first_pass = !(counter & (1U << cq->log_depth));
+
+	if ((READ_ONCE(cqe->owner) & PIB_HCA_OWNER_BIT) != first_pass)
+		return NULL;
+	dma_rmb(); /* the body is older than the owner bit */
+	return cqe;
+}
+
+static void pib_hca_publish_consumer(struct pib_hca_cq *cq)
+{
+	dma_mb(); /* the CQEs have been read before the device may overwrite them */
+	WRITE_ONCE(pib_hca_cq_header(cq)->consumer, cpu_to_le32(cq->consumer));
+}
+
+/* ---------------------------------------------------------------- polling -------------------- */
+
+static const enum ib_wc_opcode pib_hca_send_opcodes[] = {
+	[PIB_HCA_CQE_SEND] = IB_WC_SEND,
+	[PIB_HCA_CQE_RDMA_WRITE] = IB_WC_RDMA_WRITE,
+	[PIB_HCA_CQE_RDMA_READ] = IB_WC_RDMA_READ,
+	[PIB_HCA_CQE_CMP_SWAP] = IB_WC_COMP_SWAP,
+	[PIB_HCA_CQE_FETCH_ADD] = IB_WC_FETCH_ADD,
+};
+
+static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
+{
+	if (opcode == PIB_HCA_CQE_RECV_RDMA_WITH_IMM)
+		return IB_WC_RECV_RDMA_WITH_IMM;
+	if (opcode & PIB_HCA_CQE_IS_RECV)
+		return IB_WC_RECV;
+	return opcode < ARRAY_SIZE(pib_hca_send_opcodes) ? pib_hca_send_opcodes[opcode] :
+							   IB_WC_SEND;
+}
+
+/* NULL for a QP that has gone, whose last completions nobody wants. */
+static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
+{
+	if (!cq->last_qp || cq->last_qp->qpn != qpn)
+		cq->last_qp = xa_load(&to_pdev(cq->ibcq.device)->qps, qpn);
+	return cq->last_qp;
+}
+
+/*
+ * Work requests complete in order, so that this one retires the unsignaled ones before it too.
+ * Release: its wr_id has been read before a poster may reuse the place.
+ */
+static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
+{
+	u64 wr_id = wq->wr_ids[counter & (wq->depth - 1)];
+
+	smp_store_release(&wq->tail, counter + 1);
+	return wr_id;
+}
+
+static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe, struct ib_wc *wc)
+{
+	struct pib_hca_qp *qp = pib_hca_cqe_qp(cq, le32_to_cpu(cqe->qpn));
+	struct pib_hca_wq *wq;
+
+	if (!qp)
+		return false;
+	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
+	if (!wq->depth || !wq->wr_ids)
+		return false;
+
+	memset(wc, 0, sizeof(*wc));
+	wc->wr_id = pib_hca_retire(wq, le32_to_cpu(cqe->wqe_counter));
+	wc->qp = &qp->ibqp;
+	wc->status = cqe->status;
+	wc->opcode = pib_hca_wc_opcode(cqe->opcode);
+	wc->vendor_err = cqe->vendor_error;
+	wc->byte_len = le32_to_cpu(cqe->byte_count);
+	wc->src_qp = le32_to_cpu(cqe->src_qp);
+	wc->slid = le16_to_cpu(cqe->slid);
+	wc->pkey_index = le16_to_cpu(cqe->pkey_index);
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = cqe->dlid_path_bits;
+	wc->port_num = cqe->port;
+	if (cqe->flags & PIB_HCA_CQE_FLAG_GRH)
+		wc->wc_flags |= IB_WC_GRH;
+	if (cqe->flags & PIB_HCA_CQE_FLAG_IMM) {
+		wc->wc_flags |= IB_WC_WITH_IMM;
+		wc->ex.imm_data = cqe->imm_data;
+	}
+	return true;
+}
+
+/* ---------------------------------------------------------------- without a device ----------- */
+
+static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int room,
+			    struct ib_wc *wc)
+{
+	u32 head = smp_load_acquire(&wq->head);
+	int filled;
+
+	for (filled = 0; filled < room && wq->tail != head; filled++) {
+		memset(&wc[filled], 0, sizeof(wc[filled]));
+		wc[filled].wr_id = pib_hca_retire(wq, wq->tail);
+		wc[filled].qp = &qp->ibqp;
+		wc[filled].status = IB_WC_WR_FLUSH_ERR;
+		wc[filled].opcode = wq == &qp->rq ? IB_WC_RECV : IB_WC_SEND;
+	}
+	return filled;
+}
+
+/*
+ * A dead device completes nothing, but consumers that take their leave wait for all they posted:
+ * it is flushed here (IBA vol. 1, 10.3.1.7). cq->lock is held.
+ */
+static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
+{
+	struct pib_hca_qp *qp;
+	int filled = 0;
+
+	list_for_each_entry(qp, &cq->send_qps, send_entry)
+		filled += pib_hca_flush_wq(qp, &qp->sq, room - filled, wc + filled);
+	list_for_each_entry(qp, &cq->recv_qps, recv_entry)
+		filled += pib_hca_flush_wq(qp, &qp->rq, room - filled, wc + filled);
+	return filled;
+}
+
+/* The next CQ at or after *index, with a reference. */
+static struct pib_hca_cq *pib_hca_next_cq(struct pib_hca_dev *dev, unsigned long *index)
+{
+	struct pib_hca_cq *cq;
+
+	xa_lock_irq(&dev->cqs);
+	cq = xa_find(&dev->cqs, index, ULONG_MAX, XA_PRESENT);
+	if (cq)
+		refcount_inc(&cq->ref.count);
+	xa_unlock_irq(&dev->cqs);
+	return cq;
+}
+
+/* Makes every kernel consumer poll, for want of a device that would interrupt. */
+void pib_hca_flush_work(struct work_struct *work)
+{
+	struct pib_hca_dev *dev = container_of(work, struct pib_hca_dev, flush_work);
+	unsigned long index = 0;
+	struct pib_hca_cq *cq;
+
+	for (; (cq = pib_hca_next_cq(dev, &index)); index++) {
+		if (!cq->mem.umem && cq->ibcq.comp_handler) {
+			/* As in the interrupt handler that it expects to be called from. */
+			local_irq_disable();
+			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+			local_irq_enable();
+		}
+		pib_hca_ref_put(&cq->ref);
+	}
+}
+
+int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
+{
+	struct pib_hca_cq *cq = to_pcq(ibcq);
+	struct pib_hca_cqe *cqe;
+	unsigned long flags;
+	int polled = 0;
+	u32 first;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	first = cq->consumer;
+	while (polled < num_entries && (cqe = pib_hca_valid_cqe(cq, cq->consumer))) {
+		polled += pib_hca_fill_wc(cq, cqe, &wc[polled]);
+		cq->consumer++;
+	}
+	if (cq->consumer != first)
+		pib_hca_publish_consumer(cq);
+	if (unlikely(pib_hca_is_dead(to_pdev(ibcq->device))))
+		polled += pib_hca_flush_cq(cq, num_entries - polled, wc + polled);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return polled;
+}
+
+int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
+{
+	struct pib_hca_dev *dev = to_pdev(ibcq->device);
+	struct pib_hca_cq *cq = to_pcq(ibcq);
+	unsigned long irq_flags;
+	bool pending;
+	u64 value;
+
+	spin_lock_irqsave(&cq->lock, irq_flags);
+	pending = pib_hca_valid_cqe(cq, cq->consumer);
+	value = (u64)cq->consumer << PIB_HCA_DB_COUNTER_SHIFT | cq->cqn;
+	spin_unlock_irqrestore(&cq->lock, irq_flags);
+
+	/* Who asks for this answer polls again, and an event would only come on top of that. */
+	if (pending && (flags & IB_CQ_REPORT_MISSED_EVENTS))
+		return 1;
+	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
+		value |= PIB_HCA_DB_CQ_SOLICITED;
+	/*
+	 * The device compares the counter with what it has written: a CQE that comes before the
+	 * doorbell does raises its event then, and none is missed.
+	 */
+	writeq(value, dev->uar0 + PIB_HCA_UAR_CQ_ARM);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the QPs of a CQ ------------ */
+
+static void pib_hca_lock_cqs(struct pib_hca_cq *a, struct pib_hca_cq *b)
+	__acquires(&a->lock) __acquires(&b->lock)
+{
+	if (a == b) {
+		spin_lock_irq(&a->lock);
+		__acquire(&b->lock);
+	} else if (a->cqn < b->cqn) {
+		spin_lock_irq(&a->lock);
+		spin_lock_nested(&b->lock, SINGLE_DEPTH_NESTING);
+	} else {
+		spin_lock_irq(&b->lock);
+		spin_lock_nested(&a->lock, SINGLE_DEPTH_NESTING);
+	}
+}
+
+static void pib_hca_unlock_cqs(struct pib_hca_cq *a, struct pib_hca_cq *b)
+	__releases(&a->lock) __releases(&b->lock)
+{
+	if (a == b) {
+		__release(&b->lock);
+		spin_unlock_irq(&a->lock);
+	} else if (a->cqn < b->cqn) {
+		spin_unlock(&b->lock);
+		spin_unlock_irq(&a->lock);
+	} else {
+		spin_unlock(&a->lock);
+		spin_unlock_irq(&b->lock);
+	}
+}
+
+/* Takes the QP's CQEs out of the CQ; the others move up. cq->lock is held. */
+static void pib_hca_clean_cq(struct pib_hca_cq *cq, u32 qpn)
+{
+	u32 depth = 1U << cq->log_depth;
+	u32 counter = cq->consumer;
+	struct pib_hca_cqe *cqe;
+	u32 dropped = 0;
+
+	while (counter - cq->consumer < depth && pib_hca_valid_cqe(cq, counter))
+		counter++;
+	while (counter != cq->consumer) {
+		cqe = pib_hca_cqe_at(cq, --counter);
+		if (le32_to_cpu(cqe->qpn) == qpn)
+			dropped++;
+		else if (dropped) /* the owner bits stay where they are */
+			memcpy(pib_hca_cqe_at(cq, counter + dropped), cqe,
+			       offsetof(struct pib_hca_cqe, owner));
+	}
+	if (dropped) {
+		cq->consumer += dropped;
+		pib_hca_publish_consumer(cq);
+	}
+	cq->last_qp = NULL;
+}
+
+void pib_hca_cq_add_qp(struct pib_hca_qp *qp)
+{
+	struct pib_hca_cq *send_cq = to_pcq(qp->ibqp.send_cq);
+	struct pib_hca_cq *recv_cq = to_pcq(qp->ibqp.recv_cq);
+
+	pib_hca_lock_cqs(send_cq, recv_cq);
+	list_add_tail(&qp->send_entry, &send_cq->send_qps);
+	list_add_tail(&qp->recv_entry, &recv_cq->recv_qps);
+	pib_hca_unlock_cqs(send_cq, recv_cq);
+}
+
+void pib_hca_cq_remove_qp(struct pib_hca_qp *qp)
+{
+	struct pib_hca_cq *send_cq = to_pcq(qp->ibqp.send_cq);
+	struct pib_hca_cq *recv_cq = to_pcq(qp->ibqp.recv_cq);
+
+	pib_hca_lock_cqs(send_cq, recv_cq);
+	list_del(&qp->send_entry);
+	list_del(&qp->recv_entry);
+	pib_hca_clean_cq(send_cq, qp->qpn);
+	if (recv_cq != send_cq)
+		pib_hca_clean_cq(recv_cq, qp->qpn);
+	pib_hca_unlock_cqs(send_cq, recv_cq);
+}
+
+void pib_hca_cq_reset_qp(struct pib_hca_qp *qp)
+{
+	struct pib_hca_cq *send_cq = to_pcq(qp->ibqp.send_cq);
+	struct pib_hca_cq *recv_cq = to_pcq(qp->ibqp.recv_cq);
+
+	pib_hca_lock_cqs(send_cq, recv_cq);
+	pib_hca_clean_cq(send_cq, qp->qpn);
+	if (recv_cq != send_cq)
+		pib_hca_clean_cq(recv_cq, qp->qpn);
+	pib_hca_reset_rings(qp);
+	pib_hca_unlock_cqs(send_cq, recv_cq);
+}
+
+/* ---------------------------------------------------------------- create and destroy --------- */
+
+struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn)
+{
+	struct pib_hca_cq *cq;
+	unsigned long flags;
+
+	xa_lock_irqsave(&dev->cqs, flags);
+	cq = xa_load(&dev->cqs, cqn);
+	if (cq)
+		refcount_inc(&cq->ref.count);
+	xa_unlock_irqrestore(&dev->cqs, flags);
+	return cq;
+}
+
+static int pib_hca_cq_mem_alloc(struct pib_hca_dev *dev, struct pib_hca_cq *cq, u32 entries,
+				struct ib_udata *udata)
+{
+	struct pib_hca_create_cq_req req;
+	u64 bytes;
+	int ret;
+
+	cq->log_depth = order_base_2(entries);
+	if (udata) {
+		ret = pib_hca_udata_in(udata, &req, sizeof(req));
+		if (ret)
+			return ret;
+		if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
+			return -EOPNOTSUPP;
+		if (req.log_depth < cq->log_depth || req.log_depth > PIB_HCA_MAX_CQ_LOG_DEPTH)
+			return -EINVAL;
+		cq->log_depth = req.log_depth;
+	}
+	bytes = PIB_HCA_QUEUE_HEADER_SIZE + ((u64)sizeof(struct pib_hca_cqe) << cq->log_depth);
+	return udata ? pib_hca_queue_mem_user(dev, &cq->mem, req.buf_addr, req.buf_length, bytes) :
+		       pib_hca_queue_mem_kernel(dev, &cq->mem, bytes);
+}
+
+static int pib_hca_cq_create_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq, u32 vector,
+				 u32 uar)
+{
+	struct pib_hca_create_cq in = {
+		.eqn = cpu_to_le32(dev->eqs[1 + vector].eqn),
+		.uar = cpu_to_le32(uar),
+		.log_depth = cq->log_depth,
+	};
+	struct pib_hca_page_table table = {};
+	int ret;
+
+	ret = pib_hca_queue_mem_table(dev, &table, &in.pages, &cq->mem);
+	if (!ret)
+		ret = pib_hca_cmd_create(dev, PIB_HCA_CMD_CREATE_CQ, &in, sizeof(in), &cq->cqn);
+	pib_hca_table_free(dev, &table);
+	return ret;
+}
+
+/* No event handler has the CQ after this, and the device does not use its memory. */
+static void pib_hca_cq_withdraw(struct pib_hca_dev *dev, struct pib_hca_cq *cq)
+{
+	/* Out of the array first: the number may be another's as soon as the command has ended. */
+	xa_erase_irq(&dev->cqs, cq->cqn);
+	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
+	/* Its last events are gone too, so that none of them is taken for one of a later CQ. */
+	pib_hca_eqs_sync(dev);
+	pib_hca_ref_wait(&cq->ref);
+}
+
+int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			   struct ib_udata *udata)
+{
+	struct pib_hca_dev *dev = to_pdev(ibcq->device);
+	struct pib_hca_create_cq_resp resp = {};
+	struct pib_hca_cq *cq = to_pcq(ibcq);
+	int ret;
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (attr->cqe < 1 || attr->cqe > le32_to_cpu(dev->caps.max_cqe) ||
+	    attr->comp_vector >= dev->ibdev.num_comp_vectors)
+		return -EINVAL;
+
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->send_qps);
+	INIT_LIST_HEAD(&cq->recv_qps);
+	pib_hca_ref_init(&cq->ref);
+	ret = pib_hca_cq_mem_alloc(dev, cq, attr->cqe, udata);
+	if (ret)
+		return ret;
+	ibcq->cqe = 1 << cq->log_depth;
+	ret = pib_hca_cq_create_cmd(dev, cq, attr->comp_vector, pib_hca_uar_of(udata));
+	if (ret)
+		goto err_mem;
+	ret = xa_insert_irq(&dev->cqs, cq->cqn, cq, GFP_KERNEL);
+	if (ret)
+		goto err_cq;
+	if (udata) {
+		resp.cqn = cq->cqn;
+		ret = pib_hca_udata_out(udata, &resp, sizeof(resp));
+		if (ret)
+			goto err_withdraw;
+	}
+	return 0;
+
+err_withdraw:
+	pib_hca_cq_withdraw(dev, cq);
+	goto err_mem;
+err_cq:
+	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
+err_mem:
+	pib_hca_queue_mem_free(dev, &cq->mem);
+	return ret;
+}
+
+int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct pib_hca_dev *dev = to_pdev(ibcq->device);
+	struct pib_hca_cq *cq = to_pcq(ibcq);
+
+	pib_hca_cq_withdraw(dev, cq);
+	pib_hca_queue_mem_free(dev, &cq->mem);
+	return 0;
+}

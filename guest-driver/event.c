@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Events: what an event queue entry says, and whom it concerns (IBA vol. 1, 11.6.3). In interrupt
+ * context throughout.
+ */
+#include "pib_hca.h"
+
+void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = type,
+		.element.port_num = port,
+	};
+
+	/* The core remembers the device for as long as it is registered only. */
+	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
+		ib_dispatch_event(&event);
+}
+
+/*
+ * In the order in which they are told: what the core's caches hold is refreshed before the port's
+ * users hear that it is Active.
+ */
+static const struct {
+	u32 flag;
+	enum ib_event_type type;
+} pib_hca_port_events[] = {
+	{ PIB_HCA_PORT_EVENT_ERROR, IB_EVENT_PORT_ERR },
+	{ PIB_HCA_PORT_EVENT_GID_CHANGE, IB_EVENT_GID_CHANGE },
+	{ PIB_HCA_PORT_EVENT_LID_CHANGE, IB_EVENT_LID_CHANGE },
+	{ PIB_HCA_PORT_EVENT_PKEY_CHANGE, IB_EVENT_PKEY_CHANGE },
+	{ PIB_HCA_PORT_EVENT_SM_CHANGE, IB_EVENT_SM_CHANGE },
+	{ PIB_HCA_PORT_EVENT_ACTIVE, IB_EVENT_PORT_ACTIVE },
+	{ PIB_HCA_PORT_EVENT_CLIENT_REREGISTER, IB_EVENT_CLIENT_REREGISTER },
+};
+
+static void pib_hca_port_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	u32 flags = le32_to_cpu(eqe->data);
+	u32 i;
+
+	if (!rdma_is_port_valid(&dev->ibdev, eqe->port))
+		return;
+	for (i = 0; i < ARRAY_SIZE(pib_hca_port_events); i++)
+		if (flags & pib_hca_port_events[i].flag)
+			pib_hca_dispatch(dev, pib_hca_port_events[i].type, eqe->port);
+}
+
+static void pib_hca_completion_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	struct pib_hca_cq *cq = pib_hca_get_cq(dev, le32_to_cpu(eqe->number));
+
+	if (!cq)
+		return; /* destroyed while the event was on its way */
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	pib_hca_ref_put(&cq->ref);
+}
+
+static void pib_hca_cq_error(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	struct pib_hca_cq *cq = pib_hca_get_cq(dev, le32_to_cpu(eqe->number));
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = IB_EVENT_CQ_ERR,
+	};
+
+	if (!cq)
+		return;
+	event.element.cq = &cq->ibcq;
+	if (cq->ibcq.event_handler)
+		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
+	pib_hca_ref_put(&cq->ref);
+}
+
+static const enum ib_event_type pib_hca_qp_events[] = {
+	[PIB_HCA_EVENT_PATH_MIGRATED] = IB_EVENT_PATH_MIG,
+	[PIB_HCA_EVENT_COMM_ESTABLISHED] = IB_EVENT_COMM_EST,
+	[PIB_HCA_EVENT_SQ_DRAINED] = IB_EVENT_SQ_DRAINED,
+	[PIB_HCA_EVENT_QP_FATAL] = IB_EVENT_QP_FATAL,
+	[PIB_HCA_EVENT_QP_REQUEST_ERROR] = IB_EVENT_QP_REQ_ERR,
+	[PIB_HCA_EVENT_QP_ACCESS_ERROR] = IB_EVENT_QP_ACCESS_ERR,
+	[PIB_HCA_EVENT_PATH_MIG_FAILED] = IB_EVENT_PATH_MIG_ERR,
+};
+
+static void pib_hca_qp_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	struct pib_hca_qp *qp = pib_hca_get_qp(dev, le32_to_cpu(eqe->number));
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = pib_hca_qp_events[eqe->type],
+	};
+
+	if (!qp)
+		return;
+	event.element.qp = &qp->ibqp;
+	if (qp->ibqp.event_handler)
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+	pib_hca_ref_put(&qp->ref);
+}
+
+static void pib_hca_command_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	pib_hca_cmdq_reap(dev);
+}
+
+static void pib_hca_fatal_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	dev_err(&dev->pdev->dev, "fatal error, cause %u\n", le32_to_cpu(eqe->data));
+	pib_hca_die(dev, "the device reports a fatal error");
+}
+
+typedef void (*pib_hca_event_fn)(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
+
+static const pib_hca_event_fn pib_hca_event_handlers[] = {
+	[PIB_HCA_EVENT_COMPLETION] = pib_hca_completion_event,
+	[PIB_HCA_EVENT_PATH_MIGRATED] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_COMM_ESTABLISHED] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_SQ_DRAINED] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_CQ_ERROR] = pib_hca_cq_error,
+	[PIB_HCA_EVENT_QP_FATAL] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_QP_REQUEST_ERROR] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_QP_ACCESS_ERROR] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_PATH_MIG_FAILED] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_PORT] = pib_hca_port_event,
+	[PIB_HCA_EVENT_COMMAND] = pib_hca_command_event,
+	[PIB_HCA_EVENT_DEVICE_FATAL] = pib_hca_fatal_event,
+};
+
+void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	if (eqe->type < ARRAY_SIZE(pib_hca_event_handlers))
+		pib_hca_event_handlers[eqe->type](dev, eqe);
+	else
+		dev_warn_ratelimited(&dev->pdev->dev, "unknown event %#x\n", eqe->type);
+}

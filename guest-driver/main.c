@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* The module: finding devices, bringing them up and down, and the table of verbs. */
+#include <linux/module.h>
+
+#include "pib_hca.h"
+
+MODULE_AUTHOR("The pib-hca authors");
+MODULE_DESCRIPTION("Driver of the pib-hca InfiniBand HCA");
+MODULE_LICENSE("Dual BSD/GPL");
+
+static int pib_hca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			     PIB_HCA_CREATE_CQ_LAST_ARG)
+{
+	return pib_hca_create_cq_verb(ibcq, attr, PIB_HCA_CREATE_CQ_UDATA);
+}
+
+#ifdef PIB_HCA_REG_MR_HAS_DMAH
+static struct ib_mr *pib_hca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
+					 int access, struct ib_dmah *dmah, struct ib_udata *udata)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return pib_hca_reg_mr(ibpd, start, length, iova, access, udata);
+}
+#else
+#define pib_hca_reg_user_mr pib_hca_reg_mr
+#endif
+
+static const struct ib_device_ops pib_hca_ops = {
+	.owner = THIS_MODULE,
+	/* No driver_id: the numbers are the kernel's to give. The provider goes by the PCI id. */
+	.uverbs_abi_ver = PIB_HCA_UVERBS_ABI_VERSION,
+
+	.alloc_hw_device_stats = pib_hca_alloc_device_stats,
+	.alloc_hw_port_stats = pib_hca_alloc_port_stats,
+	.alloc_pd = pib_hca_alloc_pd,
+	.alloc_ucontext = pib_hca_alloc_ucontext,
+	.attach_mcast = pib_hca_attach_mcast,
+	.create_ah = pib_hca_create_ah,
+	.create_cq = pib_hca_create_cq,
+	.create_qp = pib_hca_create_qp_verb,
+	.create_user_ah = pib_hca_create_ah,
+	.dealloc_pd = pib_hca_dealloc_pd,
+	.dealloc_ucontext = pib_hca_dealloc_ucontext,
+	.dereg_mr = pib_hca_dereg_mr,
+	.destroy_ah = pib_hca_destroy_ah,
+	.destroy_cq = pib_hca_destroy_cq,
+	.destroy_qp = pib_hca_destroy_qp,
+	.detach_mcast = pib_hca_detach_mcast,
+	.disassociate_ucontext = pib_hca_disassociate_ucontext,
+	.get_dev_fw_str = pib_hca_get_dev_fw_str,
+	.get_dma_mr = pib_hca_get_dma_mr,
+	.get_hw_stats = pib_hca_get_stats,
+	.get_link_layer = pib_hca_get_link_layer,
+	.get_port_immutable = pib_hca_get_port_immutable,
+	.mmap = pib_hca_mmap,
+	.mmap_free = pib_hca_mmap_free,
+	.modify_device = pib_hca_modify_device_verb,
+	.modify_port = pib_hca_modify_port_verb,
+	.modify_qp = pib_hca_modify_qp_verb,
+	.poll_cq = pib_hca_poll_cq,
+	.post_recv = pib_hca_post_recv,
+	.post_send = pib_hca_post_send,
+	.process_mad = pib_hca_process_mad,
+	.query_ah = pib_hca_query_ah,
+	.query_device = pib_hca_query_device_verb,
+	.query_gid = pib_hca_query_gid,
+	.query_pkey = pib_hca_query_pkey,
+	.query_port = pib_hca_query_port_verb,
+	.query_qp = pib_hca_query_qp,
+	.reg_user_mr = pib_hca_reg_user_mr,
+	.req_notify_cq = pib_hca_req_notify_cq,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, pib_hca_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, pib_hca_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, pib_hca_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, pib_hca_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, pib_hca_ucontext, ibucontext),
+};
+
+/* ---------------------------------------------------------------- up and down ---------------- */
+
+static int pib_hca_query_caps(struct pib_hca_dev *dev)
+{
+	struct pib_hca_query_device *caps = &dev->caps;
+	int ret;
+
+	ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_DEVICE, 0, caps, sizeof(*caps));
+	if (ret)
+		return ret;
+	if (caps->port_count >= 1 && caps->port_count <= PIB_HCA_MAX_PORTS)
+		return 0;
+	dev_err(&dev->pdev->dev, "device claims %u ports\n", caps->port_count);
+	return -ENODEV;
+}
+
+static int pib_hca_register(struct pib_hca_dev *dev)
+{
+	struct ib_device *ibdev = &dev->ibdev;
+	int ret;
+
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	ibdev->phys_port_cnt = dev->caps.port_count;
+	ibdev->num_comp_vectors = dev->eq_count - 1;
+	ibdev->local_dma_lkey = le32_to_cpu(dev->caps.privileged_lkey);
+	ibdev->dev.parent = &dev->pdev->dev;
+	memcpy(&ibdev->node_guid, dev->caps.node_guid, sizeof(ibdev->node_guid));
+	memcpy(ibdev->node_desc, dev->caps.node_description, sizeof(dev->caps.node_description));
+	ib_set_device_ops(ibdev, &pib_hca_ops);
+
+	/* Before the clients are told of the device: they may miss nothing of what they ask. */
+	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	ret = ib_register_device(ibdev, "pib_%d", &dev->pdev->dev);
+	if (ret)
+		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	return ret;
+}
+
+static void pib_hca_unregister(struct pib_hca_dev *dev)
+{
+	/* No event is dispatched once its handlers are through: the core forgets the device. */
+	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	pib_hca_eqs_sync(dev);
+	ib_unregister_device(&dev->ibdev);
+	cancel_work_sync(&dev->flush_work);
+}
+
+static int pib_hca_start(struct pci_dev *pdev)
+{
+	struct pib_hca_dev *dev;
+	int ret;
+
+	dev = ib_alloc_device(pib_hca_dev, ibdev);
+	if (!dev)
+		return -ENOMEM;
+	dev->pdev = pdev;
+	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
+	INIT_WORK(&dev->flush_work, pib_hca_flush_work);
+
+	ret = pib_hca_hw_init(dev);
+	if (ret)
+		goto err_dealloc;
+	ret = pib_hca_cmdq_init(dev);
+	if (ret)
+		goto err_hw;
+	ret = pib_hca_query_caps(dev);
+	if (ret)
+		goto err_cmdq;
+	ret = pib_hca_eqs_init(dev);
+	if (ret)
+		goto err_cmdq;
+	ret = pib_hca_register(dev);
+	if (ret)
+		goto err_eqs;
+	pci_set_drvdata(pdev, dev);
+	return 0;
+
+err_eqs:
+	pib_hca_eqs_cleanup(dev);
+err_cmdq:
+	pib_hca_cmdq_cleanup(dev);
+err_hw:
+	pib_hca_hw_cleanup(dev);
+err_dealloc:
+	ib_dealloc_device(&dev->ibdev);
+	return ret;
+}
+
+static void pib_hca_stop(struct pci_dev *pdev)
+{
+	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+
+	if (!dev)
+		return;
+	pci_set_drvdata(pdev, NULL);
+	pib_hca_unregister(dev);
+	pib_hca_eqs_cleanup(dev);
+	pib_hca_cmdq_cleanup(dev);
+	pib_hca_hw_cleanup(dev);
+	WARN_ON(!xa_empty(&dev->qps));
+	WARN_ON(!xa_empty(&dev->cqs));
+	ib_dealloc_device(&dev->ibdev);
+}
+
+/* ---------------------------------------------------------------- PCI ------------------------ */
+
+static int pib_hca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	return pib_hca_start(pdev);
+}
+
+static void pib_hca_remove(struct pci_dev *pdev)
+{
+	pib_hca_stop(pdev);
+}
+
+/* Nothing of this kernel's memory may be written when the next one, or the firmware, runs. */
+static void pib_hca_shutdown(struct pci_dev *pdev)
+{
+	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+
+	if (!dev)
+		return;
+	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	pib_hca_die(dev, "the machine shuts down");
+	pci_clear_master(pdev);
+}
+
+static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+
+	if (dev)
+		pib_hca_die(dev, "PCI reports an error");
+	return PCI_ERS_RESULT_DISCONNECT;
+}
+
+/* A function level reset loses all: the device goes away before it and comes back anew. */
+static void pib_hca_reset_prepare(struct pci_dev *pdev)
+{
+	pib_hca_stop(pdev);
+}
+
+static void pib_hca_reset_done(struct pci_dev *pdev)
+{
+	int ret = pib_hca_start(pdev);
+
+	if (ret)
+		dev_err(&pdev->dev, "does not come back after the reset: %d\n", ret);
+}
+
+static const struct pci_error_handlers pib_hca_err_handlers = {
+	.error_detected = pib_hca_error_detected,
+	.reset_prepare = pib_hca_reset_prepare,
+	.reset_done = pib_hca_reset_done,
+};
+
+static const struct pci_device_id pib_hca_pci_table[] = {
+	{ PCI_DEVICE(PIB_HCA_PCI_VENDOR_ID, PIB_HCA_PCI_DEVICE_ID) },
+	{}
+};
+MODULE_DEVICE_TABLE(pci, pib_hca_pci_table);
+
+static struct pci_driver pib_hca_driver = {
+	.name = PIB_HCA_NAME,
+	.id_table = pib_hca_pci_table,
+	.probe = pib_hca_probe,
+	.remove = pib_hca_remove,
+	.shutdown = pib_hca_shutdown,
+	.err_handler = &pib_hca_err_handlers,
+};
+module_pci_driver(pib_hca_driver);

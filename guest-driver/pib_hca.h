@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * pib_hca: driver of the pib-hca device. What the device understands is in pib_hca_hw.h, what the
+ * provider in user space understands in pib_hca_abi.h; this header is what the driver's own files
+ * share. One file holds one kind of InfiniBand object, as in other HCA drivers.
+ *
+ * Locks, in the order in which they are taken:
+ *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
+ *   cmdq->slots (semaphore)   as many commands in flight as the ring holds; sleeps
+ *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
+ *   qp->sq.lock, qp->rq.lock  posting; never both of them; irqs off
+ *   cq->lock                  polling, and the lists of QPs; of two CQs, the lower number first
+ *   cmdq->lock                reaping command completions; innermost; irqs off
+ * The xarrays of QPs and CQs have their own lock, under which nothing else is taken.
+ *
+ * Interrupt handlers take only cmdq->lock and the xarrays' locks themselves; the consumers' event
+ * handlers that they call may poll and post, and so take the others. An object found by number in
+ * an interrupt handler is kept by its reference count until the handler has returned.
+ */
+#ifndef PIB_HCA_H
+#define PIB_HCA_H
+
+#include <linux/completion.h>
+#include <linux/dmapool.h>
+#include <linux/io.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/refcount.h>
+#include <linux/semaphore.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include <rdma/ib_umem.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/iter.h>
+
+#include "pib_hca_hw.h"
+#include "pib_hca_abi.h"
+#include "compat.h"
+
+#define PIB_HCA_NAME "pib_hca"
+
+/* A CQ or EQ doorbell carries its number and counter in one store. */
+#ifndef CONFIG_64BIT
+#error "pib-hca needs 8-byte MMIO stores, which 32-bit kernels do not have"
+#endif
+
+struct pib_hca_dev;
+
+/* ---------------------------------------------------------------- buffers (buf.c) ------------ */
+
+/* Kernel memory that the device uses: zeroed chunks of 1 << chunk_shift bytes. */
+struct pib_hca_buf {
+	struct pib_hca_chunk {
+		void *addr;
+		dma_addr_t dma;
+	} *chunks;
+	u32 count;
+	u8 chunk_shift;
+};
+
+int pib_hca_buf_alloc(struct pib_hca_dev *dev, struct pib_hca_buf *buf, size_t bytes);
+void pib_hca_buf_free(struct pib_hca_dev *dev, struct pib_hca_buf *buf);
+
+/* Nothing that crosses a chunk: every entry is aligned to its power-of-two size. */
+static inline void *pib_hca_buf_at(const struct pib_hca_buf *buf, size_t offset)
+{
+	return buf->chunks[offset >> buf->chunk_shift].addr +
+	       (offset & ((1UL << buf->chunk_shift) - 1));
+}
+
+/* Table pages behind a struct pib_hca_pages. The device reads them only while the command runs. */
+struct pib_hca_page_table {
+	struct pib_hca_chunk *tables;
+	u32 table_count;
+};
+
+/* Each fills *pages; the table lives until pib_hca_table_free(), which accepts a zeroed one. */
+int pib_hca_table_from_buf(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
+			   struct pib_hca_pages *pages, const struct pib_hca_buf *buf);
+int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
+			    struct pib_hca_pages *pages, struct ib_umem *umem,
+			    unsigned long page_size);
+void pib_hca_table_free(struct pib_hca_dev *dev, struct pib_hca_page_table *table);
+
+/* A queue's memory, of the kernel or of a process: whichever of the two is set. */
+struct pib_hca_queue_mem {
+	struct pib_hca_buf buf;
+	struct ib_umem *umem;
+};
+
+int pib_hca_queue_mem_kernel(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, size_t bytes);
+int pib_hca_queue_mem_user(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, u64 addr,
+			   u64 length, u64 bytes);
+int pib_hca_queue_mem_table(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
+			    struct pib_hca_pages *pages, const struct pib_hca_queue_mem *mem);
+void pib_hca_queue_mem_free(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem);
+
+/* ---------------------------------------------------------------- commands (cmd.c) ----------- */
+
+#define PIB_HCA_CMDQ_LOG_DEPTH 5
+#define PIB_HCA_CMDQ_DEPTH (1 << PIB_HCA_CMDQ_LOG_DEPTH)
+
+/* One command in flight; its index is its id. */
+struct pib_hca_cmd_slot {
+	struct completion done;
+	bool busy;
+	int error; /* negative errno when the device died, otherwise see cpl */
+	struct pib_hca_cmd_cpl cpl;
+};
+
+struct pib_hca_cmdq {
+	struct pib_hca_cmd *ring;
+	struct pib_hca_cmd_cpl *cpl_ring;
+	dma_addr_t ring_dma;
+	dma_addr_t cpl_ring_dma;
+	struct dma_pool *mailboxes;
+	struct semaphore slots_free;
+	struct mutex post_mutex; /* producer, and the doorbell's order */
+	u32 producer;
+	spinlock_t lock; /* consumer and the slots */
+	u32 consumer;
+	bool stopped; /* the device is dead or not yet alive */
+	bool use_events;
+	struct pib_hca_cmd_slot slots[PIB_HCA_CMDQ_DEPTH];
+};
+
+/* A command as its callers see it; all lengths in bytes. */
+struct pib_hca_cmd_args {
+	u16 opcode;
+	u32 object;
+	const void *in;
+	u32 in_length;
+	void *out;
+	u32 out_length;
+	u32 result; /* set on success */
+};
+
+int pib_hca_cmdq_init(struct pib_hca_dev *dev);
+void pib_hca_cmdq_cleanup(struct pib_hca_dev *dev);
+void pib_hca_cmdq_use_events(struct pib_hca_dev *dev, bool use);
+/* Takes what the device has completed; any context. */
+void pib_hca_cmdq_reap(struct pib_hca_dev *dev);
+/* Ends every command in flight and refuses new ones; any context. */
+void pib_hca_cmdq_stop(struct pib_hca_dev *dev);
+
+/*
+ * All sleep. 0 or a negative errno: -EIO when the device is dead, -EOPNOTSUPP for what it does not
+ * offer, -EINVAL for what it refuses, -ENOMEM for a limit, -EBUSY, -EFAULT.
+ */
+int pib_hca_cmd(struct pib_hca_dev *dev, struct pib_hca_cmd_args *args);
+/* Without data; *number, if wanted, is the created object's. */
+int pib_hca_cmd_create(struct pib_hca_dev *dev, u16 opcode, const void *in, u32 in_length,
+		       u32 *number);
+int pib_hca_cmd_set(struct pib_hca_dev *dev, u16 opcode, u32 object, const void *in,
+		    u32 in_length);
+int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out, u32 out_length);
+/*
+ * Cannot fail: afterwards the device does not use the object nor its memory. A device that will
+ * not let go is reset.
+ */
+void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
+
+/* ---------------------------------------------------------------- events (eq.c, event.c) ----- */
+
+struct pib_hca_eq {
+	struct pib_hca_dev *dev;
+	struct pib_hca_buf buf;
+	u32 eqn;
+	u32 consumer;
+	u32 vector;
+	u8 log_depth;
+	bool async;
+};
+
+int pib_hca_eqs_init(struct pib_hca_dev *dev);
+void pib_hca_eqs_cleanup(struct pib_hca_dev *dev);
+/* Waits until the handlers of events that the device has written before are through. */
+void pib_hca_eqs_sync(struct pib_hca_dev *dev);
+
+void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
+void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);
+
+/* ---------------------------------------------------------------- the device ----------------- */
+
+enum pib_hca_dev_flag {
+	PIB_HCA_DEV_DEAD,    /* reset and lost; commands fail, destroying succeeds */
+	PIB_HCA_DEV_EVENTS,  /* registered: consumers want asynchronous events */
+};
+
+struct pib_hca_dev {
+	struct ib_device ibdev;
+	struct pci_dev *pdev;
+	u8 __iomem *regs;
+	u8 __iomem *uar0;        /* the kernel's doorbells */
+	phys_addr_t uar_base;
+	unsigned long flags;     /* enum pib_hca_dev_flag */
+
+	u32 vector_count;        /* MSI-X vectors in use */
+	u32 eq_count;            /* 1 async, then one per completion vector */
+	struct pib_hca_eq eqs[PIB_HCA_MAX_VECTORS + 1];
+
+	struct pib_hca_cmdq cmdq;
+	struct pib_hca_query_device caps;
+	struct xarray qps;       /* by the device's number; also read without lock when polling */
+	struct xarray cqs;
+	struct work_struct flush_work; /* completions in software once the device is dead */
+};
+
+static inline struct pib_hca_dev *to_pdev(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct pib_hca_dev, ibdev);
+}
+
+static inline bool pib_hca_is_dead(const struct pib_hca_dev *dev)
+{
+	return test_bit(PIB_HCA_DEV_DEAD, &dev->flags);
+}
+
+/* hw.c */
+int pib_hca_hw_init(struct pib_hca_dev *dev);
+void pib_hca_hw_cleanup(struct pib_hca_dev *dev);
+int pib_hca_reset(struct pib_hca_dev *dev);
+/* True, and says why, when the device has stopped or has gone. Any context. */
+bool pib_hca_has_failed(struct pib_hca_dev *dev);
+/* Gives the device up: no DMA after this, every waiter is woken. Any context, any number of times. */
+void pib_hca_die(struct pib_hca_dev *dev, const char *why);
+
+static inline u32 pib_hca_read(const struct pib_hca_dev *dev, u32 reg)
+{
+	return readl(dev->regs + reg);
+}
+
+static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
+{
+	writel(value, dev->regs + reg);
+}
+
+/* ---------------------------------------------------------------- verbs objects -------------- */
+
+struct pib_hca_ucontext {
+	struct ib_ucontext ibucontext;
+	struct pib_hca_uar_entry *uar;
+};
+
+struct pib_hca_uar_entry {
+	struct rdma_user_mmap_entry rdma_entry;
+	struct pib_hca_dev *dev;
+	u32 number;
+};
+
+struct pib_hca_pd {
+	struct ib_pd ibpd;
+	u32 pdn;
+};
+
+struct pib_hca_ah {
+	struct ib_ah ibah;
+	struct pib_hca_av av;
+};
+
+struct pib_hca_mr {
+	struct ib_mr ibmr;
+	struct ib_umem *umem;
+};
+
+/* One reference is the owner's, others are of interrupt handlers; the last one wakes destroy. */
+struct pib_hca_ref {
+	refcount_t count;
+	struct completion last_put;
+};
+
+static inline void pib_hca_ref_init(struct pib_hca_ref *ref)
+{
+	refcount_set(&ref->count, 1);
+	init_completion(&ref->last_put);
+}
+
+static inline void pib_hca_ref_put(struct pib_hca_ref *ref)
+{
+	if (refcount_dec_and_test(&ref->count))
+		complete(&ref->last_put);
+}
+
+static inline void pib_hca_ref_wait(struct pib_hca_ref *ref)
+{
+	pib_hca_ref_put(ref);
+	wait_for_completion(&ref->last_put);
+}
+
+struct pib_hca_cq {
+	struct ib_cq ibcq;
+	struct pib_hca_queue_mem mem;
+	u32 cqn;
+	u8 log_depth;
+	struct pib_hca_ref ref;
+	/* What follows is of kernel CQs only. */
+	spinlock_t lock;
+	u32 consumer;
+	struct pib_hca_qp *last_qp; /* whose CQE was polled last */
+	struct list_head send_qps;
+	struct list_head recv_qps;
+};
+
+struct pib_hca_wq {
+	spinlock_t lock;
+	u64 *wr_ids;
+	u32 offset;   /* of entry 0 in the QP's buffer */
+	u32 depth;    /* power of two; 0: there is no such queue */
+	u32 max_sge;
+	u32 head;     /* posted, modulo 2^32 */
+	u32 tail;     /* completed; written with the CQ's lock held */
+	u8 log_stride;
+};
+
+struct pib_hca_qp {
+	struct ib_qp ibqp;
+	struct pib_hca_queue_mem mem;
+	struct mutex mutex;
+	u32 qpn; /* the device's; of special QPs another than ibqp.qp_num */
+	u8 port; /* SMI and GSI */
+	enum ib_qp_state state; /* as last set; the device may have gone to an error state */
+	bool signal_all;
+	u32 max_inline;
+	struct pib_hca_ref ref;
+	struct pib_hca_wq sq;
+	struct pib_hca_wq rq;
+	struct list_head send_entry; /* in the CQs' lists */
+	struct list_head recv_entry;
+};
+
+static inline struct pib_hca_ucontext *to_pucontext(struct ib_ucontext *ibucontext)
+{
+	return container_of(ibucontext, struct pib_hca_ucontext, ibucontext);
+}
+
+static inline struct pib_hca_pd *to_ppd(struct ib_pd *ibpd)
+{
+	return container_of(ibpd, struct pib_hca_pd, ibpd);
+}
+
+static inline struct pib_hca_ah *to_pah(struct ib_ah *ibah)
+{
+	return container_of(ibah, struct pib_hca_ah, ibah);
+}
+
+static inline struct pib_hca_mr *to_pmr(struct ib_mr *ibmr)
+{
+	return container_of(ibmr, struct pib_hca_mr, ibmr);
+}
+
+static inline struct pib_hca_cq *to_pcq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct pib_hca_cq, ibcq);
+}
+
+static inline struct pib_hca_qp *to_pqp(struct ib_qp *ibqp)
+{
+	return container_of(ibqp, struct pib_hca_qp, ibqp);
+}
+
+static inline bool pib_hca_qp_is_datagram(enum ib_qp_type type)
+{
+	return type == IB_QPT_UD || type == IB_QPT_SMI || type == IB_QPT_GSI;
+}
+
+/* ---------------------------------------------------------------- uverbs data ---------------- */
+
+/* Input may be shorter than *req, or longer when the rest is zero (then -EOPNOTSUPP if not). */
+int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size);
+/* As much of *resp as user space has room for; what it has room for beyond is zeroed. */
+int pib_hca_udata_out(struct ib_udata *udata, void *resp, size_t size);
+/* For verbs without input of our own. NULL is fine. */
+int pib_hca_udata_no_input(struct ib_udata *udata);
+
+/* ---------------------------------------------------------------- verbs ---------------------- */
+
+/* port.c */
+int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *attr,
+			      struct ib_udata *udata);
+int pib_hca_modify_device_verb(struct ib_device *ibdev, int mask, struct ib_device_modify *props);
+int pib_hca_query_port_verb(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
+int pib_hca_modify_port_verb(struct ib_device *ibdev, u32 port, int mask,
+			     struct ib_port_modify *props);
+int pib_hca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
+int pib_hca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
+int pib_hca_get_port_immutable(struct ib_device *ibdev, u32 port,
+			       struct ib_port_immutable *immutable);
+enum rdma_link_layer pib_hca_get_link_layer(struct ib_device *ibdev, u32 port);
+void pib_hca_get_dev_fw_str(struct ib_device *ibdev, char *str);
+
+/* stats.c */
+struct rdma_hw_stats *pib_hca_alloc_device_stats(struct ib_device *ibdev);
+struct rdma_hw_stats *pib_hca_alloc_port_stats(struct ib_device *ibdev, u32 port);
+int pib_hca_get_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
+
+/* uar.c */
+int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
+void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext);
+void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext);
+int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
+void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
+/* The number of the UAR that an object's doorbells go to; of kernel objects 0. */
+u32 pib_hca_uar_of(struct ib_udata *udata);
+
+/* pd.c */
+int pib_hca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int pib_hca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* ah.c */
+int pib_hca_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,
+		      struct ib_udata *udata);
+int pib_hca_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr);
+int pib_hca_destroy_ah(struct ib_ah *ibah, u32 flags);
+/* `port` is the address vector's field: the port for datagrams, 0 for connections. */
+void pib_hca_av_from_attr(struct pib_hca_av *av, const struct rdma_ah_attr *attr, u8 port);
+void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, u8 port);
+
+/* mr.c */
+struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
+struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
+			     struct ib_udata *udata);
+int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+
+/* cq.c */
+int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			   struct ib_udata *udata);
+int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
+int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+/* Found by number, with a reference to put; NULL when there is none. Any context. */
+struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn);
+/* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
+void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
+void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
+/* Forgets the completions and everything posted, as a QP does that enters Reset. */
+void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
+void pib_hca_flush_work(struct work_struct *work);
+
+/* qp.c, qp_modify.c */
+int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
+			   struct ib_udata *udata);
+int pib_hca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
+int pib_hca_modify_qp_verb(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
+			   struct ib_udata *udata);
+int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
+		     struct ib_qp_init_attr *init_attr);
+void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap);
+/* Found by number, with a reference to put; NULL when there is none. Any context. */
+struct pib_hca_qp *pib_hca_get_qp(struct pib_hca_dev *dev, u32 qpn);
+
+/* wr.c */
+int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		      const struct ib_send_wr **bad_wr);
+int pib_hca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		      const struct ib_recv_wr **bad_wr);
+/* Nothing is posted any more; the locks of both CQs are held. */
+void pib_hca_reset_rings(struct pib_hca_qp *qp);
+/* Bytes of a send WQE that carries so much, before rounding up to a stride. */
+u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline);
+u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
+
+/* mcg.c */
+int pib_hca_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+int pib_hca_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
+
+/* mad.c */
+int pib_hca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *in_wc,
+			const struct ib_grh *in_grh, const struct ib_mad *in, struct ib_mad *out,
+			size_t *out_mad_size, u16 *out_mad_pkey_index);
+
+#endif /* PIB_HCA_H */

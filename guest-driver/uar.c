@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * User contexts: each process has a UAR, a page of doorbells that it maps. The page lives as long as
+ * its last mapping, the context no longer than the process's file.
+ */
+#include <linux/mm.h>
+
+#include "pib_hca.h"
+
+static struct pib_hca_uar_entry *to_puar(struct rdma_user_mmap_entry *rdma_entry)
+{
+	return container_of(rdma_entry, struct pib_hca_uar_entry, rdma_entry);
+}
+
+u32 pib_hca_uar_of(struct ib_udata *udata)
+{
+	struct pib_hca_ucontext *context;
+
+	if (!udata)
+		return 0;
+	context = rdma_udata_to_drv_context(udata, struct pib_hca_ucontext, ibucontext);
+	return context->uar->number;
+}
+
+static struct pib_hca_uar_entry *pib_hca_alloc_uar(struct pib_hca_dev *dev,
+						   struct ib_ucontext *ibucontext)
+{
+	struct pib_hca_uar_entry *uar;
+	int ret;
+
+	uar = kzalloc(sizeof(*uar), GFP_KERNEL);
+	if (!uar)
+		return ERR_PTR(-ENOMEM);
+	uar->dev = dev;
+	ret = pib_hca_cmd_create(dev, PIB_HCA_CMD_ALLOC_UAR, NULL, 0, &uar->number);
+	if (ret)
+		goto err_free;
+	ret = rdma_user_mmap_entry_insert(ibucontext, &uar->rdma_entry, PIB_HCA_UAR_PAGE_SIZE);
+	if (ret)
+		goto err_uar;
+	return uar;
+
+err_uar:
+	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_FREE_UAR, uar->number);
+err_free:
+	kfree(uar);
+	return ERR_PTR(ret);
+}
+
+void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
+{
+	struct pib_hca_uar_entry *uar = to_puar(rdma_entry);
+
+	pib_hca_cmd_destroy(uar->dev, PIB_HCA_CMD_FREE_UAR, uar->number);
+	kfree(uar);
+}
+
+int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
+{
+	struct pib_hca_ucontext *context = to_pucontext(ibucontext);
+	struct pib_hca_dev *dev = to_pdev(ibucontext->device);
+	struct pib_hca_alloc_ucontext_resp resp = {};
+	struct pib_hca_alloc_ucontext_req req;
+	struct pib_hca_uar_entry *uar;
+	int ret;
+
+	ret = pib_hca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (req.comp_mask || req.reserved)
+		return -EOPNOTSUPP;
+	uar = pib_hca_alloc_uar(dev, ibucontext);
+	if (IS_ERR(uar))
+		return PTR_ERR(uar);
+	context->uar = uar;
+
+	resp.uar = uar->number;
+	resp.uar_mmap_offset = rdma_user_mmap_get_offset(&uar->rdma_entry);
+	resp.max_qp_wr = le32_to_cpu(dev->caps.max_qp_wr);
+	resp.max_sge = le32_to_cpu(dev->caps.max_sge);
+	resp.max_inline_data = le32_to_cpu(dev->caps.max_inline_data);
+	resp.max_cqe = le32_to_cpu(dev->caps.max_cqe);
+	ret = pib_hca_udata_out(udata, &resp, sizeof(resp));
+	if (ret)
+		rdma_user_mmap_entry_remove(&uar->rdma_entry);
+	return ret;
+}
+
+void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext)
+{
+	rdma_user_mmap_entry_remove(&to_pucontext(ibucontext)->uar->rdma_entry);
+}
+
+/*
+ * That there is such a function lets the core unload the driver under open applications: it takes
+ * away the mapping of the UAR and destroys the context's objects, and nothing is left to do here.
+ */
+void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
+{
+}
+
+int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
+{
+	struct rdma_user_mmap_entry *rdma_entry;
+	struct pib_hca_uar_entry *uar;
+	unsigned long pfn;
+	int ret;
+
+	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
+	if (!rdma_entry)
+		return -EINVAL;
+	uar = to_puar(rdma_entry);
+	pfn = (uar->dev->uar_base >> PAGE_SHIFT) + uar->number;
+	/* Refuses private and executable mappings and any other length than the entry's. */
+	ret = rdma_user_mmap_io(ibucontext, vma, pfn, PIB_HCA_UAR_PAGE_SIZE,
+				pgprot_noncached(vma->vm_page_prot), rdma_entry);
+	rdma_user_mmap_entry_put(rdma_entry);
+	return ret;
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Posting the kernel's work requests (IBA vol. 1, 11.4.1): WQEs, producer counters, doorbells. */
+#include "pib_hca.h"
+
+enum pib_hca_segment {
+	PIB_HCA_SEGMENT_NONE,
+	PIB_HCA_SEGMENT_RDMA,
+	PIB_HCA_SEGMENT_ATOMIC,
+};
+
+/* One row for each opcode that there is. */
+static const struct pib_hca_send_op {
+	bool exists;
+	bool on_datagram;
+	bool has_imm;
+	bool allows_inline;
+	u8 opcode;
+	u8 segment;
+} pib_hca_send_ops[] = {
+	[IB_WR_SEND] = { true, true, false, true, PIB_HCA_WQE_SEND, PIB_HCA_SEGMENT_NONE },
+	[IB_WR_SEND_WITH_IMM] = { true, true, true, true, PIB_HCA_WQE_SEND_WITH_IMM,
+				  PIB_HCA_SEGMENT_NONE },
+	[IB_WR_RDMA_WRITE] = { true, false, false, true, PIB_HCA_WQE_RDMA_WRITE,
+			       PIB_HCA_SEGMENT_RDMA },
+	[IB_WR_RDMA_WRITE_WITH_IMM] = { true, false, true, true, PIB_HCA_WQE_RDMA_WRITE_WITH_IMM,
+					PIB_HCA_SEGMENT_RDMA },
+	[IB_WR_RDMA_READ] = { true, false, false, false, PIB_HCA_WQE_RDMA_READ,
+			      PIB_HCA_SEGMENT_RDMA },
+	[IB_WR_ATOMIC_CMP_AND_SWP] = { true, false, false, false, PIB_HCA_WQE_CMP_SWAP,
+				       PIB_HCA_SEGMENT_ATOMIC },
+	[IB_WR_ATOMIC_FETCH_AND_ADD] = { true, false, false, false, PIB_HCA_WQE_FETCH_ADD,
+					 PIB_HCA_SEGMENT_ATOMIC },
+};
+
+#define PIB_HCA_UD_DATA_OFFSET \
+	(sizeof(struct pib_hca_wqe_control) + sizeof(struct pib_hca_wqe_ud))
+#define PIB_HCA_RDMA_DATA_OFFSET \
+	(sizeof(struct pib_hca_wqe_control) + sizeof(struct pib_hca_wqe_rdma))
+#define PIB_HCA_ATOMIC_DATA_OFFSET \
+	(sizeof(struct pib_hca_wqe_control) + sizeof(struct pib_hca_wqe_atomic))
+
+static u32 pib_hca_max_data_offset(enum ib_qp_type type)
+{
+	return pib_hca_qp_is_datagram(type) ? PIB_HCA_UD_DATA_OFFSET : PIB_HCA_RDMA_DATA_OFFSET;
+}
+
+u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline)
+{
+	u32 size = pib_hca_max_data_offset(type) + max_sge * sizeof(struct pib_hca_sge);
+
+	/* The device counts inline data from the longest header (pib_hca_create_qp.max_inline). */
+	size = max_t(u32, size, PIB_HCA_UD_DATA_OFFSET + max_inline);
+	/* An atomic has one SGE, but a longer header. */
+	if (type == IB_QPT_RC && max_sge)
+		size = max_t(u32, size, PIB_HCA_ATOMIC_DATA_OFFSET + sizeof(struct pib_hca_sge));
+	return size;
+}
+
+u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride)
+{
+	return (stride - pib_hca_max_data_offset(type)) / sizeof(struct pib_hca_sge);
+}
+
+static struct pib_hca_qp_header *pib_hca_qp_header(struct pib_hca_qp *qp)
+{
+	return pib_hca_buf_at(&qp->mem.buf, 0);
+}
+
+void pib_hca_reset_rings(struct pib_hca_qp *qp)
+{
+	struct pib_hca_qp_header *header = pib_hca_qp_header(qp);
+
+	qp->sq.head = 0;
+	qp->sq.tail = 0;
+	qp->rq.head = 0;
+	qp->rq.tail = 0;
+	WRITE_ONCE(header->sq_producer, 0);
+	WRITE_ONCE(header->rq_producer, 0);
+}
+
+static void *pib_hca_wqe_at(struct pib_hca_qp *qp, struct pib_hca_wq *wq, u32 counter)
+{
+	size_t index = counter & (wq->depth - 1);
+
+	return pib_hca_buf_at(&qp->mem.buf, wq->offset + (index << wq->log_stride));
+}
+
+/* Acquire: pairs with the release in pib_hca_retire(). */
+static bool pib_hca_wq_full(struct pib_hca_wq *wq, u32 head)
+{
+	return head - smp_load_acquire(&wq->tail) >= wq->depth;
+}
+
+static void pib_hca_put_sges(struct pib_hca_sge *to, const struct ib_sge *from, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++) {
+		to[i].addr = cpu_to_le64(from[i].addr);
+		to[i].length = cpu_to_le32(from[i].length);
+		to[i].lkey = cpu_to_le32(from[i].lkey);
+	}
+}
+
+/* ---------------------------------------------------------------- send ----------------------- */
+
+static u32 pib_hca_put_rdma(void *segment, const struct ib_send_wr *wr)
+{
+	struct pib_hca_wqe_rdma *rdma = segment;
+
+	rdma->remote_addr = cpu_to_le64(rdma_wr(wr)->remote_addr);
+	rdma->rkey = cpu_to_le32(rdma_wr(wr)->rkey);
+	rdma->reserved = 0;
+	return sizeof(*rdma);
+}
+
+static u32 pib_hca_put_atomic(void *segment, const struct ib_send_wr *wr)
+{
+	bool is_swap = wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP;
+	const struct ib_atomic_wr *from = atomic_wr(wr);
+	struct pib_hca_wqe_atomic *atomic = segment;
+
+	memset(atomic, 0, sizeof(*atomic));
+	atomic->remote_addr = cpu_to_le64(from->remote_addr);
+	atomic->rkey = cpu_to_le32(from->rkey);
+	atomic->swap_or_add = cpu_to_le64(is_swap ? from->swap : from->compare_add);
+	atomic->compare = cpu_to_le64(is_swap ? from->compare_add : 0);
+	return sizeof(*atomic);
+}
+
+static u32 pib_hca_put_ud(struct pib_hca_qp *qp, void *segment, const struct ib_send_wr *wr)
+{
+	const struct ib_ud_wr *from = ud_wr(wr);
+	struct pib_hca_wqe_ud *ud = segment;
+
+	memset(ud, 0, sizeof(*ud));
+	ud->av = to_pah(from->ah)->av;
+	ud->dest_qpn = cpu_to_le32(from->remote_qpn);
+	ud->qkey = cpu_to_le32(from->remote_qkey);
+	if (qp->ibqp.qp_type == IB_QPT_GSI)
+		ud->pkey_index = cpu_to_le16(from->pkey_index);
+	return sizeof(*ud);
+}
+
+static int pib_hca_put_inline(struct pib_hca_qp *qp, void *to, const struct ib_send_wr *wr)
+{
+	u32 length = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ib_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > qp->max_inline - length)
+			return -EINVAL;
+		memcpy(to + length, (void *)(uintptr_t)sge->addr, sge->length);
+		length += sge->length;
+	}
+	return length;
+}
+
+static u8 pib_hca_wqe_flags(const struct pib_hca_qp *qp, const struct ib_send_wr *wr)
+{
+	return (qp->signal_all || (wr->send_flags & IB_SEND_SIGNALED) ? PIB_HCA_WQE_SIGNALED : 0) |
+	       (wr->send_flags & IB_SEND_SOLICITED ? PIB_HCA_WQE_SOLICITED : 0) |
+	       (wr->send_flags & IB_SEND_FENCE ? PIB_HCA_WQE_FENCE : 0) |
+	       (wr->send_flags & IB_SEND_INLINE ? PIB_HCA_WQE_INLINE : 0);
+}
+
+static const struct pib_hca_send_op *pib_hca_find_send_op(const struct pib_hca_qp *qp,
+							  const struct ib_send_wr *wr)
+{
+	const struct pib_hca_send_op *op;
+
+	if (wr->opcode >= ARRAY_SIZE(pib_hca_send_ops))
+		return NULL;
+	op = &pib_hca_send_ops[wr->opcode];
+	if (!op->exists)
+		return NULL;
+	if (pib_hca_qp_is_datagram(qp->ibqp.qp_type) && !op->on_datagram)
+		return NULL;
+	return op;
+}
+
+static int pib_hca_put_data(struct pib_hca_qp *qp, struct pib_hca_wqe_control *control, void *to,
+			    const struct ib_send_wr *wr)
+{
+	int length;
+
+	if (!(wr->send_flags & IB_SEND_INLINE)) {
+		control->num_sge = wr->num_sge;
+		pib_hca_put_sges(to, wr->sg_list, wr->num_sge);
+		return 0;
+	}
+	length = pib_hca_put_inline(qp, to, wr);
+	if (length < 0)
+		return length;
+	control->inline_length = cpu_to_le32(length);
+	return 0;
+}
+
+static int pib_hca_build_send(struct pib_hca_qp *qp, void *wqe, const struct ib_send_wr *wr)
+{
+	const struct pib_hca_send_op *op = pib_hca_find_send_op(qp, wr);
+	struct pib_hca_wqe_control *control = wqe;
+	void *next = control + 1;
+
+	if (!op || wr->num_sge < 0 || wr->num_sge > qp->sq.max_sge ||
+	    ((wr->send_flags & IB_SEND_INLINE) && !op->allows_inline) ||
+	    (op->segment == PIB_HCA_SEGMENT_ATOMIC && wr->num_sge != 1))
+		return -EINVAL;
+
+	memset(control, 0, sizeof(*control));
+	control->opcode = op->opcode;
+	control->flags = pib_hca_wqe_flags(qp, wr);
+	if (op->has_imm)
+		control->imm_data = wr->ex.imm_data;
+	if (pib_hca_qp_is_datagram(qp->ibqp.qp_type))
+		next += pib_hca_put_ud(qp, next, wr);
+	else if (op->segment == PIB_HCA_SEGMENT_RDMA)
+		next += pib_hca_put_rdma(next, wr);
+	else if (op->segment == PIB_HCA_SEGMENT_ATOMIC)
+		next += pib_hca_put_atomic(next, wr);
+	return pib_hca_put_data(qp, control, next, wr);
+}
+
+/* The WQEs before the counter that gives them to the device. */
+static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 head)
+{
+	dma_wmb();
+	WRITE_ONCE(*producer, cpu_to_le32(head));
+	/* Release: pairs with the acquire in pib_hca_flush_wq(), which reads wr_ids. */
+	smp_store_release(&wq->head, head);
+}
+
+/* What is posted to a dead device is flushed in software; pib_hca_die() looks after the earlier. */
+static void pib_hca_flush_if_dead(struct pib_hca_dev *dev)
+{
+	smp_mb(); /* the head before the flag, as there the flag before the head */
+	if (unlikely(pib_hca_is_dead(dev)))
+		schedule_work(&dev->flush_work);
+}
+
+int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		      const struct ib_send_wr **bad_wr)
+{
+	struct pib_hca_dev *dev = to_pdev(ibqp->device);
+	struct pib_hca_qp *qp = to_pqp(ibqp);
+	struct pib_hca_wq *wq = &qp->sq;
+	unsigned long flags;
+	u32 first, head;
+	int ret = 0;
+
+	/* C10-97: refused in Reset, Init and RTR; what is posted later is queued or flushed. */
+	if (!wq->depth || READ_ONCE(qp->state) < IB_QPS_RTS) {
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&wq->lock, flags);
+	first = wq->head;
+	for (head = first; wr; wr = wr->next, head++) {
+		ret = pib_hca_wq_full(wq, head) ?
+			      -ENOMEM :
+			      pib_hca_build_send(qp, pib_hca_wqe_at(qp, wq, head), wr);
+		if (ret) {
+			*bad_wr = wr;
+			break;
+		}
+		wq->wr_ids[head & (wq->depth - 1)] = wr->wr_id;
+	}
+	if (head != first)
+		pib_hca_set_producer(wq, &pib_hca_qp_header(qp)->sq_producer, head);
+	spin_unlock_irqrestore(&wq->lock, flags);
+
+	/*
+	 * The device may work inside this store for a while; other posters need not wait. It reads
+	 * the counter afresh, so that the order of two doorbells does not matter. writel() orders
+	 * the counter before itself.
+	 */
+	if (head != first) {
+		writel(qp->qpn, dev->uar0 + PIB_HCA_UAR_SEND);
+		pib_hca_flush_if_dead(dev);
+	}
+	return ret;
+}
+
+/* ---------------------------------------------------------------- receive -------------------- */
+
+static int pib_hca_build_recv(struct pib_hca_qp *qp, struct pib_hca_recv_wqe *wqe,
+			      const struct ib_recv_wr *wr)
+{
+	if (wr->num_sge < 0 || wr->num_sge > qp->rq.max_sge)
+		return -EINVAL;
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->num_sge = cpu_to_le32(wr->num_sge);
+	pib_hca_put_sges((struct pib_hca_sge *)(wqe + 1), wr->sg_list, wr->num_sge);
+	return 0;
+}
+
+static void pib_hca_notify_recv(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
+{
+	/*
+	 * The device sets the flag and then reads the producer, we store the producer and then read
+	 * the flag: a full barrier between the two, and one of us sees the other.
+	 */
+	mb();
+	if (le32_to_cpu(READ_ONCE(pib_hca_qp_header(qp)->flags)) & PIB_HCA_QP_HEADER_RECV_NOTIFY)
+		writel(qp->qpn, dev->uar0 + PIB_HCA_UAR_RECV);
+}
+
+int pib_hca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		      const struct ib_recv_wr **bad_wr)
+{
+	struct pib_hca_dev *dev = to_pdev(ibqp->device);
+	struct pib_hca_qp *qp = to_pqp(ibqp);
+	struct pib_hca_wq *wq = &qp->rq;
+	unsigned long flags;
+	u32 first, head;
+	int ret = 0;
+
+	if (!wq->depth || READ_ONCE(qp->state) == IB_QPS_RESET) {
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&wq->lock, flags);
+	first = wq->head;
+	for (head = first; wr; wr = wr->next, head++) {
+		ret = pib_hca_wq_full(wq, head) ?
+			      -ENOMEM :
+			      pib_hca_build_recv(qp, pib_hca_wqe_at(qp, wq, head), wr);
+		if (ret) {
+			*bad_wr = wr;
+			break;
+		}
+		wq->wr_ids[head & (wq->depth - 1)] = wr->wr_id;
+	}
+	if (head != first)
+		pib_hca_set_producer(wq, &pib_hca_qp_header(qp)->rq_producer, head);
+	spin_unlock_irqrestore(&wq->lock, flags);
+
+	if (head != first) {
+		pib_hca_notify_recv(dev, qp);
+		pib_hca_flush_if_dead(dev);
+	}
+	return ret;
+}

@@ -19,7 +19,7 @@ import tempfile
 from lab import builder, debian, image, paths, ui
 
 OUT = paths.BUILD / "guest"
-REVISION = "1"                  # of the code below
+REVISION = "2"                  # of the code below
 COMMON = "hw-interface"
 DRIVER = "guest-driver"
 PROVIDER = "guest-provider"
@@ -92,6 +92,10 @@ def driver(base: pathlib.Path, tools: builder.Builder) -> None:
     headers = f"/usr/src/linux-headers-{image.kernel_version(base)}"
     tools.sh("building the guest's driver", f"{MAKE} -C {DRIVER} KDIR={headers}", "guest-driver")
     _module_indexes(base, next((tools.work / DRIVER).glob("*.ko")), tree)
+    rules = tree / "usr" / "lib" / "udev" / "rules.d"
+    rules.mkdir(parents=True)
+    for rule in (paths.ROOT / DRIVER / "udev").glob("*.rules"):
+        shutil.copy(rule, rules)
     _done("driver", inputs)
 
 

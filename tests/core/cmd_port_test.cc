@@ -204,3 +204,30 @@ TEST_CASE("an SM in the guest brings its own port up by MAD_IFC") {
     CHECK(bench.take_events() == (PIB_HCA_PORT_EVENT_ACTIVE | PIB_HCA_PORT_EVENT_LID_CHANGE |
                                   PIB_HCA_PORT_EVENT_SM_CHANGE));
 }
+
+TEST_CASE("the ports of one HCA are one node and manage themselves only") {
+    Config config = PortBench::default_config();
+    config.port_count = 2;
+    PortBench bench(config);
+    const auto by_port_2 = [&](const ib::Mad& mad) {
+        const auto reply = mad_ifc(bench.ports, 2, mad_ifc_input(mad), bench.host.clock_ns);
+        REQUIRE(reply);
+        REQUIRE(reply->has_mad());
+        return reply->mad;
+    };
+    const auto lid_routed = ib::MgmtClass::kSubnLidRouted;
+    ib::Mad info = by_port_2(make_mad(lid_routed, Method::kGet, ib::attr::kNodeInfo));
+    CHECK(ib::get(info.smp_data(), ib::node_info::kNumPorts) == 2);
+    CHECK(ib::get(info.smp_data(), ib::node_info::kLocalPortNum) == 2);
+    CHECK(ib::get(info.smp_data(), ib::node_info::kPortGuid) == 0x5254000000000012);
+    CHECK(ib::get(info.smp_data(), ib::node_info::kNodeGuid) == 0x5254000000000001);
+
+    bench.connect();  // port 1
+    CHECK(query_port(bench.ports, 1)->state == 2);
+    CHECK(query_port(bench.ports, 2)->state == 1);
+    CHECK(by_port_2(make_mad(lid_routed, Method::kGet, ib::attr::kPortInfo, 1)).status() == 0);
+    ib::Mad set = make_mad(lid_routed, Method::kSet, ib::attr::kPortInfo, 1);
+    CHECK(by_port_2(set).status() == ib::mad_status::kBadField);
+    CHECK(query_port(bench.ports, 1)->state == 2);
+    CHECK(bench.ports.find(3) == nullptr);
+}

@@ -164,6 +164,28 @@ TEST_CASE("an answer without a credit waits for one") {
     CHECK(bench.counter(Counter::kQp1Dropped) == 0);
 }
 
+TEST_CASE("a flood of PMA queries is bounded, and what is dropped is counted") {
+    PortBench bench;
+    bench.bring_up(160);
+    bench.peer_events.hold = true;
+    bench.take_sent();
+    const Bytes query = make_packet(gmp_to(PortBench::kLid), get_counters());
+    constexpr uint64_t kQueries = 1000;
+    for (uint64_t i = 0; i < kQueries; ++i) {
+        bench.inject(query);
+    }
+    const uint64_t dropped = bench.counter(Counter::kQp1Dropped);
+    CHECK(dropped > 0);
+    uint64_t answered = bench.take_sent().size();
+    CHECK(answered > 0);
+    bench.peer_events.hold = false;
+    bench.peer_events.release_all();
+    bench.pump();
+    answered += bench.take_sent().size();
+    CHECK(answered + dropped == kQueries);
+    CHECK(bench.client.packets.empty());
+}
+
 TEST_CASE("data counters count 4-octet words from LRH to ICRC, on all VLs") {
     PortBench bench;
     bench.bring_up();

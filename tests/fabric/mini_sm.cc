@@ -216,6 +216,17 @@ void MiniSm::sweep() {
     subnet_.settle();
 }
 
+void MiniSm::set_group(uint16_t mlid, const std::vector<unsigned>& guests) {
+    std::array<uint8_t, ib::kSmpDataSize> block{};
+    uint16_t mask = 0;
+    for (const unsigned guest : guests) {
+        const auto node = std::ranges::find(nodes_, Guest::port_guid(guest), &Node::port_guid);
+        mask = static_cast<uint16_t>(mask | 1u << node->switch_port);
+    }
+    ib::store_be(&block[2 * (mlid - ib::Lid::kMulticastFirst)], mask);
+    must(ask(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, {1}, block));
+}
+
 uint16_t MiniSm::lid_of(unsigned guest) const {
     return lids_.at(Guest::port_guid(guest));
 }

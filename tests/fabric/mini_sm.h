@@ -53,6 +53,8 @@ class MiniSm {
     // Finds what is there, gives LIDs (the same to the same port GUID), routes, arms and activates.
     void sweep();
     uint16_t lid_of(unsigned guest) const;
+    // The multicast forwarding table: who gets what is sent to `mlid`, which is below 0xc020.
+    void set_group(uint16_t mlid, const std::vector<unsigned>& guests);
 
     // A directed-route request and its answer.
     std::optional<ib::Mad> ask(ib::Method method, uint16_t attribute, uint32_t modifier,

@@ -70,8 +70,13 @@ def wait_connected(lab: cluster.Cluster) -> list[Port]:
     return _wait(lab, "connected", lambda port: port.connected or port.number != 1)
 
 
-def wait_active(lab: cluster.Cluster) -> list[Port]:
-    return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected)
+def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
+    """Waits until each connected port is ACTIVE; opensm runs in the guest named manager."""
+    try:
+        return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected)
+    except ui.LabError as error:
+        log = lab.node(manager).run(["tail", "-n", "20", "/var/log/opensm.log"]).stdout.decode()
+        raise ui.LabError(f"{error}\nopensm in {manager} says:\n{log}") from error
 
 
 def wait_devices(lab: cluster.Cluster) -> None:

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The documents against the tree: links and anchors lead somewhere, tests that the coverage table
+names exist, and each of its rows says what it has to."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+TEST = re.compile(r"`([\w/]+\.(?:cc|py))`")
+
+
+def documents() -> list[pathlib.Path]:
+    return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"),
+                   *(ROOT / "qemu-hw").rglob("*.md")])
+
+
+def anchors(text: str) -> set[str]:
+    """As the usual renderers make them of headings: lower case, no punctuation, hyphens."""
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+def broken_link(document: pathlib.Path, link: str) -> bool:
+    if re.match(r"[a-z]+:", link):
+        return False
+    name, _, anchor = link.partition("#")
+    target = document.parent / name if name else document
+    if not target.exists():
+        return True
+    return bool(anchor) and anchor not in anchors(FENCE.sub("", target.read_text()))
+
+
+def coverage_rows(text: str) -> list[list[str]]:
+    """The cells of every feature's row."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in text.splitlines() if line.startswith("|")]
+    return [row for row in rows if row[0] != "feature" and not row[0].startswith("---")]
+
+
+def coverage_faults(text: str) -> list[str]:
+    """What is wrong with the coverage table; one line each."""
+    faults = []
+    for row in coverage_rows(text):
+        if len(row) != 3 or row[1] not in ("yes", "part", "no") or not row[2]:
+            faults.append(f"not a row of feature, yes/part/no and text: {row}")
+            continue
+        tests = TEST.findall(row[2])
+        faults += [f"{row[0]}: no such test: {name}" for name in tests
+                   if not (ROOT / "tests" / name).is_file()]
+        if row[1] == "yes" and not tests:
+            faults.append(f"{row[0]}: there, but no test is named")
+    return faults
+
+
+class Documents(unittest.TestCase):
+    def test_links_lead_somewhere(self):
+        for document in documents():
+            for link in LINK.findall(FENCE.sub("", document.read_text())):
+                self.assertFalse(broken_link(document, link), f"{document.name}: {link}")
+
+    def test_a_broken_link_is_noticed(self):
+        manual = ROOT / "docs" / "device-spec.md"
+        self.assertTrue(broken_link(manual, "nowhere.md"))
+        self.assertTrue(broken_link(manual, "#99-nothing"))
+        self.assertFalse(broken_link(manual, "#1-notation"))
+
+
+class Coverage(unittest.TestCase):
+    def test_every_row_is_a_promise_that_can_be_kept(self):
+        text = (ROOT / "docs" / "ib-coverage.md").read_text()
+        self.assertGreater(len(coverage_rows(text)), 100)
+        self.assertEqual(coverage_faults(text), [])
+
+    def test_faults_are_noticed(self):
+        for row in ("| RC | yes | `pair/no_such_test.cc` |", "| RC | yes | somewhere |",
+                    "| RC | maybe | `pair/datagram_test.cc` |", "| RC | no | |"):
+            self.assertEqual(len(coverage_faults(row)), 1, row)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

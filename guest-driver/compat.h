@@ -19,13 +19,12 @@ struct pib_hca_dev;
 #define PIB_HCA_CREATE_CQ_UDATA udata
 #endif
 
-/* 6.18: reg_user_mr may be given a DMA handle, a hint on steering that this device has not. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0)
-#define PIB_HCA_REG_MR_HAS_DMAH 1
-#endif
-
-/* 7.0: user memory by address is one of several kinds. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+/*
+ * PIB_HCA_HAS_REG_MR_DMAH (from Kbuild): reg_user_mr may be given a DMA handle, a hint on steering
+ * that this device does not know.
+ * PIB_HCA_HAS_UMEM_GET_VA: user memory by address is one of several kinds.
+ */
+#ifdef PIB_HCA_HAS_UMEM_GET_VA
 static inline struct ib_umem *pib_hca_umem_get(struct ib_device *ibdev, u64 addr, size_t bytes,
 					       int access)
 {

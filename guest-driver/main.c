@@ -14,7 +14,7 @@ static int pib_hca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *a
 	return pib_hca_create_cq_verb(ibcq, attr, PIB_HCA_CREATE_CQ_UDATA);
 }
 
-#ifdef PIB_HCA_REG_MR_HAS_DMAH
+#ifdef PIB_HCA_HAS_REG_MR_DMAH
 static struct ib_mr *pib_hca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
 					 int access, struct ib_dmah *dmah, struct ib_udata *udata)
 {

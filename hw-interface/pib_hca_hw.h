@@ -54,7 +54,7 @@
 #define PIB_HCA_REG_UAR_COUNT 0x018       /* RO 32: UAR pages in BAR2 */
 #define PIB_HCA_REG_SCRATCH 0x01c         /* RW 32: no effect; for bring-up of a driver */
 #define PIB_HCA_REG_CMDQ_BASE 0x020       /* RW 64: bus address of the command ring, 4 KiB aligned */
-#define PIB_HCA_REG_CMDQ_CPL_BASE 0x028   /* RW 64: bus address of the command completion ring */
+#define PIB_HCA_REG_CMDQ_CPL_BASE 0x028   /* RW 64: command completion ring, 4 KiB aligned */
 #define PIB_HCA_REG_CMDQ_LOG_DEPTH 0x030  /* RW 32: log2 of entries in both rings, 0..8 */
 #define PIB_HCA_REG_CMDQ_DOORBELL 0x034   /* WO 32: producer counter of the command ring */
 #define PIB_HCA_REG_CMDQ_CONSUMED 0x038   /* RO 32: commands completed since ENABLE */
@@ -80,6 +80,7 @@
 /*
  * Offsets in a UAR page. A doorbell for an object that belongs to another UAR is ignored (and
  * counted). Software writes the queue entries, then the header counters (release order), then rings.
+ * A 64-bit doorbell is one 8-byte store. UAR 0 is the kernel's: always there, not allocated, not freed.
  */
 #define PIB_HCA_UAR_SEND 0x00   /* WO 32: QP number; the device reads sq_producer from the QP header */
 #define PIB_HCA_UAR_RECV 0x04   /* WO 32: QP number; only when the QP header asks (RECV_NOTIFY) */

@@ -93,7 +93,9 @@ uint32_t CqTable::cqs_of_uar(uint32_t uar) {
 bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     const uint32_t cqn = static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK;
     CompletionQueue* cq = cqs_.find(cqn);
-    if (cq == nullptr || cq->uar != uar) {
+    const uint32_t reserved =
+        ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_CQ_SOLICITED) & static_cast<uint32_t>(value);
+    if (cq == nullptr || cq->uar != uar || reserved != 0) {
         return false;
     }
     const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);

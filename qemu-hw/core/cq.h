@@ -38,7 +38,7 @@ class CqTable {
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
     uint32_t count() const { return cqs_.count(); }
     uint32_t cqs_of_uar(uint32_t uar);  // for FREE_UAR's BUSY
-    // UAR doorbell; false when the CQ is not this UAR's.
+    // UAR doorbell; false when the CQ is not this UAR's or reserved bits are set.
     bool doorbell(uint32_t uar, uint64_t value);
     void clear();
 

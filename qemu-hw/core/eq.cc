@@ -87,6 +87,11 @@ CmdStatus EqTable::destroy(uint32_t eqn) {
 bool EqTable::doorbell(uint64_t value) {
     EventQueue* eq = eqs_.find(static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK);
     const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
+    const uint32_t reserved =
+        ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_EQ_ARM) & static_cast<uint32_t>(value);
+    if (reserved != 0) {
+        return false;
+    }
     // The counter only moves forward, and never past what was produced.
     if (stopped_ || eq == nullptr || eq->producer - consumer > eq->producer - eq->consumer) {
         return false;

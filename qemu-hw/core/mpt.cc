@@ -114,8 +114,9 @@ CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
     if (!offset_and_length_fit(in)) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
     }
-    if (in.pages.levels > 0 && in.pages.page_count > pages_left_ &&
-        in.pages.page_count <= Limits::kPagesPerMr) {
+    const bool listed = in.pages.levels > 0;
+    if (in.pages.page_count > Limits::kPagesPerMr ||
+        (listed && in.pages.page_count > pages_left_)) {
         return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
     }
     auto buffer =

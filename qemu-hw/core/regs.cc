@@ -53,7 +53,7 @@ void DeviceImpl::write_control(uint64_t value) {
 
 void DeviceImpl::enable() {
     regs_.status &= ~uint32_t{PIB_HCA_STATUS_BAD_ENABLE};
-    if (!cmdq_.start({regs_.cmdq_base, regs_.cmdq_cpl_base, regs_.cmdq_log_depth})) {
+    if (is_fatal() || !cmdq_.start({regs_.cmdq_base, regs_.cmdq_cpl_base, regs_.cmdq_log_depth})) {
         regs_.status |= PIB_HCA_STATUS_BAD_ENABLE;
         return;
     }

@@ -28,10 +28,13 @@ TEST_CASE("a doorbell for another UAR's object, or for none, is counted and igno
     d.ring(uar, PIB_HCA_UAR_SEND, PIB_HCA_FIRST_QPN);
     d.ring(uar, PIB_HCA_UAR_RECV, UINT32_MAX);
     CHECK(foreign() == 5);
+    d.ring(uar, PIB_HCA_UAR_CQ_ARM, arm | 1u << 25, 8);  // reserved bits
+    d.ring(0, PIB_HCA_UAR_EQ, uint64_t{bench.eq.eqn} | 1u << 31, 8);
+    CHECK(foreign() == 7);
     CHECK(bench.host.interrupt_count() == before);
 
     d.ring(uar, PIB_HCA_UAR_CQ_ARM, arm, 8);
-    CHECK(foreign() == 5);
+    CHECK(foreign() == 7);
     CHECK(bench.host.interrupt_count() == before + 1);
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("regions that cannot be are refused") {
           PIB_HCA_CMD_STATUS_OK);
     // More pages than one command may take, and than the device keeps for all.
     CHECK(status([](auto& in) { in.pages.page_count = Limits::kPagesPerMr + 1; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
+          PIB_HCA_CMD_STATUS_NO_RESOURCES);
     CHECK(status([](auto& in) {
               in.pages.page_count = 4097;
               in.pages.levels = 2;

@@ -83,6 +83,9 @@ CmdStatus TransportImpl::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
         (in.attr_mask & kNeedDrained) != 0) {
         return PIB_HCA_CMD_STATUS_BAD_STATE;
     }
+    if ((in.attr_mask & PIB_HCA_QP_ATTR_PORT) != 0) {
+        unpark(*qp);  // it waits for the old port
+    }
     apply_attributes(qp->attr, in);
     enter_state(*qp, target_state(*qp, in), in.attr_mask);
     return PIB_HCA_CMD_STATUS_OK;
@@ -93,6 +96,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     switch (to) {
         case PIB_HCA_QPS_RESET:
             services_.timers().cancel(qp.qpn);
+            unpark(qp);
             reset_qp(services_.host(), qp, services_.snapshots());
             return;
         case PIB_HCA_QPS_ERR:
@@ -162,6 +166,7 @@ void TransportImpl::forget(QueuePair& qp) {
     --cqs.find(qp.recv_cq)->users;
     services_.timers().cancel(qp.qpn);
     qp.window.release(services_.snapshots());
+    unpark(qp);
     pages_left_ += qp.buffer.listed_pages();
 }
 
@@ -204,6 +209,15 @@ CmdStatus TransportImpl::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     const CmdStatus status = mcast_.detach(in, qpn);
     qp->mcast_groups -= status == PIB_HCA_CMD_STATUS_OK ? 1 : 0;
     return status;
+}
+
+// In Reset a QP has nothing to complete; once it is used, its first completion finds out.
+void TransportImpl::cq_failed(uint32_t cqn) {
+    for_each_qp([&](QueuePair& qp) {
+        if (qp.state != PIB_HCA_QPS_RESET && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
+            services_.fatal(qp);
+        }
+    });
 }
 
 uint32_t TransportImpl::qps_of_pd(uint32_t pd) {

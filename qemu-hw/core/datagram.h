@@ -10,16 +10,9 @@
 
 namespace pib::hca {
 
-// Finds a QP by its number; nullptr when there is none.
-class QpLookup {
-  public:
-    virtual ~QpLookup() = default;
-    virtual QueuePair* find_qp(uint32_t qpn) = 0;
-};
-
 class Datagram {
   public:
-    Datagram(QpServices& services, const McastTable& mcast, QpLookup& qps)
+    Datagram(QpServices& services, const McastTable& mcast, QpOwner& qps)
         : services_(services), mcast_(mcast), qps_(qps) {}
 
     // Sends WQEs until the queue is empty, the budget is spent, or the port has no room.
@@ -49,7 +42,7 @@ class Datagram {
 
     QpServices& services_;
     const McastTable& mcast_;
-    QpLookup& qps_;
+    QpOwner& qps_;
 };
 
 }  // namespace pib::hca

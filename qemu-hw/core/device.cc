@@ -144,12 +144,12 @@ void DeviceImpl::run() {
 
 void DeviceImpl::timer() {
     enter([&] {
+        deadline_ns_ = kNever;  // the host's timer has gone off
         const uint64_t now = host_.now_ns();
         if (!is_fatal()) {
             transport_->timer(now);
         }
         ports_.timer(now);
-        deadline_ns_ = kNever;  // the host's timer has gone off
     });
 }
 
@@ -226,7 +226,9 @@ void DeviceImpl::settle() {
     }
     ports_.flush();
     const uint64_t deadline = std::min(transport_->next_deadline(), ports_.next_deadline());
-    if (deadline != deadline_ns_) {
+    // A timer that goes off too early finds nothing due and is set anew; moving it at every ACK would
+    // cost more, a wake-up of the main loop each.
+    if (deadline < deadline_ns_) {
         deadline_ns_ = deadline;
         host_.set_timer(deadline);
     }

@@ -134,8 +134,9 @@ struct QueuePair {
 
     bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
     bool fatal_reported = false;
-    bool queued = false;  // in the run queue
-    bool parked = false;  // waits for Port readiness
+    bool queued = false;   // in the run queue
+    bool blocked = false;  // the port had no room for it; port_ready() ends this
+    bool parked = false;   // in the port's list of those to be told
 
     bool is_connected() const { return type == PIB_HCA_QP_RC; }
     bool is_datagram() const { return !is_connected(); }

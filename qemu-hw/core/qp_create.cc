@@ -141,6 +141,7 @@ void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots) {
     qp.resp.recv.bytes = std::move(recv_bytes);
     qp.sq_draining = false;
     qp.fatal_reported = false;
+    qp.blocked = false;
     write_header_flags(host, qp, 0);
 }
 

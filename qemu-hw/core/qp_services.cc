@@ -45,9 +45,8 @@ void QpServices::count_error(const WqeError& error, bool is_send) {
 }
 
 void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited) {
-    // IBA 10.8.3: a QP whose completion cannot be told is in Error.
-    if (!parts_.cqs.post(cqn, cqe, solicited)) {
-        fatal(qp);
+    if (!parts_.cqs.post(cqn, cqe, solicited) && !qp.fatal_reported) {
+        owner_.cq_failed(cqn);
     }
 }
 
@@ -145,6 +144,7 @@ bool QpServices::refresh_send_queue(QueuePair& qp) {
 
 void QpServices::start_error(QueuePair& qp) {
     qp.state = PIB_HCA_QPS_ERR;
+    qp.blocked = false;  // the flush needs no port
     qp.sq_draining = false;
     qp.req.timer = QpTimer::kNone;
     timers_.cancel(qp.qpn);

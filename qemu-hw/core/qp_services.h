@@ -39,9 +39,20 @@ struct ReceiveReport {
     pib_hca_cqe fields{};  // byte_count, imm_data, flags and the datagram's fields
 };
 
+// Finds QPs; what the services need of whoever owns them.
+class QpOwner {
+  public:
+    virtual ~QpOwner() = default;
+    // nullptr when there is none of this number.
+    virtual QueuePair* find_qp(uint32_t qpn) = 0;
+    // A CQ takes no more entries: every QP that completes to it is in trouble, not only the one
+    // that found out (IBA 10.8.3).
+    virtual void cq_failed(uint32_t cqn) = 0;
+};
+
 class QpServices {
   public:
-    explicit QpServices(const TransportParts& parts) : parts_(parts) {}
+    QpServices(const TransportParts& parts, QpOwner& owner) : parts_(parts), owner_(owner) {}
 
     const TransportParts& parts() const { return parts_; }
     Host& host() { return parts_.host; }
@@ -100,6 +111,7 @@ class QpServices {
     void start_error(QueuePair& qp);
 
     TransportParts parts_;
+    QpOwner& owner_;
     Timers timers_;
     Ring<uint32_t> run_queue_;
     SnapshotBudget snapshots_;

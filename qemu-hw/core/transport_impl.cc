@@ -21,7 +21,7 @@ std::unique_ptr<Transport> Transport::create(const TransportParts& parts) {
 }
 
 TransportImpl::TransportImpl(const TransportParts& parts)
-    : services_(parts),
+    : services_(parts, *this),
       requester_(services_),
       completer_(services_, requester_),
       responder_(services_),
@@ -49,7 +49,7 @@ bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
     }
     switch (qp->state) {
         case PIB_HCA_QPS_RTS:
-            if (services_.refresh_send_queue(*qp) && !qp->parked) {
+            if (services_.refresh_send_queue(*qp) && !qp->blocked) {
                 Budget budget = kTurnBudget;
                 after_turn(*qp, turn(*qp, budget));
             }
@@ -85,13 +85,14 @@ bool TransportImpl::recv_doorbell(uint32_t uar, uint32_t qpn) {
 
 // Answers first: the peer waits for them, and they bring nothing new.
 Turn TransportImpl::turn(QueuePair& qp, Budget& budget) {
-    if (qp.is_connected()) {
-        if (const Turn answered = responder_.run(qp, budget); answered != Turn::kIdle) {
-            return answered;
-        }
-    }
+    const Turn answered = qp.is_connected() ? responder_.run(qp, budget) : Turn::kIdle;
     if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
-        return services_.flush(qp, budget);
+        // Needs no room at the port, so it does not wait for any.
+        const Turn flushed = services_.flush(qp, budget);
+        return flushed == Turn::kIdle ? answered : flushed;
+    }
+    if (answered != Turn::kIdle) {
+        return answered;
     }
     return qp.is_connected() ? requester_.run(qp, budget) : datagram_.run(qp, budget);
 }
@@ -99,10 +100,22 @@ Turn TransportImpl::turn(QueuePair& qp, Budget& budget) {
 void TransportImpl::after_turn(QueuePair& qp, Turn turn) {
     if (turn == Turn::kMore) {
         services_.schedule(qp);
-    } else if (turn == Turn::kBlocked && !qp.parked) {
-        qp.parked = true;
-        parked_[qp.port() - 1u].push_back(qp.qpn);
+    } else if (turn == Turn::kBlocked) {
+        qp.blocked = true;
+        if (!qp.parked) {
+            qp.parked = true;
+            parked_[qp.port() - 1u].push_back(qp.qpn);
+        }
     }
+}
+
+void TransportImpl::unpark(QueuePair& qp) {
+    if (qp.parked) {
+        for (auto& parked : parked_) {
+            std::erase(parked, qp.qpn);
+        }
+    }
+    qp.parked = qp.blocked = false;
 }
 
 bool TransportImpl::run() {
@@ -116,7 +129,7 @@ bool TransportImpl::run() {
             continue;
         }
         qp->queued = false;
-        if (!qp->parked) {
+        if (!qp->blocked || qp->state == PIB_HCA_QPS_ERR) {
             Budget budget = kTurnBudget;
             after_turn(*qp, turn(*qp, budget));
         }
@@ -147,7 +160,7 @@ void TransportImpl::port_ready(unsigned port) {
     std::vector<uint32_t>& parked = parked_[port - 1];
     for (const uint32_t qpn : parked) {
         if (QueuePair* qp = find_qp(qpn); qp != nullptr && qp->parked) {
-            qp->parked = false;
+            qp->parked = qp->blocked = false;
             services_.schedule(*qp);
         }
     }

@@ -16,7 +16,7 @@
 
 namespace pib::hca {
 
-class TransportImpl final : public Transport, private QpLookup {
+class TransportImpl final : public Transport, private QpOwner {
   public:
     explicit TransportImpl(const TransportParts& parts);
 
@@ -46,6 +46,7 @@ class TransportImpl final : public Transport, private QpLookup {
     static constexpr unsigned kSpecialQps = 2 * PIB_HCA_MAX_PORTS;
 
     QueuePair* find_qp(uint32_t qpn) override;
+    void cq_failed(uint32_t cqn) override;
     QueuePair* find_wire_qp(unsigned port, ib::Qpn qpn);
     template <typename F>
     void for_each_qp(F&& f);
@@ -58,6 +59,7 @@ class TransportImpl final : public Transport, private QpLookup {
 
     Turn turn(QueuePair& qp, Budget& budget);
     void after_turn(QueuePair& qp, Turn turn);
+    void unpark(QueuePair& qp);  // waits for no port any more
     void connected_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
     void drop() { services_.counters().add(PIB_HCA_COUNTER_RX_DROPPED); }
 

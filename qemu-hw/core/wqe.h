@@ -25,10 +25,9 @@ enum class VendorError : uint8_t {
     kLength = 5,         // the message is too long
     kAddressVector = 6,  // port, LID, SL or GID index
     kPkeyIndex = 7,
-    kLocalKey = 8,    // an SGE's L_Key, bounds or rights
-    kRdAtomic = 9,    // a READ or atomic on a QP whose max_rd_atomic is 0
-    kResponse = 10,   // the peer's response does not fit the request
-    kAlignment = 11,  // an atomic's remote address is not a multiple of 8
+    kLocalKey = 8,   // an SGE's L_Key, bounds or rights
+    kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
+    kResponse = 10,  // the peer's response does not fit the request
 };
 
 struct WqeError {

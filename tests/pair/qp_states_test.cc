@@ -43,6 +43,40 @@ TEST_CASE("Error flushes both queues in order, and what is posted later") {
     CHECK(pair.a.host.peek<uint32_t>(qa.addr + 8) == 0);
 }
 
+TEST_CASE("the flush does not wait for a port that has no room") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.a.port.capacity = 0;
+    pair.a.post(qa, {});
+    pair.a.post_recv(qa, {});
+    pair.a.transport->run();
+    to_state(pair.a, qa, PIB_HCA_QPS_ERR);
+    pair.a.transport->run();
+    CHECK(pair.a.poll_all(qa).size() == 2);
+    pair.a.post(qa, {});
+    pair.a.transport->run();
+    CHECK(pair.a.poll_all(qa).size() == 1);
+    pair.a.transport->destroy_qp(qa.qpn);
+    pair.a.port.capacity = 64;
+    pair.settle();
+}
+
+TEST_CASE("a QP that waited for a port waits for its new one after Reset") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.a.port.capacity = 0;
+    pair.a.post(qa, {});
+    pair.a.transport->run();
+    to_state(pair.a, qa, PIB_HCA_QPS_RESET);
+    pair.a.set_sq_producer(qa, 0);
+    pair.connect(qa, pair.b.create());
+    pair.a.post(qa, {.flags = PIB_HCA_WQE_SIGNALED});
+    pair.a.port.capacity = 64;
+    pair.a.transport->port_ready(1);
+    pair.a.transport->run();
+    CHECK_FALSE(pair.a.port.sent.empty());
+}
+
 TEST_CASE("Reset forgets what was posted") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
@@ -132,6 +166,9 @@ TEST_CASE("a CQ overrun ends its QPs and nobody else's") {
     Qp qa = pair.a.create({.log_cq_depth = 1});
     Qp qb = pair.b.create();
     pair.connect(qa, qb);
+    const Qp idle = pair.a.create({.cqn = qa.cqn});
+    to_init(pair.a, idle, {});
+    const Qp unused = pair.a.create({.cqn = qa.cqn});
     auto [other_a, other_b] = pair.rc_pair();
     for (int i = 0; i < 3; ++i) {
         pair.b.post_recv(qb, {});
@@ -141,8 +178,11 @@ TEST_CASE("a CQ overrun ends its QPs and nobody else's") {
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_CQ_ERROR, qa.cqn));
     CHECK(pair.a.state(qa) == PIB_HCA_QPS_ERR);
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_QP_FATAL, qa.qpn));
+    CHECK(pair.a.saw_event(PIB_HCA_EVENT_QP_FATAL, idle.qpn));
+    CHECK(pair.a.state(idle) == PIB_HCA_QPS_ERR);
+    CHECK(pair.a.state(unused) == PIB_HCA_QPS_RESET);
     const auto events = pair.a.events();
-    CHECK(std::ranges::count(events, PIB_HCA_EVENT_QP_FATAL, &pib_hca_eqe::type) == 1);
+    CHECK(std::ranges::count(events, PIB_HCA_EVENT_QP_FATAL, &pib_hca_eqe::type) == 2);
     CHECK(pair.a.poll_all(qa).size() == 2);
     pair.b.post_recv(other_b, {});
     pair.a.post(other_a, {});

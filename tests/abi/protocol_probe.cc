@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Frames of the fabric link as this tree writes them, for test_protocol.py to hold against the
+// manual: "FRAME field HEX", where FRAME is written with one field set to bits that are all ones
+// (or as near as the field allows; then several lines are one field's), and "FRAME - HEX" with all
+// fields zero. And the constants: "NAME value".
+#include <cstdio>
+#include <string>
+
+#include "ib/wire/link_frame.h"
+
+namespace {
+
+using namespace pib::ib::link;
+
+void show(const char* frame, const char* field, std::span<const std::uint8_t> bytes) {
+    std::printf("%s %s ", frame, field);
+    for (const std::uint8_t byte : bytes) {
+        std::printf("%02x", byte);
+    }
+    std::printf("\n");
+}
+
+template <typename Frame>
+void show_body(const char* name, const char* field, const Frame& frame) {
+    std::vector<std::uint8_t> out;
+    append(out, frame);
+    show(name, field, std::span(out).subspan(kHeaderSize));
+}
+
+// `frame` with one member set.
+template <typename Frame, typename Value>
+void show_member(const char* name, const char* field, Frame frame, Value Frame::*member,
+                 Value value) {
+    frame.*member = std::move(value);
+    show_body(name, field, frame);
+}
+
+void show_header() {
+    show("HEADER", "-", packet_header(0, false));
+    show("HEADER", "flags", packet_header(0, true));
+    show("HEADER", "length", packet_header(0xffffffff, false));
+    std::vector<std::uint8_t> out;
+    append(out, Hello{});
+    out.resize(kHeaderSize);
+    out[7] = 0;  // the length of this one
+    show("HEADER", "type", out);
+}
+
+constexpr pib::ib::Guid kOnes{0xffffffffffffffff};
+
+void show_hello() {
+    const Hello zero{.version_minor = 0,
+                     .features = 0,
+                     .role = Role{0},
+                     .port_number = 0,
+                     .node_guid = {},
+                     .port_guid = {},
+                     .node_description = {}};
+    show_body("HELLO", "-", zero);
+    show_member("HELLO", "version_minor", zero, &Hello::version_minor, std::uint16_t{0xffff});
+    show_member("HELLO", "features", zero, &Hello::features, 0xffffffffU);
+    show_member("HELLO", "role", zero, &Hello::role, Role::kSwitch);
+    show_member("HELLO", "port_number", zero, &Hello::port_number, std::uint8_t{0xff});
+    show_member("HELLO", "node_guid", zero, &Hello::node_guid, kOnes);
+    show_member("HELLO", "port_guid", zero, &Hello::port_guid, kOnes);
+    show_member("HELLO", "node_description", zero, &Hello::node_description, std::string(99, 'x'));
+}
+
+void show_answers() {
+    const Welcome zero{.version_minor = 0, .features = 0, .switch_guid = {}, .port_number = 0};
+    show_body("WELCOME", "-", zero);
+    show_member("WELCOME", "version_minor", zero, &Welcome::version_minor, std::uint16_t{0xffff});
+    show_member("WELCOME", "features", zero, &Welcome::features, 0xffffffffU);
+    show_member("WELCOME", "switch_guid", zero, &Welcome::switch_guid, kOnes);
+    show_member("WELCOME", "port_number", zero, &Welcome::port_number, std::uint8_t{0xff});
+    const Refuse refuse{};
+    show_body("REFUSE", "-", refuse);
+    show_member("REFUSE", "reason", refuse, &Refuse::reason, RefuseReason{0xffff});
+    show_member("REFUSE", "text_length", refuse, &Refuse::text, std::string(255, 'x'));
+    show_member("REFUSE", "text_length", refuse, &Refuse::text, std::string(256, 'x'));
+}
+
+void show_link_state() {
+    const Link link{};
+    const std::uint8_t ones = 0xff;
+    show_body("LINK", "-", link);
+    show_member("LINK", "up", link, &Link::up, true);
+    show_member("LINK", "width_enabled", link, &Link::width_enabled, ones);
+    show_member("LINK", "speed_enabled", link, &Link::speed_enabled, ones);
+    show_member("LINK", "speed_ext_enabled", link, &Link::speed_ext_enabled, ones);
+    show_member("LINK", "mtu_cap", link, &Link::mtu_cap, ones);
+    show_member("LINK", "vl_cap", link, &Link::vl_cap, ones);
+    show_member("LINK", "epoch", link, &Link::epoch, std::uint16_t{0xffff});
+    const Credit credit{};
+    show_body("CREDIT", "-", credit);
+    show_member("CREDIT", "vl", credit, &Credit::vl, ones);
+    show_member("CREDIT", "epoch", credit, &Credit::epoch, std::uint16_t{0xffff});
+    show_member("CREDIT", "limit", credit, &Credit::limit, 0xffffffffU);
+}
+
+}  // namespace
+
+int main() {
+    show_header();
+    show_hello();
+    show_answers();
+    show_link_state();
+    std::printf("VERSION_MAJOR %u\nVERSION_MINOR %u\nMAX_BODY %zu\n", kVersionMajor, kVersionMinor,
+                kMaxBody);
+    std::printf("FLAG_CRC_ELIDED %u\nCREDIT_BLOCK_BYTES %zu\n", kFlagCrcElided, kCreditBlockBytes);
+}

@@ -140,34 +140,43 @@ int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return polled;
 }
 
+/* The counter of the first CQE that the device has not written yet, as far as can be seen. */
+static uint32_t pib_cq_end(struct pib_cq *cq)
+{
+	uint32_t counter = cq->consumer;
+
+	while (counter - cq->consumer < 1u << cq->log_depth &&
+	       pib_cqe_if_valid(cq, counter))
+		counter++;
+	return counter;
+}
+
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct pib_cq *cq = to_pcq(ibcq);
-	uint32_t consumer;
+	uint32_t end;
 
 	/*
-	 * The device compares the counter with what it has written, so a CQE that came between
-	 * the last poll and this doorbell raises its event now and is not lost.
+	 * The request is for what is added from now on (IBA 11.4.2.2): CQEs that wait to be
+	 * polled raise nothing, or a program that takes one CQE for each event falls behind. The
+	 * device compares the counter with what it has written, so one that comes between
+	 * this look and the doorbell raises its event and is not lost.
 	 */
 	pthread_spin_lock(&cq->lock);
-	consumer = cq->consumer;
+	end = pib_cq_end(cq);
 	pthread_spin_unlock(&cq->lock);
-	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, consumer, solicited_only);
+	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, end, solicited_only);
 	return 0;
 }
 
 void pib_cq_clean(struct pib_cq *cq, uint32_t qpn)
 {
 	struct pib_hca_cqe *cqe;
-	uint32_t counter = cq->consumer;
+	uint32_t counter = pib_cq_end(cq);
 	uint32_t dropped = 0;
 
 	if (cq->last_qp && cq->last_qp->qpn == qpn)
 		cq->last_qp = NULL;
-
-	while (counter - cq->consumer < 1u << cq->log_depth &&
-	       pib_cqe_if_valid(cq, counter))
-		counter++;
 	udma_from_device_barrier();
 
 	/* From the newest to the oldest, the ones that stay move up over the dropped ones. */

@@ -13,10 +13,6 @@ import pytest
 
 from lab import cluster, paths, up
 
-# Written before the driver they need; each leaves this list once it has been seen to pass.
-collect_ignore = ["test_faults.py", "test_management.py", "test_provider.py", "test_rdmacm.py",
-                  "test_traffic.py"]
-
 DEFAULT_NODES = 2
 COMPLAINTS = "WARNING:|BUG:|Oops|general protection|possible circular locking|Call Trace"
 

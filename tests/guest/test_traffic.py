@@ -33,7 +33,7 @@ def test_perftest(vm0, vm1, program):
     out, _ = pair(vm0, vm1, line, f"{line} vm0")
     rows = perftest_rows(out)
     assert rows, out
-    sizes = 24 if " -a" in program else 1
+    sizes = 23 if " -a" in program else 1
     assert len(rows) == sizes, out
     assert all(row[3] > 0 for row in rows), out
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fake_host.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -14,18 +17,28 @@ bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-// Calls f(page number, offset in page, offset in range, bytes) for each page of a range.
-template <typename F>
-void for_each_page(uint64_t addr, size_t bytes, F&& f) {
-    for (size_t done = 0; done < bytes;) {
-        const uint64_t offset = (addr + done) % FakeHost::kPage;
-        const size_t part = std::min<size_t>(bytes - done, FakeHost::kPage - offset);
-        f((addr + done) / FakeHost::kPage, offset, done, part);
-        done += part;
-    }
+bool in_ram(uint64_t addr, size_t bytes) {
+    return addr >= FakeHost::kRamBase && addr - FakeHost::kRamBase <= FakeHost::kRamSize &&
+           bytes <= FakeHost::kRamSize - (addr - FakeHost::kRamBase);
 }
 
 }  // namespace
+
+FakeHost::FakeHost()
+    : ram_(static_cast<uint8_t*>(::mmap(nullptr, kRamSize, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    if (ram_ == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+}
+
+FakeHost::~FakeHost() {
+    ::munmap(ram_, kRamSize);
+}
+
+void FakeHost::forget_memory() {
+    ::madvise(ram_, next_alloc_ - kRamBase, MADV_DONTNEED);
+}
 
 bool FakeHost::reachable(uint64_t addr, size_t bytes, bool write) {
     if (!bus_master || fail_dma_after == 0) {
@@ -34,7 +47,7 @@ bool FakeHost::reachable(uint64_t addr, size_t bytes, bool write) {
     if (fail_dma_after != UINT64_MAX) {
         --fail_dma_after;
     }
-    if (addr < kRamBase || addr - kRamBase > kRamSize || bytes > kRamSize - (addr - kRamBase)) {
+    if (!in_ram(addr, bytes)) {
         return false;
     }
     const auto hit = [&](const Range& r) { return overlaps(addr, bytes, r.addr, r.bytes); };
@@ -118,6 +131,11 @@ std::vector<uint8_t> FakeHost::take_link(unsigned port) {
     return std::exchange(links.at(port).sent, {});
 }
 
+void FakeHost::take_link(unsigned port, std::vector<uint8_t>& into) {
+    into.clear();
+    std::swap(links.at(port).sent, into);
+}
+
 void FakeHost::log(LogLevel level, std::string_view text) {
     if (level == LogLevel::kGuestError) {
         ++guest_errors;
@@ -136,21 +154,19 @@ uint64_t FakeHost::alloc(uint64_t bytes, uint64_t alignment) {
     return addr;
 }
 
+// The test's own accesses: an address outside of RAM is a mistake of the test.
 void FakeHost::peek_bytes(uint64_t addr, std::span<uint8_t> to) const {
-    for_each_page(addr, to.size(), [&](uint64_t page, uint64_t offset, size_t at, size_t n) {
-        const auto it = pages_.find(page);
-        if (it == pages_.end()) {
-            std::memset(to.data() + at, 0, n);
-        } else {
-            std::memcpy(to.data() + at, it->second.data() + offset, n);
-        }
-    });
+    if (!in_ram(addr, to.size())) {
+        throw std::logic_error("FakeHost: peek outside of guest RAM");
+    }
+    std::memcpy(to.data(), ram_ + (addr - kRamBase), to.size());
 }
 
 void FakeHost::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
-    for_each_page(addr, from.size(), [&](uint64_t page, uint64_t offset, size_t at, size_t n) {
-        std::memcpy(pages_[page].data() + offset, from.data() + at, n);
-    });
+    if (!in_ram(addr, from.size())) {
+        throw std::logic_error("FakeHost: poke outside of guest RAM");
+    }
+    std::memcpy(ram_ + (addr - kRamBase), from.data(), from.size());
 }
 
 uint64_t FakeHost::interrupt_count() const {

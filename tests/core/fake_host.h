@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -20,6 +19,11 @@ namespace pib::hca::test {
 
 class FakeHost : public Host {
   public:
+    FakeHost();
+    ~FakeHost() override;
+    FakeHost(const FakeHost&) = delete;
+    FakeHost& operator=(const FakeHost&) = delete;
+
     static constexpr uint64_t kPage = 4096;
     static constexpr uint64_t kRamBase = 0x10'0000;
     static constexpr uint64_t kRamSize = 1ull << 36;
@@ -56,7 +60,7 @@ class FakeHost : public Host {
         poke_bytes(addr, {reinterpret_cast<const uint8_t*>(&value), sizeof value});
     }
     // Frees the memory behind what was written so far; it reads as zero again.
-    void forget_memory() { pages_.clear(); }
+    void forget_memory();
 
     // ---- faults
     // DMA that touches any byte of the range fails from now on (a hole, a BAR, unplugged memory).
@@ -101,6 +105,8 @@ class FakeHost : public Host {
     // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()
     // if `blocked` was set.
     std::vector<uint8_t> take_link(unsigned port);
+    // The same into a vector whose memory is reused, for who does it a million times.
+    void take_link(unsigned port, std::vector<uint8_t>& into);
 
   private:
     struct Range {
@@ -109,7 +115,8 @@ class FakeHost : public Host {
     };
     bool reachable(uint64_t addr, size_t bytes, bool write);
 
-    std::map<uint64_t, std::array<uint8_t, kPage>> pages_;
+    // kRamBase on. Address space only: the kernel gives a page when it is first written.
+    uint8_t* ram_;
     std::vector<Range> holes_;
     std::vector<Range> roms_;
     uint64_t next_alloc_ = kRamBase;

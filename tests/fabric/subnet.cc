@@ -58,11 +58,11 @@ bool Guest::move() {
     if (moved) {
         device->run();
     }
-    const std::vector<uint8_t> sent = host.take_link(1);
-    for (size_t done = 0; link && done < sent.size();) {
+    host.take_link(1, carried_);
+    for (size_t done = 0; link && done < carried_.size();) {
         const auto space = link->input_space();
-        const size_t n = std::min(space.size(), sent.size() - done);
-        std::copy_n(sent.begin() + static_cast<ptrdiff_t>(done), n, space.begin());
+        const size_t n = std::min(space.size(), carried_.size() - done);
+        std::copy_n(carried_.begin() + static_cast<ptrdiff_t>(done), n, space.begin());
         if (const auto fed = link->feed_input(n); !fed) {
             throw std::runtime_error("the HCA sent nonsense: " + fed.error().text);
         }
@@ -74,9 +74,9 @@ bool Guest::move() {
         moved = true;
     }
     if (link && !link->output().empty()) {
-        const std::vector<uint8_t> bytes(link->output().begin(), link->output().end());
-        link->consume_output(bytes.size());
-        device->link_rx(1, bytes);
+        carried_.assign(link->output().begin(), link->output().end());
+        link->consume_output(carried_.size());
+        device->link_rx(1, carried_);
         moved = true;
     }
     return moved;

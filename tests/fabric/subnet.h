@@ -49,6 +49,7 @@ class Guest final : private fabric::SwitchLink::Owner {
     void link_note(const std::string&) override {}
 
     Subnet& subnet_;
+    std::vector<uint8_t> carried_;  // bytes on their way, this or that
 };
 
 class Subnet {

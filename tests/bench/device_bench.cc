@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a message costs without a virtual machine: two HCAs on fake hosts and the real switch in one
+// thread, so that the time is the work of both ends and the fabric, without a single wake-up.
+// Prints one JSON object a line. usage: device-bench [SECONDS_PER_FIGURE] [NAME_PART]
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mini_sm.h"
+
+using namespace pib;
+using namespace pib::hca::test;
+using namespace pib::test;
+
+namespace {
+
+constexpr uint32_t kDepth = 16;
+constexpr uint32_t kMaxBytes = 1 << 20;
+constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
+                             PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
+
+uint64_t cpu_ns() {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    const auto ns = [](const timeval& t) {
+        return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_usec) * 1000;
+    };
+    return ns(usage.ru_utime) + ns(usage.ru_stime);
+}
+
+struct End {
+    Guest& guest;
+    MiniMr mr;
+    MiniCq cq;
+    MiniQp qp;
+
+    explicit End(Guest& g) : guest(g) {
+        MiniDriver& driver = guest.driver;
+        mr = driver.create_mr(guest.pd, kMaxBytes, kAccess);
+        cq = driver.create_cq(driver.create_eq(3).eqn, 8);
+        QpShape shape;
+        shape.pd = guest.pd;
+        shape.send_cq = shape.recv_cq = cq.cqn;
+        shape.log_sq_depth = shape.log_rq_depth = 5;
+        qp = driver.create_qp(shape);
+    }
+};
+
+struct Figure {
+    const char* name;
+    pib_hca_wqe_opcode opcode;
+    uint32_t bytes;
+    uint32_t depth;
+};
+
+constexpr Figure kFigures[] = {
+    {"write_8", PIB_HCA_WQE_RDMA_WRITE, 8, kDepth},
+    {"write_8_one", PIB_HCA_WQE_RDMA_WRITE, 8, 1},
+    {"send_64", PIB_HCA_WQE_SEND, 64, kDepth},
+    {"write_4096", PIB_HCA_WQE_RDMA_WRITE, 4096, kDepth},
+    {"write_64k", PIB_HCA_WQE_RDMA_WRITE, 65536, kDepth},
+    {"send_64k", PIB_HCA_WQE_SEND, 65536, kDepth},
+    {"read_64k", PIB_HCA_WQE_RDMA_READ, 65536, kDepth},
+    {"write_1m", PIB_HCA_WQE_RDMA_WRITE, 1 << 20, 4},
+    {"fetch_add", PIB_HCA_WQE_FETCH_ADD, 8, kDepth},
+};
+
+class Pair {
+  public:
+    Pair() : subnet_(2) {
+        MiniSm sm(subnet_, subnet_.guest(0));
+        sm.sweep();
+        ends_.reserve(2);
+        for (unsigned i = 0; i < 2; ++i) {
+            ends_.emplace_back(subnet_.guest(i));
+        }
+        for (unsigned i = 0; i < 2; ++i) {
+            RcPath path;
+            path.av.dlid = sm.lid_of(1 - i);
+            path.dest_qpn = ends_[1 - i].qp.qpn;
+            path.path_mtu = 5;
+            path.timeout = 20;
+            path.max_rd_atomic = path.max_dest_rd_atomic = kDepth;
+            ends_[i].guest.driver.connect_rc(ends_[i].qp, path);
+        }
+    }
+
+    // Nanoseconds of processor time per message.
+    double measure(const Figure& figure, double seconds) {
+        const std::vector<uint8_t> wqe = encode(figure);
+        const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+        uint64_t messages = 0;
+        round(figure, wqe);
+        const uint64_t before = cpu_ns();
+        while (std::chrono::steady_clock::now() < until) {
+            round(figure, wqe);
+            messages += figure.depth;
+        }
+        return double(cpu_ns() - before) / double(messages);
+    }
+
+  private:
+    std::vector<uint8_t> encode(const Figure& figure) {
+        SendRequest request;
+        request.opcode = figure.opcode;
+        request.sges = {MiniDriver::sge(ends_[0].mr, 0, figure.bytes)};
+        request.remote_addr = ends_[1].mr.addr;
+        request.rkey = ends_[1].mr.key;
+        request.swap_or_add = 1;
+        return MiniDriver::encode(ends_[0].qp, request);
+    }
+
+    void round(const Figure& figure, std::span<const uint8_t> wqe) {
+        MiniDriver& sender = ends_[0].guest.driver;
+        MiniDriver& receiver = ends_[1].guest.driver;
+        const bool send = figure.opcode == PIB_HCA_WQE_SEND;
+        const pib_hca_sge sge = MiniDriver::sge(ends_[1].mr, 0, figure.bytes);
+        for (uint32_t i = 0; send && i < figure.depth; ++i) {
+            receiver.post_recv(ends_[1].qp, {&sge, 1});
+        }
+        for (uint32_t i = 0; i < figure.depth; ++i) {
+            sender.post_send_bytes(ends_[0].qp, wqe);
+        }
+        subnet_.settle();
+        expect(0, figure.depth);
+        expect(1, send ? figure.depth : 0);
+    }
+
+    void expect(size_t side, uint32_t count) {
+        for (uint32_t i = 0; i < count; ++i) {
+            const auto cqe = ends_[side].guest.driver.poll(ends_[side].cq);
+            if (!cqe || cqe->status != PIB_HCA_WC_SUCCESS) {
+                std::fprintf(stderr, "a completion is missing or bad\n");
+                std::exit(1);
+            }
+        }
+    }
+
+    Subnet subnet_;
+    std::vector<End> ends_;
+};
+
+double memcpy_ns(uint32_t bytes, double seconds) {
+    std::vector<uint8_t> from(bytes, 1), to(bytes);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    uint64_t rounds = 0;
+    const uint64_t before = cpu_ns();
+    while (std::chrono::steady_clock::now() < until) {
+        for (unsigned i = 0; i < 16; ++i, ++rounds) {
+            std::memcpy(to.data(), from.data(), bytes);
+            asm volatile("" : : "r"(to.data()) : "memory");
+        }
+    }
+    return double(cpu_ns() - before) / double(rounds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
+    const std::string_view part = argc > 2 ? argv[2] : "";
+    Pair pair;
+    for (const Figure& figure : kFigures) {
+        if (std::string_view(figure.name).find(part) == std::string_view::npos) {
+            continue;
+        }
+        const double ns = pair.measure(figure, seconds);
+        const double copy = memcpy_ns(figure.bytes, seconds / 10);
+        std::printf("{\"figure\": \"%s\", \"bytes\": %u, \"cpu_ns\": %.1f, \"mib_s\": %.1f, "
+                    "\"memcpy_ns\": %.1f}\n",
+                    figure.name, figure.bytes, ns, figure.bytes / ns * 1e9 / 1048576, copy);
+        std::fflush(stdout);
+    }
+    return 0;
+}

@@ -78,7 +78,7 @@ TEST_CASE("a short outage is survived by retries, a long one ends in RETRY_EXC")
     pair.subnet.guest(1).disconnect();
     pair.write(32 * 1024);
     pair.subnet.advance(200'000'000);
-    pair.subnet.guest(1).connect();
+    pair.subnet.connect(1);
     pair.subnet.settle();
     pair.sm.sweep();
     cqe = pair.completion();

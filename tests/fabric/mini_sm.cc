@@ -94,7 +94,7 @@ std::optional<ib::Mad> MiniSm::ask(ib::Method method, uint16_t attribute, uint32
         collect();
         return !answers_.empty() && answers_.back().transaction_id() == mad.transaction_id();
     };
-    return subnet_.run_until(answered, 100'000'000) ? std::optional(answers_.back()) : std::nullopt;
+    return world_.run_until(answered, 100'000'000) ? std::optional(answers_.back()) : std::nullopt;
 }
 
 void MiniSm::collect() {
@@ -112,7 +112,7 @@ void MiniSm::collect() {
 
 std::vector<ib::Mad> MiniSm::take_traps() {
     collect();
-    subnet_.settle();
+    world_.settle();
     return std::exchange(traps_, {});
 }
 
@@ -195,7 +195,7 @@ void MiniSm::set_state(ib::PortState from, ib::PortState to) {
 }
 
 void MiniSm::sweep() {
-    subnet_.settle();
+    world_.settle();
     discover();
     for (const Node& node : nodes_) {
         if (lids_.try_emplace(node.port_guid, next_lid_).second) {
@@ -213,7 +213,7 @@ void MiniSm::sweep() {
     route();
     set_state(ib::PortState::kInitialize, ib::PortState::kArmed);
     set_state(ib::PortState::kArmed, ib::PortState::kActive);
-    subnet_.settle();
+    world_.settle();
 }
 
 void MiniSm::set_group(uint16_t mlid, const std::vector<unsigned>& guests) {

@@ -47,8 +47,7 @@ class MiniSm {
     // The initial path from entry 1 on: the HCA's own port, then switch ports; empty: the own node.
     using Path = std::vector<uint8_t>;
 
-    MiniSm(Subnet& subnet, Guest& home)
-        : subnet_(subnet), home_(home), qp0_(home, PIB_HCA_QP_SMI) {}
+    MiniSm(World& world, Guest& home) : world_(world), home_(home), qp0_(home, PIB_HCA_QP_SMI) {}
 
     // Finds what is there, gives LIDs (the same to the same port GUID), routes, arms and activates.
     void sweep();
@@ -80,7 +79,7 @@ class MiniSm {
     void set_state(ib::PortState from, ib::PortState to);
     void collect();
 
-    Subnet& subnet_;
+    World& world_;
     Guest& home_;
     MadQp qp0_;
     uint64_t next_transaction_ = 1;

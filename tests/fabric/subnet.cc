@@ -23,13 +23,41 @@ hca::Config hca_config(unsigned index) {
     return config;
 }
 
+// A cable to a switch in the same process.
+class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
+  public:
+    explicit SwitchCable(fabric::Switch& sw)
+        : link_(sw, static_cast<fabric::SwitchLink::Owner&>(*this)) {}
+
+    void carry(std::span<const uint8_t> bytes) override {
+        while (!bytes.empty()) {
+            const auto space = link_.input_space();
+            const size_t n = std::min(space.size(), bytes.size());
+            std::copy_n(bytes.begin(), n, space.begin());
+            if (const auto fed = link_.feed_input(n); !fed) {
+                throw std::runtime_error("the HCA sent nonsense: " + fed.error().text);
+            }
+            bytes = bytes.subspan(n);
+        }
+    }
+    bool take(std::vector<uint8_t>& bytes) override {
+        bytes.assign(link_.output().begin(), link_.output().end());
+        link_.consume_output(bytes.size());
+        return !bytes.empty();
+    }
+
+  private:
+    void link_output_ready() override {}
+    void link_note(const std::string&) override {}
+
+    fabric::SwitchLink link_;
+};
+
 }  // namespace
 
-Guest::Guest(Subnet& subnet, unsigned index)
-    : device(hca::Device::create(hca_config(index), host).value()),
-      driver(host, *device),
-      subnet_(subnet) {
-    host.clock_ns = subnet.now_ns();
+Guest::Guest(unsigned index, uint64_t now_ns)
+    : device(hca::Device::create(hca_config(index), host).value()), driver(host, *device) {
+    host.clock_ns = now_ns;
 }
 
 void Guest::start() {
@@ -41,14 +69,13 @@ void Guest::start() {
     pd = driver.alloc_pd();
 }
 
-void Guest::connect() {
-    fabric::SwitchLink::Owner& owner = *this;
-    link = std::make_unique<fabric::SwitchLink>(subnet_.sw, owner);
+void Guest::connect(std::unique_ptr<Cable> cable) {
+    cable_ = std::move(cable);
     device->link_connected(1);
 }
 
 void Guest::disconnect() {
-    link.reset();
+    cable_.reset();
     host.take_link(1);
     device->link_closed(1);
 }
@@ -59,23 +86,15 @@ bool Guest::move() {
         device->run();
     }
     host.take_link(1, carried_);
-    for (size_t done = 0; link && done < carried_.size();) {
-        const auto space = link->input_space();
-        const size_t n = std::min(space.size(), carried_.size() - done);
-        std::copy_n(carried_.begin() + static_cast<ptrdiff_t>(done), n, space.begin());
-        if (const auto fed = link->feed_input(n); !fed) {
-            throw std::runtime_error("the HCA sent nonsense: " + fed.error().text);
-        }
-        done += n;
+    if (cable_ && !carried_.empty()) {
+        cable_->carry(carried_);
         moved = true;
     }
     if (std::exchange(host.links[1].blocked, false)) {
         device->link_writable(1);
         moved = true;
     }
-    if (link && !link->output().empty()) {
-        carried_.assign(link->output().begin(), link->output().end());
-        link->consume_output(carried_.size());
+    if (cable_ && cable_->take(carried_)) {
         device->link_rx(1, carried_);
         moved = true;
     }
@@ -106,11 +125,15 @@ uint64_t Guest::counter(pib_hca_counter which) {
 
 Subnet::Subnet(unsigned guests) : sw(switch_config()) {
     for (unsigned i = 0; i < guests; ++i) {
-        guests_.push_back(std::make_unique<Guest>(*this, i));
+        guests_.push_back(std::make_unique<Guest>(i, now_ns_));
         guests_.back()->start();
-        guests_.back()->connect();
+        connect(i);
         settle();
     }
+}
+
+void Subnet::connect(unsigned guest) {
+    guests_[guest]->connect(std::make_unique<SwitchCable>(sw));
 }
 
 void Subnet::settle() {

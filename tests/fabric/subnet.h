@@ -15,18 +15,26 @@
 
 namespace pib::test {
 
-class Subnet;
+// What a guest's fabric link leads to.
+class Cable {
+  public:
+    virtual ~Cable() = default;
+    // Bytes from the device, all of them.
+    virtual void carry(std::span<const uint8_t> bytes) = 0;
+    // What has come for the device since the last call; false when nothing has.
+    virtual bool take(std::vector<uint8_t>& bytes) = 0;
+};
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.
-class Guest final : private fabric::SwitchLink::Owner {
+class Guest {
   public:
-    Guest(Subnet& subnet, unsigned index);
+    Guest(unsigned index, uint64_t now_ns);
     static uint64_t port_guid(unsigned index) { return 0x5254000000010001 + index * 0x100; }
 
     // The driver's start: command queue, async EQ, one PD, one CQ. After Device::reset() again.
     void start();
 
-    void connect();
+    void connect(std::unique_ptr<Cable> cable);
     void disconnect();
     // Runs the device and carries bytes both ways, once; false when there was nothing to do.
     bool move();
@@ -42,17 +50,24 @@ class Guest final : private fabric::SwitchLink::Owner {
     hca::test::MiniEq async_eq;
     hca::test::MiniCq cq;
     uint32_t pd = 0;
-    std::unique_ptr<fabric::SwitchLink> link;
 
   private:
-    void link_output_ready() override {}
-    void link_note(const std::string&) override {}
-
-    Subnet& subnet_;
+    std::unique_ptr<Cable> cable_;
     std::vector<uint8_t> carried_;  // bytes on their way, this or that
 };
 
-class Subnet {
+// What moves guests, for those who do not care how.
+class World {
+  public:
+    virtual ~World() = default;
+    // Lets everything happen that happens at this instant.
+    virtual void settle() = 0;
+    // Until `done`; false when it does not come within so much time.
+    virtual bool run_until(const std::function<bool()>& done,
+                           uint64_t within_ns = 60'000'000'000) = 0;
+};
+
+class Subnet final : public World {
   public:
     explicit Subnet(unsigned guests);
 
@@ -60,13 +75,15 @@ class Subnet {
     unsigned guest_count() const { return static_cast<unsigned>(guests_.size()); }
     uint64_t now_ns() const { return now_ns_; }
 
-    // Lets everything happen that happens at this instant.
-    void settle();
+    // A guest's cable to the switch, which a disconnect() has pulled.
+    void connect(unsigned guest);
+
+    void settle() override;
     // Moves the clock to the next deadline and settles; false when there is none up to `limit_ns`.
     bool step_clock(uint64_t limit_ns = UINT64_MAX);
     void advance(uint64_t ns);
-    // Until `done`; false when it does not come within so much (virtual) time.
-    bool run_until(const std::function<bool()>& done, uint64_t within_ns = 60'000'000'000);
+    // In virtual time.
+    bool run_until(const std::function<bool()>& done, uint64_t within_ns = 60'000'000'000) override;
 
     // Applies to what every guest sends; a seed of its own for each.
     void set_faults(fabric::FaultSpec faults);

@@ -106,7 +106,7 @@ TEST_CASE("a guest that vanishes is reported by the switch and comes back where 
     REQUIRE(traps.size() == 1);
     CHECK(ib::get(traps[0].smp_data(), ib::notice::kTrapNumber) == ib::trap::kLinkStateChange);
 
-    subnet.guest(2).connect();
+    subnet.connect(2);
     subnet.advance(100'000'000);
     CHECK(subnet.guest(2).query_port().state == 2);
     sm.sweep();

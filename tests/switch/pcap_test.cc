@@ -6,15 +6,18 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <cstdio>
 #include <map>
-#include <sstream>
 
 #include "pcap_tap.h"
 #include "test_fabric.h"
+#include "tshark.h"
 
 namespace pib::test {
 namespace {
+
+constexpr const char* kOpcode = "infiniband.bth.opcode";
+constexpr const char* kAttribute = "infiniband.mad.attributeid";
+constexpr const char* kVcrc = "infiniband.variant.crc";
 
 class TemporaryDirectory {
   public:
@@ -31,20 +34,6 @@ class TemporaryDirectory {
   private:
     std::string path_;
 };
-
-std::string output_of(const std::string& command) {
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    std::string text;
-    char buffer[4096];
-    while (pipe != nullptr) {
-        const std::size_t n = std::fread(buffer, 1, sizeof(buffer), pipe);
-        text.append(buffer, n);
-        if (n == 0) {
-            break;
-        }
-    }
-    return pipe != nullptr && ::pclose(pipe) == 0 ? text : "";
-}
 
 // Packets of every opcode that is in use, from adapter to adapter, payload as its rule asks.
 unsigned send_every_opcode(TestFabric& fabric) {
@@ -88,22 +77,6 @@ unsigned send_every_opcode(TestFabric& fabric) {
     return sent;
 }
 
-// How tshark is told what the file holds: link type 247 is not among the numbers it knows, so the
-// number in the file's header is made DLT_USER0 and that is declared to be InfiniBand.
-std::string options_for(const std::string& file, fabric::PcapFormat format) {
-    if (format == fabric::PcapFormat::kErf) {
-        return "";
-    }
-    std::FILE* stream = std::fopen(file.c_str(), "r+be");
-    REQUIRE(stream != nullptr);
-    std::fseek(stream, 20, SEEK_SET);
-    CHECK(std::fgetc(stream) == 247);
-    std::fseek(stream, 20, SEEK_SET);
-    std::fputc(147, stream);
-    std::fclose(stream);
-    return " -o 'uat:user_dlts:\"User 0 (DLT=147)\",\"infiniband\",\"0\",\"\",\"0\",\"\"'";
-}
-
 // Everything a subnet manager does at the start, then every opcode; how many opcodes there were.
 unsigned record(const std::string& file, fabric::PcapFormat format) {
     TestFabric fabric(3);
@@ -119,40 +92,25 @@ unsigned record(const std::string& file, fabric::PcapFormat format) {
     return opcodes;
 }
 
-std::vector<std::string> split(const std::string& line) {
-    std::vector<std::string> columns;
-    std::istringstream row(line);
-    for (std::string column; std::getline(row, column, ',');) {
-        columns.push_back(column);
-    }
-    return columns;
-}
-
 }  // namespace
 
 TEST_CASE("capture: tshark reads every packet as it was sent") {
-    if (output_of("tshark --version 2>/dev/null").empty()) {
+    if (!have_tshark()) {
         SKIP("tshark is not installed");
     }
     const auto format = GENERATE(fabric::PcapFormat::kInfiniBand, fabric::PcapFormat::kErf);
     const TemporaryDirectory directory;
     const unsigned opcodes = record(directory.file(), format);
-    const std::string fields = output_of(
-        "tshark -r " + directory.file() + options_for(directory.file(), format) +
-        " -T fields -E separator=, -e infiniband.lrh.vl -e infiniband.bth.opcode"
-        " -e infiniband.mad.attributeid -e infiniband.variant.crc -e _ws.malformed 2>/dev/null");
+    const auto packets = dissect(directory.file(), {kOpcode, kAttribute, kVcrc});
     std::map<std::string, unsigned> seen_opcodes, seen_attributes;
-    unsigned packets = 0;
-    std::istringstream lines(fields);
-    for (std::string line; std::getline(lines, line); ++packets) {
-        INFO(line);
-        const auto columns = split(line);
-        REQUIRE(columns.size() == 4);  // a fifth one would say that it is malformed
-        CHECK_FALSE(columns[3].empty());
-        ++seen_opcodes[columns[1]];
-        ++seen_attributes[columns[2]];
+    for (Dissected packet : packets) {
+        INFO(packet[kOpcode] << ' ' << packet[kAttribute]);
+        CHECK(packet["_ws.malformed"].empty());
+        CHECK_FALSE(packet[kVcrc].empty());
+        ++seen_opcodes[packet[kOpcode]];
+        ++seen_attributes[packet[kAttribute]];
     }
-    CHECK(packets > opcodes + 20);
+    CHECK(packets.size() > opcodes + 20);
     CHECK(seen_opcodes.size() == opcodes);
     for (const char* attribute : {"0x0011", "0x0012", "0x0015", "0x0019", "0x0002"}) {
         INFO(attribute);

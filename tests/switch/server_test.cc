@@ -3,117 +3,19 @@
 // PIB_SWITCH names the program; without it there is nothing to test.
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <chrono>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <thread>
 
 #include "address.h"
 #include "link_pair.h"
+#include "program.h"
 
 namespace pib::test {
 namespace {
 
 using fabric::UniqueFd;
-using nlohmann::json;
-
-// Generous: nothing here measures time, it only must not hang for ever.
-bool eventually(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (std::chrono::steady_clock::now() < end) {
-        if (done()) {
-            return true;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return false;
-}
-
-// pib-switch as a child process with sockets in a directory of its own.
-class Program {
-  public:
-    explicit Program(std::vector<std::string> extra = {}, rlim_t max_files = 0) {
-        char name[] = "/tmp/pib-switch-test-XXXXXX";
-        directory_ = ::mkdtemp(name);
-        extra_ = std::move(extra);
-        start(max_files);
-    }
-    ~Program() {
-        stop(SIGTERM);
-        ::unlink(fabric_path().c_str());
-        ::unlink(control_path().c_str());
-        ::rmdir(directory_.c_str());
-    }
-    void start(rlim_t max_files = 0) {
-        const char* program = ::getenv("PIB_SWITCH");
-        std::vector<std::string> words = {program,     "--listen",     "unix:" + fabric_path(),
-                                          "--control", control_path(), "--log-level",
-                                          "off"};
-        words.insert(words.end(), extra_.begin(), extra_.end());
-        std::vector<char*> argv;
-        for (std::string& word : words) {
-            argv.push_back(word.data());
-        }
-        argv.push_back(nullptr);
-        pid_ = ::fork();
-        if (pid_ == 0) {
-            if (max_files != 0) {
-                const rlimit limit{max_files, max_files};
-                ::setrlimit(RLIMIT_NOFILE, &limit);
-            }
-            ::execv(argv[0], argv.data());
-            ::_exit(127);
-        }
-        REQUIRE(eventually([&] { return fabric::connect_unix(fabric_path()).has_value(); }));
-    }
-    int stop(int signal) {
-        int status = 0;
-        if (pid_ > 0) {
-            ::kill(pid_, signal);
-            ::waitpid(pid_, &status, 0);
-            pid_ = -1;
-        }
-        return status;
-    }
-    [[nodiscard]] bool alive() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
-    [[nodiscard]] pid_t pid() const { return pid_; }
-    [[nodiscard]] std::string fabric_path() const { return directory_ + "/fabric"; }
-    [[nodiscard]] std::string control_path() const { return directory_ + "/control"; }
-
-    json ask(const json& request) {
-        const auto fd = fabric::connect_unix(control_path());
-        REQUIRE(fd);
-        const std::string line = request.dump() + "\n";
-        REQUIRE(::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) ==
-                static_cast<ssize_t>(line.size()));
-        std::string answer;
-        char buffer[4096];
-        while (answer.find('\n') == std::string::npos) {
-            const ssize_t n = ::recv(fd->get(), buffer, sizeof(buffer), 0);
-            REQUIRE(n > 0);
-            answer.append(buffer, static_cast<std::size_t>(n));
-        }
-        return json::parse(answer);
-    }
-    bool reaches(unsigned port, const std::string& state) {
-        return eventually([&] {
-            return ask({{"command", "status"}}).at("ports").at(port - 1).at("state") == state;
-        });
-    }
-
-  private:
-    std::string directory_;
-    std::vector<std::string> extra_;
-    pid_t pid_ = -1;
-};
 
 // An adapter's end of a link over a socket.
 struct SocketHca {
@@ -152,10 +54,6 @@ struct SocketHca {
         });
     }
 };
-
-bool have_program() {
-    return ::getenv("PIB_SWITCH") != nullptr;
-}
 
 }  // namespace
 

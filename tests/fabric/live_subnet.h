@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Guests whose cables are sockets to a running pib-switch, on the clock of this machine.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "subnet.h"
+#include "unique_fd.h"
+
+namespace pib::test {
+
+class LiveSubnet final : public World {
+  public:
+    // A guest for each socket, in this order at the switch as well.
+    explicit LiveSubnet(std::vector<fabric::UniqueFd> sockets);
+
+    Guest& guest(unsigned index) { return *guests_[index]; }
+
+    void settle() override;
+    // How long something may take is no matter here: only a hang ends the patience.
+    bool run_until(const std::function<bool()>& done, uint64_t within_ns) override;
+    bool run_until(const std::function<bool()>& done) { return run_until(done, 0); }
+
+  private:
+    void add(fabric::UniqueFd socket);
+
+    std::vector<std::unique_ptr<Guest>> guests_;
+};
+
+}  // namespace pib::test

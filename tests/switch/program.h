@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// pib-switch as a child process. PIB_SWITCH names the program; without it there is nothing to test.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace pib::test {
+
+using nlohmann::json;
+
+// Polls until `done`; false after a time so long that only a hang takes it.
+bool eventually(const std::function<bool()>& done);
+
+bool have_program();
+
+// The program with its sockets in a directory of its own.
+class Program {
+  public:
+    explicit Program(std::vector<std::string> extra = {}, rlim_t max_files = 0);
+    ~Program();
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    // When this returns somebody listens at fabric_path(), and at a TCP address that `extra` names.
+    void start(rlim_t max_files = 0);
+    // Its wait status; 0 when it does not run.
+    int stop(int signal);
+    [[nodiscard]] bool alive() const;
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    [[nodiscard]] const std::string& directory() const { return directory_; }
+    [[nodiscard]] std::string fabric_path() const { return directory_ + "/fabric"; }
+    [[nodiscard]] std::string control_path() const { return directory_ + "/control"; }
+
+    // A request to the control socket and its answer.
+    [[nodiscard]] json ask(const json& request) const;
+    // Waits until a port is in this state.
+    [[nodiscard]] bool reaches(unsigned port, const std::string& state) const;
+
+  private:
+    std::string directory_;
+    std::vector<std::string> extra_;
+    pid_t pid_ = -1;
+};
+
+}  // namespace pib::test

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `meson install` leaves for a QEMU with the device in its tree: installs it somewhere else and
+builds a C program with nothing but pkg-config's flags. Arguments: the build directory, the value of
+its option b_sanitize, the C compiler."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+GLUE = HERE.parents[1] / "qemu-hw" / "glue"
+BUILD, SANITIZE, *COMPILER = sys.argv[1:]
+
+
+def run(*argv, **more) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, **more)
+    if done.returncode:
+        raise AssertionError(f"{argv}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        run("meson", "install", "-C", BUILD, "--no-rebuild", "--tags", "devel",
+            "--destdir", self.root)
+        self.pc = next(self.root.rglob("pib-hca-core.pc"))
+
+    def flags(self) -> list[str]:
+        """Of pkg-config, for files that lie under another root than they were made for."""
+        path = {"PKG_CONFIG_LIBDIR": str(self.pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(self.root)}
+        return run("pkg-config", "--cflags", "--libs", "pib-hca-core",
+                   env={**os.environ, **path}).split()
+
+    def test_a_c_program_is_built_and_has_a_device(self):
+        program = self.root / "seam"
+        sanitize = [] if SANITIZE == "none" else [f"-fsanitize={SANITIZE}"]
+        run(*COMPILER, "-std=gnu11", *sanitize, HERE / "seam.c", "-o", program, *self.flags())
+        self.assertEqual(run(program), "1\n")
+
+    def test_the_glue_finds_its_headers(self):
+        """Those that are ours and do not lie beside the glue."""
+        installed = {path.name for path in self.root.rglob("*.h")}
+        beside = {path.name for path in GLUE.glob("*.h")}
+        for source in GLUE.glob("pib_hca_*.[ch]"):
+            for line in source.read_text().splitlines():
+                if line.startswith('#include "pib_hca_'):
+                    self.assertIn(line.split('"')[1], installed | beside, source.name)
+
+    def test_the_fragment_asks_for_what_is_installed(self):
+        fragment = (GLUE / "in-tree" / "meson.build").read_text()
+        self.assertIn("dependency('pib-hca-core'", fragment)
+        named = {word.strip("'") for word in fragment.split("files(")[1].split(")")[0].split(", ")}
+        self.assertEqual(named, {path.name for path in GLUE.glob("pib_hca_*.c")})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a user chooses for one device, and the limits that follow. Numbers, not pointers: it is copied.
+// What a user chooses for one device, and the limits that follow. Numbers, not pointers: it is
+// copied.
 #pragma once
 
 #include <array>
@@ -15,12 +16,12 @@ struct Config {
     uint32_t vector_count = 9;  // one async, eight completion vectors
     uint64_t node_guid = 0;
     std::array<uint64_t, PIB_HCA_MAX_PORTS> port_guids{};
-    std::string node_description;  // at most 63 bytes
-    uint8_t link_width = 2;        // PortInfo:LinkWidthSupported bits
-    uint8_t link_speed = 7;        // PortInfo:LinkSpeedSupported bits
-    uint8_t link_speed_ext = 0x0f; // PortInfo:LinkSpeedExtSupported bits
-    uint8_t mtu_cap = 5;           // 4096
-    uint8_t vl_cap = 4;            // PortInfo:VLCap encoding, 8 data VLs
+    std::string node_description;   // at most 63 bytes
+    uint8_t link_width = 2;         // PortInfo:LinkWidthSupported bits
+    uint8_t link_speed = 7;         // PortInfo:LinkSpeedSupported bits
+    uint8_t link_speed_ext = 0x0f;  // PortInfo:LinkSpeedExtSupported bits
+    uint8_t mtu_cap = 5;            // 4096
+    uint8_t vl_cap = 4;             // PortInfo:VLCap encoding, 8 data VLs
 };
 
 // Limits that QUERY_DEVICE reports. They bound what a guest can make the host allocate.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The HCA as a whole: what QEMU or a test creates, and the entry points by which the world reaches it. One
-// caller at a time; every entry point runs to completion and never blocks.
+// The HCA as a whole: what QEMU or a test creates, and the entry points by which the world reaches
+// it. One caller at a time; every entry point runs to completion and never blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,15 @@ class Device {
     virtual uint64_t mmio_read(unsigned bar, uint64_t offset, unsigned size) = 0;
     virtual void mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) = 0;
 
-    // Function-level or system reset: no DMA and no interrupt afterwards; the links stay connected, the
-    // ports' subnet state stays as firmware would keep it only until a power-on (`cold`).
+    // Function-level or system reset: no DMA and no interrupt afterwards; the links stay connected,
+    // the ports' subnet state stays as firmware would keep it only until a power-on (`cold`).
     virtual void reset(bool cold) = 0;
 
     virtual void run() = 0;    // after Host::wake()
     virtual void timer() = 0;  // after the deadline of Host::set_timer()
 
-    // Fabric links, port 1..: the host has a connection, bytes came in, more can be written, it is gone.
+    // Fabric links, port 1..: the host has a connection, bytes came in, more can be written, it is
+    // gone.
     virtual void link_connected(unsigned port) = 0;
     virtual void link_rx(unsigned port, std::span<const uint8_t> bytes) = 0;
     virtual void link_writable(unsigned port) = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The world as the HCA sees it: guest memory, interrupts, one clock, one timer, the fabric links.
-// The core calls nothing else; QEMU (qemu-hw/glue) and the tests (tests/core/fake_host.h) implement it.
+// The core calls nothing else; QEMU (qemu-hw/glue) and the tests (tests/core/fake_host.h) implement
+// it.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,9 @@ class Host {
   public:
     virtual ~Host() = default;
 
-    // Copies from or to guest RAM at a bus address. False, and nothing touched, when any byte of the
-    // range is not RAM that the device may reach (holes, ROM on write, MMIO, bus mastering off).
+    // Copies from or to guest RAM at a bus address. False, and nothing touched, when any byte of
+    // the range is not RAM that the device may reach (holes, ROM on write, MMIO, bus mastering
+    // off).
     virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
     virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
 

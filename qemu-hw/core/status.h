@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How a refusal is named: command statuses, completion statuses and events of the hardware interface
-// as types, so that one cannot be taken for another.
+// How a refusal is named: command statuses, completion statuses and events of the hardware
+// interface as types, so that one cannot be taken for another.
 #pragma once
 
 #include <bit>

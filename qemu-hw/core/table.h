@@ -10,8 +10,8 @@
 
 namespace pib::hca {
 
-// Holds at most `capacity` objects numbered first .. first + capacity - 1. Lowest free number is not
-// reused at once: numbers go round, so that a stale number rarely names a new object.
+// Holds at most `capacity` objects numbered first .. first + capacity - 1. Lowest free number is
+// not reused at once: numbers go round, so that a stale number rarely names a new object.
 template <typename T>
 class Table {
   public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Queue pairs and everything that runs on them: the seam between the device (commands, doorbells, clock)
-// and the requester, responder, completer and datagram services behind it (IBA vol. 1, chapters 9 to 11).
+// Queue pairs and everything that runs on them: the seam between the device (commands, doorbells,
+// clock) and the requester, responder, completer and datagram services behind it (IBA vol. 1,
+// chapters 9 to 11).
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class Transport : public PortClient {
   public:
     static std::unique_ptr<Transport> create(const TransportParts& parts);
 
-    // Commands. The device has checked length and reserved fields of the structures, and that PD and UAR
-    // exist; the transport checks the rest and counts itself as a user of the CQs.
+    // Commands. The device has checked length and reserved fields of the structures, and that PD
+    // and UAR exist; the transport checks the rest and counts itself as a user of the CQs.
     virtual CmdResult<uint32_t> create_qp(const pib_hca_create_qp& in) = 0;
     virtual CmdStatus modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) = 0;
     virtual CmdResult<pib_hca_modify_qp> query_qp(uint32_t qpn) = 0;
@@ -43,8 +44,8 @@ class Transport : public PortClient {
     virtual uint32_t qps_of_pd(uint32_t pd) = 0;
     virtual uint32_t qps_of_uar(uint32_t uar) = 0;
 
-    // Doorbells; false when the QP does not exist or is another UAR's. A send doorbell works at once,
-    // within a budget; the rest is done in run().
+    // Doorbells; false when the QP does not exist or is another UAR's. A send doorbell works at
+    // once, within a budget; the rest is done in run().
     virtual bool send_doorbell(uint32_t uar, uint32_t qpn) = 0;
     virtual bool recv_doorbell(uint32_t uar, uint32_t qpn) = 0;
 

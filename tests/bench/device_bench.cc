@@ -95,7 +95,8 @@ class Pair {
     // Nanoseconds of processor time per message.
     double measure(const Figure& figure, double seconds) {
         const std::vector<uint8_t> wqe = encode(figure);
-        const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+        const auto until =
+            std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
         uint64_t messages = 0;
         round(figure, wqe);
         const uint64_t before = cpu_ns();
@@ -173,9 +174,10 @@ int main(int argc, char** argv) {
         }
         const double ns = pair.measure(figure, seconds);
         const double copy = memcpy_ns(figure.bytes, seconds / 10);
-        std::printf("{\"figure\": \"%s\", \"bytes\": %u, \"cpu_ns\": %.1f, \"mib_s\": %.1f, "
-                    "\"memcpy_ns\": %.1f}\n",
-                    figure.name, figure.bytes, ns, figure.bytes / ns * 1e9 / 1048576, copy);
+        std::printf(
+            "{\"figure\": \"%s\", \"bytes\": %u, \"cpu_ns\": %.1f, \"mib_s\": %.1f, "
+            "\"memcpy_ns\": %.1f}\n",
+            figure.name, figure.bytes, ns, figure.bytes / ns * 1e9 / 1048576, copy);
         std::fflush(stdout);
     }
     return 0;

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rules of CONTRIBUTING.md that a machine can hold: length of files and functions, licence lines,
+white space. Argument: the source directory."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import functions
+import tree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_LINES = 600
+MOST_FUNCTION_LINES = 70
+# The one place where the device is written down.
+LONGER = {"hw-interface/pib_hca_hw.h"}
+LICENCE = re.compile(r"SPDX-License-Identifier: (.+?)(?: -->| \*/)?$", re.MULTILINE)
+# Folders that are licensed as the kernel's and rdma-core's other parts; all else is QEMU's.
+DUAL = ("hw-interface", "guest-driver", "guest-provider")
+DUAL_LICENCE = "GPL-2.0 OR Linux-OpenIB"
+LICENCE_OF_THE_REST = "GPL-2.0-or-later"
+# What Debian 12 has; others lay out differently.
+CLANG_FORMAT = "14"
+# C++, and not: C for guests, C of the seam, which follow their neighbours outside of this tree.
+FORMATTED = ("ib/", "qemu-hw/core/", "fabric-switch/", "tests/")
+UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
+# Formats without comments.
+NO_COMMENTS = {".hex"}
+
+
+def licence_of(path: pathlib.Path) -> str:
+    return DUAL_LICENCE if path.relative_to(ROOT).parts[0] in DUAL else LICENCE_OF_THE_REST
+
+
+def long_functions(path: pathlib.Path) -> list[str]:
+    text = path.read_text()
+    found = functions.in_python(text) if path.suffix == ".py" else functions.in_c(text)
+    return [f"{path.relative_to(ROOT)}:{function.line}: {function.name} has {function.lines} lines"
+            for function in found if function.lines > MOST_FUNCTION_LINES]
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.files = tree.files(ROOT)
+        self.assertGreater(len(self.files), 300)
+
+    def test_no_file_is_too_long(self):
+        found = {str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+                 for path in filter(tree.is_code, self.files)}
+        self.assertEqual({name: n for name, n in found.items()
+                          if n > MOST_LINES and name not in LONGER}, {})
+
+    def test_no_function_is_too_long(self):
+        code = [path for path in self.files if path.suffix in (".c", ".cc", ".h", ".py")]
+        self.assertEqual([line for path in code for line in long_functions(path)], [])
+
+    def test_every_file_has_its_licence(self):
+        found = []
+        for path in self.files:
+            licence = LICENCE.search("\n".join(path.read_text().splitlines()[:3]))
+            if path.suffix not in NO_COMMENTS and (
+                    not licence or licence.group(1) != licence_of(path)):
+                found.append(str(path.relative_to(ROOT)))
+        self.assertEqual(found, [])
+
+    def test_white_space(self):
+        found = []
+        for path in self.files:
+            text = path.read_text()
+            for number, line in enumerate(text.split("\n"), 1):
+                if line != line.rstrip():
+                    found.append(f"{path.relative_to(ROOT)}:{number}: white space at its end")
+            if text and (not text.endswith("\n") or text.endswith("\n\n")):
+                found.append(f"{path.relative_to(ROOT)}: does not end with one newline")
+        self.assertEqual(found, [])
+
+    def test_layout(self):
+        try:
+            said = subprocess.run(["clang-format", "--version"], capture_output=True, text=True,
+                                  check=True).stdout
+        except OSError:
+            self.skipTest("clang-format is not installed")
+        if not re.search(rf"version {CLANG_FORMAT}\.", said):
+            self.skipTest(f"clang-format is not of version {CLANG_FORMAT}: {said}")
+        names = [str(path.relative_to(ROOT)) for path in self.files if path.suffix in (".cc", ".h")]
+        names = [name for name in names
+                 if name.startswith(FORMATTED) and not UNFORMATTED.match(name)]
+        done = subprocess.run(["clang-format", "--dry-run", "-Werror", *names], cwd=ROOT,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[:4000])
+
+
+CPLUSPLUS = '''
+#include <x> // {
+namespace a {
+class B final : public C<int> {
+  public:
+    B(int x) : c_{x}, d_(x) {
+        f();
+    }
+    int g() const noexcept override { return 1; }
+    int table_[2] = {1, 2};
+};
+const char* kText = R"x(
+int not_one() {
+)x";
+template <typename T>
+auto f(T t) -> decltype(t + '{') {
+    auto h = [](int i) {
+        return i;
+    };
+    struct L { int m() { return 0; } };
+    return h(t);
+}
+constexpr Row kRows[] = {
+    {1, "}", [](int x) { return x; }},
+};
+}  // namespace a
+struct s *k(void)
+{
+	return 0;
+}
+'''
+
+
+class Parser(unittest.TestCase):
+    def test_functions_are_found(self):
+        found = [(function.name, function.lines) for function in functions.in_c(CPLUSPLUS)]
+        self.assertEqual(found, [("B", 3), ("g", 1), ("f", 8), ("lambda", 1), ("k", 4)])
+
+    def test_one_line_more_is_noticed(self):
+        for extra, expected in ((67, []), (68, ["f"]), (69, ["f"])):
+            text = "int f()\n{\n" + "    g();\n" * extra + "}\n"
+            found = [function.name for function in functions.in_c(text)
+                     if function.lines > MOST_FUNCTION_LINES]
+            self.assertEqual(found, expected)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        ROOT = pathlib.Path(sys.argv.pop())
+    unittest.main(argv=sys.argv[:1])

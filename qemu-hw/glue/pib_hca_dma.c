@@ -10,9 +10,9 @@
 #include "pib_hca_glue.h"
 #include "qemu/rcu.h"
 
-/* In D1..D3hot a function starts no transactions (PCI PM 1.2, 5.4). */
-static bool may_master(PCIDevice *pci)
+bool pib_hca_may_master(PibHca *hca)
 {
+    PCIDevice *pci = PCI_DEVICE(hca);
     uint16_t pmcsr;
 
     if (!pci->pm_cap) {
@@ -28,18 +28,42 @@ static bool is_ram(MemoryRegion *mr, bool is_write)
            !(is_write && (mr->readonly || mr->rom_device));
 }
 
+/*
+ * The RAM behind the first bytes at `addr`: NULL when they are something else. `length` shrinks to what lies
+ * there in one piece, which is a page where a vIOMMU translates. The caller is in an RCU critical section.
+ */
+static uint8_t *ram_at(AddressSpace *as, hwaddr addr, hwaddr *length, bool is_write,
+                       MemoryRegion **mr)
+{
+    hwaddr xlat;
+
+    *mr = address_space_translate(as, addr, &xlat, length, is_write, MEMTXATTRS_UNSPECIFIED);
+    if (*length == 0 || !is_ram(*mr, is_write)) {
+        return NULL;
+    }
+    return (uint8_t *)memory_region_get_ram_ptr(*mr) + xlat;
+}
+
+/* The caller's buffer to or from RAM; then what QEMU wants to know: stale translated code, dirty pages. */
+static void copy(AddressSpace *as, MemoryRegion *mr, uint8_t *host, uint8_t *buffer, hwaddr length,
+                 bool is_write)
+{
+    if (is_write) {
+        memcpy(host, buffer, length);
+        memory_region_ref(mr); /* which the unmap gives back */
+        address_space_unmap(as, host, length, true, length);
+    } else {
+        memcpy(buffer, host, length);
+    }
+}
+
 static bool range_is_ram(AddressSpace *as, hwaddr addr, hwaddr length, bool is_write)
 {
-    if (addr + length < addr) {
-        return false;
-    }
     while (length > 0) {
-        hwaddr xlat;
+        MemoryRegion *mr;
         hwaddr part = length;
-        MemoryRegion *mr = address_space_translate(as, addr, &xlat, &part, is_write,
-                                                   MEMTXATTRS_UNSPECIFIED);
 
-        if (part == 0 || !is_ram(mr, is_write)) {
+        if (!ram_at(as, addr, &part, is_write, &mr)) {
             return false;
         }
         addr += part;
@@ -48,19 +72,45 @@ static bool range_is_ram(AddressSpace *as, hwaddr addr, hwaddr length, bool is_w
     return true;
 }
 
-static bool dma(PibHca *hca, uint64_t bus_addr, void *buffer, size_t length, bool is_write)
+static bool may_reach(PibHca *hca, hwaddr addr, hwaddr length)
 {
-    PCIDevice *pci = PCI_DEVICE(hca);
-    AddressSpace *as = pci_get_address_space(pci);
+    return !hca->paused && pib_hca_may_master(hca) && addr + length >= addr;
+}
 
-    if (hca->paused || !may_master(pci)) {
-        return false;
+/*
+ * All or nothing: what is not in one piece is looked at to its end before anything is touched. Each piece is
+ * copied through the very translation that has shown it to be RAM: a guest that changes its vIOMMU's tables
+ * meanwhile gets a failed access, not one to somebody's registers.
+ */
+static bool dma(PibHca *hca, hwaddr addr, uint8_t *buffer, hwaddr length, bool is_write)
+{
+    AddressSpace *as = pci_get_address_space(PCI_DEVICE(hca));
+    MemoryRegion *mr;
+    hwaddr part = length;
+    uint8_t *host;
+
+    if (length == 0 || !may_reach(hca, addr, length)) {
+        return length == 0;
     }
     RCU_READ_LOCK_GUARD();
-    /* The memory map only changes under the BQL, which we hold: the proof is still true for the copy. */
-    return range_is_ram(as, bus_addr, length, is_write) &&
-           address_space_rw(as, bus_addr, MEMTXATTRS_UNSPECIFIED, buffer, length, is_write) ==
-               MEMTX_OK;
+    host = ram_at(as, addr, &part, is_write, &mr);
+    if (!host || !range_is_ram(as, addr + part, length - part, is_write)) {
+        return false;
+    }
+    for (;;) {
+        copy(as, mr, host, buffer, part, is_write);
+        addr += part;
+        buffer += part;
+        length -= part;
+        if (length == 0) {
+            return true;
+        }
+        part = length;
+        host = ram_at(as, addr, &part, is_write, &mr);
+        if (!host) {
+            return false;
+        }
+    }
 }
 
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length)
@@ -70,30 +120,28 @@ bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to, size_t lengt
 
 bool pib_hca_dma_write(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length)
 {
-    return dma(opaque, bus_addr, (void *)from, length, true);
+    return dma(opaque, bus_addr, (uint8_t *)from, length, true);
 }
 
 bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected, uint64_t desired)
 {
     PibHca *hca = opaque;
-    PCIDevice *pci = PCI_DEVICE(hca);
-    AddressSpace *as = pci_get_address_space(pci);
+    AddressSpace *as = pci_get_address_space(PCI_DEVICE(hca));
     hwaddr length = sizeof(uint64_t);
-    uint64_t *word;
+    MemoryRegion *mr;
+    uint8_t *host;
 
-    if (bus_addr % sizeof(uint64_t) != 0 || hca->paused || !may_master(pci)) {
+    if (bus_addr % sizeof(uint64_t) != 0 || !may_reach(hca, bus_addr, length)) {
         return false;
     }
     RCU_READ_LOCK_GUARD();
-    if (!range_is_ram(as, bus_addr, length, true)) {
+    host = ram_at(as, bus_addr, &length, true, &mr);
+    if (!host || length < sizeof(uint64_t) || (uintptr_t)host % sizeof(uint64_t) != 0) {
         return false;
     }
-    word = address_space_map(as, bus_addr, &length, true, MEMTXATTRS_UNSPECIFIED);
-    if (!word) {
-        return false;
-    }
-    *expected = qatomic_cmpxchg(word, *expected, desired);
-    address_space_unmap(as, word, length, true, sizeof(uint64_t));
+    *expected = qatomic_cmpxchg((uint64_t *)host, *expected, desired);
+    memory_region_ref(mr);
+    address_space_unmap(as, host, length, true, length);
     return true;
 }
 

@@ -46,6 +46,7 @@ struct PibHca {
     SocketAddress *fabric_address; /* NULL: no fabric, ports stay Down */
     PibHcaLink links[PIB_HCA_GLUE_PORTS];
     uint8_t *rx_buffer;
+    uint64_t pending_vectors; /* raised by the core and not sent yet */
     bool paused; /* the VM is stopped: no DMA, no interrupt, no frame is read */
     bool guids_claimed;
 
@@ -63,7 +64,18 @@ struct PibHca {
     } prop;
 };
 
+/*
+ * Every way into the core but MMIO, whose dispatch does the like: between the two the device lives, refuses
+ * MMIO from below itself, and collects the interrupts that the core raises. pib_hca_leave() sends them, with
+ * the core off the stack, because a message is a write to wherever the guest has pointed the vector: at our own
+ * registers, at the configuration space with our FLR bit in it, at the slot's power switch. After it the device
+ * may be reset or gone: only return. What pib_hca_enter() returns is for pib_hca_leave().
+ */
+bool pib_hca_enter(PibHca *hca);
+void pib_hca_leave(PibHca *hca, bool was_engaged);
+
 /* pib_hca_dma.c: see host.h. Nothing but RAM that the device may reach is ever touched. */
+bool pib_hca_may_master(PibHca *hca); /* in D1..D3hot a function starts no transactions (PCI PM 1.2, 5.4) */
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length);
 bool pib_hca_dma_write(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length);
 bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected, uint64_t desired);

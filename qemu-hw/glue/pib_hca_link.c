@@ -82,9 +82,13 @@ static void link_drop(PibHcaLink *link)
 /* The peer or the network ended it. */
 static void link_lost(PibHcaLink *link)
 {
+    PibHca *hca = link->hca;
+    bool was_engaged = pib_hca_enter(hca);
+
     link_drop(link);
     link_retry_later(link);
-    pib_hca_core_link_closed(link->hca->core, link->port);
+    pib_hca_core_link_closed(hca->core, link->port);
+    pib_hca_leave(hca, was_engaged);
 }
 
 static void link_readable(void *opaque)
@@ -93,6 +97,7 @@ static void link_readable(void *opaque)
     PibHca *hca = link->hca;
     struct iovec iov = {.iov_base = hca->rx_buffer, .iov_len = RX_CHUNK};
     ssize_t length = qio_channel_readv(QIO_CHANNEL(link->channel), &iov, 1, NULL);
+    bool was_engaged;
 
     if (length == QIO_CHANNEL_ERR_BLOCK) {
         return;
@@ -101,22 +106,29 @@ static void link_readable(void *opaque)
         link_lost(link);
         return;
     }
+    was_engaged = pib_hca_enter(hca);
     pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
+    pib_hca_leave(hca, was_engaged);
 }
 
 static void link_writable(void *opaque)
 {
     PibHcaLink *link = opaque;
+    PibHca *hca = link->hca;
+    bool was_engaged = pib_hca_enter(hca);
 
     link->want_write = false;
     link_set_handlers(link);
-    pib_hca_core_link_writable(link->hca->core, link->port);
+    pib_hca_core_link_writable(hca->core, link->port);
+    pib_hca_leave(hca, was_engaged);
 }
 
 static void link_connected(QIOTask *task, void *opaque)
 {
     PibHcaConnect *connect = opaque;
     PibHcaLink *link = connect->link;
+    PibHca *hca;
+    bool was_engaged;
 
     if (!link) {
         return; /* the device is gone */
@@ -131,7 +143,10 @@ static void link_connected(QIOTask *task, void *opaque)
     qio_channel_set_blocking(QIO_CHANNEL(link->channel), false, &error_abort);
     qio_channel_set_delay(QIO_CHANNEL(link->channel), false);
     link_set_handlers(link);
-    pib_hca_core_link_connected(link->hca->core, link->port);
+    hca = link->hca;
+    was_engaged = pib_hca_enter(hca);
+    pib_hca_core_link_connected(hca->core, link->port);
+    pib_hca_leave(hca, was_engaged);
 }
 
 static void link_connect(PibHcaLink *link)

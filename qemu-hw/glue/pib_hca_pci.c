@@ -24,6 +24,38 @@
 #define MSIX_BAR_SIZE 0x1000
 #define UAR_BAR_SIZE (PIB_HCA_MAX_UARS * PIB_HCA_UAR_PAGE_SIZE)
 
+QEMU_BUILD_BUG_ON(PIB_HCA_MAX_VECTORS > 64); /* pending_vectors */
+
+static void send_interrupts(PibHca *hca)
+{
+    PCIDevice *pci = PCI_DEVICE(hca);
+
+    while (hca->pending_vectors != 0) {
+        unsigned vector = ctz64(hca->pending_vectors);
+
+        hca->pending_vectors &= ~BIT_ULL(vector);
+        if (msix_enabled(pci) && pib_hca_may_master(hca)) {
+            msix_notify(pci, vector);
+        }
+    }
+}
+
+bool pib_hca_enter(PibHca *hca)
+{
+    bool was_engaged = DEVICE(hca)->mem_reentrancy_guard.engaged_in_io;
+
+    object_ref(OBJECT(hca));
+    DEVICE(hca)->mem_reentrancy_guard.engaged_in_io = true;
+    return was_engaged;
+}
+
+void pib_hca_leave(PibHca *hca, bool was_engaged)
+{
+    send_interrupts(hca);
+    DEVICE(hca)->mem_reentrancy_guard.engaged_in_io = was_engaged;
+    object_unref(OBJECT(hca));
+}
+
 static uint64_t pib_hca_regs_read(void *opaque, hwaddr offset, unsigned size)
 {
     PibHca *hca = opaque;
@@ -36,6 +68,7 @@ static void pib_hca_regs_write(void *opaque, hwaddr offset, uint64_t value, unsi
     PibHca *hca = opaque;
 
     pib_hca_core_mmio_write(hca->core, PIB_HCA_BAR_REGS, offset, value, size);
+    send_interrupts(hca);
 }
 
 static uint64_t pib_hca_uar_read(void *opaque, hwaddr offset, unsigned size)
@@ -50,6 +83,7 @@ static void pib_hca_uar_write(void *opaque, hwaddr offset, uint64_t value, unsig
     PibHca *hca = opaque;
 
     pib_hca_core_mmio_write(hca->core, PIB_HCA_BAR_UAR, offset, value, size);
+    send_interrupts(hca);
 }
 
 /* Every size and alignment reaches the core: what an access does is the device manual's to say. */
@@ -75,8 +109,8 @@ static void host_raise_msix(void *opaque, unsigned vector)
 {
     PibHca *hca = opaque;
 
-    if (msix_enabled(PCI_DEVICE(hca)) && vector < hca->prop.vectors) {
-        msix_notify(PCI_DEVICE(hca), vector);
+    if (vector < hca->prop.vectors) {
+        hca->pending_vectors |= BIT_ULL(vector);
     }
 }
 
@@ -140,15 +174,20 @@ static void pib_hca_bh(void *opaque)
     PibHca *hca = opaque;
 
     if (!hca->paused) {
+        bool was_engaged = pib_hca_enter(hca);
+
         pib_hca_core_run(hca->core);
+        pib_hca_leave(hca, was_engaged);
     }
 }
 
 static void pib_hca_timer(void *opaque)
 {
     PibHca *hca = opaque;
+    bool was_engaged = pib_hca_enter(hca);
 
     pib_hca_core_timer(hca->core);
+    pib_hca_leave(hca, was_engaged);
 }
 
 /* While the VM is stopped its memory is not ours to change: frames wait in the socket, work in the core. */
@@ -210,7 +249,8 @@ static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config, Error **e
     char *why = NULL;
 
     hca->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, pib_hca_timer, hca);
-    hca->bh = qemu_bh_new_guarded(pib_hca_bh, hca, &DEVICE(hca)->mem_reentrancy_guard);
+    /* Not qemu_bh_new_guarded(): it looks at the guard after us, when the device may be gone. */
+    hca->bh = qemu_bh_new(pib_hca_bh, hca);
     hca->paused = !runstate_is_running();
     hca->core = pib_hca_core_create(config, &host_ops, hca, &why);
     if (!hca->core) {
@@ -274,6 +314,7 @@ static void pib_hca_reset_hold(Object *obj, ResetType type)
     if (hca->core) {
         qemu_bh_cancel(hca->bh);
         pib_hca_core_reset(hca->core, false);
+        hca->pending_vectors = 0;
     }
 }
 

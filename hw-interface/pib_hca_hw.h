@@ -194,6 +194,8 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_FREE_PD = 0x13,       /* object: PD */
 	PIB_HCA_CMD_CREATE_MR = 0x20,     /* in: pib_hca_create_mr; result: L_Key = R_Key */
 	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
+	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
+	PIB_HCA_CMD_DEALLOC_MW = 0x23,    /* object: R_Key; its key byte is not looked at */
 	PIB_HCA_CMD_CREATE_EQ = 0x30,     /* in: pib_hca_create_eq; result: EQN */
 	PIB_HCA_CMD_DESTROY_EQ = 0x31,    /* object: EQN */
 	PIB_HCA_CMD_CREATE_CQ = 0x40,     /* in: pib_hca_create_cq; result: CQN */
@@ -242,9 +244,16 @@ struct pib_hca_query_device {
 	__u8 port_count;
 	__u8 local_ca_ack_delay;
 	__u8 reserved[2];
-	__le32 reserved2[8];
+	__le32 max_mw;             /* windows; they and regions together are at most max_mr */
+	__le32 max_fast_reg_pages; /* of one PIB_HCA_MR_FAST region */
+	__le32 reserved2[6];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
+
+/* FAST regions, LOCAL_INV, REG_MR and SEND_WITH_INV: the base memory management extensions. */
+#define PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS (1ull << 0)
+#define PIB_HCA_FEATURE_MW_TYPE_1 (1ull << 1)
+#define PIB_HCA_FEATURE_MW_TYPE_2B (1ull << 2)
 
 struct pib_hca_modify_device {
 	__le32 mask; /* PIB_HCA_MODIFY_DEVICE_* */
@@ -322,13 +331,16 @@ PIB_HCA_ASSERT_SIZE(pib_hca_mad_ifc, 272);
 #define PIB_HCA_ACCESS_REMOTE_WRITE (1u << 1)
 #define PIB_HCA_ACCESS_REMOTE_READ (1u << 2)
 #define PIB_HCA_ACCESS_REMOTE_ATOMIC (1u << 3)
+#define PIB_HCA_ACCESS_MW_BIND (1u << 4)   /* regions: windows may be bound to it */
+#define PIB_HCA_ACCESS_ZERO_BASED (1u << 5) /* windows: addresses count from its first byte */
 
 struct pib_hca_create_mr {
 	__le32 pd;
-	__le32 access;
+	__le32 access; /* 0 with PIB_HCA_MR_FAST */
 	__le64 iova;   /* address of the first byte in WQEs and RETHs */
 	__le64 length; /* bytes */
-	struct pib_hca_pages pages; /* levels, page_count, root are 0 with PIB_HCA_MR_PHYSICAL */
+	/* 0 with PIB_HCA_MR_PHYSICAL; with PIB_HCA_MR_FAST only page_count is not, the most there may be */
+	struct pib_hca_pages pages;
 	__le32 page_offset; /* of the first byte in the first page */
 	__u8 key;           /* low byte of the key */
 	__u8 flags;         /* PIB_HCA_MR_* */
@@ -336,6 +348,17 @@ struct pib_hca_create_mr {
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_PHYSICAL (1u << 0) /* addresses are bus addresses: a kernel's DMA MR */
+#define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
+
+struct pib_hca_alloc_mw {
+	__le32 pd;
+	__u8 type; /* PIB_HCA_MW_TYPE_* */
+	__u8 key;  /* low byte of the key */
+	__u8 reserved[10];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_alloc_mw, 16);
+#define PIB_HCA_MW_TYPE_1 1 /* values of enum ib_mw_type */
+#define PIB_HCA_MW_TYPE_2 2 /* 2B: bound to a QP */
 
 /* Keys: 31:8 index, 7:0 key byte. */
 #define PIB_HCA_KEY_INDEX_SHIFT 8
@@ -404,7 +427,7 @@ struct pib_hca_cqe {
 	__le32 qpn;       /* the QP, as numbered by CREATE_QP */
 	__le32 wqe_counter; /* counter of the WQE in its send or receive queue */
 	__le32 byte_count; /* received, read or atomically exchanged bytes */
-	__be32 imm_data;  /* wire order */
+	__be32 imm_data;  /* wire order; with PIB_HCA_CQE_FLAG_INVALIDATED the R_Key, an __le32 */
 	__le32 src_qp;    /* UD: the sender's QPN */
 	__le16 slid;      /* UD */
 	__le16 pkey_index; /* GSI */
@@ -425,6 +448,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_cqe, 64);
 #define PIB_HCA_CQE_FLAG_GRH (1u << 0) /* the first 40 bytes of the buffer hold a GRH */
 #define PIB_HCA_CQE_FLAG_IMM (1u << 1)
 #define PIB_HCA_CQE_FLAG_SOLICITED (1u << 2)
+#define PIB_HCA_CQE_FLAG_INVALIDATED (1u << 3) /* imm_data is the R_Key that the message invalidated */
 
 enum pib_hca_cqe_opcode {
 	PIB_HCA_CQE_SEND = 0x00,
@@ -432,6 +456,9 @@ enum pib_hca_cqe_opcode {
 	PIB_HCA_CQE_RDMA_READ = 0x02,
 	PIB_HCA_CQE_CMP_SWAP = 0x03,
 	PIB_HCA_CQE_FETCH_ADD = 0x04,
+	PIB_HCA_CQE_LOCAL_INV = 0x05,
+	PIB_HCA_CQE_BIND_MW = 0x06,
+	PIB_HCA_CQE_REG_MR = 0x07,
 	PIB_HCA_CQE_RECV = 0x80, /* bit 7: a receive queue's completion */
 	PIB_HCA_CQE_RECV_RDMA_WITH_IMM = 0x81,
 };
@@ -605,6 +632,10 @@ enum pib_hca_wqe_opcode {
 	PIB_HCA_WQE_RDMA_READ = 0x04,
 	PIB_HCA_WQE_CMP_SWAP = 0x05,
 	PIB_HCA_WQE_FETCH_ADD = 0x06,
+	PIB_HCA_WQE_SEND_WITH_INV = 0x07,
+	PIB_HCA_WQE_LOCAL_INV = 0x08,
+	PIB_HCA_WQE_BIND_MW = 0x09,
+	PIB_HCA_WQE_REG_MR = 0x0a,
 };
 
 #define PIB_HCA_WQE_SIGNALED (1u << 0)
@@ -618,6 +649,9 @@ enum pib_hca_wqe_opcode {
  *   RC SEND               control | data at 16
  *   RC RDMA WRITE, READ   control | rdma 16   | data at 32
  *   RC atomics            control | atomic 48 | one SGE of 8 bytes at 64
+ *   RC LOCAL_INV          control | key 16
+ *   RC BIND_MW            control | bind 32
+ *   RC REG_MR             control | reg 48
  *   UD SEND               control | ud 48     | data at 64
  */
 struct pib_hca_wqe_control {
@@ -625,7 +659,7 @@ struct pib_hca_wqe_control {
 	__u8 flags;
 	__u8 num_sge; /* 0 with PIB_HCA_WQE_INLINE */
 	__u8 reserved;
-	__be32 imm_data; /* wire order */
+	__be32 imm_data; /* wire order; SEND_WITH_INV: the R_Key, an __le32 */
 	__le32 inline_length;
 	__le32 reserved2;
 };
@@ -647,6 +681,36 @@ struct pib_hca_wqe_atomic {
 	__le64 reserved2[2]; /* masks of the extended atomics */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_wqe_atomic, 48);
+
+/* LOCAL_INV (IBA vol. 1, 10.6.7.3.3) */
+struct pib_hca_wqe_key {
+	__le32 key;
+	__le32 reserved[3];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_wqe_key, 16);
+
+/* BIND_MW (IBA vol. 1, 10.6.7.2) */
+struct pib_hca_wqe_bind {
+	__le32 rkey;   /* the window's index and its new key byte, which is another than before */
+	__le32 lkey;   /* the region's */
+	__le32 access; /* PIB_HCA_ACCESS_* */
+	__le32 reserved;
+	__le64 addr;   /* of its first byte, in the region's address space */
+	__le64 length; /* bytes; 0 unbinds a window of type 1, nothing else is looked at then */
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_wqe_bind, 32);
+
+/* REG_MR, on QPs with PIB_HCA_QP_PRIVILEGED (IBA vol. 1, 11.4.1.1) */
+struct pib_hca_wqe_reg {
+	__le32 key; /* the region's index and its new key byte */
+	__le32 access;
+	__le64 iova;
+	__le64 length;
+	struct pib_hca_pages pages; /* its tables are read when the WQE is executed */
+	__le32 page_offset;
+	__le32 reserved;
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_wqe_reg, 48);
 
 struct pib_hca_wqe_ud {
 	struct pib_hca_av av;

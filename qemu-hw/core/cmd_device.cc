@@ -52,6 +52,10 @@ void put_limits(pib_hca_query_device& out) {
     out.max_msg_size = Limits::kMaxMessage;
     out.privileged_lkey = kPrivilegedLkey;
     out.local_ca_ack_delay = kLocalCaAckDelay;
+    out.max_mw = Limits::kMrs;
+    out.max_fast_reg_pages = Limits::kFastRegPages;
+    out.feature_flags =
+        PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS | PIB_HCA_FEATURE_MW_TYPE_1 | PIB_HCA_FEATURE_MW_TYPE_2B;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands about what other objects are made in: UARs, protection domains, memory regions.
+// Commands about what other objects are made in: UARs, protection domains, memory regions and
+// windows.
 #include "cmd.h"
 
 namespace pib::hca {
@@ -38,7 +39,7 @@ CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.has_pd(in.object)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    if (objects.transport.qps_of_pd(in.object) != 0 || objects.mpt.regions_of_pd(in.object) != 0) {
+    if (objects.transport.qps_of_pd(in.object) != 0 || objects.mpt.keys_of_pd(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
     objects.pds.erase(in.object);
@@ -55,6 +56,21 @@ CommandReply cmd_create_mr(DeviceObjects& objects, const CommandInput& in) {
 
 CommandReply cmd_destroy_mr(DeviceObjects& objects, const CommandInput& in) {
     return objects.mpt.destroy(in.object);
+}
+
+CommandReply cmd_alloc_mw(DeviceObjects& objects, const CommandInput& in) {
+    const auto mw = in.as<pib_hca_alloc_mw>();
+    if (!all_zero(mw.reserved)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    if (!objects.has_pd(mw.pd)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    return CommandReply::number(objects.mpt.alloc_window(mw));
+}
+
+CommandReply cmd_dealloc_mw(DeviceObjects& objects, const CommandInput& in) {
+    return objects.mpt.dealloc_window(in.object);
 }
 
 }  // namespace pib::hca

@@ -97,6 +97,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         case PIB_HCA_QPS_RESET:
             services_.timers().cancel(qp.qpn);
             unpark(qp);
+            services_.mpt().unbind_windows_of(qp.qpn);
             reset_qp(services_.host(), qp, services_.snapshots());
             return;
         case PIB_HCA_QPS_ERR:
@@ -165,6 +166,7 @@ void TransportImpl::forget(QueuePair& qp) {
     --cqs.find(qp.send_cq)->users;
     --cqs.find(qp.recv_cq)->users;
     services_.timers().cancel(qp.qpn);
+    services_.mpt().unbind_windows_of(qp.qpn);
     qp.window.release(services_.snapshots());
     unpark(qp);
     pages_left_ += qp.buffer.listed_pages();

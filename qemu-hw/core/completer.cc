@@ -120,6 +120,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
 void Completer::complete_front(QueuePair& qp) {
     advance(qp, qp.window.front().psn_end());
     services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    services_.complete_local(qp);
 }
 
 void Completer::fail(QueuePair& qp, WcStatus status, VendorError detail) {

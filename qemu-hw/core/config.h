@@ -30,6 +30,7 @@ struct Limits {
     static constexpr uint32_t kCqs = 1u << 16;
     static constexpr uint32_t kEqs = 2 * PIB_HCA_MAX_VECTORS;
     static constexpr uint32_t kMrs = 1u << 18;
+    static constexpr uint32_t kFastRegPages = 4096;  // of one fast region
     static constexpr uint32_t kPds = 1u << 16;
     static constexpr uint32_t kSge = 32;
     static constexpr uint32_t kInline = 960;  // 1024 - 64

@@ -16,7 +16,7 @@ class GuestBuffer {
   public:
     // What load() proves of each page's first bytes. Writable costs nothing more and spares queues
     // the discovery of a ROM at their first entry.
-    enum class Proof : uint8_t { kReadable, kWritable };
+    enum class Proof : uint8_t { kNone, kReadable, kWritable };
 
     GuestBuffer() = default;
 

@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "config.h"
+#include "mpt_rules.h"
 
 namespace pib::hca {
 
 namespace {
-
-constexpr uint32_t kAllAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
-                                PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
-constexpr uint32_t kRemoteAccess = kAllAccess & ~uint32_t{PIB_HCA_ACCESS_LOCAL_WRITE};
 
 // Keys that follow each other are easily guessed. A four-round Feistel network over the 24-bit
 // index scatters them; both directions are a few instructions. It is no secret and replaces no
@@ -53,24 +50,21 @@ constexpr uint32_t gather(uint32_t index) {
 static_assert(scatter(0) == 0 && gather(scatter(1)) == 1 && gather(scatter(0x3ffff)) == 0x3ffff);
 static_assert(Limits::kMrs < 1u << 24);
 
-// The last byte is addressable: 2^64 itself is never reached.
-bool range_is_sane(uint64_t addr, uint64_t length) {
-    return length != 0 && addr + (length - 1) >= addr;
+// What counts against the limit of pages kept for all regions.
+uint32_t kept_pages(const MemoryRegion& region) {
+    return region.fast ? region.fast_pages : region.buffer.listed_pages();
 }
 
 CmdStatus check_fields(const pib_hca_create_mr& in) {
-    if ((in.access & ~kAllAccess) != 0 || (in.flags & ~uint32_t{PIB_HCA_MR_PHYSICAL}) != 0 ||
-        in.reserved[0] != 0 || in.reserved[1] != 0) {
+    constexpr uint32_t kFlags = PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST;
+    if ((in.access & ~kRegionAccess) != 0 || (in.flags & ~kFlags) != 0 || in.reserved[0] != 0 ||
+        in.reserved[1] != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
-    // IBA vol. 1, 11.2.8.2: remote write and atomic need local write.
-    const bool remote_writes =
-        (in.access & (PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC)) != 0;
-    if ((remote_writes && (in.access & PIB_HCA_ACCESS_LOCAL_WRITE) == 0) ||
-        !range_is_sane(in.iova, in.length)) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
-    }
-    return PIB_HCA_CMD_STATUS_OK;
+    const bool fast = (in.flags & PIB_HCA_MR_FAST) != 0;
+    return fast || (rights_agree(in.access) && range_is_sane(in.iova, in.length))
+               ? PIB_HCA_CMD_STATUS_OK
+               : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
 CmdStatus check_physical(const pib_hca_create_mr& in) {
@@ -79,6 +73,20 @@ CmdStatus check_physical(const pib_hca_create_mr& in) {
     }
     const bool empty = in.pages.root == 0 && in.pages.page_count == 0 && in.pages.levels == 0;
     return empty && in.page_offset == 0 ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
+// Nothing but how many pages there may be: REG_MR brings the rest.
+CmdStatus check_fast(const pib_hca_create_mr& in) {
+    if (in.pages.reserved != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    const bool empty = in.access == 0 && in.iova == 0 && in.length == 0 && in.page_offset == 0 &&
+                       in.pages.root == 0 && in.pages.levels == 0 && in.pages.log_page_size == 0;
+    const bool physical = (in.flags & PIB_HCA_MR_PHYSICAL) != 0;
+    const uint32_t pages = in.pages.page_count;
+    return empty && !physical && pages != 0 && pages <= Limits::kFastRegPages
+               ? PIB_HCA_CMD_STATUS_OK
+               : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
 // page_offset is below the page size, and the region with it is no longer than any device MR.
@@ -90,11 +98,28 @@ bool offset_and_length_fit(const pib_hca_create_mr& in) {
 
 }  // namespace
 
-Mpt::Mpt(Host& host, uint32_t max_regions, uint64_t max_total_pages)
+Mpt::Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages)
     : host_(host),
-      regions_(1, max_regions),
+      keys_(1, max_keys),
       max_total_pages_(max_total_pages),
       pages_left_(max_total_pages) {}
+
+uint32_t Mpt::number_of(uint32_t key) {
+    return gather(key >> PIB_HCA_KEY_INDEX_SHIFT);
+}
+
+MemoryRegion* Mpt::region_at(uint32_t number) const {
+    return std::get_if<MemoryRegion>(keys_.find(number));
+}
+
+MemoryWindow* Mpt::window_at(uint32_t number) const {
+    return std::get_if<MemoryWindow>(keys_.find(number));
+}
+
+MemoryRegion* Mpt::find_region(uint32_t key) const {
+    MemoryRegion* region = region_at(number_of(key));
+    return region != nullptr && region->key == (key & 0xff) ? region : nullptr;
+}
 
 CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
     MemoryRegion region{.pd = in.pd,
@@ -104,11 +129,17 @@ CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
                         .page_offset = in.page_offset,
                         .key = in.key,
                         .physical = (in.flags & PIB_HCA_MR_PHYSICAL) != 0,
+                        .fast = (in.flags & PIB_HCA_MR_FAST) != 0,
+                        .valid = (in.flags & PIB_HCA_MR_FAST) == 0,
+                        .fast_pages = 0,
+                        .windows = 0,
                         .buffer = {}};
-    if (region.physical) {
-        if (const CmdStatus s = check_physical(in); s != PIB_HCA_CMD_STATUS_OK) {
+    if (region.physical || region.fast) {
+        const CmdStatus s = region.fast ? check_fast(in) : check_physical(in);
+        if (s != PIB_HCA_CMD_STATUS_OK) {
             return std::unexpected(s);
         }
+        region.fast_pages = region.fast ? in.pages.page_count : 0;
         return region;
     }
     if (!offset_and_length_fit(in)) {
@@ -128,47 +159,60 @@ CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
     return region;
 }
 
+CmdResult<uint32_t> Mpt::insert(MemoryKey entry, uint32_t pd, uint8_t key_byte) {
+    const uint32_t number = keys_.insert(std::move(entry));
+    ++keys_of_pd_[pd];
+    return scatter(number) << PIB_HCA_KEY_INDEX_SHIFT | key_byte;
+}
+
+void Mpt::erase(uint32_t number, uint32_t pd) {
+    const auto users = keys_of_pd_.find(pd);
+    if (--users->second == 0) {
+        keys_of_pd_.erase(users);
+    }
+    keys_.erase(number);
+}
+
 CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
     if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(s);
     }
-    if (regions_.count() == regions_.capacity()) {
+    if (keys_.count() == keys_.capacity()) {
         return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
     }
     auto region = load(in);
     if (!region) {
         return std::unexpected(region.error());
     }
-    const uint32_t pages = region->buffer.listed_pages();
-    const uint32_t number = regions_.insert(std::move(*region));
+    const uint32_t pages = kept_pages(*region);
+    if (pages > pages_left_) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
     pages_left_ -= pages;
-    ++regions_of_pd_[in.pd];
-    return scatter(number) << PIB_HCA_KEY_INDEX_SHIFT | in.key;
+    return insert(std::move(*region), in.pd, in.key);
 }
 
 CmdStatus Mpt::destroy(uint32_t key) {
-    const MemoryRegion* region = find(key);
-    if (region == nullptr) {
+    const uint32_t number = number_of(key);
+    const MemoryRegion* region = region_at(number);
+    // The key byte of a fast region is that of the last REG_MR, which may never have been executed.
+    if (region == nullptr || (!region->fast && region->key != (key & 0xff))) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    pages_left_ += region->buffer.listed_pages();
-    const auto users = regions_of_pd_.find(region->pd);
-    if (--users->second == 0) {
-        regions_of_pd_.erase(users);
+    // IBA vol. 1, 11.2.8.4.
+    if (region->windows != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
     }
-    regions_.erase(gather(key >> PIB_HCA_KEY_INDEX_SHIFT));
+    pages_left_ += kept_pages(*region);
+    erase(number, region->pd);
     return PIB_HCA_CMD_STATUS_OK;
 }
 
 void Mpt::clear() {
-    regions_.clear();
-    regions_of_pd_.clear();
+    keys_.clear();
+    keys_of_pd_.clear();
+    windows_of_qp_.clear();
     pages_left_ = max_total_pages_;
-}
-
-const MemoryRegion* Mpt::find(uint32_t key) const {
-    const MemoryRegion* region = regions_.find(gather(key >> PIB_HCA_KEY_INDEX_SHIFT));
-    return region != nullptr && region->key == (key & 0xff) ? region : nullptr;
 }
 
 bool Mpt::resolve(const KeyUser& user, const KeyedRange& range, Target& target) const {
@@ -178,18 +222,26 @@ bool Mpt::resolve(const KeyUser& user, const KeyedRange& range, Target& target) 
         return user.privileged && (range.access & kRemoteAccess) == 0 &&
                range_is_sane(range.addr, range.length);
     }
-    const MemoryRegion* region = find(range.key);
-    if (region == nullptr || region->pd != user.pd || (range.access & ~region->access) != 0) {
-        return false;
+    const MemoryKey* entry = keys_.find(number_of(range.key));
+    if (const auto* window = std::get_if<MemoryWindow>(entry)) {
+        return resolve_window(*window, user, range, target);
     }
-    const uint64_t offset = range.addr - region->iova;
-    if (range.addr < region->iova || offset > region->length ||
-        range.length > region->length - offset) {
+    const auto* region = std::get_if<MemoryRegion>(entry);
+    return region != nullptr && region->valid && region->key == (range.key & 0xff) &&
+           region->pd == user.pd && (range.access & ~region->access) == 0 &&
+           resolve_region(*region, range, target);
+}
+
+bool Mpt::resolve_region(const MemoryRegion& region, const KeyedRange& range,
+                         Target& target) const {
+    const uint64_t offset = range.addr - region.iova;
+    if (range.addr < region.iova || offset > region.length ||
+        range.length > region.length - offset) {
         return false;
     }
     // Bus addresses need no translation: a kernel's DMA MR.
-    target = region->physical ? Target{nullptr, range.addr}
-                              : Target{region, region->page_offset + offset};
+    target = region.physical ? Target{nullptr, range.addr}
+                             : Target{&region, region.page_offset + offset};
     return true;
 }
 
@@ -236,9 +288,9 @@ bool Mpt::cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expe
     return bus_addr % 8 == 0 && host_.dma_cmpxchg64(bus_addr, expected, desired);
 }
 
-uint32_t Mpt::regions_of_pd(uint32_t pd) const {
-    const auto users = regions_of_pd_.find(pd);
-    return users == regions_of_pd_.end() ? 0 : users->second;
+uint32_t Mpt::keys_of_pd(uint32_t pd) const {
+    const auto users = keys_of_pd_.find(pd);
+    return users == keys_of_pd_.end() ? 0 : users->second;
 }
 
 }  // namespace pib::hca

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
+#include <variant>
 
 #include "guest_buffer.h"
 #include "table.h"
@@ -16,10 +19,12 @@ namespace pib::hca {
 // region.
 constexpr uint32_t kPrivilegedLkey = 0x000000ff;
 
-// Who uses a key: the QP's protection domain, and whether it may use the privileged L_Key.
+// Who uses a key: the QP's protection domain, whether it may use the privileged L_Key, and the QP
+// itself, which windows of type 2 are bound to.
 struct KeyUser {
     uint32_t pd;
     bool privileged;
+    uint32_t qpn = UINT32_MAX;
 };
 
 // A range named by a key, and the PIB_HCA_ACCESS_* rights its use needs (0: local read).
@@ -38,17 +43,46 @@ struct MemoryRegion {
     uint32_t page_offset;
     uint8_t key;
     bool physical;
+    bool fast;            // PIB_HCA_MR_FAST
+    bool valid;           // false: a fast region in the Free state (IBA 10.6.4.1)
+    uint32_t fast_pages;  // the most pages that a fast region may get
+    uint32_t windows;     // bound to it
     GuestBuffer buffer;
+};
+
+struct MemoryWindow {
+    uint32_t pd;
+    uint8_t type;  // PIB_HCA_MW_TYPE_*
+    uint8_t key;
+    // The binding. Without one: Free (type 2), or bound to nothing (type 1).
+    bool bound;
+    uint32_t access;
+    uint64_t addr;  // in the region's address space
+    uint64_t length;
+    uint32_t region;  // its number in the table
+    uint32_t qpn;     // type 2: by which it was bound
 };
 
 class Mpt {
   public:
-    Mpt(Host& host, uint32_t max_regions, uint64_t max_total_pages);
+    Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages);
 
     // The key. The PD is checked before.
     CmdResult<uint32_t> create(const pib_hca_create_mr& in);
-    CmdStatus destroy(uint32_t key);  // BAD_RESOURCE
+    CmdStatus destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
+    CmdResult<uint32_t> alloc_window(const pib_hca_alloc_mw& in);
+    CmdStatus dealloc_window(uint32_t rkey);  // BAD_RESOURCE
     void clear();
+
+    // Work requests on keys. False is a memory management operation error (IBA 11.6.2), and nothing
+    // has changed. Reserved fields are checked before.
+    bool bind(const KeyUser& user, const pib_hca_wqe_bind& in);
+    bool fast_register(const KeyUser& user, const pib_hca_wqe_reg& in);
+    bool invalidate_local(const KeyUser& user, uint32_t key);
+    // By a SEND with Invalidate (IBA 9.4.1.1.3).
+    bool invalidate_remote(const KeyUser& user, uint32_t rkey);
+    // The QP is no more, or anew: the windows of type 2 that it has bound are free.
+    void unbind_windows_of(uint32_t qpn);
 
     // True when `user` may access all of `range`. A zero length needs no valid key (IBA vol. 1,
     // C9-88).
@@ -62,24 +96,45 @@ class Mpt {
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
 
-    uint32_t regions_of_pd(uint32_t pd) const;  // for FREE_PD's BUSY
-    uint32_t count() const { return regions_.count(); }
+    uint32_t keys_of_pd(uint32_t pd) const;  // for FREE_PD's BUSY
+    uint32_t count() const { return keys_.count(); }
 
   private:
+    using MemoryKey = std::variant<MemoryRegion, MemoryWindow>;
+
     // A range that passed: the region, or none for bus addresses, and the offset in its buffer.
     struct Target {
         const MemoryRegion* region = nullptr;
         uint64_t offset = 0;
     };
     bool resolve(const KeyUser& user, const KeyedRange& range, Target& target) const;
-    const MemoryRegion* find(uint32_t key) const;
+    bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target) const;
+    bool resolve_window(const MemoryWindow& window, const KeyUser& user, const KeyedRange& range,
+                        Target& target) const;
+    // The number in the table of what a key names.
+    static uint32_t number_of(uint32_t key);
+    // By number; nullptr when it is not there or of the other kind.
+    MemoryRegion* region_at(uint32_t number) const;
+    MemoryWindow* window_at(uint32_t number) const;
+    // The region with this key, valid or not.
+    MemoryRegion* find_region(uint32_t key) const;
     CmdResult<MemoryRegion> load(const pib_hca_create_mr& in);
+    CmdResult<uint32_t> insert(MemoryKey entry, uint32_t pd, uint8_t key_byte);
+    void erase(uint32_t number, uint32_t pd);
+    // The region that a window may be bound to as `in` says, or nullptr.
+    MemoryRegion* region_to_bind(const KeyUser& user, const pib_hca_wqe_bind& in) const;
+    void unbind(MemoryWindow& window, uint32_t number);
+    bool invalidate(const KeyUser& user, uint32_t key, bool remote);
+    bool invalidate_region(MemoryRegion& region, const KeyUser& user, uint8_t key, bool remote);
+    bool invalidate_window(MemoryWindow& window, uint32_t number, const KeyUser& user, uint8_t key,
+                           bool remote);
 
     Host& host_;
-    mutable Table<MemoryRegion> regions_;
+    mutable Table<MemoryKey> keys_;
     uint64_t max_total_pages_;
     uint64_t pages_left_;
-    std::unordered_map<uint32_t, uint32_t> regions_of_pd_;
+    std::unordered_map<uint32_t, uint32_t> keys_of_pd_;
+    std::set<std::pair<uint32_t, uint32_t>> windows_of_qp_;  // QPN, the window's number
 };
 
 }  // namespace pib::hca

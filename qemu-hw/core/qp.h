@@ -146,7 +146,9 @@ struct QueuePair {
     ib::Qpn wire_qpn() const {
         return is_special() ? (type == PIB_HCA_QP_SMI ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
     }
-    KeyUser key_user() const { return {.pd = pd, .privileged = privileged}; }
+    KeyUser key_user() const { return {.pd = pd, .privileged = privileged, .qpn = qpn}; }
+    // For what packets name: an R_Key is never the privileged L_Key.
+    KeyUser remote_user() const { return {.pd = pd, .privileged = false, .qpn = qpn}; }
     uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
     // Receives are accepted (IBA 10.3.1).
     bool can_receive() const {

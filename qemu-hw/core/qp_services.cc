@@ -80,6 +80,18 @@ void QpServices::complete_send(QueuePair& qp, const WqeError& error) {
     }
 }
 
+void QpServices::complete_local(QueuePair& qp) {
+    while (!qp.window.empty()) {
+        const SendRequest& request = qp.window.front();
+        if (!request.wqe.is_local() || !request.started || request.failed()) {
+            return;
+        }
+        // A retry that has not come by here again need not.
+        qp.req.cursor_wqe += qp.req.cursor_wqe == request.counter ? 1 : 0;
+        complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    }
+}
+
 void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
     qp.resp.recv.valid = false;
     count_error(report.error, false);

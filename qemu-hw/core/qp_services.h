@@ -76,6 +76,8 @@ class QpServices {
     // Completes the oldest request of the send window and removes it. An unsignalled success leaves
     // no CQE (IBA 10.8.6); every error does.
     void complete_send(QueuePair& qp, const WqeError& error);
+    // Completes the operations on keys that have been done and have become the oldest requests.
+    void complete_local(QueuePair& qp);
     // Completes qp.resp.recv.
     void complete_recv(QueuePair& qp, const ReceiveReport& report);
     // Copies and decodes the next receive WQE into qp.resp.recv. kNone: the queue is empty. kBad:

@@ -28,13 +28,18 @@ struct MessageOpcodes {
     uint8_t only;
 };
 namespace op = ib::opcode;
-constexpr std::array<MessageOpcodes, 4> kMessageOpcodes = {{
+constexpr std::array<MessageOpcodes, 8> kMessageOpcodes = {{
     {op::kSendFirst, op::kSendMiddle, op::kSendLast, op::kSendOnly},
     {op::kSendFirst, op::kSendMiddle, op::kSendLastImm, op::kSendOnlyImm},
     {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLast, op::kRdmaWriteOnly},
     {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLastImm, op::kRdmaWriteOnlyImm},
+    {},
+    {},
+    {},  // READ and atomics carry none
+    {op::kSendFirst, op::kSendMiddle, op::kSendLastInvalidate, op::kSendOnlyInvalidate},
 }};
-static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3);
+static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3 &&
+              PIB_HCA_WQE_SEND_WITH_INV == 7);
 
 uint8_t opcode_at(const SendRequest& request, uint32_t packet) {
     const MessageOpcodes& row = kMessageOpcodes[request.wqe.opcode];
@@ -83,6 +88,11 @@ Turn Requester::run(QueuePair& qp, Budget& budget) {
         }
         if (!request->started && !may_start(qp, *request)) {
             break;
+        }
+        if (request->wqe.is_local()) {
+            execute_local(qp, *request);
+            budget.charge(0);
+            continue;
         }
         if (psn_distance(qp.req.cursor, qp.req.una) >= kWindowPackets &&
             qp.req.cursor == qp.req.sent_end && !request->wqe.needs_response()) {
@@ -136,7 +146,8 @@ SendRequest* Requester::fetch(QueuePair& qp) {
         placed.error = prepare(qp, placed, qp.window.size() - 1);
     }
     if (!placed.failed()) {
-        placed.packets = packet_count(placed.wqe.data.length, qp.path_mtu_bytes());
+        placed.packets =
+            placed.wqe.is_local() ? 0 : packet_count(placed.wqe.data.length, qp.path_mtu_bytes());
         qp.req.next = placed.psn_end();
     }
     return &placed;
@@ -160,11 +171,44 @@ bool Requester::may_start(const QueuePair& qp, const SendRequest& request) const
     if ((request.wqe.flags & PIB_HCA_WQE_FENCE) != 0 && req.rd_outstanding != 0) {
         return false;
     }
+    // What was sent before may have to be sent again, with the keys that it has (IBA 10.8.3.3 asks
+    // for the order of execution; no more than that is given up).
+    if (request.wqe.opcode == PIB_HCA_WQE_LOCAL_INV) {
+        return &request == &qp.window.front();
+    }
     if (!request.wqe.needs_response()) {
         return true;
     }
     return req.rd_outstanding < qp.attr.max_rd_atomic &&
            psn_distance(request.psn_first, req.una) + request.packets <= kWindowPsns;
+}
+
+namespace {
+
+struct LocalExecutor {
+    Mpt& mpt;
+    KeyUser user;
+
+    bool operator()(const InvalidateOp& op) { return mpt.invalidate_local(user, op.key); }
+    bool operator()(const BindOp& op) { return mpt.bind(user, op.bind); }
+    bool operator()(const RegisterOp& op) { return mpt.fast_register(user, op.reg); }
+    bool operator()(const auto&) { return false; }
+};
+
+}  // namespace
+
+// An operation on a key takes effect once, when its turn comes, and completes in its turn. A retry
+// passes over it.
+void Requester::execute_local(QueuePair& qp, SendRequest& request) {
+    if (!request.started) {
+        request.started = true;
+        if (!std::visit(LocalExecutor{services_.mpt(), qp.key_user()}, request.wqe.op)) {
+            request.error = {PIB_HCA_WC_MW_BIND_ERR, VendorError::kMemory};
+            return;
+        }
+    }
+    ++qp.req.cursor_wqe;
+    services_.complete_local(qp);
 }
 
 Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
@@ -201,6 +245,7 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
     ib::PacketHeaders out = headers(qp, opcode_at(request, packet), last);
     out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
     out.imm_dt = immediate(request.wqe.imm_data);
+    out.ieth.rkey = ib::RKey(request.wqe.imm_data);
     if (const auto* rdma = std::get_if<RdmaOp>(&request.wqe.op)) {
         out.reth = {.va = rdma->remote_addr,
                     .rkey = ib::RKey(rdma->rkey),

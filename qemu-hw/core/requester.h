@@ -31,6 +31,7 @@ class Requester {
     SendRequest* fetch(QueuePair& qp);
     WqeError prepare(QueuePair& qp, SendRequest& request, uint32_t slot);
     bool may_start(const QueuePair& qp, const SendRequest& request) const;
+    void execute_local(QueuePair& qp, SendRequest& request);
     Sent send_one(QueuePair& qp, SendRequest& request, Budget& budget);
     Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget);
     Sent send_read(QueuePair& qp, const SendRequest& request);

@@ -112,6 +112,12 @@ Responder::Refusal Responder::operational_error(const WqeError& receive) {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
 }
 
+// The R_Key of a SEND with Invalidate could not be invalidated: told to the receiver alone, by the
+// completion of the SEND and the end of the connection (class J).
+Responder::Refusal Responder::invalidate_error() {
+    return {.kind = AckKind::kNone, .receive = {PIB_HCA_WC_REM_INV_REQ_ERR, VendorError::kMemory}};
+}
+
 void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
     ResponderState& resp = qp.resp;
     if (qp.state == PIB_HCA_QPS_RTR && !resp.communication_established) {
@@ -162,8 +168,7 @@ Responder::Check Responder::check_operation(QueuePair& qp, const ib::PacketView&
     const ib::OpKind kind = packet.opcode().kind;
     const bool known =
         message_of(kind) != InboundMessage::kNone || is_read(packet) || is_atomic(packet);
-    // SEND with Invalidate belongs to memory management extensions, which are not offered.
-    if (!known || packet.opcode().has(ib::Ext::kIeth)) {
+    if (!known) {
         return invalid_request();
     }
     if ((access_of(kind) & ~qp.attr.access_flags) != 0) {
@@ -247,9 +252,7 @@ Responder::Check Responder::check_rkey(QueuePair& qp, const ib::PacketView& pack
     } else {
         return std::nullopt;
     }
-    // An R_Key is never the privileged L_Key.
-    const KeyUser user{.pd = qp.pd, .privileged = false};
-    return services_.mpt().check(user, range) ? Check() : access_error();
+    return services_.mpt().check(qp.remote_user(), range) ? Check() : access_error();
 }
 
 Responder::Check Responder::execute(QueuePair& qp, const ib::PacketView& packet) {
@@ -274,6 +277,10 @@ Responder::Check Responder::execute_send(QueuePair& qp, const ib::PacketView& pa
         return operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
     }
     resp.received += payload_bytes(packet);
+    if (const auto ieth = packet.ieth();
+        ieth && !services_.mpt().invalidate_remote(qp.remote_user(), ieth->rkey.value())) {
+        return invalidate_error();
+    }
     complete_message(qp, packet);
     return std::nullopt;
 }
@@ -291,7 +298,7 @@ Responder::Check Responder::execute_write(QueuePair& qp, const ib::PacketView& p
                            .length = payload_bytes(packet),
                            .access = PIB_HCA_ACCESS_REMOTE_WRITE};
     // The region may have gone since the first packet, or its memory may be no RAM (T27).
-    if (!services_.mpt().write({.pd = qp.pd, .privileged = false}, range, packet.payload())) {
+    if (!services_.mpt().write(qp.remote_user(), range, packet.payload())) {
         return access_error();
     }
     resp.received += payload_bytes(packet);
@@ -320,6 +327,9 @@ void Responder::complete_message(QueuePair& qp, const ib::PacketView& packet) {
     if (const auto imm = packet.imm_dt()) {
         report.fields.flags = PIB_HCA_CQE_FLAG_IMM;
         std::memcpy(&report.fields.imm_data, imm->data.data(), imm->data.size());
+    } else if (const auto ieth = packet.ieth()) {
+        report.fields.flags = PIB_HCA_CQE_FLAG_INVALIDATED;
+        report.fields.imm_data = ieth->rkey.value();
     }
     services_.complete_recv(qp, report);
 }
@@ -355,14 +365,13 @@ Responder::Check Responder::execute_read(QueuePair& qp, const ib::PacketView& pa
 // The old value of the word that an atomic names; nothing when its memory is not accessible.
 std::optional<uint64_t> Responder::exchange(const QueuePair& qp, const ib::PacketView& packet) {
     const ib::AtomicEth atomic = *packet.atomic_eth();
-    const KeyUser user{.pd = qp.pd, .privileged = false};
     const KeyedRange range{.key = atomic.rkey.value(),
                            .addr = atomic.va,
                            .length = 8,
                            .access = PIB_HCA_ACCESS_REMOTE_ATOMIC};
     if (packet.opcode().kind == ib::OpKind::kCmpSwap) {
         uint64_t value = atomic.compare;
-        if (!services_.mpt().cmpxchg64(user, range, value, atomic.swap_or_add)) {
+        if (!services_.mpt().cmpxchg64(qp.remote_user(), range, value, atomic.swap_or_add)) {
             return std::nullopt;
         }
         return value;
@@ -370,7 +379,7 @@ std::optional<uint64_t> Responder::exchange(const QueuePair& qp, const ib::Packe
     uint64_t value = 0;
     for (unsigned i = 0; i < kFetchAddAttempts; ++i) {
         const uint64_t seen = value;
-        if (!services_.mpt().cmpxchg64(user, range, value, seen + atomic.swap_or_add)) {
+        if (!services_.mpt().cmpxchg64(qp.remote_user(), range, value, seen + atomic.swap_or_add)) {
             return std::nullopt;
         }
         if (value == seen) {
@@ -440,7 +449,9 @@ void Responder::refuse(QueuePair& qp, const Refusal& refusal) {
         services_.event(refusal.event, qp);
     }
     services_.enter_error_after_nak(qp);
-    owe(qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
+    if (refusal.kind != AckKind::kNone) {
+        owe(qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
+    }
 }
 
 // A NAK stands until it is sent: an ACK that becomes due meanwhile says nothing that it does not

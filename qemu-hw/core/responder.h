@@ -30,7 +30,7 @@ class Responder {
   private:
     // Why a request is not executed, and what follows from it (IBA 9.9.3.1, table 58).
     struct Refusal {
-        AckKind kind = AckKind::kNak;
+        AckKind kind = AckKind::kNak;  // kNone: the peer is told nothing
         uint8_t code = 0;
         pib_hca_event event = PIB_HCA_EVENT_COMPLETION;  // COMPLETION: none
         WqeError receive{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
@@ -54,6 +54,7 @@ class Responder {
 
     static Refusal invalid_request();
     static Refusal access_error();
+    static Refusal invalidate_error();
     static Refusal operational_error(const WqeError& receive);
     void refuse(QueuePair& qp, const Refusal& refusal);
     void accepted(QueuePair& qp, const ib::PacketView& packet);

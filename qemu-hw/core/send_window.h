@@ -23,10 +23,11 @@ struct SendRequest {
     SendWqe wqe = {};
     uint32_t counter = 0;  // of the WQE in its send queue
     ib::Psn psn_first = {};
-    uint32_t packets = 0;  // PSNs it takes: of its request, or for a READ of its response
+    // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
+    uint32_t packets = 0;
     // Success, or the local error with which it completes once everything before it has.
     WqeError error{PIB_HCA_WC_SUCCESS, VendorError::kNone};
-    bool started = false;  // its first packet has been sent once
+    bool started = false;  // its first packet has been sent once, or the key's operation is done
 
     ib::Psn psn_end() const { return psn_first + packets; }
     bool failed() const { return error.status != PIB_HCA_WC_SUCCESS; }

@@ -13,7 +13,27 @@ using Bytes = std::span<const uint8_t>;
 constexpr uint8_t kAllFlags =
     PIB_HCA_WQE_SIGNALED | PIB_HCA_WQE_SOLICITED | PIB_HCA_WQE_FENCE | PIB_HCA_WQE_INLINE;
 
-enum class Segment : uint8_t { kNone, kRdma, kAtomic };
+using Operation = decltype(SendWqe::op);
+using OpResult = std::expected<Operation, WqeError>;
+
+OpResult send_op(Bytes, const DataSegment&);
+OpResult rdma_op(Bytes bytes, const DataSegment&);
+OpResult atomic_op(Bytes bytes, const DataSegment& data);
+OpResult invalidate_op(Bytes bytes, const DataSegment& data);
+OpResult bind_op(Bytes bytes, const DataSegment& data);
+OpResult register_op(Bytes bytes, const DataSegment& data);
+
+// What stands between the control segment and the data, on connected QPs.
+struct Segment {
+    uint16_t bytes;
+    OpResult (*decode)(Bytes bytes, const DataSegment& data);
+};
+constexpr Segment kNone{0, send_op};
+constexpr Segment kRdma{sizeof(pib_hca_wqe_rdma), rdma_op};
+constexpr Segment kAtomic{sizeof(pib_hca_wqe_atomic), atomic_op};
+constexpr Segment kKey{sizeof(pib_hca_wqe_key), invalidate_op};
+constexpr Segment kBind{sizeof(pib_hca_wqe_bind), bind_op};
+constexpr Segment kReg{sizeof(pib_hca_wqe_reg), register_op};
 
 // One row an opcode: what it is made of, and what of it exists on datagram QPs.
 struct OpcodeRow {
@@ -23,15 +43,20 @@ struct OpcodeRow {
     uint8_t cqe_opcode;
 };
 
-constexpr std::array<OpcodeRow, 7> kOpcodes = {{
-    {Segment::kNone, true, true, PIB_HCA_CQE_SEND},           // SEND
-    {Segment::kNone, true, true, PIB_HCA_CQE_SEND},           // SEND_WITH_IMM
-    {Segment::kRdma, true, false, PIB_HCA_CQE_RDMA_WRITE},    // RDMA_WRITE
-    {Segment::kRdma, true, false, PIB_HCA_CQE_RDMA_WRITE},    // RDMA_WRITE_WITH_IMM
-    {Segment::kRdma, false, false, PIB_HCA_CQE_RDMA_READ},    // RDMA_READ
-    {Segment::kAtomic, false, false, PIB_HCA_CQE_CMP_SWAP},   // CMP_SWAP
-    {Segment::kAtomic, false, false, PIB_HCA_CQE_FETCH_ADD},  // FETCH_ADD
+constexpr std::array<OpcodeRow, 11> kOpcodes = {{
+    {kNone, true, true, PIB_HCA_CQE_SEND},           // SEND
+    {kNone, true, true, PIB_HCA_CQE_SEND},           // SEND_WITH_IMM
+    {kRdma, true, false, PIB_HCA_CQE_RDMA_WRITE},    // RDMA_WRITE
+    {kRdma, true, false, PIB_HCA_CQE_RDMA_WRITE},    // RDMA_WRITE_WITH_IMM
+    {kRdma, false, false, PIB_HCA_CQE_RDMA_READ},    // RDMA_READ
+    {kAtomic, false, false, PIB_HCA_CQE_CMP_SWAP},   // CMP_SWAP
+    {kAtomic, false, false, PIB_HCA_CQE_FETCH_ADD},  // FETCH_ADD
+    {kNone, true, false, PIB_HCA_CQE_SEND},          // SEND_WITH_INV
+    {kKey, false, false, PIB_HCA_CQE_LOCAL_INV},     // LOCAL_INV
+    {kBind, false, false, PIB_HCA_CQE_BIND_MW},      // BIND_MW
+    {kReg, false, false, PIB_HCA_CQE_REG_MR},        // REG_MR
 }};
+static_assert(PIB_HCA_WQE_REG_MR + 1 == kOpcodes.size());
 
 std::unexpected<WqeError> bad_op(VendorError detail) {
     return std::unexpected(WqeError{PIB_HCA_WC_LOC_QP_OP_ERR, detail});
@@ -60,20 +85,11 @@ bool is_datagram(QpType type) {
 }
 
 size_t data_offset(const OpcodeRow& row, QpType type) {
-    if (is_datagram(type)) {
-        return kControlEnd + sizeof(pib_hca_wqe_ud);
-    }
-    switch (row.segment) {
-        case Segment::kNone:
-            return kControlEnd;
-        case Segment::kRdma:
-            return kControlEnd + sizeof(pib_hca_wqe_rdma);
-        case Segment::kAtomic:
-            return kControlEnd + sizeof(pib_hca_wqe_atomic);
-    }
-    return kControlEnd;
+    return kControlEnd + (is_datagram(type) ? sizeof(pib_hca_wqe_ud) : row.segment.bytes);
 }
-static_assert(kControlEnd + sizeof(pib_hca_wqe_atomic) <= 1u << PIB_HCA_MIN_LOG_SQ_STRIDE);
+static_assert(std::ranges::all_of(kOpcodes, [](const OpcodeRow& row) {
+    return kControlEnd + row.segment.bytes <= 1u << PIB_HCA_MIN_LOG_SQ_STRIDE;
+}));
 static_assert(kControlEnd + sizeof(pib_hca_wqe_ud) <= 1u << PIB_HCA_MIN_LOG_SQ_STRIDE);
 
 using DataResult = std::expected<DataSegment, WqeError>;
@@ -120,9 +136,11 @@ DataResult send_data(Bytes bytes, const pib_hca_wqe_control& control, const Opco
     return inline_data(bytes, offset, control.inline_length, rules.max_inline);
 }
 
-using OpResult = std::expected<decltype(SendWqe::op), WqeError>;
+OpResult send_op(Bytes, const DataSegment&) {
+    return SendOp{};
+}
 
-OpResult rdma_op(Bytes bytes) {
+OpResult rdma_op(Bytes bytes, const DataSegment&) {
     const auto rdma = load<pib_hca_wqe_rdma>(bytes, kControlEnd);
     if (rdma.reserved != 0) {
         return bad_op(VendorError::kReserved);
@@ -155,19 +173,50 @@ OpResult datagram_op(Bytes bytes) {
         .av = ud.av, .dest_qpn = ud.dest_qpn, .qkey = ud.qkey, .pkey_index = ud.pkey_index};
 }
 
+// Operations on keys have no data.
+template <typename T>
+std::expected<T, WqeError> load_key_segment(Bytes bytes, const DataSegment& data) {
+    if (data.num_sge != 0) {
+        return bad_op(VendorError::kSgeCount);
+    }
+    return load<T>(bytes, kControlEnd);
+}
+
+OpResult invalidate_op(Bytes bytes, const DataSegment& data) {
+    const auto key = load_key_segment<pib_hca_wqe_key>(bytes, data);
+    if (!key) {
+        return std::unexpected(key.error());
+    }
+    if (!all_zero(key->reserved)) {
+        return bad_op(VendorError::kReserved);
+    }
+    return InvalidateOp{.key = key->key};
+}
+
+OpResult bind_op(Bytes bytes, const DataSegment& data) {
+    const auto bind = load_key_segment<pib_hca_wqe_bind>(bytes, data);
+    if (!bind) {
+        return std::unexpected(bind.error());
+    }
+    if (bind->reserved != 0) {
+        return bad_op(VendorError::kReserved);
+    }
+    return BindOp{*bind};
+}
+
+OpResult register_op(Bytes bytes, const DataSegment& data) {
+    const auto reg = load_key_segment<pib_hca_wqe_reg>(bytes, data);
+    if (!reg) {
+        return std::unexpected(reg.error());
+    }
+    if (reg->reserved != 0 || reg->pages.reserved != 0) {
+        return bad_op(VendorError::kReserved);
+    }
+    return RegisterOp{*reg};
+}
+
 OpResult decode_op(Bytes bytes, const OpcodeRow& row, QpType type, const DataSegment& data) {
-    if (is_datagram(type)) {
-        return datagram_op(bytes);
-    }
-    switch (row.segment) {
-        case Segment::kNone:
-            return SendOp{};
-        case Segment::kRdma:
-            return rdma_op(bytes);
-        case Segment::kAtomic:
-            return atomic_op(bytes, data);
-    }
-    return bad_op(VendorError::kOpcode);
+    return is_datagram(type) ? datagram_op(bytes) : row.segment.decode(bytes, data);
 }
 
 }  // namespace

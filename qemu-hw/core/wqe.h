@@ -28,6 +28,7 @@ enum class VendorError : uint8_t {
     kLocalKey = 8,   // an SGE's L_Key, bounds or rights
     kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
     kResponse = 10,  // the peer's response does not fit the request
+    kMemory = 11,    // a bind, fast registration or invalidation that the key does not allow
 };
 
 struct WqeError {
@@ -64,12 +65,23 @@ struct DatagramOp {
     uint16_t pkey_index;
 };
 
+// What stays within the device: operations on keys (IBA 10.6.4, 10.6.7).
+struct InvalidateOp {
+    uint32_t key;
+};
+struct BindOp {
+    pib_hca_wqe_bind bind;
+};
+struct RegisterOp {
+    pib_hca_wqe_reg reg;
+};
+
 struct SendWqe {
     pib_hca_wqe_opcode opcode = PIB_HCA_WQE_SEND;
     uint8_t flags = 0;      // PIB_HCA_WQE_*
     uint32_t imm_data = 0;  // as it lies in memory: wire order
     DataSegment data;
-    std::variant<SendOp, RdmaOp, AtomicOp, DatagramOp> op;
+    std::variant<SendOp, RdmaOp, AtomicOp, DatagramOp, InvalidateOp, BindOp, RegisterOp> op;
 
     bool is_read() const { return opcode == PIB_HCA_WQE_RDMA_READ; }
     bool is_atomic() const {
@@ -77,6 +89,11 @@ struct SendWqe {
     }
     // The responder answers with data; an ACK alone does not complete it (IBA 9.7.5.1.1).
     bool needs_response() const { return is_read() || is_atomic(); }
+    // Sends no packet: it changes a key, and is done.
+    bool is_local() const {
+        return opcode == PIB_HCA_WQE_LOCAL_INV || opcode == PIB_HCA_WQE_BIND_MW ||
+               opcode == PIB_HCA_WQE_REG_MR;
+    }
     // The rights that the device needs on the WQE's SGEs.
     uint32_t local_access() const { return needs_response() ? PIB_HCA_ACCESS_LOCAL_WRITE : 0; }
 };

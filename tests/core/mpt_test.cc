@@ -214,8 +214,8 @@ TEST_CASE("keys are distinct, do not count up and never have the privileged inde
     CHECK(seen.size() == 1000);
     CHECK(neighbours < 10);
     CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_NO_RESOURCES);
-    CHECK(keys.mpt.regions_of_pd(kPd) == 1000);
+    CHECK(keys.mpt.keys_of_pd(kPd) == 1000);
     keys.mpt.clear();
-    CHECK(keys.mpt.regions_of_pd(kPd) == 0);
+    CHECK(keys.mpt.keys_of_pd(kPd) == 0);
     CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_OK);
 }

@@ -142,6 +142,8 @@ class Program {
                                                 PIB_HCA_CMD_FREE_PD,
                                                 PIB_HCA_CMD_CREATE_MR,
                                                 PIB_HCA_CMD_DESTROY_MR,
+                                                PIB_HCA_CMD_ALLOC_MW,
+                                                PIB_HCA_CMD_DEALLOC_MW,
                                                 PIB_HCA_CMD_CREATE_EQ,
                                                 PIB_HCA_CMD_DESTROY_EQ,
                                                 PIB_HCA_CMD_CREATE_CQ,
@@ -177,8 +179,9 @@ class Program {
 
     static bool creates(uint16_t opcode) {
         return opcode == PIB_HCA_CMD_ALLOC_UAR || opcode == PIB_HCA_CMD_ALLOC_PD ||
-               opcode == PIB_HCA_CMD_CREATE_MR || opcode == PIB_HCA_CMD_CREATE_EQ ||
-               opcode == PIB_HCA_CMD_CREATE_CQ || opcode == PIB_HCA_CMD_CREATE_QP;
+               opcode == PIB_HCA_CMD_CREATE_MR || opcode == PIB_HCA_CMD_ALLOC_MW ||
+               opcode == PIB_HCA_CMD_CREATE_EQ || opcode == PIB_HCA_CMD_CREATE_CQ ||
+               opcode == PIB_HCA_CMD_CREATE_QP;
     }
 
     template <typename T>
@@ -198,6 +201,8 @@ class Program {
                 return put(to, get_node_info());
             case PIB_HCA_CMD_CREATE_MR:
                 return put(to, mr());
+            case PIB_HCA_CMD_ALLOC_MW:
+                return put(to, mw());
             case PIB_HCA_CMD_CREATE_EQ:
                 return put(to, eq());
             case PIB_HCA_CMD_CREATE_CQ:
@@ -236,6 +241,20 @@ class Program {
         in.iova = number(4);
         in.length = 1 + number(2);
         in.pages = memory_.list();
+        in.key = in_.byte();
+        if (in_.byte() % 4 == 0) {
+            const uint32_t pd = in.pd;
+            in = {};
+            in.pd = pd;
+            in.flags = PIB_HCA_MR_FAST;
+            in.pages.page_count = 1 + in_.byte();
+        }
+        return in;
+    }
+    pib_hca_alloc_mw mw() {
+        pib_hca_alloc_mw in{};
+        in.pd = object();
+        in.type = static_cast<uint8_t>(1 + in_.byte() % 2);
         in.key = in_.byte();
         return in;
     }

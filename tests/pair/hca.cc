@@ -134,7 +134,10 @@ std::vector<uint8_t> Hca::encode(const Qp& qp, const SendWr& wr) const {
             .inline_length = static_cast<uint32_t>(wr.inline_data.size()),
             .reserved2 = 0});
     size_t data = 16;
-    if (is_datagram(qp.config.type)) {
+    if (!wr.segment.empty()) {
+        std::ranges::copy(wr.segment, bytes.begin() + 16);
+        data = 16 + wr.segment.size();
+    } else if (is_datagram(qp.config.type)) {
         put(bytes, 16,
             pib_hca_wqe_ud{.av = wr.av,
                            .dest_qpn = wr.dest_qpn,
@@ -151,7 +154,7 @@ std::vector<uint8_t> Hca::encode(const Qp& qp, const SendWr& wr) const {
                                .compare = wr.compare,
                                .reserved2 = {}});
         data = 64;
-    } else if (wr.opcode >= PIB_HCA_WQE_RDMA_WRITE) {
+    } else if (wr.opcode >= PIB_HCA_WQE_RDMA_WRITE && wr.opcode <= PIB_HCA_WQE_RDMA_READ) {
         put(bytes, 16,
             pib_hca_wqe_rdma{.remote_addr = wr.remote_addr, .rkey = wr.rkey, .reserved = 0});
         data = 32;

@@ -43,6 +43,7 @@ struct SendWr {
     uint32_t dest_qpn = 0;
     uint32_t qkey = 0;
     uint16_t pkey_index = 0;
+    std::vector<uint8_t> segment = {};  // in place of what the opcode would need after the control
 };
 
 struct QpConfig {

@@ -28,7 +28,7 @@ void put32(Wqe wqe, size_t offset, uint32_t value) {
 
 TEST_CASE("a malformed RC WQE fails, earlier ones succeed, later ones are flushed") {
     const Case c = GENERATE(
-        Case{"opcode 7", [](Wqe w) { w[0] = 7; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+        Case{"opcode 63", [](Wqe w) { w[0] = 63; }, PIB_HCA_WC_LOC_QP_OP_ERR},
         Case{"opcode 255", [](Wqe w) { w[0] = 0xff; }, PIB_HCA_WC_LOC_QP_OP_ERR},
         Case{"unknown flag", [](Wqe w) { w[1] |= 0x80; }, PIB_HCA_WC_LOC_QP_OP_ERR},
         Case{"reserved byte", [](Wqe w) { w[3] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},

@@ -118,7 +118,7 @@ TEST_CASE("opcode sequences that are no message are invalid requests") {
         Case{{op::kSendFirst, op::kRdmaWriteMiddle}}, Case{{op::kSendFirst, op::kRdmaWriteLast}},
         Case{{op::kSendFirst, op::kRdmaReadRequest}}, Case{{op::kSendFirst, op::kFetchAdd}},
         Case{{op::kRdmaWriteFirst, op::kSendMiddle}}, Case{{op::kRdmaWriteFirst, op::kSendOnly}},
-        Case{{op::kSendOnlyInvalidate}});
+        Case{{op::kSendLastInvalidate}});
     Forged t;
     for (size_t i = 0; i < c.opcodes.size(); ++i) {
         const auto& info = *ib::find_opcode(c.opcodes[i]);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Which rights there are, and which go together: for regions, fast registrations and windows alike.
+#pragma once
+
+#include <cstdint>
+
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+constexpr uint32_t kRemoteAccess =
+    PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
+constexpr uint32_t kRegionAccess =
+    PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_MW_BIND | kRemoteAccess;
+// A window has remote rights only; that local write may be said of it, too, is for software that
+// passes on what it says of regions.
+constexpr uint32_t kWindowAccess =
+    PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_ZERO_BASED | kRemoteAccess;
+
+// Remote write and atomic need local write (IBA vol. 1, 11.2.8.2).
+constexpr bool writes_remotely(uint32_t access) {
+    return (access & (PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC)) != 0;
+}
+constexpr bool rights_agree(uint32_t access) {
+    return !writes_remotely(access) || (access & PIB_HCA_ACCESS_LOCAL_WRITE) != 0;
+}
+
+// The last byte is addressable: 2^64 itself is never reached.
+constexpr bool range_is_sane(uint64_t addr, uint64_t length) {
+    return length != 0 && addr + (length - 1) >= addr;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory windows of both types: what may be bound, what a window gives access to, and how it ends
+// (IBA 10.6.7; T29).
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "key_requests.h"
+#include "pair.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr uint32_t kBindable = Hca::kAllAccess | PIB_HCA_ACCESS_MW_BIND;
+constexpr uint32_t kWindowRights = PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ;
+
+struct Windows : Pair {
+    explicit Windows(uint8_t type) : type_(type) {
+        auto connection = rc_pair();
+        qa = connection.a;
+        qb = connection.b;
+        from = a.make_buffer(4096);
+        region = b.make_buffer(16384, kBindable);
+        window = alloc();
+    }
+
+    uint32_t alloc(uint32_t pd = 1) {
+        const auto key = b.mpt.alloc_window({.pd = pd, .type = type_, .key = 0x10, .reserved = {}});
+        REQUIRE(key);
+        return *key;
+    }
+    pib_hca_wqe_bind binding(uint64_t offset = 4096, uint64_t length = 4096) const {
+        return {.rkey = next_key(window),
+                .lkey = region.key,
+                .access = kWindowRights,
+                .reserved = 0,
+                .addr = region.addr + offset,
+                .length = length};
+    }
+    uint8_t result(Hca& hca, Qp& qp, const SendWr& wr) {
+        hca.post(qp, wr);
+        settle();
+        const auto cqe = hca.poll(qp);
+        REQUIRE(cqe);
+        return cqe->status;
+    }
+    // A WRITE by the peer; the connection is made anew if it fails.
+    uint8_t write(uint32_t rkey, uint64_t addr, uint32_t length = 8,
+                  uint8_t opcode = PIB_HCA_WQE_RDMA_WRITE) {
+        const uint8_t status = result(
+            a, qa,
+            {.opcode = opcode, .sges = {from.sge(0, length)}, .remote_addr = addr, .rkey = rkey});
+        if (status != PIB_HCA_WC_SUCCESS) {
+            reconnect();
+        }
+        return status;
+    }
+    // Through Error, so that windows that are bound to the QP stay so; new QPs, old windows.
+    void reconnect() {
+        auto connection = rc_pair();
+        qa = connection.a;
+        qb = connection.b;
+    }
+
+    Qp qa, qb;
+    Buffer from, region;
+    uint32_t window = 0;
+
+  private:
+    uint8_t type_;
+};
+
+// A bind without length: it unbinds.
+pib_hca_wqe_bind nothing(uint32_t rkey) {
+    pib_hca_wqe_bind bind{};
+    bind.rkey = rkey;
+    return bind;
+}
+
+}  // namespace
+
+TEST_CASE("a bound window gives the peer what it says, and nothing else") {
+    const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
+    Windows w(type);
+    const uint32_t key = next_key(w.window);
+    const uint64_t first = w.region.addr + 4096;
+    const auto bound = w.binding();
+
+    SECTION("rights and bounds") {
+        w.b.post(w.qb, bind_mw(bound));
+        const auto cqe = w.b.poll(w.qb);
+        REQUIRE(cqe);
+        CHECK(cqe->status == PIB_HCA_WC_SUCCESS);
+        CHECK(cqe->opcode == PIB_HCA_CQE_BIND_MW);
+        CHECK(w.write(key, first) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.write(key, first + 4096 - 8) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.write(key, first, 8, PIB_HCA_WQE_RDMA_READ) == PIB_HCA_WC_SUCCESS);
+    }
+    SECTION("before its first byte") {
+        REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.write(key, first - 1) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("behind its last byte") {
+        REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.write(key, first + 4096 - 7) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("another right") {
+        REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.write(key, first, 8, PIB_HCA_WQE_FETCH_ADD) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("the key it had before") {
+        REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.write(w.window, first) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("zero based") {
+        auto zero = bound;
+        zero.access |= PIB_HCA_ACCESS_ZERO_BASED;
+        REQUIRE(w.result(w.b, w.qb, bind_mw(zero)) == PIB_HCA_WC_SUCCESS);
+        w.a.host.poke<uint64_t>(w.from.addr, 0x1234);
+        CHECK(w.write(key, 4096 - 8) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.b.host.peek<uint64_t>(first + 4096 - 8) == 0x1234);
+        CHECK(w.write(key, first) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("it is no L_Key") {
+        REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
+        CHECK(w.result(w.b, w.qb, {.sges = {{.addr = first, .length = 8, .lkey = key}}}) ==
+              PIB_HCA_WC_LOC_PROT_ERR);
+    }
+    SECTION("unbound") {
+        CHECK(w.write(w.window, first) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("deallocated") {
+        REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
+        REQUIRE(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        CHECK(w.write(key, first) == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+}
+
+TEST_CASE("a bind that is not allowed ends the connection and binds nothing") {
+    const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
+    struct Case {
+        const char* what;
+        void (*spoil)(Windows& w, pib_hca_wqe_bind& bind);
+    };
+    const Case c = GENERATE(
+        Case{"no such window", [](Windows& w, auto& in) { in.rkey = w.region.key; }},
+        Case{"key of before", [](Windows& w, auto& in) { in.rkey = w.window; }},
+        Case{"no such region", [](Windows&, auto& in) { in.lkey ^= 1; }},
+        Case{"a window for a region", [](Windows& w, auto& in) { in.lkey = w.window; }},
+        Case{"local DMA L_Key", [](Windows&, auto& in) { in.lkey = kPrivilegedLkey; }},
+        Case{"region of another PD",
+             [](Windows& w, auto& in) { in.lkey = w.b.make_buffer(4096, kBindable, 2).key; }},
+        Case{"window of another PD", [](Windows& w, auto& in) { in.rkey = next_key(w.alloc(2)); }},
+        Case{"region without bind",
+             [](Windows& w, auto& in) {
+                 const Buffer plain = w.b.make_buffer(4096);
+                 in.lkey = plain.key;
+                 in.addr = plain.addr;
+             }},
+        Case{"write to what may not be written",
+             [](Windows& w, auto& in) {
+                 const Buffer ro = w.b.make_buffer(4096, PIB_HCA_ACCESS_MW_BIND);
+                 in.lkey = ro.key;
+                 in.addr = ro.addr;
+             }},
+        Case{"one byte before", [](Windows& w, auto& in) { in.addr = w.region.addr - 1; }},
+        Case{"one byte behind",
+             [](Windows& w, auto& in) { in.addr = w.region.addr + 16384 - 4095; }},
+        Case{"wrapping", [](Windows&, auto& in) { in.length = UINT64_MAX; }},
+        Case{"unknown right", [](Windows&, auto& in) { in.access |= 1u << 31; }});
+    Windows w(type);
+    auto bind = w.binding();
+    c.spoil(w, bind);
+    INFO(c.what);
+    w.b.post(w.qb, bind_mw(bind, 0));
+    w.b.post(w.qb, {.sges = {}});
+    w.settle();
+    const auto done = w.b.poll_all(w.qb);
+    REQUIRE(done.size() == 2);
+    CHECK(done[0].status == PIB_HCA_WC_MW_BIND_ERR);
+    CHECK(done[0].opcode == PIB_HCA_CQE_BIND_MW);
+    CHECK(done[1].status == PIB_HCA_WC_WR_FLUSH_ERR);
+    CHECK(w.b.state(w.qb) == PIB_HCA_QPS_ERR);
+    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("a region with bound windows stays") {
+    const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
+    Windows w(type);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_BUSY);
+    REQUIRE(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("type 1: bound again at any time, by any QP of the PD, and to nothing") {
+    Windows w(PIB_HCA_MW_TYPE_1);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+    const uint32_t first = next_key(w.window);
+    // The peer's other connection may use it: a window of type 1 belongs to the PD.
+    auto other = w.rc_pair();
+    w.qa = other.a;
+    w.qb = other.b;
+    CHECK(w.write(first, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
+
+    w.window = first;
+    auto again = w.binding(0, 16384);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(again)) == PIB_HCA_WC_SUCCESS);
+    CHECK(w.write(first, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
+    CHECK(w.write(next_key(first), w.region.addr) == PIB_HCA_WC_SUCCESS);
+
+    w.window = next_key(first);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(nothing(next_key(w.window)))) == PIB_HCA_WC_SUCCESS);
+    CHECK(w.write(w.window, w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
+    CHECK(w.write(next_key(w.window), w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
+    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("type 1 cannot be invalidated") {
+    Windows w(PIB_HCA_MW_TYPE_1);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+    CHECK(w.result(w.b, w.qb, local_inv(next_key(w.window))) == PIB_HCA_WC_MW_BIND_ERR);
+}
+
+TEST_CASE("type 2 belongs to the QP that bound it") {
+    Windows w(PIB_HCA_MW_TYPE_2);
+    const uint32_t key = next_key(w.window);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+    const Qp binder = w.qb;
+    const Qp user = w.qa;
+    auto other = w.rc_pair();
+
+    SECTION("another QP of the PD has no access by it") {
+        w.qa = other.a;
+        w.qb = other.b;
+        CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
+        w.qa = user;
+        w.qb = binder;
+        CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
+    }
+    SECTION("and may not invalidate it") {
+        CHECK(w.result(w.b, other.b, local_inv(key)) == PIB_HCA_WC_MW_BIND_ERR);
+        CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
+    }
+    SECTION("nor may its peer") {
+        w.b.post_recv(other.b, {});
+        w.a.post(other.a, send_with_inv(key));
+        w.settle();
+        const auto received = w.b.poll(other.b);
+        REQUIRE(received);
+        CHECK(received->status == PIB_HCA_WC_REM_INV_REQ_ERR);
+        CHECK(w.b.state(other.b) == PIB_HCA_QPS_ERR);
+        CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
+    }
+    SECTION("it is not bound twice") {
+        auto again = w.binding();
+        again.rkey = next_key(key);
+        CHECK(w.result(w.b, w.qb, bind_mw(again)) == PIB_HCA_WC_MW_BIND_ERR);
+    }
+    SECTION("nor to nothing") {
+        CHECK(w.result(w.b, w.qb, bind_mw(nothing(next_key(key)))) == PIB_HCA_WC_MW_BIND_ERR);
+    }
+    SECTION("a new QP of its number has no access by it") {
+        to_state(w.b, binder, PIB_HCA_QPS_RESET);
+        CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+    }
+    SECTION("it ends with the QP") {
+        REQUIRE(w.b.transport->destroy_qp(binder.qpn) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+    }
+}
+
+TEST_CASE("type 2 is invalidated by its owner or its peer, and bound again under another key") {
+    const bool remote = GENERATE(false, true);
+    Windows w(PIB_HCA_MW_TYPE_2);
+    for (int round = 0; round < 300; ++round) {
+        const uint32_t key = next_key(w.window);
+        REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+        REQUIRE(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
+        if (remote) {
+            w.b.post_recv(w.qb, {w.region.sge(0, 64)});
+            CHECK(w.result(w.a, w.qa, send_with_inv(key, {w.from.sge(0, 64)})) ==
+                  PIB_HCA_WC_SUCCESS);
+            const auto received = w.b.poll(w.qb);
+            REQUIRE(received);
+            CHECK(received->status == PIB_HCA_WC_SUCCESS);
+            CHECK(received->opcode == PIB_HCA_CQE_RECV);
+            CHECK(received->flags == PIB_HCA_CQE_FLAG_INVALIDATED);
+            CHECK(received->imm_data == key);
+            CHECK(received->byte_count == 64);
+        } else {
+            CHECK(w.result(w.b, w.qb, local_inv(key)) == PIB_HCA_WC_SUCCESS);
+        }
+        w.window = key;
+    }
+    CHECK(w.write(w.window, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
+    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("the keys of a PD keep it") {
+    Windows w(PIB_HCA_MW_TYPE_2);
+    CHECK(w.b.mpt.keys_of_pd(1) == 2);
+    CHECK(w.b.mpt.dealloc_window(w.region.key) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(w.b.mpt.destroy(w.window) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.keys_of_pd(1) == 1);
+    const pib_hca_alloc_mw bad{.pd = 1, .type = 3, .key = 0, .reserved = {}};
+    CHECK(w.b.mpt.alloc_window(bad).error() == PIB_HCA_CMD_STATUS_BAD_PARAM);
+}

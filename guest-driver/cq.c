@@ -66,14 +66,12 @@ static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
 	return cq->last_qp;
 }
 
-/*
- * Work requests complete in order, so that this one retires the unsignaled ones before it too.
- * Release: its wr_id has been read before a poster may reuse the place.
- */
+/* Work requests complete in order, so that this one retires the unsignaled ones before it too. */
 static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 {
 	u64 wr_id = wq->wr_ids[counter & (wq->depth - 1)];
 
+	/* wr_id has been read before a poster may reuse the place. */
 	smp_store_release(&wq->tail, counter + 1);
 	return wr_id;
 }
@@ -116,7 +114,7 @@ static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe
 static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int room,
 			    struct ib_wc *wc)
 {
-	u32 head = smp_load_acquire(&wq->head);
+	u32 head = smp_load_acquire(&wq->head); /* wr_ids before it are written */
 	int filled;
 
 	for (filled = 0; filled < room && wq->tail != head; filled++) {

@@ -8,7 +8,7 @@
 
 #include "pib_hca.h"
 
-/* An overrun of the async EQ is fatal, so it has the greatest depth: an event for every QP there is. */
+/* An overrun of the async EQ is fatal, so it has the greatest depth: an event for every QP. */
 #define PIB_HCA_ASYNC_EQ_LOG_DEPTH PIB_HCA_MAX_EQ_LOG_DEPTH
 /* The device holds completion events back while an EQ is full. */
 #define PIB_HCA_COMPLETION_EQ_LOG_DEPTH 12
@@ -164,7 +164,8 @@ static int pib_hca_request_irqs(struct pib_hca_dev *dev)
 		}
 		/* A completion vector for each processor; the async vector goes where it likes. */
 		if (i)
-			irq_set_affinity_and_hint(irq, cpumask_of(cpumask_local_spread(i - 1, node)));
+			irq_set_affinity_and_hint(irq,
+						  cpumask_of(cpumask_local_spread(i - 1, node)));
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Memory regions (IBA vol. 1, 10.6 and 11.2.8): pinned memory of processes, and the kernel's DMA MR. */
+/* Memory regions (IBA vol. 1, 10.6 and 11.2.8): pinned memory of processes, and the DMA MR. */
 #include <linux/random.h>
 
 #include "pib_hca.h"

@@ -224,7 +224,7 @@ void pib_hca_hw_cleanup(struct pib_hca_dev *dev);
 int pib_hca_reset(struct pib_hca_dev *dev);
 /* True, and says why, when the device has stopped or has gone. Any context. */
 bool pib_hca_has_failed(struct pib_hca_dev *dev);
-/* Gives the device up: no DMA after this, every waiter is woken. Any context, any number of times. */
+/* Gives the device up: no DMA after this, every waiter is woken. Any context, more than once. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 
 static inline u32 pib_hca_read(const struct pib_hca_dev *dev, u32 reg)
@@ -304,7 +304,7 @@ struct pib_hca_cq {
 };
 
 struct pib_hca_wq {
-	spinlock_t lock;
+	spinlock_t lock; /* of those who post: head, wr_ids, the entries */
 	u64 *wr_ids;
 	u32 offset;   /* of entry 0 in the QP's buffer */
 	u32 depth;    /* power of two; 0: there is no such queue */
@@ -317,7 +317,7 @@ struct pib_hca_wq {
 struct pib_hca_qp {
 	struct ib_qp ibqp;
 	struct pib_hca_queue_mem mem;
-	struct mutex mutex;
+	struct mutex mutex; /* of modify: one transition at a time, and state */
 	u32 qpn; /* the device's; of special QPs another than ibqp.qp_num */
 	u8 port; /* SMI and GSI */
 	enum ib_qp_state state; /* as last set; the device may have gone to an error state */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.5.2 and 11.2.5.3). The core's table says which attributes
- * a transition needs, the device whether their values will do.
+ * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.5.2 and 11.2.5.3). The core's table says which
+ * attributes a transition needs, the device whether their values will do.
  */
 #include "pib_hca.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * User contexts: each process has a UAR, a page of doorbells that it maps. The page lives as long as
- * its last mapping, the context no longer than the process's file.
+ * User contexts: each process has a UAR, a page of doorbells that it maps. The page lives as long
+ * as its last mapping, the context no longer than the process's file.
  */
 #include <linux/mm.h>
 

@@ -85,9 +85,9 @@ static void *pib_hca_wqe_at(struct pib_hca_qp *qp, struct pib_hca_wq *wq, u32 co
 	return pib_hca_buf_at(&qp->mem.buf, wq->offset + (index << wq->log_stride));
 }
 
-/* Acquire: pairs with the release in pib_hca_retire(). */
 static bool pib_hca_wq_full(struct pib_hca_wq *wq, u32 head)
 {
+	/* Pairs with the release in pib_hca_retire(). */
 	return head - smp_load_acquire(&wq->tail) >= wq->depth;
 }
 

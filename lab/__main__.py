@@ -4,7 +4,7 @@
 import argparse
 import sys
 
-from lab import cluster, deps, guest_build, image, qemu_headers, status, testing, ui, up
+from lab import checkpatch, cluster, deps, guest_build, image, qemu_headers, status, testing, ui, up
 
 
 def _build(_options) -> int:
@@ -51,6 +51,12 @@ def _guest_build(_options) -> int:
     return 0
 
 
+def _checkpatch(_options) -> int:
+    found = checkpatch.complaints(checkpatch.driver_files())
+    print("\n".join(found) or "checkpatch has nothing to say")
+    return 1 if found else 0
+
+
 def _print(function):
     """A command whose result is a path."""
     def command(_options) -> int:
@@ -95,6 +101,7 @@ def _add_parts(add) -> None:
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")
     add("guest-build", _guest_build, "build driver, provider and test programs for guests")
+    add("checkpatch", _checkpatch, "hold the driver against the kernel's coding style")
     add("image", _print(image.ensure), "make the guest image and its build tree; print where")
 
 

@@ -105,7 +105,7 @@ def pytest(folder: str) -> Count:
 def unit() -> Count:
     count = meson_tests()
     host_build.build()
-    count += pytest("tests/lab")
+    count += pytest("tests/lab") + pytest("tests/driver")
     if not vm.module_usable():
         ui.say("the device has not been built, so tests/qemu cannot run: counted as failed")
         return count + Count(failed=1)

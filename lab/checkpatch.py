@@ -62,8 +62,10 @@ def _fetch(work: pathlib.Path, out: pathlib.Path) -> None:
 
 def complaints(files: list[pathlib.Path]) -> list[str]:
     """FILE:LINE: TYPE: TEXT, one a complaint."""
-    done = subprocess.run(["perl", ensure(), *OPTIONS, f"--ignore={','.join(IGNORED)}", *files],
-                          capture_output=True, text=True, check=False)
+    argv = ["perl", ensure(), *OPTIONS, f"--ignore={','.join(IGNORED)}", *files]
+    # It leaves a file behind where it runs.
+    with tempfile.TemporaryDirectory() as elsewhere:
+        done = subprocess.run(argv, cwd=elsewhere, capture_output=True, text=True, check=False)
     said = done.stdout.splitlines()
     if done.returncode and not said:
         raise ui.LabError(f"checkpatch: {done.stderr.strip()}")

@@ -37,8 +37,8 @@ class Host {
     // Orders all earlier dma_write before all later ones and before raise_msix (release).
     virtual void dma_barrier() = 0;
 
-    // To be sent when the call into the device has returned: the message is a write to an address of
-    // the guest's choice, and may come back as a call of any function of the device.
+    // To be sent when the call into the device has returned: the message is a write to an address
+    // of the guest's choice, and may come back as a call of any function of the device.
     virtual void raise_msix(unsigned vector) = 0;
 
     // The VM's virtual clock, nanoseconds since power-on.

@@ -141,6 +141,36 @@ TEST_CASE("bytes go where the pages are") {
     CHECK_FALSE(keys.mpt.read(kUser, {key, kIova + 1000, part.size(), 0}, part));
 }
 
+TEST_CASE("pages of every size are found by the bytes that they hold") {
+    for (const uint8_t log_page_size : {uint8_t{13}, uint8_t{16}, uint8_t{21}, uint8_t{30}}) {
+        FakeHost host;
+        Mpt mpt{host, 1000, 4096};
+        const uint64_t size = uint64_t{1} << log_page_size;
+        // Two pages in the wrong order, the second of the list first in memory.
+        const uint64_t low = host.alloc(size, size), high = host.alloc(size, size);
+        const uint64_t table = host.alloc(4096);
+        host.poke(table, high);
+        host.poke(table + 8, low);
+        pib_hca_create_mr in{};
+        in.pd = kPd;
+        in.iova = kIova;
+        in.page_offset = static_cast<uint32_t>(size - 8);
+        in.length = 16;  // the last 8 bytes of the one page, the first 8 of the other
+        in.pages.root = table;
+        in.pages.page_count = 2;
+        in.pages.levels = 1;
+        in.pages.log_page_size = log_page_size;
+        const uint32_t key = mpt.create(in).value();
+        host.poke(high + size - 8, uint64_t{0x1111});
+        host.poke(low, uint64_t{0x2222});
+        std::array<uint64_t, 2> seen{};
+        const std::span bytes(reinterpret_cast<uint8_t*>(seen.data()), sizeof seen);
+        REQUIRE(mpt.read(kUser, {key, kIova, 16, 0}, bytes));
+        CHECK(seen[0] == 0x1111);
+        CHECK(seen[1] == 0x2222);
+    }
+}
+
 TEST_CASE("atomics work on aligned words only") {
     Keys keys;
     pib_hca_create_mr in = keys.request(PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC);

@@ -323,9 +323,12 @@ void Requester::restart_ack_timer(QueuePair& qp) {
         stop_timer(qp);
         return;
     }
-    // 4.096 us * 2^n (IBA 9.7.6.1.3); what is awaited comes within it or is taken for lost.
+    // IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer whose
+    // host is busy is late and not gone, so all of that is given.
+    constexpr uint64_t kGrace = 4;
     qp.req.timer = QpTimer::kAck;
-    services_.timers().set(qp.qpn, services_.host().now_ns() + (4096ull << qp.attr.timeout));
+    services_.timers().set(qp.qpn,
+                           services_.host().now_ns() + kGrace * (4096ull << qp.attr.timeout));
 }
 
 void Requester::start_rnr_timer(QueuePair& qp, uint64_t duration_ns) {

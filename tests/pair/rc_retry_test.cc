@@ -10,7 +10,7 @@ using namespace pib;
 using namespace pib::hca;
 using namespace pib::hca::test;
 
-TEST_CASE("a silent peer: retry_cnt retries, each after 4.096 us * 2^timeout") {
+TEST_CASE("a silent peer: retry_cnt retries, each after 4 * 4.096 us * 2^timeout") {
     const auto retries = static_cast<uint8_t>(GENERATE(range(0, 8)));
     const uint8_t timeout = GENERATE(uint8_t{1}, uint8_t{14}, uint8_t{31});
     Pair pair;
@@ -20,7 +20,7 @@ TEST_CASE("a silent peer: retry_cnt retries, each after 4.096 us * 2^timeout") {
     pair.a.post(qa, {});
     const auto finished = [&] { return pair.a.state(qa) == PIB_HCA_QPS_ERR; };
     REQUIRE(pair.run_until(finished));
-    CHECK(pair.now() - start == (retries + 1) * (4096ull << timeout));
+    CHECK(pair.now() - start == (retries + 1) * 4 * (4096ull << timeout));
     CHECK(pair.packets == retries + 1u);
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_RETRY_EXC_ERR);
     CHECK(pair.a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) == retries + 1u);
@@ -42,7 +42,7 @@ TEST_CASE("an ACK in time stops the clock") {
     auto [qa, qb] = pair.rc_pair();
     pair.b.post_recv(qb, {});
     pair.a.post(qa, {});
-    CHECK(pair.a.transport->next_deadline() == pair.now() + (4096ull << 10));
+    CHECK(pair.a.transport->next_deadline() == pair.now() + 4 * (4096ull << 10));
     pair.settle();
     CHECK(pair.a.transport->next_deadline() == kNever);
 }

@@ -318,17 +318,21 @@ void Requester::stop_timer(QueuePair& qp) {
     services_.timers().cancel(qp.qpn);
 }
 
+// IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer whose
+// host is busy is late and not gone, so short timers get all of that; long ones need no such grace.
+static uint64_t ack_timeout_ns(uint8_t timeout) {
+    constexpr uint64_t kMaxGrace = 200'000'000;
+    const uint64_t t_tr = 4096ull << timeout;
+    return t_tr + std::min(3 * t_tr, kMaxGrace);
+}
+
 void Requester::restart_ack_timer(QueuePair& qp) {
     if (qp.attr.timeout == 0 || qp.req.una == qp.req.sent_end) {
         stop_timer(qp);
         return;
     }
-    // IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer whose
-    // host is busy is late and not gone, so all of that is given.
-    constexpr uint64_t kGrace = 4;
     qp.req.timer = QpTimer::kAck;
-    services_.timers().set(qp.qpn,
-                           services_.host().now_ns() + kGrace * (4096ull << qp.attr.timeout));
+    services_.timers().set(qp.qpn, services_.host().now_ns() + ack_timeout_ns(qp.attr.timeout));
 }
 
 void Requester::start_rnr_timer(QueuePair& qp, uint64_t duration_ns) {

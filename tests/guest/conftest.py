@@ -14,6 +14,7 @@ import pytest
 from lab import cluster, paths, up
 
 DEFAULT_NODES = 2
+ADDRESS = "10.77.0.{}"
 COMPLAINTS = "WARNING:|BUG:|Oops|general protection|possible circular locking|Call Trace"
 
 
@@ -41,6 +42,19 @@ def vm0(lab):
 @pytest.fixture(scope="session")
 def vm1(lab):
     return lab.node("vm1")
+
+
+@pytest.fixture(scope="session")
+def addresses(vm0, vm1):
+    """IPoIB addresses of both guests, known to reach each other."""
+    for number, node in enumerate((vm0, vm1), 1):
+        address = ADDRESS.format(number)
+        done = node.run([f"ip link set ib0 up && ip addr replace {address}/24 dev ib0"])
+        assert done.returncode == 0, done.stderr.decode()
+    done = vm1.run([f"timeout 300 sh -c 'until ping -c 1 -W 1 {ADDRESS.format(1)}; "
+                    "do sleep 0.5; done'"], timeout_s=330)
+    assert done.returncode == 0, done.stdout.decode()
+    return ADDRESS.format(1), ADDRESS.format(2)
 
 
 @pytest.fixture(autouse=True)

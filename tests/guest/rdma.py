@@ -78,7 +78,7 @@ def perftest_rows(text):
 
 def resources(node):
     """The objects that rdma resource counts, by kind, for our device."""
-    words = sh(node, f"rdma resource show {DEVICE}").split(":", 1)[1].split()
+    words = sh(node, f"rdma resource show {DEVICE}").split(f"{DEVICE}:", 1)[1].split()
     return {kind: int(count) for kind, count in zip(words[::2], words[1::2])}
 
 

@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace pib::hca {
 
@@ -24,15 +25,19 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_FREE_UAR, 0, 0, true, cmd_free_uar},
     {PIB_HCA_CMD_ALLOC_PD, 0, 0, false, cmd_alloc_pd},
     {PIB_HCA_CMD_FREE_PD, 0, 0, true, cmd_free_pd},
-    {PIB_HCA_CMD_CREATE_MR, sizeof(pib_hca_create_mr), 0, false, cmd_create_mr},
+    {PIB_HCA_CMD_CREATE_MR, sizeof(pib_hca_create_mr), 0, false, cmd_create_mr,
+     offsetof(pib_hca_create_mr, pages)},
     {PIB_HCA_CMD_DESTROY_MR, 0, 0, true, cmd_destroy_mr},
     {PIB_HCA_CMD_ALLOC_MW, sizeof(pib_hca_alloc_mw), 0, false, cmd_alloc_mw},
     {PIB_HCA_CMD_DEALLOC_MW, 0, 0, true, cmd_dealloc_mw},
-    {PIB_HCA_CMD_CREATE_EQ, sizeof(pib_hca_create_eq), 0, false, cmd_create_eq},
+    {PIB_HCA_CMD_CREATE_EQ, sizeof(pib_hca_create_eq), 0, false, cmd_create_eq,
+     offsetof(pib_hca_create_eq, pages)},
     {PIB_HCA_CMD_DESTROY_EQ, 0, 0, true, cmd_destroy_eq},
-    {PIB_HCA_CMD_CREATE_CQ, sizeof(pib_hca_create_cq), 0, false, cmd_create_cq},
+    {PIB_HCA_CMD_CREATE_CQ, sizeof(pib_hca_create_cq), 0, false, cmd_create_cq,
+     offsetof(pib_hca_create_cq, pages)},
     {PIB_HCA_CMD_DESTROY_CQ, 0, 0, true, cmd_destroy_cq},
-    {PIB_HCA_CMD_CREATE_QP, sizeof(pib_hca_create_qp), 0, false, cmd_create_qp},
+    {PIB_HCA_CMD_CREATE_QP, sizeof(pib_hca_create_qp), 0, false, cmd_create_qp,
+     offsetof(pib_hca_create_qp, pages)},
     {PIB_HCA_CMD_MODIFY_QP, kModifyQp, 0, true, cmd_modify_qp},
     {PIB_HCA_CMD_QUERY_QP, 0, kModifyQp, true, cmd_query_qp},
     {PIB_HCA_CMD_DESTROY_QP, 0, 0, true, cmd_destroy_qp},
@@ -41,7 +46,9 @@ constexpr CommandSpec kCommands[] = {
 };
 
 static_assert(std::ranges::all_of(kCommands, [](const CommandSpec& spec) {
-    return spec.in_length <= kMaxCommandData && spec.out_length <= kMaxCommandData;
+    return spec.in_length <= kMaxCommandData && spec.out_length <= kMaxCommandData &&
+           (spec.pages_at == CommandSpec::kNoPages ||
+            spec.pages_at + sizeof(pib_hca_pages) <= spec.in_length);
 }));
 
 }  // namespace

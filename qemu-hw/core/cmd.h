@@ -60,11 +60,23 @@ struct CommandReply {
 using CommandFunction = CommandReply (*)(DeviceObjects& objects, const CommandInput& in);
 
 struct CommandSpec {
+    static constexpr uint16_t kNoPages = UINT16_MAX;
+
     uint16_t opcode;
     uint16_t in_length;   // exactly
     uint16_t out_length;  // at least
     bool names_object;    // otherwise `object` is reserved
     CommandFunction run;
+    uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input
+
+    // How many pages the input names: what the command's time grows with. Not checked.
+    uint32_t page_count(const CommandInput& in) const {
+        pib_hca_pages pages{};
+        if (pages_at != kNoPages) {
+            std::memcpy(&pages, in.bytes.data() + pages_at, sizeof pages);
+        }
+        return pages.page_count;
+    }
 };
 
 // nullptr when the opcode is unknown.

@@ -169,6 +169,9 @@ void TransportImpl::forget(QueuePair& qp) {
     services_.mpt().unbind_windows_of(qp.qpn);
     qp.window.release(services_.snapshots());
     unpark(qp);
+    if (qp.queued) {
+        services_.run_queue().remove(qp.qpn);  // it holds QPs that exist, so it stays bounded
+    }
     pages_left_ += qp.buffer.listed_pages();
 }
 

@@ -64,7 +64,8 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
 }
 
 uint32_t CommandQueue::run(bool refuse) {
-    for (uint32_t n = 0; n < kCommandsPerTurn && has_work(); ++n) {
+    turn_pages_ = 0;
+    for (uint32_t n = 0; n < kCommandsPerTurn && turn_pages_ < kPagesPerTurn && has_work(); ++n) {
         pib_hca_cmd cmd;
         const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
         if (!host_.dma_read(rings_.base + slot * sizeof cmd,
@@ -94,6 +95,7 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
         !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec->in_length))) {
         return PIB_HCA_CMD_STATUS_BAD_MEMORY;
     }
+    turn_pages_ += spec->page_count(in);
     // The output is written with zeros first: a command that takes effect can also tell its result.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     if (spec->out_length != 0 &&

@@ -12,8 +12,10 @@ namespace pib::hca {
 
 class CommandQueue {
   public:
-    // Commands of one turn; the rest waits for run(), so that no doorbell takes long.
+    // Commands of one turn, and after how many pages in their lists none follows; the rest waits
+    // for run(), so that no doorbell takes long.
     static constexpr uint32_t kCommandsPerTurn = 16;
+    static constexpr uint64_t kPagesPerTurn = 1u << 16;
 
     explicit CommandQueue(DeviceObjects& objects) : objects_(objects), host_(objects.host) {}
 
@@ -40,7 +42,7 @@ class CommandQueue {
     // run() does the work.
     uint32_t doorbell(uint32_t producer);
 
-    // Executes up to kCommandsPerTurn commands; with `refuse` each only gets
+    // Executes a turn's commands; with `refuse` each only gets
     // PIB_HCA_CMD_STATUS_FATAL. PIB_HCA_FATAL_CMDQ_DMA when a ring has vanished, else
     // PIB_HCA_FATAL_NONE.
     uint32_t run(bool refuse);
@@ -56,6 +58,7 @@ class CommandQueue {
     bool running_ = false;
     uint32_t producer_ = 0;
     uint32_t consumed_ = 0;
+    uint64_t turn_pages_ = 0;
 };
 
 }  // namespace pib::hca

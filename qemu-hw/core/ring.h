@@ -32,6 +32,15 @@ class Ring {
         return value;
     }
 
+    // All that are equal to `value`; the others keep their order.
+    void remove(const T& value) {
+        for (size_t n = count_; n > 0; --n) {
+            if (T entry = pop(); entry != value) {
+                push(std::move(entry));
+            }
+        }
+    }
+
   private:
     void grow() {
         std::vector<T> larger(slots_.empty() ? 8 : slots_.size() * 2);

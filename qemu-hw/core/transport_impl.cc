@@ -123,7 +123,6 @@ bool TransportImpl::run() {
     services_.set_running(true);
     Ring<uint32_t>& queue = services_.run_queue();
     for (unsigned i = 0; i < kRunTurns && !queue.empty(); ++i) {
-        // The QP may have been destroyed since; another of the same number has a turn for nothing.
         QueuePair* qp = find_qp(queue.pop());
         if (qp == nullptr) {
             continue;

@@ -33,6 +33,12 @@ std::string hex(std::uint64_t value, int digits) {
     return text;
 }
 
+// A whole number that fits; what it is beyond that, its user checks.
+unsigned number_in(const json& value) {
+    const std::int64_t number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+    return number >= 0 && number < UINT32_MAX ? static_cast<unsigned>(number) : UINT32_MAX;
+}
+
 // ---- status
 
 const char* state_name(ib::PortState state) {
@@ -208,7 +214,7 @@ json counters(Switch& sw, const json& request) {
     const bool clear = request.value("clear", false);
     json ports = json::array();
     if (request.contains("port")) {
-        const auto number = request.at("port").get<unsigned>();
+        const auto number = number_in(request.at("port"));
         if (number > sw.num_ports()) {
             return failure("no such port");
         }
@@ -256,7 +262,7 @@ json mft(Switch& sw, const json&) {
 // ---- links and faults
 
 SwitchPort* external_port(Switch& sw, const json& request) {
-    const auto number = request.at("port").get<unsigned>();
+    const auto number = number_in(request.at("port"));
     return number >= 1 && number <= sw.num_ports() ? &sw.port(number) : nullptr;
 }
 
@@ -350,13 +356,19 @@ std::expected<void, std::string> set_fault_member(FaultSpec& spec, const std::st
         }
         (name == "delay_us" ? spec.delay_ns : spec.jitter_ns) = *ns;
     } else if (name == "seed") {
+        if (!value.is_number_integer() || value < 0) {
+            return std::unexpected("seed is a whole number, not negative");
+        }
         spec.seed = value.get<std::uint64_t>();
     } else if (name == "reorder_depth") {
-        spec.reorder_depth = value.get<unsigned>();
+        spec.reorder_depth = number_in(value);
     } else if (name == "vl15") {
         spec.vl15 = value.get<bool>();
     } else if (name == "opcode") {
-        spec.opcode = static_cast<std::uint8_t>(value.get<unsigned>() & 0xFF);
+        if (number_in(value) > UINT8_MAX) {
+            return std::unexpected("opcode is 0 to 255");
+        }
+        spec.opcode = static_cast<std::uint8_t>(number_in(value));
     } else {
         return std::unexpected("no such fault: " + name);
     }

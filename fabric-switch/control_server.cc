@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "address.h"
 #include "control_commands.h"
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::size_t kMaxClients = 32;
 constexpr std::size_t kMaxLineBytes = 64 * 1024;
-constexpr unsigned kRequestsPerTurn = 16;
 
 }  // namespace
 
@@ -31,17 +31,24 @@ class ControlServer::Client final : public PollHandler {
         if (!fd_) {
             return;
         }
-        if ((events & EPOLLOUT) != 0) {
+        if (waits_for_room_) {
             write();
-        }
-        if (fd_ && output_.empty() && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+        } else if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
             read();
+        }
+        if (fd_ && output_.empty()) {
+            answer_one();
+        }
+        if (fd_) {
+            wait_for_room(!output_.empty() || has_line());
         }
     }
     [[nodiscard]] int fd() const { return fd_.get(); }
     void close_fd() { fd_.reset(); }
 
   private:
+    [[nodiscard]] bool has_line() const { return input_.find('\n') != std::string::npos; }
+
     void read() {
         std::array<char, 4096> buffer;
         const ssize_t n = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
@@ -53,26 +60,20 @@ class ControlServer::Client final : public PollHandler {
             return;
         }
         input_.append(buffer.data(), static_cast<std::size_t>(n));
-        answer_lines();
-    }
-
-    // Answers are collected, so that a client that does not read them stops being served.
-    void answer_lines() {
-        std::size_t begin = 0;
-        for (unsigned i = 0; i < kRequestsPerTurn; ++i) {
-            const std::size_t end = input_.find('\n', begin);
-            if (end == std::string::npos) {
-                break;
-            }
-            output_ += run_control_line(server_.switch_, input_.substr(begin, end - begin));
-            output_ += '\n';
-            begin = end + 1;
-        }
-        input_.erase(0, begin);
         if (input_.size() > kMaxLineBytes) {
             server_.close(*this);
+        }
+    }
+
+    // One a turn: packets do not wait for clients that have much to ask.
+    void answer_one() {
+        const std::size_t end = input_.find('\n');
+        if (end == std::string::npos) {
             return;
         }
+        output_ = run_control_line(server_.switch_, std::string_view(input_).substr(0, end));
+        output_ += '\n';
+        input_.erase(0, end + 1);
         write();
     }
 
@@ -81,20 +82,22 @@ class ControlServer::Client final : public PollHandler {
             const ssize_t n = ::send(fd_.get(), output_.data() + written_,
                                      output_.size() - written_, MSG_NOSIGNAL);
             if (n <= 0) {
-                if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-                    server_.poller_.modify(fd_.get(), EPOLLOUT, *this);
-                    return;
+                if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+                    server_.close(*this);
                 }
-                server_.close(*this);
                 return;
             }
             written_ += static_cast<std::size_t>(n);
         }
         written_ = 0;
         output_.clear();
-        server_.poller_.modify(fd_.get(), EPOLLIN, *this);
-        if (input_.find('\n') != std::string::npos) {
-            answer_lines();
+    }
+
+    // Nothing is read meanwhile. With room, and a request that waits, the next turn is at once.
+    void wait_for_room(bool wanted) {
+        if (wanted != waits_for_room_) {
+            waits_for_room_ = wanted;
+            server_.poller_.modify(fd_.get(), wanted ? EPOLLOUT : EPOLLIN, *this);
         }
     }
 
@@ -103,12 +106,13 @@ class ControlServer::Client final : public PollHandler {
     std::string input_;
     std::string output_;
     std::size_t written_ = 0;
+    bool waits_for_room_ = false;
 };
 
 class ControlServer::Listener final : public PollHandler {
   public:
     Listener(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
-    void ready(std::uint32_t) override { server_.accept_all(fd_.get()); }
+    void ready(std::uint32_t) override { server_.accept_one(fd_.get()); }
     [[nodiscard]] int fd() const { return fd_.get(); }
 
   private:
@@ -139,17 +143,21 @@ std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create
     return server;
 }
 
-// Who comes when there are enough has to wait in the backlog; who connects without a descriptor
-// left is tried again when one is free.
-void ControlServer::accept_all(int listening_fd) {
+// Who comes when there are enough takes the place of the oldest; who comes when no descriptor is
+// left waits in the backlog, which must not wake us again and again meanwhile.
+void ControlServer::accept_one(int listening_fd) {
     UniqueFd fd(::accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
+        if (errno == EMFILE || errno == ENFILE) {
+            poller_.modify(listening_fd, 0, *listener_);
+            deaf_turns_ = 2;  // this one, and until something else has happened
+        }
         return;
     }
-    auto client = std::make_unique<Client>(*this, std::move(fd));
     if (clients_.size() >= kMaxClients) {
         close(*clients_.front());
     }
+    auto client = std::make_unique<Client>(*this, std::move(fd));
     if (poller_.add(client->fd(), EPOLLIN, *client)) {
         clients_.push_back(std::move(client));
     }
@@ -157,6 +165,9 @@ void ControlServer::accept_all(int listening_fd) {
 
 void ControlServer::bury() {
     gone_.clear();
+    if (deaf_turns_ != 0 && --deaf_turns_ == 0) {
+        poller_.modify(listener_->fd(), EPOLLIN, *listener_);
+    }
 }
 
 void ControlServer::close(Client& client) {

@@ -19,7 +19,7 @@ class ControlServer {
         const std::string& path, Poller& poller, Switch& sw);
     ~ControlServer();
 
-    // Frees clients that went away; after each turn of the loop.
+    // Frees clients that went away, and listens again; after each turn of the loop.
     void bury();
 
   private:
@@ -27,7 +27,7 @@ class ControlServer {
     class Listener;
 
     ControlServer(std::string path, UniqueFd fd, Poller& poller, Switch& sw);
-    void accept_all(int listening_fd);
+    void accept_one(int listening_fd);
     void close(Client& client);
 
     std::string path_;
@@ -36,6 +36,7 @@ class ControlServer {
     std::unique_ptr<Listener> listener_;
     std::list<std::unique_ptr<Client>> clients_;
     std::list<std::unique_ptr<Client>> gone_;
+    unsigned deaf_turns_ = 0;  // no descriptor was left
 };
 
 }  // namespace pib::fabric

@@ -255,6 +255,9 @@ bool FabricServer::accept_one(int listening_fd) {
         return true;
     }
     if (silent_.size() >= kMaxSilent) {
+        forget_who_has_spoken();
+    }
+    if (silent_.size() >= kMaxSilent) {
         close(*silent_.front());
     }
     silent_.push_back(connection.get());
@@ -289,8 +292,12 @@ void FabricServer::bury() {
     closed_.clear();
 }
 
-void FabricServer::drop_silent_connections() {
+void FabricServer::forget_who_has_spoken() {
     std::erase_if(silent_, [](const Connection* c) { return c->link.handshake_done(); });
+}
+
+void FabricServer::drop_silent_connections() {
+    forget_who_has_spoken();
     while (!silent_.empty() && silent_.front()->accepted_ns + kHelloTimeoutNs <= clock_ns()) {
         close(*silent_.front());
     }

@@ -46,6 +46,7 @@ class FabricServer final {
     void shed(int listening_fd);
     void close(Connection& connection);
     void flush();
+    void forget_who_has_spoken();
     void drop_silent_connections();
     void bury();
     [[nodiscard]] int timeout_ms() const;

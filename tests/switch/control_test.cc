@@ -73,6 +73,10 @@ TEST_CASE("control: what is not a request is answered with an error") {
                              R"({"command":"fault","port":1,"set":{"drop":"much"}})",
                              R"({"command":"fault","port":1,"set":{"delay_us":1e300}})",
                              R"({"command":"fault","port":1,"set":{"nothing":1}})",
+                             R"({"command":"fault","port":1,"set":{"opcode":256}})",
+                             R"({"command":"fault","port":1,"set":{"opcode":-1}})",
+                             R"({"command":"fault","port":1,"set":{"seed":-1}})",
+                             R"({"command":"fault","port":1e300})",
                              R"({"command":"fault","port":1,"set":[]})",
                              R"({"command":"fault","port":1,"direction":"up","set":{}})",
                              "\xFF\xFE\x00"}) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "address.h"
@@ -159,6 +160,38 @@ TEST_CASE("program: control clients that flood or do not read are bounded") {
         (void)::send(deaf->get(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     CHECK(program.ask({{"command", "status"}}).at("ok") == true);
+}
+
+TEST_CASE("program: a control client that asks much at once gets every answer") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    constexpr std::ptrdiff_t kRequests = 500;
+    Program program;
+    SocketHca good(program.fabric_path(), 0x1000);
+    REQUIRE(good.until([&] { return good.end->is_up(); }));
+    auto eager = fabric::connect_unix(program.control_path());
+    REQUIRE(eager);
+    std::string requests;
+    for (int i = 0; i < kRequests; ++i) {
+        requests += "{\"command\":\"lft\"}\n";
+    }
+    std::size_t sent = 0;
+    std::ptrdiff_t answers = 0;
+    CHECK(eventually([&] {
+        if (sent < requests.size()) {
+            const ssize_t n = ::send(eager->get(), requests.data() + sent, requests.size() - sent,
+                                     MSG_NOSIGNAL | MSG_DONTWAIT);
+            sent += n > 0 ? static_cast<std::size_t>(n) : 0;
+        }
+        char buffer[4096];
+        const ssize_t n = ::recv(eager->get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+        answers += n > 0 ? std::count(buffer, buffer + n, '\n') : 0;
+        return answers >= kRequests;
+    }));
+    CHECK(answers == kRequests);
+    good.pump();
+    CHECK(good.end->is_up());
 }
 
 }  // namespace pib::test

@@ -63,9 +63,9 @@ void pib_hca_buf_free(struct pib_hca_dev *dev, struct pib_hca_buf *buf)
 
 /* ---------------------------------------------------------------- page tables ---------------- */
 
-static void pib_hca_table_set(struct pib_hca_chunk *tables, u32 index, u64 addr)
+void pib_hca_table_set(const struct pib_hca_page_table *table, u32 index, u64 addr)
 {
-	__le64 *entries = tables[index / PIB_HCA_TABLE_ENTRIES].addr;
+	__le64 *entries = table->tables[index / PIB_HCA_TABLE_ENTRIES].addr;
 
 	entries[index % PIB_HCA_TABLE_ENTRIES] = cpu_to_le64(addr);
 }
@@ -100,7 +100,7 @@ static int pib_hca_table_alloc(struct pib_hca_dev *dev, struct pib_hca_page_tabl
 	table->table_count = total;
 	for (level = 1; level < pages->levels; level++)
 		for (i = 0; i < count[level - 1]; i++)
-			pib_hca_table_set(&table->tables[first[level]], i,
+			pib_hca_table_set(table, first[level] * PIB_HCA_TABLE_ENTRIES + i,
 					  table->tables[first[level - 1] + i].dma);
 	pages->root = cpu_to_le64(table->tables[total - 1].dma);
 	return 0;
@@ -110,7 +110,7 @@ static void pib_hca_table_put(struct pib_hca_page_table *table, struct pib_hca_p
 			      u32 index, u64 addr)
 {
 	if (pages->levels)
-		pib_hca_table_set(table->tables, index, addr);
+		pib_hca_table_set(table, index, addr);
 	else
 		pages->root = cpu_to_le64(addr);
 }
@@ -150,6 +150,30 @@ int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *
 	rdma_umem_for_each_dma_block(umem, &iter, page_size)
 		pib_hca_table_put(table, pages, i++, rdma_block_iter_dma_address(&iter));
 	return 0;
+}
+
+int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
+			       u32 max_pages)
+{
+	/* Two at least: a list of one page would have no table. */
+	struct pib_hca_pages pages = { .page_count = cpu_to_le32(max_t(u32, max_pages, 2)) };
+
+	if (max_pages > PIB_HCA_TABLE_ENTRIES * PIB_HCA_TABLE_ENTRIES)
+		return -EINVAL;
+	return pib_hca_table_alloc(dev, table, &pages);
+}
+
+/* The tables of the lowest level come first, and the one above, if there is one, is the last. */
+void pib_hca_table_view(const struct pib_hca_page_table *table, struct pib_hca_pages *pages,
+			u32 page_count, u32 page_size)
+{
+	bool one = page_count <= PIB_HCA_TABLE_ENTRIES;
+
+	pages->root = cpu_to_le64(table->tables[one ? 0 : table->table_count - 1].dma);
+	pages->page_count = cpu_to_le32(page_count);
+	pages->levels = one ? 1 : 2;
+	pages->log_page_size = ilog2(page_size);
+	pages->reserved = 0;
 }
 
 void pib_hca_table_free(struct pib_hca_dev *dev, struct pib_hca_page_table *table)

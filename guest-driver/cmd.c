@@ -278,7 +278,7 @@ int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out
 	return pib_hca_cmd(dev, &args);
 }
 
-void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
+int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 {
 	struct pib_hca_cmd_args args = {
 		.opcode = opcode,
@@ -287,6 +287,20 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	int ret = pib_hca_cmd(dev, &args);
 
 	if (!ret || pib_hca_is_dead(dev))
+		return 0;
+	if (ret != -EBUSY) {
+		dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
+		pib_hca_die(dev, "an object cannot be destroyed");
+		return 0;
+	}
+	return ret;
+}
+
+void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
+{
+	int ret = pib_hca_cmd_try_destroy(dev, opcode, object);
+
+	if (!ret)
 		return;
 	/* The core destroys nothing that is in use, so one of the two has lost count. */
 	dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);

@@ -46,6 +46,9 @@ static const enum ib_wc_opcode pib_hca_send_opcodes[] = {
 	[PIB_HCA_CQE_RDMA_READ] = IB_WC_RDMA_READ,
 	[PIB_HCA_CQE_CMP_SWAP] = IB_WC_COMP_SWAP,
 	[PIB_HCA_CQE_FETCH_ADD] = IB_WC_FETCH_ADD,
+	[PIB_HCA_CQE_LOCAL_INV] = IB_WC_LOCAL_INV,
+	[PIB_HCA_CQE_BIND_MW] = IB_WC_BIND_MW,
+	[PIB_HCA_CQE_REG_MR] = IB_WC_REG_MR,
 };
 
 static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
@@ -105,6 +108,9 @@ static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe
 	if (cqe->flags & PIB_HCA_CQE_FLAG_IMM) {
 		wc->wc_flags |= IB_WC_WITH_IMM;
 		wc->ex.imm_data = cqe->imm_data;
+	} else if (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED) {
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
+		wc->ex.invalidate_rkey = le32_to_cpu((__force __le32)cqe->imm_data);
 	}
 	return true;
 }

@@ -33,6 +33,8 @@ static const struct ib_device_ops pib_hca_ops = {
 
 	.alloc_hw_device_stats = pib_hca_alloc_device_stats,
 	.alloc_hw_port_stats = pib_hca_alloc_port_stats,
+	.alloc_mr = pib_hca_alloc_fast_mr,
+	.alloc_mw = pib_hca_alloc_mw,
 	.alloc_pd = pib_hca_alloc_pd,
 	.alloc_ucontext = pib_hca_alloc_ucontext,
 	.attach_mcast = pib_hca_attach_mcast,
@@ -40,6 +42,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.create_cq = pib_hca_create_cq,
 	.create_qp = pib_hca_create_qp_verb,
 	.create_user_ah = pib_hca_create_ah,
+	.dealloc_mw = pib_hca_dealloc_mw,
 	.dealloc_pd = pib_hca_dealloc_pd,
 	.dealloc_ucontext = pib_hca_dealloc_ucontext,
 	.dereg_mr = pib_hca_dereg_mr,
@@ -53,6 +56,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.get_hw_stats = pib_hca_get_stats,
 	.get_link_layer = pib_hca_get_link_layer,
 	.get_port_immutable = pib_hca_get_port_immutable,
+	.map_mr_sg = pib_hca_map_mr_sg,
 	.mmap = pib_hca_mmap,
 	.mmap_free = pib_hca_mmap_free,
 	.modify_device = pib_hca_modify_device_verb,
@@ -73,6 +77,7 @@ static const struct ib_device_ops pib_hca_ops = {
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, pib_hca_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, pib_hca_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_mw, pib_hca_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, pib_hca_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, pib_hca_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, pib_hca_ucontext, ibucontext),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Memory regions (IBA vol. 1, 10.6 and 11.2.8): pinned memory of processes, and the DMA MR. */
+/*
+ * Memory regions (IBA vol. 1, 10.6 and 11.2.8): pinned memory of processes, the DMA MR, and regions
+ * that work requests give memory to.
+ */
 #include <linux/random.h>
 
 #include "pib_hca.h"
 
 #define PIB_HCA_ACCESS_ALL \
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
-	 IB_ACCESS_REMOTE_ATOMIC)
-/* Hints, which may be disregarded: about ordering, and about the pages that memory consists of. */
-#define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
+	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_MW_BIND)
 
-/* A key of a region that is no more is unlikely to fit the next one in its place. */
-static u8 pib_hca_new_key_byte(void)
+u8 pib_hca_new_key_byte(void)
 {
 	return get_random_u32() & 0xff;
 }
@@ -122,14 +122,71 @@ err_mr:
 	return ERR_PTR(ret);
 }
 
-int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+/* ---------------------------------------------------------------- fast registration ---------- */
+
+struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pages)
+{
+	struct pib_hca_dev *dev = to_pdev(ibpd->device);
+	struct pib_hca_create_mr in = {
+		.pages.page_count = cpu_to_le32(max_pages),
+		.flags = PIB_HCA_MR_FAST,
+	};
+	struct pib_hca_mr *mr;
+	int ret;
+
+	if (type != IB_MR_TYPE_MEM_REG)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!max_pages || max_pages > le32_to_cpu(dev->caps.max_fast_reg_pages))
+		return ERR_PTR(-EINVAL);
+	mr = pib_hca_alloc_mr(ibpd, &in, 0);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	mr->fast_max_pages = max_pages;
+	ret = pib_hca_table_for_fast_reg(dev, &mr->fast_table, max_pages);
+	if (ret)
+		goto err_mr;
+	ret = pib_hca_create_mr_cmd(dev, mr, &in);
+	if (ret)
+		goto err_table;
+	return &mr->ibmr;
+
+err_table:
+	pib_hca_table_free(dev, &mr->fast_table);
+err_mr:
+	kfree(mr);
+	return ERR_PTR(ret);
+}
+
+static int pib_hca_set_page(struct ib_mr *ibmr, u64 addr)
 {
 	struct pib_hca_mr *mr = to_pmr(ibmr);
 
-	/* The device is through with the memory when the command ends. */
-	pib_hca_cmd_destroy(to_pdev(ibmr->device), PIB_HCA_CMD_DESTROY_MR, ibmr->lkey);
+	if (mr->fast_pages == mr->fast_max_pages)
+		return -ENOMEM;
+	pib_hca_table_set(&mr->fast_table, mr->fast_pages++, addr);
+	return 0;
+}
+
+int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
+		      unsigned int *sg_offset)
+{
+	to_pmr(ibmr)->fast_pages = 0;
+	return ib_sg_to_pages(ibmr, sg, sg_nents, sg_offset, pib_hca_set_page);
+}
+
+int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
+{
+	struct pib_hca_dev *dev = to_pdev(ibmr->device);
+	struct pib_hca_mr *mr = to_pmr(ibmr);
+	int ret;
+
+	/* The device is through with the memory when the command ends. Windows keep a region. */
+	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, ibmr->lkey);
+	if (ret)
+		return ret;
 	if (mr->umem)
 		ib_umem_release(mr->umem);
+	pib_hca_table_free(dev, &mr->fast_table);
 	kfree(mr);
 	return 0;
 }

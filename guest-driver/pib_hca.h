@@ -84,6 +84,13 @@ int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *
 			    unsigned long page_size);
 void pib_hca_table_free(struct pib_hca_dev *dev, struct pib_hca_page_table *table);
 
+/* A table that is filled anew for each fast registration, with up to max_pages pages. */
+int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
+			       u32 max_pages);
+void pib_hca_table_set(const struct pib_hca_page_table *table, u32 index, u64 addr);
+void pib_hca_table_view(const struct pib_hca_page_table *table, struct pib_hca_pages *pages,
+			u32 page_count, u32 page_size);
+
 /* A queue's memory, of the kernel or of a process: whichever of the two is set. */
 struct pib_hca_queue_mem {
 	struct pib_hca_buf buf;
@@ -161,6 +168,8 @@ int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out
  * not let go is reset.
  */
 void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
+/* The same for what users may ask for too early: -EBUSY, and nothing has happened. */
+int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
 
 /* ---------------------------------------------------------------- events (eq.c, event.c) ----- */
 
@@ -263,6 +272,14 @@ struct pib_hca_ah {
 struct pib_hca_mr {
 	struct ib_mr ibmr;
 	struct ib_umem *umem;
+	/* Of IB_MR_TYPE_MEM_REG: what ib_map_mr_sg() has put into the table. */
+	struct pib_hca_page_table fast_table;
+	u32 fast_max_pages;
+	u32 fast_pages;
+};
+
+struct pib_hca_mw {
+	struct ib_mw ibmw;
 };
 
 /* One reference is the owner's, others are of interrupt handlers; the last one wakes destroy. */
@@ -418,10 +435,23 @@ void pib_hca_av_from_attr(struct pib_hca_av *av, const struct rdma_ah_attr *attr
 void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, u8 port);
 
 /* mr.c */
+
+/* Hints, which may be disregarded: about ordering, and about the pages that memory consists of. */
+#define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
+
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
 			     struct ib_udata *udata);
+struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pages);
+int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
+		      unsigned int *sg_offset);
 int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+/* A key of what is no more is unlikely to fit what comes in its place. */
+u8 pib_hca_new_key_byte(void);
+
+/* mw.c */
+int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int pib_hca_dealloc_mw(struct ib_mw *ibmw);
 
 /* cq.c */
 int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,

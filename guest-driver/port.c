@@ -31,6 +31,8 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	attr->max_cq = le32_to_cpu(caps->max_cq);
 	attr->max_cqe = le32_to_cpu(caps->max_cqe);
 	attr->max_mr = le32_to_cpu(caps->max_mr);
+	attr->max_mw = le32_to_cpu(caps->max_mw);
+	attr->max_fast_reg_page_list_len = le32_to_cpu(caps->max_fast_reg_pages);
 	attr->max_pd = le32_to_cpu(caps->max_pd);
 	attr->max_qp_rd_atom = le32_to_cpu(caps->max_qp_rd_atom);
 	attr->max_qp_init_rd_atom = le32_to_cpu(caps->max_qp_init_rd_atom);
@@ -42,6 +44,21 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	/* The device's atomics are atomic among themselves only (IBA vol. 1, 10.7.2.3). */
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->masked_atomic_cap = IB_ATOMIC_NONE;
+}
+
+static u64 pib_hca_cap_flags(u64 features)
+{
+	u64 flags = IB_DEVICE_BAD_PKEY_CNTR | IB_DEVICE_BAD_QKEY_CNTR |
+		    IB_DEVICE_UD_AV_PORT_ENFORCE | IB_DEVICE_CURR_QP_STATE_MOD |
+		    IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_RC_RNR_NAK_GEN;
+
+	if (features & PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS)
+		flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
+	if (features & PIB_HCA_FEATURE_MW_TYPE_1)
+		flags |= IB_DEVICE_MEM_WINDOW;
+	if (features & PIB_HCA_FEATURE_MW_TYPE_2B)
+		flags |= IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	return flags;
 }
 
 int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *attr,
@@ -56,9 +73,7 @@ int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *at
 	memset(attr, 0, sizeof(*attr));
 	pib_hca_fill_identity(attr, &dev->caps);
 	pib_hca_fill_limits(attr, &dev->caps);
-	attr->device_cap_flags = IB_DEVICE_BAD_PKEY_CNTR | IB_DEVICE_BAD_QKEY_CNTR |
-				 IB_DEVICE_UD_AV_PORT_ENFORCE | IB_DEVICE_CURR_QP_STATE_MOD |
-				 IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_RC_RNR_NAK_GEN;
+	attr->device_cap_flags = pib_hca_cap_flags(le64_to_cpu(dev->caps.feature_flags));
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	return 0;
 }

@@ -6,6 +6,8 @@ enum pib_hca_segment {
 	PIB_HCA_SEGMENT_NONE,
 	PIB_HCA_SEGMENT_RDMA,
 	PIB_HCA_SEGMENT_ATOMIC,
+	PIB_HCA_SEGMENT_KEY,
+	PIB_HCA_SEGMENT_REG,
 };
 
 /* One row for each opcode that there is. */
@@ -30,6 +32,11 @@ static const struct pib_hca_send_op {
 				       PIB_HCA_SEGMENT_ATOMIC },
 	[IB_WR_ATOMIC_FETCH_AND_ADD] = { true, false, false, false, PIB_HCA_WQE_FETCH_ADD,
 					 PIB_HCA_SEGMENT_ATOMIC },
+	[IB_WR_SEND_WITH_INV] = { true, false, false, true, PIB_HCA_WQE_SEND_WITH_INV,
+				  PIB_HCA_SEGMENT_NONE },
+	[IB_WR_LOCAL_INV] = { true, false, false, false, PIB_HCA_WQE_LOCAL_INV,
+			      PIB_HCA_SEGMENT_KEY },
+	[IB_WR_REG_MR] = { true, false, false, false, PIB_HCA_WQE_REG_MR, PIB_HCA_SEGMENT_REG },
 };
 
 #define PIB_HCA_UD_DATA_OFFSET \
@@ -128,6 +135,31 @@ static u32 pib_hca_put_atomic(void *segment, const struct ib_send_wr *wr)
 	return sizeof(*atomic);
 }
 
+static u32 pib_hca_put_key(void *segment, const struct ib_send_wr *wr)
+{
+	struct pib_hca_wqe_key *key = segment;
+
+	memset(key, 0, sizeof(*key));
+	key->key = cpu_to_le32(wr->ex.invalidate_rkey);
+	return sizeof(*key);
+}
+
+static u32 pib_hca_put_reg(void *segment, const struct ib_send_wr *wr)
+{
+	const struct ib_reg_wr *from = container_of(wr, struct ib_reg_wr, wr);
+	const struct pib_hca_mr *mr = to_pmr(from->mr);
+	struct pib_hca_wqe_reg *reg = segment;
+
+	memset(reg, 0, sizeof(*reg));
+	reg->key = cpu_to_le32(from->key);
+	reg->access = cpu_to_le32(from->access & ~PIB_HCA_ACCESS_HINTS);
+	reg->iova = cpu_to_le64(mr->ibmr.iova);
+	reg->length = cpu_to_le64(mr->ibmr.length);
+	reg->page_offset = cpu_to_le32(mr->ibmr.iova & (mr->ibmr.page_size - 1));
+	pib_hca_table_view(&mr->fast_table, &reg->pages, mr->fast_pages, mr->ibmr.page_size);
+	return sizeof(*reg);
+}
+
 static u32 pib_hca_put_ud(struct pib_hca_qp *qp, void *segment, const struct ib_send_wr *wr)
 {
 	const struct ib_ud_wr *from = ud_wr(wr);
@@ -141,6 +173,15 @@ static u32 pib_hca_put_ud(struct pib_hca_qp *qp, void *segment, const struct ib_
 		ud->pkey_index = cpu_to_le16(from->pkey_index);
 	return sizeof(*ud);
 }
+
+/* What stands before the data on connected QPs; returns its length. */
+static u32 (*const pib_hca_put_segment[])(void *segment, const struct ib_send_wr *wr) = {
+	[PIB_HCA_SEGMENT_NONE] = NULL,
+	[PIB_HCA_SEGMENT_RDMA] = pib_hca_put_rdma,
+	[PIB_HCA_SEGMENT_ATOMIC] = pib_hca_put_atomic,
+	[PIB_HCA_SEGMENT_KEY] = pib_hca_put_key,
+	[PIB_HCA_SEGMENT_REG] = pib_hca_put_reg,
+};
 
 static int pib_hca_put_inline(struct pib_hca_qp *qp, void *to, const struct ib_send_wr *wr)
 {
@@ -164,6 +205,20 @@ static u8 pib_hca_wqe_flags(const struct pib_hca_qp *qp, const struct ib_send_wr
 	       (wr->send_flags & IB_SEND_SOLICITED ? PIB_HCA_WQE_SOLICITED : 0) |
 	       (wr->send_flags & IB_SEND_FENCE ? PIB_HCA_WQE_FENCE : 0) |
 	       (wr->send_flags & IB_SEND_INLINE ? PIB_HCA_WQE_INLINE : 0);
+}
+
+static bool pib_hca_sges_fit(const struct pib_hca_qp *qp, const struct pib_hca_send_op *op,
+			     const struct ib_send_wr *wr)
+{
+	switch (op->segment) {
+	case PIB_HCA_SEGMENT_ATOMIC:
+		return wr->num_sge == 1 && qp->sq.max_sge;
+	case PIB_HCA_SEGMENT_KEY:
+	case PIB_HCA_SEGMENT_REG:
+		return wr->num_sge == 0;
+	default:
+		return wr->num_sge >= 0 && wr->num_sge <= qp->sq.max_sge;
+	}
 }
 
 static const struct pib_hca_send_op *pib_hca_find_send_op(const struct pib_hca_qp *qp,
@@ -204,9 +259,8 @@ static int pib_hca_build_send(struct pib_hca_qp *qp, void *wqe, const struct ib_
 	struct pib_hca_wqe_control *control = wqe;
 	void *next = control + 1;
 
-	if (!op || wr->num_sge < 0 || wr->num_sge > qp->sq.max_sge ||
-	    ((wr->send_flags & IB_SEND_INLINE) && !op->allows_inline) ||
-	    (op->segment == PIB_HCA_SEGMENT_ATOMIC && wr->num_sge != 1))
+	if (!op || !pib_hca_sges_fit(qp, op, wr) ||
+	    ((wr->send_flags & IB_SEND_INLINE) && !op->allows_inline))
 		return -EINVAL;
 
 	memset(control, 0, sizeof(*control));
@@ -214,12 +268,12 @@ static int pib_hca_build_send(struct pib_hca_qp *qp, void *wqe, const struct ib_
 	control->flags = pib_hca_wqe_flags(qp, wr);
 	if (op->has_imm)
 		control->imm_data = wr->ex.imm_data;
+	else if (op->opcode == PIB_HCA_WQE_SEND_WITH_INV)
+		control->imm_data = (__force __be32)cpu_to_le32(wr->ex.invalidate_rkey);
 	if (pib_hca_qp_is_datagram(qp->ibqp.qp_type))
 		next += pib_hca_put_ud(qp, next, wr);
-	else if (op->segment == PIB_HCA_SEGMENT_RDMA)
-		next += pib_hca_put_rdma(next, wr);
-	else if (op->segment == PIB_HCA_SEGMENT_ATOMIC)
-		next += pib_hca_put_atomic(next, wr);
+	else if (pib_hca_put_segment[op->segment])
+		next += pib_hca_put_segment[op->segment](next, wr);
 	return pib_hca_put_data(qp, control, next, wr);
 }
 

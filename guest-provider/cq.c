@@ -85,6 +85,8 @@ enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
 		[PIB_HCA_CQE_RDMA_READ] = IBV_WC_RDMA_READ,
 		[PIB_HCA_CQE_CMP_SWAP] = IBV_WC_COMP_SWAP,
 		[PIB_HCA_CQE_FETCH_ADD] = IBV_WC_FETCH_ADD,
+		[PIB_HCA_CQE_LOCAL_INV] = IBV_WC_LOCAL_INV,
+		[PIB_HCA_CQE_BIND_MW] = IBV_WC_BIND_MW,
 	};
 
 	if (cqe->opcode == PIB_HCA_CQE_RECV_RDMA_WITH_IMM)
@@ -98,7 +100,16 @@ enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe)
 {
 	return (cqe->flags & PIB_HCA_CQE_FLAG_GRH ? IBV_WC_GRH : 0) |
-	       (cqe->flags & PIB_HCA_CQE_FLAG_IMM ? IBV_WC_WITH_IMM : 0);
+	       (cqe->flags & PIB_HCA_CQE_FLAG_IMM ? IBV_WC_WITH_IMM : 0) |
+	       (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED ? IBV_WC_WITH_INV : 0);
+}
+
+/* An R_Key is a number, immediate data is not; both come out of the same function. */
+__be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe)
+{
+	if (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED)
+		return (__force __be32)le32toh((__force __le32)cqe->imm_data);
+	return cqe->imm_data;
 }
 
 static void pib_fill_wc(struct ibv_wc *wc, const struct pib_hca_cqe *cqe,
@@ -108,7 +119,7 @@ static void pib_fill_wc(struct ibv_wc *wc, const struct pib_hca_cqe *cqe,
 	wc->opcode = pib_wc_opcode(cqe);
 	wc->vendor_err = cqe->vendor_error;
 	wc->byte_len = le32toh(cqe->byte_count);
-	wc->imm_data = cqe->imm_data;
+	wc->imm_data = pib_wc_imm_data(cqe);
 	wc->qp_num = qp->verbs_qp.qp.qp_num;
 	wc->src_qp = le32toh(cqe->src_qp);
 	wc->wc_flags = pib_wc_flags(cqe);

@@ -99,7 +99,7 @@ static uint32_t pib_read_byte_len(struct ibv_cq_ex *cq_ex)
 
 static __be32 pib_read_imm_data(struct ibv_cq_ex *cq_ex)
 {
-	return to_pcq_ex(cq_ex)->cur_cqe->imm_data;
+	return pib_wc_imm_data(to_pcq_ex(cq_ex)->cur_cqe);
 }
 
 static uint32_t pib_read_qp_num(struct ibv_cq_ex *cq_ex)

@@ -149,12 +149,15 @@ static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 int pib_alloc_buf(struct pib_context *ctx, struct pib_buf *buf, size_t length);
 void pib_free_buf(struct pib_buf *buf);
 
-/* pd.c, mr.c, ah.c */
+/* pd.c, mr.c, mw.c, ah.c */
 struct ibv_pd *pib_alloc_pd(struct ibv_context *context);
 int pib_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			  uint64_t hca_va, int access);
 int pib_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mw *pib_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int pib_dealloc_mw(struct ibv_mw *mw);
+int pib_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind);
 struct ibv_ah *pib_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int pib_destroy_ah(struct ibv_ah *ah);
 
@@ -177,6 +180,8 @@ struct pib_qp *pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
 			     uint64_t *wr_id);
 enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe);
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);
+/* Immediate data, or the R_Key that was invalidated. */
+__be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe);
 /* Drops the completions of a QP; the CQ's lock is held. */
 void pib_cq_clean(struct pib_cq *cq, uint32_t qpn);
 void pib_cq_set_poll_ops(struct pib_cq *cq, uint64_t wc_flags);

@@ -18,6 +18,12 @@
 		.has_imm = (_imm), .may_inline = (_inline),                           \
 	}
 
+#define PIB_KEY_OP(_opcode, _segment)                                                  \
+	{                                                                             \
+		.supported = true, .opcode = PIB_HCA_WQE_##_opcode,                   \
+		.segment = PIB_SEGMENT_##_segment, .no_data = true,                   \
+	}
+
 static const struct pib_send_op pib_rc_ops[] = {
 	[IBV_WR_SEND] = PIB_SEND_OP(SEND, NONE, PIB_RC_DATA_OFFSET, false, true),
 	[IBV_WR_SEND_WITH_IMM] =
@@ -32,6 +38,10 @@ static const struct pib_send_op pib_rc_ops[] = {
 		PIB_SEND_OP(CMP_SWAP, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false, false),
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] =
 		PIB_SEND_OP(FETCH_ADD, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false, false),
+	[IBV_WR_LOCAL_INV] = PIB_KEY_OP(LOCAL_INV, KEY),
+	[IBV_WR_BIND_MW] = PIB_KEY_OP(BIND_MW, BIND),
+	[IBV_WR_SEND_WITH_INV] =
+		PIB_SEND_OP(SEND_WITH_INV, NONE, PIB_RC_DATA_OFFSET, false, true),
 };
 
 static const struct pib_send_op pib_ud_ops[] = {

@@ -12,6 +12,8 @@ enum pib_wqe_segment {
 	PIB_SEGMENT_RDMA,
 	PIB_SEGMENT_ATOMIC,
 	PIB_SEGMENT_UD,
+	PIB_SEGMENT_KEY,
+	PIB_SEGMENT_BIND,
 };
 
 /* What a work request's opcode means for its WQE. */
@@ -22,6 +24,7 @@ struct pib_send_op {
 	uint8_t data_offset; /* of the SGEs or the inline data in the WQE */
 	bool has_imm;
 	bool may_inline;
+	bool no_data; /* an operation on a key: what the work request says of SGEs is not looked at */
 };
 
 /* NULL when a QP of this type has no such operation. */
@@ -62,6 +65,33 @@ static inline void pib_wqe_put_atomic(void *wqe, uint32_t rkey, uint64_t remote_
 	atomic->rkey = htole32(rkey);
 	atomic->swap_or_add = htole64(swap_or_add);
 	atomic->compare = htole64(compare);
+}
+
+/* The R_Key that a SEND invalidates stands where others have immediate data. */
+static inline void pib_wqe_put_invalidate(void *wqe, uint32_t rkey)
+{
+	((struct pib_hca_wqe_control *)wqe)->imm_data = (__force __be32)htole32(rkey);
+}
+
+static inline void pib_wqe_put_key(void *wqe, uint32_t rkey)
+{
+	struct pib_hca_wqe_key *key = wqe + sizeof(struct pib_hca_wqe_control);
+
+	memset(key, 0, sizeof(*key));
+	key->key = htole32(rkey);
+}
+
+static inline void pib_wqe_put_bind(void *wqe, uint32_t rkey,
+				    const struct ibv_mw_bind_info *info)
+{
+	struct pib_hca_wqe_bind *bind = wqe + sizeof(struct pib_hca_wqe_control);
+
+	bind->rkey = htole32(rkey);
+	bind->lkey = htole32(info->mr ? info->mr->lkey : 0);
+	bind->access = htole32(info->mw_access_flags);
+	bind->reserved = 0;
+	bind->addr = htole64(info->addr);
+	bind->length = htole64(info->length);
 }
 
 static inline void pib_wqe_put_ud(void *wqe, struct ibv_ah *ah, uint32_t remote_qpn,

@@ -94,7 +94,15 @@ static void pib_put_segment(void *wqe, const struct pib_send_op *op,
 		pib_wqe_put_ud(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 			       wr->wr.ud.remote_qkey);
 		break;
+	case PIB_SEGMENT_KEY:
+		pib_wqe_put_key(wqe, wr->invalidate_rkey);
+		break;
+	case PIB_SEGMENT_BIND:
+		pib_wqe_put_bind(wqe, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		break;
 	case PIB_SEGMENT_NONE:
+		if (op->opcode == PIB_HCA_WQE_SEND_WITH_INV)
+			pib_wqe_put_invalidate(wqe, wr->invalidate_rkey);
 		break;
 	}
 }
@@ -107,11 +115,14 @@ static int pib_build_send(struct pib_qp *qp, void *wqe, const struct ibv_send_wr
 
 	if (!op)
 		return EINVAL;
+	/* Windows of type 1 are bound by the verb (IBA 11.2.8.10). */
+	if (op->segment == PIB_SEGMENT_BIND && wr->bind_mw.mw->type != IBV_MW_TYPE_2)
+		return EINVAL;
 	ret = pib_wqe_put_control(wqe, op, wr->send_flags, wr->imm_data);
 	if (ret)
 		return ret;
 	pib_put_segment(wqe, op, wr);
-	return pib_put_data(qp, wqe, op, wr);
+	return op->no_data ? 0 : pib_put_data(qp, wqe, op, wr);
 }
 
 int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,

@@ -119,6 +119,35 @@ static void pib_wr_atomic_fetch_add(struct ibv_qp_ex *qp_ex, uint32_t rkey,
 		pib_wqe_put_atomic(wqe, rkey, remote_addr, add, 0);
 }
 
+static void pib_wr_send_inv(struct ibv_qp_ex *qp_ex, uint32_t invalidate_rkey)
+{
+	void *wqe = pib_ex_begin(to_pqp_ex(qp_ex), IBV_WR_SEND_WITH_INV, 0);
+
+	if (wqe)
+		pib_wqe_put_invalidate(wqe, invalidate_rkey);
+}
+
+static void pib_wr_local_inv(struct ibv_qp_ex *qp_ex, uint32_t invalidate_rkey)
+{
+	void *wqe = pib_ex_begin(to_pqp_ex(qp_ex), IBV_WR_LOCAL_INV, 0);
+
+	if (wqe)
+		pib_wqe_put_key(wqe, invalidate_rkey);
+}
+
+static void pib_wr_bind_mw(struct ibv_qp_ex *qp_ex, struct ibv_mw *mw, uint32_t rkey,
+			   const struct ibv_mw_bind_info *bind_info)
+{
+	struct pib_qp *qp = to_pqp_ex(qp_ex);
+	void *wqe;
+
+	if (!qp->ex_error && mw->type != IBV_MW_TYPE_2)
+		qp->ex_error = EINVAL;
+	wqe = pib_ex_begin(qp, IBV_WR_BIND_MW, 0);
+	if (wqe)
+		pib_wqe_put_bind(wqe, rkey, bind_info);
+}
+
 static void pib_wr_set_ud_addr(struct ibv_qp_ex *qp_ex, struct ibv_ah *ah,
 			       uint32_t remote_qpn, uint32_t remote_qkey)
 {
@@ -135,7 +164,8 @@ static void pib_wr_set_sge_list(struct ibv_qp_ex *qp_ex, size_t num_sge,
 
 	if (qp->ex_error)
 		return;
-	if (num_sge > qp->sq.max_sge) {
+	/* An operation on a key has no place for data. */
+	if (num_sge > qp->sq.max_sge || !qp->ex_data_offset) {
 		qp->ex_error = EINVAL;
 		return;
 	}
@@ -187,7 +217,8 @@ static void pib_wr_set_inline_data(struct ibv_qp_ex *qp_ex, void *addr, size_t l
 #define PIB_RC_SEND_OPS                                                                \
 	(PIB_UD_SEND_OPS | IBV_QP_EX_WITH_RDMA_WRITE |                                 \
 	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |               \
-	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |     \
+	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV)
 
 uint64_t pib_send_ops_supported(enum ibv_qp_type type)
 {
@@ -216,4 +247,7 @@ void pib_qp_set_wr_ops(struct pib_qp *qp)
 	qp_ex->wr_rdma_read = pib_wr_rdma_read;
 	qp_ex->wr_atomic_cmp_swp = pib_wr_atomic_cmp_swp;
 	qp_ex->wr_atomic_fetch_add = pib_wr_atomic_fetch_add;
+	qp_ex->wr_send_inv = pib_wr_send_inv;
+	qp_ex->wr_local_inv = pib_wr_local_inv;
+	qp_ex->wr_bind_mw = pib_wr_bind_mw;
 }

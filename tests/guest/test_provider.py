@@ -16,6 +16,14 @@ NOT_OFFERED = {
     "cq_events": set(),
     "cqex": {"test_xrc_traffic_cq_ex"},
     "fork": set(),
+    "mr": {"test_create_dm_mr", "test_dm_bad_access", "test_dm_bad_registration",
+           "test_dm_atomic_cmp_swp", "test_dm_atomic_fetch_add", "test_dm_remote_read_traffic",
+           "test_dm_remote_traffic", "test_dm_remote_write_traffic_imm", "test_dm_traffic",
+           "test_dmabuf_dereg_mr", "test_dmabuf_dereg_mr_twice", "test_dmabuf_lkey",
+           "test_dmabuf_read", "test_dmabuf_reg_mr", "test_dmabuf_reg_mr_bad_flags",
+           "test_dmabuf_rkey", "test_dmabuf_write", "test_dmabuf_rc_traffic",
+           "test_dmabuf_rdma_traffic", "test_mr_rereg_access", "test_mr_rereg_access_bad_flow",
+           "test_mr_rereg_addr", "test_mr_rereg_atomic", "test_mr_rereg_pd"},
     "pd": set(),
 }
 

@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 import re
 
-HEADERS = ("pib_hca_hw.h", "pib_hca_abi.h")
+HEADERS = ("pib_hca_regs.h", "pib_hca_cmd.h", "pib_hca_hw.h", "pib_hca_abi.h")
 STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^\s*(?:struct )?\w+ (\w+)(?:\[\w+\])?;")
 ENUM = re.compile(r"^enum \w+ \{(.*?)^\};", re.MULTILINE | re.DOTALL)

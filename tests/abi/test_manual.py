@@ -65,7 +65,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(differences(self.doc, self.interface), [])
 
     def test_access_and_width_of_registers(self):
-        text = (FOLDER / "pib_hca_hw.h").read_text()
+        text = (FOLDER / "pib_hca_regs.h").read_text()
         self.assertEqual({name: access for name, (_, access) in self.doc.registers.items()},
                          dict(REGISTER.findall(text)))
 
@@ -118,7 +118,8 @@ class Headers(unittest.TestCase):
             for which, language in self.LANGUAGES:
                 with self.subTest(name, language=language):
                     tool = probe.Compiler(COMPILERS[which], FOLDER)
-                    self.assertEqual(tool.check(language, f'#include "{name}"\n'), "")
+                    self.assertEqual(tool.check(language, f'#include "{name}"\nint one;\n'),
+                                     "")
 
 
 if __name__ == "__main__":

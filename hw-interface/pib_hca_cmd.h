@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The command queue of the pib-hca device: entries, statuses and opcodes, and the structures of
+ * commands about device and ports. A part of pib_hca_hw.h, which says more and has the structures
+ * of commands about objects.
+ */
+#ifndef PIB_HCA_CMD_H
+#define PIB_HCA_CMD_H
+
+#include <linux/types.h>
+
+#ifdef __cplusplus
+#define PIB_HCA_ASSERT_SIZE(type, bytes) static_assert(sizeof(struct type) == (bytes), #type)
+#else
+#define PIB_HCA_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+#endif
+
+/* ---------------------------------------------------------------- command queue -------------- */
+
+struct pib_hca_cmd {
+	__le16 opcode;     /* PIB_HCA_CMD_* */
+	__le16 id;         /* chosen by software, returned in the completion */
+	__le32 object;     /* number or key of the object, port number, or 0 */
+	__le64 in_addr;    /* bus address of the input structure, or 0 */
+	__le64 out_addr;   /* bus address of the output structure, or 0 */
+	__le32 in_length;  /* bytes, exactly what the command takes, <= 4096 */
+	__le32 out_length; /* bytes, at least what the command returns, <= 4096 */
+	__le32 modifier;   /* per command, otherwise 0 */
+	__le32 reserved[7];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_cmd, 64);
+
+struct pib_hca_cmd_cpl {
+	__le32 result;     /* number of the created object, or per command */
+	__le32 out_length; /* bytes written to out_addr */
+	__le16 id;
+	__u8 status; /* PIB_HCA_CMD_STATUS_* */
+	__u8 reserved[4];
+	__u8 owner; /* bit 0: 1 in the first pass over the ring, then 0, and so on; written last */
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_cmd_cpl, 16);
+
+#define PIB_HCA_CMD_MAX_LENGTH 4096
+#define PIB_HCA_CMDQ_MAX_LOG_DEPTH 8
+#define PIB_HCA_OWNER_BIT 0x01
+
+enum pib_hca_cmd_status {
+	PIB_HCA_CMD_STATUS_OK = 0x00,
+	PIB_HCA_CMD_STATUS_BAD_OPCODE = 0x01,    /* unknown or not supported */
+	PIB_HCA_CMD_STATUS_BAD_LENGTH = 0x02,    /* in_length or out_length */
+	PIB_HCA_CMD_STATUS_BAD_PARAM = 0x03,     /* a field's value is out of range */
+	PIB_HCA_CMD_STATUS_BAD_RESERVED = 0x04,  /* a reserved field or flag is not zero */
+	PIB_HCA_CMD_STATUS_BAD_RESOURCE = 0x05,  /* a named object does not exist */
+	PIB_HCA_CMD_STATUS_BUSY = 0x06,          /* the object is still in use by others */
+	PIB_HCA_CMD_STATUS_NO_RESOURCES = 0x07,  /* a limit of QUERY_DEVICE is reached */
+	PIB_HCA_CMD_STATUS_BAD_STATE = 0x08,     /* not allowed in the object's state */
+	PIB_HCA_CMD_STATUS_BAD_MEMORY = 0x09,    /* an address is not readable or writable guest RAM */
+	PIB_HCA_CMD_STATUS_NOT_SUPPORTED = 0x0a, /* known, but this device does not offer it */
+	PIB_HCA_CMD_STATUS_FATAL = 0x0b,         /* the device has stopped */
+};
+
+enum pib_hca_cmd_opcode {
+	PIB_HCA_CMD_NOP = 0x00,
+	PIB_HCA_CMD_QUERY_DEVICE = 0x01,  /* out: pib_hca_query_device */
+	PIB_HCA_CMD_MODIFY_DEVICE = 0x02, /* in: pib_hca_modify_device */
+	PIB_HCA_CMD_QUERY_PORT = 0x03,    /* object: port; out: pib_hca_query_port */
+	PIB_HCA_CMD_MODIFY_PORT = 0x04,   /* object: port; in: pib_hca_modify_port */
+	PIB_HCA_CMD_QUERY_PKEYS = 0x05,   /* object: port; out: __le16[pkey_table_length] */
+	PIB_HCA_CMD_QUERY_GIDS = 0x06,    /* object: port; out: 16 bytes in wire order per entry */
+	PIB_HCA_CMD_MAD_IFC = 0x07,       /* object: port; in: pib_hca_mad_ifc; out: the 256-byte MAD */
+	PIB_HCA_CMD_QUERY_COUNTERS = 0x08, /* out: __le64[PIB_HCA_COUNTER_COUNT] */
+	PIB_HCA_CMD_ALLOC_UAR = 0x10,     /* result: UAR page number */
+	PIB_HCA_CMD_FREE_UAR = 0x11,      /* object: UAR */
+	PIB_HCA_CMD_ALLOC_PD = 0x12,      /* result: PD number */
+	PIB_HCA_CMD_FREE_PD = 0x13,       /* object: PD */
+	PIB_HCA_CMD_CREATE_MR = 0x20,     /* in: pib_hca_create_mr; result: L_Key = R_Key */
+	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
+	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
+	PIB_HCA_CMD_DEALLOC_MW = 0x23,    /* object: R_Key; its key byte is not looked at */
+	PIB_HCA_CMD_CREATE_EQ = 0x30,     /* in: pib_hca_create_eq; result: EQN */
+	PIB_HCA_CMD_DESTROY_EQ = 0x31,    /* object: EQN */
+	PIB_HCA_CMD_CREATE_CQ = 0x40,     /* in: pib_hca_create_cq; result: CQN */
+	PIB_HCA_CMD_DESTROY_CQ = 0x41,    /* object: CQN */
+	PIB_HCA_CMD_CREATE_QP = 0x50,     /* in: pib_hca_create_qp; result: QP number */
+	PIB_HCA_CMD_MODIFY_QP = 0x51,     /* object: QPN; in: pib_hca_modify_qp */
+	PIB_HCA_CMD_QUERY_QP = 0x52,      /* object: QPN; out: pib_hca_modify_qp */
+	PIB_HCA_CMD_DESTROY_QP = 0x53,    /* object: QPN */
+	PIB_HCA_CMD_ATTACH_MCAST = 0x58,  /* object: QPN; in: pib_hca_mcast */
+	PIB_HCA_CMD_DETACH_MCAST = 0x59,  /* object: QPN; in: pib_hca_mcast */
+};
+
+/* ---------------------------------------------------------------- device and ports ----------- */
+
+struct pib_hca_query_device {
+	__u8 node_guid[8];      /* wire order */
+	__u8 sys_image_guid[8]; /* wire order */
+	__u8 node_description[64];
+	__le64 fw_version; /* major 47:32, minor 31:16, sub-minor 15:0 */
+	__le64 max_mr_size;
+	__le64 page_size_cap; /* bit n: pages of 2^n bytes */
+	__le64 feature_flags; /* PIB_HCA_FEATURE_* */
+	__le32 vendor_id;     /* 24-bit OUI */
+	__le32 vendor_part_id;
+	__le32 hw_version;
+	__le32 max_qp;
+	__le32 max_qp_wr; /* entries in one send or receive queue */
+	__le32 max_sge;   /* per send or receive WQE */
+	__le32 max_sge_rd;
+	__le32 max_inline_data;
+	__le32 max_cq;
+	__le32 max_cqe;
+	__le32 max_mr;
+	__le32 max_pd;
+	__le32 max_eq;
+	__le32 max_uar;
+	__le32 max_mcast_grp;
+	__le32 max_mcast_qp_attach;
+	__le32 max_total_mcast_qp_attach;
+	__le32 max_qp_rd_atom;      /* outstanding READs and atomics per QP as responder */
+	__le32 max_qp_init_rd_atom; /* as requester */
+	__le32 max_res_rd_atom;
+	__le32 max_pkeys;
+	__le32 max_msg_size;
+	__le32 privileged_lkey; /* L_Key that means bus addresses, for QPs with PIB_HCA_QP_PRIVILEGED */
+	__u8 port_count;
+	__u8 local_ca_ack_delay;
+	__u8 reserved[2];
+	__le32 max_mw;             /* windows; they and regions together are at most max_mr */
+	__le32 max_fast_reg_pages; /* of one PIB_HCA_MR_FAST region */
+	__le32 reserved2[6];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
+
+/* FAST regions, LOCAL_INV, REG_MR and SEND_WITH_INV: the base memory management extensions. */
+#define PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS (1ull << 0)
+#define PIB_HCA_FEATURE_MW_TYPE_1 (1ull << 1)
+#define PIB_HCA_FEATURE_MW_TYPE_2B (1ull << 2)
+
+struct pib_hca_modify_device {
+	__le32 mask; /* PIB_HCA_MODIFY_DEVICE_* */
+	__le32 reserved;
+	__u8 sys_image_guid[8]; /* wire order */
+	__u8 node_description[64];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_modify_device, 80);
+#define PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID (1u << 0)
+#define PIB_HCA_MODIFY_DEVICE_NODE_DESC (1u << 1)
+
+/* Values of state, phys_state, mtu, width and speed are those of PortInfo (IBA vol. 1, table 155). */
+struct pib_hca_query_port {
+	__u8 port_guid[8]; /* wire order */
+	__u8 gid_prefix[8]; /* wire order */
+	__le32 capability_mask;
+	__le32 max_msg_size;
+	__le32 bad_pkey_count;
+	__le32 qkey_violation_count;
+	__le16 lid;
+	__le16 sm_lid;
+	__le16 pkey_table_length;
+	__le16 gid_table_length;
+	__u8 state;
+	__u8 phys_state;
+	__u8 lmc;
+	__u8 sm_sl;
+	__u8 max_mtu;
+	__u8 active_mtu; /* NeighborMTU */
+	__u8 max_vl_count; /* PortInfo:VLCap encoding */
+	__u8 init_type_reply;
+	__u8 subnet_timeout;
+	__u8 active_width;
+	__u8 active_speed;     /* LinkSpeedActive: 1 SDR, 2 DDR, 4 QDR */
+	__u8 active_speed_ext; /* LinkSpeedExtActive: 0 none, 1 FDR, 2 EDR, 4 HDR, 8 NDR */
+	__le16 capability_mask2;
+	__u8 reserved[2];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_port, 56);
+
+struct pib_hca_modify_port {
+	__le32 set_capability_mask;   /* bits of PortInfo:CapabilityMask; IsSM, IsDM, IsCM, ... */
+	__le32 clear_capability_mask;
+	__le32 flags; /* PIB_HCA_MODIFY_PORT_* */
+	__le32 reserved;
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_modify_port, 16);
+#define PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT (1u << 0)
+
+/*
+ * Hands a MAD that software received or is about to send to itself to the port's SMA or PMA.
+ * result: PIB_HCA_MAD_RESULT_*. The other fields are the receive completion's, for the M_Key and
+ * source checks; all zero (and slid 0xffff) for a locally generated MAD.
+ */
+struct pib_hca_mad_ifc {
+	__u8 mad[256]; /* wire order */
+	__le32 src_qp;
+	__le16 slid;
+	__le16 pkey_index;
+	__u8 sl;
+	__u8 flags; /* PIB_HCA_MAD_IFC_* */
+	__u8 reserved[6];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_mad_ifc, 272);
+#define PIB_HCA_MAD_IFC_IGNORE_MKEY (1u << 0)
+#define PIB_HCA_MAD_IFC_IGNORE_BKEY (1u << 1)
+#define PIB_HCA_MAD_RESULT_SUCCESS (1u << 0)  /* the MAD was looked at */
+#define PIB_HCA_MAD_RESULT_REPLY (1u << 1)    /* out holds the response */
+#define PIB_HCA_MAD_RESULT_CONSUMED (1u << 2) /* nothing more to do */
+
+/* ---------------------------------------------------------------- counters ------------------- */
+
+/* QUERY_COUNTERS: events since reset, the names that rdma-core's tools know. */
+enum pib_hca_counter {
+	PIB_HCA_COUNTER_DUPLICATE_REQUEST,
+	PIB_HCA_COUNTER_OUT_OF_SEQUENCE,
+	PIB_HCA_COUNTER_RNR_NAK_SENT,
+	PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR,
+	PIB_HCA_COUNTER_PACKET_SEQ_ERR,
+	PIB_HCA_COUNTER_IMPLIED_NAK_SEQ_ERR,
+	PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR,
+	PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR,
+	PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS,
+	PIB_HCA_COUNTER_REQ_REMOTE_ACCESS_ERRORS,
+	PIB_HCA_COUNTER_REQ_REMOTE_INVALID_REQUEST,
+	PIB_HCA_COUNTER_REQ_CQE_ERROR,
+	PIB_HCA_COUNTER_RESP_CQE_ERROR,
+	PIB_HCA_COUNTER_REQ_CQE_FLUSH_ERROR,
+	PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR,
+	PIB_HCA_COUNTER_OUT_OF_BUFFER,
+	PIB_HCA_COUNTER_RX_DROPPED,         /* packets dropped silently as the transport demands */
+	PIB_HCA_COUNTER_FOREIGN_DOORBELL,   /* doorbells for an object of another UAR or of none */
+	PIB_HCA_COUNTER_SEND_DOORBELLS,
+	PIB_HCA_COUNTER_INTERRUPTS,
+	PIB_HCA_COUNTER_TX_PACKETS,
+	PIB_HCA_COUNTER_RX_PACKETS,
+	PIB_HCA_COUNTER_TX_BYTES,
+	PIB_HCA_COUNTER_RX_BYTES,
+	PIB_HCA_COUNTER_COUNT,
+};
+
+#endif /* PIB_HCA_CMD_H */

@@ -20,6 +20,7 @@
 
 #define EXP_CAP_OFFSET 0x80
 #define PM_CAP_OFFSET 0x60
+#define PM_CAP_VERSION 3 /* PCI PM 1.2 */
 #define MSIX_PBA_OFFSET 0x800 /* behind 64 table entries of 16 bytes, with room to spare */
 #define MSIX_BAR_SIZE 0x1000
 #define UAR_BAR_SIZE (PIB_HCA_MAX_UARS * PIB_HCA_UAR_PAGE_SIZE)
@@ -223,6 +224,10 @@ static bool pib_hca_init_pci(PCIDevice *pci, Error **errp)
         pcie_endpoint_cap_init(pci, EXP_CAP_OFFSET) < 0) {
         return false;
     }
+    /* D0 and D3hot, as every PCI Express function has; what it knows outlives D3hot. */
+    pci_set_word(pci->config + PM_CAP_OFFSET + PCI_PM_PMC, PM_CAP_VERSION);
+    pci_set_word(pci->config + PM_CAP_OFFSET + PCI_PM_CTRL, PCI_PM_CTRL_NO_SOFT_RESET);
+    pci_set_word(pci->wmask + PM_CAP_OFFSET + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
     pcie_cap_flr_init(pci);
     return true;
 }
@@ -312,6 +317,8 @@ static void pib_hca_reset_hold(Object *obj, ResetType type)
     PibHca *hca = PIB_HCA(obj);
 
     if (hca->core) {
+        pci_word_test_and_clear_mask(PCI_DEVICE(hca)->config + PM_CAP_OFFSET + PCI_PM_CTRL,
+                                     PCI_PM_CTRL_STATE_MASK);
         qemu_bh_cancel(hca->bh);
         pib_hca_core_reset(hca->core, false);
         hca->pending_vectors = 0;

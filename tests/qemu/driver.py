@@ -2,10 +2,12 @@
 """The smallest driver: command queue, an async EQ, MADs to the device's own ports. See docs/device-spec.md."""
 import struct
 
-REG_CONTROL, REG_STATUS = 0x004, 0x008
+REG_CONTROL, REG_STATUS, REG_FATAL_CAUSE = 0x004, 0x008, 0x00C
 REG_CMDQ_BASE, REG_CMDQ_CPL_BASE, REG_CMDQ_LOG_DEPTH, REG_CMDQ_DOORBELL = 0x020, 0x028, 0x030, 0x034
 REG_TEST_IRQ = 0x03C
 ENABLED, FATAL = 1, 2
+FATAL_EQ_DMA = 3
+EVENT_CQ_ERROR, EVENT_QP_FATAL, EVENT_QP_ACCESS_ERROR = 0x04, 0x05, 0x07
 UAR_EQ = 0x10
 EQ_ARM = 1 << 24
 
@@ -31,7 +33,7 @@ class Driver:
 
     def __init__(self, hca, base=0x100000):
         self.hca = hca
-        self.ring, self.completions, self.input, self.output, self.eq = (
+        self.commands, self.completions, self.input, self.output, self.eq = (
             base + 0x1000 * n for n in range(5))
         self.free = base + 0x10000
         self.count = 0
@@ -40,7 +42,7 @@ class Driver:
 
     def enable(self):
         self.hca.qtest.write_memory(self.completions, bytes(4096))
-        self.hca.write(0, REG_CMDQ_BASE, self.ring, 8)
+        self.hca.write(0, REG_CMDQ_BASE, self.commands, 8)
         self.hca.write(0, REG_CMDQ_CPL_BASE, self.completions, 8)
         self.hca.write(0, REG_CMDQ_LOG_DEPTH, LOG_DEPTH)
         self.hca.write(0, REG_CONTROL, 1)
@@ -52,20 +54,29 @@ class Driver:
 
     def post(self, opcode, data=b"", out_length=0, obj=0):
         """Writes the next command and rings, without a look at what becomes of it."""
-        slot = self.count % (1 << LOG_DEPTH)
         if data:
             self.hca.qtest.write_memory(self.input, data)
+        return self._post(opcode, len(data), out_length, obj)
+
+    def _post(self, opcode, in_length, out_length, obj):
+        slot = self.count % (1 << LOG_DEPTH)
         entry = struct.pack("<HHIQQII32x", opcode, self.count & 0xFFFF, obj,
-                            self.input if data else 0, self.output if out_length else 0,
-                            len(data), out_length)
-        self.hca.qtest.write_memory(self.ring + 64 * slot, entry)
+                            self.input if in_length else 0, self.output if out_length else 0,
+                            in_length, out_length)
+        self.hca.qtest.write_memory(self.commands + 64 * slot, entry)
         self.count += 1
         self.hca.write(0, REG_CMDQ_DOORBELL, self.count)
         return slot
 
     def command(self, opcode, data=b"", out_length=0, obj=0):
         """The status; what else there is, is in `result` and in memory at `output`."""
-        slot = self.post(opcode, data, out_length, obj)
+        return self._complete(self.post(opcode, data, out_length, obj))
+
+    def command_raw(self, opcode, in_length):
+        """The same with whatever lies at `input`."""
+        return self._complete(self._post(opcode, in_length, 0, 0))
+
+    def _complete(self, slot):
         completion = self.hca.qtest.read_memory(self.completions + 16 * slot, 16)
         self.result, _, number, status, owner = struct.unpack("<IIHB4xB", completion)
         assert number == (self.count - 1) & 0xFFFF, "the completion is another command's"
@@ -78,6 +89,11 @@ class Driver:
                             struct.pack("<IBB10x", vector, 7, EQ_ASYNC)) == STATUS_OK
         self.eqn = self.result
         return self
+
+    def rings_fatal(self):
+        """Gives the device an event to write; whether it has stopped."""
+        self.post(CMD_NOP)
+        return self.status() & FATAL != 0
 
     def arm(self, consumer=0):
         self.hca.write(2, UAR_EQ, consumer << 32 | EQ_ARM | self.eqn, 8)

@@ -10,7 +10,9 @@ import time
 import pytest
 
 import driver
+import loopback
 from driver import Driver
+from loopback import Loopback
 from qtest import BUILD, Qtest
 
 SLOT = 4
@@ -142,3 +144,202 @@ def test_an_interrupt_for_a_lost_link_that_acts_on_the_device(tmp_path, target):
             device.enable()
         assert device.status() == driver.ENABLED
         assert device.command(driver.CMD_NOP) == driver.STATUS_OK
+
+
+# ---------------------------------------------------------------- addresses that are no RAM
+
+RAM_END = 0x10000000
+CMD_QUERY_DEVICE, QUERY_DEVICE_LENGTH = 0x01, 240
+REG_SCRATCH = 0x01C
+HOLES = {
+    "own registers": 0xC0000000,
+    "own doorbells": 0xC1000000,
+    "own MSI-X table": 0xC2000000,
+    "another's registers": 0xD0000000,
+    "another's doorbells": 0xD1000000,
+    "configuration space": 0xB0000000,
+    "nothing": 0xE0000000,
+    "behind RAM": RAM_END,
+    "local APIC": 0xFEE00000,
+    "far away": 1 << 62,
+}
+
+
+@pytest.mark.parametrize("address", HOLES.values(), ids=HOLES.keys())
+def test_addresses_that_are_no_ram(address):
+    """T12, T21: refused when named; nobody's registers are touched."""
+    with Qtest("-device", "pib-hca,addr=4", "-device", "pib-hca,addr=5") as qtest:
+        hca, other = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)
+        device = Driver(hca).enable()
+        for function in (hca, other):
+            function.write(0, REG_SCRATCH, 0x5EA1ED)
+        table = device.free
+        eq = struct.pack("<IBB10x", 0, 7, 0)
+
+        def create_eq(pages):
+            return device.command(driver.CMD_CREATE_EQ, pages + eq)
+
+        assert create_eq(driver.pages(address)) == driver.STATUS_BAD_MEMORY
+        assert create_eq(driver.pages(address, 1, levels=1)) == driver.STATUS_BAD_MEMORY
+        qtest.write_memory(table, struct.pack("<Q", address))
+        assert create_eq(driver.pages(table, 1, levels=1)) == driver.STATUS_BAD_MEMORY
+        assert create_eq(driver.pages(table, 1, levels=2)) == driver.STATUS_BAD_MEMORY
+        assert device.command(loopback.CMD_ALLOC_PD) == driver.STATUS_OK
+        region = struct.pack("<IIQQ", device.result, 0xF, 0, 4096) + driver.pages(address)
+        assert device.command(driver.CMD_CREATE_MR,
+                              region + struct.pack("<IBBxx", 0, 7, 0)) == driver.STATUS_BAD_MEMORY
+        # Commands' own structures, and one that begins in RAM.
+        for start in (address, address - 8 if address == RAM_END else address + 4096 - 8):
+            device.input, good_input = start, device.input
+            assert device.command_raw(driver.CMD_CREATE_EQ, 32) == driver.STATUS_BAD_MEMORY
+            device.input = good_input
+            device.output, good_output = start, device.output
+            assert device.command(CMD_QUERY_DEVICE, b"", QUERY_DEVICE_LENGTH) == driver.STATUS_BAD_MEMORY
+            device.output = good_output
+        for function in (hca, other):
+            assert function.read(0, REG_SCRATCH) == 0x5EA1ED
+        assert create_eq(driver.pages(table)) == driver.STATUS_OK
+
+
+def test_a_structure_around_the_end_of_the_address_space():
+    with Qtest("-device", "pib-hca,addr=4") as qtest:
+        device = Driver(qtest.pci(4).map_bars()).enable()
+        device.output = 2**64 - 8
+        assert device.command(CMD_QUERY_DEVICE, b"", QUERY_DEVICE_LENGTH) == driver.STATUS_BAD_MEMORY
+        rom = 0xFFFFF000  # the firmware: to be read only
+        device.output = rom
+        assert device.command(CMD_QUERY_DEVICE, b"", QUERY_DEVICE_LENGTH) == driver.STATUS_BAD_MEMORY
+        assert device.command(driver.CMD_CREATE_EQ, driver.pages(rom) + struct.pack("<IBB10x", 0, 7, 0)) == (
+            driver.STATUS_BAD_MEMORY)
+
+
+# ---------------------------------------------------------------- endings in mid-transfer
+
+MEGABYTE = 1 << 20
+SOURCE, TARGET, SIZE = 64 * MEGABYTE, 96 * MEGABYTE, 16 * MEGABYTE
+
+
+def start_transfer(device, source=SOURCE, target=TARGET, **queues):
+    """Far more than is done before the test goes on: hundreds of WRITEs of 16 MiB."""
+    qtest = device.hca.qtest
+    assert eventually(lambda: device.port_state() == driver.PORT_INIT)
+    device.activate()
+    device.create(**queues).connect()
+    qtest.command("memset", hex(source), SIZE, hex(0x5A))
+    qtest.command("memset", hex(target), SIZE, 0)
+    source, target = ((at, device.region(at, SIZE)) for at in (source, target))
+    for _ in range(300):
+        device.post_write(source, target, SIZE)
+    device.ring()
+    assert eventually(lambda: qtest.read(target[0], 1) == 0x5A), "no transfer"
+
+
+def end_by_flr(hca, port):
+    hca.config_write(hca.capability(0x10) + 8, 0x8000, 2)
+
+
+def end_by_register(hca, port):
+    hca.write(0, driver.REG_CONTROL, 2)
+
+
+def end_by_system_reset(hca, port):
+    hca.qtest.qmp("system_reset")
+    hca.qtest._map_configuration_space()
+
+
+def end_by_bus_mastering(hca, port):
+    hca.config_write(0x04, 0x2, 2)
+
+
+def end_by_power_state(hca, port):
+    hca.config_write(hca.capability(0x01) + 4, 3, 2)
+
+
+def end_by_secondary_bus_reset(hca, port):
+    port.config_write(0x3E, 0x40, 2)
+    port.config_write(0x3E, 0, 2)
+
+
+def end_by_power_off(hca, port):
+    port.config_write(port.capability(0x10) + 0x18, SLTCTL_POWER_OFF, 2)
+
+
+def end_by_stop(hca, port):
+    hca.qtest.qmp("stop")
+
+
+@pytest.mark.parametrize("end", [
+    end_by_flr, end_by_register, end_by_system_reset, end_by_bus_mastering, end_by_power_state,
+    end_by_secondary_bus_reset, end_by_power_off, end_by_stop], ids=lambda f: f.__name__)
+def test_no_dma_after_the_end(tmp_path, end):
+    """T59, T60: what ends a transfer ends it at once; a fresh start works."""
+    with switch(tmp_path), \
+            Qtest(*HOT_PLUG, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{tmp_path}/fabric") as qtest:
+        port, hca = behind_root_port(qtest)
+        device = Loopback(hca).enable()
+        start_transfer(device)
+        end(hca, port)
+        qtest.command("memset", hex(device.cq), loopback.CQ_PAGES * 4096, hex(0xC5))
+        qtest.command("memset", hex(TARGET), SIZE, hex(0xC5))
+        for _ in range(20):
+            time.sleep(0.01)
+            qtest.qmp("query-status")  # turns of the main loop
+        assert qtest.read_memory(TARGET, SIZE) == b"\xC5" * SIZE
+        assert qtest.read_memory(device.cq, 4096) == b"\xC5" * 4096
+        if end is end_by_power_off:
+            assert "hot" not in str(qtest.qmp("qom-list", path="/machine/peripheral"))
+            return
+        if end is end_by_stop:
+            qtest.qmp("cont")
+            assert eventually(lambda: qtest.read(TARGET, 1) == 0x5A), "it does not go on"
+            return
+        if end is end_by_power_state:
+            hca.config_write(hca.capability(0x01) + 4, 0, 2)
+        port, hca = behind_root_port(qtest)
+        hca.write(0, driver.REG_CONTROL, 2)
+        again = Loopback(hca).enable()
+        start_transfer(again)
+
+
+# ---------------------------------------------------------------- memory that goes away
+
+SHARED = 0xD0000000  # another device's BAR that is RAM: memory that can be switched off
+
+
+@pytest.mark.parametrize("what", ["source", "target", "cq", "qp", "eq"])
+def test_memory_that_goes_away_under_the_device(tmp_path, what):
+    """T12, T64: no access is made by an old mapping; the error is that of whoever used the memory."""
+    with switch(tmp_path), Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric",
+                                 "-object", "memory-backend-ram,id=shared,size=16M",
+                                 "-device", "ivshmem-plain,memdev=shared,addr=6") as qtest:
+        memory = qtest.pci(6)
+        memory.config_write(0x18, SHARED)
+        memory.config_write(0x1C, 0)
+        memory.config_write(0x04, 0x2, 2)
+        device = Loopback(qtest.pci(4).map_bars()).enable()
+        if what == "eq":
+            device.eq = SHARED
+        start_transfer(device, **({} if what == "eq" else {what: SHARED}))
+        memory.config_write(0x04, 0, 2)
+        if what == "eq":
+            assert eventually(lambda: device.rings_fatal())
+            assert device.hca.read(0, driver.REG_FATAL_CAUSE) == driver.FATAL_EQ_DMA
+        elif what == "cq":
+            assert eventually(lambda: driver.EVENT_CQ_ERROR in device.events())
+            assert driver.EVENT_QP_FATAL in device.events()
+        elif what == "qp":
+            # Work requests that were copied before go on; the next look at the queue fails.
+            device.hca.write(2, loopback.UAR_SEND, device.qpn)
+            assert eventually(lambda: driver.EVENT_QP_FATAL in device.events())
+        else:
+            assert eventually(lambda: loopback.WC_WR_FLUSH_ERR in device.statuses())
+            statuses = [s for s in device.statuses() if s != loopback.WC_SUCCESS]
+            assert set(statuses[1:]) == {loopback.WC_WR_FLUSH_ERR}
+            if what == "source":
+                assert statuses[0] == loopback.WC_LOC_PROT_ERR
+            else:  # the QP is its own peer: as responder it has ended before its NAK comes
+                assert driver.EVENT_QP_ACCESS_ERROR in device.events()
+        if what != "eq":
+            assert device.command(driver.CMD_NOP) == driver.STATUS_OK
+        device.hca.write(0, driver.REG_CONTROL, 2)
+        assert device.enable().command(driver.CMD_NOP) == driver.STATUS_OK

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells: a UAR page reaches its own objects only (T02).
+// Doorbells: a UAR page reaches its own objects only (T02), and a storm of them is little work
+// (T24).
 #include <catch2/catch_test_macros.hpp>
 
 #include "bench.h"
@@ -58,4 +59,29 @@ TEST_CASE("64-bit doorbells take one store, holes of a UAR page take none") {
           0);
     d.ring(1u << 20, PIB_HCA_UAR_CQ_ARM, arm, 8);  // past the BAR
     CHECK(bench.host.interrupts[1] == 0);
+}
+
+TEST_CASE("a doorbell without work costs one look at the queue") {
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    const uint32_t uar = d.alloc_uar();
+    QpShape shape = bench.shape(PIB_HCA_QP_UD);
+    shape.uar = uar;
+    const MiniQp qp = d.create_qp(shape);
+    d.connect_ud(qp, 1, 0x1234);
+    REQUIRE(d.pump());
+    bench.host.woken = false;
+    const uint64_t reads = bench.host.dma_reads;
+    const uint64_t writes = bench.host.dma_writes;
+    constexpr uint32_t kStorm = 100'000;
+    for (uint32_t i = 0; i < kStorm; ++i) {
+        d.ring_send(qp);
+        d.ring(uar, PIB_HCA_UAR_RECV, qp.qpn);
+        d.ring(uar, PIB_HCA_UAR_SEND, PIB_HCA_FIRST_QPN + 1 + i);
+        d.ring(uar, PIB_HCA_UAR_CQ_ARM, i, 8);
+    }
+    CHECK(bench.host.dma_reads - reads <= kStorm);
+    CHECK(bench.host.dma_writes == writes);
+    CHECK_FALSE(bench.host.woken);
+    CHECK(d.query(qp).state == PIB_HCA_QPS_RTS);
 }

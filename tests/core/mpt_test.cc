@@ -5,6 +5,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "config.h"
@@ -248,4 +249,28 @@ TEST_CASE("keys are distinct, do not count up and never have the privileged inde
     keys.mpt.clear();
     CHECK(keys.mpt.keys_of_pd(kPd) == 0);
     CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_OK);
+}
+
+// T28: of a million guesses only those that are keys of the domain work.
+TEST_CASE("keys that are guessed are refused") {
+    Keys keys;
+    std::set<uint32_t> own;
+    for (uint32_t i = 0; i < 400; ++i) {
+        pib_hca_create_mr in = keys.request(PIB_HCA_ACCESS_REMOTE_READ);
+        in.pd = i % 2 == 0 ? kPd : kPd + 1;
+        in.key = static_cast<uint8_t>(i);
+        const auto key = keys.mpt.create(in);
+        REQUIRE(key);
+        if (in.pd == kPd) {
+            own.insert(*key);
+        }
+    }
+    std::mt19937 random(1);
+    for (uint32_t i = 0; i < 1'000'000; ++i) {
+        const uint32_t guess = static_cast<uint32_t>(random());
+        if (keys.mpt.check(kUser, {guess, kIova, 1, PIB_HCA_ACCESS_REMOTE_READ}) !=
+            own.contains(guess)) {
+            FAIL("key " << guess);
+        }
+    }
 }

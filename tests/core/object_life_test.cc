@@ -2,6 +2,7 @@
 // Objects from creation to destruction: bounds (T06), addresses (T12), rollback (T07), busy objects
 // (T08), stale handles (T09), exhaustion (T10).
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "bench.h"
 
@@ -33,6 +34,35 @@ pib_hca_create_mr mr_request(const ReadyBench& bench, const GuestMemory& memory)
     in.length = memory.bytes();
     in.pages = memory.list();
     return in;
+}
+
+pib_hca_create_qp qp_request(const ReadyBench& bench, const GuestMemory& memory) {
+    pib_hca_create_qp in{};
+    in.pages = memory.list();
+    in.pd = bench.pd;
+    in.send_cq = in.recv_cq = bench.cq.cqn;
+    in.sq_offset = 64;
+    in.rq_offset = 64 + (64 << 8);
+    in.type = PIB_HCA_QP_RC;
+    in.log_sq_depth = 8;
+    in.log_rq_depth = 8;
+    in.log_sq_stride = 6;
+    in.log_rq_stride = 6;
+    return in;
+}
+
+CommandOutcome create_something(ReadyBench& bench, const GuestMemory& memory, unsigned kind) {
+    MiniDriver& d = bench.driver;
+    switch (kind) {
+        case 0:
+            return d.command_in(PIB_HCA_CMD_CREATE_EQ, 0, eq_request(memory, 11));
+        case 1:
+            return d.command_in(PIB_HCA_CMD_CREATE_CQ, 0, cq_request(bench, memory, 9));
+        case 2:
+            return d.command_in(PIB_HCA_CMD_CREATE_MR, 0, mr_request(bench, memory));
+        default:
+            return d.command_in(PIB_HCA_CMD_CREATE_QP, 0, qp_request(bench, memory));
+    }
 }
 
 }  // namespace
@@ -147,14 +177,12 @@ TEST_CASE("creations that fail half-way are rolled back") {
     uint32_t refused = 0;
     for (uint32_t i = 0; i < 10'000; ++i) {
         // The command's entry is the first access; the completion follows the failure.
-        const uint64_t step = 2 + i % 10;
+        const uint64_t step = 2 + i / 4 % 10;
         uint64_t accesses = 0;
         bench.host.before_dma = [&](uint64_t, size_t, bool) {
             bench.host.bus_master = ++accesses != step;
         };
-        const auto outcome =
-            i % 2 == 0 ? d.command_in(PIB_HCA_CMD_CREATE_CQ, 0, cq_request(bench, memory, 9))
-                       : d.command_in(PIB_HCA_CMD_CREATE_MR, 0, mr_request(bench, memory));
+        const auto outcome = create_something(bench, memory, i % 4);
         bench.host.before_dma = nullptr;
         bench.host.bus_master = true;
         REQUIRE(outcome.status == PIB_HCA_CMD_STATUS_BAD_MEMORY);
@@ -163,6 +191,12 @@ TEST_CASE("creations that fail half-way are rolled back") {
     }
     CHECK(refused == 10'000);
     // No number was used up and no use was counted.
+    const MiniQp qp = d.create_qp(bench.shape());
+    CHECK(qp.qpn == PIB_HCA_FIRST_QPN);
+    d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+    const MiniEq eq = d.create_eq(0);
+    CHECK(eq.eqn == bench.eq.eqn + 1);
+    d.destroy(PIB_HCA_CMD_DESTROY_EQ, eq.eqn);
     const MiniCq cq = d.create_cq(bench.eq.eqn);
     CHECK(cq.cqn == bench.cq.cqn + 1);
     d.destroy(PIB_HCA_CMD_DESTROY_CQ, cq.cqn);
@@ -260,4 +294,32 @@ TEST_CASE("limits answer NO_RESOURCES and harm nobody") {
     d.destroy(PIB_HCA_CMD_FREE_UAR, 17);
     CHECK(d.alloc_uar() == 17);
     d.destroy(PIB_HCA_CMD_DESTROY_CQ, bench.cq.cqn);
+}
+
+// T10: one process that takes all there is; what others have goes on.
+TEST_CASE("all CQs, QPs and regions can be had, and no more") {
+    const unsigned kind = GENERATE(1u, 2u, 3u);
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    const GuestMemory memory(bench.host, 9 * 4096);
+    const MiniMr mr = d.create_mr(bench.pd, 100, 0);
+    const MiniQp qp = d.create_qp(bench.shape());
+    uint32_t last = 0;
+    CommandOutcome outcome;
+    for (uint64_t i = 0; (outcome = create_something(bench, memory, kind)).ok(); ++i) {
+        REQUIRE(i < uint64_t{Limits::kMrs});
+        last = outcome.result;
+        while (d.poll(bench.async_eq)) {
+        }
+    }
+    CHECK(outcome.status == PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    CHECK(d.modify(qp, {}).status != PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    while (d.poll(bench.async_eq)) {
+    }
+    constexpr pib_hca_cmd_opcode kDestroy[] = {PIB_HCA_CMD_DESTROY_EQ, PIB_HCA_CMD_DESTROY_CQ,
+                                               PIB_HCA_CMD_DESTROY_MR, PIB_HCA_CMD_DESTROY_QP};
+    d.destroy(kDestroy[kind], last);
+    CHECK(create_something(bench, memory, kind).ok());
+    d.destroy(PIB_HCA_CMD_DESTROY_MR, mr.key);
+    d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
 }

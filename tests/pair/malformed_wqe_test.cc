@@ -46,6 +46,12 @@ TEST_CASE("a malformed RC WQE fails, earlier ones succeed, later ones are flushe
         Case{"inline length without the flag", [](Wqe w) { w[8] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
         Case{"more than 2^31 bytes", [](Wqe w) { put32(w, 16 + 8, 0x80000001); },
              PIB_HCA_WC_LOC_LEN_ERR},
+        Case{"2^32 bytes in two SGEs",
+             [](Wqe w) {
+                 std::copy_n(w.begin() + 16, 16, w.begin() + 32);
+                 w[2] = 2, put32(w, 16 + 8, 0x80000000), put32(w, 32 + 8, 0x80000000);
+             },
+             PIB_HCA_WC_LOC_LEN_ERR},
         Case{"wrong L_Key", [](Wqe w) { w[16 + 12] ^= 1; }, PIB_HCA_WC_LOC_PROT_ERR},
         Case{"inline READ",
              [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_READ, w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0; },

@@ -134,3 +134,45 @@ TEST_CASE("the numbers of groups and of members are limited") {
         REQUIRE(hca.transport->attach_mcast(qps[0].qpn, g) == expected);
     }
 }
+
+// T41: whoever has left gets nothing, though the packet was on its way before.
+TEST_CASE("a member that detaches while a packet is in flight does not get it") {
+    Multicast t;
+    const auto g = group(1);
+    Buffer b0, b1, b2;
+    Qp sender = t.member(t.pair.a, b0, nullptr);
+    const Qp stays = t.member(t.pair.b, b1, &g);
+    const Qp leaves = t.member(t.pair.b, b2, &g);
+    bool left = false;
+    t.pair.tap = [&](const pib::ib::PacketView&) {
+        if (!left) {
+            left = true;
+            CHECK(t.pair.b.transport->detach_mcast(leaves.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        }
+    };
+    t.send(sender, b0, g);
+    CHECK(left);
+    CHECK(t.pair.b.poll_all(stays).size() == 1);
+    CHECK(t.pair.b.poll_all(leaves).empty());
+    CHECK(t.pair.b.transport->destroy_qp(leaves.qpn) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
+    Multicast t;
+    Buffer b0, b1;
+    Qp sender = t.member(t.pair.a, b0, nullptr);
+    Qp member = t.member(t.pair.b, b1, nullptr);
+    for (uint16_t i = 0; i < 1000; ++i) {
+        auto g = group(3, static_cast<uint16_t>(0xc000 + i % 50));
+        std::memcpy(g.mgid + 8, &i, sizeof i);
+        REQUIRE(t.pair.b.transport->attach_mcast(member.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    }
+    for (uint16_t i = 0; i < 1000; ++i) {
+        auto g = group(3, static_cast<uint16_t>(0xc000 + i % 50));
+        std::memcpy(g.mgid + 8, &i, sizeof i);
+        t.send(sender, b0, g);
+        REQUIRE(t.pair.a.poll_all(sender).size() == 1);
+        REQUIRE(t.pair.b.poll_all(member).size() == 1);
+        t.pair.b.post_recv(member, {b1.all()});
+    }
+}

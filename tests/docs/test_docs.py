@@ -58,6 +58,31 @@ def coverage_faults(text: str) -> list[str]:
     return faults
 
 
+NAMED = re.compile(r'`([\w/]+\.(?:cc|py))`((?:,? ?"[^"]+")*)')
+
+
+TITLES = ('TEST_CASE("{}"', 'SECTION("{}"', "def {}(")
+
+
+def fault_case_faults(text: str) -> list[str]:
+    """Rows without a test, and tests that do not exist; one line each."""
+    faults = []
+    for row in coverage_rows(text):
+        if row[0] == "case":
+            continue
+        named = NAMED.findall(row[-1])
+        if not named or not row[0].startswith("T"):
+            faults.append(f"no test: {row[0]}")
+        for file, titles in named:
+            path = ROOT / "tests" / file
+            body = " ".join(path.read_text().split()) if path.is_file() else ""
+            body = body.replace('" "', "")  # a title may go over two lines
+            faults += [f"{row[0]}: no such test: {file} {title}"
+                       for title in re.findall(r'"([^"]+)"', titles) or ["?"]
+                       if not any(form.format(title) in body for form in TITLES)]
+    return faults
+
+
 class Documents(unittest.TestCase):
     def test_links_lead_somewhere(self):
         for document in documents():
@@ -69,6 +94,19 @@ class Documents(unittest.TestCase):
         self.assertTrue(broken_link(manual, "nowhere.md"))
         self.assertTrue(broken_link(manual, "#99-nothing"))
         self.assertFalse(broken_link(manual, "#1-notation"))
+
+
+class FaultCases(unittest.TestCase):
+    def test_every_case_has_its_tests(self):
+        text = (ROOT / "docs" / "fault-cases.md").read_text()
+        cases = {row[0].split(":")[0] for row in coverage_rows(text)}
+        self.assertLessEqual({f"T{number:02}" for number in range(1, 43)}, cases)
+        self.assertEqual(fault_case_faults(text), [])
+
+    def test_faults_are_noticed(self):
+        row = "| T99: something | becomes something | {} |"
+        for tests in ("", "`core/nothing.cc` \"x\"", "`core/regs_test.cc` \"x\"", "`core/regs_test.cc`"):
+            self.assertNotEqual(fault_case_faults(row.format(tests)), [], tests)
 
 
 class Coverage(unittest.TestCase):

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 
 #include "pair.h"
 
@@ -24,52 +25,53 @@ void put32(Wqe wqe, size_t offset, uint32_t value) {
     std::memcpy(wqe.data() + offset, &value, sizeof value);
 }
 
+const Case kMalformed[] = {
+    Case{"opcode 63", [](Wqe w) { w[0] = 63; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"opcode 255", [](Wqe w) { w[0] = 0xff; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"unknown flag", [](Wqe w) { w[1] |= 0x80; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"reserved byte", [](Wqe w) { w[3] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"reserved word", [](Wqe w) { w[15] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"33 SGEs", [](Wqe w) { w[2] = 33; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"SGEs beyond the WQE", [](Wqe w) { w[2] = 16; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"inline beyond max_inline",
+         [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0, put32(w, 8, 193); },
+         PIB_HCA_WC_LOC_LEN_ERR},
+    Case{"inline of 4 GiB",
+         [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0, put32(w, 8, 0xffffffff); },
+         PIB_HCA_WC_LOC_LEN_ERR},
+    Case{"inline with SGEs", [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"inline length without the flag", [](Wqe w) { w[8] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"more than 2^31 bytes", [](Wqe w) { put32(w, 16 + 8, 0x80000001); },
+         PIB_HCA_WC_LOC_LEN_ERR},
+    Case{"2^32 bytes in two SGEs",
+         [](Wqe w) {
+             std::copy_n(w.begin() + 16, 16, w.begin() + 32);
+             w[2] = 2, put32(w, 16 + 8, 0x80000000), put32(w, 32 + 8, 0x80000000);
+         },
+         PIB_HCA_WC_LOC_LEN_ERR},
+    Case{"wrong L_Key", [](Wqe w) { w[16 + 12] ^= 1; }, PIB_HCA_WC_LOC_PROT_ERR},
+    Case{"inline READ",
+         [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_READ, w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0; },
+         PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"reserved word of RDMA", [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_WRITE, w[28] = 1; },
+         PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"atomic without 8 bytes",
+         [](Wqe w) {
+             std::fill(w.begin() + 16, w.end(), uint8_t{0});
+             w[0] = PIB_HCA_WQE_FETCH_ADD, w[2] = 0;
+         },
+         PIB_HCA_WC_LOC_LEN_ERR},
+    Case{"atomic with masks",
+         [](Wqe w) {
+             w[0] = PIB_HCA_WQE_FETCH_ADD;
+             w[48] = 1;
+         },
+         PIB_HCA_WC_LOC_QP_OP_ERR}};
+
 }  // namespace
 
 TEST_CASE("a malformed RC WQE fails, earlier ones succeed, later ones are flushed") {
-    const Case c = GENERATE(
-        Case{"opcode 63", [](Wqe w) { w[0] = 63; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"opcode 255", [](Wqe w) { w[0] = 0xff; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"unknown flag", [](Wqe w) { w[1] |= 0x80; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"reserved byte", [](Wqe w) { w[3] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"reserved word", [](Wqe w) { w[15] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"33 SGEs", [](Wqe w) { w[2] = 33; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"SGEs beyond the WQE", [](Wqe w) { w[2] = 16; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"inline beyond max_inline",
-             [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0, put32(w, 8, 193); },
-             PIB_HCA_WC_LOC_LEN_ERR},
-        Case{"inline of 4 GiB",
-             [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0, put32(w, 8, 0xffffffff); },
-             PIB_HCA_WC_LOC_LEN_ERR},
-        Case{"inline with SGEs", [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE; },
-             PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"inline length without the flag", [](Wqe w) { w[8] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"more than 2^31 bytes", [](Wqe w) { put32(w, 16 + 8, 0x80000001); },
-             PIB_HCA_WC_LOC_LEN_ERR},
-        Case{"2^32 bytes in two SGEs",
-             [](Wqe w) {
-                 std::copy_n(w.begin() + 16, 16, w.begin() + 32);
-                 w[2] = 2, put32(w, 16 + 8, 0x80000000), put32(w, 32 + 8, 0x80000000);
-             },
-             PIB_HCA_WC_LOC_LEN_ERR},
-        Case{"wrong L_Key", [](Wqe w) { w[16 + 12] ^= 1; }, PIB_HCA_WC_LOC_PROT_ERR},
-        Case{"inline READ",
-             [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_READ, w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0; },
-             PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"reserved word of RDMA", [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_WRITE, w[28] = 1; },
-             PIB_HCA_WC_LOC_QP_OP_ERR},
-        Case{"atomic without 8 bytes",
-             [](Wqe w) {
-                 std::fill(w.begin() + 16, w.end(), uint8_t{0});
-                 w[0] = PIB_HCA_WQE_FETCH_ADD, w[2] = 0;
-             },
-             PIB_HCA_WC_LOC_LEN_ERR},
-        Case{"atomic with masks",
-             [](Wqe w) {
-                 w[0] = PIB_HCA_WQE_FETCH_ADD;
-                 w[48] = 1;
-             },
-             PIB_HCA_WC_LOC_QP_OP_ERR});
+    const Case c = GENERATE(from_range(kMalformed));
     INFO(c.what);
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

@@ -159,14 +159,14 @@ void FakeHost::peek_bytes(uint64_t addr, std::span<uint8_t> to) const {
     if (!in_ram(addr, to.size())) {
         throw std::logic_error("FakeHost: peek outside of guest RAM");
     }
-    std::memcpy(to.data(), ram_ + (addr - kRamBase), to.size());
+    std::copy_n(ram_ + (addr - kRamBase), to.size(), to.begin());
 }
 
 void FakeHost::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
     if (!in_ram(addr, from.size())) {
         throw std::logic_error("FakeHost: poke outside of guest RAM");
     }
-    std::memcpy(ram_ + (addr - kRamBase), from.data(), from.size());
+    std::ranges::copy(from, ram_ + (addr - kRamBase));
 }
 
 uint64_t FakeHost::interrupt_count() const {

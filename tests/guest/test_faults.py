@@ -37,21 +37,44 @@ def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(vm0, vm1, lossy_wire):
     assert "the same at both ends" in said and said == heard, said + heard
 
 
-def test_killed_program_leaves_no_object(vm0, vm1):
+@pytest.fixture
+def transfer(vm0, vm1):
+    """ib_write_bw between the guests for a minute; vm1 is the sender. Ends with the test."""
+    def run(node, line):
+        return node.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     before = resources(vm1)
-    server = vm0.start([f"exec timeout 120 ib_write_bw -D 60 -d {DEVICE} -F"],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    client = vm1.start([f"until ib_write_bw -D 60 -d {DEVICE} -F vm0; do sleep 0.3; done"],
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = run(vm0, f"exec timeout 120 ib_write_bw -D 60 -d {DEVICE} -F")
+    client = run(vm1, f"until ib_write_bw -D 60 -d {DEVICE} -F vm0; do sleep 0.3; done")
     try:
         wait_until(lambda: resources(vm1)["qp"] > before["qp"], "the program's QP")
         time.sleep(2)
-    finally:
         client.kill()
+        yield before
+    finally:
+        for node in (vm0, vm1):
+            sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
+        server.kill()
+
+
+def test_killed_program_leaves_no_object(vm1, transfer):
     sh(vm1, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
-    wait_until(lambda: resources(vm1) == before, "the killed program's objects to be freed")
-    server.kill()
+    wait_until(lambda: resources(vm1) == transfer, "the killed program's objects to be freed")
+
+
+def test_driver_is_unbound_under_a_program(vm0, vm1, transfer):
+    """The program is cut off and its objects are gone; nothing else minds, and the device comes back."""
+    where = sh(vm1, f"readlink -f /sys/class/infiniband/{DEVICE}/device").strip()
+    slot = where.rsplit("/", 1)[1]
+    sh(vm1, f"echo {slot} >{where}/driver/unbind")
+    assert DEVICE not in sh(vm1, "ls /sys/class/infiniband")
+    sh(vm1, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
+    sh(vm1, f"echo {slot} >/sys/bus/pci/drivers/pib_hca/bind")
+    wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")
+    wait_active(vm1)
     sh(vm0, "pkill -9 -x ib_write_bw", check=False)
+    line = f"ib_write_bw -s 65536 -n 200 -d {DEVICE} -F"
+    assert perftest_rows(pair(vm0, vm1, line, f"{line} vm0")[0])
 
 
 def test_reload_the_driver_twenty_times(vm1):

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fuzz_target.h"
+#include "key_requests.h"
 #include "pair.h"
 
 using namespace pib::hca;
@@ -16,6 +17,7 @@ namespace pib::fuzz {
 namespace {
 
 constexpr size_t kMaxSteps = 300;
+constexpr unsigned kStepKinds = 11;
 constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kBuffer = 16384;
 constexpr uint32_t kQkey = 0x33333333;
@@ -23,7 +25,7 @@ constexpr uint32_t kQkey = 0x33333333;
 // A registered buffer between two pages that nobody may touch.
 struct Guarded {
     explicit Guarded(Hca& hca) : hca_(&hca), before_(hca.host.alloc(kGuard)) {
-        buffer = hca.make_buffer(kBuffer);
+        buffer = hca.make_buffer(kBuffer, Hca::kAllAccess | PIB_HCA_ACCESS_MW_BIND);
         after_ = hca.host.alloc(kGuard);
     }
     void check() const {
@@ -65,6 +67,12 @@ class Program {
   public:
     explicit Program(std::span<const uint8_t> bytes)
         : in_(bytes), guard_a_(pair_.a), guard_b_(pair_.b) {
+        for (size_t i = 0; i < windows_.size(); ++i) {
+            pib_hca_alloc_mw in{};
+            in.pd = 1;
+            in.type = static_cast<uint8_t>(1 + i / 2);
+            windows_[i] = (i % 2 == 0 ? pair_.a : pair_.b).mpt.alloc_window(in).value();
+        }
         auto rc = pair_.rc_pair({.timeout = 5, .retry_cnt = 2, .rnr_retry = 2});
         watched_[0] = {.hca = &pair_.a, .qp = rc.a};
         watched_[1] = {.hca = &pair_.b, .qp = rc.b};
@@ -97,7 +105,7 @@ class Program {
 
     void step(uint8_t what) {
         Watched& watched = watched_[what >> 6];
-        switch (what % 10) {
+        switch (what % kStepKinds) {
             case 0:
             case 1:
             case 2:
@@ -124,6 +132,9 @@ class Program {
             case 9:
                 watched.check_completions();
                 break;
+            case 10:
+                change_key(watched);
+                break;
         }
     }
 
@@ -132,6 +143,11 @@ class Program {
             const uint8_t at = in_.byte();
             wqe[at % wqe.size()] ^= in_.byte();
         }
+    }
+
+    uint32_t remote_key(bool at_a, uint8_t choice) {
+        const Buffer& remote = (at_a ? guard_b_ : guard_a_).buffer;
+        return choice % 3 == 0 ? remote.key : windows_[(choice & 2u) | (at_a ? 1u : 0u)];
     }
 
     // A WQE that would work, with some bytes changed.
@@ -146,13 +162,46 @@ class Program {
                   .flags = PIB_HCA_WQE_SIGNALED,
                   .sges = {local.sge(0, atomic ? 8 : in_.byte() * 16u)},
                   .remote_addr = remote.addr,
-                  .rkey = remote.key};
+                  .rkey = remote_key(at_a, in_.byte())};
         if (datagram) {
             Watched& peer = watched_[at_a ? 3 : 2];
             wr.av.dlid = at_a ? 2 : 1;
             wr.av.port = 1;
             wr.dest_qpn = peer.qp.qpn;
             wr.qkey = kQkey;
+        }
+        auto wqe = watched.hca->encode(watched.qp, wr);
+        bend(wqe);
+        watched.hca->write_raw_send(watched.qp, wqe);
+    }
+
+    // Windows of both types, and now and then the region itself; right for some of them.
+    void change_key(Watched& watched) {
+        const bool at_a = watched.hca == &pair_.a;
+        const Buffer& local = (at_a ? guard_a_ : guard_b_).buffer;
+        const uint8_t which = in_.byte();
+        uint32_t& window = windows_[(which & 2u) | (at_a ? 0u : 1u)];
+        const uint32_t key = (which & 4) != 0 ? local.key : window;
+        SendWr wr;
+        switch (which >> 4 & 3) {
+            case 0:
+                window = next_key(window);
+                wr = bind_mw({.rkey = window,
+                              .lkey = local.key,
+                              .access = in_.byte(),
+                              .reserved = 0,
+                              .addr = local.addr + in_.byte() * 8u,
+                              .length = in_.byte() * 64u});
+                break;
+            case 1:
+                wr = local_inv(key);
+                break;
+            case 2:
+                wr = send_with_inv(windows_[(which & 2u) | (at_a ? 1u : 0u)]);
+                break;
+            default:  // of a privileged QP only
+                wr = reg_mr({});
+                break;
         }
         auto wqe = watched.hca->encode(watched.qp, wr);
         bend(wqe);
@@ -201,38 +250,59 @@ class Program {
     Guarded guard_a_;
     Guarded guard_b_;
     std::array<Watched, 4> watched_;
+    std::array<uint32_t, 4> windows_{};  // type 1 of both, type 2 of both
 };
 
 }  // namespace
+
+// The first value whose top bits name the QP and whose remainder is the step.
+uint8_t step_of(unsigned qp, unsigned what) {
+    unsigned value = qp * 64u;
+    while (value % kStepKinds != what) {
+        ++value;
+    }
+    return static_cast<uint8_t>(value);
+}
 
 std::vector<Bytes> seeds() {
     std::vector<Bytes> seeds;
     // One of each operation on each QP: receive, send, ring, settle.
     for (uint8_t qp = 0; qp < 4; ++qp) {
-        const auto select = [&](unsigned what) {
-            // The first value whose top bits name the QP and whose remainder is the step.
-            for (unsigned value = qp * 64u; value < (qp + 1) * 64u; ++value) {
-                if (value % 10 == what) {
-                    return static_cast<uint8_t>(value);
-                }
-            }
-            return uint8_t{0};
-        };
-        const auto peer = static_cast<uint8_t>(qp ^ 1);
+        const auto select = [&](unsigned what) { return step_of(qp, what); };
         for (uint8_t opcode = 0; opcode < 8; ++opcode) {
             Bytes seed;
             for (unsigned i = 0; i < 4; ++i) {
-                uint8_t receive = 0;
-                for (unsigned value = peer * 64u; value % 10 != 3; ++value) {
-                    receive = static_cast<uint8_t>(value + 1);
-                }
-                seed.insert(seed.end(), {receive, 0, 200, 0});
-                seed.insert(seed.end(), {select(0), opcode, static_cast<uint8_t>(i * 50), 0});
+                seed.insert(seed.end(), {step_of(qp ^ 1u, 3), 0, 200, 0});
+                seed.insert(seed.end(), {select(0), opcode, static_cast<uint8_t>(i * 50), 0, 0});
             }
             seed.insert(seed.end(), {select(4), select(5), select(9)});
-            seed.insert(seed.end(), {select(0), opcode, 10, 1, opcode, 0x80, select(4), select(5)});
+            seed.insert(seed.end(),
+                        {select(0), opcode, 10, 0, 1, opcode, 0x80, select(4), select(5)});
             seed.insert(seed.end(), {select(6), select(6), select(6), select(6)});
             seeds.push_back(seed);
+        }
+        // Bind, use by the peer, invalidate.
+        for (const uint8_t type : {0, 2}) {
+            seeds.push_back({select(10),
+                             type,
+                             0x0e,
+                             0,
+                             64,
+                             0,
+                             select(4),
+                             select(5),
+                             step_of(qp ^ 1u, 0),
+                             2,
+                             4,
+                             static_cast<uint8_t>(1 + type),
+                             0,
+                             step_of(qp ^ 1u, 4),
+                             select(5),
+                             select(10),
+                             static_cast<uint8_t>(0x10 | type),
+                             0,
+                             select(4),
+                             select(5)});
         }
     }
     return seeds;

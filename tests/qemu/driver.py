@@ -7,7 +7,7 @@ REG_CMDQ_BASE, REG_CMDQ_CPL_BASE, REG_CMDQ_LOG_DEPTH, REG_CMDQ_DOORBELL = 0x020,
 REG_TEST_IRQ = 0x03C
 ENABLED, FATAL = 1, 2
 FATAL_EQ_DMA = 3
-EVENT_CQ_ERROR, EVENT_QP_FATAL, EVENT_QP_ACCESS_ERROR = 0x04, 0x05, 0x07
+EVENT_CQ_ERROR, EVENT_QP_FATAL, EVENT_QP_ACCESS_ERROR, EVENT_PORT = 0x04, 0x05, 0x07, 0x09
 UAR_EQ = 0x10
 EQ_ARM = 1 << 24
 
@@ -15,6 +15,7 @@ CMD_NOP, CMD_MAD_IFC = 0x00, 0x07
 CMD_CREATE_MR, CMD_CREATE_EQ, CMD_CREATE_CQ, CMD_CREATE_QP = 0x20, 0x30, 0x40, 0x50
 STATUS_OK, STATUS_BAD_MEMORY = 0x00, 0x09
 LOG_DEPTH = 4
+LOG_EQ = 12  # enough for an event for each command of a test that polls by commands
 EQ_ASYNC = 1
 
 METHOD_GET, METHOD_SET = 1, 2
@@ -33,9 +34,10 @@ class Driver:
 
     def __init__(self, hca, base=0x100000):
         self.hca = hca
-        self.commands, self.completions, self.input, self.output, self.eq = (
-            base + 0x1000 * n for n in range(5))
-        self.free = base + 0x10000
+        self.commands, self.completions, self.input, self.output = (
+            base + 0x1000 * n for n in range(4))
+        self.eq = base + 0x10000
+        self.free = base + 0x20000
         self.count = 0
         self.result = 0
         self.eqn = None
@@ -84,9 +86,10 @@ class Driver:
         return status
 
     def create_async_eq(self, vector=0):
-        self.hca.qtest.write_memory(self.eq, bytes(4096))
-        assert self.command(CMD_CREATE_EQ, pages(self.eq) +
-                            struct.pack("<IBB10x", vector, 7, EQ_ASYNC)) == STATUS_OK
+        size = 16 << LOG_EQ
+        self.hca.qtest.command("memset", hex(self.eq), size, 0)
+        assert self.command(CMD_CREATE_EQ, pages(self.eq, size // 4096) +
+                            struct.pack("<IBB10x", vector, LOG_EQ, EQ_ASYNC)) == STATUS_OK
         self.eqn = self.result
         return self
 
@@ -100,7 +103,7 @@ class Driver:
 
     def events(self):
         """Types of all events since the EQ was made; it must not have wrapped."""
-        ring = self.hca.qtest.read_memory(self.eq, 16 << 7)
+        ring = self.hca.qtest.read_memory(self.eq, 16 << LOG_EQ)
         return [ring[at] for at in range(0, len(ring), 16) if ring[at + 15] & 1]
 
     def mad(self, method, attribute, modifier, data=bytes(64), port=1):

@@ -136,7 +136,7 @@ def test_an_interrupt_for_a_lost_link_that_acts_on_the_device(tmp_path, target):
             assert eventually(lambda: hca.config_read(0) == 0xFFFFFFFF)
             return
         if target == "reset":
-            assert eventually(lambda: 0x09 in device.events()[-1:])
+            assert eventually(lambda: driver.EVENT_PORT in device.events()[-1:])
         else:
             assert eventually(lambda: hca.config_read(0x10) & ~0xF == 0), "no reset"
             hca.map_bars(PORT_WINDOW)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The device and a switch that misbehaves, stands still or is not there: QEMU goes on, and the port comes back."""
+import os
+import pathlib
+import random
+import signal
+import socket
+import struct
+import threading
+
+import pytest
+
+import driver
+from driver import Driver
+from loopback import Loopback
+from qtest import Qtest
+from test_hostile import SIZE, TARGET, eventually, start_transfer, switch
+
+HEADER = struct.Struct(">BBHI")  # docs/fabric-protocol.md
+WELCOME, REFUSE, LINK, CREDIT, PACKET = 2, 3, 4, 5, 6
+
+
+class FakeSwitch:
+    """Takes connections on the fabric's path and does `behave` to each."""
+
+    def __init__(self, folder, behave):
+        self.path = pathlib.Path(folder) / "fabric"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(self.path))
+        self.listener.listen(16)
+        self.connections = []
+        self.behave = behave
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            try:
+                self.behave(connection, len(self.connections))
+            except OSError:
+                pass  # the device has closed it first
+
+    def close(self):
+        """Makes way for a true switch."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(60)
+        for connection in self.connections:
+            connection.close()
+        os.unlink(self.path)
+
+
+def hang_up(connection, _):
+    connection.close()
+
+
+def say_nothing(connection, _):
+    pass
+
+
+def refuse_everybody(connection, _):
+    text = "not today".encode()
+    connection.sendall(HEADER.pack(REFUSE, 0, 0, 4 + len(text)) + struct.pack(">I", 99) + text)
+    connection.close()
+
+
+def talk_garbage(connection, number):
+    connection.sendall(random.Random(number).randbytes(4096))
+
+
+def half_a_frame(connection, _):
+    connection.sendall(HEADER.pack(WELCOME, 0, 0, 32) + bytes(7))
+
+
+def an_endless_frame(connection, _):
+    connection.sendall(HEADER.pack(PACKET, 0, 0, 0xFFFFFFFF))
+    while True:
+        connection.sendall(bytes(65536))
+
+
+def frames_without_welcome(connection, _):
+    for kind in (LINK, CREDIT, PACKET):
+        connection.sendall(HEADER.pack(kind, 0, 0, 12) + bytes(12))
+
+
+@pytest.mark.parametrize("behave", [
+    hang_up, say_nothing, refuse_everybody, talk_garbage, half_a_frame, an_endless_frame,
+    frames_without_welcome], ids=lambda f: f.__name__)
+def test_a_switch_that_misbehaves(tmp_path, behave):
+    fake = FakeSwitch(tmp_path, behave)
+    with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
+        device = Driver(qtest.pci(4).map_bars()).enable()
+        assert eventually(lambda: fake.connections)
+        if behave not in (say_nothing, half_a_frame):
+            assert eventually(lambda: len(fake.connections) > 2), "it does not try again"
+        assert device.port_state() == driver.PORT_DOWN
+        fake.close()
+        with switch(tmp_path):
+            assert eventually(lambda: device.port_state() == driver.PORT_INIT)
+    assert qtest.stderr.count("not today") <= 1
+
+
+def test_a_switch_that_stands_still(tmp_path):
+    """T57: nobody waits for it; what it was told meanwhile it does later."""
+    with switch(tmp_path) as fabric, \
+            Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
+        device = Loopback(qtest.pci(4).map_bars()).enable()
+        start_transfer(device)
+        fabric.send_signal(signal.SIGSTOP)
+        qtest.write(TARGET + SIZE - 1, 0, 1)
+        # Nothing of the loopback needs the switch.
+        assert eventually(lambda: qtest.read(TARGET + SIZE - 1, 1) == 0x5A)
+        assert device.command(driver.CMD_NOP) == driver.STATUS_OK
+        assert device.port_state() == driver.PORT_ACTIVE
+        fabric.send_signal(signal.SIGCONT)
+        assert device.port_state() == driver.PORT_ACTIVE
+
+
+def test_a_switch_that_comes_and_goes(tmp_path):
+    """T56: the port follows it, and an event tells so each time that it leaves Active."""
+    with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
+        device = Loopback(qtest.pci(4).map_bars()).enable()
+        device.create_async_eq()
+        for rounds in range(1, 4):
+            with switch(tmp_path):
+                assert eventually(lambda: device.port_state() == driver.PORT_INIT)
+                device.activate()
+            assert eventually(lambda: device.port_state() == driver.PORT_DOWN)
+            os.unlink(tmp_path / "fabric")
+            # Active, and not Active any more.
+            assert device.events().count(driver.EVENT_PORT) >= 2 * rounds
+        assert device.status() == driver.ENABLED

@@ -79,19 +79,35 @@ static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 	return wr_id;
 }
 
-static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe, struct ib_wc *wc)
+/* The CQE's work request is over; false when it was none that is known. */
+static bool pib_hca_retire_cqe(struct pib_hca_qp *qp, const struct pib_hca_cqe *cqe, u64 *wr_id)
 {
-	struct pib_hca_qp *qp = pib_hca_cqe_qp(cq, le32_to_cpu(cqe->qpn));
+	u32 counter = le32_to_cpu(cqe->wqe_counter);
 	struct pib_hca_wq *wq;
 
-	if (!qp)
-		return false;
+	if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) {
+		if (!qp->ibqp.srq)
+			return false;
+		*wr_id = pib_hca_srq_retire(to_psrq(qp->ibqp.srq), counter);
+		return true;
+	}
 	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
 	if (!wq->depth || !wq->wr_ids)
 		return false;
+	*wr_id = pib_hca_retire(wq, counter);
+	return true;
+}
+
+static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe, struct ib_wc *wc)
+{
+	struct pib_hca_qp *qp = pib_hca_cqe_qp(cq, le32_to_cpu(cqe->qpn));
+	u64 wr_id;
+
+	if (!qp || !pib_hca_retire_cqe(qp, cqe, &wr_id))
+		return false;
 
 	memset(wc, 0, sizeof(*wc));
-	wc->wr_id = pib_hca_retire(wq, le32_to_cpu(cqe->wqe_counter));
+	wc->wr_id = wr_id;
 	wc->qp = &qp->ibqp;
 	wc->status = cqe->status;
 	wc->opcode = pib_hca_wc_opcode(cqe->opcode);
@@ -261,22 +277,26 @@ static void pib_hca_unlock_cqs(struct pib_hca_cq *a, struct pib_hca_cq *b)
 }
 
 /* Takes the QP's CQEs out of the CQ; the others move up. cq->lock is held. */
-static void pib_hca_clean_cq(struct pib_hca_cq *cq, u32 qpn)
+static void pib_hca_clean_cq(struct pib_hca_cq *cq, struct pib_hca_qp *qp)
 {
 	u32 depth = 1U << cq->log_depth;
 	u32 counter = cq->consumer;
 	struct pib_hca_cqe *cqe;
 	u32 dropped = 0;
+	u64 wr_id;
 
 	while (counter - cq->consumer < depth && pib_hca_valid_cqe(cq, counter))
 		counter++;
 	while (counter != cq->consumer) {
 		cqe = pib_hca_cqe_at(cq, --counter);
-		if (le32_to_cpu(cqe->qpn) == qpn)
+		if (le32_to_cpu(cqe->qpn) == qp->qpn) {
+			if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ)
+				pib_hca_retire_cqe(qp, cqe, &wr_id);
 			dropped++;
-		else if (dropped) /* the owner bits stay where they are */
+		} else if (dropped) { /* the owner bits stay where they are */
 			memcpy(pib_hca_cqe_at(cq, counter + dropped), cqe,
 			       offsetof(struct pib_hca_cqe, owner));
+		}
 	}
 	if (dropped) {
 		cq->consumer += dropped;
@@ -304,9 +324,9 @@ void pib_hca_cq_remove_qp(struct pib_hca_qp *qp)
 	pib_hca_lock_cqs(send_cq, recv_cq);
 	list_del(&qp->send_entry);
 	list_del(&qp->recv_entry);
-	pib_hca_clean_cq(send_cq, qp->qpn);
+	pib_hca_clean_cq(send_cq, qp);
 	if (recv_cq != send_cq)
-		pib_hca_clean_cq(recv_cq, qp->qpn);
+		pib_hca_clean_cq(recv_cq, qp);
 	pib_hca_unlock_cqs(send_cq, recv_cq);
 }
 
@@ -316,9 +336,9 @@ void pib_hca_cq_reset_qp(struct pib_hca_qp *qp)
 	struct pib_hca_cq *recv_cq = to_pcq(qp->ibqp.recv_cq);
 
 	pib_hca_lock_cqs(send_cq, recv_cq);
-	pib_hca_clean_cq(send_cq, qp->qpn);
+	pib_hca_clean_cq(send_cq, qp);
 	if (recv_cq != send_cq)
-		pib_hca_clean_cq(recv_cq, qp->qpn);
+		pib_hca_clean_cq(recv_cq, qp);
 	pib_hca_reset_rings(qp);
 	pib_hca_unlock_cqs(send_cq, recv_cq);
 }

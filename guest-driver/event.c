@@ -82,6 +82,7 @@ static const enum ib_event_type pib_hca_qp_events[] = {
 	[PIB_HCA_EVENT_QP_REQUEST_ERROR] = IB_EVENT_QP_REQ_ERR,
 	[PIB_HCA_EVENT_QP_ACCESS_ERROR] = IB_EVENT_QP_ACCESS_ERR,
 	[PIB_HCA_EVENT_PATH_MIG_FAILED] = IB_EVENT_PATH_MIG_ERR,
+	[PIB_HCA_EVENT_LAST_WQE_REACHED] = IB_EVENT_QP_LAST_WQE_REACHED,
 };
 
 static void pib_hca_qp_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
@@ -98,6 +99,23 @@ static void pib_hca_qp_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *
 	if (qp->ibqp.event_handler)
 		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
 	pib_hca_ref_put(&qp->ref);
+}
+
+static void pib_hca_srq_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	struct pib_hca_srq *srq = pib_hca_get_srq(dev, le32_to_cpu(eqe->number));
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.event = eqe->type == PIB_HCA_EVENT_SRQ_ERROR ? IB_EVENT_SRQ_ERR :
+								IB_EVENT_SRQ_LIMIT_REACHED,
+	};
+
+	if (!srq)
+		return;
+	event.element.srq = &srq->ibsrq;
+	if (srq->ibsrq.event_handler)
+		srq->ibsrq.event_handler(&event, srq->ibsrq.srq_context);
+	pib_hca_ref_put(&srq->ref);
 }
 
 static void pib_hca_command_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
@@ -126,6 +144,9 @@ static const pib_hca_event_fn pib_hca_event_handlers[] = {
 	[PIB_HCA_EVENT_PORT] = pib_hca_port_event,
 	[PIB_HCA_EVENT_COMMAND] = pib_hca_command_event,
 	[PIB_HCA_EVENT_DEVICE_FATAL] = pib_hca_fatal_event,
+	[PIB_HCA_EVENT_SRQ_LIMIT_REACHED] = pib_hca_srq_event,
+	[PIB_HCA_EVENT_SRQ_ERROR] = pib_hca_srq_event,
+	[PIB_HCA_EVENT_LAST_WQE_REACHED] = pib_hca_qp_event,
 };
 
 void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)

@@ -41,6 +41,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.create_ah = pib_hca_create_ah,
 	.create_cq = pib_hca_create_cq,
 	.create_qp = pib_hca_create_qp_verb,
+	.create_srq = pib_hca_create_srq_verb,
 	.create_user_ah = pib_hca_create_ah,
 	.dealloc_mw = pib_hca_dealloc_mw,
 	.dealloc_pd = pib_hca_dealloc_pd,
@@ -49,6 +50,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.destroy_ah = pib_hca_destroy_ah,
 	.destroy_cq = pib_hca_destroy_cq,
 	.destroy_qp = pib_hca_destroy_qp,
+	.destroy_srq = pib_hca_destroy_srq,
 	.detach_mcast = pib_hca_detach_mcast,
 	.disassociate_ucontext = pib_hca_disassociate_ucontext,
 	.get_dev_fw_str = pib_hca_get_dev_fw_str,
@@ -62,9 +64,11 @@ static const struct ib_device_ops pib_hca_ops = {
 	.modify_device = pib_hca_modify_device_verb,
 	.modify_port = pib_hca_modify_port_verb,
 	.modify_qp = pib_hca_modify_qp_verb,
+	.modify_srq = pib_hca_modify_srq_verb,
 	.poll_cq = pib_hca_poll_cq,
 	.post_recv = pib_hca_post_recv,
 	.post_send = pib_hca_post_send,
+	.post_srq_recv = pib_hca_post_srq_recv,
 	.process_mad = pib_hca_process_mad,
 	.query_ah = pib_hca_query_ah,
 	.query_device = pib_hca_query_device_verb,
@@ -72,6 +76,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.query_pkey = pib_hca_query_pkey,
 	.query_port = pib_hca_query_port_verb,
 	.query_qp = pib_hca_query_qp,
+	.query_srq = pib_hca_query_srq,
 	.reg_user_mr = pib_hca_reg_user_mr,
 	.req_notify_cq = pib_hca_req_notify_cq,
 
@@ -80,6 +85,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_mw, pib_hca_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_pd, pib_hca_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_qp, pib_hca_qp, ibqp),
+	INIT_RDMA_OBJ_SIZE(ib_srq, pib_hca_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, pib_hca_ucontext, ibucontext),
 };
 
@@ -141,6 +147,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	dev->pdev = pdev;
 	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
+	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
 	INIT_WORK(&dev->flush_work, pib_hca_flush_work);
 
 	ret = pib_hca_hw_init(dev);
@@ -185,6 +192,7 @@ static void pib_hca_stop(struct pci_dev *pdev)
 	pib_hca_hw_cleanup(dev);
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->cqs));
+	WARN_ON(!xa_empty(&dev->srqs));
 	ib_dealloc_device(&dev->ibdev);
 }
 

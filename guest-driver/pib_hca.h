@@ -10,8 +10,9 @@
  *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
  *   qp->sq.lock, qp->rq.lock  posting; never both of them; irqs off
  *   cq->lock                  polling, and the lists of QPs; of two CQs, the lower number first
+ *   srq->lock                 posting, and giving back what has completed
  *   cmdq->lock                reaping command completions; innermost; irqs off
- * The xarrays of QPs and CQs have their own lock, under which nothing else is taken.
+ * The xarrays of QPs, CQs and SRQs have their own lock, under which nothing else is taken.
  *
  * Interrupt handlers take only cmdq->lock and the xarrays' locks themselves; the consumers' event
  * handlers that they call may poll and post, and so take the others. An object found by number in
@@ -214,6 +215,7 @@ struct pib_hca_dev {
 	struct pib_hca_query_device caps;
 	struct xarray qps;       /* by the device's number; also read without lock when polling */
 	struct xarray cqs;
+	struct xarray srqs;      /* likewise */
 	struct work_struct flush_work; /* completions in software once the device is dead */
 };
 
@@ -320,6 +322,23 @@ struct pib_hca_cq {
 	struct list_head recv_qps;
 };
 
+struct pib_hca_srq {
+	struct ib_srq ibsrq;
+	struct pib_hca_queue_mem mem;
+	u32 srqn;
+	u32 offset; /* of entry 0 in the buffer */
+	u32 depth;  /* power of two */
+	u32 max_sge;
+	u8 log_stride;
+	struct pib_hca_ref ref;
+	/* What follows is of kernel SRQs only. */
+	spinlock_t lock;
+	u32 head;       /* posted, modulo 2^32 */
+	u64 *wr_ids;    /* by id */
+	u32 *free_ids;  /* the first free_count of them: no WQE has them */
+	u32 free_count;
+};
+
 struct pib_hca_wq {
 	spinlock_t lock; /* of those who post: head, wr_ids, the entries */
 	u64 *wr_ids;
@@ -370,6 +389,16 @@ static inline struct pib_hca_mr *to_pmr(struct ib_mr *ibmr)
 static inline struct pib_hca_cq *to_pcq(struct ib_cq *ibcq)
 {
 	return container_of(ibcq, struct pib_hca_cq, ibcq);
+}
+
+static inline struct pib_hca_srq *to_psrq(struct ib_srq *ibsrq)
+{
+	return container_of(ibsrq, struct pib_hca_srq, ibsrq);
+}
+
+static inline u64 pib_hca_srq_bytes(const struct pib_hca_srq *srq, u32 depth)
+{
+	return srq->offset + ((u64)depth << srq->log_stride);
 }
 
 static inline struct pib_hca_qp *to_pqp(struct ib_qp *ibqp)
@@ -490,6 +519,23 @@ void pib_hca_reset_rings(struct pib_hca_qp *qp);
 /* Bytes of a send WQE that carries so much, before rounding up to a stride. */
 u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline);
 u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
+
+/* A receive WQE; its SGEs fit. `id` is 0 unless it is an SRQ's. */
+void pib_hca_put_recv(struct pib_hca_recv_wqe *wqe, const struct ib_recv_wr *wr, u32 id);
+
+/* srq.c */
+int pib_hca_create_srq_verb(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_attr,
+			    struct ib_udata *udata);
+int pib_hca_modify_srq_verb(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+			    enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int pib_hca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
+int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
+int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
+			  const struct ib_recv_wr **bad_wr);
+/* Of a kernel SRQ: the wr_id of a completed WQE, whose id may be used again. Any context. */
+u64 pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id);
+/* Found by number, with a reference to put; NULL when there is none. Any context. */
+struct pib_hca_srq *pib_hca_get_srq(struct pib_hca_dev *dev, u32 srqn);
 
 /* mcg.c */
 int pib_hca_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);

@@ -33,6 +33,9 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	attr->max_mr = le32_to_cpu(caps->max_mr);
 	attr->max_mw = le32_to_cpu(caps->max_mw);
 	attr->max_fast_reg_page_list_len = le32_to_cpu(caps->max_fast_reg_pages);
+	attr->max_srq = le32_to_cpu(caps->max_srq);
+	attr->max_srq_wr = le32_to_cpu(caps->max_srq_wr);
+	attr->max_srq_sge = le32_to_cpu(caps->max_srq_sge);
 	attr->max_pd = le32_to_cpu(caps->max_pd);
 	attr->max_qp_rd_atom = le32_to_cpu(caps->max_qp_rd_atom);
 	attr->max_qp_init_rd_atom = le32_to_cpu(caps->max_qp_init_rd_atom);
@@ -50,7 +53,8 @@ static u64 pib_hca_cap_flags(u64 features)
 {
 	u64 flags = IB_DEVICE_BAD_PKEY_CNTR | IB_DEVICE_BAD_QKEY_CNTR |
 		    IB_DEVICE_UD_AV_PORT_ENFORCE | IB_DEVICE_CURR_QP_STATE_MOD |
-		    IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_RC_RNR_NAK_GEN;
+		    IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_RC_RNR_NAK_GEN |
+		    IB_DEVICE_SRQ_RESIZE;
 
 	if (features & PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS)
 		flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;

@@ -172,9 +172,10 @@ static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 	/* The types that IBA knows; which of them there are the device says. */
 	if (init_attr->qp_type > IB_QPT_UD || (special && user))
 		return -EOPNOTSUPP;
-	if (init_attr->create_flags || init_attr->srq || init_attr->rwq_ind_tbl ||
-	    init_attr->xrcd)
+	if (init_attr->create_flags || init_attr->rwq_ind_tbl || init_attr->xrcd)
 		return -EOPNOTSUPP;
+	if (special && init_attr->srq)
+		return -EINVAL;
 	if (!init_attr->send_cq || !init_attr->recv_cq)
 		return -EINVAL;
 	return pib_hca_cap_is_valid(dev, &init_attr->cap) ? 0 : -EINVAL;
@@ -183,7 +184,8 @@ static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 static u32 pib_hca_create_flags(const struct pib_hca_qp *qp, bool user)
 {
 	return (qp->signal_all ? PIB_HCA_QP_SIGNAL_ALL : 0) | (user ? 0 : PIB_HCA_QP_PRIVILEGED) |
-	       (qp->sq.depth ? 0 : PIB_HCA_QP_NO_SQ) | (qp->rq.depth ? 0 : PIB_HCA_QP_NO_RQ);
+	       (qp->sq.depth ? 0 : PIB_HCA_QP_NO_SQ) | (qp->rq.depth ? 0 : PIB_HCA_QP_NO_RQ) |
+	       (qp->ibqp.srq ? PIB_HCA_QP_SRQ : 0);
 }
 
 static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
@@ -204,6 +206,7 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 		.log_rq_depth = qp->rq.depth ? ilog2(qp->rq.depth) : 0,
 		.log_sq_stride = qp->sq.log_stride,
 		.log_rq_stride = qp->rq.log_stride,
+		.srq = cpu_to_le32(qp->ibqp.srq ? to_psrq(qp->ibqp.srq)->srqn : 0),
 	};
 	struct pib_hca_page_table table = {};
 	int ret;
@@ -269,6 +272,11 @@ int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr
 	if (ret)
 		return ret;
 	pib_hca_init_qp(qp, init_attr);
+	if (init_attr->srq) {
+		/* Its receives are the SRQ's; what is asked for one of its own means nothing. */
+		init_attr->cap.max_recv_wr = 0;
+		init_attr->cap.max_recv_sge = 0;
+	}
 	ret = udata ? pib_hca_layout_user(dev, qp, udata) :
 		      pib_hca_layout_kernel(dev, qp, &init_attr->cap);
 	if (ret)

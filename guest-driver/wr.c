@@ -339,14 +339,20 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 
 /* ---------------------------------------------------------------- receive -------------------- */
 
+void pib_hca_put_recv(struct pib_hca_recv_wqe *wqe, const struct ib_recv_wr *wr, u32 id)
+{
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->num_sge = cpu_to_le32(wr->num_sge);
+	wqe->id = cpu_to_le32(id);
+	pib_hca_put_sges((struct pib_hca_sge *)(wqe + 1), wr->sg_list, wr->num_sge);
+}
+
 static int pib_hca_build_recv(struct pib_hca_qp *qp, struct pib_hca_recv_wqe *wqe,
 			      const struct ib_recv_wr *wr)
 {
 	if (wr->num_sge < 0 || wr->num_sge > qp->rq.max_sge)
 		return -EINVAL;
-	memset(wqe, 0, sizeof(*wqe));
-	wqe->num_sge = cpu_to_le32(wr->num_sge);
-	pib_hca_put_sges((struct pib_hca_sge *)(wqe + 1), wr->sg_list, wr->num_sge);
+	pib_hca_put_recv(wqe, wr, 0);
 	return 0;
 }
 

@@ -65,6 +65,10 @@ struct pib_qp *pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
 
 	if (!qp)
 		return NULL;
+	if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) {
+		*wr_id = pib_srq_retire(to_psrq(qp->verbs_qp.qp.srq), counter);
+		return qp;
+	}
 	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
 	if (!wq->depth)
 		return NULL;
@@ -180,24 +184,29 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
-void pib_cq_clean(struct pib_cq *cq, uint32_t qpn)
+void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp)
 {
 	struct pib_hca_cqe *cqe;
 	uint32_t counter = pib_cq_end(cq);
 	uint32_t dropped = 0;
 
-	if (cq->last_qp && cq->last_qp->qpn == qpn)
+	if (cq->last_qp == qp)
 		cq->last_qp = NULL;
 	udma_from_device_barrier();
 
 	/* From the newest to the oldest, the ones that stay move up over the dropped ones. */
 	while (counter != cq->consumer) {
 		cqe = pib_cqe_at(cq, --counter);
-		if (le32toh(cqe->qpn) == qpn)
+		if (le32toh(cqe->qpn) == qp->qpn) {
+			/* Nobody will poll it, but its WQE's id is free again. */
+			if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ)
+				pib_srq_retire(to_psrq(qp->verbs_qp.qp.srq),
+					       le32toh(cqe->wqe_counter));
 			dropped++;
-		else if (dropped)
+		} else if (dropped) {
 			memcpy(pib_cqe_at(cq, counter + dropped), cqe,
 			       offsetof(struct pib_hca_cqe, owner));
+		}
 	}
 	if (dropped) {
 		cq->consumer += dropped;

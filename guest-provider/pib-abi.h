@@ -22,6 +22,9 @@
 #define _STRUCT_pib_hca_create_cq_resp _STRUCT_empty
 #define _STRUCT_pib_hca_create_qp_req _STRUCT_empty
 #define _STRUCT_pib_hca_create_qp_resp _STRUCT_empty
+#define _STRUCT_pib_hca_create_srq_req _STRUCT_empty
+#define _STRUCT_pib_hca_create_srq_resp _STRUCT_empty
+#define _STRUCT_pib_hca_modify_srq_req _STRUCT_empty
 
 DECLARE_DRV_CMD(pib_alloc_ucontext, IB_USER_VERBS_CMD_GET_CONTEXT,
 		pib_hca_alloc_ucontext_req, pib_hca_alloc_ucontext_resp);
@@ -33,5 +36,9 @@ DECLARE_DRV_CMD(pib_create_cq_ex, IB_USER_VERBS_EX_CMD_CREATE_CQ,
 		pib_hca_create_cq_req, pib_hca_create_cq_resp);
 DECLARE_DRV_CMD(pib_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
 		pib_hca_create_qp_req, pib_hca_create_qp_resp);
+DECLARE_DRV_CMD(pib_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
+		pib_hca_create_srq_req, pib_hca_create_srq_resp);
+DECLARE_DRV_CMD(pib_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,
+		pib_hca_modify_srq_req, empty);
 
 #endif /* __PIB_ABI_H__ */

@@ -87,6 +87,22 @@ struct pib_cq {
 	struct pib_qp *cur_qp;
 };
 
+struct pib_srq {
+	struct verbs_srq verbs_srq;
+	pthread_spinlock_t lock;
+	struct pib_buf buf;
+	struct pib_hca_srq_header *header;
+	uint64_t *wr_ids;    /* by id */
+	uint32_t *free_ids;  /* the first free_count of them: no WQE has them */
+	uint32_t free_count;
+	uint32_t id_count;   /* at least depth */
+	uint32_t head;       /* posted, modulo 2^32 */
+	uint32_t depth;      /* power of two */
+	uint32_t max_sge;
+	uint32_t srqn;
+	uint8_t log_stride;
+};
+
 struct pib_wq {
 	pthread_spinlock_t lock;
 	void *ring;
@@ -140,6 +156,11 @@ static inline struct pib_cq *to_pcq(struct ibv_cq *ibcq)
 	return container_of(ibcq, struct pib_cq, verbs_cq.cq);
 }
 
+static inline struct pib_srq *to_psrq(struct ibv_srq *ibsrq)
+{
+	return container_of(ibsrq, struct pib_srq, verbs_srq.srq);
+}
+
 static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 {
 	return container_of(ibqp, struct pib_qp, verbs_qp.qp);
@@ -183,7 +204,7 @@ unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);
 /* Immediate data, or the R_Key that was invalidated. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe);
 /* Drops the completions of a QP; the CQ's lock is held. */
-void pib_cq_clean(struct pib_cq *cq, uint32_t qpn);
+void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp);
 void pib_cq_set_poll_ops(struct pib_cq *cq, uint64_t wc_flags);
 bool pib_cq_wc_flags_supported(uint64_t wc_flags);
 
@@ -197,6 +218,18 @@ int pib_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 int pib_destroy_qp(struct ibv_qp *ibqp);
 void pib_free_qp_table(struct pib_context *ctx);
 struct pib_qp *pib_find_qp(struct pib_context *ctx, uint32_t qpn);
+
+/* srq.c */
+struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *pib_create_srq_ex(struct ibv_context *context,
+				  struct ibv_srq_init_attr_ex *attr);
+int pib_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask);
+int pib_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
+int pib_destroy_srq(struct ibv_srq *ibsrq);
+int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr);
+/* The wr_id of a completed WQE, whose id may be used again. */
+uint64_t pib_srq_retire(struct pib_srq *srq, uint32_t id);
 
 /* wr.c, wr_ex.c */
 int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,

@@ -49,9 +49,9 @@ static void pib_clean_cqs(struct pib_qp *qp)
 	struct pib_cq *send_cq = to_pcq(qp->verbs_qp.qp.send_cq);
 	struct pib_cq *recv_cq = to_pcq(qp->verbs_qp.qp.recv_cq);
 
-	pib_cq_clean(send_cq, qp->qpn);
+	pib_cq_clean(send_cq, qp);
 	if (recv_cq != send_cq)
-		pib_cq_clean(recv_cq, qp->qpn);
+		pib_cq_clean(recv_cq, qp);
 }
 
 /* qp_mutex is held. A page stays until the context goes: pollers of other CQs look into it. */
@@ -105,7 +105,7 @@ static int pib_size_wq(struct pib_wq *wq, uint32_t wr, uint32_t wqe_size,
 }
 
 static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
-			   const struct ibv_qp_cap *cap)
+			   const struct ibv_qp_cap *cap, bool has_srq)
 {
 	uint32_t sges = cap->max_send_sge * sizeof(struct pib_hca_sge);
 	int ret;
@@ -115,7 +115,8 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 			  PIB_HCA_MIN_LOG_SQ_STRIDE);
 	if (ret)
 		return ret;
-	ret = pib_size_wq(&qp->rq, cap->max_recv_wr,
+	/* With an SRQ there is no receive queue, whatever is asked for (ibv_create_qp(3)). */
+	ret = pib_size_wq(&qp->rq, has_srq ? 0 : cap->max_recv_wr,
 			  sizeof(struct pib_hca_recv_wqe) +
 				  cap->max_recv_sge * sizeof(struct pib_hca_sge),
 			  PIB_HCA_MIN_LOG_RQ_STRIDE);
@@ -199,8 +200,6 @@ static int pib_check_qp_attr(struct pib_context *ctx,
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    (attr->send_ops_flags & ~pib_send_ops_supported(attr->qp_type)))
 		return EOPNOTSUPP;
-	if (attr->srq)
-		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq || !attr->recv_cq)
 		return EINVAL;
 	if (cap->max_send_wr > ctx->max_qp_wr || cap->max_recv_wr > ctx->max_qp_wr ||
@@ -263,7 +262,7 @@ struct ibv_qp *pib_create_qp_ex(struct ibv_context *context,
 		return NULL;
 	pthread_spin_init(&qp->sq.lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_spin_init(&qp->rq.lock, PTHREAD_PROCESS_PRIVATE);
-	ret = pib_size_queues(ctx, qp, &attr->cap);
+	ret = pib_size_queues(ctx, qp, &attr->cap, attr->srq);
 	if (!ret)
 		ret = pib_alloc_rings(ctx, qp, &cmd.drv_payload);
 	if (ret)

@@ -122,6 +122,17 @@ static inline void pib_put_sges(struct pib_hca_sge *to, const struct ibv_sge *fr
 		pib_put_sge(&to[i], from[i].addr, from[i].length, from[i].lkey);
 }
 
+/* A receive WQE; its SGEs fit. `id` is 0 unless it is an SRQ's. */
+static inline void pib_wqe_put_recv(void *wqe, const struct ibv_recv_wr *wr, uint32_t id)
+{
+	struct pib_hca_recv_wqe *recv = wqe;
+
+	memset(recv, 0, sizeof(*recv));
+	recv->num_sge = htole32(wr->num_sge);
+	recv->id = htole32(id);
+	pib_put_sges((struct pib_hca_sge *)(recv + 1), wr->sg_list, wr->num_sge);
+}
+
 /* After the data is in place: num_sge SGEs, or inline_length bytes. */
 static inline void pib_wqe_set_num_sge(void *wqe, uint8_t num_sge)
 {

@@ -154,13 +154,9 @@ int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 
 static int pib_build_recv(struct pib_qp *qp, void *wqe, const struct ibv_recv_wr *wr)
 {
-	struct pib_hca_recv_wqe *recv = wqe;
-
 	if (wr->num_sge < 0 || wr->num_sge > qp->rq.max_sge)
 		return EINVAL;
-	memset(recv, 0, sizeof(*recv));
-	recv->num_sge = htole32(wr->num_sge);
-	pib_put_sges((struct pib_hca_sge *)(recv + 1), wr->sg_list, wr->num_sge);
+	pib_wqe_put_recv(wqe, wr, 0);
 	return 0;
 }
 

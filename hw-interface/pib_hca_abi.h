@@ -65,4 +65,26 @@ struct pib_hca_create_qp_resp {
 	__u32 reserved;
 };
 
+/* The buffer: pib_hca_srq_header, then 2^log_depth entries of 2^log_stride bytes; as for a CQ. */
+struct pib_hca_create_srq_req {
+	__aligned_u64 buf_addr;
+	__u32 buf_length;
+	__u8 log_depth;
+	__u8 log_stride;
+	__u8 reserved[2];
+};
+
+struct pib_hca_create_srq_resp {
+	__u32 srqn;
+	__u32 reserved;
+};
+
+/* With IB_SRQ_MAX_WR: the buffer that the queue moves to. */
+struct pib_hca_modify_srq_req {
+	__aligned_u64 buf_addr;
+	__u32 buf_length;
+	__u8 log_depth;
+	__u8 reserved[3];
+};
+
 #endif /* PIB_HCA_ABI_H */

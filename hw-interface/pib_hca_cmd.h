@@ -81,6 +81,10 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_DESTROY_EQ = 0x31,    /* object: EQN */
 	PIB_HCA_CMD_CREATE_CQ = 0x40,     /* in: pib_hca_create_cq; result: CQN */
 	PIB_HCA_CMD_DESTROY_CQ = 0x41,    /* object: CQN */
+	PIB_HCA_CMD_CREATE_SRQ = 0x48,    /* in: pib_hca_create_srq; result: SRQN */
+	PIB_HCA_CMD_MODIFY_SRQ = 0x49,    /* object: SRQN; in: pib_hca_modify_srq */
+	PIB_HCA_CMD_QUERY_SRQ = 0x4a,     /* object: SRQN; out: pib_hca_query_srq */
+	PIB_HCA_CMD_DESTROY_SRQ = 0x4b,   /* object: SRQN */
 	PIB_HCA_CMD_CREATE_QP = 0x50,     /* in: pib_hca_create_qp; result: QP number */
 	PIB_HCA_CMD_MODIFY_QP = 0x51,     /* object: QPN; in: pib_hca_modify_qp */
 	PIB_HCA_CMD_QUERY_QP = 0x52,      /* object: QPN; out: pib_hca_modify_qp */
@@ -127,7 +131,10 @@ struct pib_hca_query_device {
 	__u8 reserved[2];
 	__le32 max_mw;             /* windows; they and regions together are at most max_mr */
 	__le32 max_fast_reg_pages; /* of one PIB_HCA_MR_FAST region */
-	__le32 reserved2[6];
+	__le32 max_srq;
+	__le32 max_srq_wr; /* entries in one shared receive queue */
+	__le32 max_srq_sge;
+	__le32 reserved2[3];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 

@@ -55,6 +55,12 @@ struct pib_hca_cq_header {
 	__le32 reserved[15];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_cq_header, 64);
+/* First 64 bytes of a shared receive queue's buffer. */
+struct pib_hca_srq_header {
+	__le32 producer; /* WQEs posted, modulo 2^32; written by software */
+	__le32 reserved[15];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_srq_header, 64);
 #define PIB_HCA_QUEUE_HEADER_SIZE 64
 
 /* ---------------------------------------------------------------- memory regions ------------- */
@@ -113,7 +119,7 @@ struct pib_hca_eqe {
 	__u8 type; /* PIB_HCA_EVENT_* */
 	__u8 port; /* port events: 1..4 */
 	__le16 reserved;
-	__le32 number; /* CQN, QPN or command id */
+	__le32 number; /* CQN, QPN, SRQN or command id */
 	__le32 data;   /* port events: PIB_HCA_PORT_EVENT_*; CQ and QP errors: syndrome */
 	__u8 reserved2[3];
 	__u8 owner; /* as in pib_hca_cmd_cpl */
@@ -133,6 +139,9 @@ enum pib_hca_event {
 	PIB_HCA_EVENT_PORT = 0x09,
 	PIB_HCA_EVENT_COMMAND = 0x0a, /* number: id of a command that completed */
 	PIB_HCA_EVENT_DEVICE_FATAL = 0x0b,
+	PIB_HCA_EVENT_SRQ_LIMIT_REACHED = 0x0c,
+	PIB_HCA_EVENT_SRQ_ERROR = 0x0d,
+	PIB_HCA_EVENT_LAST_WQE_REACHED = 0x0e,
 };
 
 /* Several may be set in one event. */
@@ -158,7 +167,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_cq, 32);
 
 struct pib_hca_cqe {
 	__le32 qpn;       /* the QP, as numbered by CREATE_QP */
-	__le32 wqe_counter; /* counter of the WQE in its send or receive queue */
+	__le32 wqe_counter; /* counter of the WQE in its queue; of an SRQ: the WQE's id */
 	__le32 byte_count; /* received, read or atomically exchanged bytes */
 	__be32 imm_data;  /* wire order; with PIB_HCA_CQE_FLAG_INVALIDATED the R_Key, an __le32 */
 	__le32 src_qp;    /* UD: the sender's QPN */
@@ -173,7 +182,8 @@ struct pib_hca_cqe {
 	__u8 port;        /* UD: the port it came in */
 	__u8 reserved;
 	__le64 timestamp; /* device clock when the completion was written */
-	__u8 reserved2[23];
+	__le32 srqn;      /* with PIB_HCA_CQE_FLAG_SRQ: where the WQE was taken from */
+	__u8 reserved2[19];
 	__u8 owner; /* as in pib_hca_cmd_cpl */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_cqe, 64);
@@ -182,6 +192,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_cqe, 64);
 #define PIB_HCA_CQE_FLAG_IMM (1u << 1)
 #define PIB_HCA_CQE_FLAG_SOLICITED (1u << 2)
 #define PIB_HCA_CQE_FLAG_INVALIDATED (1u << 3) /* imm_data is the R_Key that the message invalidated */
+#define PIB_HCA_CQE_FLAG_SRQ (1u << 4) /* the WQE was a shared receive queue's */
 
 enum pib_hca_cqe_opcode {
 	PIB_HCA_CQE_SEND = 0x00,
@@ -217,6 +228,40 @@ enum pib_hca_wc_status {
 	PIB_HCA_WC_GENERAL_ERR = 21,
 };
 
+/* ---------------------------------------------------------------- shared receive queues ------ */
+
+struct pib_hca_create_srq {
+	struct pib_hca_pages pages; /* header, then 2^log_depth WQEs at their offset */
+	__le32 pd;
+	__le32 flags;  /* PIB_HCA_SRQ_* */
+	__le32 offset; /* bytes from the start of the buffer, a multiple of 64, 64..1024 */
+	__u8 log_depth;  /* 0..14 */
+	__u8 log_stride; /* WQE size, 5..10 */
+	__u8 reserved[18];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_create_srq, 48);
+#define PIB_HCA_SRQ_PRIVILEGED (1u << 0) /* its WQEs may use the privileged L_Key */
+
+struct pib_hca_modify_srq {
+	__le32 attr_mask; /* PIB_HCA_SRQ_ATTR_* */
+	__le32 limit;     /* event when fewer WQEs than this wait; 0: none */
+	struct pib_hca_pages pages; /* MAX_WR: the new buffer */
+	__u8 log_depth;             /* MAX_WR */
+	__u8 reserved[7];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_modify_srq, 32);
+#define PIB_HCA_SRQ_ATTR_MAX_WR (1u << 0) /* values of enum ib_srq_attr_mask */
+#define PIB_HCA_SRQ_ATTR_LIMIT (1u << 1)
+
+struct pib_hca_query_srq {
+	__le32 limit;   /* 0 when it has been reached */
+	__le32 waiting; /* WQEs posted that no message has taken */
+	__u8 log_depth;
+	__u8 is_error;
+	__u8 reserved[6];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_srq, 16);
+
 /* ---------------------------------------------------------------- queue pairs ---------------- */
 
 enum pib_hca_qp_type {
@@ -247,13 +292,16 @@ struct pib_hca_create_qp {
 	__u8 log_rq_depth; /* 0..14 */
 	__u8 log_sq_stride; /* WQE size, 6..10 */
 	__u8 log_rq_stride; /* 5..10 */
-	__u8 reserved[10];
+	__u8 reserved[2];
+	__le32 srq; /* with PIB_HCA_QP_SRQ */
+	__u8 reserved2[4];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_create_qp, 64);
 #define PIB_HCA_QP_SIGNAL_ALL (1u << 0)
 #define PIB_HCA_QP_PRIVILEGED (1u << 1) /* may use the privileged L_Key */
 #define PIB_HCA_QP_NO_RQ (1u << 2)      /* no receive queue; log_rq_* and rq_offset are 0 */
 #define PIB_HCA_QP_NO_SQ (1u << 3)
+#define PIB_HCA_QP_SRQ (1u << 4) /* receives from `srq`; goes with PIB_HCA_QP_NO_RQ */
 #define PIB_HCA_MAX_WQ_LOG_DEPTH 14
 #define PIB_HCA_MIN_LOG_SQ_STRIDE 6
 #define PIB_HCA_MIN_LOG_RQ_STRIDE 5
@@ -456,7 +504,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_wqe_ud, 48);
 
 struct pib_hca_recv_wqe {
 	__le32 num_sge;
-	__le32 reserved[3];
+	__le32 id; /* SRQ: software's, comes back in the CQE; otherwise 0 */
+	__le32 reserved[2];
 	/* num_sge struct pib_hca_sge follow */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_recv_wqe, 16);

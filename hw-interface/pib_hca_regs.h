@@ -25,7 +25,7 @@
 #define PIB_HCA_MAX_VECTORS 64
 
 #define PIB_HCA_INTERFACE_MAJOR 1 /* a driver refuses any other */
-#define PIB_HCA_INTERFACE_MINOR 0 /* grows when something is added compatibly */
+#define PIB_HCA_INTERFACE_MINOR 1 /* grows when something is added compatibly */
 
 /* ---------------------------------------------------------------- registers (BAR0) ----------- */
 /*
@@ -73,7 +73,6 @@
 #define PIB_HCA_UAR_RECV 0x04   /* WO 32: QP number; only when the QP header asks (RECV_NOTIFY) */
 #define PIB_HCA_UAR_CQ_ARM 0x08 /* WO 64: 23:0 CQN, 24 solicited only, 63:32 consumer counter */
 #define PIB_HCA_UAR_EQ 0x10     /* WO 64: 23:0 EQN, 24 arm, 63:32 consumer counter; UAR 0 only */
-#define PIB_HCA_UAR_SRQ 0x18    /* WO 32: SRQ number; reserved in this version */
 #define PIB_HCA_UAR_CLOCK 0x40  /* RO 64: as PIB_HCA_REG_CLOCK */
 
 #define PIB_HCA_DB_NUMBER_MASK 0x00ffffffu

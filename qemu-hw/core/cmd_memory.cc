@@ -39,7 +39,8 @@ CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.has_pd(in.object)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    if (objects.transport.qps_of_pd(in.object) != 0 || objects.mpt.keys_of_pd(in.object) != 0) {
+    if (objects.transport.qps_of_pd(in.object) != 0 || objects.srqs.srqs_of_pd(in.object) != 0 ||
+        objects.mpt.keys_of_pd(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
     objects.pds.erase(in.object);

@@ -26,9 +26,21 @@ void TransportImpl::for_each_qp(F&& f) {
     qps_.for_each([&](uint32_t, QueuePair& qp) { f(qp); });
 }
 
-bool TransportImpl::cqs_exist(const pib_hca_create_qp& in) {
+bool TransportImpl::queues_exist(const pib_hca_create_qp& in) {
     CqTable& cqs = services_.parts().cqs;
-    return cqs.find(in.send_cq) != nullptr && cqs.find(in.recv_cq) != nullptr;
+    return cqs.find(in.send_cq) != nullptr && cqs.find(in.recv_cq) != nullptr &&
+           (in.srq == 0 || services_.parts().srqs.find(in.srq) != nullptr);
+}
+
+// Counts the QP among the users of the objects that it names.
+void TransportImpl::use_queues(const QueuePair& qp, bool use) {
+    CqTable& cqs = services_.parts().cqs;
+    const uint32_t change = use ? 1u : ~0u;
+    cqs.find(qp.send_cq)->users += change;
+    cqs.find(qp.recv_cq)->users += change;
+    if (qp.srq != 0) {
+        services_.parts().srqs.find(qp.srq)->users += change;
+    }
 }
 
 CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
@@ -36,7 +48,7 @@ CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
     if (const CmdStatus status = check_create_qp(in, ports); status != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(status);
     }
-    if (!cqs_exist(in)) {
+    if (!queues_exist(in)) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     }
     const bool special = in.port != 0;
@@ -50,9 +62,7 @@ CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
     if (!qp) {
         return std::unexpected(qp.error());
     }
-    CqTable& cqs = services_.parts().cqs;
-    ++cqs.find(in.send_cq)->users;
-    ++cqs.find(in.recv_cq)->users;
+    use_queues(*qp, true);
     return place(std::move(*qp));
 }
 
@@ -162,9 +172,7 @@ CmdResult<pib_hca_modify_qp> TransportImpl::query_qp(uint32_t qpn) {
 }
 
 void TransportImpl::forget(QueuePair& qp) {
-    CqTable& cqs = services_.parts().cqs;
-    --cqs.find(qp.send_cq)->users;
-    --cqs.find(qp.recv_cq)->users;
+    use_queues(qp, false);
     services_.timers().cancel(qp.qpn);
     services_.mpt().unbind_windows_of(qp.qpn);
     qp.window.release(services_.snapshots());

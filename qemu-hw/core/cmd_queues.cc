@@ -6,12 +6,12 @@ namespace pib::hca {
 
 namespace {
 
-constexpr uint32_t kQpFlags =
-    PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PIB_HCA_QP_NO_RQ | PIB_HCA_QP_NO_SQ;
+constexpr uint32_t kQpFlags = PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PIB_HCA_QP_NO_RQ |
+                              PIB_HCA_QP_NO_SQ | PIB_HCA_QP_SRQ;
 constexpr uint32_t kQpAttributes = (PIB_HCA_QP_ATTR_DEST_QPN << 1) - 1;
 
 bool reserved_is_zero(const pib_hca_create_qp& in) {
-    return (in.flags & ~kQpFlags) == 0 && all_zero(in.reserved);
+    return (in.flags & ~kQpFlags) == 0 && all_zero(in.reserved) && all_zero(in.reserved2);
 }
 
 bool reserved_is_zero(const pib_hca_av& av) {
@@ -43,6 +43,27 @@ CommandReply cmd_create_cq(DeviceObjects& objects, const CommandInput& in) {
 
 CommandReply cmd_destroy_cq(DeviceObjects& objects, const CommandInput& in) {
     return objects.cqs.destroy(in.object);
+}
+
+CommandReply cmd_create_srq(DeviceObjects& objects, const CommandInput& in) {
+    const auto srq = in.as<pib_hca_create_srq>();
+    if (!objects.has_pd(srq.pd)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    return CommandReply::number(objects.srqs.create(srq));
+}
+
+CommandReply cmd_modify_srq(DeviceObjects& objects, const CommandInput& in) {
+    return objects.srqs.modify(in.object, in.as<pib_hca_modify_srq>());
+}
+
+CommandReply cmd_query_srq(DeviceObjects& objects, const CommandInput& in) {
+    const auto srq = objects.srqs.query(in.object);
+    return srq ? CommandReply::data(*srq) : CommandReply(srq.error());
+}
+
+CommandReply cmd_destroy_srq(DeviceObjects& objects, const CommandInput& in) {
+    return objects.srqs.destroy(in.object);
 }
 
 CommandReply cmd_create_qp(DeviceObjects& objects, const CommandInput& in) {

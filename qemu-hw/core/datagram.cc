@@ -61,7 +61,7 @@ bool Datagram::fetch(QueuePair& qp) {
         return false;
     }
     const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
-    if (place.empty() || !copy_entry(services_.host(), qp, qp.sq, qp.sq.consumer, place)) {
+    if (place.empty() || !copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
         services_.fatal(qp);
         return false;
     }
@@ -228,27 +228,25 @@ void Datagram::no_receive(const QueuePair& qp) {
 }
 
 void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index) {
-    if (!qp.rq.present) {
+    if (!qp.has_receive_queue()) {
         no_receive(qp);
         return;
     }
-    switch (services_.fetch_recv(qp)) {
+    const auto bytes = kGrhBytes + static_cast<uint32_t>(packet.payload().size());
+    switch (services_.fetch_recv(qp, bytes)) {
         case QpServices::Fetch::kOk:
             break;
+        case QpServices::Fetch::kShort:
+            // Dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
+            services_.counters().add(PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            drop();
+            return;
         case QpServices::Fetch::kNone:
             no_receive(qp);
             return;
         case QpServices::Fetch::kBad:
             services_.enter_error(qp);
             return;
-    }
-    if (kGrhBytes + packet.payload().size() > qp.resp.recv.data.length) {
-        // Too long for the buffer: dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
-        qp.resp.recv.valid = false;
-        --qp.rq.consumer;
-        services_.counters().add(PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
-        drop();
-        return;
     }
     ReceiveReport report;
     if (!scatter_packet(qp, packet)) {
@@ -264,7 +262,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
 
 bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {
     const SegmentView segments{
-        .wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.key_user()};
+        .wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.resp.recv.user};
     if (packet.grh() &&
         !scatter(services_.mpt(), segments, 0, packet.bytes().subspan(ib::Lrh::kSize, kGrhBytes))) {
         return false;

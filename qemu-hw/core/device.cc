@@ -70,10 +70,11 @@ DeviceImpl::DeviceImpl(const Config& config, Host& host)
       host_(host),
       eqs_(host, *this, Limits::kEqs, config.vector_count),
       cqs_(host, eqs_, Limits::kCqs),
+      srqs_(host, eqs_, Limits::kSrqs),
       mpt_(host, Limits::kMrs, Limits::kMrPages),
       ports_(config_, host, eqs_, counters_),
-      transport_(Transport::create({host, mpt_, cqs_, eqs_, counters_, ports_.ports()})),
-      objects_{config_, host, counters_, eqs_, cqs_, mpt_, ports_, *transport_},
+      transport_(Transport::create({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports()})),
+      objects_{config_, host, counters_, eqs_, cqs_, srqs_, mpt_, ports_, *transport_},
       cmdq_(objects_),
       uars_(objects_) {
     ports_.set_client(*transport_);
@@ -217,6 +218,7 @@ void DeviceImpl::halt() {
     eqs_.fatal_event(regs_.fatal_cause);
     transport_->reset();
     cqs_.clear();
+    srqs_.clear();
     mpt_.clear();
 }
 

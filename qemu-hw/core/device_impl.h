@@ -93,6 +93,7 @@ class DeviceImpl final : public Device, private EqTable::Events {
     Counters counters_;
     EqTable eqs_;
     CqTable cqs_;
+    SrqTable srqs_;
     Mpt mpt_;
     HcaPorts ports_;
     std::unique_ptr<Transport> transport_;

@@ -11,6 +11,7 @@
 #include "host.h"
 #include "mpt.h"
 #include "port_impl.h"
+#include "srq.h"
 #include "table.h"
 #include "transport.h"
 
@@ -29,6 +30,7 @@ struct DeviceObjects {
     Counters& counters;
     EqTable& eqs;
     CqTable& cqs;
+    SrqTable& srqs;
     Mpt& mpt;
     HcaPorts& ports;
     Transport& transport;
@@ -41,6 +43,7 @@ struct DeviceObjects {
     // Forgets all objects; the ports stay as they are.
     void clear() {
         transport.reset();
+        srqs.clear();
         cqs.clear();
         eqs.clear();
         mpt.clear();

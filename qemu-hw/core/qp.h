@@ -55,9 +55,11 @@ struct RequesterState {
 // The receive WQE that a message is being written to.
 struct ReceiveRequest {
     bool valid = false;
-    uint32_t counter = 0;
+    uint32_t srqn = 0;     // the shared receive queue that it was taken from; 0: the QP's own
+    uint32_t counter = 0;  // in the QP's own queue; of a shared one the WQE's id
+    KeyUser user{};        // whose keys its SGEs name
     DataSegment data;
-    std::vector<uint8_t> bytes;  // the copied WQE; sized once, when the QP is created
+    std::vector<uint8_t> bytes;  // the copied WQE, one stride of its queue
 };
 
 enum class InboundMessage : uint8_t { kNone, kSend, kRdmaWrite };
@@ -117,6 +119,7 @@ struct QueuePair {
     uint32_t send_cq = 0;
     uint32_t recv_cq = 0;
     uint32_t uar = 0;
+    uint32_t srq = 0;  // 0: none
     uint32_t max_inline = 0;
     uint32_t mcast_groups = 0;  // attached to
     uint8_t special_port = 0;   // SMI and GSI
@@ -134,6 +137,7 @@ struct QueuePair {
 
     bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
     bool fatal_reported = false;
+    bool last_wqe_reported = false;
     bool queued = false;   // in the run queue
     bool blocked = false;  // the port had no room for it; port_ready() ends this
     bool parked = false;   // in the port's list of those to be told
@@ -141,6 +145,7 @@ struct QueuePair {
     bool is_connected() const { return type == PIB_HCA_QP_RC; }
     bool is_datagram() const { return !is_connected(); }
     bool is_special() const { return special_port != 0; }
+    bool has_receive_queue() const { return rq.present || srq != 0; }
     uint8_t port() const { return is_special() ? special_port : attr.port; }
     // The number by which the wire knows it.
     ib::Qpn wire_qpn() const {

@@ -8,8 +8,8 @@
 namespace pib::hca {
 namespace {
 
-constexpr uint32_t kAllFlags =
-    PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PIB_HCA_QP_NO_RQ | PIB_HCA_QP_NO_SQ;
+constexpr uint32_t kAllFlags = PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PIB_HCA_QP_NO_RQ |
+                               PIB_HCA_QP_NO_SQ | PIB_HCA_QP_SRQ;
 // Two queues of the largest size, the header, and a page's alignment for each.
 constexpr uint64_t kMaxBufferBytes =
     (2ull << (PIB_HCA_MAX_WQ_LOG_DEPTH + PIB_HCA_MAX_LOG_WQE_STRIDE)) + 3 * 65536;
@@ -65,6 +65,14 @@ bool port_is_valid(const pib_hca_create_qp& in, unsigned port_count) {
     return special ? in.port >= 1 && in.port <= port_count : in.port == 0;
 }
 
+// A special QP's receives are its own (IBA 10.2.9: SRQs are for RC, UC and UD).
+bool srq_is_valid(const pib_hca_create_qp& in) {
+    if ((in.flags & PIB_HCA_QP_SRQ) == 0) {
+        return in.srq == 0;
+    }
+    return (in.flags & PIB_HCA_QP_NO_RQ) != 0 && in.port == 0;
+}
+
 bool inline_is_valid(const pib_hca_create_qp& in) {
     const bool has_sq = (in.flags & PIB_HCA_QP_NO_SQ) == 0;
     return in.max_inline <= (has_sq ? (1u << in.log_sq_stride) - 64 : 0);
@@ -83,15 +91,16 @@ CmdStatus check_create_qp(const pib_hca_create_qp& in, unsigned port_count) {
     if (in.type == PIB_HCA_QP_UC) {
         return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
     }
-    if ((in.flags & ~kAllFlags) != 0 ||
-        !std::ranges::all_of(in.reserved, [](uint8_t byte) { return byte == 0; })) {
+    if ((in.flags & ~kAllFlags) != 0 || in.reserved[0] != 0 || in.reserved[1] != 0 ||
+        !std::ranges::all_of(in.reserved2, [](uint8_t byte) { return byte == 0; })) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
     const QueueSpec sq = send_queue(in);
     const QueueSpec rq = receive_queue(in);
     const bool valid = type_is_known(in.type) && port_is_valid(in, port_count) &&
                        queue_is_valid(sq) && queue_is_valid(rq) && disjoint(sq, rq) &&
-                       inline_is_valid(in) && buffer_bytes(in) <= kMaxBufferBytes;
+                       inline_is_valid(in) && srq_is_valid(in) &&
+                       buffer_bytes(in) <= kMaxBufferBytes;
     return valid ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
@@ -113,6 +122,7 @@ CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& 
     qp.send_cq = in.send_cq;
     qp.recv_cq = in.recv_cq;
     qp.uar = in.uar;
+    qp.srq = in.srq;
     qp.max_inline = in.max_inline;
     qp.special_port = in.port;
     qp.signal_all = (in.flags & PIB_HCA_QP_SIGNAL_ALL) != 0;
@@ -142,6 +152,7 @@ void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots) {
     qp.sq_draining = false;
     qp.fatal_reported = false;
     qp.blocked = false;
+    qp.last_wqe_reported = false;
     write_header_flags(host, qp, 0);
 }
 

@@ -98,6 +98,10 @@ void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
     pib_hca_cqe cqe = report.fields;
     cqe.qpn = qp.qpn;
     cqe.wqe_counter = qp.resp.recv.counter;
+    if (qp.resp.recv.srqn != 0) {
+        cqe.srqn = qp.resp.recv.srqn;
+        cqe.flags |= PIB_HCA_CQE_FLAG_SRQ;
+    }
     cqe.opcode = report.opcode;
     cqe.status = report.error.status;
     cqe.vendor_error = static_cast<uint8_t>(report.error.detail);
@@ -108,24 +112,62 @@ void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
     post(qp, qp.recv_cq, cqe, report.solicited || report.error.status != PIB_HCA_WC_SUCCESS);
 }
 
-QpServices::Fetch QpServices::fetch_recv(QueuePair& qp) {
+// The oldest WQE of the QP's own receive queue, copied and not yet taken.
+QpServices::Fetch QpServices::peek_own(QueuePair& qp) {
     WorkQueue& rq = qp.rq;
     if (rq.ready() == 0 && refresh_rq(host(), qp) != QueueRead::kOk) {
         fatal(qp);
         return Fetch::kBad;
     }
     if (rq.ready() == 0) {
-        counters().add(PIB_HCA_COUNTER_OUT_OF_BUFFER);
         return Fetch::kNone;
     }
     ReceiveRequest& recv = qp.resp.recv;
-    if (!copy_entry(host(), qp, rq, rq.consumer, recv.bytes)) {
+    if (!copy_entry(host(), qp.buffer, rq, rq.consumer, recv.bytes)) {
         fatal(qp);
         return Fetch::kBad;
     }
-    recv.counter = rq.consumer++;
+    recv.srqn = 0;
+    recv.counter = rq.consumer;
+    recv.user = qp.key_user();
+    return Fetch::kOk;
+}
+
+// Likewise of its shared one. IBA 10.2.9: the keys are looked at as the SRQ's, not the QP's.
+QpServices::Fetch QpServices::peek_shared(QueuePair& qp) {
+    ReceiveRequest& recv = qp.resp.recv;
+    switch (parts_.srqs.peek(qp.srq, recv.bytes)) {
+        case SrqTable::Take::kNone:
+            return Fetch::kNone;
+        case SrqTable::Take::kError:
+            fatal(qp);
+            return Fetch::kBad;
+        case SrqTable::Take::kOk:
+            break;
+    }
+    recv.srqn = qp.srq;
+    recv.counter = recv_wqe_id(recv.bytes);
+    recv.user = parts_.srqs.find(qp.srq)->key_user();
+    return Fetch::kOk;
+}
+
+QpServices::Fetch QpServices::fetch_recv(QueuePair& qp, uint32_t bytes) {
+    const Fetch peeked = qp.srq != 0 ? peek_shared(qp) : peek_own(qp);
+    if (peeked != Fetch::kOk) {
+        counters().add(PIB_HCA_COUNTER_OUT_OF_BUFFER, peeked == Fetch::kNone ? 1 : 0);
+        return peeked;
+    }
+    ReceiveRequest& recv = qp.resp.recv;
+    const auto data = decode_recv_wqe(recv.bytes, recv.srqn != 0);
+    if (data && data->length < bytes) {
+        return Fetch::kShort;
+    }
+    if (recv.srqn != 0) {
+        parts_.srqs.take(recv.srqn);
+    } else {
+        ++qp.rq.consumer;
+    }
     recv.valid = true;
-    const auto data = decode_recv_wqe(recv.bytes);
     if (!data) {
         ReceiveReport report;
         report.error = data.error();
@@ -230,12 +272,21 @@ bool QpServices::flush_one_recv(QueuePair& qp) {
         if (!qp.rq.present || qp.rq.ready() == 0) {
             return false;
         }
+        recv.srqn = 0;
         recv.counter = qp.rq.consumer++;
     }
     ReceiveReport report;
     report.error = kFlushed;
     complete_recv(qp, report);
     return true;
+}
+
+// A QP in Error takes no more WQEs of its SRQ, and has completed those it took (IBA 10.3.1.7).
+void QpServices::report_last_wqe(QueuePair& qp) {
+    if (qp.srq != 0 && qp.state == PIB_HCA_QPS_ERR && !qp.last_wqe_reported) {
+        qp.last_wqe_reported = true;
+        event(PIB_HCA_EVENT_LAST_WQE_REACHED, qp);
+    }
 }
 
 Turn QpServices::flush(QueuePair& qp, Budget& budget) {
@@ -246,6 +297,7 @@ Turn QpServices::flush(QueuePair& qp, Budget& budget) {
         const bool received = flush_one_recv(qp);
         if (!sent && !received) {
             qp.req.cursor_wqe = qp.sq.consumer;
+            report_last_wqe(qp);
             return Turn::kIdle;
         }
         budget.charge(0);

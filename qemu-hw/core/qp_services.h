@@ -80,10 +80,11 @@ class QpServices {
     void complete_local(QueuePair& qp);
     // Completes qp.resp.recv.
     void complete_recv(QueuePair& qp, const ReceiveReport& report);
-    // Copies and decodes the next receive WQE into qp.resp.recv. kNone: the queue is empty. kBad:
-    // it was completed in error, and the QP is in Error.
-    enum class Fetch : uint8_t { kOk, kNone, kBad };
-    Fetch fetch_recv(QueuePair& qp);
+    // Copies and decodes the next receive WQE, of the QP's own queue or of its shared one, into
+    // qp.resp.recv. kNone: the queue is empty. kShort: its buffer has less than `bytes`, and it
+    // stays in the queue. kBad: it was completed in error, or the QP is in Error.
+    enum class Fetch : uint8_t { kOk, kNone, kShort, kBad };
+    Fetch fetch_recv(QueuePair& qp, uint32_t bytes = 0);
 
     // Error state (IBA 10.3.1.7): the flush is done in later turns.
     void enter_error(QueuePair& qp);
@@ -110,6 +111,9 @@ class QpServices {
     void count_error(const WqeError& error, bool is_send);
     bool flush_one_send(QueuePair& qp);
     bool flush_one_recv(QueuePair& qp);
+    Fetch peek_own(QueuePair& qp);
+    Fetch peek_shared(QueuePair& qp);
+    void report_last_wqe(QueuePair& qp);
     void start_error(QueuePair& qp);
 
     TransportParts parts_;

@@ -129,7 +129,7 @@ SendRequest* Requester::fetch(QueuePair& qp) {
     if (place.empty()) {
         return nullptr;
     }
-    if (!copy_entry(services_.host(), qp, qp.sq, qp.sq.consumer, place)) {
+    if (!copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
         services_.fatal(qp);
         return nullptr;
     }

@@ -68,7 +68,7 @@ uint32_t write_remaining(const ResponderState& resp) {
 }
 
 SegmentView receive_segments(const QueuePair& qp) {
-    return {.wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.key_user()};
+    return {.wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.resp.recv.user};
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView&
     if (!takes_receive) {
         return std::nullopt;
     }
-    if (!qp.rq.present) {
+    if (!qp.has_receive_queue()) {
         return invalid_request();
     }
     switch (services_.fetch_recv(qp)) {
@@ -202,7 +202,7 @@ Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView&
             return std::nullopt;
         case QpServices::Fetch::kNone:
             return Refusal{.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
-        case QpServices::Fetch::kBad:
+        default:
             break;
     }
     return operational_error({PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone});

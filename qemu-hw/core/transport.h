@@ -15,6 +15,7 @@
 #include "host.h"
 #include "mpt.h"
 #include "port.h"
+#include "srq.h"
 #include "status.h"
 
 namespace pib::hca {
@@ -24,6 +25,7 @@ struct TransportParts {
     Host& host;
     Mpt& mpt;
     CqTable& cqs;
+    SrqTable& srqs;
     EqTable& eqs;
     Counters& counters;
     std::span<Port* const> ports;  // [0] is port 1
@@ -34,7 +36,8 @@ class Transport : public PortClient {
     static std::unique_ptr<Transport> create(const TransportParts& parts);
 
     // Commands. The device has checked length and reserved fields of the structures, and that PD
-    // and UAR exist; the transport checks the rest and counts itself as a user of the CQs.
+    // and UAR exist; the transport checks the rest and counts itself as a user of the CQs and the
+    // SRQ.
     virtual CmdResult<uint32_t> create_qp(const pib_hca_create_qp& in) = 0;
     virtual CmdStatus modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) = 0;
     virtual CmdResult<pib_hca_modify_qp> query_qp(uint32_t qpn) = 0;

@@ -50,7 +50,8 @@ class TransportImpl final : public Transport, private QpOwner {
     QueuePair* find_wire_qp(unsigned port, ib::Qpn qpn);
     template <typename F>
     void for_each_qp(F&& f);
-    bool cqs_exist(const pib_hca_create_qp& in);
+    bool queues_exist(const pib_hca_create_qp& in);
+    void use_queues(const QueuePair& qp, bool use);
     CmdResult<uint32_t> place(QueuePair&& qp);
     void forget(QueuePair& qp);
 

@@ -31,7 +31,6 @@ struct Page {
     }
 };
 
-// PIB_HCA_UAR_SRQ is reserved in this version: a hole.
 constexpr Register<Page> kPage[] = {
     {PIB_HCA_UAR_SEND, 4, nullptr, writes<Page, &Page::send>},
     {PIB_HCA_UAR_RECV, 4, nullptr, writes<Page, &Page::recv>},

@@ -5,16 +5,14 @@
 #include <cstddef>
 
 namespace pib::hca {
-namespace {
 
-// `held` entries have been copied and not completed: software may not reuse their places yet.
-QueueRead refresh(Host& host, const GuestBuffer& buffer, uint64_t header_offset, WorkQueue& queue,
-                  uint32_t held) {
+QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer_offset,
+                        WorkQueue& queue, uint32_t held) {
     if (!queue.present) {
         return QueueRead::kOk;
     }
     uint32_t producer;
-    if (!buffer.read(host, header_offset,
+    if (!buffer.read(host, producer_offset,
                      {reinterpret_cast<uint8_t*>(&producer), sizeof producer})) {
         return QueueRead::kMemory;
     }
@@ -25,22 +23,19 @@ QueueRead refresh(Host& host, const GuestBuffer& buffer, uint64_t header_offset,
     return QueueRead::kOk;
 }
 
-}  // namespace
-
 QueueRead refresh_sq(Host& host, QueuePair& qp) {
-    return refresh(host, qp.buffer, offsetof(pib_hca_qp_header, sq_producer), qp.sq,
-                   qp.window.size());
+    return refresh_queue(host, qp.buffer, offsetof(pib_hca_qp_header, sq_producer), qp.sq,
+                         qp.window.size());
 }
 
 QueueRead refresh_rq(Host& host, QueuePair& qp) {
-    return refresh(host, qp.buffer, offsetof(pib_hca_qp_header, rq_producer), qp.rq,
-                   qp.resp.recv.valid ? 1 : 0);
+    return refresh_queue(host, qp.buffer, offsetof(pib_hca_qp_header, rq_producer), qp.rq,
+                         qp.rq.present && qp.resp.recv.valid ? 1 : 0);
 }
 
-bool copy_entry(Host& host, const QueuePair& qp, const WorkQueue& queue, uint32_t counter,
+bool copy_entry(Host& host, const GuestBuffer& buffer, const WorkQueue& queue, uint32_t counter,
                 std::span<uint8_t> to) {
-    const uint64_t index = counter & (queue.depth() - 1);
-    return qp.buffer.read(host, queue.offset + (index << queue.log_stride), to);
+    return buffer.read(host, entry_offset(queue, counter), to);
 }
 
 void write_header_flags(Host& host, QueuePair& qp, uint32_t flags) {

@@ -256,9 +256,13 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
                    .op = *op};
 }
 
-std::expected<DataSegment, WqeError> decode_recv_wqe(Bytes bytes) {
+uint32_t recv_wqe_id(Bytes bytes) {
+    return load<pib_hca_recv_wqe>(bytes, 0).id;
+}
+
+std::expected<DataSegment, WqeError> decode_recv_wqe(Bytes bytes, bool shared) {
     const auto header = load<pib_hca_recv_wqe>(bytes, 0);
-    if (!all_zero(header.reserved)) {
+    if (!all_zero(header.reserved) || (header.id != 0 && !shared)) {
         return bad_op(VendorError::kReserved);
     }
     return sge_data(bytes, sizeof header, header.num_sge);

@@ -108,8 +108,9 @@ struct SendRules {
 std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
                                                  const SendRules& rules);
 
-// The receive WQE's data segment.
-std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes);
+// The receive WQE's data segment. `shared`: of an SRQ, whose WQEs have an id.
+std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes, bool shared);
+uint32_t recv_wqe_id(std::span<const uint8_t> bytes);
 
 // SGE `index` of a decoded WQE.
 pib_hca_sge sge_at(std::span<const uint8_t> wqe, const DataSegment& data, unsigned index);

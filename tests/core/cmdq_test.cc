@@ -64,7 +64,7 @@ TEST_CASE("malformed entries are refused, each with its status") {
             known.insert(opcode);
         }
     }
-    CHECK(known.size() == 27);
+    CHECK(known.size() == 31);
     CHECK(status(as_is, 0xffff) == PIB_HCA_CMD_STATUS_BAD_OPCODE);
     CHECK(status([](auto& e) { e.reserved[0] = 1; }) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
     CHECK(status([](auto& e) { e.reserved[6] = 1u << 31; }) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
@@ -123,11 +123,21 @@ TEST_CASE("reserved fields of input structures must be zero") {
     mr.access = 1u << 5;
     CHECK(refused(PIB_HCA_CMD_CREATE_MR, mr));
     pib_hca_create_qp qp{};
-    qp.reserved[9] = 1;
+    qp.reserved[1] = 1;
     CHECK(refused(PIB_HCA_CMD_CREATE_QP, qp));
-    qp.reserved[9] = 0;
-    qp.flags = 1u << 4;
+    qp.reserved[1] = 0;
+    qp.flags = 1u << 31;
     CHECK(refused(PIB_HCA_CMD_CREATE_QP, qp));
+    pib_hca_create_srq srq{};
+    srq.pd = bench.pd;
+    srq.pages = memory.list();
+    srq.offset = 64;
+    srq.log_stride = 5;
+    srq.reserved[17] = 1;
+    CHECK(refused(PIB_HCA_CMD_CREATE_SRQ, srq));
+    srq.reserved[17] = 0;
+    srq.flags = 1u << 31;
+    CHECK(refused(PIB_HCA_CMD_CREATE_SRQ, srq));
     pib_hca_modify_qp modify{};
     modify.attr_mask = 1u << 21;
     CHECK(refused(PIB_HCA_CMD_MODIFY_QP, modify));

@@ -47,7 +47,7 @@ TEST_CASE("64-bit doorbells take one store, holes of a UAR page take none") {
     d.ring(0, PIB_HCA_UAR_CQ_ARM, arm, 4);
     d.ring(0, PIB_HCA_UAR_CQ_ARM + 4, arm >> 32, 4);
     d.ring(0, PIB_HCA_UAR_SEND, UINT64_MAX, 8);
-    d.ring(0, PIB_HCA_UAR_SRQ, 1, 4);
+    d.ring(0, 0x18, 1, 4);
     for (uint32_t offset = 0x48; offset < PIB_HCA_UAR_PAGE_SIZE; offset += 4) {
         d.ring(0, offset, UINT32_MAX, 4);
         REQUIRE(bench.device->mmio_read(PIB_HCA_BAR_UAR, offset, 4) == 0);

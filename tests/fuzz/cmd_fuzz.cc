@@ -89,9 +89,9 @@ class Program {
     }
 
     void ring() {
-        static constexpr uint32_t kDoorbells[] = {PIB_HCA_UAR_SEND,   PIB_HCA_UAR_RECV,
+        static constexpr uint32_t kDoorbells[] = {PIB_HCA_UAR_SEND, PIB_HCA_UAR_RECV,
                                                   PIB_HCA_UAR_CQ_ARM, PIB_HCA_UAR_EQ,
-                                                  PIB_HCA_UAR_SRQ,    PIB_HCA_UAR_CLOCK};
+                                                  PIB_HCA_UAR_CLOCK};
         const uint8_t which = in_.byte();
         const uint64_t value = uint64_t{object()} | number(1) << 24 | number(4) << 32;
         bench_.driver.ring(in_.byte() % 4, kDoorbells[which % std::size(kDoorbells)], value,

@@ -19,11 +19,21 @@ def test_ud_pingpong_checks_its_data(vm0, vm1, options):
     assert "iters in" in out
 
 
+@pytest.mark.parametrize("options", ["", "-e", "-q 4 -s 100000"])
+def test_srq_pingpong_checks_its_data(vm0, vm1, options):
+    line = f"ibv_srq_pingpong -d {DEVICE} -c -n 200 {options}"
+    out, _ = pair(vm0, vm1, line, f"{line} vm0")
+    assert "iters in" in out
+
+
 @pytest.mark.parametrize("program", ["ib_write_bw -a", "ib_read_bw -a", "ib_send_bw -a",
                                      "ib_write_bw -b -s 65536", "ib_read_bw -b -s 65536",
                                      "ib_send_bw -b -s 65536", "ib_send_bw -e -s 65536",
                                      "ib_write_bw -s 4096 -q 8", "ib_send_bw -c UD -s 2048",
                                      "ib_send_bw -c UD -s 2048 -e",
+                                     "ib_send_bw --use-srq -s 4096",
+                                     "ib_send_bw --use-srq -s 65536 -q 8",
+                                     "ib_send_bw -c UD --use-srq -s 2048",
                                      "ib_atomic_bw -A CMP_AND_SWAP", "ib_atomic_bw -A FETCH_AND_ADD",
                                      "ib_send_lat -s 8", "ib_write_lat -s 8", "ib_read_lat -s 8",
                                      "ib_send_lat -s 8 -e", "ib_send_lat -c UD -s 8"])

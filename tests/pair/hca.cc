@@ -47,10 +47,11 @@ void must(CmdStatus status) {
 Hca::Hca(uint16_t lid)
     : eqs(host, *this, 16, 4),
       cqs(host, eqs, Limits::kCqs),
+      srqs(host, eqs, Limits::kSrqs),
       mpt(host, Limits::kMrs, Limits::kMrPages),
       port(lid),
       ports{&port},
-      transport(Transport::create({host, mpt, cqs, eqs, counters, ports})) {
+      transport(Transport::create({host, mpt, cqs, srqs, eqs, counters, ports})) {
     const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
     eq_addr_ = host.alloc(bytes);
     pib_hca_create_eq in{};
@@ -89,11 +90,61 @@ Cq& Hca::make_cq(uint8_t log_depth) {
     return cqs_.emplace_back(cq);
 }
 
+Srq Hca::make_srq(uint8_t log_depth, uint32_t pd) {
+    Srq srq{.log_depth = log_depth, .log_stride = 7};
+    const uint64_t bytes = 64 + (1ull << (log_depth + srq.log_stride));
+    srq.addr = host.alloc(bytes);
+    pib_hca_create_srq in{};
+    in.pages = contiguous(srq.addr, bytes);
+    in.pd = pd;
+    in.offset = 64;
+    in.log_depth = log_depth;
+    in.log_stride = srq.log_stride;
+    srq.srqn = must(srqs.create(in));
+    return srq;
+}
+
+void Hca::post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges) {
+    std::vector<uint8_t> bytes(1u << srq.log_stride);
+    put(bytes, 0,
+        pib_hca_recv_wqe{.num_sge = static_cast<uint32_t>(sges.size()), .id = id, .reserved = {}});
+    for (size_t i = 0; i < sges.size(); ++i) {
+        put(bytes, 16 + 16 * i, sges[i]);
+    }
+    const uint32_t index = srq.producer & ((1u << srq.log_depth) - 1);
+    host.poke_bytes(srq.addr + 64 + (uint64_t{index} << srq.log_stride), bytes);
+    host.poke(srq.addr, ++srq.producer);
+}
+
+CmdStatus Hca::resize_srq(Srq& srq, uint8_t log_depth) {
+    const uint64_t bytes = 64 + (1ull << (log_depth + srq.log_stride));
+    const uint64_t addr = host.alloc(bytes);
+    pib_hca_modify_srq in{};
+    in.attr_mask = PIB_HCA_SRQ_ATTR_MAX_WR;
+    in.pages = contiguous(addr, bytes);
+    in.log_depth = log_depth;
+    const CmdStatus status = srqs.modify(srq.srqn, in);
+    if (status == PIB_HCA_CMD_STATUS_OK) {
+        srq.addr = addr;
+        srq.log_depth = log_depth;
+    }
+    return status;
+}
+
+CmdStatus Hca::set_limit(const Srq& srq, uint32_t limit) {
+    pib_hca_modify_srq in{};
+    in.attr_mask = PIB_HCA_SRQ_ATTR_LIMIT;
+    in.limit = limit;
+    return srqs.modify(srq.srqn, in);
+}
+
 CmdResult<Qp> Hca::try_create(const QpConfig& config) {
     Qp qp{.config = config};
     qp.cqn = config.cqn ? *config.cqn : make_cq(config.log_cq_depth).cqn;
     qp.rq_offset = qp.sq_offset + (1u << (config.log_depth + config.log_sq_stride));
-    const uint64_t bytes = qp.rq_offset + (1ull << (config.log_depth + config.log_rq_stride));
+    const bool shared = config.srq != 0;
+    const uint64_t bytes =
+        qp.rq_offset + (shared ? 0 : 1ull << (config.log_depth + config.log_rq_stride));
     qp.addr = host.alloc(bytes);
     pib_hca_create_qp in{};
     in.pages = contiguous(qp.addr, bytes);
@@ -101,14 +152,16 @@ CmdResult<Qp> Hca::try_create(const QpConfig& config) {
     in.send_cq = in.recv_cq = qp.cqn;
     in.uar = kUar;
     in.sq_offset = qp.sq_offset;
-    in.rq_offset = qp.rq_offset;
-    in.flags = config.flags;
+    in.rq_offset = shared ? 0 : qp.rq_offset;
+    in.flags = config.flags | (shared ? PIB_HCA_QP_SRQ | PIB_HCA_QP_NO_RQ : 0);
+    in.srq = config.srq;
     in.max_inline = (1u << config.log_sq_stride) - 64;
     in.type = config.type;
     in.port = config.port;
-    in.log_sq_depth = in.log_rq_depth = config.log_depth;
+    in.log_sq_depth = config.log_depth;
+    in.log_rq_depth = shared ? 0 : config.log_depth;
     in.log_sq_stride = config.log_sq_stride;
-    in.log_rq_stride = config.log_rq_stride;
+    in.log_rq_stride = shared ? 0 : config.log_rq_stride;
     const auto qpn = transport->create_qp(in);
     if (!qpn) {
         return std::unexpected(qpn.error());
@@ -181,7 +234,8 @@ void Hca::write_send(Qp& qp, const SendWr& wr) {
 
 void Hca::post_recv(Qp& qp, const std::vector<pib_hca_sge>& sges) {
     std::vector<uint8_t> bytes(1u << qp.config.log_rq_stride);
-    put(bytes, 0, pib_hca_recv_wqe{.num_sge = static_cast<uint32_t>(sges.size()), .reserved = {}});
+    put(bytes, 0,
+        pib_hca_recv_wqe{.num_sge = static_cast<uint32_t>(sges.size()), .id = 0, .reserved = {}});
     for (size_t i = 0; i < sges.size(); ++i) {
         put(bytes, 16 + 16 * i, sges[i]);
     }

@@ -56,6 +56,7 @@ struct QpConfig {
     uint8_t port = 0;  // special QPs
     std::optional<uint32_t> cqn = {};
     uint8_t log_cq_depth = 10;
+    uint32_t srq = 0;  // no receive queue of its own, then
 };
 
 struct Cq {
@@ -63,6 +64,15 @@ struct Cq {
     uint64_t addr = 0;
     uint8_t log_depth = 0;
     uint32_t consumer = 0;
+};
+
+// A shared receive queue as software sees it.
+struct Srq {
+    uint32_t srqn = 0;
+    uint64_t addr = 0;
+    uint8_t log_depth = 0;
+    uint8_t log_stride = 0;
+    uint32_t producer = 0;
 };
 
 // A QP as software sees it.
@@ -83,6 +93,11 @@ class Hca : private EqTable::Events {
 
     Buffer make_buffer(uint64_t bytes, uint32_t access = kAllAccess, uint32_t pd = 1);
     Cq& make_cq(uint8_t log_depth);
+    Srq make_srq(uint8_t log_depth, uint32_t pd = 1);
+    void post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges);
+    // Moves the queue to another buffer.
+    CmdStatus resize_srq(Srq& srq, uint8_t log_depth);
+    CmdStatus set_limit(const Srq& srq, uint32_t limit);
     CmdResult<Qp> try_create(const QpConfig& config);
     Qp create(const QpConfig& config = {});
 
@@ -119,6 +134,7 @@ class Hca : private EqTable::Events {
     Counters counters;
     EqTable eqs;
     CqTable cqs;
+    SrqTable srqs;
     Mpt mpt;
     FakePort port;
     std::array<Port*, 1> ports;

@@ -34,5 +34,6 @@ extern jmp_buf check_failed;
 /* Each list ends with a NULL name. */
 extern const struct check datagram_checks[];
 extern const struct check thread_checks[];
+extern const struct check srq_checks[];
 
 #endif

@@ -63,12 +63,20 @@ void poll_one(struct ibv_cq *cq, struct ibv_wc *wc)
 void pair_create(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,
 		 struct ibv_qp_cap cap, struct ibv_comp_channel *channel)
 {
+	pair_create_srq(lo, pair, type, cap, channel, NULL);
+}
+
+void pair_create_srq(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,
+		     struct ibv_qp_cap cap, struct ibv_comp_channel *channel,
+		     struct ibv_srq *srq)
+{
 	for (int i = 0; i < 2; i++) {
 		pair->cq[i] = ibv_create_cq(lo->context, 256, NULL, channel, 0);
 		CHECK(pair->cq[i]);
 		pair->init = (struct ibv_qp_init_attr){
 			.send_cq = pair->cq[i],
 			.recv_cq = pair->cq[i],
+			.srq = srq,
 			.cap = cap,
 			.qp_type = type,
 		};

@@ -42,6 +42,10 @@ void poll_one(struct ibv_cq *cq, struct ibv_wc *wc);
 /* QPs in Reset. */
 void pair_create(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,
 		 struct ibv_qp_cap cap, struct ibv_comp_channel *channel);
+/* Both receive from `srq`. */
+void pair_create_srq(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,
+		     struct ibv_qp_cap cap, struct ibv_comp_channel *channel,
+		     struct ibv_srq *srq);
 void pair_destroy(struct qp_pair *pair);
 void qp_to_init(struct loopback *lo, struct ibv_qp *qp);
 void qp_to_rts(struct loopback *lo, struct ibv_qp *qp, uint32_t dest_qpn);

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""DMA behind a vIOMMU (VT-d, legacy mode): by its tables, page by page, and still to RAM only."""
+import struct
+
+import pytest
+
+import driver
+from driver import Driver
+from qtest import Qtest
+
+IOMMU = 0xFED90000
+REG_GCMD, REG_GSTS, REG_ROOT = 0x18, 0x1C, 0x20
+SET_ROOT, ENABLE = 1 << 30, 1 << 31
+ROOT, CONTEXT, TABLES = 0x800000, 0x801000, 0x802000
+READ, WRITE = 1, 2
+FOUR_LEVELS = 2
+CMD_QUERY_DEVICE, LENGTH = 0x01, 240
+BASE = 0x40000000  # where the device sees what Driver thinks is its memory
+REG_SCRATCH = 0x01C
+SLOT = 4
+
+
+class Iommu:
+    def __init__(self, qtest):
+        self.qtest = qtest
+        self.next_table = TABLES
+        self.top = self._table()
+        devfn = SLOT << 3
+        qtest.write_memory(ROOT, struct.pack("<QQ", CONTEXT | 1, 0))
+        qtest.write_memory(CONTEXT + 16 * devfn, struct.pack("<QQ", self.top | 1, 1 << 8 | FOUR_LEVELS))
+        qtest.write(IOMMU + REG_ROOT, ROOT, 8)
+        for command in (SET_ROOT, ENABLE):
+            qtest.write(IOMMU + REG_GCMD, command, 4)
+            assert qtest.read(IOMMU + REG_GSTS, 4) & command
+
+    def _table(self):
+        self.next_table += 4096
+        return self.next_table - 4096
+
+    def map(self, seen, real, rights=READ | WRITE):
+        table = self.top
+        for level in (3, 2, 1):
+            entry = table + 8 * (seen >> (12 + 9 * level) & 511)
+            table = self.qtest.read(entry, 8) & ~0xFFF
+            if table == 0:
+                table = self._table()
+                self.qtest.write(entry, table | READ | WRITE, 8)
+        self.qtest.write(table + 8 * (seen >> 12 & 511), real | rights, 8)
+
+
+class TranslatedDriver(Driver):
+    """Its memory lies at `real(address)`, and the device knows it as `address`."""
+
+    def __init__(self, hca, iommu):
+        super().__init__(hca, BASE)
+        self.qtest = hca.qtest
+        # Every page somewhere else, neighbours never next to each other.
+        self.places = {BASE + 4096 * n: 0x2000000 + 4096 * 3 * (64 - n) for n in range(64)}
+        for seen, real in self.places.items():
+            iommu.map(seen, real)
+
+    def real(self, address):
+        return self.places[address & ~0xFFF] + (address & 0xFFF)
+
+    def run(self, opcode, data=b"", out_length=0):
+        slot = self.count % (1 << driver.LOG_DEPTH)
+        if data:
+            self.qtest.write_memory(self.real(self.input), data)
+        entry = struct.pack("<HHIQQII32x", opcode, self.count & 0xFFFF, 0, self.input if data else 0,
+                            self.output if out_length else 0, len(data), out_length)
+        self.qtest.write_memory(self.real(self.commands) + 64 * slot, entry)
+        self.count += 1
+        self.hca.write(0, driver.REG_CMDQ_DOORBELL, self.count)
+        return self.qtest.read_memory(self.real(self.completions) + 16 * slot, 16)[10]
+
+
+@pytest.fixture
+def parts():
+    with Qtest("-device", "intel-iommu,intremap=off", "-device", f"pib-hca,addr={SLOT}") as qtest:
+        hca = qtest.pci(SLOT).map_bars()
+        iommu = Iommu(qtest)
+        device = TranslatedDriver(hca, iommu)
+        hca.write(0, driver.REG_CMDQ_BASE, device.commands, 8)
+        hca.write(0, driver.REG_CMDQ_CPL_BASE, device.completions, 8)
+        hca.write(0, driver.REG_CMDQ_LOG_DEPTH, driver.LOG_DEPTH)
+        hca.write(0, driver.REG_CONTROL, 1)
+        assert device.status() == driver.ENABLED
+        yield device, iommu
+
+
+def test_dma_goes_through_the_tables(parts):
+    device, _ = parts
+    assert device.run(driver.CMD_NOP) == driver.STATUS_OK
+    assert device.run(CMD_QUERY_DEVICE, b"", LENGTH) == driver.STATUS_OK
+    whole = device.qtest.read_memory(device.real(device.output), LENGTH)
+    assert whole != bytes(LENGTH)
+    # Across two pages that are far from each other.
+    device.output += 4096 - 100
+    assert device.run(CMD_QUERY_DEVICE, b"", LENGTH) == driver.STATUS_OK
+    assert device.qtest.read_memory(device.real(device.output), 100) == whole[:100]
+    assert device.qtest.read_memory(device.real(device.output + 100), LENGTH - 100) == whole[100:]
+
+
+@pytest.mark.parametrize("what", ["not mapped", "read-only", "registers", "second half"])
+def test_what_the_tables_do_not_give(parts, what):
+    """All or nothing, and never anybody's registers."""
+    device, iommu = parts
+    device.hca.write(0, REG_SCRATCH, 0x5EA1ED)
+    place = BASE + 0x100000
+    if what == "read-only":
+        iommu.map(place, 0x3000000, READ)
+    elif what == "registers":
+        iommu.map(place, device.hca.bars[0])
+    elif what == "second half":
+        iommu.map(place, 0x3000000)
+        iommu.map(place + 4096, device.hca.bars[0])
+        device.qtest.command("memset", hex(0x3000000), 4096, hex(0xC5))
+        place += 4096 - 100
+    device.output = place
+    assert device.run(CMD_QUERY_DEVICE, b"", LENGTH) == driver.STATUS_BAD_MEMORY
+    if what == "second half":
+        assert device.qtest.read_memory(0x3000000, 4096) == b"\xC5" * 4096
+    assert device.hca.read(0, REG_SCRATCH) == 0x5EA1ED
+    eq = struct.pack("<IBB10x", 0, 7, 0)
+    request = driver.pages(place & ~0xFFF, 2) + eq
+    assert device.run(driver.CMD_CREATE_EQ, request) == driver.STATUS_BAD_MEMORY
+    assert device.run(driver.CMD_NOP) == driver.STATUS_OK

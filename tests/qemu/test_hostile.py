@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest kernel that aims the device at itself: interrupt messages, DMA, resets and unplugging in mid-work."""
-import contextlib
-import pathlib
 import signal
 import struct
-import subprocess
 import time
 
 import pytest
@@ -13,35 +10,9 @@ import driver
 import loopback
 from driver import Driver
 from loopback import Loopback
-from qtest import BUILD, Qtest
-
-SLOT = 4
-DEVICE = f"pib-hca,addr={SLOT}"
-SLTCTL_POWER_OFF = 0x0700  # power controller and power indicator off (PCIe 7.5.3.10)
-PORT_WINDOW = 0xC0000000
-# Native hot plug, which a guest can also use to switch off a slot by itself.
-HOT_PLUG = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
-            "-device", "pcie-root-port,id=plug,chassis=1,addr=5")
-
-
-def eventually(done):
-    for _ in range(6000):
-        if done():
-            return True
-        time.sleep(0.01)
-    return False
-
-
-@contextlib.contextmanager
-def switch(folder):
-    """A pib-switch; yields its process."""
-    process = subprocess.Popen([BUILD / "fabric-switch" / "pib-switch", "--listen", f"unix:{folder}/fabric",
-                                "--control", f"{folder}/control", "--log-level", "off"])
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+from qtest import Qtest
+from support import (HOT_PLUG, PORT_WINDOW, SIZE, SLTCTL_POWER_OFF, TARGET, behind_root_port, eventually,
+                     start_transfer, switch)
 
 
 def aim(hca, vector, address, data):
@@ -50,15 +21,6 @@ def aim(hca, vector, address, data):
         hca.write(4, 16 * vector + offset, value)
     msix = hca.capability(0x11)
     hca.config_write(msix + 2, 0x8000, 2)
-
-
-def behind_root_port(qtest):
-    """The hot-plugged device on bus 1, its BARs in the root port's window."""
-    port = qtest.pci(5)
-    port.config_write(0x18, 0x00010100)  # bus numbers: primary 0, secondary and subordinate 1
-    port.config_write(0x20, (PORT_WINDOW + 0x3F00000 & 0xFFF00000) | PORT_WINDOW >> 16)
-    port.config_write(0x04, 0x6, 2)
-    return port, qtest.pci(0, bus=1).map_bars(PORT_WINDOW)
 
 
 # ---------------------------------------------------------------- interrupts that come back
@@ -214,25 +176,6 @@ def test_a_structure_around_the_end_of_the_address_space():
 
 
 # ---------------------------------------------------------------- endings in mid-transfer
-
-MEGABYTE = 1 << 20
-SOURCE, TARGET, SIZE = 64 * MEGABYTE, 96 * MEGABYTE, 16 * MEGABYTE
-
-
-def start_transfer(device, source=SOURCE, target=TARGET, **queues):
-    """Far more than is done before the test goes on: hundreds of WRITEs of 16 MiB."""
-    qtest = device.hca.qtest
-    assert eventually(lambda: device.port_state() == driver.PORT_INIT)
-    device.activate()
-    device.create(**queues).connect()
-    qtest.command("memset", hex(source), SIZE, hex(0x5A))
-    qtest.command("memset", hex(target), SIZE, 0)
-    source, target = ((at, device.region(at, SIZE)) for at in (source, target))
-    for _ in range(300):
-        device.post_write(source, target, SIZE)
-    device.ring()
-    assert eventually(lambda: qtest.read(target[0], 1) == 0x5A), "no transfer"
-
 
 def end_by_flr(hca, port):
     hca.config_write(hca.capability(0x10) + 8, 0x8000, 2)

@@ -14,7 +14,8 @@ import driver
 from driver import Driver
 from loopback import Loopback
 from qtest import Qtest
-from test_hostile import SIZE, TARGET, eventually, start_transfer, switch
+from support import (HOT_PLUG, SIZE, SLTCTL_POWER_OFF, TARGET, behind_root_port, eventually,
+                     start_transfer, switch)
 
 HEADER = struct.Struct(">BBHI")  # docs/fabric-protocol.md
 WELCOME, REFUSE, LINK, CREDIT, PACKET = 2, 3, 4, 5, 6
@@ -135,3 +136,25 @@ def test_a_switch_that_comes_and_goes(tmp_path):
             # Active, and not Active any more.
             assert device.events().count(driver.EVENT_PORT) >= 2 * rounds
         assert device.status() == driver.ENABLED
+
+
+def test_devices_that_go_while_they_connect(tmp_path):
+    """T55: at every moment between the first attempt and a link that is up."""
+    with switch(tmp_path), Qtest(*HOT_PLUG) as qtest:
+        port = qtest.pci(5)
+        slot_control = port.capability(0x10) + 0x18
+        for round_number in range(60):
+            port.config_write(slot_control, 0x0100, 2)  # power on
+            # Unanswered, refused or taken.
+            fabric = ("unix:/nonexistent", "tcp:127.0.0.1:9", f"unix:{tmp_path}/fabric")[round_number % 3]
+            assert "return" in qtest.qmp("device_add", driver="pib-hca", id="hot", bus="plug",
+                                         fabric=fabric, ports=1 + round_number % 4)
+            for _ in range(round_number % 7):
+                qtest.qmp("query-status")  # turns of the main loop
+            port.config_write(slot_control, SLTCTL_POWER_OFF, 2)
+            assert "hot" not in str(qtest.qmp("qom-list", path="/machine/peripheral"))
+        port.config_write(slot_control, 0x0100, 2)
+        qtest.qmp("device_add", driver="pib-hca", id="hot", bus="plug", fabric=f"unix:{tmp_path}/fabric")
+        _, hca = behind_root_port(qtest)
+        device = Driver(hca).enable()
+        assert eventually(lambda: device.port_state() == driver.PORT_INIT)

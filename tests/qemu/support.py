@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What several tests start from: a switch, a device in a slot that can be switched off, a long transfer."""
+import contextlib
+import subprocess
+import time
+
+import driver
+from qtest import BUILD
+
+SLTCTL_POWER_OFF = 0x0700  # power controller and power indicator off (PCIe 7.5.3.10)
+PORT_WINDOW = 0xC0000000
+# Native hot plug, which a guest can also use to switch off a slot by itself.
+HOT_PLUG = ("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off",
+            "-device", "pcie-root-port,id=plug,chassis=1,addr=5")
+
+MEGABYTE = 1 << 20
+SOURCE, TARGET, SIZE = 64 * MEGABYTE, 96 * MEGABYTE, 16 * MEGABYTE
+
+
+def eventually(done):
+    for _ in range(6000):
+        if done():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@contextlib.contextmanager
+def switch(folder):
+    """A pib-switch; yields its process."""
+    process = subprocess.Popen([BUILD / "fabric-switch" / "pib-switch", "--listen", f"unix:{folder}/fabric",
+                                "--control", f"{folder}/control", "--log-level", "off"])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def behind_root_port(qtest):
+    """The hot-plugged device on bus 1, its BARs in the root port's window."""
+    port = qtest.pci(5)
+    port.config_write(0x18, 0x00010100)  # bus numbers: primary 0, secondary and subordinate 1
+    port.config_write(0x20, (PORT_WINDOW + 0x3F00000 & 0xFFF00000) | PORT_WINDOW >> 16)
+    port.config_write(0x04, 0x6, 2)
+    return port, qtest.pci(0, bus=1).map_bars(PORT_WINDOW)
+
+
+def start_transfer(device, source=SOURCE, target=TARGET, **queues):
+    """Far more than is done before the test goes on: hundreds of WRITEs of 16 MiB."""
+    qtest = device.hca.qtest
+    assert eventually(lambda: device.port_state() == driver.PORT_INIT)
+    device.activate()
+    device.create(**queues).connect()
+    qtest.command("memset", hex(source), SIZE, hex(0x5A))
+    qtest.command("memset", hex(target), SIZE, 0)
+    source, target = ((at, device.region(at, SIZE)) for at in (source, target))
+    for _ in range(300):
+        device.post_write(source, target, SIZE)
+    device.ring()
+    assert eventually(lambda: qtest.read(target[0], 1) == 0x5A), "no transfer"

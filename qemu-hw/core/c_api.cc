@@ -77,7 +77,18 @@ Config from_c(const PibHcaConfig& in) {
     config.link_speed_ext = in.link_speed_ext;
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
+    config.trace_entries = in.trace_entries;
     return config;
+}
+
+// A copy for C, or nullptr when there is no memory for it.
+template <typename F>
+char* text_for_c(F&& make) noexcept {
+    try {
+        return strdup(make().c_str());
+    } catch (const std::exception&) {
+        return nullptr;
+    }
 }
 
 }  // namespace
@@ -153,6 +164,14 @@ void pib_hca_core_link_writable(PibHcaCore* core, unsigned port) {
 
 void pib_hca_core_link_closed(PibHcaCore* core, unsigned port) {
     core->device->link_closed(port);
+}
+
+char* pib_hca_core_objects(PibHcaCore* core) {
+    return text_for_c([&] { return core->device->objects(); });
+}
+
+char* pib_hca_core_trace(PibHcaCore* core) {
+    return text_for_c([&] { return core->device->trace(); });
 }
 
 }  // extern "C"

@@ -245,6 +245,10 @@ uint32_t TransportImpl::qps_of_uar(uint32_t uar) {
     return count;
 }
 
+void TransportImpl::visit_qps(const std::function<void(const QueuePair&)>& visitor) {
+    for_each_qp([&](const QueuePair& qp) { visitor(qp); });
+}
+
 void TransportImpl::reset() {
     qps_.clear();
     for (auto& qp : special_qps_) {

@@ -72,7 +72,11 @@ uint32_t CommandQueue::run(bool refuse) {
                             {reinterpret_cast<uint8_t*>(&cmd), sizeof cmd})) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
-        if (!complete(cmd, refuse ? CommandReply(PIB_HCA_CMD_STATUS_FATAL) : execute(cmd))) {
+        const CommandReply reply = refuse ? CommandReply(PIB_HCA_CMD_STATUS_FATAL) : execute(cmd);
+        if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
+            trace->command(host_.now_ns(), cmd, reply.result, static_cast<uint8_t>(reply.status));
+        }
+        if (!complete(cmd, reply)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
         ++consumed_;

@@ -22,6 +22,7 @@ struct Config {
     uint8_t link_speed_ext = 0x0f;  // PortInfo:LinkSpeedExtSupported bits
     uint8_t mtu_cap = 5;            // 4096
     uint8_t vl_cap = 4;             // PortInfo:VLCap encoding, 8 data VLs
+    uint32_t trace_entries = 0;     // packets, WQEs and commands that are remembered; 0: none
 };
 
 // Limits that QUERY_DEVICE reports. They bound what a guest can make the host allocate.

@@ -41,6 +41,10 @@ class CqTable {
     // UAR doorbell; false when the CQ is not this UAR's or reserved bits are set.
     bool doorbell(uint32_t uar, uint64_t value);
     void clear();
+    template <typename F>
+    void for_each(F&& f) {
+        cqs_.for_each(f);
+    }
 
     // Writes the body, then the owner bit; fires if armed. The table fills in timestamp and owner.
     // `solicited` is also true for every unsuccessful completion (IBA 11.4.2.2). False when the CQ

@@ -66,6 +66,7 @@ bool Datagram::fetch(QueuePair& qp) {
         return false;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next, .packets = 1};
+    services_.trace_send(qp, place);
     const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
     if (wqe) {
         request.wqe = *wqe;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "device_impl.h"
+#include "object_dump.h"
 
 namespace pib::hca {
 
@@ -43,6 +44,7 @@ std::string check(const Config& config) {
          "the link speed must be a combination of SDR (1, always), DDR (2) and QDR (4)"},
         {(config.link_speed_ext & ~kAllSpeedsExt) == 0,
          "the extended link speed must be a combination of FDR (1), EDR (2), HDR (4) and NDR (8)"},
+        {config.trace_entries <= Trace::kMaxEntries, "the trace must have at most 65536 entries"},
         {config.mtu_cap >= 1 && config.mtu_cap <= 5, "the MTU must be 1 (256) to 5 (4096)"},
         {config.vl_cap >= 1 && config.vl_cap <= 5,
          "the VL capability must be 1 (VL0) to 5 (VL0-14)"},
@@ -68,6 +70,8 @@ std::expected<std::unique_ptr<Device>, std::string> Device::create(const Config&
 DeviceImpl::DeviceImpl(const Config& config, Host& host)
     : config_(config),
       host_(host),
+      trace_(config.trace_entries),
+      counters_(fresh_counters()),
       eqs_(host, *this, Limits::kEqs, config.vector_count),
       cqs_(host, eqs_, Limits::kCqs),
       srqs_(host, eqs_, Limits::kSrqs),
@@ -124,7 +128,7 @@ void DeviceImpl::reset(bool cold) {
 void DeviceImpl::do_reset(bool cold) {
     cmdq_.reset();
     objects_.clear();
-    counters_ = {};
+    counters_ = fresh_counters();
     regs_ = {};
     halted_ = false;
     ports_.reset(cold);
@@ -184,6 +188,10 @@ void DeviceImpl::link_closed(unsigned port) {
             p->link_closed();
         }
     });
+}
+
+std::string DeviceImpl::objects() {
+    return dump_objects(objects_);
 }
 
 void DeviceImpl::run_commands() {

@@ -38,6 +38,11 @@ class Device {
     virtual void link_rx(unsigned port, std::span<const uint8_t> bytes) = 0;
     virtual void link_writable(unsigned port) = 0;
     virtual void link_closed(unsigned port) = 0;
+
+    // For people: every object (docs/observability.md), and the trace of Config::trace_entries.
+    // JSON.
+    virtual std::string objects() = 0;
+    virtual std::string trace() const = 0;
 };
 
 }  // namespace pib::hca

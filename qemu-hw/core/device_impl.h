@@ -29,6 +29,8 @@ class DeviceImpl final : public Device, private EqTable::Events {
     void link_rx(unsigned port, std::span<const uint8_t> bytes) override;
     void link_writable(unsigned port) override;
     void link_closed(unsigned port) override;
+    std::string objects() override;
+    std::string trace() const override { return trace_.json(); }
 
   private:
     // Registers that hold a value; all are zero after reset.
@@ -73,6 +75,7 @@ class DeviceImpl final : public Device, private EqTable::Events {
     void eq_fatal(uint32_t cause) override { fail(cause); }
     void interrupt_raised() override { counters_.add(PIB_HCA_COUNTER_INTERRUPTS); }
 
+    Counters fresh_counters() { return {.trace = trace_.enabled() ? &trace_ : nullptr}; }
     void enable();
     void run_commands();
     void do_reset(bool cold);
@@ -90,6 +93,7 @@ class DeviceImpl final : public Device, private EqTable::Events {
 
     const Config config_;
     Host& host_;
+    Trace trace_;
     Counters counters_;
     EqTable eqs_;
     CqTable cqs_;

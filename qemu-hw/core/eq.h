@@ -43,6 +43,10 @@ class EqTable {
     // False when there is no such EQ or the counter is impossible: then nothing changes.
     bool doorbell(uint64_t value);
     void clear();
+    template <typename F>
+    void for_each(F&& f) {
+        eqs_.for_each(f);
+    }
 
     void completion_event(uint32_t eqn, uint32_t cqn);
     // Forgets an event of a CQ that waits for room: the CQ is destroyed.

@@ -108,6 +108,10 @@ uint32_t Mpt::number_of(uint32_t key) {
     return gather(key >> PIB_HCA_KEY_INDEX_SHIFT);
 }
 
+uint32_t Mpt::key_of(uint32_t number) {
+    return scatter(number) << PIB_HCA_KEY_INDEX_SHIFT;
+}
+
 MemoryRegion* Mpt::region_at(uint32_t number) const {
     return std::get_if<MemoryRegion>(keys_.find(number));
 }
@@ -162,7 +166,7 @@ CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
 CmdResult<uint32_t> Mpt::insert(MemoryKey entry, uint32_t pd, uint8_t key_byte) {
     const uint32_t number = keys_.insert(std::move(entry));
     ++keys_of_pd_[pd];
-    return scatter(number) << PIB_HCA_KEY_INDEX_SHIFT | key_byte;
+    return key_of(number) | key_byte;
 }
 
 void Mpt::erase(uint32_t number, uint32_t pd) {

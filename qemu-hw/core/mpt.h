@@ -98,6 +98,13 @@ class Mpt {
 
     uint32_t keys_of_pd(uint32_t pd) const;  // for FREE_PD's BUSY
     uint32_t count() const { return keys_.count(); }
+    // f(key without its key byte, region or window) for all of them.
+    template <typename F>
+    void visit(F&& f) const {
+        keys_.for_each([&](uint32_t number, const MemoryKey& entry) {
+            std::visit([&](const auto& e) { f(key_of(number), e); }, entry);
+        });
+    }
 
   private:
     using MemoryKey = std::variant<MemoryRegion, MemoryWindow>;
@@ -113,6 +120,7 @@ class Mpt {
                         Target& target) const;
     // The number in the table of what a key names.
     static uint32_t number_of(uint32_t key);
+    static uint32_t key_of(uint32_t number);  // its key byte is 0
     // By number; nullptr when it is not there or of the other kind.
     MemoryRegion* region_at(uint32_t number) const;
     MemoryWindow* window_at(uint32_t number) const;

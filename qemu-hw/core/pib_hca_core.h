@@ -46,6 +46,7 @@ typedef struct PibHcaConfig {
     uint8_t link_speed_ext;
     uint8_t mtu_cap;
     uint8_t vl_cap;
+    uint32_t trace_entries;
 } PibHcaConfig;
 
 /* Fills in the defaults of config.h. */
@@ -66,6 +67,10 @@ void pib_hca_core_link_connected(PibHcaCore *core, unsigned port);
 void pib_hca_core_link_rx(PibHcaCore *core, unsigned port, const uint8_t *data, size_t length);
 void pib_hca_core_link_writable(PibHcaCore *core, unsigned port);
 void pib_hca_core_link_closed(PibHcaCore *core, unsigned port);
+
+/* JSON to be free()d; NULL when there is no memory for it. */
+char *pib_hca_core_objects(PibHcaCore *core);
+char *pib_hca_core_trace(PibHcaCore *core);
 
 #ifdef __cplusplus
 }

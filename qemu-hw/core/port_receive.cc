@@ -69,6 +69,9 @@ void PortImpl::receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool 
     if (!looped) {
         pma().count_received(lrh.dlid, lrh.pkt_len);
     }
+    if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
+        trace->packet_in(parts_.host.now_ns(), number_, bytes);
+    }
     parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS);
     parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, bytes.size());
     if (!passes_link(lrh, looped)) {

@@ -79,6 +79,9 @@ void PortImpl::commit(const Outgoing& out) {
         return;
     }
     out.packet[0] = static_cast<uint8_t>(out.vl << 4 | (out.packet[0] & 0xf));
+    if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
+        trace->packet_out(parts_.host.now_ns(), number_, out.packet);
+    }
     parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS);
     parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, out.packet.size());
     if (out.route == Route::kLoopback) {

@@ -168,6 +168,7 @@ QpServices::Fetch QpServices::fetch_recv(QueuePair& qp, uint32_t bytes) {
         ++qp.rq.consumer;
     }
     recv.valid = true;
+    trace_recv(qp);
     if (!data) {
         ReceiveReport report;
         report.error = data.error();

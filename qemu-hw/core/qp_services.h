@@ -102,6 +102,17 @@ class QpServices {
     void report_drained(QueuePair& qp);
     // Reads the send producer; a bad one is fatal to the QP. False then.
     bool refresh_send_queue(QueuePair& qp);
+    // For the trace: what was copied from a queue.
+    void trace_send(const QueuePair& qp, std::span<const uint8_t> wqe) {
+        if (Trace* trace = counters().trace; trace != nullptr) [[unlikely]] {
+            trace->send_wqe(host().now_ns(), qp.qpn, qp.sq.consumer, wqe);
+        }
+    }
+    void trace_recv(const QueuePair& qp) {
+        if (Trace* trace = counters().trace; trace != nullptr) [[unlikely]] {
+            trace->recv_wqe(host().now_ns(), qp.qpn, qp.resp.recv.counter, qp.resp.recv.bytes);
+        }
+    }
     void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
 
   private:

@@ -134,6 +134,7 @@ SendRequest* Requester::fetch(QueuePair& qp) {
         return nullptr;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
+    services_.trace_send(qp, place);
     const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
     if (wqe) {
         request.wqe = *wqe;

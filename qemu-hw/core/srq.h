@@ -38,6 +38,10 @@ class SrqTable {
     uint32_t count() const { return srqs_.count(); }
     uint32_t srqs_of_pd(uint32_t pd);  // for FREE_PD's BUSY
     void clear();
+    template <typename F>
+    void for_each(F&& f) {
+        srqs_.for_each(f);
+    }
 
     enum class Take : uint8_t {
         kOk,

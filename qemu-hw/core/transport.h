@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -19,6 +20,8 @@
 #include "status.h"
 
 namespace pib::hca {
+
+struct QueuePair;
 
 // What the transport works with; all of it outlives the transport.
 struct TransportParts {
@@ -46,6 +49,7 @@ class Transport : public PortClient {
     virtual CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
     virtual uint32_t qps_of_pd(uint32_t pd) = 0;
     virtual uint32_t qps_of_uar(uint32_t uar) = 0;
+    virtual void visit_qps(const std::function<void(const QueuePair&)>& visitor) = 0;
 
     // Doorbells; false when the QP does not exist or is another UAR's. A send doorbell works at
     // once, within a budget; the rest is done in run().

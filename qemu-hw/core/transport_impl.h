@@ -28,6 +28,7 @@ class TransportImpl final : public Transport, private QpOwner {
     CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
     uint32_t qps_of_pd(uint32_t pd) override;
     uint32_t qps_of_uar(uint32_t uar) override;
+    void visit_qps(const std::function<void(const QueuePair&)>& visitor) override;
 
     bool send_doorbell(uint32_t uar, uint32_t qpn) override;
     bool recv_doorbell(uint32_t uar, uint32_t qpn) override;

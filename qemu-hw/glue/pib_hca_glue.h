@@ -61,6 +61,7 @@ struct PibHca {
         char *link_speed;
         uint32_t mtu;
         uint32_t vls;
+        uint32_t trace_entries;
     } prop;
 };
 
@@ -94,5 +95,29 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);
 bool pib_hca_guids_claim(PibHca *hca, const PibHcaConfig *config, Error **errp);
 void pib_hca_guids_release(PibHca *hca);
 void pib_hca_props_register(DeviceClass *dc);
+
+/* pib_hca_observe.c: properties that are read, and trace events. */
+typedef enum PibHcaTraceEvent {
+    PIB_HCA_TRACE_MMIO_READ,
+    PIB_HCA_TRACE_MMIO_WRITE,
+    PIB_HCA_TRACE_INTERRUPT,
+    PIB_HCA_TRACE_LINK_IN,
+    PIB_HCA_TRACE_LINK_OUT,
+    PIB_HCA_TRACE_MESSAGE,
+    PIB_HCA_TRACE_COUNT,
+} PibHcaTraceEvent;
+
+extern uint16_t pib_hca_trace_on[PIB_HCA_TRACE_COUNT]; /* QEMU counts in it who wants the event */
+void pib_hca_trace_print(PibHca *hca, PibHcaTraceEvent event, const char *format, ...)
+    G_GNUC_PRINTF(3, 4);
+void pib_hca_observe_register(ObjectClass *klass);
+
+/* One load while nobody traces. */
+#define PIB_HCA_TRACE(hca, event, ...) \
+    do { \
+        if (unlikely(pib_hca_trace_on[event])) { \
+            pib_hca_trace_print(hca, event, __VA_ARGS__); \
+        } \
+    } while (0)
 
 #endif /* PIB_HCA_GLUE_H */

@@ -107,6 +107,7 @@ static void link_readable(void *opaque)
         return;
     }
     was_engaged = pib_hca_enter(hca);
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_IN, "port %u bytes %zd", link->port, (ssize_t)length);
     pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
     pib_hca_leave(hca, was_engaged);
 }
@@ -234,6 +235,7 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
         parts += batch;
         count -= batch;
     }
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_OUT, "port %u bytes %zu", port, total);
     return total;
 }
 

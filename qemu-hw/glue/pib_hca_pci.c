@@ -36,6 +36,7 @@ static void send_interrupts(PibHca *hca)
 
         hca->pending_vectors &= ~BIT_ULL(vector);
         if (msix_enabled(pci) && pib_hca_may_master(hca)) {
+            PIB_HCA_TRACE(hca, PIB_HCA_TRACE_INTERRUPT, "vector %u", vector);
             msix_notify(pci, vector);
         }
     }
@@ -57,34 +58,41 @@ void pib_hca_leave(PibHca *hca, bool was_engaged)
     object_unref(OBJECT(hca));
 }
 
+static uint64_t mmio_read(PibHca *hca, unsigned bar, hwaddr offset, unsigned size)
+{
+    uint64_t value = pib_hca_core_mmio_read(hca->core, bar, offset, size);
+
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_READ, "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
+                  bar, offset, size, value);
+    return value;
+}
+
+static void mmio_write(PibHca *hca, unsigned bar, hwaddr offset, uint64_t value, unsigned size)
+{
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_WRITE, "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
+                  bar, offset, size, value);
+    pib_hca_core_mmio_write(hca->core, bar, offset, value, size);
+    send_interrupts(hca);
+}
+
 static uint64_t pib_hca_regs_read(void *opaque, hwaddr offset, unsigned size)
 {
-    PibHca *hca = opaque;
-
-    return pib_hca_core_mmio_read(hca->core, PIB_HCA_BAR_REGS, offset, size);
+    return mmio_read(opaque, PIB_HCA_BAR_REGS, offset, size);
 }
 
 static void pib_hca_regs_write(void *opaque, hwaddr offset, uint64_t value, unsigned size)
 {
-    PibHca *hca = opaque;
-
-    pib_hca_core_mmio_write(hca->core, PIB_HCA_BAR_REGS, offset, value, size);
-    send_interrupts(hca);
+    mmio_write(opaque, PIB_HCA_BAR_REGS, offset, value, size);
 }
 
 static uint64_t pib_hca_uar_read(void *opaque, hwaddr offset, unsigned size)
 {
-    PibHca *hca = opaque;
-
-    return pib_hca_core_mmio_read(hca->core, PIB_HCA_BAR_UAR, offset, size);
+    return mmio_read(opaque, PIB_HCA_BAR_UAR, offset, size);
 }
 
 static void pib_hca_uar_write(void *opaque, hwaddr offset, uint64_t value, unsigned size)
 {
-    PibHca *hca = opaque;
-
-    pib_hca_core_mmio_write(hca->core, PIB_HCA_BAR_UAR, offset, value, size);
-    send_interrupts(hca);
+    mmio_write(opaque, PIB_HCA_BAR_UAR, offset, value, size);
 }
 
 /* Every size and alignment reaches the core: what an access does is the device manual's to say. */
@@ -143,6 +151,7 @@ static void host_log(void *opaque, unsigned level, const char *text)
     PibHca *hca = opaque;
     g_autofree char *path = object_get_canonical_path(OBJECT(hca));
 
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MESSAGE, "%s", text);
     switch (level) {
     case 0: /* LogLevel::kGuestError */
         qemu_log_mask(LOG_GUEST_ERROR, "%s: %s\n", path, text);
@@ -349,6 +358,7 @@ static void pib_hca_class_init(ObjectClass *klass, void *data)
     dc->vmsd = &pib_hca_vmstate;
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
     pib_hca_props_register(dc);
+    pib_hca_observe_register(OBJECT_CLASS(klass));
 }
 
 static const TypeInfo pib_hca_types[] = {

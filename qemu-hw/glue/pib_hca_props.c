@@ -111,6 +111,10 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
         error_setg(errp, "vectors=%u: expected 1 to 64", hca->prop.vectors);
         return false;
     }
+    if (hca->prop.trace_entries > 65536) {
+        error_setg(errp, "trace-entries=%u: expected 0 to 65536", hca->prop.trace_entries);
+        return false;
+    }
     if (!hca->prop.node_guid) {
         hca->prop.node_guid = default_node_guid(hca);
     }
@@ -130,6 +134,7 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     config->vector_count = hca->prop.vectors;
     config->node_guid = hca->prop.node_guid;
     config->node_description = hca->prop.node_description;
+    config->trace_entries = hca->prop.trace_entries;
     for (unsigned i = 0; i < hca->prop.ports; i++) {
         config->port_guids[i] = hca->prop.port_guid + i;
     }
@@ -196,6 +201,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("link-speed", PibHca, prop.link_speed),
     DEFINE_PROP_UINT32("mtu", PibHca, prop.mtu, 4096),
     DEFINE_PROP_UINT32("vls", PibHca, prop.vls, 8),
+    DEFINE_PROP_UINT32("trace-entries", PibHca, prop.trace_entries, 0),
 };
 
 static const struct {
@@ -212,6 +218,7 @@ static const struct {
     {"link-speed", "fastest lane: sdr, ddr, qdr, fdr, edr, hdr or ndr (default: edr)"},
     {"mtu", "MTUCap: 256, 512, 1024, 2048 or 4096"},
     {"vls", "data virtual lanes: 1, 2, 4, 8 or 15"},
+    {"trace-entries", "packets, WQEs and commands that the property trace tells, 0 to 65536"},
 };
 
 void pib_hca_props_register(DeviceClass *dc)

@@ -98,7 +98,7 @@ class Qtest:
                 assert answer[0] == "OK", f"{words}: {answer}"
                 return answer[1:]
 
-    def qmp(self, name, **arguments):
+    def qmp(self, name, /, **arguments):
         """The answer's `return`, or its `error`, as a dictionary."""
         self.qmp_stream.write(json.dumps({"execute": name, "arguments": arguments}) + "\n")
         self.qmp_stream.flush()

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Just enough JSON (RFC 8259) for what the device says about itself to tools: text is built front
+// to back, commas and escapes are taken care of.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace pib::hca {
+
+class JsonWriter {
+  public:
+    // Containers: open one, write its members, close it. In an object every member has a key.
+    void begin_object(std::string_view key = {}) { open(key, '{'); }
+    void end_object() { close('}'); }
+    void begin_array(std::string_view key = {}) { open(key, '['); }
+    void end_array() { close(']'); }
+
+    void member(std::string_view key, std::string_view text);
+    void member(std::string_view key, const char* text) { member(key, std::string_view(text)); }
+    void member(std::string_view key, bool value);
+    template <std::unsigned_integral T>
+    requires(!std::same_as<T, bool>) void member(std::string_view key, T value) {
+        number(key, value);
+    }
+    // As a string of hexadecimal digits: numbers of 64 bits are more than a JSON reader may keep.
+    void hex(std::string_view key, uint64_t value);
+    void hex(std::string_view key, std::span<const uint8_t> bytes);
+
+    const std::string& text() const { return text_; }
+
+  private:
+    void open(std::string_view key, char bracket);
+    void close(char bracket);
+    void start(std::string_view key);
+    void quote(std::string_view text);
+    void number(std::string_view key, uint64_t value);
+
+    std::string text_;
+    bool first_ = true;  // nothing stands before in this container
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The last packets, work queue elements and commands of one device, for whoever looks for what went
+// on before something went wrong. A ring of fixed size in host memory; what it holds becomes text
+// only when it is read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+class JsonWriter;
+
+class Trace {
+  public:
+    static constexpr uint32_t kMaxEntries = 65536;
+
+    // `entries` is at most kMaxEntries; 0 traces nothing.
+    explicit Trace(uint32_t entries) : ring_(entries) {}
+
+    bool enabled() const { return !ring_.empty(); }
+
+    // LRH to padding; the port counts from 1.
+    void packet_out(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes);
+    void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes);
+    // A WQE as it was copied from the queue of that QP, and its counter.
+    void send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
+    void recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
+    void command(uint64_t now_ns, const pib_hca_cmd& cmd, uint32_t result, uint8_t status);
+
+    // A JSON array, oldest first.
+    std::string json() const;
+
+  private:
+    enum class Kind : uint8_t { kPacketOut, kPacketIn, kSendWqe, kRecvWqe, kCommand };
+    // All headers of a packet and the header of a MAD in it; all of most WQEs.
+    static constexpr size_t kKept = 128;
+    struct Entry {
+        uint64_t time_ns = 0;
+        uint64_t sequence = 0;  // counts from the device's start: what is missing was overwritten
+        Kind kind = Kind::kPacketOut;
+        uint8_t status = 0;   // command
+        uint16_t opcode = 0;  // command
+        uint32_t object = 0;  // port, QPN, or the command's object
+        uint32_t number = 0;  // counter of the WQE, or the command's result
+        uint32_t length = 0;  // bytes that there were; at most kKept are kept
+        std::array<uint8_t, kKept> bytes;
+    };
+
+    Entry& next(Kind kind, uint64_t now_ns);
+    void keep(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number,
+              std::span<const uint8_t> bytes);
+    static void print(JsonWriter& out, const Entry& entry);
+
+    std::vector<Entry> ring_;
+    uint64_t count_ = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a device says about itself to QMP and in trace events; see docs/observability.md."""
+import json
+
+import driver
+from loopback import Loopback
+from qtest import Qtest
+from test_hostile import eventually, switch
+
+SLOT = 4
+DEVICE = f"pib-hca,id=hca,addr={SLOT},node-guid=0x0250000000000100"
+
+
+def connected(folder):
+    return DEVICE + f",fabric=unix:{folder}/fabric"
+
+
+def get(qtest, name):
+    answer = qtest.qmp("qom-get", path="/machine/peripheral/hca", property=name)
+    return json.loads(answer["return"])
+
+
+def move_data(qtest):
+    """One RDMA WRITE from the device to itself; its Loopback."""
+    loop = Loopback(qtest.pci(SLOT).map_bars()).enable()
+    assert eventually(lambda: loop.port_state() == driver.PORT_INIT)
+    loop.create().activate()
+    loop.connect()
+    memory = loop.take(1)
+    key = loop.region(memory, 4096)
+    loop.post_write((memory, key), (memory + 2048, key), 512)
+    loop.ring()
+    return loop
+
+
+def test_objects_as_json(tmp_path):
+    with switch(tmp_path), Qtest("-device", connected(tmp_path)) as qtest:
+        assert get(qtest, "objects")["qps"] == {"count": 0, "entries": []}
+        loop = move_data(qtest)
+        objects = get(qtest, "objects")
+        qp, = objects["qps"]["entries"]
+        assert (qp["qpn"], qp["type"], qp["state"]) == (loop.qpn, "RC", "RTS")
+        assert qp["path"]["dlid"] == 1 and qp["sq"]["producer"] == 1
+        assert [cq["cqn"] for cq in objects["cqs"]["entries"]] == [loop.cqn]
+        assert objects["mrs"]["count"] == 1 and objects["eqs"]["count"] == 1
+        assert objects["ports"]["entries"][0]["lid"] == 1
+        assert objects["counters"]["send_doorbells"] == 1
+        assert get(qtest, "trace") == []
+
+
+def test_trace_of_packets_wqes_and_commands(tmp_path):
+    with switch(tmp_path), Qtest("-device", connected(tmp_path) + ",trace-entries=4096") as qtest:
+        loop = move_data(qtest)
+        assert eventually(loop.statuses)
+        trace = get(qtest, "trace")
+        kinds = [entry["kind"] for entry in trace]
+        assert kinds.count("send-wqe") == 1 and "command" in kinds
+        writes = [entry["kind"] for entry in trace if "write" in entry.get("text", "").lower()]
+        assert writes == ["packet-out", "packet-in"]
+        assert [entry["sequence"] for entry in trace] == list(range(len(trace)))
+
+
+def test_properties_are_read_only():
+    with Qtest("-device", DEVICE) as qtest:
+        for name in ("objects", "trace"):
+            answer = qtest.qmp("qom-set", path="/machine/peripheral/hca", property=name, value="")
+            assert "error" in answer
+
+
+def trace_events(qtest, what, **more):
+    return qtest.qmp(f"trace-event-{what}-state", **{"name": "pib_hca_*", **more})
+
+
+def test_trace_events_of_qemu():
+    qtest = Qtest("-device", DEVICE, "-trace", "pib_hca_mmio_*")
+    try:
+        names = {event["name"] for event in trace_events(qtest, "get")["return"]}
+        assert names >= {"pib_hca_mmio_read", "pib_hca_mmio_write", "pib_hca_interrupt",
+                         "pib_hca_link_in", "pib_hca_link_out", "pib_hca_message"}
+        hca = qtest.pci(SLOT).map_bars()
+        hca.write(0, 0x01C, 0x1234)
+        assert "return" in trace_events(qtest, "set", enable=False)
+        hca.write(0, 0x01C, 0x5678)
+    finally:
+        qtest.close()
+    assert "pib_hca_mmio_write /machine/peripheral/hca bar 0 offset 0x1c size 4 value 0x1234" in qtest.stderr
+    assert "0x5678" not in qtest.stderr

@@ -10,33 +10,41 @@ enum pib_hca_segment {
 	PIB_HCA_SEGMENT_REG,
 };
 
+/* Services that have an operation (IBA vol. 1, table 81). */
+#define PIB_HCA_ON_RC BIT(0)
+#define PIB_HCA_ON_UC BIT(1)
+#define PIB_HCA_ON_UD BIT(2)
+#define PIB_HCA_ON_CONNECTED (PIB_HCA_ON_RC | PIB_HCA_ON_UC)
+#define PIB_HCA_ON_ALL (PIB_HCA_ON_CONNECTED | PIB_HCA_ON_UD)
+
 /* One row for each opcode that there is. */
 static const struct pib_hca_send_op {
-	bool exists;
-	bool on_datagram;
+	u8 services;
 	bool has_imm;
 	bool allows_inline;
 	u8 opcode;
 	u8 segment;
 } pib_hca_send_ops[] = {
-	[IB_WR_SEND] = { true, true, false, true, PIB_HCA_WQE_SEND, PIB_HCA_SEGMENT_NONE },
-	[IB_WR_SEND_WITH_IMM] = { true, true, true, true, PIB_HCA_WQE_SEND_WITH_IMM,
-				  PIB_HCA_SEGMENT_NONE },
-	[IB_WR_RDMA_WRITE] = { true, false, false, true, PIB_HCA_WQE_RDMA_WRITE,
-			       PIB_HCA_SEGMENT_RDMA },
-	[IB_WR_RDMA_WRITE_WITH_IMM] = { true, false, true, true, PIB_HCA_WQE_RDMA_WRITE_WITH_IMM,
-					PIB_HCA_SEGMENT_RDMA },
-	[IB_WR_RDMA_READ] = { true, false, false, false, PIB_HCA_WQE_RDMA_READ,
-			      PIB_HCA_SEGMENT_RDMA },
-	[IB_WR_ATOMIC_CMP_AND_SWP] = { true, false, false, false, PIB_HCA_WQE_CMP_SWAP,
-				       PIB_HCA_SEGMENT_ATOMIC },
-	[IB_WR_ATOMIC_FETCH_AND_ADD] = { true, false, false, false, PIB_HCA_WQE_FETCH_ADD,
-					 PIB_HCA_SEGMENT_ATOMIC },
-	[IB_WR_SEND_WITH_INV] = { true, false, false, true, PIB_HCA_WQE_SEND_WITH_INV,
-				  PIB_HCA_SEGMENT_NONE },
-	[IB_WR_LOCAL_INV] = { true, false, false, false, PIB_HCA_WQE_LOCAL_INV,
-			      PIB_HCA_SEGMENT_KEY },
-	[IB_WR_REG_MR] = { true, false, false, false, PIB_HCA_WQE_REG_MR, PIB_HCA_SEGMENT_REG },
+	[IB_WR_SEND] = { PIB_HCA_ON_ALL, false, true,
+		PIB_HCA_WQE_SEND, PIB_HCA_SEGMENT_NONE },
+	[IB_WR_SEND_WITH_IMM] = { PIB_HCA_ON_ALL, true, true,
+		PIB_HCA_WQE_SEND_WITH_IMM, PIB_HCA_SEGMENT_NONE },
+	[IB_WR_RDMA_WRITE] = { PIB_HCA_ON_CONNECTED, false, true,
+		PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_SEGMENT_RDMA },
+	[IB_WR_RDMA_WRITE_WITH_IMM] = { PIB_HCA_ON_CONNECTED, true, true,
+		PIB_HCA_WQE_RDMA_WRITE_WITH_IMM, PIB_HCA_SEGMENT_RDMA },
+	[IB_WR_RDMA_READ] = { PIB_HCA_ON_RC, false, false,
+		PIB_HCA_WQE_RDMA_READ, PIB_HCA_SEGMENT_RDMA },
+	[IB_WR_ATOMIC_CMP_AND_SWP] = { PIB_HCA_ON_RC, false, false,
+		PIB_HCA_WQE_CMP_SWAP, PIB_HCA_SEGMENT_ATOMIC },
+	[IB_WR_ATOMIC_FETCH_AND_ADD] = { PIB_HCA_ON_RC, false, false,
+		PIB_HCA_WQE_FETCH_ADD, PIB_HCA_SEGMENT_ATOMIC },
+	[IB_WR_SEND_WITH_INV] = { PIB_HCA_ON_RC, false, true,
+		PIB_HCA_WQE_SEND_WITH_INV, PIB_HCA_SEGMENT_NONE },
+	[IB_WR_LOCAL_INV] = { PIB_HCA_ON_CONNECTED, false, false,
+		PIB_HCA_WQE_LOCAL_INV, PIB_HCA_SEGMENT_KEY },
+	[IB_WR_REG_MR] = { PIB_HCA_ON_CONNECTED, false, false,
+		PIB_HCA_WQE_REG_MR, PIB_HCA_SEGMENT_REG },
 };
 
 #define PIB_HCA_UD_DATA_OFFSET \
@@ -221,6 +229,13 @@ static bool pib_hca_sges_fit(const struct pib_hca_qp *qp, const struct pib_hca_s
 	}
 }
 
+static u8 pib_hca_service_of(enum ib_qp_type type)
+{
+	if (pib_hca_qp_is_datagram(type))
+		return PIB_HCA_ON_UD;
+	return type == IB_QPT_UC ? PIB_HCA_ON_UC : PIB_HCA_ON_RC;
+}
+
 static const struct pib_hca_send_op *pib_hca_find_send_op(const struct pib_hca_qp *qp,
 							  const struct ib_send_wr *wr)
 {
@@ -229,11 +244,7 @@ static const struct pib_hca_send_op *pib_hca_find_send_op(const struct pib_hca_q
 	if (wr->opcode >= ARRAY_SIZE(pib_hca_send_ops))
 		return NULL;
 	op = &pib_hca_send_ops[wr->opcode];
-	if (!op->exists)
-		return NULL;
-	if (pib_hca_qp_is_datagram(qp->ibqp.qp_type) && !op->on_datagram)
-		return NULL;
-	return op;
+	return op->services & pib_hca_service_of(qp->ibqp.qp_type) ? op : NULL;
 }
 
 static int pib_hca_put_data(struct pib_hca_qp *qp, struct pib_hca_wqe_control *control, void *to,

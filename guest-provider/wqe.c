@@ -18,13 +18,20 @@
 		.has_imm = (_imm), .may_inline = (_inline),                           \
 	}
 
+#define PIB_RELIABLE_OP(_opcode, _segment, _offset, _inline)                          \
+	{                                                                             \
+		.supported = true, .opcode = PIB_HCA_WQE_##_opcode,                   \
+		.segment = PIB_SEGMENT_##_segment, .data_offset = (_offset),          \
+		.may_inline = (_inline), .needs_reliability = true,                   \
+	}
+
 #define PIB_KEY_OP(_opcode, _segment)                                                  \
 	{                                                                             \
 		.supported = true, .opcode = PIB_HCA_WQE_##_opcode,                   \
 		.segment = PIB_SEGMENT_##_segment, .no_data = true,                   \
 	}
 
-static const struct pib_send_op pib_rc_ops[] = {
+static const struct pib_send_op pib_connected_ops[] = {
 	[IBV_WR_SEND] = PIB_SEND_OP(SEND, NONE, PIB_RC_DATA_OFFSET, false, true),
 	[IBV_WR_SEND_WITH_IMM] =
 		PIB_SEND_OP(SEND_WITH_IMM, NONE, PIB_RC_DATA_OFFSET, true, true),
@@ -33,15 +40,15 @@ static const struct pib_send_op pib_rc_ops[] = {
 	[IBV_WR_RDMA_WRITE_WITH_IMM] =
 		PIB_SEND_OP(RDMA_WRITE_WITH_IMM, RDMA, PIB_RDMA_DATA_OFFSET, true, true),
 	[IBV_WR_RDMA_READ] =
-		PIB_SEND_OP(RDMA_READ, RDMA, PIB_RDMA_DATA_OFFSET, false, false),
+		PIB_RELIABLE_OP(RDMA_READ, RDMA, PIB_RDMA_DATA_OFFSET, false),
 	[IBV_WR_ATOMIC_CMP_AND_SWP] =
-		PIB_SEND_OP(CMP_SWAP, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false, false),
+		PIB_RELIABLE_OP(CMP_SWAP, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false),
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] =
-		PIB_SEND_OP(FETCH_ADD, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false, false),
+		PIB_RELIABLE_OP(FETCH_ADD, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false),
 	[IBV_WR_LOCAL_INV] = PIB_KEY_OP(LOCAL_INV, KEY),
 	[IBV_WR_BIND_MW] = PIB_KEY_OP(BIND_MW, BIND),
 	[IBV_WR_SEND_WITH_INV] =
-		PIB_SEND_OP(SEND_WITH_INV, NONE, PIB_RC_DATA_OFFSET, false, true),
+		PIB_RELIABLE_OP(SEND_WITH_INV, NONE, PIB_RC_DATA_OFFSET, true),
 };
 
 static const struct pib_send_op pib_ud_ops[] = {
@@ -52,10 +59,13 @@ static const struct pib_send_op pib_ud_ops[] = {
 
 const struct pib_send_op *pib_find_send_op(enum ibv_qp_type type, enum ibv_wr_opcode opcode)
 {
-	const struct pib_send_op *ops = type == IBV_QPT_UD ? pib_ud_ops : pib_rc_ops;
-	size_t count = type == IBV_QPT_UD ? ARRAY_SIZE(pib_ud_ops) : ARRAY_SIZE(pib_rc_ops);
+	const struct pib_send_op *ops = type == IBV_QPT_UD ? pib_ud_ops : pib_connected_ops;
+	size_t count = type == IBV_QPT_UD ? ARRAY_SIZE(pib_ud_ops) : ARRAY_SIZE(pib_connected_ops);
 
 	if (opcode >= count || !ops[opcode].supported)
+		return NULL;
+	/* IBA table 81: no operation that needs an answer, or that the answer makes safe. */
+	if (type == IBV_QPT_UC && ops[opcode].needs_reliability)
 		return NULL;
 	return &ops[opcode];
 }

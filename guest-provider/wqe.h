@@ -24,6 +24,7 @@ struct pib_send_op {
 	uint8_t data_offset; /* of the SGEs or the inline data in the WQE */
 	bool has_imm;
 	bool may_inline;
+	bool needs_reliability; /* not on UC */
 	bool no_data; /* an operation on a key: what the work request says of SGEs is not looked at */
 };
 

@@ -214,15 +214,25 @@ static void pib_wr_set_inline_data(struct ibv_qp_ex *qp_ex, void *addr, size_t l
 }
 
 #define PIB_UD_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-#define PIB_RC_SEND_OPS                                                                \
+#define PIB_UC_SEND_OPS                                                                \
 	(PIB_UD_SEND_OPS | IBV_QP_EX_WITH_RDMA_WRITE |                                 \
-	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |               \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |               \
+	 IBV_QP_EX_WITH_BIND_MW)
+#define PIB_RC_SEND_OPS                                                                \
+	(PIB_UC_SEND_OPS | IBV_QP_EX_WITH_RDMA_READ |                                  \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |     \
-	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV)
+	 IBV_QP_EX_WITH_SEND_WITH_INV)
 
 uint64_t pib_send_ops_supported(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_UD ? PIB_UD_SEND_OPS : PIB_RC_SEND_OPS;
+	switch (type) {
+	case IBV_QPT_UD:
+		return PIB_UD_SEND_OPS;
+	case IBV_QPT_UC:
+		return PIB_UC_SEND_OPS;
+	default:
+		return PIB_RC_SEND_OPS;
+	}
 }
 
 void pib_qp_set_wr_ops(struct pib_qp *qp)
@@ -244,10 +254,12 @@ void pib_qp_set_wr_ops(struct pib_qp *qp)
 	}
 	qp_ex->wr_rdma_write = pib_wr_rdma_write;
 	qp_ex->wr_rdma_write_imm = pib_wr_rdma_write_imm;
+	qp_ex->wr_local_inv = pib_wr_local_inv;
+	qp_ex->wr_bind_mw = pib_wr_bind_mw;
+	if (qp->verbs_qp.qp.qp_type == IBV_QPT_UC)
+		return;
 	qp_ex->wr_rdma_read = pib_wr_rdma_read;
 	qp_ex->wr_atomic_cmp_swp = pib_wr_atomic_cmp_swp;
 	qp_ex->wr_atomic_fetch_add = pib_wr_atomic_fetch_add;
 	qp_ex->wr_send_inv = pib_wr_send_inv;
-	qp_ex->wr_local_inv = pib_wr_local_inv;
-	qp_ex->wr_bind_mw = pib_wr_bind_mw;
 }

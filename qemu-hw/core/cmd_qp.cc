@@ -121,6 +121,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
                 Requester::start(qp);
             } else if (from == PIB_HCA_QPS_SQE) {
                 finish_send_flush(qp);
+                Requester::resume(qp);
             }
             break;
         case PIB_HCA_QPS_SQD:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "guest_buffer.h"
+#include "ib/wire/opcode.h"
 #include "ib/wire/types.h"
 #include "mpt.h"
 #include "send_window.h"
@@ -142,8 +143,13 @@ struct QueuePair {
     bool blocked = false;  // the port had no room for it; port_ready() ends this
     bool parked = false;   // in the port's list of those to be told
 
-    bool is_connected() const { return type == PIB_HCA_QP_RC; }
+    bool is_reliable() const { return type == PIB_HCA_QP_RC; }
+    bool is_connected() const { return is_reliable() || type == PIB_HCA_QP_UC; }
     bool is_datagram() const { return !is_connected(); }
+    // The opcodes of a connected QP's packets.
+    ib::Transport transport() const {
+        return type == PIB_HCA_QP_UC ? ib::Transport::kUc : ib::Transport::kRc;
+    }
     bool is_special() const { return special_port != 0; }
     bool has_receive_queue() const { return rq.present || srq != 0; }
     uint8_t port() const { return is_special() ? special_port : attr.port; }

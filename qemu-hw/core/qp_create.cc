@@ -56,8 +56,8 @@ uint64_t buffer_bytes(const pib_hca_create_qp& in) {
 }
 
 bool type_is_known(uint8_t type) {
-    return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI ||
-           type == PIB_HCA_QP_GSI;
+    return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_UC || type == PIB_HCA_QP_UD ||
+           type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
 }
 
 bool port_is_valid(const pib_hca_create_qp& in, unsigned port_count) {
@@ -88,9 +88,6 @@ WorkQueue make_queue(const QueueSpec& spec) {
 }  // namespace
 
 CmdStatus check_create_qp(const pib_hca_create_qp& in, unsigned port_count) {
-    if (in.type == PIB_HCA_QP_UC) {
-        return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
-    }
     if ((in.flags & ~kAllFlags) != 0 || in.reserved[0] != 0 || in.reserved[1] != 0 ||
         !std::ranges::all_of(in.reserved2, [](uint8_t byte) { return byte == 0; })) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;

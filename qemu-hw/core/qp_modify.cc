@@ -40,13 +40,15 @@ struct Transition {
     QpState from;
     QpState to;
     Masks rc;
+    Masks uc;
     Masks ud;
     Masks special;  // SMI and GSI
 };
 
 constexpr uint32_t kRcSqd = kPort | kAv | kTimeout | kRetry | kRnrRetry | kRdAtomic |
                             kDestRdAtomic | kAccess | kPkey | kRnrTimer | kMigState;
-constexpr Masks kRcInit{kPkey | kPort | kAccess, 0};
+constexpr uint32_t kUcSqd = kAv | kAccess | kPkey | kMigState;
+constexpr Masks kRcInit{kPkey | kPort | kAccess, 0};  // and of UC
 constexpr Masks kUdInit{kPkey | kPort | kQkey, 0};
 constexpr Masks kSpecialInit{kPkey | kQkey, kPort};
 constexpr Masks kRcRtr{kAv | kMtu | kDestQpn | kRqPsn | kDestRdAtomic | kRnrTimer,
@@ -54,6 +56,9 @@ constexpr Masks kRcRtr{kAv | kMtu | kDestQpn | kRqPsn | kDestRdAtomic | kRnrTime
 constexpr Masks kRcRts{kTimeout | kRetry | kRnrRetry | kSqPsn | kRdAtomic,
                        kCurState | kAccess | kRnrTimer | kMigState};
 constexpr Masks kRcLive{0, kCurState | kAccess | kRnrTimer | kMigState};
+constexpr Masks kUcRtr{kAv | kMtu | kDestQpn | kRqPsn, kAccess | kPkey | kMigState};
+constexpr Masks kUcRts{kSqPsn, kCurState | kAccess | kMigState};
+constexpr Masks kUcLive{0, kCurState | kAccess | kMigState};
 constexpr Masks kUdLive{0, kCurState | kQkey};
 
 constexpr Masks optional_of(Masks masks) {
@@ -61,42 +66,60 @@ constexpr Masks optional_of(Masks masks) {
 }
 
 constexpr Transition kTransitions[] = {
-    {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, kRcInit, kUdInit, kSpecialInit},
-    {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT, optional_of(kRcInit), optional_of(kUdInit),
-     optional_of(kSpecialInit)},
-    {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, kRcRtr, {0, kPkey | kQkey}, {0, kPkey | kQkey}},
+    {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, kRcInit, kRcInit, kUdInit, kSpecialInit},
+    {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT, optional_of(kRcInit), optional_of(kRcInit),
+     optional_of(kUdInit), optional_of(kSpecialInit)},
+    {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, kRcRtr, kUcRtr, {0, kPkey | kQkey}, {0, kPkey | kQkey}},
     {PIB_HCA_QPS_RTR,
      PIB_HCA_QPS_RTS,
      kRcRts,
+     kUcRts,
      {kSqPsn, kCurState | kQkey},
      {kSqPsn, kCurState | kQkey}},
-    {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS, kRcLive, kUdLive, kUdLive},
+    {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS, kRcLive, kUcLive, kUdLive, kUdLive},
     {PIB_HCA_QPS_RTS,
      PIB_HCA_QPS_SQD,
      {0, kCurState | kNotify},
      {0, kCurState | kNotify},
+     {0, kCurState | kNotify},
      {0, kCurState | kNotify}},
-    {PIB_HCA_QPS_SQD, PIB_HCA_QPS_RTS, kRcLive, kUdLive, kUdLive},
+    {PIB_HCA_QPS_SQD, PIB_HCA_QPS_RTS, kRcLive, kUcLive, kUdLive, kUdLive},
     {PIB_HCA_QPS_SQD,
      PIB_HCA_QPS_SQD,
      {0, kCurState | kRcSqd},
+     {0, kCurState | kUcSqd},
      {0, kCurState | kPkey | kQkey},
      {0, kCurState | kPkey | kQkey}},
 };
 
 // SQE exists for unreliable services only (IBA 10.3.1.6).
-constexpr Transition kSqeToRts{PIB_HCA_QPS_SQE, PIB_HCA_QPS_RTS, {0, 0}, kUdLive, kUdLive};
+constexpr Transition kSqeToRts{PIB_HCA_QPS_SQE,          PIB_HCA_QPS_RTS, {0, 0},
+                               {0, kCurState | kAccess}, kUdLive,         kUdLive};
+
+Masks Transition::*column_of(const QueuePair& qp) {
+    if (qp.is_special()) {
+        return &Transition::special;
+    }
+    switch (qp.type) {
+        case PIB_HCA_QP_RC:
+            return &Transition::rc;
+        case PIB_HCA_QP_UC:
+            return &Transition::uc;
+        default:
+            return &Transition::ud;
+    }
+}
 
 const Masks* find_masks(const QueuePair& qp, QpState to) {
     const auto matches = [&](const Transition& t) { return t.from == qp.state && t.to == to; };
     const Transition* row = std::ranges::find_if(kTransitions, matches);
     if (row == std::end(kTransitions)) {
-        if (!matches(kSqeToRts) || qp.is_connected()) {
+        if (!matches(kSqeToRts) || qp.is_reliable()) {
             return nullptr;
         }
         row = &kSqeToRts;
     }
-    return qp.is_special() ? &row->special : qp.is_connected() ? &row->rc : &row->ud;
+    return &(row->*column_of(qp));
 }
 
 bool lid_is_allowed(ib::Lid lid, LidClass allowed) {

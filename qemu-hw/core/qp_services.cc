@@ -241,7 +241,7 @@ void QpServices::fail_send(QueuePair& qp, const WqeError& error) {
     if (qp.state == PIB_HCA_QPS_ERR) {
         return;
     }
-    if (qp.is_connected()) {
+    if (qp.is_reliable()) {
         enter_error(qp);
         return;
     }

@@ -93,7 +93,7 @@ class QpServices {
     void enter_error_after_nak(QueuePair& qp);
     // Error state for a reason that no completion can tell: PIB_HCA_EVENT_QP_FATAL, once.
     void fatal(QueuePair& qp);
-    // The oldest send request fails: SQE on datagram QPs, else Error (IBA 10.3.1.6).
+    // The oldest send request fails: SQE on unreliable QPs, else Error (IBA 10.3.1.6).
     void fail_send(QueuePair& qp, const WqeError& error);
 
     // Flushes what the state says must be flushed, in order.

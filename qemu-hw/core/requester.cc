@@ -41,6 +41,11 @@ constexpr std::array<MessageOpcodes, 8> kMessageOpcodes = {{
 static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3 &&
               PIB_HCA_WQE_SEND_WITH_INV == 7);
 
+// IBA 9.2.1: the transports share the operations' low bits.
+uint8_t of_transport(const QueuePair& qp, uint8_t operation) {
+    return qp.transport() == ib::Transport::kUc ? op::kUc | operation : operation;
+}
+
 uint8_t opcode_at(const SendRequest& request, uint32_t packet) {
     const MessageOpcodes& row = kMessageOpcodes[request.wqe.opcode];
     const bool first = packet == 0;
@@ -68,6 +73,12 @@ void Requester::start(QueuePair& qp) {
     req.cursor_wqe = qp.sq.consumer;
     req.retries_left = qp.attr.retry_cnt;
     req.rnr_retries_left = qp.attr.rnr_retry;
+}
+
+void Requester::resume(QueuePair& qp) {
+    RequesterState& req = qp.req;
+    req.next = req.una = req.cursor = req.sent_end;
+    req.cursor_wqe = qp.sq.consumer;
 }
 
 Turn Requester::run(QueuePair& qp, Budget& budget) {
@@ -231,8 +242,10 @@ Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
 }
 
 ib::PacketHeaders Requester::headers(QueuePair& qp, uint8_t opcode, bool ack_req) {
-    ib::PacketHeaders headers = connected_headers(qp, services_.port_of(qp), opcode, qp.req.cursor);
-    headers.bth.ack_req = ack_req || qp.req.packets_since_ack_req + 1 >= kAckInterval;
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), of_transport(qp, opcode), qp.req.cursor);
+    headers.bth.ack_req =
+        qp.is_reliable() && (ack_req || qp.req.packets_since_ack_req + 1 >= kAckInterval);
     return headers;
 }
 
@@ -290,6 +303,10 @@ Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
 // Bookkeeping after a packet has gone out; `cursor` is the PSN that follows it.
 void Requester::sent(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
     RequesterState& req = qp.req;
+    if (!qp.is_reliable()) {
+        sent_unreliably(qp, request, cursor);
+        return;
+    }
     if (!request.started) {
         request.started = true;
         req.rd_outstanding += request.wqe.needs_response() ? 1 : 0;
@@ -303,6 +320,17 @@ void Requester::sent(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
     }
     if (req.timer == QpTimer::kNone) {
         restart_ack_timer(qp);
+    }
+}
+
+// UC: what has been sent is forgotten, and a request completes with its last packet (IBA 9.8.2.1).
+void Requester::sent_unreliably(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
+    RequesterState& req = qp.req;
+    request.started = true;
+    req.una = req.cursor = req.sent_end = cursor;
+    if (cursor == request.psn_end()) {
+        ++req.cursor_wqe;
+        services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
     }
 }
 

@@ -14,6 +14,8 @@ class Requester {
 
     // The state of a requester that has sent nothing: RTR to RTS.
     static void start(QueuePair& qp);
+    // SQE to RTS of a QP whose send queue has been flushed: PSNs go on from the last one sent.
+    static void resume(QueuePair& qp);
 
     // Sends until nothing may be sent, the budget is spent, or the port has no room.
     Turn run(QueuePair& qp, Budget& budget);
@@ -38,6 +40,7 @@ class Requester {
     Sent send_atomic(QueuePair& qp, const SendRequest& request);
     ib::PacketHeaders headers(QueuePair& qp, uint8_t opcode, bool ack_req);
     void sent(QueuePair& qp, SendRequest& request, ib::Psn cursor);
+    void sent_unreliably(QueuePair& qp, SendRequest& request, ib::Psn cursor);
 
     QpServices& services_;
 };

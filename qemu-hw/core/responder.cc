@@ -118,12 +118,17 @@ Responder::Refusal Responder::invalidate_error() {
     return {.kind = AckKind::kNone, .receive = {PIB_HCA_WC_REM_INV_REQ_ERR, VendorError::kMemory}};
 }
 
-void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
-    ResponderState& resp = qp.resp;
-    if (qp.state == PIB_HCA_QPS_RTR && !resp.communication_established) {
-        resp.communication_established = true;
+// The first packet tells a QP that still waits for it (IBA 11.6.3.1).
+void Responder::established(QueuePair& qp) {
+    if (qp.state == PIB_HCA_QPS_RTR && !qp.resp.communication_established) {
+        qp.resp.communication_established = true;
         services_.event(PIB_HCA_EVENT_COMM_ESTABLISHED, qp);
     }
+}
+
+void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    established(qp);
     const int32_t distance = packet.bth().psn.distance_from(resp.expected_psn);
     if (distance < 0) {
         duplicate_in(qp, packet);
@@ -191,7 +196,8 @@ Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView&
     const bool is_send = packet.opcode().kind == ib::OpKind::kSend;
     const bool takes_receive =
         is_send ? starts(packet) : packet.opcode().consumes_receive() && ends(packet);
-    if (!takes_receive) {
+    // A UC message that was given up has left its WQE to the next.
+    if (!takes_receive || qp.resp.recv.valid) {
         return std::nullopt;
     }
     if (!qp.has_receive_queue()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The responder of an RC connection (IBA vol. 1, 9.7.2 and 9.7.4): checks each request packet in
-// the order of the specification, executes it, and owes an answer that is sent in the QP's next
-// turn. One ACK answers all that has come in until then.
+// The responder of an RC or UC connection (IBA vol. 1, 9.7.2, 9.7.4, 9.8.2.2): checks each request
+// packet in the order of the specification, executes it, and owes an answer that is sent in the
+// QP's next turn. One ACK answers all that has come in until then.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,9 @@ class Responder {
     // A request packet for a QP that can receive; address and P_Key are checked.
     void request_in(QueuePair& qp, const ib::PacketView& packet);
 
+    // Likewise for a UC QP.
+    void unreliable_in(QueuePair& qp, const ib::PacketView& packet);
+
     // Sends READ responses, atomic results, and then the ACK or NAK.
     Turn run(QueuePair& qp, Budget& budget);
 
@@ -37,6 +40,9 @@ class Responder {
     };
     using Check = std::optional<Refusal>;
     using CheckStep = Check (Responder::*)(QueuePair&, const ib::PacketView&);
+
+    void established(QueuePair& qp);
+    void drop_message(QueuePair& qp, const WqeError& receive);
 
     Check check_sequence(QueuePair& qp, const ib::PacketView& packet);
     Check check_operation(QueuePair& qp, const ib::PacketView& packet);

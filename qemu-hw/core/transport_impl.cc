@@ -181,7 +181,7 @@ void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
     QueuePair* qp = find_wire_qp(port, dest);
     if (qp != nullptr && transport == ib::Transport::kUd && qp->is_datagram()) {
         datagram_.packet_in(*qp, port, packet);
-    } else if (qp != nullptr && transport == ib::Transport::kRc && qp->is_connected()) {
+    } else if (qp != nullptr && qp->is_connected() && transport == qp->transport()) {
         connected_in(*qp, port, packet);
     } else {
         drop();
@@ -204,7 +204,9 @@ void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
         drop();
         return;
     }
-    if (packet.opcode().is_response()) {
+    if (!qp.is_reliable()) {
+        responder_.unreliable_in(qp, packet);
+    } else if (packet.opcode().is_response()) {
         completer_.response_in(qp, packet);
     } else {
         responder_.request_in(qp, packet);

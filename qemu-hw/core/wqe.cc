@@ -35,26 +35,31 @@ constexpr Segment kKey{sizeof(pib_hca_wqe_key), invalidate_op};
 constexpr Segment kBind{sizeof(pib_hca_wqe_bind), bind_op};
 constexpr Segment kReg{sizeof(pib_hca_wqe_reg), register_op};
 
-// One row an opcode: what it is made of, and what of it exists on datagram QPs.
+// Services that have an operation (IBA table 81).
+enum : uint8_t { kOnRc = 1, kOnUc = 2, kOnUd = 4 };
+constexpr uint8_t kConnected = kOnRc | kOnUc;
+constexpr uint8_t kAll = kConnected | kOnUd;
+
+// One row an opcode: what it is made of, and where it exists.
 struct OpcodeRow {
     Segment segment;
     bool allows_inline;
-    bool on_datagram;
+    uint8_t services;
     uint8_t cqe_opcode;
 };
 
 constexpr std::array<OpcodeRow, 11> kOpcodes = {{
-    {kNone, true, true, PIB_HCA_CQE_SEND},           // SEND
-    {kNone, true, true, PIB_HCA_CQE_SEND},           // SEND_WITH_IMM
-    {kRdma, true, false, PIB_HCA_CQE_RDMA_WRITE},    // RDMA_WRITE
-    {kRdma, true, false, PIB_HCA_CQE_RDMA_WRITE},    // RDMA_WRITE_WITH_IMM
-    {kRdma, false, false, PIB_HCA_CQE_RDMA_READ},    // RDMA_READ
-    {kAtomic, false, false, PIB_HCA_CQE_CMP_SWAP},   // CMP_SWAP
-    {kAtomic, false, false, PIB_HCA_CQE_FETCH_ADD},  // FETCH_ADD
-    {kNone, true, false, PIB_HCA_CQE_SEND},          // SEND_WITH_INV
-    {kKey, false, false, PIB_HCA_CQE_LOCAL_INV},     // LOCAL_INV
-    {kBind, false, false, PIB_HCA_CQE_BIND_MW},      // BIND_MW
-    {kReg, false, false, PIB_HCA_CQE_REG_MR},        // REG_MR
+    {kNone, true, kAll, PIB_HCA_CQE_SEND},              // SEND
+    {kNone, true, kAll, PIB_HCA_CQE_SEND},              // SEND_WITH_IMM
+    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},  // RDMA_WRITE
+    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},  // RDMA_WRITE_WITH_IMM
+    {kRdma, false, kOnRc, PIB_HCA_CQE_RDMA_READ},       // RDMA_READ
+    {kAtomic, false, kOnRc, PIB_HCA_CQE_CMP_SWAP},      // CMP_SWAP
+    {kAtomic, false, kOnRc, PIB_HCA_CQE_FETCH_ADD},     // FETCH_ADD
+    {kNone, true, kOnRc, PIB_HCA_CQE_SEND},             // SEND_WITH_INV
+    {kKey, false, kConnected, PIB_HCA_CQE_LOCAL_INV},   // LOCAL_INV
+    {kBind, false, kConnected, PIB_HCA_CQE_BIND_MW},    // BIND_MW
+    {kReg, false, kConnected, PIB_HCA_CQE_REG_MR},      // REG_MR
 }};
 static_assert(PIB_HCA_WQE_REG_MR + 1 == kOpcodes.size());
 
@@ -79,6 +84,10 @@ bool all_zero(const T& reserved) {
 }
 
 constexpr size_t kControlEnd = sizeof(pib_hca_wqe_control);
+
+uint8_t service_of(QpType type) {
+    return type == PIB_HCA_QP_RC ? kOnRc : type == PIB_HCA_QP_UC ? kOnUc : kOnUd;
+}
 
 bool is_datagram(QpType type) {
     return type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
@@ -235,7 +244,7 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
         return bad_op(VendorError::kOpcode);
     }
     const OpcodeRow& row = kOpcodes[control.opcode];
-    if (is_datagram(rules.type) && !row.on_datagram) {
+    if ((row.services & service_of(rules.type)) == 0) {
         return bad_op(VendorError::kOpcode);
     }
     if (control.reserved != 0 || control.reserved2 != 0 || (control.flags & ~kAllFlags) != 0) {

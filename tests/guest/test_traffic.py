@@ -12,6 +12,13 @@ def test_rc_pingpong_checks_its_data(vm0, vm1, options):
     assert "iters in" in out
 
 
+@pytest.mark.parametrize("options", ["", "-e", "-g 0", "-s 100000 -n 100"])
+def test_uc_pingpong_checks_its_data(vm0, vm1, options):
+    line = f"ibv_uc_pingpong -d {DEVICE} -c {options}"
+    out, _ = pair(vm0, vm1, line, f"{line} vm0")
+    assert "iters in" in out
+
+
 @pytest.mark.parametrize("options", ["-s 2048", "-s 2048 -e", "-s 1024 -g 0"])
 def test_ud_pingpong_checks_its_data(vm0, vm1, options):
     line = f"ibv_ud_pingpong -d {DEVICE} -c {options}"
@@ -34,6 +41,9 @@ def test_srq_pingpong_checks_its_data(vm0, vm1, options):
                                      "ib_send_bw --use-srq -s 4096",
                                      "ib_send_bw --use-srq -s 65536 -q 8",
                                      "ib_send_bw -c UD --use-srq -s 2048",
+                                     "ib_send_bw -c UC -a", "ib_write_bw -c UC -a",
+                                     "ib_send_bw -c UC -s 65536 -e", "ib_send_lat -c UC -s 8",
+                                     "ib_write_lat -c UC -s 8", "ib_send_bw -c UC --use-srq -s 65536",
                                      "ib_atomic_bw -A CMP_AND_SWAP", "ib_atomic_bw -A FETCH_AND_ADD",
                                      "ib_send_lat -s 8", "ib_write_lat -s 8", "ib_read_lat -s 8",
                                      "ib_send_lat -s 8 -e", "ib_send_lat -c UD -s 8"])

@@ -17,7 +17,7 @@ void put(std::vector<uint8_t>& bytes, size_t offset, const T& value) {
 }
 
 bool is_datagram(QpType type) {
-    return type != PIB_HCA_QP_RC;
+    return type != PIB_HCA_QP_RC && type != PIB_HCA_QP_UC;
 }
 
 pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
@@ -323,8 +323,10 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
             const RcAttributes& attr) {
     pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU |
-                   PIB_HCA_QP_ATTR_DEST_QPN | PIB_HCA_QP_ATTR_RQ_PSN |
-                   PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+                   PIB_HCA_QP_ATTR_DEST_QPN | PIB_HCA_QP_ATTR_RQ_PSN;
+    if (qp.config.type != PIB_HCA_QP_UC) {
+        in.attr_mask |= PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+    }
     in.state = PIB_HCA_QPS_RTR;
     in.av = av;
     in.path_mtu = attr.path_mtu;
@@ -337,9 +339,11 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
 
 void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     pib_hca_modify_qp in{};
-    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT |
-                   PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_SQ_PSN |
-                   PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_SQ_PSN;
+    if (qp.config.type != PIB_HCA_QP_UC) {
+        in.attr_mask |= PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT |
+                        PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+    }
     in.state = PIB_HCA_QPS_RTS;
     in.timeout = attr.timeout;
     in.retry_cnt = attr.retry_cnt;

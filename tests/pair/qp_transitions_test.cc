@@ -18,14 +18,15 @@ constexpr QpState kStates[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_
 // All that the transition into a state takes, so that only the transition itself can be wrong.
 uint32_t mask_for(QpType type, QpState from, QpState to) {
     const bool rc = type == PIB_HCA_QP_RC;
+    const bool connected = rc || type == PIB_HCA_QP_UC;
     if (from == PIB_HCA_QPS_RESET && to == PIB_HCA_QPS_INIT) {
         return PIB_HCA_QP_ATTR_PKEY_INDEX | PIB_HCA_QP_ATTR_PORT |
-               (rc ? PIB_HCA_QP_ATTR_ACCESS_FLAGS : PIB_HCA_QP_ATTR_QKEY);
+               (connected ? PIB_HCA_QP_ATTR_ACCESS_FLAGS : PIB_HCA_QP_ATTR_QKEY);
     }
-    if (from == PIB_HCA_QPS_INIT && to == PIB_HCA_QPS_RTR && rc) {
+    if (from == PIB_HCA_QPS_INIT && to == PIB_HCA_QPS_RTR && connected) {
         return PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU | PIB_HCA_QP_ATTR_DEST_QPN |
-               PIB_HCA_QP_ATTR_RQ_PSN | PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC |
-               PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+               PIB_HCA_QP_ATTR_RQ_PSN |
+               (rc ? PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER : 0);
     }
     if (from == PIB_HCA_QPS_RTR && to == PIB_HCA_QPS_RTS) {
         return PIB_HCA_QP_ATTR_SQ_PSN |
@@ -109,7 +110,7 @@ bool is_legal(QpType type, QpState from, QpState to) {
 }  // namespace
 
 TEST_CASE("only the specification's transitions are allowed") {
-    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UD);
+    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
     for (const QpState from : kStates) {
         if (from == PIB_HCA_QPS_SQE && type == PIB_HCA_QP_RC) {
             continue;  // no such state
@@ -129,7 +130,7 @@ TEST_CASE("only the specification's transitions are allowed") {
 }
 
 TEST_CASE("every required attribute is required, and nothing else is taken") {
-    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UD);
+    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
     const QpState steps[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS};
     for (unsigned i = 0; i < 3; ++i) {
         const QpState from = steps[i];
@@ -251,10 +252,10 @@ TEST_CASE("CREATE_QP refuses what it cannot be") {
     };
     using In = pib_hca_create_qp&;
     const Case cases[] = {
-        {[](In in) { in.type = PIB_HCA_QP_UC; }, PIB_HCA_CMD_STATUS_NOT_SUPPORTED},
-        {[](In in) { in.type = 9; }},
+        {[](In in) { in.type = 5; }},
+        {[](In in) { in.type = 11; }},
         {[](In in) { in.flags = 1u << 7; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
-        {[](In in) { in.reserved[9] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {[](In in) { in.reserved2[3] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
         {[](In in) { in.send_cq = 999; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
         {[](In in) { in.recv_cq = 0; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
         {[](In in) { in.log_sq_depth = 15; }},

@@ -71,7 +71,7 @@ class ControlServer::Client final : public PollHandler {
         if (end == std::string::npos) {
             return;
         }
-        output_ = run_control_line(server_.switch_, std::string_view(input_).substr(0, end));
+        output_ = run_control_line(server_.fabric_, std::string_view(input_).substr(0, end));
         output_ += '\n';
         input_.erase(0, end + 1);
         write();
@@ -120,10 +120,10 @@ class ControlServer::Listener final : public PollHandler {
     UniqueFd fd_;
 };
 
-ControlServer::ControlServer(std::string path, UniqueFd fd, Poller& poller, Switch& sw)
+ControlServer::ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric)
     : path_(std::move(path)),
       poller_(poller),
-      switch_(sw),
+      fabric_(fabric),
       listener_(std::make_unique<Listener>(*this, std::move(fd))) {}
 
 ControlServer::~ControlServer() {
@@ -131,12 +131,12 @@ ControlServer::~ControlServer() {
 }
 
 std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create(
-    const std::string& path, Poller& poller, Switch& sw) {
+    const std::string& path, Poller& poller, Fabric& fabric) {
     auto fd = listen_on({Address::Kind::kUnix, path, {}, {}}, 0600);
     if (!fd) {
         return std::unexpected(fd.error());
     }
-    std::unique_ptr<ControlServer> server(new ControlServer(path, std::move(*fd), poller, sw));
+    std::unique_ptr<ControlServer> server(new ControlServer(path, std::move(*fd), poller, fabric));
     if (!poller.add(server->listener_->fd(), EPOLLIN, *server->listener_)) {
         return std::unexpected(path + ": " + std::strerror(errno));
     }

@@ -7,16 +7,16 @@
 #include <memory>
 #include <string>
 
+#include "fabric.h"
 #include "poller.h"
-#include "switch.h"
 
 namespace pib::fabric {
 
 class ControlServer {
   public:
-    // The error is one line for a user. Poller and switch outlive the server.
+    // The error is one line for a user. Poller and fabric outlive the server.
     static std::expected<std::unique_ptr<ControlServer>, std::string> create(
-        const std::string& path, Poller& poller, Switch& sw);
+        const std::string& path, Poller& poller, Fabric& fabric);
     ~ControlServer();
 
     // Frees clients that went away, and listens again; after each turn of the loop.
@@ -26,13 +26,13 @@ class ControlServer {
     class Client;
     class Listener;
 
-    ControlServer(std::string path, UniqueFd fd, Poller& poller, Switch& sw);
+    ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric);
     void accept_one(int listening_fd);
     void close(Client& client);
 
     std::string path_;
     Poller& poller_;
-    Switch& switch_;
+    Fabric& fabric_;
     std::unique_ptr<Listener> listener_;
     std::list<std::unique_ptr<Client>> clients_;
     std::list<std::unique_ptr<Client>> gone_;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstdlib>
 #include <expected>
 #include <nlohmann/json.hpp>
 
@@ -104,13 +105,24 @@ void print_faults(const json& answer) {
     }
 }
 
+void print_nodes(const json& answer) {
+    fmt::print("{:<16} {:<18} {:>6} {:>6} {:>6}  {:<24} {}\n", "type", "GUID", "LID", "ports", "up",
+               "id", "description");
+    for (const json& node : answer.at("nodes")) {
+        fmt::print("{:<16} {:<18} {:>6} {:>6} {:>6}  {:<24} {}\n",
+                   node.at("type").get<std::string>(), node.value("guid", ""), node.value("lid", 0),
+                   node.at("ports").get<int>(), node.value("ports_up", 0),
+                   node.at("id").get<std::string>(), node.at("description").get<std::string>());
+    }
+}
+
 struct Printer {
     const char* command;
     void (*print)(const json& answer);
 };
 constexpr Printer kPrinters[] = {
     {"status", print_status}, {"counters", print_counters}, {"lft", print_lft},
-    {"mft", print_mft},       {"fault", print_faults},
+    {"mft", print_mft},       {"fault", print_faults},      {"nodes", print_nodes},
 };
 
 void print_for_people(const std::string& command, const json& answer) {
@@ -135,8 +147,13 @@ json fault_members(const std::map<std::string, std::string>& faults) {
 
 json request_of(const CtlOptions& options) {
     json request = {{"command", options.command}};
-    if (options.port >= 0) {
-        request["port"] = options.port;
+    if (!options.port.empty()) {
+        const bool number = options.port.find_first_not_of("0123456789") == std::string::npos;
+        request["port"] =
+            number ? json(std::strtoul(options.port.c_str(), nullptr, 10)) : json(options.port);
+    }
+    if (!options.node.empty()) {
+        request["switch"] = options.node;
     }
     if (options.command == "link") {
         request["state"] = options.state;

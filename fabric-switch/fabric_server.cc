@@ -58,7 +58,7 @@ class FabricServer::Connection final : public PollHandler, private SwitchLink::O
   public:
     Connection(FabricServer& server, UniqueFd fd)
         : accepted_ns(clock_ns()),
-          link(server.switch_, *this),
+          link(*server.fabric_, *this),
           fd_(std::move(fd)),
           server_(server) {}
 
@@ -187,11 +187,11 @@ class FabricServer::Signals final : public PollHandler {
 
 // ---- setting up
 
-FabricServer::FabricServer(const SwitchConfig& config)
-    : switch_(config), spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+FabricServer::FabricServer(std::unique_ptr<Fabric> fabric)
+    : fabric_(std::move(fabric)), spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
 FabricServer::~FabricServer() {
-    switch_.set_tap(nullptr);
+    fabric_->set_tap(nullptr);
 }
 
 std::uint64_t FabricServer::clock_ns() {
@@ -213,7 +213,7 @@ std::expected<void, std::string> FabricServer::listen(const Address& address) {
 }
 
 std::expected<void, std::string> FabricServer::listen_control(const std::string& path) {
-    auto control = ControlServer::create(path, poller_, switch_);
+    auto control = ControlServer::create(path, poller_, *fabric_);
     if (!control) {
         return std::unexpected(control.error());
     }
@@ -229,7 +229,7 @@ std::expected<void, std::string> FabricServer::capture(const std::string& path, 
         return std::unexpected(tap.error());
     }
     tap_ = std::move(*tap);
-    switch_.set_tap(tap_.get());
+    fabric_->set_tap(tap_.get());
     return {};
 }
 
@@ -313,7 +313,7 @@ void FabricServer::schedule(Connection& connection) {
 }
 
 void FabricServer::note(const std::string& text, bool known) {
-    const std::uint64_t second = switch_.now_ns() / kNsPerSecond;
+    const std::uint64_t second = fabric_->now_ns() / kNsPerSecond;
     if (second != note_second_) {
         note_second_ = second;
         notes_ = 0;
@@ -336,8 +336,8 @@ void FabricServer::flush() {
 
 // ---- the loop
 
-int FabricServer::timeout_ms() const {
-    std::uint64_t next = switch_.next_deadline();
+int FabricServer::timeout_ms() {
+    std::uint64_t next = fabric_->next_deadline();
     if (!silent_.empty()) {
         next = std::min(next, silent_.front()->accepted_ns + kHelloTimeoutNs);
     }
@@ -357,19 +357,21 @@ std::expected<void, std::string> FabricServer::run() {
     }
     std::uint64_t flushed_ns = 0;
     while (!stop_) {
-        poller_.wait(timeout_ms(), [this] { switch_.advance(clock_ns()); });
+        poller_.wait(timeout_ms(), [this] { fabric_->advance(clock_ns()); });
         drop_silent_connections();
+        flush();
+        fabric_->deliver();
         flush();
         bury();
         if (control_ != nullptr) {
             control_->bury();
         }
-        if (tap_ != nullptr && switch_.now_ns() - flushed_ns >= kNsPerSecond / 4) {
-            flushed_ns = switch_.now_ns();
+        if (tap_ != nullptr && fabric_->now_ns() - flushed_ns >= kNsPerSecond / 4) {
+            flushed_ns = fabric_->now_ns();
             tap_->flush();
             if (tap_->failed()) {
                 spdlog::error("capture ended: cannot write");
-                switch_.set_tap(nullptr);
+                fabric_->set_tap(nullptr);
                 tap_.reset();
             }
         }

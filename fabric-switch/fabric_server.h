@@ -13,6 +13,7 @@
 
 #include "address.h"
 #include "control_server.h"
+#include "fabric.h"
 #include "pcap_tap.h"
 #include "poller.h"
 #include "switch_link.h"
@@ -21,7 +22,7 @@ namespace pib::fabric {
 
 class FabricServer final {
   public:
-    explicit FabricServer(const SwitchConfig& config);
+    explicit FabricServer(std::unique_ptr<Fabric> fabric);
     ~FabricServer();
 
     // Errors are one line for a user.
@@ -29,7 +30,7 @@ class FabricServer final {
     [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
     [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
                                                            PcapFormat format);
-    [[nodiscard]] Switch& fabric_switch() { return switch_; }
+    [[nodiscard]] Fabric& fabric() { return *fabric_; }
 
     // Serves until SIGINT or SIGTERM, which the caller has blocked.
     [[nodiscard]] std::expected<void, std::string> run();
@@ -49,10 +50,10 @@ class FabricServer final {
     void forget_who_has_spoken();
     void drop_silent_connections();
     void bury();
-    [[nodiscard]] int timeout_ms() const;
+    [[nodiscard]] int timeout_ms();
     static std::uint64_t clock_ns();
 
-    Switch switch_;
+    std::unique_ptr<Fabric> fabric_;
     Poller poller_;
     std::unique_ptr<PcapTap> tap_;
     std::vector<std::unique_ptr<Listener>> listeners_;

@@ -75,6 +75,17 @@ std::expected<void, std::string> complete_config(ServeOptions& options) {
     return {};
 }
 
+std::expected<std::unique_ptr<Fabric>, std::string> make_fabric(const ServeOptions& options) {
+    if (options.topology.empty()) {
+        return std::make_unique<Fabric>(options.config);
+    }
+    auto topology = load_topology(options.topology);
+    if (!topology) {
+        return std::unexpected(topology.error());
+    }
+    return Fabric::make(std::move(*topology), options.config);
+}
+
 void block_signals() {
     sigset_t set;
     sigemptyset(&set);
@@ -88,10 +99,14 @@ std::expected<void, std::string> serve(ServeOptions& options) {
     if (const auto complete = complete_config(options); !complete) {
         return complete;
     }
+    auto fabric = make_fabric(options);
+    if (!fabric) {
+        return std::unexpected(fabric.error());
+    }
     block_signals();
-    FabricServer server(options.config);
+    FabricServer server(std::move(*fabric));
     for (const std::string& text : options.faults) {
-        if (const auto applied = apply_fault_option(server.fabric_switch(), text); !applied) {
+        if (const auto applied = apply_fault_option(server.fabric(), text); !applied) {
             return applied;
         }
     }

@@ -8,13 +8,18 @@
 namespace pib::fabric {
 namespace {
 
+constexpr const char* kPortHelp = "a number, or NODE[NUMBER] in a topology";
+
 void add_serve_options(CLI::App& app, ServeOptions& options) {
     app.add_option("--listen", options.listen, "unix:PATH or tcp:HOST:PORT; may be repeated");
     app.add_option("--control", options.control, "Unix socket for pib-switch ctl");
+    app.add_option("--topology", options.topology,
+                   "many switches and nodes, as this file of ibnetdiscover or ibsim has them")
+        ->excludes(app.add_option("--guid", options.guid,
+                                  "node GUID, hexadecimal (default: from the addresses)"));
     app.add_option("--ports", options.ports, "external ports")
         ->check(CLI::Range(1, 36))
         ->capture_default_str();
-    app.add_option("--guid", options.guid, "node GUID, hexadecimal (default: from the addresses)");
     app.add_option("--name", options.config.description, "NodeDescription")->capture_default_str();
     app.add_option("--mtu", options.mtu_bytes, "MTUCap in bytes")->capture_default_str();
     app.add_option("--vls", options.data_vls, "data VLs")->capture_default_str();
@@ -26,8 +31,9 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
            },
            "link type 247, or 197 which Wireshark reads as it is")
         ->check(CLI::IsMember({"infiniband", "erf"}));
-    app.add_option("--fault", options.faults,
-                   "PORT:NAME=VALUE,... as of ctl fault, PORT may be all; may be repeated");
+    app.add_option(
+        "--fault", options.faults,
+        "PORT:NAME=VALUE,... as of ctl fault, PORT may be all or NODE[NUMBER]; may be repeated");
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
         ->capture_default_str();
 }
@@ -57,7 +63,7 @@ void add_fault_command(CLI::App& ctl, CtlOptions& options) {
     };
     CLI::App& fault =
         add_command(ctl, options, "fault", "show the faults of a port's link, or replace them");
-    fault.add_option("PORT", options.port)->required();
+    fault.add_option("PORT", options.port, kPortHelp)->required();
     for (const Fault& row : kFaults) {
         std::string member = row.name;
         std::ranges::replace(member, '-', '_');
@@ -76,16 +82,18 @@ void add_ctl_command(CLI::App& app, CtlOptions& options) {
     CLI::App* ctl = app.add_subcommand("ctl", "talk to a running switch");
     ctl->add_option("--control", options.control, "its control socket")->required();
     ctl->add_flag("--json", options.as_json, "print the answer as JSON");
+    ctl->add_option("--switch", options.node, "by name or GUID, where there are many");
     ctl->require_subcommand(1);
     ctl->fallthrough();
     add_command(*ctl, options, "status", "the switch and its ports");
+    add_command(*ctl, options, "nodes", "all nodes of the fabric");
     add_command(*ctl, options, "lft", "linear forwarding table");
     add_command(*ctl, options, "mft", "multicast forwarding table");
     CLI::App& counters = add_command(*ctl, options, "counters", "port counters");
-    counters.add_option("PORT", options.port, "default: all");
+    counters.add_option("PORT", options.port, std::string(kPortHelp) + "; default: all");
     counters.add_flag("--clear", options.clear, "set to zero after reading");
     CLI::App& link = add_command(*ctl, options, "link", "a port's cable");
-    link.add_option("PORT", options.port)->required();
+    link.add_option("PORT", options.port, kPortHelp)->required();
     link.add_option("STATE", options.state, "up, down or retrain")->required();
     add_fault_command(*ctl, options);
 }

@@ -18,6 +18,7 @@ struct ServeOptions {
     std::string guid;  // hexadecimal; empty: from the addresses
     std::string pcap;
     PcapFormat pcap_format = PcapFormat::kInfiniBand;
+    std::string topology;  // file; empty: one switch
     unsigned ports = 36;
     std::string log_level = "info";
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
@@ -31,7 +32,8 @@ struct CtlOptions {
     std::string control;
     bool as_json = false;
     std::string command;  // empty: this process is a switch
-    int port = -1;        // -1: none given
+    std::string port;     // a number or NODE[NUMBER]
+    std::string node;     // a switch, where there are many
     std::string state;
     std::string direction = "both";
     bool clear = false;

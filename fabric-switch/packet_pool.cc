@@ -20,7 +20,15 @@ void PacketPool::add_slab(std::size_t size_class) {
 }
 
 PacketRef PacketPool::hold(std::span<const std::uint8_t> packet, const Origin& origin) {
-    const auto fits = std::ranges::lower_bound(kSizes, packet.size());
+    PacketRef held = take(packet.size(), origin);
+    if (held) {
+        std::memcpy(held.bytes().data(), packet.data(), packet.size());
+    }
+    return held;
+}
+
+PacketRef PacketPool::take(std::size_t bytes, const Origin& origin) {
+    const auto fits = std::ranges::lower_bound(kSizes, bytes);
     if (fits == kSizes.end()) {
         return {};
     }
@@ -31,9 +39,8 @@ PacketRef PacketPool::hold(std::span<const std::uint8_t> packet, const Origin& o
     Buffer* buffer = free_[size_class];
     free_[size_class] = buffer->next_free;
     buffer->refs = 1;
-    buffer->size = static_cast<std::uint16_t>(packet.size());
+    buffer->size = static_cast<std::uint16_t>(bytes);
     buffer->origin = origin;
-    std::memcpy(buffer->data(), packet.data(), packet.size());
     ++held_;
     return PacketRef(buffer);
 }

@@ -73,6 +73,8 @@ class PacketPool {
 
     // A copy of `packet` (at most kMaxPacketBytes); its origin is released with the last reference.
     [[nodiscard]] PacketRef hold(std::span<const std::uint8_t> packet, const Origin& origin);
+    // A buffer of that size, to be filled.
+    [[nodiscard]] PacketRef take(std::size_t bytes, const Origin& origin);
     [[nodiscard]] std::size_t held_packets() const { return held_; }
 
     static constexpr std::size_t kMaxPacketBytes = 4352;

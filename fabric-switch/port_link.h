@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <expected>
 #include <span>
+#include <string>
 
 #include "ib/link/link_endpoint.h"
 
@@ -26,6 +28,37 @@ class PortLink {
     // This port's side of the link; retrain() sends the same once more, through Down.
     virtual void set_offer(const ib::link::Link& offer) = 0;
     virtual void retrain() = 0;
+};
+
+// The port at an end of a link: what its neighbour does to it. Times are those of its owner.
+class LinkUser {
+  public:
+    virtual ~LinkUser() = default;
+    virtual void attach(PortLink& link) = 0;
+    virtual void detach() = 0;  // the link is gone; no link_down() has come before
+    virtual void link_up(const link::ActiveLink& active) = 0;
+    virtual void link_down() = 0;
+    virtual void receive(const link::LinkPacket& packet) = 0;
+    virtual void receive_fault(link::PacketFault fault) = 0;
+    // The link may take more than before: credits came in or output was written.
+    virtual void pump() = 0;
+};
+
+// Who gives a port to whom connects.
+class Admission {
+  public:
+    struct Place {
+        LinkUser* port = nullptr;  // outlives the connection
+        ib::Guid node_guid{};      // of the port's node
+        std::uint8_t number = 0;
+        std::string name;  // for the log
+    };
+
+    virtual ~Admission() = default;
+    [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
+    // The port for who says HELLO, or why there is none.
+    [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(
+        const ib::link::Hello& hello) = 0;
 };
 
 }  // namespace pib::fabric

@@ -31,12 +31,14 @@ std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> packet, const 
 
 }  // namespace
 
-Switch::Switch(const SwitchConfig& config)
+Switch::Switch(const SwitchConfig& config, Agenda* agenda)
     : config_(config),
       node_(config),
       counters_(config.num_ports + 1U),
       pool_(*this),
-      neighbours_(config.num_ports) {
+      neighbours_(config.num_ports),
+      agenda_(agenda),
+      clock_(agenda != nullptr ? agenda->clock() : own_clock_) {
     PortHost& host = *this;
     for (unsigned number = 1; number <= config.num_ports; ++number) {
         ports_.push_back(
@@ -54,7 +56,26 @@ const ib::link::Hello* Switch::neighbour(unsigned number) const {
     return hello.node_guid == ib::Guid{} ? nullptr : &hello;
 }
 
-std::expected<std::uint8_t, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello) {
+void Switch::set_neighbour(unsigned number, const ib::link::Hello& hello) {
+    neighbours_[number - 1] = hello;
+}
+
+link::LinkEndpoint::Buffers Switch::link_buffers() const {
+    link::LinkEndpoint::Buffers buffers;
+    for (unsigned vl = 0; vl < link::data_vls(config_.vl_cap); ++vl) {
+        buffers.receive_blocks[vl] = config_.receive_blocks;
+    }
+    return buffers;
+}
+
+Admission::Place Switch::place(unsigned number) {
+    return {.port = &port(number),
+            .node_guid = config_.node_guid,
+            .number = static_cast<std::uint8_t>(number),
+            .name = "port " + std::to_string(number)};
+}
+
+std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello) {
     using enum ib::link::RefuseReason;
     unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
     for (unsigned number = num_ports(); number >= 1; --number) {
@@ -76,18 +97,22 @@ std::expected<std::uint8_t, ib::link::Refuse> Switch::admit(const ib::link::Hell
             ib::link::Refuse{kNoFreePort, "all " + std::to_string(num_ports()) +
                                               " ports are taken: start pib-switch with --ports"});
     }
-    neighbours_[number - 1] = hello;
-    return static_cast<std::uint8_t>(number);
+    set_neighbour(number, hello);
+    return place(number);
 }
 
 // ---- time
 
 void Switch::advance(std::uint64_t now_ns) {
-    now_ns_ = std::max(now_ns_, now_ns);
+    own_clock_.now_ns = std::max(own_clock_.now_ns, now_ns);
+    time_has_come(own_clock_.now_ns);
+}
+
+void Switch::time_has_come(std::uint64_t now_ns) {
     for (const auto& port : ports_) {
-        port->advance(now_ns_);
+        port->advance(now_ns);
     }
-    ib::pma_advance(pma_node(), now_ns_);
+    ib::pma_advance(pma_node(), now_ns);
     send_traps();
 }
 
@@ -104,6 +129,12 @@ std::uint64_t Switch::next_deadline() const {
     return std::min(next, sampling_deadline.value_or(kNever));
 }
 
+void Switch::port_touched() {
+    if (agenda_ != nullptr) {
+        agenda_->touch(*this);
+    }
+}
+
 void Switch::release_origin(const Origin& origin) {
     if (origin.port != 0) {
         port(origin.port).release(origin);
@@ -112,15 +143,15 @@ void Switch::release_origin(const Origin& origin) {
 
 void Switch::link_state_changed(SwitchPort&) {
     node_.set(si::kPortStateChange, 1);
-    node_.port0().traps.add(ib::link_state_notice(node_.port0().lid()), now_ns_);
+    node_.port0().traps.add(ib::link_state_notice(node_.port0().lid()), now_ns());
 }
 
 // ---- forwarding
 
 void Switch::packet_arrived(SwitchPort& port, Transit& packet) {
     const auto lrh = ib::Lrh::parse(packet.bytes().first<ib::Lrh::kSize>());
-    if (tap_ != nullptr) {
-        tap_->packet_seen(packet.bytes(), now_ns_);
+    if (tap_ != nullptr && port.captured()) {
+        tap_->packet_seen(packet.bytes(), now_ns());
     }
     if (lrh.vl == ib::kVl15) {
         smp_arrived(port.number(), packet, lrh);
@@ -257,7 +288,7 @@ void Switch::report_pkey_violation(std::span<const std::uint8_t> packet, std::ui
         violation.dgid = view->grh()->dgid;
     }
     node_.port0().traps.add(ib::bad_p_key_at_switch_notice(violation, node_.port0().lid(), at),
-                            now_ns_);
+                            now_ns());
 }
 
 }  // namespace pib::fabric

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agenda.h"
 #include "ib/mgmt/smi.h"
 #include "switch_node.h"
 #include "switch_port.h"
@@ -22,9 +23,10 @@ class PacketTap {
     virtual void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) = 0;
 };
 
-class Switch final : private PortHost {
+class Switch final : public Admission, public Timed, private PortHost {
   public:
-    explicit Switch(const SwitchConfig& config);
+    // With a clock of its own, unless there is an agenda for many; that outlives the switch.
+    explicit Switch(const SwitchConfig& config, Agenda* agenda = nullptr);
     ~Switch() override;
     Switch(const Switch&) = delete;
     Switch& operator=(const Switch&) = delete;
@@ -38,17 +40,22 @@ class Switch final : private PortHost {
     [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
-    // The port for who says HELLO, or why there is none. A port GUID that was here before gets its
-    // old port back, so that the subnet looks the same after a reconnect.
-    [[nodiscard]] std::expected<std::uint8_t, ib::link::Refuse> admit(const ib::link::Hello& hello);
+    // The lowest port that is free. A port GUID that was here before gets its old port back, so
+    // that the subnet looks the same after a reconnect.
+    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
+        const ib::link::Hello& hello) override;
+    [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
+    [[nodiscard]] Place place(unsigned number);
     // Who is, or was last, at a port; nullptr: nobody yet.
     [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
+    void set_neighbour(unsigned number, const ib::link::Hello& hello);
 
-    // Moves the clock (nanoseconds, never backwards) and does what has become due. To be called
-    // before anything that a link reports.
+    // Without an agenda: moves the clock (nanoseconds, never backwards) and does what has become
+    // due. To be called before anything that a link reports.
     void advance(std::uint64_t now_ns);
-    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
-    [[nodiscard]] std::uint64_t now_ns() const override { return now_ns_; }
+    void time_has_come(std::uint64_t now_ns) override;
+    [[nodiscard]] std::uint64_t next_deadline() const override;
+    [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
 
   private:
     // Where a packet came from and where it says it goes.
@@ -60,6 +67,7 @@ class Switch final : private PortHost {
     void release_origin(const Origin& origin) override;
     void packet_arrived(SwitchPort& port, Transit& packet) override;
     void link_state_changed(SwitchPort& port) override;
+    void port_touched() override;
 
     // switch.cc: forwarding
     void data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh);
@@ -91,7 +99,9 @@ class Switch final : private PortHost {
     PacketPool pool_;
     std::vector<std::unique_ptr<SwitchPort>> ports_;
     std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
-    std::uint64_t now_ns_ = 0;
+    Clock own_clock_;
+    Agenda* agenda_;
+    const Clock& clock_;
     std::uint32_t next_psn_ = 0;
     PacketTap* tap_ = nullptr;
 };

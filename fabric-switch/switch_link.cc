@@ -3,25 +3,13 @@
 #include "switch_link.h"
 
 namespace pib::fabric {
-namespace {
-
-link::LinkEndpoint::Buffers buffers_of(const SwitchConfig& config) {
-    link::LinkEndpoint::Buffers buffers;
-    for (unsigned vl = 0; vl < link::data_vls(config.vl_cap); ++vl) {
-        buffers.receive_blocks[vl] = config.receive_blocks;
-    }
-    return buffers;
-}
-
-}  // namespace
-
-SwitchLink::SwitchLink(Switch& sw, Owner& owner)
-    : switch_(sw), owner_(owner), endpoint_(buffers_of(sw.config()), *this) {}
+SwitchLink::SwitchLink(Admission& admission, Owner& owner)
+    : admission_(admission), owner_(owner), endpoint_(admission.link_buffers(), *this) {}
 
 std::expected<void, link::LinkFailure> SwitchLink::feed_input(std::size_t bytes) {
     const auto fed = endpoint_.feed_input(bytes);
-    if (fed && port_ != nullptr) {
-        port_->pump();  // what came in may have been credits
+    if (fed && place_.port != nullptr) {
+        place_.port->pump();  // what came in may have been credits
     }
     notify();
     return fed;
@@ -30,17 +18,17 @@ std::expected<void, link::LinkFailure> SwitchLink::feed_input(std::size_t bytes)
 void SwitchLink::consume_output(std::size_t bytes) {
     endpoint_.consume_output(bytes);
     notified_ = false;
-    if (port_ != nullptr) {
-        port_->pump();
+    if (place_.port != nullptr) {
+        place_.port->pump();
     }
     notify();
 }
 
 void SwitchLink::close() {
     endpoint_.close();
-    if (port_ != nullptr) {
-        port_->detach();
-        port_ = nullptr;
+    if (place_.port != nullptr) {
+        place_.port->detach();
+        place_ = {};
     }
 }
 
@@ -52,28 +40,27 @@ void SwitchLink::notify() {
 }
 
 link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
-    const auto number = switch_.admit(hello);
-    if (!number) {
-        return std::unexpected(number.error());
+    const auto place = admission_.admit(hello);
+    if (!place) {
+        return std::unexpected(place.error());
     }
-    port_ = &switch_.port(*number);
-    port_->attach(*this);
-    owner_.link_note("port " + std::to_string(*number) + ": " + hello.node_description +
-                     " connected");
+    place_ = *place;
+    place_.port->attach(*this);
+    owner_.link_note(place_.name + ": " + hello.node_description + " connected");
     return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
                              .features = 0,
-                             .switch_guid = switch_.config().node_guid,
-                             .port_number = *number};
+                             .switch_guid = place_.node_guid,
+                             .port_number = place_.number};
 }
 
 void SwitchLink::link_up(const link::ActiveLink& active) {
-    port_->link_up(active);
-    owner_.link_note("port " + std::to_string(port_number()) + ": link up");
+    place_.port->link_up(active);
+    owner_.link_note(place_.name + ": link up");
 }
 
 void SwitchLink::link_down() {
-    port_->link_down();
-    owner_.link_note("port " + std::to_string(port_number()) + ": link down");
+    place_.port->link_down();
+    owner_.link_note(place_.name + ": link down");
 }
 
 std::span<std::uint8_t> SwitchLink::begin_packet(unsigned vl, std::size_t bytes,

@@ -3,7 +3,9 @@
 // in, bytes out; who owns the socket (or joins two ends in memory, in tests) is its owner.
 #pragma once
 
-#include "switch.h"
+#include <string>
+
+#include "port_link.h"
 
 namespace pib::fabric {
 
@@ -18,12 +20,12 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
         virtual void link_note(const std::string& text) = 0;
     };
 
-    SwitchLink(Switch& sw, Owner& owner);
+    SwitchLink(Admission& admission, Owner& owner);
     ~SwitchLink() override { close(); }
     SwitchLink(const SwitchLink&) = delete;
     SwitchLink& operator=(const SwitchLink&) = delete;
 
-    // As at LinkEndpoint. Switch::advance() comes first.
+    // As at LinkEndpoint. The clock of the ports is moved first.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
     [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
@@ -32,7 +34,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     void close();
 
     [[nodiscard]] bool handshake_done() const { return endpoint_.handshake_done(); }
-    [[nodiscard]] std::uint8_t port_number() const { return port_ ? port_->number() : 0; }
+    [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
 
     // PortLink
     std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
@@ -47,13 +49,13 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
-    void link_packet(const link::LinkPacket& packet) override { port_->receive(packet); }
-    void link_packet_fault(link::PacketFault fault) override { port_->receive_fault(fault); }
+    void link_packet(const link::LinkPacket& packet) override { place_.port->receive(packet); }
+    void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
     void notify();
 
-    Switch& switch_;
+    Admission& admission_;
     Owner& owner_;
-    SwitchPort* port_ = nullptr;
+    Admission::Place place_;  // no port before HELLO
     bool notified_ = false;
     link::LinkEndpoint endpoint_;
 };

@@ -3,36 +3,13 @@
 #include <algorithm>
 
 #include "ib/wire/field.h"
+#include "mad_packets.h"
 #include "switch.h"
 
 namespace pib::fabric {
 namespace {
 
 namespace si = ib::switch_info;
-
-// The MAD of a UD packet to `qp`, if that is what the packet carries.
-std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
-    const bool ud = packet.bth().opcode == ib::opcode::kUdSendOnly;
-    if (!ud || packet.bth().dest_qp != qp || packet.payload().size() != ib::kMadSize) {
-        return std::nullopt;
-    }
-    ib::Mad mad;
-    std::ranges::copy(packet.payload(), mad.bytes.begin());
-    return mad;
-}
-
-// A MAD as a UD SEND in `buffer`; the packet without checksums.
-std::span<const std::uint8_t> build(std::span<std::uint8_t> buffer,
-                                    const ib::PacketHeaders& headers, const ib::Mad& mad) {
-    auto builder = ib::PacketBuilder::begin(buffer, headers, ib::kMadSize, ib::Crcs::kElided);
-    if (!builder) {
-        return {};
-    }
-    std::ranges::copy(mad.bytes, builder->payload().begin());
-    return builder->finish();
-}
-
-constexpr std::size_t kMadPacketRoom = ib::kMaxHeaders + ib::kMadSize;
 
 }  // namespace
 
@@ -88,7 +65,7 @@ void Switch::follow(const ib::SmiDecision& decision, const ib::Mad& smp) {
 }
 
 void Switch::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
-    const ib::SmpArrival arrival{.port = ingress, .slid = lrh.slid, .now_ns = now_ns_};
+    const ib::SmpArrival arrival{.port = ingress, .slid = lrh.slid, .now_ns = now_ns()};
     ib::SmaAnswer answer = ib::sma_answer(node_, switch_attributes(), smp, arrival);
     if (answer.disposition != ib::SmaDisposition::kReply) {
         return;
@@ -120,24 +97,15 @@ void Switch::apply(const ib::SmaAnswer& answer) {
 
 // Sends from QP0; `out_port` 0: wherever the LFT says.
 void Switch::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port) {
-    ib::PacketHeaders headers{};
-    headers.lrh = {.vl = ib::kVl15,
-                   .sl = sl,
-                   .lnh = ib::Lnh::kIbaLocal,
-                   .dlid = dlid,
-                   .slid = dlid.is_permissive() ? ib::kPermissiveLid : node_.port0().lid()};
-    headers.bth.opcode = ib::opcode::kUdSendOnly;
-    headers.bth.pkey = ib::kDefaultPKey;
-    headers.bth.dest_qp = ib::kQp0;
-    headers.bth.psn = ib::Psn(next_psn_++);
-    std::array<std::uint8_t, kMadPacketRoom> buffer;
-    const auto packet = build(buffer, headers, smp);
+    const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : node_.port0().lid();
+    const MadPacket made(smp_headers(dlid, slid, sl, ib::Psn(next_psn_++)), smp);
+    const auto packet = made.bytes();
     if (out_port == 0) {
         originate(packet);
         return;
     }
     if (tap_ != nullptr) {
-        tap_->packet_seen(packet, now_ns_);
+        tap_->packet_seen(packet, now_ns());
     }
     Transit transit(pool_, *this, packet, {});
     port(out_port).send(transit, link::kVl15);
@@ -148,7 +116,7 @@ void Switch::originate(std::span<const std::uint8_t> packet) {
         return;
     }
     if (tap_ != nullptr) {
-        tap_->packet_seen(packet, now_ns_);
+        tap_->packet_seen(packet, now_ns());
     }
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
     counters_[0].count_sent(lrh.dlid, lrh.pkt_len);
@@ -158,7 +126,7 @@ void Switch::originate(std::span<const std::uint8_t> packet) {
 
 void Switch::send_traps() {
     ib::Port& port0 = node_.port0();
-    while (const auto trap = ib::next_trap(node_, port0, now_ns_)) {
+    while (const auto trap = ib::next_trap(node_, port0, now_ns())) {
         send_smp(*trap, port0.sm_lid(), port0.sm_sl(), 0);
     }
 }
@@ -168,38 +136,17 @@ void Switch::send_traps() {
 void Switch::gmp_arrived(const ib::PacketView& request) {
     const ib::Lrh& lrh = request.lrh();
     counters_[0].count_received(lrh.dlid, lrh.pkt_len);
-    const auto mad = mad_of(request, ib::kQp1);
-    const auto deth = request.deth();
     ib::Port& port0 = node_.port0();
-    if (!mad || !deth || deth->qkey != ib::kGsiQKey) {
+    const auto mad = gmp_of(request, port0);
+    if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf) {
         return;
     }
-    if (port0.find_pkey(request.bth().pkey) < 0) {
-        ib::count_violation(port0, ib::port_info::kPKeyViolations);
-        return;
-    }
-    if (mad->mgmt_class() != ib::MgmtClass::kPerf) {
-        return;
-    }
-    const auto reply = ib::pma_answer(pma_node(), *mad, now_ns_);
+    const auto reply = ib::pma_answer(pma_node(), *mad, now_ns());
     if (!reply) {
         return;
     }
-    ib::PacketHeaders headers{};
-    headers.lrh = {.vl = {}, .sl = lrh.sl, .lnh = lrh.lnh, .dlid = lrh.slid, .slid = lrh.dlid};
-    if (request.grh()) {
-        headers.grh = *request.grh();
-        headers.grh->sgid = ib::Gid::from(port0.gid_prefix(), port0.guid());
-        headers.grh->dgid = request.grh()->sgid;
-        headers.grh->hop_lmt = 0xFF;
-    }
-    headers.bth.opcode = ib::opcode::kUdSendOnly;
-    headers.bth.pkey = request.bth().pkey;
-    headers.bth.dest_qp = deth->src_qp;
-    headers.bth.psn = ib::Psn(next_psn_++);
-    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};
-    std::array<std::uint8_t, kMadPacketRoom> buffer;
-    originate(build(buffer, headers, *reply));
+    const MadPacket packet(gmp_reply_headers(request, port0, ib::Psn(next_psn_++)), *reply);
+    originate(packet.bytes());
 }
 
 }  // namespace pib::fabric

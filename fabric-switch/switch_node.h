@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "forwarding.h"
 #include "ib/mgmt/mad_agent.h"
+#include "link_modes.h"
 
 namespace pib::fabric {
 
@@ -17,10 +19,11 @@ struct SwitchConfig {
     ib::Guid node_guid;
     std::string description = "pib-switch";  // NodeDescription, at most 64 bytes of UTF-8
     std::uint8_t num_ports = 36;             // external, 1..kMaxPorts
-    std::uint8_t link_width = ib::link_width::k1x | ib::link_width::k4x;
-    std::uint8_t link_speed = ib::link_speed::kSdr | ib::link_speed::kDdr | ib::link_speed::kQdr;
-    std::uint8_t link_speed_ext = ib::link_speed_ext::kFdr | ib::link_speed_ext::kEdr |
-                                  ib::link_speed_ext::kHdr | ib::link_speed_ext::kNdr;
+    ib::Guid system_image_guid{};            // 0: the node GUID
+    std::uint32_t vendor_id = 0;             // 0: that of software devices
+    std::uint16_t device_id = 0;
+    LinkModes modes = kAllLinkModes;
+    std::vector<LinkModes> port_modes;  // [0] is port 1; what is missing or not said is `modes`
     ib::Mtu mtu_cap = ib::Mtu::k4096;
     std::uint8_t vl_cap = 4;  // VLCap code: 8 data VLs
     std::uint16_t lft_cap = ib::Lid::kMulticastFirst;

@@ -96,6 +96,7 @@ void SwitchPort::detach() {
 }
 
 void SwitchPort::link_up(const link::ActiveLink& active) {
+    host_.port_touched();
     const auto events = ib::port_link_up(attrs_, active.width, active.speed, active.speed_ext);
     refresh_limits();
     if (events.has(PortEvent::kStateChange)) {
@@ -104,6 +105,7 @@ void SwitchPort::link_up(const link::ActiveLink& active) {
 }
 
 void SwitchPort::link_down() {
+    host_.port_touched();
     const auto events = ib::port_link_down(attrs_);
     refresh_limits();
     clear_queues();
@@ -136,6 +138,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 // ---- packets in
 
 void SwitchPort::receive(const link::LinkPacket& packet) {
+    host_.port_touched();
     const auto vl = packet.lrh.vl.value();
     counters_.count_received(packet.lrh.dlid, packet.lrh.pkt_len);
     Transit transit(

@@ -23,6 +23,8 @@ class SwitchPort;
 class PortHost : public OriginSink {
   public:
     [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
+    // Something happens at a port: what is due next may have changed.
+    virtual void port_touched() = 0;
     // A packet that has passed the ingress faults and is counted.
     virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
     // PortState went to or from Down by the link's own doing (trap 128,
@@ -41,7 +43,7 @@ struct PortLimits {
     bool enforce_pkey_out = false;
 };
 
-class SwitchPort final : private FaultSink {
+class SwitchPort final : public LinkUser, private FaultSink {
   public:
     SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs, ib::PortCounters& counters);
 
@@ -50,16 +52,18 @@ class SwitchPort final : private FaultSink {
     [[nodiscard]] ib::PortCounters& counters() { return counters_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
     [[nodiscard]] bool attached() const { return link_ != nullptr; }
+    // Whether a capture sees what comes in here; false where the neighbour's switch has shown it.
+    void set_captured(bool captured) { captured_ = captured; }
+    [[nodiscard]] bool captured() const { return captured_; }
 
     // --- the link to the neighbour
-    void attach(PortLink& link);
-    void detach();  // the link is gone
-    void link_up(const link::ActiveLink& active);
-    void link_down();
-    void receive(const link::LinkPacket& packet);
-    void receive_fault(link::PacketFault fault);
-    // The link may take more than before: credits came in or output was written.
-    void pump();
+    void attach(PortLink& link) override;
+    void detach() override;
+    void link_up(const link::ActiveLink& active) override;
+    void link_down() override;
+    void receive(const link::LinkPacket& packet) override;
+    void receive_fault(link::PacketFault fault) override;
+    void pump() override;
     void release(const Origin& origin);  // receive buffer of a packet that came in here
 
     // --- the switch
@@ -133,6 +137,7 @@ class SwitchPort final : private FaultSink {
     PortLink* link_ = nullptr;
     std::uint64_t link_serial_ = 0;
     bool cable_ = true;
+    bool captured_ = true;
     ib::link::Link offered_{};
     std::array<VlQueue, kVls> queues_;
     VlMask waiting_ = 0;  // data VLs whose queue is not empty

@@ -141,6 +141,7 @@ void SwitchPort::pump() {
     if (link_ == nullptr) {
         return;
     }
+    host_.port_touched();
     drain_vl15();
     drain_data();
     note_waiting();

@@ -99,26 +99,29 @@ std::uint32_t port0_capabilities(const SwitchConfig& config) {
                          cap::kIsLedInfoSupported | cap::kIsSystemImageGuidSupported |
                          cap::kIsPKeySwitchExternalPortTrapSupported |
                          cap::kIsCapabilityMask2Supported | cap::kIsMulticastFdbTopSupported;
-    return config.link_speed_ext != 0 ? mask | cap::kIsExtendedSpeedsSupported : mask;
+    return config.modes.speed_ext != 0 ? mask | cap::kIsExtendedSpeedsSupported : mask;
 }
 
 std::uint16_t capabilities2(const SwitchConfig& config) {
     namespace cap2 = ib::port_cap2;
-    const auto has = [&](std::uint8_t speed) { return (config.link_speed_ext & speed) != 0; };
+    const auto has = [&](std::uint8_t speed) { return (config.modes.speed_ext & speed) != 0; };
     return static_cast<std::uint16_t>(
         (has(ib::link_speed_ext::kHdr) ? cap2::kIsLinkSpeedHdrSupported : 0) |
         (has(ib::link_speed_ext::kNdr) ? cap2::kIsLinkSpeedNdrSupported : 0) |
-        ((config.link_width & ib::link_width::k2x) != 0 ? cap2::kIsLinkWidth2xSupported : 0));
+        ((config.modes.width & ib::link_width::k2x) != 0 ? cap2::kIsLinkWidth2xSupported : 0));
 }
 
 ib::PortConfig port_config(const SwitchConfig& config, std::uint8_t number) {
     const bool port0 = number == 0;
+    const bool own = number >= 1 && number <= config.port_modes.size();
+    const LinkModes modes =
+        own ? config.port_modes[number - 1U].or_else(config.modes) : config.modes;
     return {.kind = port0 ? ib::PortKind::kSwitchPort0 : ib::PortKind::kSwitchExternal,
             .port_number = number,
             .guid = port0 ? config.node_guid : ib::Guid{},
-            .link_width_supported = config.link_width,
-            .link_speed_supported = config.link_speed,
-            .link_speed_ext_supported = config.link_speed_ext,
+            .link_width_supported = modes.width,
+            .link_speed_supported = modes.speed,
+            .link_speed_ext_supported = modes.speed_ext,
             .mtu_cap = config.mtu_cap,
             .vl_cap = config.vl_cap,
             .pkey_cap = kPKeys,
@@ -137,10 +140,11 @@ std::span<const ib::AttributeRow<SwitchNode>> switch_attributes() {
 
 SwitchNode::SwitchNode(const SwitchConfig& config) : lft(config.lft_cap), mft(config.mft_cap) {
     type = ib::NodeType::kSwitch;
-    system_image_guid = config.node_guid;
+    system_image_guid =
+        config.system_image_guid != ib::Guid{} ? config.system_image_guid : config.node_guid;
     node_guid = config.node_guid;
-    vendor_id = kVendorId;
-    device_id = kDeviceId;
+    vendor_id = config.vendor_id != 0 ? config.vendor_id : kVendorId;
+    device_id = config.device_id != 0 ? config.device_id : kDeviceId;
     set_description(config.description);
     for (unsigned number = 0; number <= config.num_ports; ++number) {
         ports.push_back(ib::make_port(port_config(config, static_cast<std::uint8_t>(number))));

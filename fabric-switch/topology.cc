@@ -158,8 +158,7 @@ Result Builder::take(const NodeLine& line) {
     node.vendor_id = vendor_id_;
     node.device_id = device_id_;
     node.line = line_;
-    node.ports.assign(
-        line.ports, {.width = modes_.width, .speed = modes_.speed, .speed_ext = modes_.speed_ext});
+    node.ports.assign(line.ports, {.modes = modes_});
     give_guids(node);
     const auto [known, is_new] =
         by_id_.emplace(node.id, static_cast<std::uint32_t>(topology_.nodes.size()));
@@ -208,11 +207,7 @@ Result Builder::take(const PortLine& line) {
     }
     port.line = line_;
     port.guid = node.is_switch ? ib::Guid{} : line.guid.value_or(port.guid);
-    port.width = line.modes.width != 0 ? line.modes.width : port.width;
-    if (line.modes.speed != 0 || line.modes.speed_ext != 0) {
-        port.speed = line.modes.speed;
-        port.speed_ext = line.modes.speed_ext;
-    }
+    port.modes = line.modes.or_else(port.modes);
     joins_.push_back({.node = index,
                       .port = line.port,
                       .peer_id = std::string(line.peer_id),

@@ -12,20 +12,18 @@
 #include <vector>
 
 #include "ib/wire/types.h"
+#include "link_modes.h"
 
 namespace pib::fabric {
 
-// A port of a node; ports of a switch have no GUID. Width and speeds are masks as in
-// PortInfo:Link*Enabled; 0: the file does not say.
+// A port of a node; ports of a switch have no GUID.
 struct TopologyPort {
     static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
     std::uint32_t peer_node = kNobody;  // index into Topology::nodes
     std::uint8_t peer_port = 0;
     ib::Guid guid{};
-    std::uint8_t width = 0;
-    std::uint8_t speed = 0;
-    std::uint8_t speed_ext = 0;
+    LinkModes modes;
     unsigned line = 0;  // where the file joins it; 0: only the peer's record does
 
     [[nodiscard]] bool joined() const { return peer_node != kNobody; }

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "ib/wire/types.h"
+#include "link_modes.h"
 
 namespace pib::fabric {
 
@@ -26,13 +27,6 @@ struct NodeLine {
     unsigned ports = 0;
     std::string_view id;
     std::string_view description;  // empty: none
-};
-
-// What a link may use, masks as in PortInfo:Link*Enabled; 0: not said.
-struct LinkModes {
-    std::uint8_t width = 0;
-    std::uint8_t speed = 0;
-    std::uint8_t speed_ext = 0;
 };
 
 // [1](2c903000e0b73)  "S-0002c90200400110"[4](…)  w=2 s=7  # lid 5 lmc 0 "leaf 1" lid 2 4xQDR

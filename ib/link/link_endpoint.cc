@@ -373,22 +373,22 @@ std::uint32_t LinkEndpoint::credits(unsigned vl) const {
 
 // ---- packets in
 
-std::expected<LinkPacket, PacketFault> LinkEndpoint::check_packet(const Frame& frame) const {
-    const bool elided = frame.crc_elided();
-    const std::size_t crc_bytes = elided ? 0 : kCrcBytes;
-    const auto lrh = ib::parse_lrh(frame.body, elided ? ib::Crcs::kElided : ib::Crcs::kIcrcAndVcrc);
+std::expected<LinkPacket, PacketFault> check_packet(std::span<const std::uint8_t> body,
+                                                    bool with_crcs, std::uint8_t mtu_cap) {
+    const std::size_t crc_bytes = with_crcs ? kCrcBytes : 0;
+    const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
     // Raw packets, which have no ICRC, are not spoken here.
-    if (!lrh || !is_iba(*lrh) || frame.body.size() < kMinPacket + crc_bytes) {
+    if (!lrh || !is_iba(*lrh) || body.size() < kMinPacket + crc_bytes) {
         return std::unexpected(PacketFault::kMalformed);
     }
-    if (lrh->pkt_len * 4U > (128U << offer_.mtu_cap) + kPacketOverhead) {
+    if (lrh->pkt_len * 4U > (128U << mtu_cap) + kPacketOverhead) {
         return std::unexpected(PacketFault::kTooLong);
     }
-    const auto bytes = frame.body.first(frame.body.size() - crc_bytes);
-    if (!elided && !ib::vcrc_is_good(frame.body)) {
+    const auto bytes = body.first(body.size() - crc_bytes);
+    if (with_crcs && !ib::vcrc_is_good(body)) {
         return std::unexpected(PacketFault::kVcrc);
     }
-    if (!elided && !icrc_is_good(bytes, bytes.data() + bytes.size())) {
+    if (with_crcs && !icrc_is_good(bytes, bytes.data() + bytes.size())) {
         return std::unexpected(PacketFault::kIcrc);
     }
     return LinkPacket{.lrh = *lrh, .bytes = bytes, .blocks = 0};
@@ -409,7 +409,7 @@ LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
         }
         state.held += blocks;
     }
-    auto packet = check_packet(frame);
+    auto packet = check_packet(frame.body, !frame.crc_elided(), offer_.mtu_cap);
     if (!active_ || !packet) {
         release(vl, blocks);
         if (active_) {

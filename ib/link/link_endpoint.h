@@ -99,6 +99,11 @@ enum class SendCrc : std::uint8_t {
 // Writes ICRC and VCRC into the last six bytes of `packet_and_room`; before them is the packet.
 void append_crcs(std::span<std::uint8_t> packet_and_room);
 
+// What a receiver makes of a packet: its length, its LRH and, with `crcs`, its checksums, which are
+// taken off. `mtu_cap` is PortInfo:MTUCap of the receiver. LinkPacket::blocks is left 0.
+[[nodiscard]] std::expected<LinkPacket, PacketFault> check_packet(
+    std::span<const std::uint8_t> body, bool with_crcs, std::uint8_t mtu_cap);
+
 class LinkEndpoint {
   public:
     struct Buffers {
@@ -194,7 +199,6 @@ class LinkEndpoint {
     Result on_packet(const ib::link::Frame& frame);
     Result refuse(ib::link::Refuse refusal);
     Result fail(LinkError error, std::string text);
-    std::expected<LinkPacket, PacketFault> check_packet(const ib::link::Frame& frame) const;
     void open();
     void take_down();
     void update_link();

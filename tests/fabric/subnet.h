@@ -11,6 +11,7 @@
 #include "device.h"
 #include "fake_host.h"
 #include "mini_driver.h"
+#include "switch.h"
 #include "switch_link.h"
 
 namespace pib::test {

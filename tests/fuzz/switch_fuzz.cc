@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "fuzz_target.h"
+#include "switch.h"
 #include "switch_link.h"
 
 namespace pib::fuzz {

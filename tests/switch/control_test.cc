@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control_commands.h"
+#include "control_switch.h"
 #include "test_fabric.h"
 
 namespace pib::test {
@@ -13,7 +14,7 @@ using nlohmann::json;
 TEST_CASE("control: status names ports, neighbours and LIDs") {
     TestFabric fabric(2);
     fabric.make_active();
-    const json answer = fabric::run_control_command(fabric.sw, {{"command", "status"}});
+    const json answer = fabric::run_switch_command(fabric.sw, {{"command", "status"}});
     REQUIRE(answer.at("ok") == true);
     CHECK(answer.at("switch").at("lid") == TestFabric::kSwitchLid);
     REQUIRE(answer.at("ports").size() == 8);
@@ -30,7 +31,7 @@ TEST_CASE("control: counters, tables, links and faults") {
     TestFabric fabric(2);
     fabric.make_active();
     const auto run = [&](const json& request) {
-        return fabric::run_control_command(fabric.sw, request);
+        return fabric::run_switch_command(fabric.sw, request);
     };
     CHECK(run({{"command", "counters"}, {"port", 1}}).at("ports").at(0).at("PortRcvPkts") > 5);
     CHECK(run({{"command", "counters"}}).at("ports").size() == 9);
@@ -54,7 +55,7 @@ TEST_CASE("control: counters, tables, links and faults") {
 }
 
 TEST_CASE("control: what is not a request is answered with an error") {
-    TestFabric fabric(1);
+    fabric::Fabric one(TestFabric::default_config());
     for (const char* line : {"",
                              "{",
                              "[]",
@@ -81,12 +82,11 @@ TEST_CASE("control: what is not a request is answered with an error") {
                              R"({"command":"fault","port":1,"direction":"up","set":{}})",
                              "\xFF\xFE\x00"}) {
         INFO(line);
-        const auto answer = json::parse(fabric::run_control_line(fabric.sw, line));
+        const auto answer = json::parse(fabric::run_control_line(one, line));
         CHECK(answer.at("ok") == false);
         CHECK_FALSE(answer.at("error").get<std::string>().empty());
     }
-    CHECK(json::parse(fabric::run_control_line(fabric.sw, std::string(60'000, '['))).at("ok") ==
-          false);
+    CHECK(json::parse(fabric::run_control_line(one, std::string(60'000, '['))).at("ok") == false);
 }
 
 }  // namespace pib::test

@@ -42,9 +42,9 @@ ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modif
 
 // ---- the adapter
 
-FakeHca::FakeHca(TestFabric& fabric, const ib::link::Hello& hello,
+FakeHca::FakeHca(fabric::Admission& fabric, const ib::link::Hello& hello,
                  const link::LinkEndpoint::Buffers& buffers)
-    : sw_link(std::make_unique<fabric::SwitchLink>(fabric.sw, *this)),
+    : sw_link(std::make_unique<fabric::SwitchLink>(fabric, *this)),
       endpoint_(hello, buffers, *this) {
     endpoint = &endpoint_;
     node.node_guid = node.system_image_guid = hello.node_guid;
@@ -152,7 +152,7 @@ TestFabric::TestFabric(unsigned hcas, fabric::SwitchConfig config) : sw(config) 
 }
 
 FakeHca& TestFabric::add_hca(std::uint64_t guid, const link::LinkEndpoint::Buffers& buffers) {
-    hcas_.push_back(std::make_unique<FakeHca>(*this, make_hello(guid), buffers));
+    hcas_.push_back(std::make_unique<FakeHca>(sw, make_hello(guid), buffers));
     settle();
     return *hcas_.back();
 }

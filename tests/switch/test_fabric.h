@@ -12,6 +12,7 @@
 #include "ib/mgmt/mad_agent.h"
 #include "ib/mgmt/smi.h"
 #include "link_pair.h"
+#include "switch.h"
 #include "switch_link.h"
 
 namespace pib::test {
@@ -21,7 +22,7 @@ class TestFabric;
 // A channel adapter with one port, on a connection to the switch.
 class FakeHca final : public LinkRecorder, public fabric::SwitchLink::Owner {
   public:
-    FakeHca(TestFabric& fabric, const ib::link::Hello& hello,
+    FakeHca(fabric::Admission& fabric, const ib::link::Hello& hello,
             const link::LinkEndpoint::Buffers& buffers = make_buffers());
 
     // Carries bytes both ways once; false when there were none.

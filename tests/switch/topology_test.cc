@@ -56,10 +56,10 @@ TEST_CASE("a topology is what ibnetdiscover says") {
     REQUIRE(leaf.ports.size() == 36);
     CHECK(leaf.port(1).peer_node == 2);
     CHECK(leaf.port(1).peer_port == 2);
-    CHECK(leaf.port(1).speed == 7);
-    CHECK(leaf.port(1).speed_ext == 0);
+    CHECK(leaf.port(1).modes.speed == 7);
+    CHECK(leaf.port(1).modes.speed_ext == 0);
     CHECK(leaf.port(36).peer_node == 1);
-    CHECK(leaf.port(36).speed_ext == 3);
+    CHECK(leaf.port(36).modes.speed_ext == 3);
     CHECK_FALSE(leaf.port(2).joined());
 
     const TopologyNode& node = topology->nodes[2];
@@ -82,8 +82,8 @@ TEST_CASE("a topology may be as short as ibsim's") {
     CHECK(topology->nodes[1].port(1).peer_node == 0);  // said by the other end only
     CHECK(topology->nodes[1].port(1).peer_port == 1);
     CHECK(topology->nodes[2].port(2).peer_port == 5);
-    CHECK(topology->nodes[0].port(5).width == 1);
-    CHECK(topology->nodes[0].port(5).speed == 1);
+    CHECK(topology->nodes[0].port(5).modes.width == 1);
+    CHECK(topology->nodes[0].port(5).modes.speed == 1);
     CHECK(topology->nodes[1].guid != topology->nodes[2].guid);
     CHECK(topology->nodes[1].description == "hca1");
 }

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// See fabric.h.
+#include "fabric.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace pib::fabric {
+namespace {
+
+using ib::link::Hello;
+using ib::link::Refuse;
+using ib::link::RefuseReason;
+
+// One turn carries at most so much, so that sockets and control commands have theirs: routing that
+// goes round in circles keeps packets on their way for ever.
+constexpr unsigned kCablesPerTurn = 4096;
+constexpr unsigned kPacketsPerCable = 16;
+// "Vendor" of devices that exist only in software, as the switch has it.
+constexpr std::uint32_t kVendorId = 0x001234;
+constexpr std::uint16_t kPhantomDeviceId = 0x1b0e;
+
+std::string_view first_word(std::string_view text) {
+    return text.substr(0, text.find(' '));
+}
+
+std::string_view description_of(const Hello& hello) {
+    return hello.node_description;
+}
+
+std::unexpected<Refuse> not_here(const std::string& text) {
+    return std::unexpected(Refuse{RefuseReason::kNotInTopology, text});
+}
+
+std::string too_many_ports(const TopologyNode& node) {
+    return "line " + std::to_string(node.line) + " of the topology: a switch with " +
+           std::to_string(node.ports.size()) + " ports: " + std::to_string(kMaxPorts) +
+           " are possible, build it of smaller ones";
+}
+
+Hello hello_of(const TopologyNode& node, unsigned port) {
+    return {.features = 0,
+            .role = node.is_switch ? ib::link::Role::kSwitch : ib::link::Role::kChannelAdapter,
+            .port_number = static_cast<std::uint8_t>(port),
+            .node_guid = node.guid,
+            .port_guid = node.is_switch ? node.guid : node.port(port).guid,
+            .node_description = node.description};
+}
+
+}  // namespace
+
+// ---- making it
+
+Fabric::Fabric(const SwitchConfig& config) : defaults_(config) {
+    nodes_.emplace_back();
+    nodes_[0].id = nodes_[0].description = config.description;
+    nodes_[0].sw = std::make_unique<Switch>(config, &agenda_);
+    nodes_[0].links.assign(config.num_ports, kNoLink);
+}
+
+std::expected<std::unique_ptr<Fabric>, std::string> Fabric::make(Topology topology,
+                                                                 const SwitchConfig& defaults) {
+    for (const TopologyNode& node : topology.nodes) {
+        if (node.is_switch && node.ports.size() > kMaxPorts) {
+            return std::unexpected(too_many_ports(node));
+        }
+    }
+    return std::unique_ptr<Fabric>(new Fabric(std::move(topology), defaults));
+}
+
+Fabric::Fabric(Topology topology, const SwitchConfig& defaults)
+    : topology_(std::move(topology)), defaults_(defaults) {
+    nodes_.reserve(topology_.nodes.size());
+    for (const TopologyNode& node : topology_.nodes) {
+        nodes_.emplace_back();
+        nodes_.back().id = node.id;
+        nodes_.back().description = node.description;
+        nodes_.back().links.assign(node.ports.size(), kNoLink);
+        if (node.is_switch) {
+            add_switch(node);
+        } else {
+            add_phantom(node);
+        }
+    }
+    add_links();
+}
+
+Fabric::~Fabric() = default;
+
+void Fabric::add_switch(const TopologyNode& node) {
+    SwitchConfig config = defaults_;
+    config.node_guid = node.guid;
+    config.system_image_guid = node.system_image_guid;
+    config.vendor_id = node.vendor_id;
+    config.device_id = node.device_id;
+    config.description = node.description;
+    config.num_ports = static_cast<std::uint8_t>(node.ports.size());
+    for (const TopologyPort& port : node.ports) {
+        config.port_modes.push_back(port.modes);
+    }
+    nodes_.back().sw = std::make_unique<Switch>(config, &agenda_);
+}
+
+void Fabric::add_phantom(const TopologyNode& node) {
+    PhantomHca::Config config{.node_guid = node.guid,
+                              .system_image_guid = node.system_image_guid,
+                              .vendor_id = node.vendor_id != 0 ? node.vendor_id : kVendorId,
+                              .device_id = node.device_id != 0 ? node.device_id : kPhantomDeviceId,
+                              .description = node.description,
+                              .ports = {}};
+    for (const TopologyPort& port : node.ports) {
+        config.ports.push_back({port.guid, port.modes.or_else(defaults_.modes)});
+    }
+    nodes_.back().phantom = std::make_unique<PhantomHca>(config, agenda_, pool_);
+}
+
+void Fabric::add_links() {
+    for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+        for (unsigned number = 1; number <= nodes_[node].links.size(); ++number) {
+            const TopologyPort& port = topology_.nodes[node].port(number);
+            if (!port.joined() || nodes_[node].links[number - 1] != kNoLink) {
+                continue;
+            }
+            const auto index = static_cast<std::uint32_t>(links_.size());
+            nodes_[node].links[number - 1] = index;
+            nodes_[port.peer_node].links[port.peer_port - 1U] = index;
+            links_.push_back({.a = {node, static_cast<std::uint8_t>(number)},
+                              .b = {port.peer_node, port.peer_port},
+                              .cable = nullptr});
+        }
+    }
+    for (Link& link : links_) {
+        lay_cable(link);
+    }
+}
+
+LinkUser& Fabric::user(const PortId& port) {
+    Node& node = nodes_[port.node];
+    return node.sw != nullptr ? static_cast<LinkUser&>(node.sw->port(port.port))
+                              : node.phantom->port(port.port);
+}
+
+void Fabric::lay_cable(Link& link) {
+    tell_neighbours(link);
+    CableScheduler& scheduler = *this;
+    link.cable = std::make_unique<MemoryCable>(user(link.a), user(link.b), defaults_.receive_blocks,
+                                               pool_, scheduler);
+}
+
+void Fabric::cut(Link& link) {
+    if (link.cable) {
+        std::erase(ready_, link.cable.get());
+        link.cable.reset();
+    }
+}
+
+// For status displays; and a capture is to see each packet once.
+void Fabric::tell_neighbours(const Link& link) {
+    Switch* a = nodes_[link.a.node].sw.get();
+    Switch* b = nodes_[link.b.node].sw.get();
+    if (a != nullptr) {
+        a->set_neighbour(link.a.port, hello_of(topology_.nodes[link.b.node], link.b.port));
+        a->port(link.a.port).set_captured(b == nullptr);
+    }
+    if (b != nullptr) {
+        b->set_neighbour(link.b.port, hello_of(topology_.nodes[link.a.node], link.a.port));
+        b->port(link.b.port).set_captured(a == nullptr);
+    }
+}
+
+// ---- looking
+
+std::optional<std::uint32_t> Fabric::find_node(std::string_view name) const {
+    const std::uint64_t guid =
+        name.starts_with("0x") ? std::strtoull(std::string(name).c_str(), nullptr, 16) : 0;
+    std::optional<std::uint32_t> described;
+    unsigned matches = 0;
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+        const bool by_guid =
+            guid != 0 && has_topology() && topology_.nodes[i].guid == ib::Guid(guid);
+        if (nodes_[i].id == name || by_guid) {
+            return i;
+        }
+        if (nodes_[i].description == name) {
+            described = i;
+            ++matches;
+        }
+    }
+    return matches == 1 ? described : std::nullopt;
+}
+
+std::expected<Fabric::PortId, std::string> Fabric::switch_port(std::string_view name,
+                                                               unsigned port) const {
+    const auto node = find_node(name);
+    if (!node) {
+        return std::unexpected("no node \"" + std::string(name) +
+                               "\", or several: pib-switch ctl nodes lists them");
+    }
+    if (port < 1 || port > nodes_[*node].links.size()) {
+        return std::unexpected("\"" + std::string(name) + "\" has ports 1 to " +
+                               std::to_string(nodes_[*node].links.size()));
+    }
+    if (nodes_[*node].sw != nullptr) {
+        return PortId{*node, static_cast<std::uint8_t>(port)};
+    }
+    const std::uint32_t link = nodes_[*node].links[port - 1];
+    if (link == kNoLink) {
+        return std::unexpected("this port is joined to nothing");
+    }
+    return links_[link].a.node == *node ? links_[link].b : links_[link].a;
+}
+
+std::vector<Switch*> Fabric::switches() const {
+    std::vector<Switch*> found;
+    for (const Node& node : nodes_) {
+        if (node.sw != nullptr) {
+            found.push_back(node.sw.get());
+        }
+    }
+    return found;
+}
+
+void Fabric::set_tap(PacketTap* tap) {
+    for (Switch* sw : switches()) {
+        sw->set_tap(tap);
+    }
+}
+
+// ---- time
+
+bool Fabric::deliver() {
+    for (unsigned i = 0; i < kCablesPerTurn && !ready_.empty(); ++i) {
+        MemoryCable& cable = *ready_.front();
+        ready_.pop_front();
+        cable.run(kPacketsPerCable);
+    }
+    return !ready_.empty();
+}
+
+std::uint64_t Fabric::next_deadline() {
+    agenda_.update();
+    return ready_.empty() ? agenda_.next_deadline() : now_ns();
+}
+
+// ---- who connects
+
+link::LinkEndpoint::Buffers Fabric::link_buffers() const {
+    for (const Node& node : nodes_) {
+        if (node.sw != nullptr) {
+            return node.sw->link_buffers();
+        }
+    }
+    return {};
+}
+
+// The channel adapter with this NodeDescription or id; failing that, the only one whose first word
+// is the description's: programs add the device's name to the host's.
+std::optional<std::uint32_t> Fabric::find_adapter(std::string_view description) const {
+    std::optional<std::uint32_t> similar;
+    unsigned matches = 0;
+    for (std::uint32_t i = 0; i < topology_.nodes.size(); ++i) {
+        const TopologyNode& node = topology_.nodes[i];
+        if (node.is_switch || description.empty()) {
+            continue;
+        }
+        if (node.description == description || node.id == description) {
+            return i;
+        }
+        const std::string_view word = first_word(description);
+        if (first_word(node.description) == word || node.id == word) {
+            similar = i;
+            ++matches;
+        }
+    }
+    return matches == 1 ? similar : std::nullopt;
+}
+
+std::expected<Fabric::PortId, Refuse> Fabric::find_place(const Hello& hello) const {
+    for (std::uint32_t i = 0; i < topology_.nodes.size(); ++i) {
+        const TopologyNode& node = topology_.nodes[i];
+        if (node.is_switch) {
+            continue;
+        }
+        const auto port = std::ranges::find(node.ports, hello.port_guid, &TopologyPort::guid);
+        if (port != node.ports.end()) {
+            return PortId{i, static_cast<std::uint8_t>(port - node.ports.begin() + 1)};
+        }
+        if (node.guid == hello.node_guid && hello.port_number <= node.ports.size()) {
+            return PortId{i, hello.port_number};
+        }
+    }
+    const auto named = find_adapter(description_of(hello));
+    if (!named) {
+        return not_here("no channel adapter in the topology file has this GUID or the name \"" +
+                        hello.node_description +
+                        "\": give the device the node-guid and port-guid of one, or its name as "
+                        "node-description");
+    }
+    if (hello.port_number > topology_.nodes[*named].ports.size()) {
+        return not_here("\"" + topology_.nodes[*named].id + "\" has no port " +
+                        std::to_string(hello.port_number) + " in the topology file");
+    }
+    return PortId{*named, hello.port_number};
+}
+
+// The phantom goes for good, with all its ports: whoever stood for it is the node from now on.
+void Fabric::give_way(std::uint32_t node) {
+    if (nodes_[node].phantom == nullptr) {
+        return;
+    }
+    for (const std::uint32_t link : nodes_[node].links) {
+        if (link != kNoLink) {
+            cut(links_[link]);
+        }
+    }
+    nodes_[node].phantom.reset();
+}
+
+std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
+    if (!has_topology()) {
+        return nodes_[0].sw->admit(hello);
+    }
+    const auto found = find_place(hello);
+    if (!found) {
+        return std::unexpected(found.error());
+    }
+    const TopologyNode& node = topology_.nodes[found->node];
+    const std::string what = "port " + std::to_string(found->port) + " of \"" + node.id + "\"";
+    const TopologyPort& port = node.port(found->port);
+    if (!port.joined()) {
+        return not_here(what + " is joined to nothing in the topology file");
+    }
+    Switch& sw = *nodes_[port.peer_node].sw;
+    if (nodes_[found->node].phantom == nullptr && sw.port(port.peer_port).attached()) {
+        return std::unexpected(Refuse{RefuseReason::kDuplicatePortGuid,
+                                      what + " is connected already: another device has its name "
+                                             "or GUID"});
+    }
+    give_way(found->node);
+    sw.set_neighbour(port.peer_port, hello);
+    sw.port(port.peer_port).set_captured(true);
+    Place place = sw.place(port.peer_port);
+    place.name = sw.config().description + " " + place.name;
+    return place;
+}
+
+}  // namespace pib::fabric

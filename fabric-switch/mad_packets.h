@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// MADs in and out of packets, as every node has them: QP0 for subnet management, QP1 for the rest
+// (IBA 13.5.1).
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+
+#include "ib/mgmt/port_attrs.h"
+#include "ib/wire/packet.h"
+
+namespace pib::fabric {
+
+// The MAD of a UD packet to `qp`, if that is what the packet carries.
+[[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
+// The same of a packet to QP1 that `port` may take: Q_Key and P_Key are checked, a bad P_Key is
+// counted.
+[[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::Port& port);
+
+// A MAD as a UD SEND, without checksums; made in place.
+class MadPacket {
+  public:
+    MadPacket(const ib::PacketHeaders& headers, const ib::Mad& mad);
+    [[nodiscard]] std::span<const std::uint8_t> bytes() const {
+        return std::span(buffer_).first(size_);
+    }
+
+  private:
+    std::array<std::uint8_t, ib::kMaxHeaders + ib::kMadSize> buffer_;
+    std::size_t size_ = 0;
+};
+
+// From QP0 to QP0 on VL15.
+[[nodiscard]] ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn);
+// Back to who sent `request`, which is what gmp_of() was given.
+[[nodiscard]] ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request,
+                                                  const ib::Port& port, ib::Psn psn);
+
+}  // namespace pib::fabric

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Many nodes in one process: switches joined in memory, phantoms, and who connects where.
+#include "fabric.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "mad_packets.h"
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+namespace pi = ib::port_info;
+
+// a-1 and b-1 at leaf "left", c-1 at leaf "right"; two links between the leaves.
+constexpr const char* kTopology = R"(
+switchguid=0x100
+Switch 8 "left"   # "left leaf"
+[1] "a"[1]
+[2] "b"[1]
+[7] "right"[7]
+[8] "right"[8] # "right leaf" lid 1 4xEDR
+
+switchguid=0x200
+Switch 8 "right"
+[1] "c"[2]
+[7] "left"[7]
+[8] "left"[8]
+
+caguid=0x1000
+Ca 1 "a"
+[1](0x1001) "left"[1]
+
+caguid=0x2000
+Ca 1 "b" # "node-b hca"
+[1] "left"[2]
+
+caguid=0x3000
+Ca 2 "c"
+[2] "right"[1]
+)";
+
+class Net {
+  public:
+    Net() {
+        auto topology = fabric::parse_topology(kTopology, "net");
+        REQUIRE(topology);
+        fabric::SwitchConfig defaults;
+        auto made = fabric::Fabric::make(std::move(*topology), defaults);
+        REQUIRE(made);
+        fabric = std::move(*made);
+        settle();
+    }
+
+    FakeHca& connect(const ib::link::Hello& hello) {
+        hcas_.push_back(std::make_unique<FakeHca>(*fabric, hello));
+        settle();
+        return *hcas_.back();
+    }
+    FakeHca& connect(const std::string& name, std::uint64_t guid) {
+        auto hello = make_hello(guid);
+        hello.node_description = name;
+        return connect(hello);
+    }
+    void settle() {
+        for (bool moved = true; moved;) {
+            fabric->advance(now_ns_);
+            moved = fabric->deliver();
+            for (const auto& hca : hcas_) {
+                moved = hca->carry() || moved;
+            }
+        }
+    }
+    void advance(std::uint64_t ns) {
+        now_ns_ += ns;
+        settle();
+    }
+    // Along `path` of switch ports from the first adapter.
+    std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
+                                 std::vector<std::uint8_t> path,
+                                 std::span<const std::uint8_t> data = {}) {
+        ib::Mad smp = make_smp(method, attribute, modifier, data);
+        smp.set(ib::mad_header::kTransactionId, next_transaction_);
+        path.insert(path.begin(), 1);
+        smp.bytes[7] = static_cast<std::uint8_t>(path.size());
+        std::ranges::copy(path, smp.initial_path().begin() + 1);
+        hcas_[0]->send_smp(smp);
+        settle();
+        const auto& answers = hcas_[0]->answers;
+        const auto answer =
+            std::ranges::find(answers, next_transaction_++, &ib::Mad::transaction_id);
+        return answer == answers.end() ? std::nullopt : std::optional(*answer);
+    }
+    std::uint64_t node_guid(std::vector<std::uint8_t> path) {
+        const auto got = query(ib::Method::kGet, ib::attr::kNodeInfo, 0, std::move(path));
+        return got ? ib::get(got->smp_data(), ib::node_info::kNodeGuid) : 0;
+    }
+    struct Change {
+        ib::Field field;
+        std::uint64_t value;
+    };
+    void set_port(const std::vector<std::uint8_t>& path, unsigned port,
+                  const std::vector<Change>& changes) {
+        auto got = query(ib::Method::kGet, ib::attr::kPortInfo, port, path);
+        REQUIRE(got);
+        ib::set(got->smp_data(), pi::kPortState, 0);
+        ib::set(got->smp_data(), pi::kPortPhysicalState, 0);
+        for (const Change& change : changes) {
+            ib::set(got->smp_data(), change.field, change.value);
+        }
+        const auto set = query(ib::Method::kSet, ib::attr::kPortInfo, port, path, got->smp_data());
+        REQUIRE(set);
+        CHECK(set->status() == 0);
+    }
+    void activate(const std::vector<std::uint8_t>& path, unsigned port) {
+        for (const auto state : {ib::PortState::kArmed, ib::PortState::kActive}) {
+            set_port(path, port, {{pi::kPortState, static_cast<unsigned>(state)}});
+        }
+    }
+    void set_route(const std::vector<std::uint8_t>& path, std::vector<std::uint8_t> ports) {
+        std::array<std::uint8_t, 64> block;
+        block.fill(fabric::kNoPort);
+        std::ranges::copy(ports, block.begin());
+        REQUIRE(query(ib::Method::kSet, ib::attr::kLinearForwardingTable, 0, path, block));
+        auto info = query(ib::Method::kGet, ib::attr::kSwitchInfo, 0, path);
+        ib::set(info->smp_data(), ib::switch_info::kLinearFdbTop, 60);
+        query(ib::Method::kSet, ib::attr::kSwitchInfo, 0, path, info->smp_data());
+    }
+
+    std::unique_ptr<fabric::Fabric> fabric;
+
+  private:
+    std::vector<std::unique_ptr<FakeHca>> hcas_;
+    std::uint64_t now_ns_ = 1'000'000'000;
+    std::uint64_t next_transaction_ = 1;
+};
+
+}  // namespace
+
+TEST_CASE("fabric: a topology is there as soon as it is made") {
+    Net net;
+    net.connect("a", 0x9000);
+    CHECK(net.node_guid({}) == 0x100);
+    CHECK(net.node_guid({2}) == 0x2000);
+    CHECK(net.node_guid({7}) == 0x200);
+    CHECK(net.node_guid({8, 1}) == 0x3000);
+    CHECK(net.node_guid({7, 8, 7, 8, 2}) == 0x2000);
+    CHECK(net.node_guid({3}) == 0);
+    const auto info = net.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {8, 1});
+    REQUIRE(info);
+    CHECK(ib::get(info->smp_data(), ib::node_info::kPortGuid) == 0x3002);
+    CHECK(ib::get(info->smp_data(), ib::node_info::kLocalPortNum) == 2);
+    const auto port = net.query(ib::Method::kGet, ib::attr::kPortInfo, 8, {});
+    REQUIRE(port);
+    CHECK(ib::get(port->smp_data(), pi::kLinkSpeedExtActive) == ib::link_speed_ext::kEdr);
+    CHECK(ib::get(port->smp_data(), pi::kPortState) ==
+          static_cast<unsigned>(ib::PortState::kInitialize));
+    // A clock that stands still in a fabric where nothing happens.
+    net.fabric->advance(net.fabric->now_ns());
+    CHECK(net.fabric->next_deadline() == UINT64_MAX);
+}
+
+TEST_CASE("fabric: a guest takes the place that its name or GUID has in the file") {
+    Net net;
+    SECTION("name of the description's first word") {
+        CHECK(net.connect("node-b mlx5_0", 0x9000).port() == 2);
+        CHECK(net.node_guid({1}) == 0x1000);
+        CHECK(net.node_guid({2}) == 0x9000);
+    }
+    SECTION("port GUID") {
+        auto hello = make_hello(0x1000);
+        CHECK(net.connect(hello).port() == 1);
+    }
+    SECTION("node GUID and port number") {
+        auto hello = make_hello(0x3000, 2);
+        hello.port_guid = ib::Guid(0x77);
+        CHECK(net.connect(hello).port() == 1);
+    }
+    SECTION("its port of the switch stays Down when it goes") {
+        FakeHca& hca = net.connect("c", 0x9000);
+        CHECK(net.fabric->find_node("c"));
+        hca.disconnect();
+        net.settle();
+        net.connect("a", 0x9100);
+    }
+}
+
+TEST_CASE("fabric: who is not in the file is told so") {
+    Net net;
+    const auto refused = [&](const std::string& name, std::uint64_t guid, std::uint8_t port) {
+        auto hello = make_hello(guid, port);
+        hello.node_description = name;
+        return net.connect(hello).error;
+    };
+    CHECK(refused("nobody", 0x9000, 1).find("no channel adapter") != std::string::npos);
+    CHECK(refused("left", 0x9000, 1).find("no channel adapter") != std::string::npos);
+    CHECK(refused("a", 0x9000, 2).find("has no port 2") != std::string::npos);
+    CHECK(refused("c", 0x9000, 1).find("joined to nothing") != std::string::npos);
+    CHECK(refused("a", 0x9000, 1).empty());
+    CHECK(refused("a", 0x9100, 1).find("connected already") != std::string::npos);
+}
+
+TEST_CASE("fabric: packets cross switches, and phantoms answer performance queries") {
+    Net net;
+    FakeHca& a = net.connect("a", 0x9000);
+    auto hello = make_hello(0xA000, 2);
+    hello.node_description = "c";
+    FakeHca& c = net.connect(hello);
+    // LIDs: a 1, b 2, c 3, left 10, right 11.
+    net.set_port({}, 0, {{pi::kLid, 10}, {pi::kMasterSmLid, 1}});
+    net.set_port({7}, 0, {{pi::kLid, 11}, {pi::kMasterSmLid, 1}});
+    net.set_port({2}, 1, {{pi::kLid, 2}, {pi::kMasterSmLid, 1}});
+    net.set_route({}, {255, 1, 2, 8, 255, 255, 255, 255, 255, 255, 0, 7});
+    net.set_route({7}, {255, 7, 7, 1, 255, 255, 255, 255, 255, 255, 7, 0});
+    net.activate({}, 1);
+    net.activate({}, 2);
+    net.activate({}, 7);
+    net.activate({}, 8);
+    net.activate({7}, 7);
+    net.activate({7}, 8);
+    net.activate({7}, 1);
+    net.activate({2}, 1);
+
+    REQUIRE(a.send_packet(make_packet(0, 3, 256)));
+    net.settle();
+    REQUIRE(c.packets.size() == 1);
+    CHECK(c.packets[0] == make_packet(0, 3, 256));
+    CHECK(net.fabric->switches()[0]->counters(8).value(ib::Counter::kPortXmitPkts) >= 1);
+
+    // More than the credits of one link, in turn.
+    for (unsigned i = 0; i < 500; ++i) {
+        REQUIRE(a.send_packet(make_packet(0, 3, 2048)));
+        net.settle();
+    }
+    CHECK(c.packets.size() == 501);
+
+    ib::Mad request;
+    request.set(ib::mad_header::kBaseVersion, ib::kMadBaseVersion);
+    request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
+    request.set(ib::mad_header::kClassVersion, 1);
+    request.set(ib::mad_header::kMethod, static_cast<unsigned>(ib::Method::kGet));
+    request.set(ib::mad_header::kAttributeId, 0x0012);
+    request.bytes[64 + 1] = 1;
+    ib::PacketHeaders headers = fabric::smp_headers(ib::Lid(2), ib::Lid(1), ib::Sl{}, ib::Psn(0));
+    headers.lrh.vl = ib::Vl{};
+    headers.bth.dest_qp = ib::kQp1;
+    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};
+    const fabric::MadPacket packet(headers, request);
+    REQUIRE(a.send_packet(Bytes(packet.bytes().begin(), packet.bytes().end())));
+    net.settle();
+    REQUIRE(a.packets.size() == 1);
+    const auto reply = ib::PacketView::parse(a.packets[0], ib::Crcs::kElided);
+    REQUIRE(reply);
+    const auto mad = fabric::mad_of(*reply, ib::kQp1);
+    REQUIRE(mad);
+    CHECK(mad->status() == 0);
+    CHECK(mad->method() == ib::Method::kGetResp);
+}
+
+TEST_CASE("fabric: a route in a circle holds nobody up") {
+    Net net;
+    FakeHca& a = net.connect("a", 0x9000);
+    net.set_route({}, {255, 1, 2, 8});
+    net.set_route({7}, {255, 7, 7, 7});
+    net.activate({}, 1);
+    for (const unsigned port : {7U, 8U}) {
+        net.activate({}, port);
+        net.activate({7}, port);
+    }
+    REQUIRE(a.send_packet(make_packet(0, 3, 64)));
+    a.carry();
+    CHECK(net.fabric->deliver());  // bounded, and never done
+    CHECK(net.fabric->next_deadline() == net.fabric->now_ns());
+}
+
+}  // namespace pib::test

@@ -22,6 +22,7 @@ struct pib_hca_dev;
 /*
  * PIB_HCA_HAS_REG_MR_DMAH (from Kbuild): reg_user_mr may be given a DMA handle, a hint on steering
  * that this device does not know.
+ * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf is given all attributes, as create_cq.
  * PIB_HCA_HAS_UMEM_GET_VA: user memory by address is one of several kinds.
  */
 #ifdef PIB_HCA_HAS_UMEM_GET_VA

@@ -26,6 +26,27 @@ static struct ib_mr *pib_hca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 leng
 #define pib_hca_reg_user_mr pib_hca_reg_mr
 #endif
 
+#if defined(PIB_HCA_HAS_REG_MR_DMAH)
+static struct ib_mr *pib_hca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length,
+						u64 iova, int fd, int access,
+						struct ib_dmah *dmah,
+						struct uverbs_attr_bundle *attrs)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return pib_hca_reg_dmabuf(ibpd, offset, length, iova, fd, access, &attrs->driver_udata);
+}
+#elif defined(PIB_HCA_HAS_REG_DMABUF_ATTRS)
+static struct ib_mr *pib_hca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length,
+						u64 iova, int fd, int access,
+						struct uverbs_attr_bundle *attrs)
+{
+	return pib_hca_reg_dmabuf(ibpd, offset, length, iova, fd, access, &attrs->driver_udata);
+}
+#else
+#define pib_hca_reg_user_mr_dmabuf pib_hca_reg_dmabuf
+#endif
+
 static const struct ib_device_ops pib_hca_ops = {
 	.owner = THIS_MODULE,
 	/* No driver_id: the numbers are the kernel's to give. The provider goes by the PCI id. */
@@ -78,7 +99,9 @@ static const struct ib_device_ops pib_hca_ops = {
 	.query_qp = pib_hca_query_qp,
 	.query_srq = pib_hca_query_srq,
 	.reg_user_mr = pib_hca_reg_user_mr,
+	.reg_user_mr_dmabuf = pib_hca_reg_user_mr_dmabuf,
 	.req_notify_cq = pib_hca_req_notify_cq,
+	.rereg_user_mr = pib_hca_rereg_mr,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, pib_hca_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, pib_hca_cq, ibcq),

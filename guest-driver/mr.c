@@ -21,8 +21,6 @@ static struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_cr
 {
 	struct pib_hca_mr *mr;
 
-	if (access & ~(PIB_HCA_ACCESS_ALL | PIB_HCA_ACCESS_HINTS))
-		return ERR_PTR(-EOPNOTSUPP);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
@@ -56,6 +54,8 @@ struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 	struct pib_hca_mr *mr;
 	int ret;
 
+	if (access & ~(PIB_HCA_ACCESS_ALL | PIB_HCA_ACCESS_HINTS))
+		return ERR_PTR(-EOPNOTSUPP);
 	mr = pib_hca_alloc_mr(ibpd, &in, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
@@ -67,59 +67,209 @@ struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 	return &mr->ibmr;
 }
 
-static int pib_hca_create_user_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
-				  struct pib_hca_create_mr *in)
-{
-	u64 iova = le64_to_cpu(in->iova);
-	struct pib_hca_page_table table = {};
-	unsigned long page_size;
-	int ret;
+/* ---------------------------------------------------------------- memory of processes -------- */
 
-	page_size = ib_umem_find_best_pgsz(mr->umem, le64_to_cpu(dev->caps.page_size_cap), iova);
+/*
+ * The device counts a region's addresses from any first byte, so that pages may be as large as the
+ * memory's own, whatever the region's address is: they are sought for the bus address.
+ */
+static unsigned long pib_hca_best_page_size(struct pib_hca_dev *dev, struct ib_umem *umem)
+{
+	u64 bus = sg_dma_address(umem->sgt_append.sgt.sgl) + ib_umem_offset(umem);
+
+	return ib_umem_find_best_pgsz(umem, le64_to_cpu(dev->caps.page_size_cap), bus);
+}
+
+/* Fills the fields that say where the memory is. The table lives until the command has run. */
+static int pib_hca_describe_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
+				 struct pib_hca_create_mr *in, struct ib_umem *umem, u64 iova)
+{
+	unsigned long page_size = pib_hca_best_page_size(dev, umem);
+
 	if (!page_size)
 		return -EINVAL;
-	in->page_offset = cpu_to_le32(ib_umem_dma_offset(mr->umem, page_size));
-	ret = pib_hca_table_from_umem(dev, &table, &in->pages, mr->umem, page_size);
+	in->iova = cpu_to_le64(iova);
+	in->length = cpu_to_le64(umem->length);
+	in->page_offset = cpu_to_le32(ib_umem_dma_offset(umem, page_size));
+	return pib_hca_table_from_umem(dev, table, &in->pages, umem, page_size);
+}
+
+/* The umem is the region's, or released. */
+static struct ib_mr *pib_hca_reg_umem(struct ib_pd *ibpd, struct ib_umem *umem, u64 iova,
+				      int access)
+{
+	struct pib_hca_dev *dev = to_pdev(ibpd->device);
+	struct pib_hca_page_table table = {};
+	struct pib_hca_create_mr in = {};
+	struct pib_hca_mr *mr;
+	int ret;
+
+	mr = pib_hca_alloc_mr(ibpd, &in, access);
+	if (IS_ERR(mr)) {
+		ret = PTR_ERR(mr);
+		goto err_umem;
+	}
+	mr->umem = umem;
+	mr->access = access;
+	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
+	ret = pib_hca_describe_umem(dev, &table, &in, umem, mr->iova);
 	if (!ret)
-		ret = pib_hca_create_mr_cmd(dev, mr, in);
+		ret = pib_hca_create_mr_cmd(dev, mr, &in);
 	pib_hca_table_free(dev, &table);
-	return ret;
+	if (ret)
+		goto err_mr;
+	return &mr->ibmr;
+
+err_mr:
+	kfree(mr);
+err_umem:
+	ib_umem_release(umem);
+	return ERR_PTR(ret);
+}
+
+static int pib_hca_check_reg(struct pib_hca_dev *dev, u64 length, int access,
+			     struct ib_udata *udata)
+{
+	if (access & ~(PIB_HCA_ACCESS_ALL | IB_ZERO_BASED | PIB_HCA_ACCESS_HINTS))
+		return -EOPNOTSUPP;
+	if (length > le64_to_cpu(dev->caps.max_mr_size))
+		return -EINVAL;
+	return pib_hca_udata_no_input(udata);
 }
 
 struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
 			     struct ib_udata *udata)
 {
-	struct pib_hca_dev *dev = to_pdev(ibpd->device);
-	struct pib_hca_create_mr in = {
-		.iova = cpu_to_le64(iova),
-		.length = cpu_to_le64(length),
-	};
-	struct pib_hca_mr *mr;
+	struct ib_umem *umem;
 	int ret;
 
-	ret = pib_hca_udata_no_input(udata);
+	ret = pib_hca_check_reg(to_pdev(ibpd->device), length, access, udata);
 	if (ret)
 		return ERR_PTR(ret);
-	if (length > le64_to_cpu(dev->caps.max_mr_size))
-		return ERR_PTR(-EINVAL);
-	mr = pib_hca_alloc_mr(ibpd, &in, access);
-	if (IS_ERR(mr))
-		return ERR_CAST(mr);
-	mr->umem = pib_hca_umem_get(ibpd->device, start, length, access);
-	if (IS_ERR(mr->umem)) {
-		ret = PTR_ERR(mr->umem);
-		goto err_mr;
-	}
-	ret = pib_hca_create_user_mr(dev, mr, &in);
-	if (ret)
-		goto err_umem;
-	return &mr->ibmr;
+	umem = pib_hca_umem_get(ibpd->device, start, length, access);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+	return pib_hca_reg_umem(ibpd, umem, iova, access);
+}
 
-err_umem:
+/* Memory of another device's, which stays where it is as long as the region exists. */
+struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova, int fd,
+				 int access, struct ib_udata *udata)
+{
+	struct ib_umem_dmabuf *dmabuf;
+	int ret;
+
+	ret = pib_hca_check_reg(to_pdev(ibpd->device), length, access, udata);
+	if (ret)
+		return ERR_PTR(ret);
+	dmabuf = ib_umem_dmabuf_get_pinned(ibpd->device, offset, length, fd, access);
+	if (IS_ERR(dmabuf))
+		return ERR_CAST(dmabuf);
+	return pib_hca_reg_umem(ibpd, &dmabuf->umem, iova, access);
+}
+
+/* ---------------------------------------------------------------- reregistration ------------- */
+
+/* Rights that the memory was not pinned for, and another origin, need it to be described anew. */
+static bool pib_hca_needs_new_umem(const struct pib_hca_mr *mr, int access)
+{
+	return (ib_access_writable(access) && !mr->umem->writable) ||
+	       ((access ^ mr->access) & IB_ZERO_BASED);
+}
+
+static struct ib_umem *pib_hca_repin(struct pib_hca_mr *mr, int access)
+{
+	struct ib_umem *umem = mr->umem;
+
+	/* By address only who has the address space can do it. */
+	if (umem->is_dmabuf || umem->owning_mm != current->mm)
+		return ERR_PTR(-EOPNOTSUPP);
+	return pib_hca_umem_get(mr->ibmr.device, umem->address, umem->length, access);
+}
+
+static int pib_hca_rereg_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
+			     const struct pib_hca_rereg_mr *in)
+{
+	struct pib_hca_cmd_args args = {
+		.opcode = PIB_HCA_CMD_REREG_MR,
+		.object = mr->ibmr.lkey,
+		.in = in,
+		.in_length = sizeof(*in),
+	};
+	int ret = pib_hca_cmd(dev, &args);
+
+	if (ret)
+		return ret;
+	mr->ibmr.lkey = args.result;
+	mr->ibmr.rkey = args.result;
+	return 0;
+}
+
+/* Takes the place of the region's umem; NULL: the memory stays. */
+static int pib_hca_rereg_umem(struct pib_hca_mr *mr, struct pib_hca_rereg_mr *in,
+			      struct ib_umem *umem, u64 iova)
+{
+	struct pib_hca_dev *dev = to_pdev(mr->ibmr.device);
+	struct pib_hca_page_table table = {};
+	int ret;
+
+	if (umem) {
+		in->mask |= cpu_to_le32(PIB_HCA_REREG_MR_TRANSLATION);
+		ret = pib_hca_describe_umem(dev, &table, &in->mr, umem, iova);
+		if (ret)
+			return ret;
+	}
+	ret = pib_hca_rereg_cmd(dev, mr, in);
+	pib_hca_table_free(dev, &table);
+	if (ret || !umem)
+		return ret;
 	ib_umem_release(mr->umem);
-err_mr:
-	kfree(mr);
-	return ERR_PTR(ret);
+	mr->umem = umem;
+	mr->iova = iova;
+	return 0;
+}
+
+/* NULL: the region itself has changed. Whatever fails leaves it as it was. */
+struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
+			       int access, struct ib_pd *ibpd, struct ib_udata *udata)
+{
+	struct pib_hca_mr *mr = to_pmr(ibmr);
+	struct pib_hca_rereg_mr in = {
+		/* PIB_HCA_REREG_MR_* have the core's values. */
+		.mask = cpu_to_le32(flags),
+		/* Who was told the R_Key before goes on using it. */
+		.mr.key = ibmr->lkey & 0xff,
+	};
+	struct ib_umem *umem = NULL;
+	int ret;
+
+	if (!(flags & IB_MR_REREG_ACCESS))
+		access = mr->access;
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		length = 0;
+		iova = mr->iova;
+	}
+	ret = pib_hca_check_reg(to_pdev(ibmr->device), length, access, udata);
+	if (ret)
+		return ERR_PTR(ret);
+	if (flags & IB_MR_REREG_TRANS)
+		umem = pib_hca_umem_get(ibmr->device, start, length, access);
+	else if (pib_hca_needs_new_umem(mr, access))
+		umem = pib_hca_repin(mr, access);
+	if (IS_ERR(umem))
+		return ERR_CAST(umem);
+
+	if (flags & IB_MR_REREG_PD)
+		in.mr.pd = cpu_to_le32(to_ppd(ibpd)->pdn);
+	in.mr.access = cpu_to_le32(access & PIB_HCA_ACCESS_ALL);
+	ret = pib_hca_rereg_umem(mr, &in, umem, access & IB_ZERO_BASED ? 0 : iova);
+	if (ret) {
+		if (umem)
+			ib_umem_release(umem);
+		return ERR_PTR(ret);
+	}
+	mr->access = access;
+	return NULL;
 }
 
 /* ---------------------------------------------------------------- fast registration ---------- */

@@ -273,7 +273,10 @@ struct pib_hca_ah {
 
 struct pib_hca_mr {
 	struct ib_mr ibmr;
+	/* Of processes' memory. */
 	struct ib_umem *umem;
+	u64 iova;
+	int access; /* as asked for: enum ib_access_flags */
 	/* Of IB_MR_TYPE_MEM_REG: what ib_map_mr_sg() has put into the table. */
 	struct pib_hca_page_table fast_table;
 	u32 fast_max_pages;
@@ -471,6 +474,10 @@ void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, 
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
 			     struct ib_udata *udata);
+struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova, int fd,
+				 int access, struct ib_udata *udata);
+struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
+			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
 struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pages);
 int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		      unsigned int *sg_offset);

@@ -2,6 +2,7 @@
 /* Memory regions: pinned, translated and keyed by the kernel. */
 #include <config.h>
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "pib.h"
@@ -22,6 +23,42 @@ struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 		return NULL;
 	}
 	return &vmr->ibv_mr;
+}
+
+/* The library's own call has had one argument more since release 55. */
+#ifdef PIB_REG_DMABUF_HAS_DRIVER
+#define PIB_REG_DMABUF_DRIVER , NULL
+#else
+#define PIB_REG_DMABUF_DRIVER
+#endif
+
+struct ibv_mr *pib_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				 uint64_t iova, int fd, int access)
+{
+	struct verbs_mr *vmr;
+	int ret;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	ret = ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access,
+				    vmr PIB_REG_DMABUF_DRIVER);
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}
+
+int pib_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr,
+		 size_t length, int access)
+{
+	struct ib_uverbs_rereg_mr_resp resp;
+	struct ibv_rereg_mr cmd;
+
+	return ibv_cmd_rereg_mr(vmr, flags, addr, length, (uintptr_t)addr, access, pd,
+				&cmd, sizeof(cmd), &resp, sizeof(resp));
 }
 
 int pib_dereg_mr(struct verbs_mr *vmr)

@@ -123,8 +123,10 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.query_port = pib_query_port,
 	.query_qp = pib_query_qp,
 	.query_srq = pib_query_srq,
+	.reg_dmabuf_mr = pib_reg_dmabuf_mr,
 	.reg_mr = pib_reg_mr,
 	.req_notify_cq = pib_req_notify_cq,
+	.rereg_mr = pib_rereg_mr,
 };
 
 /* Keeps what the driver answered and maps the UAR page; 0 or an errno value. */

@@ -77,6 +77,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
 	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
 	PIB_HCA_CMD_DEALLOC_MW = 0x23,    /* object: R_Key; its key byte is not looked at */
+	PIB_HCA_CMD_REREG_MR = 0x24,      /* object: key; in: pib_hca_rereg_mr; result: the new key */
 	PIB_HCA_CMD_CREATE_EQ = 0x30,     /* in: pib_hca_create_eq; result: EQN */
 	PIB_HCA_CMD_DESTROY_EQ = 0x31,    /* object: EQN */
 	PIB_HCA_CMD_CREATE_CQ = 0x40,     /* in: pib_hca_create_cq; result: CQN */

@@ -89,6 +89,18 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_PHYSICAL (1u << 0) /* addresses are bus addresses: a kernel's DMA MR */
 #define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
 
+/* What the mask does not name stays, and its fields are not looked at; mr.key is always taken. */
+struct pib_hca_rereg_mr {
+	struct pib_hca_create_mr mr; /* flags 0 */
+	__le32 mask;                 /* PIB_HCA_REREG_MR_*, not 0 */
+	__le32 reserved;
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_rereg_mr, 56);
+/* Values of enum ib_mr_rereg_flags. */
+#define PIB_HCA_REREG_MR_TRANSLATION (1u << 0) /* iova, length, pages, page_offset */
+#define PIB_HCA_REREG_MR_PD (1u << 1)
+#define PIB_HCA_REREG_MR_ACCESS (1u << 2)
+
 struct pib_hca_alloc_mw {
 	__le32 pd;
 	__u8 type; /* PIB_HCA_MW_TYPE_* */

@@ -30,6 +30,8 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_DESTROY_MR, 0, 0, true, cmd_destroy_mr},
     {PIB_HCA_CMD_ALLOC_MW, sizeof(pib_hca_alloc_mw), 0, false, cmd_alloc_mw},
     {PIB_HCA_CMD_DEALLOC_MW, 0, 0, true, cmd_dealloc_mw},
+    {PIB_HCA_CMD_REREG_MR, sizeof(pib_hca_rereg_mr), 0, true, cmd_rereg_mr,
+     offsetof(pib_hca_rereg_mr, mr.pages)},
     {PIB_HCA_CMD_CREATE_EQ, sizeof(pib_hca_create_eq), 0, false, cmd_create_eq,
      offsetof(pib_hca_create_eq, pages)},
     {PIB_HCA_CMD_DESTROY_EQ, 0, 0, true, cmd_destroy_eq},

@@ -112,6 +112,7 @@ CommandReply cmd_alloc_pd(DeviceObjects&, const CommandInput&);
 CommandReply cmd_free_pd(DeviceObjects&, const CommandInput&);
 CommandReply cmd_create_mr(DeviceObjects&, const CommandInput&);
 CommandReply cmd_destroy_mr(DeviceObjects&, const CommandInput&);
+CommandReply cmd_rereg_mr(DeviceObjects&, const CommandInput&);
 CommandReply cmd_alloc_mw(DeviceObjects&, const CommandInput&);
 CommandReply cmd_dealloc_mw(DeviceObjects&, const CommandInput&);
 

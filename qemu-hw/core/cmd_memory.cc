@@ -59,6 +59,22 @@ CommandReply cmd_destroy_mr(DeviceObjects& objects, const CommandInput& in) {
     return objects.mpt.destroy(in.object);
 }
 
+CommandReply cmd_rereg_mr(DeviceObjects& objects, const CommandInput& in) {
+    constexpr uint32_t kMask =
+        PIB_HCA_REREG_MR_TRANSLATION | PIB_HCA_REREG_MR_PD | PIB_HCA_REREG_MR_ACCESS;
+    const auto rereg = in.as<pib_hca_rereg_mr>();
+    if (rereg.reserved != 0 || (rereg.mask & ~kMask) != 0 || rereg.mr.flags != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    if (rereg.mask == 0) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    if ((rereg.mask & PIB_HCA_REREG_MR_PD) != 0 && !objects.has_pd(rereg.mr.pd)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    return CommandReply::number(objects.mpt.reregister(in.object, rereg));
+}
+
 CommandReply cmd_alloc_mw(DeviceObjects& objects, const CommandInput& in) {
     const auto mw = in.as<pib_hca_alloc_mw>();
     if (!all_zero(mw.reserved)) {

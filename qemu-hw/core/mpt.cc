@@ -67,6 +67,23 @@ CmdStatus check_fields(const pib_hca_create_mr& in) {
                : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
+// What a region becomes: of the mask's fields those of `in`, of the others its own.
+pib_hca_create_mr merge(const MemoryRegion& region, const pib_hca_rereg_mr& in) {
+    pib_hca_create_mr merged = in.mr;
+    if ((in.mask & PIB_HCA_REREG_MR_TRANSLATION) == 0) {
+        merged.iova = region.iova;
+        merged.length = region.length;
+        merged.page_offset = region.page_offset;
+    }
+    if ((in.mask & PIB_HCA_REREG_MR_PD) == 0) {
+        merged.pd = region.pd;
+    }
+    if ((in.mask & PIB_HCA_REREG_MR_ACCESS) == 0) {
+        merged.access = region.access;
+    }
+    return merged;
+}
+
 CmdStatus check_physical(const pib_hca_create_mr& in) {
     if (in.pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -169,11 +186,15 @@ CmdResult<uint32_t> Mpt::insert(MemoryKey entry, uint32_t pd, uint8_t key_byte) 
     return key_of(number) | key_byte;
 }
 
-void Mpt::erase(uint32_t number, uint32_t pd) {
+void Mpt::leave_pd(uint32_t pd) {
     const auto users = keys_of_pd_.find(pd);
     if (--users->second == 0) {
         keys_of_pd_.erase(users);
     }
+}
+
+void Mpt::erase(uint32_t number, uint32_t pd) {
+    leave_pd(pd);
     keys_.erase(number);
 }
 
@@ -194,6 +215,42 @@ CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
     }
     pages_left_ -= pages;
     return insert(std::move(*region), in.pd, in.key);
+}
+
+// IBA vol. 1, 11.2.8.5: with the mask's fields, as if it were registered anew.
+CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
+    MemoryRegion* region = find_region(key);
+    if (region == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    if (region->windows != 0) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BUSY);
+    }
+    const pib_hca_create_mr merged = merge(*region, in);
+    if (const CmdStatus s = check_fields(merged); s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    if (region->fast || region->physical) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
+    }
+    if ((in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0) {
+        auto loaded = load(merged);
+        if (!loaded) {
+            return std::unexpected(loaded.error());
+        }
+        pages_left_ += kept_pages(*region);
+        pages_left_ -= kept_pages(*loaded);
+        region->buffer = std::move(loaded->buffer);
+    }
+    leave_pd(region->pd);
+    ++keys_of_pd_[merged.pd];
+    region->pd = merged.pd;
+    region->access = merged.access;
+    region->iova = merged.iova;
+    region->length = merged.length;
+    region->page_offset = merged.page_offset;
+    region->key = merged.key;
+    return (key & ~0xffu) | merged.key;
 }
 
 CmdStatus Mpt::destroy(uint32_t key) {

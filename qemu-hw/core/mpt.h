@@ -70,6 +70,9 @@ class Mpt {
     // The key. The PD is checked before.
     CmdResult<uint32_t> create(const pib_hca_create_mr& in);
     CmdStatus destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
+    // The region under its new key. BAD_RESOURCE; BUSY while windows are bound; BAD_PARAM also for
+    // what is no region of memory's own. Refused, it stays as it was.
+    CmdResult<uint32_t> reregister(uint32_t key, const pib_hca_rereg_mr& in);
     CmdResult<uint32_t> alloc_window(const pib_hca_alloc_mw& in);
     CmdStatus dealloc_window(uint32_t rkey);  // BAD_RESOURCE
     void clear();
@@ -127,6 +130,7 @@ class Mpt {
     // The region with this key, valid or not.
     MemoryRegion* find_region(uint32_t key) const;
     CmdResult<MemoryRegion> load(const pib_hca_create_mr& in);
+    void leave_pd(uint32_t pd);
     CmdResult<uint32_t> insert(MemoryKey entry, uint32_t pd, uint8_t key_byte);
     void erase(uint32_t number, uint32_t pd);
     // The region that a window may be bound to as `in` says, or nullptr.

@@ -274,3 +274,83 @@ TEST_CASE("keys that are guessed are refused") {
         }
     }
 }
+
+TEST_CASE("a region that is registered again has what the mask says anew, and a new key") {
+    Keys keys;
+    const uint32_t key = *keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE));
+    const auto allowed = [&](uint32_t k, uint32_t pd, uint64_t addr, uint32_t access) {
+        return keys.mpt.check({pd, false}, {k, addr, 8, access});
+    };
+    pib_hca_rereg_mr in{};
+    in.mr.key = 0x55;
+    SECTION("rights") {
+        in.mr.access = PIB_HCA_ACCESS_REMOTE_READ;
+        in.mask = PIB_HCA_REREG_MR_ACCESS;
+        const uint32_t again = *keys.mpt.reregister(key, in);
+        CHECK(again == ((key & ~0xffu) | 0x55));
+        CHECK(allowed(again, kPd, kIova, PIB_HCA_ACCESS_REMOTE_READ));
+        CHECK_FALSE(allowed(again, kPd, kIova, PIB_HCA_ACCESS_LOCAL_WRITE));
+        CHECK_FALSE(allowed(key, kPd, kIova, 0));
+    }
+    SECTION("PD") {
+        in.mr.pd = 8;
+        in.mask = PIB_HCA_REREG_MR_PD;
+        const uint32_t again = *keys.mpt.reregister(key, in);
+        CHECK(allowed(again, 8, kIova, PIB_HCA_ACCESS_LOCAL_WRITE));
+        CHECK_FALSE(allowed(again, kPd, kIova, 0));
+        CHECK(keys.mpt.keys_of_pd(kPd) == 0);
+        CHECK(keys.mpt.keys_of_pd(8) == 1);
+        CHECK(keys.mpt.destroy(again) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(keys.mpt.keys_of_pd(8) == 0);
+    }
+    SECTION("translation") {
+        GuestMemory other{keys.host, 4096};
+        in.mr.iova = 0x1000;
+        in.mr.length = 4096;
+        in.mr.pages = other.list();
+        in.mask = PIB_HCA_REREG_MR_TRANSLATION;
+        const uint32_t again = *keys.mpt.reregister(key, in);
+        CHECK_FALSE(allowed(again, kPd, kIova, 0));
+        const std::vector<uint8_t> data(16, 0xa5);
+        REQUIRE(
+            keys.mpt.write({kPd, false}, {again, 0x1ff0, 16, PIB_HCA_ACCESS_LOCAL_WRITE}, data));
+        std::vector<uint8_t> seen(16);
+        keys.host.peek_bytes(other.page(0) + 4080, seen);
+        CHECK(seen == data);
+    }
+}
+
+TEST_CASE("a region that cannot be registered again is as it was") {
+    Keys keys;
+    const uint32_t key = *keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE));
+    const auto status = [&](uint32_t k, uint32_t mask, auto&& change) {
+        pib_hca_rereg_mr in{};
+        in.mr = keys.request();
+        in.mask = mask;
+        change(in.mr);
+        const auto again = keys.mpt.reregister(k, in);
+        return again ? PIB_HCA_CMD_STATUS_OK : again.error();
+    };
+    const auto nothing = [](auto&) {};
+    CHECK(status(key ^ 1, 1, nothing) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(status(key, PIB_HCA_REREG_MR_ACCESS, [](auto& mr) { mr.access = 1u << 30; }) ==
+          PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(status(key, PIB_HCA_REREG_MR_ACCESS, [](auto& mr) {
+              mr.access = PIB_HCA_ACCESS_REMOTE_WRITE;
+          }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, [](auto& mr) { mr.length = 0; }) ==
+          PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, [](auto& mr) { mr.pages.page_count = 1; }) ==
+          PIB_HCA_CMD_STATUS_BAD_PARAM);
+    keys.host.make_hole(keys.memory.page(2), 1);
+    CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, nothing) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    keys.host.heal();
+    CHECK(keys.mpt.check(kUser, {key, kIova, kLength, PIB_HCA_ACCESS_LOCAL_WRITE}));
+
+    pib_hca_create_mr physical{};
+    physical.pd = kPd;
+    physical.length = 4096;
+    physical.flags = PIB_HCA_MR_PHYSICAL;
+    const uint32_t other = *keys.mpt.create(physical);
+    CHECK(status(other, PIB_HCA_REREG_MR_ACCESS, nothing) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+}

@@ -144,6 +144,7 @@ class Program {
                                                 PIB_HCA_CMD_DESTROY_MR,
                                                 PIB_HCA_CMD_ALLOC_MW,
                                                 PIB_HCA_CMD_DEALLOC_MW,
+                                                PIB_HCA_CMD_REREG_MR,
                                                 PIB_HCA_CMD_CREATE_EQ,
                                                 PIB_HCA_CMD_DESTROY_EQ,
                                                 PIB_HCA_CMD_CREATE_CQ,
@@ -201,6 +202,13 @@ class Program {
                 return put(to, get_node_info());
             case PIB_HCA_CMD_CREATE_MR:
                 return put(to, mr());
+            case PIB_HCA_CMD_REREG_MR: {
+                pib_hca_rereg_mr in{};
+                in.mr = mr();
+                in.mr.flags = 0;
+                in.mask = in_.byte() % 8;
+                return put(to, in);
+            }
             case PIB_HCA_CMD_ALLOC_MW:
                 return put(to, mw());
             case PIB_HCA_CMD_CREATE_EQ:

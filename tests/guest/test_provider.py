@@ -22,8 +22,7 @@ NOT_OFFERED = {
            "test_dmabuf_dereg_mr", "test_dmabuf_dereg_mr_twice", "test_dmabuf_lkey",
            "test_dmabuf_read", "test_dmabuf_reg_mr", "test_dmabuf_reg_mr_bad_flags",
            "test_dmabuf_rkey", "test_dmabuf_write", "test_dmabuf_rc_traffic",
-           "test_dmabuf_rdma_traffic", "test_mr_rereg_access", "test_mr_rereg_access_bad_flow",
-           "test_mr_rereg_addr", "test_mr_rereg_atomic", "test_mr_rereg_pd"},
+           "test_dmabuf_rdma_traffic"},
     "pd": set(),
 }
 

@@ -191,6 +191,9 @@ TEST_CASE("a region with bound windows stays") {
     Windows w(type);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
     CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_BUSY);
+    pib_hca_rereg_mr rereg{};
+    rereg.mask = PIB_HCA_REREG_MR_ACCESS;
+    CHECK(w.b.mpt.reregister(w.region.key, rereg).error() == PIB_HCA_CMD_STATUS_BUSY);
     REQUIRE(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
     CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
 }

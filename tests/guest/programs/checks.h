@@ -33,6 +33,7 @@ extern jmp_buf check_failed;
 
 /* Each list ends with a NULL name. */
 extern const struct check datagram_checks[];
+extern const struct check memory_checks[];
 extern const struct check thread_checks[];
 extern const struct check srq_checks[];
 

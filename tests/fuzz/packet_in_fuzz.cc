@@ -29,6 +29,10 @@ class Program {
         buffer_ = b().make_buffer(kBuffer);
         after_ = b().host.alloc(4096);
         rc_ = pair_.rc_pair({.timeout = 8, .retry_cnt = 1, .rnr_retry = 1}).b;
+        uc_ = pair_.rc_pair({}, {.type = PIB_HCA_QP_UC}).b;
+        srq_ = b().make_srq(4);
+        shared_ = b().create({.srq = srq_.srqn});
+        pair_.connect(pair_.a.create(), shared_);
         ud_ = b().create({.type = PIB_HCA_QP_UD});
         start_datagram(b(), ud_, kQkey);
         smi_ = b().create({.type = PIB_HCA_QP_SMI, .port = 1});
@@ -63,6 +67,8 @@ class Program {
             case 0:
                 b().post_recv(rc_, {buffer_.sge(in_.byte(), in_.byte() * 32u)});
                 b().post_recv(ud_, {buffer_.sge(in_.byte(), in_.byte() * 32u)});
+                b().post_recv(uc_, {buffer_.sge(in_.byte(), in_.byte() * 32u)});
+                b().post_srq(srq_, in_.byte(), {buffer_.sge(in_.byte(), in_.byte() * 32u)});
                 b().post_recv(smi_, {buffer_.sge(0, 40 + in_.byte())});
                 b().post_recv(gsi_, {buffer_.sge(0, 40 + in_.byte())});
                 break;
@@ -96,17 +102,19 @@ class Program {
         b().poll_all(rc_);
     }
 
-    // The RC QP comes back from Error.
+    // The connected QPs come back from Error.
     void revive() {
-        if (b().state(rc_) != PIB_HCA_QPS_ERR) {
-            return;
+        for (Qp* qp : {&rc_, &uc_, &shared_}) {
+            if (b().state(*qp) != PIB_HCA_QPS_ERR) {
+                continue;
+            }
+            to_state(b(), *qp, PIB_HCA_QPS_RESET);
+            b().set_sq_producer(*qp, 0);
+            b().set_rq_producer(*qp, 0);
+            to_init(b(), *qp);
+            to_rtr(b(), *qp, b().av_to(pair_.a), qp->qpn);
+            to_rts(b(), *qp);
         }
-        to_state(b(), rc_, PIB_HCA_QPS_RESET);
-        b().set_sq_producer(rc_, 0);
-        b().set_rq_producer(rc_, 0);
-        to_init(b(), rc_);
-        to_rtr(b(), rc_, b().av_to(pair_.a), rc_.qpn);
-        to_rts(b(), rc_);
     }
 
     void raw() {
@@ -117,7 +125,8 @@ class Program {
     }
 
     uint32_t destination(uint8_t pick) const {
-        const std::array<uint32_t, 6> known = {rc_.qpn, ud_.qpn, 0, 1, 0xffffff, 5};
+        const std::array<uint32_t, 8> known = {rc_.qpn,  ud_.qpn, 0,       1,
+                                               0xffffff, 5,       uc_.qpn, shared_.qpn};
         return known[pick % known.size()];
     }
 
@@ -150,7 +159,7 @@ class Program {
             b().transport->packet_in(1, *view);
         }
         pair_.settle();
-        for (const Qp* qp : {&rc_, &ud_, &smi_, &gsi_}) {
+        for (const Qp* qp : {&rc_, &uc_, &shared_, &ud_, &smi_, &gsi_}) {
             b().poll_all(*qp);
         }
     }
@@ -164,7 +173,10 @@ class Program {
         h.bth.dest_qp = ib::Qpn(destination(bytes[62]));
         h.bth.pkey = (fix & 4) != 0 ? h.bth.pkey : ib::kDefaultPKey;
         // Near what is expected: requests at the responder's PSN, responses at the requester's.
-        const auto state = b().transport->query_qp(rc_.qpn);
+        const uint32_t expecting = bytes[62] % 8 == 6   ? uc_.qpn
+                                   : bytes[62] % 8 == 7 ? shared_.qpn
+                                                        : rc_.qpn;
+        const auto state = b().transport->query_qp(expecting);
         const auto near = static_cast<uint32_t>(static_cast<int8_t>(bytes[11]) / 16);
         h.bth.psn = ib::Psn(((fix & 8) != 0 ? state->sq_psn - 1 : state->rq_psn) + near);
         if ((fix & 16) != 0 || h.lrh.dlid.is_multicast()) {
@@ -192,6 +204,9 @@ class Program {
     uint64_t after_ = 0;
     Buffer buffer_;
     Qp rc_;
+    Qp uc_;
+    Qp shared_;
+    Srq srq_;
     Qp ud_;
     Qp smi_;
     Qp gsi_;
@@ -205,8 +220,8 @@ std::vector<Bytes> seeds() {
         if (ib::find_opcode(static_cast<uint8_t>(opcode)) == nullptr) {
             continue;
         }
-        for (uint8_t dest = 0; dest < 5; ++dest) {
-            Bytes seed = {0, 0, 100, 0, 100, 255, 255};
+        for (const uint8_t dest : {0, 1, 2, 3, 4, 6, 7}) {
+            Bytes seed = {0, 0, 100, 0, 100, 0, 100, 1, 0, 100, 255, 255};
             seed.insert(seed.end(), {1, PIB_HCA_WQE_RDMA_READ, 100});
             for (unsigned i = 0; i < 3; ++i) {
                 const uint8_t fix = dest == 4 ? 1 : i == 2 ? 8 : 0;

@@ -2,9 +2,11 @@
 """./pib: one subcommand, one module."""
 
 import argparse
+import pathlib
 import sys
 
-from lab import checkpatch, cluster, deps, guest_build, image, qemu_headers, status, testing, ui, up
+from lab import (checkpatch, cluster, deps, guest_build, image, qemu_headers, status, testing,
+                 topology_kinds, ui, up)
 
 
 def _build(_options) -> int:
@@ -34,7 +36,7 @@ def _run(options) -> int:
 def _up(options) -> int:
     if not 1 <= options.nodes <= cluster.MOST_NODES:
         raise ui.LabError(f"-n {options.nodes}: expected 1 to {cluster.MOST_NODES}")
-    up.up(options.nodes, options.hca_options, options.memory)
+    up.up(options.nodes, options.hca_options, options.memory, options.topology)
     return 0
 
 
@@ -73,6 +75,9 @@ def _add_lab(add) -> None:
                          help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
     command.add_argument("--memory", type=int, default=1024, metavar="MIB",
                          help="memory of a guest (default 1024)")
+    command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
+                         help="a fabric as in this file (see ./pib topology), of which the guests "
+                              "are hosts; default: one switch")
     command = add("exec", _exec, "run a command in a guest, as root")
     command.add_argument("node", metavar="NODE")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
@@ -91,7 +96,18 @@ def _add_lab(add) -> None:
                          help="the rest of your command line, e.g. -accel kvm -m 2G disk.qcow2")
 
 
+def _topology(options) -> int:
+    print(topology_kinds.make(options.kind, options.settings, options.speed), end="")
+    return 0
+
+
 def _add_parts(add) -> None:
+    command = add("topology", _topology, "print a topology file of one of the usual kinds")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.epilog = f"kinds, and what can be set:\n{topology_kinds.usage()}"
+    command.add_argument("kind", metavar="KIND")
+    command.add_argument("settings", nargs="*", metavar="NAME=NUMBER")
+    command.add_argument("--speed", default="4xEDR", help="of every link (default 4xEDR)")
     command = add("test", lambda options: testing.test(options.part),
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=testing.PARTS, help="only these")

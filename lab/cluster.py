@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
-from lab import fabric, image, initramfs, kvm, paths, process, remote, ui, vm
+from lab import fabric, image, initramfs, kvm, paths, process, remote, topology, ui, vm
 
 
 MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
@@ -90,12 +90,17 @@ class Cluster:
             yield
 
     def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
-           memory_mib: int = 1024) -> None:
-        """Makes exactly count guests run, keeping those that already run what is wanted."""
+           memory_mib: int = 1024, fabric_file: pathlib.Path | None = None) -> None:
+        """Makes exactly count guests run, keeping those that already run what is wanted. With a
+        topology file as fabric_file they are hosts of that fabric, else at one switch."""
+        net = topology.load(fabric_file) if fabric_file else None
+        places = topology.places(net, count) if net else None
+        wiring = fabric_file.read_bytes() if fabric_file else b""
         base = image.ensure()
         accel = kvm.accelerator(base)
         stamp = paths.recipe_hash(str(base), accel, hca_options, str(memory_mib),
-                                  initramfs.stamp(artefacts), fabric.stamp())
+                                  initramfs.stamp(artefacts), fabric.stamp(), wiring,
+                                  str(count) if net else "")
         if self.state and self.state.stamp != stamp:
             if self.nodes():
                 ui.say("what the guests run has changed: starting them anew")
@@ -103,12 +108,15 @@ class Cluster:
         if not self.state:
             self.state = State(tempfile.mkdtemp(prefix="pib-"), accel, stamp)
             self._save()
+            if net:
+                fabric.Switch(pathlib.Path(self.state.sockets)).topology.write_bytes(wiring)
         self._make_key()
         for surplus in [name for name in self.nodes() if int(name[2:]) >= count]:
             self.stop_node(surplus)
         self._start_hub()
         self.start_switch()
-        self._start_guests(base, count, artefacts, hca_options, memory_mib)
+        hcas = [self._hca(number, places, hca_options) for number in range(count)]
+        self._start_guests(base, hcas, artefacts, memory_mib)
 
     def _save(self) -> None:
         self.state.save(self.file)
@@ -137,9 +145,19 @@ class Cluster:
         self.state.processes["switch"] = fabric.Switch(pathlib.Path(self.state.sockets)).start()
         self._save()
 
-    def _start_guests(self, base: pathlib.Path, count: int, artefacts: list[pathlib.Path],
-                      hca_options: str, memory_mib: int) -> None:
-        wanted = [number for number in range(count) if not self.alive(f"vm{number}")]
+    def _hca(self, number: int, places: list[topology.Node] | None, options: str) -> vm.Hca:
+        """A guest's device: one of its own, or the host of the topology that it stands for."""
+        address = fabric.Switch(pathlib.Path(self.state.sockets)).address
+        if not places:
+            return vm.default_hca(number, address, options)
+        host = places[number]
+        if host.ports > 1 and "ports=" not in options:
+            options = ",".join(filter(None, (f"ports={host.ports}", options)))
+        return vm.Hca(address, host.guid, host.port_guid(1), options)
+
+    def _start_guests(self, base: pathlib.Path, hcas: list[vm.Hca], artefacts: list[pathlib.Path],
+                      memory_mib: int) -> None:
+        wanted = [number for number in range(len(hcas)) if not self.alive(f"vm{number}")]
         if not wanted:
             return
         ui.say(f"booting {', '.join(f'vm{number}' for number in wanted)} "
@@ -147,7 +165,7 @@ class Cluster:
         sockets = pathlib.Path(self.state.sockets)
         initrd = initramfs.make(base, sockets / "initramfs.cpio", artefacts,
                                 self.key().with_suffix(".pub"))
-        machines = [self._machine(base, initrd, number, hca_options, memory_mib)
+        machines = [self._machine(base, initrd, number, hcas[number], memory_mib)
                     for number in wanted]
         for machine in machines:
             self.state.processes[machine.name] = vm.start(machine)
@@ -157,12 +175,10 @@ class Cluster:
             vm.wait_ready(machine, self.state.processes[machine.name])
             self.node(machine.name).connect()
 
-    def _machine(self, base: pathlib.Path, initrd: pathlib.Path, number: int, hca_options: str,
+    def _machine(self, base: pathlib.Path, initrd: pathlib.Path, number: int, hca: vm.Hca,
                  memory_mib: int) -> vm.Machine:
         sockets = pathlib.Path(self.state.sockets)
-        hcas = []
-        if vm.module_usable():
-            hcas = [vm.default_hca(number, fabric.Switch(sockets).address, hca_options)]
+        hcas = [hca] if vm.module_usable() else []
         for name in ("console", "qmp", "ssh"):
             (sockets / f"vm{number}.{name}").unlink(missing_ok=True)
         return vm.Machine(number, base / "vmlinuz", initrd, base / "root.ext4", sockets,

@@ -34,8 +34,14 @@ class Switch:
     def control(self) -> pathlib.Path:
         return self.directory / "switch.control"
 
+    @property
+    def topology(self) -> pathlib.Path:
+        """The file of the fabric that this process is; if there is none, it is one switch."""
+        return self.directory / "topology"
+
     def argv(self) -> list[str]:
-        return [str(PROGRAM), "--listen", self.address, "--control", str(self.control)]
+        words = [str(PROGRAM), "--listen", self.address, "--control", str(self.control)]
+        return words + (["--topology", str(self.topology)] if self.topology.exists() else [])
 
     def start(self) -> process.Process:
         # A switch that was killed leaves its sockets behind.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib up: from a fresh machine to a measured subnet."""
 
+import pathlib
+
 from lab import (cluster, deps, fabric, guest_build, host_build, image, measure, subnet, table, ui,
                  vm)
 
@@ -32,9 +34,9 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
     return subnet.wait_active(lab)
 
 
-def up(count: int, hca_options: str, memory_mib: int) -> None:
+def up(count: int, hca_options: str, memory_mib: int, fabric_file: pathlib.Path | None) -> None:
     lab = cluster.Cluster()
-    boot(lab, count, hca_options=hca_options, memory_mib=memory_mib)
+    boot(lab, count, hca_options=hca_options, memory_mib=memory_mib, fabric_file=fabric_file)
     measured = {}
     if count > 1:
         ui.say("measuring between vm0 and vm1")

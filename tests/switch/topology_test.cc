@@ -2,9 +2,14 @@
 // Topology files: what is read, and what each mistake is told.
 #include "topology.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
 
+#include "fabric.h"
 #include "topology_line.h"
 
 using namespace pib;
@@ -136,6 +141,38 @@ TEST_CASE("a mistake in a topology is told with its line") {
     }));
     INFO(one.text);
     CHECK(error_of(one.text).starts_with(one.said));
+}
+
+TEST_CASE("every example can be had") {
+    const char* folder = std::getenv("PIB_TOPOLOGIES");
+    if (folder == nullptr) {
+        SKIP("PIB_TOPOLOGIES is not set");
+    }
+    unsigned count = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+        INFO(file.path());
+        auto topology = load_topology(file.path());
+        REQUIRE(topology);
+        auto fabric = Fabric::make(std::move(*topology), {});
+        REQUIRE(fabric);
+        while ((*fabric)->deliver()) {
+        }
+        const auto ports_of = [](const Fabric::Node& node) {
+            return node.phantom ? std::span(node.phantom->node().ports)
+                                : std::span(node.sw->node().ports).subspan(1);
+        };
+        for (const Fabric::Node& node : (*fabric)->nodes()) {
+            std::size_t up = 0;
+            for (const ib::Port& port : ports_of(node)) {
+                up += port.link_is_up() ? 1 : 0;
+            }
+            CHECK(up == node.links.size() - static_cast<std::size_t>(
+                                                std::ranges::count(node.links, Fabric::kNoLink)));
+        }
+        ++count;
+    }
+    CHECK(count >= 12);
+    CHECK_FALSE(load_topology(std::string(folder) + "/none"));
 }
 
 TEST_CASE("a topology is bounded") {

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Topology files: made, read again, and the examples that are in the tree."""
+
+import pytest
+
+from lab import paths, topology, topology_kinds, ui
+
+EXAMPLES = sorted((paths.ROOT / "examples" / "topologies").glob("*.topo"))
+
+
+@pytest.mark.parametrize("kind", topology_kinds.KINDS)
+def test_what_is_made_is_read_again(kind):
+    net = topology.net(topology_kinds.make(kind, [], "4xHDR"))
+    assert net.hosts() and net.switches()
+    assert all(host.peers for host in net.hosts())
+    guids = [node.guid for node in net.nodes.values()]
+    assert len(set(guids)) == len(guids)
+    for node in net.nodes.values():
+        for port, (peer, peer_port) in node.peers.items():
+            assert net.nodes[peer].peers[peer_port] == (node.name, port)
+            assert node.speeds[port] == "4xHDR"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_what_its_command_makes(path):
+    text = path.read_text()
+    command = next(line for line in text.splitlines() if "./pib topology" in line).split()
+    assert topology_kinds.make(command[3], command[4:], "4xEDR") == text
+
+
+def test_there_is_a_dozen():
+    assert len(EXAMPLES) >= 12
+
+
+def test_settings_count():
+    net = topology.net(topology_kinds.make("fat-tree", ["leaves=3", "hosts=2"], "4xEDR"))
+    assert (len(net.hosts()), len(net.switches())) == (6, 5)
+    for wrong in ("leaves", "leaves=x", "leaves=0", "leafs=3"):
+        with pytest.raises(ui.LabError, match="NAME=NUMBER"):
+            topology_kinds.make("fat-tree", [wrong], "4xEDR")
+    with pytest.raises(ui.LabError, match="no such kind"):
+        topology_kinds.make("mobius", [], "4xEDR")
+    with pytest.raises(ui.LabError, match="more ports"):
+        topology_kinds.make("fat-tree", ["hosts=40"], "4xEDR")
+
+
+def test_a_link_may_be_said_at_one_end():
+    net = topology.net('Switch 4 "s"\n[2] "h"\n\nCa 1 "h" # "a host"\n')
+    assert net.nodes["h"].peers == {1: ("s", 2)}
+    assert net.nodes["h"].description == "a host"
+    assert net.nodes["h"].port_guid(1) == net.nodes["h"].guid + 1
+
+
+def test_guests_take_hosts_far_apart():
+    net = topology.net(topology_kinds.make("fat-tree", [], "4xEDR"))
+    taken = topology.places(net, 4)
+    assert len({host.peers[1][0] for host in taken}) == 4
+    with pytest.raises(ui.LabError, match="too few"):
+        topology.places(net, 17)
+    net.host("vm0"), net.host("vm1")
+    assert [host.name for host in topology.places(net, 2)] == ["vm0", "vm1"]

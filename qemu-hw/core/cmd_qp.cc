@@ -105,6 +105,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     const QpState from = qp.state;
     switch (to) {
         case PIB_HCA_QPS_RESET:
+            responder_.part(qp);
             services_.timers().cancel(qp.qpn);
             unpark(qp);
             services_.mpt().unbind_windows_of(qp.qpn);
@@ -173,6 +174,7 @@ CmdResult<pib_hca_modify_qp> TransportImpl::query_qp(uint32_t qpn) {
 }
 
 void TransportImpl::forget(QueuePair& qp) {
+    responder_.part(qp);
     use_queues(qp, false);
     services_.timers().cancel(qp.qpn);
     services_.mpt().unbind_windows_of(qp.qpn);

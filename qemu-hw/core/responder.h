@@ -29,6 +29,9 @@ class Responder {
 
     // Sends READ responses, atomic results, and then the ACK or NAK.
     Turn run(QueuePair& qp, Budget& budget);
+    // For a QP that is about to be reset or destroyed: sends the acknowledgement that it owes. The
+    // guest has seen the message complete, so the peer must not be left to time out.
+    void part(QueuePair& qp);
 
   private:
     // Why a request is not executed, and what follows from it (IBA 9.9.3.1, table 58).

@@ -44,6 +44,15 @@ Turn Responder::run(QueuePair& qp, Budget& budget) {
     return Turn::kIdle;
 }
 
+// A READ whose response is still under way has completed nowhere; its peer has to do without.
+void Responder::part(QueuePair& qp) {
+    const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
+    if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {
+        (void)send_ack(qp);
+        qp.resp.ack = {};
+    }
+}
+
 Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
     ResponderState& resp = qp.resp;
     const auto size = static_cast<uint32_t>(resp.rd.size());

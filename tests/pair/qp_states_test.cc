@@ -77,6 +77,28 @@ TEST_CASE("a QP that waited for a port waits for its new one after Reset") {
     CHECK_FALSE(pair.a.port.sent.empty());
 }
 
+TEST_CASE("a QP does not go without the ACK that it owes") {
+    const bool destroyed = GENERATE(true, false);
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0});
+    pair.b.post_recv(qb, {});
+    pair.a.post(qa, {});
+    const auto bytes = pair.a.port.sent.at(0);
+    pair.a.port.sent.clear();
+    pair.b.transport->packet_in(1, ib::PacketView::parse(bytes, ib::Crcs::kElided).value());
+    REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program that sees this may be gone at once
+    REQUIRE(pair.b.port.sent.empty());
+    if (destroyed) {
+        pair.b.transport->destroy_qp(qb.qpn);
+    } else {
+        to_state(pair.b, qb, PIB_HCA_QPS_RESET);
+    }
+    pair.settle();
+    const auto cqes = pair.a.poll_all(qa);
+    REQUIRE(cqes.size() == 1);
+    CHECK(cqes[0].status == PIB_HCA_WC_SUCCESS);
+}
+
 TEST_CASE("Reset forgets what was posted") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Shared receive queues (IBA vol. 1, 10.2.9 and 11.2.3). WQEs are taken in order and complete in any
- * order, so each carries the id of the place that keeps its wr_id. As no more are posted than there
- * are ids, the next entry of the ring is always one that the device has taken; see
+ * Shared receive queues (IBA vol. 1, 10.2.9 and 11.2.3). WQEs are taken in order and complete in
+ * any order, so each carries the id of the place that keeps its wr_id. As no more are posted than
+ * there are ids, the next entry of the ring is always one that the device has taken; see
  * docs/device-spec.md, "Shared receive queues".
  */
 #include "pib_hca.h"
@@ -250,8 +250,8 @@ int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 /* ---------------------------------------------------------------- modify and query ----------- */
 
 /*
- * The provider posts nothing meanwhile; the device moves what waits to the new buffer. A limit in the
- * same request is set by the same command, so that it takes effect together or not at all.
+ * The provider posts nothing meanwhile; the device moves what waits to the new buffer. A limit in
+ * the same request is set by the same command, so that it takes effect together or not at all.
  */
 static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 			      struct pib_hca_modify_srq *in, struct ib_udata *udata)

@@ -6,6 +6,7 @@ its option b_sanitize, the C compiler."""
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -56,7 +57,7 @@ class Installed(unittest.TestCase):
     def test_the_fragment_asks_for_what_is_installed(self):
         fragment = (GLUE / "in-tree" / "meson.build").read_text()
         self.assertIn("dependency('pib-hca-core'", fragment)
-        named = {word.strip("'") for word in fragment.split("files(")[1].split(")")[0].split(", ")}
+        named = set(re.findall(r"'(\w+\.c)'", fragment.split("files(")[1]))
         self.assertEqual(named, {path.name for path in GLUE.glob("pib_hca_*.c")})
 
 

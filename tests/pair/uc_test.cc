@@ -185,8 +185,8 @@ TEST_CASE("a receive WQE that is wrong itself completes with its error and ends 
 }
 
 TEST_CASE("a bad send WQE stops the sending side, which can be started again") {
-    const auto opcode = static_cast<uint8_t>(
-        GENERATE(PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD, PIB_HCA_WQE_SEND_WITH_INV, 0x7f));
+    const uint8_t opcode = GENERATE(values<uint8_t>(
+        {PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD, PIB_HCA_WQE_SEND_WITH_INV, 0x7f}));
     Unreliable t;
     t.pair.b.post_recv(t.qb, {t.to.all()});
     t.pair.a.write_send(t.qa, {.opcode = opcode, .sges = {t.from.sge(0, 8)}});

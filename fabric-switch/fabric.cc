@@ -305,9 +305,6 @@ std::expected<Fabric::PortId, Refuse> Fabric::find_place(const Hello& hello) con
 
 // The phantom goes for good, with all its ports: whoever stood for it is the node from now on.
 void Fabric::give_way(std::uint32_t node) {
-    if (nodes_[node].phantom == nullptr) {
-        return;
-    }
     for (const std::uint32_t link : nodes_[node].links) {
         if (link != kNoLink) {
             cut(links_[link]);
@@ -336,7 +333,10 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
                                       what + " is connected already: another device has its name "
                                              "or GUID"});
     }
-    give_way(found->node);
+    if (nodes_[found->node].phantom != nullptr) {
+        give_way(found->node);
+        sw.counters(port.peer_port) = {};  // as if the phantom had never been there
+    }
     sw.set_neighbour(port.peer_port, hello);
     sw.port(port.peer_port).set_captured(true);
     Place place = sw.place(port.peer_port);

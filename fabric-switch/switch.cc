@@ -175,7 +175,11 @@ void Switch::data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh)
     forward({port.number(), lrh}, packet);
 }
 
+// What the switch itself has made was not received by any port (IBA 16.1.3.5).
 void Switch::count_relay_error(std::uint8_t ingress, Counter detail) {
+    if (ingress == 0) {
+        return;
+    }
     counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
     counters_[ingress].add(detail);
 }

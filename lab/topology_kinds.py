@@ -15,6 +15,11 @@ def _with_hosts(net: topology.Net, switch: topology.Node, hosts: int) -> None:
         net.link(switch, net.host(f"node{len(net.hosts()) + 1}"))
 
 
+def _times(count: int, net: topology.Net, one: topology.Node, other: topology.Node) -> None:
+    for _ in range(count):
+        net.link(one, other)
+
+
 def single(net, hosts=16):
     """one switch"""
     _with_hosts(net, net.switch("switch1", MOST_PORTS), hosts)
@@ -27,8 +32,7 @@ def pair(net, hosts=8, trunks=2):
         host = net.host(f"node{number + 1}", 2)
         for port, switch in enumerate(switches, 1):
             net.link(switch, host, (number + 1, port))
-    for _ in range(trunks):
-        net.link(*switches)
+    _times(trunks, net, *switches)
 
 
 def line(net, switches=4, hosts=2):
@@ -46,8 +50,7 @@ def star(net, leaves=6, hosts=4, trunks=2):
     for number in range(leaves):
         leaf = net.switch(f"leaf{number + 1}", 24)
         _with_hosts(net, leaf, hosts)
-        for _ in range(trunks):
-            net.link(leaf, middle)
+        _times(trunks, net, leaf, middle)
 
 
 def fat_tree(net, leaves=4, spines=2, hosts=4, links=1):
@@ -57,24 +60,25 @@ def fat_tree(net, leaves=4, spines=2, hosts=4, links=1):
     for leaf in below:
         _with_hosts(net, leaf, hosts)
     for leaf, spine in itertools.product(below, above):
-        for _ in range(links):
-            net.link(leaf, spine)
+        _times(links, net, leaf, spine)
 
 
-def fat_tree_3(net, pods=6, leaves=6, middles=6, cores=18, hosts=18, up=3):
-    """three levels: pods of leaves and middles, the pods joined by cores; up: links from a leaf
-    to a middle. The default has 648 ends and full bisection"""
-    top = [net.switch(f"core{i + 1}", MOST_PORTS) for i in range(cores)]
+def fat_tree_3(net, pods=6, leaves=6, middles=6, cores=3, hosts=18, up=3, links=6):
+    """three levels: pods of leaves and middles, and cores, for each middle of a pod some, which
+    join it to the same middle of all pods. up: links from a leaf to a middle; links: from a middle
+    to a core. The default has 648 ends and full bisection"""
+    tops = [[net.switch(f"core{group + 1}-{i + 1}", MOST_PORTS) for i in range(cores)]
+            for group in range(middles)]
     for pod in range(pods):
         below = [net.switch(f"pod{pod + 1}-leaf{i + 1}", MOST_PORTS) for i in range(leaves)]
         middle = [net.switch(f"pod{pod + 1}-middle{i + 1}", MOST_PORTS) for i in range(middles)]
         for leaf in below:
             _with_hosts(net, leaf, hosts)
         for leaf, aggregate in itertools.product(below, middle):
-            for _ in range(up):
-                net.link(leaf, aggregate)
-        for aggregate, core in itertools.product(middle, top):
-            net.link(aggregate, core)
+            _times(up, net, leaf, aggregate)
+        for aggregate, top in zip(middle, tops):
+            for core in top:
+                _times(links, net, aggregate, core)
 
 
 def _grid(net, sizes, hosts, wraps):

@@ -5,8 +5,8 @@ import argparse
 import pathlib
 import sys
 
-from lab import (checkpatch, cluster, deps, guest_build, image, qemu_headers, status, testing,
-                 topology_kinds, ui, up)
+from lab import (checkpatch, cluster, deps, guest_build, guest_kernel, image, qemu_headers, status,
+                 testing, topology_kinds, ui, up)
 
 
 def _build(_options) -> int:
@@ -36,6 +36,7 @@ def _run(options) -> int:
 def _up(options) -> int:
     if not 1 <= options.nodes <= cluster.MOST_NODES:
         raise ui.LabError(f"-n {options.nodes}: expected 1 to {cluster.MOST_NODES}")
+    guest_kernel.choose(options.kernel)
     up.up(options.nodes, options.hca_options, options.memory, options.topology)
     return 0
 
@@ -48,7 +49,7 @@ def _down(_options) -> int:
 
 
 def _guest_build(_options) -> int:
-    for tree in guest_build.build(image.ensure()):
+    for tree in guest_build.build(guest_kernel.image()):
         print(tree)
     return 0
 
@@ -78,6 +79,9 @@ def _add_lab(add) -> None:
     command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
                          help="a fabric as in this file (see ./pib topology), of which the guests "
                               "are hosts; default: one switch")
+    command.add_argument("--kernel", choices=guest_kernel.KINDS, default=guest_kernel.chosen(),
+                         help="debian: as released (default); lockdep: compiled with the kernel's "
+                              "checks of locking, sleeping, lists and DMA, once, in some minutes")
     command = add("exec", _exec, "run a command in a guest, as root")
     command.add_argument("node", metavar="NODE")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
@@ -110,7 +114,9 @@ def _add_parts(add) -> None:
     command.add_argument("--speed", default="4xEDR", help="of every link (default 4xEDR)")
     command = add("test", lambda options: testing.test(options.part),
                   "run the tests: units, then booted guests")
-    command.add_argument("part", nargs="?", choices=testing.PARTS, help="only these")
+    command.add_argument("part", nargs="?", choices=testing.RUNNERS,
+                         help="only these; lockdep: the guests again, on a kernel that checks its "
+                              "locking, which the whole does not do")
     add("build", _build, "install and build what up needs, but start nothing")
     add("deps", lambda _options: deps.install() or 0,
         "install the Debian packages that are missing")

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
-from lab import fabric, image, initramfs, kvm, paths, process, remote, topology, ui, vm
+from lab import fabric, guest_kernel, initramfs, kvm, paths, process, remote, topology, ui, vm
 
 
 MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
@@ -96,7 +96,7 @@ class Cluster:
         net = topology.load(fabric_file) if fabric_file else None
         places = topology.places(net, count) if net else None
         wiring = fabric_file.read_bytes() if fabric_file else b""
-        base = image.ensure()
+        base = guest_kernel.image()
         accel = kvm.accelerator(base)
         stamp = paths.recipe_hash(str(base), accel, hca_options, str(memory_mib),
                                   initramfs.stamp(artefacts), fabric.stamp(), wiring,

@@ -99,9 +99,9 @@ def bootstrap_image(tree: pathlib.Path) -> None:
                *plain_modules])
 
 
-def bootstrap_builder(tree: pathlib.Path) -> None:
+def bootstrap_builder(tree: pathlib.Path, wanted: list[str]) -> None:
     excluded = ("usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*")
-    bootstrap("making the guest build tree: packages", packages("builder-packages.txt"), tree,
+    bootstrap("making the guest build tree: packages", wanted, tree,
               [f"--dpkgopt=path-exclude=/{path}" for path in excluded])
 
 
@@ -127,7 +127,7 @@ def make(image: pathlib.Path) -> None:
     make_root_disk(tree, image / "root.ext4")
     take_kernel(tree, image)
     remove(tree)
-    bootstrap_builder(image / "builder")
+    bootstrap_builder(image / "builder", packages("builder-packages.txt"))
     headers = image / "builder" / "usr" / "src" / f"linux-headers-{kernel_version(image)}"
     if not headers.is_dir():
         raise ui.LabError(f"kernel {kernel_version(image)} of the image has no headers in the "

@@ -14,7 +14,7 @@ import re
 import subprocess
 import xml.etree.ElementTree
 
-from lab import deps, host_build, paths, ui, up, vm
+from lab import deps, guest_kernel, host_build, paths, ui, up, vm
 
 PARTS = ("unit", "guest")
 CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
@@ -117,10 +117,18 @@ def guest() -> Count:
     return pytest("tests/guest")
 
 
+def lockdep() -> Count:
+    guest_kernel.choose("lockdep")
+    return guest()
+
+
+RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep}
+
+
 def test(part: str | None) -> int:
+    """part: a name of RUNNERS; None: those of PARTS."""
     deps.install()
     paths.RUN.mkdir(exist_ok=True)
-    runners = {"unit": unit, "guest": guest}
-    count = sum((runners[name]() for name in PARTS if part in (None, name)), Count())
+    count = sum((RUNNERS[name]() for name in ([part] if part else PARTS)), Count())
     print(f"\n{count.passed} passed, {count.failed} failed", flush=True)
     return 0 if count.passed and not count.failed else 1

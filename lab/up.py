@@ -3,15 +3,15 @@
 
 import pathlib
 
-from lab import (cluster, deps, fabric, guest_build, host_build, image, measure, subnet, table, ui,
-                 vm)
+from lab import (cluster, deps, fabric, guest_build, guest_kernel, host_build, measure, subnet,
+                 table, ui, vm)
 
 
 def prepare() -> tuple:
     """Installs and builds all that guests need; (image, trees to lay over it)."""
     deps.install()
     host_build.build()
-    base = image.ensure()
+    base = guest_kernel.image()
     return base, guest_build.build(base)
 
 

@@ -10,7 +10,8 @@ import xml.sax.saxutils
 
 import pytest
 
-from lab import builder, deps, initramfs, measure, paths, process, testing, ui
+from lab import (builder, debug_kernel, deps, guest_kernel, initramfs, measure, paths, process,
+                 testing, ui)
 
 
 def test_package_list_is_understood():
@@ -149,3 +150,15 @@ def test_only_changed_sources_are_touched(tmp_path):
     tools.bring(source, "x")
     assert sorted(path.name for path in (tools.work / "x").iterdir()) == ["a.c", "a.o", "d.c"]
     assert (tools.work / "x" / "a.c").stat().st_mtime_ns == kept
+
+
+def test_an_option_that_the_kernel_drops_is_noticed():
+    wanted = "# why\nCONFIG_A=y\nCONFIG_B=\"x\"\n"
+    assert debug_kernel.missing(wanted, "CONFIG_B=\"x\"\n# CONFIG_A is not set\n") == ["CONFIG_A=y"]
+    assert not debug_kernel.missing(wanted, "CONFIG_A=y\nCONFIG_B=\"x\"\nCONFIG_C=y\n")
+
+
+def test_an_unknown_guest_kernel_is_refused(monkeypatch):
+    monkeypatch.setenv(guest_kernel.VARIABLE, "best")
+    with pytest.raises(ui.LabError, match="lockdep"):
+        guest_kernel.image()

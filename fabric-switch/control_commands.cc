@@ -2,6 +2,7 @@
 // Commands of the control socket.
 //
 //   nodes                             all nodes of the fabric
+//   run      line                     one of ibsim's verbs, see control_verbs.cc
 //   status   [switch]                 a switch and its ports
 //   counters [switch] [port] [clear]  port counters, 64 bits wide
 //   lft, mft [switch]                 forwarding tables, entries in use
@@ -19,6 +20,7 @@
 #include <sstream>
 
 #include "control_switch.h"
+#include "control_verbs.h"
 #include "port_reference.h"
 
 namespace pib::fabric {
@@ -123,6 +125,7 @@ struct Command {
 };
 constexpr Command kCommands[] = {
     {"nodes", nodes},
+    {"run", verb_command},
 };
 
 // ---- faults from the start

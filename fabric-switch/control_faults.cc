@@ -66,6 +66,13 @@ std::expected<void, std::string> set_fault_member(FaultSpec& spec, const std::st
         spec.reorder_depth = control_number(value);
     } else if (name == "vl15") {
         spec.vl15 = value.get<bool>();
+    } else if (name == "mads_only") {
+        spec.mads_only = value.get<bool>();
+    } else if (name == "attribute") {
+        if (control_number(value) > UINT16_MAX) {
+            return std::unexpected("attribute is 0 to 65535");
+        }
+        spec.attribute = static_cast<std::uint16_t>(control_number(value));
     } else if (name == "opcode") {
         if (control_number(value) > UINT8_MAX) {
             return std::unexpected("opcode is 0 to 255");

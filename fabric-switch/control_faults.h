@@ -11,7 +11,8 @@
 namespace pib::fabric {
 
 // A fault specification from members drop, duplicate, reorder, corrupt (0..1), reorder_depth,
-// delay_us, jitter_us, seed, vl15 (boolean), opcode. The error is one line for a user.
+// delay_us, jitter_us, seed, vl15 and mads_only (boolean), opcode, attribute. The error is one line
+// for a user.
 [[nodiscard]] std::expected<FaultSpec, std::string> fault_spec_from(const nlohmann::json& members);
 
 // Sets the faults of a port: "both", "in" (from the neighbour to the switch) or "out".

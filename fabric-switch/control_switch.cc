@@ -79,7 +79,11 @@ json faults_of(const FaultStage& stage) {
                 {"delay_us", static_cast<double>(spec.delay_ns) / kNsPerUs},
                 {"jitter_us", static_cast<double>(spec.jitter_ns) / kNsPerUs},
                 {"seed", spec.seed},
-                {"vl15", spec.vl15}};
+                {"vl15", spec.vl15},
+                {"mads_only", spec.mads_only}};
+    if (spec.attribute) {
+        out["attribute"] = *spec.attribute;
+    }
     if (spec.opcode) {
         out["opcode"] = *spec.opcode;
     }
@@ -173,6 +177,18 @@ constexpr const char* kCounterNames[] = {
     "PortSwHOQLifetimeLimitDiscards",
 };
 static_assert(std::size(kCounterNames) == ib::kCounterCount);
+
+}  // namespace
+
+std::optional<ib::Counter> counter_named(std::string_view name) {
+    const auto found = std::ranges::find(kCounterNames, name);
+    if (found == std::end(kCounterNames)) {
+        return std::nullopt;
+    }
+    return static_cast<ib::Counter>(found - std::begin(kCounterNames));
+}
+
+namespace {
 
 json port_counters(Switch& sw, unsigned number, bool clear) {
     ib::PortCounters& counters = sw.counters(number);

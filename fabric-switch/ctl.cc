@@ -3,11 +3,16 @@
 #include "ctl.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <expected>
+#include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "address.h"
@@ -157,6 +162,8 @@ json request_of(const CtlOptions& options) {
     }
     if (options.command == "link") {
         request["state"] = options.state;
+    } else if (options.command == "run") {
+        request["line"] = fmt::format("{}", fmt::join(options.words, " "));
     } else if (options.command == "counters") {
         request["clear"] = options.clear;
     } else if (options.command == "fault" && (options.clear || !options.faults.empty())) {
@@ -166,9 +173,40 @@ json request_of(const CtlOptions& options) {
     return request;
 }
 
+// Each line is a request of its own; the first that is refused ends it.
+int run_lines(const CtlOptions& options, std::istream& lines) {
+    std::size_t number = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++number;
+        const auto answer = ask(options.control, {{"command", "run"}, {"line", line}});
+        if (!answer || !answer->value("ok", false)) {
+            fmt::print(stderr, "pib-switch ctl: {}:{}: {}\n", options.script, number,
+                       answer ? answer->value("error", "refused") : answer.error());
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int run_script(const CtlOptions& options) {
+    if (options.script == "-") {
+        return run_lines(options, std::cin);
+    }
+    std::ifstream file(options.script);
+    if (!file) {
+        fmt::print(stderr, "pib-switch ctl: cannot read {}: {}\n", options.script,
+                   std::strerror(errno));
+        return 1;
+    }
+    return run_lines(options, file);
+}
+
 }  // namespace
 
 int run_ctl(const CtlOptions& options) {
+    if (options.command == "script") {
+        return run_script(options);
+    }
     const auto answer = ask(options.control, request_of(options));
     if (!answer) {
         fmt::print(stderr, "pib-switch ctl: {}\n", answer.error());

@@ -38,15 +38,6 @@ std::string too_many_ports(const TopologyNode& node) {
            " are possible, build it of smaller ones";
 }
 
-Hello hello_of(const TopologyNode& node, unsigned port) {
-    return {.features = 0,
-            .role = node.is_switch ? ib::link::Role::kSwitch : ib::link::Role::kChannelAdapter,
-            .port_number = static_cast<std::uint8_t>(port),
-            .node_guid = node.guid,
-            .port_guid = node.is_switch ? node.guid : node.port(port).guid,
-            .node_description = node.description};
-}
-
 }  // namespace
 
 // ---- making it
@@ -56,6 +47,7 @@ Fabric::Fabric(const SwitchConfig& config) : defaults_(config) {
     nodes_[0].id = nodes_[0].description = config.description;
     nodes_[0].sw = std::make_unique<Switch>(config, &agenda_);
     nodes_[0].links.assign(config.num_ports, kNoLink);
+    nodes_[0].unlinked.resize(config.num_ports);
 }
 
 std::expected<std::unique_ptr<Fabric>, std::string> Fabric::make(Topology topology,
@@ -76,6 +68,7 @@ Fabric::Fabric(Topology topology, const SwitchConfig& defaults)
         nodes_.back().id = node.id;
         nodes_.back().description = node.description;
         nodes_.back().links.assign(node.ports.size(), kNoLink);
+        nodes_.back().unlinked.resize(node.ports.size());
         if (node.is_switch) {
             add_switch(node);
         } else {
@@ -118,53 +111,10 @@ void Fabric::add_links() {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
         for (unsigned number = 1; number <= nodes_[node].links.size(); ++number) {
             const TopologyPort& port = topology_.nodes[node].port(number);
-            if (!port.joined() || nodes_[node].links[number - 1] != kNoLink) {
-                continue;
+            if (port.joined() && nodes_[node].links[number - 1] == kNoLink) {
+                join({node, static_cast<std::uint8_t>(number)}, {port.peer_node, port.peer_port});
             }
-            const auto index = static_cast<std::uint32_t>(links_.size());
-            nodes_[node].links[number - 1] = index;
-            nodes_[port.peer_node].links[port.peer_port - 1U] = index;
-            links_.push_back({.a = {node, static_cast<std::uint8_t>(number)},
-                              .b = {port.peer_node, port.peer_port},
-                              .cable = nullptr});
         }
-    }
-    for (Link& link : links_) {
-        lay_cable(link);
-    }
-}
-
-LinkUser& Fabric::user(const PortId& port) {
-    Node& node = nodes_[port.node];
-    return node.sw != nullptr ? static_cast<LinkUser&>(node.sw->port(port.port))
-                              : node.phantom->port(port.port);
-}
-
-void Fabric::lay_cable(Link& link) {
-    tell_neighbours(link);
-    CableScheduler& scheduler = *this;
-    link.cable = std::make_unique<MemoryCable>(user(link.a), user(link.b), defaults_.receive_blocks,
-                                               pool_, scheduler);
-}
-
-void Fabric::cut(Link& link) {
-    if (link.cable) {
-        std::erase(ready_, link.cable.get());
-        link.cable.reset();
-    }
-}
-
-// For status displays; and a capture is to see each packet once.
-void Fabric::tell_neighbours(const Link& link) {
-    Switch* a = nodes_[link.a.node].sw.get();
-    Switch* b = nodes_[link.b.node].sw.get();
-    if (a != nullptr) {
-        a->set_neighbour(link.a.port, hello_of(topology_.nodes[link.b.node], link.b.port));
-        a->port(link.a.port).set_captured(b == nullptr);
-    }
-    if (b != nullptr) {
-        b->set_neighbour(link.b.port, hello_of(topology_.nodes[link.a.node], link.a.port));
-        b->port(link.b.port).set_captured(a == nullptr);
     }
 }
 
@@ -189,8 +139,8 @@ std::optional<std::uint32_t> Fabric::find_node(std::string_view name) const {
     return matches == 1 ? described : std::nullopt;
 }
 
-std::expected<Fabric::PortId, std::string> Fabric::switch_port(std::string_view name,
-                                                               unsigned port) const {
+std::expected<Fabric::PortId, std::string> Fabric::find_port(std::string_view name,
+                                                             unsigned port) const {
     const auto node = find_node(name);
     if (!node) {
         return std::unexpected("no node \"" + std::string(name) +
@@ -200,14 +150,28 @@ std::expected<Fabric::PortId, std::string> Fabric::switch_port(std::string_view 
         return std::unexpected("\"" + std::string(name) + "\" has ports 1 to " +
                                std::to_string(nodes_[*node].links.size()));
     }
-    if (nodes_[*node].sw != nullptr) {
-        return PortId{*node, static_cast<std::uint8_t>(port)};
-    }
-    const std::uint32_t link = nodes_[*node].links[port - 1];
+    return PortId{*node, static_cast<std::uint8_t>(port)};
+}
+
+std::optional<Fabric::PortId> Fabric::peer(const PortId& port) const {
+    const std::uint32_t link = nodes_[port.node].links[port.port - 1U];
     if (link == kNoLink) {
+        return std::nullopt;
+    }
+    return links_[link].a == port ? links_[link].b : links_[link].a;
+}
+
+std::expected<Fabric::PortId, std::string> Fabric::switch_port(std::string_view name,
+                                                               unsigned number) const {
+    const auto port = find_port(name, number);
+    if (!port || nodes_[port->node].sw != nullptr) {
+        return port;
+    }
+    const auto other = peer(*port);
+    if (!other) {
         return std::unexpected("this port is joined to nothing");
     }
-    return links_[link].a.node == *node ? links_[link].b : links_[link].a;
+    return *other;
 }
 
 std::vector<Switch*> Fabric::switches() const {

@@ -38,23 +38,34 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
         std::unique_ptr<Switch> sw;           // or
         std::unique_ptr<PhantomHca> phantom;  // or neither: a virtual machine's, come or gone
         std::vector<std::uint32_t> links;     // by port number - 1, index into links; kNoLink
+        std::vector<PortId> unlinked;         // by port number - 1: peer before unlink(); port 0
     };
     struct Link {
         PortId a, b;
-        std::unique_ptr<MemoryCable> cable;  // none: cut, or the way to a virtual machine
+        std::unique_ptr<MemoryCable> cable;  // none: the way to a virtual machine
     };
     static constexpr std::uint32_t kNoLink = UINT32_MAX;
 
     [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
-    [[nodiscard]] const std::vector<Link>& links() const { return links_; }
     [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
     // By id, description, or GUID in hexadecimal with 0x. Nothing if there is none, or several.
     [[nodiscard]] std::optional<std::uint32_t> find_node(std::string_view name) const;
+    [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
+                                                               unsigned port) const;
     // The port of a node; of a channel adapter the switch port that it is joined to.
     [[nodiscard]] std::expected<PortId, std::string> switch_port(std::string_view node,
                                                                  unsigned port) const;
     [[nodiscard]] std::vector<Switch*> switches() const;
+    // At the other end; nothing if there is no link.
+    [[nodiscard]] std::optional<PortId> peer(const PortId& port) const;
     void set_tap(PacketTap* tap);
+
+    // --- cables, while all runs (fabric_links.cc). The way to a virtual machine cannot be laid
+    // elsewhere: it goes down and comes back. Errors are one line for a user.
+    [[nodiscard]] std::expected<void, std::string> link(const PortId& a, const PortId& b);
+    [[nodiscard]] std::expected<void, std::string> unlink(const PortId& port);
+    // What unlink() took away, from either end.
+    [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
 
     // Moves the clock. Before anything that a link reports.
     void advance(std::uint64_t now_ns) { agenda_.advance(now_ns); }
@@ -77,6 +88,10 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     void add_links();
     void lay_cable(Link& link);
     void cut(Link& link);
+    void join(const PortId& a, const PortId& b);
+    void forget(std::uint32_t index);
+    [[nodiscard]] SwitchPort* cable_switch(const PortId& port);
+    [[nodiscard]] std::string name_of(const PortId& port) const;
     [[nodiscard]] LinkUser& user(const PortId& port);
     void tell_neighbours(const Link& link);
     [[nodiscard]] std::expected<PortId, ib::link::Refuse> find_place(
@@ -90,7 +105,8 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     PacketPool pool_{*this};
     std::vector<Node> nodes_;
     std::deque<MemoryCable*> ready_;
-    std::vector<Link> links_;  // after all that cables use
+    std::vector<std::uint32_t> free_links_;  // of links_, not in use
+    std::vector<Link> links_;                // after all that cables use
 };
 
 }  // namespace pib::fabric

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ib/wire/headers.h"
+#include "mad_packets.h"
 
 namespace pib::fabric {
 namespace {
@@ -21,6 +22,17 @@ std::optional<std::uint8_t> bth_opcode(std::span<const std::uint8_t> bytes) {
     const bool global = (bytes[1] & 0x3) == static_cast<unsigned>(ib::Lnh::kIbaGlobal);
     const std::size_t offset = ib::Lrh::kSize + (global ? ib::Grh::kSize : 0);
     return offset < bytes.size() ? std::optional(bytes[offset]) : std::nullopt;
+}
+
+// AttributeID of a MAD; nothing of what is not one (IBA 13.4.3).
+std::optional<std::uint16_t> mad_attribute(std::span<const std::uint8_t> bytes) {
+    const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided);
+    for (const ib::Qpn qpn : {ib::kQp0, ib::kQp1}) {
+        if (const auto mad = view ? mad_of(*view, qpn) : std::nullopt) {
+            return mad->attribute_id();
+        }
+    }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -49,7 +61,14 @@ bool FaultStage::applies(std::span<const std::uint8_t> bytes, unsigned vl) const
     if (!active_ || (vl == 15 && !spec_.vl15)) {
         return false;
     }
-    return !spec_.opcode || bth_opcode(bytes) == spec_.opcode;
+    if (spec_.opcode && bth_opcode(bytes) != spec_.opcode) {
+        return false;
+    }
+    if (!spec_.mads_only && !spec_.attribute) {
+        return true;
+    }
+    const auto attribute = mad_attribute(bytes);
+    return attribute && (!spec_.attribute || attribute == spec_.attribute);
 }
 
 void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {

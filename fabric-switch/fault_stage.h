@@ -22,8 +22,10 @@ struct FaultSpec {
     std::uint64_t delay_ns = 0;   // every packet
     std::uint64_t jitter_ns = 0;  // and up to so much more, at random
     std::uint64_t seed = 1;
-    bool vl15 = false;                                  // subnet management too
-    std::optional<std::uint8_t> opcode = std::nullopt;  // only packets with this BTH opcode
+    bool vl15 = false;                                      // subnet management too
+    std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
+    bool mads_only = false;                                 // only what goes to QP0 or QP1
+    std::optional<std::uint16_t> attribute = std::nullopt;  // only MADs with this AttributeID
 
     [[nodiscard]] bool any() const {
         return drop > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || delay_ns != 0 ||

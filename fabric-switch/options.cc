@@ -60,6 +60,7 @@ void add_fault_command(CLI::App& ctl, CtlOptions& options) {
         {"jitter-us", "random delay on top"},
         {"seed", "of the random sequence"},
         {"opcode", "only packets with this BTH opcode (decimal)"},
+        {"attribute", "only MADs with this AttributeID (decimal)"},
     };
     CLI::App& fault =
         add_command(ctl, options, "fault", "show the faults of a port's link, or replace them");
@@ -95,6 +96,10 @@ void add_ctl_command(CLI::App& app, CtlOptions& options) {
     CLI::App& link = add_command(*ctl, options, "link", "a port's cable");
     link.add_option("PORT", options.port, kPortHelp)->required();
     link.add_option("STATE", options.state, "up, down or retrain")->required();
+    CLI::App& run = add_command(*ctl, options, "run", "one of ibsim's verbs, such as Unlink");
+    run.add_option("VERB", options.words, "e.g. Unlink 'leaf1[3]'")->required();
+    CLI::App& script = add_command(*ctl, options, "script", "ibsim's verbs, one a line");
+    script.add_option("FILE", options.script, "- is standard input")->required();
     add_fault_command(*ctl, options);
 }
 

@@ -35,6 +35,8 @@ struct CtlOptions {
     std::string port;     // a number or NODE[NUMBER]
     std::string node;     // a switch, where there are many
     std::string state;
+    std::vector<std::string> words;  // of the verb that "run" is given
+    std::string script;              // file of verbs; - is standard input
     std::string direction = "both";
     bool clear = false;
     std::map<std::string, std::string> faults;  // members of control_commands.h as text

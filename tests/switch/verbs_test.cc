@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// ibsim's verbs on a running fabric.
+#include <catch2/catch_test_macros.hpp>
+
+#include "control_verbs.h"
+#include "test_fabric.h"
+
+namespace pib::test {
+namespace {
+
+constexpr const char* kTopology = R"(
+Switch 4 "left"  # "left leaf"
+[1] "a"[1]
+[4] "right"[4]
+
+Switch 4 "right"
+[1] "b"[1]
+[4] "left"[4]
+
+Ca 2 "a"
+[1] "left"[1]
+
+Ca 1 "b"
+[1] "right"[1]
+)";
+
+class Net {
+  public:
+    Net() {
+        auto topology = fabric::parse_topology(kTopology, "net");
+        REQUIRE(topology);
+        auto made = fabric::Fabric::make(std::move(*topology), {});
+        REQUIRE(made);
+        fabric = std::move(*made);
+        settle();
+    }
+    // "" when it worked.
+    std::string run(std::string_view line) {
+        const auto done = fabric::run_verb(*fabric, line);
+        settle();
+        return done ? "" : done.error();
+    }
+    void settle() {
+        fabric->advance(now_ns_ += 1'000'000);
+        for (bool moved = true; moved;) {
+            moved = fabric->deliver();
+            for (const auto& hca : hcas_) {
+                moved = hca->carry() || moved;
+            }
+        }
+    }
+    FakeHca& connect(const std::string& name) {
+        auto hello = make_hello(0x77);
+        hello.node_description = name;
+        hcas_.push_back(std::make_unique<FakeHca>(*fabric, hello));
+        settle();
+        return *hcas_.back();
+    }
+    [[nodiscard]] fabric::Switch& sw(std::string_view name) {
+        return *fabric->nodes()[*fabric->find_node(name)].sw;
+    }
+    [[nodiscard]] bool up(std::string_view name, unsigned port) {
+        return sw(name).port(port).attrs().link_is_up();
+    }
+    [[nodiscard]] ib::SmaNode& phantom(std::string_view name) {
+        return fabric->nodes()[*fabric->find_node(name)].phantom->node();
+    }
+
+    std::unique_ptr<fabric::Fabric> fabric;
+
+  private:
+    std::vector<std::unique_ptr<FakeHca>> hcas_;
+    std::uint64_t now_ns_ = 1'000'000'000;
+};
+
+// To the switch next to the adapter.
+ib::Mad get(std::uint16_t attribute) {
+    ib::Mad smp = make_smp(ib::Method::kGet, attribute, 0);
+    smp.bytes[7] = 1;  // HopCount
+    smp.initial_path()[1] = 1;
+    return smp;
+}
+
+}  // namespace
+
+TEST_CASE("verbs: a cable is taken away, put back, and laid elsewhere") {
+    Net net;
+    REQUIRE(net.up("left", 4));
+    CHECK(net.run("Unlink \"left leaf\"[4]").empty());
+    CHECK_FALSE(net.up("left", 4));
+    CHECK_FALSE(net.up("right", 4));
+    CHECK(net.run("unlink left[4]").find("joined to nothing") != std::string::npos);
+    CHECK(net.run("ReLink right[4]").empty());
+    CHECK(net.up("left", 4));
+    CHECK(net.run("Unlink right[4]").empty());
+    CHECK(net.run("Link left[4] right[2]").empty());
+    CHECK(net.up("right", 2));
+    CHECK_FALSE(net.up("right", 4));
+    CHECK(net.run("ReLink right[4]").find("has a link") != std::string::npos);
+    CHECK(net.run("Link a[2] right[3]").empty());
+    CHECK(net.phantom("a").ports[1].link_is_up());
+}
+
+TEST_CASE("verbs: a whole node is unlinked and relinked") {
+    Net net;
+    CHECK(net.run("Unlink \"left\"").empty());
+    CHECK_FALSE(net.up("left", 1));
+    CHECK_FALSE(net.up("right", 4));
+    CHECK(net.up("right", 1));
+    CHECK(net.run("ReLink \"left\"").empty());
+    CHECK(net.up("left", 1));
+    CHECK(net.up("right", 4));
+}
+
+TEST_CASE("verbs: Clear leaves a port as new") {
+    Net net;
+    CHECK(net.run("Baselid b 17 2").empty());
+    CHECK(net.run("PerformanceSet b[1] PortCounters.SymbolErrors=9").empty());
+    CHECK(net.run("Error b[1] 50").empty());
+    auto& port = net.phantom("b").ports[0];
+    CHECK(port.lid().value() == 17);
+    CHECK(port.lmc() == 2);
+    CHECK(net.sw("right").port(1).ingress_faults().spec().drop == 0.5);
+    CHECK(net.run("Clear b[1]").empty());
+    CHECK(port.lid().value() == 0);
+    CHECK_FALSE(port.link_is_up());
+    CHECK_FALSE(net.sw("right").port(1).ingress_faults().spec().any());
+    auto& counters = net.fabric->nodes()[*net.fabric->find_node("b")].phantom->counters(1);
+    CHECK(counters.value(ib::Counter::kSymbolErrors) == 0);
+}
+
+TEST_CASE("verbs: counters and LIDs are set") {
+    Net net;
+    CHECK(net.run("PerformanceSet left[4] PortRcvErrors=70000").empty());
+    CHECK(net.sw("left").counters(4).value(ib::Counter::kPortRcvErrors,
+                                           ib::CounterView::kExtended) == 70000);
+    CHECK(net.run("Baselid left 0x30").empty());
+    CHECK(net.sw("left").node().port0().lid().value() == 0x30);
+}
+
+TEST_CASE("verbs: Error loses MADs of one attribute and no others") {
+    Net net;
+    FakeHca& vm = net.connect("a");
+    REQUIRE(net.up("left", 1));
+    CHECK(net.run("Error a[1] 100 0x11").empty());
+    const auto asked = [&](std::uint16_t attribute) {
+        const std::size_t before = vm.answers.size();
+        vm.send_smp(get(attribute));
+        net.settle();
+        return vm.answers.size() - before;
+    };
+    CHECK(asked(ib::attr::kNodeInfo) == 0);
+    CHECK(asked(ib::attr::kNodeDescription) == 1);
+    CHECK(net.run("Error a[1] 0").empty());
+    CHECK(asked(ib::attr::kNodeInfo) == 1);
+}
+
+TEST_CASE("verbs: a virtual machine's cable goes and comes, but not elsewhere") {
+    Net net;
+    net.connect("a");
+    CHECK(net.run("Unlink a[1]").empty());
+    CHECK_FALSE(net.up("left", 1));
+    CHECK(net.run("Link a[1] right[3]").find("has a link") != std::string::npos);
+    CHECK(net.run("ReLink a[1]").empty());
+    CHECK(net.up("left", 1));
+    CHECK(net.run("Baselid a[1] 3").find("virtual machine") != std::string::npos);
+    CHECK(net.run("PerformanceSet a[1] PortRcvErrors=1").find("virtual machine") !=
+          std::string::npos);
+    CHECK(net.run("Link a[2] right[3]").find("virtual machine") != std::string::npos);
+}
+
+TEST_CASE("verbs: what is none is refused and changes nothing") {
+    Net net;
+    for (const char* line : {"Explode left",
+                             "Unlink",
+                             "Unlink left[4] right[4]",
+                             "Unlink left[0]",
+                             "Unlink left[5]",
+                             "Unlink nobody[1]",
+                             "Unlink \"",
+                             "Unlink left[x]",
+                             "Link left[2]",
+                             "Link left[2] left[2]",
+                             "Link left[4] right[2]",
+                             "Link a[2] b[1]",
+                             "Error left[1] 101",
+                             "Error left[1] -1",
+                             "Error left[1] x",
+                             "Error left[1] 5 65536",
+                             "Error left[2]",
+                             "PerformanceSet left[1] x=1",
+                             "PerformanceSet left[1] PortRcvErrors",
+                             "PerformanceSet left PortRcvErrors=1",
+                             "PerformanceSet left[1] PortRcvErrors=",
+                             "Baselid left 0xC000",
+                             "Baselid left 1 8",
+                             "Baselid left",
+                             "Baselid nobody 1",
+                             "ReLink left[4]"}) {
+        INFO(line);
+        CHECK_FALSE(net.run(line).empty());
+    }
+    CHECK(net.run("").empty());
+    CHECK(net.run("  # a comment").empty());
+    CHECK(net.up("left", 1));
+    CHECK(net.up("left", 4));
+}
+
+TEST_CASE("verbs: a single switch has cables to its machines only") {
+    fabric::Fabric one(TestFabric::default_config());
+    CHECK_FALSE(fabric::run_verb(one, "Link \"test switch\"[1] \"test switch\"[2]"));
+    const std::string name = one.nodes()[0].id;
+    CHECK(fabric::run_verb(one, "Unlink \"" + name + "\"[1]"));
+    CHECK_FALSE(one.nodes()[0].sw->port(1).cable());
+    CHECK(fabric::run_verb(one, "ReLink \"" + name + "\"[1]"));
+    CHECK(one.nodes()[0].sw->port(1).cable());
+}
+
+}  // namespace pib::test

@@ -8,6 +8,7 @@ them running, and the next session then takes them over.
 """
 
 import os
+import re
 
 import pytest
 
@@ -16,6 +17,9 @@ from lab import cluster, paths, up
 DEFAULT_NODES = 2
 ADDRESS = "10.77.0.{}"
 COMPLAINTS = "WARNING:|BUG:|Oops|general protection|possible circular locking|Call Trace"
+# The DMA API's check takes two memory regions over one page, which verbs allow, for a mistake; it
+# is ib_core that maps them.
+OVERLAP = re.compile(r"^.*\[ cut here \]-+\n.*cacheline tracking EEXIST(?s:.*?)end trace.*$", re.M)
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +74,6 @@ def quiet_kernel(request):
     yield
     for node in guests:
         said = node.run(["dmesg"]).stdout.decode(errors="replace").rsplit(mark, 1)[-1]
-        bad = [line for line in said.splitlines()
+        bad = [line for line in OVERLAP.sub("", said).splitlines()
                if any(word in line for word in COMPLAINTS.split("|"))]
         assert not bad, f"{node.name}: the kernel complains:\n{said}"

@@ -5,8 +5,9 @@ import argparse
 import pathlib
 import sys
 
-from lab import (checkpatch, cluster, deps, guest_build, guest_kernel, image, qemu_headers, status,
-                 testing, topology_kinds, ui, up)
+from lab import (checkpatch, cluster, deps, guest_build, guest_kernel, image, metrics, qemu_headers,
+                 status, testing, topology_kinds, ui, up)
+from lab import map as fabric_map
 
 
 def _build(_options) -> int:
@@ -100,6 +101,41 @@ def _add_lab(add) -> None:
                          help="the rest of your command line, e.g. -accel kvm -m 2G disk.qcow2")
 
 
+def _control_path(options) -> pathlib.Path:
+    """The switch that was named, or the lab's."""
+    switch = cluster.Cluster().switch()
+    if options.control:
+        return options.control
+    if not switch:
+        raise ui.LabError("no switch runs. Start the lab:  ./pib up   or name a switch with --control")
+    return switch.control
+
+
+def _map(options) -> int:
+    picture, rates = fabric_map.look(_control_path(options))
+    if options.svg:
+        fabric_map.draw(picture, rates, options.svg)
+        ui.say(f"drawn in {options.svg}")
+    else:
+        print(fabric_map.text(picture, rates), end="")
+    return 0
+
+
+def _metrics(options) -> int:
+    metrics.serve(_control_path(options), options.port)
+    return 0
+
+
+def _add_views(add) -> None:
+    command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
+    command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw it into this file")
+    other = add("metrics", _metrics, "the fabric's counters for Prometheus, on the loopback address")
+    other.add_argument("--port", type=int, default=9417, help="TCP port (default 9417)")
+    for view in (command, other):
+        view.add_argument("--control", type=pathlib.Path, metavar="PATH",
+                          help="control socket of a pib-switch (default: the lab's)")
+
+
 def _topology(options) -> int:
     print(topology_kinds.make(options.kind, options.settings, options.speed), end="")
     return 0
@@ -138,6 +174,7 @@ def parser() -> argparse.ArgumentParser:
         return command
 
     _add_lab(add)
+    _add_views(add)
     _add_parts(add)
     return top
 

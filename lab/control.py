@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running switch process, asked through its control socket; a picture of its fabric as data."""
+
+import dataclasses
+import json
+import pathlib
+import socket
+
+from lab import ui
+
+BYTES_PER_UNIT = 4              # of PortXmitData and PortRcvData
+TIMEOUT_S = 30
+
+
+class Control:
+    """One connection. Requests and answers are those of docs/pib-switch.md."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(TIMEOUT_S)
+        try:
+            self.socket.connect(str(path))
+        except OSError as error:
+            raise ui.LabError(f"{path}: no switch answers there ({error.strerror}). Give the path "
+                              "that pib-switch has as --control, or start the lab:  ./pib up"
+                              ) from error
+        self.stream = self.socket.makefile("rw")
+
+    def __enter__(self) -> "Control":
+        return self
+
+    def __exit__(self, *_failure) -> None:
+        self.stream.close()
+        self.socket.close()
+
+    def ask(self, command: str, **members) -> dict:
+        try:
+            self.stream.write(json.dumps({"command": command, **members}) + "\n")
+            self.stream.flush()
+            answer = json.loads(self.stream.readline())
+        except (OSError, ValueError) as error:
+            raise ui.LabError(f"{self.path}: the switch went away: {error}") from error
+        if not answer.get("ok"):
+            raise ui.LabError(f"{self.path}: {command}: {answer.get('error', 'refused')}")
+        return answer
+
+    def switches(self) -> list[str]:
+        """Ids."""
+        return [node["id"] for node in self.ask("nodes")["nodes"] if node["type"] == "switch"]
+
+
+@dataclasses.dataclass
+class Node:
+    guid: str
+    name: str
+    kind: str                   # "switch", or "host": virtual machine or phantom
+    lid: int
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    guid: str                   # of the node
+    port: int
+
+
+@dataclasses.dataclass
+class Link:
+    """a is a port of a switch. b: who is there, or was there last."""
+    a: End
+    b: End
+    state: str                  # of a, as PortState is called: Down, Initialize, Armed, Active
+    rate: str                   # such as "4X EDR"; "" while Down
+    bytes: int                  # both ways, so far
+
+
+@dataclasses.dataclass
+class Picture:
+    nodes: dict[str, Node] = dataclasses.field(default_factory=dict)        # by GUID
+    links: dict[frozenset[End], Link] = dataclasses.field(default_factory=dict)
+
+    def links_of(self, guid: str) -> list[tuple[int, End, Link]]:
+        """(port, peer, link) in the order of the ports."""
+        found = [(mine.port, other, link) for link in self.links.values()
+                 for mine, other in ((link.a, link.b), (link.b, link.a)) if mine.guid == guid]
+        return sorted(found, key=lambda entry: entry[0])
+
+
+def _data(counters: dict) -> int:
+    return (counters["PortXmitData"] + counters["PortRcvData"]) * BYTES_PER_UNIT
+
+
+def _add_port(picture: Picture, guid: str, port: dict, moved: int) -> None:
+    other = port.get("neighbour")
+    if not other:
+        return
+    end = End(other["node_guid"], other["port"])
+    if end.guid not in picture.nodes:
+        lid = port["lids"][0] if port["lids"] else 0
+        picture.nodes[end.guid] = Node(end.guid, other["description"], "host", lid)
+    here = End(guid, port["port"])
+    picture.links.setdefault(frozenset({here, end}), Link(
+        here, end, port["state"], f"{port['width']} {port['speed']}".strip(), moved))
+
+
+def picture(control: Control) -> Picture:
+    made, switches = Picture(), {}
+    for name in control.switches():
+        status = control.ask("status", switch=name)
+        about = status["switch"]
+        made.nodes[about["guid"]] = Node(about["guid"], about["description"], "switch",
+                                         about["lid"])
+        counters = {port["port"]: port for port in control.ask("counters", switch=name)["ports"]}
+        switches[about["guid"]] = status["ports"], counters
+    for guid, (ports, counters) in switches.items():
+        for port in ports:
+            _add_port(made, guid, port, _data(counters[port["port"]]))
+    return made

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib map and ./pib metrics of a switch process that runs without guests."""
+
+import shutil
+import subprocess
+import time
+import urllib.request
+import xml.etree.ElementTree
+
+import pytest
+
+from lab import control, fabric, map as fabric_map, metrics, paths, topology, ui, vm
+
+FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
+PATIENCE_S = 60
+
+
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("switch")
+    running = fabric.Switch(directory)
+    shutil.copy(FILE, running.topology)
+    process = running.start()
+    yield running.control
+    process.stop()
+
+
+def test_the_picture_is_the_topology(switch):
+    wanted = topology.load(FILE)
+    with control.Control(switch) as asked:
+        picture = control.picture(asked)
+    assert {int(guid, 16) for guid in picture.nodes} == {node.guid for node in wanted.nodes.values()}
+    assert {frozenset((int(end.guid, 16), end.port) for end in ends)
+            for ends in picture.links} == wanted.wiring()
+    assert {link.state for link in picture.links.values()} == {"Initialize"}
+
+
+def test_text_has_every_node_and_link(switch):
+    wanted = topology.load(FILE)
+    text = fabric_map.text(*fabric_map.look(switch, 0.01))
+    assert all(name in text for name in wanted.nodes)
+    assert text.count("Initialize") == sum(len(node.peers) for node in wanted.switches())
+
+
+def test_spines_are_above_leaves_and_leaves_above_hosts(switch):
+    with control.Control(switch) as asked:
+        picture = control.picture(asked)
+    height = fabric_map.heights(picture)
+    for guid, node in picture.nodes.items():
+        assert height[guid] == {"n": 0, "l": 1, "s": 2}[node.name[0]]
+
+
+def test_drawing(switch, tmp_path):
+    picture, rates = fabric_map.look(switch, 0.01)
+    fabric_map.draw(picture, rates, tmp_path / "map.svg")
+    root = xml.etree.ElementTree.parse(tmp_path / "map.svg").getroot()
+    groups = [group.get("class") for group in root.iter("{http://www.w3.org/2000/svg}g")]
+    assert groups.count("node") == len(picture.nodes) and groups.count("edge") == len(picture.links)
+
+
+def test_names_cannot_leave_their_quotes():
+    end, other = control.End("0x1", 1), control.End("0x2", 1)
+    picture = control.Picture({"0x1": control.Node("0x1", 'a"];\\', "switch", 1)})
+    picture.nodes["0x2"] = control.Node("0x2", "b", "host", 2)
+    link = control.Link(end, other, "Down", "", 0)
+    picture.links[frozenset({end, other})] = link
+    assert r'label="a\"];\\\nLID 1"' in fabric_map.dot(picture, {frozenset({end, other}): 0.0})
+
+
+def test_traffic_of_links_that_come_and_are_cleared():
+    ends = frozenset({control.End("0x1", 1), control.End("0x2", 1)})
+    def picture(moved):
+        return control.Picture(links={ends: control.Link(*sorted(ends, key=lambda end: end.guid),
+                                                         "Active", "4X EDR", moved)})
+    assert fabric_map.traffic(picture(100), picture(300), 2.0) == {ends: 100.0}
+    assert fabric_map.traffic(control.Picture(), picture(300), 2.0) == {ends: 150.0}
+    assert fabric_map.traffic(picture(500), picture(300), 2.0) == {ends: 150.0}
+
+
+def test_no_switch_is_said():
+    with pytest.raises(ui.LabError, match="--control"):
+        control.Control(paths.ROOT / "nobody")
+
+
+def test_metric_names():
+    assert metrics.metric_name("PortRcvErrors") == "pib_port_rcv_errors"
+    assert metrics.metric_name("VL15Dropped") == "pib_vl15_dropped"
+    assert metrics.metric_name("PortSwHOQLifetimeLimitDiscards") == \
+        "pib_port_sw_hoq_lifetime_limit_discards"
+
+
+def test_metrics_over_http(switch):
+    port = vm.free_port()
+    serving = subprocess.Popen([paths.ROOT / "pib", "metrics", "--control", switch, "--port", str(port)],
+                               stderr=subprocess.DEVNULL)
+    try:
+        text, end = "", time.monotonic() + PATIENCE_S
+        while not text and serving.poll() is None and time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                    text = answer.read().decode()
+            except OSError:
+                time.sleep(0.1)
+    finally:
+        serving.terminate()
+        serving.wait()
+    assert 'pib_port_state{port="1",switch="leaf1"} 2.0' in text
+    assert 'pib_port_rcv_pkts_total{port="5",switch="spine1"}' in text or \
+        'pib_port_rcv_pkts_total{port="4",switch="spine1"}' in text

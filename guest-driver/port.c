@@ -56,6 +56,8 @@ static u64 pib_hca_cap_flags(u64 features)
 		    IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_RC_RNR_NAK_GEN |
 		    IB_DEVICE_SRQ_RESIZE;
 
+	if (features & PIB_HCA_FEATURE_APM)
+		flags |= IB_DEVICE_AUTO_PATH_MIG;
 	if (features & PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS)
 		flags |= IB_DEVICE_MEM_MGT_EXTENSIONS;
 	if (features & PIB_HCA_FEATURE_MW_TYPE_1)

@@ -92,6 +92,11 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_DESTROY_QP = 0x53,    /* object: QPN */
 	PIB_HCA_CMD_ATTACH_MCAST = 0x58,  /* object: QPN; in: pib_hca_mcast */
 	PIB_HCA_CMD_DETACH_MCAST = 0x59,  /* object: QPN; in: pib_hca_mcast */
+	PIB_HCA_CMD_QUERY_EQ = 0x60,      /* object: EQN; out: pib_hca_query_eq */
+	PIB_HCA_CMD_QUERY_CQ = 0x61,      /* object: CQN; out: pib_hca_query_cq */
+	PIB_HCA_CMD_QUERY_KEY = 0x62,     /* object: key; out: pib_hca_query_key */
+	PIB_HCA_CMD_QUERY_QP_PROGRESS = 0x63, /* object: QPN; out: pib_hca_query_qp_progress */
+	PIB_HCA_CMD_INJECT_EVENT = 0x64,  /* object: number; in: pib_hca_inject_event */
 };
 
 /* ---------------------------------------------------------------- device and ports ----------- */
@@ -143,6 +148,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS (1ull << 0)
 #define PIB_HCA_FEATURE_MW_TYPE_1 (1ull << 1)
 #define PIB_HCA_FEATURE_MW_TYPE_2B (1ull << 2)
+#define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
+#define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
 
 struct pib_hca_modify_device {
 	__le32 mask; /* PIB_HCA_MODIFY_DEVICE_* */
@@ -243,5 +250,83 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_BYTES,
 	PIB_HCA_COUNTER_COUNT,
 };
+
+/* ---------------------------------------------------------------- for tools and testers ------ */
+
+/* Counters run freely modulo 2^32, as those of the rings' headers do. */
+struct pib_hca_query_eq {
+	__le32 producer;
+	__le32 consumer; /* as of the last doorbell */
+	__le32 vector;
+	__le32 users; /* CQs */
+	__u8 log_depth;
+	__u8 flags; /* PIB_HCA_EQ_* */
+	__u8 armed;
+	__u8 reserved[13];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_eq, 32);
+
+struct pib_hca_query_cq {
+	__le32 producer;
+	__le32 consumer; /* as last read from the header: it may be older */
+	__le32 eqn;
+	__le32 uar;
+	__le32 users; /* ends of QPs */
+	__u8 log_depth;
+	__u8 armed; /* PIB_HCA_CQ_ARMED_* */
+	__u8 error; /* overrun, or its memory is gone */
+	__u8 reserved[9];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_cq, 32);
+#define PIB_HCA_CQ_ARMED_NONE 0
+#define PIB_HCA_CQ_ARMED_SOLICITED 1
+#define PIB_HCA_CQ_ARMED_NEXT 2
+
+struct pib_hca_query_key {
+	__le32 key; /* the present one, key byte included */
+	__le32 pd;
+	__le64 addr; /* iova of a region; of a window where it is bound in its region */
+	__le64 length;
+	__le32 access; /* PIB_HCA_ACCESS_* */
+	__u8 kind;     /* PIB_HCA_KEY_* */
+	__u8 valid;    /* a region that is not Free; a window that is bound */
+	__u8 reserved[10];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_key, 40);
+#define PIB_HCA_KEY_REGION 0
+#define PIB_HCA_KEY_PHYSICAL 1
+#define PIB_HCA_KEY_FAST 2
+#define PIB_HCA_KEY_WINDOW_1 3
+#define PIB_HCA_KEY_WINDOW_2 4
+
+struct pib_hca_query_qp_progress {
+	__le32 sq_producer;
+	__le32 sq_consumer; /* copied by the device; in_window of them have not completed */
+	__le32 rq_producer;
+	__le32 rq_consumer;
+	__le32 una;      /* oldest PSN that is not acknowledged */
+	__le32 sent_end; /* first PSN that was never sent */
+	__le32 next_psn; /* first PSN that no WQE has */
+	__le32 expected_psn;
+	__le32 msn;
+	__le32 in_window;
+	__u8 retries_left;
+	__u8 rnr_retries_left;
+	__u8 rd_outstanding; /* READs and atomics */
+	__u8 timer;          /* PIB_HCA_QP_TIMER_* */
+	__le32 reserved[5];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_query_qp_progress, 64);
+#define PIB_HCA_QP_TIMER_NONE 0
+#define PIB_HCA_QP_TIMER_ACK 1
+#define PIB_HCA_QP_TIMER_RNR 2
+
+struct pib_hca_inject_event {
+	__u8 type; /* PIB_HCA_EVENT_*, not COMPLETION and not COMMAND */
+	__u8 port; /* PORT: 1..; else 0 */
+	__le16 reserved;
+	__le32 data; /* PORT: PIB_HCA_PORT_EVENT_*; else 0 */
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
 
 #endif /* PIB_HCA_CMD_H */

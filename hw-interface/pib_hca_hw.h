@@ -370,6 +370,11 @@ PIB_HCA_ASSERT_SIZE(pib_hca_av, 32);
 #define PIB_HCA_QP_ATTR_CAP (1u << 19)
 #define PIB_HCA_QP_ATTR_DEST_QPN (1u << 20)
 
+/* Path migration states (IBA vol. 1, 17.2.8); values of enum ib_mig_state. */
+#define PIB_HCA_MIG_MIGRATED 0
+#define PIB_HCA_MIG_REARM 1
+#define PIB_HCA_MIG_ARMED 2
+
 struct pib_hca_modify_qp {
 	__le32 attr_mask; /* QUERY_QP returns 0 */
 	__u8 state;       /* wanted (MODIFY) or present (QUERY) */

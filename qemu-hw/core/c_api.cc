@@ -78,6 +78,11 @@ Config from_c(const PibHcaConfig& in) {
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
     config.trace_entries = in.trace_entries;
+    config.knobs = {.inject = in.inject,
+                    .poison_wc = in.poison_wc,
+                    .shuffle_srq = in.shuffle_srq,
+                    .warnings = in.warnings,
+                    .qpn_choice = static_cast<pib::hca::NumberChoice>(in.qpn_reuse)};
     return config;
 }
 

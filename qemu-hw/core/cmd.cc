@@ -51,6 +51,12 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_DESTROY_QP, 0, 0, true, cmd_destroy_qp},
     {PIB_HCA_CMD_ATTACH_MCAST, kMcast, 0, true, cmd_attach_mcast},
     {PIB_HCA_CMD_DETACH_MCAST, kMcast, 0, true, cmd_detach_mcast},
+    {PIB_HCA_CMD_QUERY_EQ, 0, sizeof(pib_hca_query_eq), true, cmd_query_eq},
+    {PIB_HCA_CMD_QUERY_CQ, 0, sizeof(pib_hca_query_cq), true, cmd_query_cq},
+    {PIB_HCA_CMD_QUERY_KEY, 0, sizeof(pib_hca_query_key), true, cmd_query_key},
+    {PIB_HCA_CMD_QUERY_QP_PROGRESS, 0, sizeof(pib_hca_query_qp_progress), true,
+     cmd_query_qp_progress},
+    {PIB_HCA_CMD_INJECT_EVENT, sizeof(pib_hca_inject_event), 0, true, cmd_inject_event},
 };
 
 static_assert(std::ranges::all_of(kCommands, [](const CommandSpec& spec) {

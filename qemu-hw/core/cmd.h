@@ -132,4 +132,11 @@ CommandReply cmd_destroy_qp(DeviceObjects&, const CommandInput&);
 CommandReply cmd_attach_mcast(DeviceObjects&, const CommandInput&);
 CommandReply cmd_detach_mcast(DeviceObjects&, const CommandInput&);
 
+// cmd_observe.cc
+CommandReply cmd_query_eq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_key(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_qp_progress(DeviceObjects&, const CommandInput&);
+CommandReply cmd_inject_event(DeviceObjects&, const CommandInput&);
+
 }  // namespace pib::hca

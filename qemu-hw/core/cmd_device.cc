@@ -28,7 +28,7 @@ void put_identity(const DeviceObjects& objects, pib_hca_query_device& out) {
     out.port_count = static_cast<uint8_t>(objects.config.port_count);
 }
 
-void put_limits(pib_hca_query_device& out) {
+void put_limits(const Knobs& knobs, pib_hca_query_device& out) {
     out.max_mr_size = Limits::kMaxMrBytes;
     out.page_size_cap = kPageSizes;
     out.max_qp = Limits::kQps;
@@ -57,8 +57,9 @@ void put_limits(pib_hca_query_device& out) {
     out.local_ca_ack_delay = kLocalCaAckDelay;
     out.max_mw = Limits::kMrs;
     out.max_fast_reg_pages = Limits::kFastRegPages;
-    out.feature_flags =
-        PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS | PIB_HCA_FEATURE_MW_TYPE_1 | PIB_HCA_FEATURE_MW_TYPE_2B;
+    out.feature_flags = PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS | PIB_HCA_FEATURE_MW_TYPE_1 |
+                        PIB_HCA_FEATURE_MW_TYPE_2B | PIB_HCA_FEATURE_APM |
+                        (knobs.inject ? PIB_HCA_FEATURE_INJECT : 0);
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ CommandReply cmd_nop(DeviceObjects&, const CommandInput&) {
 CommandReply cmd_query_device(DeviceObjects& objects, const CommandInput&) {
     pib_hca_query_device out{};
     put_identity(objects, out);
-    put_limits(out);
+    put_limits(objects.config.knobs, out);
     return CommandReply::data(out);
 }
 

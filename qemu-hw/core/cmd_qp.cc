@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The QP commands: everything is checked before anything is changed.
+#include <algorithm>
+
+#include "path_migration.h"
 #include "qp_create.h"
 #include "qp_modify.h"
 #include "transport_impl.h"
@@ -63,7 +66,12 @@ CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
         return std::unexpected(qp.error());
     }
     use_queues(*qp, true);
-    return place(std::move(*qp));
+    CqTable& cqs = services_.parts().cqs;
+    const uint8_t log_room =
+        std::min(cqs.find(in.send_cq)->log_depth, cqs.find(in.recv_cq)->log_depth);
+    const auto qpn = place(std::move(*qp));
+    suspicions_.qp_created(*find_qp(*qpn), 1u << log_room);
+    return qpn;
 }
 
 CmdResult<uint32_t> TransportImpl::place(QueuePair&& qp) {
@@ -96,8 +104,16 @@ CmdStatus TransportImpl::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
     if ((in.attr_mask & PIB_HCA_QP_ATTR_PORT) != 0) {
         unpark(*qp);  // it waits for the old port
     }
+    const QpState from = qp->state;
+    const bool migrates = is_migration_command(*qp, in);
     apply_attributes(qp->attr, in);
+    qp->alt_loaded = qp->alt_loaded || (in.attr_mask & PIB_HCA_QP_ATTR_ALT_PATH) != 0;
+    qp->mig_error_reported = false;
+    if (migrates) {
+        migrate(services_, *qp);
+    }
     enter_state(*qp, target_state(*qp, in), in.attr_mask);
+    suspicions_.qp_modified(*qp, from);
     return PIB_HCA_CMD_STATUS_OK;
 }
 
@@ -194,6 +210,7 @@ CmdStatus TransportImpl::destroy_qp(uint32_t qpn) {
     if (qp->mcast_groups != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
+    suspicions_.qp_destroyed(*qp);
     forget(*qp);
     if (qpn < kSpecialQps) {
         special_qps_[qpn].reset();
@@ -246,6 +263,51 @@ uint32_t TransportImpl::qps_of_uar(uint32_t uar) {
     uint32_t count = 0;
     for_each_qp([&](const QueuePair& qp) { count += qp.uar == uar ? 1 : 0; });
     return count;
+}
+
+void TransportImpl::set_knobs(const Knobs& knobs) {
+    qps_.set_choice(knobs.qpn_choice);
+    suspicions_.enable(knobs.warnings);
+}
+
+// Errors take the QP with them as the real ones do; other events are only told.
+CmdStatus TransportImpl::inject_event(pib_hca_event type, uint32_t number) {
+    if (type == PIB_HCA_EVENT_CQ_ERROR) {
+        if (services_.parts().cqs.find(number) == nullptr) {
+            return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        }
+        if (!services_.parts().cqs.inject_error(number)) {
+            return PIB_HCA_CMD_STATUS_BAD_STATE;
+        }
+        cq_failed(number);
+        return PIB_HCA_CMD_STATUS_OK;
+    }
+    QueuePair* qp = find_qp(number);
+    if (qp == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    switch (type) {
+        case PIB_HCA_EVENT_PATH_MIGRATED:
+        case PIB_HCA_EVENT_COMM_ESTABLISHED:
+        case PIB_HCA_EVENT_SQ_DRAINED:
+        case PIB_HCA_EVENT_PATH_MIG_FAILED:
+        case PIB_HCA_EVENT_LAST_WQE_REACHED:
+            services_.event(type, *qp);
+            return PIB_HCA_CMD_STATUS_OK;
+        case PIB_HCA_EVENT_QP_FATAL:
+        case PIB_HCA_EVENT_QP_REQUEST_ERROR:
+        case PIB_HCA_EVENT_QP_ACCESS_ERROR:
+            break;
+        default:
+            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    if (qp->state == PIB_HCA_QPS_RESET || qp->state == PIB_HCA_QPS_ERR) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    services_.event(type, *qp);
+    qp->fatal_reported = qp->fatal_reported || type == PIB_HCA_EVENT_QP_FATAL;
+    services_.enter_error(*qp);
+    return PIB_HCA_CMD_STATUS_OK;
 }
 
 void TransportImpl::visit_qps(const std::function<void(const QueuePair&)>& visitor) {

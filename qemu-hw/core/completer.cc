@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "path_migration.h"
 #include "segments.h"
 
 namespace pib::hca {
@@ -134,11 +135,14 @@ void Completer::fail(QueuePair& qp, WcStatus status, VendorError detail) {
 // Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1).
 void Completer::retry(QueuePair& qp) {
     requester_.stop_timer(qp);
-    if (qp.req.retries_left == 0) {
+    if (qp.req.retries_left != 0) {
+        --qp.req.retries_left;
+    } else if (migrate_if_armed(services_, qp)) {
+        qp.req.retries_left = qp.attr.retry_cnt;  // the other path has not been tried yet
+    } else {
         fail(qp, PIB_HCA_WC_RETRY_EXC_ERR);
         return;
     }
-    --qp.req.retries_left;
     requester_.rewind(qp);
 }
 

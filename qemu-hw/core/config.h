@@ -8,8 +8,19 @@
 #include <string>
 
 #include "pib_hca_hw.h"
+#include "table.h"
 
 namespace pib::hca {
+
+// For those who test applications: legal behaviour that is rarely seen (docs/observability.md). All
+// off by default.
+struct Knobs {
+    bool inject = false;       // INJECT_EVENT is offered
+    bool poison_wc = false;    // fields of a CQE that nothing is said of have surprising values
+    bool shuffle_srq = false;  // SRQs give their WQEs in any order
+    bool warnings = false;     // what is legal but probably not meant is logged
+    NumberChoice qpn_choice = NumberChoice::kRound;
+};
 
 struct Config {
     uint32_t port_count = 1;
@@ -23,6 +34,7 @@ struct Config {
     uint8_t mtu_cap = 5;            // 4096
     uint8_t vl_cap = 4;             // PortInfo:VLCap encoding, 8 data VLs
     uint32_t trace_entries = 0;     // packets, WQEs and commands that are remembered; 0: none
+    Knobs knobs;
 };
 
 // Limits that QUERY_DEVICE reports. They bound what a guest can make the host allocate.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config.h"
+#include "cqe_poison.h"
 
 namespace pib::hca {
 
@@ -115,6 +116,15 @@ void CqTable::clear() {
     pages_left_ = Limits::kCqPages;
 }
 
+bool CqTable::inject_error(uint32_t cqn) {
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr || cq->error) {
+        return false;
+    }
+    fail(cqn, *cq, CqErrorSyndrome::kOverrun);
+    return true;
+}
+
 bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr || cq->error) {
@@ -163,6 +173,9 @@ bool CqTable::write(CompletionQueue& cq, pib_hca_cqe cqe) {
     const uint32_t depth_mask = (1u << cq.log_depth) - 1;
     const uint64_t offset =
         PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{cq.producer & depth_mask} * sizeof cqe;
+    if (poison_) [[unlikely]] {
+        poison_unspecified(cqe);
+    }
     cqe.timestamp = host_.now_ns();
     cqe.owner = (cq.producer >> cq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
     constexpr size_t kBody = offsetof(pib_hca_cqe, owner);

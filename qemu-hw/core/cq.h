@@ -52,6 +52,11 @@ class CqTable {
     // event is raised here, once.
     bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited);
 
+    // As if it had overrun. False when it is in error already. The caller sees to its QPs.
+    bool inject_error(uint32_t cqn);
+    // Fields that IBA 11.4.2.1 leaves undefined for a completion get values that nobody expects.
+    void set_poison(bool poison) { poison_ = poison; }
+
   private:
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, pib_hca_cqe cqe);
@@ -61,6 +66,7 @@ class CqTable {
     EqTable& eqs_;
     Table<CompletionQueue> cqs_;
     uint64_t pages_left_;
+    bool poison_ = false;
 };
 
 }  // namespace pib::hca

@@ -82,6 +82,9 @@ DeviceImpl::DeviceImpl(const Config& config, Host& host)
       cmdq_(objects_),
       uars_(objects_) {
     ports_.set_client(*transport_);
+    cqs_.set_poison(config.knobs.poison_wc);
+    srqs_.set_shuffle(config.knobs.shuffle_srq);
+    transport_->set_knobs(config.knobs);
 }
 
 template <typename F>

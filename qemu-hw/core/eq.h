@@ -56,6 +56,8 @@ class EqTable {
     // The device stopped for `cause`: an event if it can still be written, and an interrupt in any
     // case. No other event follows until clear().
     void fatal_event(uint32_t cause);
+    // The device stops with PIB_HCA_FATAL_INTERNAL because it is asked to.
+    void inject_fatal() { stop(PIB_HCA_FATAL_INTERNAL); }
     bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
 
   private:

@@ -11,9 +11,9 @@ namespace {
 
 // What the firmware itself stands for (IBA table 146).
 constexpr uint32_t kFirmwareCapabilities =
-    ib::port_cap::kIsTrapSupported | ib::port_cap::kIsSlMappingSupported |
-    ib::port_cap::kIsLedInfoSupported | ib::port_cap::kIsSystemImageGuidSupported |
-    ib::port_cap::kIsCapabilityMaskNoticeSupported |
+    ib::port_cap::kIsTrapSupported | ib::port_cap::kIsAutomaticMigrationSupported |
+    ib::port_cap::kIsSlMappingSupported | ib::port_cap::kIsLedInfoSupported |
+    ib::port_cap::kIsSystemImageGuidSupported | ib::port_cap::kIsCapabilityMaskNoticeSupported |
     ib::port_cap::kIsClientReregistrationSupported |
     ib::port_cap::kIsOtherLocalChangesNoticeSupported;
 

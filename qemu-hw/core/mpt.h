@@ -101,7 +101,15 @@ class Mpt {
 
     uint32_t keys_of_pd(uint32_t pd) const;  // for FREE_PD's BUSY
     uint32_t count() const { return keys_.count(); }
-    // f(key without its key byte, region or window) for all of them.
+    // f(key without its key byte, region or window), if the key's index is in use.
+    template <typename F>
+    void look_at(uint32_t key, F&& f) const {
+        const uint32_t number = number_of(key);
+        if (const MemoryKey* entry = keys_.find(number)) {
+            std::visit([&](const auto& e) { f(key_of(number), e); }, *entry);
+        }
+    }
+    // The same for all of them.
     template <typename F>
     void visit(F&& f) const {
         keys_.for_each([&](uint32_t number, const MemoryKey& entry) {

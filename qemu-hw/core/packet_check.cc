@@ -21,8 +21,7 @@ bool is_own_gid(const Port& port, const ib::Gid& gid) {
 
 }  // namespace
 
-bool is_from_peer(const QueuePair& qp, const Port& port, const ib::PacketView& packet) {
-    const pib_hca_av& av = qp.attr.av;
+bool is_from(const pib_hca_av& av, const Port& port, const ib::PacketView& packet) {
     const auto path_bits = static_cast<uint16_t>(av.src_path_bits & ((1u << port.lmc()) - 1u));
     if (packet.lrh().slid.value() != av.dlid ||
         packet.lrh().dlid.value() != (port.lid() | path_bits)) {
@@ -38,8 +37,8 @@ bool is_from_peer(const QueuePair& qp, const Port& port, const ib::PacketView& p
                      : is_own_gid(port, packet.grh()->dgid);
 }
 
-bool pkey_is_right(const QueuePair& qp, const Port& port, const ib::PacketView& packet) {
-    return ib::pkeys_match(packet.bth().pkey, ib::PKey(port.pkey(qp.attr.pkey_index)));
+bool pkey_is_right(uint16_t pkey_index, const Port& port, const ib::PacketView& packet) {
+    return ib::pkeys_match(packet.bth().pkey, ib::PKey(port.pkey(pkey_index)));
 }
 
 }  // namespace pib::hca

@@ -9,10 +9,10 @@
 
 namespace pib::hca {
 
-// SLID, DLID and GRH are those of the connection's address vector (C9-47 and neighbours).
-bool is_from_peer(const QueuePair& qp, const Port& port, const ib::PacketView& packet);
+// SLID, DLID and GRH are those of the address vector of a connection (C9-47 and neighbours).
+bool is_from(const pib_hca_av& av, const Port& port, const ib::PacketView& packet);
 
-// C9-43: the P_Key is the connection's.
-bool pkey_is_right(const QueuePair& qp, const Port& port, const ib::PacketView& packet);
+// C9-43: the P_Key is that of the port's table that the connection uses.
+bool pkey_is_right(uint16_t pkey_index, const Port& port, const ib::PacketView& packet);
 
 }  // namespace pib::hca

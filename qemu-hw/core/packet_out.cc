@@ -35,8 +35,7 @@ ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8
     ib::PacketHeaders headers;
     address_packet(headers, qp.attr.av, port);
     headers.bth.opcode = opcode;
-    // Migrated is the only path migration state that there is (IBA 17.2.8).
-    headers.bth.mig_req = true;
+    headers.bth.mig_req = qp.attr.path_mig_state == PIB_HCA_MIG_MIGRATED;  // IBA 17.2.8
     headers.bth.pkey = ib::PKey(port.pkey(qp.attr.pkey_index));
     headers.bth.dest_qp = ib::Qpn(qp.attr.dest_qpn);
     headers.bth.psn = psn;

@@ -47,6 +47,11 @@ typedef struct PibHcaConfig {
     uint8_t mtu_cap;
     uint8_t vl_cap;
     uint32_t trace_entries;
+    bool inject;
+    bool poison_wc;
+    bool shuffle_srq;
+    bool warnings;
+    uint8_t qpn_reuse; /* enum NumberChoice: 0 round, 1 lowest, 2 random */
 } PibHcaConfig;
 
 /* Fills in the defaults of config.h. */

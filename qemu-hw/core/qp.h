@@ -136,7 +136,9 @@ struct QueuePair {
     RequesterState req;
     ResponderState resp;
 
-    bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
+    bool alt_loaded = false;          // attr.alt_* say something
+    bool mig_error_reported = false;  // PATH_MIG_FAILED, since the last MODIFY_QP
+    bool sq_draining = false;         // SQD, and a WQE that was begun has not completed
     bool fatal_reported = false;
     bool last_wqe_reported = false;
     bool queued = false;   // in the run queue

@@ -148,6 +148,7 @@ void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots) {
     qp.resp.recv.bytes = std::move(recv_bytes);
     qp.sq_draining = false;
     qp.fatal_reported = false;
+    qp.alt_loaded = qp.mig_error_reported = false;
     qp.blocked = false;
     qp.last_wqe_reported = false;
     write_header_flags(host, qp, 0);

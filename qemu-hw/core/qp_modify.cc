@@ -46,19 +46,19 @@ struct Transition {
 };
 
 constexpr uint32_t kRcSqd = kPort | kAv | kTimeout | kRetry | kRnrRetry | kRdAtomic |
-                            kDestRdAtomic | kAccess | kPkey | kRnrTimer | kMigState;
-constexpr uint32_t kUcSqd = kAv | kAccess | kPkey | kMigState;
+                            kDestRdAtomic | kAccess | kPkey | kRnrTimer | kAltPath | kMigState;
+constexpr uint32_t kUcSqd = kAv | kAccess | kPkey | kAltPath | kMigState;
 constexpr Masks kRcInit{kPkey | kPort | kAccess, 0};  // and of UC
 constexpr Masks kUdInit{kPkey | kPort | kQkey, 0};
 constexpr Masks kSpecialInit{kPkey | kQkey, kPort};
 constexpr Masks kRcRtr{kAv | kMtu | kDestQpn | kRqPsn | kDestRdAtomic | kRnrTimer,
-                       kAccess | kPkey | kMigState};
+                       kAccess | kPkey | kAltPath | kMigState};
 constexpr Masks kRcRts{kTimeout | kRetry | kRnrRetry | kSqPsn | kRdAtomic,
-                       kCurState | kAccess | kRnrTimer | kMigState};
-constexpr Masks kRcLive{0, kCurState | kAccess | kRnrTimer | kMigState};
-constexpr Masks kUcRtr{kAv | kMtu | kDestQpn | kRqPsn, kAccess | kPkey | kMigState};
-constexpr Masks kUcRts{kSqPsn, kCurState | kAccess | kMigState};
-constexpr Masks kUcLive{0, kCurState | kAccess | kMigState};
+                       kCurState | kAccess | kRnrTimer | kAltPath | kMigState};
+constexpr Masks kRcLive{0, kCurState | kAccess | kRnrTimer | kAltPath | kMigState};
+constexpr Masks kUcRtr{kAv | kMtu | kDestQpn | kRqPsn, kAccess | kPkey | kAltPath | kMigState};
+constexpr Masks kUcRts{kSqPsn, kCurState | kAccess | kAltPath | kMigState};
+constexpr Masks kUcLive{0, kCurState | kAccess | kAltPath | kMigState};
 constexpr Masks kUdLive{0, kCurState | kQkey};
 
 constexpr Masks optional_of(Masks masks) {
@@ -159,6 +159,15 @@ constexpr Limit kLimits[] = {
     {kNotify, [](In in) -> uint32_t { return in.en_sqd_async_notify; }, 1},
 };
 
+CmdStatus check_vector(const pib_hca_av& av, const Port& port) {
+    if (av.reserved[0] != 0 || av.reserved[1] != 0 || (av.flags & ~PIB_HCA_AV_GRH) != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    // The QP's port is an attribute of its own; the vector's field is for datagrams.
+    return av.port == 0 && address_vector_is_valid(av, port, {}) ? PIB_HCA_CMD_STATUS_OK
+                                                                 : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
 CmdStatus check_port_attributes(const QueuePair& qp, In in, std::span<Port* const> ports) {
     const uint8_t number =
         qp.is_special() ? qp.special_port : ((in.attr_mask & kPort) != 0 ? in.port : qp.attr.port);
@@ -179,17 +188,44 @@ CmdStatus check_port_attributes(const QueuePair& qp, In in, std::span<Port* cons
         (!ib::is_valid_mtu_code(in.path_mtu) || 128u << in.path_mtu > port.mtu_bytes())) {
         return PIB_HCA_CMD_STATUS_BAD_PARAM;
     }
-    if ((in.attr_mask & kAv) != 0) {
-        if (in.av.reserved[0] != 0 || in.av.reserved[1] != 0 ||
-            (in.av.flags & ~PIB_HCA_AV_GRH) != 0) {
-            return PIB_HCA_CMD_STATUS_BAD_RESERVED;
-        }
-        // The QP's port is an attribute of its own; the vector's field is for datagrams.
-        if (in.av.port != 0 || !address_vector_is_valid(in.av, port, {})) {
-            return PIB_HCA_CMD_STATUS_BAD_PARAM;
-        }
+    return (in.attr_mask & kAv) != 0 ? check_vector(in.av, port) : PIB_HCA_CMD_STATUS_OK;
+}
+
+// IBA 11.2.5.2: the alternate path may have a port, a P_Key and a timeout of its own; the MTU is
+// the connection's.
+CmdStatus check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> ports) {
+    if ((in.attr_mask & kAltPath) == 0) {
+        return PIB_HCA_CMD_STATUS_OK;
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    if (in.alt_port == 0 || in.alt_port > ports.size() || in.alt_timeout > 31) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    const Port& port = *ports[in.alt_port - 1u];
+    const uint8_t mtu = (in.attr_mask & kMtu) != 0 ? in.path_mtu : qp.attr.path_mtu;
+    if (in.alt_pkey_index >= port.pkey_count() || 128u << mtu > port.mtu_bytes()) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    return check_vector(in.alt_av, port);
+}
+
+// IBA 17.2.8: software loads a path and asks for Rearm; the device arms when the peer has done so,
+// too; in Armed software may migrate. An armed path is not exchanged under the peer's feet.
+CmdStatus check_migration(const QueuePair& qp, In in) {
+    const bool loads = (in.attr_mask & kAltPath) != 0;
+    const bool armed = qp.attr.path_mig_state == PIB_HCA_MIG_ARMED;
+    if ((in.attr_mask & kMigState) == 0) {
+        return loads && armed ? PIB_HCA_CMD_STATUS_BAD_STATE : PIB_HCA_CMD_STATUS_OK;
+    }
+    switch (in.path_mig_state) {
+        case PIB_HCA_MIG_MIGRATED:
+            return qp.attr.path_mig_state == PIB_HCA_MIG_REARM || (loads && armed)
+                       ? PIB_HCA_CMD_STATUS_BAD_STATE
+                       : PIB_HCA_CMD_STATUS_OK;
+        case PIB_HCA_MIG_REARM:
+            return loads || qp.alt_loaded ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_STATE;
+        default:
+            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
 }
 
 }  // namespace
@@ -211,7 +247,7 @@ QpState target_state(const QueuePair& qp, const pib_hca_modify_qp& in) {
 }
 
 CmdStatus check_transition(const QueuePair& qp, const pib_hca_modify_qp& in) {
-    if ((in.attr_mask & (kAltPath | kCap)) != 0) {
+    if ((in.attr_mask & kCap) != 0) {
         return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
     }
     if ((in.attr_mask & kCurState) != 0 && in.cur_state != qp.state) {
@@ -244,11 +280,19 @@ CmdStatus check_attributes(const QueuePair& qp, const pib_hca_modify_qp& in,
     if ((in.attr_mask & kAccess) != 0 && !access_is_valid(in)) {
         return PIB_HCA_CMD_STATUS_BAD_PARAM;
     }
-    // Without alternate paths every QP stays in Migrated, which may be asked for (IBA 17.2.8).
-    if ((in.attr_mask & kMigState) != 0 && in.path_mig_state != 0) {
-        return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
+    if (const CmdStatus status = check_migration(qp, in); status != PIB_HCA_CMD_STATUS_OK) {
+        return status;
+    }
+    if (const CmdStatus status = check_alternate_path(qp, in, ports);
+        status != PIB_HCA_CMD_STATUS_OK) {
+        return status;
     }
     return check_port_attributes(qp, in, ports);
+}
+
+bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in) {
+    return (in.attr_mask & kMigState) != 0 && in.path_mig_state == PIB_HCA_MIG_MIGRATED &&
+           qp.attr.path_mig_state == PIB_HCA_MIG_ARMED;
 }
 
 void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in) {
@@ -272,7 +316,13 @@ void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in) {
     take(kRnrTimer, &pib_hca_modify_qp::min_rnr_timer);
     take(kSqPsn, &pib_hca_modify_qp::sq_psn);
     take(kDestRdAtomic, &pib_hca_modify_qp::max_dest_rd_atomic);
-    take(kMigState, &pib_hca_modify_qp::path_mig_state);
+    take(kAltPath, &pib_hca_modify_qp::alt_av);
+    take(kAltPath, &pib_hca_modify_qp::alt_port);
+    take(kAltPath, &pib_hca_modify_qp::alt_timeout);
+    take(kAltPath, &pib_hca_modify_qp::alt_pkey_index);
+    if (in.path_mig_state == PIB_HCA_MIG_REARM) {  // Migrated is entered by migrating
+        take(kMigState, &pib_hca_modify_qp::path_mig_state);
+    }
     take(kDestQpn, &pib_hca_modify_qp::dest_qpn);
 }
 

@@ -22,6 +22,9 @@ CmdStatus check_attributes(const QueuePair& qp, const pib_hca_modify_qp& in,
 QpState target_state(const QueuePair& qp, const pib_hca_modify_qp& in);
 
 // Copies the attributes in the mask.
+// `in` has the QP use its alternate path (IBA 17.2.8); its attributes are valid.
+bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in);
+
 void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in);
 
 // Whether an address vector can be sent to from this port: SL, LID (`multicast` and permissive LIDs

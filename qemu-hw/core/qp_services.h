@@ -48,6 +48,8 @@ class QpOwner {
     // A CQ takes no more entries: every QP that completes to it is in trouble, not only the one
     // that found out (IBA 10.8.3).
     virtual void cq_failed(uint32_t cqn) = 0;
+    // The QP waits for no port's room any more.
+    virtual void unpark(QueuePair& qp) = 0;
 };
 
 class QpServices {
@@ -66,6 +68,7 @@ class QpServices {
 
     // Gives the QP a turn in run(), which is asked for if need be.
     void schedule(QueuePair& qp);
+    void unpark(QueuePair& qp) { owner_.unpark(qp); }
     Ring<uint32_t>& run_queue() { return run_queue_; }
     // run() has been reached; schedule() need not ask for it while it works.
     void set_running(bool running) { running_ = running; }

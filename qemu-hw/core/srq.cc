@@ -31,6 +31,9 @@ WorkQueue make_queue(const pib_hca_create_srq& in) {
             .present = true};
 }
 
+// WQEs that shuffling draws from: enough to be noticed, few enough to be worth copying ahead.
+constexpr size_t kShufflePool = 8;
+
 CmdStatus check_fields(const pib_hca_create_srq& in) {
     if ((in.flags & ~kAllFlags) != 0 || !all_zero(in.reserved)) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -164,7 +167,7 @@ CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
     }
     pib_hca_query_srq out{};
     out.limit = srq->limit;
-    out.waiting = srq->queue.ready();
+    out.waiting = srq->waiting();
     out.log_depth = srq->queue.log_depth;
     out.is_error = srq->error ? 1 : 0;
     return out;
@@ -199,6 +202,16 @@ SrqTable::Take SrqTable::peek(uint32_t srqn, std::vector<uint8_t>& to) {
     if (srq == nullptr || srq->error) {
         return Take::kError;
     }
+    if (shuffle_) {
+        if (!fill_pool(srqn, *srq)) {
+            return Take::kError;
+        }
+        if (srq->pool.empty()) {
+            return Take::kNone;
+        }
+        to = srq->pool.back();
+        return Take::kOk;
+    }
     if (srq->queue.ready() == 0) {
         if (!refresh(srqn, *srq)) {
             return Take::kError;
@@ -217,8 +230,47 @@ SrqTable::Take SrqTable::peek(uint32_t srqn, std::vector<uint8_t>& to) {
 
 void SrqTable::take(uint32_t srqn) {
     SharedReceiveQueue& srq = *srqs_.find(srqn);
-    ++srq.queue.consumer;
+    if (!srq.pool.empty()) {
+        srq.pool.pop_back();
+        // Whichever the next one is, peeking at it twice shows the same.
+        if (!srq.pool.empty()) {
+            std::swap(srq.pool.back(), srq.pool[random_() % srq.pool.size()]);
+        }
+    } else {
+        ++srq.queue.consumer;
+    }
     check_limit(srqn, srq);
+}
+
+// The pool lies behind the queue's counters: what is in it has left the ring, as far as whoever
+// posts can tell.
+bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
+    if (!srq.pool.empty()) {
+        return true;
+    }
+    if (srq.queue.ready() == 0 && !refresh(srqn, srq)) {
+        return false;
+    }
+    while (srq.pool.size() < kShufflePool && srq.queue.ready() != 0) {
+        std::vector<uint8_t> wqe(srq.queue.stride());
+        if (!copy_entry(host_, srq.buffer, srq.queue, srq.queue.consumer, wqe)) {
+            fail(srqn, srq);
+            return false;
+        }
+        srq.pool.push_back(std::move(wqe));
+        ++srq.queue.consumer;
+    }
+    std::ranges::shuffle(srq.pool, random_);
+    return true;
+}
+
+bool SrqTable::inject_error(uint32_t srqn) {
+    SharedReceiveQueue* srq = srqs_.find(srqn);
+    if (srq == nullptr || srq->error) {
+        return false;
+    }
+    fail(srqn, *srq);
+    return true;
 }
 
 bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
@@ -233,10 +285,10 @@ bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
 // One event for each time that a limit is set. The producer is read only when what is known of it
 // does not suffice.
 void SrqTable::check_limit(uint32_t srqn, SharedReceiveQueue& srq) {
-    if (srq.limit == 0 || srq.queue.ready() >= srq.limit || !refresh(srqn, srq)) {
+    if (srq.limit == 0 || srq.waiting() >= srq.limit || !refresh(srqn, srq)) {
         return;
     }
-    if (srq.queue.ready() < srq.limit) {
+    if (srq.waiting() < srq.limit) {
         srq.limit = 0;
         eqs_.async_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, srqn);
     }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
+#include <vector>
 
 #include "eq.h"
 #include "guest_buffer.h"
@@ -21,6 +23,11 @@ struct SharedReceiveQueue {
     uint32_t users = 0;  // QPs
     bool privileged = false;
     bool error = false;  // its memory vanished or its producer is impossible; gives no more WQEs
+    // Shuffling: WQEs that have been copied and that no QP has; the last one is the next to be
+    // taken.
+    std::vector<std::vector<uint8_t>> pool;
+
+    uint32_t waiting() const { return queue.ready() + static_cast<uint32_t>(pool.size()); }
 
     KeyUser key_user() const { return {.pd = pd, .privileged = privileged}; }
 };
@@ -53,12 +60,17 @@ class SrqTable {
     // The WQE that was peeked at is a QP's now; may raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
     void take(uint32_t srqn);
 
+    void set_shuffle(bool shuffle) { shuffle_ = shuffle; }
+    // As if its memory had vanished. False when it is in error already.
+    bool inject_error(uint32_t srqn);
+
   private:
     CmdResult<GuestBuffer> load(const pib_hca_pages& pages, const WorkQueue& queue);
     CmdStatus resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
     bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                       const WorkQueue& queue);
     bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
+    bool fill_pool(uint32_t srqn, SharedReceiveQueue& srq);
     void check_limit(uint32_t srqn, SharedReceiveQueue& srq);
     void fail(uint32_t srqn, SharedReceiveQueue& srq);
 
@@ -66,6 +78,8 @@ class SrqTable {
     EqTable& eqs_;
     Table<SharedReceiveQueue> srqs_;
     uint64_t pages_left_;
+    bool shuffle_ = false;
+    std::minstd_rand random_;
 };
 
 }  // namespace pib::hca

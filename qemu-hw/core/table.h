@@ -10,8 +10,11 @@
 
 namespace pib::hca {
 
-// Holds at most `capacity` objects numbered first .. first + capacity - 1. Lowest free number is
-// not reused at once: numbers go round, so that a stale number rarely names a new object.
+// Which free number a new object gets: the next one after the last, so that a stale number rarely
+// names a new object; the lowest; or any.
+enum class NumberChoice : uint8_t { kRound, kLowest, kRandom };
+
+// Holds at most `capacity` objects numbered first .. first + capacity - 1.
 template <typename T>
 class Table {
   public:
@@ -19,9 +22,13 @@ class Table {
 
     // The new object's number, or 0xffffffff when the table is full.
     static constexpr uint32_t kFull = UINT32_MAX;
+    void set_choice(NumberChoice choice) { choice_ = choice; }
     uint32_t insert(T object) {
         if (count_ == capacity_) {
             return kFull;
+        }
+        if (choice_ != NumberChoice::kRound) {
+            next_ = choice_ == NumberChoice::kLowest ? 0 : next_random() % capacity_;
         }
         while (slot_used(next_)) {
             next_ = (next_ + 1) % capacity_;
@@ -73,8 +80,16 @@ class Table {
   private:
     bool slot_used(uint32_t index) const { return index < slots_.size() && slots_[index]; }
 
+    // Numerical Recipes' generator: it only has to look arbitrary. The low bits are the worst.
+    uint32_t next_random() {
+        random_ = random_ * 1664525 + 1013904223;
+        return random_ >> 8;
+    }
+
     uint32_t first_;
     uint32_t capacity_;
+    NumberChoice choice_ = NumberChoice::kRound;
+    uint32_t random_ = 0;
     uint32_t count_ = 0;
     uint32_t next_ = 0;
     std::vector<std::unique_ptr<T>> slots_;

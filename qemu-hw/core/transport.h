@@ -49,6 +49,12 @@ class Transport : public PortClient {
     virtual CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
     virtual uint32_t qps_of_pd(uint32_t pd) = 0;
     virtual uint32_t qps_of_uar(uint32_t uar) = 0;
+    // nullptr when there is none.
+    virtual const QueuePair* look_at(uint32_t qpn) = 0;
+    // Raises an event of a QP or CQ that has not happened, with the state change that belongs to it
+    // (INJECT_EVENT).
+    virtual CmdStatus inject_event(pib_hca_event type, uint32_t number) = 0;
+    virtual void set_knobs(const Knobs& knobs) = 0;
     virtual void visit_qps(const std::function<void(const QueuePair&)>& visitor) = 0;
 
     // Doorbells; false when the QP does not exist or is another UAR's. A send doorbell works at

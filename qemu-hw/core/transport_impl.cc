@@ -2,7 +2,7 @@
 // Doorbells, packets, turns and timers. The commands are in cmd_qp.cc.
 #include "transport_impl.h"
 
-#include "packet_check.h"
+#include "path_migration.h"
 #include "work_queue.h"
 
 namespace pib::hca {
@@ -26,7 +26,8 @@ TransportImpl::TransportImpl(const TransportParts& parts)
       completer_(services_, requester_),
       responder_(services_),
       datagram_(services_, mcast_, *this),
-      qps_(PIB_HCA_FIRST_QPN, Limits::kQps) {}
+      qps_(PIB_HCA_FIRST_QPN, Limits::kQps),
+      suspicions_(parts.host) {}
 
 QueuePair* TransportImpl::find_qp(uint32_t qpn) {
     return qpn < kSpecialQps ? special_qps_[qpn].get() : qps_.find(qpn);
@@ -190,19 +191,20 @@ void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
 
 void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
                                  const ib::PacketView& packet) {
-    if (!qp.can_receive() || qp.port() != port_number) {
+    if (!qp.can_receive()) {
         drop();
         return;
     }
-    Port& port = services_.port_of(qp);
-    if (!is_from_peer(qp, port, packet)) {
-        drop();
-        return;
-    }
-    if (!pkey_is_right(qp, port, packet)) {
-        port.pkey_violation(packet);
-        drop();
-        return;
+    switch (check_path(services_, qp, port_number, packet)) {
+        case PathCheck::kForeign:
+            drop();
+            return;
+        case PathCheck::kWrongPKey:
+            services_.port_of(qp).pkey_violation(packet);
+            drop();
+            return;
+        case PathCheck::kOk:
+            break;
     }
     if (!qp.is_reliable()) {
         responder_.unreliable_in(qp, packet);

@@ -11,6 +11,7 @@
 #include "qp_services.h"
 #include "requester.h"
 #include "responder.h"
+#include "suspicions.h"
 #include "table.h"
 #include "transport.h"
 
@@ -28,6 +29,9 @@ class TransportImpl final : public Transport, private QpOwner {
     CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
     uint32_t qps_of_pd(uint32_t pd) override;
     uint32_t qps_of_uar(uint32_t uar) override;
+    const QueuePair* look_at(uint32_t qpn) override { return find_qp(qpn); }
+    CmdStatus inject_event(pib_hca_event type, uint32_t number) override;
+    void set_knobs(const Knobs& knobs) override;
     void visit_qps(const std::function<void(const QueuePair&)>& visitor) override;
 
     bool send_doorbell(uint32_t uar, uint32_t qpn) override;
@@ -61,7 +65,7 @@ class TransportImpl final : public Transport, private QpOwner {
 
     Turn turn(QueuePair& qp, Budget& budget);
     void after_turn(QueuePair& qp, Turn turn);
-    void unpark(QueuePair& qp);  // waits for no port any more
+    void unpark(QueuePair& qp) override;
     void connected_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
     void drop() { services_.counters().add(PIB_HCA_COUNTER_RX_DROPPED); }
 
@@ -75,6 +79,7 @@ class TransportImpl final : public Transport, private QpOwner {
     std::array<std::unique_ptr<QueuePair>, kSpecialQps> special_qps_;
     std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
     uint64_t pages_left_ = Limits::kQpPages;
+    Suspicions suspicions_;
 };
 
 }  // namespace pib::hca

@@ -62,6 +62,11 @@ struct PibHca {
         uint32_t mtu;
         uint32_t vls;
         uint32_t trace_entries;
+        char *qpn_reuse;
+        bool inject;
+        bool poison_wc;
+        bool shuffle_srq;
+        bool warnings;
     } prop;
 };
 

@@ -36,6 +36,11 @@ static const Choice vl_choices[] = {
     {"1", 1, 0}, {"2", 2, 0}, {"4", 3, 0}, {"8", 4, 0}, {"15", 5, 0}, {NULL, 0, 0},
 };
 
+/* enum NumberChoice */
+static const Choice qpn_choices[] = {
+    {"round", 0, 0}, {"lowest", 1, 0}, {"random", 2, 0}, {NULL, 0, 0},
+};
+
 static const Choice *choose(const Choice *choices, const char *property, const char *word,
                             Error **errp)
 {
@@ -101,6 +106,28 @@ static bool link_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     return true;
 }
 
+/* What is for those who look at devices or test applications. */
+static bool tools_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
+{
+    const Choice *reuse = choose(qpn_choices, "qpn-reuse",
+                                 hca->prop.qpn_reuse ? hca->prop.qpn_reuse : "round", errp);
+
+    if (!reuse) {
+        return false;
+    }
+    if (hca->prop.trace_entries > 65536) {
+        error_setg(errp, "trace-entries=%u: expected 0 to 65536", hca->prop.trace_entries);
+        return false;
+    }
+    config->trace_entries = hca->prop.trace_entries;
+    config->inject = hca->prop.inject;
+    config->poison_wc = hca->prop.poison_wc;
+    config->shuffle_srq = hca->prop.shuffle_srq;
+    config->warnings = hca->prop.warnings;
+    config->qpn_reuse = reuse->value;
+    return true;
+}
+
 bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
     if (hca->prop.ports < 1 || hca->prop.ports > PIB_HCA_GLUE_PORTS) {
@@ -109,10 +136,6 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     }
     if (hca->prop.vectors < 1 || hca->prop.vectors > 64) {
         error_setg(errp, "vectors=%u: expected 1 to 64", hca->prop.vectors);
-        return false;
-    }
-    if (hca->prop.trace_entries > 65536) {
-        error_setg(errp, "trace-entries=%u: expected 0 to 65536", hca->prop.trace_entries);
         return false;
     }
     if (!hca->prop.node_guid) {
@@ -134,11 +157,10 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     config->vector_count = hca->prop.vectors;
     config->node_guid = hca->prop.node_guid;
     config->node_description = hca->prop.node_description;
-    config->trace_entries = hca->prop.trace_entries;
     for (unsigned i = 0; i < hca->prop.ports; i++) {
         config->port_guids[i] = hca->prop.port_guid + i;
     }
-    return link_to_config(hca, config, errp);
+    return link_to_config(hca, config, errp) && tools_to_config(hca, config, errp);
 }
 
 /* GUIDs in use in this process. Across VMs the switch sees to it. */
@@ -202,6 +224,11 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_UINT32("mtu", PibHca, prop.mtu, 4096),
     DEFINE_PROP_UINT32("vls", PibHca, prop.vls, 8),
     DEFINE_PROP_UINT32("trace-entries", PibHca, prop.trace_entries, 0),
+    DEFINE_PROP_BOOL("inject", PibHca, prop.inject, false),
+    DEFINE_PROP_BOOL("poison-wc", PibHca, prop.poison_wc, false),
+    DEFINE_PROP_BOOL("shuffle-srq", PibHca, prop.shuffle_srq, false),
+    DEFINE_PROP_BOOL("warnings", PibHca, prop.warnings, false),
+    DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
 };
 
 static const struct {
@@ -219,6 +246,11 @@ static const struct {
     {"mtu", "MTUCap: 256, 512, 1024, 2048 or 4096"},
     {"vls", "data virtual lanes: 1, 2, 4, 8 or 15"},
     {"trace-entries", "packets, WQEs and commands that the property trace tells, 0 to 65536"},
+    {"inject", "the guest's kernel may raise events that have not happened (debugfs: inject)"},
+    {"poison-wc", "undefined fields of completions have unexpected values"},
+    {"shuffle-srq", "shared receive queues give their requests in any order"},
+    {"warnings", "log what programs do that is legal but suspicious"},
+    {"qpn-reuse", "which free QP number a new QP gets: round, lowest or random (default: round)"},
 };
 
 void pib_hca_props_register(DeviceClass *dc)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // What a device says about itself: its objects and its trace, as JSON.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "bench.h"
+#include "cqe_poison.h"
 #include "json.h"
 #include "object_dump.h"
 #include "trace.h"
@@ -133,4 +136,193 @@ TEST_CASE("packets and work queue elements in a trace") {
     CHECK(has(text, R"("kind":"packet-in","port":2,"length":3)"));
     CHECK(has(text, R"("kind":"send-wqe","qpn":64,"counter":9,"bytes":"0201)"));
     CHECK(has(text, R"("kind":"recv-wqe","qpn":65,"counter":10)"));
+}
+
+// ---- what the device tells its driver
+
+TEST_CASE("queries of EQs, CQs, keys and the progress of QPs") {
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    pib_hca_query_eq eq{};
+    REQUIRE(d.command_out(PIB_HCA_CMD_QUERY_EQ, bench.async_eq.eqn, eq).ok());
+    CHECK(eq.flags == PIB_HCA_EQ_ASYNC);
+    CHECK(eq.log_depth == 6);
+    CHECK(eq.producer != 0);
+    pib_hca_query_cq cq{};
+    d.arm(bench.cq);
+    REQUIRE(d.command_out(PIB_HCA_CMD_QUERY_CQ, bench.cq.cqn, cq).ok());
+    CHECK(cq.eqn == bench.eq.eqn);
+    CHECK(cq.armed == PIB_HCA_CQ_ARMED_NEXT);
+    CHECK(cq.error == 0);
+    const MiniMr mr = d.create_mr(bench.pd, 8192, PIB_HCA_ACCESS_LOCAL_WRITE);
+    pib_hca_query_key key{};
+    REQUIRE(d.command_out(PIB_HCA_CMD_QUERY_KEY, mr.key & ~0xffu, key).ok());
+    CHECK(key.key == mr.key);
+    CHECK(key.length == 8192);
+    CHECK(key.kind == PIB_HCA_KEY_REGION);
+    CHECK(key.valid == 1);
+    const MiniQp qp = d.create_qp(bench.shape());
+    RcPath path;
+    path.av.dlid = 2;
+    path.sq_psn = 0x123;
+    path.rq_psn = 0x456;
+    path.path_mtu = 1;
+    d.connect_rc(qp, path);
+    pib_hca_query_qp_progress progress{};
+    REQUIRE(d.command_out(PIB_HCA_CMD_QUERY_QP_PROGRESS, qp.qpn, progress).ok());
+    CHECK(progress.una == 0x123);
+    CHECK(progress.expected_psn == 0x456);
+    CHECK(progress.retries_left == 7);
+    CHECK(d.command_out(PIB_HCA_CMD_QUERY_CQ, 999, cq).status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(d.command_out(PIB_HCA_CMD_QUERY_EQ, 999, eq).status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(d.command_out(PIB_HCA_CMD_QUERY_KEY, 0xffffff00, key).status ==
+          PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+}
+
+namespace {
+
+Config injecting() {
+    Config config = bench_config();
+    config.knobs.inject = true;
+    return config;
+}
+
+CommandOutcome inject(MiniDriver& d, pib_hca_event type, uint32_t number, uint8_t port = 0,
+                      uint32_t data = 0) {
+    pib_hca_inject_event in{};
+    in.type = static_cast<uint8_t>(type);
+    in.port = port;
+    in.data = data;
+    return d.command_in(PIB_HCA_CMD_INJECT_EVENT, number, in);
+}
+
+// Whether the async EQ has such an event; takes all that are there.
+bool saw(ReadyBench& bench, pib_hca_event type, uint32_t number) {
+    bool found = false;
+    while (const auto eqe = bench.driver.poll(bench.async_eq)) {
+        found = found || (eqe->type == type && eqe->number == number);
+    }
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("events on purpose: errors take their objects with them, the rest is only told") {
+    ReadyBench bench(injecting());
+    MiniDriver& d = bench.driver;
+    pib_hca_query_device caps{};
+    REQUIRE(d.command_out(PIB_HCA_CMD_QUERY_DEVICE, 0, caps).ok());
+    CHECK((caps.feature_flags & PIB_HCA_FEATURE_INJECT) != 0);
+    const pib_hca_event told[] = {PIB_HCA_EVENT_PATH_MIGRATED, PIB_HCA_EVENT_PATH_MIG_FAILED,
+                                  PIB_HCA_EVENT_COMM_ESTABLISHED, PIB_HCA_EVENT_SQ_DRAINED,
+                                  PIB_HCA_EVENT_LAST_WQE_REACHED};
+    const pib_hca_event errors[] = {PIB_HCA_EVENT_QP_FATAL, PIB_HCA_EVENT_QP_REQUEST_ERROR,
+                                    PIB_HCA_EVENT_QP_ACCESS_ERROR};
+    const MiniQp qp = d.create_qp(bench.shape(PIB_HCA_QP_UD));
+    CHECK(inject(d, PIB_HCA_EVENT_QP_FATAL, qp.qpn).status == PIB_HCA_CMD_STATUS_BAD_STATE);
+    for (const pib_hca_event type : told) {
+        CHECK(inject(d, type, qp.qpn).ok());
+        CHECK(saw(bench, type, qp.qpn));
+        CHECK(d.query(qp).state == PIB_HCA_QPS_RESET);
+    }
+    for (const pib_hca_event type : errors) {
+        const MiniQp victim = d.create_qp(bench.shape(PIB_HCA_QP_UD));
+        d.connect_ud(victim, 1, 0x1234);
+        CHECK(inject(d, type, victim.qpn).ok());
+        CHECK(saw(bench, type, victim.qpn));
+        CHECK(d.query(victim).state == PIB_HCA_QPS_ERR);
+        CHECK(inject(d, type, victim.qpn).status == PIB_HCA_CMD_STATUS_BAD_STATE);
+    }
+    d.connect_ud(qp, 1, 0x1234);
+    CHECK(inject(d, PIB_HCA_EVENT_CQ_ERROR, bench.cq.cqn).ok());
+    CHECK(saw(bench, PIB_HCA_EVENT_CQ_ERROR, bench.cq.cqn));
+    CHECK(d.query(qp).state == PIB_HCA_QPS_ERR);
+    CHECK(inject(d, PIB_HCA_EVENT_CQ_ERROR, bench.cq.cqn).status == PIB_HCA_CMD_STATUS_BAD_STATE);
+}
+
+TEST_CASE("events on purpose: ports, the device, and what is refused") {
+    ReadyBench bench(injecting());
+    MiniDriver& d = bench.driver;
+    for (uint32_t flag = 1; flag <= PIB_HCA_PORT_EVENT_GID_CHANGE; flag <<= 1) {
+        CHECK(inject(d, PIB_HCA_EVENT_PORT, 0, 1, flag).ok());
+        CHECK(saw(bench, PIB_HCA_EVENT_PORT, 0));
+    }
+    CHECK(inject(d, PIB_HCA_EVENT_PORT, 0, 2, 1).status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(inject(d, PIB_HCA_EVENT_PORT, 0, 1, 0x80).status == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(inject(d, PIB_HCA_EVENT_COMPLETION, 1).status != PIB_HCA_CMD_STATUS_OK);
+    CHECK(inject(d, PIB_HCA_EVENT_SRQ_ERROR, 1).status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(inject(d, PIB_HCA_EVENT_CQ_ERROR, 77).status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(inject(d, PIB_HCA_EVENT_DEVICE_FATAL, 0).ok());
+    CHECK((d.read32(PIB_HCA_REG_STATUS) & PIB_HCA_STATUS_FATAL) != 0);
+    CHECK(d.read32(PIB_HCA_REG_FATAL_CAUSE) == PIB_HCA_FATAL_INTERNAL);
+    ReadyBench plain;
+    CHECK(inject(plain.driver, PIB_HCA_EVENT_PORT, 0, 1, 1).status ==
+          PIB_HCA_CMD_STATUS_NOT_SUPPORTED);
+}
+
+// ---- knobs
+
+TEST_CASE("QP numbers: round, lowest, random") {
+    const auto numbers = [](NumberChoice choice) {
+        Config config = bench_config();
+        config.knobs.qpn_choice = choice;
+        ReadyBench bench(config);
+        std::vector<uint32_t> seen;
+        for (int i = 0; i < 3; ++i) {
+            const MiniQp qp = bench.driver.create_qp(bench.shape());
+            seen.push_back(qp.qpn);
+            bench.driver.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+        }
+        return seen;
+    };
+    constexpr uint32_t kFirst = PIB_HCA_FIRST_QPN;
+    CHECK(numbers(NumberChoice::kRound) == std::vector{kFirst, kFirst + 1, kFirst + 2});
+    CHECK(numbers(NumberChoice::kLowest) == std::vector{kFirst, kFirst, kFirst});
+    const auto random = numbers(NumberChoice::kRandom);
+    CHECK(random[0] != random[1]);
+    CHECK(random[1] != random[2]);
+}
+
+TEST_CASE("poison: only what is undefined") {
+    pib_hca_cqe received{};
+    received.opcode = PIB_HCA_CQE_RECV;
+    received.byte_count = 12;
+    received.qpn = 0x40;
+    received.wqe_counter = 3;
+    poison_unspecified(received);
+    CHECK(received.byte_count == 12);
+    CHECK(received.wqe_counter == 3);
+    CHECK(received.qpn == 0x40);
+    CHECK(received.imm_data != 0);
+    CHECK(received.src_qp != 0);  // not a datagram
+    pib_hca_cqe datagram{};
+    datagram.opcode = PIB_HCA_CQE_RECV;
+    datagram.port = 1;
+    datagram.src_qp = 7;
+    datagram.flags = PIB_HCA_CQE_FLAG_IMM;
+    poison_unspecified(datagram);
+    CHECK(datagram.src_qp == 7);
+    CHECK(datagram.imm_data == 0);
+    pib_hca_cqe failed{};
+    failed.opcode = PIB_HCA_CQE_RDMA_READ;
+    failed.status = PIB_HCA_WC_RETRY_EXC_ERR;
+    failed.vendor_error = 5;
+    poison_unspecified(failed);
+    CHECK(failed.byte_count != 0);
+    CHECK(failed.vendor_error == 5);
+    CHECK(failed.opcode == PIB_HCA_CQE_RDMA_READ);
+}
+
+TEST_CASE("suspicious use is told, and only if asked for") {
+    const bool wanted = GENERATE(false, true);
+    Config config = bench_config();
+    config.knobs.warnings = wanted;
+    ReadyBench bench(config);
+    QpShape shape = bench.shape();
+    shape.log_sq_depth = 10;  // the CQ has 2^6
+    bench.driver.create_qp(shape);
+    const auto& lines = bench.host.warnings;
+    const bool told = std::ranges::any_of(
+        lines, [](const std::string& line) { return line.find("suspicious") != line.npos; });
+    CHECK(told == wanted);
 }

@@ -74,6 +74,9 @@ static const struct ib_device_ops pib_hca_ops = {
 	.destroy_srq = pib_hca_destroy_srq,
 	.detach_mcast = pib_hca_detach_mcast,
 	.disassociate_ucontext = pib_hca_disassociate_ucontext,
+	.fill_res_cq_entry = pib_hca_fill_res_cq_entry,
+	.fill_res_mr_entry = pib_hca_fill_res_mr_entry,
+	.fill_res_qp_entry = pib_hca_fill_res_qp_entry,
 	.get_dev_fw_str = pib_hca_get_dev_fw_str,
 	.get_dma_mr = pib_hca_get_dma_mr,
 	.get_hw_stats = pib_hca_get_stats,
@@ -147,6 +150,8 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 	ret = ib_register_device(ibdev, "pib_%d", &dev->pdev->dev);
 	if (ret)
 		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	else
+		pib_hca_debugfs_add(dev);
 	return ret;
 }
 
@@ -155,7 +160,9 @@ static void pib_hca_unregister(struct pib_hca_dev *dev)
 	/* No event is dispatched once its handlers are through: the core forgets the device. */
 	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
 	pib_hca_eqs_sync(dev);
+	pib_hca_debugfs_remove(dev);
 	ib_unregister_device(&dev->ibdev);
+	xa_destroy(&dev->keys);
 	cancel_work_sync(&dev->flush_work);
 }
 
@@ -171,6 +178,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
+	xa_init(&dev->keys);
 	INIT_WORK(&dev->flush_work, pib_hca_flush_work);
 
 	ret = pib_hca_hw_init(dev);
@@ -286,4 +294,22 @@ static struct pci_driver pib_hca_driver = {
 	.shutdown = pib_hca_shutdown,
 	.err_handler = &pib_hca_err_handlers,
 };
-module_pci_driver(pib_hca_driver);
+
+static int __init pib_hca_module_init(void)
+{
+	int ret;
+
+	pib_hca_debugfs_init();
+	ret = pci_register_driver(&pib_hca_driver);
+	if (ret)
+		pib_hca_debugfs_exit();
+	return ret;
+}
+module_init(pib_hca_module_init);
+
+static void __exit pib_hca_module_exit(void)
+{
+	pci_unregister_driver(&pib_hca_driver);
+	pib_hca_debugfs_exit();
+}
+module_exit(pib_hca_module_exit);

@@ -19,11 +19,17 @@ int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	ret = pib_hca_udata_no_input(udata);
 	if (ret)
 		return ret;
-	return pib_hca_cmd_create(dev, PIB_HCA_CMD_ALLOC_MW, &in, sizeof(in), &ibmw->rkey);
+	ret = pib_hca_cmd_create(dev, PIB_HCA_CMD_ALLOC_MW, &in, sizeof(in), &ibmw->rkey);
+	if (!ret)
+		pib_hca_debugfs_key_add(dev, ibmw->rkey);
+	return ret;
 }
 
 int pib_hca_dealloc_mw(struct ib_mw *ibmw)
 {
-	pib_hca_cmd_destroy(to_pdev(ibmw->device), PIB_HCA_CMD_DEALLOC_MW, ibmw->rkey);
+	struct pib_hca_dev *dev = to_pdev(ibmw->device);
+
+	pib_hca_debugfs_key_remove(dev, ibmw->rkey);
+	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DEALLOC_MW, ibmw->rkey);
 	return 0;
 }

@@ -216,6 +216,8 @@ struct pib_hca_dev {
 	struct xarray qps;       /* by the device's number; also read without lock when polling */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
+	struct xarray keys;      /* indices of regions and windows, for debugfs */
+	struct dentry *debugfs;
 	struct work_struct flush_work; /* completions in software once the device is dead */
 };
 
@@ -543,6 +545,20 @@ int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 u64 pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id);
 /* Found by number, with a reference to put; NULL when there is none. Any context. */
 struct pib_hca_srq *pib_hca_get_srq(struct pib_hca_dev *dev, u32 srqn);
+
+/* debugfs.c */
+void pib_hca_debugfs_init(void);
+void pib_hca_debugfs_exit(void);
+/* Of a registered device. */
+void pib_hca_debugfs_add(struct pib_hca_dev *dev);
+void pib_hca_debugfs_remove(struct pib_hca_dev *dev);
+void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key);
+void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key);
+
+/* restrack.c */
+int pib_hca_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
+int pib_hca_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
+int pib_hca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
 
 /* mcg.c */
 int pib_hca_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the driver says of itself: debugfs, and driver details of rdma resource. See docs/observability.md."""
+from rdma import DEVICE, sh
+
+FOLDER = f"/sys/kernel/debug/pib_hca/{DEVICE}"
+
+
+def show(node, name):
+    sh(node, "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug")
+    return sh(node, f"cat {FOLDER}/{name}").splitlines()
+
+
+def test_debugfs_shows_the_objects_of_the_kernel(vm0):
+    qps = show(vm0, "qps")
+    assert any(line.startswith("qp 0 state RTS") or line.startswith("qp 0x0 state RTS") for line in qps), qps
+    assert all(line.startswith("cq ") and " error 0 " in line for line in show(vm0, "cqs"))
+    eqs = show(vm0, "eqs")
+    assert " async 1 " in eqs[0] and len(eqs) > 1
+    assert show(vm0, "srqs") == [] or show(vm0, "srqs")[0].startswith("srq ")
+    assert all(line.startswith("mr ") for line in show(vm0, "mrs"))
+
+
+def test_events_are_injected_only_where_the_device_allows_it(vm0):
+    assert sh(vm0, f"test -e {FOLDER}/inject && echo there || echo none").strip() == "none"
+
+
+def test_rdma_resource_has_driver_details(vm0):
+    assert "expected_psn" in sh(vm0, "rdma resource show qp -d")
+    assert "producer" in sh(vm0, "rdma resource show cq -d")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What `rdma resource show … -d` shows beyond the core's own: the device's view of an object. */
+/* What `rdma -dd resource show …` shows beyond the core's own: the device's view of an object. */
 #include <net/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>

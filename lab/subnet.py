@@ -45,7 +45,8 @@ def start_manager(node: remote.Remote) -> None:
     """Starts opensm in a guest unless it runs there."""
     if node.run(["pidof", "opensm"]).returncode == 0:
         return
-    done = node.run(["sh", "-c", "exec opensm -B -f /var/log/opensm.log >/var/log/opensm.out 2>&1"])
+    # udev loads ib_umad, which opensm needs, when it sees the HCA: on a busy host that can be later than the driver.
+    done = node.run(["sh", "-c", "udevadm settle; exec opensm -B -f /var/log/opensm.log >/var/log/opensm.out 2>&1"])
     if done.returncode:
         raise ui.LabError(f"opensm did not start in {node.name}:\n"
                           + node.run(["tail", "-n", "20", "/var/log/opensm.out"]).stdout.decode())

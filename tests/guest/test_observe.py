@@ -25,5 +25,5 @@ def test_events_are_injected_only_where_the_device_allows_it(vm0):
 
 
 def test_rdma_resource_has_driver_details(vm0):
-    assert "expected_psn" in sh(vm0, "rdma resource show qp -d")
-    assert "producer" in sh(vm0, "rdma resource show cq -d")
+    assert "expected_psn" in sh(vm0, "rdma -dd resource show qp")
+    assert "producer" in sh(vm0, "rdma -dd resource show cq")

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Path migration (IBA vol. 1, 17.2.8) and the GID table as a program sees them. The alternate path
+ * leads where the first one does, to this port itself: that it is another one is the switch's tests' part.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "checks.h"
+#include "loopback.h"
+
+extern struct loopback lo;
+
+#define CAP                                                                            \
+	((struct ibv_qp_cap){                                                          \
+		.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 })
+
+static void load_alternate(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {
+		.alt_ah_attr = own_address(&lo, 0),
+		.alt_port_num = lo.port_num,
+		.alt_timeout = 17,
+		.path_mig_state = IBV_MIG_REARM,
+	};
+
+	CHECK_EQUAL(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+}
+
+static int migrate(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_PATH_MIG_STATE);
+}
+
+static struct ibv_qp_attr query(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQUAL(ibv_query_qp(qp, &attr, IBV_QP_PATH_MIG_STATE | IBV_QP_ALT_PATH |
+				 IBV_QP_TIMEOUT, &init), 0);
+	return attr;
+}
+
+static void transfer(struct qp_pair *pair, int from)
+{
+	struct ibv_wc wc;
+
+	CHECK_EQUAL(post_recv_at(&lo, pair->qp[!from], 1, 4096, 64), 0);
+	CHECK_EQUAL(post_send_at(&lo, pair->qp[from], 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	poll_one(pair->cq[from], &wc);
+	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+	poll_one(pair->cq[!from], &wc);
+	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+}
+
+static void expect_migrated(struct ibv_qp *qp)
+{
+	struct pollfd fd = { .fd = lo.context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	CHECK_EQUAL(poll(&fd, 1, PATIENCE_S * 1000), 1);
+	CHECK_EQUAL(ibv_get_async_event(lo.context, &event), 0);
+	ibv_ack_async_event(&event);
+	CHECK_EQUAL(event.event_type, IBV_EVENT_PATH_MIG);
+	CHECK(event.element.qp == qp);
+}
+
+static void a_path_is_loaded_armed_and_taken(void)
+{
+	struct qp_pair pair;
+
+	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);
+	pair_connect(&lo, &pair);
+	CHECK_EQUAL(query(pair.qp[0]).path_mig_state, IBV_MIG_MIGRATED);
+	load_alternate(pair.qp[0]);
+	load_alternate(pair.qp[1]);
+	CHECK_EQUAL(query(pair.qp[0]).alt_port_num, lo.port_num);
+	CHECK_EQUAL(query(pair.qp[0]).alt_ah_attr.dlid, lo.port.lid);
+	CHECK_EQUAL(query(pair.qp[0]).alt_timeout, 17);
+	/* Both sides hear the other's REARM: ARMED. */
+	for (int i = 0; i < 4; i++)
+		transfer(&pair, i % 2);
+	CHECK_EQUAL(query(pair.qp[0]).path_mig_state, IBV_MIG_ARMED);
+	CHECK_EQUAL(query(pair.qp[1]).path_mig_state, IBV_MIG_ARMED);
+	CHECK_EQUAL(migrate(pair.qp[0]), 0);
+	expect_migrated(pair.qp[0]);
+	transfer(&pair, 0);
+	expect_migrated(pair.qp[1]);
+	CHECK_EQUAL(query(pair.qp[1]).path_mig_state, IBV_MIG_MIGRATED);
+	CHECK_EQUAL(query(pair.qp[1]).timeout, 17);
+	transfer(&pair, 1);
+	pair_destroy(&pair);
+}
+
+static void a_path_that_is_not_armed_is_not_taken(void)
+{
+	struct ibv_qp_attr attr = { .alt_ah_attr = own_address(&lo, 0), .alt_port_num = 77 };
+	struct qp_pair pair;
+
+	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);
+	pair_connect(&lo, &pair);
+	CHECK_EQUAL(ibv_modify_qp(pair.qp[0], &attr, IBV_QP_ALT_PATH), EINVAL);
+	load_alternate(pair.qp[0]);
+	CHECK(migrate(pair.qp[0]) != 0);
+	CHECK_EQUAL(query(pair.qp[0]).path_mig_state, IBV_MIG_REARM);
+	transfer(&pair, 0);
+	pair_destroy(&pair);
+}
+
+static void the_gid_table_is_the_ports(void)
+{
+	struct ibv_gid_entry entries[64], one;
+	ssize_t count = ibv_query_gid_table(lo.context, entries, 64, 0);
+	int seen = 0;
+
+	CHECK(count > 0);
+	for (ssize_t i = 0; i < count; i++) {
+		CHECK_EQUAL(entries[i].gid_type, IBV_GID_TYPE_IB);
+		CHECK_EQUAL(ibv_query_gid_ex(lo.context, entries[i].port_num,
+					     entries[i].gid_index, &one, 0), 0);
+		CHECK(!memcmp(&one.gid, &entries[i].gid, sizeof(one.gid)));
+		seen += entries[i].port_num == lo.port_num && entries[i].gid_index == 0 &&
+			!memcmp(&entries[i].gid, &lo.gid, sizeof(lo.gid));
+	}
+	CHECK_EQUAL(seen, 1);
+	CHECK_EQUAL(ibv_query_gid_table(lo.context, entries, 0, 0), -EINVAL);
+}
+
+/* A packet's bytes are copied in the order that the host's memcpy likes. */
+static void data_is_not_promised_to_come_in_order(void)
+{
+	struct qp_pair pair;
+
+	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);
+	CHECK_EQUAL(ibv_query_qp_data_in_order(pair.qp[0], IBV_WR_RDMA_WRITE, 0), 0);
+	pair_destroy(&pair);
+}
+
+const struct check path_checks[] = {
+	{ "a path is loaded, armed and taken", a_path_is_loaded_armed_and_taken },
+	{ "a path that is not armed is not taken", a_path_that_is_not_armed_is_not_taken },
+	{ "the GID table is the ports'", the_gid_table_is_the_ports },
+	{ "data is not promised to come in order", data_is_not_promised_to_come_in_order },
+	{ NULL, NULL },
+};

@@ -11,8 +11,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
+
+#include "short_slices.h"
 
 namespace pib::fabric {
 namespace {
@@ -23,6 +26,10 @@ constexpr std::uint64_t kHelloTimeoutNs = 10 * kNsPerSecond;
 constexpr std::size_t kMaxSilent = 128;  // connections without HELLO; the oldest has to go
 constexpr unsigned kAcceptsPerTurn = 64;
 constexpr unsigned kReadsPerTurn = 2;  // of one connection: what came in goes out first
+// Shared memory: what one connection may bring before the others have their turn, and how many
+// turns pass before sockets are looked at again.
+constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
+constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
 constexpr int kMaxWaitMs = 1000;  // captures are flushed at least so often
 constexpr int kSocketBufferBytes = 1 << 20;
@@ -30,14 +37,36 @@ constexpr int kSocketBufferBytes = 1 << 20;
 constexpr int kTcpUserTimeoutMs = 20'000;
 constexpr int kTcpIdleSeconds = 10;
 
+bool is_unix(int fd) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    return ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+           address.ss_family == AF_UNIX;
+}
+
+// send() that hands descriptors over, too.
+template <std::size_t N>
+ssize_t send_with(int socket, std::span<const std::uint8_t> bytes, const std::array<int, N>& fds) {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> room{};
+    iovec part{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(fds));
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof(fds));
+    return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
 void tune(int fd) {
     const int on = 1, buffer = kSocketBufferBytes, idle = kTcpIdleSeconds;
     const unsigned timeout = kTcpUserTimeoutMs;
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-        address.ss_family == AF_UNIX) {
+    if (is_unix(fd)) {
         return;
     }
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -77,8 +106,11 @@ class FabricServer::Connection final : public PollHandler, private SwitchLink::O
     void write() {
         while (fd_ && !link.output().empty()) {
             const auto out = link.output();
-            const ssize_t n = ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
+            const bool hand_over = link.is_shared() && !handed_over_;
+            const ssize_t n = hand_over ? send_with(fd_.get(), out, shared_->handed_over())
+                                        : ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
             if (n > 0) {
+                handed_over_ = handed_over_ || hand_over;
                 link.consume_output(static_cast<std::size_t>(n));
                 continue;
             }
@@ -89,15 +121,35 @@ class FabricServer::Connection final : public PollHandler, private SwitchLink::O
             break;
         }
         want_write(!link.output().empty());
+        if (fd_ && link.publish()) {
+            shared_->wake_peer();
+        }
+    }
+
+    // Takes a bounded amount out of the ring; false when there is nothing more to do.
+    bool serve() {
+        const auto more = link.receive(kRingBytesPerTurn);
+        if (!more) {
+            lost(more.error());
+            return false;
+        }
+        return true;
     }
 
     [[nodiscard]] int fd() const { return fd_.get(); }
-    void close_fd() { fd_.reset(); }
+    void close_fds() {
+        if (shared_) {
+            server_.poller_.remove(shared_->wake_fd());
+        }
+        server_.poller_.remove(fd_.get());
+        fd_.reset();
+    }
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
 
     const std::uint64_t accepted_ns;
     SwitchLink link;
     bool in_flush_list = false;
+    bool is_busy = false;
     bool waits_for_room = false;  // EPOLLOUT is asked for
 
   private:
@@ -118,15 +170,31 @@ class FabricServer::Connection final : public PollHandler, private SwitchLink::O
                 return;
             }
             if (const auto fed = link.feed_input(static_cast<std::size_t>(n)); !fed) {
-                link_note(fed.error().text + " (" + to_string(fed.error().error) +
-                          "): connection closed");
-                say_goodbye();
+                lost(fed.error());
                 return;
             }
             if (static_cast<std::size_t>(n) < space.size()) {
                 return;  // all there was
             }
         }
+    }
+
+    std::optional<link::LinkRings> link_share() override {
+        if (!server_.shared_memory_ || !is_unix(fd_.get())) {
+            return std::nullopt;
+        }
+        auto shared = SharedLink::create();
+        if (!shared || !server_.poller_.add(shared->wake_fd(), EPOLLIN | EPOLLET, waker_)) {
+            return std::nullopt;  // it goes over the socket, then
+        }
+        shared_ = std::make_unique<SharedLink>(std::move(*shared));
+        server_.make_busy(*this);
+        return shared_->rings();
+    }
+
+    void lost(const link::LinkFailure& failure) {
+        link_note(failure.text + " (" + to_string(failure.error) + "): connection closed");
+        say_goodbye();
     }
 
     // A REFUSE is a few bytes into an empty socket; if it does not fit, nobody is reading it.
@@ -146,8 +214,18 @@ class FabricServer::Connection final : public PollHandler, private SwitchLink::O
         }
     }
 
+    // The peer has put something into the ring, or taken something out of it.
+    struct Waker final : PollHandler {
+        Connection& connection;
+        explicit Waker(Connection& c) : connection(c) {}
+        void ready(std::uint32_t) override { connection.server_.make_busy(connection); }
+    };
+
     UniqueFd fd_;
     FabricServer& server_;
+    Waker waker_{*this};
+    std::unique_ptr<SharedLink> shared_;
+    bool handed_over_ = false;
 };
 
 class FabricServer::Listener final : public PollHandler {
@@ -279,9 +357,8 @@ void FabricServer::close(Connection& connection) {
     if (!connection.is_open()) {
         return;
     }
-    poller_.remove(connection.fd());
     connection.link.close();
-    connection.close_fd();
+    connection.close_fds();
     std::erase(silent_, &connection);
     const auto at = std::ranges::find(connections_, &connection, &std::unique_ptr<Connection>::get);
     closed_.splice(closed_.end(), connections_, at);
@@ -289,6 +366,7 @@ void FabricServer::close(Connection& connection) {
 
 void FabricServer::bury() {
     std::erase_if(to_flush_, [](const Connection* c) { return !c->is_open(); });
+    std::erase_if(busy_, [](const Connection* c) { return !c->is_open(); });
     closed_.clear();
 }
 
@@ -334,6 +412,35 @@ void FabricServer::flush() {
     to_flush_.clear();
 }
 
+// ---- shared memory
+
+void FabricServer::make_busy(Connection& connection) {
+    if (connection.is_open() && !connection.is_busy) {
+        connection.is_busy = true;
+        busy_.push_back(&connection);
+    }
+}
+
+// Each turn gives every busy connection its share and then wakes who sleeps, once.
+void FabricServer::serve_busy() {
+    for (unsigned turn = 0; turn < kRingTurns && !busy_.empty(); ++turn) {
+        if (turn != 0) {
+            fabric_->advance(clock_ns());
+        }
+        for (std::size_t i = 0; i < busy_.size(); ++i) {
+            if (busy_[i]->is_open() && busy_[i]->serve()) {
+                schedule(*busy_[i]);  // what was read is given back
+            }
+        }
+        fabric_->deliver();
+        flush();
+        std::erase_if(busy_, [](Connection* c) {
+            c->is_busy = c->is_open() && !c->link.may_sleep();
+            return !c->is_busy;
+        });
+    }
+}
+
 // ---- the loop
 
 int FabricServer::timeout_ms() {
@@ -355,13 +462,15 @@ std::expected<void, std::string> FabricServer::run() {
     if (!poller_.add(signals.fd(), EPOLLIN, signals)) {
         return std::unexpected(std::string("signalfd: ") + std::strerror(errno));
     }
+    pib_ask_for_short_slices();
     std::uint64_t flushed_ns = 0;
     while (!stop_) {
-        poller_.wait(timeout_ms(), [this] { fabric_->advance(clock_ns()); });
+        poller_.wait(busy_.empty() ? timeout_ms() : 0, [this] { fabric_->advance(clock_ns()); });
         drop_silent_connections();
         flush();
         fabric_->deliver();
         flush();
+        serve_busy();
         bury();
         if (control_ != nullptr) {
             control_->bury();

@@ -16,6 +16,7 @@
 #include "fabric.h"
 #include "pcap_tap.h"
 #include "poller.h"
+#include "shared_link.h"
 #include "switch_link.h"
 
 namespace pib::fabric {
@@ -31,6 +32,8 @@ class FabricServer final {
     [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
                                                            PcapFormat format);
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
+    // Whether peers on Unix sockets are offered shared memory; true unless told otherwise.
+    void set_shared_memory(bool offered) { shared_memory_ = offered; }
 
     // Serves until SIGINT or SIGTERM, which the caller has blocked.
     [[nodiscard]] std::expected<void, std::string> run();
@@ -46,6 +49,8 @@ class FabricServer final {
     bool accept_one(int listening_fd);
     void shed(int listening_fd);
     void close(Connection& connection);
+    void make_busy(Connection& connection);  // its rings want to be looked at
+    void serve_busy();
     void flush();
     void forget_who_has_spoken();
     void drop_silent_connections();
@@ -61,9 +66,11 @@ class FabricServer final {
     std::list<std::unique_ptr<Connection>> connections_;
     std::deque<Connection*> silent_;  // no HELLO yet, oldest first
     std::vector<Connection*> to_flush_;
+    std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
     UniqueFd spare_fd_;  // given up to refuse a connection when there are no descriptors
     bool stop_ = false;
+    bool shared_memory_ = true;
     std::uint64_t note_second_ = 0;  // notes are limited per second: a peer can cause them
     unsigned notes_ = 0;
 };

@@ -105,6 +105,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
     }
     block_signals();
     FabricServer server(std::move(*fabric));
+    server.set_shared_memory(options.shared_memory);
     for (const std::string& text : options.faults) {
         if (const auto applied = apply_fault_option(server.fabric(), text); !applied) {
             return applied;

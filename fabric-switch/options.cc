@@ -34,6 +34,8 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
     app.add_option(
         "--fault", options.faults,
         "PORT:NAME=VALUE,... as of ctl fault, PORT may be all or NODE[NUMBER]; may be repeated");
+    app.add_flag("!--no-shared-memory", options.shared_memory,
+                 "speak to all devices through their sockets only");
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
         ->capture_default_str();
 }

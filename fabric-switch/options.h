@@ -20,6 +20,7 @@ struct ServeOptions {
     PcapFormat pcap_format = PcapFormat::kInfiniBand;
     std::string topology;  // file; empty: one switch
     unsigned ports = 36;
+    bool shared_memory = true;
     std::string log_level = "info";
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
     unsigned mtu_bytes = 4096;

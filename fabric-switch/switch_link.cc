@@ -3,6 +3,7 @@
 #include "switch_link.h"
 
 namespace pib::fabric {
+
 SwitchLink::SwitchLink(Admission& admission, Owner& owner)
     : admission_(admission), owner_(owner), endpoint_(admission.link_buffers(), *this) {}
 
@@ -24,6 +25,20 @@ void SwitchLink::consume_output(std::size_t bytes) {
     notify();
 }
 
+std::expected<bool, link::LinkFailure> SwitchLink::receive(std::size_t bytes) {
+    const auto more = endpoint_.receive(bytes);
+    if (more && place_.port != nullptr) {
+        place_.port->pump();
+    }
+    notify();
+    return more;
+}
+
+bool SwitchLink::publish() {
+    notified_ = false;
+    return endpoint_.publish();
+}
+
 void SwitchLink::close() {
     endpoint_.close();
     if (place_.port != nullptr) {
@@ -33,7 +48,7 @@ void SwitchLink::close() {
 }
 
 void SwitchLink::notify() {
-    if (!notified_ && !endpoint_.output().empty()) {
+    if (!notified_ && (!endpoint_.output().empty() || endpoint_.unpublished() != 0)) {
         notified_ = true;
         owner_.link_output_ready();
     }
@@ -46,9 +61,13 @@ link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
     }
     place_ = *place;
     place_.port->attach(*this);
-    owner_.link_note(place_.name + ": " + hello.node_description + " connected");
+    if ((hello.features & ib::link::kFeatureSharedMemory) != 0) {
+        rings_ = owner_.link_share();
+    }
+    owner_.link_note(place_.name + ": " + hello.node_description + " connected" +
+                     (rings_ ? ", shared memory" : ""));
     return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
-                             .features = 0,
+                             .features = rings_ ? ib::link::kFeatureSharedMemory : 0,
                              .switch_guid = place_.node_guid,
                              .port_number = place_.number};
 }

@@ -14,8 +14,11 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     class Owner {
       public:
         virtual ~Owner() = default;
-        // output() is not empty any more; called once until consume_output().
+        // There is something for the peer; called once until consume_output() or publish().
         virtual void link_output_ready() = 0;
+        // The peer can share memory: rings to share, which outlive the link; nothing if this side
+        // cannot.
+        virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
         // Something a user should know; one line.
         virtual void link_note(const std::string& text) = 0;
     };
@@ -30,6 +33,11 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
     void consume_output(std::size_t bytes);
+    // The same of a link in shared memory.
+    [[nodiscard]] bool is_shared() const { return endpoint_.is_shared(); }
+    [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
+    [[nodiscard]] bool publish();
+    [[nodiscard]] bool may_sleep() { return endpoint_.may_sleep(); }
     // The connection is gone; the port goes Down. A REFUSE may still be in output().
     void close();
 
@@ -47,6 +55,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
 
   private:
     link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
+    std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
     void link_packet(const link::LinkPacket& packet) override { place_.port->receive(packet); }
@@ -57,6 +66,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     Owner& owner_;
     Admission::Place place_;  // no port before HELLO
     bool notified_ = false;
+    std::optional<link::LinkRings> rings_;
     link::LinkEndpoint endpoint_;
 };
 

@@ -125,6 +125,9 @@ std::expected<void, LinkFailure> LinkEndpoint::feed_input(std::size_t bytes) {
         if (!*frame) {
             break;
         }
+        if (rings_) {
+            return fail(LinkError::kUnexpectedFrame, "a frame beside the shared memory");
+        }
         if (auto handled = handle(**frame); !handled) {
             return handled;
         }
@@ -138,6 +141,10 @@ std::span<const std::uint8_t> LinkEndpoint::output() const {
 
 void LinkEndpoint::consume_output(std::size_t bytes) {
     output_.consume(bytes);
+    send_unsent();
+}
+
+void LinkEndpoint::send_unsent() {
     if (phase_ != Phase::kOpen) {
         return;
     }
@@ -153,13 +160,36 @@ template <typename Control>
 bool LinkEndpoint::send_control(const Control& frame) {
     scratch_.clear();
     append(scratch_, frame);
-    const auto room = output_.reserve(scratch_.size());
+    const auto room = reserve(scratch_.size());
     if (room.empty()) {
         return false;
     }
     std::memcpy(room.data(), scratch_.data(), scratch_.size());
-    output_.commit(scratch_.size());
+    commit(scratch_.size());
     return true;
+}
+
+// ---- where frames go
+
+bool LinkEndpoint::has_room(std::size_t bytes) const {
+    return rings_ ? rings_->out.has_room(ring_bytes(bytes)) : output_.has_room(bytes);
+}
+
+std::span<std::uint8_t> LinkEndpoint::reserve(std::size_t bytes) {
+    if (!rings_) {
+        return output_.reserve(bytes);
+    }
+    const auto room = rings_->out.reserve(bytes);
+    rings_->wants_room = rings_->wants_room || room.empty();
+    return room;
+}
+
+void LinkEndpoint::commit(std::size_t bytes) {
+    if (rings_) {
+        rings_->out.commit(bytes);
+    } else {
+        output_.commit(bytes);
+    }
 }
 
 // ---- frames
@@ -203,6 +233,9 @@ LinkEndpoint::Result LinkEndpoint::on_hello(const Frame& frame) {
         return refuse(std::move(answer.error()));
     }
     send_control(*answer);
+    if (auto shared = share(answer->features); !shared) {
+        return shared;
+    }
     open();
     return {};
 }
@@ -215,6 +248,9 @@ LinkEndpoint::Result LinkEndpoint::on_welcome(const Frame& frame) {
                     to_string(welcome.error()));
     }
     events_.link_welcome(*welcome);
+    if (auto shared = share(welcome->features); !shared) {
+        return shared;
+    }
     open();
     return {};
 }
@@ -430,19 +466,22 @@ bool LinkEndpoint::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
         return false;
     }
     if (vl == kVl15) {
-        return output_.has_room(kHeaderSize + on_wire);
+        return has_room(kHeaderSize + on_wire);
     }
     const std::uint32_t blocks =
         crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
-    return credits(vl) >= blocks && output_.has_room(kHeaderSize + on_wire + kReservedOutput);
+    return credits(vl) >= blocks && has_room(kHeaderSize + on_wire + kReservedOutput);
 }
 
 std::span<std::uint8_t> LinkEndpoint::begin_packet(unsigned vl, std::size_t bytes, SendCrc crc) {
     if (!can_send(vl, bytes, crc)) {
+        if (rings_ && !has_room(kHeaderSize + bytes + kCrcBytes + kReservedOutput)) {
+            rings_->wants_room = true;
+        }
         return {};
     }
     const std::size_t crc_bytes = crc == SendCrc::kComputed ? kCrcBytes : 0;
-    pending_ = {output_.reserve(kHeaderSize + bytes + crc_bytes), bytes, vl, crc};
+    pending_ = {reserve(kHeaderSize + bytes + crc_bytes), bytes, vl, crc};
     return pending_.frame.subspan(kHeaderSize, bytes);
 }
 
@@ -456,7 +495,7 @@ void LinkEndpoint::commit_packet() {
     }
     const auto header = ib::link::packet_header(body.size(), pending_.crc == SendCrc::kElided);
     std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
-    output_.commit(pending_.frame.size());
+    commit(pending_.frame.size());
     if (pending_.vl != kVl15) {
         vls_[pending_.vl].sent += pending_.crc == SendCrc::kGiven
                                       ? ib::link::credit_blocks(pending_.bytes)

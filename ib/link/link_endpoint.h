@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One end of a fabric link (docs/fabric-protocol.md): handshake, link state, credits and packets of
 // one connection, on either side. Pure: bytes go in by feed(), come out by output(), what happens
-// is told to LinkEvents. No socket, no clock, no allocation after construction.
+// is told to LinkEvents. No socket, no clock. When both sides can share memory, frames go through
+// rings after the handshake: receive() and publish() then take the place of feed() and output().
 //
 // Packets above this class run from LRH to the end of the padding; the ICRC and VCRC that a peer
 // sends are checked and taken off here, and are added here when asked for.
@@ -11,12 +12,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ib/link/output_buffer.h"
+#include "ib/link/shared_ring.h"
 #include "ib/wire/link_frame.h"
 #include "ib/wire/packet.h"
 
@@ -69,6 +72,12 @@ struct LinkFailure {
 using ib::link::ActiveLink;
 using HelloAnswer = std::expected<ib::link::Welcome, ib::link::Refuse>;
 
+// The rings of a link in shared memory, from one end's point of view.
+struct LinkRings {
+    RingView out;
+    RingView in;
+};
+
 // What an endpoint tells its port. Handlers may call anything on the endpoint but feed(), and must
 // not destroy it.
 class LinkEvents {
@@ -80,6 +89,9 @@ class LinkEvents {
     // Connecting side: the switch's answer. set_offer() may be called before or after.
     virtual void link_welcome(const ib::link::Welcome&) {}
     virtual void link_refused(const ib::link::Refuse&) {}
+    // WELCOME says that frames go through shared memory from here on: which. Nothing: the handshake
+    // fails. It must outlive the endpoint.
+    virtual std::optional<LinkRings> link_rings() { return std::nullopt; }
     // A link that was up goes down and comes up again within one call when either side retrains.
     virtual void link_up(const ActiveLink& link) = 0;
     virtual void link_down() = 0;
@@ -137,6 +149,16 @@ class LinkEndpoint {
     [[nodiscard]] std::span<const std::uint8_t> output() const;
     void consume_output(std::size_t bytes);
 
+    // In shared memory: handles frames until there are none or `bytes` have been read; true when
+    // more may be there. Fails as feed() does.
+    [[nodiscard]] bool is_shared() const { return rings_ != nullptr; }
+    [[nodiscard]] std::expected<bool, LinkFailure> receive(std::size_t bytes);
+    // Lets the peer see what was written and given back; true: it sleeps and has to be woken.
+    [[nodiscard]] bool publish();
+    // Asks the peer to wake this side; false when there is something to do already.
+    [[nodiscard]] bool may_sleep();
+    [[nodiscard]] std::size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
+
     // The port's side of the link; `epoch` is ignored. Sent when it differs from the last; takes
     // the link down, and up again when both still want it. Kept until the handshake is over.
     // Packets longer than `mtu_cap` are faults when they come in.
@@ -171,6 +193,15 @@ class LinkEndpoint {
   private:
     LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting);
 
+    struct Rings {
+        explicit Rings(const LinkRings& views) : out(views.out), in(views.in) {}
+        RingProducer out;
+        RingConsumer in;
+        bool wants_room = false;  // something was refused since the last receive()
+        // A frame is copied here before it is looked at: the peer can still write to the ring.
+        std::array<std::uint8_t, ib::link::kMaxBody> frame{};
+    };
+
     enum class Phase : std::uint8_t { kHandshake, kOpen, kFailed };
     using Result = std::expected<void, LinkFailure>;
 
@@ -199,6 +230,12 @@ class LinkEndpoint {
     Result on_packet(const ib::link::Frame& frame);
     Result refuse(ib::link::Refuse refusal);
     Result fail(LinkError error, std::string text);
+    Result share(std::uint32_t features);
+    std::expected<std::size_t, LinkFailure> receive_one(Rings& rings);
+    void send_unsent();
+    [[nodiscard]] bool has_room(std::size_t bytes) const;
+    std::span<std::uint8_t> reserve(std::size_t bytes);
+    void commit(std::size_t bytes);
     void open();
     void take_down();
     void update_link();
@@ -220,6 +257,7 @@ class LinkEndpoint {
     PendingPacket pending_;
     ib::link::FrameReader reader_;
     OutputBuffer output_;
+    std::unique_ptr<Rings> rings_;       // nullptr: frames go through the stream
     std::vector<std::uint8_t> scratch_;  // control frames are laid out here
 };
 

@@ -36,30 +36,6 @@ constexpr FrameRule kRules[] = {
     {kLrhSize, kMaxBody, kFlagCrcElided},
 };
 
-struct Header {
-    FrameType type{};
-    std::uint8_t flags = 0;
-    std::size_t length = 0;
-};
-
-std::expected<Header, FrameError> parse_header(std::span<const std::uint8_t, kHeaderSize> in) {
-    if (in[0] == 0 || in[0] > std::size(kRules)) {
-        return std::unexpected(FrameError::kType);
-    }
-    const FrameRule& rule = kRules[in[0] - 1];
-    if ((in[1] & ~rule.flags) != 0) {
-        return std::unexpected(FrameError::kFlags);
-    }
-    if (!all_zero(in.subspan<2, 2>())) {
-        return std::unexpected(FrameError::kReserved);
-    }
-    const auto length = load_be<std::uint32_t>(&in[4]);
-    if (length < rule.min_length || length > rule.max_length) {
-        return std::unexpected(FrameError::kLength);
-    }
-    return Header{static_cast<FrameType>(in[0]), in[1], length};
-}
-
 // Appends header and a zeroed body; the caller fills the returned body.
 std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType type,
                                      std::size_t length, std::uint8_t flags = 0) {
@@ -90,6 +66,25 @@ const char* to_string(FrameError error) {
         "field out of range"};
     const auto index = static_cast<std::size_t>(error);
     return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+std::expected<FrameHeader, FrameError> parse_frame_header(
+    std::span<const std::uint8_t, kHeaderSize> in) {
+    if (in[0] == 0 || in[0] > std::size(kRules)) {
+        return std::unexpected(FrameError::kType);
+    }
+    const FrameRule& rule = kRules[in[0] - 1];
+    if ((in[1] & ~rule.flags) != 0) {
+        return std::unexpected(FrameError::kFlags);
+    }
+    if (!all_zero(in.subspan<2, 2>())) {
+        return std::unexpected(FrameError::kReserved);
+    }
+    const auto length = load_be<std::uint32_t>(&in[4]);
+    if (length < rule.min_length || length > rule.max_length) {
+        return std::unexpected(FrameError::kLength);
+    }
+    return FrameHeader{static_cast<FrameType>(in[0]), in[1], length};
 }
 
 std::expected<Hello, FrameError> Hello::parse(Bytes body) {
@@ -313,7 +308,7 @@ std::expected<std::optional<Frame>, FrameError> FrameReader::next() {
     if (unread.size() < kHeaderSize) {
         return std::nullopt;
     }
-    const auto header = parse_header(unread.first<kHeaderSize>());
+    const auto header = parse_frame_header(unread.first<kHeaderSize>());
     if (!header) {
         error_ = header.error();
         return std::unexpected(*error_);

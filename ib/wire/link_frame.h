@@ -18,7 +18,7 @@
 namespace pib::ib::link {
 
 inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 0;
+inline constexpr std::uint16_t kVersionMinor = 1;
 inline constexpr std::size_t kHeaderSize = 8;
 inline constexpr std::size_t kMaxBody = 8192;
 inline constexpr std::uint32_t kMagic = 0x5049424C;  // "PIBL"
@@ -31,6 +31,9 @@ enum class FrameType : std::uint8_t {
     kCredit = 5,
     kPacket = 6,
 };
+
+// HELLO and WELCOME, `features`: frames go through shared memory once both have said so.
+inline constexpr std::uint32_t kFeatureSharedMemory = 0x00000001;
 
 // PACKET: neither ICRC nor VCRC follows the packet.
 inline constexpr std::uint8_t kFlagCrcElided = 0x01;
@@ -163,6 +166,14 @@ struct Frame {
 
     [[nodiscard]] bool crc_elided() const { return (flags & kFlagCrcElided) != 0; }
 };
+
+struct FrameHeader {
+    FrameType type{};
+    std::uint8_t flags = 0;
+    std::size_t length = 0;  // of the body that follows; one that the type may have
+};
+[[nodiscard]] std::expected<FrameHeader, FrameError> parse_frame_header(
+    std::span<const std::uint8_t, kHeaderSize> in);
 
 // Cuts a byte stream into frames. Its memory is bounded by what it was made with, whatever the
 // peer sends; after an error it stays in error, because the stream has lost its frame boundary.

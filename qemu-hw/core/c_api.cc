@@ -54,6 +54,7 @@ class COps final : public Host {
         return taken;
     }
     void link_close(unsigned port) override { ops_.link_close(opaque_, port); }
+    void link_kick(unsigned port) override { ops_.link_kick(opaque_, port); }
     void log(LogLevel level, std::string_view text) override {
         std::array<char, 256> line{};
         std::ranges::copy(text.substr(0, line.size() - 1), line.begin());
@@ -94,6 +95,12 @@ char* text_for_c(F&& make) noexcept {
     } catch (const std::exception&) {
         return nullptr;
     }
+}
+
+pib::link::RingView ring_from_c(const PibHcaRing& ring) {
+    return {.control = static_cast<pib::link::RingControl*>(ring.control),
+            .bytes = ring.bytes,
+            .size = ring.size};
 }
 
 }  // namespace
@@ -155,8 +162,8 @@ void pib_hca_core_run(PibHcaCore* core) {
 void pib_hca_core_timer(PibHcaCore* core) {
     core->device->timer();
 }
-void pib_hca_core_link_connected(PibHcaCore* core, unsigned port) {
-    core->device->link_connected(port);
+void pib_hca_core_link_connected(PibHcaCore* core, unsigned port, bool can_share) {
+    core->device->link_connected(port, can_share);
 }
 
 void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, size_t length) {
@@ -177,6 +184,15 @@ char* pib_hca_core_objects(PibHcaCore* core) {
 
 char* pib_hca_core_trace(PibHcaCore* core) {
     return text_for_c([&] { return core->device->trace(); });
+}
+
+void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
+                              const PibHcaRing* in) {
+    core->device->link_shared(port, {.out = ring_from_c(*out), .in = ring_from_c(*in)});
+}
+
+bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port) {
+    return core->device->link_poll(port);
 }
 
 }  // extern "C"

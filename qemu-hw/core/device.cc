@@ -142,12 +142,18 @@ void DeviceImpl::run() {
         if (cmdq_.has_work()) {
             run_commands();
         }
-        const bool transport_left = !is_fatal() && transport_->run();
         const bool ports_left = ports_.run();
-        if (transport_left || ports_left) {
+        turn();
+        if (ports_left) {
             host_.wake();
         }
     });
+}
+
+void DeviceImpl::turn() {
+    if (!is_fatal() && transport_->run()) {
+        host_.wake();
+    }
 }
 
 void DeviceImpl::timer() {
@@ -161,10 +167,10 @@ void DeviceImpl::timer() {
     });
 }
 
-void DeviceImpl::link_connected(unsigned port) {
+void DeviceImpl::link_connected(unsigned port, bool can_share) {
     enter([&] {
         if (PortImpl* p = ports_.find(port)) {
-            p->link_connected();
+            p->link_connected(can_share);
         }
     });
 }
@@ -172,9 +178,32 @@ void DeviceImpl::link_connected(unsigned port) {
 void DeviceImpl::link_rx(unsigned port, std::span<const uint8_t> bytes) {
     enter([&] {
         if (PortImpl* p = ports_.find(port)) {
+            transport_->run_follows();
             p->link_rx(bytes);
+            turn();
         }
     });
+}
+
+void DeviceImpl::link_shared(unsigned port, const link::LinkRings& rings) {
+    if (PortImpl* p = ports_.find(port)) {
+        p->link_shared(rings);
+    }
+}
+
+bool DeviceImpl::link_poll(unsigned port) {
+    bool more = false;
+    PortImpl* p = ports_.find(port);
+    if (p == nullptr) {
+        return false;
+    }
+    enter([&] {
+        transport_->run_follows();
+        more = p->link_poll();
+        turn();
+    });
+    // Last, so that whoever sleeps has told everything.
+    return more || !p->link_may_sleep();
 }
 
 void DeviceImpl::link_writable(unsigned port) {

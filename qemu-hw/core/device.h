@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "host.h"
+#include "ib/link/link_endpoint.h"
 
 namespace pib::hca {
 
@@ -33,8 +34,8 @@ class Device {
     virtual void timer() = 0;  // after the deadline of Host::set_timer()
 
     // Fabric links, port 1..: the host has a connection, bytes came in, more can be written, it is
-    // gone.
-    virtual void link_connected(unsigned port) = 0;
+    // gone. `can_share`: the host can map memory that the other end hands over.
+    virtual void link_connected(unsigned port, bool can_share) = 0;
     virtual void link_rx(unsigned port, std::span<const uint8_t> bytes) = 0;
     virtual void link_writable(unsigned port) = 0;
     virtual void link_closed(unsigned port) = 0;
@@ -43,6 +44,12 @@ class Device {
     // JSON.
     virtual std::string objects() = 0;
     virtual std::string trace() const = 0;
+    // Memory has been handed over, before the bytes that it came with go to link_rx(). It stays
+    // until link_closed() or Host::link_close().
+    virtual void link_shared(unsigned port, const link::LinkRings& rings) = 0;
+    // The other end of a link in shared memory may have woken us: takes a bounded amount out of the
+    // ring. True when more may be there; otherwise the other end has been asked to wake us.
+    virtual bool link_poll(unsigned port) = 0;
 };
 
 }  // namespace pib::hca

@@ -25,12 +25,14 @@ class DeviceImpl final : public Device, private EqTable::Events {
     void reset(bool cold) override;
     void run() override;
     void timer() override;
-    void link_connected(unsigned port) override;
+    void link_connected(unsigned port, bool can_share) override;
     void link_rx(unsigned port, std::span<const uint8_t> bytes) override;
     void link_writable(unsigned port) override;
     void link_closed(unsigned port) override;
     std::string objects() override;
     std::string trace() const override { return trace_.json(); }
+    void link_shared(unsigned port, const link::LinkRings& rings) override;
+    bool link_poll(unsigned port) override;
 
   private:
     // Registers that hold a value; all are zero after reset.
@@ -89,6 +91,8 @@ class DeviceImpl final : public Device, private EqTable::Events {
     template <typename F>
     void enter(F&& body) noexcept;
     void settle();
+    // Runs what a packet, a credit or a timer has made due, without another wake-up.
+    void turn();
     void bad_access(std::string_view what, uint64_t offset);
 
     const Config config_;

@@ -53,6 +53,8 @@ class Host {
     // reports Device::link_connected() when it has a new one.
     virtual size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) = 0;
     virtual void link_close(unsigned port) = 0;
+    // Wakes the other end of a link in shared memory, which sleeps.
+    virtual void link_kick(unsigned port) = 0;
 
     virtual void log(LogLevel level, std::string_view text) = 0;
 };

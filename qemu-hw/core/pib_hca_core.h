@@ -21,6 +21,13 @@ typedef struct PibHcaBytes {
     size_t length;
 } PibHcaBytes;
 
+/* One direction of a link in shared memory: a RingView of ib/link/shared_ring.h. */
+typedef struct PibHcaRing {
+    void *control;
+    uint8_t *bytes;
+    uint32_t size;
+} PibHcaRing;
+
 typedef struct PibHcaHostOps {
     bool (*dma_read)(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length);
     bool (*dma_write)(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length);
@@ -32,6 +39,7 @@ typedef struct PibHcaHostOps {
     void (*wake)(void *opaque);
     size_t (*link_write)(void *opaque, unsigned port, const PibHcaBytes *parts, size_t count);
     void (*link_close)(void *opaque, unsigned port);
+    void (*link_kick)(void *opaque, unsigned port);
     void (*log)(void *opaque, unsigned level, const char *text); /* level: enum LogLevel */
 } PibHcaHostOps;
 
@@ -68,7 +76,7 @@ void pib_hca_core_mmio_write(PibHcaCore *core, unsigned bar, uint64_t offset, ui
 void pib_hca_core_reset(PibHcaCore *core, bool cold);
 void pib_hca_core_run(PibHcaCore *core);
 void pib_hca_core_timer(PibHcaCore *core);
-void pib_hca_core_link_connected(PibHcaCore *core, unsigned port);
+void pib_hca_core_link_connected(PibHcaCore *core, unsigned port, bool can_share);
 void pib_hca_core_link_rx(PibHcaCore *core, unsigned port, const uint8_t *data, size_t length);
 void pib_hca_core_link_writable(PibHcaCore *core, unsigned port);
 void pib_hca_core_link_closed(PibHcaCore *core, unsigned port);
@@ -76,6 +84,9 @@ void pib_hca_core_link_closed(PibHcaCore *core, unsigned port);
 /* JSON to be free()d; NULL when there is no memory for it. */
 char *pib_hca_core_objects(PibHcaCore *core);
 char *pib_hca_core_trace(PibHcaCore *core);
+void pib_hca_core_link_shared(PibHcaCore *core, unsigned port, const PibHcaRing *out,
+                              const PibHcaRing *in);
+bool pib_hca_core_link_poll(PibHcaCore *core, unsigned port);
 
 #ifdef __cplusplus
 }

@@ -54,14 +54,21 @@ PortImpl::PortImpl(unsigned number, const PortParts& parts)
 
 // ---- the device's entry points
 
-void PortImpl::link_connected() {
-    link_.connected(hello(), offer());
+void PortImpl::link_connected(bool can_share) {
+    link_.connected(hello(can_share), offer());
 }
 
 void PortImpl::link_rx(std::span<const uint8_t> bytes) {
     link_.received(bytes);
     sync_offer();
     resume();
+}
+
+bool PortImpl::link_poll() {
+    const bool more = link_.poll();
+    sync_offer();
+    resume();
+    return more;
 }
 
 void PortImpl::link_writable() {
@@ -148,8 +155,9 @@ void PortImpl::tell_client(ib::PortEvents events) {
     parts_.host.wake();
 }
 
-ib::link::Hello PortImpl::hello() const {
-    return {.role = ib::link::Role::kChannelAdapter,
+ib::link::Hello PortImpl::hello(bool can_share) const {
+    return {.features = can_share ? ib::link::kFeatureSharedMemory : 0,
+            .role = ib::link::Role::kChannelAdapter,
             .port_number = static_cast<uint8_t>(number_),
             .node_guid = parts_.sma.node().node_guid,
             .port_guid = attrs().guid(),

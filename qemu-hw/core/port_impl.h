@@ -45,10 +45,13 @@ class PortImpl final : public Port, private PortLink::Owner {
     void set_client(PortClient& client) { client_ = &client; }
 
     // Device's entry points of the same names.
-    void link_connected();
+    void link_connected(bool can_share);
     void link_rx(std::span<const uint8_t> bytes);
     void link_writable();
     void link_closed();
+    void link_shared(const link::LinkRings& rings) { link_.shared(rings); }
+    bool link_poll();
+    bool link_may_sleep() { return link_.may_sleep(); }
 
     bool run();  // a bounded amount of looped packets; true when some are left
     void timer(uint64_t now_ns);
@@ -118,7 +121,7 @@ class PortImpl final : public Port, private PortLink::Owner {
     void refresh();
     void sync_offer();
     void tell_client(ib::PortEvents events);
-    ib::link::Hello hello() const;
+    ib::link::Hello hello(bool can_share) const;
     ib::link::Link offer() const;
     ib::Port& attrs() const { return parts_.sma.port(number_); }
     ib::PortCounters& pma() const { return parts_.pma.port(number_); }

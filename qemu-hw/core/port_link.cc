@@ -13,6 +13,9 @@ namespace {
 constexpr uint32_t kReceiveBlocks = 4096;
 // A batch this large does not wait for the end of the device's entry point.
 constexpr size_t kLargeBatch = 64 * 1024;
+// Shared memory: what one poll() takes before others have their turn, and what waits for nobody.
+constexpr size_t kPollBytes = 128 * 1024;
+constexpr size_t kLargeRingBatch = 32 * 1024;
 
 link::LinkEndpoint::Buffers buffers(uint8_t vl_cap) {
     link::LinkEndpoint::Buffers sizes;
@@ -38,6 +41,18 @@ void PortLink::received(std::span<const uint8_t> bytes) {
     }
 }
 
+bool PortLink::poll() {
+    if (!endpoint_) {
+        return false;
+    }
+    const auto more = endpoint_->receive(kPollBytes);
+    if (!more) {
+        fail(more.error());
+        return false;
+    }
+    return *more;
+}
+
 void PortLink::writable() {
     blocked_ = false;
     flush();
@@ -48,6 +63,7 @@ void PortLink::closed() {
         endpoint_->close();
         endpoint_.reset();
     }
+    rings_.reset();
     blocked_ = false;
 }
 
@@ -113,7 +129,7 @@ std::span<uint8_t> PortLink::begin_packet(unsigned vl, size_t bytes) {
 
 void PortLink::commit_packet() {
     endpoint_->commit_packet();
-    if (endpoint_->output().size() >= kLargeBatch) {
+    if (endpoint_->output().size() >= kLargeBatch || endpoint_->unpublished() >= kLargeRingBatch) {
         flush();
     }
 }
@@ -124,6 +140,9 @@ void PortLink::flush() {
         const size_t taken = host_.link_write(port_, {&output, 1});
         endpoint_->consume_output(std::min(taken, output.size()));
         blocked_ = taken < output.size();
+    }
+    if (endpoint_ && endpoint_->publish()) {
+        host_.link_kick(port_);
     }
 }
 

@@ -33,6 +33,11 @@ class PortLink : private link::LinkEvents {
     void received(std::span<const uint8_t> bytes);
     void writable();
     void closed();
+    // Shared memory: handed over; a bounded amount of what came in, true when more may be there;
+    // and asks the other end to wake us, false when it need not.
+    void shared(const link::LinkRings& rings) { rings_ = rings; }
+    bool poll();
+    bool may_sleep() { return !endpoint_ || endpoint_->may_sleep(); }
 
     // What the port wants of the link from now on; a change takes the link down and perhaps up
     // again.
@@ -53,6 +58,7 @@ class PortLink : private link::LinkEvents {
     void flush();
 
   private:
+    std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& link) override;
     void link_down() override;
     void link_packet(const link::LinkPacket& packet) override;
@@ -63,6 +69,7 @@ class PortLink : private link::LinkEvents {
     Host& host_;
     const unsigned port_;
     Owner& owner_;
+    std::optional<link::LinkRings> rings_;
     std::optional<link::LinkEndpoint> endpoint_;
     unsigned trainings_ = 0;    // counts how often the link went down
     bool blocked_ = false;      // the host takes no more until writable()

@@ -64,6 +64,8 @@ class Transport : public PortClient {
 
     // Does a bounded amount of queued work; true when some is left.
     virtual bool run() = 0;
+    // The caller will call run() before it returns to the host, which need not be asked to.
+    virtual void run_follows() = 0;
     // Handles timers that are due; the next deadline, or kNever.
     virtual uint64_t timer(uint64_t now_ns) = 0;
     virtual uint64_t next_deadline() const = 0;

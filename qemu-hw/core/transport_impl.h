@@ -38,6 +38,7 @@ class TransportImpl final : public Transport, private QpOwner {
     bool recv_doorbell(uint32_t uar, uint32_t qpn) override;
 
     bool run() override;
+    void run_follows() override { services_.set_running(true); }
     uint64_t timer(uint64_t now_ns) override;
     uint64_t next_deadline() const override;
 

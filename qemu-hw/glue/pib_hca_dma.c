@@ -57,6 +57,123 @@ static void copy(AddressSpace *as, MemoryRegion *mr, uint8_t *host, uint8_t *buf
     }
 }
 
+/*
+ * The guest's RAM as a few large pieces, found when the memory map changes and not at each access. What a vIOMMU
+ * translates is not among them.
+ */
+static void ram_begin(MemoryListener *listener)
+{
+    PibHca *hca = container_of(listener, PibHca, memory_listener);
+
+    hca->staged_count = 0;
+    hca->staged_any = false;
+}
+
+/* Of the sections of a changed map, QEMU tells the new ones and those that stay alike. */
+static void ram_section(MemoryListener *listener, MemoryRegionSection *section)
+{
+    PibHca *hca = container_of(listener, PibHca, memory_listener);
+
+    hca->staged_any = true;
+    if (is_ram(section->mr, true) && !section->readonly &&
+        hca->staged_count < PIB_HCA_RAM_PIECES) {
+        hca->staged[hca->staged_count++] = *section;
+    }
+}
+
+static void ram_gone(MemoryListener *listener, MemoryRegionSection *section)
+{
+    container_of(listener, PibHca, memory_listener)->staged_any = true;
+}
+
+static void ram_forget(PibHca *hca)
+{
+    while (hca->ram_count > 0) {
+        address_space_cache_destroy(&hca->ram[--hca->ram_count].cache);
+    }
+    hca->ram_last = 0;
+}
+
+static void ram_commit(MemoryListener *listener)
+{
+    PibHca *hca = container_of(listener, PibHca, memory_listener);
+    AddressSpace *as = pci_get_address_space(PCI_DEVICE(hca));
+
+    if (!hca->staged_any) {
+        return; /* another address space has changed */
+    }
+    pib_hca_lock(hca);
+    ram_forget(hca);
+    for (unsigned i = 0; i < hca->staged_count; i++) {
+        MemoryRegionSection *section = &hca->staged[i];
+        PibHcaRam *ram = &hca->ram[hca->ram_count];
+        hwaddr start = section->offset_within_address_space;
+        int64_t size = address_space_cache_init(&ram->cache, as, start,
+                                                int128_get64(section->size), true);
+
+        if (size <= 0) {
+            continue;
+        }
+        if (!ram->cache.ptr) {
+            address_space_cache_destroy(&ram->cache);
+            continue;
+        }
+        ram->start = start;
+        ram->size = size;
+        hca->ram_count++;
+    }
+    pib_hca_unlock(hca);
+}
+
+void pib_hca_dma_start(PibHca *hca)
+{
+    hca->memory_listener = (MemoryListener){
+        .name = "pib-hca",
+        .begin = ram_begin,
+        .region_add = ram_section,
+        .region_nop = ram_section,
+        .region_del = ram_gone,
+        .commit = ram_commit,
+    };
+    memory_listener_register(&hca->memory_listener, pci_get_address_space(PCI_DEVICE(hca)));
+}
+
+void pib_hca_dma_stop(PibHca *hca)
+{
+    if (hca->memory_listener.name) {
+        memory_listener_unregister(&hca->memory_listener);
+        hca->memory_listener.name = NULL;
+    }
+    ram_forget(hca);
+}
+
+/* The piece that has all of the range, or NULL. */
+static PibHcaRam *find_ram(PibHca *hca, hwaddr addr, hwaddr length)
+{
+    for (unsigned i = 0; i < hca->ram_count; i++) {
+        unsigned at = (hca->ram_last + i) % hca->ram_count;
+        PibHcaRam *ram = &hca->ram[at];
+
+        if (addr >= ram->start && length <= ram->size && addr - ram->start <= ram->size - length) {
+            hca->ram_last = at;
+            return ram;
+        }
+    }
+    return NULL;
+}
+
+static void copy_cached(PibHcaRam *ram, hwaddr addr, uint8_t *buffer, hwaddr length, bool is_write)
+{
+    hwaddr offset = addr - ram->start;
+
+    if (is_write) {
+        memcpy(ram->cache.ptr + offset, buffer, length);
+        address_space_cache_invalidate(&ram->cache, offset, length);
+    } else {
+        memcpy(buffer, ram->cache.ptr + offset, length);
+    }
+}
+
 static bool range_is_ram(AddressSpace *as, hwaddr addr, hwaddr length, bool is_write)
 {
     while (length > 0) {
@@ -85,12 +202,18 @@ static bool may_reach(PibHca *hca, hwaddr addr, hwaddr length)
 static bool dma(PibHca *hca, hwaddr addr, uint8_t *buffer, hwaddr length, bool is_write)
 {
     AddressSpace *as = pci_get_address_space(PCI_DEVICE(hca));
+    PibHcaRam *ram;
     MemoryRegion *mr;
     hwaddr part = length;
     uint8_t *host;
 
     if (length == 0 || !may_reach(hca, addr, length)) {
         return length == 0;
+    }
+    ram = find_ram(hca, addr, length);
+    if (ram) {
+        copy_cached(ram, addr, buffer, length, is_write);
+        return true;
     }
     RCU_READ_LOCK_GUARD();
     host = ram_at(as, addr, &part, is_write, &mr);
@@ -128,11 +251,19 @@ bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected, 
     PibHca *hca = opaque;
     AddressSpace *as = pci_get_address_space(PCI_DEVICE(hca));
     hwaddr length = sizeof(uint64_t);
+    PibHcaRam *ram;
     MemoryRegion *mr;
     uint8_t *host;
 
     if (bus_addr % sizeof(uint64_t) != 0 || !may_reach(hca, bus_addr, length)) {
         return false;
+    }
+    ram = find_ram(hca, bus_addr, length);
+    if (ram && (uintptr_t)(ram->cache.ptr + (bus_addr - ram->start)) % sizeof(uint64_t) == 0) {
+        host = ram->cache.ptr + (bus_addr - ram->start);
+        *expected = qatomic_cmpxchg((uint64_t *)host, *expected, desired);
+        address_space_cache_invalidate(&ram->cache, bus_addr - ram->start, length);
+        return true;
     }
     RCU_READ_LOCK_GUARD();
     host = ram_at(as, bus_addr, &length, true, &mr);

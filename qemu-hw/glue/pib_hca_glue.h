@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The parts of the QEMU device: pib_hca_pci.c is the device as QEMU sees it, pib_hca_dma.c its way to guest
- * memory, pib_hca_link.c its sockets. None of them knows any InfiniBand; that is behind pib_hca_core.h.
+ * memory, pib_hca_link.c its sockets, pib_hca_thread.c its threads. None of them knows any InfiniBand; that is
+ * behind pib_hca_core.h.
  *
- * Threads: everything runs under the BQL, on a vCPU thread (MMIO, config space) or in the main loop (bottom
- * half, timer, sockets). With TCG the wake-up of another thread costs more than the work.
+ * Threads: MMIO and configuration space on vCPU threads and bottom halves, timer and sockets in the main loop,
+ * all under the BQL; and a thread for each link in shared memory, which never takes the BQL. The core has one
+ * lock, taken after the BQL.
  */
 #ifndef PIB_HCA_GLUE_H
 #define PIB_HCA_GLUE_H
@@ -12,6 +14,8 @@
 #include "hw/pci/pci_device.h"
 #include "io/channel-socket.h"
 #include "pib_hca_core.h"
+#include "pib_link_memory.h"
+#include "qemu/thread.h"
 #include "qom/object.h"
 
 #define TYPE_PIB_HCA "pib-hca"
@@ -31,7 +35,25 @@ typedef struct PibHcaLink {
     unsigned retry_delay_ms;
     int64_t connected_at_ms;
     bool want_write; /* the core waits for room in the socket */
+    bool to_close;   /* the core has given the connection up */
+    bool no_sharing; /* shared memory has failed once */
+    /* Shared memory: changed under the lock, but for the thread, which is started and joined under the BQL. */
+    PibLinkMemory *memory; /* NULL: frames go through the socket */
+    int kick_fd;           /* eventfd that the switch polls */
+    uint32_t *wakes;       /* futex that the switch wakes us by */
+    QemuThread thread;
+    bool has_thread;
+    bool stopping;
 } PibHcaLink;
+
+/* RAM as the device sees it, in one piece. */
+typedef struct PibHcaRam {
+    hwaddr start;
+    hwaddr size;
+    MemoryRegionCache cache;
+} PibHcaRam;
+
+#define PIB_HCA_RAM_PIECES 16
 
 struct PibHca {
     PCIDevice parent_obj;
@@ -41,13 +63,25 @@ struct PibHca {
     MemoryRegion msix;
     PibHcaCore *core;
     QEMUTimer *timer; /* virtual clock */
-    QEMUBH *bh;
+    QEMUBH *bh;           /* what the core leaves over */
+    QEMUBH *interrupt_bh; /* interrupts raised without the BQL */
+    QEMUBH *close_bh;     /* links with `to_close` */
+    QemuMutex lock;       /* the core's; BQL first */
+    unsigned lock_waiters;
+    bool run_wanted; /* pib_hca_core_run() is owed, by a link's thread */
     VMChangeStateEntry *vm_state;
     SocketAddress *fabric_address; /* NULL: no fabric, ports stay Down */
     PibHcaLink links[PIB_HCA_GLUE_PORTS];
     uint8_t *rx_buffer;
-    uint64_t pending_vectors; /* raised by the core and not sent yet */
-    bool paused; /* the VM is stopped: no DMA, no interrupt, no frame is read */
+    uint64_t pending_vectors; /* raised by the core and not sent yet; atomic */
+    bool paused; /* the VM is stopped: no DMA, no interrupt, no frame is read; BQL and lock */
+    MemoryListener memory_listener;
+    PibHcaRam ram[PIB_HCA_RAM_PIECES]; /* what is not in here is reached the slow way */
+    unsigned ram_count;
+    unsigned ram_last; /* where the last access was */
+    MemoryRegionSection staged[PIB_HCA_RAM_PIECES];
+    unsigned staged_count;
+    bool staged_any;
     bool guids_claimed;
 
     struct {
@@ -67,11 +101,20 @@ struct PibHca {
         bool poison_wc;
         bool shuffle_srq;
         bool warnings;
+        bool shared_memory;
     } prop;
 };
 
+/* pib_hca_thread.c */
+void pib_hca_lock(PibHca *hca);
+void pib_hca_unlock(PibHca *hca);
+void pib_hca_wake(void *opaque);         /* Host::wake() */
+void pib_hca_threads_wake(PibHca *hca);  /* `paused` has changed */
+void pib_hca_thread_start(PibHcaLink *link);
+void pib_hca_thread_stop(PibHcaLink *link); /* without the lock; nothing when there is none */
+
 /*
- * Every way into the core but MMIO, whose dispatch does the like: between the two the device lives, refuses
+ * Every way into the core but MMIO, whose dispatch does the like: between the two the core is locked, the device lives, refuses
  * MMIO from below itself, and collects the interrupts that the core raises. pib_hca_leave() sends them, with
  * the core off the stack, because a message is a write to wherever the guest has pointed the vector: at our own
  * registers, at the configuration space with our FLR bit in it, at the slot's power switch. After it the device
@@ -82,6 +125,8 @@ void pib_hca_leave(PibHca *hca, bool was_engaged);
 
 /* pib_hca_dma.c: see host.h. Nothing but RAM that the device may reach is ever touched. */
 bool pib_hca_may_master(PibHca *hca); /* in D1..D3hot a function starts no transactions (PCI PM 1.2, 5.4) */
+void pib_hca_dma_start(PibHca *hca);
+void pib_hca_dma_stop(PibHca *hca);
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length);
 bool pib_hca_dma_write(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length);
 bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected, uint64_t desired);
@@ -94,6 +139,8 @@ void pib_hca_links_stop(PibHca *hca);
 void pib_hca_links_update(PibHca *hca); /* after `paused` changed */
 size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts, size_t count);
 void pib_hca_link_close(void *opaque, unsigned port);
+void pib_hca_link_kick(void *opaque, unsigned port);
+void pib_hca_links_close(void *opaque); /* close_bh */
 
 /* pib_hca_props.c: the user's words into the core's numbers. */
 bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);

@@ -64,6 +64,7 @@ static void link_retry_later(PibHcaLink *link)
     link->retry_delay_ms = MIN(link->retry_delay_ms * 2, RETRY_LAST_MS);
 }
 
+/* The core has let go of the memory already, or is about to end. */
 static void link_drop(PibHcaLink *link)
 {
     int64_t now = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
@@ -73,6 +74,12 @@ static void link_drop(PibHcaLink *link)
     object_unref(OBJECT(link->channel));
     link->channel = NULL;
     link->want_write = false;
+    link->to_close = false;
+    g_clear_pointer(&link->memory, pib_link_memory_unmap);
+    if (link->kick_fd >= 0) {
+        close(link->kick_fd);
+        link->kick_fd = -1;
+    }
     /* A connection that was refused at once must not make us hammer the switch. */
     if (now - link->connected_at_ms > RETRY_LAST_MS) {
         link->retry_delay_ms = RETRY_FIRST_MS;
@@ -83,12 +90,43 @@ static void link_drop(PibHcaLink *link)
 static void link_lost(PibHcaLink *link)
 {
     PibHca *hca = link->hca;
-    bool was_engaged = pib_hca_enter(hca);
+    bool was_engaged;
 
+    pib_hca_thread_stop(link);
+    was_engaged = pib_hca_enter(hca);
+    pib_hca_core_link_closed(hca->core, link->port);
     link_drop(link);
     link_retry_later(link);
-    pib_hca_core_link_closed(hca->core, link->port);
     pib_hca_leave(hca, was_engaged);
+}
+
+/* What WELCOME has brought: the memory of the rings, and the eventfd by which the switch is woken. */
+static bool link_share(PibHcaLink *link, const int *fds, size_t count)
+{
+    char *error = NULL;
+    PibHcaRing out, in;
+    PibLinkRing ring;
+
+    if (count != 2) {
+        warn_report("pib-hca: the switch hands over %zu descriptors, not 2", count);
+        return false;
+    }
+    link->memory = pib_link_memory_map(fds[0], &error);
+    if (!link->memory) {
+        warn_report("pib-hca: %s", error);
+        free(error);
+        return false;
+    }
+    ring = pib_link_memory_out(link->memory);
+    out = (PibHcaRing){ring.control, ring.bytes, ring.size};
+    ring = pib_link_memory_in(link->memory);
+    in = (PibHcaRing){ring.control, ring.bytes, ring.size};
+    link->wakes = pib_link_memory_wakes(link->memory);
+    link->kick_fd = dup(fds[1]);
+    /* Made blocking by the channel, for whoever shares it. */
+    g_unix_set_fd_nonblocking(link->kick_fd, true, NULL);
+    pib_hca_core_link_shared(link->hca->core, link->port, &out, &in);
+    return true;
 }
 
 static void link_readable(void *opaque)
@@ -96,20 +134,40 @@ static void link_readable(void *opaque)
     PibHcaLink *link = opaque;
     PibHca *hca = link->hca;
     struct iovec iov = {.iov_base = hca->rx_buffer, .iov_len = RX_CHUNK};
-    ssize_t length = qio_channel_readv(QIO_CHANNEL(link->channel), &iov, 1, NULL);
+    int *fds = NULL;
+    size_t fd_count = 0;
+    ssize_t length = qio_channel_readv_full(QIO_CHANNEL(link->channel), &iov, 1, &fds, &fd_count, 0,
+                                            NULL);
     bool was_engaged;
+    bool fine = true;
 
     if (length == QIO_CHANNEL_ERR_BLOCK) {
         return;
     }
-    if (length <= 0) {
-        link_lost(link);
-        return;
+    if (length > 0) {
+        was_engaged = pib_hca_enter(hca);
+        if (fd_count > 0 && !link->memory) {
+            fine = link_share(link, fds, fd_count);
+        }
+        if (fine) {
+            PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_IN, "port %u bytes %zd", link->port,
+                          (ssize_t)length);
+            pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
+        }
+        if (link->memory && !link->has_thread && !link->to_close) {
+            pib_hca_thread_start(link);
+        }
+        pib_hca_leave(hca, was_engaged);
     }
-    was_engaged = pib_hca_enter(hca);
-    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_IN, "port %u bytes %zd", link->port, (ssize_t)length);
-    pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
-    pib_hca_leave(hca, was_engaged);
+    for (size_t i = 0; i < fd_count; i++) {
+        close(fds[i]);
+    }
+    g_free(fds);
+    /* By now an interrupt may have had the device unplugged. */
+    if (link->channel && (length <= 0 || !fine)) {
+        link->no_sharing = link->no_sharing || !fine;
+        link_lost(link);
+    }
 }
 
 static void link_writable(void *opaque)
@@ -146,7 +204,9 @@ static void link_connected(QIOTask *task, void *opaque)
     link_set_handlers(link);
     hca = link->hca;
     was_engaged = pib_hca_enter(hca);
-    pib_hca_core_link_connected(hca->core, link->port);
+    pib_hca_core_link_connected(hca->core, link->port,
+                                hca->prop.shared_memory && !link->no_sharing &&
+                                    hca->fabric_address->type == SOCKET_ADDRESS_TYPE_UNIX);
     pib_hca_leave(hca, was_engaged);
 }
 
@@ -175,6 +235,7 @@ void pib_hca_links_start(PibHca *hca)
 
         link->hca = hca;
         link->port = i + 1;
+        link->kick_fd = -1;
         link->retry_delay_ms = RETRY_FIRST_MS;
         link->retry = timer_new_ms(QEMU_CLOCK_REALTIME, link_retry, link);
         if (hca->fabric_address) {
@@ -192,6 +253,7 @@ void pib_hca_links_stop(PibHca *hca)
             link->connecting->link = NULL;
             link->connecting = NULL;
         }
+        pib_hca_thread_stop(link);
         if (link->channel) {
             link_drop(link);
         }
@@ -239,13 +301,41 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
     return total;
 }
 
+/* Perhaps on the link's own thread: the rest is done in the main loop. */
 void pib_hca_link_close(void *opaque, unsigned port)
 {
     PibHca *hca = opaque;
     PibHcaLink *link = &hca->links[port - 1];
 
     if (link->channel) {
-        link_drop(link);
-        link_retry_later(link);
+        link->to_close = true;
+        qemu_bh_schedule(hca->close_bh);
     }
+}
+
+void pib_hca_links_close(void *opaque)
+{
+    PibHca *hca = opaque;
+
+    for (unsigned i = 0; i < hca->prop.ports; i++) {
+        PibHcaLink *link = &hca->links[i];
+
+        if (link->to_close && link->channel) {
+            pib_hca_thread_stop(link);
+            pib_hca_lock(hca);
+            link_drop(link);
+            pib_hca_unlock(hca);
+            link_retry_later(link);
+        }
+    }
+}
+
+void pib_hca_link_kick(void *opaque, unsigned port)
+{
+    PibHca *hca = opaque;
+    static const uint64_t one = 1;
+    ssize_t written = write(hca->links[port - 1].kick_fd, &one, sizeof(one));
+
+    /* EAGAIN: so many are pending that one more makes no difference. */
+    (void)written;
 }

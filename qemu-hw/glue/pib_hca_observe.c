@@ -52,9 +52,14 @@ void pib_hca_trace_print(PibHca *hca, PibHcaTraceEvent event, const char *format
     qemu_log("%s %s %s\n", events[event].name, path, text);
 }
 
-static char *text_or_error(char *text, Error **errp)
+static char *tell(PibHca *hca, char *(*ask)(PibHcaCore *), Error **errp)
 {
     char *copy;
+    char *text;
+
+    pib_hca_lock(hca);
+    text = ask(hca->core);
+    pib_hca_unlock(hca);
 
     if (!text) {
         error_setg(errp, "not enough memory");
@@ -69,14 +74,14 @@ static char *get_objects(Object *obj, Error **errp)
 {
     PibHca *hca = PIB_HCA(obj);
 
-    return hca->core ? text_or_error(pib_hca_core_objects(hca->core), errp) : g_strdup("{}");
+    return hca->core ? tell(hca, pib_hca_core_objects, errp) : g_strdup("{}");
 }
 
 static char *get_trace(Object *obj, Error **errp)
 {
     PibHca *hca = PIB_HCA(obj);
 
-    return hca->core ? text_or_error(pib_hca_core_trace(hca->core), errp) : g_strdup("[]");
+    return hca->core ? tell(hca, pib_hca_core_trace, errp) : g_strdup("[]");
 }
 
 void pib_hca_observe_register(ObjectClass *klass)

@@ -31,10 +31,10 @@ static void send_interrupts(PibHca *hca)
 {
     PCIDevice *pci = PCI_DEVICE(hca);
 
-    while (hca->pending_vectors != 0) {
-        unsigned vector = ctz64(hca->pending_vectors);
+    while (qatomic_read(&hca->pending_vectors) != 0) {
+        unsigned vector = ctz64(qatomic_read(&hca->pending_vectors));
 
-        hca->pending_vectors &= ~BIT_ULL(vector);
+        qatomic_and(&hca->pending_vectors, ~BIT_ULL(vector));
         if (msix_enabled(pci) && pib_hca_may_master(hca)) {
             PIB_HCA_TRACE(hca, PIB_HCA_TRACE_INTERRUPT, "vector %u", vector);
             msix_notify(pci, vector);
@@ -48,20 +48,34 @@ bool pib_hca_enter(PibHca *hca)
 
     object_ref(OBJECT(hca));
     DEVICE(hca)->mem_reentrancy_guard.engaged_in_io = true;
+    pib_hca_lock(hca);
     return was_engaged;
 }
 
 void pib_hca_leave(PibHca *hca, bool was_engaged)
 {
+    pib_hca_unlock(hca);
     send_interrupts(hca);
     DEVICE(hca)->mem_reentrancy_guard.engaged_in_io = was_engaged;
     object_unref(OBJECT(hca));
 }
 
+/* Interrupts that the core has raised on a thread without the BQL. */
+static void pib_hca_interrupts(void *opaque)
+{
+    PibHca *hca = opaque;
+    bool was_engaged = pib_hca_enter(hca);
+
+    pib_hca_leave(hca, was_engaged);
+}
+
 static uint64_t mmio_read(PibHca *hca, unsigned bar, hwaddr offset, unsigned size)
 {
-    uint64_t value = pib_hca_core_mmio_read(hca->core, bar, offset, size);
+    uint64_t value;
 
+    pib_hca_lock(hca);
+    value = pib_hca_core_mmio_read(hca->core, bar, offset, size);
+    pib_hca_unlock(hca);
     PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_READ, "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
                   bar, offset, size, value);
     return value;
@@ -71,7 +85,9 @@ static void mmio_write(PibHca *hca, unsigned bar, hwaddr offset, uint64_t value,
 {
     PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_WRITE, "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
                   bar, offset, size, value);
+    pib_hca_lock(hca);
     pib_hca_core_mmio_write(hca->core, bar, offset, value, size);
+    pib_hca_unlock(hca);
     send_interrupts(hca);
 }
 
@@ -119,7 +135,7 @@ static void host_raise_msix(void *opaque, unsigned vector)
     PibHca *hca = opaque;
 
     if (vector < hca->prop.vectors) {
-        hca->pending_vectors |= BIT_ULL(vector);
+        qatomic_or(&hca->pending_vectors, BIT_ULL(vector));
     }
 }
 
@@ -137,13 +153,6 @@ static void host_set_timer(void *opaque, uint64_t deadline_ns)
     } else {
         timer_mod_ns(hca->timer, deadline_ns);
     }
-}
-
-static void host_wake(void *opaque)
-{
-    PibHca *hca = opaque;
-
-    qemu_bh_schedule(hca->bh);
 }
 
 static void host_log(void *opaque, unsigned level, const char *text)
@@ -173,9 +182,10 @@ static const PibHcaHostOps host_ops = {
     .raise_msix = host_raise_msix,
     .now_ns = host_now_ns,
     .set_timer = host_set_timer,
-    .wake = host_wake,
+    .wake = pib_hca_wake,
     .link_write = pib_hca_link_write,
     .link_close = pib_hca_link_close,
+    .link_kick = pib_hca_link_kick,
     .log = host_log,
 };
 
@@ -205,10 +215,13 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
 {
     PibHca *hca = opaque;
 
+    pib_hca_lock(hca);
     hca->paused = !running;
+    pib_hca_unlock(hca);
     pib_hca_links_update(hca);
     if (running) {
         qemu_bh_schedule(hca->bh);
+        pib_hca_threads_wake(hca);
     }
 }
 
@@ -265,6 +278,8 @@ static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config, Error **e
     hca->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, pib_hca_timer, hca);
     /* Not qemu_bh_new_guarded(): it looks at the guard after us, when the device may be gone. */
     hca->bh = qemu_bh_new(pib_hca_bh, hca);
+    hca->interrupt_bh = qemu_bh_new(pib_hca_interrupts, hca);
+    hca->close_bh = qemu_bh_new(pib_hca_links_close, hca);
     hca->paused = !runstate_is_running();
     hca->core = pib_hca_core_create(config, &host_ops, hca, &why);
     if (!hca->core) {
@@ -281,9 +296,12 @@ static void pib_hca_exit(PCIDevice *pci)
     PibHca *hca = PIB_HCA(pci);
 
     pib_hca_links_stop(hca);
+    pib_hca_dma_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
     g_clear_pointer(&hca->bh, qemu_bh_delete);
+    g_clear_pointer(&hca->interrupt_bh, qemu_bh_delete);
+    g_clear_pointer(&hca->close_bh, qemu_bh_delete);
     g_clear_pointer(&hca->timer, timer_free);
     pib_hca_guids_release(hca);
     if (msix_present(pci)) {
@@ -310,13 +328,19 @@ static void pib_hca_realize(PCIDevice *pci, Error **errp)
         pib_hca_exit(pci);
         return;
     }
+    pib_hca_dma_start(hca);
     hca->vm_state = qemu_add_vm_change_state_handler(pib_hca_vm_state, hca);
     pib_hca_links_start(hca);
 }
 
 static void pib_hca_config_write(PCIDevice *pci, uint32_t address, uint32_t value, int length)
 {
+    PibHca *hca = PIB_HCA(pci);
+
     pci_default_write_config(pci, address, value, length);
+    /* Bus mastering or power may just have gone: what a link's thread has begun is over after this. */
+    pib_hca_lock(hca);
+    pib_hca_unlock(hca);
     pcie_cap_flr_write_config(pci, address, value, length);
 }
 
@@ -329,8 +353,10 @@ static void pib_hca_reset_hold(Object *obj, ResetType type)
         pci_word_test_and_clear_mask(PCI_DEVICE(hca)->config + PM_CAP_OFFSET + PCI_PM_CTRL,
                                      PCI_PM_CTRL_STATE_MASK);
         qemu_bh_cancel(hca->bh);
+        pib_hca_lock(hca);
         pib_hca_core_reset(hca->core, false);
-        hca->pending_vectors = 0;
+        qatomic_set(&hca->pending_vectors, 0);
+        pib_hca_unlock(hca);
     }
 }
 
@@ -361,11 +387,23 @@ static void pib_hca_class_init(ObjectClass *klass, void *data)
     pib_hca_observe_register(OBJECT_CLASS(klass));
 }
 
+static void pib_hca_instance_init(Object *obj)
+{
+    qemu_mutex_init(&PIB_HCA(obj)->lock);
+}
+
+static void pib_hca_instance_finalize(Object *obj)
+{
+    qemu_mutex_destroy(&PIB_HCA(obj)->lock);
+}
+
 static const TypeInfo pib_hca_types[] = {
     {
         .name = TYPE_PIB_HCA,
         .parent = TYPE_PCI_DEVICE,
         .instance_size = sizeof(PibHca),
+        .instance_init = pib_hca_instance_init,
+        .instance_finalize = pib_hca_instance_finalize,
         .class_init = pib_hca_class_init,
         .interfaces = (InterfaceInfo[]){{INTERFACE_PCIE_DEVICE}, {}},
     },

@@ -229,6 +229,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("shuffle-srq", PibHca, prop.shuffle_srq, false),
     DEFINE_PROP_BOOL("warnings", PibHca, prop.warnings, false),
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
+    DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
 };
 
 static const struct {
@@ -251,6 +252,7 @@ static const struct {
     {"shuffle-srq", "shared receive queues give their requests in any order"},
     {"warnings", "log what programs do that is legal but suspicious"},
     {"qpn-reuse", "which free QP number a new QP gets: round, lowest or random (default: round)"},
+    {"shared-memory", "off: frames go through the socket even if the switch offers shared memory"},
 };
 
 void pib_hca_props_register(DeviceClass *dc)

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "ib/link/shared_ring.h"
 #include "ib/wire/link_frame.h"
 
 namespace {
@@ -98,6 +99,25 @@ void show_link_state() {
     show_member("CREDIT", "limit", credit, &Credit::limit, 0xffffffffU);
 }
 
+void show_control_field(const char* field,
+                        std::atomic<std::uint32_t> pib::link::RingControl::*member) {
+    pib::link::RingControl control;
+    if (member != nullptr) {
+        control.*member = 0xffffffffU;
+    }
+    show("CONTROL", field, {reinterpret_cast<const std::uint8_t*>(&control), sizeof(control)});
+}
+
+void show_control() {
+    using pib::link::RingControl;
+    show_control_field("-", nullptr);
+    show_control_field("produced", &RingControl::produced);
+    show_control_field("room_event", &RingControl::room_event);
+    show_control_field("consumed", &RingControl::consumed);
+    show_control_field("data_event", &RingControl::data_event);
+    show_control_field("wakes", &RingControl::wakes);
+}
+
 }  // namespace
 
 int main() {
@@ -105,7 +125,10 @@ int main() {
     show_hello();
     show_answers();
     show_link_state();
+    show_control();
     std::printf("VERSION_MAJOR %u\nVERSION_MINOR %u\nMAX_BODY %zu\n", kVersionMajor, kVersionMinor,
                 kMaxBody);
+    std::printf("FEATURE_SHARED_MEMORY %u\nRING_ALIGN %u\n", kFeatureSharedMemory,
+                pib::link::kRingAlign);
     std::printf("FLAG_CRC_ELIDED %u\nCREDIT_BLOCK_BYTES %zu\n", kFlagCrcElided, kCreditBlockBytes);
 }

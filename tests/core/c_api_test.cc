@@ -42,6 +42,7 @@ const PibHcaHostOps kOps = {
             return host_of(o).link_write(port, spans);
         },
     .link_close = [](void* o, unsigned port) { host_of(o).link_close(port); },
+    .link_kick = [](void* o, unsigned port) { host_of(o).link_kick(port); },
     .log = [](void* o, unsigned level,
               const char* text) { host_of(o).log(static_cast<pib::hca::LogLevel>(level), text); },
 };
@@ -73,14 +74,14 @@ TEST_CASE("a device through the C seam") {
     pib_hca_core_mmio_write(core, PIB_HCA_BAR_REGS, PIB_HCA_REG_TEST_IRQ, 2, 4);
     CHECK(host.interrupts[2] == 1);
     // A connection starts with the port's hello.
-    pib_hca_core_link_connected(core, 1);
+    pib_hca_core_link_connected(core, 1, false);
     CHECK_FALSE(host.take_link(1).empty());
     const uint8_t garbage[64] = {0xff};
     pib_hca_core_link_rx(core, 1, garbage, sizeof garbage);
     CHECK(host.links[1].closes == 1);
     pib_hca_core_link_closed(core, 1);
     pib_hca_core_link_writable(core, 1);
-    pib_hca_core_link_connected(core, 9);  // no such port
+    pib_hca_core_link_connected(core, 9, false);  // no such port
     pib_hca_core_run(core);
     pib_hca_core_timer(core);
     pib_hca_core_reset(core, true);

@@ -40,6 +40,7 @@ class FakeHost : public Host {
     void wake() override { woken = true; }
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override;
     void link_close(unsigned port) override;
+    void link_kick(unsigned port) override { ++links.at(port).kicks; }
     void log(LogLevel level, std::string_view text) override;
 
     // ---- guest memory as the guest's processor sees it; faults below do not apply
@@ -100,6 +101,7 @@ class FakeHost : public Host {
         std::vector<uint8_t> sent;  // bytes from the device, at most kLinkCapacity
         bool blocked = false;       // a write fell short: link_writable() is owed
         unsigned closes = 0;
+        uint64_t kicks = 0;
     };
     std::array<Link, PIB_HCA_MAX_PORTS + 1> links;
     // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()

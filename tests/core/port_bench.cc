@@ -110,7 +110,7 @@ void PortBench::connect(uint32_t blocks) {
                      .speed_ext_enabled = 15,
                      .mtu_cap = 5,
                      .vl_cap = 4});
-    port().link_connected();
+    port().link_connected(false);
     pump();
 }
 

@@ -2,7 +2,11 @@
 #include "subnet.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
+#include <string_view>
+
+#include "shared_memory.h"
 
 namespace pib::test {
 
@@ -26,8 +30,8 @@ hca::Config hca_config(unsigned index) {
 // A cable to a switch in the same process.
 class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
   public:
-    explicit SwitchCable(fabric::Switch& sw)
-        : link_(sw, static_cast<fabric::SwitchLink::Owner&>(*this)) {}
+    SwitchCable(fabric::Switch& sw, LinkMode mode)
+        : mode_(mode), link_(sw, static_cast<fabric::SwitchLink::Owner&>(*this)) {}
 
     void carry(std::span<const uint8_t> bytes) override {
         while (!bytes.empty()) {
@@ -46,10 +50,49 @@ class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
         return !bytes.empty();
     }
 
-  private:
-    void link_output_ready() override {}
-    void link_note(const std::string&) override {}
+    bool can_share() const override { return mode_ == LinkMode::kShared; }
+    std::optional<link::LinkRings> handed_over() override {
+        if (!memory_ || std::exchange(told_, true)) {
+            return std::nullopt;
+        }
+        return link::LinkRings{.out = memory_->ring(0), .in = memory_->ring(1)};
+    }
+    // As the program does: it sleeps until it is kicked, so a kick too few would show.
+    bool serve(bool kicked) override {
+        asleep_ = asleep_ && !kicked;
+        const bool awake = link_.is_shared() && !asleep_;
+        if (awake) {
+            if (const auto received = link_.receive(kTurnBytes); !received) {
+                throw std::runtime_error("the HCA sent nonsense: " + received.error().text);
+            }
+        }
+        const bool moved = std::exchange(ready_, false) || awake;
+        kick_ = (moved && link_.publish()) || kick_;
+        asleep_ = asleep_ || (awake && link_.may_sleep());
+        return moved;
+    }
+    bool take_kick() override { return std::exchange(kick_, false); }
 
+  private:
+    static constexpr size_t kTurnBytes = 32 * 1024;
+    static constexpr unsigned kLogRing = 16;  // small: it fills up
+
+    void link_output_ready() override { ready_ = true; }
+    void link_note(const std::string&) override {}
+    std::optional<link::LinkRings> link_share() override {
+        if (mode_ == LinkMode::kStream) {
+            return std::nullopt;
+        }
+        memory_ = link::SharedMemory::create(kLogRing).value();
+        return link::LinkRings{.out = memory_->ring(1), .in = memory_->ring(0)};
+    }
+
+    const LinkMode mode_;
+    bool told_ = false;
+    bool ready_ = false;
+    bool asleep_ = false;
+    bool kick_ = false;
+    std::optional<link::SharedMemory> memory_;
     fabric::SwitchLink link_;
 };
 
@@ -69,15 +112,33 @@ void Guest::start() {
     pd = driver.alloc_pd();
 }
 
+LinkMode default_link_mode() {
+    const char* mode = std::getenv("PIB_LINK_MODE");
+    return mode != nullptr && std::string_view(mode) == "shared" ? LinkMode::kShared
+                                                                 : LinkMode::kStream;
+}
+
 void Guest::connect(std::unique_ptr<Cable> cable) {
     cable_ = std::move(cable);
-    device->link_connected(1);
+    sharing_ = false;
+    device->link_connected(1, cable_->can_share());
 }
 
 void Guest::disconnect() {
+    device->link_closed(1);  // before the memory goes
     cable_.reset();
     host.take_link(1);
-    device->link_closed(1);
+}
+
+// Both ends of shared memory, each only if it is awake.
+bool Guest::serve_rings() {
+    bool moved = cable_->serve(std::exchange(host.links[1].kicks, 0) != 0);
+    asleep_ = asleep_ && !cable_->take_kick();
+    if (sharing_ && !asleep_) {
+        asleep_ = !device->link_poll(1);
+        moved = true;
+    }
+    return moved;
 }
 
 bool Guest::move() {
@@ -95,10 +156,15 @@ bool Guest::move() {
         moved = true;
     }
     if (cable_ && cable_->take(carried_)) {
+        if (const auto rings = cable_->handed_over()) {
+            device->link_shared(1, *rings);
+            sharing_ = true;
+            asleep_ = false;
+        }
         device->link_rx(1, carried_);
         moved = true;
     }
-    return moved;
+    return (cable_ && serve_rings()) || moved;
 }
 
 uint32_t Guest::take_port_events() {
@@ -123,7 +189,7 @@ uint64_t Guest::counter(pib_hca_counter which) {
     return out[which];
 }
 
-Subnet::Subnet(unsigned guests) : sw(switch_config()) {
+Subnet::Subnet(unsigned guests, LinkMode mode) : sw(switch_config()), mode_(mode) {
     for (unsigned i = 0; i < guests; ++i) {
         guests_.push_back(std::make_unique<Guest>(i, now_ns_));
         guests_.back()->start();
@@ -133,7 +199,7 @@ Subnet::Subnet(unsigned guests) : sw(switch_config()) {
 }
 
 void Subnet::connect(unsigned guest) {
-    guests_[guest]->connect(std::make_unique<SwitchCable>(sw));
+    guests_[guest]->connect(std::make_unique<SwitchCable>(sw, mode_));
 }
 
 void Subnet::settle() {

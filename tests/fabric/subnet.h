@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device.h"
@@ -24,7 +25,21 @@ class Cable {
     virtual void carry(std::span<const uint8_t> bytes) = 0;
     // What has come for the device since the last call; false when nothing has.
     virtual bool take(std::vector<uint8_t>& bytes) = 0;
+
+    // Whether the device may ask for shared memory.
+    virtual bool can_share() const { return false; }
+    // Shared memory, for the device, once: what came with the bytes that take() returns next.
+    virtual std::optional<link::LinkRings> handed_over() { return std::nullopt; }
+    // The far end's turn. `kicked`: the device has woken it. False when it did nothing.
+    virtual bool serve(bool /*kicked*/) { return false; }
+    // Whether the far end has woken the device since the last call.
+    virtual bool take_kick() { return false; }
 };
+
+// How frames travel between guests and the switch.
+enum class LinkMode { kStream, kShared };
+// What the environment asks for with PIB_LINK_MODE, "stream" or "shared"; streams if it does not.
+LinkMode default_link_mode();
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.
 class Guest {
@@ -53,7 +68,11 @@ class Guest {
     uint32_t pd = 0;
 
   private:
+    bool serve_rings();
+
     std::unique_ptr<Cable> cable_;
+    bool sharing_ = false;
+    bool asleep_ = false;           // in shared memory: waits for a kick
     std::vector<uint8_t> carried_;  // bytes on their way, this or that
 };
 
@@ -70,7 +89,7 @@ class World {
 
 class Subnet final : public World {
   public:
-    explicit Subnet(unsigned guests);
+    explicit Subnet(unsigned guests, LinkMode mode = default_link_mode());
 
     Guest& guest(unsigned index) { return *guests_[index]; }
     unsigned guest_count() const { return static_cast<unsigned>(guests_.size()); }
@@ -93,6 +112,7 @@ class Subnet final : public World {
     fabric::Switch sw;
 
   private:
+    const LinkMode mode_;
     std::vector<std::unique_ptr<Guest>> guests_;
     uint64_t now_ns_ = 1'000'000;
 };

@@ -87,7 +87,7 @@ void Bench::connect() {
     port().link_closed();
     host_.take_link(1);
     sent_.emplace();
-    port().link_connected();
+    port().link_connected(false);
     Bytes bytes;
     append(bytes, Welcome{.switch_guid = ib::Guid(9), .port_number = 1});
     append(bytes, Link{.up = true,

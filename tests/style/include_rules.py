@@ -9,15 +9,17 @@ import sys
 RULES = {
     "hw-interface": ((), (r"^(?!linux/types\.h$)",)),
     "ib": (("ib",), (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/")),
+    "link-memory": (("link-memory", "ib"), (r"^qemu/",)),
     "qemu-hw/core": (("qemu-hw/core", "ib", "hw-interface"),
                      (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/", r"^hw/")),
     "qemu-hw/glue": (("qemu-hw/glue", "hw-interface"), ()),
     "guest-driver": (("guest-driver", "hw-interface"), ()),
     "guest-provider": (("guest-provider", "hw-interface"), ()),
-    "fabric-switch": (("fabric-switch", "ib"), (r"^qemu/",)),
+    "fabric-switch": (("fabric-switch", "link-memory", "ib"), (r"^qemu/",)),
 }
-# The one header of the core that C code may see.
-SEAM = {("qemu-hw/glue", "pib_hca_core.h")}
+# The headers that C code may see of what is C++.
+SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"),
+        ("qemu-hw/glue", "short_slices.h")}
 # Who includes QEMU, and nobody else.
 QEMU_USER = "qemu-hw/glue"
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A link endpoint whose frames go through shared memory.
+#include <cstring>
+
+#include "ib/link/link_endpoint.h"
+
+namespace pib::link {
+
+using ib::link::kHeaderSize;
+
+// WELCOME has passed: from here on both sides speak through the rings, if both said so.
+LinkEndpoint::Result LinkEndpoint::share(std::uint32_t features) {
+    if ((features & ib::link::kFeatureSharedMemory) == 0) {
+        return {};
+    }
+    const auto views = events_.link_rings();
+    if (!views) {
+        return fail(LinkError::kUnexpectedFrame, "WELCOME without the shared memory it promises");
+    }
+    rings_ = std::make_unique<Rings>(*views);
+    return {};
+}
+
+std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
+    if (!rings_ || phase_ == Phase::kFailed) {
+        return false;
+    }
+    Rings& rings = *rings_;
+    rings.wants_room = false;
+    send_unsent();
+    std::size_t done = 0;
+    while (done < bytes && rings.in.available() != 0) {
+        const auto frame = receive_one(rings);
+        if (!frame) {
+            return std::unexpected(frame.error());
+        }
+        done += *frame;
+        if (phase_ == Phase::kFailed) {
+            return false;  // a handler has closed the link
+        }
+    }
+    if (rings.in.broken() || rings.out.broken()) {
+        close();
+        return std::unexpected(
+            LinkFailure{LinkError::kMalformedFrame, "impossible position in shared memory"});
+    }
+    return done >= bytes;
+}
+
+// Handles one frame; its size. The peer can write to what it has published, so header and body are
+// copied once and then checked.
+std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) {
+    std::array<std::uint8_t, kHeaderSize> raw;
+    std::memcpy(raw.data(), rings.in.front(), raw.size());
+    const auto header = ib::link::parse_frame_header(raw);
+    const std::size_t size = kHeaderSize + (header ? header->length : 0);
+    if (!header || size > rings.in.available()) {
+        close();
+        return std::unexpected(
+            LinkFailure{LinkError::kMalformedFrame, header ? "a frame that is not there to its end"
+                                                           : to_string(header.error())});
+    }
+    std::memcpy(rings.frame.data(), rings.in.front() + kHeaderSize, header->length);
+    rings.in.skip(size);
+    // A quarter at a time: our position is a cache line that has to travel to the peer.
+    if (rings.in.unreturned() >= rings.in.size() / 4) {
+        rings.in.give_back();
+    }
+    const auto body = std::span(rings.frame).first(header->length);
+    if (auto handled = handle({header->type, header->flags, body}); !handled) {
+        return std::unexpected(handled.error());
+    }
+    return size;
+}
+
+bool LinkEndpoint::publish() {
+    if (!rings_) {
+        return false;
+    }
+    rings_->in.give_back();
+    rings_->out.publish();
+    const bool data = rings_->out.must_kick();
+    const bool room = rings_->in.must_kick();
+    return data || room;
+}
+
+bool LinkEndpoint::may_sleep() {
+    if (!rings_) {
+        return true;
+    }
+    const bool room = rings_->wants_room && !rings_->out.await_room();
+    const bool data = !rings_->in.await_data();
+    return !room && !data && !rings_->out.broken();
+}
+
+}  // namespace pib::link

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A link in shared memory: both ends of a ring, who wakes whom, and a peer that writes anything to
+// what it shares.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <thread>
+
+#include "link_pair.h"
+#include "shared_memory.h"
+
+namespace pib::test {
+namespace {
+
+using link::RingConsumer;
+using link::RingProducer;
+using link::SharedMemory;
+
+constexpr unsigned kLogRing = SharedMemory::kMinLogRing;
+constexpr std::uint32_t kRing = 1U << kLogRing;
+
+struct SharedRecorder : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+};
+
+// An HCA's and a switch's end that share memory; who sleeps is told by the pump alone.
+struct SharedPair {
+    SharedMemory memory = SharedMemory::create(kLogRing).value();
+    SharedRecorder hca_events, switch_events;
+    link::LinkEndpoint hca, sw;
+    std::string error;
+    unsigned hca_kicks = 0, switch_kicks = 0;  // how often each was woken
+
+    SharedPair() : hca(hello(), make_buffers(), hca_events), sw(make_buffers(), switch_events) {
+        hca_events.endpoint = &hca;
+        switch_events.endpoint = &sw;
+        hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
+        switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
+        switch_events.answer =
+            ib::link::Welcome{.features = ib::link::kFeatureSharedMemory, .port_number = 1};
+    }
+    static ib::link::Hello hello() {
+        auto hello = make_hello(0x100);
+        hello.features = ib::link::kFeatureSharedMemory;
+        return hello;
+    }
+    void bring_up() {
+        hca.set_offer(make_offer());
+        sw.set_offer(make_offer());
+        for (auto [from, to] : {std::pair(&hca, &sw), std::pair(&sw, &hca)}) {
+            const Bytes bytes(from->output().begin(), from->output().end());
+            from->consume_output(bytes.size());
+            REQUIRE(to->feed(bytes));
+        }
+        pump();
+    }
+    // Until both ends sleep.
+    void pump() {
+        bool more = true;
+        while (more && error.empty()) {
+            more = serve(hca, switch_kicks);
+            more = serve(sw, hca_kicks) || more;
+        }
+    }
+    bool serve(link::LinkEndpoint& end, unsigned& kicks_of_peer) {
+        if (const auto received = end.receive(SIZE_MAX); !received) {
+            error = received.error().text;
+        }
+        const bool kicked = end.publish();
+        kicks_of_peer += kicked;
+        return !end.may_sleep() || kicked;
+    }
+    // What the HCA would write into its ring: a frame of this header and body.
+    void forge(const Bytes& bytes, std::uint32_t published) {
+        const link::RingView ring = memory.ring(0);
+        const std::uint32_t at = ring.control->produced;
+        std::memcpy(ring.bytes + at % kRing, bytes.data(), bytes.size());
+        ring.control->produced = at + published;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("shared memory: the bytes of a ring come twice in a row") {
+    auto memory = SharedMemory::create(kLogRing).value();
+    auto mapped = SharedMemory::map(memory.memfd()).value();
+    CHECK(mapped.ring_size() == kRing);
+    for (unsigned direction = 0; direction < 2; ++direction) {
+        const auto ring = memory.ring(direction);
+        ring.bytes[kRing + 5] = static_cast<std::uint8_t>(7 + direction);
+        CHECK(ring.bytes[5] == 7 + direction);
+        CHECK(mapped.ring(direction).bytes[5] == 7 + direction);
+        ring.control->produced = 64 + direction;
+        CHECK(mapped.ring(direction).control->produced == 64 + direction);
+    }
+}
+
+TEST_CASE("shared memory: what is not sealed or has an odd size is refused") {
+    const int loose = ::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    REQUIRE(::ftruncate(loose, 4096 + 2 * kRing) == 0);
+    CHECK_FALSE(SharedMemory::map(loose));
+    REQUIRE(::fcntl(loose, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    CHECK(SharedMemory::map(loose));
+    REQUIRE(::ftruncate(loose, 4096 + 2 * kRing + 2) == 0);
+    CHECK_FALSE(SharedMemory::map(loose));
+    REQUIRE(::ftruncate(loose, 4096 + 3 * kRing) == 0);
+    CHECK_FALSE(SharedMemory::map(loose));
+    ::close(loose);
+    CHECK_FALSE(SharedMemory::map(0));
+}
+
+TEST_CASE("ring: full and empty, over many turns of the positions") {
+    auto memory = SharedMemory::create(kLogRing).value();
+    memory.ring(0).control->produced = memory.ring(0).control->consumed = 0u - 4 * kRing;
+    RingProducer producer(memory.ring(0));
+    RingConsumer consumer(memory.ring(0));
+    std::uint32_t next = 0, expected = 0;
+    for (unsigned round = 0; round < 1000; ++round) {
+        for (auto room = producer.reserve(100 + round); !room.empty();
+             room = producer.reserve(100 + round)) {
+            std::memcpy(room.data(), &next, sizeof(next));
+            ++next;
+            producer.commit(room.size());
+        }
+        CHECK_FALSE(producer.has_room(kRing / 2));
+        producer.publish();
+        while (consumer.available() != 0) {
+            std::uint32_t got;
+            std::memcpy(&got, consumer.front(), sizeof(got));
+            REQUIRE(got == expected++);
+            consumer.skip(100 + round);
+        }
+        consumer.give_back();
+    }
+    CHECK(next > 50'000);
+    CHECK_FALSE(producer.broken());
+    CHECK_FALSE(consumer.broken());
+}
+
+TEST_CASE("ring: only who sleeps is woken, and once") {
+    auto memory = SharedMemory::create(kLogRing).value();
+    RingProducer producer(memory.ring(0));
+    RingConsumer consumer(memory.ring(0));
+    const auto put = [&] {
+        producer.commit(producer.reserve(10).size());
+        producer.publish();
+        return producer.must_kick();
+    };
+    REQUIRE(consumer.await_data());
+    CHECK(put());        // it slept
+    CHECK_FALSE(put());  // it has been told
+    CHECK(consumer.available() == 128);
+    consumer.skip(10);
+    consumer.skip(10);
+    CHECK_FALSE(put());  // it is awake and will look again before it sleeps
+    CHECK_FALSE(consumer.await_data());
+    consumer.skip(10);
+    REQUIRE(consumer.await_data());
+    CHECK(put());
+}
+
+TEST_CASE("ring: no wake-up is lost between two threads") {
+    constexpr std::uint32_t kFrames = 20'000;
+    auto memory = SharedMemory::create(kLogRing).value();
+    std::atomic<std::uint32_t> to_consumer{0}, to_producer{0};
+    const auto wake = [](std::atomic<std::uint32_t>& word) {
+        ++word;
+        word.notify_one();
+    };
+    std::jthread reader([&] {
+        RingConsumer consumer(memory.ring(0));
+        for (std::uint32_t frames = 0; frames < kFrames;) {
+            const std::uint32_t seen = to_consumer;
+            for (; consumer.available() != 0; ++frames) {
+                consumer.skip(4000);
+            }
+            consumer.give_back();
+            if (consumer.must_kick()) {
+                wake(to_producer);
+            }
+            if (frames < kFrames && consumer.await_data()) {
+                to_consumer.wait(seen);
+            }
+        }
+    });
+    RingProducer producer(memory.ring(0));
+    for (std::uint32_t frames = 0; frames < kFrames; ++frames) {
+        while (producer.reserve(4000).empty()) {
+            const std::uint32_t seen = to_producer;
+            if (producer.await_room()) {
+                to_producer.wait(seen);
+            }
+        }
+        producer.commit(4000);
+        producer.publish();
+        if (producer.must_kick()) {
+            wake(to_consumer);
+        }
+    }
+    reader.join();
+    CHECK_FALSE(producer.broken());
+}
+
+TEST_CASE("shared link: frames leave the stream, packets arrive, few are woken") {
+    SharedPair pair;
+    pair.bring_up();
+    REQUIRE(pair.error.empty());
+    REQUIRE(pair.hca.is_up());
+    REQUIRE(pair.sw.is_up());
+    CHECK(pair.hca.is_shared());
+    CHECK(pair.hca.output().empty());
+    const unsigned kicks = pair.switch_kicks;
+    Bytes packet = make_packet(0, 5, 1000);
+    for (unsigned i = 0; i < 10; ++i) {
+        packet.back() = static_cast<std::uint8_t>(i);
+        REQUIRE(send(pair.hca, packet));
+    }
+    pair.pump();
+    REQUIRE(pair.switch_events.packets.size() == 10);
+    CHECK(pair.switch_events.packets.back() == packet);
+    CHECK(pair.switch_kicks == kicks + 1);
+    CHECK(pair.hca.output().empty());
+}
+
+TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when there is room") {
+    SharedPair pair;
+    pair.bring_up();
+    const Bytes packet = make_packet(1, 5, 4096);
+    std::size_t sent = 0;
+    for (; send(pair.hca, packet); ++sent) {
+    }
+    CHECK(sent >= 6);
+    CHECK_FALSE(pair.hca.can_send(1, packet.size()));
+    (void)pair.hca.publish();
+    REQUIRE(pair.hca.may_sleep());
+    REQUIRE(pair.sw.receive(SIZE_MAX));
+    CHECK(pair.sw.publish());  // there is room again
+    CHECK_FALSE(pair.hca.may_sleep());
+    REQUIRE(pair.hca.receive(SIZE_MAX));
+    CHECK(pair.hca.can_send(1, packet.size()));
+    CHECK(pair.switch_events.packets.size() == sent);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("shared link: a retrain and a closed peer, as over a stream") {
+    SharedPair pair;
+    pair.bring_up();
+    pair.sw.retrain();
+    pair.pump();
+    CHECK(pair.hca_events.downs == 1);
+    CHECK(pair.hca.is_up());
+    pair.hca.close();
+    CHECK(pair.hca_events.downs == 2);
+    CHECK_FALSE(pair.hca.receive(SIZE_MAX).value());
+}
+
+TEST_CASE("shared link: WELCOME must bring the memory it promises") {
+    SharedPair pair;
+    pair.hca_events.rings.reset();
+    pair.hca.set_offer(make_offer());
+    const Bytes hello(pair.hca.output().begin(), pair.hca.output().end());
+    pair.hca.consume_output(hello.size());
+    REQUIRE(pair.sw.feed(hello));
+    const Bytes welcome(pair.sw.output().begin(), pair.sw.output().end());
+    const auto fed = pair.hca.feed(welcome);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().error == link::LinkError::kUnexpectedFrame);
+}
+
+TEST_CASE("shared link: frames on the stream are refused once memory is shared") {
+    SharedPair pair;
+    pair.bring_up();
+    Bytes bytes;
+    append(bytes, ib::link::Credit{.vl = 0, .epoch = 1, .limit = 1000});
+    CHECK_FALSE(pair.sw.feed(bytes));
+    CHECK(pair.switch_events.downs == 1);
+}
+
+TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing else") {
+    SharedPair pair;
+    pair.bring_up();
+    auto& control = *pair.memory.ring(0).control;
+    SECTION("more published than the ring has") {
+        control.produced += kRing + 64;
+    }
+    SECTION("a position between frames") {
+        control.produced += 8;
+    }
+    SECTION("a position that goes back") {
+        control.produced -= 64;
+    }
+    SECTION("an unknown frame") {
+        pair.forge({77, 0, 0, 0, 0, 0, 0, 8}, 64);
+    }
+    SECTION("a frame longer than any") {
+        pair.forge({6, 1, 0, 0, 0xff, 0xff, 0xff, 0xff}, 64);
+    }
+    SECTION("a frame longer than what is published") {
+        pair.forge({6, 1, 0, 0, 0, 0, 8, 0}, 64);
+    }
+    SECTION("a second HELLO") {
+        Bytes bytes;
+        append(bytes, SharedPair::hello());
+        pair.forge(bytes, 128);
+    }
+    SECTION("more given back than was ever sent") {
+        pair.memory.ring(1).control->consumed += 64;
+        REQUIRE(send(pair.sw, make_packet(0, 5, 100)));
+        while (send(pair.sw, make_packet(1, 5, 4000))) {
+        }
+        REQUIRE_FALSE(pair.sw.may_sleep());
+    }
+    const auto received = pair.sw.receive(SIZE_MAX);
+    REQUIRE_FALSE(received);
+    CHECK(received.error().error != link::LinkError::kRefused);
+    CHECK(pair.switch_events.downs == 1);
+    CHECK_FALSE(pair.sw.receive(SIZE_MAX).value());
+}
+
+TEST_CASE("shared link: a flood is taken in portions") {
+    SharedPair pair;
+    pair.bring_up();
+    while (send(pair.hca, make_packet(0, 5, 4000))) {
+    }
+    (void)pair.hca.publish();
+    CHECK(pair.sw.receive(4096).value());
+    CHECK(pair.switch_events.packets.size() <= 2);
+}
+
+}  // namespace pib::test

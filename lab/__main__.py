@@ -5,8 +5,8 @@ import argparse
 import pathlib
 import sys
 
-from lab import (checkpatch, cluster, deps, guest_build, guest_kernel, image, metrics, qemu_headers,
-                 status, testing, topology_kinds, ui, up)
+from lab import (bench, checkpatch, cluster, deps, guest_build, guest_kernel, image, metrics,
+                 qemu_headers, status, testing, topology_kinds, ui, up)
 from lab import map as fabric_map
 
 
@@ -46,6 +46,13 @@ def _down(_options) -> int:
     lab = cluster.Cluster()
     with lab.locked():
         lab.down()
+    return 0
+
+
+def _bench(options) -> int:
+    if options.rounds < 1:
+        raise ui.LabError(f"--rounds {options.rounds}: expected at least 1")
+    bench.bench(options.rounds, options.output, options.guests)
     return 0
 
 
@@ -153,6 +160,13 @@ def _add_parts(add) -> None:
     command.add_argument("part", nargs="?", choices=testing.RUNNERS,
                          help="only these; lockdep: the guests again, on a kernel that checks its "
                               "locking, which the whole does not do")
+    command = add("bench", _bench, "measure, side by side with what it is held against")
+    command.add_argument("--rounds", type=int, default=5, metavar="N",
+                         help="of everything, of which the medians count (default 5)")
+    command.add_argument("--no-guests", dest="guests", action="store_false",
+                         help="only what needs no virtual machine")
+    command.add_argument("--output", type=pathlib.Path, metavar="DIR",
+                         help="for results as JSON, table and plot (default: .lab/bench)")
     add("build", _build, "install and build what up needs, but start nothing")
     add("deps", lambda _options: deps.install() or 0,
         "install the Debian packages that are missing")

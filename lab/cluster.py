@@ -90,9 +90,11 @@ class Cluster:
             yield
 
     def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
-           memory_mib: int = 1024, fabric_file: pathlib.Path | None = None) -> None:
+           memory_mib: int = 1024, fabric_file: pathlib.Path | None = None,
+           direct: bool = False) -> None:
         """Makes exactly count guests run, keeping those that already run what is wanted. With a
-        topology file as fabric_file they are hosts of that fabric, else at one switch."""
+        topology file as fabric_file they are hosts of that fabric, else at one switch. direct: vm0
+        and vm1 have a network cable to each other, too."""
         net = topology.load(fabric_file) if fabric_file else None
         places = topology.places(net, count) if net else None
         wiring = fabric_file.read_bytes() if fabric_file else b""
@@ -100,7 +102,7 @@ class Cluster:
         accel = kvm.accelerator(base)
         stamp = paths.recipe_hash(str(base), accel, hca_options, str(memory_mib),
                                   initramfs.stamp(artefacts), fabric.stamp(), wiring,
-                                  str(count) if net else "")
+                                  str(count) if net else "", str(direct))
         if self.state and self.state.stamp != stamp:
             if self.nodes():
                 ui.say("what the guests run has changed: starting them anew")
@@ -116,7 +118,7 @@ class Cluster:
         self._start_hub()
         self.start_switch()
         hcas = [self._hca(number, places, hca_options) for number in range(count)]
-        self._start_guests(base, hcas, artefacts, memory_mib)
+        self._start_guests(base, hcas, artefacts, memory_mib, direct)
 
     def _save(self) -> None:
         self.state.save(self.file)
@@ -138,11 +140,12 @@ class Cluster:
         self.state.processes["hub"] = started
         self._save()
 
-    def start_switch(self) -> None:
-        """Starts the switch unless it runs or has not been built."""
+    def start_switch(self, *options: str) -> None:
+        """Starts the switch unless it runs or has not been built. options: of the program."""
         if self.alive("switch") or not fabric.built():
             return
-        self.state.processes["switch"] = fabric.Switch(pathlib.Path(self.state.sockets)).start()
+        switch = fabric.Switch(pathlib.Path(self.state.sockets), options)
+        self.state.processes["switch"] = switch.start()
         self._save()
 
     def _hca(self, number: int, places: list[topology.Node] | None, options: str) -> vm.Hca:
@@ -156,7 +159,7 @@ class Cluster:
         return vm.Hca(address, host.guid, host.port_guid(1), options)
 
     def _start_guests(self, base: pathlib.Path, hcas: list[vm.Hca], artefacts: list[pathlib.Path],
-                      memory_mib: int) -> None:
+                      memory_mib: int, direct: bool) -> None:
         wanted = [number for number in range(len(hcas)) if not self.alive(f"vm{number}")]
         if not wanted:
             return
@@ -167,6 +170,9 @@ class Cluster:
                                 self.key().with_suffix(".pub"))
         machines = [self._machine(base, initrd, number, hcas[number], memory_mib)
                     for number in wanted]
+        for machine in machines:
+            if direct and machine.number in (0, 1):
+                machine.direct = sockets / "direct"
         for machine in machines:
             self.state.processes[machine.name] = vm.start(machine)
             self.state.ssh_ports[machine.name] = machine.ssh_port

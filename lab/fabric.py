@@ -25,6 +25,7 @@ def stamp() -> str:
 class Switch:
     """One pib-switch, its sockets and files in a directory."""
     directory: pathlib.Path
+    options: tuple[str, ...] = ()   # more of the program's
 
     @property
     def address(self) -> str:
@@ -40,7 +41,8 @@ class Switch:
         return self.directory / "topology"
 
     def argv(self) -> list[str]:
-        words = [str(PROGRAM), "--listen", self.address, "--control", str(self.control)]
+        words = [str(PROGRAM), "--listen", self.address, "--control", str(self.control),
+                 *self.options]
         return words + (["--topology", str(self.topology)] if self.topology.exists() else [])
 
     def start(self) -> process.Process:

@@ -71,6 +71,11 @@ def wait_connected(lab: cluster.Cluster) -> list[Port]:
     return _wait(lab, "connected", lambda port: port.connected or port.number != 1)
 
 
+def wait_down(lab: cluster.Cluster) -> list[Port]:
+    """Waits until every port has noticed that its switch is gone."""
+    return _wait(lab, "down", lambda port: not port.connected)
+
+
 def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
     """Waits until each connected port is ACTIVE; opensm runs in the guest named manager."""
     try:

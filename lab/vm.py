@@ -17,6 +17,7 @@ BOOT_S = 240
 NODE_GUID = 0x0270_6962_0001_0000
 PORT_GUID = 0x0270_6962_0002_0000
 PORTS_PER_NODE = 16             # room in the numbering, not in the device
+DIRECT_MTU = 9000
 
 
 @dataclasses.dataclass
@@ -38,6 +39,11 @@ def default_hca(number: int, fabric: str, extra: str = "") -> Hca:
     return Hca(fabric, NODE_GUID + number, PORT_GUID + number * PORTS_PER_NODE, extra)
 
 
+def direct_mac(number: int) -> str:
+    """Address of a guest's card at the direct cable."""
+    return f"52:54:00:70:02:{number & 0xff:02x}"
+
+
 @dataclasses.dataclass
 class Machine:
     """All that makes a guest's command line."""
@@ -52,6 +58,7 @@ class Machine:
     hcas: list[Hca]
     memory_mib: int = 1024
     cpus: int = 1
+    direct: pathlib.Path | None = None  # socket of a network cable between vm0 and vm1
 
     @property
     def name(self) -> str:
@@ -100,7 +107,13 @@ class Machine:
             words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={self.hub}",
                       "-device",
                       f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
-        return words
+        return words + (self._direct() if self.direct else [])
+
+    def _direct(self) -> list[str]:
+        end = "server=on" if self.number == 0 else "server=off,reconnect-ms=100"
+        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={self.direct}",
+                "-device", f"virtio-net-pci,netdev=direct,mac={direct_mac(self.number)},"
+                           f"host_mtu={DIRECT_MTU},romfile="]
 
     def _channels(self) -> list[str]:
         return ["-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",

@@ -20,13 +20,14 @@ namespace pib::test {
 class TestFabric;
 
 // A channel adapter with one port, on a connection to the switch.
-class FakeHca final : public LinkRecorder, public fabric::SwitchLink::Owner {
+class FakeHca : public LinkRecorder, public fabric::SwitchLink::Owner {
   public:
     FakeHca(fabric::Admission& fabric, const ib::link::Hello& hello,
             const link::LinkEndpoint::Buffers& buffers = make_buffers());
+    ~FakeHca() override = default;
 
     // Carries bytes both ways once; false when there were none.
-    bool carry();
+    virtual bool carry();
     void disconnect();
 
     // Sends an SMP along a directed route of switch ports; the path of an adapter starts with 1.
@@ -62,6 +63,7 @@ class TestFabric {
     static fabric::SwitchConfig default_config();
     FakeHca& add_hca(std::uint64_t guid,
                      const link::LinkEndpoint::Buffers& buffers = make_buffers());
+    FakeHca& add(std::unique_ptr<FakeHca> hca);
     [[nodiscard]] FakeHca& hca(unsigned index) { return *hcas_[index]; }
 
     // Carries bytes until nothing moves any more.

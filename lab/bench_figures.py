@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Results of ./pib bench: medians of several rounds, each beside its comparators; as JSON and as
+a table. Nothing here measures."""
+
+import dataclasses
+import json
+import pathlib
+import statistics
+
+from lab import ui
+
+VERSION = 1
+MORE, LESS = "more is better", "less is better"
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a figure is. key: its name in files."""
+    key: str
+    title: str
+    unit: str
+    better: str                 # MORE or LESS
+
+
+@dataclasses.dataclass
+class Figure:
+    """A value a round for everything that was measured side by side."""
+    kind: Kind
+    samples: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+
+    def add(self, what: str, value: float) -> None:
+        self.samples.setdefault(what, []).append(value)
+
+    def median(self, what: str) -> float | None:
+        return statistics.median(self.samples[what]) if self.samples.get(what) else None
+
+    def times_better(self, what: str, than: str) -> float | None:
+        """The factor by which one median is better than the other."""
+        ours, theirs = self.median(what), self.median(than)
+        if not ours or not theirs:
+            return None
+        return ours / theirs if self.kind.better == MORE else theirs / ours
+
+
+@dataclasses.dataclass
+class Results:
+    """Of one run. machine: what it was measured on; notes: how."""
+    machine: dict[str, str]
+    rounds: int
+    figures: list[Figure] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def figure(self, kind: Kind) -> Figure:
+        """The figure of this kind, new if need be."""
+        for figure in self.figures:
+            if figure.kind.key == kind.key:
+                return figure
+        self.figures.append(Figure(kind))
+        return self.figures[-1]
+
+    def subjects(self) -> list[str]:
+        """Everything that was measured, in the order in which it came up."""
+        return list(dict.fromkeys(what for figure in self.figures for what in figure.samples))
+
+
+def to_json(results: Results) -> str:
+    figures = [{**dataclasses.asdict(figure.kind), "samples": figure.samples,
+                "median": {what: figure.median(what) for what in figure.samples}}
+               for figure in results.figures]
+    return json.dumps({"version": VERSION, "machine": results.machine, "rounds": results.rounds,
+                       "notes": results.notes, "figures": figures}, indent=1) + "\n"
+
+
+def from_json(text: str) -> Results:
+    try:
+        data = json.loads(text)
+        if data["version"] != VERSION:
+            raise ui.LabError(f"results of version {data['version']}, expected {VERSION}")
+        fields = [field.name for field in dataclasses.fields(Kind)]
+        return Results(data["machine"], data["rounds"],
+                       [Figure(Kind(**{name: figure[name] for name in fields}), figure["samples"])
+                        for figure in data["figures"]], data["notes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ui.LabError(f"these are not the results of ./pib bench: {error!r}") from error
+
+
+def load(path: pathlib.Path) -> Results:
+    try:
+        return from_json(path.read_text())
+    except OSError as error:
+        raise ui.LabError(f"{path}: {error.strerror}") from error
+
+
+def number(value: float | None) -> str:
+    """Three digits that count: 1234, 56.7, 0.0123; "-" for None."""
+    if value is None:
+        return "-"
+    if abs(value) >= 100 or value == 0:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def rows(results: Results, subject: str) -> list[list[str]]:
+    """A row a figure of the subject: title, median and range, then each comparator with the factor
+    by which the subject is better."""
+    others = [what for what in results.subjects() if what != subject]
+    out = []
+    for figure in results.figures:
+        if subject not in figure.samples:
+            continue
+        seen = figure.samples[subject]
+        row = [f"{figure.kind.title}, {figure.kind.unit}", number(figure.median(subject)),
+               f"{number(min(seen))} … {number(max(seen))}"]
+        for other in others:
+            factor = figure.times_better(subject, other)
+            row.append("-" if factor is None
+                       else f"{number(figure.median(other))} ({number(factor)}×)")
+        out.append(row)
+    return out
+
+
+def heading(results: Results, subject: str) -> list[str]:
+    return ["figure", subject, "range",
+            *(what for what in results.subjects() if what != subject)]

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packets that one core switches per second: the switch between rings in shared memory, as the
+// program drives it, with adapters that write batches and take them out again. Only the switch's
+// turns are timed; there are no sockets, no wake-ups and no other threads.
+// Prints one JSON object a line. usage: switch-bench [SECONDS_PER_FIGURE]
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+#include "shared_memory.h"
+#include "test_fabric.h"
+
+using namespace pib;
+using namespace pib::test;
+
+namespace {
+
+constexpr unsigned kLogRing = 19;  // as the program's
+constexpr std::size_t kTurnBytes = 128 * 1024;
+constexpr std::uint32_t kBlocks = 8192;  // receive buffer of an adapter
+constexpr std::size_t kLrhBthDeth = 28;
+constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
+
+std::uint64_t cpu_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::uint64_t(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
+}
+
+void must(bool fine, const char* what) {
+    if (!fine) {
+        std::fprintf(stderr, "switch-bench: %s\n", what);
+        std::exit(1);
+    }
+}
+
+ib::link::Hello hello(unsigned index) {
+    auto made = make_hello(kFirstGuid + 16 * index);
+    made.features = ib::link::kFeatureSharedMemory;
+    return made;
+}
+
+// An adapter whose frames go through shared memory once the handshake is over.
+class RingHca final : public FakeHca {
+  public:
+    RingHca(fabric::Admission& fabric, unsigned index)
+        : FakeHca(fabric, hello(index), make_buffers(kBlocks)) {}
+
+    bool carry() override {
+        const bool moved = FakeHca::carry();
+        return exchange() || moved;
+    }
+
+    // The switch's turn: takes what there is, and shows what it has written.
+    void serve() { must(sw_link->receive(kTurnBytes).has_value(), "the switch ended the link"); }
+    void publish() { (void)sw_link->publish(); }
+
+    // The adapter's turn; the packets that came in.
+    std::size_t drain() {
+        while (true) {
+            const auto more = own_end().receive(kTurnBytes);
+            must(more.has_value(), "the adapter ended the link");
+            (void)own_end().publish();
+            if (!*more) {
+                return std::exchange(arrived_, 0);
+            }
+        }
+    }
+    bool counting = false;
+
+  private:
+    std::optional<link::LinkRings> link_share() override {
+        memory_ = link::SharedMemory::create(kLogRing).value();
+        return link::LinkRings{.out = memory_->ring(1), .in = memory_->ring(0)};
+    }
+    std::optional<link::LinkRings> link_rings() override {
+        return link::LinkRings{.out = memory_->ring(0), .in = memory_->ring(1)};
+    }
+    void link_packet(const link::LinkPacket& packet) override {
+        if (counting) {
+            ++arrived_;
+            own_end().release(packet.lrh.vl.value(), packet.blocks);
+        } else {
+            FakeHca::link_packet(packet);
+        }
+    }
+    bool exchange() {
+        if (!own_end().is_shared() || !sw_link->is_shared()) {
+            return false;
+        }
+        const bool to_switch = own_end().publish();
+        serve();
+        const bool to_adapter = sw_link->publish();
+        (void)sw_link->may_sleep();
+        must(own_end().receive(kTurnBytes).has_value(), "the adapter ended the link");
+        const bool answered = own_end().publish();
+        (void)own_end().may_sleep();
+        return to_switch || to_adapter || answered;
+    }
+
+    std::optional<link::SharedMemory> memory_;
+    std::size_t arrived_ = 0;
+};
+
+fabric::SwitchConfig config(unsigned ports) {
+    auto made = TestFabric::default_config();
+    made.num_ports = static_cast<std::uint8_t>(ports);
+    return made;
+}
+
+class Bench {
+  public:
+    Bench(unsigned ports, std::size_t bytes) : fabric_(0, config(ports)) {
+        for (unsigned i = 0; i < ports; ++i) {
+            auto hca = std::make_unique<RingHca>(fabric_.sw, i);
+            hcas_.push_back(hca.get());
+            fabric_.add(std::move(hca));
+        }
+        fabric_.make_active();
+        for (unsigned i = 0; i < ports; ++i) {
+            hcas_[i]->counting = true;
+            packets_.push_back(make_packet(0, TestFabric::lid_of((i + 1) % ports),
+                                           bytes - kLrhBthDeth, TestFabric::lid_of(i)));
+        }
+    }
+
+    // Nanoseconds of the switch for a packet, in each direction of every port.
+    double measure(double seconds) {
+        const auto until =
+            std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+        std::uint64_t packets = 0, ns = 0;
+        turn(ns);
+        for (ns = 0; std::chrono::steady_clock::now() < until;) {
+            packets += turn(ns);
+        }
+        must(packets != 0, "no packet arrives");
+        return double(ns) / double(packets);
+    }
+
+  private:
+    std::size_t turn(std::uint64_t& ns) {
+        for (std::size_t i = 0; i < hcas_.size(); ++i) {
+            for (unsigned n = 0; n < kBatch && hcas_[i]->send_packet(packets_[i]); ++n) {
+            }
+            (void)hcas_[i]->own_end().publish();
+        }
+        const std::uint64_t before = cpu_ns();
+        for (RingHca* hca : hcas_) {
+            hca->serve();
+        }
+        for (RingHca* hca : hcas_) {
+            hca->publish();
+        }
+        ns += cpu_ns() - before;
+        std::size_t arrived = 0;
+        for (RingHca* hca : hcas_) {
+            arrived += hca->drain();
+        }
+        return arrived;
+    }
+
+    static constexpr unsigned kBatch = 256;
+    TestFabric fabric_;
+    std::vector<RingHca*> hcas_;
+    std::vector<Bytes> packets_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
+    constexpr struct {
+        unsigned ports;
+        std::size_t bytes;
+    } kFigures[] = {{2, 64}, {8, 64}, {32, 64}, {2, 4096}};
+    for (const auto& figure : kFigures) {
+        const double ns = Bench(figure.ports, figure.bytes).measure(seconds);
+        std::printf("{\"figure\": \"switch_%uports_%zu\", \"cpu_ns\": %.1f}\n", figure.ports,
+                    figure.bytes, ns);
+        std::fflush(stdout);
+    }
+    return 0;
+}

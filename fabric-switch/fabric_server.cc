@@ -121,8 +121,14 @@ class FabricServer::Connection final : public PollHandler, private SwitchLink::O
             break;
         }
         want_write(!link.output().empty());
-        if (fd_ && link.publish()) {
+        if (!fd_) {
+            return;
+        }
+        if (link.publish()) {
             shared_->wake_peer();
+        }
+        if (link.room_is_back()) {
+            server_.make_busy(*this);
         }
     }
 

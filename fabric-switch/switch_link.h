@@ -38,6 +38,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
     [[nodiscard]] bool publish();
     [[nodiscard]] bool may_sleep() { return endpoint_.may_sleep(); }
+    [[nodiscard]] bool room_is_back() { return endpoint_.room_is_back(); }
     // The connection is gone; the port goes Down. A REFUSE may still be in output().
     void close();
 

@@ -157,6 +157,10 @@ class LinkEndpoint {
     [[nodiscard]] bool publish();
     // Asks the peer to wake this side; false when there is something to do already.
     [[nodiscard]] bool may_sleep();
+    // To be called after publish() by whoever sends while this side sleeps: if something was
+    // refused, asks to be woken when there is room; true when there is by now, so that receive() is
+    // due.
+    [[nodiscard]] bool room_is_back();
     [[nodiscard]] std::size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
 
     // The port's side of the link; `epoch` is ignored. Sent when it differs from the last; takes

@@ -84,11 +84,15 @@ bool LinkEndpoint::publish() {
     return data || room;
 }
 
+bool LinkEndpoint::room_is_back() {
+    return rings_ && rings_->wants_room && !rings_->out.await_room();
+}
+
 bool LinkEndpoint::may_sleep() {
     if (!rings_) {
         return true;
     }
-    const bool room = rings_->wants_room && !rings_->out.await_room();
+    const bool room = room_is_back();
     const bool data = !rings_->in.await_data();
     return !room && !data && !rings_->out.broken();
 }

@@ -141,8 +141,15 @@ void PortLink::flush() {
         endpoint_->consume_output(std::min(taken, output.size()));
         blocked_ = taken < output.size();
     }
-    if (endpoint_ && endpoint_->publish()) {
+    if (!endpoint_) {
+        return;
+    }
+    if (endpoint_->publish()) {
         host_.link_kick(port_);
+    }
+    // A doorbell fills the ring while nobody polls the link.
+    if (endpoint_->room_is_back()) {
+        host_.wake();
     }
 }
 

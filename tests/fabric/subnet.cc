@@ -68,6 +68,7 @@ class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
         }
         const bool moved = std::exchange(ready_, false) || awake;
         kick_ = (moved && link_.publish()) || kick_;
+        asleep_ = asleep_ && !(moved && link_.room_is_back());
         asleep_ = asleep_ || (awake && link_.may_sleep());
         return moved;
     }

@@ -272,6 +272,33 @@ TEST_CASE("random RC traffic with 1 % loss and worse arrives bit-exact") {
     CHECK(faults.corrupted > 0);
 }
 
+// Doorbells fill the link while nobody polls it: what is left goes on when there is room, without
+// a timer's help.
+TEST_CASE("a burst larger than the link's buffers is sent to its end at once") {
+    Subnet subnet(2);
+    MiniSm sm(subnet, subnet.guest(0));
+    sm.sweep();
+    End from(subnet.guest(0)), to(subnet.guest(1));
+    connect(from, to, sm.lid_of(1));
+    connect(to, from, sm.lid_of(0));
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+        SendRequest request;
+        request.opcode = PIB_HCA_WQE_RDMA_WRITE;
+        request.sges = {MiniDriver::sge(from.out, uint64_t{slot} * kSlotBytes, kSlotBytes)};
+        request.remote_addr = to.in.addr;
+        request.rkey = to.in.key;
+        from.guest.driver.post_send(from.qp, request);
+    }
+    const uint64_t before = subnet.now_ns();
+    subnet.settle();
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+        const auto cqe = from.guest.driver.poll(from.cq);
+        REQUIRE(cqe);
+        CHECK(cqe->status == PIB_HCA_WC_SUCCESS);
+    }
+    CHECK(subnet.now_ns() == before);
+}
+
 TEST_CASE("the same seed makes the same run, another seed another") {
     const auto run = [](uint64_t seed) {
         Traffic traffic(seed, every_fault());

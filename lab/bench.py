@@ -4,8 +4,8 @@
 import pathlib
 import time
 
-from lab import (bench_figures, bench_guests, bench_host, bench_plot, cluster, host_build, kvm,
-                 image, paths, table, ui, up)
+from lab import (bench_figures, bench_guests, bench_host, bench_plot, cluster, guest_kernel,
+                 host_build, kvm, paths, table, ui, up)
 
 RUN = paths.RUN / "bench"
 
@@ -58,7 +58,7 @@ def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Pat
 def bench(rounds: int, output: pathlib.Path | None, with_guests: bool) -> None:
     host_build.build()
     bench_host.build()
-    accelerator = kvm.accelerator(image.ensure()) if with_guests else "none"
+    accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)
     _measure(results, with_guests)
     kept = save(results, output or RUN)

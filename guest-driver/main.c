@@ -101,6 +101,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.query_port = pib_hca_query_port_verb,
 	.query_qp = pib_hca_query_qp,
 	.query_srq = pib_hca_query_srq,
+	.query_ucontext = pib_hca_query_ucontext,
 	.reg_user_mr = pib_hca_reg_user_mr,
 	.reg_user_mr_dmabuf = pib_hca_reg_user_mr_dmabuf,
 	.req_notify_cq = pib_hca_req_notify_cq,
@@ -144,6 +145,8 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 	memcpy(&ibdev->node_guid, dev->caps.node_guid, sizeof(ibdev->node_guid));
 	memcpy(ibdev->node_desc, dev->caps.node_description, sizeof(dev->caps.node_description));
 	ib_set_device_ops(ibdev, &pib_hca_ops);
+	if (IS_ENABLED(CONFIG_INFINIBAND_USER_ACCESS))
+		ibdev->driver_def = pib_hca_import_defs;
 
 	/* Before the clients are told of the device: they may miss nothing of what they ask. */
 	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);

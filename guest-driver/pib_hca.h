@@ -447,6 +447,8 @@ struct rdma_hw_stats *pib_hca_alloc_port_stats(struct ib_device *ibdev, u32 port
 int pib_hca_get_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index);
 
 /* uar.c */
+void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
+			       struct pib_hca_alloc_ucontext_resp *resp);
 int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata);
 void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext);
 void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext);
@@ -454,6 +456,10 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
 void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
 /* The number of the UAR that an object's doorbells go to; of kernel objects 0. */
 u32 pib_hca_uar_of(struct ib_udata *udata);
+
+/* import.c */
+extern const struct uapi_definition pib_hca_import_defs[];
+int pib_hca_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bundle *attrs);
 
 /* pd.c */
 int pib_hca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);

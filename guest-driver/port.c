@@ -81,6 +81,8 @@ int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *at
 	pib_hca_fill_limits(attr, &dev->caps);
 	attr->device_cap_flags = pib_hca_cap_flags(le64_to_cpu(dev->caps.feature_flags));
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
+	attr->timestamp_mask = U64_MAX;
+	attr->hca_core_clock = NSEC_PER_MSEC; /* kHz: the device's clock counts nanoseconds */
 	return 0;
 }
 

@@ -55,11 +55,27 @@ void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 	kfree(uar);
 }
 
+void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
+			       struct pib_hca_alloc_ucontext_resp *resp)
+{
+	const struct pib_hca_query_device *caps = &to_pdev(ibucontext->device)->caps;
+	struct pib_hca_uar_entry *uar = to_pucontext(ibucontext)->uar;
+
+	*resp = (struct pib_hca_alloc_ucontext_resp){
+		.uar = uar->number,
+		.uar_mmap_offset = rdma_user_mmap_get_offset(&uar->rdma_entry),
+		.max_qp_wr = le32_to_cpu(caps->max_qp_wr),
+		.max_sge = le32_to_cpu(caps->max_sge),
+		.max_inline_data = le32_to_cpu(caps->max_inline_data),
+		.max_cqe = le32_to_cpu(caps->max_cqe),
+	};
+}
+
 int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
 {
 	struct pib_hca_ucontext *context = to_pucontext(ibucontext);
 	struct pib_hca_dev *dev = to_pdev(ibucontext->device);
-	struct pib_hca_alloc_ucontext_resp resp = {};
+	struct pib_hca_alloc_ucontext_resp resp;
 	struct pib_hca_alloc_ucontext_req req;
 	struct pib_hca_uar_entry *uar;
 	int ret;
@@ -74,12 +90,7 @@ int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udat
 		return PTR_ERR(uar);
 	context->uar = uar;
 
-	resp.uar = uar->number;
-	resp.uar_mmap_offset = rdma_user_mmap_get_offset(&uar->rdma_entry);
-	resp.max_qp_wr = le32_to_cpu(dev->caps.max_qp_wr);
-	resp.max_sge = le32_to_cpu(dev->caps.max_sge);
-	resp.max_inline_data = le32_to_cpu(dev->caps.max_inline_data);
-	resp.max_cqe = le32_to_cpu(dev->caps.max_cqe);
+	pib_hca_describe_ucontext(ibucontext, &resp);
 	ret = pib_hca_udata_out(udata, &resp, sizeof(resp));
 	if (ret)
 		rdma_user_mmap_entry_remove(&uar->rdma_entry);

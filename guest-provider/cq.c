@@ -214,15 +214,16 @@ void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp)
 	}
 }
 
-int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, uint32_t cqe)
+int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe)
 {
 	int ret;
 
 	if (!cqe || cqe > ctx->max_cqe)
 		return EINVAL;
 	cq->log_depth = ilog32(cqe - 1);
-	ret = pib_alloc_buf(ctx, &cq->buf, sizeof(struct pib_hca_cq_header) +
-			    (sizeof(struct pib_hca_cqe) << cq->log_depth));
+	ret = pib_alloc_buf(ctx, pd, PIB_RESOURCE_CQ, &cq->buf,
+			    sizeof(struct pib_hca_cq_header) +
+				    (sizeof(struct pib_hca_cqe) << cq->log_depth));
 	if (ret)
 		return ret;
 	cq->header = cq->buf.addr;
@@ -255,7 +256,7 @@ struct ibv_cq *pib_create_cq(struct ibv_context *context, int cqe,
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return NULL;
-	ret = pib_cq_init_rings(to_pctx(context), cq, cqe);
+	ret = pib_cq_init_rings(to_pctx(context), cq, NULL, cqe);
 	if (ret)
 		goto err_free;
 
@@ -276,10 +277,19 @@ err_free:
 	return NULL;
 }
 
+static struct ibv_pd *pib_cq_domain(const struct ibv_cq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+}
+
 static int pib_check_cq_attr_ex(const struct ibv_cq_init_attr_ex *attr)
 {
-	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS))
+	if (!check_comp_mask(attr->comp_mask,
+			     IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    !pib_parent_domain(attr->parent_domain))
+		return EINVAL;
 	/* All CQs lock; a CQ used by one thread is as right with it. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
@@ -302,12 +312,13 @@ struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return NULL;
-	ret = pib_cq_init_rings(to_pctx(context), cq, attr->cqe);
+	ret = pib_cq_init_rings(to_pctx(context), cq, pib_cq_domain(attr), attr->cqe);
 	if (ret)
 		goto err_free;
 
-	/* Which fields are read concerns only us: every CQE has them all. */
+	/* Which fields are read, and whose memory it is, concerns only us. */
 	kernel_attr.wc_flags = 0;
+	kernel_attr.comp_mask &= ~IBV_CQ_INIT_ATTR_MASK_PD;
 	kernel_attr.cqe = 1 << cq->log_depth;
 	pib_fill_create_cq(&cmd.drv_payload, cq);
 	ret = ibv_cmd_create_cq_ex(context, &kernel_attr, &cq->verbs_cq,

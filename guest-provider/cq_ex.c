@@ -9,7 +9,8 @@
 #define PIB_WC_FLAGS                                                                   \
 	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |        \
 	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |             \
-	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |         \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 bool pib_cq_wc_flags_supported(uint64_t wc_flags)
 {
@@ -132,6 +133,14 @@ static uint64_t pib_read_completion_ts(struct ibv_cq_ex *cq_ex)
 	return le64toh(to_pcq_ex(cq_ex)->cur_cqe->timestamp);
 }
 
+static uint64_t pib_read_completion_wallclock_ns(struct ibv_cq_ex *cq_ex)
+{
+	struct pib_cq *cq = to_pcq_ex(cq_ex);
+
+	return pib_wallclock_ns(to_pctx(cq_ex->context), &cq->clock,
+				le64toh(cq->cur_cqe->timestamp));
+}
+
 void pib_cq_set_poll_ops(struct pib_cq *cq, uint64_t wc_flags)
 {
 	struct ibv_cq_ex *cq_ex = &cq->verbs_cq.cq_ex;
@@ -158,4 +167,6 @@ void pib_cq_set_poll_ops(struct pib_cq *cq, uint64_t wc_flags)
 		cq_ex->read_dlid_path_bits = pib_read_dlid_path_bits;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		cq_ex->read_completion_ts = pib_read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		cq_ex->read_completion_wallclock_ns = pib_read_completion_wallclock_ns;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Protection domains: kept by the kernel, the number is the device's. */
+/* Protection domains, kept by the kernel; parent and thread domains, which it knows not. */
 #include <config.h>
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "pib.h"
@@ -21,17 +22,98 @@ struct ibv_pd *pib_alloc_pd(struct ibv_context *context)
 		free(pd);
 		return NULL;
 	}
-	pd->pdn = resp.drv_payload.pdn;
 	return &pd->ibv_pd;
+}
+
+static void pib_leave_parent_domain(struct pib_pd *domain)
+{
+	atomic_fetch_sub(&domain->contained->users, 1);
+	if (domain->td)
+		atomic_fetch_sub(&domain->td->users, 1);
 }
 
 int pib_dealloc_pd(struct ibv_pd *ibpd)
 {
-	int ret;
+	struct pib_pd *pd = to_ppd(ibpd);
+	int ret = 0;
 
-	ret = ibv_cmd_dealloc_pd(ibpd);
+	if (atomic_load(&pd->users))
+		return EBUSY;
+	if (pd->contained)
+		pib_leave_parent_domain(pd);
+	else
+		ret = ibv_cmd_dealloc_pd(ibpd);
 	if (ret)
 		return ret;
-	free(to_ppd(ibpd));
+	free(pd);
 	return 0;
+}
+
+struct ibv_td *pib_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct pib_td *td;
+
+	if (attr->comp_mask) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return NULL;
+	td->ibv_td.context = context;
+	return &td->ibv_td;
+}
+
+int pib_dealloc_td(struct ibv_td *ibtd)
+{
+	struct pib_td *td = container_of(ibtd, struct pib_td, ibv_td);
+
+	if (atomic_load(&td->users))
+		return EBUSY;
+	free(td);
+	return 0;
+}
+
+static int pib_check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+
+	if (!attr->pd || pib_parent_domain(attr->pd))
+		return EINVAL;
+	if (!check_comp_mask(attr->comp_mask, known))
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
+	    (!attr->alloc || !attr->free))
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_pd *pib_alloc_parent_domain(struct ibv_context *context,
+				       struct ibv_parent_domain_init_attr *attr)
+{
+	struct pib_pd *domain;
+	int ret = pib_check_parent_domain(attr);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	domain = calloc(1, sizeof(*domain));
+	if (!domain)
+		return NULL;
+	ibv_initialize_parent_domain(&domain->ibv_pd, attr->pd);
+	domain->contained = to_ppd(attr->pd);
+	atomic_fetch_add(&domain->contained->users, 1);
+	if (attr->td) {
+		domain->td = container_of(attr->td, struct pib_td, ibv_td);
+		atomic_fetch_add(&domain->td->users, 1);
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		domain->alloc = attr->alloc;
+		domain->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		domain->pd_context = attr->pd_context;
+	return &domain->ibv_pd;
 }

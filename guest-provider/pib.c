@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Device and context: finding the device, mapping the UAR page, what is asked of the
- * kernel as it stands, and the memory that rings are made of.
+ * Device and context: finding the device, mapping the UAR page, and what is asked of the kernel as
+ * it stands.
  */
 #include <config.h>
 
@@ -20,36 +20,6 @@ static const struct verbs_match_ent pib_match_table[] = {
 	VERBS_PCI_MATCH(PIB_HCA_PCI_VENDOR_ID, PIB_HCA_PCI_DEVICE_ID, NULL),
 	{},
 };
-
-int pib_alloc_buf(struct pib_context *ctx, struct pib_buf *buf, size_t length)
-{
-	size_t page_size = to_pdev(ctx->ibv_ctx.context.device)->page_size;
-	int ret;
-
-	buf->length = align(length, page_size);
-	buf->addr = mmap(NULL, buf->length, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (buf->addr == MAP_FAILED) {
-		buf->addr = NULL;
-		return ENOMEM;
-	}
-	/* Copy-on-write after a fork would leave the device with the child's page. */
-	ret = ibv_dontfork_range(buf->addr, buf->length);
-	if (ret) {
-		munmap(buf->addr, buf->length);
-		buf->addr = NULL;
-	}
-	return ret;
-}
-
-void pib_free_buf(struct pib_buf *buf)
-{
-	if (!buf->addr)
-		return;
-	ibv_dofork_range(buf->addr, buf->length);
-	munmap(buf->addr, buf->length);
-	buf->addr = NULL;
-}
 
 static int pib_query_device_ex(struct ibv_context *context,
 			       const struct ibv_query_device_ex_input *input,
@@ -94,7 +64,9 @@ static void pib_free_context(struct ibv_context *ibctx)
 
 static const struct verbs_context_ops pib_ctx_ops = {
 	.alloc_mw = pib_alloc_mw,
+	.alloc_parent_domain = pib_alloc_parent_domain,
 	.alloc_pd = pib_alloc_pd,
+	.alloc_td = pib_alloc_td,
 	.attach_mcast = ibv_cmd_attach_mcast,
 	.bind_mw = pib_bind_mw,
 	.create_ah = pib_create_ah,
@@ -106,6 +78,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.create_srq_ex = pib_create_srq_ex,
 	.dealloc_mw = pib_dealloc_mw,
 	.dealloc_pd = pib_dealloc_pd,
+	.dealloc_td = pib_dealloc_td,
 	.dereg_mr = pib_dereg_mr,
 	.destroy_ah = pib_destroy_ah,
 	.destroy_cq = pib_destroy_cq,
@@ -113,6 +86,8 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.destroy_srq = pib_destroy_srq,
 	.detach_mcast = ibv_cmd_detach_mcast,
 	.free_context = pib_free_context,
+	.import_mr = pib_import_mr,
+	.import_pd = pib_import_pd,
 	.modify_qp = pib_modify_qp,
 	.modify_srq = pib_modify_srq,
 	.poll_cq = pib_poll_cq,
@@ -122,11 +97,14 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.query_device_ex = pib_query_device_ex,
 	.query_port = pib_query_port,
 	.query_qp = pib_query_qp,
+	.query_rt_values = pib_query_rt_values,
 	.query_srq = pib_query_srq,
 	.reg_dmabuf_mr = pib_reg_dmabuf_mr,
 	.reg_mr = pib_reg_mr,
 	.req_notify_cq = pib_req_notify_cq,
 	.rereg_mr = pib_rereg_mr,
+	.unimport_mr = pib_unimport_mr,
+	.unimport_pd = pib_unimport_pd,
 };
 
 /* Keeps what the driver answered and maps the UAR page; 0 or an errno value. */
@@ -159,6 +137,20 @@ static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 	return 0;
 }
 
+/* The context with what the driver has answered, or with its error. */
+static struct verbs_context *pib_finish_context(struct pib_context *ctx, int cmd_fd, int ret,
+						const struct pib_hca_alloc_ucontext_resp *resp)
+{
+	if (!ret)
+		ret = pib_setup_context(ctx, cmd_fd, resp);
+	if (!ret)
+		return &ctx->ibv_ctx;
+	verbs_uninit_context(&ctx->ibv_ctx);
+	free(ctx);
+	errno = ret;
+	return NULL;
+}
+
 static struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd_fd,
 					       void *private_data)
 {
@@ -171,18 +163,21 @@ static struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd
 					   RDMA_DRIVER_UNKNOWN);
 	if (!ctx)
 		return NULL;
-
 	ret = ibv_cmd_get_context(&ctx->ibv_ctx, &cmd.ibv_cmd, sizeof(cmd),
 				  &resp.ibv_resp, sizeof(resp));
-	if (!ret)
-		ret = pib_setup_context(ctx, cmd_fd, &resp.drv_payload);
-	if (ret) {
-		verbs_uninit_context(&ctx->ibv_ctx);
-		free(ctx);
-		errno = ret;
+	return pib_finish_context(ctx, cmd_fd, ret, &resp.drv_payload);
+}
+
+static struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd)
+{
+	struct pib_hca_alloc_ucontext_resp resp = {};
+	struct pib_context *ctx;
+
+	ctx = verbs_init_and_alloc_context(ibdev, cmd_fd, ctx, ibv_ctx,
+					   RDMA_DRIVER_UNKNOWN);
+	if (!ctx)
 		return NULL;
-	}
-	return &ctx->ibv_ctx;
+	return pib_finish_context(ctx, cmd_fd, pib_query_context(ctx, &resp), &resp);
 }
 
 static struct verbs_device *pib_alloc_device(struct verbs_sysfs_dev *sysfs_dev)
@@ -209,5 +204,6 @@ static const struct verbs_device_ops pib_dev_ops = {
 	.alloc_device = pib_alloc_device,
 	.uninit_device = pib_uninit_device,
 	.alloc_context = pib_alloc_context,
+	.import_context = pib_import_context,
 };
 PROVIDER_DRIVER(pib, pib_dev_ops);

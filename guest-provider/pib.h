@@ -55,9 +55,27 @@ struct pib_context {
 	pib_qp_page qp_table[PIB_QP_TABLE_SIZE];
 };
 
+/* A PD, or a parent domain, which stands for one (ibv_alloc_parent_domain(3)). */
 struct pib_pd {
 	struct ibv_pd ibv_pd;
-	uint32_t pdn;
+	atomic_uint users;        /* parent domains made of a PD; buffers of a parent domain */
+	/* What follows is of parent domains only. */
+	struct pib_pd *contained; /* NULL: a PD */
+	struct pib_td *td;        /* NULL: none */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+};
+
+/*
+ * The promise that one thread at a time uses what is in it. Locks that nobody contends for cost
+ * next to nothing, and the UAR page has no state that threads could disturb: nothing is to be had
+ * from the promise, and the objects work as they do without it.
+ */
+struct pib_td {
+	struct ibv_td ibv_td;
+	atomic_uint users; /* parent domains */
 };
 
 struct pib_ah {
@@ -69,6 +87,18 @@ struct pib_ah {
 struct pib_buf {
 	void *addr;
 	size_t length;
+	struct pib_pd *domain;  /* the parent domain that it is of, or NULL */
+	uint64_t resource_type; /* PIB_RESOURCE_*, as allocators are told */
+	bool is_foreign;        /* an allocator's */
+	bool is_kept;           /* from forks */
+};
+
+enum pib_resource_type { PIB_RESOURCE_QP = 1, PIB_RESOURCE_SRQ = 2, PIB_RESOURCE_CQ = 3 };
+
+/* How far the wall clock is ahead of the device's, and when that was measured; zeros: not yet. */
+struct pib_clock {
+	uint64_t second;
+	uint64_t offset; /* nanoseconds, modulo 2^64 */
 };
 
 struct pib_cq {
@@ -85,6 +115,7 @@ struct pib_cq {
 	/* Between start_poll and end_poll. */
 	struct pib_hca_cqe *cur_cqe;
 	struct pib_qp *cur_qp;
+	struct pib_clock clock;
 };
 
 struct pib_srq {
@@ -146,6 +177,12 @@ static inline struct pib_pd *to_ppd(struct ibv_pd *ibpd)
 	return container_of(ibpd, struct pib_pd, ibv_pd);
 }
 
+/* NULL when it is a PD, or none. */
+static inline struct pib_pd *pib_parent_domain(struct ibv_pd *ibpd)
+{
+	return ibpd && to_ppd(ibpd)->contained ? to_ppd(ibpd) : NULL;
+}
+
 static inline struct pib_ah *to_pah(struct ibv_ah *ibah)
 {
 	return container_of(ibah, struct pib_ah, ibv_ah);
@@ -167,12 +204,29 @@ static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 }
 
 /* pib.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
-int pib_alloc_buf(struct pib_context *ctx, struct pib_buf *buf, size_t length);
+int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
+/* Nanoseconds since 1970 of what the device's clock has told; `clock` is kept from call to call. */
+uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp);
+
+struct pib_hca_alloc_ucontext_resp;
+int pib_query_context(struct pib_context *ctx, struct pib_hca_alloc_ucontext_resp *resp);
+struct ibv_pd *pib_import_pd(struct ibv_context *context, uint32_t handle);
+void pib_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *pib_import_mr(struct ibv_pd *pd, uint32_t handle);
+void pib_unimport_mr(struct ibv_mr *mr);
+
+/* `pd`: whose object it is for, or NULL; 0 or an errno value. */
+int pib_alloc_buf(struct pib_context *ctx, struct ibv_pd *pd, uint64_t resource_type,
+		  struct pib_buf *buf, size_t length);
 void pib_free_buf(struct pib_buf *buf);
 
 /* pd.c, mr.c, mw.c, ah.c */
 struct ibv_pd *pib_alloc_pd(struct ibv_context *context);
 int pib_dealloc_pd(struct ibv_pd *pd);
+struct ibv_td *pib_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int pib_dealloc_td(struct ibv_td *td);
+struct ibv_pd *pib_alloc_parent_domain(struct ibv_context *context,
+				       struct ibv_parent_domain_init_attr *attr);
 struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			  uint64_t hca_va, int access);
 struct ibv_mr *pib_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -194,7 +248,7 @@ struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
 int pib_destroy_cq(struct ibv_cq *ibcq);
 int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
-int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, uint32_t cqe);
+int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe);
 void pib_cq_free_rings(struct pib_cq *cq);
 /* The next CQE if there is one; the CQ's lock is held. It stays valid until the consumer moves. */
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);

@@ -142,7 +142,7 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 }
 
 /* Header, send queue, receive queue, one after the other. */
-static int pib_alloc_rings(struct pib_context *ctx, struct pib_qp *qp,
+static int pib_alloc_rings(struct pib_context *ctx, struct ibv_pd *pd, struct pib_qp *qp,
 			   struct pib_hca_create_qp_req *req)
 {
 	size_t sq_offset = PIB_HCA_QUEUE_HEADER_SIZE;
@@ -151,7 +151,7 @@ static int pib_alloc_rings(struct pib_context *ctx, struct pib_qp *qp,
 	int ret;
 
 	/* A one-entry send queue ends on a multiple of 64 anyhow: its stride is one. */
-	ret = pib_alloc_buf(ctx, &qp->buf, length);
+	ret = pib_alloc_buf(ctx, pd, PIB_RESOURCE_QP, &qp->buf, length);
 	if (ret)
 		return ret;
 	qp->header = qp->buf.addr;
@@ -265,7 +265,7 @@ struct ibv_qp *pib_create_qp_ex(struct ibv_context *context,
 	pthread_spin_init(&qp->rq.lock, PTHREAD_PROCESS_PRIVATE);
 	ret = pib_size_queues(ctx, qp, &attr->cap, attr->srq);
 	if (!ret)
-		ret = pib_alloc_rings(ctx, qp, &cmd.drv_payload);
+		ret = pib_alloc_rings(ctx, attr->pd, qp, &cmd.drv_payload);
 	if (ret)
 		goto err;
 

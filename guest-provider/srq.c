@@ -98,7 +98,7 @@ static int pib_srq_grow_ids(struct pib_srq *srq, uint32_t depth)
 	return 0;
 }
 
-static int pib_size_srq(struct pib_context *ctx, struct pib_srq *srq,
+static int pib_size_srq(struct pib_context *ctx, struct ibv_pd *pd, struct pib_srq *srq,
 			const struct ibv_srq_attr *attr)
 {
 	uint32_t size = sizeof(struct pib_hca_recv_wqe) +
@@ -115,7 +115,8 @@ static int pib_size_srq(struct pib_context *ctx, struct pib_srq *srq,
 	ret = pib_srq_grow_ids(srq, srq->depth);
 	if (ret)
 		return ret;
-	ret = pib_alloc_buf(ctx, &srq->buf, pib_srq_bytes(srq, srq->depth));
+	ret = pib_alloc_buf(ctx, pd, PIB_RESOURCE_SRQ, &srq->buf,
+			    pib_srq_bytes(srq, srq->depth));
 	if (ret)
 		return ret;
 	srq->header = srq->buf.addr;
@@ -132,7 +133,8 @@ static void pib_free_srq(struct pib_srq *srq)
 }
 
 /* NULL with errno set when it cannot be. */
-static struct pib_srq *pib_alloc_srq(struct pib_context *ctx, const struct ibv_srq_attr *attr,
+static struct pib_srq *pib_alloc_srq(struct pib_context *ctx, struct ibv_pd *pd,
+				     const struct ibv_srq_attr *attr,
 				     struct pib_hca_create_srq_req *req)
 {
 	struct pib_srq *srq = calloc(1, sizeof(*srq));
@@ -141,7 +143,7 @@ static struct pib_srq *pib_alloc_srq(struct pib_context *ctx, const struct ibv_s
 	if (!srq)
 		return NULL;
 	pthread_spin_init(&srq->lock, PTHREAD_PROCESS_PRIVATE);
-	ret = pib_size_srq(ctx, srq, attr);
+	ret = pib_size_srq(ctx, pd, srq, attr);
 	if (ret) {
 		pib_free_srq(srq);
 		errno = ret;
@@ -162,7 +164,7 @@ struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	struct pib_srq *srq;
 	int ret;
 
-	srq = pib_alloc_srq(ctx, &attr->attr, &cmd.drv_payload);
+	srq = pib_alloc_srq(ctx, pd, &attr->attr, &cmd.drv_payload);
 	if (!srq)
 		return NULL;
 	ret = ibv_cmd_create_srq(pd, &srq->verbs_srq.srq, attr, &cmd.ibv_cmd, sizeof(cmd),
@@ -229,7 +231,8 @@ static int pib_resize_srq(struct pib_context *ctx, struct pib_srq *srq,
 	ret = pib_srq_grow_ids(srq, depth);
 	if (ret)
 		return ret;
-	ret = pib_alloc_buf(ctx, &buf, pib_srq_bytes(srq, depth));
+	ret = pib_alloc_buf(ctx, srq->verbs_srq.srq.pd, PIB_RESOURCE_SRQ, &buf,
+			    pib_srq_bytes(srq, depth));
 	if (ret)
 		return ret;
 	cmd.drv_payload.buf_addr = (uintptr_t)buf.addr;

@@ -25,6 +25,17 @@ struct pib_hca_alloc_ucontext_resp {
 	__u32 max_cqe;
 };
 
+/* ioctl() commands and attributes of the driver's own: for ibv_import_device(), ibv_import_pd(). */
+enum pib_hca_query_context_attrs {
+	PIB_HCA_ATTR_QUERY_CONTEXT_RESP = 1u << 12, /* out: pib_hca_alloc_ucontext_resp */
+};
+enum pib_hca_pd_methods {
+	PIB_HCA_METHOD_PD_QUERY = 1u << 12, /* succeeds when there is such a PD */
+};
+enum pib_hca_pd_query_attrs {
+	PIB_HCA_ATTR_PD_QUERY_HANDLE = 1u << 12,
+};
+
 struct pib_hca_alloc_pd_resp {
 	__u32 pdn;
 	__u32 reserved;

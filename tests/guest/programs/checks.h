@@ -37,5 +37,6 @@ extern const struct check memory_checks[];
 extern const struct check thread_checks[];
 extern const struct check srq_checks[];
 extern const struct check path_checks[];
+extern const struct check domain_checks[];
 
 #endif

@@ -357,5 +357,6 @@ int main(int argc, char **argv)
 	}
 	loopback_open(&lo, argv[1]);
 	return failed(checks) + failed(datagram_checks) + failed(thread_checks) +
-	       failed(srq_checks) + failed(path_checks) + failed(memory_checks) ? 1 : 0;
+	       failed(srq_checks) + failed(path_checks) + failed(memory_checks) +
+	       failed(domain_checks) ? 1 : 0;
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The device's clock, whose nanoseconds CQEs are stamped with, and how far it is from the wall
+ * clock. Reading it takes a trip out of the guest.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <time.h>
+
+#include <util/mmio.h>
+
+#include "pib.h"
+
+#define PIB_NS_PER_S 1000000000ull
+#define PIB_CLOCK_TRIES 4
+
+static uint64_t pib_read_clock(struct pib_context *ctx)
+{
+	return le64toh(mmio_read64_le(ctx->uar + PIB_HCA_UAR_CLOCK));
+}
+
+static uint64_t pib_now(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * PIB_NS_PER_S + now.tv_nsec;
+}
+
+int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
+		return EINVAL;
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		/* As ibv_wc_read_completion_ts() counts, and not cut into seconds: users compare. */
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = pib_read_clock(to_pctx(context));
+	}
+	return 0;
+}
+
+/*
+ * The device's clock is read between two looks at the wall clock; of some tries the one counts
+ * that was interrupted least.
+ */
+static uint64_t pib_measure_offset(struct pib_context *ctx)
+{
+	uint64_t before, device, after, offset = 0, shortest = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < PIB_CLOCK_TRIES; i++) {
+		before = pib_now(CLOCK_REALTIME);
+		device = pib_read_clock(ctx);
+		after = pib_now(CLOCK_REALTIME);
+		if (after - before >= shortest)
+			continue;
+		shortest = after - before;
+		offset = before + shortest / 2 - device;
+	}
+	return offset;
+}
+
+/*
+ * Measured anew every second: both clocks drift apart, and somebody may set the wall clock. The
+ * present second is asked for without a system call.
+ */
+uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp)
+{
+	uint64_t second = pib_now(CLOCK_MONOTONIC_COARSE) / PIB_NS_PER_S + 1; /* never 0 */
+
+	if (clock->second != second) {
+		clock->offset = pib_measure_offset(ctx);
+		clock->second = second;
+	}
+	return timestamp + clock->offset;
+}

@@ -43,10 +43,11 @@ def _latency(verb: str, more: str = "") -> dict[int, Kind]:
 
 K64, MIB = 65536, 1 << 20
 TESTS = (
-    Test("ib_write_bw", (), K64, (4000, 400), {3: _bandwidth("WRITE", K64, "64k")}),
+    Test("ib_write_bw", (), K64, (4000, 400), {3: _bandwidth("WRITE", K64, "64k")},
+         events=False),
     Test("ib_send_bw", (), K64, (2000, 400), {3: _bandwidth("SEND", K64, "64k")}),
     Test("ib_read_bw", (), K64, (4000, 400), {3: _bandwidth("READ", K64, "64k")}),
-    Test("ib_write_bw", (), MIB, (500, 50), {3: _bandwidth("WRITE", MIB, "1m")}),
+    Test("ib_write_bw", (), MIB, (500, 50), {3: _bandwidth("WRITE", MIB, "1m")}, events=False),
     Test("ib_send_bw", (), 64, (40000, 5000),
          {4: Kind("send_rate_64", "SEND, 64 B", "messages/s", MORE)}, 1e6),
     Test("ib_write_lat", (), 8, (2000, 1000), _latency("WRITE"), events=False),
@@ -132,7 +133,7 @@ class Bench:
     def _restart_switch(self, *options: str) -> None:
         with self.lab.locked():
             self.lab.stop_switch(signal.SIGTERM)
-            subnet.wait_down(self.lab)
+            subnet.wait_down(self.lab, {end.device for end in self.ends[SOCKETS]})
             self.lab.start_switch(*options)
         subnet.wait_connected(self.lab)
         subnet.wait_active(self.lab)

@@ -8,6 +8,7 @@ from lab import remote, subnet, ui
 
 CONTROL_PORT = 18515            # perftest's own
 LIMIT_S = 120
+LISTEN_S = 600                  # the script in the guest gives up before, if only late
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +26,8 @@ def perftest(client: remote.Remote, server: remote.Remote, program: str, options
     serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)]).returncode:
+        if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)],
+                      timeout_s=LISTEN_S).returncode:
             raise ui.LabError(f"{program} does not listen in {server.name}")
         done = client.run([*command(client_port), server.name], timeout_s=LIMIT_S + 30)
         text, _ = serving.communicate(timeout=LIMIT_S + 30)

@@ -71,9 +71,9 @@ def wait_connected(lab: cluster.Cluster) -> list[Port]:
     return _wait(lab, "connected", lambda port: port.connected or port.number != 1)
 
 
-def wait_down(lab: cluster.Cluster) -> list[Port]:
-    """Waits until every port has noticed that its switch is gone."""
-    return _wait(lab, "down", lambda port: not port.connected)
+def wait_down(lab: cluster.Cluster, devices: set[str]) -> list[Port]:
+    """Waits until every port of devices of these names has noticed that its switch is gone."""
+    return _wait(lab, "down", lambda port: not port.connected or port.device not in devices)
 
 
 def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:

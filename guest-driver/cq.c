@@ -358,6 +358,11 @@ struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn)
 	return cq;
 }
 
+static u64 pib_hca_cq_bytes(u8 log_depth)
+{
+	return PIB_HCA_QUEUE_HEADER_SIZE + ((u64)sizeof(struct pib_hca_cqe) << log_depth);
+}
+
 static int pib_hca_cq_mem_alloc(struct pib_hca_dev *dev, struct pib_hca_cq *cq, u32 entries,
 				struct ib_udata *udata)
 {
@@ -376,7 +381,7 @@ static int pib_hca_cq_mem_alloc(struct pib_hca_dev *dev, struct pib_hca_cq *cq, 
 			return -EINVAL;
 		cq->log_depth = req.log_depth;
 	}
-	bytes = PIB_HCA_QUEUE_HEADER_SIZE + ((u64)sizeof(struct pib_hca_cqe) << cq->log_depth);
+	bytes = pib_hca_cq_bytes(cq->log_depth);
 	return udata ? pib_hca_queue_mem_user(dev, &cq->mem, req.buf_addr, req.buf_length, bytes) :
 		       pib_hca_queue_mem_kernel(dev, &cq->mem, bytes);
 }
@@ -425,6 +430,7 @@ int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *att
 		return -EINVAL;
 
 	spin_lock_init(&cq->lock);
+	mutex_init(&cq->mutex);
 	INIT_LIST_HEAD(&cq->send_qps);
 	INIT_LIST_HEAD(&cq->recv_qps);
 	pib_hca_ref_init(&cq->ref);
@@ -464,4 +470,56 @@ int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	pib_hca_cq_withdraw(dev, cq);
 	pib_hca_queue_mem_free(dev, &cq->mem);
 	return 0;
+}
+
+/* ---------------------------------------------------------------- resize --------------------- */
+
+static int pib_hca_cq_resize_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
+				 const struct pib_hca_queue_mem *mem, u8 log_depth)
+{
+	struct pib_hca_resize_cq in = { .log_depth = log_depth };
+	struct pib_hca_page_table table = {};
+	int ret;
+
+	ret = pib_hca_queue_mem_table(dev, &table, &in.pages, mem);
+	if (!ret)
+		ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_RESIZE_CQ, cq->cqn, &in, sizeof(in));
+	pib_hca_table_free(dev, &table);
+	return ret;
+}
+
+/* The provider polls nothing meanwhile; the device moves what waits to the new buffer. */
+int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata)
+{
+	struct pib_hca_dev *dev = to_pdev(ibcq->device);
+	struct pib_hca_cq *cq = to_pcq(ibcq);
+	struct pib_hca_queue_mem mem = {};
+	struct pib_hca_resize_cq_req req;
+	int ret;
+
+	if (!udata) /* nobody in the kernel resizes its CQ */
+		return -EOPNOTSUPP;
+	if (entries < 1 || entries > le32_to_cpu(dev->caps.max_cqe))
+		return -EINVAL;
+	ret = pib_hca_udata_in(udata, &req, sizeof(req));
+	if (ret)
+		return ret;
+	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
+		return -EOPNOTSUPP;
+	if (req.log_depth < order_base_2(entries) || req.log_depth > PIB_HCA_MAX_CQ_LOG_DEPTH)
+		return -EINVAL;
+	ret = pib_hca_queue_mem_user(dev, &mem, req.buf_addr, req.buf_length,
+				     pib_hca_cq_bytes(req.log_depth));
+	if (ret)
+		return ret;
+	mutex_lock(&cq->mutex);
+	ret = pib_hca_cq_resize_cmd(dev, cq, &mem, req.log_depth);
+	if (!ret) {
+		swap(cq->mem, mem);
+		cq->log_depth = req.log_depth;
+		ibcq->cqe = 1 << cq->log_depth;
+	}
+	mutex_unlock(&cq->mutex);
+	pib_hca_queue_mem_free(dev, &mem);
+	return ret;
 }

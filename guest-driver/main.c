@@ -58,6 +58,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.alloc_mw = pib_hca_alloc_mw,
 	.alloc_pd = pib_hca_alloc_pd,
 	.alloc_ucontext = pib_hca_alloc_ucontext,
+	.alloc_xrcd = pib_hca_alloc_xrcd,
 	.attach_mcast = pib_hca_attach_mcast,
 	.create_ah = pib_hca_create_ah,
 	.create_cq = pib_hca_create_cq,
@@ -67,6 +68,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.dealloc_mw = pib_hca_dealloc_mw,
 	.dealloc_pd = pib_hca_dealloc_pd,
 	.dealloc_ucontext = pib_hca_dealloc_ucontext,
+	.dealloc_xrcd = pib_hca_dealloc_xrcd,
 	.dereg_mr = pib_hca_dereg_mr,
 	.destroy_ah = pib_hca_destroy_ah,
 	.destroy_cq = pib_hca_destroy_cq,
@@ -106,6 +108,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.reg_user_mr_dmabuf = pib_hca_reg_user_mr_dmabuf,
 	.req_notify_cq = pib_hca_req_notify_cq,
 	.rereg_user_mr = pib_hca_rereg_mr,
+	.resize_cq = pib_hca_resize_cq_verb,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, pib_hca_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, pib_hca_cq, ibcq),
@@ -114,6 +117,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_qp, pib_hca_qp, ibqp),
 	INIT_RDMA_OBJ_SIZE(ib_srq, pib_hca_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, pib_hca_ucontext, ibucontext),
+	INIT_RDMA_OBJ_SIZE(ib_xrcd, pib_hca_xrcd, ibxrcd),
 };
 
 /* ---------------------------------------------------------------- up and down ---------------- */

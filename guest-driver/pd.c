@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Protection domains, and how data is passed between the provider and the verbs. */
+/* Protection and XRC domains, and how data is passed between the provider and the verbs. */
 #include "pib_hca.h"
 
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size)
@@ -51,5 +51,20 @@ int pib_hca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 int pib_hca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
 	pib_hca_cmd_destroy(to_pdev(ibpd->device), PIB_HCA_CMD_FREE_PD, to_ppd(ibpd)->pdn);
+	return 0;
+}
+
+int pib_hca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
+{
+	int ret = pib_hca_udata_no_input(udata);
+
+	return ret ?: pib_hca_cmd_create(to_pdev(ibxrcd->device), PIB_HCA_CMD_ALLOC_XRCD, NULL, 0,
+					 &to_pxrcd(ibxrcd)->xrcdn);
+}
+
+int pib_hca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata)
+{
+	pib_hca_cmd_destroy(to_pdev(ibxrcd->device), PIB_HCA_CMD_FREE_XRCD,
+			    to_pxrcd(ibxrcd)->xrcdn);
 	return 0;
 }

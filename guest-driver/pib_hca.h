@@ -268,6 +268,11 @@ struct pib_hca_pd {
 	u32 pdn;
 };
 
+struct pib_hca_xrcd {
+	struct ib_xrcd ibxrcd;
+	u32 xrcdn;
+};
+
 struct pib_hca_ah {
 	struct ib_ah ibah;
 	struct pib_hca_av av;
@@ -316,6 +321,7 @@ static inline void pib_hca_ref_wait(struct pib_hca_ref *ref)
 struct pib_hca_cq {
 	struct ib_cq ibcq;
 	struct pib_hca_queue_mem mem;
+	struct mutex mutex; /* of resize: mem and the device's buffer are one */
 	u32 cqn;
 	u8 log_depth;
 	struct pib_hca_ref ref;
@@ -330,6 +336,7 @@ struct pib_hca_cq {
 struct pib_hca_srq {
 	struct ib_srq ibsrq;
 	struct pib_hca_queue_mem mem;
+	struct mutex mutex; /* of resize: mem and the device's buffer are one */
 	u32 srqn;
 	u32 offset; /* of entry 0 in the buffer */
 	u32 depth;  /* power of two */
@@ -360,7 +367,9 @@ struct pib_hca_qp {
 	struct pib_hca_queue_mem mem;
 	struct mutex mutex; /* of modify: one transition at a time, and state */
 	u32 qpn; /* the device's; of special QPs another than ibqp.qp_num */
+	u32 xrcdn; /* XRC target */
 	u8 port; /* SMI and GSI */
+	bool user; /* its queues are a process's; an XRC target has none, and counts as such */
 	enum ib_qp_state state; /* as last set; the device may have gone to an error state */
 	bool signal_all;
 	u32 max_inline;
@@ -379,6 +388,11 @@ static inline struct pib_hca_ucontext *to_pucontext(struct ib_ucontext *ibuconte
 static inline struct pib_hca_pd *to_ppd(struct ib_pd *ibpd)
 {
 	return container_of(ibpd, struct pib_hca_pd, ibpd);
+}
+
+static inline struct pib_hca_xrcd *to_pxrcd(struct ib_xrcd *ibxrcd)
+{
+	return container_of(ibxrcd, struct pib_hca_xrcd, ibxrcd);
 }
 
 static inline struct pib_hca_ah *to_pah(struct ib_ah *ibah)
@@ -464,6 +478,8 @@ int pib_hca_query_ucontext(struct ib_ucontext *ibucontext, struct uverbs_attr_bu
 /* pd.c */
 int pib_hca_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int pib_hca_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
+int pib_hca_alloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
+int pib_hca_dealloc_xrcd(struct ib_xrcd *ibxrcd, struct ib_udata *udata);
 
 /* ah.c */
 int pib_hca_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,
@@ -500,6 +516,7 @@ int pib_hca_dealloc_mw(struct ib_mw *ibmw);
 /* cq.c */
 int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 			   struct ib_udata *udata);
+int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
 int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
 int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);

@@ -167,38 +167,53 @@ static bool pib_hca_cap_is_met(const struct pib_hca_qp *qp, const struct ib_qp_c
 static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 				   const struct ib_qp_init_attr *init_attr, bool user)
 {
-	bool special = init_attr->qp_type == IB_QPT_SMI || init_attr->qp_type == IB_QPT_GSI;
+	enum ib_qp_type type = init_attr->qp_type;
+	bool special = type == IB_QPT_SMI || type == IB_QPT_GSI;
+	bool xrc = type == IB_QPT_XRC_INI || type == IB_QPT_XRC_TGT;
 
-	/* The types that IBA knows; which of them there are the device says. */
-	if (init_attr->qp_type > IB_QPT_UD || (special && user))
+	/*
+	 * Nobody in the kernel has XRC, nor a process special QPs. A target is the XRC domain's:
+	 * the core does not say which process asks for it.
+	 */
+	if ((type > IB_QPT_UD && !xrc) || (special && user) || (type == IB_QPT_XRC_INI && !user))
 		return -EOPNOTSUPP;
-	if (init_attr->create_flags || init_attr->rwq_ind_tbl || init_attr->xrcd)
+	if (init_attr->create_flags || init_attr->rwq_ind_tbl)
 		return -EOPNOTSUPP;
-	if (special && init_attr->srq)
+	if ((type == IB_QPT_XRC_TGT) != !!init_attr->xrcd)
 		return -EINVAL;
-	if (!init_attr->send_cq || !init_attr->recv_cq)
+	if ((special || xrc) && init_attr->srq)
+		return -EINVAL;
+	if (type != IB_QPT_XRC_TGT && (!init_attr->send_cq || (!xrc && !init_attr->recv_cq)))
 		return -EINVAL;
 	return pib_hca_cap_is_valid(dev, &init_attr->cap) ? 0 : -EINVAL;
 }
 
-static u32 pib_hca_create_flags(const struct pib_hca_qp *qp, bool user)
+static u32 pib_hca_create_flags(const struct pib_hca_qp *qp)
 {
-	return (qp->signal_all ? PIB_HCA_QP_SIGNAL_ALL : 0) | (user ? 0 : PIB_HCA_QP_PRIVILEGED) |
+	return (qp->sq.depth && qp->signal_all ? PIB_HCA_QP_SIGNAL_ALL : 0) |
+	       (qp->user ? 0 : PIB_HCA_QP_PRIVILEGED) |
 	       (qp->sq.depth ? 0 : PIB_HCA_QP_NO_SQ) | (qp->rq.depth ? 0 : PIB_HCA_QP_NO_RQ) |
 	       (qp->ibqp.srq ? PIB_HCA_QP_SRQ : 0);
+}
+
+static u32 pib_hca_cqn(struct ib_cq *ibcq)
+{
+	return ibcq ? to_pcq(ibcq)->cqn : 0;
 }
 
 static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 				 struct ib_udata *udata)
 {
+	struct ib_pd *ibpd = qp->ibqp.pd; /* of XRC targets none, and no UAR */
+	bool has_queues = qp->ibqp.qp_type != IB_QPT_XRC_TGT;
 	struct pib_hca_create_qp in = {
-		.pd = cpu_to_le32(to_ppd(qp->ibqp.pd)->pdn),
-		.send_cq = cpu_to_le32(to_pcq(qp->ibqp.send_cq)->cqn),
-		.recv_cq = cpu_to_le32(to_pcq(qp->ibqp.recv_cq)->cqn),
-		.uar = cpu_to_le32(pib_hca_uar_of(udata)),
+		.pd = cpu_to_le32(ibpd ? to_ppd(ibpd)->pdn : 0),
+		.send_cq = cpu_to_le32(pib_hca_cqn(qp->ibqp.send_cq)),
+		.recv_cq = cpu_to_le32(pib_hca_cqn(qp->ibqp.recv_cq)),
+		.uar = cpu_to_le32(has_queues ? pib_hca_uar_of(udata) : 0),
 		.sq_offset = cpu_to_le32(qp->sq.offset),
 		.rq_offset = cpu_to_le32(qp->rq.offset),
-		.flags = cpu_to_le32(pib_hca_create_flags(qp, udata)),
+		.flags = cpu_to_le32(pib_hca_create_flags(qp)),
 		.max_inline = cpu_to_le32(qp->max_inline),
 		.type = qp->ibqp.qp_type, /* enum pib_hca_qp_type has the same values */
 		.port = qp->port,
@@ -207,11 +222,13 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 		.log_sq_stride = qp->sq.log_stride,
 		.log_rq_stride = qp->rq.log_stride,
 		.srq = cpu_to_le32(qp->ibqp.srq ? to_psrq(qp->ibqp.srq)->srqn : 0),
+		.xrcd = cpu_to_le32(qp->xrcdn),
 	};
 	struct pib_hca_page_table table = {};
-	int ret;
+	int ret = 0;
 
-	ret = pib_hca_queue_mem_table(dev, &table, &in.pages, &qp->mem);
+	if (has_queues)
+		ret = pib_hca_queue_mem_table(dev, &table, &in.pages, &qp->mem);
 	if (!ret)
 		ret = pib_hca_cmd_create(dev, PIB_HCA_CMD_CREATE_QP, &in, sizeof(in), &qp->qpn);
 	pib_hca_table_free(dev, &table);
@@ -231,7 +248,8 @@ static u32 pib_hca_wire_qpn(const struct pib_hca_qp *qp)
 	}
 }
 
-static void pib_hca_init_qp(struct pib_hca_qp *qp, const struct ib_qp_init_attr *init_attr)
+static void pib_hca_init_qp(struct pib_hca_qp *qp, const struct ib_qp_init_attr *init_attr,
+			    bool user)
 {
 	mutex_init(&qp->mutex);
 	spin_lock_init(&qp->sq.lock);
@@ -241,6 +259,9 @@ static void pib_hca_init_qp(struct pib_hca_qp *qp, const struct ib_qp_init_attr 
 	qp->signal_all = init_attr->sq_sig_type == IB_SIGNAL_ALL_WR;
 	if (init_attr->qp_type == IB_QPT_SMI || init_attr->qp_type == IB_QPT_GSI)
 		qp->port = init_attr->port_num;
+	if (init_attr->xrcd)
+		qp->xrcdn = to_pxrcd(init_attr->xrcd)->xrcdn;
+	qp->user = user || init_attr->qp_type == IB_QPT_XRC_TGT;
 }
 
 static int pib_hca_tell_user(struct pib_hca_qp *qp, struct ib_udata *udata)
@@ -261,6 +282,28 @@ static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 	pib_hca_ref_wait(&qp->ref);
 }
 
+/* What is asked for queues that the QP does not have means nothing. */
+static void pib_hca_trim_cap(struct ib_qp_init_attr *init_attr)
+{
+	struct ib_qp_cap *cap = &init_attr->cap;
+
+	if (init_attr->srq || init_attr->qp_type == IB_QPT_XRC_INI) {
+		cap->max_recv_wr = 0;
+		cap->max_recv_sge = 0;
+	} else if (init_attr->qp_type == IB_QPT_XRC_TGT) {
+		*cap = (struct ib_qp_cap){};
+	}
+}
+
+static int pib_hca_layout(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
+			  const struct ib_qp_init_attr *init_attr, struct ib_udata *udata)
+{
+	if (init_attr->qp_type == IB_QPT_XRC_TGT)
+		return 0;
+	return udata ? pib_hca_layout_user(dev, qp, udata) :
+		       pib_hca_layout_kernel(dev, qp, &init_attr->cap);
+}
+
 int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
 			   struct ib_udata *udata)
 {
@@ -271,14 +314,9 @@ int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr
 	ret = pib_hca_check_init_attr(dev, init_attr, udata);
 	if (ret)
 		return ret;
-	pib_hca_init_qp(qp, init_attr);
-	if (init_attr->srq) {
-		/* Its receives are the SRQ's; what is asked for one of its own means nothing. */
-		init_attr->cap.max_recv_wr = 0;
-		init_attr->cap.max_recv_sge = 0;
-	}
-	ret = udata ? pib_hca_layout_user(dev, qp, udata) :
-		      pib_hca_layout_kernel(dev, qp, &init_attr->cap);
+	pib_hca_init_qp(qp, init_attr, udata);
+	pib_hca_trim_cap(init_attr);
+	ret = pib_hca_layout(dev, qp, init_attr, udata);
 	if (ret)
 		return ret;
 	pib_hca_set_max_sge(dev, qp);
@@ -296,7 +334,7 @@ int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr
 		goto err_withdraw;
 	ibqp->qp_num = pib_hca_wire_qpn(qp);
 	pib_hca_qp_cap(qp, &init_attr->cap);
-	if (!udata)
+	if (!qp->user)
 		pib_hca_cq_add_qp(qp);
 	return 0;
 
@@ -334,7 +372,7 @@ int pib_hca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	struct pib_hca_dev *dev = to_pdev(ibqp->device);
 	struct pib_hca_qp *qp = to_pqp(ibqp);
 
-	if (!qp->mem.umem)
+	if (!qp->user)
 		pib_hca_silence_qp(dev, qp);
 	pib_hca_withdraw_qp(dev, qp);
 	pib_hca_free_queues(dev, qp);

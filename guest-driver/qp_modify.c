@@ -68,7 +68,7 @@ static int pib_hca_modify_locked(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	if (ret && (!pib_hca_is_dead(dev) || pib_hca_may_fail(new_state)))
 		return ret;
 	WRITE_ONCE(qp->state, new_state);
-	if (new_state == IB_QPS_RESET && !qp->mem.umem)
+	if (new_state == IB_QPS_RESET && !qp->user)
 		pib_hca_cq_reset_qp(qp);
 	return 0;
 }
@@ -153,7 +153,7 @@ int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 	pib_hca_attr_from_query(attr, &out);
 	pib_hca_qp_cap(qp, &attr->cap);
 	/* Other kinds of QPs have an address in each work request. */
-	if (ibqp->qp_type == IB_QPT_RC || ibqp->qp_type == IB_QPT_UC) {
+	if (!pib_hca_qp_is_datagram(ibqp->qp_type)) {
 		pib_hca_av_to_attr(&out.av, &attr->ah_attr, out.port);
 		pib_hca_av_to_attr(&out.alt_av, &attr->alt_ah_attr, out.alt_port);
 	}

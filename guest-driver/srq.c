@@ -138,11 +138,16 @@ static int pib_hca_srq_set_max_sge(struct pib_hca_dev *dev, struct pib_hca_srq *
 	return attr->max_sge <= srq->max_sge && attr->max_wr <= srq->depth ? 0 : -EINVAL;
 }
 
-static int pib_hca_create_srq_cmd(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
+static int pib_hca_create_srq_cmd(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
+				  const struct ib_srq_init_attr *init_attr)
 {
+	bool xrc = init_attr->srq_type == IB_SRQT_XRC;
 	struct pib_hca_create_srq in = {
 		.pd = cpu_to_le32(to_ppd(srq->ibsrq.pd)->pdn),
-		.flags = cpu_to_le32(srq->mem.umem ? 0 : PIB_HCA_SRQ_PRIVILEGED),
+		.flags = cpu_to_le32((srq->mem.umem ? 0 : PIB_HCA_SRQ_PRIVILEGED) |
+				     (xrc ? PIB_HCA_SRQ_XRC : 0)),
+		.xrcd = cpu_to_le32(xrc ? to_pxrcd(init_attr->ext.xrc.xrcd)->xrcdn : 0),
+		.cq = cpu_to_le32(xrc ? to_pcq(init_attr->ext.cq)->cqn : 0),
 		.offset = cpu_to_le32(srq->offset),
 		.log_depth = ilog2(srq->depth),
 		.log_stride = srq->log_stride,
@@ -205,13 +210,16 @@ int pib_hca_create_srq_verb(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_
 	struct pib_hca_srq *srq = to_psrq(ibsrq);
 	int ret;
 
-	if (init_attr->srq_type != IB_SRQT_BASIC)
+	/* Nobody in the kernel has XRC; its SRQs are for processes. */
+	if (init_attr->srq_type != IB_SRQT_BASIC &&
+	    (init_attr->srq_type != IB_SRQT_XRC || !udata))
 		return -EOPNOTSUPP;
 	spin_lock_init(&srq->lock);
+	mutex_init(&srq->mutex);
 	pib_hca_ref_init(&srq->ref);
 	ret = pib_hca_srq_layout(dev, srq, &init_attr->attr, udata);
 	if (!ret)
-		ret = pib_hca_create_srq_cmd(dev, srq);
+		ret = pib_hca_create_srq_cmd(dev, srq, init_attr);
 	if (ret)
 		goto err_free;
 	ret = xa_insert_irq(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
@@ -223,6 +231,8 @@ int pib_hca_create_srq_verb(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_
 		ret = pib_hca_srq_tell_user(srq, udata);
 	if (ret)
 		goto err_withdraw;
+	if (init_attr->srq_type == IB_SRQT_XRC)
+		ibsrq->ext.xrc.srq_num = srq->srqn;
 	init_attr->attr.max_wr = srq->depth;
 	init_attr->attr.max_sge = srq->max_sge;
 	return 0;
@@ -273,6 +283,7 @@ static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 				     pib_hca_srq_bytes(srq, 1U << req.log_depth));
 	if (ret)
 		return ret;
+	mutex_lock(&srq->mutex);
 	ret = pib_hca_queue_mem_table(dev, &table, &in->pages, &mem);
 	if (!ret)
 		ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_SRQ, srq->srqn, in, sizeof(*in));
@@ -281,6 +292,7 @@ static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 		swap(srq->mem, mem);
 		srq->depth = 1U << req.log_depth;
 	}
+	mutex_unlock(&srq->mutex);
 	pib_hca_queue_mem_free(dev, &mem);
 	return ret;
 }

@@ -52,33 +52,47 @@ void pib_cq_publish_consumer(struct pib_cq *cq)
 static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
 {
 	if (!cq->last_qp || cq->last_qp->qpn != qpn)
-		cq->last_qp = pib_find_qp(to_pctx(cq->verbs_cq.cq.context), qpn);
+		cq->last_qp = pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->qps, qpn);
 	return cq->last_qp;
 }
 
-struct pib_qp *pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
-			     uint64_t *wr_id)
+/*
+ * The SRQ that a CQE's WQE was taken from. A QP with an SRQ knows it; of an XRC SRQ the QP may be
+ * another process's.
+ */
+static struct pib_srq *pib_cqe_srq(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
+				   const struct pib_qp *qp)
+{
+	if (qp)
+		return to_psrq(qp->verbs_qp.qp.srq);
+	return pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->xrc_srqs, le32toh(cqe->srqn));
+}
+
+bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *wr_id)
 {
 	struct pib_qp *qp = pib_cqe_qp(cq, le32toh(cqe->qpn));
 	uint32_t counter = le32toh(cqe->wqe_counter);
+	struct pib_srq *srq;
 	struct pib_wq *wq;
 
-	if (!qp)
-		return NULL;
 	if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) {
-		*wr_id = pib_srq_retire(to_psrq(qp->verbs_qp.qp.srq), counter);
-		return qp;
+		srq = pib_cqe_srq(cq, cqe, qp);
+		if (srq)
+			*wr_id = pib_srq_retire(srq, counter);
+		return srq;
 	}
+	if (!qp)
+		return false;
 	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
 	if (!wq->depth)
-		return NULL;
+		return false;
 	*wr_id = wq->wr_ids[counter & (wq->depth - 1)];
 	/*
 	 * Work requests complete in order, so this one retires the unsignaled ones before it.
 	 * Release: the slot of wr_ids has been read before a poster may reuse it.
 	 */
 	atomic_store_explicit(&wq->tail, counter + 1, memory_order_release);
-	return qp;
+	return true;
 }
 
 enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
@@ -116,15 +130,14 @@ __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe)
 	return cqe->imm_data;
 }
 
-static void pib_fill_wc(struct ibv_wc *wc, const struct pib_hca_cqe *cqe,
-			const struct pib_qp *qp)
+static void pib_fill_wc(struct ibv_wc *wc, const struct pib_hca_cqe *cqe)
 {
 	wc->status = cqe->status;
 	wc->opcode = pib_wc_opcode(cqe);
 	wc->vendor_err = cqe->vendor_error;
 	wc->byte_len = le32toh(cqe->byte_count);
 	wc->imm_data = pib_wc_imm_data(cqe);
-	wc->qp_num = qp->verbs_qp.qp.qp_num;
+	wc->qp_num = le32toh(cqe->qpn);
 	wc->src_qp = le32toh(cqe->src_qp);
 	wc->wc_flags = pib_wc_flags(cqe);
 	wc->pkey_index = le16toh(cqe->pkey_index);
@@ -137,16 +150,14 @@ int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 {
 	struct pib_cq *cq = to_pcq(ibcq);
 	struct pib_hca_cqe *cqe;
-	struct pib_qp *qp;
 	uint32_t first;
 	int polled = 0;
 
 	pthread_spin_lock(&cq->lock);
 	first = cq->consumer;
 	while (polled < num_entries && (cqe = pib_cq_next(cq))) {
-		qp = pib_cq_retire(cq, cqe, &wc[polled].wr_id);
-		if (qp)
-			pib_fill_wc(&wc[polled++], cqe, qp);
+		if (pib_cq_retire(cq, cqe, &wc[polled].wr_id))
+			pib_fill_wc(&wc[polled++], cqe);
 		cq->consumer++;
 	}
 	if (cq->consumer != first)
@@ -177,30 +188,43 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	 * device compares the counter with what it has written, so one that comes between
 	 * this look and the doorbell raises its event and is not lost.
 	 */
-	pthread_spin_lock(&cq->lock);
+	pthread_spin_lock(&cq->lock); /* until after the doorbell: resizing counts anew */
 	end = pib_cq_end(cq);
-	pthread_spin_unlock(&cq->lock);
 	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, end, solicited_only);
+	pthread_spin_unlock(&cq->lock);
 	return 0;
 }
 
-void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp)
+/* Whose completions go: a QP's, or with `qp` NULL an XRC SRQ's. */
+struct pib_leaver {
+	struct pib_qp *qp;
+	uint32_t srqn;
+};
+
+static bool pib_cqe_leaves(const struct pib_hca_cqe *cqe, const struct pib_leaver *leaver)
+{
+	if (leaver->qp)
+		return le32toh(cqe->qpn) == leaver->qp->qpn;
+	return (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) && le32toh(cqe->srqn) == leaver->srqn;
+}
+
+static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 {
 	struct pib_hca_cqe *cqe;
-	uint32_t counter = pib_cq_end(cq);
+	uint32_t counter = cq->consumer;
 	uint32_t dropped = 0;
 
-	if (cq->last_qp == qp)
-		cq->last_qp = NULL;
+	while (counter - cq->consumer < 1u << cq->log_depth && pib_cqe_if_valid(cq, counter))
+		counter++;
 	udma_from_device_barrier();
 
 	/* From the newest to the oldest, the ones that stay move up over the dropped ones. */
 	while (counter != cq->consumer) {
 		cqe = pib_cqe_at(cq, --counter);
-		if (le32toh(cqe->qpn) == qp->qpn) {
+		if (pib_cqe_leaves(cqe, leaver)) {
 			/* Nobody will poll it, but its WQE's id is free again. */
-			if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ)
-				pib_srq_retire(to_psrq(qp->verbs_qp.qp.srq),
+			if (leaver->qp && (cqe->flags & PIB_HCA_CQE_FLAG_SRQ))
+				pib_srq_retire(to_psrq(leaver->qp->verbs_qp.qp.srq),
 					       le32toh(cqe->wqe_counter));
 			dropped++;
 		} else if (dropped) {
@@ -214,20 +238,48 @@ void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp)
 	}
 }
 
+void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp)
+{
+	const struct pib_leaver leaver = { .qp = qp };
+
+	if (cq->last_qp == qp)
+		cq->last_qp = NULL;
+	pib_cq_drop(cq, &leaver);
+}
+
+void pib_cq_clean_srq(struct pib_cq *cq, uint32_t srqn)
+{
+	const struct pib_leaver leaver = { .srqn = srqn };
+
+	pib_cq_drop(cq, &leaver);
+}
+
+static int pib_cq_alloc_buf(struct pib_context *ctx, struct ibv_pd *pd, struct pib_buf *buf,
+			    uint8_t log_depth)
+{
+	return pib_alloc_buf(ctx, pd, PIB_RESOURCE_CQ, buf, sizeof(struct pib_hca_cq_header) +
+			     (sizeof(struct pib_hca_cqe) << log_depth));
+}
+
+static void pib_cq_use_buf(struct pib_cq *cq, const struct pib_buf *buf, uint8_t log_depth)
+{
+	cq->buf = *buf;
+	cq->log_depth = log_depth;
+	cq->header = buf->addr;
+	cq->cqes = buf->addr + PIB_HCA_QUEUE_HEADER_SIZE;
+}
+
 int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe)
 {
+	struct pib_buf buf;
 	int ret;
 
 	if (!cqe || cqe > ctx->max_cqe)
 		return EINVAL;
-	cq->log_depth = ilog32(cqe - 1);
-	ret = pib_alloc_buf(ctx, pd, PIB_RESOURCE_CQ, &cq->buf,
-			    sizeof(struct pib_hca_cq_header) +
-				    (sizeof(struct pib_hca_cqe) << cq->log_depth));
+	ret = pib_cq_alloc_buf(ctx, pd, &buf, ilog32(cqe - 1));
 	if (ret)
 		return ret;
-	cq->header = cq->buf.addr;
-	cq->cqes = cq->buf.addr + PIB_HCA_QUEUE_HEADER_SIZE;
+	pib_cq_use_buf(cq, &buf, ilog32(cqe - 1));
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
 	return 0;
 }
@@ -350,4 +402,45 @@ int pib_destroy_cq(struct ibv_cq *ibcq)
 	pib_cq_free_rings(cq);
 	free(cq);
 	return 0;
+}
+
+/* The lock is held: nobody polls or arms while the device moves what waits to the new buffer. */
+static int pib_resize_locked(struct pib_cq *cq, int cqe)
+{
+	struct ib_uverbs_resize_cq_resp resp = {};
+	struct pib_resize_cq cmd = {};
+	uint8_t log_depth = ilog32(cqe - 1);
+	struct pib_buf buf;
+	int ret;
+
+	ret = pib_cq_alloc_buf(to_pctx(cq->verbs_cq.cq.context),
+			       cq->buf.domain ? &cq->buf.domain->ibv_pd : NULL, &buf, log_depth);
+	if (ret)
+		return ret;
+	cmd.drv_payload.buf_addr = (uintptr_t)buf.addr;
+	cmd.drv_payload.buf_length = buf.length;
+	cmd.drv_payload.log_depth = log_depth;
+	ret = ibv_cmd_resize_cq(&cq->verbs_cq.cq, 1 << log_depth, &cmd.ibv_cmd, sizeof(cmd),
+				&resp, sizeof(resp));
+	if (ret) {
+		pib_free_buf(&buf);
+		return ret;
+	}
+	pib_free_buf(&cq->buf);
+	pib_cq_use_buf(cq, &buf, log_depth);
+	cq->consumer = 0;
+	return 0;
+}
+
+int pib_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct pib_cq *cq = to_pcq(ibcq);
+	int ret;
+
+	if (cqe < 1 || cqe > (int)to_pctx(ibcq->context)->max_cqe)
+		return EINVAL;
+	pthread_spin_lock(&cq->lock);
+	ret = pib_resize_locked(cq, cqe);
+	pthread_spin_unlock(&cq->lock);
+	return ret;
 }

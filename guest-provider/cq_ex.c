@@ -29,8 +29,7 @@ static int pib_load_cqe(struct pib_cq *cq)
 	struct pib_hca_cqe *cqe;
 
 	while ((cqe = pib_cq_next(cq))) {
-		cq->cur_qp = pib_cq_retire(cq, cqe, &cq_ex->wr_id);
-		if (cq->cur_qp) {
+		if (pib_cq_retire(cq, cqe, &cq_ex->wr_id)) {
 			cq->cur_cqe = cqe;
 			cq_ex->status = cqe->status;
 			return 0;
@@ -105,7 +104,7 @@ static __be32 pib_read_imm_data(struct ibv_cq_ex *cq_ex)
 
 static uint32_t pib_read_qp_num(struct ibv_cq_ex *cq_ex)
 {
-	return to_pcq_ex(cq_ex)->cur_qp->verbs_qp.qp.qp_num;
+	return le32toh(to_pcq_ex(cq_ex)->cur_cqe->qpn);
 }
 
 static uint32_t pib_read_src_qp(struct ibv_cq_ex *cq_ex)

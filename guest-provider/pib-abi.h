@@ -20,6 +20,7 @@
 #define _STRUCT_pib_hca_alloc_pd_resp _STRUCT_empty
 #define _STRUCT_pib_hca_create_cq_req _STRUCT_empty
 #define _STRUCT_pib_hca_create_cq_resp _STRUCT_empty
+#define _STRUCT_pib_hca_resize_cq_req _STRUCT_empty
 #define _STRUCT_pib_hca_create_qp_req _STRUCT_empty
 #define _STRUCT_pib_hca_create_qp_resp _STRUCT_empty
 #define _STRUCT_pib_hca_create_srq_req _STRUCT_empty
@@ -34,9 +35,13 @@ DECLARE_DRV_CMD(pib_create_cq, IB_USER_VERBS_CMD_CREATE_CQ,
 		pib_hca_create_cq_req, pib_hca_create_cq_resp);
 DECLARE_DRV_CMD(pib_create_cq_ex, IB_USER_VERBS_EX_CMD_CREATE_CQ,
 		pib_hca_create_cq_req, pib_hca_create_cq_resp);
+DECLARE_DRV_CMD(pib_resize_cq, IB_USER_VERBS_CMD_RESIZE_CQ,
+		pib_hca_resize_cq_req, empty);
 DECLARE_DRV_CMD(pib_create_qp, IB_USER_VERBS_CMD_CREATE_QP,
 		pib_hca_create_qp_req, pib_hca_create_qp_resp);
 DECLARE_DRV_CMD(pib_create_srq, IB_USER_VERBS_CMD_CREATE_SRQ,
+		pib_hca_create_srq_req, pib_hca_create_srq_resp);
+DECLARE_DRV_CMD(pib_create_xsrq, IB_USER_VERBS_CMD_CREATE_XSRQ,
 		pib_hca_create_srq_req, pib_hca_create_srq_resp);
 DECLARE_DRV_CMD(pib_modify_srq, IB_USER_VERBS_CMD_MODIFY_SRQ,
 		pib_hca_modify_srq_req, empty);

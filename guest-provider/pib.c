@@ -56,8 +56,9 @@ static void pib_free_context(struct ibv_context *ibctx)
 	struct pib_context *ctx = to_pctx(ibctx);
 
 	munmap(ctx->uar, ctx->uar_size);
-	pib_free_qp_table(ctx);
-	pthread_mutex_destroy(&ctx->qp_mutex);
+	pib_table_free(&ctx->qps);
+	pib_table_free(&ctx->xrc_srqs);
+	pthread_mutex_destroy(&ctx->table_mutex);
 	verbs_uninit_context(&ctx->ibv_ctx);
 	free(ctx);
 }
@@ -69,6 +70,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.alloc_td = pib_alloc_td,
 	.attach_mcast = ibv_cmd_attach_mcast,
 	.bind_mw = pib_bind_mw,
+	.close_xrcd = pib_close_xrcd,
 	.create_ah = pib_create_ah,
 	.create_cq = pib_create_cq,
 	.create_cq_ex = pib_create_cq_ex,
@@ -86,10 +88,13 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.destroy_srq = pib_destroy_srq,
 	.detach_mcast = ibv_cmd_detach_mcast,
 	.free_context = pib_free_context,
+	.get_srq_num = pib_get_srq_num,
 	.import_mr = pib_import_mr,
 	.import_pd = pib_import_pd,
 	.modify_qp = pib_modify_qp,
 	.modify_srq = pib_modify_srq,
+	.open_qp = pib_open_qp,
+	.open_xrcd = pib_open_xrcd,
 	.poll_cq = pib_poll_cq,
 	.post_recv = pib_post_recv,
 	.post_send = pib_post_send,
@@ -103,6 +108,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.reg_mr = pib_reg_mr,
 	.req_notify_cq = pib_req_notify_cq,
 	.rereg_mr = pib_rereg_mr,
+	.resize_cq = pib_resize_cq,
 	.unimport_mr = pib_unimport_mr,
 	.unimport_pd = pib_unimport_pd,
 };
@@ -132,7 +138,7 @@ static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 	if (ctx->uar == MAP_FAILED)
 		return errno;
 
-	pthread_mutex_init(&ctx->qp_mutex, NULL);
+	pthread_mutex_init(&ctx->table_mutex, NULL);
 	verbs_set_ops(&ctx->ibv_ctx, &pib_ctx_ops);
 	return 0;
 }

@@ -22,13 +22,18 @@
 
 #include "pib_hca_hw.h"
 
-/* QPNs have 24 bits; a table of tables keeps the sparse range small. */
-#define PIB_QP_TABLE_SHIFT 12
-#define PIB_QP_TABLE_SIZE (1u << PIB_QP_TABLE_SHIFT)
-#define PIB_QP_TABLE_MASK (PIB_QP_TABLE_SIZE - 1)
+#define PIB_TABLE_SHIFT 12
+#define PIB_TABLE_SIZE (1u << PIB_TABLE_SHIFT)
+#define PIB_TABLE_MASK (PIB_TABLE_SIZE - 1)
+
+typedef _Atomic(void **) pib_table_page;
+
+struct pib_table {
+	pib_table_page pages[PIB_TABLE_SIZE];
+};
 
 struct pib_qp;
-typedef _Atomic(struct pib_qp **) pib_qp_page;
+struct pib_srq;
 
 struct pib_device {
 	struct verbs_device ibv_dev;
@@ -48,11 +53,12 @@ struct pib_context {
 	/* Length of each port's GID table; 0: not asked yet. */
 	atomic_uint gid_table_length[PIB_HCA_MAX_PORTS + 1];
 	/*
-	 * QPs by the number that CQEs carry. Written with qp_mutex and the locks of both
+	 * QPs by the number that CQEs carry. Written with table_mutex and the locks of both
 	 * CQs held, read with the lock of the polled CQ held.
 	 */
-	pthread_mutex_t qp_mutex;
-	pib_qp_page qp_table[PIB_QP_TABLE_SIZE];
+	pthread_mutex_t table_mutex;
+	struct pib_table qps;
+	struct pib_table xrc_srqs; /* likewise, of XRC's SRQs; each has one CQ */
 };
 
 /* A PD, or a parent domain, which stands for one (ibv_alloc_parent_domain(3)). */
@@ -114,7 +120,6 @@ struct pib_cq {
 	struct pib_qp *last_qp;
 	/* Between start_poll and end_poll. */
 	struct pib_hca_cqe *cur_cqe;
-	struct pib_qp *cur_qp;
 	struct pib_clock clock;
 };
 
@@ -132,6 +137,7 @@ struct pib_srq {
 	uint32_t max_sge;
 	uint32_t srqn;
 	uint8_t log_stride;
+	struct pib_cq *cq; /* XRC: where it completes */
 };
 
 struct pib_wq {
@@ -154,6 +160,7 @@ struct pib_qp {
 	struct pib_wq rq;
 	uint32_t qpn; /* for doorbells and CQEs; on special QPs not the wire's */
 	uint32_t max_inline_data;
+	bool is_target; /* XRC: no queues */
 	/* Between wr_start and wr_complete or wr_abort, under sq.lock. */
 	uint32_t ex_head;
 	int ex_error;
@@ -227,6 +234,8 @@ struct ibv_td *pib_alloc_td(struct ibv_context *context, struct ibv_td_init_attr
 int pib_dealloc_td(struct ibv_td *td);
 struct ibv_pd *pib_alloc_parent_domain(struct ibv_context *context,
 				       struct ibv_parent_domain_init_attr *attr);
+struct ibv_xrcd *pib_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int pib_close_xrcd(struct ibv_xrcd *ibxrcd);
 struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			  uint64_t hca_va, int access);
 struct ibv_mr *pib_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -245,6 +254,7 @@ struct ibv_cq *pib_create_cq(struct ibv_context *context, int cqe,
 			     struct ibv_comp_channel *channel, int comp_vector);
 struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
 				   struct ibv_cq_init_attr_ex *attr);
+int pib_resize_cq(struct ibv_cq *cq, int cqe);
 int pib_destroy_cq(struct ibv_cq *ibcq);
 int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
@@ -254,14 +264,14 @@ void pib_cq_free_rings(struct pib_cq *cq);
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);
 /* Tells the device that the CQEs before cq->consumer may be overwritten. */
 void pib_cq_publish_consumer(struct pib_cq *cq);
-/* Finds the CQE's QP and retires the WQE; NULL for a QP that is no more. */
-struct pib_qp *pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
-			     uint64_t *wr_id);
+/* Retires the CQE's WQE; false for one of a QP or SRQ that is no more. */
+bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *wr_id);
 enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe);
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);
 /* Immediate data, or the R_Key that was invalidated. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe);
-/* Drops the completions of a QP; the CQ's lock is held. */
+/* Drops the completions of an XRC SRQ, or of a QP; the CQ's lock is held. */
+void pib_cq_clean_srq(struct pib_cq *cq, uint32_t srqn);
 void pib_cq_clean(struct pib_cq *cq, struct pib_qp *qp);
 void pib_cq_set_poll_ops(struct pib_cq *cq, uint64_t wc_flags);
 bool pib_cq_wc_flags_supported(uint64_t wc_flags);
@@ -274,8 +284,14 @@ int pib_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask);
 int pib_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
 int pib_destroy_qp(struct ibv_qp *ibqp);
-void pib_free_qp_table(struct pib_context *ctx);
-struct pib_qp *pib_find_qp(struct pib_context *ctx, uint32_t qpn);
+struct ibv_qp *pib_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+
+/* table.c */
+void *pib_table_find(const struct pib_table *table, uint32_t number);
+/* 0 or ENOMEM; after it pib_table_set() of that number cannot fail. A mutex is held for both. */
+int pib_table_reserve(struct pib_table *table, uint32_t number);
+void pib_table_set(struct pib_table *table, uint32_t number, void *object);
+void pib_table_free(struct pib_table *table);
 
 /* srq.c */
 struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
@@ -284,6 +300,7 @@ struct ibv_srq *pib_create_srq_ex(struct ibv_context *context,
 int pib_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask);
 int pib_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
 int pib_destroy_srq(struct ibv_srq *ibsrq);
+int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
 int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
 /* The wr_id of a completed WQE, whose id may be used again. */

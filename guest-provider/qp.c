@@ -12,83 +12,77 @@
 /* What stands before the data in the longest send WQE, an atomic or a datagram. */
 #define PIB_SEND_WQE_OVERHEAD 64
 
-struct pib_qp *pib_find_qp(struct pib_context *ctx, uint32_t qpn)
+/* NULL when the QP has no such CQ: XRC. */
+static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 {
-	struct pib_qp **page = atomic_load_explicit(
-		&ctx->qp_table[(qpn & PIB_HCA_DB_NUMBER_MASK) >> PIB_QP_TABLE_SHIFT],
-		memory_order_acquire);
+	return ibcq ? to_pcq(ibcq) : NULL;
+}
 
-	return page ? page[qpn & PIB_QP_TABLE_MASK] : NULL;
+/*
+ * The QP's CQs in the order of their numbers, so that two QPs with crossed CQs cannot block each
+ * other; one CQ for both queues comes once.
+ */
+static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
+{
+	struct pib_cq *send_cq = pib_cq_or_null(qp->verbs_qp.qp.send_cq);
+	struct pib_cq *recv_cq = pib_cq_or_null(qp->verbs_qp.qp.recv_cq);
+	int count = 0;
+
+	if (recv_cq && (!send_cq || recv_cq->cqn < send_cq->cqn))
+		cqs[count++] = recv_cq;
+	if (send_cq)
+		cqs[count++] = send_cq;
+	if (recv_cq && send_cq && recv_cq->cqn > send_cq->cqn)
+		cqs[count++] = recv_cq;
+	return count;
 }
 
 static void pib_lock_cqs(struct pib_qp *qp)
 {
-	struct pib_cq *send_cq = to_pcq(qp->verbs_qp.qp.send_cq);
-	struct pib_cq *recv_cq = to_pcq(qp->verbs_qp.qp.recv_cq);
+	struct pib_cq *cqs[2];
+	int count = pib_cqs_of(qp, cqs), i;
 
-	/* By number, so that two QPs with crossed CQs cannot block each other. */
-	if (recv_cq->cqn < send_cq->cqn)
-		pthread_spin_lock(&recv_cq->lock);
-	pthread_spin_lock(&send_cq->lock);
-	if (recv_cq->cqn > send_cq->cqn)
-		pthread_spin_lock(&recv_cq->lock);
+	for (i = 0; i < count; i++)
+		pthread_spin_lock(&cqs[i]->lock);
 }
 
 static void pib_unlock_cqs(struct pib_qp *qp)
 {
-	struct pib_cq *send_cq = to_pcq(qp->verbs_qp.qp.send_cq);
-	struct pib_cq *recv_cq = to_pcq(qp->verbs_qp.qp.recv_cq);
+	struct pib_cq *cqs[2];
+	int count = pib_cqs_of(qp, cqs), i;
 
-	pthread_spin_unlock(&send_cq->lock);
-	if (recv_cq != send_cq)
-		pthread_spin_unlock(&recv_cq->lock);
+	for (i = 0; i < count; i++)
+		pthread_spin_unlock(&cqs[i]->lock);
 }
 
 static void pib_clean_cqs(struct pib_qp *qp)
 {
-	struct pib_cq *send_cq = to_pcq(qp->verbs_qp.qp.send_cq);
-	struct pib_cq *recv_cq = to_pcq(qp->verbs_qp.qp.recv_cq);
+	struct pib_cq *cqs[2];
+	int count = pib_cqs_of(qp, cqs), i;
 
-	pib_cq_clean(send_cq, qp);
-	if (recv_cq != send_cq)
-		pib_cq_clean(recv_cq, qp);
+	for (i = 0; i < count; i++)
+		pib_cq_clean(cqs[i], qp);
 }
 
-/* qp_mutex is held. A page stays until the context goes: pollers of other CQs look into it. */
+/* table_mutex is held. */
 static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
 {
-	pib_qp_page *slot = &ctx->qp_table[qp->qpn >> PIB_QP_TABLE_SHIFT];
-	struct pib_qp **page = atomic_load_explicit(slot, memory_order_relaxed);
+	int ret = pib_table_reserve(&ctx->qps, qp->qpn);
 
-	if (!page) {
-		page = calloc(PIB_QP_TABLE_SIZE, sizeof(*page));
-		if (!page)
-			return ENOMEM;
-		atomic_store_explicit(slot, page, memory_order_release);
-	}
+	if (ret)
+		return ret;
 	pib_lock_cqs(qp);
-	page[qp->qpn & PIB_QP_TABLE_MASK] = qp;
+	pib_table_set(&ctx->qps, qp->qpn, qp);
 	pib_unlock_cqs(qp);
 	return 0;
 }
 
 static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp)
 {
-	struct pib_qp **page = atomic_load_explicit(
-		&ctx->qp_table[qp->qpn >> PIB_QP_TABLE_SHIFT], memory_order_relaxed);
-
 	pib_lock_cqs(qp);
 	pib_clean_cqs(qp);
-	page[qp->qpn & PIB_QP_TABLE_MASK] = NULL;
+	pib_table_set(&ctx->qps, qp->qpn, NULL);
 	pib_unlock_cqs(qp);
-}
-
-void pib_free_qp_table(struct pib_context *ctx)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(ctx->qp_table); i++)
-		free(atomic_load_explicit(&ctx->qp_table[i], memory_order_relaxed));
 }
 
 /* A queue of `wr` entries with `wqe_size` bytes each; no entries, no queue. */
@@ -105,7 +99,7 @@ static int pib_size_wq(struct pib_wq *wq, uint32_t wr, uint32_t wqe_size,
 }
 
 static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
-			   const struct ibv_qp_cap *cap, bool has_srq)
+			   const struct ibv_qp_cap *cap, bool has_rq)
 {
 	uint32_t sges = cap->max_send_sge * sizeof(struct pib_hca_sge);
 	int ret;
@@ -115,8 +109,8 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 			  PIB_HCA_MIN_LOG_SQ_STRIDE);
 	if (ret)
 		return ret;
-	/* With an SRQ there is no receive queue, whatever is asked for (ibv_create_qp(3)). */
-	ret = pib_size_wq(&qp->rq, has_srq ? 0 : cap->max_recv_wr,
+	/* Without a receive queue it does not matter what is asked for (ibv_create_qp(3)). */
+	ret = pib_size_wq(&qp->rq, has_rq ? cap->max_recv_wr : 0,
 			  sizeof(struct pib_hca_recv_wqe) +
 				  cap->max_recv_sge * sizeof(struct pib_hca_sge),
 			  PIB_HCA_MIN_LOG_RQ_STRIDE);
@@ -196,12 +190,14 @@ static int pib_check_qp_attr(struct pib_context *ctx,
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
 		return EOPNOTSUPP;
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD)
+	    attr->qp_type != IBV_QPT_UD && attr->qp_type != IBV_QPT_XRC_SEND)
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    (attr->send_ops_flags & ~pib_send_ops_supported(attr->qp_type)))
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq || !attr->recv_cq)
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->send_cq)
+		return EINVAL;
+	if (attr->qp_type == IBV_QPT_XRC_SEND ? !!attr->srq : !attr->recv_cq)
 		return EINVAL;
 	if (cap->max_send_wr > ctx->max_qp_wr || cap->max_recv_wr > ctx->max_qp_wr ||
 	    cap->max_send_sge > ctx->max_sge || cap->max_recv_sge > ctx->max_sge ||
@@ -230,7 +226,7 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 	 * The mutex keeps the order of create and destroy: a number that the kernel has just
 	 * given back must not enter the table before it has left it.
 	 */
-	pthread_mutex_lock(&ctx->qp_mutex);
+	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_create_qp_ex(&ctx->ibv_ctx.context, &qp->verbs_qp, attr,
 				   &cmd->ibv_cmd, sizeof(*cmd), &resp.ibv_resp,
 				   sizeof(resp));
@@ -240,8 +236,66 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 		if (ret)
 			ibv_cmd_destroy_qp(&qp->verbs_qp.qp);
 	}
-	pthread_mutex_unlock(&ctx->qp_mutex);
+	pthread_mutex_unlock(&ctx->table_mutex);
 	return ret;
+}
+
+/*
+ * XRC targets have no queues, and live on in their domain when this process has gone: nothing of
+ * them is ours but the handle.
+ */
+static struct ibv_qp *pib_new_target(struct ibv_context *context,
+				     struct ibv_qp_init_attr_ex *attr,
+				     struct ibv_qp_open_attr *open_attr)
+{
+	struct pib_create_qp_resp resp = {};
+	struct ib_uverbs_create_qp_resp open_resp;
+	struct pib_create_qp cmd = {};
+	struct ibv_open_qp open_cmd;
+	struct pib_qp *qp;
+	int ret;
+
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	pthread_spin_init(&qp->sq.lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_spin_init(&qp->rq.lock, PTHREAD_PROCESS_PRIVATE);
+	if (attr)
+		ret = ibv_cmd_create_qp_ex(context, &qp->verbs_qp, attr, &cmd.ibv_cmd, sizeof(cmd),
+					   &resp.ibv_resp, sizeof(resp));
+	else
+		ret = ibv_cmd_open_qp(context, &qp->verbs_qp, sizeof(qp->verbs_qp), open_attr,
+				      &open_cmd, sizeof(open_cmd), &open_resp, sizeof(open_resp));
+	if (ret) {
+		pib_free_qp(qp);
+		errno = ret;
+		return NULL;
+	}
+	qp->is_target = true;
+	return &qp->verbs_qp.qp;
+}
+
+static struct ibv_qp *pib_create_target(struct ibv_context *context,
+					struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr_ex kernel_attr = *attr;
+
+	if (!check_comp_mask(attr->comp_mask, IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	kernel_attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+	memset(&kernel_attr.cap, 0, sizeof(kernel_attr.cap));
+	return pib_new_target(context, &kernel_attr, NULL);
+}
+
+struct ibv_qp *pib_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	return pib_new_target(context, NULL, attr);
 }
 
 struct ibv_qp *pib_create_qp_ex(struct ibv_context *context,
@@ -253,6 +307,8 @@ struct ibv_qp *pib_create_qp_ex(struct ibv_context *context,
 	struct pib_qp *qp;
 	int ret;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return pib_create_target(context, attr);
 	ret = pib_check_qp_attr(ctx, attr);
 	if (ret) {
 		errno = ret;
@@ -263,7 +319,8 @@ struct ibv_qp *pib_create_qp_ex(struct ibv_context *context,
 		return NULL;
 	pthread_spin_init(&qp->sq.lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_spin_init(&qp->rq.lock, PTHREAD_PROCESS_PRIVATE);
-	ret = pib_size_queues(ctx, qp, &attr->cap, attr->srq);
+	ret = pib_size_queues(ctx, qp, &attr->cap,
+			      !attr->srq && attr->qp_type != IBV_QPT_XRC_SEND);
 	if (!ret)
 		ret = pib_alloc_rings(ctx, attr->pd, qp, &cmd.drv_payload);
 	if (ret)
@@ -328,7 +385,8 @@ int pib_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	int ret;
 
 	ret = ibv_cmd_modify_qp(ibqp, attr, attr_mask, &cmd, sizeof(cmd));
-	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET &&
+	    !to_pqp(ibqp)->is_target)
 		pib_reset_queues(to_pqp(ibqp));
 	return ret;
 }
@@ -353,11 +411,11 @@ int pib_destroy_qp(struct ibv_qp *ibqp)
 	struct pib_qp *qp = to_pqp(ibqp);
 	int ret;
 
-	pthread_mutex_lock(&ctx->qp_mutex);
+	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_destroy_qp(ibqp);
-	if (!ret)
+	if (!ret && !qp->is_target)
 		pib_clear_qp(ctx, qp);
-	pthread_mutex_unlock(&ctx->qp_mutex);
+	pthread_mutex_unlock(&ctx->table_mutex);
 	if (ret)
 		return ret;
 	pib_free_qp(qp);

@@ -180,12 +180,71 @@ struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	return &srq->verbs_srq.srq;
 }
 
+/* Creates an XRC SRQ in the kernel and makes it known to the pollers of its CQ. */
+static int pib_register_xrc_srq(struct pib_context *ctx, struct pib_srq *srq,
+				struct ibv_srq_init_attr_ex *attr, struct pib_create_xsrq *cmd)
+{
+	struct pib_create_xsrq_resp resp = {};
+	int ret;
+
+	/* The mutex keeps the order of create and destroy, as for QPs. */
+	pthread_mutex_lock(&ctx->table_mutex);
+	ret = ibv_cmd_create_srq_ex(&ctx->ibv_ctx.context, &srq->verbs_srq, attr, &cmd->ibv_cmd,
+				    sizeof(*cmd), &resp.ibv_resp, sizeof(resp));
+	if (!ret) {
+		srq->srqn = resp.drv_payload.srqn;
+		srq->cq = to_pcq(attr->cq);
+		ret = pib_table_reserve(&ctx->xrc_srqs, srq->srqn);
+		if (ret)
+			ibv_cmd_destroy_srq(&srq->verbs_srq.srq);
+	}
+	if (!ret) {
+		pthread_spin_lock(&srq->cq->lock);
+		pib_table_set(&ctx->xrc_srqs, srq->srqn, srq);
+		pthread_spin_unlock(&srq->cq->lock);
+	}
+	pthread_mutex_unlock(&ctx->table_mutex);
+	return ret;
+}
+
+static struct ibv_srq *pib_create_xrc_srq(struct ibv_context *context,
+					  struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t needed = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+				IBV_SRQ_INIT_ATTR_CQ;
+	struct pib_create_xsrq cmd = {};
+	struct pib_srq *srq;
+	int ret;
+
+	if ((attr->comp_mask & needed) != needed) {
+		errno = EINVAL;
+		return NULL;
+	}
+	srq = pib_alloc_srq(to_pctx(context), attr->pd, &attr->attr, &cmd.drv_payload);
+	if (!srq)
+		return NULL;
+	ret = pib_register_xrc_srq(to_pctx(context), srq, attr, &cmd);
+	if (ret) {
+		pib_free_srq(srq);
+		errno = ret;
+		return NULL;
+	}
+	attr->attr.max_wr = srq->depth;
+	attr->attr.max_sge = srq->max_sge;
+	return &srq->verbs_srq.srq;
+}
+
 struct ibv_srq *pib_create_srq_ex(struct ibv_context *context,
 				  struct ibv_srq_init_attr_ex *attr)
 {
+	bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC;
 	struct ibv_srq_init_attr basic = { .srq_context = attr->srq_context, .attr = attr->attr };
 	struct ibv_srq *srq;
 
+	if (xrc && check_comp_mask(attr->comp_mask,
+				   IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+					   IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ))
+		return pib_create_xrc_srq(context, attr);
 	if (!check_comp_mask(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD) ||
 	    ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)) {
 		errno = EOPNOTSUPP;
@@ -201,14 +260,38 @@ struct ibv_srq *pib_create_srq_ex(struct ibv_context *context,
 	return srq;
 }
 
+static void pib_forget_xrc_srq(struct pib_context *ctx, struct pib_srq *srq)
+{
+	pthread_spin_lock(&srq->cq->lock);
+	pib_cq_clean_srq(srq->cq, srq->srqn);
+	pib_table_set(&ctx->xrc_srqs, srq->srqn, NULL);
+	pthread_spin_unlock(&srq->cq->lock);
+}
+
 int pib_destroy_srq(struct ibv_srq *ibsrq)
 {
+	struct pib_context *ctx = to_pctx(ibsrq->context);
+	struct pib_srq *srq = to_psrq(ibsrq);
 	int ret;
 
+	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_destroy_srq(ibsrq);
+	if (!ret && srq->cq)
+		pib_forget_xrc_srq(ctx, srq);
+	pthread_mutex_unlock(&ctx->table_mutex);
 	if (ret)
 		return ret;
-	pib_free_srq(to_psrq(ibsrq));
+	pib_free_srq(srq);
+	return 0;
+}
+
+int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
+{
+	struct pib_srq *srq = to_psrq(ibsrq);
+
+	if (!srq->cq) /* an SRQ that is not XRC's has no number for others */
+		return EOPNOTSUPP;
+	*number = srq->srqn;
 	return 0;
 }
 

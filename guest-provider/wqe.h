@@ -95,6 +95,12 @@ static inline void pib_wqe_put_bind(void *wqe, uint32_t rkey,
 	bind->length = htole64(info->length);
 }
 
+/* XRC: the SRQ at the destination. */
+static inline void pib_wqe_put_srqn(void *wqe, uint32_t srqn)
+{
+	((struct pib_hca_wqe_control *)wqe)->srqn = htole32(srqn);
+}
+
 static inline void pib_wqe_put_ud(void *wqe, struct ibv_ah *ah, uint32_t remote_qpn,
 				  uint32_t remote_qkey)
 {

@@ -121,6 +121,8 @@ static int pib_build_send(struct pib_qp *qp, void *wqe, const struct ibv_send_wr
 	ret = pib_wqe_put_control(wqe, op, wr->send_flags, wr->imm_data);
 	if (ret)
 		return ret;
+	if (qp->verbs_qp.qp.qp_type == IBV_QPT_XRC_SEND)
+		pib_wqe_put_srqn(wqe, wr->qp_type.xrc.remote_srqn);
 	pib_put_segment(wqe, op, wr);
 	return op->no_data ? 0 : pib_put_data(qp, wqe, op, wr);
 }

@@ -148,6 +148,14 @@ static void pib_wr_bind_mw(struct ibv_qp_ex *qp_ex, struct ibv_mw *mw, uint32_t 
 		pib_wqe_put_bind(wqe, rkey, bind_info);
 }
 
+static void pib_wr_set_xrc_srqn(struct ibv_qp_ex *qp_ex, uint32_t remote_srqn)
+{
+	struct pib_qp *qp = to_pqp_ex(qp_ex);
+
+	if (!qp->ex_error)
+		pib_wqe_put_srqn(qp->ex_wqe, remote_srqn);
+}
+
 static void pib_wr_set_ud_addr(struct ibv_qp_ex *qp_ex, struct ibv_ah *ah,
 			       uint32_t remote_qpn, uint32_t remote_qkey)
 {
@@ -258,6 +266,8 @@ void pib_qp_set_wr_ops(struct pib_qp *qp)
 	qp_ex->wr_bind_mw = pib_wr_bind_mw;
 	if (qp->verbs_qp.qp.qp_type == IBV_QPT_UC)
 		return;
+	if (qp->verbs_qp.qp.qp_type == IBV_QPT_XRC_SEND)
+		qp_ex->wr_set_xrc_srqn = pib_wr_set_xrc_srqn;
 	qp_ex->wr_rdma_read = pib_wr_rdma_read;
 	qp_ex->wr_atomic_cmp_swp = pib_wr_atomic_cmp_swp;
 	qp_ex->wr_atomic_fetch_add = pib_wr_atomic_fetch_add;

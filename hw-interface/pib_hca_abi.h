@@ -49,6 +49,14 @@ struct pib_hca_create_cq_req {
 	__u8 reserved[3];
 };
 
+/* Of a resized CQ: the new buffer, zeros. */
+struct pib_hca_resize_cq_req {
+	__aligned_u64 buf_addr;
+	__u32 buf_length;
+	__u8 log_depth;
+	__u8 reserved[3];
+};
+
 struct pib_hca_create_cq_resp {
 	__u32 cqn;
 	__u32 reserved;

@@ -73,6 +73,8 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_FREE_UAR = 0x11,      /* object: UAR */
 	PIB_HCA_CMD_ALLOC_PD = 0x12,      /* result: PD number */
 	PIB_HCA_CMD_FREE_PD = 0x13,       /* object: PD */
+	PIB_HCA_CMD_ALLOC_XRCD = 0x14,    /* result: XRC domain number */
+	PIB_HCA_CMD_FREE_XRCD = 0x15,     /* object: XRC domain */
 	PIB_HCA_CMD_CREATE_MR = 0x20,     /* in: pib_hca_create_mr; result: L_Key = R_Key */
 	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
 	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
@@ -82,6 +84,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_DESTROY_EQ = 0x31,    /* object: EQN */
 	PIB_HCA_CMD_CREATE_CQ = 0x40,     /* in: pib_hca_create_cq; result: CQN */
 	PIB_HCA_CMD_DESTROY_CQ = 0x41,    /* object: CQN */
+	PIB_HCA_CMD_RESIZE_CQ = 0x42,     /* object: CQN; in: pib_hca_resize_cq */
 	PIB_HCA_CMD_CREATE_SRQ = 0x48,    /* in: pib_hca_create_srq; result: SRQN */
 	PIB_HCA_CMD_MODIFY_SRQ = 0x49,    /* object: SRQN; in: pib_hca_modify_srq */
 	PIB_HCA_CMD_QUERY_SRQ = 0x4a,     /* object: SRQN; out: pib_hca_query_srq */
@@ -140,7 +143,8 @@ struct pib_hca_query_device {
 	__le32 max_srq;
 	__le32 max_srq_wr; /* entries in one shared receive queue */
 	__le32 max_srq_sge;
-	__le32 reserved2[3];
+	__le32 max_xrcd;
+	__le32 reserved2[2];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 

@@ -177,6 +177,13 @@ struct pib_hca_create_cq {
 PIB_HCA_ASSERT_SIZE(pib_hca_create_cq, 32);
 #define PIB_HCA_MAX_CQ_LOG_DEPTH 22
 
+struct pib_hca_resize_cq {
+	struct pib_hca_pages pages; /* the new buffer, zeros */
+	__u8 log_depth;
+	__u8 reserved[15];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_resize_cq, 32);
+
 struct pib_hca_cqe {
 	__le32 qpn;       /* the QP, as numbered by CREATE_QP */
 	__le32 wqe_counter; /* counter of the WQE in its queue; of an SRQ: the WQE's id */
@@ -249,10 +256,14 @@ struct pib_hca_create_srq {
 	__le32 offset; /* bytes from the start of the buffer, a multiple of 64, 64..1024 */
 	__u8 log_depth;  /* 0..14 */
 	__u8 log_stride; /* WQE size, 5..10 */
-	__u8 reserved[18];
+	__u8 reserved[2];
+	__le32 xrcd; /* with PIB_HCA_SRQ_XRC */
+	__le32 cq;   /* with PIB_HCA_SRQ_XRC: where its WQEs complete */
+	__u8 reserved2[8];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_create_srq, 48);
 #define PIB_HCA_SRQ_PRIVILEGED (1u << 0) /* its WQEs may use the privileged L_Key */
+#define PIB_HCA_SRQ_XRC (1u << 1)        /* for XRC target QPs of the domain, not for others */
 
 struct pib_hca_modify_srq {
 	__le32 attr_mask; /* PIB_HCA_SRQ_ATTR_* */
@@ -282,6 +293,8 @@ enum pib_hca_qp_type {
 	PIB_HCA_QP_RC = 2,
 	PIB_HCA_QP_UC = 3,
 	PIB_HCA_QP_UD = 4,
+	PIB_HCA_QP_XRC_INI = 9, /* requester only */
+	PIB_HCA_QP_XRC_TGT = 10, /* responder only */
 };
 
 /* Special QPs have the fixed numbers 2*(port-1) (SMI) and 2*(port-1)+1 (GSI); on the wire 0 and 1. */
@@ -306,7 +319,7 @@ struct pib_hca_create_qp {
 	__u8 log_rq_stride; /* 5..10 */
 	__u8 reserved[2];
 	__le32 srq; /* with PIB_HCA_QP_SRQ */
-	__u8 reserved2[4];
+	__le32 xrcd; /* XRC_TGT */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_create_qp, 64);
 #define PIB_HCA_QP_SIGNAL_ALL (1u << 0)
@@ -459,7 +472,7 @@ struct pib_hca_wqe_control {
 	__u8 reserved;
 	__be32 imm_data; /* wire order; SEND_WITH_INV: the R_Key, an __le32 */
 	__le32 inline_length;
-	__le32 reserved2;
+	__le32 srqn; /* XRC_INI: the shared receive queue at the destination; otherwise 0 */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_wqe_control, 16);
 

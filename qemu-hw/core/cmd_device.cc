@@ -50,6 +50,7 @@ void put_limits(const Knobs& knobs, pib_hca_query_device& out) {
     out.max_res_rd_atom = Limits::kQps * Limits::kRdAtomic;
     out.max_srq = Limits::kSrqs;
     out.max_srq_wr = 1u << PIB_HCA_MAX_WQ_LOG_DEPTH;
+    out.max_xrcd = Limits::kXrcds;
     out.max_srq_sge = Limits::kSge;
     out.max_pkeys = Limits::kPkeys;
     out.max_msg_size = Limits::kMaxMessage;

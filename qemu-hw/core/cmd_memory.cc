@@ -47,6 +47,22 @@ CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
     return {};
 }
 
+CommandReply cmd_alloc_xrcd(DeviceObjects& objects, const CommandInput&) {
+    return allocate(objects.xrcds);
+}
+
+CommandReply cmd_free_xrcd(DeviceObjects& objects, const CommandInput& in) {
+    if (objects.xrcds.find(in.object) == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (objects.transport.qps_of_xrcd(in.object) != 0 ||
+        objects.srqs.srqs_of_xrcd(in.object) != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    objects.xrcds.erase(in.object);
+    return {};
+}
+
 CommandReply cmd_create_mr(DeviceObjects& objects, const CommandInput& in) {
     const auto mr = in.as<pib_hca_create_mr>();
     if (!objects.has_pd(mr.pd)) {

@@ -31,16 +31,24 @@ void TransportImpl::for_each_qp(F&& f) {
 
 bool TransportImpl::queues_exist(const pib_hca_create_qp& in) {
     CqTable& cqs = services_.parts().cqs;
-    return cqs.find(in.send_cq) != nullptr && cqs.find(in.recv_cq) != nullptr &&
-           (in.srq == 0 || services_.parts().srqs.find(in.srq) != nullptr);
+    // What XRC QPs do not have has been checked.
+    const bool sends = in.type != PIB_HCA_QP_XRC_TGT;
+    const bool receives = sends && in.type != PIB_HCA_QP_XRC_INI;
+    const SharedReceiveQueue* srq = services_.parts().srqs.find(in.srq);
+    return (!sends || cqs.find(in.send_cq) != nullptr) &&
+           (!receives || cqs.find(in.recv_cq) != nullptr) &&
+           (in.srq == 0 || (srq != nullptr && srq->xrcd == 0));
 }
 
 // Counts the QP among the users of the objects that it names.
 void TransportImpl::use_queues(const QueuePair& qp, bool use) {
     CqTable& cqs = services_.parts().cqs;
     const uint32_t change = use ? 1u : ~0u;
-    cqs.find(qp.send_cq)->users += change;
-    cqs.find(qp.recv_cq)->users += change;
+    for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
+        if (cqn != 0) {
+            cqs.find(cqn)->users += change;
+        }
+    }
     if (qp.srq != 0) {
         services_.parts().srqs.find(qp.srq)->users += change;
     }
@@ -66,12 +74,21 @@ CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
         return std::unexpected(qp.error());
     }
     use_queues(*qp, true);
-    CqTable& cqs = services_.parts().cqs;
-    const uint8_t log_room =
-        std::min(cqs.find(in.send_cq)->log_depth, cqs.find(in.recv_cq)->log_depth);
+    const uint32_t room = room_of_cqs(*qp);
     const auto qpn = place(std::move(*qp));
-    suspicions_.qp_created(*find_qp(*qpn), 1u << log_room);
+    suspicions_.qp_created(*find_qp(*qpn), room);
     return qpn;
+}
+
+// CQEs that fit in the smaller of its CQs; an XRC target has none, and no bound.
+uint32_t TransportImpl::room_of_cqs(const QueuePair& qp) {
+    uint32_t room = UINT32_MAX;
+    for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
+        if (cqn != 0) {
+            room = std::min(room, 1u << services_.parts().cqs.find(cqn)->log_depth);
+        }
+    }
+    return room;
 }
 
 CmdResult<uint32_t> TransportImpl::place(QueuePair&& qp) {
@@ -257,6 +274,22 @@ uint32_t TransportImpl::qps_of_pd(uint32_t pd) {
     uint32_t count = 0;
     for_each_qp([&](const QueuePair& qp) { count += qp.pd == pd ? 1 : 0; });
     return count;
+}
+
+uint32_t TransportImpl::qps_of_xrcd(uint32_t xrcd) {
+    uint32_t count = 0;
+    for_each_qp([&](const QueuePair& qp) { count += qp.xrcd == xrcd ? 1 : 0; });
+    return count;
+}
+
+// Only XRC targets use an SRQ that does not count them; the message that such a QP receives is lost
+// with its WQE, and its next packet finds no SRQ.
+void TransportImpl::srq_destroyed(uint32_t srqn) {
+    for_each_qp([&](QueuePair& qp) {
+        if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {
+            qp.resp.recv.valid = false;
+        }
+    });
 }
 
 uint32_t TransportImpl::qps_of_uar(uint32_t uar) {

@@ -11,7 +11,7 @@ constexpr uint32_t kQpFlags = PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PI
 constexpr uint32_t kQpAttributes = (PIB_HCA_QP_ATTR_DEST_QPN << 1) - 1;
 
 bool reserved_is_zero(const pib_hca_create_qp& in) {
-    return (in.flags & ~kQpFlags) == 0 && all_zero(in.reserved) && all_zero(in.reserved2);
+    return (in.flags & ~kQpFlags) == 0 && all_zero(in.reserved);
 }
 
 bool reserved_is_zero(const pib_hca_av& av) {
@@ -41,13 +41,18 @@ CommandReply cmd_create_cq(DeviceObjects& objects, const CommandInput& in) {
     return CommandReply::number(objects.cqs.create(cq));
 }
 
+CommandReply cmd_resize_cq(DeviceObjects& objects, const CommandInput& in) {
+    return objects.cqs.resize(in.object, in.as<pib_hca_resize_cq>());
+}
+
 CommandReply cmd_destroy_cq(DeviceObjects& objects, const CommandInput& in) {
     return objects.cqs.destroy(in.object);
 }
 
 CommandReply cmd_create_srq(DeviceObjects& objects, const CommandInput& in) {
     const auto srq = in.as<pib_hca_create_srq>();
-    if (!objects.has_pd(srq.pd)) {
+    const bool xrc = (srq.flags & PIB_HCA_SRQ_XRC) != 0;
+    if (!objects.has_pd(srq.pd) || (xrc && objects.xrcds.find(srq.xrcd) == nullptr)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
     return CommandReply::number(objects.srqs.create(srq));
@@ -63,7 +68,11 @@ CommandReply cmd_query_srq(DeviceObjects& objects, const CommandInput& in) {
 }
 
 CommandReply cmd_destroy_srq(DeviceObjects& objects, const CommandInput& in) {
-    return objects.srqs.destroy(in.object);
+    const CmdStatus status = objects.srqs.destroy(in.object);
+    if (status == PIB_HCA_CMD_STATUS_OK) {
+        objects.transport.srq_destroyed(in.object);
+    }
+    return status;
 }
 
 CommandReply cmd_create_qp(DeviceObjects& objects, const CommandInput& in) {
@@ -71,7 +80,10 @@ CommandReply cmd_create_qp(DeviceObjects& objects, const CommandInput& in) {
     if (!reserved_is_zero(qp)) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
-    if (!objects.has_pd(qp.pd) || !objects.has_uar(qp.uar)) {
+    // An XRC target is in a domain instead of a PD.
+    const bool target = qp.type == PIB_HCA_QP_XRC_TGT;
+    const bool home = target ? objects.xrcds.find(qp.xrcd) != nullptr : objects.has_pd(qp.pd);
+    if (!home || !objects.has_uar(qp.uar)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
     return CommandReply::number(objects.transport.create_qp(qp));

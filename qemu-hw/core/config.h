@@ -53,6 +53,7 @@ struct Limits {
     static constexpr uint32_t kPagesPerMr = 1u << 22;  // bounds the time of one command
     static constexpr uint64_t kCqPages = 1ull << 22;   // all CQs together
     static constexpr uint64_t kQpPages = 1ull << 22;   // all QPs together
+    static constexpr uint32_t kXrcds = 1u << 16;
     static constexpr uint32_t kSrqs = 1u << 16;
     static constexpr uint64_t kSrqPages = 1ull << 22;  // all SRQs together
     static constexpr uint32_t kRdAtomic = 16;

@@ -20,12 +20,23 @@ constexpr uint32_t pages_for(uint64_t bytes) {
     return static_cast<uint32_t>((bytes + 4095) >> PIB_HCA_MIN_LOG_PAGE_SIZE);
 }
 
-CmdStatus check_fields(const pib_hca_create_cq& in) {
+// Of CREATE_CQ and RESIZE_CQ.
+template <typename T>
+CmdStatus check_fields(const T& in) {
     if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
     return in.log_depth <= PIB_HCA_MAX_CQ_LOG_DEPTH ? PIB_HCA_CMD_STATUS_OK
                                                     : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
+constexpr uint64_t cqe_offset(uint32_t counter, unsigned log_depth) {
+    const uint32_t index = counter & ((1u << log_depth) - 1);
+    return PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{index} * sizeof(pib_hca_cqe);
+}
+
+constexpr uint8_t owner_bit(uint32_t counter, unsigned log_depth) {
+    return (counter >> log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
 }
 
 // Whether an arm that has seen `consumer` completions missed one it waits for.
@@ -50,13 +61,10 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     if (eq == nullptr) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     }
-    const uint64_t bytes = buffer_bytes(in.log_depth);
-    const uint32_t max_pages = pages_for(bytes);
-    if (cqs_.count() == cqs_.capacity() || max_pages > pages_left_) {
+    if (cqs_.count() == cqs_.capacity()) {
         return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
     }
-    auto buffer =
-        GuestBuffer::load(host_, in.pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
+    auto buffer = load(in.pages, in.log_depth);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
@@ -65,9 +73,75 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     cq.eqn = in.eqn;
     cq.uar = in.uar;
     cq.log_depth = in.log_depth;
-    pages_left_ -= cq.buffer.listed_pages();
     ++eq->users;
     return cqs_.insert(std::move(cq));
+}
+
+// Takes what the buffer needs from pages_left_.
+CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_depth) {
+    const uint64_t bytes = buffer_bytes(log_depth);
+    const uint32_t max_pages = pages_for(bytes);
+    if (max_pages > pages_left_) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    auto buffer = GuestBuffer::load(host_, pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
+    if (buffer) {
+        pages_left_ -= buffer->listed_pages();
+    }
+    return buffer;
+}
+
+// What counts up begins at 0 again, so that a buffer of zeros is one of no CQEs whatever its depth.
+CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+        return s;
+    }
+    if (cq->error) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    auto buffer = load(in.pages, in.log_depth);
+    if (!buffer) {
+        return buffer.error();
+    }
+    CompletionQueue resized = *cq;
+    resized.buffer = std::move(*buffer);
+    resized.log_depth = in.log_depth;
+    const CmdStatus status =
+        read_consumer(*cq) ? copy_waiting(*cq, resized) : PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    const bool ok = status == PIB_HCA_CMD_STATUS_OK;
+    pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
+    if (ok) {
+        *cq = std::move(resized);
+    }
+    return status;
+}
+
+// Bounded by the depth of both queues.
+CmdStatus CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to) {
+    const uint32_t waiting = from.producer - from.consumer;
+    if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    for (uint32_t i = 0; i < waiting; ++i) {
+        pib_hca_cqe cqe;
+        const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
+        const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
+        if (!from.buffer.read(host_, old_place, bytes)) {
+            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        }
+        cqe.owner = owner_bit(i, to.log_depth);
+        if (!to.buffer.write(host_, cqe_offset(i, to.log_depth), bytes)) {
+            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        }
+    }
+    to.consumer = 0;
+    to.producer = waiting;
+    to.solicited_producer = waiting - (from.producer - from.solicited_producer);
+    return PIB_HCA_CMD_STATUS_OK;
 }
 
 CmdStatus CqTable::destroy(uint32_t cqn) {
@@ -160,24 +234,26 @@ bool CqTable::has_room(CompletionQueue& cq) {
     if (cq.producer - cq.consumer < depth) {
         return true;
     }
+    return read_consumer(cq) && cq.producer - cq.consumer < depth;
+}
+
+bool CqTable::read_consumer(CompletionQueue& cq) {
     uint32_t consumer;
     if (!cq.buffer.read(host_, offsetof(pib_hca_cq_header, consumer),
                         {reinterpret_cast<uint8_t*>(&consumer), sizeof consumer})) {
         return false;
     }
     cq.consumer = consumer;
-    return cq.producer - consumer < depth;
+    return true;
 }
 
 bool CqTable::write(CompletionQueue& cq, pib_hca_cqe cqe) {
-    const uint32_t depth_mask = (1u << cq.log_depth) - 1;
-    const uint64_t offset =
-        PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{cq.producer & depth_mask} * sizeof cqe;
+    const uint64_t offset = cqe_offset(cq.producer, cq.log_depth);
     if (poison_) [[unlikely]] {
         poison_unspecified(cqe);
     }
     cqe.timestamp = host_.now_ns();
-    cqe.owner = (cq.producer >> cq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
+    cqe.owner = owner_bit(cq.producer, cq.log_depth);
     constexpr size_t kBody = offsetof(pib_hca_cqe, owner);
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cqe), sizeof cqe);
     if (!cq.buffer.write(host_, offset, bytes.first(kBody))) {

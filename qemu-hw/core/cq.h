@@ -34,7 +34,9 @@ class CqTable {
 
     CmdResult<uint32_t> create(
         const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
-    CmdStatus destroy(uint32_t cqn);   // BUSY while QPs use it
+    // Moves the CQ and what waits in it to another buffer, or leaves it as it is.
+    CmdStatus resize(uint32_t cqn, const pib_hca_resize_cq& in);
+    CmdStatus destroy(uint32_t cqn);  // BUSY while QPs use it
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
     uint32_t count() const { return cqs_.count(); }
     uint32_t cqs_of_uar(uint32_t uar);  // for FREE_UAR's BUSY
@@ -58,6 +60,9 @@ class CqTable {
     void set_poison(bool poison) { poison_ = poison; }
 
   private:
+    CmdResult<GuestBuffer> load(const pib_hca_pages& pages, unsigned log_depth);
+    CmdStatus copy_waiting(const CompletionQueue& from, CompletionQueue& to);
+    bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, pib_hca_cqe cqe);
     void fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome);

@@ -74,7 +74,7 @@ DeviceImpl::DeviceImpl(const Config& config, Host& host)
       counters_(fresh_counters()),
       eqs_(host, *this, Limits::kEqs, config.vector_count),
       cqs_(host, eqs_, Limits::kCqs),
-      srqs_(host, eqs_, Limits::kSrqs),
+      srqs_(host, eqs_, cqs_, Limits::kSrqs),
       mpt_(host, Limits::kMrs, Limits::kMrPages),
       ports_(config_, host, eqs_, counters_),
       transport_(Transport::create({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports()})),

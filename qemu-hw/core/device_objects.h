@@ -17,9 +17,11 @@
 
 namespace pib::hca {
 
-// Protection domains and UARs are only numbers: who uses them counts, not what they are.
+// Protection domains, XRC domains and UARs are only numbers: who uses them counts, not what they
+// are.
 struct ProtectionDomain {};
 struct UserAccessRegion {};
+struct XrcDomain {};
 
 // UAR 0 is the kernel's: it exists without ALLOC_UAR and is never freed.
 constexpr uint32_t kKernelUar = 0;
@@ -37,6 +39,8 @@ struct DeviceObjects {
     Table<ProtectionDomain> pds{1, Limits::kPds};
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 
+    Table<XrcDomain> xrcds{1, Limits::kXrcds};
+
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
@@ -49,6 +53,7 @@ struct DeviceObjects {
         mpt.clear();
         pds.clear();
         uars.clear();
+        xrcds.clear();
     }
 };
 

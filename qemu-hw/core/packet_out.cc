@@ -30,11 +30,27 @@ void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port
     }
 }
 
-ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t opcode,
+namespace {
+
+// IBA 9.2.1: the connected transports share the operations' low bits.
+uint8_t transport_bits(const QueuePair& qp) {
+    switch (qp.transport()) {
+        case ib::Transport::kUc:
+            return ib::opcode::kUc;
+        case ib::Transport::kXrc:
+            return ib::opcode::kXrc;
+        default:
+            return ib::opcode::kRc;
+    }
+}
+
+}  // namespace
+
+ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t operation,
                                     ib::Psn psn) {
     ib::PacketHeaders headers;
     address_packet(headers, qp.attr.av, port);
-    headers.bth.opcode = opcode;
+    headers.bth.opcode = static_cast<uint8_t>(transport_bits(qp) | operation);
     headers.bth.mig_req = qp.attr.path_mig_state == PIB_HCA_MIG_MIGRATED;  // IBA 17.2.8
     headers.bth.pkey = ib::PKey(port.pkey(qp.attr.pkey_index));
     headers.bth.dest_qp = ib::Qpn(qp.attr.dest_qpn);

@@ -20,8 +20,9 @@ enum class Sent : uint8_t {
 // Fills LRH and GRH for a packet along `av` (IBA 7.7, 8.3).
 void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port);
 
-// LRH, GRH and the BTH fields that every packet of a connected QP has.
-ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t opcode,
+// LRH, GRH and the BTH fields that every packet of a connected QP has. `operation`: the opcode
+// without its transport.
+ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t operation,
                                     ib::Psn psn);
 
 // Sends one packet. `fill` writes the payload into its place and returns whether it could;

@@ -58,6 +58,7 @@ struct ReceiveRequest {
     bool valid = false;
     uint32_t srqn = 0;     // the shared receive queue that it was taken from; 0: the QP's own
     uint32_t counter = 0;  // in the QP's own queue; of a shared one the WQE's id
+    uint32_t cqn = 0;      // where it completes
     KeyUser user{};        // whose keys its SGEs name
     DataSegment data;
     std::vector<uint8_t> bytes;  // the copied WQE, one stride of its queue
@@ -87,6 +88,7 @@ struct RdResource {
     uint32_t length = 0;
     uint64_t va = 0;
     uint64_t original_data = 0;  // the atomic's result
+    KeyUser user{};              // whose R_Key it is
     bool is_atomic = false;
     bool valid = false;
     bool pending = false;  // its response has not been sent completely
@@ -110,6 +112,9 @@ struct ResponderState {
     std::vector<RdResource> rd;  // a ring, oldest at rd_head; sized by max_dest_rd_atomic
     uint32_t rd_head = 0;
     bool communication_established = false;
+    // XRC: of the packet that is being looked at (IBA annex A14).
+    uint32_t xrc_srqn = 0;
+    uint32_t xrc_pd = 0;
 };
 
 struct QueuePair {
@@ -120,7 +125,8 @@ struct QueuePair {
     uint32_t send_cq = 0;
     uint32_t recv_cq = 0;
     uint32_t uar = 0;
-    uint32_t srq = 0;  // 0: none
+    uint32_t srq = 0;   // 0: none
+    uint32_t xrcd = 0;  // XRC target
     uint32_t max_inline = 0;
     uint32_t mcast_groups = 0;  // attached to
     uint8_t special_port = 0;   // SMI and GSI
@@ -145,15 +151,20 @@ struct QueuePair {
     bool blocked = false;  // the port had no room for it; port_ready() ends this
     bool parked = false;   // in the port's list of those to be told
 
-    bool is_reliable() const { return type == PIB_HCA_QP_RC; }
+    bool is_xrc() const { return type == PIB_HCA_QP_XRC_INI || type == PIB_HCA_QP_XRC_TGT; }
+    bool is_reliable() const { return type == PIB_HCA_QP_RC || is_xrc(); }
     bool is_connected() const { return is_reliable() || type == PIB_HCA_QP_UC; }
     bool is_datagram() const { return !is_connected(); }
     // The opcodes of a connected QP's packets.
     ib::Transport transport() const {
-        return type == PIB_HCA_QP_UC ? ib::Transport::kUc : ib::Transport::kRc;
+        return type == PIB_HCA_QP_UC ? ib::Transport::kUc
+               : is_xrc()            ? ib::Transport::kXrc
+                                     : ib::Transport::kRc;
     }
     bool is_special() const { return special_port != 0; }
-    bool has_receive_queue() const { return rq.present || srq != 0; }
+    // The SRQ that the next receive WQE is taken from; 0: the QP has a queue of its own, or none.
+    uint32_t shared_queue() const { return srq != 0 ? srq : resp.xrc_srqn; }
+    bool has_receive_queue() const { return rq.present || shared_queue() != 0; }
     uint8_t port() const { return is_special() ? special_port : attr.port; }
     // The number by which the wire knows it.
     ib::Qpn wire_qpn() const {
@@ -161,7 +172,10 @@ struct QueuePair {
     }
     KeyUser key_user() const { return {.pd = pd, .privileged = privileged, .qpn = qpn}; }
     // For what packets name: an R_Key is never the privileged L_Key.
-    KeyUser remote_user() const { return {.pd = pd, .privileged = false, .qpn = qpn}; }
+    KeyUser remote_user() const {
+        const uint32_t remote_pd = type == PIB_HCA_QP_XRC_TGT ? resp.xrc_pd : pd;
+        return {.pd = remote_pd, .privileged = false, .qpn = qpn};
+    }
     uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
     // Receives are accepted (IBA 10.3.1).
     bool can_receive() const {

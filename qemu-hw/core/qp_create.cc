@@ -57,7 +57,8 @@ uint64_t buffer_bytes(const pib_hca_create_qp& in) {
 
 bool type_is_known(uint8_t type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_UC || type == PIB_HCA_QP_UD ||
-           type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
+           type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI || type == PIB_HCA_QP_XRC_INI ||
+           type == PIB_HCA_QP_XRC_TGT;
 }
 
 bool port_is_valid(const pib_hca_create_qp& in, unsigned port_count) {
@@ -71,6 +72,21 @@ bool srq_is_valid(const pib_hca_create_qp& in) {
         return in.srq == 0;
     }
     return (in.flags & PIB_HCA_QP_NO_RQ) != 0 && in.port == 0;
+}
+
+// XRC halves of a connection (annex A14): an initiator only sends; a target has neither queues nor
+// memory of its own, and nobody rings for it.
+bool xrc_is_valid(const pib_hca_create_qp& in) {
+    constexpr uint32_t kNoQueues = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
+    if (in.type == PIB_HCA_QP_XRC_INI) {
+        return (in.flags & (kNoQueues | PIB_HCA_QP_SRQ)) == PIB_HCA_QP_NO_RQ && in.recv_cq == 0 &&
+               in.xrcd == 0;
+    }
+    if (in.type != PIB_HCA_QP_XRC_TGT) {
+        return in.xrcd == 0;
+    }
+    return in.flags == kNoQueues && in.pd == 0 && in.send_cq == 0 && in.recv_cq == 0 &&
+           in.uar == 0 && in.pages.root == 0 && in.pages.page_count == 0;
 }
 
 bool inline_is_valid(const pib_hca_create_qp& in) {
@@ -88,20 +104,24 @@ WorkQueue make_queue(const QueueSpec& spec) {
 }  // namespace
 
 CmdStatus check_create_qp(const pib_hca_create_qp& in, unsigned port_count) {
-    if ((in.flags & ~kAllFlags) != 0 || in.reserved[0] != 0 || in.reserved[1] != 0 ||
-        !std::ranges::all_of(in.reserved2, [](uint8_t byte) { return byte == 0; })) {
+    if ((in.flags & ~kAllFlags) != 0 || in.reserved[0] != 0 || in.reserved[1] != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
     const QueueSpec sq = send_queue(in);
     const QueueSpec rq = receive_queue(in);
     const bool valid = type_is_known(in.type) && port_is_valid(in, port_count) &&
                        queue_is_valid(sq) && queue_is_valid(rq) && disjoint(sq, rq) &&
-                       inline_is_valid(in) && srq_is_valid(in) &&
+                       inline_is_valid(in) && srq_is_valid(in) && xrc_is_valid(in) &&
                        buffer_bytes(in) <= kMaxBufferBytes;
     return valid ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& pages_left) {
+namespace {
+
+CmdResult<GuestBuffer> load_buffer(Host& host, const pib_hca_create_qp& in, uint64_t& pages_left) {
+    if (in.type == PIB_HCA_QP_XRC_TGT) {
+        return GuestBuffer();
+    }
     const uint64_t bytes = buffer_bytes(in);
     const auto max_pages = static_cast<uint32_t>((bytes >> PIB_HCA_MIN_LOG_PAGE_SIZE) + 1);
     if (max_pages > pages_left) {
@@ -109,10 +129,19 @@ CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& 
     }
     auto buffer =
         GuestBuffer::load(host, in.pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
+    if (buffer) {
+        pages_left -= buffer->listed_pages();
+    }
+    return buffer;
+}
+
+}  // namespace
+
+CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& pages_left) {
+    auto buffer = load_buffer(host, in, pages_left);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
-    pages_left -= buffer->listed_pages();
     QueuePair qp;
     qp.type = static_cast<QpType>(in.type);
     qp.pd = in.pd;
@@ -120,6 +149,7 @@ CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& 
     qp.recv_cq = in.recv_cq;
     qp.uar = in.uar;
     qp.srq = in.srq;
+    qp.xrcd = in.xrcd;
     qp.max_inline = in.max_inline;
     qp.special_port = in.port;
     qp.signal_all = (in.flags & PIB_HCA_QP_SIGNAL_ALL) != 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace pib::hca {
 namespace {
@@ -34,92 +35,101 @@ struct Masks {
     uint32_t optional;
 };
 
-// One row of IBA table 91 (QP state transition properties), per kind of service. Transitions from
-// any state to Reset and Error need and take nothing, and are not listed.
-struct Transition {
+// The steps of IBA table 91 (QP state transition properties), in this order in each column. Those
+// from any state to Reset and Error need and take nothing, and are not listed.
+struct Step {
     QpState from;
     QpState to;
-    Masks rc;
-    Masks uc;
-    Masks ud;
-    Masks special;  // SMI and GSI
 };
-
-constexpr uint32_t kRcSqd = kPort | kAv | kTimeout | kRetry | kRnrRetry | kRdAtomic |
-                            kDestRdAtomic | kAccess | kPkey | kRnrTimer | kAltPath | kMigState;
-constexpr uint32_t kUcSqd = kAv | kAccess | kPkey | kAltPath | kMigState;
-constexpr Masks kRcInit{kPkey | kPort | kAccess, 0};  // and of UC
-constexpr Masks kUdInit{kPkey | kPort | kQkey, 0};
-constexpr Masks kSpecialInit{kPkey | kQkey, kPort};
-constexpr Masks kRcRtr{kAv | kMtu | kDestQpn | kRqPsn | kDestRdAtomic | kRnrTimer,
-                       kAccess | kPkey | kAltPath | kMigState};
-constexpr Masks kRcRts{kTimeout | kRetry | kRnrRetry | kSqPsn | kRdAtomic,
-                       kCurState | kAccess | kRnrTimer | kAltPath | kMigState};
-constexpr Masks kRcLive{0, kCurState | kAccess | kRnrTimer | kAltPath | kMigState};
-constexpr Masks kUcRtr{kAv | kMtu | kDestQpn | kRqPsn, kAccess | kPkey | kAltPath | kMigState};
-constexpr Masks kUcRts{kSqPsn, kCurState | kAccess | kAltPath | kMigState};
-constexpr Masks kUcLive{0, kCurState | kAccess | kAltPath | kMigState};
-constexpr Masks kUdLive{0, kCurState | kQkey};
+constexpr std::array<Step, 9> kSteps = {{{PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT},
+                                         {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT},
+                                         {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR},
+                                         {PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS},
+                                         {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS},
+                                         {PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD},
+                                         {PIB_HCA_QPS_SQD, PIB_HCA_QPS_RTS},
+                                         {PIB_HCA_QPS_SQD, PIB_HCA_QPS_SQD},
+                                         {PIB_HCA_QPS_SQE, PIB_HCA_QPS_RTS}}};
+using Column = std::array<std::optional<Masks>, kSteps.size()>;
 
 constexpr Masks optional_of(Masks masks) {
     return {0, masks.required | masks.optional};
 }
 
-constexpr Transition kTransitions[] = {
-    {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, kRcInit, kRcInit, kUdInit, kSpecialInit},
-    {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT, optional_of(kRcInit), optional_of(kRcInit),
-     optional_of(kUdInit), optional_of(kSpecialInit)},
-    {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, kRcRtr, kUcRtr, {0, kPkey | kQkey}, {0, kPkey | kQkey}},
-    {PIB_HCA_QPS_RTR,
-     PIB_HCA_QPS_RTS,
-     kRcRts,
-     kUcRts,
-     {kSqPsn, kCurState | kQkey},
-     {kSqPsn, kCurState | kQkey}},
-    {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS, kRcLive, kUcLive, kUdLive, kUdLive},
-    {PIB_HCA_QPS_RTS,
-     PIB_HCA_QPS_SQD,
-     {0, kCurState | kNotify},
-     {0, kCurState | kNotify},
-     {0, kCurState | kNotify},
-     {0, kCurState | kNotify}},
-    {PIB_HCA_QPS_SQD, PIB_HCA_QPS_RTS, kRcLive, kUcLive, kUdLive, kUdLive},
-    {PIB_HCA_QPS_SQD,
-     PIB_HCA_QPS_SQD,
-     {0, kCurState | kRcSqd},
-     {0, kCurState | kUcSqd},
-     {0, kCurState | kPkey | kQkey},
-     {0, kCurState | kPkey | kQkey}},
-};
+constexpr uint32_t kReply = kDestRdAtomic | kRnrTimer;         // of a reliable responder
+constexpr uint32_t kRetries = kRetry | kRnrRetry | kRdAtomic;  // of a reliable requester
+constexpr uint32_t kConnectedLive = kCurState | kAccess | kAltPath | kMigState;
+constexpr uint32_t kConnectedSqd = kConnectedLive | kAv | kPkey;
+constexpr Masks kToSqd{0, kCurState | kNotify};
+constexpr Masks kConnectedInit{kPkey | kPort | kAccess, 0};
+constexpr Masks kUdInit{kPkey | kPort | kQkey, 0};
+constexpr Masks kSpecialInit{kPkey | kQkey, kPort};
+constexpr Masks kUdRtr{0, kPkey | kQkey};
+constexpr Masks kUdRts{kSqPsn, kCurState | kQkey};
+constexpr Masks kUdLive{0, kCurState | kQkey};
+constexpr Masks kUdSqd{0, kCurState | kPkey | kQkey};
 
-// SQE exists for unreliable services only (IBA 10.3.1.6).
-constexpr Transition kSqeToRts{PIB_HCA_QPS_SQE,          PIB_HCA_QPS_RTS, {0, 0},
-                               {0, kCurState | kAccess}, kUdLive,         kUdLive};
+constexpr Masks connected_rtr(uint32_t responder) {
+    return {kAv | kMtu | kDestQpn | kRqPsn | responder, kAccess | kPkey | kAltPath | kMigState};
+}
 
-Masks Transition::*column_of(const QueuePair& qp) {
-    if (qp.is_special()) {
-        return &Transition::special;
-    }
+// RC has both halves, XRC one each (annex A14). SQE exists for unreliable services only (IBA
+// 10.3.1.6).
+constexpr Column reliable(uint32_t requester, uint32_t responder) {
+    const Masks live{0, kConnectedLive | (responder & kRnrTimer)};
+    return {kConnectedInit,
+            optional_of(kConnectedInit),
+            connected_rtr(responder),
+            Masks{kSqPsn | kTimeout | requester, live.optional},
+            live,
+            kToSqd,
+            live,
+            Masks{0, kConnectedSqd | kPort | kTimeout | requester | responder},
+            std::nullopt};
+}
+constexpr Column kRc = reliable(kRetries, kReply);
+constexpr Column kXrcInitiator = reliable(kRetries, 0);
+constexpr Column kXrcTarget = reliable(0, kReply);
+constexpr Column kUc = {kConnectedInit,
+                        optional_of(kConnectedInit),
+                        connected_rtr(0),
+                        Masks{kSqPsn, kConnectedLive},
+                        Masks{0, kConnectedLive},
+                        kToSqd,
+                        Masks{0, kConnectedLive},
+                        Masks{0, kConnectedSqd},
+                        Masks{0, kCurState | kAccess}};
+
+constexpr Column datagram(Masks init) {
+    return {init, optional_of(init), kUdRtr, kUdRts, kUdLive, kToSqd, kUdLive, kUdSqd, kUdLive};
+}
+constexpr Column kUd = datagram(kUdInit);
+constexpr Column kSpecial = datagram(kSpecialInit);
+
+const Column& column_of(const QueuePair& qp) {
     switch (qp.type) {
         case PIB_HCA_QP_RC:
-            return &Transition::rc;
+            return kRc;
         case PIB_HCA_QP_UC:
-            return &Transition::uc;
+            return kUc;
+        case PIB_HCA_QP_UD:
+            return kUd;
+        case PIB_HCA_QP_XRC_INI:
+            return kXrcInitiator;
+        case PIB_HCA_QP_XRC_TGT:
+            return kXrcTarget;
         default:
-            return &Transition::ud;
+            return kSpecial;
     }
 }
 
-const Masks* find_masks(const QueuePair& qp, QpState to) {
-    const auto matches = [&](const Transition& t) { return t.from == qp.state && t.to == to; };
-    const Transition* row = std::ranges::find_if(kTransitions, matches);
-    if (row == std::end(kTransitions)) {
-        if (!matches(kSqeToRts) || qp.is_reliable()) {
-            return nullptr;
-        }
-        row = &kSqeToRts;
+std::optional<Masks> find_masks(const QueuePair& qp, QpState to) {
+    const auto matches = [&](const Step& step) { return step.from == qp.state && step.to == to; };
+    const auto step = std::ranges::find_if(kSteps, matches);
+    if (step == kSteps.end()) {
+        return std::nullopt;
     }
-    return &(row->*column_of(qp));
+    return column_of(qp)[static_cast<size_t>(step - kSteps.begin())];
 }
 
 bool lid_is_allowed(ib::Lid lid, LidClass allowed) {
@@ -261,8 +271,8 @@ CmdStatus check_transition(const QueuePair& qp, const pib_hca_modify_qp& in) {
     if ((in.attr_mask & kState) != 0 && (to == PIB_HCA_QPS_RESET || to == PIB_HCA_QPS_ERR)) {
         return (given & ~kCurState) == 0 ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
     }
-    const Masks* masks = find_masks(qp, to);
-    if (masks == nullptr) {
+    const auto masks = find_masks(qp, to);
+    if (!masks) {
         return PIB_HCA_CMD_STATUS_BAD_STATE;
     }
     const bool complete = (given & masks->required) == masks->required;

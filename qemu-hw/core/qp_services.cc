@@ -47,6 +47,7 @@ void QpServices::count_error(const WqeError& error, bool is_send) {
 void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited) {
     if (!parts_.cqs.post(cqn, cqe, solicited) && !qp.fatal_reported) {
         owner_.cq_failed(cqn);
+        fatal(qp);  // an XRC target completes to the CQs of its domain's SRQs
     }
 }
 
@@ -109,7 +110,7 @@ void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
         cqe.flags |= PIB_HCA_CQE_FLAG_SOLICITED;
     }
     // IBA 11.4.2.2: an unsuccessful completion counts as solicited.
-    post(qp, qp.recv_cq, cqe, report.solicited || report.error.status != PIB_HCA_WC_SUCCESS);
+    post(qp, qp.resp.recv.cqn, cqe, report.solicited || report.error.status != PIB_HCA_WC_SUCCESS);
 }
 
 // The oldest WQE of the QP's own receive queue, copied and not yet taken.
@@ -129,6 +130,7 @@ QpServices::Fetch QpServices::peek_own(QueuePair& qp) {
     }
     recv.srqn = 0;
     recv.counter = rq.consumer;
+    recv.cqn = qp.recv_cq;
     recv.user = qp.key_user();
     return Fetch::kOk;
 }
@@ -136,7 +138,8 @@ QpServices::Fetch QpServices::peek_own(QueuePair& qp) {
 // Likewise of its shared one. IBA 10.2.9: the keys are looked at as the SRQ's, not the QP's.
 QpServices::Fetch QpServices::peek_shared(QueuePair& qp) {
     ReceiveRequest& recv = qp.resp.recv;
-    switch (parts_.srqs.peek(qp.srq, recv.bytes)) {
+    const uint32_t srqn = qp.shared_queue();
+    switch (parts_.srqs.peek(srqn, recv.bytes)) {
         case SrqTable::Take::kNone:
             return Fetch::kNone;
         case SrqTable::Take::kError:
@@ -145,14 +148,16 @@ QpServices::Fetch QpServices::peek_shared(QueuePair& qp) {
         case SrqTable::Take::kOk:
             break;
     }
-    recv.srqn = qp.srq;
+    const SharedReceiveQueue& srq = *parts_.srqs.find(srqn);
+    recv.srqn = srqn;
     recv.counter = recv_wqe_id(recv.bytes);
-    recv.user = parts_.srqs.find(qp.srq)->key_user();
+    recv.cqn = srq.cqn != 0 ? srq.cqn : qp.recv_cq;
+    recv.user = srq.key_user();
     return Fetch::kOk;
 }
 
 QpServices::Fetch QpServices::fetch_recv(QueuePair& qp, uint32_t bytes) {
-    const Fetch peeked = qp.srq != 0 ? peek_shared(qp) : peek_own(qp);
+    const Fetch peeked = qp.shared_queue() != 0 ? peek_shared(qp) : peek_own(qp);
     if (peeked != Fetch::kOk) {
         counters().add(PIB_HCA_COUNTER_OUT_OF_BUFFER, peeked == Fetch::kNone ? 1 : 0);
         return peeked;
@@ -274,6 +279,7 @@ bool QpServices::flush_one_recv(QueuePair& qp) {
             return false;
         }
         recv.srqn = 0;
+        recv.cqn = qp.recv_cq;
         recv.counter = qp.rq.consumer++;
     }
     ReceiveReport report;
@@ -284,7 +290,8 @@ bool QpServices::flush_one_recv(QueuePair& qp) {
 
 // A QP in Error takes no more WQEs of its SRQ, and has completed those it took (IBA 10.3.1.7).
 void QpServices::report_last_wqe(QueuePair& qp) {
-    if (qp.srq != 0 && qp.state == PIB_HCA_QPS_ERR && !qp.last_wqe_reported) {
+    const bool shares = qp.srq != 0 || qp.type == PIB_HCA_QP_XRC_TGT;
+    if (shares && qp.state == PIB_HCA_QPS_ERR && !qp.last_wqe_reported) {
         qp.last_wqe_reported = true;
         event(PIB_HCA_EVENT_LAST_WQE_REACHED, qp);
     }

@@ -41,11 +41,6 @@ constexpr std::array<MessageOpcodes, 8> kMessageOpcodes = {{
 static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3 &&
               PIB_HCA_WQE_SEND_WITH_INV == 7);
 
-// IBA 9.2.1: the transports share the operations' low bits.
-uint8_t of_transport(const QueuePair& qp, uint8_t operation) {
-    return qp.transport() == ib::Transport::kUc ? op::kUc | operation : operation;
-}
-
 uint8_t opcode_at(const SendRequest& request, uint32_t packet) {
     const MessageOpcodes& row = kMessageOpcodes[request.wqe.opcode];
     const bool first = packet == 0;
@@ -241,9 +236,11 @@ Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
     return result;
 }
 
-ib::PacketHeaders Requester::headers(QueuePair& qp, uint8_t opcode, bool ack_req) {
+ib::PacketHeaders Requester::headers(QueuePair& qp, const SendRequest& request, uint8_t operation,
+                                     bool ack_req) {
     ib::PacketHeaders headers =
-        connected_headers(qp, services_.port_of(qp), of_transport(qp, opcode), qp.req.cursor);
+        connected_headers(qp, services_.port_of(qp), operation, qp.req.cursor);
+    headers.xrceth.xrc_srq = request.wqe.srqn;
     headers.bth.ack_req =
         qp.is_reliable() && (ack_req || qp.req.packets_since_ack_req + 1 >= kAckInterval);
     return headers;
@@ -256,7 +253,7 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
     const auto bytes =
         static_cast<uint32_t>(std::min<uint64_t>(mtu, request.wqe.data.length - offset));
     const bool last = packet + 1 == request.packets;
-    ib::PacketHeaders out = headers(qp, opcode_at(request, packet), last);
+    ib::PacketHeaders out = headers(qp, request, opcode_at(request, packet), last);
     out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
     out.imm_dt = immediate(request.wqe.imm_data);
     out.ieth.rkey = ib::RKey(request.wqe.imm_data);
@@ -282,7 +279,7 @@ Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
     const auto& rdma = std::get<RdmaOp>(request.wqe.op);
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint64_t offset = uint64_t{packet} * qp.path_mtu_bytes();
-    ib::PacketHeaders out = headers(qp, op::kRdmaReadRequest, true);
+    ib::PacketHeaders out = headers(qp, request, op::kRdmaReadRequest, true);
     out.reth = {.va = rdma.remote_addr + offset,
                 .rkey = ib::RKey(rdma.rkey),
                 .dma_len = static_cast<uint32_t>(request.wqe.data.length - offset)};
@@ -292,7 +289,7 @@ Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
 Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
     const auto& atomic = std::get<AtomicOp>(request.wqe.op);
     const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP;
-    ib::PacketHeaders out = headers(qp, swap ? op::kCmpSwap : op::kFetchAdd, true);
+    ib::PacketHeaders out = headers(qp, request, swap ? op::kCmpSwap : op::kFetchAdd, true);
     out.atomic_eth = {.va = atomic.remote_addr,
                       .rkey = ib::RKey(atomic.rkey),
                       .swap_or_add = atomic.swap_or_add,

@@ -143,8 +143,9 @@ void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
         return;
     }
     static constexpr CheckStep kSteps[] = {
-        &Responder::check_sequence, &Responder::check_operation, &Responder::check_resources,
-        &Responder::check_length,   &Responder::check_rkey,      &Responder::execute,
+        &Responder::check_sequence,  &Responder::check_operation, &Responder::check_xrc_srq,
+        &Responder::check_resources, &Responder::check_length,    &Responder::check_rkey,
+        &Responder::execute,
     };
     resp.nak_sent = false;
     for (const CheckStep step : kSteps) {
@@ -182,6 +183,24 @@ Responder::Check Responder::check_operation(QueuePair& qp, const ib::PacketView&
     if (const auto atomic = packet.atomic_eth(); atomic && atomic->va % 8 != 0) {
         return invalid_request();  // C9-158
     }
+    return std::nullopt;
+}
+
+// The SRQ that an XRCETH names is of the QP's domain and stays the same in a message; its PD is the
+// one of the R_Keys (annex A14).
+Responder::Check Responder::check_xrc_srq(QueuePair& qp, const ib::PacketView& packet) {
+    const auto xrceth = packet.xrceth();
+    if (!xrceth) {
+        return std::nullopt;
+    }
+    ResponderState& resp = qp.resp;
+    const SharedReceiveQueue* srq = services_.parts().srqs.find(xrceth->xrc_srq);
+    if (srq == nullptr || srq->xrcd != qp.xrcd ||
+        (!starts(packet) && resp.xrc_srqn != xrceth->xrc_srq)) {
+        return invalid_request();
+    }
+    resp.xrc_srqn = xrceth->xrc_srq;
+    resp.xrc_pd = srq->pd;
     return std::nullopt;
 }
 
@@ -362,6 +381,7 @@ Responder::Check Responder::execute_read(QueuePair& qp, const ib::PacketView& pa
                            .rkey = reth.rkey.value(),
                            .length = reth.dma_len,
                            .va = reth.va,
+                           .user = qp.remote_user(),
                            .valid = true,
                            .pending = true};
     resp.msn = (resp.msn + 1) & 0xffffff;

@@ -49,6 +49,7 @@ class Responder {
 
     Check check_sequence(QueuePair& qp, const ib::PacketView& packet);
     Check check_operation(QueuePair& qp, const ib::PacketView& packet);
+    Check check_xrc_srq(QueuePair& qp, const ib::PacketView& packet);
     Check check_resources(QueuePair& qp, const ib::PacketView& packet);
     Check check_length(QueuePair& qp, const ib::PacketView& packet);
     Check check_rkey(QueuePair& qp, const ib::PacketView& packet);

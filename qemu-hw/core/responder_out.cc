@@ -88,10 +88,9 @@ Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& 
                            .addr = resource.va + offset,
                            .length = bytes,
                            .access = PIB_HCA_ACCESS_REMOTE_READ};
-    const Sent result =
-        send_packet(services_.port_of(qp), headers, bytes, [&](std::span<uint8_t> room) {
-            return services_.mpt().read(qp.remote_user(), range, room);
-        });
+    const Sent result = send_packet(
+        services_.port_of(qp), headers, bytes,
+        [&](std::span<uint8_t> room) { return services_.mpt().read(resource.user, range, room); });
     if (result == Sent::kYes) {
         budget.charge(bytes);
         resource.pending = ++resource.next_packet != resource.end_packet;

@@ -12,7 +12,7 @@ namespace pib::hca {
 
 namespace {
 
-constexpr uint32_t kAllFlags = PIB_HCA_SRQ_PRIVILEGED;
+constexpr uint32_t kAllFlags = PIB_HCA_SRQ_PRIVILEGED | PIB_HCA_SRQ_XRC;
 constexpr uint32_t kAllAttributes = PIB_HCA_SRQ_ATTR_MAX_WR | PIB_HCA_SRQ_ATTR_LIMIT;
 
 template <typename T>
@@ -35,7 +35,9 @@ WorkQueue make_queue(const pib_hca_create_srq& in) {
 constexpr size_t kShufflePool = 8;
 
 CmdStatus check_fields(const pib_hca_create_srq& in) {
-    if ((in.flags & ~kAllFlags) != 0 || !all_zero(in.reserved)) {
+    const bool xrc = (in.flags & PIB_HCA_SRQ_XRC) != 0;
+    if ((in.flags & ~kAllFlags) != 0 || !all_zero(in.reserved) || !all_zero(in.reserved2) ||
+        (!xrc && (in.xrcd != 0 || in.cq != 0))) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
     const bool valid =
@@ -60,8 +62,8 @@ CmdStatus check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& s
 
 }  // namespace
 
-SrqTable::SrqTable(Host& host, EqTable& eqs, uint32_t max_srqs)
-    : host_(host), eqs_(eqs), srqs_(1, max_srqs), pages_left_(Limits::kSrqPages) {}
+SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs)
+    : host_(host), eqs_(eqs), cqs_(cqs), srqs_(1, max_srqs), pages_left_(Limits::kSrqPages) {}
 
 CmdResult<GuestBuffer> SrqTable::load(const pib_hca_pages& pages, const WorkQueue& queue) {
     const uint64_t bytes = buffer_bytes(queue);
@@ -80,6 +82,9 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
     if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(s);
     }
+    if (in.cq != 0 && cqs_.find(in.cq) == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
     if (srqs_.count() == srqs_.capacity()) {
         return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
     }
@@ -91,6 +96,11 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
     }
     srq.buffer = std::move(*buffer);
     srq.pd = in.pd;
+    srq.xrcd = in.xrcd;
+    srq.cqn = in.cq;
+    if (srq.cqn != 0) {
+        ++cqs_.find(srq.cqn)->users;
+    }
     srq.privileged = (in.flags & PIB_HCA_SRQ_PRIVILEGED) != 0;
     return srqs_.insert(std::move(srq));
 }
@@ -181,6 +191,9 @@ CmdStatus SrqTable::destroy(uint32_t srqn) {
     if (srq->users != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
+    if (srq->cqn != 0) {
+        --cqs_.find(srq->cqn)->users;
+    }
     pages_left_ += srq->buffer.listed_pages();
     srqs_.erase(srqn);
     return PIB_HCA_CMD_STATUS_OK;
@@ -189,6 +202,12 @@ CmdStatus SrqTable::destroy(uint32_t srqn) {
 uint32_t SrqTable::srqs_of_pd(uint32_t pd) {
     uint32_t n = 0;
     srqs_.for_each([&](uint32_t, const SharedReceiveQueue& srq) { n += srq.pd == pd ? 1 : 0; });
+    return n;
+}
+
+uint32_t SrqTable::srqs_of_xrcd(uint32_t xrcd) {
+    uint32_t n = 0;
+    srqs_.for_each([&](uint32_t, const SharedReceiveQueue& srq) { n += srq.xrcd == xrcd ? 1 : 0; });
     return n;
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "cq.h"
 #include "eq.h"
 #include "guest_buffer.h"
 #include "mpt.h"
@@ -21,6 +22,8 @@ struct SharedReceiveQueue {
     uint32_t pd = 0;
     uint32_t limit = 0;  // the event is armed unless 0
     uint32_t users = 0;  // QPs
+    uint32_t xrcd = 0;   // XRC domain; 0: none, and the next is 0, too
+    uint32_t cqn = 0;
     bool privileged = false;
     bool error = false;  // its memory vanished or its producer is impossible; gives no more WQEs
     // Shuffling: WQEs that have been copied and that no QP has; the last one is the next to be
@@ -34,16 +37,18 @@ struct SharedReceiveQueue {
 
 class SrqTable {
   public:
-    SrqTable(Host& host, EqTable& eqs, uint32_t max_srqs);
+    SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs);
 
-    CmdResult<uint32_t> create(const pib_hca_create_srq& in);  // the PD is checked before
+    // PD and XRC domain are checked before.
+    CmdResult<uint32_t> create(const pib_hca_create_srq& in);
     // All of the mask's attributes or none.
     CmdStatus modify(uint32_t srqn, const pib_hca_modify_srq& in);
     CmdResult<pib_hca_query_srq> query(uint32_t srqn);
     CmdStatus destroy(uint32_t srqn);  // BUSY while QPs use it
     SharedReceiveQueue* find(uint32_t srqn) { return srqs_.find(srqn); }
     uint32_t count() const { return srqs_.count(); }
-    uint32_t srqs_of_pd(uint32_t pd);  // for FREE_PD's BUSY
+    uint32_t srqs_of_pd(uint32_t pd);      // for FREE_PD's BUSY
+    uint32_t srqs_of_xrcd(uint32_t xrcd);  // for FREE_XRCD's
     void clear();
     template <typename F>
     void for_each(F&& f) {
@@ -76,6 +81,7 @@ class SrqTable {
 
     Host& host_;
     EqTable& eqs_;
+    CqTable& cqs_;
     Table<SharedReceiveQueue> srqs_;
     uint64_t pages_left_;
     bool shuffle_ = false;

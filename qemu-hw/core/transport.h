@@ -49,6 +49,8 @@ class Transport : public PortClient {
     virtual CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
     virtual uint32_t qps_of_pd(uint32_t pd) = 0;
     virtual uint32_t qps_of_uar(uint32_t uar) = 0;
+    virtual uint32_t qps_of_xrcd(uint32_t xrcd) = 0;
+    virtual void srq_destroyed(uint32_t srqn) = 0;
     // nullptr when there is none.
     virtual const QueuePair* look_at(uint32_t qpn) = 0;
     // Raises an event of a QP or CQ that has not happened, with the state change that belongs to it

@@ -206,9 +206,12 @@ void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
         case PathCheck::kOk:
             break;
     }
-    if (!qp.is_reliable()) {
+    const bool is_response = packet.opcode().is_response();
+    if (qp.is_xrc() && is_response != (qp.type == PIB_HCA_QP_XRC_INI)) {
+        drop();  // an initiator has no responder, a target no requester
+    } else if (!qp.is_reliable()) {
         responder_.unreliable_in(qp, packet);
-    } else if (packet.opcode().is_response()) {
+    } else if (is_response) {
         completer_.response_in(qp, packet);
     } else {
         responder_.request_in(qp, packet);

@@ -29,6 +29,8 @@ class TransportImpl final : public Transport, private QpOwner {
     CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
     uint32_t qps_of_pd(uint32_t pd) override;
     uint32_t qps_of_uar(uint32_t uar) override;
+    uint32_t qps_of_xrcd(uint32_t xrcd) override;
+    void srq_destroyed(uint32_t srqn) override;
     const QueuePair* look_at(uint32_t qpn) override { return find_qp(qpn); }
     CmdStatus inject_event(pib_hca_event type, uint32_t number) override;
     void set_knobs(const Knobs& knobs) override;
@@ -58,6 +60,7 @@ class TransportImpl final : public Transport, private QpOwner {
     void for_each_qp(F&& f);
     bool queues_exist(const pib_hca_create_qp& in);
     void use_queues(const QueuePair& qp, bool use);
+    uint32_t room_of_cqs(const QueuePair& qp);
     CmdResult<uint32_t> place(QueuePair&& qp);
     void forget(QueuePair& qp);
 

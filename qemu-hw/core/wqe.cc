@@ -83,14 +83,18 @@ bool all_zero(const T& reserved) {
     return std::ranges::all_of(reserved, [](auto x) { return x == 0; });
 }
 
+constexpr uint32_t kMaxNumber = 0xffffff;  // of an SRQ, on the wire
 constexpr size_t kControlEnd = sizeof(pib_hca_wqe_control);
-
-uint8_t service_of(QpType type) {
-    return type == PIB_HCA_QP_RC ? kOnRc : type == PIB_HCA_QP_UC ? kOnUc : kOnUd;
-}
 
 bool is_datagram(QpType type) {
     return type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
+}
+
+uint8_t service_of(QpType type) {
+    if (is_datagram(type)) {
+        return kOnUd;
+    }
+    return type == PIB_HCA_QP_UC ? kOnUc : kOnRc;  // XRC has what RC has
 }
 
 size_t data_offset(const OpcodeRow& row, QpType type) {
@@ -247,7 +251,8 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
     if ((row.services & service_of(rules.type)) == 0) {
         return bad_op(VendorError::kOpcode);
     }
-    if (control.reserved != 0 || control.reserved2 != 0 || (control.flags & ~kAllFlags) != 0) {
+    const uint32_t max_srqn = rules.type == PIB_HCA_QP_XRC_INI ? kMaxNumber : 0;
+    if (control.reserved != 0 || control.srqn > max_srqn || (control.flags & ~kAllFlags) != 0) {
         return bad_op(VendorError::kReserved);
     }
     const auto data = send_data(bytes, control, row, rules);
@@ -260,6 +265,7 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
     }
     return SendWqe{.opcode = static_cast<pib_hca_wqe_opcode>(control.opcode),
                    .flags = control.flags,
+                   .srqn = control.srqn,
                    .imm_data = control.imm_data,
                    .data = *data,
                    .op = *op};

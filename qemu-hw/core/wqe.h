@@ -79,6 +79,7 @@ struct RegisterOp {
 struct SendWqe {
     pib_hca_wqe_opcode opcode = PIB_HCA_WQE_SEND;
     uint8_t flags = 0;      // PIB_HCA_WQE_*
+    uint32_t srqn = 0;      // XRC: at the destination
     uint32_t imm_data = 0;  // as it lies in memory: wire order
     DataSegment data;
     std::variant<SendOp, RdmaOp, AtomicOp, DatagramOp, InvalidateOp, BindOp, RegisterOp> op;

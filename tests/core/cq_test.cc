@@ -2,8 +2,10 @@
 // Completion queues: arming for the next and for solicited completions, overrun (T19).
 #include "cq.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <utility>
 
 #include "mini_driver.h"
 
@@ -66,6 +68,21 @@ struct Queue : EqTable::Events {
     bool arm(uint32_t counter, bool solicited = false, uint32_t uar = kUar) {
         return cqs.doorbell(uar, uint64_t{counter} << PIB_HCA_DB_COUNTER_SHIFT | cq.cqn |
                                      (solicited ? PIB_HCA_DB_CQ_SOLICITED : 0));
+    }
+};
+
+// A buffer for the queue to move to, and the command that moves it.
+struct Move {
+    MiniCq to;
+    pib_hca_resize_cq in{};
+
+    Move(Queue& q, uint8_t log_depth) {
+        to.memory =
+            GuestMemory(q.host, PIB_HCA_QUEUE_HEADER_SIZE + (sizeof(pib_hca_cqe) << log_depth));
+        to.log_depth = log_depth;
+        to.cqn = q.cq.cqn;
+        in.pages = to.memory.list();
+        in.log_depth = log_depth;
     }
 };
 
@@ -213,4 +230,96 @@ TEST_CASE("a queue in use is not destroyed") {
     CHECK(q.cqs.destroy(q.cq.cqn) == PIB_HCA_CMD_STATUS_OK);
     CHECK_FALSE(q.post());
     CHECK(q.eqs.destroy(q.eqn) == PIB_HCA_CMD_STATUS_OK);
+}
+
+TEST_CASE("a queue that is resized keeps what waits in it") {
+    const uint8_t log_depth = GENERATE(uint8_t{2}, uint8_t{3}, uint8_t{6});
+    const uint32_t taken = GENERATE(0u, 5u, 13u);
+    Queue q;
+    for (uint32_t i = 0; i < taken + 3; ++i) {
+        q.consume(std::min(i, taken));
+        REQUIRE(q.post(false, i));
+    }
+    q.consume(taken);
+    Move move(q, log_depth);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_OK);
+    q.cq = move.to;
+    for (uint32_t i = 0; i < 3; ++i) {
+        CHECK(q.entry(i).wqe_counter == taken + i);
+        CHECK(q.entry(i).owner == PIB_HCA_OWNER_BIT);
+    }
+    CHECK(q.entry(3).owner == 0);
+    CHECK(q.cq.memory.peek<uint32_t>(0) == 0);
+    for (uint32_t i = 3; i < 1u << log_depth; ++i) {
+        REQUIRE(q.post(false, taken + i));
+        CHECK(q.entry(i).wqe_counter == taken + i);
+    }
+    CHECK(q.errors() == 0);
+    CHECK_FALSE(q.post());
+    CHECK(q.errors() == 1);
+}
+
+TEST_CASE("a resize leaves an armed queue armed, and its old memory alone") {
+    const bool solicited = GENERATE(false, true);
+    Queue q;
+    REQUIRE(q.post(true));
+    REQUIRE(q.arm(1, solicited));
+    Move move(q, 5);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_OK);
+    MiniCq old = std::exchange(q.cq, move.to);
+    CHECK(q.events() == 0);
+    REQUIRE(q.post());
+    CHECK(q.events() == (solicited ? 0 : 1));
+    REQUIRE(q.post(true));
+    CHECK(q.events() == 1);
+    CHECK(old.memory.peek<pib_hca_cqe>(PIB_HCA_QUEUE_HEADER_SIZE + sizeof(pib_hca_cqe)).owner == 0);
+    // The mark of the last solicited CQE has moved along.
+    REQUIRE(q.arm(3, true));
+    CHECK(q.events() == 1);
+    REQUIRE(q.arm(2, true));
+    CHECK(q.events() == 2);
+}
+
+TEST_CASE("a resize that cannot be leaves the queue as it is") {
+    Queue q;
+    for (uint32_t i = 0; i < 5; ++i) {
+        REQUIRE(q.post(false, i));
+    }
+    Move move(q, 3);
+    const auto refused = [&](CmdStatus status) {
+        CHECK(q.cqs.resize(q.cq.cqn, move.in) == status);
+        CHECK(q.post());
+        CHECK(q.entry(5).owner == PIB_HCA_OWNER_BIT);
+    };
+    SECTION("too small") {
+        move.in.log_depth = 2;
+        refused(PIB_HCA_CMD_STATUS_BAD_PARAM);
+    }
+    SECTION("too large") {
+        move.in.log_depth = PIB_HCA_MAX_CQ_LOG_DEPTH + 1;
+        refused(PIB_HCA_CMD_STATUS_BAD_PARAM);
+    }
+    SECTION("reserved") {
+        move.in.reserved[14] = 1;
+        refused(PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    }
+    SECTION("no memory") {
+        move.in.pages.root = 0xdead000;
+        refused(PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    }
+    SECTION("another consumer counter than can be") {
+        q.consume(6);
+        CHECK(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+        q.consume(0);
+        CHECK(q.post());
+    }
+    CHECK(q.cqs.resize(999, move.in) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+}
+
+TEST_CASE("a queue in error is not resized") {
+    Queue q(0);
+    REQUIRE(q.post());
+    REQUIRE_FALSE(q.post());
+    Move move(q, 3);
+    CHECK(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_BAD_STATE);
 }

@@ -127,35 +127,19 @@ class Program {
     }
 
     void command(uint8_t what) {
-        static constexpr uint16_t kOpcodes[] = {PIB_HCA_CMD_NOP,
-                                                PIB_HCA_CMD_QUERY_DEVICE,
-                                                PIB_HCA_CMD_MODIFY_DEVICE,
-                                                PIB_HCA_CMD_QUERY_PORT,
-                                                PIB_HCA_CMD_MODIFY_PORT,
-                                                PIB_HCA_CMD_QUERY_PKEYS,
-                                                PIB_HCA_CMD_QUERY_GIDS,
-                                                PIB_HCA_CMD_MAD_IFC,
-                                                PIB_HCA_CMD_QUERY_COUNTERS,
-                                                PIB_HCA_CMD_ALLOC_UAR,
-                                                PIB_HCA_CMD_FREE_UAR,
-                                                PIB_HCA_CMD_ALLOC_PD,
-                                                PIB_HCA_CMD_FREE_PD,
-                                                PIB_HCA_CMD_CREATE_MR,
-                                                PIB_HCA_CMD_DESTROY_MR,
-                                                PIB_HCA_CMD_ALLOC_MW,
-                                                PIB_HCA_CMD_DEALLOC_MW,
-                                                PIB_HCA_CMD_REREG_MR,
-                                                PIB_HCA_CMD_CREATE_EQ,
-                                                PIB_HCA_CMD_DESTROY_EQ,
-                                                PIB_HCA_CMD_CREATE_CQ,
-                                                PIB_HCA_CMD_DESTROY_CQ,
-                                                PIB_HCA_CMD_CREATE_QP,
-                                                PIB_HCA_CMD_MODIFY_QP,
-                                                PIB_HCA_CMD_QUERY_QP,
-                                                PIB_HCA_CMD_DESTROY_QP,
-                                                PIB_HCA_CMD_ATTACH_MCAST,
-                                                PIB_HCA_CMD_DETACH_MCAST,
-                                                0x7f};
+        static constexpr uint16_t kOpcodes[] = {
+            PIB_HCA_CMD_NOP,          PIB_HCA_CMD_QUERY_DEVICE, PIB_HCA_CMD_MODIFY_DEVICE,
+            PIB_HCA_CMD_QUERY_PORT,   PIB_HCA_CMD_MODIFY_PORT,  PIB_HCA_CMD_QUERY_PKEYS,
+            PIB_HCA_CMD_QUERY_GIDS,   PIB_HCA_CMD_MAD_IFC,      PIB_HCA_CMD_QUERY_COUNTERS,
+            PIB_HCA_CMD_ALLOC_UAR,    PIB_HCA_CMD_FREE_UAR,     PIB_HCA_CMD_ALLOC_PD,
+            PIB_HCA_CMD_FREE_PD,      PIB_HCA_CMD_CREATE_MR,    PIB_HCA_CMD_DESTROY_MR,
+            PIB_HCA_CMD_ALLOC_MW,     PIB_HCA_CMD_DEALLOC_MW,   PIB_HCA_CMD_REREG_MR,
+            PIB_HCA_CMD_CREATE_EQ,    PIB_HCA_CMD_DESTROY_EQ,   PIB_HCA_CMD_CREATE_CQ,
+            PIB_HCA_CMD_DESTROY_CQ,   PIB_HCA_CMD_RESIZE_CQ,    PIB_HCA_CMD_ALLOC_XRCD,
+            PIB_HCA_CMD_FREE_XRCD,    PIB_HCA_CMD_CREATE_SRQ,   PIB_HCA_CMD_MODIFY_SRQ,
+            PIB_HCA_CMD_QUERY_SRQ,    PIB_HCA_CMD_DESTROY_SRQ,  PIB_HCA_CMD_CREATE_QP,
+            PIB_HCA_CMD_MODIFY_QP,    PIB_HCA_CMD_QUERY_QP,     PIB_HCA_CMD_DESTROY_QP,
+            PIB_HCA_CMD_ATTACH_MCAST, PIB_HCA_CMD_DETACH_MCAST, 0x7f};
         const uint16_t opcode = kOpcodes[in_.byte() % std::size(kOpcodes)];
         std::array<uint8_t, kMaxInput> input{};
         const size_t length = fill(opcode, input);
@@ -182,7 +166,8 @@ class Program {
         return opcode == PIB_HCA_CMD_ALLOC_UAR || opcode == PIB_HCA_CMD_ALLOC_PD ||
                opcode == PIB_HCA_CMD_CREATE_MR || opcode == PIB_HCA_CMD_ALLOC_MW ||
                opcode == PIB_HCA_CMD_CREATE_EQ || opcode == PIB_HCA_CMD_CREATE_CQ ||
-               opcode == PIB_HCA_CMD_CREATE_QP;
+               opcode == PIB_HCA_CMD_CREATE_QP || opcode == PIB_HCA_CMD_ALLOC_XRCD ||
+               opcode == PIB_HCA_CMD_CREATE_SRQ;
     }
 
     template <typename T>
@@ -215,6 +200,12 @@ class Program {
                 return put(to, eq());
             case PIB_HCA_CMD_CREATE_CQ:
                 return put(to, cq());
+            case PIB_HCA_CMD_RESIZE_CQ:
+                return put(to, resize());
+            case PIB_HCA_CMD_CREATE_SRQ:
+                return put(to, srq());
+            case PIB_HCA_CMD_MODIFY_SRQ:
+                return put(to, modify_srq());
             case PIB_HCA_CMD_CREATE_QP:
                 return put(to, qp());
             case PIB_HCA_CMD_MODIFY_QP:
@@ -282,7 +273,46 @@ class Program {
         in.log_depth = 7;
         return in;
     }
+    pib_hca_resize_cq resize() {
+        pib_hca_resize_cq in{};
+        in.pages = memory_.list();
+        in.pages.page_count = 2;
+        in.log_depth = in_.byte() % 8;
+        return in;
+    }
+    pib_hca_create_srq srq() {
+        pib_hca_create_srq in{};
+        in.pages = memory_.list();
+        in.pd = object();
+        in.offset = 64;
+        in.log_depth = in_.byte() % 5;
+        in.log_stride = 6;
+        if (in_.byte() % 2 == 0) {
+            in.flags = PIB_HCA_SRQ_XRC;
+            in.xrcd = object();
+            in.cq = object();
+        }
+        return in;
+    }
+    pib_hca_modify_srq modify_srq() {
+        pib_hca_modify_srq in{};
+        in.attr_mask = in_.byte() % 4;
+        in.limit = in_.byte() % 32;
+        in.pages = memory_.list();
+        in.log_depth = in_.byte() % 5;
+        return in;
+    }
+    pib_hca_create_qp target() {
+        pib_hca_create_qp in{};
+        in.type = PIB_HCA_QP_XRC_TGT;
+        in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
+        in.xrcd = object();
+        return in;
+    }
     pib_hca_create_qp qp() {
+        if (in_.byte() % 8 == 0) {
+            return target();
+        }
         pib_hca_create_qp in{};
         in.pages = memory_.list();
         in.pd = object();

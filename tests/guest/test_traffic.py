@@ -33,6 +33,13 @@ def test_srq_pingpong_checks_its_data(vm0, vm1, options):
     assert "iters in" in out
 
 
+@pytest.mark.parametrize("options", ["", "-e -n 200", "-s 100000 -n 50", "-g 0 -n 50"])
+def test_xsrq_pingpong(vm0, vm1, options):
+    line = f"ibv_xsrq_pingpong -d {DEVICE} {options}"
+    out, _ = pair(vm0, vm1, line, f"{line} vm0")
+    assert "success" in out
+
+
 @pytest.mark.parametrize("program", ["ib_write_bw -a", "ib_read_bw -a", "ib_send_bw -a",
                                      "ib_write_bw -b -s 65536", "ib_read_bw -b -s 65536",
                                      "ib_send_bw -b -s 65536", "ib_send_bw -e -s 65536",
@@ -41,6 +48,11 @@ def test_srq_pingpong_checks_its_data(vm0, vm1, options):
                                      "ib_send_bw --use-srq -s 4096",
                                      "ib_send_bw --use-srq -s 65536 -q 8",
                                      "ib_send_bw -c UD --use-srq -s 2048",
+                                     "ib_send_bw -c XRC -a", "ib_write_bw -c XRC -s 65536",
+                                     "ib_read_bw -c XRC -s 65536 -q 4",
+                                     "ib_send_bw -c XRC -s 4096 --use_old_post_send",
+                                     "ib_atomic_bw -c XRC -A FETCH_AND_ADD",
+                                     "ib_send_lat -c XRC -s 8",
                                      "ib_send_bw -c UC -a", "ib_write_bw -c UC -a",
                                      "ib_send_bw -c UC -s 65536 -e", "ib_send_lat -c UC -s 8",
                                      "ib_write_lat -c UC -s 8", "ib_send_bw -c UC --use-srq -s 65536",

@@ -17,7 +17,15 @@ void put(std::vector<uint8_t>& bytes, size_t offset, const T& value) {
 }
 
 bool is_datagram(QpType type) {
-    return type != PIB_HCA_QP_RC && type != PIB_HCA_QP_UC;
+    return type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
+}
+
+// Which halves of a reliable connection a QP has.
+bool requests_reliably(QpType type) {
+    return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_INI;
+}
+bool responds_reliably(QpType type) {
+    return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
 }
 
 pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
@@ -47,7 +55,7 @@ void must(CmdStatus status) {
 Hca::Hca(uint16_t lid)
     : eqs(host, *this, 16, 4),
       cqs(host, eqs, Limits::kCqs),
-      srqs(host, eqs, Limits::kSrqs),
+      srqs(host, eqs, cqs, Limits::kSrqs),
       mpt(host, Limits::kMrs, Limits::kMrPages),
       port(lid),
       ports{&port},
@@ -90,13 +98,19 @@ Cq& Hca::make_cq(uint8_t log_depth) {
     return cqs_.emplace_back(cq);
 }
 
-Srq Hca::make_srq(uint8_t log_depth, uint32_t pd) {
+Srq Hca::make_srq(uint8_t log_depth, uint32_t pd, uint32_t xrcd) {
     Srq srq{.log_depth = log_depth, .log_stride = 7};
     const uint64_t bytes = 64 + (1ull << (log_depth + srq.log_stride));
     srq.addr = host.alloc(bytes);
     pib_hca_create_srq in{};
     in.pages = contiguous(srq.addr, bytes);
     in.pd = pd;
+    if (xrcd != 0) {
+        srq.cqn = make_cq(8).cqn;
+        in.flags = PIB_HCA_SRQ_XRC;
+        in.xrcd = xrcd;
+        in.cq = srq.cqn;
+    }
     in.offset = 64;
     in.log_depth = log_depth;
     in.log_stride = srq.log_stride;
@@ -138,30 +152,49 @@ CmdStatus Hca::set_limit(const Srq& srq, uint32_t limit) {
     return srqs.modify(srq.srqn, in);
 }
 
+// An XRC target has neither queues nor CQs.
+CmdResult<Qp> Hca::try_create_target(const QpConfig& config) {
+    pib_hca_create_qp in{};
+    in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
+    in.type = config.type;
+    in.xrcd = config.xrcd;
+    const auto qpn = transport->create_qp(in);
+    if (!qpn) {
+        return std::unexpected(qpn.error());
+    }
+    return Qp{.config = config, .qpn = *qpn};
+}
+
 CmdResult<Qp> Hca::try_create(const QpConfig& config) {
+    if (config.type == PIB_HCA_QP_XRC_TGT) {
+        return try_create_target(config);
+    }
     Qp qp{.config = config};
     qp.cqn = config.cqn ? *config.cqn : make_cq(config.log_cq_depth).cqn;
     qp.rq_offset = qp.sq_offset + (1u << (config.log_depth + config.log_sq_stride));
-    const bool shared = config.srq != 0;
+    const bool initiator = config.type == PIB_HCA_QP_XRC_INI;
+    const bool no_rq = config.srq != 0 || initiator;
     const uint64_t bytes =
-        qp.rq_offset + (shared ? 0 : 1ull << (config.log_depth + config.log_rq_stride));
+        qp.rq_offset + (no_rq ? 0 : 1ull << (config.log_depth + config.log_rq_stride));
     qp.addr = host.alloc(bytes);
     pib_hca_create_qp in{};
     in.pages = contiguous(qp.addr, bytes);
     in.pd = config.pd;
-    in.send_cq = in.recv_cq = qp.cqn;
+    in.send_cq = qp.cqn;
+    in.recv_cq = initiator ? 0 : qp.cqn;
     in.uar = kUar;
     in.sq_offset = qp.sq_offset;
-    in.rq_offset = shared ? 0 : qp.rq_offset;
-    in.flags = config.flags | (shared ? PIB_HCA_QP_SRQ | PIB_HCA_QP_NO_RQ : 0);
+    in.rq_offset = no_rq ? 0 : qp.rq_offset;
+    in.flags =
+        config.flags | (no_rq ? PIB_HCA_QP_NO_RQ : 0) | (config.srq != 0 ? PIB_HCA_QP_SRQ : 0);
     in.srq = config.srq;
     in.max_inline = (1u << config.log_sq_stride) - 64;
     in.type = config.type;
     in.port = config.port;
     in.log_sq_depth = config.log_depth;
-    in.log_rq_depth = shared ? 0 : config.log_depth;
+    in.log_rq_depth = no_rq ? 0 : config.log_depth;
     in.log_sq_stride = config.log_sq_stride;
-    in.log_rq_stride = shared ? 0 : config.log_rq_stride;
+    in.log_rq_stride = no_rq ? 0 : config.log_rq_stride;
     const auto qpn = transport->create_qp(in);
     if (!qpn) {
         return std::unexpected(qpn.error());
@@ -185,7 +218,7 @@ std::vector<uint8_t> Hca::encode(const Qp& qp, const SendWr& wr) const {
             .reserved = 0,
             .imm_data = wr.imm,
             .inline_length = static_cast<uint32_t>(wr.inline_data.size()),
-            .reserved2 = 0});
+            .srqn = wr.srqn});
     size_t data = 16;
     if (!wr.segment.empty()) {
         std::ranges::copy(wr.segment, bytes.begin() + 16);
@@ -257,9 +290,9 @@ void Hca::set_rq_producer(Qp& qp, uint32_t producer) {
     host.poke(qp.addr + 4, producer);
 }
 
-std::optional<pib_hca_cqe> Hca::poll(const Qp& qp) {
+std::optional<pib_hca_cqe> Hca::poll(uint32_t cqn) {
     for (Cq& cq : cqs_) {
-        if (cq.cqn != qp.cqn) {
+        if (cq.cqn != cqn) {
             continue;
         }
         const uint32_t index = cq.consumer & ((1u << cq.log_depth) - 1);
@@ -324,7 +357,7 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
     pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU |
                    PIB_HCA_QP_ATTR_DEST_QPN | PIB_HCA_QP_ATTR_RQ_PSN;
-    if (qp.config.type != PIB_HCA_QP_UC) {
+    if (responds_reliably(qp.config.type)) {
         in.attr_mask |= PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
     }
     in.state = PIB_HCA_QPS_RTR;
@@ -341,8 +374,11 @@ void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_SQ_PSN;
     if (qp.config.type != PIB_HCA_QP_UC) {
-        in.attr_mask |= PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT |
-                        PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+        in.attr_mask |= PIB_HCA_QP_ATTR_TIMEOUT;
+    }
+    if (requests_reliably(qp.config.type)) {
+        in.attr_mask |= PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY |
+                        PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
     }
     in.state = PIB_HCA_QPS_RTS;
     in.timeout = attr.timeout;

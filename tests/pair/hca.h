@@ -43,6 +43,7 @@ struct SendWr {
     uint32_t dest_qpn = 0;
     uint32_t qkey = 0;
     uint16_t pkey_index = 0;
+    uint32_t srqn = 0;                  // XRC
     std::vector<uint8_t> segment = {};  // in place of what the opcode would need after the control
 };
 
@@ -56,7 +57,8 @@ struct QpConfig {
     uint8_t port = 0;  // special QPs
     std::optional<uint32_t> cqn = {};
     uint8_t log_cq_depth = 10;
-    uint32_t srq = 0;  // no receive queue of its own, then
+    uint32_t srq = 0;   // no receive queue of its own, then
+    uint32_t xrcd = 0;  // XRC target
 };
 
 struct Cq {
@@ -73,6 +75,7 @@ struct Srq {
     uint8_t log_depth = 0;
     uint8_t log_stride = 0;
     uint32_t producer = 0;
+    uint32_t cqn = 0;  // XRC
 };
 
 // A QP as software sees it.
@@ -93,7 +96,8 @@ class Hca : private EqTable::Events {
 
     Buffer make_buffer(uint64_t bytes, uint32_t access = kAllAccess, uint32_t pd = 1);
     Cq& make_cq(uint8_t log_depth);
-    Srq make_srq(uint8_t log_depth, uint32_t pd = 1);
+    // With a domain: an XRC SRQ that completes to a CQ of its own.
+    Srq make_srq(uint8_t log_depth, uint32_t pd = 1, uint32_t xrcd = 0);
     void post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges);
     // Moves the queue to another buffer.
     CmdStatus resize_srq(Srq& srq, uint8_t log_depth);
@@ -115,7 +119,9 @@ class Hca : private EqTable::Events {
     void set_rq_producer(Qp& qp, uint32_t producer);
 
     // The next CQE of a QP's CQ, if there is one.
-    std::optional<pib_hca_cqe> poll(const Qp& qp);
+    std::optional<pib_hca_cqe> poll(const Qp& qp) { return poll(qp.cqn); }
+    std::optional<pib_hca_cqe> poll(const Srq& srq) { return poll(srq.cqn); }
+    std::optional<pib_hca_cqe> poll(uint32_t cqn);
     std::vector<pib_hca_cqe> poll_all(const Qp& qp);
     // Async events so far, and forgets them.
     std::vector<pib_hca_eqe> events();
@@ -143,6 +149,8 @@ class Hca : private EqTable::Events {
   private:
     void eq_fatal(uint32_t) override {}
     void interrupt_raised() override {}
+
+    CmdResult<Qp> try_create_target(const QpConfig& config);
 
     std::deque<Cq> cqs_;
     uint32_t eqn_ = 0;

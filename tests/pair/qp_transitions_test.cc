@@ -252,9 +252,9 @@ TEST_CASE("CREATE_QP refuses what it cannot be") {
     using In = pib_hca_create_qp&;
     const Case cases[] = {
         {[](In in) { in.type = 5; }},
-        {[](In in) { in.type = 11; }},
+        {[](In in) { in.type = 7; }},
         {[](In in) { in.flags = 1u << 7; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
-        {[](In in) { in.reserved2[3] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {[](In in) { in.reserved[1] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
         {[](In in) { in.send_cq = 999; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
         {[](In in) { in.recv_cq = 0; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
         {[](In in) { in.log_sq_depth = 15; }},

@@ -24,7 +24,15 @@ struct pib_hca_dev;
  * that this device does not know.
  * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf is given all attributes, as create_cq.
  * PIB_HCA_HAS_UMEM_GET_VA: user memory by address is one of several kinds.
+ * PIB_HCA_HAS_PLACEMENT: the core knows FLUSH and ATOMIC WRITE. Elsewhere processes can use ATOMIC
+ * WRITE all the same, but cannot ask for the rights that FLUSH needs.
  */
+#ifndef PIB_HCA_HAS_PLACEMENT
+#define IB_ACCESS_FLUSH_GLOBAL 0
+#define IB_DEVICE_FLUSH_GLOBAL 0
+#define IB_DEVICE_ATOMIC_WRITE 0
+#endif
+
 #ifdef PIB_HCA_HAS_UMEM_GET_VA
 static inline struct ib_umem *pib_hca_umem_get(struct ib_device *ibdev, u64 addr, size_t bytes,
 					       int access)

@@ -49,6 +49,11 @@ static const enum ib_wc_opcode pib_hca_send_opcodes[] = {
 	[PIB_HCA_CQE_LOCAL_INV] = IB_WC_LOCAL_INV,
 	[PIB_HCA_CQE_BIND_MW] = IB_WC_BIND_MW,
 	[PIB_HCA_CQE_REG_MR] = IB_WC_REG_MR,
+#ifdef PIB_HCA_HAS_PLACEMENT
+	[PIB_HCA_CQE_ATOMIC_WRITE] = IB_WC_ATOMIC_WRITE,
+#endif
+	[PIB_HCA_CQE_MASKED_CMP_SWAP] = IB_WC_MASKED_COMP_SWAP,
+	[PIB_HCA_CQE_MASKED_FETCH_ADD] = IB_WC_MASKED_FETCH_ADD,
 };
 
 static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)

@@ -46,7 +46,10 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	attr->max_ah = INT_MAX; /* an address handle is software's alone */
 	/* The device's atomics are atomic among themselves only (IBA vol. 1, 10.7.2.3). */
 	attr->atomic_cap = IB_ATOMIC_HCA;
-	attr->masked_atomic_cap = IB_ATOMIC_NONE;
+	attr->masked_atomic_cap =
+		le64_to_cpu(caps->feature_flags) & PIB_HCA_FEATURE_MASKED_ATOMICS ?
+			IB_ATOMIC_HCA :
+			IB_ATOMIC_NONE;
 }
 
 static u64 pib_hca_cap_flags(u64 features)
@@ -64,6 +67,10 @@ static u64 pib_hca_cap_flags(u64 features)
 		flags |= IB_DEVICE_MEM_WINDOW;
 	if (features & PIB_HCA_FEATURE_MW_TYPE_2B)
 		flags |= IB_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (features & PIB_HCA_FEATURE_FLUSH_GLOBAL)
+		flags |= IB_DEVICE_FLUSH_GLOBAL;
+	if (features & PIB_HCA_FEATURE_ATOMIC_WRITE)
+		flags |= IB_DEVICE_ATOMIC_WRITE;
 	return flags;
 }
 

@@ -39,6 +39,14 @@ static const struct pib_hca_send_op {
 		PIB_HCA_WQE_CMP_SWAP, PIB_HCA_SEGMENT_ATOMIC },
 	[IB_WR_ATOMIC_FETCH_AND_ADD] = { PIB_HCA_ON_RC, false, false,
 		PIB_HCA_WQE_FETCH_ADD, PIB_HCA_SEGMENT_ATOMIC },
+	[IB_WR_MASKED_ATOMIC_CMP_AND_SWP] = { PIB_HCA_ON_RC, false, false,
+		PIB_HCA_WQE_MASKED_CMP_SWAP, PIB_HCA_SEGMENT_ATOMIC },
+	[IB_WR_MASKED_ATOMIC_FETCH_AND_ADD] = { PIB_HCA_ON_RC, false, false,
+		PIB_HCA_WQE_MASKED_FETCH_ADD, PIB_HCA_SEGMENT_ATOMIC },
+#ifdef PIB_HCA_HAS_PLACEMENT
+	[IB_WR_ATOMIC_WRITE] = { PIB_HCA_ON_RC, false, true,
+		PIB_HCA_WQE_ATOMIC_WRITE, PIB_HCA_SEGMENT_RDMA },
+#endif
 	[IB_WR_SEND_WITH_INV] = { PIB_HCA_ON_RC, false, true,
 		PIB_HCA_WQE_SEND_WITH_INV, PIB_HCA_SEGMENT_NONE },
 	[IB_WR_LOCAL_INV] = { PIB_HCA_ON_CONNECTED, false, false,
@@ -131,7 +139,10 @@ static u32 pib_hca_put_rdma(void *segment, const struct ib_send_wr *wr)
 
 static u32 pib_hca_put_atomic(void *segment, const struct ib_send_wr *wr)
 {
-	bool is_swap = wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP;
+	bool is_swap = wr->opcode == IB_WR_ATOMIC_CMP_AND_SWP ||
+		       wr->opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP;
+	bool is_masked = wr->opcode == IB_WR_MASKED_ATOMIC_CMP_AND_SWP ||
+			 wr->opcode == IB_WR_MASKED_ATOMIC_FETCH_AND_ADD;
 	const struct ib_atomic_wr *from = atomic_wr(wr);
 	struct pib_hca_wqe_atomic *atomic = segment;
 
@@ -140,6 +151,10 @@ static u32 pib_hca_put_atomic(void *segment, const struct ib_send_wr *wr)
 	atomic->rkey = cpu_to_le32(from->rkey);
 	atomic->swap_or_add = cpu_to_le64(is_swap ? from->swap : from->compare_add);
 	atomic->compare = cpu_to_le64(is_swap ? from->compare_add : 0);
+	if (is_masked) {
+		atomic->swap_mask = cpu_to_le64(is_swap ? from->swap_mask : 0);
+		atomic->compare_mask = cpu_to_le64(from->compare_add_mask);
+	}
 	return sizeof(*atomic);
 }
 

@@ -105,6 +105,10 @@ enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
 		[PIB_HCA_CQE_FETCH_ADD] = IBV_WC_FETCH_ADD,
 		[PIB_HCA_CQE_LOCAL_INV] = IBV_WC_LOCAL_INV,
 		[PIB_HCA_CQE_BIND_MW] = IBV_WC_BIND_MW,
+#ifdef PIB_HAVE_PLACEMENT
+		[PIB_HCA_CQE_FLUSH] = IBV_WC_FLUSH,
+		[PIB_HCA_CQE_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+#endif
 	};
 
 	if (cqe->opcode == PIB_HCA_CQE_RECV_RDMA_WITH_IMM)

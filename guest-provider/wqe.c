@@ -45,6 +45,14 @@ static const struct pib_send_op pib_connected_ops[] = {
 		PIB_RELIABLE_OP(CMP_SWAP, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false),
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] =
 		PIB_RELIABLE_OP(FETCH_ADD, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false),
+#ifdef PIB_HAVE_PLACEMENT
+	[IBV_WR_ATOMIC_WRITE] =
+		PIB_RELIABLE_OP(ATOMIC_WRITE, RDMA, PIB_RDMA_DATA_OFFSET, true),
+	[IBV_WR_FLUSH] = {
+		.supported = true, .opcode = PIB_HCA_WQE_FLUSH,
+		.segment = PIB_SEGMENT_FLUSH, .no_data = true, .needs_reliability = true,
+	},
+#endif
 	[IBV_WR_LOCAL_INV] = PIB_KEY_OP(LOCAL_INV, KEY),
 	[IBV_WR_BIND_MW] = PIB_KEY_OP(BIND_MW, BIND),
 	[IBV_WR_SEND_WITH_INV] =

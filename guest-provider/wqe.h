@@ -14,6 +14,7 @@ enum pib_wqe_segment {
 	PIB_SEGMENT_UD,
 	PIB_SEGMENT_KEY,
 	PIB_SEGMENT_BIND,
+	PIB_SEGMENT_FLUSH,
 };
 
 /* What a work request's opcode means for its WQE. */
@@ -80,6 +81,21 @@ static inline void pib_wqe_put_key(void *wqe, uint32_t rkey)
 
 	memset(key, 0, sizeof(*key));
 	key->key = htole32(rkey);
+}
+
+/* `placement` and `level` are as the device has them: enum ibv_placement_type and its neighbour. */
+static inline void pib_wqe_put_flush(void *wqe, uint32_t rkey, uint64_t remote_addr,
+				     uint32_t length, uint8_t placement, uint8_t level)
+{
+	struct pib_hca_wqe_flush *flush = wqe + sizeof(struct pib_hca_wqe_control);
+
+	memset(flush, 0, sizeof(*flush));
+	flush->remote_addr = htole64(remote_addr);
+	flush->rkey = htole32(rkey);
+	/* A region's FLUSH is not about bytes (IBA annex A19). */
+	flush->length = htole32(level == PIB_HCA_FLUSH_REGION ? 0 : length);
+	flush->placement = placement;
+	flush->level = level;
 }
 
 static inline void pib_wqe_put_bind(void *wqe, uint32_t rkey,

@@ -100,6 +100,8 @@ static void pib_put_segment(void *wqe, const struct pib_send_op *op,
 	case PIB_SEGMENT_BIND:
 		pib_wqe_put_bind(wqe, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		break;
+	case PIB_SEGMENT_FLUSH: /* only by ibv_wr_flush() */
+		break;
 	case PIB_SEGMENT_NONE:
 		if (op->opcode == PIB_HCA_WQE_SEND_WITH_INV)
 			pib_wqe_put_invalidate(wqe, wr->invalidate_rkey);
@@ -113,7 +115,8 @@ static int pib_build_send(struct pib_qp *qp, void *wqe, const struct ibv_send_wr
 		pib_find_send_op(qp->verbs_qp.qp.qp_type, wr->opcode);
 	int ret;
 
-	if (!op)
+	/* A work request has no fields for what a FLUSH needs. */
+	if (!op || op->segment == PIB_SEGMENT_FLUSH)
 		return EINVAL;
 	/* Windows of type 1 are bound by the verb (IBA 11.2.8.10). */
 	if (op->segment == PIB_SEGMENT_BIND && wr->bind_mw.mw->type != IBV_MW_TYPE_2)

@@ -156,6 +156,41 @@ static void pib_wr_set_xrc_srqn(struct ibv_qp_ex *qp_ex, uint32_t remote_srqn)
 		pib_wqe_put_srqn(qp->ex_wqe, remote_srqn);
 }
 
+#ifdef PIB_HAVE_PLACEMENT
+static void pib_wr_flush(struct ibv_qp_ex *qp_ex, uint32_t rkey, uint64_t remote_addr,
+			 size_t length, uint8_t type, uint8_t level)
+{
+	struct pib_qp *qp = to_pqp_ex(qp_ex);
+	void *wqe;
+
+	if (!qp->ex_error && level != IBV_FLUSH_MR && length > UINT32_MAX)
+		qp->ex_error = EINVAL;
+	wqe = pib_ex_begin(qp, IBV_WR_FLUSH, 0);
+	if (wqe)
+		pib_wqe_put_flush(wqe, rkey, remote_addr, length, type, level);
+}
+
+static void pib_wr_atomic_write(struct ibv_qp_ex *qp_ex, uint32_t rkey,
+				uint64_t remote_addr, const void *atomic_wr)
+{
+	struct pib_qp *qp = to_pqp_ex(qp_ex);
+	void *wqe = pib_ex_begin(qp, IBV_WR_ATOMIC_WRITE, 0);
+
+	if (!wqe)
+		return;
+	pib_wqe_put_rdma(wqe, rkey, remote_addr);
+	memcpy(wqe + qp->ex_data_offset, atomic_wr, sizeof(uint64_t));
+	pib_wqe_set_inline(wqe, sizeof(uint64_t));
+	/* The data is there. */
+	qp->ex_data_offset = 0;
+	qp->ex_inline_allowed = false;
+}
+
+#define PIB_PLACEMENT_OPS (IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE)
+#else
+#define PIB_PLACEMENT_OPS 0
+#endif
+
 static void pib_wr_set_ud_addr(struct ibv_qp_ex *qp_ex, struct ibv_ah *ah,
 			       uint32_t remote_qpn, uint32_t remote_qkey)
 {
@@ -227,7 +262,7 @@ static void pib_wr_set_inline_data(struct ibv_qp_ex *qp_ex, void *addr, size_t l
 	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |               \
 	 IBV_QP_EX_WITH_BIND_MW)
 #define PIB_RC_SEND_OPS                                                                \
-	(PIB_UC_SEND_OPS | IBV_QP_EX_WITH_RDMA_READ |                                  \
+	(PIB_UC_SEND_OPS | PIB_PLACEMENT_OPS | IBV_QP_EX_WITH_RDMA_READ |              \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |     \
 	 IBV_QP_EX_WITH_SEND_WITH_INV)
 
@@ -272,4 +307,8 @@ void pib_qp_set_wr_ops(struct pib_qp *qp)
 	qp_ex->wr_atomic_cmp_swp = pib_wr_atomic_cmp_swp;
 	qp_ex->wr_atomic_fetch_add = pib_wr_atomic_fetch_add;
 	qp_ex->wr_send_inv = pib_wr_send_inv;
+#ifdef PIB_HAVE_PLACEMENT
+	qp_ex->wr_flush = pib_wr_flush;
+	qp_ex->wr_atomic_write = pib_wr_atomic_write;
+#endif
 }

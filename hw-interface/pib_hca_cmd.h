@@ -152,6 +152,10 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS (1ull << 0)
 #define PIB_HCA_FEATURE_MW_TYPE_1 (1ull << 1)
 #define PIB_HCA_FEATURE_MW_TYPE_2B (1ull << 2)
+#define PIB_HCA_FEATURE_FLUSH_GLOBAL (1ull << 3)     /* FLUSH to global visibility */
+#define PIB_HCA_FEATURE_FLUSH_PERSISTENT (1ull << 4) /* FLUSH to persistence */
+#define PIB_HCA_FEATURE_ATOMIC_WRITE (1ull << 5)
+#define PIB_HCA_FEATURE_MASKED_ATOMICS (1ull << 6)
 #define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
 #define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
 

@@ -72,6 +72,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_srq_header, 64);
 #define PIB_HCA_ACCESS_REMOTE_ATOMIC (1u << 3)
 #define PIB_HCA_ACCESS_MW_BIND (1u << 4)   /* regions: windows may be bound to it */
 #define PIB_HCA_ACCESS_ZERO_BASED (1u << 5) /* windows: addresses count from its first byte */
+#define PIB_HCA_ACCESS_FLUSH_GLOBAL (1u << 8)
+#define PIB_HCA_ACCESS_FLUSH_PERSISTENT (1u << 9)
 
 struct pib_hca_create_mr {
 	__le32 pd;
@@ -222,6 +224,10 @@ enum pib_hca_cqe_opcode {
 	PIB_HCA_CQE_LOCAL_INV = 0x05,
 	PIB_HCA_CQE_BIND_MW = 0x06,
 	PIB_HCA_CQE_REG_MR = 0x07,
+	PIB_HCA_CQE_FLUSH = 0x08,
+	PIB_HCA_CQE_ATOMIC_WRITE = 0x09,
+	PIB_HCA_CQE_MASKED_CMP_SWAP = 0x0a,
+	PIB_HCA_CQE_MASKED_FETCH_ADD = 0x0b,
 	PIB_HCA_CQE_RECV = 0x80, /* bit 7: a receive queue's completion */
 	PIB_HCA_CQE_RECV_RDMA_WITH_IMM = 0x81,
 };
@@ -447,6 +453,10 @@ enum pib_hca_wqe_opcode {
 	PIB_HCA_WQE_LOCAL_INV = 0x08,
 	PIB_HCA_WQE_BIND_MW = 0x09,
 	PIB_HCA_WQE_REG_MR = 0x0a,
+	PIB_HCA_WQE_FLUSH = 0x0b,
+	PIB_HCA_WQE_ATOMIC_WRITE = 0x0c,
+	PIB_HCA_WQE_MASKED_CMP_SWAP = 0x0d,
+	PIB_HCA_WQE_MASKED_FETCH_ADD = 0x0e,
 };
 
 #define PIB_HCA_WQE_SIGNALED (1u << 0)
@@ -460,6 +470,8 @@ enum pib_hca_wqe_opcode {
  *   RC SEND               control | data at 16
  *   RC RDMA WRITE, READ   control | rdma 16   | data at 32
  *   RC atomics            control | atomic 48 | one SGE of 8 bytes at 64
+ *   RC FLUSH              control | flush 32
+ *   RC ATOMIC WRITE       control | rdma 16   | 8 bytes of data at 32, inline or of SGEs
  *   RC LOCAL_INV          control | key 16
  *   RC BIND_MW            control | bind 32
  *   RC REG_MR             control | reg 48
@@ -489,9 +501,27 @@ struct pib_hca_wqe_atomic {
 	__le32 reserved;
 	__le64 swap_or_add;
 	__le64 compare;
-	__le64 reserved2[2]; /* masks of the extended atomics */
+	/* 0 but for masked atomics; of a masked FETCH_ADD only compare_mask is looked at. */
+	__le64 swap_mask;
+	__le64 compare_mask;
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_wqe_atomic, 48);
+
+/* FLUSH (IBA vol. 1, annex A19) */
+struct pib_hca_wqe_flush {
+	__le64 remote_addr;
+	__le32 rkey;
+	__le32 length; /* bytes; 0 with PIB_HCA_FLUSH_REGION */
+	__u8 placement; /* PIB_HCA_FLUSH_GLOBAL, PIB_HCA_FLUSH_PERSISTENT, or both */
+	__u8 level;     /* PIB_HCA_FLUSH_RANGE or PIB_HCA_FLUSH_REGION */
+	__u8 reserved[14];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_wqe_flush, 32);
+/* Values of enum ib_placement_type and enum ib_selectivity_level. */
+#define PIB_HCA_FLUSH_GLOBAL (1u << 0)
+#define PIB_HCA_FLUSH_PERSISTENT (1u << 1)
+#define PIB_HCA_FLUSH_RANGE 0
+#define PIB_HCA_FLUSH_REGION 1
 
 /* LOCAL_INV (IBA vol. 1, 10.6.7.3.3) */
 struct pib_hca_wqe_key {

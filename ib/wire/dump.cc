@@ -129,6 +129,9 @@ void add_extended(std::string& line, const PacketView& packet) {
     if (const auto xrceth = packet.xrceth()) {
         add(line, " srq 0x%06x", xrceth->xrc_srq);
     }
+    if (const auto feth = packet.feth()) {
+        add(line, " placement %u level %u", feth->placement, feth->selectivity);
+    }
     if (const auto reth = packet.reth()) {
         add(line, " va 0x%" PRIx64 " rkey 0x%08x len %u", reth->va, reth->rkey.value(),
             reth->dma_len);
@@ -136,6 +139,12 @@ void add_extended(std::string& line, const PacketView& packet) {
     if (const auto atomic = packet.atomic_eth()) {
         add(line, " va 0x%" PRIx64 " rkey 0x%08x swap/add 0x%" PRIx64 " cmp 0x%" PRIx64, atomic->va,
             atomic->rkey.value(), atomic->swap_or_add, atomic->compare);
+    }
+    if (const auto masked = packet.masked_atomic_eth()) {
+        const AtomicEth& atomic = masked->atomic;
+        add(line, " va 0x%" PRIx64 " rkey 0x%08x swap/add 0x%" PRIx64 " cmp 0x%" PRIx64, atomic.va,
+            atomic.rkey.value(), atomic.swap_or_add, atomic.compare);
+        add(line, " masks 0x%" PRIx64 " 0x%" PRIx64, masked->swap_mask, masked->compare_mask);
     }
     if (const auto aeth = packet.aeth()) {
         add_aeth(line, *aeth);

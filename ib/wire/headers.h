@@ -195,6 +195,29 @@ struct Reth {
     }
 };
 
+// FLUSH Extended Transport Header (annex A19).
+struct Feth {
+    static constexpr std::size_t kSize = 4;
+    // Placement types; one request may ask for both.
+    static constexpr std::uint8_t kGlobalVisibility = 1U << 0;
+    static constexpr std::uint8_t kPersistence = 1U << 1;
+    // Selectivity levels; others are reserved.
+    static constexpr std::uint8_t kRange = 0;
+    static constexpr std::uint8_t kRegion = 1;
+
+    std::uint8_t placement = 0;    // 4 bits
+    std::uint8_t selectivity = 0;  // 2 bits
+
+    bool operator==(const Feth&) const = default;
+    [[nodiscard]] static constexpr Feth parse(HeaderBytes<kSize> in) {
+        return {.placement = static_cast<std::uint8_t>(in[3] & 0xF),
+                .selectivity = static_cast<std::uint8_t>(in[3] >> 4 & 0x3)};
+    }
+    constexpr void write(HeaderSpace<kSize> out) const {
+        store_be(&out[0], (selectivity & 0x3U) << 4 | (placement & 0xFU));
+    }
+};
+
 // ATOMIC Extended Transport Header (IBA 9.3.4).
 struct AtomicEth {
     static constexpr std::size_t kSize = 28;
@@ -216,6 +239,28 @@ struct AtomicEth {
         store_be(&out[8], rkey.value());
         store_be(&out[12], swap_or_add);
         store_be(&out[20], compare);
+    }
+};
+
+// AtomicETH of masked atomics: a CmpSwap compares and swaps only the bits of its masks. Of a
+// FetchAdd's the compare mask marks the highest bit of each field, beyond which nothing carries.
+struct MaskedAtomicEth {
+    static constexpr std::size_t kSize = 44;
+
+    AtomicEth atomic{};
+    std::uint64_t swap_mask = 0;
+    std::uint64_t compare_mask = 0;
+
+    bool operator==(const MaskedAtomicEth&) const = default;
+    [[nodiscard]] static constexpr MaskedAtomicEth parse(HeaderBytes<kSize> in) {
+        return {.atomic = AtomicEth::parse(in.first<AtomicEth::kSize>()),
+                .swap_mask = load_be<std::uint64_t>(&in[28]),
+                .compare_mask = load_be<std::uint64_t>(&in[36])};
+    }
+    constexpr void write(HeaderSpace<kSize> out) const {
+        atomic.write(out.first<AtomicEth::kSize>());
+        store_be(&out[28], swap_mask);
+        store_be(&out[36], compare_mask);
     }
 };
 

@@ -10,9 +10,17 @@
 namespace pib::ib {
 namespace {
 
-constexpr std::array<std::uint8_t, kExtCount> kExtSizes = {
-    Rdeth::kSize, Deth::kSize,         Xrceth::kSize, Reth::kSize, AtomicEth::kSize,
-    Aeth::kSize,  AtomicAckEth::kSize, ImmDt::kSize,  Ieth::kSize};
+constexpr std::array<std::uint8_t, kExtCount> kExtSizes = {Rdeth::kSize,
+                                                           Deth::kSize,
+                                                           Xrceth::kSize,
+                                                           Feth::kSize,
+                                                           Reth::kSize,
+                                                           AtomicEth::kSize,
+                                                           MaskedAtomicEth::kSize,
+                                                           Aeth::kSize,
+                                                           AtomicAckEth::kSize,
+                                                           ImmDt::kSize,
+                                                           Ieth::kSize};
 
 struct Operation {
     std::uint8_t code;  // low five bits of the opcode
@@ -69,6 +77,12 @@ constexpr Operation kOperations[] = {
     {opcode::kResync, OpKind::kResync, Position::kOnly, kNo, {}},
     {opcode::kSendLastInvalidate, OpKind::kSend, Position::kLast, kSome, {Ext::kIeth}},
     {opcode::kSendOnlyInvalidate, OpKind::kSend, Position::kOnly, kAny, {Ext::kIeth}},
+    {opcode::kFlush, OpKind::kFlush, Position::kOnly, kNo, {Ext::kFeth, Ext::kReth}},
+    {opcode::kAtomicWrite,
+     OpKind::kAtomicWrite,
+     Position::kOnly,
+     kAny,  // 8 bytes; what has others is told so
+     {Ext::kReth}},
 };
 
 #define PIB_OPERATION_NAMES(t)                                                                 \
@@ -80,7 +94,8 @@ constexpr Operation kOperations[] = {
             t " RDMA READ response First", t " RDMA READ response Middle",                     \
             t " RDMA READ response Last", t " RDMA READ response Only", t " Acknowledge",      \
             t " ATOMIC Acknowledge", t " CmpSwap", t " FetchAdd", t " RESYNC",                 \
-            t " SEND Last with Invalidate", t " SEND Only with Invalidate"                     \
+            t " SEND Last with Invalidate", t " SEND Only with Invalidate", t " FLUSH",        \
+            t " ATOMIC WRITE"                                                                  \
     }
 
 using Names = std::array<const char*, std::size(kOperations)>;
@@ -166,6 +181,20 @@ constexpr Table make_table() {
     place_all(table, opcode::kRd, Transport::kRd, kRdNames);
     place_all(table, opcode::kUd, Transport::kUd, kUdNames);
     place_all(table, opcode::kXrc, Transport::kXrc, kXrcNames);
+    place(table, {.name = "RC masked CmpSwap",
+                  .opcode = opcode::kMaskedCmpSwap,
+                  .transport = Transport::kRc,
+                  .kind = OpKind::kMaskedCmpSwap,
+                  .position = Position::kOnly,
+                  .payload = kNo,
+                  .exts = {Ext::kMaskedAtomicEth}});
+    place(table, {.name = "RC masked FetchAdd",
+                  .opcode = opcode::kMaskedFetchAdd,
+                  .transport = Transport::kRc,
+                  .kind = OpKind::kMaskedFetchAdd,
+                  .position = Position::kOnly,
+                  .payload = kNo,
+                  .exts = {Ext::kMaskedAtomicEth}});
     place(table, {.name = "CNP",
                   .opcode = opcode::kCnp,
                   .transport = Transport::kCnp,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What each BTH opcode means (IBA 9.2.1, tables 36 to 38, annexes A10 and A14), as one table:
+// What each BTH opcode means (IBA 9.2.1, tables 36 to 38, annexes A10, A14 and A19), as one table:
 // whoever needs to know looks it up, nobody switches over opcodes.
 #pragma once
 
@@ -21,6 +21,10 @@ enum class OpKind : std::uint8_t {
     kAtomicAcknowledge,
     kCmpSwap,
     kFetchAdd,
+    kFlush,
+    kAtomicWrite,
+    kMaskedCmpSwap,
+    kMaskedFetchAdd,
     kResync,
     kCongestionNotification,
 };
@@ -42,14 +46,16 @@ enum class Ext : std::uint8_t {
     kRdeth,
     kDeth,
     kXrceth,
+    kFeth,
     kReth,
     kAtomicEth,
+    kMaskedAtomicEth,
     kAeth,
     kAtomicAckEth,
     kImmDt,
     kIeth,
 };
-inline constexpr std::size_t kExtCount = 9;
+inline constexpr std::size_t kExtCount = 11;
 [[nodiscard]] constexpr std::size_t index_of(Ext ext) {
     return static_cast<std::size_t>(ext);
 }
@@ -98,7 +104,13 @@ struct OpcodeInfo {
     }
     [[nodiscard]] constexpr bool has_immediate() const { return has(Ext::kImmDt); }
     [[nodiscard]] constexpr bool is_atomic() const {
-        return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd;
+        return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd ||
+               kind == OpKind::kMaskedCmpSwap || kind == OpKind::kMaskedFetchAdd;
+    }
+    // What the responder keeps for a while, as its response may be asked for again (IBA 9.7.4.1.4).
+    [[nodiscard]] constexpr bool takes_rd_resource() const {
+        return kind == OpKind::kRdmaReadRequest || is_atomic() || kind == OpKind::kFlush ||
+               kind == OpKind::kAtomicWrite;
     }
     // Travels from responder to requester.
     [[nodiscard]] constexpr bool is_response() const {
@@ -169,10 +181,16 @@ inline constexpr std::uint8_t kFetchAdd = 0x14;
 inline constexpr std::uint8_t kResync = 0x15;
 inline constexpr std::uint8_t kSendLastInvalidate = 0x16;
 inline constexpr std::uint8_t kSendOnlyInvalidate = 0x17;
+inline constexpr std::uint8_t kFlush = 0x1C;
+inline constexpr std::uint8_t kAtomicWrite = 0x1D;
 
 inline constexpr std::uint8_t kUdSendOnly = kUd | kSendOnly;
 inline constexpr std::uint8_t kUdSendOnlyImm = kUd | kSendOnlyImm;
 inline constexpr std::uint8_t kCnp = 0x80;
+
+// RC, of the manufacturer-specific codes: the IBA has no masked atomics.
+inline constexpr std::uint8_t kMaskedCmpSwap = 0xD3;
+inline constexpr std::uint8_t kMaskedFetchAdd = 0xD4;
 
 }  // namespace opcode
 

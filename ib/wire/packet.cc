@@ -216,6 +216,8 @@ void write_transport(std::span<std::uint8_t> transport, const OpcodeInfo& info,
     write_ext(transport, info, Ext::kRdeth, headers.rdeth);
     write_ext(transport, info, Ext::kDeth, headers.deth);
     write_ext(transport, info, Ext::kXrceth, headers.xrceth);
+    write_ext(transport, info, Ext::kFeth, headers.feth);
+    write_ext(transport, info, Ext::kMaskedAtomicEth, headers.masked_atomic_eth);
     write_ext(transport, info, Ext::kReth, headers.reth);
     write_ext(transport, info, Ext::kAtomicEth, headers.atomic_eth);
     write_ext(transport, info, Ext::kAeth, headers.aeth);

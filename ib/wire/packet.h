@@ -27,8 +27,8 @@ inline constexpr std::size_t kVcrcSize = 2;
 // Largest MTU and 126 bytes of headers and checksums (IBA 7.7.8 allows PktLen this much).
 inline constexpr std::size_t kMaxPayload = 4096;
 inline constexpr std::size_t kMaxPacket = kMaxPayload + 126;
-// Bytes that the headers of any packet need at the most: LRH, GRH, BTH, XRCETH and AtomicETH.
-inline constexpr std::size_t kMaxHeaders = 92;
+// Bytes that the headers of any packet need at the most: LRH, GRH, BTH and MaskedAtomicETH.
+inline constexpr std::size_t kMaxHeaders = 104;
 
 // Why a packet is not a packet. All of them mean: drop and count, never answer (IBA 9.6.1).
 enum class ParseError : std::uint8_t {
@@ -68,9 +68,13 @@ class PacketView {
     [[nodiscard]] std::optional<Rdeth> rdeth() const { return ext<Rdeth>(Ext::kRdeth); }
     [[nodiscard]] std::optional<Deth> deth() const { return ext<Deth>(Ext::kDeth); }
     [[nodiscard]] std::optional<Xrceth> xrceth() const { return ext<Xrceth>(Ext::kXrceth); }
+    [[nodiscard]] std::optional<Feth> feth() const { return ext<Feth>(Ext::kFeth); }
     [[nodiscard]] std::optional<Reth> reth() const { return ext<Reth>(Ext::kReth); }
     [[nodiscard]] std::optional<AtomicEth> atomic_eth() const {
         return ext<AtomicEth>(Ext::kAtomicEth);
+    }
+    [[nodiscard]] std::optional<MaskedAtomicEth> masked_atomic_eth() const {
+        return ext<MaskedAtomicEth>(Ext::kMaskedAtomicEth);
     }
     [[nodiscard]] std::optional<Aeth> aeth() const { return ext<Aeth>(Ext::kAeth); }
     [[nodiscard]] std::optional<AtomicAckEth> atomic_ack_eth() const {
@@ -126,8 +130,10 @@ struct PacketHeaders {
     Rdeth rdeth{};
     Deth deth{};
     Xrceth xrceth{};
+    Feth feth{};
     Reth reth{};
     AtomicEth atomic_eth{};
+    MaskedAtomicEth masked_atomic_eth{};
     Aeth aeth{};
     AtomicAckEth atomic_ack_eth{};
     ImmDt imm_dt{};

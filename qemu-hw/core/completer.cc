@@ -246,14 +246,16 @@ void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
     // must fit is where the message ends, and how much it brings.
     const auto position = packet.opcode().position;
     const bool ends = position == ib::Position::kLast || position == ib::Position::kOnly;
-    const uint64_t expected = last ? request.wqe.data.length - offset : mtu;
-    if (!request.wqe.is_read() || ends != last || packet.payload().size() != expected) {
+    // FLUSH and ATOMIC WRITE are answered by an empty response (annex A19).
+    const uint64_t length = request.wqe.is_read() ? request.wqe.data.length : 0;
+    const uint64_t expected = last ? length - offset : mtu;
+    if (request.wqe.is_atomic() || ends != last || packet.payload().size() != expected) {
         fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
         return;
     }
     const SegmentView segments{
         .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
-    if (!scatter(services_.mpt(), segments, offset, packet.payload())) {
+    if (request.wqe.is_read() && !scatter(services_.mpt(), segments, offset, packet.payload())) {
         fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
         return;
     }

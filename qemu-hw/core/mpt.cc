@@ -311,6 +311,23 @@ bool Mpt::check(const KeyUser& user, const KeyedRange& range) const {
     return range.length == 0 || resolve(user, range, target);
 }
 
+bool Mpt::may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const {
+    Target target;
+    if (!whole) {
+        return resolve(user, range, target);
+    }
+    // Its first byte stands for all of it: rights belong to the key, not to bytes.
+    const uint32_t number = number_of(range.key);
+    KeyedRange first = range;
+    first.length = 1;
+    if (const MemoryRegion* region = region_at(number)) {
+        first.addr = region->iova;
+    } else if (const MemoryWindow* window = window_at(number)) {
+        first.addr = (window->access & PIB_HCA_ACCESS_ZERO_BASED) != 0 ? 0 : window->addr;
+    }
+    return resolve(user, first, target);
+}
+
 bool Mpt::read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to) {
     if (range.length == 0) {
         return to.empty();

@@ -99,6 +99,12 @@ class Mpt {
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
 
+    // Whether a FLUSH with the rights of range.access may name the range, or, with `whole`, the
+    // region or window that has the key, whatever the range says.
+    bool may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const;
+    // What was written before is seen by all of the guest.
+    void flush() { host_.dma_barrier(); }
+
     uint32_t keys_of_pd(uint32_t pd) const;  // for FREE_PD's BUSY
     uint32_t count() const { return keys_.count(); }
     // f(key without its key byte, region or window), if the key's index is in use.

@@ -8,8 +8,8 @@
 
 namespace pib::hca {
 
-constexpr uint32_t kRemoteAccess =
-    PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
+constexpr uint32_t kRemoteAccess = PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ |
+                                   PIB_HCA_ACCESS_REMOTE_ATOMIC | PIB_HCA_ACCESS_FLUSH_GLOBAL;
 constexpr uint32_t kRegionAccess =
     PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_MW_BIND | kRemoteAccess;
 // A window has remote rights only; that local write may be said of it, too, is for software that

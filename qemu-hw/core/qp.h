@@ -75,8 +75,13 @@ struct PendingAck {
     ib::Psn psn = {};  // NAKs; an ACK's is known when it is sent
 };
 
-// A READ or atomic that the responder has accepted. The last max_dest_rd_atomic of them are kept,
-// because the requester may ask for their responses again (IBA 9.4.5, 9.7.5.1.4).
+// How an RdResource is answered: a READ's data, an atomic's old value, or an empty READ response
+// (FLUSH, ATOMIC WRITE).
+enum class RdKind : uint8_t { kRead, kAtomic, kEmpty };
+
+// A READ, atomic, FLUSH or ATOMIC WRITE that the responder has accepted. The last
+// max_dest_rd_atomic of them are kept, because the requester may ask for their responses again
+// (IBA 9.4.5, 9.7.5.1.4).
 struct RdResource {
     ib::Psn psn_first = {};
     uint32_t packets = 0;
@@ -89,7 +94,7 @@ struct RdResource {
     uint64_t va = 0;
     uint64_t original_data = 0;  // the atomic's result
     KeyUser user{};              // whose R_Key it is
-    bool is_atomic = false;
+    RdKind kind = RdKind::kRead;
     bool valid = false;
     bool pending = false;  // its response has not been sent completely
     bool replay = false;   // pending because of a duplicate request

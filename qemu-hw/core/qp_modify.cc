@@ -144,7 +144,8 @@ bool rate_is_valid(uint8_t rate) {
 
 bool access_is_valid(const pib_hca_modify_qp& in) {
     constexpr uint32_t kAll = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
-                              PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
+                              PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC |
+                              PIB_HCA_ACCESS_FLUSH_GLOBAL | PIB_HCA_ACCESS_FLUSH_PERSISTENT;
     return (in.access_flags & ~kAll) == 0;
 }
 

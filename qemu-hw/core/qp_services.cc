@@ -70,7 +70,7 @@ void QpServices::complete_send(QueuePair& qp, const WqeError& error) {
     const uint32_t counter = request.counter;
     const bool signalled = qp.signal_all || (wqe.flags & PIB_HCA_WQE_SIGNALED) != 0;
     const bool failed = error.status != PIB_HCA_WC_SUCCESS;
-    const uint32_t byte_count = !failed && wqe.needs_response() ? wqe.data.length : 0;
+    const uint32_t byte_count = !failed && wqe.fetches() ? wqe.data.length : 0;
     const uint8_t opcode = cqe_opcode(wqe.opcode);
     if (wqe.needs_response() && request.started) {
         --qp.req.rd_outstanding;

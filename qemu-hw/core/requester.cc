@@ -228,8 +228,10 @@ Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
         }
         return result;
     }
-    const Sent result =
-        request.wqe.is_atomic() ? send_atomic(qp, request) : send_data(qp, request, budget);
+    const Sent result = request.wqe.is_atomic()         ? send_atomic(qp, request)
+                        : request.wqe.is_flush()        ? send_flush(qp, request)
+                        : request.wqe.is_atomic_write() ? send_atomic_write(qp, request)
+                                                        : send_data(qp, request, budget);
     if (result == Sent::kYes) {
         sent(qp, request, cursor + 1);
     }
@@ -288,13 +290,41 @@ Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
 
 Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
     const auto& atomic = std::get<AtomicOp>(request.wqe.op);
-    const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP;
-    ib::PacketHeaders out = headers(qp, request, swap ? op::kCmpSwap : op::kFetchAdd, true);
+    const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP ||
+                      request.wqe.opcode == PIB_HCA_WQE_MASKED_CMP_SWAP;
+    const uint8_t plain = swap ? op::kCmpSwap : op::kFetchAdd;
+    const uint8_t masked = swap ? op::kMaskedCmpSwap : op::kMaskedFetchAdd;
+    ib::PacketHeaders out = headers(qp, request, request.wqe.is_masked() ? masked : plain, true);
     out.atomic_eth = {.va = atomic.remote_addr,
                       .rkey = ib::RKey(atomic.rkey),
                       .swap_or_add = atomic.swap_or_add,
                       .compare = swap ? atomic.compare : 0};
+    out.masked_atomic_eth = {.atomic = out.atomic_eth,
+                             .swap_mask = swap ? atomic.swap_mask : 0,
+                             .compare_mask = atomic.compare_mask};
     return send_packet(services_.port_of(qp), out);
+}
+
+Sent Requester::send_flush(QueuePair& qp, const SendRequest& request) {
+    static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
+                  PIB_HCA_FLUSH_PERSISTENT == ib::Feth::kPersistence &&
+                  PIB_HCA_FLUSH_REGION == ib::Feth::kRegion);
+    const auto& flush = std::get<FlushOp>(request.wqe.op);
+    ib::PacketHeaders out = headers(qp, request, op::kFlush, true);
+    out.feth = {.placement = flush.placement, .selectivity = flush.level};
+    out.reth = {.va = flush.remote_addr, .rkey = ib::RKey(flush.rkey), .dma_len = flush.length};
+    return send_packet(services_.port_of(qp), out);
+}
+
+Sent Requester::send_atomic_write(QueuePair& qp, const SendRequest& request) {
+    const auto& rdma = std::get<RdmaOp>(request.wqe.op);
+    const uint32_t bytes = request.wqe.data.length;
+    ib::PacketHeaders out = headers(qp, request, op::kAtomicWrite, true);
+    out.reth = {.va = rdma.remote_addr, .rkey = ib::RKey(rdma.rkey), .dma_len = bytes};
+    const SegmentView segments = segments_of(qp, request);
+    return send_packet(services_.port_of(qp), out, bytes, [&](std::span<uint8_t> room) {
+        return gather(services_.mpt(), segments, 0, room);
+    });
 }
 
 // Bookkeeping after a packet has gone out; `cursor` is the PSN that follows it.

@@ -38,6 +38,8 @@ class Requester {
     Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget);
     Sent send_read(QueuePair& qp, const SendRequest& request);
     Sent send_atomic(QueuePair& qp, const SendRequest& request);
+    Sent send_flush(QueuePair& qp, const SendRequest& request);
+    Sent send_atomic_write(QueuePair& qp, const SendRequest& request);
     ib::PacketHeaders headers(QueuePair& qp, const SendRequest& request, uint8_t operation,
                               bool ack_req);
     void sent(QueuePair& qp, SendRequest& request, ib::Psn cursor);

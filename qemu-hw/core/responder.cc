@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "request_rights.h"
 #include "segments.h"
 
 namespace pib::hca {
 namespace {
-
-// Attempts of a FetchAdd against a guest that changes the word all the time.
-constexpr unsigned kFetchAddAttempts = 1u << 16;
 
 InboundMessage message_of(ib::OpKind kind) {
     switch (kind) {
@@ -32,30 +30,6 @@ bool starts(const ib::PacketView& packet) {
 bool ends(const ib::PacketView& packet) {
     const auto position = packet.opcode().position;
     return position == ib::Position::kLast || position == ib::Position::kOnly;
-}
-
-bool is_atomic(const ib::PacketView& packet) {
-    return packet.opcode().kind == ib::OpKind::kCmpSwap ||
-           packet.opcode().kind == ib::OpKind::kFetchAdd;
-}
-
-bool is_read(const ib::PacketView& packet) {
-    return packet.opcode().kind == ib::OpKind::kRdmaReadRequest;
-}
-
-// The right that an operation needs of the QP (IBA 10.2.4.2 qualifiers) and of the R_Key.
-uint32_t access_of(ib::OpKind kind) {
-    switch (kind) {
-        case ib::OpKind::kRdmaWrite:
-            return PIB_HCA_ACCESS_REMOTE_WRITE;
-        case ib::OpKind::kRdmaReadRequest:
-            return PIB_HCA_ACCESS_REMOTE_READ;
-        case ib::OpKind::kCmpSwap:
-        case ib::OpKind::kFetchAdd:
-            return PIB_HCA_ACCESS_REMOTE_ATOMIC;
-        default:
-            return 0;
-    }
 }
 
 uint32_t payload_bytes(const ib::PacketView& packet) {
@@ -173,17 +147,14 @@ Responder::Check Responder::check_sequence(QueuePair& qp, const ib::PacketView& 
 Responder::Check Responder::check_operation(QueuePair& qp, const ib::PacketView& packet) {
     const ib::OpKind kind = packet.opcode().kind;
     const bool known =
-        message_of(kind) != InboundMessage::kNone || is_read(packet) || is_atomic(packet);
+        message_of(kind) != InboundMessage::kNone || packet.opcode().takes_rd_resource();
     if (!known) {
         return invalid_request();
     }
-    if ((access_of(kind) & ~qp.attr.access_flags) != 0) {
+    if ((access_of(packet) & ~qp.attr.access_flags) != 0) {
         return invalid_request();
     }
-    if (const auto atomic = packet.atomic_eth(); atomic && atomic->va % 8 != 0) {
-        return invalid_request();  // C9-158
-    }
-    return std::nullopt;
+    return check_rd_operation(packet);
 }
 
 // The SRQ that an XRCETH names is of the QP's domain and stays the same in a message; its PD is the
@@ -206,7 +177,7 @@ Responder::Check Responder::check_xrc_srq(QueuePair& qp, const ib::PacketView& p
 
 // A receive WQE, or a place for a READ or atomic (IBA 9.7.4.1.4).
 Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView& packet) {
-    if (is_read(packet) || is_atomic(packet)) {
+    if (packet.opcode().takes_rd_resource()) {
         const auto& rd = qp.resp.rd;
         const bool room =
             !rd.empty() && !(rd[qp.resp.rd_head].pending && !rd[qp.resp.rd_head].replay);
@@ -254,6 +225,9 @@ Responder::Check Responder::check_length(QueuePair& qp, const ib::PacketView& pa
     if (reth && reth->dma_len > Limits::kMaxMessage) {
         return invalid_request();
     }
+    if (packet.opcode().kind == ib::OpKind::kAtomicWrite) {
+        return bytes == 8 && reth->dma_len == 8 ? Check() : invalid_request();
+    }
     if (packet.opcode().kind != ib::OpKind::kRdmaWrite) {
         return std::nullopt;
     }
@@ -265,19 +239,15 @@ Responder::Check Responder::check_length(QueuePair& qp, const ib::PacketView& pa
 
 // The whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).
 Responder::Check Responder::check_rkey(QueuePair& qp, const ib::PacketView& packet) {
-    KeyedRange range{.key = 0, .addr = 0, .length = 0, .access = access_of(packet.opcode().kind)};
-    if (const auto reth = packet.reth()) {
-        range.key = reth->rkey.value();
-        range.addr = reth->va;
-        range.length = reth->dma_len;
-    } else if (const auto atomic = packet.atomic_eth()) {
-        range.key = atomic->rkey.value();
-        range.addr = atomic->va;
-        range.length = 8;
-    } else {
+    const auto range = named_range(packet);
+    if (!range) {
         return std::nullopt;
     }
-    return services_.mpt().check(qp.remote_user(), range) ? Check() : access_error();
+    const auto feth = packet.feth();
+    const bool allowed = feth ? services_.mpt().may_flush(qp.remote_user(), *range,
+                                                          feth->selectivity == ib::Feth::kRegion)
+                              : services_.mpt().check(qp.remote_user(), *range);
+    return allowed ? Check() : access_error();
 }
 
 Responder::Check Responder::execute(QueuePair& qp, const ib::PacketView& packet) {
@@ -286,10 +256,8 @@ Responder::Check Responder::execute(QueuePair& qp, const ib::PacketView& packet)
             return execute_send(qp, packet);
         case ib::OpKind::kRdmaWrite:
             return execute_write(qp, packet);
-        case ib::OpKind::kRdmaReadRequest:
-            return execute_read(qp, packet);
         default:
-            return execute_atomic(qp, packet);
+            return execute_rd(qp, packet);
     }
 }
 
@@ -359,81 +327,9 @@ void Responder::complete_message(QueuePair& qp, const ib::PacketView& packet) {
     services_.complete_recv(qp, report);
 }
 
-namespace {
-
-// The place of the next READ or atomic: the oldest one's.
-RdResource& next_resource(ResponderState& resp) {
-    RdResource& resource = resp.rd[resp.rd_head];
-    resp.rd_head = (resp.rd_head + 1) % static_cast<uint32_t>(resp.rd.size());
-    return resource;
-}
-
-}  // namespace
-
-Responder::Check Responder::execute_read(QueuePair& qp, const ib::PacketView& packet) {
-    ResponderState& resp = qp.resp;
-    const ib::Reth reth = *packet.reth();
-    const uint32_t packets = packet_count(reth.dma_len, qp.path_mtu_bytes());
-    next_resource(resp) = {.psn_first = packet.bth().psn,
-                           .packets = packets,
-                           .end_packet = packets,
-                           .end_bytes = reth.dma_len,
-                           .rkey = reth.rkey.value(),
-                           .length = reth.dma_len,
-                           .va = reth.va,
-                           .user = qp.remote_user(),
-                           .valid = true,
-                           .pending = true};
-    resp.msn = (resp.msn + 1) & 0xffffff;
-    return std::nullopt;
-}
-
-// The old value of the word that an atomic names; nothing when its memory is not accessible.
-std::optional<uint64_t> Responder::exchange(const QueuePair& qp, const ib::PacketView& packet) {
-    const ib::AtomicEth atomic = *packet.atomic_eth();
-    const KeyedRange range{.key = atomic.rkey.value(),
-                           .addr = atomic.va,
-                           .length = 8,
-                           .access = PIB_HCA_ACCESS_REMOTE_ATOMIC};
-    if (packet.opcode().kind == ib::OpKind::kCmpSwap) {
-        uint64_t value = atomic.compare;
-        if (!services_.mpt().cmpxchg64(qp.remote_user(), range, value, atomic.swap_or_add)) {
-            return std::nullopt;
-        }
-        return value;
-    }
-    uint64_t value = 0;
-    for (unsigned i = 0; i < kFetchAddAttempts; ++i) {
-        const uint64_t seen = value;
-        if (!services_.mpt().cmpxchg64(qp.remote_user(), range, value, seen + atomic.swap_or_add)) {
-            return std::nullopt;
-        }
-        if (value == seen) {
-            return value;
-        }
-    }
-    return std::nullopt;
-}
-
-Responder::Check Responder::execute_atomic(QueuePair& qp, const ib::PacketView& packet) {
-    const auto original = exchange(qp, packet);
-    if (!original) {
-        return access_error();
-    }
-    next_resource(qp.resp) = {.psn_first = packet.bth().psn,
-                              .packets = 1,
-                              .end_packet = 1,
-                              .original_data = *original,
-                              .is_atomic = true,
-                              .valid = true,
-                              .pending = true};
-    qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;
-    return std::nullopt;
-}
-
 void Responder::accepted(QueuePair& qp, const ib::PacketView& packet) {
     ResponderState& resp = qp.resp;
-    if (is_read(packet) || is_atomic(packet)) {
+    if (packet.opcode().takes_rd_resource()) {
         const auto newest = (resp.rd_head + resp.rd.size() - 1) % resp.rd.size();
         resp.expected_psn = resp.expected_psn + resp.rd[newest].packets;
         // Its response acknowledges everything before it (IBA 9.7.5.1.1).
@@ -492,49 +388,12 @@ void Responder::owe(QueuePair& qp, const PendingAck& ack) {
 // A request that was executed before (IBA 9.7.5.1.4, C9-105).
 void Responder::duplicate_in(QueuePair& qp, const ib::PacketView& packet) {
     services_.counters().add(PIB_HCA_COUNTER_DUPLICATE_REQUEST);
-    if (is_read(packet)) {
+    if (packet.opcode().kind == ib::OpKind::kRdmaReadRequest) {
         duplicate_read(qp, packet);
-    } else if (is_atomic(packet)) {
-        duplicate_atomic(qp, packet);
+    } else if (packet.opcode().takes_rd_resource()) {
+        duplicate_other(qp, packet);
     } else {
         owe(qp, {.kind = AckKind::kAck});
-    }
-}
-
-// Executed once more, within what the first request asked for; anything else is not a duplicate and
-// dropped.
-void Responder::duplicate_read(QueuePair& qp, const ib::PacketView& packet) {
-    const ib::Reth reth = *packet.reth();
-    const uint32_t mtu = qp.path_mtu_bytes();
-    for (RdResource& resource : qp.resp.rd) {
-        const uint32_t first = psn_distance(packet.bth().psn, resource.psn_first);
-        if (!resource.valid || resource.is_atomic || first >= resource.packets) {
-            continue;
-        }
-        const uint64_t offset = uint64_t{first} * mtu;
-        if (reth.rkey.value() != resource.rkey || reth.va != resource.va + offset ||
-            reth.dma_len > resource.length - offset) {
-            return;
-        }
-        // A response that is on its way is cut short and starts again from here.
-        resource.replay = resource.replay || !resource.pending;
-        resource.pending = true;
-        resource.first_packet = resource.next_packet = first;
-        resource.end_packet = first + packet_count(reth.dma_len, mtu);
-        resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
-        services_.schedule(qp);
-        return;
-    }
-}
-
-void Responder::duplicate_atomic(QueuePair& qp, const ib::PacketView& packet) {
-    for (RdResource& resource : qp.resp.rd) {
-        if (resource.valid && resource.is_atomic && resource.psn_first == packet.bth().psn) {
-            resource.replay = resource.replay || !resource.pending;
-            resource.pending = true;
-            services_.schedule(qp);
-            return;
-        }
     }
 }
 

@@ -57,9 +57,11 @@ class Responder {
 
     Check execute_send(QueuePair& qp, const ib::PacketView& packet);
     Check execute_write(QueuePair& qp, const ib::PacketView& packet);
-    Check execute_read(QueuePair& qp, const ib::PacketView& packet);
-    Check execute_atomic(QueuePair& qp, const ib::PacketView& packet);
-    std::optional<uint64_t> exchange(const QueuePair& qp, const ib::PacketView& packet);
+    // READ, atomics, FLUSH, ATOMIC WRITE: responder_rd.cc.
+    static Check check_rd_operation(const ib::PacketView& packet);
+    Check execute_rd(QueuePair& qp, const ib::PacketView& packet);
+    Check execute_atomic(QueuePair& qp, const ib::PacketView& packet, RdResource& resource);
+    Check execute_atomic_write(QueuePair& qp, const ib::PacketView& packet);
     void complete_message(QueuePair& qp, const ib::PacketView& packet);
 
     static Refusal invalid_request();
@@ -71,7 +73,7 @@ class Responder {
 
     void duplicate_in(QueuePair& qp, const ib::PacketView& packet);
     void duplicate_read(QueuePair& qp, const ib::PacketView& packet);
-    void duplicate_atomic(QueuePair& qp, const ib::PacketView& packet);
+    void duplicate_other(QueuePair& qp, const ib::PacketView& packet);
     void owe(QueuePair& qp, const PendingAck& ack);
 
     Turn send_rd_responses(QueuePair& qp, Budget& budget);

@@ -62,8 +62,9 @@ Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
             if (budget.spent()) {
                 return Turn::kMore;
             }
-            const Sent result = resource.is_atomic ? send_atomic_ack(qp, resource)
-                                                   : send_read_response(qp, resource, budget);
+            const Sent result = resource.kind == RdKind::kAtomic
+                                    ? send_atomic_ack(qp, resource)
+                                    : send_read_response(qp, resource, budget);
             if (result == Sent::kBlocked) {
                 return Turn::kBlocked;
             }

@@ -19,6 +19,9 @@ using OpResult = std::expected<Operation, WqeError>;
 OpResult send_op(Bytes, const DataSegment&);
 OpResult rdma_op(Bytes bytes, const DataSegment&);
 OpResult atomic_op(Bytes bytes, const DataSegment& data);
+OpResult masked_op(Bytes bytes, const DataSegment& data);
+OpResult atomic_write_op(Bytes bytes, const DataSegment& data);
+OpResult flush_op(Bytes bytes, const DataSegment& data);
 OpResult invalidate_op(Bytes bytes, const DataSegment& data);
 OpResult bind_op(Bytes bytes, const DataSegment& data);
 OpResult register_op(Bytes bytes, const DataSegment& data);
@@ -31,6 +34,9 @@ struct Segment {
 constexpr Segment kNone{0, send_op};
 constexpr Segment kRdma{sizeof(pib_hca_wqe_rdma), rdma_op};
 constexpr Segment kAtomic{sizeof(pib_hca_wqe_atomic), atomic_op};
+constexpr Segment kMasked{sizeof(pib_hca_wqe_atomic), masked_op};
+constexpr Segment kWord{sizeof(pib_hca_wqe_rdma), atomic_write_op};
+constexpr Segment kFlush{sizeof(pib_hca_wqe_flush), flush_op};
 constexpr Segment kKey{sizeof(pib_hca_wqe_key), invalidate_op};
 constexpr Segment kBind{sizeof(pib_hca_wqe_bind), bind_op};
 constexpr Segment kReg{sizeof(pib_hca_wqe_reg), register_op};
@@ -48,7 +54,7 @@ struct OpcodeRow {
     uint8_t cqe_opcode;
 };
 
-constexpr std::array<OpcodeRow, 11> kOpcodes = {{
+constexpr std::array<OpcodeRow, 15> kOpcodes = {{
     {kNone, true, kAll, PIB_HCA_CQE_SEND},              // SEND
     {kNone, true, kAll, PIB_HCA_CQE_SEND},              // SEND_WITH_IMM
     {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},  // RDMA_WRITE
@@ -60,8 +66,14 @@ constexpr std::array<OpcodeRow, 11> kOpcodes = {{
     {kKey, false, kConnected, PIB_HCA_CQE_LOCAL_INV},   // LOCAL_INV
     {kBind, false, kConnected, PIB_HCA_CQE_BIND_MW},    // BIND_MW
     {kReg, false, kConnected, PIB_HCA_CQE_REG_MR},      // REG_MR
+    {kFlush, false, kOnRc, PIB_HCA_CQE_FLUSH},
+    {kWord, true, kOnRc, PIB_HCA_CQE_ATOMIC_WRITE},
+    {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_CMP_SWAP},
+    {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_FETCH_ADD},
 }};
-static_assert(PIB_HCA_WQE_REG_MR + 1 == kOpcodes.size());
+static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
+// What an ATOMIC WRITE carries is an operand: it may be inline on any QP.
+constexpr uint32_t kWordBytes = 8;
 
 std::unexpected<WqeError> bad_op(VendorError detail) {
     return std::unexpected(WqeError{PIB_HCA_WC_LOC_QP_OP_ERR, detail});
@@ -146,7 +158,10 @@ DataResult send_data(Bytes bytes, const pib_hca_wqe_control& control, const Opco
     if (!row.allows_inline || control.num_sge != 0) {
         return bad_op(VendorError::kInline);
     }
-    return inline_data(bytes, offset, control.inline_length, rules.max_inline);
+    const uint32_t most = row.segment.decode == atomic_write_op
+                              ? std::max(rules.max_inline, kWordBytes)
+                              : rules.max_inline;
+    return inline_data(bytes, offset, control.inline_length, most);
 }
 
 OpResult send_op(Bytes, const DataSegment&) {
@@ -161,19 +176,51 @@ OpResult rdma_op(Bytes bytes, const DataSegment&) {
     return RdmaOp{.remote_addr = rdma.remote_addr, .rkey = rdma.rkey};
 }
 
-OpResult atomic_op(Bytes bytes, const DataSegment& data) {
+OpResult masked_op(Bytes bytes, const DataSegment& data) {
     const auto atomic = load<pib_hca_wqe_atomic>(bytes, kControlEnd);
-    if (atomic.reserved != 0 || !all_zero(atomic.reserved2)) {
+    if (atomic.reserved != 0) {
         return bad_op(VendorError::kReserved);
     }
     // IBA 9.4.5: an atomic exchanges exactly one 64-bit word.
-    if (data.length != 8) {
+    if (data.length != kWordBytes) {
         return bad_length();
     }
     return AtomicOp{.remote_addr = atomic.remote_addr,
                     .rkey = atomic.rkey,
                     .swap_or_add = atomic.swap_or_add,
-                    .compare = atomic.compare};
+                    .compare = atomic.compare,
+                    .swap_mask = atomic.swap_mask,
+                    .compare_mask = atomic.compare_mask};
+}
+
+OpResult atomic_op(Bytes bytes, const DataSegment& data) {
+    const auto atomic = load<pib_hca_wqe_atomic>(bytes, kControlEnd);
+    if (atomic.swap_mask != 0 || atomic.compare_mask != 0) {
+        return bad_op(VendorError::kReserved);
+    }
+    return masked_op(bytes, data);
+}
+
+OpResult atomic_write_op(Bytes bytes, const DataSegment& data) {
+    return data.length == kWordBytes ? rdma_op(bytes, data) : bad_length();
+}
+
+OpResult flush_op(Bytes bytes, const DataSegment& data) {
+    constexpr uint8_t kPlacements = PIB_HCA_FLUSH_GLOBAL | PIB_HCA_FLUSH_PERSISTENT;
+    if (data.num_sge != 0) {
+        return bad_op(VendorError::kSgeCount);
+    }
+    const auto flush = load<pib_hca_wqe_flush>(bytes, kControlEnd);
+    if (!all_zero(flush.reserved) || (flush.placement & ~kPlacements) != 0 ||
+        flush.placement == 0 || flush.level > PIB_HCA_FLUSH_REGION ||
+        (flush.level == PIB_HCA_FLUSH_REGION && flush.length != 0)) {
+        return bad_op(VendorError::kReserved);
+    }
+    return FlushOp{.remote_addr = flush.remote_addr,
+                   .rkey = flush.rkey,
+                   .length = flush.length,
+                   .placement = flush.placement,
+                   .level = flush.level};
 }
 
 OpResult datagram_op(Bytes bytes) {

@@ -56,6 +56,16 @@ struct AtomicOp {
     uint32_t rkey;
     uint64_t swap_or_add;
     uint64_t compare;
+    uint64_t swap_mask;
+    uint64_t compare_mask;
+};
+
+struct FlushOp {
+    uint64_t remote_addr;
+    uint32_t rkey;
+    uint32_t length;
+    uint8_t placement;  // PIB_HCA_FLUSH_*
+    uint8_t level;
 };
 
 struct DatagramOp {
@@ -82,21 +92,29 @@ struct SendWqe {
     uint32_t srqn = 0;      // XRC: at the destination
     uint32_t imm_data = 0;  // as it lies in memory: wire order
     DataSegment data;
-    std::variant<SendOp, RdmaOp, AtomicOp, DatagramOp, InvalidateOp, BindOp, RegisterOp> op;
+    std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
+        op;
 
     bool is_read() const { return opcode == PIB_HCA_WQE_RDMA_READ; }
-    bool is_atomic() const {
-        return opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD;
+    bool is_masked() const {
+        return opcode == PIB_HCA_WQE_MASKED_CMP_SWAP || opcode == PIB_HCA_WQE_MASKED_FETCH_ADD;
     }
+    bool is_atomic() const {
+        return opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD || is_masked();
+    }
+    bool is_flush() const { return opcode == PIB_HCA_WQE_FLUSH; }
+    bool is_atomic_write() const { return opcode == PIB_HCA_WQE_ATOMIC_WRITE; }
+    // Data comes back to the SGEs.
+    bool fetches() const { return is_read() || is_atomic(); }
     // The responder answers with data; an ACK alone does not complete it (IBA 9.7.5.1.1).
-    bool needs_response() const { return is_read() || is_atomic(); }
+    bool needs_response() const { return fetches() || is_flush() || is_atomic_write(); }
     // Sends no packet: it changes a key, and is done.
     bool is_local() const {
         return opcode == PIB_HCA_WQE_LOCAL_INV || opcode == PIB_HCA_WQE_BIND_MW ||
                opcode == PIB_HCA_WQE_REG_MR;
     }
     // The rights that the device needs on the WQE's SGEs.
-    uint32_t local_access() const { return needs_response() ? PIB_HCA_ACCESS_LOCAL_WRITE : 0; }
+    uint32_t local_access() const { return fetches() ? PIB_HCA_ACCESS_LOCAL_WRITE : 0; }
 };
 
 // What the QP allows.

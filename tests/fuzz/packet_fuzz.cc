@@ -25,6 +25,8 @@ PacketHeaders headers_of(const PacketView& view) {
     h.aeth = view.aeth().value_or(Aeth{});
     h.atomic_ack_eth = view.atomic_ack_eth().value_or(AtomicAckEth{});
     h.imm_dt = view.imm_dt().value_or(ImmDt{});
+    h.feth = view.feth().value_or(Feth{});
+    h.masked_atomic_eth = view.masked_atomic_eth().value_or(MaskedAtomicEth{});
     h.ieth = view.ieth().value_or(Ieth{});
     return h;
 }

@@ -46,22 +46,27 @@ TEST_CASE("each transport has its opcodes and no others") {
     auto connected = range(0x00, 0x14);
     connected.push_back(0x16);
     connected.push_back(0x17);
+    connected.push_back(0x1C);
+    connected.push_back(0x1D);
     CHECK(defined_codes(opcode::kRc) == connected);
     CHECK(defined_codes(opcode::kXrc) == connected);
     CHECK(defined_codes(opcode::kUc) == range(0x00, 0x0B));
-    CHECK(defined_codes(opcode::kRd) == range(0x00, 0x15));
+    auto reliable_datagram = range(0x00, 0x15);
+    reliable_datagram.push_back(0x1C);
+    reliable_datagram.push_back(0x1D);
+    CHECK(defined_codes(opcode::kRd) == reliable_datagram);
     CHECK(defined_codes(opcode::kUd) == range(0x04, 0x05));
     CHECK(defined_codes(opcode::kCnp) == range(0x00, 0x00));
-    CHECK(defined_codes(0xC0).empty());
+    CHECK(defined_codes(0xC0) == range(0x13, 0x14));
     CHECK(defined_codes(0xE0).empty());
 }
 
 TEST_CASE("header bytes behind the LRH") {
     const std::pair<unsigned, unsigned> expected[] = {
-        {0x00, 12}, {0x03, 16}, {0x06, 28}, {0x07, 12}, {0x09, 16}, {0x0A, 28},
-        {0x0B, 32}, {0x0C, 28}, {0x0D, 16}, {0x0E, 12}, {0x0F, 16}, {0x10, 16},
-        {0x11, 16}, {0x12, 24}, {0x13, 40}, {0x14, 40}, {0x16, 16}, {0x17, 16},
-        {0x24, 12}, {0x2B, 32}, {0x64, 20}, {0x65, 24}, {0x80, 12}, {0xA4, 16},
+        {0x00, 12}, {0x03, 16}, {0x06, 28}, {0x07, 12}, {0x09, 16}, {0x0A, 28}, {0x0B, 32},
+        {0x0C, 28}, {0x0D, 16}, {0x0E, 12}, {0x0F, 16}, {0x10, 16}, {0x11, 16}, {0x12, 24},
+        {0x13, 40}, {0x14, 40}, {0x16, 16}, {0x17, 16}, {0x24, 12}, {0x2B, 32}, {0x64, 20},
+        {0x65, 24}, {0x80, 12}, {0xA4, 16}, {0x1C, 32}, {0x1D, 28}, {0xD3, 56}, {0xD4, 56},
         {0xAC, 32}, {0xB1, 16}, {0xB3, 44}, {0x44, 24}, {0x4C, 40}, {0x51, 20},
     };
     for (const auto& [opcode, bytes] : expected) {
@@ -119,4 +124,6 @@ TEST_CASE("names begin with their transport") {
     CHECK(std::string(row(0x0B).name) == "RC RDMA WRITE Only with Immediate");
     CHECK(std::string(row(0x64).name) == "UD SEND Only");
     CHECK(std::string(row(0xB2).name) == "XRC ATOMIC Acknowledge");
+    CHECK(std::string(row(0x1C).name) == "RC FLUSH");
+    CHECK(std::string(row(0xBD).name) == "XRC ATOMIC WRITE");
 }

@@ -38,6 +38,8 @@ PacketHeaders headers_of(std::uint8_t opcode, bool global) {
     h.xrceth.xrc_srq = 0x50;
     h.reth = {.va = 0x123456789ABCDEF0, .rkey = RKey(0x55), .dma_len = 4096};
     h.atomic_eth = {.va = 8, .rkey = RKey(9), .swap_or_add = 10, .compare = 11};
+    h.feth = {.placement = Feth::kPersistence, .selectivity = Feth::kRegion};
+    h.masked_atomic_eth = {.atomic = h.atomic_eth, .swap_mask = 12, .compare_mask = 13};
     h.aeth = Aeth::ack(31, 12);
     h.atomic_ack_eth.original_data = 13;
     h.imm_dt.data = {1, 2, 3, 4};
@@ -94,6 +96,8 @@ void check_round_trip(std::uint8_t opcode, bool global, Crcs crcs) {
     check_ext(info, Ext::kRdeth, view->rdeth(), h.rdeth);
     check_ext(info, Ext::kDeth, view->deth(), h.deth);
     check_ext(info, Ext::kXrceth, view->xrceth(), h.xrceth);
+    check_ext(info, Ext::kFeth, view->feth(), h.feth);
+    check_ext(info, Ext::kMaskedAtomicEth, view->masked_atomic_eth(), h.masked_atomic_eth);
     check_ext(info, Ext::kReth, view->reth(), h.reth);
     check_ext(info, Ext::kAtomicEth, view->atomic_eth(), h.atomic_eth);
     check_ext(info, Ext::kAeth, view->aeth(), h.aeth);

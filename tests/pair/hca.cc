@@ -28,6 +28,16 @@ bool responds_reliably(QpType type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
 }
 
+bool is_atomic(uint8_t opcode) {
+    return opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD ||
+           opcode == PIB_HCA_WQE_MASKED_CMP_SWAP || opcode == PIB_HCA_WQE_MASKED_FETCH_ADD;
+}
+
+bool has_rdma_segment(uint8_t opcode) {
+    return (opcode >= PIB_HCA_WQE_RDMA_WRITE && opcode <= PIB_HCA_WQE_RDMA_READ) ||
+           opcode == PIB_HCA_WQE_ATOMIC_WRITE;
+}
+
 pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
     return {.root = addr,
             .page_count = static_cast<uint32_t>((bytes + 4095) / 4096),
@@ -231,16 +241,17 @@ std::vector<uint8_t> Hca::encode(const Qp& qp, const SendWr& wr) const {
                            .pkey_index = wr.pkey_index,
                            .reserved = {}});
         data = 64;
-    } else if (wr.opcode == PIB_HCA_WQE_CMP_SWAP || wr.opcode == PIB_HCA_WQE_FETCH_ADD) {
+    } else if (is_atomic(wr.opcode)) {
         put(bytes, 16,
             pib_hca_wqe_atomic{.remote_addr = wr.remote_addr,
                                .rkey = wr.rkey,
                                .reserved = 0,
                                .swap_or_add = wr.swap_or_add,
                                .compare = wr.compare,
-                               .reserved2 = {}});
+                               .swap_mask = wr.swap_mask,
+                               .compare_mask = wr.compare_mask});
         data = 64;
-    } else if (wr.opcode >= PIB_HCA_WQE_RDMA_WRITE && wr.opcode <= PIB_HCA_WQE_RDMA_READ) {
+    } else if (has_rdma_segment(wr.opcode)) {
         put(bytes, 16,
             pib_hca_wqe_rdma{.remote_addr = wr.remote_addr, .rkey = wr.rkey, .reserved = 0});
         data = 32;

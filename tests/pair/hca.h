@@ -39,6 +39,8 @@ struct SendWr {
     uint32_t rkey = 0;
     uint64_t swap_or_add = 0;
     uint64_t compare = 0;
+    uint64_t swap_mask = 0;
+    uint64_t compare_mask = 0;
     pib_hca_av av = {};
     uint32_t dest_qpn = 0;
     uint32_t qkey = 0;

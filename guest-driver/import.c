@@ -46,5 +46,6 @@ ADD_UVERBS_METHODS(pib_hca_pd_query_def, UVERBS_OBJECT_PD,
 const struct uapi_definition pib_hca_import_defs[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DEVICE, &pib_hca_query_context_def),
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_PD, &pib_hca_pd_query_def),
+	UAPI_DEF_CHAIN(pib_hca_dm_defs),
 	{},
 };

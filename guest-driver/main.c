@@ -52,6 +52,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	/* No driver_id: the numbers are the kernel's to give. The provider goes by the PCI id. */
 	.uverbs_abi_ver = PIB_HCA_UVERBS_ABI_VERSION,
 
+	.alloc_dm = pib_hca_alloc_dm,
 	.alloc_hw_device_stats = pib_hca_alloc_device_stats,
 	.alloc_hw_port_stats = pib_hca_alloc_port_stats,
 	.alloc_mr = pib_hca_alloc_fast_mr,
@@ -65,6 +66,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.create_qp = pib_hca_create_qp_verb,
 	.create_srq = pib_hca_create_srq_verb,
 	.create_user_ah = pib_hca_create_ah,
+	.dealloc_dm = pib_hca_dealloc_dm,
 	.dealloc_mw = pib_hca_dealloc_mw,
 	.dealloc_pd = pib_hca_dealloc_pd,
 	.dealloc_ucontext = pib_hca_dealloc_ucontext,
@@ -104,6 +106,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.query_qp = pib_hca_query_qp,
 	.query_srq = pib_hca_query_srq,
 	.query_ucontext = pib_hca_query_ucontext,
+	.reg_dm_mr = pib_hca_reg_dm_mr,
 	.reg_user_mr = pib_hca_reg_user_mr,
 	.reg_user_mr_dmabuf = pib_hca_reg_user_mr_dmabuf,
 	.req_notify_cq = pib_hca_req_notify_cq,
@@ -200,12 +203,17 @@ static int pib_hca_start(struct pci_dev *pdev)
 	ret = pib_hca_eqs_init(dev);
 	if (ret)
 		goto err_cmdq;
-	ret = pib_hca_register(dev);
+	ret = pib_hca_dm_init(dev);
 	if (ret)
 		goto err_eqs;
+	ret = pib_hca_register(dev);
+	if (ret)
+		goto err_dm;
 	pci_set_drvdata(pdev, dev);
 	return 0;
 
+err_dm:
+	pib_hca_dm_cleanup(dev);
 err_eqs:
 	pib_hca_eqs_cleanup(dev);
 err_cmdq:
@@ -225,6 +233,7 @@ static void pib_hca_stop(struct pci_dev *pdev)
 		return;
 	pci_set_drvdata(pdev, NULL);
 	pib_hca_unregister(dev);
+	pib_hca_dm_cleanup(dev);
 	pib_hca_eqs_cleanup(dev);
 	pib_hca_cmdq_cleanup(dev);
 	pib_hca_hw_cleanup(dev);

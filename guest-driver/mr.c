@@ -46,26 +46,33 @@ static int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	return 0;
 }
 
+struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access)
+{
+	struct pib_hca_mr *mr;
+	int ret;
+
+	if (access & ~(PIB_HCA_ACCESS_ALL | IB_ZERO_BASED | PIB_HCA_ACCESS_HINTS))
+		return ERR_PTR(-EOPNOTSUPP);
+	mr = pib_hca_alloc_mr(ibpd, in, access);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	ret = pib_hca_create_mr_cmd(to_pdev(ibpd->device), mr, in);
+	if (ret) {
+		kfree(mr);
+		return ERR_PTR(ret);
+	}
+	return &mr->ibmr;
+}
+
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct pib_hca_create_mr in = {
 		.length = cpu_to_le64(U64_MAX), /* from address 0: all but the very last byte */
 		.flags = PIB_HCA_MR_PHYSICAL,
 	};
-	struct pib_hca_mr *mr;
-	int ret;
 
-	if (access & ~(PIB_HCA_ACCESS_ALL | PIB_HCA_ACCESS_HINTS))
-		return ERR_PTR(-EOPNOTSUPP);
-	mr = pib_hca_alloc_mr(ibpd, &in, access);
-	if (IS_ERR(mr))
-		return ERR_CAST(mr);
-	ret = pib_hca_create_mr_cmd(to_pdev(ibpd->device), mr, &in);
-	if (ret) {
-		kfree(mr);
-		return ERR_PTR(ret);
-	}
-	return &mr->ibmr;
+	return access & IB_ZERO_BASED ? ERR_PTR(-EOPNOTSUPP) :
+					pib_hca_reg_described(ibpd, &in, access);
 }
 
 /* ---------------------------------------------------------------- memory of processes -------- */

@@ -216,6 +216,13 @@ struct pib_hca_dev {
 	struct xarray qps;       /* by the device's number; also read without lock when polling */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
+	struct {
+		phys_addr_t start;
+		u64 bytes;       /* 0: there is none */
+		dma_addr_t bus;
+		u8 __iomem *cpu;
+		struct gen_pool *pool; /* of addresses from `start` on */
+	} dm;
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;
 	struct work_struct flush_work; /* completions in software once the device is dead */
@@ -257,9 +264,16 @@ struct pib_hca_ucontext {
 	struct pib_hca_uar_entry *uar;
 };
 
-struct pib_hca_uar_entry {
+/* What a process maps: a UAR, or device memory. */
+struct pib_hca_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	struct pib_hca_dev *dev;
+	phys_addr_t addr;
+	bool is_dm;
+};
+
+struct pib_hca_uar_entry {
+	struct pib_hca_mmap_entry mmap;
 	u32 number;
 };
 
@@ -502,6 +516,8 @@ struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64
 				 int access, struct ib_udata *udata);
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
+/* `in` says where the memory is; the rest is filled in here. */
+struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pages);
 int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		      unsigned int *sg_offset);
@@ -591,5 +607,17 @@ int pib_hca_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);
 int pib_hca_process_mad(struct ib_device *ibdev, int flags, u32 port, const struct ib_wc *in_wc,
 			const struct ib_grh *in_grh, const struct ib_mad *in, struct ib_mad *out,
 			size_t *out_mad_size, u16 *out_mad_pkey_index);
+
+/* ---------------------------------------------------------------- device memory (dm.c) ------- */
+
+extern const struct uapi_definition pib_hca_dm_defs[];
+int pib_hca_dm_init(struct pib_hca_dev *dev);
+void pib_hca_dm_cleanup(struct pib_hca_dev *dev);
+void pib_hca_dm_mmap_free(struct pib_hca_mmap_entry *entry);
+struct ib_dm *pib_hca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
+			       struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs);
+int pib_hca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
+				struct ib_dm_mr_attr *attr, struct uverbs_attr_bundle *attrs);
 
 #endif /* PIB_HCA_H */

@@ -84,6 +84,7 @@ int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *at
 	if (ret)
 		return ret;
 	memset(attr, 0, sizeof(*attr));
+	attr->max_dm_size = dev->dm.bytes;
 	pib_hca_fill_identity(attr, &dev->caps);
 	pib_hca_fill_limits(attr, &dev->caps);
 	attr->device_cap_flags = pib_hca_cap_flags(le64_to_cpu(dev->caps.feature_flags));

@@ -7,9 +7,14 @@
 
 #include "pib_hca.h"
 
+static struct pib_hca_mmap_entry *to_pentry(struct rdma_user_mmap_entry *rdma_entry)
+{
+	return container_of(rdma_entry, struct pib_hca_mmap_entry, rdma_entry);
+}
+
 static struct pib_hca_uar_entry *to_puar(struct rdma_user_mmap_entry *rdma_entry)
 {
-	return container_of(rdma_entry, struct pib_hca_uar_entry, rdma_entry);
+	return container_of(to_pentry(rdma_entry), struct pib_hca_uar_entry, mmap);
 }
 
 u32 pib_hca_uar_of(struct ib_udata *udata)
@@ -31,11 +36,13 @@ static struct pib_hca_uar_entry *pib_hca_alloc_uar(struct pib_hca_dev *dev,
 	uar = kzalloc(sizeof(*uar), GFP_KERNEL);
 	if (!uar)
 		return ERR_PTR(-ENOMEM);
-	uar->dev = dev;
+	uar->mmap.dev = dev;
 	ret = pib_hca_cmd_create(dev, PIB_HCA_CMD_ALLOC_UAR, NULL, 0, &uar->number);
 	if (ret)
 		goto err_free;
-	ret = rdma_user_mmap_entry_insert(ibucontext, &uar->rdma_entry, PIB_HCA_UAR_PAGE_SIZE);
+	uar->mmap.addr = dev->uar_base + (phys_addr_t)uar->number * PIB_HCA_UAR_PAGE_SIZE;
+	ret = rdma_user_mmap_entry_insert(ibucontext, &uar->mmap.rdma_entry,
+					  PIB_HCA_UAR_PAGE_SIZE);
 	if (ret)
 		goto err_uar;
 	return uar;
@@ -49,9 +56,15 @@ err_free:
 
 void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 {
-	struct pib_hca_uar_entry *uar = to_puar(rdma_entry);
+	struct pib_hca_mmap_entry *entry = to_pentry(rdma_entry);
+	struct pib_hca_uar_entry *uar;
 
-	pib_hca_cmd_destroy(uar->dev, PIB_HCA_CMD_FREE_UAR, uar->number);
+	if (entry->is_dm) {
+		pib_hca_dm_mmap_free(entry);
+		return;
+	}
+	uar = to_puar(rdma_entry);
+	pib_hca_cmd_destroy(entry->dev, PIB_HCA_CMD_FREE_UAR, uar->number);
 	kfree(uar);
 }
 
@@ -63,7 +76,7 @@ void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
 
 	*resp = (struct pib_hca_alloc_ucontext_resp){
 		.uar = uar->number,
-		.uar_mmap_offset = rdma_user_mmap_get_offset(&uar->rdma_entry),
+		.uar_mmap_offset = rdma_user_mmap_get_offset(&uar->mmap.rdma_entry),
 		.max_qp_wr = le32_to_cpu(caps->max_qp_wr),
 		.max_sge = le32_to_cpu(caps->max_sge),
 		.max_inline_data = le32_to_cpu(caps->max_inline_data),
@@ -93,13 +106,13 @@ int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udat
 	pib_hca_describe_ucontext(ibucontext, &resp);
 	ret = pib_hca_udata_out(udata, &resp, sizeof(resp));
 	if (ret)
-		rdma_user_mmap_entry_remove(&uar->rdma_entry);
+		rdma_user_mmap_entry_remove(&uar->mmap.rdma_entry);
 	return ret;
 }
 
 void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext)
 {
-	rdma_user_mmap_entry_remove(&to_pucontext(ibucontext)->uar->rdma_entry);
+	rdma_user_mmap_entry_remove(&to_pucontext(ibucontext)->uar->mmap.rdma_entry);
 }
 
 /*
@@ -113,18 +126,19 @@ void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 {
 	struct rdma_user_mmap_entry *rdma_entry;
-	struct pib_hca_uar_entry *uar;
-	unsigned long pfn;
+	struct pib_hca_mmap_entry *entry;
 	int ret;
 
 	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
 	if (!rdma_entry)
 		return -EINVAL;
-	uar = to_puar(rdma_entry);
-	pfn = (uar->dev->uar_base >> PAGE_SHIFT) + uar->number;
+	entry = to_pentry(rdma_entry);
 	/* Refuses private and executable mappings and any other length than the entry's. */
-	ret = rdma_user_mmap_io(ibucontext, vma, pfn, PIB_HCA_UAR_PAGE_SIZE,
-				pgprot_noncached(vma->vm_page_prot), rdma_entry);
+	ret = rdma_user_mmap_io(ibucontext, vma, entry->addr >> PAGE_SHIFT,
+				rdma_entry->npages << PAGE_SHIFT,
+				entry->is_dm ? pgprot_writecombine(vma->vm_page_prot) :
+					       pgprot_noncached(vma->vm_page_prot),
+				rdma_entry);
 	rdma_user_mmap_entry_put(rdma_entry);
 	return ret;
 }

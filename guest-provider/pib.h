@@ -240,6 +240,10 @@ struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 			  uint64_t hca_va, int access);
 struct ibv_mr *pib_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 				 uint64_t iova, int fd, int access);
+struct ibv_mr *pib_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
+			     size_t length, unsigned int access);
+struct ibv_dm *pib_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int pib_free_dm(struct ibv_dm *dm);
 int pib_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr,
 		 size_t length, int access);
 int pib_dereg_mr(struct verbs_mr *vmr);

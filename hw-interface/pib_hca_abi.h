@@ -36,6 +36,11 @@ enum pib_hca_pd_query_attrs {
 	PIB_HCA_ATTR_PD_QUERY_HANDLE = 1u << 12,
 };
 
+/* Driver attributes of UVERBS_METHOD_DM_ALLOC; they begin at 1 << UVERBS_ID_NS_SHIFT. */
+enum pib_hca_alloc_dm_attr {
+	PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET = 1u << 12, /* out, u64: mmap() gives the memory */
+};
+
 struct pib_hca_alloc_pd_resp {
 	__u32 pdn;
 	__u32 reserved;

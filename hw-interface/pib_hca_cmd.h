@@ -144,7 +144,8 @@ struct pib_hca_query_device {
 	__le32 max_srq_wr; /* entries in one shared receive queue */
 	__le32 max_srq_sge;
 	__le32 max_xrcd;
-	__le32 reserved2[2];
+	__le32 device_memory_pages; /* of 4 KiB, at PIB_HCA_DEVICE_MEMORY_OFFSET of BAR2; 0: none */
+	__le32 reserved2;
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 

@@ -15,12 +15,14 @@
 #define PIB_HCA_PCI_REVISION 1
 
 #define PIB_HCA_BAR_REGS 0 /* 64-bit memory, 64 KiB: registers */
-#define PIB_HCA_BAR_UAR 2  /* 64-bit memory, one 4 KiB page per user access region */
+#define PIB_HCA_BAR_UAR 2  /* 64-bit memory: user access regions, then device memory */
 #define PIB_HCA_BAR_MSIX 4 /* 64-bit memory: MSI-X table and pending bits */
 
 #define PIB_HCA_BAR_REGS_SIZE 0x10000
 #define PIB_HCA_UAR_PAGE_SIZE 4096
-#define PIB_HCA_MAX_UARS 1024 /* BAR2 is 4 MiB */
+#define PIB_HCA_MAX_UARS 1024 /* the first 4 MiB of BAR2, a 4 KiB page each */
+/* Where device memory begins in BAR2: query_device:device_memory_pages pages of 4 KiB. */
+#define PIB_HCA_DEVICE_MEMORY_OFFSET 0x400000
 #define PIB_HCA_MAX_PORTS 4
 #define PIB_HCA_MAX_VECTORS 64
 

@@ -79,6 +79,7 @@ Config from_c(const PibHcaConfig& in) {
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
     config.trace_entries = in.trace_entries;
+    config.device_memory_pages = in.device_memory_pages;
     config.knobs = {.inject = in.inject,
                     .poison_wc = in.poison_wc,
                     .shuffle_srq = in.shuffle_srq,
@@ -122,6 +123,7 @@ void pib_hca_config_init(PibHcaConfig* config) {
     config->link_speed_ext = defaults.link_speed_ext;
     config->mtu_cap = defaults.mtu_cap;
     config->vl_cap = defaults.vl_cap;
+    config->device_memory_pages = defaults.device_memory_pages;
 }
 
 PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps* ops, void* opaque,

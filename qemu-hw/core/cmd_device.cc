@@ -26,6 +26,7 @@ void put_identity(const DeviceObjects& objects, pib_hca_query_device& out) {
     out.vendor_part_id = kDeviceId;
     out.hw_version = kHardwareRevision;
     out.port_count = static_cast<uint8_t>(objects.config.port_count);
+    out.device_memory_pages = objects.config.device_memory_pages;
 }
 
 void put_limits(const Knobs& knobs, pib_hca_query_device& out) {

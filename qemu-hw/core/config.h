@@ -27,13 +27,14 @@ struct Config {
     uint32_t vector_count = 9;  // one async, eight completion vectors
     uint64_t node_guid = 0;
     std::array<uint64_t, PIB_HCA_MAX_PORTS> port_guids{};
-    std::string node_description;   // at most 63 bytes
-    uint8_t link_width = 2;         // PortInfo:LinkWidthSupported bits
-    uint8_t link_speed = 7;         // PortInfo:LinkSpeedSupported bits
-    uint8_t link_speed_ext = 0x0f;  // PortInfo:LinkSpeedExtSupported bits
-    uint8_t mtu_cap = 5;            // 4096
-    uint8_t vl_cap = 4;             // PortInfo:VLCap encoding, 8 data VLs
-    uint32_t trace_entries = 0;     // packets, WQEs and commands that are remembered; 0: none
+    std::string node_description;        // at most 63 bytes
+    uint8_t link_width = 2;              // PortInfo:LinkWidthSupported bits
+    uint8_t link_speed = 7;              // PortInfo:LinkSpeedSupported bits
+    uint8_t link_speed_ext = 0x0f;       // PortInfo:LinkSpeedExtSupported bits
+    uint8_t mtu_cap = 5;                 // 4096
+    uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
+    uint32_t device_memory_pages = 256;  // of 4 KiB, in BAR2
+    uint32_t trace_entries = 0;          // packets, WQEs and commands that are remembered; 0: none
     Knobs knobs;
 };
 

@@ -55,6 +55,7 @@ typedef struct PibHcaConfig {
     uint8_t mtu_cap;
     uint8_t vl_cap;
     uint32_t trace_entries;
+    uint32_t device_memory_pages;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;

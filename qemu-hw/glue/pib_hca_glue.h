@@ -60,6 +60,8 @@ struct PibHca {
 
     MemoryRegion regs;
     MemoryRegion uar;
+    MemoryRegion device_memory; /* a guest's ibv_alloc_dm(); reached by its bus address, as all RAM */
+    MemoryRegion bar2;          /* both of them */
     MemoryRegion msix;
     PibHcaCore *core;
     QEMUTimer *timer; /* virtual clock */
@@ -96,6 +98,7 @@ struct PibHca {
         uint32_t mtu;
         uint32_t vls;
         uint32_t trace_entries;
+        uint64_t device_memory;
         char *qpn_reuse;
         bool inject;
         bool poison_wc;

@@ -23,7 +23,7 @@
 #define PM_CAP_VERSION 3 /* PCI PM 1.2 */
 #define MSIX_PBA_OFFSET 0x800 /* behind 64 table entries of 16 bytes, with room to spare */
 #define MSIX_BAR_SIZE 0x1000
-#define UAR_BAR_SIZE (PIB_HCA_MAX_UARS * PIB_HCA_UAR_PAGE_SIZE)
+#define UAR_SIZE (PIB_HCA_MAX_UARS * PIB_HCA_UAR_PAGE_SIZE)
 
 QEMU_BUILD_BUG_ON(PIB_HCA_MAX_VECTORS > 64); /* pending_vectors */
 
@@ -225,6 +225,36 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     }
 }
 
+/* BAR2: doorbells, and the device's own memory behind them. A BAR's size is a power of two. */
+static bool pib_hca_init_bar2(PibHca *hca, Error **errp)
+{
+    uint64_t used = PIB_HCA_DEVICE_MEMORY_OFFSET + hca->prop.device_memory;
+
+    QEMU_BUILD_BUG_ON(PIB_HCA_DEVICE_MEMORY_OFFSET != UAR_SIZE);
+    memory_region_init(&hca->bar2, OBJECT(hca), "pib-hca-bar2", pow2ceil(used));
+    memory_region_init_io(&hca->uar, OBJECT(hca), &uar_ops, hca, "pib-hca-uar", UAR_SIZE);
+    if (hca->prop.device_memory != 0) {
+        if (!memory_region_init_ram(&hca->device_memory, OBJECT(hca), "pib-hca-device-memory",
+                                    hca->prop.device_memory, errp)) {
+            return false;
+        }
+        memory_region_add_subregion(&hca->bar2, PIB_HCA_DEVICE_MEMORY_OFFSET, &hca->device_memory);
+    }
+    memory_region_add_subregion(&hca->bar2, 0, &hca->uar);
+    return true;
+}
+
+/* What is in BAR2 counts as a reference to the device, which would never be freed. */
+static void pib_hca_empty_bar2(PibHca *hca)
+{
+    if (memory_region_is_mapped(&hca->device_memory)) {
+        memory_region_del_subregion(&hca->bar2, &hca->device_memory);
+    }
+    if (memory_region_is_mapped(&hca->uar)) {
+        memory_region_del_subregion(&hca->bar2, &hca->uar);
+    }
+}
+
 static bool pib_hca_init_pci(PCIDevice *pci, Error **errp)
 {
     PibHca *hca = PIB_HCA(pci);
@@ -235,13 +265,15 @@ static bool pib_hca_init_pci(PCIDevice *pci, Error **errp)
     }
     memory_region_init_io(&hca->regs, OBJECT(hca), &regs_ops, hca, "pib-hca-regs",
                           PIB_HCA_BAR_REGS_SIZE);
-    memory_region_init_io(&hca->uar, OBJECT(hca), &uar_ops, hca, "pib-hca-uar", UAR_BAR_SIZE);
+    if (!pib_hca_init_bar2(hca, errp)) {
+        return false;
+    }
     pci_register_bar(pci, PIB_HCA_BAR_REGS,
                      PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64, &hca->regs);
     pci_register_bar(pci, PIB_HCA_BAR_UAR,
                      PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64 |
                          PCI_BASE_ADDRESS_MEM_PREFETCH,
-                     &hca->uar);
+                     &hca->bar2);
     if (pci_pm_init(pci, PM_CAP_OFFSET, errp) < 0 ||
         pcie_endpoint_cap_init(pci, EXP_CAP_OFFSET) < 0) {
         return false;
@@ -311,6 +343,7 @@ static void pib_hca_exit(PCIDevice *pci)
     if (pci->exp.exp_cap) {
         pcie_cap_exit(pci);
     }
+    pib_hca_empty_bar2(hca);
 }
 
 static void pib_hca_realize(PCIDevice *pci, Error **errp)

@@ -6,10 +6,15 @@
 #include "qemu/osdep.h"
 #include "hw/qdev-properties.h"
 #include "pib_hca_glue.h"
+#include "pib_hca_hw.h"
 #include "qapi/error.h"
 #include "qemu/guest-random.h"
+#include "qemu/units.h"
 #include "qemu/uuid.h"
 #include "system/system.h"
+
+#define DEVICE_MEMORY_DEFAULT MiB
+#define DEVICE_MEMORY_MAX GiB
 
 typedef struct Choice {
     const char *word;
@@ -138,6 +143,12 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
         error_setg(errp, "vectors=%u: expected 1 to 64", hca->prop.vectors);
         return false;
     }
+    if (hca->prop.device_memory > DEVICE_MEMORY_MAX ||
+        hca->prop.device_memory % PIB_HCA_UAR_PAGE_SIZE != 0) {
+        error_setg(errp, "device-memory=%" PRIu64 ": expected a multiple of 4096, up to 1 GiB",
+                   hca->prop.device_memory);
+        return false;
+    }
     if (!hca->prop.node_guid) {
         hca->prop.node_guid = default_node_guid(hca);
     }
@@ -157,6 +168,7 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     config->vector_count = hca->prop.vectors;
     config->node_guid = hca->prop.node_guid;
     config->node_description = hca->prop.node_description;
+    config->device_memory_pages = hca->prop.device_memory / PIB_HCA_UAR_PAGE_SIZE;
     for (unsigned i = 0; i < hca->prop.ports; i++) {
         config->port_guids[i] = hca->prop.port_guid + i;
     }
@@ -223,6 +235,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("link-speed", PibHca, prop.link_speed),
     DEFINE_PROP_UINT32("mtu", PibHca, prop.mtu, 4096),
     DEFINE_PROP_UINT32("vls", PibHca, prop.vls, 8),
+    DEFINE_PROP_SIZE("device-memory", PibHca, prop.device_memory, DEVICE_MEMORY_DEFAULT),
     DEFINE_PROP_UINT32("trace-entries", PibHca, prop.trace_entries, 0),
     DEFINE_PROP_BOOL("inject", PibHca, prop.inject, false),
     DEFINE_PROP_BOOL("poison-wc", PibHca, prop.poison_wc, false),
@@ -246,6 +259,7 @@ static const struct {
     {"link-speed", "fastest lane: sdr, ddr, qdr, fdr, edr, hdr or ndr (default: edr)"},
     {"mtu", "MTUCap: 256, 512, 1024, 2048 or 4096"},
     {"vls", "data virtual lanes: 1, 2, 4, 8 or 15"},
+    {"device-memory", "memory of the device that processes may allocate: 0 to 1G, whole pages of 4K"},
     {"trace-entries", "packets, WQEs and commands that the property trace tells, 0 to 65536"},
     {"inject", "the guest's kernel may raise events that have not happened (debugfs: inject)"},
     {"poison-wc", "undefined fields of completions have unexpected values"},

@@ -95,7 +95,7 @@ def test_pci_identity(hca):
 def test_bar_sizes():
     with Qtest("-device", DEVICE) as qtest:
         function = qtest.pci(SLOT)
-        assert [function.bar_size(n) for n in (0, 2, 4)] == [0x10000, 0x400000, 0x1000]
+        assert [function.bar_size(n) for n in (0, 2, 4)] == [0x10000, 0x800000, 0x1000]
 
 
 def test_registers_after_reset(hca):

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Device memory: mapped, copied to and from by loads and stores, registered by the kernel. */
+#include <config.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <infiniband/cmd_ioctl.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <util/mmio.h>
+
+#include "pib.h"
+#include "pib_hca_abi.h"
+
+/* Offsets and lengths are multiples of what one access of the bus carries at least. */
+#define PIB_DM_UNIT 4
+
+struct pib_dm {
+	struct verbs_dm verbs_dm;
+	uint8_t *map;
+	size_t length; /* as asked for */
+};
+
+static struct pib_dm *to_pdm(struct ibv_dm *dm)
+{
+	return container_of(dm, struct pib_dm, verbs_dm.dm);
+}
+
+static size_t pib_dm_mapped(const struct pib_dm *dm)
+{
+	return align(dm->length, to_pdev(dm->verbs_dm.dm.context->device)->page_size);
+}
+
+static bool pib_dm_range_ok(const struct pib_dm *dm, uint64_t offset, size_t length)
+{
+	return offset % PIB_DM_UNIT == 0 && length % PIB_DM_UNIT == 0 &&
+	       offset <= dm->length && length <= dm->length - offset;
+}
+
+static int pib_memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset, const void *from,
+			    size_t length)
+{
+	struct pib_dm *dm = to_pdm(ibdm);
+
+	if (!pib_dm_range_ok(dm, offset, length))
+		return EINVAL;
+	memcpy(dm->map + offset, from, length);
+	/* What is posted next may read it: nothing stays in a write-combining buffer. */
+	mmio_flush_writes();
+	return 0;
+}
+
+static int pib_memcpy_from_dm(void *to, struct ibv_dm *ibdm, uint64_t offset, size_t length)
+{
+	struct pib_dm *dm = to_pdm(ibdm);
+
+	if (!pib_dm_range_ok(dm, offset, length))
+		return EINVAL;
+	memcpy(to, dm->map + offset, length);
+	return 0;
+}
+
+static int pib_map_dm(struct pib_dm *dm, struct ibv_context *context, uint64_t offset)
+{
+	dm->map = mmap(NULL, pib_dm_mapped(dm), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       context->cmd_fd, offset);
+	if (dm->map == MAP_FAILED)
+		return errno;
+	dm->verbs_dm.dm.memcpy_to_dm = pib_memcpy_to_dm;
+	dm->verbs_dm.dm.memcpy_from_dm = pib_memcpy_from_dm;
+	return 0;
+}
+
+struct ibv_dm *pib_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	DECLARE_COMMAND_BUFFER(cmdb, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, 1);
+	uint64_t offset = 0;
+	struct pib_dm *dm;
+	int ret;
+
+	if (!check_comp_mask(attr->comp_mask, 0)) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return NULL;
+	dm->length = attr->length;
+	fill_attr_out(cmdb, PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET, &offset, sizeof(offset));
+	ret = ibv_cmd_alloc_dm(context, attr, &dm->verbs_dm, cmdb);
+	if (ret)
+		goto err_free;
+	ret = pib_map_dm(dm, context, offset);
+	if (ret)
+		goto err_dm;
+	return &dm->verbs_dm.dm;
+
+err_dm:
+	ibv_cmd_free_dm(&dm->verbs_dm);
+err_free:
+	free(dm);
+	errno = ret;
+	return NULL;
+}
+
+int pib_free_dm(struct ibv_dm *ibdm)
+{
+	struct pib_dm *dm = to_pdm(ibdm);
+	int ret;
+
+	/* Regions keep it. */
+	ret = ibv_cmd_free_dm(&dm->verbs_dm);
+	if (ret)
+		return ret;
+	munmap(dm->map, pib_dm_mapped(dm));
+	free(dm);
+	return 0;
+}
+
+struct ibv_mr *pib_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset,
+			     size_t length, unsigned int access)
+{
+	struct verbs_mr *vmr;
+	int ret;
+
+	vmr = calloc(1, sizeof(*vmr));
+	if (!vmr)
+		return NULL;
+	ret = ibv_cmd_reg_dm_mr(pd, &to_pdm(ibdm)->verbs_dm, offset, length, access, vmr, NULL);
+	if (ret) {
+		free(vmr);
+		errno = ret;
+		return NULL;
+	}
+	return &vmr->ibv_mr;
+}

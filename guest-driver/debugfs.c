@@ -19,7 +19,7 @@ static const char *const pib_hca_qp_states[] = {
 static const char *const pib_hca_mig_states[] = { "MIGRATED", "REARM", "ARMED" };
 
 static const char *const pib_hca_key_kinds[] = {
-	"region", "physical", "fast", "window-1", "window-2B",
+	"region", "physical", "fast", "window-1", "window-2B", "on-demand",
 };
 
 static const char *pib_hca_name_of(const char *const *names, size_t count, u8 value)

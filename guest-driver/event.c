@@ -129,6 +129,11 @@ static void pib_hca_fatal_event(struct pib_hca_dev *dev, const struct pib_hca_eq
 	pib_hca_die(dev, "the device reports a fatal error");
 }
 
+static void pib_hca_page_fault_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	pib_hca_odp_event(dev);
+}
+
 typedef void (*pib_hca_event_fn)(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
 
 static const pib_hca_event_fn pib_hca_event_handlers[] = {
@@ -147,6 +152,7 @@ static const pib_hca_event_fn pib_hca_event_handlers[] = {
 	[PIB_HCA_EVENT_SRQ_LIMIT_REACHED] = pib_hca_srq_event,
 	[PIB_HCA_EVENT_SRQ_ERROR] = pib_hca_srq_event,
 	[PIB_HCA_EVENT_LAST_WQE_REACHED] = pib_hca_qp_event,
+	[PIB_HCA_EVENT_PAGE_FAULT] = pib_hca_page_fault_event,
 };
 
 void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)

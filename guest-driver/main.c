@@ -52,6 +52,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	/* No driver_id: the numbers are the kernel's to give. The provider goes by the PCI id. */
 	.uverbs_abi_ver = PIB_HCA_UVERBS_ABI_VERSION,
 
+	.advise_mr = pib_hca_advise_mr,
 	.alloc_dm = pib_hca_alloc_dm,
 	.alloc_hw_device_stats = pib_hca_alloc_device_stats,
 	.alloc_hw_port_stats = pib_hca_alloc_port_stats,
@@ -200,9 +201,12 @@ static int pib_hca_start(struct pci_dev *pdev)
 	ret = pib_hca_query_caps(dev);
 	if (ret)
 		goto err_cmdq;
-	ret = pib_hca_eqs_init(dev);
+	ret = pib_hca_odp_init(dev);
 	if (ret)
 		goto err_cmdq;
+	ret = pib_hca_eqs_init(dev);
+	if (ret)
+		goto err_odp;
 	ret = pib_hca_dm_init(dev);
 	if (ret)
 		goto err_eqs;
@@ -216,6 +220,8 @@ err_dm:
 	pib_hca_dm_cleanup(dev);
 err_eqs:
 	pib_hca_eqs_cleanup(dev);
+err_odp:
+	pib_hca_odp_cleanup(dev);
 err_cmdq:
 	pib_hca_cmdq_cleanup(dev);
 err_hw:
@@ -235,6 +241,7 @@ static void pib_hca_stop(struct pci_dev *pdev)
 	pib_hca_unregister(dev);
 	pib_hca_dm_cleanup(dev);
 	pib_hca_eqs_cleanup(dev);
+	pib_hca_odp_cleanup(dev);
 	pib_hca_cmdq_cleanup(dev);
 	pib_hca_hw_cleanup(dev);
 	WARN_ON(!xa_empty(&dev->qps));

@@ -16,8 +16,7 @@ u8 pib_hca_new_key_byte(void)
 	return get_random_u32() & 0xff;
 }
 
-static struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr *in,
-					   int access)
+struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access)
 {
 	struct pib_hca_mr *mr;
 
@@ -31,8 +30,8 @@ static struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_cr
 	return mr;
 }
 
-static int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
-				 const struct pib_hca_create_mr *in)
+int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
+			  const struct pib_hca_create_mr *in)
 {
 	u32 key;
 	int ret;
@@ -148,12 +147,18 @@ static int pib_hca_check_reg(struct pib_hca_dev *dev, u64 length, int access,
 struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
 			     struct ib_udata *udata)
 {
+	struct pib_hca_dev *dev = to_pdev(ibpd->device);
+	bool on_demand = access & IB_ACCESS_ON_DEMAND;
+	/* All of the address space is not a length. */
+	bool implicit = on_demand && !start && length == U64_MAX;
 	struct ib_umem *umem;
 	int ret;
 
-	ret = pib_hca_check_reg(to_pdev(ibpd->device), length, access, udata);
+	ret = pib_hca_check_reg(dev, implicit ? 0 : length, access & ~IB_ACCESS_ON_DEMAND, udata);
 	if (ret)
 		return ERR_PTR(ret);
+	if (on_demand)
+		return pib_hca_reg_odp_mr(ibpd, start, length, iova, access);
 	umem = pib_hca_umem_get(ibpd->device, start, length, access);
 	if (IS_ERR(umem))
 		return ERR_CAST(umem);
@@ -251,6 +256,8 @@ struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 len
 	struct ib_umem *umem = NULL;
 	int ret;
 
+	if (mr->odp)
+		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
 	if (!(flags & IB_MR_REREG_TRANS)) {
@@ -338,6 +345,8 @@ int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	struct pib_hca_mr *mr = to_pmr(ibmr);
 	int ret;
 
+	if (mr->odp)
+		return pib_hca_dereg_odp_mr(dev, mr);
 	/* The device is through with the memory when the command ends. Windows keep a region. */
 	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, ibmr->lkey);
 	if (ret)

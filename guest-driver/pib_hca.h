@@ -6,6 +6,7 @@
  *
  * Locks, in the order in which they are taken:
  *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
+ *   odp.lock, umem_mutex      see odp.c; sleep
  *   cmdq->slots (semaphore)   as many commands in flight as the ring holds; sleeps
  *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
  *   qp->sq.lock, qp->rq.lock  posting; never both of them; irqs off
@@ -223,6 +224,12 @@ struct pib_hca_dev {
 		u8 __iomem *cpu;
 		struct gen_pool *pool; /* of addresses from `start` on */
 	} dm;
+	struct {
+		struct mutex lock; /* see odp.c */
+		struct xarray mrs; /* pib_hca_mr by key without its key byte */
+		struct workqueue_struct *queue;
+		struct work_struct work;
+	} odp;
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;
 	struct work_struct flush_work; /* completions in software once the device is dead */
@@ -298,6 +305,10 @@ struct pib_hca_mr {
 	struct ib_umem *umem;
 	u64 iova;
 	int access; /* as asked for: enum ib_access_flags */
+	/* On demand; then there is no umem. */
+	struct pib_hca_odp *odp;
+	u64 odp_start;  /* in the process's address space */
+	u64 odp_length;
 	/* Of IB_MR_TYPE_MEM_REG: what ib_map_mr_sg() has put into the table. */
 	struct pib_hca_page_table fast_table;
 	u32 fast_max_pages;
@@ -509,42 +520,6 @@ void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, 
 /* Hints, which may be disregarded: about ordering, and about the pages that memory consists of. */
 #define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
 
-struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
-struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
-			     struct ib_udata *udata);
-struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova, int fd,
-				 int access, struct ib_udata *udata);
-struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
-			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
-/* `in` says where the memory is; the rest is filled in here. */
-struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
-struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pages);
-int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
-		      unsigned int *sg_offset);
-int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
-/* A key of what is no more is unlikely to fit what comes in its place. */
-u8 pib_hca_new_key_byte(void);
-
-/* mw.c */
-int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
-int pib_hca_dealloc_mw(struct ib_mw *ibmw);
-
-/* cq.c */
-int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-			   struct ib_udata *udata);
-int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
-int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
-int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
-int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
-/* Found by number, with a reference to put; NULL when there is none. Any context. */
-struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn);
-/* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
-void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
-void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
-/* Forgets the completions and everything posted, as a QP does that enters Reset. */
-void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
-void pib_hca_flush_work(struct work_struct *work);
-
 /* qp.c, qp_modify.c */
 int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
 			   struct ib_udata *udata);
@@ -608,16 +583,6 @@ int pib_hca_process_mad(struct ib_device *ibdev, int flags, u32 port, const stru
 			const struct ib_grh *in_grh, const struct ib_mad *in, struct ib_mad *out,
 			size_t *out_mad_size, u16 *out_mad_pkey_index);
 
-/* ---------------------------------------------------------------- device memory (dm.c) ------- */
-
-extern const struct uapi_definition pib_hca_dm_defs[];
-int pib_hca_dm_init(struct pib_hca_dev *dev);
-void pib_hca_dm_cleanup(struct pib_hca_dev *dev);
-void pib_hca_dm_mmap_free(struct pib_hca_mmap_entry *entry);
-struct ib_dm *pib_hca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
-			       struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs);
-int pib_hca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
-struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
-				struct ib_dm_mr_attr *attr, struct uverbs_attr_bundle *attrs);
+#include "pib_hca_memory.h"
 
 #endif /* PIB_HCA_H */

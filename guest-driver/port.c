@@ -91,6 +91,7 @@ int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *at
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	attr->timestamp_mask = U64_MAX;
 	attr->hca_core_clock = NSEC_PER_MSEC; /* kHz: the device's clock counts nanoseconds */
+	pib_hca_odp_caps(dev, attr);
 	return 0;
 }
 

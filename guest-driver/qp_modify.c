@@ -33,7 +33,9 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 		.rq_psn = cpu_to_le32(attr->rq_psn),
 		.sq_psn = cpu_to_le32(attr->sq_psn),
 		.dest_qpn = cpu_to_le32(attr->dest_qp_num),
-		.access_flags = cpu_to_le32(attr->qp_access_flags & ~IB_ACCESS_OPTIONAL),
+		/* What says how a region is made says nothing of a QP. */
+		.access_flags = cpu_to_le32(attr->qp_access_flags &
+					    ~(PIB_HCA_ACCESS_HINTS | IB_ACCESS_ON_DEMAND)),
 		.pkey_index = cpu_to_le16(attr->pkey_index),
 		.port = attr->port_num,
 		.timeout = attr->timeout,

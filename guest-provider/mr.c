@@ -51,6 +51,12 @@ struct ibv_mr *pib_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return &vmr->ibv_mr;
 }
 
+int pib_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  struct ibv_sge *sges, uint32_t num_sge)
+{
+	return ibv_cmd_advise_mr(pd, advice, flags, sges, num_sge);
+}
+
 int pib_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr,
 		 size_t length, int access)
 {

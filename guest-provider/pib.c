@@ -64,6 +64,7 @@ static void pib_free_context(struct ibv_context *ibctx)
 }
 
 static const struct verbs_context_ops pib_ctx_ops = {
+	.advise_mr = pib_advise_mr,
 	.alloc_dm = pib_alloc_dm,
 	.alloc_mw = pib_alloc_mw,
 	.alloc_parent_domain = pib_alloc_parent_domain,

@@ -80,6 +80,8 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
 	PIB_HCA_CMD_DEALLOC_MW = 0x23,    /* object: R_Key; its key byte is not looked at */
 	PIB_HCA_CMD_REREG_MR = 0x24,      /* object: key; in: pib_hca_rereg_mr; result: the new key */
+	PIB_HCA_CMD_QUERY_PAGE_FAULT = 0x25,  /* out: pib_hca_page_fault */
+	PIB_HCA_CMD_RESUME_PAGE_FAULT = 0x26, /* object: QPN; in: pib_hca_resume_page_fault */
 	PIB_HCA_CMD_CREATE_EQ = 0x30,     /* in: pib_hca_create_eq; result: EQN */
 	PIB_HCA_CMD_DESTROY_EQ = 0x31,    /* object: EQN */
 	PIB_HCA_CMD_CREATE_CQ = 0x40,     /* in: pib_hca_create_cq; result: CQN */
@@ -157,6 +159,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_FLUSH_PERSISTENT (1ull << 4) /* FLUSH to persistence */
 #define PIB_HCA_FEATURE_ATOMIC_WRITE (1ull << 5)
 #define PIB_HCA_FEATURE_MASKED_ATOMICS (1ull << 6)
+#define PIB_HCA_FEATURE_ON_DEMAND (1ull << 7) /* regions with PIB_HCA_MR_ON_DEMAND */
 #define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
 #define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
 
@@ -307,6 +310,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_key, 40);
 #define PIB_HCA_KEY_FAST 2
 #define PIB_HCA_KEY_WINDOW_1 3
 #define PIB_HCA_KEY_WINDOW_2 4
+#define PIB_HCA_KEY_ON_DEMAND 5
 
 struct pib_hca_query_qp_progress {
 	__le32 sq_producer;

@@ -90,6 +90,32 @@ struct pib_hca_create_mr {
 PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_PHYSICAL (1u << 0) /* addresses are bus addresses: a kernel's DMA MR */
 #define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
+/*
+ * `pages` are tables that stay the software's: root, levels, log_page_size 12, page_count 0. An
+ * entry is the bus address of a page or table, and the bits below. Any may change at any time.
+ */
+#define PIB_HCA_MR_ON_DEMAND (1u << 2)
+#define PIB_HCA_MAX_ON_DEMAND_LEVELS 4
+#define PIB_HCA_ON_DEMAND_READ (1u << 0)  /* else the page, or all below the table, is absent */
+#define PIB_HCA_ON_DEMAND_WRITE (1u << 1) /* of pages: it may be written */
+struct pib_hca_page_fault {
+	__le64 addr;   /* in the region's address space */
+	__le64 length; /* bytes from there on that the access needs; 0: no QP waits that was not told */
+	__le32 key;    /* of the region */
+	__le32 qpn;
+	__le32 flags; /* PIB_HCA_PAGE_FAULT_* */
+	__le32 reserved;
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_page_fault, 32);
+#define PIB_HCA_PAGE_FAULT_RESPONDER (1u << 0) /* what came in needs it; else what the QP posted */
+#define PIB_HCA_PAGE_FAULT_WRITE (1u << 1)
+#define PIB_HCA_PAGE_FAULT_REFUSED (1u << 2) /* there will be no page: the access is an error */
+
+struct pib_hca_resume_page_fault {
+	__le32 flags; /* PIB_HCA_PAGE_FAULT_RESPONDER, PIB_HCA_PAGE_FAULT_REFUSED */
+	__le32 reserved;
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_resume_page_fault, 8);
 
 /* What the mask does not name stays, and its fields are not looked at; mr.key is always taken. */
 struct pib_hca_rereg_mr {
@@ -156,6 +182,7 @@ enum pib_hca_event {
 	PIB_HCA_EVENT_SRQ_LIMIT_REACHED = 0x0c,
 	PIB_HCA_EVENT_SRQ_ERROR = 0x0d,
 	PIB_HCA_EVENT_LAST_WQE_REACHED = 0x0e,
+	PIB_HCA_EVENT_PAGE_FAULT = 0x0f, /* PIB_HCA_CMD_QUERY_PAGE_FAULT has something to tell */
 };
 
 /* Several may be set in one event. */

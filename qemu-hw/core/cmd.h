@@ -115,6 +115,8 @@ CommandReply cmd_free_xrcd(DeviceObjects&, const CommandInput&);
 CommandReply cmd_create_mr(DeviceObjects&, const CommandInput&);
 CommandReply cmd_destroy_mr(DeviceObjects&, const CommandInput&);
 CommandReply cmd_rereg_mr(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_page_fault(DeviceObjects&, const CommandInput&);
+CommandReply cmd_resume_page_fault(DeviceObjects&, const CommandInput&);
 CommandReply cmd_alloc_mw(DeviceObjects&, const CommandInput&);
 CommandReply cmd_dealloc_mw(DeviceObjects&, const CommandInput&);
 

@@ -91,6 +91,19 @@ CommandReply cmd_rereg_mr(DeviceObjects& objects, const CommandInput& in) {
     return CommandReply::number(objects.mpt.reregister(in.object, rereg));
 }
 
+CommandReply cmd_query_page_fault(DeviceObjects& objects, const CommandInput&) {
+    return CommandReply::data(objects.transport.next_page_fault());
+}
+
+CommandReply cmd_resume_page_fault(DeviceObjects& objects, const CommandInput& in) {
+    constexpr uint32_t kFlags = PIB_HCA_PAGE_FAULT_RESPONDER | PIB_HCA_PAGE_FAULT_REFUSED;
+    const auto resume = in.as<pib_hca_resume_page_fault>();
+    if (resume.reserved != 0 || (resume.flags & ~kFlags) != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    return objects.transport.resume_page_fault(in.object, resume);
+}
+
 CommandReply cmd_alloc_mw(DeviceObjects& objects, const CommandInput& in) {
     const auto mw = in.as<pib_hca_alloc_mw>();
     if (!all_zero(mw.reserved)) {

@@ -16,9 +16,10 @@ struct KeyQuery {
         out.addr = region.iova;
         out.length = region.length;
         out.access = region.access;
-        out.kind = region.physical ? PIB_HCA_KEY_PHYSICAL
-                   : region.fast   ? PIB_HCA_KEY_FAST
-                                   : PIB_HCA_KEY_REGION;
+        out.kind = region.physical    ? PIB_HCA_KEY_PHYSICAL
+                   : region.fast      ? PIB_HCA_KEY_FAST
+                   : region.on_demand ? PIB_HCA_KEY_ON_DEMAND
+                                      : PIB_HCA_KEY_REGION;
         out.valid = region.valid ? 1 : 0;
         return out;
     }

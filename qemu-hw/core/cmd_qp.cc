@@ -140,6 +140,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         case PIB_HCA_QPS_RESET:
             responder_.part(qp);
             services_.timers().cancel(qp.qpn);
+            services_.forget_page_faults(qp);
             unpark(qp);
             services_.mpt().unbind_windows_of(qp.qpn);
             reset_qp(services_.host(), qp, services_.snapshots());
@@ -210,6 +211,7 @@ void TransportImpl::forget(QueuePair& qp) {
     responder_.part(qp);
     use_queues(qp, false);
     services_.timers().cancel(qp.qpn);
+    services_.forget_page_faults(qp);
     services_.mpt().unbind_windows_of(qp.qpn);
     qp.window.release(services_.snapshots());
     unpark(qp);

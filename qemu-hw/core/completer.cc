@@ -32,6 +32,9 @@ constexpr std::array<NakMeaning, 5> kNakMeanings = {{
 }  // namespace
 
 void Completer::response_in(QueuePair& qp, const ib::PacketView& packet) {
+    if (qp.response_lost) {
+        return;  // the one before this is asked for again, and then this one
+    }
     const ib::Psn psn = packet.bth().psn;
     // Ghosts: responses to what was acknowledged long ago, or was never sent (IBA 9.7.5.1.3).
     if (!qp.can_send() ||
@@ -232,6 +235,16 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     return true;
 }
 
+// A response whose page is absent is lost: it is asked for again when the page is there.
+void Completer::cannot_scatter(QueuePair& qp) {
+    if (services_.await_page(qp, QpHalf::kRequester)) {
+        qp.response_lost = true;
+        requester_.stop_timer(qp);
+    } else {
+        fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
+    }
+}
+
 void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
     const ib::Psn psn = packet.bth().psn;
     if (!expect_response(qp, psn)) {
@@ -256,7 +269,7 @@ void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
     const SegmentView segments{
         .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
     if (request.wqe.is_read() && !scatter(services_.mpt(), segments, offset, packet.payload())) {
-        fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
+        cannot_scatter(qp);
         return;
     }
     if (last) {
@@ -281,7 +294,7 @@ void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {
     const SegmentView segments{
         .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
     if (!scatter(services_.mpt(), segments, 0, bytes)) {
-        fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
+        cannot_scatter(qp);
         return;
     }
     complete_front(qp);

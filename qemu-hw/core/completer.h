@@ -24,6 +24,7 @@ class Completer {
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
+    void cannot_scatter(QueuePair& qp);
     void read_response_in(QueuePair& qp, const ib::PacketView& packet);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);
 

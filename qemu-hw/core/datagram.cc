@@ -28,7 +28,7 @@ ib::PKey pkey_at(const Port& port, unsigned index) {
 Turn Datagram::run(QueuePair& qp, Budget& budget) {
     // A datagram is complete when it has left, so at most one is held: the one the port had no room
     // for.
-    while (qp.can_send()) {
+    while (qp.can_send() && !qp.send_page.waiting) {
         if (budget.spent()) {
             return Turn::kMore;
         }
@@ -48,6 +48,9 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             case Sent::kBlocked:
                 return Turn::kBlocked;
             case Sent::kNoPayload:
+                if (services_.await_page(qp, QpHalf::kRequester)) {
+                    return Turn::kIdle;
+                }
                 services_.fail_send(qp, {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
                 break;
         }

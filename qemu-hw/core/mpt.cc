@@ -56,7 +56,7 @@ uint32_t kept_pages(const MemoryRegion& region) {
 }
 
 CmdStatus check_fields(const pib_hca_create_mr& in) {
-    constexpr uint32_t kFlags = PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST;
+    constexpr uint32_t kFlags = PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST | PIB_HCA_MR_ON_DEMAND;
     if ((in.access & ~kRegionAccess) != 0 || (in.flags & ~kFlags) != 0 || in.reserved[0] != 0 ||
         in.reserved[1] != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -104,6 +104,24 @@ CmdStatus check_fast(const pib_hca_create_mr& in) {
     return empty && !physical && pages != 0 && pages <= Limits::kFastRegPages
                ? PIB_HCA_CMD_STATUS_OK
                : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
+// The tables stay the guest's, so there is nothing of them to check but the root.
+CmdStatus check_on_demand(const pib_hca_create_mr& in) {
+    if (in.pages.reserved != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    const pib_hca_pages& pages = in.pages;
+    const bool sane = in.flags == PIB_HCA_MR_ON_DEMAND && pages.page_count == 0 &&
+                      pages.log_page_size == PIB_HCA_MIN_LOG_PAGE_SIZE && pages.levels >= 1 &&
+                      pages.levels <= PIB_HCA_MAX_ON_DEMAND_LEVELS &&
+                      pages.root % (PIB_HCA_TABLE_ENTRIES * sizeof(uint64_t)) == 0 &&
+                      in.page_offset < uint64_t{1} << PIB_HCA_MIN_LOG_PAGE_SIZE;
+    if (!sane) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    const uint64_t reach = OnDemandTable{.levels = pages.levels}.reach() - in.page_offset;
+    return in.length <= reach ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
 // page_offset is below the page size, and the region with it is no longer than any device MR.
@@ -154,6 +172,9 @@ CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
                         .valid = (in.flags & PIB_HCA_MR_FAST) == 0,
                         .fast_pages = 0,
                         .windows = 0,
+                        .on_demand = (in.flags & PIB_HCA_MR_ON_DEMAND) != 0,
+                        .table = {},
+                        .number = 0,
                         .buffer = {}};
     if (region.physical || region.fast) {
         const CmdStatus s = region.fast ? check_fast(in) : check_physical(in);
@@ -161,6 +182,14 @@ CmdResult<MemoryRegion> Mpt::load(const pib_hca_create_mr& in) {
             return std::unexpected(s);
         }
         region.fast_pages = region.fast ? in.pages.page_count : 0;
+        return region;
+    }
+    if (region.on_demand) {
+        const CmdStatus s = check_on_demand(in);
+        if (s != PIB_HCA_CMD_STATUS_OK) {
+            return std::unexpected(s);
+        }
+        region.table = {.root = in.pages.root, .levels = in.pages.levels};
         return region;
     }
     if (!offset_and_length_fit(in)) {
@@ -214,7 +243,9 @@ CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
         return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
     }
     pages_left_ -= pages;
-    return insert(std::move(*region), in.pd, in.key);
+    const auto key = insert(std::move(*region), in.pd, in.key);
+    region_at(number_of(*key))->number = number_of(*key);
+    return key;
 }
 
 // IBA vol. 1, 11.2.8.5: with the mask's fields, as if it were registered anew.
@@ -230,7 +261,7 @@ CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
     if (const CmdStatus s = check_fields(merged); s != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(s);
     }
-    if (region->fast || region->physical) {
+    if (region->fast || region->physical || region->on_demand) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
     }
     if ((in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0) {
@@ -328,7 +359,38 @@ bool Mpt::may_flush(const KeyUser& user, const KeyedRange& range, bool whole) co
     return resolve(user, first, target);
 }
 
+std::optional<uint64_t> Mpt::demand(const Target& target, const KeyedRange& range, uint64_t done,
+                                    bool for_write) {
+    const MemoryRegion& region = *target.region;
+    const uint64_t offset = target.offset + done;
+    const auto bus_addr = region.table.walk(host_, offset, for_write);
+    if (!bus_addr) {
+        miss_ = {.key = key_of(region.number) | region.key,
+                 .addr = region.iova + (offset - region.page_offset),
+                 .length = range.length - done,
+                 .for_write = for_write};
+    }
+    return bus_addr;
+}
+
+template <typename Piece>
+bool Mpt::for_each_page(const Target& target, const KeyedRange& range, bool for_write,
+                        Piece&& piece) {
+    constexpr uint64_t kPage = uint64_t{1} << PIB_HCA_MIN_LOG_PAGE_SIZE;
+    uint64_t done = 0;
+    while (done < range.length) {
+        const auto bus_addr = demand(target, range, done, for_write);
+        const uint64_t n = std::min(kPage - (target.offset + done) % kPage, range.length - done);
+        if (!bus_addr || !piece(*bus_addr, done, n)) {
+            return false;
+        }
+        done += n;
+    }
+    return true;
+}
+
 bool Mpt::read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to) {
+    miss_.reset();
     if (range.length == 0) {
         return to.empty();
     }
@@ -336,11 +398,17 @@ bool Mpt::read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> 
     if (to.size() != range.length || !resolve(user, range, target)) {
         return false;
     }
+    if (target.region != nullptr && target.region->on_demand) {
+        return for_each_page(target, range, false, [&](uint64_t bus, uint64_t at, uint64_t n) {
+            return host_.dma_read(bus, to.subspan(at, n));
+        });
+    }
     return target.region != nullptr ? target.region->buffer.read(host_, target.offset, to)
                                     : host_.dma_read(target.offset, to);
 }
 
 bool Mpt::write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from) {
+    miss_.reset();
     if (range.length == 0) {
         return from.empty();
     }
@@ -348,18 +416,31 @@ bool Mpt::write(const KeyUser& user, const KeyedRange& range, std::span<const ui
     if (from.size() != range.length || !resolve(user, range, target)) {
         return false;
     }
+    if (target.region != nullptr && target.region->on_demand) {
+        return for_each_page(target, range, true, [&](uint64_t bus, uint64_t at, uint64_t n) {
+            return host_.dma_write(bus, from.subspan(at, n));
+        });
+    }
     return target.region != nullptr ? target.region->buffer.write(host_, target.offset, from)
                                     : host_.dma_write(target.offset, from);
 }
 
 bool Mpt::cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                     uint64_t desired) {
+    miss_.reset();
     Target target;
     if (range.length != 8 || !resolve(user, range, target)) {
         return false;
     }
     uint64_t bus_addr = target.offset;
-    if (target.region != nullptr && !target.region->buffer.bus_address(target.offset, bus_addr)) {
+    if (target.region != nullptr && target.region->on_demand) {
+        const auto demanded = demand(target, range, 0, true);
+        if (!demanded) {
+            return false;
+        }
+        bus_addr = *demanded;
+    } else if (target.region != nullptr &&
+               !target.region->buffer.bus_address(target.offset, bus_addr)) {
         return false;
     }
     // An iova that is aligned may still lie unaligned in its pages: page_offset is the guest's.

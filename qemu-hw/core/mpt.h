@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include <variant>
 
 #include "guest_buffer.h"
+#include "on_demand.h"
 #include "table.h"
 
 namespace pib::hca {
@@ -47,6 +49,9 @@ struct MemoryRegion {
     bool valid;           // false: a fast region in the Free state (IBA 10.6.4.1)
     uint32_t fast_pages;  // the most pages that a fast region may get
     uint32_t windows;     // bound to it
+    bool on_demand;       // PIB_HCA_MR_ON_DEMAND: translated by `table`, not by `buffer`
+    OnDemandTable table;
+    uint32_t number;  // in the table of keys
     GuestBuffer buffer;
 };
 
@@ -91,13 +96,16 @@ class Mpt {
     // C9-88).
     bool check(const KeyUser& user, const KeyedRange& range) const;
 
-    // Copies at range.addr after check(); range.length must equal the span. False: refused or not
-    // RAM.
+    // Copies at range.addr after check(); range.length must equal the span. False: refused, not
+    // RAM, or a page is absent, which take_miss() tells; then a prefix may have been copied.
     bool read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to);
     bool write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from);
     // Atomic on the aligned 8 bytes at range.addr (as Host::dma_cmpxchg64).
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
+
+    // Why the last read(), write() or cmpxchg64() has failed, if it was for an absent page.
+    std::optional<PageMiss> take_miss() { return std::exchange(miss_, std::nullopt); }
 
     // Whether a FLUSH with the rights of range.access may name the range, or, with `whole`, the
     // region or window that has the key, whatever the range says.
@@ -135,6 +143,13 @@ class Mpt {
     bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target) const;
     bool resolve_window(const MemoryWindow& window, const KeyUser& user, const KeyedRange& range,
                         Target& target) const;
+    // Bus address of the byte of an on-demand region; records the miss.
+    std::optional<uint64_t> demand(const Target& target, const KeyedRange& range, uint64_t done,
+                                   bool for_write);
+    // piece(bus address, position, bytes) for each page of the range, until one returns false.
+    template <typename Piece>
+    bool for_each_page(const Target& target, const KeyedRange& range, bool for_write,
+                       Piece&& piece);
     // The number in the table of what a key names.
     static uint32_t number_of(uint32_t key);
     static uint32_t key_of(uint32_t number);  // its key byte is 0
@@ -156,6 +171,7 @@ class Mpt {
                            bool remote);
 
     Host& host_;
+    std::optional<PageMiss> miss_;
     mutable Table<MemoryKey> keys_;
     uint64_t max_total_pages_;
     uint64_t pages_left_;

@@ -195,7 +195,10 @@ struct KeyDump {
     uint32_t key;
 
     void operator()(const MemoryRegion& region) const {
-        out.member("kind", region.physical ? "physical" : region.fast ? "fast" : "region");
+        out.member("kind", region.physical    ? "physical"
+                           : region.fast      ? "fast"
+                           : region.on_demand ? "on-demand"
+                                              : "region");
         out.hex("key", key | region.key);
         out.member("pd", region.pd);
         out.hex("access", region.access);

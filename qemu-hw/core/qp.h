@@ -11,6 +11,7 @@
 #include "ib/wire/opcode.h"
 #include "ib/wire/types.h"
 #include "mpt.h"
+#include "page_faults.h"
 #include "send_window.h"
 #include "status.h"
 
@@ -147,7 +148,11 @@ struct QueuePair {
     RequesterState req;
     ResponderState resp;
 
-    bool alt_loaded = false;          // attr.alt_* say something
+    PageWait send_page;
+    PageWait recv_page;
+    bool response_lost = false;  // it had nowhere to go: all responses are, until send_page's comes
+    bool read_waits = false;     // a READ response waits for recv_page, and all answers after it
+    bool alt_loaded = false;     // attr.alt_* say something
     bool mig_error_reported = false;  // PATH_MIG_FAILED, since the last MODIFY_QP
     bool sq_draining = false;         // SQD, and a WQE that was begun has not completed
     bool fatal_reported = false;
@@ -156,6 +161,7 @@ struct QueuePair {
     bool blocked = false;  // the port had no room for it; port_ready() ends this
     bool parked = false;   // in the port's list of those to be told
 
+    PageWait& page_wait(QpHalf half) { return half == QpHalf::kRequester ? send_page : recv_page; }
     bool is_xrc() const { return type == PIB_HCA_QP_XRC_INI || type == PIB_HCA_QP_XRC_TGT; }
     bool is_reliable() const { return type == PIB_HCA_QP_RC || is_xrc(); }
     bool is_connected() const { return is_reliable() || type == PIB_HCA_QP_UC; }

@@ -29,6 +29,7 @@ void QpServices::reset() {
     timers_.clear();
     run_queue_.clear();
     snapshots_ = {};
+    page_faults_.clear();
     running_ = false;
     woken_ = false;
 }

@@ -116,6 +116,11 @@ class QpServices {
             trace->recv_wqe(host().now_ns(), qp.qpn, qp.resp.recv.counter, qp.resp.recv.bytes);
         }
     }
+    // After a failed access by key of this half: true when a page was absent, of which the driver
+    // has been told; until it resumes the half, that waits. False: the access was an error.
+    bool await_page(QueuePair& qp, QpHalf half);
+    void forget_page_faults(QueuePair& qp);
+    PageFaults& page_faults() { return page_faults_; }
     void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
 
   private:
@@ -135,6 +140,7 @@ class QpServices {
     Timers timers_;
     Ring<uint32_t> run_queue_;
     SnapshotBudget snapshots_;
+    PageFaults page_faults_;
     bool running_ = false;
     bool woken_ = false;
 };

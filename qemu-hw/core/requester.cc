@@ -77,7 +77,7 @@ void Requester::resume(QueuePair& qp) {
 }
 
 Turn Requester::run(QueuePair& qp, Budget& budget) {
-    while (qp.can_send() && qp.req.timer != QpTimer::kRnr) {
+    while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
         if (budget.spent()) {
             return Turn::kMore;
         }
@@ -110,6 +110,9 @@ Turn Requester::run(QueuePair& qp, Budget& budget) {
             case Sent::kBlocked:
                 return Turn::kBlocked;
             case Sent::kNoPayload:
+                if (services_.await_page(qp, QpHalf::kRequester)) {
+                    return Turn::kIdle;
+                }
                 request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
                 break;
         }

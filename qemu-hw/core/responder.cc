@@ -86,6 +86,16 @@ Responder::Refusal Responder::operational_error(const WqeError& receive) {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
 }
 
+Responder::Refusal Responder::not_ready(const QueuePair& qp) {
+    return {.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
+}
+
+// The access that `packet` asks for has failed. When it was for an absent page the peer tries it
+// again later; on UC, where it cannot be told so, that is an error as any other.
+Responder::Refusal Responder::cannot_access(QueuePair& qp, const Refusal& error) {
+    return qp.is_reliable() && services_.await_page(qp, QpHalf::kResponder) ? not_ready(qp) : error;
+}
+
 // The R_Key of a SEND with Invalidate could not be invalidated: told to the receiver alone, by the
 // completion of the SEND and the end of the connection (class J).
 Responder::Refusal Responder::invalidate_error() {
@@ -197,7 +207,7 @@ Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView&
         case QpServices::Fetch::kOk:
             return std::nullopt;
         case QpServices::Fetch::kNone:
-            return Refusal{.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
+            return not_ready(qp);
         default:
             break;
     }
@@ -267,7 +277,8 @@ Responder::Check Responder::execute_send(QueuePair& qp, const ib::PacketView& pa
         resp.received = 0;
     }
     if (!scatter(services_.mpt(), receive_segments(qp), resp.received, packet.payload())) {
-        return operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
+        return cannot_access(qp,
+                             operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey}));
     }
     resp.received += payload_bytes(packet);
     if (const auto ieth = packet.ieth();
@@ -292,7 +303,7 @@ Responder::Check Responder::execute_write(QueuePair& qp, const ib::PacketView& p
                            .access = PIB_HCA_ACCESS_REMOTE_WRITE};
     // The region may have gone since the first packet, or its memory may be no RAM (T27).
     if (!services_.mpt().write(qp.remote_user(), range, packet.payload())) {
-        return access_error();
+        return cannot_access(qp, access_error());
     }
     resp.received += payload_bytes(packet);
     complete_message(qp, packet);

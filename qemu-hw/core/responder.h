@@ -64,6 +64,8 @@ class Responder {
     Check execute_atomic_write(QueuePair& qp, const ib::PacketView& packet);
     void complete_message(QueuePair& qp, const ib::PacketView& packet);
 
+    static Refusal not_ready(const QueuePair& qp);
+    Refusal cannot_access(QueuePair& qp, const Refusal& error);
     static Refusal invalid_request();
     static Refusal access_error();
     static Refusal invalidate_error();

@@ -27,10 +27,13 @@ ib::Aeth ack_of(const QueuePair& qp) {
 }  // namespace
 
 Turn Responder::run(QueuePair& qp, Budget& budget) {
+    if (qp.read_waits) {
+        return Turn::kIdle;
+    }
     if (const Turn turn = send_rd_responses(qp, budget); turn != Turn::kIdle) {
         return turn;
     }
-    if (qp.resp.ack.kind == AckKind::kNone) {
+    if (qp.read_waits || qp.resp.ack.kind == AckKind::kNone) {
         return Turn::kIdle;
     }
     if (budget.spent()) {
@@ -69,6 +72,10 @@ Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
                 return Turn::kBlocked;
             }
             if (result == Sent::kNoPayload) {
+                if (services_.await_page(qp, QpHalf::kResponder)) {
+                    qp.read_waits = true;
+                    return Turn::kIdle;
+                }
                 read_failed(qp, resource);
                 return Turn::kIdle;
             }

@@ -111,7 +111,7 @@ Responder::Check Responder::execute_atomic(QueuePair& qp, const ib::PacketView& 
     const auto original = exchange(services_.mpt(), qp.remote_user(), *named_range(packet),
                                    [&](uint64_t word) { return request.apply(word); });
     if (!original) {
-        return access_error();
+        return cannot_access(qp, access_error());
     }
     resource.original_data = *original;
     return std::nullopt;
@@ -123,7 +123,7 @@ Responder::Check Responder::execute_atomic_write(QueuePair& qp, const ib::Packet
     std::memcpy(&data, packet.payload().data(), sizeof data);
     const auto original = exchange(services_.mpt(), qp.remote_user(), *named_range(packet),
                                    [&](uint64_t) { return data; });
-    return original ? Check() : access_error();
+    return original ? Check() : cannot_access(qp, access_error());
 }
 
 // Executed once more, within what the first request asked for; anything else is not a duplicate and

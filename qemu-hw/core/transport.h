@@ -47,6 +47,8 @@ class Transport : public PortClient {
     virtual CmdStatus destroy_qp(uint32_t qpn) = 0;
     virtual CmdStatus attach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
     virtual CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) = 0;
+    virtual pib_hca_page_fault next_page_fault() = 0;
+    virtual CmdStatus resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) = 0;
     virtual uint32_t qps_of_pd(uint32_t pd) = 0;
     virtual uint32_t qps_of_uar(uint32_t uar) = 0;
     virtual uint32_t qps_of_xrcd(uint32_t xrcd) = 0;

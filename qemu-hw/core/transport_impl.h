@@ -27,6 +27,8 @@ class TransportImpl final : public Transport, private QpOwner {
     CmdStatus destroy_qp(uint32_t qpn) override;
     CmdStatus attach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
     CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in) override;
+    pib_hca_page_fault next_page_fault() override { return services_.page_faults().take(); }
+    CmdStatus resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) override;
     uint32_t qps_of_pd(uint32_t pd) override;
     uint32_t qps_of_uar(uint32_t uar) override;
     uint32_t qps_of_xrcd(uint32_t xrcd) override;

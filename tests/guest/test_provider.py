@@ -20,6 +20,7 @@ NOT_OFFERED = {
            "test_dmabuf_read", "test_dmabuf_reg_mr", "test_dmabuf_reg_mr_bad_flags",
            "test_dmabuf_rkey", "test_dmabuf_write", "test_dmabuf_rc_traffic",
            "test_dmabuf_rdma_traffic"},
+    "odp": {"test_odp_xrc_traffic"},
     "parent_domain": set(),
     "pd": set(),
     "srq": set(),

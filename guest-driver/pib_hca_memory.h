@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Memory that the device uses for processes and kernel users: part of pib_hca.h, which includes it. */
+#ifndef PIB_HCA_MEMORY_H
+#define PIB_HCA_MEMORY_H
+
+/* ---------------------------------------------------------------- regions (mr.c) ------------- */
+
+struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u32 max_pages);
+int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
+		      unsigned int *sg_offset);
+int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+/* A key of what is no more is unlikely to fit what comes in its place. */
+u8 pib_hca_new_key_byte(void);
+
+/* mw.c */
+int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int pib_hca_dealloc_mw(struct ib_mw *ibmw);
+
+/* cq.c */
+int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			   struct ib_udata *udata);
+int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
+int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
+int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+/* Found by number, with a reference to put; NULL when there is none. Any context. */
+struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn);
+/* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
+void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
+void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
+/* Forgets the completions and everything posted, as a QP does that enters Reset. */
+void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
+void pib_hca_flush_work(struct work_struct *work);
+
+struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
+struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
+			     struct ib_udata *udata);
+struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova, int fd,
+				 int access, struct ib_udata *udata);
+struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
+			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
+
+/* `in` gets all but where the memory is, for PIB_HCA_CMD_CREATE_MR. */
+struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
+int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
+			  const struct pib_hca_create_mr *in);
+/* `in` says where the memory is; the rest is filled in here. */
+struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
+
+/* ---------------------------------------------------------------- device memory (dm.c) ------- */
+
+extern const struct uapi_definition pib_hca_dm_defs[];
+int pib_hca_dm_init(struct pib_hca_dev *dev);
+void pib_hca_dm_cleanup(struct pib_hca_dev *dev);
+void pib_hca_dm_mmap_free(struct pib_hca_mmap_entry *entry);
+struct ib_dm *pib_hca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
+			       struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs);
+int pib_hca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
+struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
+				struct ib_dm_mr_attr *attr, struct uverbs_attr_bundle *attrs);
+
+/* ---------------------------------------------------------------- paging on demand (odp.c) --- */
+
+int pib_hca_odp_init(struct pib_hca_dev *dev);
+void pib_hca_odp_cleanup(struct pib_hca_dev *dev);
+
+#ifdef PIB_HCA_HAS_ODP
+void pib_hca_odp_caps(const struct pib_hca_dev *dev, struct ib_device_attr *attr);
+void pib_hca_odp_event(struct pib_hca_dev *dev);
+struct ib_mr *pib_hca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access);
+int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr);
+int pib_hca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
+		      struct ib_sge *sges, u32 num_sge, struct uverbs_attr_bundle *attrs);
+#else
+#define pib_hca_advise_mr NULL
+static inline void pib_hca_odp_caps(const struct pib_hca_dev *dev, struct ib_device_attr *attr)
+{
+}
+
+static inline void pib_hca_odp_event(struct pib_hca_dev *dev)
+{
+}
+
+static inline struct ib_mr *pib_hca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
+					       int access)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+static inline int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
+#endif /* PIB_HCA_MEMORY_H */

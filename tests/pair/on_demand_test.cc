@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// On-demand regions: an access to an absent page waits for the driver, and is then as if the page
+// had always been there; or it is refused, and an error.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <random>
+
+#include "pair.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr uint32_t kPages = 8;
+constexpr uint32_t kBytes = kPages * 4096;
+constexpr uint64_t kIova = 0x7000'0000'0100;  // not at the beginning of a page
+constexpr uint64_t kOffset = kIova % 4096;
+
+// A region of one HCA, and what its driver does about faults.
+struct OnDemand {
+    explicit OnDemand(Hca& on) : hca(on), table(on.host.alloc(4096)) {
+        memory = hca.host.alloc(kBytes);
+        pib_hca_create_mr in{};
+        in.pd = 1;
+        in.access = Hca::kAllAccess;
+        in.iova = kIova;
+        in.length = kBytes - kOffset;
+        in.page_offset = kOffset;
+        in.pages = {
+            .root = table, .page_count = 0, .levels = 1, .log_page_size = 12, .reserved = 0};
+        in.flags = PIB_HCA_MR_ON_DEMAND;
+        key = *hca.mpt.create(in);
+    }
+    void show(uint32_t page, bool writable) {
+        const uint64_t bits = PIB_HCA_ON_DEMAND_READ | (writable ? PIB_HCA_ON_DEMAND_WRITE : 0);
+        hca.host.poke<uint64_t>(table + 8 * page, (memory + 4096 * page) | bits);
+    }
+    void hide(uint32_t page) { hca.host.poke<uint64_t>(table + 8 * page, 0); }
+    void hide_all() {
+        for (uint32_t page = 0; page < kPages; ++page) {
+            hide(page);
+        }
+    }
+    // One round of the driver's fault handler.
+    void serve() {
+        for (;;) {
+            const pib_hca_page_fault fault = hca.transport->next_page_fault();
+            if (fault.length == 0) {
+                return;
+            }
+            ++faults;
+            REQUIRE(fault.key == key);
+            REQUIRE(fault.addr >= kIova);
+            REQUIRE(fault.addr + fault.length <= kIova + kBytes - kOffset);
+            const uint64_t first = fault.addr - kIova + kOffset;
+            for (uint64_t at = first / 4096; at <= (first + fault.length - 1) / 4096; ++at) {
+                show(static_cast<uint32_t>(at), (fault.flags & PIB_HCA_PAGE_FAULT_WRITE) != 0);
+            }
+            const uint32_t half = fault.flags & PIB_HCA_PAGE_FAULT_RESPONDER;
+            CHECK(hca.transport->resume_page_fault(
+                      fault.qpn, {.flags = half | (refuse ? PIB_HCA_PAGE_FAULT_REFUSED : 0),
+                                  .reserved = 0}) == PIB_HCA_CMD_STATUS_OK);
+            if (refuse) {
+                hide_all();
+            }
+        }
+    }
+    pib_hca_sge sge(uint32_t length) const {
+        return {.addr = kIova, .length = length, .lkey = key};
+    }
+    uint8_t byte(uint64_t at) const { return hca.host.peek<uint8_t>(memory + kOffset + at); }
+    void fill(uint32_t length, uint8_t seed) {
+        for (uint32_t at = 0; at < length; ++at) {
+            hca.host.poke<uint8_t>(memory + kOffset + at, static_cast<uint8_t>(at * 7 + seed));
+        }
+    }
+
+    Hca& hca;
+    uint64_t table;
+    uint64_t memory = 0;
+    uint32_t key = 0;
+    uint32_t faults = 0;
+    bool refuse = false;
+};
+
+struct Paging : Pair {
+    Paging() : from(a), to(b) {
+        auto connection = rc_pair();
+        qa = connection.a;
+        qb = connection.b;
+    }
+    pib_hca_cqe result(const SendWr& wr) {
+        a.post(qa, wr);
+        // Who waits for a page has no timer that would move the clock.
+        for (int i = 0; i < 100000; ++i) {
+            settle();
+            from.serve();
+            to.serve();
+            settle();
+            if (const auto cqe = a.poll(qa)) {
+                return *cqe;
+            }
+            step_clock();
+        }
+        FAIL("no completion");
+        return {};
+    }
+    SendWr wr(uint8_t opcode, uint32_t length) const {
+        return {.opcode = opcode, .sges = {from.sge(length)}, .remote_addr = kIova, .rkey = to.key};
+    }
+
+    OnDemand from, to;
+    Qp qa, qb;
+};
+
+bool same(const OnDemand& x, const OnDemand& y, uint32_t length) {
+    for (uint32_t at = 0; at < length; ++at) {
+        if (x.byte(at) != y.byte(at)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("absent pages of both sides come when they are needed") {
+    Paging p;
+    const uint32_t length = GENERATE(1u, 5000u, kBytes - 256u);
+    const uint8_t opcode = GENERATE(uint8_t{PIB_HCA_WQE_SEND}, uint8_t{PIB_HCA_WQE_RDMA_WRITE},
+                                    uint8_t{PIB_HCA_WQE_RDMA_READ});
+    p.from.fill(length, 3);
+    p.to.fill(length, 90);
+    if (opcode == PIB_HCA_WQE_SEND) {
+        p.b.post_recv(p.qb, {p.to.sge(length)});
+    }
+    CHECK(p.result(p.wr(opcode, length)).status == PIB_HCA_WC_SUCCESS);
+    CHECK(same(p.from, p.to, length));
+    CHECK(p.from.byte(0) == (opcode == PIB_HCA_WQE_RDMA_READ ? 90 : 3));
+    CHECK(p.from.faults > 0);
+    CHECK(p.to.faults > 0);
+    // Now that they are there, nobody asks for them.
+    const uint32_t faults = p.from.faults + p.to.faults;
+    if (opcode == PIB_HCA_WQE_SEND) {
+        p.b.post_recv(p.qb, {p.to.sge(length)});
+    }
+    CHECK(p.result(p.wr(opcode, length)).status == PIB_HCA_WC_SUCCESS);
+    CHECK(p.from.faults + p.to.faults == faults);
+}
+
+TEST_CASE("an atomic executes once, however late its pages are") {
+    Paging p;
+    p.to.hca.host.poke<uint64_t>(p.to.memory + kOffset, 40);
+    SendWr add = p.wr(PIB_HCA_WQE_FETCH_ADD, 8);
+    add.swap_or_add = 2;
+    CHECK(p.result(add).status == PIB_HCA_WC_SUCCESS);
+    CHECK(p.to.hca.host.peek<uint64_t>(p.to.memory + kOffset) == 42);
+    CHECK(p.from.hca.host.peek<uint64_t>(p.from.memory + kOffset) == 40);
+    CHECK(p.from.faults == 1);
+    CHECK(p.to.faults == 1);
+}
+
+TEST_CASE("a page that may only be read is absent to who writes") {
+    Paging p;
+    p.from.fill(100, 1);
+    p.from.show(0, false);
+    p.to.show(0, false);
+    CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_SUCCESS);
+    CHECK(p.from.faults == 0);
+    CHECK(p.to.faults == 1);
+    CHECK(same(p.from, p.to, 100));
+}
+
+TEST_CASE("a page that never comes is a protection error") {
+    Paging p;
+    SECTION("of the requester") {
+        p.from.refuse = true;
+        CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_LOC_PROT_ERR);
+    }
+    SECTION("of the requester, for a response") {
+        p.from.refuse = true;
+        CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_READ, 100)).status == PIB_HCA_WC_LOC_PROT_ERR);
+    }
+    SECTION("of the responder") {
+        p.to.refuse = true;
+        CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+    SECTION("of the responder, for a response") {
+        p.to.refuse = true;
+        CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_READ, 100)).status == PIB_HCA_WC_REM_ACCESS_ERR);
+    }
+}
+
+TEST_CASE("pages that come and go while messages are under way") {
+    Paging p;
+    std::mt19937 random(GENERATE(1u, 2u, 3u, 4u));
+    const auto any = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+    p.tap = [&](const pib::ib::PacketView&) {
+        if (any(3) == 0) {
+            (any(2) == 0 ? p.from : p.to).hide(any(kPages));
+        }
+    };
+    constexpr uint8_t kOpcodes[] = {PIB_HCA_WQE_SEND, PIB_HCA_WQE_RDMA_WRITE,
+                                    PIB_HCA_WQE_RDMA_READ};
+    for (int i = 0; i < 40; ++i) {
+        const uint8_t opcode = kOpcodes[any(3)];
+        const uint32_t length = 1 + any(kBytes - 256);
+        p.from.fill(length, static_cast<uint8_t>(i));
+        p.to.fill(length, static_cast<uint8_t>(i + 100));
+        if (opcode == PIB_HCA_WQE_SEND) {
+            p.b.post_recv(p.qb, {p.to.sge(length)});
+        }
+        REQUIRE(p.result(p.wr(opcode, length)).status == PIB_HCA_WC_SUCCESS);
+        REQUIRE(same(p.from, p.to, length));
+    }
+}
+
+TEST_CASE("who does not wait cannot be resumed, and who is gone is not told of") {
+    Paging p;
+    CHECK(p.a.transport->resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(p.a.transport->resume_page_fault(999, {}) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    p.a.post(p.qa, p.wr(PIB_HCA_WQE_RDMA_WRITE, 100));
+    CHECK(p.a.saw_event(PIB_HCA_EVENT_PAGE_FAULT, 0));
+    to_state(p.a, p.qa, PIB_HCA_QPS_RESET);
+    CHECK(p.a.transport->next_page_fault().length == 0);
+    CHECK(p.a.transport->resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
+}
+
+TEST_CASE("what an on-demand region cannot be") {
+    Paging p;
+    pib_hca_create_mr in{};
+    in.pd = 1;
+    in.iova = 0;
+    in.length = 4096;
+    in.pages = {
+        .root = p.from.table, .page_count = 0, .levels = 1, .log_page_size = 12, .reserved = 0};
+    in.flags = PIB_HCA_MR_ON_DEMAND;
+    SECTION("without tables") {
+        in.pages.levels = 0;
+    }
+    SECTION("of too many levels") {
+        in.pages.levels = PIB_HCA_MAX_ON_DEMAND_LEVELS + 1;
+    }
+    SECTION("of a list") {
+        in.pages.page_count = 1;
+    }
+    SECTION("of large pages") {
+        in.pages.log_page_size = 21;
+    }
+    SECTION("longer than its tables") {
+        in.length = 512 * 4096 + 1;
+    }
+    SECTION("of tables that are not aligned") {
+        in.pages.root += 8;
+    }
+    SECTION("of addresses of the bus") {
+        in.flags |= PIB_HCA_MR_PHYSICAL;
+    }
+    CHECK(!p.a.mpt.create(in));
+}

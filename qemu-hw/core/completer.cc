@@ -310,6 +310,11 @@ void Completer::timer(QueuePair& qp) {
         requester_.rewind(qp);
         return;
     }
+    if (qp.send_page.waiting) {
+        // What the peer owes may depend on what waits here for a page: that is no fault of its own.
+        requester_.restart_ack_timer(qp);
+        return;
+    }
     services_.counters().add(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);
     qp.req.retry_started = false;
     retry(qp);

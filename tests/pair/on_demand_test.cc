@@ -95,13 +95,16 @@ struct Paging : Pair {
         // Who waits for a page has no timer that would move the clock.
         for (int i = 0; i < 100000; ++i) {
             settle();
-            from.serve();
-            to.serve();
-            settle();
             if (const auto cqe = a.poll(qa)) {
                 return *cqe;
             }
-            step_clock();
+            // A driver is faster than any timeout.
+            const uint32_t faults = from.faults + to.faults;
+            from.serve();
+            to.serve();
+            if (faults == from.faults + to.faults) {
+                step_clock();
+            }
         }
         FAIL("no completion");
         return {};

@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <map>
+#include <set>
 
 #include "pcap_tap.h"
 #include "test_fabric.h"
@@ -77,6 +78,9 @@ unsigned send_every_opcode(TestFabric& fabric) {
     return sent;
 }
 
+// FLUSH, ATOMIC WRITE and the masked atomics: younger than Wireshark 4.0, or nobody's standard.
+const std::set<std::string> kNewOpcodes = {"28", "29", "211", "212"};
+
 // Everything a subnet manager does at the start, then every opcode; how many opcodes there were.
 unsigned record(const std::string& file, fabric::PcapFormat format) {
     TestFabric fabric(3);
@@ -106,7 +110,8 @@ TEST_CASE("capture: tshark reads every packet as it was sent") {
     for (Dissected packet : packets) {
         INFO(packet[kOpcode] << ' ' << packet[kAttribute]);
         CHECK(packet["_ws.malformed"].empty());
-        CHECK_FALSE(packet[kVcrc].empty());
+        // Of opcodes that it does not know, Wireshark reads the BTH and nothing behind it.
+        CHECK((!packet[kVcrc].empty() || kNewOpcodes.contains(packet[kOpcode])));
         ++seen_opcodes[packet[kOpcode]];
         ++seen_attributes[packet[kAttribute]];
     }

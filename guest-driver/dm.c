@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Device memory: RAM behind BAR2 that processes map and that regions are made of. The device reaches
- * it as it reaches all memory, by bus address; who has which of its pages is known here alone.
+ * Device memory: RAM behind BAR2 that processes map and that regions are made of. The device
+ * reaches it as it reaches all memory, by bus address; who has which of its pages is known here
+ * alone.
  */
 #include <linux/dma-mapping.h>
 #include <linux/genalloc.h>
@@ -73,7 +74,7 @@ struct ib_dm *pib_hca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibuc
 
 	if (!dev->dm.bytes)
 		return ERR_PTR(-EOPNOTSUPP);
-	if (!attr->length || attr->alignment >= BITS_PER_TYPE(int) - 1)
+	if (!attr->length || attr->alignment > ilog2(INT_MAX))
 		return ERR_PTR(-EINVAL);
 	if (attr->length > dev->dm.bytes)
 		return ERR_PTR(-ENOMEM);
@@ -129,7 +130,7 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 		.pages.log_page_size = PAGE_SHIFT,
 	};
 
-	/* No bytes are no memory: a key that reaches nothing, as that of a region never given any. */
+	/* No bytes are no memory: a key that reaches nothing, as of a region never given any. */
 	struct pib_hca_create_mr nothing = {
 		.pages.page_count = cpu_to_le32(1),
 		.flags = PIB_HCA_MR_FAST,
@@ -142,9 +143,9 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 	return pib_hca_reg_described(ibpd, &in, attr->access_flags);
 }
 
-ADD_UVERBS_ATTRIBUTES_SIMPLE(
-	pib_hca_dm_alloc, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
-	UVERBS_ATTR_PTR_OUT(PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET, UVERBS_ATTR_TYPE(u64), UA_MANDATORY));
+ADD_UVERBS_ATTRIBUTES_SIMPLE(pib_hca_dm_alloc, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
+			     UVERBS_ATTR_PTR_OUT(PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET,
+						 UVERBS_ATTR_TYPE(u64), UA_MANDATORY));
 
 const struct uapi_definition pib_hca_dm_defs[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &pib_hca_dm_alloc),
@@ -158,7 +159,7 @@ static int pib_hca_dm_map(struct pib_hca_dev *dev)
 	dev->dm.cpu = ioremap_wc(dev->dm.start, dev->dm.bytes);
 	if (!dev->dm.cpu)
 		return -ENOMEM;
-	/* The way from the device to its own BAR leads over the bus, past an IOMMU if there is one. */
+	/* The way from the device to its own BAR leads over the bus, past an IOMMU if any. */
 	dev->dm.bus = dma_map_resource(&dev->pdev->dev, dev->dm.start, dev->dm.bytes,
 				       DMA_BIDIRECTIONAL, 0);
 	if (dma_mapping_error(&dev->pdev->dev, dev->dm.bus)) {

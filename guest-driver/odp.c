@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * On-demand paging: regions whose pages come when the device asks for them and go when the kernel
- * wants them back. The device walks a tree of tables in our memory at each access. A page leaves the
- * tree by clearing its entry and then loading a register, which returns when no access uses the old
- * entry any more.
+ * wants them back. The device walks a tree of tables in our memory at each access. A page leaves
+ * the tree by clearing its entry and then loading a register, which returns when no access uses the
+ * old entry any more.
  *
- * Locks: dev->odp.lock (mutex) keeps regions in place and orders the growth of their trees; under it
- * the process's memory is faulted in. umem_mutex of each umem, inside of it, guards the entries; the
- * kernel's invalidation takes only this one.
+ * Locks: dev->odp.lock (mutex) keeps regions in place and orders the growth of their trees; under
+ * it the process's memory is faulted in. umem_mutex of each umem, inside of it, guards the entries;
+ * the kernel's invalidation takes only this one.
  */
 #include <rdma/ib_umem_odp.h>
 
@@ -82,6 +82,7 @@ static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va, bool grow)
 		struct pib_hca_odp_node *child;
 
 		index = page >> (level * PIB_HCA_LOG_ENTRIES) & (PIB_HCA_TABLE_ENTRIES - 1);
+		/* Pairs with the release below: a table is seen with all that is in it. */
 		child = smp_load_acquire(&node->children[index]);
 		if (!child) {
 			if (!grow)
@@ -91,6 +92,7 @@ static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va, bool grow)
 				return NULL;
 			WRITE_ONCE(node->entries[index],
 				   cpu_to_le64(child->dma | PIB_HCA_ON_DEMAND_READ));
+			/* Pairs with the acquire above: who looks up does not take the lock. */
 			smp_store_release(&node->children[index], child);
 		}
 		node = child;

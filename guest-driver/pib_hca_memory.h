@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory that the device uses for processes and kernel users: part of pib_hca.h, which includes it. */
+/* Memory that the device uses for processes and kernel users: part of pib_hca.h. */
 #ifndef PIB_HCA_MEMORY_H
 #define PIB_HCA_MEMORY_H
 

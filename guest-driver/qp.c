@@ -169,7 +169,8 @@ static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 {
 	enum ib_qp_type type = init_attr->qp_type;
 	bool special = type == IB_QPT_SMI || type == IB_QPT_GSI;
-	bool xrc = type == IB_QPT_XRC_INI || type == IB_QPT_XRC_TGT;
+	bool target = type == IB_QPT_XRC_TGT;
+	bool xrc = target || type == IB_QPT_XRC_INI;
 
 	/*
 	 * Nobody in the kernel has XRC, nor a process special QPs. A target is the XRC domain's:
@@ -179,11 +180,11 @@ static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 		return -EOPNOTSUPP;
 	if (init_attr->create_flags || init_attr->rwq_ind_tbl)
 		return -EOPNOTSUPP;
-	if ((type == IB_QPT_XRC_TGT) != !!init_attr->xrcd)
+	if (target == !init_attr->xrcd)
 		return -EINVAL;
 	if ((special || xrc) && init_attr->srq)
 		return -EINVAL;
-	if (type != IB_QPT_XRC_TGT && (!init_attr->send_cq || (!xrc && !init_attr->recv_cq)))
+	if (!target && (!init_attr->send_cq || (!xrc && !init_attr->recv_cq)))
 		return -EINVAL;
 	return pib_hca_cap_is_valid(dev, &init_attr->cap) ? 0 : -EINVAL;
 }

@@ -249,6 +249,8 @@ static void pib_hca_empty_bar2(PibHca *hca)
 {
     if (memory_region_is_mapped(&hca->device_memory)) {
         memory_region_del_subregion(&hca->bar2, &hca->device_memory);
+        /* The RAM goes some time later; a device that is plugged in here meanwhile has the same name for its own. */
+        vmstate_unregister_ram(&hca->device_memory, DEVICE(hca));
     }
     if (memory_region_is_mapped(&hca->uar)) {
         memory_region_del_subregion(&hca->bar2, &hca->uar);

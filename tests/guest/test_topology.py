@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Four guests in a two-level fat tree of six switches and sixteen hosts: what the tools say of it,
+opensm's routing engines, and traffic while cables are pulled."""
+import itertools
+import re
+import subprocess
+
+import pytest
+
+from lab import cluster, paths, subnet, topology, up
+from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
+
+FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
+GUESTS = 4
+LOG = "/var/log/opensm.log"
+
+
+@pytest.fixture(scope="module")
+def tree():
+    running = cluster.Cluster(paths.RUN / "test-topology")
+    try:
+        up.boot(running, GUESTS, fabric_file=FILE)
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture(scope="module")
+def guests(tree):
+    return [tree.node(name) for name in tree.nodes()]
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    return topology.load(FILE)
+
+
+@pytest.fixture(scope="module")
+def lids(guests, wanted):
+    """LIDs by node id, as the tools see them."""
+    text = sh(guests[0], "ibnetdiscover")
+    found = {}
+    for record in re.split(r"\n\s*\n", text):
+        if switch := re.search(r'^Switch.*# "([^"]+)".* lid (\d+) lmc', record, re.M):
+            found[switch[1]] = int(switch[2])
+        elif adapter := re.search(r'^caguid=(0x\w+)', record, re.M):
+            number = re.search(r"# lid (\d+) lmc", record)
+            name = next(node.name for node in wanted.hosts() if node.guid == int(adapter[1], 16))
+            found[name] = int(number[1])
+    assert set(found) == set(wanted.nodes), text
+    return found
+
+
+def clear_errors(guest):
+    sh(guest, "ibqueryerrors --clear-errors", check=False)     # tells what it clears by its status
+
+
+def no_errors(guest):
+    log = sh(guest, f"cat {LOG}")
+    assert not [line for line in log.splitlines() if " ERR " in line], log[-4000:]
+
+
+# ---- what the tools say
+
+def test_ibnetdiscover_equals_the_file(guests, wanted):
+    for guest in (guests[0], guests[-1]):
+        assert topology.net(sh(guest, "ibnetdiscover")).wiring() == wanted.wiring()
+
+
+def test_iblinkinfo_shows_every_link(guests, wanted):
+    text = sh(guests[0], "iblinkinfo -l")
+    assert len(re.findall(r"Active/\s+LinkUp", text)) == 2 * len(wanted.wiring()), text
+
+
+def test_ibqueryerrors_finds_what_was_set_and_nothing_else(tree, guests):
+    clear_errors(guests[0])             # each driver's start took its link down once
+    none = r"## Summary: 22 nodes checked, 0 bad nodes found"
+    text = sh(guests[0], "ibqueryerrors")
+    assert re.search(none, text), text
+    assert tree.switch().ctl("run", "PerformanceSet", "spine1[2]", "SymbolErrors=7") == ""
+    text = sh(guests[0], "ibqueryerrors", check=False)[1]
+    assert re.search(r"port 2: \[SymbolErrorCounter == 7 ", text), text
+    clear_errors(guests[0])
+    assert re.search(none, sh(guests[0], "ibqueryerrors"))
+
+
+def test_ibtracert_between_all_hosts(guests, lids, wanted):
+    """Up to a spine at most, and down again."""
+    hosts = [lids[node.name] for node in wanted.hosts()]
+    ways = "".join(f"{a} {b}\n" for a, b in itertools.permutations(hosts, 2))
+    done = guests[0].run(["while read -r a b; do echo way $a $b; ibtracert $a $b || echo FAILED; done"],
+                         stdin=ways.encode(), timeout_s=PATIENCE_S * 2)
+    text = done.stdout.decode()
+    ways = text.split("way ")[1:]
+    assert len(ways) == len(hosts) * (len(hosts) - 1)
+    for way in ways:
+        assert "FAILED" not in way and "To ca" in way, way
+        assert way.count("[") // 2 in (2, 4), way
+
+
+def test_forwarding_tables(guests, lids, wanted):
+    for node in wanted.switches():
+        text = sh(guests[0], f"ibroute {lids[node.name]}")
+        for name, number in lids.items():
+            assert f"{number:#06x}" in text, f"{name} is not in the LFT of {node.name}\n{text}"
+    dump = sh(guests[0], "dump_lfts.sh 2>/dev/null || ibroute -a >/dev/null; dump_fts")
+    assert dump.count("Unicast lids") == len(wanted.switches()), dump[:2000]
+
+
+RECORDS = ["ClassPortInfo", "NodeRecord", "PortInfoRecord", "SL2VLTableRecord", "PKeyTableRecord",
+           "VLArbitrationTableRecord", "InformInfoRecord", "LinkRecord", "ServiceRecord", "PathRecord",
+           "MCMemberRecord", "LFTRecord", "MFTRecord", "GUIDInfoRecord", "SwitchInfoRecord", "SMInfoRecord"]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_saquery(guests, record):
+    """With opensm's default SM_Key: without it partition tables are nobody's business."""
+    sh(guests[1], f"saquery --smkey 1 {record}")
+
+
+def test_saquery_of_paths(guests, lids):
+    text = sh(guests[1], f"saquery -p --src-to-dst {lid(guests[1])}:{lid(guests[3])}")
+    assert f"dlid....................{lid(guests[3])}" in text.replace("0x", ""), text
+
+
+@pytest.mark.parametrize("attribute", ["nodeinfo", "nodedesc", "guidinfo", "pkeys", "sl2vl", "vlarb",
+                                       "portinfo", "switchinfo"])
+def test_smpquery_of_every_node(guests, lids, wanted, attribute):
+    for node in wanted.nodes.values():
+        if attribute != "switchinfo" or node.kind == "Switch":
+            sh(guests[0], f"smpquery {attribute} {lids[node.name]}" + " 1" * (attribute == "portinfo"))
+
+
+def test_smpquery_of_an_attribute_of_a_vendor_is_refused(guests, lids):
+    assert sh(guests[0], f"smpquery mlnxextportinfo {lids['leaf1']} 1", check=False)[0] != 0
+
+
+PERFQUERY = {"": True, "-x": True, "-l": True, "-a": True, "-D": True, "-E": True, "-c": True,
+             "-T": False, "-X": False, "-S": False}    # docs/ib-coverage.md has what is not there
+
+
+@pytest.mark.parametrize("option", PERFQUERY)
+def test_perfquery_of_every_kind_of_node(guests, lids, option):
+    for name in ("spine2", "leaf1", "node6"):
+        code, out, err = sh(guests[0], f"perfquery {option} {lids[name]} 1", check=False)
+        assert (code == 0) == PERFQUERY[option], f"{name}: {out}{err}"
+
+
+def test_perfquery_resets(guests, lids):
+    sh(guests[0], f"perfquery -x -R {lids['leaf2']} 5")
+    text = sh(guests[0], f"perfquery -x {lids['leaf2']} 5")
+    assert int(re.search(r"PortXmitPkts:\.+(\d+)", text)[1]) < 10000
+
+
+def test_ibping_and_ibsysstat(guests):
+    for server, line in (("ibping -S", "ibping -c 10"), ("ibsysstat -S", "ibsysstat -v")):
+        serving = guests[3].start([f"exec timeout 250 {server}"], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL)
+        try:
+            answer = wait_until(lambda line=line: _answer(guests[0], f"{line} {lid(guests[3])}"), line, 120)
+            assert "0% packet loss" in answer or "vm3" in answer or "sysstat" in answer, answer
+        finally:
+            serving.kill()
+            sh(guests[3], f"pkill {server.split()[0]}", check=False)
+
+
+def _answer(guest, line):
+    code, out, err = sh(guest, f"timeout 30 {line}", check=False)
+    return out + err if code == 0 else ""
+
+
+def test_ibportstate(tree, guests, lids):
+    """Between leaf1 and spine1: disabled, enabled, slower and back; the SM makes it Active again."""
+    port = f"{lids['leaf1']} 5"
+
+    def state():
+        return sh(guests[0], f"ibportstate {port} query")
+
+    sh(guests[0], f"ibportstate {port} disable")
+    assert re.search(r"PhysLinkState:\.+Disabled", state())
+    sh(guests[0], f"ibportstate {port} enable")
+    wait_until(lambda: re.search(r"LinkState:\.+Active", state()), "the port to be Active again")
+    sh(guests[0], f"ibportstate {port} width 1")
+    sh(guests[0], f"ibportstate {port} reset")
+    wait_until(lambda: re.search(r"LinkState:\.+Active", state()), "the port to be Active again")
+    assert re.search(r"LinkWidthActive:\.+1X", state())
+    sh(guests[0], f"ibportstate {port} width 3")
+    sh(guests[0], f"ibportstate {port} reset")
+    wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()), "the port to be 4X again")
+
+
+# ---- traffic
+
+def bandwidth(server, client, seconds=2, extra=""):
+    out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D {seconds} -u 18 {extra}",
+                  f"ib_write_bw -d {DEVICE} -F -D {seconds} -u 18 {extra} {server.name}")
+    return perftest_rows(out)[-1][3]
+
+
+def test_traffic_between_all_guests(guests):
+    for one, other in itertools.combinations(guests, 2):
+        assert bandwidth(one, other) > 0
+
+
+def test_traffic_goes_on_while_cables_between_switches_are_pulled(tree, guests):
+    """leaf1 keeps one of its two ways up at any time; retries save what was under way."""
+    before = resources(guests[0])["qp"]
+    sender = guests[0].start([f"until ib_write_bw -d {DEVICE} -F -D 40 -u 19 {guests[3].name}; do sleep 0.3; done"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    server = guests[3].start([f"exec timeout {PATIENCE_S} ib_write_bw -d {DEVICE} -F -D 40 -u 19"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    control = tree.switch()
+    for port in ("leaf1[5]", "leaf1[6]"):
+        wait_until(lambda: resources(guests[0])["qp"] > before, "the sender's QP")
+        assert control.ctl("run", "Unlink", port) == ""
+        sh(guests[1], "sleep 5")
+        assert control.ctl("run", "ReLink", port) == ""
+        wait_until(lambda port=port: "Active" in _state(control, port), f"{port} to be Active again")
+    said, heard = sender.communicate(timeout=PATIENCE_S)[0], server.communicate(timeout=PATIENCE_S)[0]
+    assert server.returncode == 0 and perftest_rows(said), said + heard
+    assert perftest_rows(said)[-1][3] > 0
+
+
+def _state(control, port):
+    switch, number = re.fullmatch(r"(\w+)\[(\d+)\]", port).groups()
+    lines = control.ctl("--switch", switch, "status").splitlines()
+    return next((line for line in lines if line.split()[:1] == [number]), "")
+
+
+# ---- routing engines
+
+@pytest.fixture
+def no_manager(guests):
+    """opensm's log is complete only when opensm has ended: the tests run it for one sweep each."""
+    sh(guests[0], "pkill -x opensm; while pidof opensm; do sleep 0.2; done", check=False)
+    yield
+    subnet.start_manager(guests[0])
+    wait_until(lambda: "SMINFO_MASTER" in sh(guests[1], "sminfo", check=False)[1], "a master SM")
+
+
+@pytest.mark.parametrize("engine", ["minhop", "updn", "dnup", "ftree", "lash", "dfsssp", "nue"])
+def test_routing_engine(guests, no_manager, engine):
+    sh(guests[0], f"rm -f {LOG}; opensm -o -R {engine} -f {LOG}")
+    log = sh(guests[0], f"cat {LOG}")
+    assert f"{engine} tables configured" in log and "SUBNET UP" in log, log[-3000:]
+    wait_active(*guests)
+    for other in guests[1:]:
+        assert bandwidth(guests[0], other, 1) > 0
+    no_errors(guests[0])
+
+
+def test_opensm_log_has_no_error(guests):
+    no_errors(guests[0])
+
+
+# ---- a large one
+
+LARGE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"
+
+
+@pytest.fixture(scope="module")
+def large(tree):
+    """Two guests among 648 hosts, when the other fabric is no longer needed."""
+    tree.down()
+    running = cluster.Cluster(paths.RUN / "test-topology")
+    try:
+        up.boot(running, 2, fabric_file=LARGE)
+        yield running
+    finally:
+        running.down()
+
+
+def test_648_hosts(large):
+    guest, wanted = large.node("vm1"), topology.load(LARGE)
+    assert topology.net(sh(guest, "ibnetdiscover")).wiring() == wanted.wiring()
+    links = sh(guest, "iblinkinfo -l")
+    assert len(re.findall(r"Active/\s+LinkUp", links)) == 2 * len(wanted.wiring())
+    clear_errors(guest)
+    assert "0 bad nodes found" in sh(guest, "ibqueryerrors")
+    assert bandwidth(large.node("vm0"), guest) > 0
+    no_errors(large.node("vm0"))

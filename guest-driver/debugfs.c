@@ -259,12 +259,12 @@ void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key)
 {
 	u32 index = key >> PIB_HCA_KEY_INDEX_SHIFT;
 
-	xa_store(&dev->keys, index, xa_mk_value(index), GFP_KERNEL);
+	xa_store_irq(&dev->keys, index, xa_mk_value(index), GFP_KERNEL);
 }
 
 void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key)
 {
-	xa_erase(&dev->keys, key >> PIB_HCA_KEY_INDEX_SHIFT);
+	xa_erase_irq(&dev->keys, key >> PIB_HCA_KEY_INDEX_SHIFT);
 }
 
 void pib_hca_debugfs_add(struct pib_hca_dev *dev)

@@ -189,7 +189,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	xa_init_flags(&dev->qps, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->cqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
-	xa_init(&dev->keys);
+	xa_init_flags(&dev->keys, XA_FLAGS_LOCK_IRQ);
 	INIT_WORK(&dev->flush_work, pib_hca_flush_work);
 
 	ret = pib_hca_hw_init(dev);

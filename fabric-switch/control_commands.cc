@@ -52,7 +52,8 @@ json node_of(const Fabric::Node& node) {
                     {"ports", phantom.ports.size()},
                     {"ports_up", std::ranges::count_if(phantom.ports, &ib::Port::link_is_up)}});
     } else {
-        out.update({{"type", "virtual machine"}, {"ports", node.links.size()}});
+        out.update({{"type", node.elsewhere ? "elsewhere" : "virtual machine"},
+                    {"ports", node.links.size()}});
     }
     return out;
 }

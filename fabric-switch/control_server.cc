@@ -132,11 +132,12 @@ ControlServer::~ControlServer() {
 
 std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create(
     const std::string& path, Poller& poller, Fabric& fabric) {
-    auto fd = listen_on({Address::Kind::kUnix, path, {}, {}}, 0600);
-    if (!fd) {
-        return std::unexpected(fd.error());
+    auto fds = listen_on({Address::Kind::kUnix, path, {}, {}}, 0600);
+    if (!fds) {
+        return std::unexpected(fds.error());
     }
-    std::unique_ptr<ControlServer> server(new ControlServer(path, std::move(*fd), poller, fabric));
+    std::unique_ptr<ControlServer> server(
+        new ControlServer(path, std::move(fds->front()), poller, fabric));
     if (!poller.add(server->listener_->fd(), EPOLLIN, *server->listener_)) {
         return std::unexpected(path + ": " + std::strerror(errno));
     }

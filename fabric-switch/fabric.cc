@@ -50,14 +50,19 @@ Fabric::Fabric(const SwitchConfig& config) : defaults_(config) {
     nodes_[0].unlinked.resize(config.num_ports);
 }
 
-std::expected<std::unique_ptr<Fabric>, std::string> Fabric::make(Topology topology,
-                                                                 const SwitchConfig& defaults) {
+std::expected<std::unique_ptr<Fabric>, std::string> Fabric::make(
+    Topology topology, const SwitchConfig& defaults, const std::vector<std::string>& own) {
     for (const TopologyNode& node : topology.nodes) {
         if (node.is_switch && node.ports.size() > kMaxPorts) {
             return std::unexpected(too_many_ports(node));
         }
     }
-    return std::unique_ptr<Fabric>(new Fabric(std::move(topology), defaults));
+    std::unique_ptr<Fabric> fabric(new Fabric(std::move(topology), defaults));
+    if (const auto chosen = fabric->choose(own); !chosen) {
+        return std::unexpected(chosen.error());
+    }
+    fabric->build();
+    return fabric;
 }
 
 Fabric::Fabric(Topology topology, const SwitchConfig& defaults)
@@ -69,10 +74,18 @@ Fabric::Fabric(Topology topology, const SwitchConfig& defaults)
         nodes_.back().description = node.description;
         nodes_.back().links.assign(node.ports.size(), kNoLink);
         nodes_.back().unlinked.resize(node.ports.size());
-        if (node.is_switch) {
-            add_switch(node);
+    }
+}
+
+void Fabric::build() {
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+        if (nodes_[i].elsewhere) {
+            continue;
+        }
+        if (topology_.nodes[i].is_switch) {
+            add_switch(nodes_[i], topology_.nodes[i]);
         } else {
-            add_phantom(node);
+            add_phantom(nodes_[i], topology_.nodes[i]);
         }
     }
     add_links();
@@ -80,7 +93,7 @@ Fabric::Fabric(Topology topology, const SwitchConfig& defaults)
 
 Fabric::~Fabric() = default;
 
-void Fabric::add_switch(const TopologyNode& node) {
+void Fabric::add_switch(Node& at, const TopologyNode& node) {
     SwitchConfig config = defaults_;
     config.node_guid = node.guid;
     config.system_image_guid = node.system_image_guid;
@@ -91,10 +104,10 @@ void Fabric::add_switch(const TopologyNode& node) {
     for (const TopologyPort& port : node.ports) {
         config.port_modes.push_back(port.modes);
     }
-    nodes_.back().sw = std::make_unique<Switch>(config, &agenda_);
+    at.sw = std::make_unique<Switch>(config, &agenda_);
 }
 
-void Fabric::add_phantom(const TopologyNode& node) {
+void Fabric::add_phantom(Node& at, const TopologyNode& node) {
     PhantomHca::Config config{.node_guid = node.guid,
                               .system_image_guid = node.system_image_guid,
                               .vendor_id = node.vendor_id != 0 ? node.vendor_id : kVendorId,
@@ -104,14 +117,16 @@ void Fabric::add_phantom(const TopologyNode& node) {
     for (const TopologyPort& port : node.ports) {
         config.ports.push_back({port.guid, port.modes.or_else(defaults_.modes)});
     }
-    nodes_.back().phantom = std::make_unique<PhantomHca>(config, agenda_, pool_);
+    at.phantom = std::make_unique<PhantomHca>(config, agenda_, pool_);
 }
 
 void Fabric::add_links() {
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
         for (unsigned number = 1; number <= nodes_[node].links.size(); ++number) {
             const TopologyPort& port = topology_.nodes[node].port(number);
-            if (port.joined() && nodes_[node].links[number - 1] == kNoLink) {
+            const bool here =
+                !nodes_[node].elsewhere || (port.joined() && !nodes_[port.peer_node].elsewhere);
+            if (port.joined() && here && nodes_[node].links[number - 1] == kNoLink) {
                 join({node, static_cast<std::uint8_t>(number)}, {port.peer_node, port.peer_port});
             }
         }
@@ -166,6 +181,9 @@ std::expected<Fabric::PortId, std::string> Fabric::switch_port(std::string_view 
     const auto port = find_port(name, number);
     if (!port || nodes_[port->node].sw != nullptr) {
         return port;
+    }
+    if (nodes_[port->node].elsewhere) {
+        return std::unexpected(name_of(*port) + " is in another process: ask that one");
     }
     const auto other = peer(*port);
     if (!other) {
@@ -281,6 +299,9 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
     if (!has_topology()) {
         return nodes_[0].sw->admit(hello);
     }
+    if (hello.role == ib::link::Role::kSwitch) {
+        return admit_switch(hello);
+    }
     const auto found = find_place(hello);
     if (!found) {
         return std::unexpected(found.error());
@@ -290,6 +311,9 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
     const TopologyPort& port = node.port(found->port);
     if (!port.joined()) {
         return not_here(what + " is joined to nothing in the topology file");
+    }
+    if (nodes_[found->node].elsewhere) {
+        return not_here(what + " is in another process: connect to that one");
     }
     Switch& sw = *nodes_[port.peer_node].sw;
     if (nodes_[found->node].phantom == nullptr && sw.port(port.peer_port).attached()) {

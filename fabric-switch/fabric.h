@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agenda.h"
+#include "crossing.h"
 #include "memory_cable.h"
 #include "phantom.h"
 #include "switch.h"
@@ -21,9 +22,11 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
   public:
     // One switch at whose ports anybody may connect.
     explicit Fabric(const SwitchConfig& config);
-    // `defaults`: of its switches, where the file does not say. The error is one line for a user.
+    // `defaults`: of its switches, where the file does not say. `own`: the switches of the file
+    // that are here, by id, description or GUID, with the adapters at them; the others are in other
+    // processes. Empty: all. The error is one line for a user.
     [[nodiscard]] static std::expected<std::unique_ptr<Fabric>, std::string> make(
-        Topology topology, const SwitchConfig& defaults);
+        Topology topology, const SwitchConfig& defaults, const std::vector<std::string>& own = {});
     ~Fabric() override;
 
     // A port of a node, by the node's index.
@@ -37,12 +40,13 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
         std::string description;
         std::unique_ptr<Switch> sw;           // or
         std::unique_ptr<PhantomHca> phantom;  // or neither: a virtual machine's, come or gone
+        bool elsewhere = false;               // or in another process
         std::vector<std::uint32_t> links;     // by port number - 1, index into links; kNoLink
         std::vector<PortId> unlinked;         // by port number - 1: peer before unlink(); port 0
     };
     struct Link {
         PortId a, b;
-        std::unique_ptr<MemoryCable> cable;  // none: the way to a virtual machine
+        std::unique_ptr<MemoryCable> cable;  // none: a connection, or the way to one
     };
     static constexpr std::uint32_t kNoLink = UINT32_MAX;
 
@@ -59,6 +63,10 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     // At the other end; nothing if there is no link.
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const;
     void set_tap(PacketTap* tap);
+    // The cables to these nodes of other processes; all that this side does not connect yet if
+    // `nodes` is empty. Of a single switch: one more, at its highest free port.
+    [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> crossings_to(
+        const std::vector<std::string>& nodes);
 
     // --- cables, while all runs (fabric_links.cc). The way to a virtual machine cannot be laid
     // elsewhere: it goes down and comes back. Errors are one line for a user.
@@ -81,10 +89,16 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
 
   private:
     Fabric(Topology topology, const SwitchConfig& defaults);
+    [[nodiscard]] static std::expected<void, std::string> check(const Topology& topology);
+    [[nodiscard]] std::expected<void, std::string> choose(const std::vector<std::string>& own);
+    [[nodiscard]] std::expected<void, std::string> follow_switches();
+    void build();
+    void add_crossing(const Link& link);
+    [[nodiscard]] std::expected<Crossing*, std::string> trunk();
     void cable_ready(MemoryCable& cable) override { ready_.push_back(&cable); }
     void release_origin(const Origin&) override {}
-    void add_switch(const TopologyNode& node);
-    void add_phantom(const TopologyNode& node);
+    void add_switch(Node& at, const TopologyNode& node);
+    void add_phantom(Node& at, const TopologyNode& node);
     void add_links();
     void lay_cable(Link& link);
     void cut(Link& link);
@@ -94,6 +108,7 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     [[nodiscard]] std::string name_of(const PortId& port) const;
     [[nodiscard]] LinkUser& user(const PortId& port);
     void tell_neighbours(const Link& link);
+    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit_switch(const ib::link::Hello& hello);
     [[nodiscard]] std::expected<PortId, ib::link::Refuse> find_place(
         const ib::link::Hello& hello) const;
     [[nodiscard]] std::optional<std::uint32_t> find_adapter(std::string_view description) const;
@@ -106,7 +121,8 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     std::vector<Node> nodes_;
     std::deque<MemoryCable*> ready_;
     std::vector<std::uint32_t> free_links_;  // of links_, not in use
-    std::vector<Link> links_;                // after all that cables use
+    std::vector<std::unique_ptr<Crossing>> crossings_;
+    std::vector<Link> links_;  // after all that cables use
 };
 
 }  // namespace pib::fabric

@@ -71,7 +71,12 @@ void Fabric::join(const PortId& a, const PortId& b) {
         entry.peer_node = peer.node;
         entry.peer_port = peer.port;
     }
-    lay_cable(link);
+    if (nodes_[a.node].elsewhere || nodes_[b.node].elsewhere) {
+        tell_neighbours(link);
+        add_crossing(link);
+    } else {
+        lay_cable(link);
+    }
 }
 
 // Takes a cable away, and remembers at both ends where it went.
@@ -92,7 +97,7 @@ std::string Fabric::name_of(const PortId& port) const {
     return "\"" + nodes_[port.node].id + "\"[" + std::to_string(port.port) + "]";
 }
 
-// The switch's end of the way to a virtual machine; nullptr: there is none.
+// The switch's end of the way to a virtual machine or another process; nullptr: there is none.
 SwitchPort* Fabric::cable_switch(const PortId& port) {
     if (!has_topology()) {
         return &nodes_[0].sw->port(port.port);
@@ -116,8 +121,8 @@ std::expected<void, std::string> Fabric::link(const PortId& a, const PortId& b) 
         }
         if (nodes_[port.node].sw == nullptr && nodes_[port.node].phantom == nullptr) {
             return std::unexpected(name_of(port) +
-                                   " is a virtual machine's: it cannot be joined "
-                                   "to another port than the file says");
+                                   " is a virtual machine's or another process's: it cannot be "
+                                   "joined to another port than the file says");
         }
     }
     if (a == b) {

@@ -12,22 +12,26 @@
 #include <vector>
 
 #include "address.h"
+#include "connection.h"
 #include "control_server.h"
+#include "dialer.h"
 #include "fabric.h"
 #include "pcap_tap.h"
 #include "poller.h"
-#include "shared_link.h"
-#include "switch_link.h"
 
 namespace pib::fabric {
 
-class FabricServer final {
+class FabricServer final : private ConnectionHost {
   public:
     explicit FabricServer(std::unique_ptr<Fabric> fabric);
-    ~FabricServer();
+    ~FabricServer() override;
 
     // Errors are one line for a user.
     [[nodiscard]] std::expected<void, std::string> listen(const Address& address);
+    // Connects, from now on, the cables to these nodes of other processes; all that nobody connects
+    // yet if `nodes` is empty. Asks a name server at once, and never again.
+    [[nodiscard]] std::expected<void, std::string> connect(const Address& address,
+                                                           const std::vector<std::string>& nodes);
     [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
     [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
                                                            PcapFormat format);
@@ -39,21 +43,23 @@ class FabricServer final {
     [[nodiscard]] std::expected<void, std::string> run();
 
   private:
-    class Connection;
     class Listener;
     class Signals;
 
-    void schedule(Connection& connection);  // has output
-    void note(const std::string& text, bool known);
+    Poller& poller() override { return poller_; }
+    [[nodiscard]] bool shares_memory() const override { return shared_memory_; }
+    void schedule(Connection& connection) override;
+    void make_busy(Connection& connection) override;
+    void close(Connection& connection) override;
+    void note(const std::string& text, bool known) override;
     void accept_from(int listening_fd);
     bool accept_one(int listening_fd);
     void shed(int listening_fd);
-    void close(Connection& connection);
-    void make_busy(Connection& connection);  // its rings want to be looked at
     void serve_busy();
     void flush();
     void forget_who_has_spoken();
     void drop_silent_connections();
+    void dial(std::uint64_t now_ns);
     void bury();
     [[nodiscard]] int timeout_ms();
     static std::uint64_t clock_ns();
@@ -64,6 +70,8 @@ class FabricServer final {
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::unique_ptr<ControlServer> control_;
     std::list<std::unique_ptr<Connection>> connections_;
+    std::vector<std::unique_ptr<Dialer>> dialers_;
+    std::uint64_t dial_at_ns_ = UINT64_MAX;
     std::deque<Connection*> silent_;  // no HELLO yet, oldest first
     std::vector<Connection*> to_flush_;
     std::vector<Connection*> busy_;

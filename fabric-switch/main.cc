@@ -83,7 +83,23 @@ std::expected<std::unique_ptr<Fabric>, std::string> make_fabric(const ServeOptio
     if (!topology) {
         return std::unexpected(topology.error());
     }
-    return Fabric::make(std::move(*topology), options.config);
+    return Fabric::make(std::move(*topology), options.config, options.only);
+}
+
+// ADDRESS or ADDRESS=NODE,NODE...
+std::expected<void, std::string> connect(FabricServer& server, const std::string& text) {
+    const std::size_t equals = text.find('=');
+    const auto address = Address::parse(std::string_view(text).substr(0, equals));
+    if (!address) {
+        return std::unexpected(address.error());
+    }
+    std::vector<std::string> nodes;
+    for (std::size_t at = equals; at != std::string::npos;) {
+        const std::size_t end = text.find(',', at + 1);
+        nodes.push_back(text.substr(at + 1, end == std::string::npos ? end : end - at - 1));
+        at = end;
+    }
+    return server.connect(*address, nodes);
 }
 
 void block_signals() {
@@ -123,6 +139,11 @@ std::expected<void, std::string> serve(ServeOptions& options) {
         }
         if (const auto listening = server.listen(*address); !listening) {
             return listening;
+        }
+    }
+    for (const std::string& text : options.connect) {
+        if (const auto connected = connect(server, text); !connected) {
+            return connected;
         }
     }
     // Last, so that whoever sees the control socket can rely on the others.

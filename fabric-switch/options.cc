@@ -11,12 +11,22 @@ namespace {
 constexpr const char* kPortHelp = "a number, or NODE[NUMBER] in a topology";
 
 void add_serve_options(CLI::App& app, ServeOptions& options) {
-    app.add_option("--listen", options.listen, "unix:PATH or tcp:HOST:PORT; may be repeated");
+    app.add_option(
+        "--listen", options.listen,
+        "unix:PATH, tcp:HOST:PORT, or tcp:PORT on the loopback addresses; may be repeated");
+    app.add_option("--connect", options.connect,
+                   "ADDRESS[=NODE,...]: connect the cables to these switches, or all that leave "
+                   "this process, to a pib-switch that listens there; may be repeated");
     app.add_option("--control", options.control, "Unix socket for pib-switch ctl");
     app.add_option("--topology", options.topology,
                    "many switches and nodes, as this file of ibnetdiscover or ibsim has them")
         ->excludes(app.add_option("--guid", options.guid,
                                   "node GUID, hexadecimal (default: from the addresses)"));
+    app.add_option("--only", options.only,
+                   "NODE,...: the switches of the topology that this process is; others are "
+                   "elsewhere")
+        ->delimiter(',')
+        ->needs("--topology");
     app.add_option("--ports", options.ports, "external ports")
         ->check(CLI::Range(1, 36))
         ->capture_default_str();

@@ -13,7 +13,9 @@
 namespace pib::fabric {
 
 struct ServeOptions {
-    std::vector<std::string> listen;  // unix:PATH or tcp:HOST:PORT
+    std::vector<std::string> listen;   // unix:PATH, tcp:HOST:PORT or tcp:PORT
+    std::vector<std::string> connect;  // the same, then =NODE,... where not all is meant
+    std::vector<std::string> only;     // switches of the topology that are here; empty: all
     std::string control;
     std::string guid;  // hexadecimal; empty: from the addresses
     std::string pcap;

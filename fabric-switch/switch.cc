@@ -29,6 +29,13 @@ std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> packet, const 
     return ib::PKey(ib::load_be<std::uint16_t>(&packet[bth + kPKeyOffset]));
 }
 
+// External ports of a switch have no GUID of their own.
+bool same_port(const ib::link::Hello& one, const ib::link::Hello& other) {
+    const bool of_switch = one.role == ib::link::Role::kSwitch;
+    return one.role == other.role && one.port_guid == other.port_guid &&
+           (!of_switch || one.port_number == other.port_number);
+}
+
 }  // namespace
 
 Switch::Switch(const SwitchConfig& config, Agenda* agenda)
@@ -77,10 +84,17 @@ Admission::Place Switch::place(unsigned number) {
 
 std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello) {
     using enum ib::link::RefuseReason;
+    if (hello.node_guid == config_.node_guid) {
+        return std::unexpected(ib::link::Refuse{
+            kDuplicatePortGuid, "this switch has the same GUID: give one another --guid"});
+    }
     unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
     for (unsigned number = num_ports(); number >= 1; --number) {
+        if ((reserved_ >> number & 1) != 0) {
+            continue;
+        }
         const auto* who = neighbour(number);
-        if (who != nullptr && who->port_guid == hello.port_guid) {
+        if (who != nullptr && same_port(*who, hello)) {
             known = number;
         }
         vacant = port(number).attached() ? vacant : number;

@@ -40,12 +40,14 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
-    // The lowest port that is free. A port GUID that was here before gets its old port back, so
-    // that the subnet looks the same after a reconnect.
+    // The lowest port that is free. Who was here before (a port GUID; of a switch, one of its
+    // ports) gets its old port back, so that the subnet looks the same after a reconnect.
     [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] Place place(unsigned number);
+    // admit() gives this port to nobody: this side connects it.
+    void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // Who is, or was last, at a port; nullptr: nobody yet.
     [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
     void set_neighbour(unsigned number, const ib::link::Hello& hello);
@@ -99,6 +101,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     PacketPool pool_;
     std::vector<std::unique_ptr<SwitchPort>> ports_;
     std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
+    PortMask reserved_ = 0;
     Clock own_clock_;
     Agenda* agenda_;
     const Clock& clock_;

@@ -5,7 +5,12 @@
 namespace pib::fabric {
 
 SwitchLink::SwitchLink(Admission& admission, Owner& owner)
-    : admission_(admission), owner_(owner), endpoint_(admission.link_buffers(), *this) {}
+    : admission_(&admission), owner_(owner), endpoint_(admission.link_buffers(), *this) {}
+
+SwitchLink::SwitchLink(Outgoing& outgoing, Owner& owner)
+    : outgoing_(&outgoing),
+      owner_(owner),
+      endpoint_(outgoing.hello(), outgoing.link_buffers(), *this) {}
 
 std::expected<void, link::LinkFailure> SwitchLink::feed_input(std::size_t bytes) {
     const auto fed = endpoint_.feed_input(bytes);
@@ -13,6 +18,9 @@ std::expected<void, link::LinkFailure> SwitchLink::feed_input(std::size_t bytes)
         place_.port->pump();  // what came in may have been credits
     }
     notify();
+    if (fed && !unwelcome_.empty()) {
+        return std::unexpected(link::LinkFailure{link::LinkError::kRefused, unwelcome_});
+    }
     return fed;
 }
 
@@ -55,7 +63,7 @@ void SwitchLink::notify() {
 }
 
 link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
-    const auto place = admission_.admit(hello);
+    const auto place = admission_->admit(hello);
     if (!place) {
         return std::unexpected(place.error());
     }
@@ -70,6 +78,18 @@ link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
                              .features = rings_ ? ib::link::kFeatureSharedMemory : 0,
                              .switch_guid = place_.node_guid,
                              .port_number = place_.number};
+}
+
+// Without a port nothing is offered, so that the link cannot come up before it is closed.
+void SwitchLink::link_welcome(const ib::link::Welcome& welcome) {
+    const auto place = outgoing_->welcomed(welcome);
+    if (!place) {
+        unwelcome_ = place.error();
+        return;
+    }
+    place_ = *place;
+    place_.port->attach(*this);
+    owner_.link_note(place_.name + ": connected");
 }
 
 void SwitchLink::link_up(const link::ActiveLink& active) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One connection to the switch: a link endpoint and, from HELLO on, the port it belongs to. Bytes
-// in, bytes out; who owns the socket (or joins two ends in memory, in tests) is its owner.
+// One connection to the switch: a link endpoint and, from HELLO (or WELCOME) on, the port it
+// belongs to. Bytes in, bytes out; who owns the socket (or joins two ends in memory, in tests) is
+// its owner.
 #pragma once
 
 #include <string>
@@ -23,7 +24,21 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
         virtual void link_note(const std::string& text) = 0;
     };
 
+    // To whom this side connects.
+    class Outgoing {
+      public:
+        virtual ~Outgoing() = default;
+        [[nodiscard]] virtual ib::link::Hello hello() const = 0;
+        [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
+        // The port for who answers, or why there is none, in one line.
+        [[nodiscard]] virtual std::expected<Admission::Place, std::string> welcomed(
+            const ib::link::Welcome& welcome) = 0;
+    };
+
+    // The listening side. Both references outlive the link, here and below.
     SwitchLink(Admission& admission, Owner& owner);
+    // The connecting side.
+    SwitchLink(Outgoing& outgoing, Owner& owner);
     ~SwitchLink() override { close(); }
     SwitchLink(const SwitchLink&) = delete;
     SwitchLink& operator=(const SwitchLink&) = delete;
@@ -56,6 +71,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
 
   private:
     link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
+    void link_welcome(const ib::link::Welcome& welcome) override;
     std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
@@ -63,9 +79,11 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
     void notify();
 
-    Admission& admission_;
+    Admission* admission_ = nullptr;  // one of these
+    Outgoing* outgoing_ = nullptr;
     Owner& owner_;
-    Admission::Place place_;  // no port before HELLO
+    Admission::Place place_;  // no port before HELLO or WELCOME
+    std::string unwelcome_;   // why the peer's answer is not what was asked for
     bool notified_ = false;
     std::optional<link::LinkRings> rings_;
     link::LinkEndpoint endpoint_;

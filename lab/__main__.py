@@ -37,8 +37,10 @@ def _run(options) -> int:
 def _up(options) -> int:
     if not 1 <= options.nodes <= cluster.MOST_NODES:
         raise ui.LabError(f"-n {options.nodes}: expected 1 to {cluster.MOST_NODES}")
+    if options.split < 1 or options.split > 1 and not options.topology:
+        raise ui.LabError("--split is a number of processes, and wants a --topology to split")
     guest_kernel.choose(options.kernel)
-    up.up(options.nodes, options.hca_options, options.memory, options.topology)
+    up.up(options.nodes, options.hca_options, options.memory, options.topology, options.split)
     return 0
 
 
@@ -87,6 +89,8 @@ def _add_lab(add) -> None:
     command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
                          help="a fabric as in this file (see ./pib topology), of which the guests "
                               "are hosts; default: one switch")
+    command.add_argument("--split", type=int, default=1, metavar="N",
+                         help="of the topology: N pib-switch processes, joined over TCP (default 1)")
     command.add_argument("--kernel", choices=guest_kernel.KINDS, default=guest_kernel.chosen(),
                          help="debian: as released (default); lockdep: compiled with the kernel's "
                               "checks of locking, sleeping, lists and DMA, once, in some minutes")

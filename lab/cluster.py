@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import tempfile
 
-from lab import fabric, guest_kernel, initramfs, kvm, paths, process, remote, topology, ui, vm
+from lab import (fabric, guest_kernel, initramfs, kvm, paths, process, remote, split, topology, ui,
+                 vm)
 
 
 MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
@@ -25,6 +26,8 @@ class State:
     stamp: str                  # of everything that the guests were started from
     processes: dict[str, process.Process] = dataclasses.field(default_factory=dict)
     ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)
+    parts: list[list[str]] = dataclasses.field(default_factory=list)    # switches by process
+    part_ports: list[int] = dataclasses.field(default_factory=list)     # TCP ports of processes
 
     def save(self, path: pathlib.Path) -> None:
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1))
@@ -72,8 +75,10 @@ class Cluster:
     def key(self) -> pathlib.Path:
         return self.directory / "key"
 
-    def switch(self) -> fabric.Switch | None:
-        return fabric.Switch(pathlib.Path(self.state.sockets)) if self.alive("switch") else None
+    def switch(self, number: int = 0) -> fabric.Switch | None:
+        """A process of the fabric, if it runs; there is but one unless the fabric is split."""
+        found = fabric.Switch(pathlib.Path(self.state.sockets), number=number) if self.state else None
+        return found if found and self.alive(found.name) else None
 
     # -- starting -----------------------------------------------------------
 
@@ -91,24 +96,26 @@ class Cluster:
 
     def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
            memory_mib: int = 1024, fabric_file: pathlib.Path | None = None,
-           direct: bool = False) -> None:
+           direct: bool = False, processes: int = 1) -> None:
         """Makes exactly count guests run, keeping those that already run what is wanted. With a
-        topology file as fabric_file they are hosts of that fabric, else at one switch. direct: vm0
-        and vm1 have a network cable to each other, too."""
+        topology file as fabric_file they are hosts of that fabric, which is as many processes, else
+        at one switch. direct: vm0 and vm1 have a network cable to each other, too."""
         net = topology.load(fabric_file) if fabric_file else None
+        parts = split.parts(net, processes) if net and processes > 1 else []
         places = topology.places(net, count) if net else None
         wiring = fabric_file.read_bytes() if fabric_file else b""
         base = guest_kernel.image()
         accel = kvm.accelerator(base)
         stamp = paths.recipe_hash(str(base), accel, hca_options, str(memory_mib),
                                   initramfs.stamp(artefacts), fabric.stamp(), wiring,
-                                  str(count) if net else "", str(direct))
+                                  str(count) if net else "", str(direct), str(parts))
         if self.state and self.state.stamp != stamp:
             if self.nodes():
                 ui.say("what the guests run has changed: starting them anew")
             self.down()
         if not self.state:
-            self.state = State(tempfile.mkdtemp(prefix="pib-"), accel, stamp)
+            self.state = State(tempfile.mkdtemp(prefix="pib-"), accel, stamp, parts=parts,
+                               part_ports=[vm.free_port() for _ in parts])
             self._save()
             if net:
                 fabric.Switch(pathlib.Path(self.state.sockets)).topology.write_bytes(wiring)
@@ -116,8 +123,9 @@ class Cluster:
         for surplus in [name for name in self.nodes() if int(name[2:]) >= count]:
             self.stop_node(surplus)
         self._start_hub()
-        self.start_switch()
-        hcas = [self._hca(number, places, hca_options) for number in range(count)]
+        for number in range(max(len(parts), 1)):
+            self.start_switch(number=number)
+        hcas = [self._hca(number, places, hca_options, net) for number in range(count)]
         self._start_guests(base, hcas, artefacts, memory_mib, direct)
 
     def _save(self) -> None:
@@ -140,20 +148,28 @@ class Cluster:
         self.state.processes["hub"] = started
         self._save()
 
-    def start_switch(self, *options: str) -> None:
-        """Starts the switch unless it runs or has not been built. options: of the program."""
-        if self.alive("switch") or not fabric.built():
+    def start_switch(self, *options: str, number: int = 0) -> None:
+        """Starts the switch, or that process of a split fabric, unless it runs or has not been
+        built. options: of the program; with --only they replace those of the process."""
+        switch = fabric.Switch(pathlib.Path(self.state.sockets), options, number)
+        if self.alive(switch.name) or not fabric.built():
             return
-        switch = fabric.Switch(pathlib.Path(self.state.sockets), options)
-        self.state.processes["switch"] = switch.start()
+        if self.state.parts and "--only" not in options:
+            net = topology.load(switch.topology)
+            switch.options += tuple(split.options(net, self.state.parts, number,
+                                                  self.state.part_ports))
+        self.state.processes[switch.name] = switch.start()
         self._save()
 
-    def _hca(self, number: int, places: list[topology.Node] | None, options: str) -> vm.Hca:
+    def _hca(self, number: int, places: list[topology.Node] | None, options: str,
+             net: topology.Net | None) -> vm.Hca:
         """A guest's device: one of its own, or the host of the topology that it stands for."""
-        address = fabric.Switch(pathlib.Path(self.state.sockets)).address
+        directory = pathlib.Path(self.state.sockets)
         if not places:
-            return vm.default_hca(number, address, options)
+            return vm.default_hca(number, fabric.Switch(directory).address, options)
         host = places[number]
+        part = split.part_of(net, self.state.parts, host) if self.state.parts else 0
+        address = fabric.Switch(directory, number=part).address
         if host.ports > 1 and "ports=" not in options:
             options = ",".join(filter(None, (f"ports={host.ports}", options)))
         return vm.Hca(address, host.guid, host.port_guid(1), options)
@@ -200,10 +216,10 @@ class Cluster:
         self.state.ssh_ports.pop(name, None)
         self._save()
 
-    def stop_switch(self, number: int) -> None:
-        """number: the signal to begin with."""
-        if self.alive("switch"):
-            self.state.processes["switch"].stop(number)
+    def stop_switch(self, signal: int, number: int = 0) -> None:
+        """signal: to begin with."""
+        if switch := self.switch(number):
+            self.state.processes[switch.name].stop(signal)
 
     def down(self) -> None:
         """Ends everything and forgets it. Safe to call when nothing runs."""

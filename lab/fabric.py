@@ -26,14 +26,23 @@ class Switch:
     """One pib-switch, its sockets and files in a directory."""
     directory: pathlib.Path
     options: tuple[str, ...] = ()   # more of the program's
+    number: int = 0                 # where one fabric is several processes
+
+    @property
+    def name(self) -> str:
+        return f"switch{self.number or ''}"
+
+    @property
+    def socket(self) -> pathlib.Path:
+        return self.directory / f"fabric{self.number or ''}"
 
     @property
     def address(self) -> str:
-        return f"unix:{self.directory}/fabric"
+        return f"unix:{self.socket}"
 
     @property
     def control(self) -> pathlib.Path:
-        return self.directory / "switch.control"
+        return self.directory / f"{self.name}.control"
 
     @property
     def topology(self) -> pathlib.Path:
@@ -47,9 +56,9 @@ class Switch:
 
     def start(self) -> process.Process:
         # A switch that was killed leaves its sockets behind.
-        for path in (self.directory / "fabric", self.control):
+        for path in (self.socket, self.control):
             path.unlink(missing_ok=True)
-        output = self.directory / "switch.out"
+        output = self.directory / f"{self.name}.out"
         started = process.start(self.argv(), output)
         process.wait_for("pib-switch", self.control.exists, started, output, 30)
         return started

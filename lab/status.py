@@ -17,8 +17,9 @@ def status(lab: cluster.Cluster) -> int:
     ports = subnet.ports(lab)
     if ports:
         print("\n" + table.ports_table(ports, {}))
-    switch = lab.switch()
-    if switch:
+    for number in range(max(len(lab.state.parts), 1)):
+        if not (switch := lab.switch(number)):
+            continue
         print("\npib-switch:\n" + switch.ctl("status").rstrip())
     print(f"\nlogs and sockets: {lab.state.sockets}    "
           f"processor: {'KVM' if lab.state.accel == 'kvm' else 'emulation (TCG)'}")

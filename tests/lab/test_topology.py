@@ -3,7 +3,7 @@
 
 import pytest
 
-from lab import paths, topology, topology_kinds, ui
+from lab import split, paths, topology, topology_kinds, ui
 
 EXAMPLES = sorted((paths.ROOT / "examples" / "topologies").glob("*.topo"))
 
@@ -59,3 +59,23 @@ def test_guests_take_hosts_far_apart():
         topology.places(net, 17)
     net.host("vm0"), net.host("vm1")
     assert [host.name for host in topology.places(net, 2)] == ["vm0", "vm1"]
+
+
+def test_a_fabric_is_split_between_processes_with_hosts():
+    net = topology.net(topology_kinds.make("fat-tree", [], "4xEDR"))
+    made = split.parts(net, 2)
+    assert made == [["leaf1", "leaf2", "spine1"], ["leaf3", "leaf4", "spine2"]]
+    one, other = topology.places(net, 2)
+    assert (split.part_of(net, made, one), split.part_of(net, made, other)) == (0, 1)
+    assert split.options(net, made, 0, [71, 72]) == ["--only", "leaf1,leaf2,spine1",
+                                                     "--listen", "tcp:127.0.0.1:71"]
+    assert split.options(net, made, 1, [71, 72]) == ["--only", "leaf3,leaf4,spine2",
+                                                     "--connect", "tcp:127.0.0.1:71=leaf1,leaf2,spine1"]
+    with pytest.raises(ui.LabError, match="at most 4"):
+        split.parts(net, 5)
+
+
+def test_adapters_with_two_ports_keep_their_switches_together():
+    net = topology.net(topology_kinds.make("pair", [], "4xEDR"))
+    with pytest.raises(ui.LabError, match="at most 1"):
+        split.parts(net, 2)

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Many nodes in one process: switches joined in memory, phantoms, and who connects where.
-#include "fabric.h"
-
 #include <catch2/catch_test_macros.hpp>
 
 #include "mad_packets.h"
-#include "test_fabric.h"
+#include "topology_net.h"
 
 namespace pib::test {
 namespace {
@@ -40,99 +38,8 @@ Ca 2 "c"
 [2] "right"[1]
 )";
 
-class Net {
-  public:
-    Net() {
-        auto topology = fabric::parse_topology(kTopology, "net");
-        REQUIRE(topology);
-        fabric::SwitchConfig defaults;
-        auto made = fabric::Fabric::make(std::move(*topology), defaults);
-        REQUIRE(made);
-        fabric = std::move(*made);
-        settle();
-    }
-
-    FakeHca& connect(const ib::link::Hello& hello) {
-        hcas_.push_back(std::make_unique<FakeHca>(*fabric, hello));
-        settle();
-        return *hcas_.back();
-    }
-    FakeHca& connect(const std::string& name, std::uint64_t guid) {
-        auto hello = make_hello(guid);
-        hello.node_description = name;
-        return connect(hello);
-    }
-    void settle() {
-        for (bool moved = true; moved;) {
-            fabric->advance(now_ns_);
-            moved = fabric->deliver();
-            for (const auto& hca : hcas_) {
-                moved = hca->carry() || moved;
-            }
-        }
-    }
-    void advance(std::uint64_t ns) {
-        now_ns_ += ns;
-        settle();
-    }
-    // Along `path` of switch ports from the first adapter.
-    std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                                 std::vector<std::uint8_t> path,
-                                 std::span<const std::uint8_t> data = {}) {
-        ib::Mad smp = make_smp(method, attribute, modifier, data);
-        smp.set(ib::mad_header::kTransactionId, next_transaction_);
-        path.insert(path.begin(), 1);
-        smp.bytes[7] = static_cast<std::uint8_t>(path.size());
-        std::ranges::copy(path, smp.initial_path().begin() + 1);
-        hcas_[0]->send_smp(smp);
-        settle();
-        const auto& answers = hcas_[0]->answers;
-        const auto answer =
-            std::ranges::find(answers, next_transaction_++, &ib::Mad::transaction_id);
-        return answer == answers.end() ? std::nullopt : std::optional(*answer);
-    }
-    std::uint64_t node_guid(std::vector<std::uint8_t> path) {
-        const auto got = query(ib::Method::kGet, ib::attr::kNodeInfo, 0, std::move(path));
-        return got ? ib::get(got->smp_data(), ib::node_info::kNodeGuid) : 0;
-    }
-    struct Change {
-        ib::Field field;
-        std::uint64_t value;
-    };
-    void set_port(const std::vector<std::uint8_t>& path, unsigned port,
-                  const std::vector<Change>& changes) {
-        auto got = query(ib::Method::kGet, ib::attr::kPortInfo, port, path);
-        REQUIRE(got);
-        ib::set(got->smp_data(), pi::kPortState, 0);
-        ib::set(got->smp_data(), pi::kPortPhysicalState, 0);
-        for (const Change& change : changes) {
-            ib::set(got->smp_data(), change.field, change.value);
-        }
-        const auto set = query(ib::Method::kSet, ib::attr::kPortInfo, port, path, got->smp_data());
-        REQUIRE(set);
-        CHECK(set->status() == 0);
-    }
-    void activate(const std::vector<std::uint8_t>& path, unsigned port) {
-        for (const auto state : {ib::PortState::kArmed, ib::PortState::kActive}) {
-            set_port(path, port, {{pi::kPortState, static_cast<unsigned>(state)}});
-        }
-    }
-    void set_route(const std::vector<std::uint8_t>& path, std::vector<std::uint8_t> ports) {
-        std::array<std::uint8_t, 64> block;
-        block.fill(fabric::kNoPort);
-        std::ranges::copy(ports, block.begin());
-        REQUIRE(query(ib::Method::kSet, ib::attr::kLinearForwardingTable, 0, path, block));
-        auto info = query(ib::Method::kGet, ib::attr::kSwitchInfo, 0, path);
-        ib::set(info->smp_data(), ib::switch_info::kLinearFdbTop, 60);
-        query(ib::Method::kSet, ib::attr::kSwitchInfo, 0, path, info->smp_data());
-    }
-
-    std::unique_ptr<fabric::Fabric> fabric;
-
-  private:
-    std::vector<std::unique_ptr<FakeHca>> hcas_;
-    std::uint64_t now_ns_ = 1'000'000'000;
-    std::uint64_t next_transaction_ = 1;
+struct Net : TopologyNet {
+    Net() : TopologyNet(kTopology) {}
 };
 
 }  // namespace

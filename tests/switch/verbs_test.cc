@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "control_verbs.h"
-#include "test_fabric.h"
+#include "topology_net.h"
 
 namespace pib::test {
 namespace {
@@ -24,53 +24,17 @@ Ca 1 "b"
 [1] "right"[1]
 )";
 
-class Net {
-  public:
-    Net() {
-        auto topology = fabric::parse_topology(kTopology, "net");
-        REQUIRE(topology);
-        auto made = fabric::Fabric::make(std::move(*topology), {});
-        REQUIRE(made);
-        fabric = std::move(*made);
-        settle();
-    }
+struct Net : TopologyNet {
+    Net() : TopologyNet(kTopology) {}
     // "" when it worked.
     std::string run(std::string_view line) {
         const auto done = fabric::run_verb(*fabric, line);
-        settle();
+        advance(1'000'000);
         return done ? "" : done.error();
-    }
-    void settle() {
-        fabric->advance(now_ns_ += 1'000'000);
-        for (bool moved = true; moved;) {
-            moved = fabric->deliver();
-            for (const auto& hca : hcas_) {
-                moved = hca->carry() || moved;
-            }
-        }
-    }
-    FakeHca& connect(const std::string& name) {
-        auto hello = make_hello(0x77);
-        hello.node_description = name;
-        hcas_.push_back(std::make_unique<FakeHca>(*fabric, hello));
-        settle();
-        return *hcas_.back();
-    }
-    [[nodiscard]] fabric::Switch& sw(std::string_view name) {
-        return *fabric->nodes()[*fabric->find_node(name)].sw;
-    }
-    [[nodiscard]] bool up(std::string_view name, unsigned port) {
-        return sw(name).port(port).attrs().link_is_up();
     }
     [[nodiscard]] ib::SmaNode& phantom(std::string_view name) {
         return fabric->nodes()[*fabric->find_node(name)].phantom->node();
     }
-
-    std::unique_ptr<fabric::Fabric> fabric;
-
-  private:
-    std::vector<std::unique_ptr<FakeHca>> hcas_;
-    std::uint64_t now_ns_ = 1'000'000'000;
 };
 
 // To the switch next to the adapter.

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One fabric in two switch processes that are joined over TCP, a guest at each: opensm sees one
+subnet, traffic crosses, and the cables between the processes are cut, stalled and mended."""
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from lab import cluster, paths, topology, up, vm
+from rdma import DEVICE, PATIENCE_S, pair, perftest_rows, sh, wait_active, wait_until
+from tcp_proxy import Proxy
+
+FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
+
+
+@pytest.fixture(scope="module")
+def tree():
+    running = cluster.Cluster(paths.RUN / "test-split")
+    try:
+        up.boot(running, 2, fabric_file=FILE, processes=2)
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture(scope="module")
+def guests(tree):
+    return [tree.node(name) for name in tree.nodes()]
+
+
+def bandwidth(server, client):
+    out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D 2 -u 19",
+                  f"ib_write_bw -d {DEVICE} -F -D 2 -u 19 {server.name}")
+    return perftest_rows(out)[-1][3]
+
+
+def test_opensm_sees_one_subnet(tree, guests):
+    wanted = topology.load(FILE)
+    for guest in guests:
+        assert topology.net(sh(guest, "ibnetdiscover")).wiring() == wanted.wiring()
+    assert "elsewhere" in tree.switch(0).ctl("nodes") and "elsewhere" in tree.switch(1).ctl("nodes")
+    assert bandwidth(*guests) > 0
+
+
+def have(host):
+    try:
+        socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def cable(tree, guests, request):
+    """Both processes anew, with a proxy between them, on IPv4 and on IPv6."""
+    host = request.param
+    if not have(host):
+        pytest.skip(f"this host has no {host}")
+    port = vm.free_port()
+    proxy = Proxy(host, (host, port))
+    parts = tree.state.parts
+    address = f"[{host}]" if ":" in host else host
+    for number in (0, 1):
+        tree.stop_switch(signal.SIGKILL, number)
+    tree.start_switch("--only", ",".join(parts[0]), "--listen", f"tcp:{address}:{port}", number=0)
+    tree.start_switch("--only", ",".join(parts[1]), "--connect", proxy.address, number=1)
+    wait_active(*guests)
+    wait_until(lambda: trunks(tree) == {"Active"}, "the cables between the processes")
+    yield proxy
+    proxy.close()
+
+
+def trunks(tree):
+    """States of the ports from which cables lead to the other process."""
+    net, states = topology.load(FILE), set()
+    for number, names in enumerate(tree.state.parts):
+        for name in names:
+            lines = tree.switch(number).ctl("--switch", name, "status").splitlines()
+            shown = {line.split()[0]: line for line in lines if line.split()[:1]}
+            states |= {next((state for state in ("Active", "Armed", "Initialize", "Down")
+                             if state in shown[str(port)]), "?")
+                       for port, (peer, _) in net.nodes[name].peers.items()
+                       if net.nodes[peer].kind == "Switch" and peer not in names}
+    return states
+
+
+def test_traffic_survives_cut_and_stalled_cables(tree, guests, cable):
+    server, client = guests
+    line = f"ib_write_bw -d {DEVICE} -F -D 30 -u 20"
+    serving = server.start([f"exec timeout {PATIENCE_S} {line}"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    sending = client.start([f"until {line} {server.name}; do sleep 0.3; done"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    before = cable.carried
+    wait_until(lambda: cable.carried > before + (1 << 20), "traffic on the cables")
+    cable.cut()
+    wait_until(lambda: trunks(tree) == {"Down"}, "the ports to notice")
+    for number in (0, 1):           # neither process waits for the other
+        assert tree.switch(number).ctl("nodes")
+    cable.mend()
+    wait_until(lambda: trunks(tree) == {"Active"}, "the cables to be back")
+    before = cable.carried
+    wait_until(lambda: cable.carried > before + (1 << 20), "traffic on the cables")
+    cable.stall()
+    time.sleep(2)
+    assert tree.switch(0).ctl("nodes") and tree.switch(1).ctl("nodes")
+    cable.flow()
+    said, heard = sending.communicate(timeout=PATIENCE_S)[0], serving.communicate(timeout=PATIENCE_S)[0]
+    assert serving.returncode == 0 and perftest_rows(said)[-1][3] > 0, said + heard
+    assert "Completion with error" not in said, said

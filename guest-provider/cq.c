@@ -105,8 +105,10 @@ enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
 		[PIB_HCA_CQE_FETCH_ADD] = IBV_WC_FETCH_ADD,
 		[PIB_HCA_CQE_LOCAL_INV] = IBV_WC_LOCAL_INV,
 		[PIB_HCA_CQE_BIND_MW] = IBV_WC_BIND_MW,
-#ifdef PIB_HAVE_PLACEMENT
+#ifdef PIB_HAVE_FLUSH
 		[PIB_HCA_CQE_FLUSH] = IBV_WC_FLUSH,
+#endif
+#ifdef PIB_HAVE_ATOMIC_WRITE
 		[PIB_HCA_CQE_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 #endif
 	};

@@ -45,9 +45,11 @@ static const struct pib_send_op pib_connected_ops[] = {
 		PIB_RELIABLE_OP(CMP_SWAP, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false),
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] =
 		PIB_RELIABLE_OP(FETCH_ADD, ATOMIC, PIB_ATOMIC_DATA_OFFSET, false),
-#ifdef PIB_HAVE_PLACEMENT
+#ifdef PIB_HAVE_ATOMIC_WRITE
 	[IBV_WR_ATOMIC_WRITE] =
 		PIB_RELIABLE_OP(ATOMIC_WRITE, RDMA, PIB_RDMA_DATA_OFFSET, true),
+#endif
+#ifdef PIB_HAVE_FLUSH
 	[IBV_WR_FLUSH] = {
 		.supported = true, .opcode = PIB_HCA_WQE_FLUSH,
 		.segment = PIB_SEGMENT_FLUSH, .no_data = true, .needs_reliability = true,

@@ -156,7 +156,7 @@ static void pib_wr_set_xrc_srqn(struct ibv_qp_ex *qp_ex, uint32_t remote_srqn)
 		pib_wqe_put_srqn(qp->ex_wqe, remote_srqn);
 }
 
-#ifdef PIB_HAVE_PLACEMENT
+#ifdef PIB_HAVE_FLUSH
 static void pib_wr_flush(struct ibv_qp_ex *qp_ex, uint32_t rkey, uint64_t remote_addr,
 			 size_t length, uint8_t type, uint8_t level)
 {
@@ -170,6 +170,12 @@ static void pib_wr_flush(struct ibv_qp_ex *qp_ex, uint32_t rkey, uint64_t remote
 		pib_wqe_put_flush(wqe, rkey, remote_addr, length, type, level);
 }
 
+#define PIB_FLUSH_OP IBV_QP_EX_WITH_FLUSH
+#else
+#define PIB_FLUSH_OP 0
+#endif
+
+#ifdef PIB_HAVE_ATOMIC_WRITE
 static void pib_wr_atomic_write(struct ibv_qp_ex *qp_ex, uint32_t rkey,
 				uint64_t remote_addr, const void *atomic_wr)
 {
@@ -186,9 +192,9 @@ static void pib_wr_atomic_write(struct ibv_qp_ex *qp_ex, uint32_t rkey,
 	qp->ex_inline_allowed = false;
 }
 
-#define PIB_PLACEMENT_OPS (IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE)
+#define PIB_ATOMIC_WRITE_OP IBV_QP_EX_WITH_ATOMIC_WRITE
 #else
-#define PIB_PLACEMENT_OPS 0
+#define PIB_ATOMIC_WRITE_OP 0
 #endif
 
 static void pib_wr_set_ud_addr(struct ibv_qp_ex *qp_ex, struct ibv_ah *ah,
@@ -262,7 +268,7 @@ static void pib_wr_set_inline_data(struct ibv_qp_ex *qp_ex, void *addr, size_t l
 	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |               \
 	 IBV_QP_EX_WITH_BIND_MW)
 #define PIB_RC_SEND_OPS                                                                \
-	(PIB_UC_SEND_OPS | PIB_PLACEMENT_OPS | IBV_QP_EX_WITH_RDMA_READ |              \
+	(PIB_UC_SEND_OPS | PIB_FLUSH_OP | PIB_ATOMIC_WRITE_OP | IBV_QP_EX_WITH_RDMA_READ | \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |     \
 	 IBV_QP_EX_WITH_SEND_WITH_INV)
 
@@ -307,8 +313,10 @@ void pib_qp_set_wr_ops(struct pib_qp *qp)
 	qp_ex->wr_atomic_cmp_swp = pib_wr_atomic_cmp_swp;
 	qp_ex->wr_atomic_fetch_add = pib_wr_atomic_fetch_add;
 	qp_ex->wr_send_inv = pib_wr_send_inv;
-#ifdef PIB_HAVE_PLACEMENT
+#ifdef PIB_HAVE_FLUSH
 	qp_ex->wr_flush = pib_wr_flush;
+#endif
+#ifdef PIB_HAVE_ATOMIC_WRITE
 	qp_ex->wr_atomic_write = pib_wr_atomic_write;
 #endif
 }

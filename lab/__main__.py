@@ -40,6 +40,8 @@ def _up(options) -> int:
     if options.split < 1 or options.split > 1 and not options.topology:
         raise ui.LabError("--split is a number of processes, and wants a --topology to split")
     guest_kernel.choose(options.kernel)
+    if options.guest:
+        image.choose(options.guest)
     up.up(options.nodes, options.hca_options, options.memory, options.topology, options.split)
     return 0
 
@@ -94,6 +96,9 @@ def _add_lab(add) -> None:
     command.add_argument("--kernel", choices=guest_kernel.KINDS, default=guest_kernel.chosen(),
                          help="debian: as released (default); lockdep: compiled with the kernel's "
                               "checks of locking, sleeping, lists and DMA, once, in some minutes")
+    command.add_argument("--guest", choices=image.RELEASES,
+                         help=f"the guests' Debian release (default: {image.VARIABLE}, or trixie): "
+                              "trixie has kernel 6.12 and rdma-core 56, bookworm 6.1 and 44")
     command = add("exec", _exec, "run a command in a guest, as root")
     command.add_argument("node", metavar="NODE")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
@@ -163,7 +168,7 @@ def _add_parts(add) -> None:
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=testing.RUNNERS,
                          help="only these; lockdep: the guests again, on a kernel that checks its "
-                              "locking, which the whole does not do")
+                              "locking; bookworm: again in guests of Debian 12; the whole does neither")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="of everything, of which the medians count (default 5)")

@@ -32,7 +32,7 @@ def driver_files() -> list[pathlib.Path]:
 
 def ensure() -> pathlib.Path:
     """The script, from the cache; fetched when it is not there."""
-    final = paths.cache() / f"checkpatch-{image.RELEASE}"
+    final = paths.cache() / f"checkpatch-{image.RELEASES[0]}"
     if not final.is_dir():
         final.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=final.parent, prefix="checkpatch.") as name:
@@ -47,7 +47,7 @@ def ensure() -> pathlib.Path:
 
 
 def _fetch(work: pathlib.Path, out: pathlib.Path) -> None:
-    suites = [debian.Suite(debian.mirror(), image.RELEASE, "Debian")]
+    suites = [debian.Suite(debian.mirror(), image.RELEASES[0], "Debian")]
     archive = debian.SourceArchive(work, suites)
     archive.update(LOG)
     versions = archive.versions(SOURCE)

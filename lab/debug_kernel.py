@@ -24,7 +24,7 @@ SOURCE = "/usr/src/linux"       # within the build tree
 def directory() -> pathlib.Path:
     recipe = paths.recipe_hash(REVISION, image.directory().name, FRAGMENT.read_bytes(),
                                *image.packages("kernel-packages.txt"))
-    return paths.cache() / f"guest-{image.RELEASE}-{NAME}-{recipe}"
+    return paths.cache() / f"guest-{image.release()}-{NAME}-{recipe}"
 
 
 def missing(wanted: str, config: str) -> list[str]:
@@ -82,6 +82,8 @@ def _make(base: pathlib.Path, made: pathlib.Path) -> None:
 
 def ensure() -> pathlib.Path:
     """The image's directory, from the cache; made when it is not there."""
+    if image.release() != image.RELEASES[0]:
+        raise ui.LabError(f"the {NAME} kernel is made for guests of {image.RELEASES[0]} only")
     base, final = image.ensure(), directory()
     if not final.is_dir():
         made = pathlib.Path(tempfile.mkdtemp(dir=final.parent, prefix="kernel."))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds what goes into the guests: kernel module, provider, test programs.
 
-Each result is a directory under build/guest/ laid out like a guest's root, with a
+Each result is a directory under build/guest/IMAGE/ laid out like a guest's root, with a
 stamp of the inputs beside it; unchanged inputs cost a hash and nothing else.
 
 The module is built against the guest's kernel headers, the provider inside
@@ -38,9 +38,9 @@ def _inputs(base: pathlib.Path, *folders: str) -> str:
     return paths.recipe_hash(*parts)
 
 
-def _fresh(name: str, inputs: str) -> pathlib.Path | None:
+def _fresh(base: pathlib.Path, name: str, inputs: str) -> pathlib.Path | None:
     """An empty directory for a result, or None when the present one is up to date."""
-    stamp, tree = OUT / f"{name}.stamp", OUT / name
+    stamp, tree = OUT / base.name / f"{name}.stamp", OUT / base.name / name
     if tree.is_dir() and stamp.exists() and stamp.read_text() == inputs:
         return None
     stamp.unlink(missing_ok=True)
@@ -49,8 +49,8 @@ def _fresh(name: str, inputs: str) -> pathlib.Path | None:
     return tree
 
 
-def _done(name: str, inputs: str) -> None:
-    (OUT / f"{name}.stamp").write_text(inputs)
+def _done(base: pathlib.Path, name: str, inputs: str) -> None:
+    (OUT / base.name / f"{name}.stamp").write_text(inputs)
 
 
 # -- kernel module ----------------------------------------------------------
@@ -84,7 +84,7 @@ def _unlink_shared(path: pathlib.Path) -> None:
 
 def driver(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, DRIVER)
-    tree = _fresh("driver", inputs)
+    tree = _fresh(base, "driver", inputs)
     if tree is None:
         return
     tools.bring(paths.ROOT / COMMON, COMMON)
@@ -96,7 +96,7 @@ def driver(base: pathlib.Path, tools: builder.Builder) -> None:
     rules.mkdir(parents=True)
     for rule in (paths.ROOT / DRIVER / "udev").glob("*.rules"):
         shutil.copy(rule, rules)
-    _done("driver", inputs)
+    _done(base, "driver", inputs)
 
 
 # -- provider ---------------------------------------------------------------
@@ -117,9 +117,13 @@ def _rdma_core_source(base: pathlib.Path) -> pathlib.Path:
         return final
     with tempfile.TemporaryDirectory(dir=final.parent, prefix="rdma-core.") as name:
         work = pathlib.Path(name)
-        archive = debian.SourceArchive(work, debian.release_suites(image.RELEASE))
+        archive = debian.SourceArchive(work, debian.release_suites(image.release()))
         archive.update("guest-provider")
-        archive.download("rdma-core", version, "guest-provider", tarball_only=True)
+        try:
+            archive.download("rdma-core", version, "guest-provider", tarball_only=True)
+        except ui.LabError as error:    # some mirrors carry an old release's packages alone
+            raise ui.LabError(f"{error}\nIf the mirror does not have it, unpack the source of that "
+                              f"release from elsewhere as {final}") from error
         ui.run("unpacking rdma-core's source",
                ["tar", "-xf", next(work.glob("rdma-core_*.orig.tar.*")), "-C", work],
                "guest-provider")
@@ -156,7 +160,7 @@ def _configured(base: pathlib.Path, tools: builder.Builder) -> None:
 
 def provider(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, PROVIDER)
-    tree = _fresh("provider", inputs)
+    tree = _fresh(base, "provider", inputs)
     if tree is None:
         return
     name = re.search(r"rdma_provider\s*\(\s*([\w-]+)",
@@ -174,14 +178,14 @@ def provider(base: pathlib.Path, tools: builder.Builder) -> None:
     config.mkdir(parents=True)
     shutil.copy(built, plugins)
     (config / f"{name}.driver").write_text(f"driver {name}\n")
-    _done("provider", inputs)
+    _done(base, "provider", inputs)
 
 
 # -- test programs ----------------------------------------------------------
 
 def programs(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, PROGRAMS)
-    tree = _fresh("programs", inputs)
+    tree = _fresh(base, "programs", inputs)
     if tree is None:
         return
     tools.bring(paths.ROOT / COMMON, COMMON)
@@ -192,7 +196,7 @@ def programs(base: pathlib.Path, tools: builder.Builder) -> None:
     for path in (tools.work / PROGRAMS).iterdir():
         if path.is_file() and os.access(path, os.X_OK):
             shutil.copy(path, target)
-    _done("programs", inputs)
+    _done(base, "programs", inputs)
 
 
 PARTS = ((DRIVER, driver), (PROVIDER, provider), (PROGRAMS, programs))
@@ -206,5 +210,5 @@ def build(base: pathlib.Path) -> list[pathlib.Path]:
         for folder, function in PARTS:
             if (paths.ROOT / folder).is_dir():
                 function(base, tools)
-                results.append(OUT / function.__name__)
+                results.append(OUT / base.name / function.__name__)
     return results

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guest image, and the tree in which guest code is compiled.
 
-Both are Debian 13, made together so that kernel and kernel headers agree, and
-kept in the cache under a hash of their recipe:
+Both are of one Debian release, made together so that kernel and kernel headers agree,
+and kept in the cache under a hash of their recipe:
 
     root.ext4       root disk; guests only ever write to a throw-away overlay of it
     vmlinuz, kernel-version
@@ -11,7 +11,8 @@ kept in the cache under a hash of their recipe:
     builder/        compiler, kernel headers, libraries (see guest_build.py)
 
 The driver and provider under development are in neither: they reach a guest
-through the initramfs at boot (initramfs.py).
+through the initramfs at boot (initramfs.py). Which release the guests are is in the
+environment, so that a test runner hands it on to its tests.
 """
 
 import os
@@ -22,7 +23,8 @@ import tempfile
 
 from lab import debian, paths, ui
 
-RELEASE = "trixie"
+VARIABLE = "PIB_GUEST"
+RELEASES = ("trixie", "bookworm")   # the first is what all is tested on
 LOG = "guest-image"
 FILES = pathlib.Path(__file__).parent / "guest"
 ROOT_SIZE = "4G"                # sparse
@@ -31,7 +33,7 @@ REVISION = "3"                  # of the code below
 # Left out of the image: what no guest of this lab can use, which is most of the
 # kernel's modules by size.
 UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
-          *(f"usr/lib/modules/*/kernel/{part}/*" for part in (
+          *(f"{top}lib/modules/*/kernel/{part}/*" for top in ("", "usr/") for part in (
               "sound", "drivers/gpu", "drivers/media", "drivers/net/wireless",
               "drivers/net/ethernet", "drivers/usb", "drivers/iio", "drivers/hwmon",
               "drivers/input", "drivers/staging", "drivers/mtd", "drivers/ata", "drivers/comedi",
@@ -44,11 +46,23 @@ def packages(name: str) -> list[str]:
     return [word for line in lines if (word := line.split("#", 1)[0].strip())]
 
 
+def release() -> str:
+    """The Debian release of the guests."""
+    chosen = os.environ.get(VARIABLE, RELEASES[0])
+    if chosen not in RELEASES:
+        raise ui.LabError(f"{VARIABLE}={chosen}: expected one of {', '.join(RELEASES)}")
+    return chosen
+
+
+def choose(name: str) -> None:
+    os.environ[VARIABLE] = name
+
+
 def directory() -> pathlib.Path:
-    recipe = paths.recipe_hash(REVISION, RELEASE, *UNUSED, ROOT_SIZE,
+    recipe = paths.recipe_hash(REVISION, release(), *UNUSED, ROOT_SIZE,
                                "image", *packages("image-packages.txt"),
                                "builder", *packages("builder-packages.txt"))
-    return paths.cache() / f"guest-{RELEASE}-{recipe}"
+    return paths.cache() / f"guest-{release()}-{recipe}"
 
 
 def kernel_version(image: pathlib.Path) -> str:
@@ -68,12 +82,12 @@ def remove(tree: pathlib.Path) -> None:
 def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str]) -> None:
     """Makes one Debian tree from this machine's mirrors."""
     sources = [f"deb [signed-by={debian.KEYRING}] {suite.uri} {suite.name} main"
-               for suite in debian.release_suites(RELEASE)]
+               for suite in debian.release_suites(release())]
     root = os.geteuid() == 0
     made = tree if root else tree.with_suffix(".tar")
     ui.run(title, ["mmdebstrap", "--variant=minbase", f"--format={'directory' if root else 'tar'}",
                    '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
-                   *options, f"--include={','.join(wanted)}", RELEASE, made, *sources], LOG)
+                   *options, f"--include={','.join(wanted)}", release(), made, *sources], LOG)
     if not root:
         tree.mkdir()
         ui.run(f"unpacking {tree.name}/", [*as_owner(), "tar", "-xpf", made, "-C", tree,

@@ -14,7 +14,7 @@ import re
 import subprocess
 import xml.etree.ElementTree
 
-from lab import deps, guest_kernel, host_build, paths, ui, up, vm
+from lab import deps, guest_kernel, host_build, image, paths, ui, up, vm
 
 PARTS = ("unit", "guest")
 CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
@@ -122,7 +122,12 @@ def lockdep() -> Count:
     return guest()
 
 
-RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep}
+def bookworm() -> Count:
+    image.choose("bookworm")
+    return guest()
+
+
+RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm}
 
 
 def test(part: str | None) -> int:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from lab import image
 from rdma import DEVICE, pair, sh, wait_active
 
 SUITE = "/tmp/rdma-core/tests"
@@ -39,9 +40,11 @@ def test_the_library_finds_the_device_without_a_word(vm0):
 
 
 def test_provider_checks(vm0, active):
-    code, out, err = sh(vm0, f"provider-checks {DEVICE}", check=False)
-    assert code == 0, out + err
-    assert "not ok" not in out and len(re.findall("^ok ", out, re.MULTILINE)) > 15, out
+    _, out, err = sh(vm0, f"provider-checks {DEVICE}", check=False)
+    # Debian 12's kernel makes no DMA-BUFs.
+    impossible = [] if sh(vm0, "ls /dev").count("udmabuf") else ["dma_bufs_are_memory"]
+    assert re.findall("^not ok (.*)$", out, re.MULTILINE) == impossible, out + err
+    assert len(re.findall("^ok ", out, re.MULTILINE)) > 15, out
 
 
 def calls(vm0, vm1, line, trace="/tmp/trace"):
@@ -82,6 +85,7 @@ def suite(vm0, active):
 
 
 @pytest.mark.parametrize("module", NOT_OFFERED)
+@pytest.mark.skipif(image.release() != "trixie", reason="another release, other tests")
 def test_rdma_core(vm0, suite, module):
     _, out, err = sh(vm0, f"cd {SUITE} && python3 run_tests.py --dev {DEVICE} --port 1 --gid 0 "
                      f"-v tests.test_{module}", check=False)

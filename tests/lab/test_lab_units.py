@@ -10,7 +10,7 @@ import xml.sax.saxutils
 
 import pytest
 
-from lab import (builder, debug_kernel, deps, guest_kernel, initramfs, measure, paths, process,
+from lab import (builder, debug_kernel, deps, guest_kernel, image, initramfs, measure, paths, process,
                  testing, ui)
 
 
@@ -156,6 +156,20 @@ def test_an_option_that_the_kernel_drops_is_noticed():
     wanted = "# why\nCONFIG_A=y\nCONFIG_B=\"x\"\n"
     assert debug_kernel.missing(wanted, "CONFIG_B=\"x\"\n# CONFIG_A is not set\n") == ["CONFIG_A=y"]
     assert not debug_kernel.missing(wanted, "CONFIG_A=y\nCONFIG_B=\"x\"\nCONFIG_C=y\n")
+
+
+def test_an_unknown_guest_release_is_refused(monkeypatch):
+    monkeypatch.setenv(image.VARIABLE, "woody")
+    with pytest.raises(ui.LabError, match="bookworm"):
+        image.directory()
+
+
+def test_each_release_has_an_image_of_its_own(monkeypatch):
+    names = set()
+    for release in image.RELEASES:
+        monkeypatch.setenv(image.VARIABLE, release)
+        names.add(image.directory())
+    assert len(names) == len(image.RELEASES)
 
 
 def test_an_unknown_guest_kernel_is_refused(monkeypatch):

@@ -11,7 +11,6 @@
 namespace pib::fabric {
 namespace {
 
-namespace pi = ib::port_info;
 using ib::Counter;
 using ib::PortEvent;
 
@@ -45,16 +44,12 @@ ib::PortConfig port_config(const PhantomHca::PortConfig& port, std::uint8_t numb
 class PhantomHca::Port final : public LinkUser {
   public:
     Port(PhantomHca& hca, ib::Port& attrs, ib::PortCounters& counters)
-        : attrs(attrs), counters(counters), hca_(hca) {}
+        : attrs(attrs), counters(counters), hca_(hca), offers_(attrs) {}
 
-    void attach(PortLink& link) override {
-        link_ = &link;
-        offered_ = {};
-        push_offer(false);
-    }
+    void attach(PortLink& link) override { offers_.attach(link); }
     void detach() override {
         link_down();
-        link_ = nullptr;
+        offers_.detach();
     }
     void link_up(const link::ActiveLink& active) override {
         ib::port_link_up(attrs, active.width, active.speed, active.speed_ext);
@@ -72,53 +67,19 @@ class PhantomHca::Port final : public LinkUser {
     void receive(const link::LinkPacket& packet) override;
     // `vl`: what the packet's LRH says.
     void send(std::span<const std::uint8_t> packet);
-    void attributes_changed(ib::PortEvents events);
-    void set_cable(bool plugged) {
-        cable_ = plugged;
-        push_offer(false);
-    }
+    void attributes_changed(ib::PortEvents events) { offers_.attributes_changed(events); }
+    void set_cable(bool plugged) { offers_.set_cable(plugged); }
 
     ib::Port& attrs;
     ib::PortCounters& counters;
 
   private:
-    void push_offer(bool retrain);
     bool transmit(std::span<const std::uint8_t> packet);
 
     PhantomHca& hca_;
-    PortLink* link_ = nullptr;
-    ib::link::Link offered_{};
-    bool cable_ = true;
+    OfferSender offers_;
     RingQueue<PacketRef> waiting_;
 };
-
-void PhantomHca::Port::push_offer(bool retrain) {
-    if (link_ == nullptr) {
-        return;
-    }
-    const auto ext = static_cast<std::uint8_t>(attrs.get(pi::kLinkSpeedExtEnabled));
-    const ib::link::Link offer{
-        .up = cable_ && ib::port_wants_link(attrs),
-        .width_enabled = static_cast<std::uint8_t>(attrs.get(pi::kLinkWidthEnabled)),
-        .speed_enabled = static_cast<std::uint8_t>(attrs.get(pi::kLinkSpeedEnabled)),
-        .speed_ext_enabled = ext == ib::link_speed_ext::kNoneEnabled ? std::uint8_t{0} : ext,
-        .mtu_cap = static_cast<std::uint8_t>(attrs.get(pi::kMtuCap)),
-        .vl_cap = static_cast<std::uint8_t>(attrs.get(pi::kVlCap)),
-        .epoch = 0};
-    if (offer != offered_) {
-        offered_ = offer;
-        link_->set_offer(offer);
-    } else if (retrain) {
-        link_->retrain();
-    }
-}
-
-void PhantomHca::Port::attributes_changed(ib::PortEvents events) {
-    const bool down = events.has(PortEvent::kDownRequest);
-    if (down || (events.has(PortEvent::kLinkOffer) && !attrs.link_is_up())) {
-        push_offer(down);
-    }
-}
 
 void PhantomHca::Port::receive(const link::LinkPacket& packet) {
     hca_.agenda_.touch(hca_);
@@ -134,26 +95,27 @@ void PhantomHca::Port::receive(const link::LinkPacket& packet) {
     } else if (taken && view) {
         hca_.gmp_arrived(*this, *view);
     }
-    if (link_ != nullptr) {
-        link_->release(packet.lrh.vl.value(), packet.blocks);
+    if (offers_.link() != nullptr) {
+        offers_.link()->release(packet.lrh.vl.value(), packet.blocks);
     }
 }
 
 bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    const auto out = link_->begin_packet(lrh.vl.value(), packet.size(), link::SendCrc::kElided);
+    const auto out =
+        offers_.link()->begin_packet(lrh.vl.value(), packet.size(), link::SendCrc::kElided);
     if (out.empty()) {
         return false;
     }
     std::ranges::copy(packet, out.begin());
-    link_->commit_packet();
+    offers_.link()->commit_packet();
     counters.count_sent(lrh.dlid, lrh.pkt_len);
     return true;
 }
 
 void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
     const bool vl15 = (packet[0] >> 4) == link::kVl15;
-    if (link_ == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
+    if (offers_.link() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
         return;
     }
     if (waiting_.empty() && transmit(packet)) {
@@ -167,7 +129,7 @@ void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
 }
 
 void PhantomHca::Port::pump() {
-    while (link_ != nullptr && !waiting_.empty() && transmit(waiting_.front().bytes())) {
+    while (offers_.link() != nullptr && !waiting_.empty() && transmit(waiting_.front().bytes())) {
         waiting_.pop();
     }
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "ib/link/link_endpoint.h"
+#include "ib/mgmt/port_attrs.h"
 
 namespace pib::fabric {
 
@@ -28,6 +29,56 @@ class PortLink {
     // This port's side of the link; retrain() sends the same once more, through Down.
     virtual void set_offer(const ib::link::Link& offer) = 0;
     virtual void retrain() = 0;
+};
+
+// Keeps a port's neighbour informed of what the port offers.
+class OfferSender {
+  public:
+    explicit OfferSender(const ib::Port& attrs) : attrs_(attrs) {}
+
+    // nullptr: no link.
+    [[nodiscard]] PortLink* link() const { return link_; }
+    void attach(PortLink& link) {
+        link_ = &link;
+        offered_ = {};
+        push(false);
+    }
+    void detach() { link_ = nullptr; }
+    // New widths and speeds count from the next training on (IBA 14.2.5.6): now if the link is
+    // down, else when subnet management sends it down.
+    void attributes_changed(ib::PortEvents events) {
+        const bool down = events.has(ib::PortEvent::kDownRequest);
+        if (down || (events.has(ib::PortEvent::kLinkOffer) && !attrs_.link_is_up())) {
+            push(down);
+        }
+    }
+    // Without its cable a port offers nothing, whatever subnet management wants.
+    void set_cable(bool plugged) {
+        cable_ = plugged;
+        push(false);
+    }
+    [[nodiscard]] bool cable() const { return cable_; }
+
+  private:
+    // The link goes through Down when the offer differs from the last, or when that is asked for.
+    void push(bool retrain) {
+        if (link_ == nullptr) {
+            return;
+        }
+        ib::link::Link now = ib::link_offer(attrs_);
+        now.up = now.up && cable_;
+        if (now != offered_) {
+            offered_ = now;
+            link_->set_offer(now);
+        } else if (retrain) {
+            link_->retrain();
+        }
+    }
+
+    const ib::Port& attrs_;
+    PortLink* link_ = nullptr;
+    bool cable_ = true;
+    ib::link::Link offered_{};
 };
 
 // The port at an end of a link: what its neighbour does to it. Times are those of its owner.

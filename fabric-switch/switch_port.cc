@@ -40,6 +40,7 @@ SwitchPort::SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs,
       pool_(pool),
       attrs_(attrs),
       counters_(counters),
+      offers_(attrs),
       arbiter_(attrs),
       ingress_faults_(pool, *this),
       egress_faults_(pool, egress_sink_) {
@@ -58,41 +59,14 @@ void SwitchPort::refresh_limits() {
 
 // ---- link
 
-ib::link::Link SwitchPort::offer() const {
-    const auto ext = static_cast<std::uint8_t>(attrs_.get(pi::kLinkSpeedExtEnabled));
-    return {.up = cable_ && ib::port_wants_link(attrs_),
-            .width_enabled = static_cast<std::uint8_t>(attrs_.get(pi::kLinkWidthEnabled)),
-            .speed_enabled = static_cast<std::uint8_t>(attrs_.get(pi::kLinkSpeedEnabled)),
-            .speed_ext_enabled = ext == ib::link_speed_ext::kNoneEnabled ? std::uint8_t{0} : ext,
-            .mtu_cap = static_cast<std::uint8_t>(attrs_.get(pi::kMtuCap)),
-            .vl_cap = static_cast<std::uint8_t>(attrs_.get(pi::kVlCap)),
-            .epoch = 0};
-}
-
-// The link goes through Down when the offer differs from the last, or when that is asked for.
-void SwitchPort::push_offer(bool retrain) {
-    if (link_ == nullptr) {
-        return;
-    }
-    const auto now = offer();
-    if (now != offered_) {
-        offered_ = now;
-        link_->set_offer(now);
-    } else if (retrain) {
-        link_->retrain();
-    }
-}
-
 void SwitchPort::attach(PortLink& link) {
-    link_ = &link;
     ++link_serial_;
-    offered_ = {};
-    push_offer(false);
+    offers_.attach(link);
 }
 
 void SwitchPort::detach() {
     link_down();
-    link_ = nullptr;
+    offers_.detach();
 }
 
 void SwitchPort::link_up(const link::ActiveLink& active) {
@@ -115,23 +89,13 @@ void SwitchPort::link_down() {
     }
 }
 
-void SwitchPort::set_cable(bool plugged) {
-    cable_ = plugged;
-    push_offer(false);
-}
-
-// New widths and speeds count from the next training on (IBA 14.2.5.6): now if the link is down,
-// else when subnet management sends it down.
 void SwitchPort::attributes_changed(ib::PortEvents events) {
     refresh_limits();
     arbiter_.restart();
-    const bool down = events.has(PortEvent::kDownRequest);
-    if (down) {
+    if (events.has(PortEvent::kDownRequest)) {
         clear_queues();
     }
-    if (down || (events.has(PortEvent::kLinkOffer) && !attrs_.link_is_up())) {
-        push_offer(down);
-    }
+    offers_.attributes_changed(events);
     pump();
 }
 
@@ -171,8 +135,8 @@ void SwitchPort::receive_fault(link::PacketFault fault) {
 }
 
 void SwitchPort::release(const Origin& origin) {
-    if (link_ != nullptr && origin.link_serial == link_serial_) {
-        link_->release(origin.vl, origin.blocks);
+    if (offers_.link() != nullptr && origin.link_serial == link_serial_) {
+        offers_.link()->release(origin.vl, origin.blocks);
     }
 }
 

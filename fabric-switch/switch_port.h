@@ -51,7 +51,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] ib::Port& attrs() { return attrs_; }
     [[nodiscard]] ib::PortCounters& counters() { return counters_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
-    [[nodiscard]] bool attached() const { return link_ != nullptr; }
+    [[nodiscard]] bool attached() const { return offers_.link() != nullptr; }
     // Whether a capture sees what comes in here; false where the neighbour's switch has shown it.
     void set_captured(bool captured) { captured_ = captured; }
     [[nodiscard]] bool captured() const { return captured_; }
@@ -79,8 +79,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     // --- the operator
     // Holds the link down whatever subnet management wants, as a pulled cable would.
-    void set_cable(bool plugged);
-    [[nodiscard]] bool cable() const { return cable_; }
+    void set_cable(bool plugged) { offers_.set_cable(plugged); }
+    [[nodiscard]] bool cable() const { return offers_.cable(); }
     [[nodiscard]] FaultStage& ingress_faults() { return ingress_faults_; }
     [[nodiscard]] FaultStage& egress_faults() { return egress_faults_; }
     [[nodiscard]] std::size_t queued_packets() const;
@@ -117,8 +117,6 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void note_waiting();
     void clear_queues();
     void refresh_limits();
-    [[nodiscard]] ib::link::Link offer() const;
-    void push_offer(bool retrain);
 
     // The egress side of fault injection: what comes out of it is queued.
     struct EgressSink final : FaultSink {
@@ -134,11 +132,9 @@ class SwitchPort final : public LinkUser, private FaultSink {
     ib::Port& attrs_;
     ib::PortCounters& counters_;
     PortLimits limits_;
-    PortLink* link_ = nullptr;
+    OfferSender offers_;
     std::uint64_t link_serial_ = 0;
-    bool cable_ = true;
     bool captured_ = true;
-    ib::link::Link offered_{};
     std::array<VlQueue, kVls> queues_;
     VlMask waiting_ = 0;  // data VLs whose queue is not empty
     VlArbiter arbiter_;

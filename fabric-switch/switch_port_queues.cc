@@ -26,7 +26,7 @@ std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
 
 void SwitchPort::send(Transit& packet, unsigned vl) {
     const bool vl15 = vl == link::kVl15;
-    if (link_ == nullptr || limits_.state == ib::PortState::kDown ||
+    if (offers_.link() == nullptr || limits_.state == ib::PortState::kDown ||
         (!vl15 && limits_.state != ib::PortState::kActive)) {
         count_discard(Counter::kPortInactiveDiscards);
         return;
@@ -62,7 +62,7 @@ void SwitchPort::enqueue(Transit& packet, unsigned vl, Damage damage) {
 // VL is the only part of a packet that a switch changes (IBA 7.8.1); the ICRC leaves it out.
 bool SwitchPort::transmit(std::span<const std::uint8_t> bytes, unsigned vl, Damage damage) {
     const auto crc = damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
-    const auto out = link_->begin_packet(vl, bytes.size() + (damage ? kCrcBytes : 0), crc);
+    const auto out = offers_.link()->begin_packet(vl, bytes.size() + (damage ? kCrcBytes : 0), crc);
     if (out.empty()) {
         return false;
     }
@@ -73,7 +73,7 @@ bool SwitchPort::transmit(std::span<const std::uint8_t> bytes, unsigned vl, Dama
         link::append_crcs(out);
         out[*damage / 8 % out.size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
     }
-    link_->commit_packet();
+    offers_.link()->commit_packet();
     counters_.count_sent(lrh.dlid, lrh.pkt_len);
     return true;
 }
@@ -109,7 +109,7 @@ VlMask SwitchPort::sendable() const {
         const Entry& head = queues_[vl].entries.front();
         const auto crc = head.damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
         const std::size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
-        if (link_->can_send(vl, bytes, crc)) {
+        if (offers_.link()->can_send(vl, bytes, crc)) {
             ready = static_cast<VlMask>(ready | 1U << vl);
         }
     }
@@ -138,7 +138,7 @@ void SwitchPort::drain_data() {
 }
 
 void SwitchPort::pump() {
-    if (link_ == nullptr) {
+    if (offers_.link() == nullptr) {
         return;
     }
     host_.port_touched();

@@ -145,6 +145,17 @@ bool port_wants_link(const Port& port) {
     return phys != PhysState::kDisabled && phys != PhysState::kSleep;
 }
 
+link::Link link_offer(const Port& port) {
+    const auto value = [&](Field field) { return static_cast<std::uint8_t>(port.get(field)); };
+    const std::uint8_t ext = value(port_info::kLinkSpeedExtEnabled);
+    return {.up = port_wants_link(port),
+            .width_enabled = value(port_info::kLinkWidthEnabled),
+            .speed_enabled = value(port_info::kLinkSpeedEnabled),
+            .speed_ext_enabled = ext == link_speed_ext::kNoneEnabled ? std::uint8_t{0} : ext,
+            .mtu_cap = value(port_info::kMtuCap),
+            .vl_cap = value(port_info::kVlCap)};
+}
+
 void count_violation(Port& port, Field violations) {
     const std::uint64_t count = port.get(violations);
     port.set(violations, std::min(count + 1, violations.max()));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ib/mgmt/traps.h"
+#include "ib/wire/link_frame.h"
 #include "ib/wire/mad.h"
 #include "ib/wire/types.h"
 
@@ -159,6 +160,8 @@ PortEvents port_link_down(Port& port);
 PortEvents port_data_arrived(Port& port);
 // Whether the port wants a link at all; what LINK frames say as `up`.
 [[nodiscard]] bool port_wants_link(const Port& port);
+// What the port says in LINK frames; `epoch` is the link's business.
+[[nodiscard]] link::Link link_offer(const Port& port);
 
 // Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.
 void count_violation(Port& port, Field violations);

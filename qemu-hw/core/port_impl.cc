@@ -55,7 +55,7 @@ PortImpl::PortImpl(unsigned number, const PortParts& parts)
 // ---- the device's entry points
 
 void PortImpl::link_connected(bool can_share) {
-    link_.connected(hello(can_share), offer());
+    link_.connected(hello(can_share), ib::link_offer(attrs()));
 }
 
 void PortImpl::link_rx(std::span<const uint8_t> bytes) {
@@ -102,7 +102,7 @@ void PortImpl::reset(bool cold) {
         ib::port_link_down(attrs());
     }
     refresh();
-    link_.retrain(offer());
+    link_.retrain(ib::link_offer(attrs()));
 }
 
 // ---- state
@@ -131,7 +131,7 @@ void PortImpl::apply(ib::PortEvents events) {
     tell_client(events);
     // Last, because a link that goes down and up again comes back here.
     if (events.has(ib::PortEvent::kDownRequest)) {
-        link_.retrain(offer());
+        link_.retrain(ib::link_offer(attrs()));
     }
 }
 
@@ -165,24 +165,11 @@ ib::link::Hello PortImpl::hello(bool can_share) const {
             .node_description = parts_.sma.config().node_description};
 }
 
-ib::link::Link PortImpl::offer() const {
-    namespace pi = ib::port_info;
-    const ib::Port& port = attrs();
-    const auto value = [&](ib::Field field) { return static_cast<uint8_t>(port.get(field)); };
-    const uint8_t ext = value(pi::kLinkSpeedExtEnabled);
-    return {.up = ib::port_wants_link(port),
-            .width_enabled = value(pi::kLinkWidthEnabled),
-            .speed_enabled = value(pi::kLinkSpeedEnabled),
-            .speed_ext_enabled = ext == ib::link_speed_ext::kNoneEnabled ? uint8_t{0} : ext,
-            .mtu_cap = value(pi::kMtuCap),
-            .vl_cap = value(pi::kVlCap)};
-}
-
 // Enabled widths and speeds count when the link trains the next time (IBA 14.2.5.6). A port that
 // fell asleep with its link (LinkDownDefaultState) does not want it back.
 void PortImpl::sync_offer() {
     if (!link_.is_up() || !ib::port_wants_link(attrs())) {
-        link_.set_offer(offer());
+        link_.set_offer(ib::link_offer(attrs()));
     }
 }
 

@@ -122,7 +122,6 @@ class PortImpl final : public Port, private PortLink::Owner {
     void sync_offer();
     void tell_client(ib::PortEvents events);
     ib::link::Hello hello(bool can_share) const;
-    ib::link::Link offer() const;
     ib::Port& attrs() const { return parts_.sma.port(number_); }
     ib::PortCounters& pma() const { return parts_.pma.port(number_); }
 

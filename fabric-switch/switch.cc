@@ -274,10 +274,17 @@ void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
 
 // ---- partitions (IBA 10.9.2, 18.2.4.2)
 
+// The table of a port is that of the channel adapter behind it. What comes from there has to be of
+// one of its partitions: a limited member's packets, too, which carry its own P_Key. What goes
+// there has to match as at the adapter itself (10.9.3).
 bool Switch::pkey_admitted(std::span<const std::uint8_t> packet, SwitchPort& at, Counter counter) {
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
     const auto pkey = packet_pkey(packet, lrh);
-    if (pkey && at.attrs().find_pkey(*pkey) >= 0) {
+    const bool inbound = counter == Counter::kPortRcvConstraintErrors;
+    const auto of_partition = [&](ib::PKey entry) { return entry.base() == pkey->base(); };
+    if (pkey && pkey->is_valid() &&
+        (inbound ? std::ranges::any_of(at.attrs().pkeys, of_partition)
+                 : at.attrs().find_pkey(*pkey) >= 0)) {
         return true;
     }
     at.counters().add(counter);

@@ -205,4 +205,36 @@ TEST_CASE("forwarding: partitions are enforced at ingress and egress, with trap 
     CHECK(trap != fabric.hca(0).answers.end());
 }
 
+TEST_CASE(
+    "forwarding: a limited member's packets pass its own port, not another limited member's") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    const auto join = [&](unsigned port, std::uint16_t key) {
+        std::array<std::uint8_t, 64> pkeys{};
+        ib::store_be(&pkeys[0], key);
+        REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kPKeyTable, port << 16, pkeys));
+        fabric.set_port_info(
+            port, {{pi::kPartitionEnforcementOutbound, 1}, {pi::kPartitionEnforcementInbound, 1}});
+    };
+    join(1, 0x0001);
+    join(2, 0x8001);
+    join(3, 0x0001);
+    const auto sends = [&](unsigned from, std::uint16_t to, std::uint16_t key) {
+        auto packet = make_packet(0, to, 64, TestFabric::lid_of(from));
+        ib::store_be(&packet[ib::Lrh::kSize + 2], key);
+        const std::size_t before = fabric.hca(to - 1U).packets.size();
+        fabric.hca(from).send_packet(packet);
+        fabric.settle();
+        return fabric.hca(to - 1U).packets.size() > before;
+    };
+    CHECK(sends(0, 2, 0x0001));  // limited to full, and back
+    CHECK(sends(1, 1, 0x8001));
+    CHECK_FALSE(sends(0, 3, 0x0001));  // limited to limited
+    CHECK(fabric.count(3, Counter::kPortXmitConstraintErrors) == 1);
+    CHECK_FALSE(sends(0, 2, 0x0002));  // a partition that it is not in
+    CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 1);
+    CHECK_FALSE(sends(0, 2, 0x0000));  // the invalid P_Key, which empty entries hold
+    CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 2);
+}
+
 }  // namespace pib::test

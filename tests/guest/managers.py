@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""opensm in guests: started with options and configuration, stopped, waited for."""
+from rdma import DEVICE, sh, wait_until
+
+LOG = "/var/log/opensm.log"
+
+
+def stop(*guests):
+    for guest in guests:
+        sh(guest, "pkill -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done", check=False)
+
+
+def start(guest, options="", config=""):
+    """A daemon with a log of its own. config: lines of opensm.conf."""
+    sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
+              f"rm -f {LOG}; opensm -B -F /tmp/opensm.conf -f {LOG} {options} >/var/log/opensm.out 2>&1")
+
+
+def once(guest, options="", config=""):
+    """One sweep, after which opensm ends; its log, which has no error."""
+    sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
+              f"rm -f {LOG}; opensm -o -F /tmp/opensm.conf -f {LOG} {options}")
+    log = sh(guest, f"cat {LOG}")
+    assert "SUBNET UP" in log, log[-3000:]
+    assert not errors(log), log[-3000:]
+    return log
+
+
+# A manager that starts where another one ran says IsSM, which the port's SMA reports by trap 144 to
+# the manager itself, before that has discovered the port.
+EARLY_TRAP = ("osm_get_port_by_mad_addr: ERR 7504", "trap_rcv_process_request: ERR 3809")
+
+
+def errors(log):
+    return [line for line in log.splitlines()
+            if " ERR " in line and not any(known in line for known in EARLY_TRAP)]
+
+
+def state(guest):
+    """Of the SM in this guest, as the guest itself sees it: MASTER, STANDBY, DISCOVER or ""."""
+    code, out, _ = sh(guest, f"sminfo -C {DEVICE} -D 0", check=False)
+    return out.split("SMINFO_", 1)[1].split()[0] if code == 0 and "SMINFO_" in out else ""
+
+
+def wait_state(guest, wanted):
+    wait_until(lambda: state(guest) == wanted, f"the SM in {guest.name} to be {wanted}")
+
+
+def sm_lid(guest):
+    return int(sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/sm_lid"), 16)

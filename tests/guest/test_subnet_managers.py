@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two guests in a 2D torus of sixteen switches: torus-2QoS, two subnet managers, partitions, QoS,
+and osmtest."""
+import re
+import signal
+import subprocess
+
+import pytest
+
+import managers
+from lab import cluster, paths, subnet, topology, up
+from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, sh, wait_active, wait_until
+
+FILE = paths.ROOT / "examples" / "topologies" / "torus-4x4.topo"
+# A standby that notices soon: it asks every second, and twice.
+SOON = "sminfo_polling_timeout 1000\npolling_retry_number 2\n"
+
+
+@pytest.fixture(scope="module")
+def torus():
+    running = cluster.Cluster(paths.RUN / "test-managers")
+    try:
+        up.boot(running, 2, fabric_file=FILE)
+        yield running
+    finally:
+        running.down()
+
+
+@pytest.fixture(scope="module")
+def guests(torus):
+    return [torus.node(name) for name in torus.nodes()]
+
+
+@pytest.fixture
+def no_manager(guests):
+    """The logs of what the test starts have no error; they are complete when opensm has ended."""
+    managers.stop(*guests)
+    sh(guests[1], f"rm -f {managers.LOG}")
+    yield
+    managers.stop(*guests)
+    for guest in guests:
+        log = sh(guest, f"cat {managers.LOG} 2>/dev/null || true")
+        assert not managers.errors(log), log[-4000:]
+    subnet.start_manager(guests[0])
+    wait_active(*guests)
+
+
+def traffic(server, client, extra="", server_extra=None):
+    """A number of messages that all have to arrive: an error fails."""
+    line = f"ib_write_bw -d {DEVICE} -F -n 500 -u 16"
+    out, _ = pair(server, client, f"{line} {extra if server_extra is None else server_extra}",
+                  f"{line} {extra} {server.name}")
+    return perftest_rows(out)[-1][3]
+
+
+# ---- routing
+
+def torus_seed():
+    """torus-2QoS.conf for the example: where it begins, and which way x and y go. With a radix of 4
+    both directions have to be said."""
+    nodes = topology.load(FILE).nodes
+    ways = {"xp": "1-0", "xm": "3-0", "yp": "0-1", "ym": "0-3"}
+    links = [f"{way}_link {nodes['switch-0-0'].guid:#x} {nodes[f'switch-{place}'].guid:#x}"
+             for way, place in ways.items()]
+    return "\n".join(["torus 4 4 1", *links]) + "\n"
+
+
+def test_torus_2qos_routes_traffic(guests, no_manager):
+    sh(guests[0], f"cat >/tmp/torus.conf <<'END'\n{torus_seed()}END")
+    log = managers.once(guests[0], "-R torus-2QoS -Q --torus_config /tmp/torus.conf")
+    assert "torus-2QoS tables configured" in log, log[-3000:]
+    wait_active(*guests)
+    # It breaks cycles by service levels, which path records tell.
+    managers.start(guests[0], "-R torus-2QoS -Q --torus_config /tmp/torus.conf")
+    managers.wait_state(guests[0], "MASTER")
+    for server, client in (guests, reversed(guests)):
+        text = wait_until(lambda: sh(client, f"saquery -p --src-to-dst {lid(client)}:{lid(server)}",
+                                     check=False)[1], "a path record")
+        level = int(re.search(r"sl\.+(?:0x)?(\w+)", text)[1], 16)
+        assert traffic(server, client, f"--sl {level}") > 0
+
+
+# ---- two managers
+
+def test_handover_and_failover_lose_no_traffic(guests, no_manager):
+    low, high = guests
+    managers.start(low, "-p 3", SOON)
+    managers.wait_state(low, "MASTER")
+    wait_active(*guests)
+    lids = [lid(guest) for guest in guests]
+    line = f"ib_write_bw -d {DEVICE} -F -D 45 -u 18"
+    serving = low.start([f"exec timeout {PATIENCE_S} {line}"], stdin=subprocess.DEVNULL,
+                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    sending = high.start([f"until {line} {low.name}; do sleep 0.3; done"], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # One with a higher priority comes: the master hands over.
+    managers.start(high, "-p 9", SOON)
+    managers.wait_state(high, "MASTER")
+    managers.wait_state(low, "STANDBY")
+    wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [lids[1]] * 2, "the new SM's LID")
+    # The master is killed: the standby takes over.
+    sh(high, "pkill -9 -x opensm")
+    managers.wait_state(low, "MASTER")
+    wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [lids[0]] * 2, "the old SM's LID")
+    said, heard = sending.communicate(timeout=PATIENCE_S)[0], serving.communicate(timeout=PATIENCE_S)[0]
+    assert serving.returncode == 0, said + heard
+    assert perftest_rows(said)[-1][3] > 0 and "Completion with error" not in said, said
+    assert [lid(guest) for guest in guests] == lids
+    # And the one that was killed comes back as master once more.
+    managers.start(high, "-p 9", SOON)
+    managers.wait_state(high, "MASTER")
+    managers.wait_state(low, "STANDBY")
+
+
+# ---- partitions
+
+def pkeys(guest):
+    """Index by P_Key, membership included."""
+    text = sh(guest, f"cd /sys/class/infiniband/{DEVICE}/ports/1/pkeys; grep . *")
+    return {int(key, 16): int(index) for index, key in re.findall(r"^(\d+):(0x\w+)", text, re.M)}
+
+
+def set_partition(guests, *members):
+    """Partition 0x0001 with these memberships, by guest; everybody is a full member of the default one."""
+    guid = [int(sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/gids/0").replace(":", "")[16:], 16)
+            for guest in guests]
+    blue = ", ".join(f"{number:#x}={member}" for number, member in zip(guid, members))
+    managers.stop(*guests)
+    sh(guests[0], f"cat >/tmp/partitions.conf <<'END'\nDefault=0x7fff, ipoib : ALL=full ;\n"
+                  f"Blue=0x0001, ipoib : {blue} ;\nEND")
+    managers.start(guests[0], "-P /tmp/partitions.conf")
+    for guest, member in zip(guests, members):
+        wanted = 0x8001 if member == "full" else 0x0001
+        wait_until(lambda: wanted in pkeys(guest) and wanted ^ 0x8000 not in pkeys(guest),
+                   f"P_Key {wanted:#x} in {guest.name}")
+    wait_active(*guests)
+
+
+def blue_index(guest):
+    return next(index for key, index in pkeys(guest).items() if key & 0x7FFF == 1)
+
+
+def test_full_and_limited_members(guests, no_manager):
+    server, client = guests
+
+    def talk():
+        mine, other = (f"--pkey_index {blue_index(guest)}" for guest in (client, server))
+        return traffic(server, client, mine, server_extra=other)
+
+    set_partition(guests, "full", "limited")
+    assert talk() > 0
+    # A child interface in the partition carries IP between the two.
+    for number, guest in enumerate(guests, 1):
+        sh(guest, "ip link set ib0 up; ip link add link ib0 name blue type ipoib pkey 0x8001 2>/dev/null"
+                  " || ip link add link ib0 name blue type ipoib pkey 0x0001;"
+                  f" ip addr add 10.78.0.{number}/24 dev blue; ip link set blue up")
+    sh(client, f"timeout {PATIENCE_S} sh -c 'until ping -c 1 -W 1 10.78.0.1; do sleep 0.5; done'")
+    for guest in guests:
+        sh(guest, "ip link del blue")
+    set_partition(guests, "limited", "limited")
+    with pytest.raises(AssertionError):
+        talk()
+    assert traffic(server, client) > 0          # the default partition is as before
+
+
+# ---- quality of service
+
+LEVELS = "0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7"
+QOS = ("qos TRUE\nqos_max_vls 8\nqos_high_limit 2\nqos_vlarb_high 0:64,1:32,5:16\n"
+       f"qos_vlarb_low 0:4,1:8,2:12,3:16,4:20,5:24,6:28,7:32\nqos_sl2vl {LEVELS}\n")
+
+
+def levels_of(text):
+    """VLs by SL, of the first table that smpquery sl2vl shows."""
+    line = next(line for line in text.splitlines() if re.match(r"ports?: in", line))
+    return ",".join(str(int(word)) for word in re.findall(r"\|\s*(\d+)", line))
+
+
+def test_qos_tables_arrive_and_service_levels_have_their_lanes(torus, guests, no_manager, tmp_path):
+    capture = tmp_path / "fabric.pcap"
+    torus.stop_switch(signal.SIGTERM)
+    torus.start_switch("--pcap", str(capture))
+    managers.start(guests[0], "-Q", QOS)
+    wait_active(*guests)
+    managers.wait_state(guests[0], "MASTER")
+    for guest in guests:
+        assert levels_of(sh(guest, f"smpquery sl2vl -D 0")) == LEVELS
+        lanes = sh(guest, "smpquery vlarb -D 0")
+        assert re.search(r"VL\s+: \|0x0 \|0x1 \|0x5 ", lanes) and "|0x40|0x20|0x10|" in lanes, lanes
+        assert levels_of(sh(guest, "smpquery sl2vl -D 0,1 1")) == LEVELS
+    for level in (3, 13):
+        assert traffic(*guests, f"--sl {level} -s 4096") > 0
+    torus.stop_switch(signal.SIGTERM)
+    torus.start_switch()
+    seen = lanes_in(capture)
+    assert seen[3] == {3} and seen[13] == {5}, seen
+
+
+def lanes_in(path):
+    """VLs that data of each SL was seen on: LRH, behind a pcap's headers (link type 247)."""
+    seen = {}
+    with open(path, "rb") as file:
+        magic = file.read(24)[:4]
+        order = "little" if magic in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else "big"
+        while len(header := file.read(16)) == 16:
+            packet = file.read(int.from_bytes(header[8:12], order))
+            if packet[0] >> 4 != 15:
+                seen.setdefault(packet[1] >> 4, set()).add(packet[0] >> 4)
+    return seen
+
+
+# ---- osmtest
+
+@pytest.mark.parametrize("flow", ["c", "q", "e", "m -M 2"])
+def test_osmtest(guests, flow):
+    text = sh(guests[1], f"cd /tmp && osmtest -f {flow} -l /tmp/osmtest.log")
+    assert "OSMTEST: TEST \"" in text and "PASS" in text, text

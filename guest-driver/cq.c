@@ -467,6 +467,18 @@ err_mem:
 	return ret;
 }
 
+/* Moderation of completion events, which is all that there is to modify. */
+int pib_hca_modify_cq_verb(struct ib_cq *ibcq, u16 count, u16 period_us)
+{
+	struct pib_hca_moderate_cq in = {
+		.count = cpu_to_le16(count),
+		.period = cpu_to_le16(period_us),
+	};
+
+	return pib_hca_cmd_set(to_pdev(ibcq->device), PIB_HCA_CMD_MODERATE_CQ, to_pcq(ibcq)->cqn,
+			       &in, sizeof(in));
+}
+
 int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibcq->device);

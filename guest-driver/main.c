@@ -90,6 +90,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.map_mr_sg = pib_hca_map_mr_sg,
 	.mmap = pib_hca_mmap,
 	.mmap_free = pib_hca_mmap_free,
+	.modify_cq = pib_hca_modify_cq_verb,
 	.modify_device = pib_hca_modify_device_verb,
 	.modify_port = pib_hca_modify_port_verb,
 	.modify_qp = pib_hca_modify_qp_verb,

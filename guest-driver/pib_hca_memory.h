@@ -21,6 +21,7 @@ int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *att
 			   struct ib_udata *udata);
 int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
 int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int pib_hca_modify_cq_verb(struct ib_cq *ibcq, u16 count, u16 period_us);
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
 int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 /* Found by number, with a reference to put; NULL when there is none. Any context. */

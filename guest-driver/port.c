@@ -87,6 +87,8 @@ int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *at
 	attr->max_dm_size = dev->dm.bytes;
 	pib_hca_fill_identity(attr, &dev->caps);
 	pib_hca_fill_limits(attr, &dev->caps);
+	attr->cq_caps.max_cq_moderation_count = U16_MAX;
+	attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	attr->device_cap_flags = pib_hca_cap_flags(le64_to_cpu(dev->caps.feature_flags));
 	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	attr->timestamp_mask = U64_MAX;

@@ -27,6 +27,9 @@ static const struct rdma_stat_desc pib_hca_stats[PIB_HCA_COUNTER_COUNT] = {
 	[PIB_HCA_COUNTER_RX_PACKETS].name = "rx_packets",
 	[PIB_HCA_COUNTER_TX_BYTES].name = "tx_bytes",
 	[PIB_HCA_COUNTER_RX_BYTES].name = "rx_bytes",
+	[PIB_HCA_COUNTER_RX_WRITE_REQUESTS].name = "rx_write_requests",
+	[PIB_HCA_COUNTER_RX_READ_REQUESTS].name = "rx_read_requests",
+	[PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS].name = "rx_atomic_requests",
 };
 
 struct rdma_hw_stats *pib_hca_alloc_device_stats(struct ib_device *ibdev)

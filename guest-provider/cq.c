@@ -397,6 +397,13 @@ err:
 	return NULL;
 }
 
+int pib_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct ibv_modify_cq cmd;
+
+	return ibv_cmd_modify_cq(ibcq, attr, &cmd, sizeof(cmd));
+}
+
 int pib_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct pib_cq *cq = to_pcq(ibcq);

@@ -94,6 +94,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.get_srq_num = pib_get_srq_num,
 	.import_mr = pib_import_mr,
 	.import_pd = pib_import_pd,
+	.modify_cq = pib_modify_cq,
 	.modify_qp = pib_modify_qp,
 	.modify_srq = pib_modify_srq,
 	.open_qp = pib_open_qp,

@@ -262,6 +262,7 @@ struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
 				   struct ibv_cq_init_attr_ex *attr);
 int pib_resize_cq(struct ibv_cq *cq, int cqe);
 int pib_destroy_cq(struct ibv_cq *ibcq);
+int pib_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr);
 int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe);

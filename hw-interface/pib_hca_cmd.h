@@ -102,6 +102,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_QUERY_KEY = 0x62,     /* object: key; out: pib_hca_query_key */
 	PIB_HCA_CMD_QUERY_QP_PROGRESS = 0x63, /* object: QPN; out: pib_hca_query_qp_progress */
 	PIB_HCA_CMD_INJECT_EVENT = 0x64,  /* object: number; in: pib_hca_inject_event */
+	PIB_HCA_CMD_MODERATE_CQ = 0x65,   /* object: CQN; in: pib_hca_moderate_cq */
 };
 
 /* ---------------------------------------------------------------- device and ports ----------- */
@@ -260,6 +261,9 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_PACKETS,
 	PIB_HCA_COUNTER_TX_BYTES,
 	PIB_HCA_COUNTER_RX_BYTES,
+	PIB_HCA_COUNTER_RX_WRITE_REQUESTS,  /* messages begun, as responder */
+	PIB_HCA_COUNTER_RX_READ_REQUESTS,
+	PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS,
 	PIB_HCA_COUNTER_COUNT,
 };
 
@@ -287,9 +291,20 @@ struct pib_hca_query_cq {
 	__u8 log_depth;
 	__u8 armed; /* PIB_HCA_CQ_ARMED_* */
 	__u8 error; /* overrun, or its memory is gone */
-	__u8 reserved[9];
+	__u8 reserved;
+	__le16 moderation_count; /* as of MODERATE_CQ */
+	__le16 moderation_period;
+	__u8 reserved2[4];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_cq, 32);
+
+/* MODERATE_CQ: how many completions, and how long, an event may wait for; both 0: it does not. */
+struct pib_hca_moderate_cq {
+	__le16 count;  /* completions; 0: any number */
+	__le16 period; /* microseconds; 0: any time */
+	__u8 reserved[4];
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_moderate_cq, 8);
 #define PIB_HCA_CQ_ARMED_NONE 0
 #define PIB_HCA_CQ_ARMED_SOLICITED 1
 #define PIB_HCA_CQ_ARMED_NEXT 2

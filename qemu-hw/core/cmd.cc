@@ -63,6 +63,7 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_QUERY_KEY, 0, sizeof(pib_hca_query_key), true, cmd_query_key},
     {PIB_HCA_CMD_QUERY_QP_PROGRESS, 0, sizeof(pib_hca_query_qp_progress), true,
      cmd_query_qp_progress},
+    {PIB_HCA_CMD_MODERATE_CQ, sizeof(pib_hca_moderate_cq), 0, true, cmd_moderate_cq},
     {PIB_HCA_CMD_INJECT_EVENT, sizeof(pib_hca_inject_event), 0, true, cmd_inject_event},
 };
 

@@ -126,6 +126,7 @@ CommandReply cmd_destroy_eq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_create_cq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_resize_cq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_destroy_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_moderate_cq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_create_srq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_modify_srq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_query_srq(DeviceObjects&, const CommandInput&);

@@ -93,6 +93,8 @@ CommandReply cmd_query_cq(DeviceObjects& objects, const CommandInput& in) {
     static_assert(static_cast<int>(CqArm::kNext) == PIB_HCA_CQ_ARMED_NEXT);
     out.armed = static_cast<uint8_t>(cq->arm);
     out.error = cq->error ? 1 : 0;
+    out.moderation_count = cq->moderation_count;
+    out.moderation_period = cq->moderation_period;
     return CommandReply::data(out);
 }
 

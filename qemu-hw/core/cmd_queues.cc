@@ -49,6 +49,10 @@ CommandReply cmd_destroy_cq(DeviceObjects& objects, const CommandInput& in) {
     return objects.cqs.destroy(in.object);
 }
 
+CommandReply cmd_moderate_cq(DeviceObjects& objects, const CommandInput& in) {
+    return objects.cqs.moderate(in.object, in.as<pib_hca_moderate_cq>());
+}
+
 CommandReply cmd_create_srq(DeviceObjects& objects, const CommandInput& in) {
     const auto srq = in.as<pib_hca_create_srq>();
     const bool xrc = (srq.flags & PIB_HCA_SRQ_XRC) != 0;

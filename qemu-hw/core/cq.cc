@@ -152,6 +152,7 @@ CmdStatus CqTable::destroy(uint32_t cqn) {
     if (cq->users != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
+    timers_.cancel(cqn);
     eqs_.forget_completion(cq->eqn, cqn);
     --eqs_.find(cq->eqn)->users;
     pages_left_ += cq->buffer.listed_pages();
@@ -175,18 +176,21 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     }
     const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
     const CqArm arm = (value & PIB_HCA_DB_CQ_SOLICITED) != 0 ? CqArm::kSolicited : CqArm::kNext;
-    if (missed(*cq, arm, consumer)) {
-        cq->arm = CqArm::kNone;
-        eqs_.completion_event(cq->eqn, cqn);
+    // A pending request for the next completion is not weakened (IBA vol. 1, 11.4.2.2).
+    cq->arm = std::max(cq->arm, arm);
+    if (!missed(*cq, arm, consumer)) {
+        stop_holding(cqn, *cq);  // what it was to tell has been seen
+    } else if (arm == CqArm::kSolicited) {
+        fire(cqn, *cq);
     } else {
-        // A pending request for the next completion is not weakened (IBA vol. 1, 11.4.2.2).
-        cq->arm = std::max(cq->arm, arm);
+        tell(cqn, *cq, cq->producer - consumer);
     }
     return true;
 }
 
 void CqTable::clear() {
     cqs_.clear();
+    timers_.clear();
     pages_left_ = Limits::kCqPages;
 }
 
@@ -220,11 +224,67 @@ bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited) {
         // Keeps an old mark from looking new once the counters wrap.
         cq->solicited_producer = cq->producer - depth;
     }
-    if (cq->arm == CqArm::kNext || (cq->arm == CqArm::kSolicited && solicited)) {
-        cq->arm = CqArm::kNone;
-        eqs_.completion_event(cq->eqn, cqn);
+    if (cq->arm != CqArm::kNone && solicited) {
+        fire(cqn, *cq);  // the peer, or an error, asks for it now
+    } else if (cq->arm == CqArm::kNext) {
+        tell(cqn, *cq, 1);
     }
     return true;
+}
+
+void CqTable::tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen) {
+    if (!cq.moderated()) {
+        fire(cqn, cq);
+        return;
+    }
+    if (!cq.held) {
+        cq.held = true;
+        cq.held_from = cq.producer - unseen;
+        if (cq.moderation_period != 0) {
+            timers_.set(cqn, host_.now_ns() + uint64_t{cq.moderation_period} * 1000);
+        }
+    }
+    if (cq.moderation_count != 0 && cq.producer - cq.held_from >= cq.moderation_count) {
+        fire(cqn, cq);
+    }
+}
+
+void CqTable::fire(uint32_t cqn, CompletionQueue& cq) {
+    stop_holding(cqn, cq);
+    cq.arm = CqArm::kNone;
+    eqs_.completion_event(cq.eqn, cqn);
+}
+
+void CqTable::stop_holding(uint32_t cqn, CompletionQueue& cq) {
+    if (cq.held) {
+        cq.held = false;
+        timers_.cancel(cqn);
+    }
+}
+
+CmdStatus CqTable::moderate(uint32_t cqn, const pib_hca_moderate_cq& in) {
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (cq->held) {
+        fire(cqn, *cq);
+    }
+    cq->moderation_count = in.count;
+    cq->moderation_period = in.period;
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+void CqTable::timer(uint64_t now_ns) {
+    for (uint32_t cqn = timers_.take_due(now_ns); cqn != Timers::kNone;
+         cqn = timers_.take_due(now_ns)) {
+        if (CompletionQueue* cq = cqs_.find(cqn); cq != nullptr && cq->held) {
+            fire(cqn, *cq);
+        }
+    }
 }
 
 // The consumer counter is the guest's and may be anything; the worst it does is to end its own

@@ -7,6 +7,7 @@
 #include "eq.h"
 #include "guest_buffer.h"
 #include "table.h"
+#include "timers.h"
 
 namespace pib::hca {
 
@@ -26,6 +27,13 @@ struct CompletionQueue {
     CqArm arm = CqArm::kNone;
     bool error = false;  // overrun or its memory vanished; takes no more CQEs
     uint32_t users = 0;  // QP ends that complete here
+    // Moderation: how many completions and how many microseconds an event may wait; 0: no such end.
+    uint16_t moderation_count = 0;
+    uint16_t moderation_period = 0;
+    bool held = false;       // an event is due and waits
+    uint32_t held_from = 0;  // producer before the first completion that it tells of
+
+    bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
 };
 
 class CqTable {
@@ -54,6 +62,11 @@ class CqTable {
     // event is raised here, once.
     bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited);
 
+    // Moderation from now on; an event that waits is told at once.
+    CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
+    uint64_t next_deadline() const { return timers_.next(); }
+    void timer(uint64_t now_ns);  // tells the events that have waited long enough
+
     // As if it had overrun. False when it is in error already. The caller sees to its QPs.
     bool inject_error(uint32_t cqn);
     // Fields that IBA 11.4.2.1 leaves undefined for a completion get values that nobody expects.
@@ -65,6 +78,10 @@ class CqTable {
     bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, pib_hca_cqe cqe);
+    // An event for `unseen` completions is due: now, or when moderation says so.
+    void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
+    void fire(uint32_t cqn, CompletionQueue& cq);
+    void stop_holding(uint32_t cqn, CompletionQueue& cq);
     void fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome);
 
     Host& host_;
@@ -72,6 +89,7 @@ class CqTable {
     Table<CompletionQueue> cqs_;
     uint64_t pages_left_;
     bool poison_ = false;
+    Timers timers_;  // of held events
 };
 
 }  // namespace pib::hca

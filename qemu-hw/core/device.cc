@@ -162,6 +162,7 @@ void DeviceImpl::timer() {
         const uint64_t now = host_.now_ns();
         if (!is_fatal()) {
             transport_->timer(now);
+            cqs_.timer(now);
         }
         ports_.timer(now);
     });
@@ -267,7 +268,8 @@ void DeviceImpl::settle() {
         halt();
     }
     ports_.flush();
-    const uint64_t deadline = std::min(transport_->next_deadline(), ports_.next_deadline());
+    const uint64_t deadline = std::min(
+        {transport_->next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
     // A timer that goes off too early finds nothing due and is set anew; moving it at every ACK
     // would cost more, a wake-up of the main loop each.
     if (deadline < deadline_ns_) {

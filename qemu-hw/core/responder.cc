@@ -296,6 +296,7 @@ Responder::Check Responder::execute_write(QueuePair& qp, const ib::PacketView& p
         resp.write_rkey = reth->rkey.value();
         resp.write_length = reth->dma_len;
         resp.received = 0;
+        services_.counters().add(PIB_HCA_COUNTER_RX_WRITE_REQUESTS);
     }
     const KeyedRange range{.key = resp.write_rkey,
                            .addr = resp.write_va + resp.received,

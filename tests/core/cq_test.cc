@@ -119,6 +119,108 @@ TEST_CASE("armed for the next completion") {
     CHECK(q.events() == 2);
 }
 
+namespace {
+
+pib_hca_moderate_cq moderation(uint16_t count, uint16_t period) {
+    pib_hca_moderate_cq in{};
+    in.count = count;
+    in.period = period;
+    return in;
+}
+
+void moderate(Queue& q, uint16_t count, uint16_t period) {
+    REQUIRE(q.cqs.moderate(q.cq.cqn, moderation(count, period)) == PIB_HCA_CMD_STATUS_OK);
+}
+
+}  // namespace
+
+TEST_CASE("moderation: an event waits for its count of completions") {
+    Queue q(5);
+    moderate(q, 3, 0);
+    REQUIRE(q.arm(0));
+    REQUIRE(q.post());
+    REQUIRE(q.post());
+    CHECK(q.events() == 0);
+    CHECK(q.cqs.next_deadline() == kNever);
+    REQUIRE(q.post());
+    CHECK(q.events() == 1);
+    // Two unseen when it is armed, one more to come.
+    REQUIRE(q.post());
+    REQUIRE(q.post());
+    REQUIRE(q.arm(3));
+    CHECK(q.events() == 1);
+    REQUIRE(q.post());
+    CHECK(q.events() == 2);
+    // What waits and has been seen is not told; counting starts anew.
+    REQUIRE(q.arm(6));
+    REQUIRE(q.post());
+    REQUIRE(q.arm(7));
+    REQUIRE(q.post());
+    REQUIRE(q.post());
+    CHECK(q.events() == 2);
+    REQUIRE(q.post());
+    CHECK(q.events() == 3);
+}
+
+TEST_CASE("moderation: an event waits for its period") {
+    Queue q(5);
+    moderate(q, 100, 50);
+    REQUIRE(q.arm(0));
+    CHECK(q.cqs.next_deadline() == kNever);
+    REQUIRE(q.post());
+    const uint64_t due = q.host.clock_ns + 50'000;
+    CHECK(q.cqs.next_deadline() == due);
+    q.host.clock_ns += 30'000;
+    REQUIRE(q.post());
+    CHECK(q.cqs.next_deadline() == due);  // since the first
+    q.cqs.timer(due - 1);
+    CHECK(q.events() == 0);
+    q.cqs.timer(due);
+    CHECK(q.events() == 1);
+    CHECK(q.cqs.next_deadline() == kNever);
+    REQUIRE(q.post());
+    CHECK(q.cqs.next_deadline() == kNever);  // not armed
+}
+
+TEST_CASE("moderation: who asks for an event gets it, and so does who ends it") {
+    Queue q(5);
+    moderate(q, 100, 50);
+    REQUIRE(q.arm(0));
+    REQUIRE(q.post());
+    REQUIRE(q.post(true));
+    CHECK(q.events() == 1);
+    CHECK(q.cqs.next_deadline() == kNever);
+    REQUIRE(q.arm(0, true));
+    CHECK(q.events() == 2);
+    REQUIRE(q.arm(2));
+    REQUIRE(q.post());
+    moderate(q, 0, 0);
+    CHECK(q.events() == 3);
+    REQUIRE(q.arm(3));
+    REQUIRE(q.post());
+    CHECK(q.events() == 4);
+    pib_hca_moderate_cq bad = moderation(1, 1);
+    bad.reserved[3] = 1;
+    CHECK(q.cqs.moderate(q.cq.cqn, bad) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(q.cqs.moderate(999, moderation(1, 1)) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+}
+
+TEST_CASE("moderation: an event that waits goes with its CQ") {
+    Queue q;
+    moderate(q, 100, 50);
+    REQUIRE(q.arm(0));
+    REQUIRE(q.post());
+    SECTION("destroyed") {
+        CHECK(q.cqs.destroy(q.cq.cqn) == PIB_HCA_CMD_STATUS_OK);
+    }
+    SECTION("reset") {
+        q.cqs.clear();
+    }
+    CHECK(q.cqs.next_deadline() == kNever);
+    q.cqs.timer(q.host.clock_ns + 1'000'000);
+    CHECK(q.events() == 0);
+}
+
 TEST_CASE("armed for solicited completions") {
     Queue q;
     REQUIRE(q.post());

@@ -27,3 +27,10 @@ def test_events_are_injected_only_where_the_device_allows_it(vm0):
 def test_rdma_resource_has_driver_details(vm0):
     assert "expected_psn" in sh(vm0, "rdma -dd resource show qp")
     assert "producer" in sh(vm0, "rdma -dd resource show cq")
+
+
+def test_rdma_statistic_has_the_names_that_tools_know(vm0):
+    shown = sh(vm0, f"rdma statistic show link {DEVICE}/1")
+    for name in ("out_of_sequence", "packet_seq_err", "rnr_nak_retry_err", "local_ack_timeout_err", "duplicate_request",
+                 "rx_write_requests", "rx_read_requests", "rx_atomic_requests", "req_cqe_error", "resp_cqe_error"):
+        assert f" {name} " in shown, shown

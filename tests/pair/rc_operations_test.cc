@@ -88,6 +88,7 @@ TEST_CASE("RDMA WRITE with and without immediate data") {
         CHECK(received[0].byte_count == length);
     }
     CHECK(contents(pair.b, to, length) == data);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_RX_WRITE_REQUESTS) == 1);
 }
 
 TEST_CASE("RDMA READ fetches, also more than are outstanding at once") {
@@ -116,6 +117,7 @@ TEST_CASE("RDMA READ fetches, also more than are outstanding at once") {
     }
     CHECK(contents(pair.a, to, length) == data);
     CHECK(pair.b.poll_all(qb).empty());
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_RX_READ_REQUESTS) == 20);
 }
 
 TEST_CASE("atomics return the old value and change the word once") {
@@ -153,6 +155,7 @@ TEST_CASE("atomics return the old value and change the word once") {
     CHECK(pair.a.host.peek<uint64_t>(result.addr + 8) == 42);
     CHECK(pair.a.host.peek<uint64_t>(result.addr + 16) == 1000);
     CHECK(pair.b.host.peek<uint64_t>(word.addr + 8) == 1000);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS) == 3);
 }
 
 TEST_CASE("inline data, unsignalled requests, solicited events") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Path migration (IBA vol. 1, 17.2.8) and the GID table as a program sees them. The alternate path
+ * Path migration (IBA vol. 1, 17.2.8), moderation and the GID table as a program sees them. The alternate path
  * leads where the first one does, to this port itself: that it is another one is the switch's tests' part.
  */
 #include <errno.h>
@@ -140,9 +140,53 @@ static void data_is_not_promised_to_come_in_order(void)
 	pair_destroy(&pair);
 }
 
+/* Whether an event of the channel comes within the time given. */
+static int event_within(struct ibv_comp_channel *channel, int ms)
+{
+	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(&fd, 1, ms) != 1)
+		return 0;
+	CHECK_EQUAL(ibv_get_cq_event(channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	return 1;
+}
+
+/* Two completions are not enough for three, however long one looks; the third is. */
+static void an_event_waits_for_its_completions(void)
+{
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = { .cq_count = 3 },
+	};
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(lo.context);
+	struct qp_pair pair;
+
+	CHECK(channel);
+	pair_create(&lo, &pair, IBV_QPT_RC, CAP, channel);
+	pair_connect(&lo, &pair);
+	CHECK_EQUAL(ibv_modify_cq(pair.cq[0], &attr), 0);
+	CHECK_EQUAL(ibv_req_notify_cq(pair.cq[0], 0), 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK(!event_within(channel, 0));
+		transfer(&pair, 0);
+	}
+	CHECK(event_within(channel, PATIENCE_S * 1000));
+	/* With a period the first one alone has its event, too. */
+	attr.moderate.cq_period = 1000;
+	CHECK_EQUAL(ibv_modify_cq(pair.cq[0], &attr), 0);
+	CHECK_EQUAL(ibv_req_notify_cq(pair.cq[0], 0), 0);
+	transfer(&pair, 0);
+	CHECK(event_within(channel, PATIENCE_S * 1000));
+	pair_destroy(&pair);
+	CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
+}
+
 const struct check path_checks[] = {
 	{ "a path is loaded, armed and taken", a_path_is_loaded_armed_and_taken },
 	{ "a path that is not armed is not taken", a_path_that_is_not_armed_is_not_taken },
+	{ "an event waits for its completions", an_event_waits_for_its_completions },
 	{ "the GID table is the ports'", the_gid_table_is_the_ports },
 	{ "data is not promised to come in order", data_is_not_promised_to_come_in_order },
 	{ NULL, NULL },

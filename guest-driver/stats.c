@@ -20,9 +20,6 @@ static const struct rdma_stat_desc pib_hca_stats[PIB_HCA_COUNTER_COUNT] = {
 	[PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR].name = "resp_cqe_flush_error",
 	[PIB_HCA_COUNTER_OUT_OF_BUFFER].name = "out_of_buffer",
 	[PIB_HCA_COUNTER_RX_DROPPED].name = "rx_dropped",
-	[PIB_HCA_COUNTER_FOREIGN_DOORBELL].name = "foreign_doorbell",
-	[PIB_HCA_COUNTER_SEND_DOORBELLS].name = "send_doorbells",
-	[PIB_HCA_COUNTER_INTERRUPTS].name = "interrupts",
 	[PIB_HCA_COUNTER_TX_PACKETS].name = "tx_packets",
 	[PIB_HCA_COUNTER_RX_PACKETS].name = "rx_packets",
 	[PIB_HCA_COUNTER_TX_BYTES].name = "tx_bytes",
@@ -30,6 +27,9 @@ static const struct rdma_stat_desc pib_hca_stats[PIB_HCA_COUNTER_COUNT] = {
 	[PIB_HCA_COUNTER_RX_WRITE_REQUESTS].name = "rx_write_requests",
 	[PIB_HCA_COUNTER_RX_READ_REQUESTS].name = "rx_read_requests",
 	[PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS].name = "rx_atomic_requests",
+	[PIB_HCA_COUNTER_FOREIGN_DOORBELL].name = "foreign_doorbell",
+	[PIB_HCA_COUNTER_SEND_DOORBELLS].name = "send_doorbells",
+	[PIB_HCA_COUNTER_INTERRUPTS].name = "interrupts",
 };
 
 struct rdma_hw_stats *pib_hca_alloc_device_stats(struct ib_device *ibdev)
@@ -38,23 +38,22 @@ struct rdma_hw_stats *pib_hca_alloc_device_stats(struct ib_device *ibdev)
 					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
-/* The device counts as a whole: only where there is one port are these also the port's. */
 struct rdma_hw_stats *pib_hca_alloc_port_stats(struct ib_device *ibdev, u32 port)
 {
-	return ibdev->phys_port_cnt == 1 ? pib_hca_alloc_device_stats(ibdev) : NULL;
+	return rdma_alloc_hw_stats_struct(pib_hca_stats, PIB_HCA_COUNTER_PORT_COUNT,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
 }
 
 int pib_hca_get_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats, u32 port, int index)
 {
 	__le64 counters[PIB_HCA_COUNTER_COUNT];
-	u32 i;
-	int ret;
+	int i, ret;
 
-	ret = pib_hca_cmd_query(to_pdev(ibdev), PIB_HCA_CMD_QUERY_COUNTERS, 0, counters,
+	ret = pib_hca_cmd_query(to_pdev(ibdev), PIB_HCA_CMD_QUERY_COUNTERS, port, counters,
 				sizeof(counters));
 	if (ret)
 		return ret;
-	for (i = 0; i < PIB_HCA_COUNTER_COUNT; i++)
+	for (i = 0; i < stats->num_counters; i++)
 		stats->value[i] = le64_to_cpu(counters[i]);
-	return PIB_HCA_COUNTER_COUNT;
+	return stats->num_counters;
 }

@@ -235,7 +235,10 @@ PIB_HCA_ASSERT_SIZE(pib_hca_mad_ifc, 272);
 
 /* ---------------------------------------------------------------- counters ------------------- */
 
-/* QUERY_COUNTERS: events since reset, the names that rdma-core's tools know. */
+/*
+ * QUERY_COUNTERS of a port, or of the whole device (object 0): events since reset, by the names that
+ * rdma-core's tools know.
+ */
 enum pib_hca_counter {
 	PIB_HCA_COUNTER_DUPLICATE_REQUEST,
 	PIB_HCA_COUNTER_OUT_OF_SEQUENCE,
@@ -254,9 +257,6 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR,
 	PIB_HCA_COUNTER_OUT_OF_BUFFER,
 	PIB_HCA_COUNTER_RX_DROPPED,         /* packets dropped silently as the transport demands */
-	PIB_HCA_COUNTER_FOREIGN_DOORBELL,   /* doorbells for an object of another UAR or of none */
-	PIB_HCA_COUNTER_SEND_DOORBELLS,
-	PIB_HCA_COUNTER_INTERRUPTS,
 	PIB_HCA_COUNTER_TX_PACKETS,
 	PIB_HCA_COUNTER_RX_PACKETS,
 	PIB_HCA_COUNTER_TX_BYTES,
@@ -264,6 +264,11 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_WRITE_REQUESTS,  /* messages begun, as responder */
 	PIB_HCA_COUNTER_RX_READ_REQUESTS,
 	PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS,
+	/* those that no port has a part in: 0 where a port is asked for */
+	PIB_HCA_COUNTER_PORT_COUNT,
+	PIB_HCA_COUNTER_FOREIGN_DOORBELL = PIB_HCA_COUNTER_PORT_COUNT, /* doorbells for an object of another UAR or of none */
+	PIB_HCA_COUNTER_SEND_DOORBELLS,
+	PIB_HCA_COUNTER_INTERRUPTS,
 	PIB_HCA_COUNTER_COUNT,
 };
 

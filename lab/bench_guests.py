@@ -11,7 +11,7 @@ from lab.bench_figures import LESS, MORE, Kind
 ROCE, ROCE_DEVICE = "Soft-RoCE", "rxe0"
 SOCKETS = "pib, sockets"        # the same HCAs, frames through sockets
 DIRECT = "10.99.0.{}"           # addresses on the direct cable
-HW_COUNTERS = "/sys/class/infiniband/{}/ports/1/hw_counters/{}"
+HW_COUNTERS = "/sys/class/infiniband/{}/hw_counters/{}"
 COUNTED = {"send_doorbells": "doorbells", "interrupts": "interrupts"}
 
 

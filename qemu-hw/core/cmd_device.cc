@@ -83,8 +83,14 @@ CommandReply cmd_modify_device(DeviceObjects& objects, const CommandInput& in) {
     return modify_device(objects.ports, in.as<pib_hca_modify_device>(), objects.host.now_ns());
 }
 
-CommandReply cmd_query_counters(DeviceObjects& objects, const CommandInput&) {
-    return CommandReply::data(objects.counters.values);
+CommandReply cmd_query_counters(DeviceObjects& objects, const CommandInput& in) {
+    if (in.object == 0) {
+        return CommandReply::data(objects.counters.totals());
+    }
+    if (objects.ports.find(in.object) == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    return CommandReply::data(objects.counters.rows[in.object]);
 }
 
 }  // namespace pib::hca

@@ -155,7 +155,7 @@ void Completer::sequence_error(QueuePair& qp) {
     if (qp.req.retry_started) {
         return;
     }
-    services_.counters().add(PIB_HCA_COUNTER_IMPLIED_NAK_SEQ_ERR);
+    services_.count(qp, PIB_HCA_COUNTER_IMPLIED_NAK_SEQ_ERR);
     retry(qp);
     qp.req.retry_started = true;
 }
@@ -177,7 +177,7 @@ void Completer::nak_in(QueuePair& qp, ib::Psn psn, uint8_t code) {
         return;
     }
     if (kNakMeanings[code].counter != PIB_HCA_COUNTER_COUNT) {
-        services_.counters().add(kNakMeanings[code].counter);
+        services_.count(qp, kNakMeanings[code].counter);
     }
     if (!sequence) {
         fail(qp, kNakMeanings[code].status);
@@ -197,7 +197,7 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
         return;
     }
     if (qp.req.rnr_retries_left == 0) {
-        services_.counters().add(PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR);
+        services_.count(qp, PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR);
         requester_.stop_timer(qp);
         fail(qp, PIB_HCA_WC_RNR_RETRY_EXC_ERR);
         return;
@@ -315,7 +315,7 @@ void Completer::timer(QueuePair& qp) {
         requester_.restart_ack_timer(qp);
         return;
     }
-    services_.counters().add(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+    services_.count(qp, PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);
     qp.req.retry_started = false;
     retry(qp);
 }

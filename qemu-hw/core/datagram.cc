@@ -186,18 +186,18 @@ bool Datagram::qkey_matches(const QueuePair& qp, const ib::PacketView& packet) {
 
 void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet) {
     if (!qp.can_receive() || qp.port() != port) {
-        drop();
+        services_.count_dropped(port);
         return;
     }
     const unsigned pkey_index = matching_pkey(qp, packet);
     if (pkey_index == kNoPkey) {
         services_.port_of(qp).pkey_violation(packet);
-        drop();
+        services_.count_dropped(port);
         return;
     }
     if (!qkey_matches(qp, packet)) {
         services_.port_of(qp).qkey_violation(packet);
-        drop();
+        services_.count_dropped(port);
         return;
     }
     deliver(qp, packet, pkey_index);
@@ -207,7 +207,7 @@ void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
     // Without a GRH there is no group (IBA 9.8.3.4); nothing is a violation towards one receiver of
     // many.
     if (!packet.grh()) {
-        drop();
+        services_.count_dropped(port);
         return;
     }
     for (const uint32_t qpn : mcast_.members(packet.grh()->dgid, packet.lrh().dlid)) {
@@ -217,7 +217,7 @@ void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
         }
         const unsigned pkey_index = matching_pkey(*qp, packet);
         if (pkey_index == kNoPkey || !qkey_matches(*qp, packet)) {
-            drop();
+            services_.count_dropped(port);
             continue;
         }
         deliver(*qp, packet, pkey_index);
@@ -228,7 +228,7 @@ void Datagram::no_receive(const QueuePair& qp) {
     if (qp.is_special()) {
         services_.port_of(qp).mad_dropped(qp.type == PIB_HCA_QP_SMI);
     }
-    drop();
+    services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
 }
 
 void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index) {
@@ -242,8 +242,8 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
             break;
         case QpServices::Fetch::kShort:
             // Dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
-            services_.counters().add(PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
-            drop();
+            services_.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
             return;
         case QpServices::Fetch::kNone:
             no_receive(qp);

@@ -38,7 +38,6 @@ class Datagram {
     void no_receive(const QueuePair& qp);
     bool scatter_packet(QueuePair& qp, const ib::PacketView& packet);
     pib_hca_cqe describe(const QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
-    void drop() { services_.counters().add(PIB_HCA_COUNTER_RX_DROPPED); }
 
     QpServices& services_;
     const McastTable& mcast_;

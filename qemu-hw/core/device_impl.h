@@ -75,7 +75,9 @@ class DeviceImpl final : public Device, private EqTable::Events {
 
     // ---- EqTable::Events
     void eq_fatal(uint32_t cause) override { fail(cause); }
-    void interrupt_raised() override { counters_.add(PIB_HCA_COUNTER_INTERRUPTS); }
+    void interrupt_raised() override {
+        counters_.add(PIB_HCA_COUNTER_INTERRUPTS, Counters::kNoPort);
+    }
 
     Counters fresh_counters() { return {.trace = trace_.enabled() ? &trace_ : nullptr}; }
     void enable();

@@ -246,11 +246,11 @@ void dump_ports(JsonWriter& out, DeviceObjects& objects) {
 
 void dump_counters(JsonWriter& out, const Counters& counters) {
     out.begin_object("counters");
-    out.member("tx_packets", counters.values[PIB_HCA_COUNTER_TX_PACKETS]);
-    out.member("rx_packets", counters.values[PIB_HCA_COUNTER_RX_PACKETS]);
-    out.member("rx_dropped", counters.values[PIB_HCA_COUNTER_RX_DROPPED]);
-    out.member("send_doorbells", counters.values[PIB_HCA_COUNTER_SEND_DOORBELLS]);
-    out.member("interrupts", counters.values[PIB_HCA_COUNTER_INTERRUPTS]);
+    out.member("tx_packets", counters.total(PIB_HCA_COUNTER_TX_PACKETS));
+    out.member("rx_packets", counters.total(PIB_HCA_COUNTER_RX_PACKETS));
+    out.member("rx_dropped", counters.total(PIB_HCA_COUNTER_RX_DROPPED));
+    out.member("send_doorbells", counters.total(PIB_HCA_COUNTER_SEND_DOORBELLS));
+    out.member("interrupts", counters.total(PIB_HCA_COUNTER_INTERRUPTS));
     out.end_object();
 }
 

@@ -140,7 +140,7 @@ class PortImpl final : public Port, private PortLink::Owner {
     void receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool looped);
     bool passes_link(const ib::Lrh& lrh, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;
-    void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED); }
+    void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, number_); }
     void receive_smp(const ib::PacketView& packet, bool looped);
     bool direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
                       bool& loopback) const;

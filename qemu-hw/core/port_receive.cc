@@ -72,8 +72,8 @@ void PortImpl::receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool 
     if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->packet_in(parts_.host.now_ns(), number_, bytes);
     }
-    parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS);
-    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, bytes.size());
+    parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_);
+    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, bytes.size());
     if (!passes_link(lrh, looped)) {
         return;
     }

@@ -82,8 +82,8 @@ void PortImpl::commit(const Outgoing& out) {
     if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->packet_out(parts_.host.now_ns(), number_, out.packet);
     }
-    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS);
-    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, out.packet.size());
+    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_);
+    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, out.packet.size());
     if (out.route == Route::kLoopback) {
         loopback_.commit_packet();
         parts_.host.wake();

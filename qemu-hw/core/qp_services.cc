@@ -34,15 +34,15 @@ void QpServices::reset() {
     woken_ = false;
 }
 
-void QpServices::count_error(const WqeError& error, bool is_send) {
+void QpServices::count_error(const QueuePair& qp, const WqeError& error, bool is_send) {
     if (error.status == PIB_HCA_WC_SUCCESS) {
         return;
     }
     const bool flushed = error.status == PIB_HCA_WC_WR_FLUSH_ERR;
-    counters().add(
-        is_send
-            ? (flushed ? PIB_HCA_COUNTER_REQ_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_REQ_CQE_ERROR)
-            : (flushed ? PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_RESP_CQE_ERROR));
+    count(qp,
+          is_send
+              ? (flushed ? PIB_HCA_COUNTER_REQ_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_REQ_CQE_ERROR)
+              : (flushed ? PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_RESP_CQE_ERROR));
 }
 
 void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited) {
@@ -54,7 +54,7 @@ void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool 
 
 void QpServices::post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,
                                const WqeError& error) {
-    count_error(error, true);
+    count_error(qp, error, true);
     pib_hca_cqe cqe{};
     cqe.qpn = qp.qpn;
     cqe.wqe_counter = counter;
@@ -96,7 +96,7 @@ void QpServices::complete_local(QueuePair& qp) {
 
 void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
     qp.resp.recv.valid = false;
-    count_error(report.error, false);
+    count_error(qp, report.error, false);
     pib_hca_cqe cqe = report.fields;
     cqe.qpn = qp.qpn;
     cqe.wqe_counter = qp.resp.recv.counter;
@@ -160,7 +160,9 @@ QpServices::Fetch QpServices::peek_shared(QueuePair& qp) {
 QpServices::Fetch QpServices::fetch_recv(QueuePair& qp, uint32_t bytes) {
     const Fetch peeked = qp.shared_queue() != 0 ? peek_shared(qp) : peek_own(qp);
     if (peeked != Fetch::kOk) {
-        counters().add(PIB_HCA_COUNTER_OUT_OF_BUFFER, peeked == Fetch::kNone ? 1 : 0);
+        if (peeked == Fetch::kNone) {
+            count(qp, PIB_HCA_COUNTER_OUT_OF_BUFFER);
+        }
         return peeked;
     }
     ReceiveRequest& recv = qp.resp.recv;

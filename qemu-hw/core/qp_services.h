@@ -59,7 +59,11 @@ class QpServices {
     const TransportParts& parts() const { return parts_; }
     Host& host() { return parts_.host; }
     Mpt& mpt() { return parts_.mpt; }
-    Counters& counters() { return parts_.counters; }
+    // An event of this QP, and so of its port.
+    void count(const QueuePair& qp, pib_hca_counter counter) {
+        parts_.counters.add(counter, qp.port());
+    }
+    void count_dropped(unsigned port) { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, port); }
     Timers& timers() { return timers_; }
     const Timers& timers() const { return timers_; }
     SnapshotBudget& snapshots() { return snapshots_; }
@@ -107,12 +111,12 @@ class QpServices {
     bool refresh_send_queue(QueuePair& qp);
     // For the trace: what was copied from a queue.
     void trace_send(const QueuePair& qp, std::span<const uint8_t> wqe) {
-        if (Trace* trace = counters().trace; trace != nullptr) [[unlikely]] {
+        if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
             trace->send_wqe(host().now_ns(), qp.qpn, qp.sq.consumer, wqe);
         }
     }
     void trace_recv(const QueuePair& qp) {
-        if (Trace* trace = counters().trace; trace != nullptr) [[unlikely]] {
+        if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
             trace->recv_wqe(host().now_ns(), qp.qpn, qp.resp.recv.counter, qp.resp.recv.bytes);
         }
     }
@@ -127,7 +131,7 @@ class QpServices {
     void post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited);
     void post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,
                        const WqeError& error);
-    void count_error(const WqeError& error, bool is_send);
+    void count_error(const QueuePair& qp, const WqeError& error, bool is_send);
     bool flush_one_send(QueuePair& qp);
     bool flush_one_recv(QueuePair& qp);
     Fetch peek_own(QueuePair& qp);

@@ -120,7 +120,7 @@ void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
     }
     if (distance > 0) {
         // Something is missing; said once, then silence until it comes (IBA 9.7.5.1.2, C9-111).
-        services_.counters().add(PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+        services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
         if (!resp.nak_sent) {
             refuse(qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
         }
@@ -224,7 +224,7 @@ Responder::Check Responder::check_length(QueuePair& qp, const ib::PacketView& pa
     if (packet.opcode().kind == ib::OpKind::kSend) {
         const uint32_t before = starts(packet) ? 0 : resp.received;
         if (bytes > resp.recv.data.length - before || before + bytes > Limits::kMaxMessage) {
-            services_.counters().add(PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            services_.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
             Refusal refusal = invalid_request();
             refusal.receive = {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};
             return refusal;
@@ -296,7 +296,7 @@ Responder::Check Responder::execute_write(QueuePair& qp, const ib::PacketView& p
         resp.write_rkey = reth->rkey.value();
         resp.write_length = reth->dma_len;
         resp.received = 0;
-        services_.counters().add(PIB_HCA_COUNTER_RX_WRITE_REQUESTS);
+        services_.count(qp, PIB_HCA_COUNTER_RX_WRITE_REQUESTS);
     }
     const KeyedRange range{.key = resp.write_rkey,
                            .addr = resp.write_va + resp.received,
@@ -364,13 +364,13 @@ void Responder::refuse(QueuePair& qp, const Refusal& refusal) {
                           refusal.code == static_cast<uint8_t>(ib::NakCode::kPsnSequenceError);
     if (sequence || refusal.kind == AckKind::kRnrNak) {
         if (!sequence) {
-            services_.counters().add(PIB_HCA_COUNTER_RNR_NAK_SENT);
+            services_.count(qp, PIB_HCA_COUNTER_RNR_NAK_SENT);
         }
         owe(qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
         return;
     }
     if (refusal.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
-        services_.counters().add(PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+        services_.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
     }
     // The rest ends the connection (IBA 9.9.3.1: classes A and C). The receive WQE that the message
     // had taken tells why, if it is what failed; else it is flushed with the others.
@@ -399,7 +399,7 @@ void Responder::owe(QueuePair& qp, const PendingAck& ack) {
 
 // A request that was executed before (IBA 9.7.5.1.4, C9-105).
 void Responder::duplicate_in(QueuePair& qp, const ib::PacketView& packet) {
-    services_.counters().add(PIB_HCA_COUNTER_DUPLICATE_REQUEST);
+    services_.count(qp, PIB_HCA_COUNTER_DUPLICATE_REQUEST);
     if (packet.opcode().kind == ib::OpKind::kRdmaReadRequest) {
         duplicate_read(qp, packet);
     } else if (packet.opcode().takes_rd_resource()) {

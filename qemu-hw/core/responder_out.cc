@@ -122,7 +122,7 @@ Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {
 // The region of a READ has gone while its response was sent (T27): a NAK in place of the packet.
 void Responder::read_failed(QueuePair& qp, const RdResource& resource) {
     const ib::Psn psn = resource.psn_first + resource.next_packet;
-    services_.counters().add(PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+    services_.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
     services_.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
     services_.enter_error(qp);
     for (RdResource& other : qp.resp.rd) {

@@ -87,9 +87,9 @@ Responder::Check Responder::execute_rd(QueuePair& qp, const ib::PacketView& pack
     RdResource resource;
     if (kind == ib::OpKind::kRdmaReadRequest) {
         resource = read_resource(packet, qp.path_mtu_bytes(), qp.remote_user());
-        services_.counters().add(PIB_HCA_COUNTER_RX_READ_REQUESTS);
+        services_.count(qp, PIB_HCA_COUNTER_RX_READ_REQUESTS);
     } else if (packet.opcode().is_atomic()) {
-        services_.counters().add(PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS);
+        services_.count(qp, PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS);
         resource = single_resource(packet, RdKind::kAtomic);
         if (const Check refusal = execute_atomic(qp, packet, resource)) {
             return refusal;

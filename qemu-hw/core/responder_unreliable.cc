@@ -18,7 +18,7 @@ void Responder::unreliable_in(QueuePair& qp, const ib::PacketView& packet) {
     // A gap ends the message that it is in; the next one to begin is taken from its first packet
     // (9.8.2.2.1). Its PSN is where counting goes on.
     if (packet.bth().psn != resp.expected_psn) {
-        services_.counters().add(PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+        services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
         resp.message = InboundMessage::kNone;
     }
     resp.expected_psn = packet.bth().psn + 1;
@@ -44,7 +44,7 @@ void Responder::unreliable_in(QueuePair& qp, const ib::PacketView& packet) {
 // for the next; class E for what is wrong with the WQE itself: it completes and the QP ends.
 void Responder::drop_message(QueuePair& qp, const WqeError& receive) {
     qp.resp.message = InboundMessage::kNone;
-    services_.counters().add(PIB_HCA_COUNTER_RX_DROPPED);
+    services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
     if (qp.resp.recv.valid && is_local_error(receive)) {
         ReceiveReport report;
         report.error = receive;

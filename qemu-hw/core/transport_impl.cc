@@ -185,30 +185,31 @@ void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
     } else if (qp != nullptr && qp->is_connected() && transport == qp->transport()) {
         connected_in(*qp, port, packet);
     } else {
-        drop();
+        services_.count_dropped(port);
     }
 }
 
 void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
                                  const ib::PacketView& packet) {
     if (!qp.can_receive()) {
-        drop();
+        services_.count_dropped(port_number);
         return;
     }
     switch (check_path(services_, qp, port_number, packet)) {
         case PathCheck::kForeign:
-            drop();
+            services_.count_dropped(port_number);
             return;
         case PathCheck::kWrongPKey:
             services_.port_of(qp).pkey_violation(packet);
-            drop();
+            services_.count_dropped(port_number);
             return;
         case PathCheck::kOk:
             break;
     }
     const bool is_response = packet.opcode().is_response();
     if (qp.is_xrc() && is_response != (qp.type == PIB_HCA_QP_XRC_INI)) {
-        drop();  // an initiator has no responder, a target no requester
+        services_.count_dropped(
+            port_number);  // an initiator has no responder, a target no requester
     } else if (!qp.is_reliable()) {
         responder_.unreliable_in(qp, packet);
     } else if (is_response) {

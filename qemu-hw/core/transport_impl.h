@@ -73,7 +73,6 @@ class TransportImpl final : public Transport, private QpOwner {
     void after_turn(QueuePair& qp, Turn turn);
     void unpark(QueuePair& qp) override;
     void connected_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
-    void drop() { services_.counters().add(PIB_HCA_COUNTER_RX_DROPPED); }
 
     QpServices services_;
     McastTable mcast_;

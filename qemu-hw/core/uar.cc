@@ -15,7 +15,7 @@ struct Page {
     uint64_t clock() { return objects.host.now_ns(); }
 
     void send(uint64_t value) {
-        objects.counters.add(PIB_HCA_COUNTER_SEND_DOORBELLS);
+        objects.counters.add(PIB_HCA_COUNTER_SEND_DOORBELLS, Counters::kNoPort);
         count(objects.transport.send_doorbell(uar, static_cast<uint32_t>(value)));
     }
     void recv(uint64_t value) {
@@ -26,7 +26,7 @@ struct Page {
 
     void count(bool accepted) {
         if (!accepted) {
-            objects.counters.add(PIB_HCA_COUNTER_FOREIGN_DOORBELL);
+            objects.counters.add(PIB_HCA_COUNTER_FOREIGN_DOORBELL, Counters::kNoPort);
         }
     }
 };

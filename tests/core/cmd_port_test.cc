@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The commands about ports: what they show, what they refuse, and MADs that software hands in.
+#include "bench.h"
 #include "port_bench.h"
 
 using namespace pib;
@@ -230,4 +231,31 @@ TEST_CASE("the ports of one HCA are one node and manage themselves only") {
     CHECK(by_port_2(set).status() == ib::mad_status::kBadField);
     CHECK(query_port(bench.ports, 1)->state == 2);
     CHECK(bench.ports.find(3) == nullptr);
+}
+
+TEST_CASE("QUERY_COUNTERS: of each port, and of the device") {
+    ReadyBench bench(bench_config(2));
+    MiniDriver& d = bench.driver;
+    MiniQp qp = d.create_qp(bench.shape(PIB_HCA_QP_UD));
+    d.connect_ud(qp, 2, 0x1234);
+    pib_hca_modify_qp error{};
+    error.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    error.state = PIB_HCA_QPS_ERR;
+    REQUIRE(d.modify(qp, error).ok());
+    d.post_recv(qp, {});
+    d.wait(bench.cq);
+    const auto of = [&](uint32_t port) {
+        Counters::Row row{};
+        REQUIRE(d.command_out(PIB_HCA_CMD_QUERY_COUNTERS, port, row).ok());
+        return row;
+    };
+    CHECK(of(1)[PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR] == 0);
+    CHECK(of(2)[PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR] == 1);
+    CHECK(of(0)[PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR] == 1);
+    d.ring(0, PIB_HCA_UAR_SEND, 0xffffff);
+    CHECK(of(0)[PIB_HCA_COUNTER_FOREIGN_DOORBELL] == 1);
+    CHECK(of(1)[PIB_HCA_COUNTER_FOREIGN_DOORBELL] == 0);
+    Counters::Row row{};
+    CHECK(d.command_out(PIB_HCA_CMD_QUERY_COUNTERS, 3, row).status ==
+          PIB_HCA_CMD_STATUS_BAD_RESOURCE);
 }

@@ -131,7 +131,7 @@ class Hca : private EqTable::Events {
 
     pib_hca_av av_to(const Hca& peer) const;
     QpState state(const Qp& qp) { return static_cast<QpState>(transport->query_qp(qp.qpn)->state); }
-    uint64_t counter(pib_hca_counter which) const { return counters.values[which]; }
+    uint64_t counter(pib_hca_counter which) const { return counters.total(which); }
 
     static constexpr uint32_t kUar = 3;
     static constexpr uint32_t kAllAccess =

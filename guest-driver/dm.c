@@ -22,6 +22,7 @@ struct pib_hca_dm {
 struct pib_hca_dm_entry {
 	struct pib_hca_mmap_entry mmap;
 	size_t bytes;
+	u64 length; /* as asked for; bytes: as taken from the pool */
 };
 
 static struct pib_hca_dm *to_pdm(struct ib_dm *ibdm)
@@ -53,6 +54,7 @@ static struct pib_hca_dm_entry *pib_hca_alloc_dm_pages(struct pib_hca_dev *dev, 
 	entry->mmap.dev = dev;
 	entry->mmap.is_dm = true;
 	entry->bytes = PAGE_ALIGN(length);
+	entry->length = length;
 	entry->mmap.addr = gen_pool_alloc_algo(dev->dm.pool, entry->bytes,
 					       gen_pool_first_fit_align, &align);
 	if (!entry->mmap.addr) {
@@ -143,12 +145,42 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 	return pib_hca_reg_described(ibpd, &in, attr->access_flags);
 }
 
+static int UVERBS_HANDLER(PIB_HCA_METHOD_DM_QUERY)(struct uverbs_attr_bundle *attrs)
+{
+	struct ib_dm *ibdm = uverbs_attr_get_obj(attrs, PIB_HCA_ATTR_DM_QUERY_HANDLE);
+	struct pib_hca_dm_entry *entry;
+	u64 offset;
+	int ret;
+
+	if (IS_ERR(ibdm))
+		return PTR_ERR(ibdm);
+	entry = to_pdm(ibdm)->entry;
+	offset = rdma_user_mmap_get_offset(&entry->mmap.rdma_entry);
+	ret = uverbs_copy_to(attrs, PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET, &offset, sizeof(offset));
+	if (ret)
+		return ret;
+	return uverbs_copy_to(attrs, PIB_HCA_ATTR_DM_QUERY_LENGTH, &entry->length,
+			      sizeof(entry->length));
+}
+
+DECLARE_UVERBS_NAMED_METHOD(PIB_HCA_METHOD_DM_QUERY,
+			    UVERBS_ATTR_IDR(PIB_HCA_ATTR_DM_QUERY_HANDLE, UVERBS_OBJECT_DM,
+					    UVERBS_ACCESS_READ, UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET,
+						UVERBS_ATTR_TYPE(u64), UA_MANDATORY),
+			    UVERBS_ATTR_PTR_OUT(PIB_HCA_ATTR_DM_QUERY_LENGTH,
+						UVERBS_ATTR_TYPE(u64), UA_MANDATORY));
+
+ADD_UVERBS_METHODS(pib_hca_dm_query, UVERBS_OBJECT_DM,
+		   &UVERBS_METHOD(PIB_HCA_METHOD_DM_QUERY));
+
 ADD_UVERBS_ATTRIBUTES_SIMPLE(pib_hca_dm_alloc, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
 			     UVERBS_ATTR_PTR_OUT(PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET,
 						 UVERBS_ATTR_TYPE(u64), UA_MANDATORY));
 
 const struct uapi_definition pib_hca_dm_defs[] = {
 	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &pib_hca_dm_alloc),
+	UAPI_DEF_CHAIN_OBJ_TREE(UVERBS_OBJECT_DM, &pib_hca_dm_query),
 	{}
 };
 

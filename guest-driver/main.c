@@ -47,6 +47,31 @@ static struct ib_mr *pib_hca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, 
 #define pib_hca_reg_user_mr_dmabuf pib_hca_reg_dmabuf
 #endif
 
+/* What ibstat shows. */
+static ssize_t hca_type_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "pib-hca\n");
+}
+static DEVICE_ATTR_RO(hca_type);
+
+static ssize_t hw_rev_show(struct device *device, struct device_attribute *attr, char *buf)
+{
+	struct pib_hca_dev *dev = rdma_device_to_drv_device(device, struct pib_hca_dev, ibdev);
+
+	return sysfs_emit(buf, "%x\n", le32_to_cpu(dev->caps.hw_version));
+}
+static DEVICE_ATTR_RO(hw_rev);
+
+static struct attribute *pib_hca_attributes[] = {
+	&dev_attr_hca_type.attr,
+	&dev_attr_hw_rev.attr,
+	NULL
+};
+
+static const struct attribute_group pib_hca_attribute_group = {
+	.attrs = pib_hca_attributes,
+};
+
 static const struct ib_device_ops pib_hca_ops = {
 	.owner = THIS_MODULE,
 	/* No driver_id: the numbers are the kernel's to give. The provider goes by the PCI id. */
@@ -78,6 +103,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	.destroy_qp = pib_hca_destroy_qp,
 	.destroy_srq = pib_hca_destroy_srq,
 	.detach_mcast = pib_hca_detach_mcast,
+	.device_group = &pib_hca_attribute_group,
 	.disassociate_ucontext = pib_hca_disassociate_ucontext,
 	.fill_res_cq_entry = pib_hca_fill_res_cq_entry,
 	.fill_res_mr_entry = pib_hca_fill_res_mr_entry,

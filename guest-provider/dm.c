@@ -104,6 +104,43 @@ err_free:
 	return NULL;
 }
 
+struct ibv_dm *pib_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, PIB_HCA_METHOD_DM_QUERY, 3);
+	uint64_t offset = 0, length = 0;
+	struct pib_dm *dm;
+	int ret;
+
+	fill_attr_in_obj(cmd, PIB_HCA_ATTR_DM_QUERY_HANDLE, handle);
+	fill_attr_out(cmd, PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET, &offset, sizeof(offset));
+	fill_attr_out(cmd, PIB_HCA_ATTR_DM_QUERY_LENGTH, &length, sizeof(length));
+	ret = execute_ioctl(context, cmd);
+	if (ret)
+		goto err;
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return NULL;
+	dm->length = length;
+	dm->verbs_dm.handle = handle;
+	dm->verbs_dm.dm.context = context;
+	ret = pib_map_dm(dm, context, offset);
+	if (!ret)
+		return &dm->verbs_dm.dm;
+	free(dm);
+err:
+	errno = ret;
+	return NULL;
+}
+
+/* Of what was imported: whose it is keeps it. */
+void pib_unimport_dm(struct ibv_dm *ibdm)
+{
+	struct pib_dm *dm = to_pdm(ibdm);
+
+	munmap(dm->map, pib_dm_mapped(dm));
+	free(dm);
+}
+
 int pib_free_dm(struct ibv_dm *ibdm)
 {
 	struct pib_dm *dm = to_pdm(ibdm);
@@ -113,8 +150,7 @@ int pib_free_dm(struct ibv_dm *ibdm)
 	ret = ibv_cmd_free_dm(&dm->verbs_dm);
 	if (ret)
 		return ret;
-	munmap(dm->map, pib_dm_mapped(dm));
-	free(dm);
+	pib_unimport_dm(ibdm);
 	return 0;
 }
 

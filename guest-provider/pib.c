@@ -92,6 +92,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.free_context = pib_free_context,
 	.free_dm = pib_free_dm,
 	.get_srq_num = pib_get_srq_num,
+	.import_dm = pib_import_dm,
 	.import_mr = pib_import_mr,
 	.import_pd = pib_import_pd,
 	.modify_cq = pib_modify_cq,
@@ -114,6 +115,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.req_notify_cq = pib_req_notify_cq,
 	.rereg_mr = pib_rereg_mr,
 	.resize_cq = pib_resize_cq,
+	.unimport_dm = pib_unimport_dm,
 	.unimport_mr = pib_unimport_mr,
 	.unimport_pd = pib_unimport_pd,
 };

@@ -244,6 +244,8 @@ struct ibv_mr *pib_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offs
 			     size_t length, unsigned int access);
 struct ibv_dm *pib_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int pib_free_dm(struct ibv_dm *dm);
+struct ibv_dm *pib_import_dm(struct ibv_context *context, uint32_t handle);
+void pib_unimport_dm(struct ibv_dm *dm);
 int pib_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		  struct ibv_sge *sges, uint32_t num_sge);
 int pib_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr,

@@ -40,6 +40,15 @@ enum pib_hca_pd_query_attrs {
 enum pib_hca_alloc_dm_attr {
 	PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET = 1u << 12, /* out, u64: mmap() gives the memory */
 };
+/* For ibv_import_dm(). */
+enum pib_hca_dm_methods {
+	PIB_HCA_METHOD_DM_QUERY = 1u << 12,
+};
+enum pib_hca_dm_query_attrs {
+	PIB_HCA_ATTR_DM_QUERY_HANDLE = 1u << 12,
+	PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET, /* out, u64: mmap() gives the memory */
+	PIB_HCA_ATTR_DM_QUERY_LENGTH,      /* out, u64: as was asked for */
+};
 
 struct pib_hca_alloc_pd_resp {
 	__u32 pdn;

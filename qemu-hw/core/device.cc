@@ -268,8 +268,8 @@ void DeviceImpl::settle() {
         halt();
     }
     ports_.flush();
-    const uint64_t deadline = std::min(
-        {transport_->next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
+    const uint64_t deadline =
+        std::min({transport_->next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
     // A timer that goes off too early finds nothing due and is set anew; moving it at every ACK
     // would cost more, a wake-up of the main loop each.
     if (deadline < deadline_ns_) {

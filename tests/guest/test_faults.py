@@ -8,18 +8,19 @@ import time
 
 import pytest
 
-from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, resources, sh,
+from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, resources, sh, switch_port,
                   wait_active, wait_until)
 
 
 @pytest.fixture
-def lossy_wire(lab):
+def lossy_wire(lab, vm0, vm1):
     """Each packet between a guest and the switch is lost with a probability of 1 %, both ways."""
-    for port in ("1", "2"):
+    ports = [switch_port(lab, node) for node in (vm0, vm1)]
+    for port in ports:
         assert lab.switch().ctl("fault", port, "--direction", "both", "--drop", "0.01", "--seed", "1")
     yield
     lost = 0
-    for port in ("1", "2"):
+    for port in ports:
         shown = lab.switch().ctl("fault", port)
         lost += sum(int(number) for number in re.findall(r"dropped\D*(\d+)", shown))
         lab.switch().ctl("fault", port, "--clear")
@@ -87,6 +88,25 @@ def test_reload_the_driver_twenty_times(vm1):
         wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")
     wait_active(vm1)
     assert kernel_complaints(vm1) == []
+
+
+def test_a_path_that_fails_is_left_for_the_other(lab, vm0):
+    """Automatic path migration over the two ports of one HCA."""
+    wait_until(lambda: sh(vm0, f"grep -l ACTIVE /sys/class/infiniband/{DEVICE}/ports/*/state").count("\n") == 2,
+               "both ports to be ACTIVE")
+    program = (pathlib.Path(__file__).parent / "programs" / "path_failure.py").read_bytes()
+    vm0.run(["cat >/tmp/path_failure.py"], stdin=program)
+    cable = switch_port(lab, vm0)
+    running = vm0.start([f"exec timeout {PATIENCE_S} python3 /tmp/path_failure.py {DEVICE}"], text=True,
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        assert running.stdout.readline() == "armed\n"
+        assert lab.switch().ctl("fault", cable, "--direction", "both", "--drop", "1")
+        out, _ = running.communicate("go\n", timeout=PATIENCE_S)
+        assert (running.returncode, out) == (0, "migrated\n"), out
+    finally:
+        running.kill()
+        lab.switch().ctl("fault", cable, "--clear")
 
 
 def test_killed_switch_comes_back(lab, vm0, vm1):

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Automatic path migration (IBA vol. 1, 17.2.8) when a path fails.
+
+usage: python3 path_failure.py DEVICE
+
+Two QPs of one HCA with two ports. Their path crosses the cables of both ports; the alternate path is
+port 2's alone. Says "armed", waits for a line, by which time port 1's cable must have begun to lose
+everything, and sends: nothing may be lost, and both QPs must be told of the migration.
+"""
+import sys
+
+import pyverbs.enums as e
+from pyverbs.addr import AHAttr, GlobalRoute
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, RecvWR, SendWR
+
+BYTES = 4096
+MIGRATION = e.IBV_QP_ALT_PATH | e.IBV_QP_PATH_MIG_STATE
+
+
+def path(port, dlid):
+    return AHAttr(gr=GlobalRoute(), is_global=0, port_num=port, dlid=dlid)
+
+
+class End:
+    def __init__(self, context, pd, port):
+        self.port, self.context = port, context
+        self.cq = CQ(context, 16)
+        self.mr = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE)
+        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, sq_sig_all=1,
+                          cap=QPCap(max_send_wr=8, max_recv_wr=8))
+        self.qp = QP(pd, init, QPAttr(port_num=port))
+
+    def connect(self, peer, lids):
+        attr = QPAttr(port_num=self.port)
+        attr.path_mtu = e.IBV_MTU_1024
+        attr.dest_qp_num, attr.rq_psn, attr.sq_psn = peer.qp.qp_num, 0, 0
+        attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
+        attr.min_rnr_timer, attr.rnr_retry = 12, 7
+        attr.timeout, attr.retry_cnt = 14, 3
+        attr.ah_attr = path(self.port, lids[peer.port])
+        self.qp.to_rts(attr)
+
+    def load_alternate(self, lids):
+        attr = QPAttr()
+        attr.alt_ah_attr, attr.alt_port_num, attr.alt_timeout = path(2, lids[2]), 2, 14
+        attr.path_mig_state = e.IBV_MIG_REARM
+        self.qp.modify(attr, MIGRATION)
+
+    def query(self):
+        return self.qp.query(e.IBV_QP_PATH_MIG_STATE | e.IBV_QP_AV)[0]
+
+    def sge(self):
+        return [SGE(self.mr.buf, BYTES, self.mr.lkey)]
+
+    def wait(self):
+        while True:
+            count, found = self.cq.poll(1)
+            if count:
+                break
+        if found[0].status != e.IBV_WC_SUCCESS:
+            sys.exit(f"completion status {found[0].status}")
+
+
+def transfer(source, sink, text):
+    sink.qp.post_recv(RecvWR(num_sge=1, sg=sink.sge()))
+    source.mr.write(text, len(text))
+    source.qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=source.sge()))
+    source.wait()
+    sink.wait()
+    if sink.mr.read(len(text), 0) != text:
+        sys.exit("other bytes have arrived")
+
+
+def main():
+    context = Context(name=sys.argv[1])
+    lids = {port: context.query_port(port).lid for port in (1, 2)}
+    pd = PD(context)
+    ends = [End(context, pd, 1), End(context, pd, 2)]
+    ends[0].connect(ends[1], lids)
+    ends[1].connect(ends[0], lids)
+    for end in ends:
+        end.load_alternate(lids)
+    for i in range(4):  # each hears of the other's REARM
+        transfer(ends[i % 2], ends[1 - i % 2], b"both paths are there")
+    if [end.query().path_mig_state for end in ends] != [e.IBV_MIG_ARMED] * 2:
+        sys.exit("not armed")
+    print("armed", flush=True)
+    sys.stdin.readline()
+    for i in range(4):
+        transfer(ends[i % 2], ends[1 - i % 2], b"one path is gone")
+    for end in ends:
+        event = context.get_async_event()
+        event.ack()
+        if event.event_type != e.IBV_EVENT_PATH_MIG:
+            sys.exit(f"event {event.event_type}")
+        after = end.query()
+        if (after.path_mig_state, after.ah_attr.port_num) != (e.IBV_MIG_MIGRATED, 2):
+            sys.exit(f"state {after.path_mig_state}, port {after.ah_attr.port_num}")
+    print("migrated", flush=True)
+
+
+main()

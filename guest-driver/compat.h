@@ -24,6 +24,7 @@ struct pib_hca_dev;
  * that this device does not know.
  * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf is given all attributes, as create_cq.
  * PIB_HCA_HAS_UMEM_GET_VA: user memory by address is one of several kinds.
+ * PIB_HCA_HAS_FILL_RES_SRQ: SRQs can have details in `rdma resource` as other objects have.
  * PIB_HCA_HAS_ODP: the kernel pages on demand and tells in ib_umem_odp.dma_list what it has mapped.
  * PIB_HCA_HAS_PLACEMENT: the core knows FLUSH and ATOMIC WRITE. Elsewhere processes can use ATOMIC
  * WRITE all the same, but cannot ask for the rights that FLUSH needs.

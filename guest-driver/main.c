@@ -108,6 +108,9 @@ static const struct ib_device_ops pib_hca_ops = {
 	.fill_res_cq_entry = pib_hca_fill_res_cq_entry,
 	.fill_res_mr_entry = pib_hca_fill_res_mr_entry,
 	.fill_res_qp_entry = pib_hca_fill_res_qp_entry,
+#ifdef PIB_HCA_HAS_FILL_RES_SRQ
+	.fill_res_srq_entry = pib_hca_fill_res_srq_entry,
+#endif
 	.get_dev_fw_str = pib_hca_get_dev_fw_str,
 	.get_dma_mr = pib_hca_get_dma_mr,
 	.get_hw_stats = pib_hca_get_stats,

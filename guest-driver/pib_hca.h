@@ -573,6 +573,7 @@ void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key);
 int pib_hca_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);
 int pib_hca_fill_res_cq_entry(struct sk_buff *msg, struct ib_cq *ibcq);
 int pib_hca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp);
+int pib_hca_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq);
 
 /* mcg.c */
 int pib_hca_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);

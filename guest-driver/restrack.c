@@ -86,3 +86,19 @@ int pib_hca_fill_res_qp_entry(struct sk_buff *msg, struct ib_qp *ibqp)
 		{ "retries_left", qp.retries_left },
 	}, 10);
 }
+
+int pib_hca_fill_res_srq_entry(struct sk_buff *msg, struct ib_srq *ibsrq)
+{
+	u32 srqn = to_psrq(ibsrq)->srqn;
+	struct pib_hca_query_srq srq;
+
+	if (pib_hca_cmd_query(to_pdev(ibsrq->device), PIB_HCA_CMD_QUERY_SRQ, srqn, &srq,
+			      sizeof(srq)))
+		return 0;
+	return pib_hca_put_details(msg, (const struct pib_hca_detail[]) {
+		{ "device_srqn", srqn },
+		{ "limit", le32_to_cpu(srq.limit) },
+		{ "waiting", le32_to_cpu(srq.waiting) },
+		{ "error", srq.is_error },
+	}, 4);
+}

@@ -80,15 +80,7 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
 // Takes what the buffer needs from pages_left_.
 CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_depth) {
     const uint64_t bytes = buffer_bytes(log_depth);
-    const uint32_t max_pages = pages_for(bytes);
-    if (max_pages > pages_left_) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
-    }
-    auto buffer = GuestBuffer::load(host_, pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
-    if (buffer) {
-        pages_left_ -= buffer->listed_pages();
-    }
-    return buffer;
+    return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_);
 }
 
 // What counts up begins at 0 again, so that a buffer of zeros is one of no CQEs whatever its depth.

@@ -70,6 +70,19 @@ CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const pib_hca_pages& pages,
     return buffer;
 }
 
+CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const pib_hca_pages& pages,
+                                               uint64_t bytes, uint32_t max_pages,
+                                               uint64_t& pages_left) {
+    if (max_pages > pages_left) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    auto buffer = load(host, pages, bytes, max_pages, Proof::kWritable);
+    if (buffer) {
+        pages_left -= buffer->listed_pages();
+    }
+    return buffer;
+}
+
 // Appends the pages below one table. Depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every call but
 // those that fail adds a page, so that page_count_ bounds the work.
 CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {

@@ -26,6 +26,10 @@ class GuestBuffer {
     // that were really read.
     static CmdResult<GuestBuffer> load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
                                        uint32_t max_pages, Proof proof = Proof::kReadable);
+    // The same for the buffer of a queue: writable, and counted against the pages that all queues
+    // of a kind may list. NO_RESOURCES when max_pages are more than are left.
+    static CmdResult<GuestBuffer> load_queue(Host& host, const pib_hca_pages& pages, uint64_t bytes,
+                                             uint32_t max_pages, uint64_t& pages_left);
 
     // Copies at `offset` bytes from the start of the first page, across pages. False when the range
     // leaves the buffer or a page is no longer RAM; then a prefix may have been copied.

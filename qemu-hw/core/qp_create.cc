@@ -124,15 +124,7 @@ CmdResult<GuestBuffer> load_buffer(Host& host, const pib_hca_create_qp& in, uint
     }
     const uint64_t bytes = buffer_bytes(in);
     const auto max_pages = static_cast<uint32_t>((bytes >> PIB_HCA_MIN_LOG_PAGE_SIZE) + 1);
-    if (max_pages > pages_left) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
-    }
-    auto buffer =
-        GuestBuffer::load(host, in.pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
-    if (buffer) {
-        pages_left -= buffer->listed_pages();
-    }
-    return buffer;
+    return GuestBuffer::load_queue(host, in.pages, bytes, max_pages, pages_left);
 }
 
 }  // namespace

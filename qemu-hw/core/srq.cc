@@ -68,14 +68,7 @@ SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs)
 CmdResult<GuestBuffer> SrqTable::load(const pib_hca_pages& pages, const WorkQueue& queue) {
     const uint64_t bytes = buffer_bytes(queue);
     const auto max_pages = static_cast<uint32_t>((bytes >> PIB_HCA_MIN_LOG_PAGE_SIZE) + 1);
-    if (max_pages > pages_left_) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
-    }
-    auto buffer = GuestBuffer::load(host_, pages, bytes, max_pages, GuestBuffer::Proof::kWritable);
-    if (buffer) {
-        pages_left_ -= buffer->listed_pages();
-    }
-    return buffer;
+    return GuestBuffer::load_queue(host_, pages, bytes, max_pages, pages_left_);
 }
 
 CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {

@@ -27,6 +27,7 @@ def test_events_are_injected_only_where_the_device_allows_it(vm0):
 def test_rdma_resource_has_driver_details(vm0):
     assert "expected_psn" in sh(vm0, "rdma -dd resource show qp")
     assert "producer" in sh(vm0, "rdma -dd resource show cq")
+    assert "waiting" in sh(vm0, "rdma -dd resource show srq")  # IPoIB's
 
 
 def test_rdma_statistic_has_the_names_that_tools_know(vm0):

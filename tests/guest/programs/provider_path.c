@@ -57,7 +57,7 @@ static void transfer(struct qp_pair *pair, int from)
 	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
 }
 
-static void expect_migrated(struct ibv_qp *qp)
+static void expect_event(struct ibv_qp *qp, enum ibv_event_type type)
 {
 	struct pollfd fd = { .fd = lo.context->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
@@ -65,7 +65,7 @@ static void expect_migrated(struct ibv_qp *qp)
 	CHECK_EQUAL(poll(&fd, 1, PATIENCE_S * 1000), 1);
 	CHECK_EQUAL(ibv_get_async_event(lo.context, &event), 0);
 	ibv_ack_async_event(&event);
-	CHECK_EQUAL(event.event_type, IBV_EVENT_PATH_MIG);
+	CHECK_EQUAL(event.event_type, type);
 	CHECK(event.element.qp == qp);
 }
 
@@ -87,9 +87,9 @@ static void a_path_is_loaded_armed_and_taken(void)
 	CHECK_EQUAL(query(pair.qp[0]).path_mig_state, IBV_MIG_ARMED);
 	CHECK_EQUAL(query(pair.qp[1]).path_mig_state, IBV_MIG_ARMED);
 	CHECK_EQUAL(migrate(pair.qp[0]), 0);
-	expect_migrated(pair.qp[0]);
+	expect_event(pair.qp[0], IBV_EVENT_PATH_MIG);
 	transfer(&pair, 0);
-	expect_migrated(pair.qp[1]);
+	expect_event(pair.qp[1], IBV_EVENT_PATH_MIG);
 	CHECK_EQUAL(query(pair.qp[1]).path_mig_state, IBV_MIG_MIGRATED);
 	CHECK_EQUAL(query(pair.qp[1]).timeout, 17);
 	transfer(&pair, 1);
@@ -183,7 +183,44 @@ static void an_event_waits_for_its_completions(void)
 	CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
 }
 
+/* SQD: what has begun ends, what is posted then waits until the queue is let go on. */
+static void a_send_queue_drains_and_goes_on(void)
+{
+	struct ibv_qp_attr drain = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct qp_pair pair;
+	struct ibv_wc wc;
+
+	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);
+	pair_connect(&lo, &pair);
+	CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 3, 4096, 64), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(post_send_at(&lo, pair.qp[0], i, 0, 64, IBV_SEND_SIGNALED), 0);
+	/* When the first has arrived the second is on its way, too, and finds no place to go to. */
+	poll_one(pair.cq[0], &wc);
+	CHECK_EQUAL(ibv_modify_qp(pair.qp[0], &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	CHECK_EQUAL(post_send_at(&lo, pair.qp[0], 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	CHECK_EQUAL(ibv_query_qp(pair.qp[0], &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQUAL(attr.qp_state, IBV_QPS_SQD);
+	CHECK(attr.sq_draining);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 3, 4096, 64), 0);
+	expect_event(pair.qp[0], IBV_EVENT_SQ_DRAINED);
+	poll_one(pair.cq[0], &wc);
+	CHECK_EQUAL(wc.wr_id, 1);
+	CHECK_EQUAL(ibv_query_qp(pair.qp[0], &attr, IBV_QP_STATE, &init), 0);
+	CHECK(!attr.sq_draining);
+	CHECK_EQUAL(ibv_poll_cq(pair.cq[0], 1, &wc), 0);
+	qp_to_state(pair.qp[0], IBV_QPS_RTS);
+	poll_one(pair.cq[0], &wc);
+	CHECK_EQUAL(wc.wr_id, 2);
+	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+	pair_destroy(&pair);
+}
+
 const struct check path_checks[] = {
+	{ "a send queue drains and goes on", a_send_queue_drains_and_goes_on },
 	{ "a path is loaded, armed and taken", a_path_is_loaded_armed_and_taken },
 	{ "a path that is not armed is not taken", a_path_that_is_not_armed_is_not_taken },
 	{ "an event waits for its completions", an_event_waits_for_its_completions },

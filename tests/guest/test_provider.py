@@ -26,6 +26,11 @@ def test_provider_checks(vm0, active):
     assert len(re.findall("^ok ", out, re.MULTILINE)) > 15, out
 
 
+def test_the_longest_messages_and_one_byte_more(vm0, active):
+    code, out, err = sh(vm0, f"large-messages {DEVICE}", check=False)
+    assert code == 0 and len(re.findall("^ok ", out, re.MULTILINE)) == 6, out + err
+
+
 def calls(vm0, vm1, line, trace="/tmp/trace"):
     """System calls that the client of a pair makes: {name: number}."""
     pair(vm0, vm1, line, f"strace -f -c -o {trace} {line} vm0")

@@ -31,7 +31,9 @@ extern jmp_buf check_failed;
 		}                                                                      \
 	} while (0)
 
-/* Each list ends with a NULL name. */
+/* Runs a list, which ends with a NULL name, and says of each check how it went; how many failed. */
+int run_checks(const struct check *list);
+
 extern const struct check datagram_checks[];
 extern const struct check memory_checks[];
 extern const struct check thread_checks[];

@@ -10,7 +10,6 @@
 #include "checks.h"
 #include "loopback.h"
 
-jmp_buf check_failed;
 struct loopback lo;
 
 #define CAP(sends, recvs)                                                              \
@@ -325,28 +324,6 @@ static const struct check checks[] = {
 	{ NULL, NULL },
 };
 
-static int failed_one(const struct check *check)
-{
-	if (setjmp(check_failed))
-		return 1;
-	check->run();
-	return 0;
-}
-
-static int failed(const struct check *list)
-{
-	int count = 0;
-
-	for (; list->name; list++) {
-		int bad = failed_one(list);
-
-		printf("%s %s\n", bad ? "not ok" : "ok", list->name);
-		fflush(stdout);
-		count += bad;
-	}
-	return count;
-}
-
 int main(int argc, char **argv)
 {
 	if (setjmp(check_failed))
@@ -356,7 +333,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	loopback_open(&lo, argv[1]);
-	return failed(checks) + failed(datagram_checks) + failed(thread_checks) +
-	       failed(srq_checks) + failed(path_checks) + failed(memory_checks) +
-	       failed(domain_checks) ? 1 : 0;
+	return run_checks(checks) + run_checks(datagram_checks) + run_checks(thread_checks) +
+	       run_checks(srq_checks) + run_checks(path_checks) + run_checks(memory_checks) +
+	       run_checks(domain_checks) ? 1 : 0;
 }

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""perftest between two guests: each program with each connection type that it offers, posting with
+ibv_wr_* and with ibv_post_send, and with each option that makes it use the HCA in another way.
+
+perftest uses ibv_wr_* on devices whose part number it knows, on others --use_old_post_send changes
+nothing; programs/new_post.c tells it such a number."""
+import re
+
+import pytest
+
+from rdma import DEVICE, pair, perftest_rows
+
+# What each program offers; DC and SRD are other vendors' transports.
+TYPES = {"write": ("RC", "UC", "XRC"), "read": ("RC", "XRC"), "send": ("RC", "UC", "UD", "XRC"),
+         "atomic": ("RC", "XRC")}
+INLINE = ("write", "send")
+FETCH_ADD, CMP_SWAP = "-A FETCH_AND_ADD", "-A CMP_AND_SWAP"
+ALL_SIZES = 23
+
+
+def options(operation, kind, measured):
+    """The lines of options of one program and type; each is run with both ways to post."""
+    size = "-s 2048" if kind == "UD" else "-s 65536"
+    plain = [FETCH_ADD, CMP_SWAP] if operation == "atomic" else ["-s 8" if measured == "lat" else size]
+    if operation in INLINE:
+        plain.append("-s 64 -I 128")
+    if measured == "bw":
+        plain.append("-q 16" if operation == "atomic" else f"{size} -q 16")
+    if operation == "write":        # perftest does not sleep for completions of WRITEs
+        plain.append(f"--write_with_imm {size}")
+    elif operation == "send" or measured == "bw":
+        plain.append("-e" if operation == "atomic" else f"-e {size}")
+    if operation == "send" and kind != "XRC":
+        plain.append(f"--use-srq {size}")
+    return plain
+
+
+CASES = [(f"ib_{operation}_{measured} -c {kind}", line)
+         for operation, kinds in TYPES.items() for kind in kinds for measured in ("bw", "lat")
+         for line in options(operation, kind, measured)]
+
+
+PRELOAD = "env LD_PRELOAD=/usr/local/bin/new-post.so"
+SAME_POSTS = re.compile("-e|-q|--use-srq")      # what does not depend on how requests are posted
+
+
+def run(vm0, vm1, program, options, new_post="OFF"):
+    # --no_ddp: no question that mlx5's library alone can answer.
+    before, after = (PRELOAD, "--no_ddp") if new_post == "ON" else ("", "--use_old_post_send")
+    line = f"{before} {program} {options} {after} -d {DEVICE} -F"
+    out, _ = pair(vm0, vm1, line, f"{line} vm0")
+    assert re.search(rf"ibv_wr\* API +: {new_post}\b", out), out
+    rows = perftest_rows(out)
+    assert rows and all(row[-1] > 0 for row in rows), out
+    return rows
+
+
+@pytest.mark.parametrize("program,line", CASES)
+def test_post_send(vm0, vm1, program, line):
+    assert len(run(vm0, vm1, program, f"{line} -n 100")) == 1
+
+
+@pytest.mark.parametrize("program,line", [case for case in CASES if not SAME_POSTS.search(case[1])])
+def test_new_post_send(vm0, vm1, program, line):
+    assert len(run(vm0, vm1, program, f"{line} -n 100", "ON")) == 1
+
+
+@pytest.mark.parametrize("program", [f"ib_{operation}_bw -c {kind}" for operation in ("write", "read", "send")
+                                     for kind in TYPES[operation] if kind != "UD"])
+def test_all_sizes(vm0, vm1, program):
+    assert len(run(vm0, vm1, program, "-a -n 10")) == ALL_SIZES
+
+
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_send_bw -c UD -s 2048",
+                                     "ib_atomic_bw"])
+def test_128_qps(vm0, vm1, program):
+    size = "" if "-s" in program or "atomic" in program else "-s 4096"
+    assert len(run(vm0, vm1, program, f"{size} -q 128 -n 20")) == 1
+
+
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_read_bw", "ib_send_bw"])
+@pytest.mark.parametrize("line", ["-b -s 65536", "-l 16 -s 4096"])
+def test_both_directions_and_lists_of_requests(vm0, vm1, program, line):
+    extra = "--recv_post_list=16" if "send" in program and "-l" in line else ""
+    assert len(run(vm0, vm1, program, f"{line} {extra} -n 512")) == 1

@@ -3,14 +3,17 @@
 
 import subprocess
 
+import pytest
+
 from lab import measure
 
 LIMIT_S = 150
 
 
-def pair(server, client, server_line: str, client_line: str) -> str:
+def pair(server, client, server_line: str, client_line: str, endless: bool = False) -> str:
     """Runs a server and, until one succeeds, clients: rdma_cm's listeners are in no
-    table that shows them, so asking is the only way to wait. The client's output."""
+    table that shows them, so asking is the only way to wait. The client's output.
+    endless: the server goes on when its client has gone."""
     program = server_line.split()[0]
     serving = server.start([f"exec timeout {LIMIT_S} {server_line}"], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -18,8 +21,9 @@ def pair(server, client, server_line: str, client_line: str) -> str:
         done = client.run([f"for i in $(seq 60); do timeout {LIMIT_S} {client_line} && exit 0; "
                            "sleep 0.5; done; exit 1"], timeout_s=3 * LIMIT_S)
         assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
-        text, _ = serving.communicate(timeout=LIMIT_S + 30)
-        assert serving.returncode == 0, text.decode()
+        if not endless:
+            text, _ = serving.communicate(timeout=LIMIT_S + 30)
+            assert serving.returncode == 0, text.decode()
         return done.stdout.decode()
     finally:
         server.run(["pkill", "-x", program])
@@ -35,3 +39,89 @@ def test_perftest_connects_through_rdma_cm(vm0, vm1, addresses):
     line = "ib_send_bw -R -s 4096 -n 200"
     text = pair(vm0, vm1, line, f"{line} {addresses[0]}")
     assert measure.columns(text, 4096)[3] > 0
+
+
+# Server and client; {} is the server's address.
+PROGRAMS = {
+    "rping over IPv6": ("rping -s -a {six} -C 20", "rping -c -a {six} -V -C 20"),
+    "rping with a queue a thread": ("rping -s -P -p 7180 -a {}", "rping -c -p 7180 -a {} -V -C 20"),
+    "ucmatose": ("ucmatose -c 4 -C 20 -S 4096", "ucmatose -s {} -c 4 -C 20 -S 4096"),
+    "ucmatose, migrated to another channel": ("ucmatose -c 2 -m", "ucmatose -s {} -c 2 -m"),
+    "udaddy": ("udaddy -c 4 -C 20 -S 1024", "udaddy -s {} -c 4 -C 20 -S 1024"),
+    "rstream": ("rstream -S 65536 -C 50", "rstream -s {} -S 65536 -C 50"),
+    "rstream, checked, polled": ("rstream -S 4096 -C 50 -T v -T n", "rstream -s {} -S 4096 -C 50 -T v -T n"),
+    "riostream": ("riostream -S 65536 -C 50", "riostream -s {} -S 65536 -C 50"),
+    "cmtime": ("cmtime -c 50", "cmtime -s {} -c 50"),
+    "ib_write_bw": ("ib_write_bw -R -n 200", "ib_write_bw -R -n 200 {}"),
+    "ib_read_lat": ("ib_read_lat -R -n 100", "ib_read_lat -R -n 100 {}"),
+    "ib_send_lat, UD": ("ib_send_lat -R -c UD -n 100", "ib_send_lat -R -c UD -n 100 {}"),
+}
+ENDLESS = ("rping -s -P",)      # servers that go on when their client has gone
+
+
+@pytest.fixture(scope="module")
+def six(vm0, vm1, addresses):
+    """An IPv6 address of the first guest, which the other one reaches."""
+    for number, node in enumerate((vm0, vm1), 1):
+        assert node.run([f"ip -6 addr replace fd77::{number}/64 dev ib0 nodad"]).returncode == 0
+    done = vm1.run([f"timeout {LIMIT_S} sh -c 'until ping -c 1 -W 1 fd77::1; do sleep 0.5; done'"],
+                   timeout_s=LIMIT_S + 30)
+    assert done.returncode == 0, done.stdout.decode()
+    return "fd77::1"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(vm0, vm1, addresses, six, name):
+    server, client = (line.format(addresses[0], six=six) for line in PROGRAMS[name])
+    pair(vm0, vm1, server, client, server.startswith(ENDLESS))
+
+
+def test_rcopy(vm0, vm1, addresses):
+    vm1.run(["head -c 3000000 /dev/urandom >/tmp/sent"])
+    vm0.run(["rm -f /tmp/received"])
+    pair(vm0, vm1, "rcopy", f"rcopy /tmp/sent {addresses[0]}:/tmp/received", endless=True)
+    sums = {node.run(["md5sum", path]).stdout.split()[0]
+            for node, path in ((vm1, "/tmp/sent"), (vm0, "/tmp/received"))}
+    assert len(sums) == 1
+
+
+def test_mckey(vm0, vm1, addresses):
+    """The receiver ends when it has all messages of one sender; who is early sends in vain."""
+    receiving = vm0.start([f"exec timeout {LIMIT_S} mckey -m 239.77.0.9 -b {addresses[0]} -C 5"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        while receiving.poll() is None:
+            vm1.run([f"timeout 30 mckey -m 239.77.0.9 -b {addresses[1]} -s -C 5"], timeout_s=60)
+    finally:
+        vm0.run(["pkill", "-x", "mckey"])
+    text = receiving.communicate(timeout=60)[0].decode()
+    assert receiving.returncode == 0 and "test complete" in text, text
+
+
+def test_nobody_listens(vm1, addresses):
+    done = vm1.run([f"timeout {LIMIT_S} rping -c -a {addresses[0]} -p 9999 -C 1"], timeout_s=LIMIT_S + 30)
+    assert done.returncode not in (0, 124)
+    assert b"REJECTED" in done.stdout + done.stderr, (done.stdout + done.stderr).decode()
+
+
+def test_a_tcp_program_over_rsockets(vm0, vm1, addresses):
+    """python3 -m http.server, which knows nothing of it."""
+    preload = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+    fetch = f"import urllib.request as u;print(len(u.urlopen('http://{addresses[0]}:8777/file',timeout=100).read()))"
+    before = counted(vm0)
+    serving = vm0.start(["mkdir -p /tmp/served; head -c 1000000 /dev/urandom >/tmp/served/file; "
+                         f"exec env {preload} python3 -m http.server 8777 -d /tmp/served"],
+                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        done = vm1.run([f"for i in $(seq 60); do {preload} timeout 120 python3 -c \"{fetch}\" && exit 0; sleep 0.5; "
+                        "done; exit 1"], timeout_s=3 * LIMIT_S)
+        assert done.returncode == 0 and done.stdout.split()[-1] == b"1000000", done.stderr.decode()[-2000:]
+        assert counted(vm0) - before > 1_000_000 / 4    # it was InfiniBand that carried it
+    finally:
+        vm0.run(["pkill -f http.server"])
+        serving.wait(timeout=60)
+
+
+def counted(node):
+    """PortXmitData, in words of four bytes."""
+    return int(node.run(["cat /sys/class/infiniband/pib_0/ports/1/counters/port_xmit_data"]).stdout)

@@ -56,7 +56,7 @@ def _down(_options) -> int:
 def _bench(options) -> int:
     if options.rounds < 1:
         raise ui.LabError(f"--rounds {options.rounds}: expected at least 1")
-    bench.bench(options.rounds, options.output, options.guests)
+    bench.bench(options.rounds, options.output, options.guests, options.only)
     return 0
 
 
@@ -174,6 +174,8 @@ def _add_parts(add) -> None:
                          help="of everything, of which the medians count (default 5)")
     command.add_argument("--no-guests", dest="guests", action="store_false",
                          help="only what needs no virtual machine")
+    command.add_argument("--only", choices=["sweep"],
+                         help="sweep: opensm's sweeps of 16 to 2,000 hosts, beside ibsim's")
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="for results as JSON, table and plot (default: .lab/bench)")
     add("build", _build, "install and build what up needs, but start nothing")

@@ -4,8 +4,8 @@
 import pathlib
 import time
 
-from lab import (bench_figures, bench_guests, bench_host, bench_plot, cluster, guest_kernel,
-                 host_build, kvm, paths, table, ui, up)
+from lab import (bench_figures, bench_guests, bench_host, bench_plot, bench_sweep, cluster,
+                 guest_kernel, host_build, kvm, paths, table, ui, up)
 
 RUN = paths.RUN / "bench"
 
@@ -48,19 +48,25 @@ def report(results: bench_figures.Results) -> str:
 def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Path:
     """Writes a run's three files; the path of the one for machines."""
     directory.mkdir(parents=True, exist_ok=True)
+    sweeps = bench_sweep.ORACLE in results.subjects()
+    against = bench_sweep.ORACLE if sweeps else bench_guests.ROCE
     name = time.strftime("%Y%m%d-%H%M%S") + "-" + results.machine["commit"].split()[0]
     for suffix, text in ((".json", bench_figures.to_json(results)), (".txt", report(results)),
-                         (".svg", bench_plot.svg(results, bench_guests.ROCE))):
+                         (".svg", bench_plot.svg(results, against))):
         (directory / (name + suffix)).write_text(text)
     return directory / f"{name}.json"
 
 
-def bench(rounds: int, output: pathlib.Path | None, with_guests: bool) -> None:
+def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: str | None) -> None:
+    """only: "sweep", or None for all but that."""
     host_build.build()
     bench_host.build()
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)
-    _measure(results, with_guests)
+    if only == "sweep":
+        bench_sweep.measure(results, RUN)
+    else:
+        _measure(results, with_guests)
     kept = save(results, output or RUN)
     print(report(results))
     print(f"kept in {kept} (and .txt, .svg beside it)")

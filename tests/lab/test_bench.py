@@ -6,7 +6,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from lab import bench, bench_figures, bench_guests, bench_plot, ui
+from lab import bench, bench_figures, bench_guests, bench_plot, bench_sweep, topology, ui
 from lab.bench_figures import LESS, MORE, Figure, Kind, Results
 
 RATE = Kind("rate", "SEND, 64 B", "messages/s", MORE)
@@ -90,3 +90,30 @@ def test_every_kind_has_a_key_of_its_own():
     kinds = [kind for one in bench_guests.TESTS for kind in one.columns.values()]
     assert len({kind.key for kind in kinds}) == len(kinds) == len(bench_guests.KINDS)
     assert set(bench_guests.COSTS) <= set(bench_guests.KINDS)
+
+
+def test_the_fabrics_of_sweeps_have_the_hosts_that_they_say_and_the_guest_in_the_same_place():
+    places = set()
+    for hosts in bench_sweep.FABRICS:
+        net = topology.net(bench_sweep.text(hosts))
+        assert len(net.hosts()) == hosts
+        assert all(len(host.peers) == 1 for host in net.hosts())
+        places.add((net.nodes[bench_sweep.HOST].guid, net.nodes[bench_sweep.HOST].port_guid(1)))
+    assert len(places) == 1
+
+
+LOG = """\
+Nov 21 17:49:47 900000 [A] 0x04 -> state_mgr_light_sweep_start:
+*** INITIATING LIGHT SWEEP ***
+Nov 21 17:49:48 150000 [A] 0x04 -> do_sweep:
+*** LIGHT SWEEP COMPLETE ***
+*** LIGHT SWEEP COMPLETE ***
+Nov 21 17:50:00 000000 [A] 0x80 -> Entering DISCOVERING state
+Nov 21 17:50:02 500000 [A] 0x02 -> SUBNET UP
+"""
+
+
+def test_sweeps_are_read_out_of_opensms_log():
+    assert bench_sweep.spans(LOG, "INITIATING LIGHT", "LIGHT SWEEP COMPLETE") == pytest.approx([0.25])
+    assert bench_sweep.spans(LOG, "Entering DISCOVERING", "SUBNET UP") == pytest.approx([2.5])
+    assert bench_sweep.spans(LOG, "SUBNET UP", "nothing") == []

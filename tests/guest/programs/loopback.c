@@ -7,9 +7,8 @@
 
 #include "checks.h"
 
-static struct ibv_device *find_device(const char *name)
+static struct ibv_device *find_device(struct ibv_device **list, const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_device *found = NULL;
 
 	for (int i = 0; list && list[i]; i++) {
@@ -21,11 +20,13 @@ static struct ibv_device *find_device(const char *name)
 
 void loopback_open(struct loopback *lo, const char *device)
 {
-	struct ibv_device *dev = find_device(device);
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device *dev = find_device(list, device);
 
 	memset(lo, 0, sizeof(*lo));
 	CHECK(dev);
 	lo->context = ibv_open_device(dev);
+	ibv_free_device_list(list);
 	CHECK(lo->context);
 	lo->port_num = 1;
 	CHECK_EQUAL(ibv_query_port(lo->context, lo->port_num, &lo->port), 0);
@@ -39,6 +40,14 @@ void loopback_open(struct loopback *lo, const char *device)
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	CHECK(lo->mr);
+}
+
+void loopback_close(struct loopback *lo)
+{
+	CHECK_EQUAL(ibv_dereg_mr(lo->mr), 0);
+	CHECK_EQUAL(ibv_dealloc_pd(lo->pd), 0);
+	CHECK_EQUAL(ibv_close_device(lo->context), 0);
+	free(lo->buffer);
 }
 
 void poll_all(struct ibv_cq *cq, struct ibv_wc *wc, int count)

@@ -31,6 +31,7 @@ struct qp_pair {
 };
 
 void loopback_open(struct loopback *lo, const char *device);
+void loopback_close(struct loopback *lo);
 
 /* Deadline for whatever is waited for: generous, only a hang takes that long. */
 #define PATIENCE_S 120

@@ -326,6 +326,8 @@ static const struct check checks[] = {
 
 int main(int argc, char **argv)
 {
+	int bad;
+
 	if (setjmp(check_failed))
 		return 2;
 	if (argc != 2) {
@@ -333,7 +335,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	loopback_open(&lo, argv[1]);
-	return run_checks(checks) + run_checks(datagram_checks) + run_checks(thread_checks) +
-	       run_checks(srq_checks) + run_checks(path_checks) + run_checks(memory_checks) +
-	       run_checks(domain_checks) ? 1 : 0;
+	bad = run_checks(checks) + run_checks(datagram_checks) + run_checks(thread_checks) +
+	      run_checks(srq_checks) + run_checks(path_checks) + run_checks(memory_checks) +
+	      run_checks(domain_checks);
+	if (setjmp(check_failed))
+		return 2;
+	loopback_close(&lo);
+	return bad ? 1 : 0;
 }

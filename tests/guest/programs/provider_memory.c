@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "checks.h"
@@ -247,15 +249,33 @@ static void windows_of_type_1_are_bound_by_the_verb(void)
 }
 
 /* What a process leaves behind is the kernel's to clean up, in an order that works. */
-static void bound_windows_are_left_to_the_kernel(void)
+static void leave_bound_windows(const char *device)
 {
-	struct ibv_mr *mr = ibv_reg_mr(lo.pd, map_pages(PAGE), PAGE, REMOTE | IBV_ACCESS_MW_BIND);
 	struct qp_pair pair;
+	struct ibv_mr *mr;
 
+	if (setjmp(check_failed))
+		_exit(1);
+	loopback_open(&lo, device);
+	mr = ibv_reg_mr(lo.pd, map_pages(PAGE), PAGE, REMOTE | IBV_ACCESS_MW_BIND);
 	CHECK(mr);
 	connected_pair(&pair);
 	bound_window(&pair, mr);
 	bound_window(&pair, mr);
+	kill(getpid(), SIGKILL);
+}
+
+static void bound_windows_are_left_to_the_kernel(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child)
+		leave_bound_windows(ibv_get_device_name(lo.context->device));
+	CHECK(child > 0);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQUAL(WTERMSIG(status), SIGKILL);
 }
 
 const struct check memory_checks[] = {

@@ -78,6 +78,9 @@ void Requester::resume(QueuePair& qp) {
 
 Turn Requester::run(QueuePair& qp, Budget& budget) {
     while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
+        if (budget.spent() && !has_more(qp)) {
+            break;  // a message that just fits: nobody need be woken to find nothing
+        }
         if (budget.spent()) {
             return Turn::kMore;
         }
@@ -119,6 +122,12 @@ Turn Requester::run(QueuePair& qp, Budget& budget) {
     }
     services_.report_drained(qp);
     return Turn::kIdle;
+}
+
+// Whether current() would find something, without looking at what it is.
+bool Requester::has_more(const QueuePair& qp) {
+    return qp.req.cursor_wqe != qp.sq.consumer ||
+           (qp.state == PIB_HCA_QPS_RTS && qp.sq.ready() != 0);
 }
 
 // The request that `cursor` belongs to, copied from the send queue if it is a new one.

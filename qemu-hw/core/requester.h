@@ -30,6 +30,7 @@ class Requester {
 
   private:
     SendRequest* current(QueuePair& qp);
+    [[nodiscard]] static bool has_more(const QueuePair& qp);
     SendRequest* fetch(QueuePair& qp);
     WqeError prepare(QueuePair& qp, SendRequest& request, uint32_t slot);
     bool may_start(const QueuePair& qp, const SendRequest& request) const;

@@ -212,3 +212,19 @@ TEST_CASE("one doorbell does a bounded amount of work") {
     CHECK(pair.a.port.sent.size() == 16);
     CHECK(pair.a.host.woken);
 }
+
+TEST_CASE("a doorbell whose work just fits its budget asks for no more turns") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.path_mtu = 5});
+    const Buffer from = pair.a.make_buffer(1 << 16);
+    const Buffer to = pair.b.make_buffer(1 << 16);
+    pair.a.host.woken = false;
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                     .sges = {from.all()},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    CHECK(pair.a.port.sent.size() == 16);
+    CHECK_FALSE(pair.a.host.woken);
+    pair.settle();
+    CHECK(pair.a.poll_all(qa).size() == 1);
+}

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "idle_spin.h"
 #include "short_slices.h"
 
 namespace pib::fabric {
@@ -308,8 +309,17 @@ std::expected<void, std::string> FabricServer::run() {
     }
     pib_ask_for_short_slices();
     std::uint64_t flushed_ns = 0;
+    PibIdleSpin idle;
+    pib_idle_spin_init(&idle, poll_us_);
+    bool awake = false;
     while (!stop_) {
-        poller_.wait(busy_.empty() ? timeout_ms() : 0, [this] { fabric_->advance(clock_ns()); });
+        // What has come through a ring is likely to go on; who has sockets gains nothing by it.
+        awake = !busy_.empty() || (awake && pib_idle_spin_go_on(&idle));
+        poller_.wait(awake ? 0 : timeout_ms(), [this] { fabric_->advance(clock_ns()); });
+        if (!busy_.empty()) {
+            pib_idle_spin_found(&idle);
+            awake = true;
+        }
         drop_silent_connections();
         dial(fabric_->now_ns());
         flush();
@@ -330,6 +340,7 @@ std::expected<void, std::string> FabricServer::run() {
             }
         }
     }
+    pib_idle_spin_end(&idle);
     poller_.remove(signals.fd());
     return {};
 }

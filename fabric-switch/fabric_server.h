@@ -38,6 +38,8 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
     // Whether peers on Unix sockets are offered shared memory; true unless told otherwise.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
+    // How long at most to stay awake with nothing to do, where a processor is idle; 0: never.
+    void set_poll_us(unsigned most) { poll_us_ = most; }
 
     // Serves until SIGINT or SIGTERM, which the caller has blocked.
     [[nodiscard]] std::expected<void, std::string> run();
@@ -79,6 +81,7 @@ class FabricServer final : private ConnectionHost {
     UniqueFd spare_fd_;  // given up to refuse a connection when there are no descriptors
     bool stop_ = false;
     bool shared_memory_ = true;
+    unsigned poll_us_ = 20;
     std::uint64_t note_second_ = 0;  // notes are limited per second: a peer can cause them
     unsigned notes_ = 0;
 };

@@ -122,6 +122,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
     block_signals();
     FabricServer server(std::move(*fabric));
     server.set_shared_memory(options.shared_memory);
+    server.set_poll_us(options.poll_us);
     for (const std::string& text : options.faults) {
         if (const auto applied = apply_fault_option(server.fabric(), text); !applied) {
             return applied;

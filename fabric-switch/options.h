@@ -23,6 +23,7 @@ struct ServeOptions {
     std::string topology;  // file; empty: one switch
     unsigned ports = 36;
     bool shared_memory = true;
+    unsigned poll_us = 20;
     std::string log_level = "info";
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
     unsigned mtu_bytes = 4096;

@@ -105,6 +105,7 @@ struct PibHca {
         bool shuffle_srq;
         bool warnings;
         bool shared_memory;
+        uint32_t poll_us;
     } prop;
 };
 

@@ -243,6 +243,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("warnings", PibHca, prop.warnings, false),
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
+    DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
 };
 
 static const struct {
@@ -266,6 +267,7 @@ static const struct {
     {"shuffle-srq", "shared receive queues give their requests in any order"},
     {"warnings", "log what programs do that is legal but suspicious"},
     {"qpn-reuse", "which free QP number a new QP gets: round, lowest or random (default: round)"},
+    {"poll-us", "a link's thread stays awake for so long at most before it sleeps, when a processor is idle; 0: never"},
     {"shared-memory", "off: frames go through the socket even if the switch offers shared memory"},
 };
 

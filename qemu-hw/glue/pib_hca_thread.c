@@ -7,6 +7,7 @@
 #include "qemu/osdep.h"
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include "idle_spin.h"
 #include "pib_hca_glue.h"
 #include "qemu/main-loop.h"
 #include "qemu/processor.h"
@@ -18,6 +19,8 @@
  * while.
  */
 #define LOCK_SPINS 2000
+/* Between two looks of a thread that stays awake. */
+#define LOOK_SPINS 64
 /* How long a link's thread lets others have the lock between two rounds. */
 #define YIELD_SPINS 2000
 
@@ -49,6 +52,20 @@ static void let_others(PibHca *hca)
     for (unsigned i = 0; i < YIELD_SPINS && qatomic_read(&hca->lock_waiters) != 0; i++) {
         cpu_relax();
     }
+}
+
+/* Until the switch has something for us, or for as long as nobody else wants the processor. */
+static bool spin(PibHcaLink *link, PibIdleSpin *idle, uint32_t seen)
+{
+    while (pib_idle_spin_go_on(idle)) {
+        for (unsigned i = 0; i < LOOK_SPINS; i++) {
+            cpu_relax();
+        }
+        if (qatomic_load_acquire(link->wakes) != seen) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void futex_wait(uint32_t *word, uint32_t seen)
@@ -86,18 +103,23 @@ static bool serve(PibHcaLink *link)
 static void *link_thread(void *opaque)
 {
     PibHcaLink *link = opaque;
+    PibIdleSpin idle;
 
     rcu_register_thread();
     pib_ask_for_short_slices();
+    pib_idle_spin_init(&idle, link->hca->prop.poll_us);
     while (!qatomic_read(&link->stopping)) {
         uint32_t seen = qatomic_load_acquire(link->wakes);
 
         if (serve(link)) {
             let_others(link->hca);
+        } else if (spin(link, &idle, seen)) {
+            pib_idle_spin_found(&idle);
         } else {
             futex_wait(link->wakes, seen);
         }
     }
+    pib_idle_spin_end(&idle);
     rcu_unregister_thread();
     return NULL;
 }

@@ -72,7 +72,7 @@ bool FaultStage::applies(std::span<const std::uint8_t> bytes, unsigned vl) const
 }
 
 void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
-    if (!applies(packet.bytes(), vl)) {
+    if (!applies(packet.settled(), vl)) {
         sink_.deliver(packet, vl, std::nullopt);
         let_pass_held_back(now_ns);
         return;

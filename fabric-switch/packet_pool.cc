@@ -19,10 +19,10 @@ void PacketPool::add_slab(std::size_t size_class) {
     }
 }
 
-PacketRef PacketPool::hold(std::span<const std::uint8_t> packet, const Origin& origin) {
+PacketRef PacketPool::hold(const ib::PacketBytes& packet, const Origin& origin) {
     PacketRef held = take(packet.size(), origin);
     if (held) {
-        std::memcpy(held.bytes().data(), packet.data(), packet.size());
+        packet.copy_to(held.bytes());
     }
     return held;
 }

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "ib/wire/packet.h"
+
 namespace pib::fabric {
 
 // The receive buffer that a packet occupies until it is gone. `blocks` 0: none.
@@ -72,7 +74,7 @@ class PacketPool {
     PacketPool& operator=(const PacketPool&) = delete;
 
     // A copy of `packet` (at most kMaxPacketBytes); its origin is released with the last reference.
-    [[nodiscard]] PacketRef hold(std::span<const std::uint8_t> packet, const Origin& origin);
+    [[nodiscard]] PacketRef hold(const ib::PacketBytes& packet, const Origin& origin);
     // A buffer of that size, to be filled.
     [[nodiscard]] PacketRef take(std::size_t bytes, const Origin& origin);
     [[nodiscard]] std::size_t held_packets() const { return held_; }
@@ -98,8 +100,7 @@ class PacketPool {
 // from then on. When it ends without having been held, its receive buffer is free at once.
 class Transit {
   public:
-    Transit(PacketPool& pool, OriginSink& sink, std::span<const std::uint8_t> bytes,
-            const Origin& origin)
+    Transit(PacketPool& pool, OriginSink& sink, const ib::PacketBytes& bytes, const Origin& origin)
         : pool_(pool), sink_(&sink), bytes_(bytes), origin_(origin) {}
     Transit(PacketPool& pool, PacketRef packet)
         : pool_(pool), bytes_(packet.bytes()), origin_(packet.origin()), held_(std::move(packet)) {}
@@ -111,11 +112,19 @@ class Transit {
         }
     }
 
-    [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+    [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
+    // The same for whoever reads more than headers.
+    [[nodiscard]] std::span<const std::uint8_t> settled() {
+        if (!bytes_.is_stable()) {
+            hold();
+        }
+        return bytes_.head();
+    }
     [[nodiscard]] const Origin& origin() const { return origin_; }
-    [[nodiscard]] PacketRef hold() {
+    PacketRef hold() {
         if (!held_) {
             held_ = pool_.hold(bytes_, origin_);
+            bytes_ = held_.bytes();
         }
         return held_;
     }
@@ -123,7 +132,7 @@ class Transit {
   private:
     PacketPool& pool_;
     OriginSink* sink_ = nullptr;
-    std::span<const std::uint8_t> bytes_;
+    ib::PacketBytes bytes_;
     Origin origin_;
     PacketRef held_;
 };

@@ -21,12 +21,12 @@ std::size_t bth_offset(const ib::Lrh& lrh) {
 }
 
 // The P_Key of a packet that may be too short to have one.
-std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> packet, const ib::Lrh& lrh) {
+std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> head, const ib::Lrh& lrh) {
     const std::size_t bth = bth_offset(lrh);
-    if (packet.size() < bth + ib::Bth::kSize) {
+    if (head.size() < bth + ib::Bth::kSize) {
         return std::nullopt;
     }
-    return ib::PKey(ib::load_be<std::uint16_t>(&packet[bth + kPKeyOffset]));
+    return ib::PKey(ib::load_be<std::uint16_t>(&head[bth + kPKeyOffset]));
 }
 
 // External ports of a switch have no GUID of their own.
@@ -163,9 +163,9 @@ void Switch::link_state_changed(SwitchPort&) {
 // ---- forwarding
 
 void Switch::packet_arrived(SwitchPort& port, Transit& packet) {
-    const auto lrh = ib::Lrh::parse(packet.bytes().first<ib::Lrh::kSize>());
+    const auto lrh = ib::Lrh::parse(packet.bytes().head().first<ib::Lrh::kSize>());
     if (tap_ != nullptr && port.captured()) {
-        tap_->packet_seen(packet.bytes(), now_ns());
+        tap_->packet_seen(packet.settled(), now_ns());
     }
     if (lrh.vl == ib::kVl15) {
         smp_arrived(port.number(), packet, lrh);
@@ -277,9 +277,9 @@ void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
 // The table of a port is that of the channel adapter behind it. What comes from there has to be of
 // one of its partitions: a limited member's packets, too, which carry its own P_Key. What goes
 // there has to match as at the adapter itself (10.9.3).
-bool Switch::pkey_admitted(std::span<const std::uint8_t> packet, SwitchPort& at, Counter counter) {
-    const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    const auto pkey = packet_pkey(packet, lrh);
+bool Switch::pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at, Counter counter) {
+    const auto lrh = ib::Lrh::parse(packet.head().first<ib::Lrh::kSize>());
+    const auto pkey = packet_pkey(packet.head(), lrh);
     const bool inbound = counter == Counter::kPortRcvConstraintErrors;
     const auto of_partition = [&](ib::PKey entry) { return entry.base() == pkey->base(); };
     if (pkey && pkey->is_valid() &&
@@ -292,7 +292,7 @@ bool Switch::pkey_admitted(std::span<const std::uint8_t> packet, SwitchPort& at,
     return false;
 }
 
-void Switch::report_pkey_violation(std::span<const std::uint8_t> packet, std::uint8_t at) {
+void Switch::report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t at) {
     const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
     if (!view) {
         return;

@@ -78,9 +78,9 @@ class Switch final : public Admission, public Timed, private PortHost {
     void forward_multicast(const Route& route, Transit& packet);
     void relay(const Route& route, std::uint8_t egress, Transit& packet);
     void count_relay_error(std::uint8_t ingress, ib::Counter detail);
-    [[nodiscard]] bool pkey_admitted(std::span<const std::uint8_t> packet, SwitchPort& at,
+    [[nodiscard]] bool pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at,
                                      ib::Counter counter);
-    void report_pkey_violation(std::span<const std::uint8_t> packet, std::uint8_t port);
+    void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t port);
 
     // switch_management.cc: what port 0 receives and sends
     void smp_arrived(std::uint8_t ingress, Transit& packet, const ib::Lrh& lrh);

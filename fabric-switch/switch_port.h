@@ -105,7 +105,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     void deliver(Transit& packet, unsigned vl, Damage damage) override;  // ingress faults' sink
     void enqueue(Transit& packet, unsigned vl, Damage damage);
-    bool transmit(std::span<const std::uint8_t> bytes, unsigned vl, Damage damage);
+    bool transmit(const ib::PacketBytes& bytes, unsigned vl, Damage damage);
     void push(Transit& packet, unsigned vl, Damage damage);
     void pop(unsigned vl);
     [[nodiscard]] VlMask sendable() const;

@@ -60,13 +60,13 @@ void SwitchPort::enqueue(Transit& packet, unsigned vl, Damage damage) {
 }
 
 // VL is the only part of a packet that a switch changes (IBA 7.8.1); the ICRC leaves it out.
-bool SwitchPort::transmit(std::span<const std::uint8_t> bytes, unsigned vl, Damage damage) {
+bool SwitchPort::transmit(const ib::PacketBytes& bytes, unsigned vl, Damage damage) {
     const auto crc = damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
     const auto out = offers_.link()->begin_packet(vl, bytes.size() + (damage ? kCrcBytes : 0), crc);
     if (out.empty()) {
         return false;
     }
-    std::memcpy(out.data(), bytes.data(), bytes.size());
+    bytes.copy_to(out);
     out[0] = static_cast<std::uint8_t>(vl << 4 | (out[0] & 0xF));
     const ib::Lrh lrh = ib::Lrh::parse(out.first<ib::Lrh::kSize>());
     if (damage) {

@@ -409,8 +409,8 @@ std::uint32_t LinkEndpoint::credits(unsigned vl) const {
 
 // ---- packets in
 
-std::expected<LinkPacket, PacketFault> check_packet(std::span<const std::uint8_t> body,
-                                                    bool with_crcs, std::uint8_t mtu_cap) {
+std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body, bool with_crcs,
+                                                    std::uint8_t mtu_cap) {
     const std::size_t crc_bytes = with_crcs ? kCrcBytes : 0;
     const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
     // Raw packets, which have no ICRC, are not spoken here.
@@ -420,11 +420,14 @@ std::expected<LinkPacket, PacketFault> check_packet(std::span<const std::uint8_t
     if (lrh->pkt_len * 4U > (128U << mtu_cap) + kPacketOverhead) {
         return std::unexpected(PacketFault::kTooLong);
     }
-    const auto bytes = body.first(body.size() - crc_bytes);
-    if (with_crcs && !ib::vcrc_is_good(body)) {
+    if (!with_crcs) {
+        return LinkPacket{.lrh = *lrh, .bytes = body, .blocks = 0};
+    }
+    const auto bytes = body.head().first(body.size() - crc_bytes);
+    if (!ib::vcrc_is_good(body.head())) {
         return std::unexpected(PacketFault::kVcrc);
     }
-    if (with_crcs && !icrc_is_good(bytes, bytes.data() + bytes.size())) {
+    if (!icrc_is_good(bytes, bytes.data() + bytes.size())) {
         return std::unexpected(PacketFault::kIcrc);
     }
     return LinkPacket{.lrh = *lrh, .bytes = bytes, .blocks = 0};
@@ -434,10 +437,11 @@ LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
     if (!peer_) {
         return fail(LinkError::kUnexpectedFrame, "PACKET before LINK");
     }
-    const unsigned vl = frame.body[0] >> 4;
+    const ib::PacketBytes body(frame.body, frame.shared.empty() ? frame.body : frame.shared);
+    const unsigned vl = body.head()[0] >> 4;
     std::uint32_t blocks = 0;
     if (vl != kVl15) {
-        blocks = ib::link::credit_blocks(frame.body.size() + (frame.crc_elided() ? kCrcBytes : 0));
+        blocks = ib::link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
         VlState& state = vls_[vl];
         state.received += blocks;
         if (static_cast<std::int32_t>(state.granted - state.received) < 0) {
@@ -445,7 +449,7 @@ LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
         }
         state.held += blocks;
     }
-    auto packet = check_packet(frame.body, !frame.crc_elided(), offer_.mtu_cap);
+    auto packet = check_packet(body, !frame.crc_elided(), offer_.mtu_cap);
     if (!active_ || !packet) {
         release(vl, blocks);
         if (active_) {

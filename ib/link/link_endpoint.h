@@ -42,8 +42,8 @@ inline constexpr unsigned kVl15 = 15;
 // A packet that has come in and that fits its LRH:PktLen; its checksums, if any, were right.
 struct LinkPacket {
     ib::Lrh lrh;
-    std::span<const std::uint8_t> bytes;  // LRH to end of padding; valid during the call
-    std::uint32_t blocks = 0;             // receive buffer it occupies until released; VL15: 0
+    ib::PacketBytes bytes;     // LRH to end of padding; valid during the call
+    std::uint32_t blocks = 0;  // receive buffer it occupies until released; VL15: 0
 };
 
 // Why a received packet was dropped by the link; the port counts it.
@@ -113,8 +113,9 @@ void append_crcs(std::span<std::uint8_t> packet_and_room);
 
 // What a receiver makes of a packet: its length, its LRH and, with `crcs`, its checksums, which are
 // taken off. `mtu_cap` is PortInfo:MTUCap of the receiver. LinkPacket::blocks is left 0.
-[[nodiscard]] std::expected<LinkPacket, PacketFault> check_packet(
-    std::span<const std::uint8_t> body, bool with_crcs, std::uint8_t mtu_cap);
+[[nodiscard]] std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
+                                                                  bool with_crcs,
+                                                                  std::uint8_t mtu_cap);
 
 class LinkEndpoint {
   public:
@@ -202,7 +203,8 @@ class LinkEndpoint {
         RingProducer out;
         RingConsumer in;
         bool wants_room = false;  // something was refused since the last receive()
-        // A frame is copied here before it is looked at: the peer can still write to the ring.
+        // What is looked at of a frame is copied here before: the peer can still write to the
+        // ring.
         std::array<std::uint8_t, ib::link::kMaxBody> frame{};
     };
 

@@ -6,6 +6,7 @@
 
 namespace pib::link {
 
+using ib::link::Frame;
 using ib::link::kHeaderSize;
 
 // WELCOME has passed: from here on both sides speak through the rings, if both said so.
@@ -47,8 +48,14 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
     return done >= bytes;
 }
 
-// Handles one frame; its size. The peer can write to what it has published, so header and body are
-// copied once and then checked.
+// Of a packet this much is copied before it is looked at: more than any headers, and all of a MAD.
+constexpr std::size_t kCopiedHead = 128;
+constexpr std::size_t kCopiedWhole = 512;
+static_assert(kCopiedHead >= ib::kMaxHeaders);
+
+// Handles one frame; its size. The peer can write to what it has published, so what is checked is
+// copied before: the header and the body, of a long packet the bytes that can have headers. The
+// rest stays where it is until the handler has copied it to where it goes.
 std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) {
     std::array<std::uint8_t, kHeaderSize> raw;
     std::memcpy(raw.data(), rings.in.front(), raw.size());
@@ -60,15 +67,22 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) 
             LinkFailure{LinkError::kMalformedFrame, header ? "a frame that is not there to its end"
                                                            : to_string(header.error())});
     }
-    std::memcpy(rings.frame.data(), rings.in.front() + kHeaderSize, header->length);
+    const std::span shared(rings.in.front() + kHeaderSize, header->length);
+    const bool in_place = header->type == ib::link::FrameType::kPacket &&
+                          (header->flags & ib::link::kFlagCrcElided) != 0 &&
+                          header->length > kCopiedWhole;
+    const auto copy = std::span(rings.frame).first(in_place ? kCopiedHead : header->length);
+    std::memcpy(copy.data(), shared.data(), copy.size());
+    const Frame frame{header->type, header->flags, copy,
+                      in_place ? shared : std::span<const std::uint8_t>{}};
+    if (auto handled = handle(frame); !handled) {
+        return std::unexpected(handled.error());
+    }
+    // Only now: a handler that publishes gives back what was skipped.
     rings.in.skip(size);
     // A quarter at a time: our position is a cache line that has to travel to the peer.
     if (rings.in.unreturned() >= rings.in.size() / 4) {
         rings.in.give_back();
-    }
-    const auto body = std::span(rings.frame).first(header->length);
-    if (auto handled = handle({header->type, header->flags, body}); !handled) {
-        return std::unexpected(handled.error());
     }
     return size;
 }

@@ -163,6 +163,9 @@ struct Frame {
     FrameType type{};
     std::uint8_t flags = 0;
     std::span<const std::uint8_t> body;
+    // PACKET in shared memory: all of it, where the sender can still write; `body` is a copy of the
+    // first bytes. Else empty.
+    std::span<const std::uint8_t> shared{};
 
     [[nodiscard]] bool crc_elided() const { return (flags & kFlagCrcElided) != 0; }
 };

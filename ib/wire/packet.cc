@@ -72,11 +72,11 @@ const char* to_string(ParseError error) {
     return index < kNames.size() ? kNames[index] : "unknown";
 }
 
-std::expected<Lrh, ParseError> parse_lrh(Bytes bytes, Crcs crcs) {
-    if (bytes.size() < Lrh::kSize) {
+std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs) {
+    if (bytes.head().size() < Lrh::kSize) {
         return std::unexpected(ParseError::kTruncated);
     }
-    const Lrh lrh = Lrh::parse(bytes.first<Lrh::kSize>());
+    const Lrh lrh = Lrh::parse(bytes.head().first<Lrh::kSize>());
     if (lrh.lver != 0) {
         return std::unexpected(ParseError::kLinkVersion);
     }
@@ -89,7 +89,7 @@ std::expected<Lrh, ParseError> parse_lrh(Bytes bytes, Crcs crcs) {
     return lrh;
 }
 
-std::expected<PacketView, ParseError> PacketView::parse(Bytes bytes, Crcs crcs) {
+std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes, Crcs crcs) {
     const auto lrh = parse_lrh(bytes, crcs);
     if (!lrh) {
         return std::unexpected(lrh.error());
@@ -97,8 +97,7 @@ std::expected<PacketView, ParseError> PacketView::parse(Bytes bytes, Crcs crcs) 
     if (is_raw(lrh->lnh)) {
         return std::unexpected(ParseError::kRaw);
     }
-    PacketView view;
-    view.bytes_ = bytes;
+    PacketView view(bytes);
     view.crcs_ = crcs;
     view.lrh_ = *lrh;
     view.bth_offset_ = Lrh::kSize;
@@ -118,10 +117,10 @@ std::expected<PacketView, ParseError> PacketView::parse(Bytes bytes, Crcs crcs) 
 }
 
 std::expected<void, ParseError> PacketView::parse_grh() {
-    if (crc_offset_ < Lrh::kSize + Grh::kSize) {
+    if (std::min(crc_offset_, bytes_.head().size()) < Lrh::kSize + Grh::kSize) {
         return std::unexpected(ParseError::kTruncated);
     }
-    grh_ = Grh::parse(bytes_.subspan<Lrh::kSize, Grh::kSize>());
+    grh_ = Grh::parse(bytes_.head().subspan<Lrh::kSize, Grh::kSize>());
     if (grh_->ip_ver != Grh::kIpVer) {
         return std::unexpected(ParseError::kIpVersion);
     }
@@ -140,7 +139,10 @@ std::expected<void, ParseError> PacketView::parse_transport() {
     if (transport_bytes < Bth::kSize) {
         return std::unexpected(ParseError::kTruncated);
     }
-    bth_ = Bth::parse(bytes_.subspan(bth_offset_).first<Bth::kSize>());
+    if (bytes_.head().size() < bth_offset_ + Bth::kSize) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    bth_ = Bth::parse(bytes_.head().subspan(bth_offset_).first<Bth::kSize>());
     if (bth_.tver != 0) {
         return std::unexpected(ParseError::kTransportVersion);
     }
@@ -148,7 +150,8 @@ std::expected<void, ParseError> PacketView::parse_transport() {
     if (opcode_ == nullptr) {
         return std::unexpected(ParseError::kReservedOpcode);
     }
-    if (transport_bytes < opcode_->header_bytes) {
+    if (transport_bytes < opcode_->header_bytes ||
+        bytes_.head().size() < bth_offset_ + opcode_->header_bytes) {
         return std::unexpected(ParseError::kTruncated);
     }
     const std::size_t padded = transport_bytes - opcode_->header_bytes;
@@ -162,17 +165,20 @@ std::expected<void, ParseError> PacketView::parse_transport() {
     if (!payload_possible(*opcode_, payload_bytes, bth_.pad_count)) {
         return std::unexpected(ParseError::kPayload);
     }
-    payload_ = bytes_.subspan(bth_offset_ + opcode_->header_bytes, payload_bytes);
+    payload_ = bytes_.part(bth_offset_ + opcode_->header_bytes, payload_bytes);
     return {};
 }
 
 bool PacketView::icrc_is_good() const {
+    // Whoever checks checksums has all of the packet in a buffer of its own.
+    const Bytes all = bytes_.head();
     return crcs_ == Crcs::kElided ||
-           load_le<std::uint32_t>(bytes_.subspan(crc_offset_)) == icrc(bytes_.first(crc_offset_));
+           (bytes_.is_stable() &&
+            load_le<std::uint32_t>(all.subspan(crc_offset_)) == icrc(all.first(crc_offset_)));
 }
 
 bool PacketView::vcrc_is_good() const {
-    return crcs_ != Crcs::kIcrcAndVcrc || ib::vcrc_is_good(bytes_);
+    return crcs_ != Crcs::kIcrcAndVcrc || (bytes_.is_stable() && ib::vcrc_is_good(bytes_.head()));
 }
 
 bool vcrc_is_good(Bytes bytes) {

@@ -3,8 +3,10 @@
 // believed; PacketBuilder lays a packet out in the caller's buffer. Neither allocates.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <expected>
 #include <optional>
 #include <span>
@@ -46,18 +48,55 @@ enum class ParseError : std::uint8_t {
 };
 [[nodiscard]] const char* to_string(ParseError error);
 
+// A packet that may lie where its sender can still write to it, as in the ring of a link in shared
+// memory: its first bytes, with all headers, are a copy, and nothing else of it is ever read but to
+// copy it on. A payload that changes meanwhile is what DMA allows (IBA 9.4.1.1.1 promises nothing
+// of a buffer that its owner writes to); headers that change after their checks would not be.
+class PacketBytes {
+  public:
+    // Bytes that nobody else writes to.
+    template <typename Bytes>
+    requires std::constructible_from < std::span<const std::uint8_t>,
+    const Bytes& > PacketBytes(const Bytes& bytes)  // NOLINT: every buffer of one's own is one
+        : head_(bytes),
+    whole_(head_) {}
+    // `head` is a copy of the first bytes of `whole`; `whole` is not longer, or `head` has at least
+    // kMaxHeaders bytes.
+    PacketBytes(std::span<const std::uint8_t> head, std::span<const std::uint8_t> whole)
+        : head_(head), whole_(whole) {}
+
+    [[nodiscard]] std::size_t size() const { return whole_.size(); }
+    // What may be looked at.
+    [[nodiscard]] std::span<const std::uint8_t> head() const { return head_; }
+    [[nodiscard]] bool is_stable() const { return head_.size() == whole_.size(); }
+    // What may be copied once: a part behind the headers.
+    [[nodiscard]] std::span<const std::uint8_t> part(std::size_t offset, std::size_t bytes) const {
+        return offset + bytes <= head_.size() ? head_.subspan(offset, bytes)
+                                              : whole_.subspan(offset, bytes);
+    }
+    // All of it, with the headers that were checked. `to` has at least size() bytes.
+    void copy_to(std::span<std::uint8_t> to) const {
+        std::memcpy(to.data(), head_.data(), head_.size());
+        std::memcpy(to.data() + head_.size(), whole_.data() + head_.size(),
+                    whole_.size() - head_.size());
+    }
+
+  private:
+    std::span<const std::uint8_t> head_;
+    std::span<const std::uint8_t> whole_;
+};
+
 // The link level alone, all that a switch looks at: version, and PktLen against the bytes at hand.
 // `bytes` is exactly one packet from the LRH through the last checksum that `crcs` says is there.
-[[nodiscard]] std::expected<Lrh, ParseError> parse_lrh(std::span<const std::uint8_t> bytes,
-                                                       Crcs crcs);
+[[nodiscard]] std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs);
 
 // A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for what needs
 // knowledge of the port: MTU, LIDs, P_Key, and its checksums, which the caller asks for.
 // The view refers to the caller's bytes; headers are copied out as they are asked for.
 class PacketView {
   public:
-    [[nodiscard]] static std::expected<PacketView, ParseError> parse(
-        std::span<const std::uint8_t> bytes, Crcs crcs);
+    [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
+                                                                     Crcs crcs);
 
     [[nodiscard]] const Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const std::optional<Grh>& grh() const { return grh_; }
@@ -83,30 +122,31 @@ class PacketView {
     [[nodiscard]] std::optional<ImmDt> imm_dt() const { return ext<ImmDt>(Ext::kImmDt); }
     [[nodiscard]] std::optional<Ieth> ieth() const { return ext<Ieth>(Ext::kIeth); }
 
-    // Payload without pad bytes.
+    // Payload without pad bytes; to be copied once where the packet is not stable.
     [[nodiscard]] std::span<const std::uint8_t> payload() const { return payload_; }
     // The packet as given, checksums included.
-    [[nodiscard]] std::span<const std::uint8_t> bytes() const { return bytes_; }
+    [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Whether the checksums that are there are right; true for what is elided.
     [[nodiscard]] bool icrc_is_good() const;
     [[nodiscard]] bool vcrc_is_good() const;
 
   private:
-    PacketView() = default;
+    explicit PacketView(const PacketBytes& bytes) : bytes_(bytes) {}
 
     template <typename Header>
     [[nodiscard]] std::optional<Header> ext(Ext which) const {
         if (!opcode_->has(which)) {
             return std::nullopt;
         }
-        return Header::parse(bytes_.subspan(bth_offset_ + opcode_->offset[index_of(which)])
+        return Header::parse(bytes_.head()
+                                 .subspan(bth_offset_ + opcode_->offset[index_of(which)])
                                  .template first<Header::kSize>());
     }
     [[nodiscard]] std::expected<void, ParseError> parse_grh();
     [[nodiscard]] std::expected<void, ParseError> parse_transport();
 
-    std::span<const std::uint8_t> bytes_;
+    PacketBytes bytes_;
     std::span<const std::uint8_t> payload_;
     const OpcodeInfo* opcode_ = nullptr;
     std::size_t bth_offset_ = 0;

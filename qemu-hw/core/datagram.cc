@@ -268,7 +268,7 @@ bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {
     const SegmentView segments{
         .wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.resp.recv.user};
     if (packet.grh() &&
-        !scatter(services_.mpt(), segments, 0, packet.bytes().subspan(ib::Lrh::kSize, kGrhBytes))) {
+        !scatter(services_.mpt(), segments, 0, packet.bytes().part(ib::Lrh::kSize, kGrhBytes))) {
         return false;
     }
     return scatter(services_.mpt(), segments, kGrhBytes, packet.payload());

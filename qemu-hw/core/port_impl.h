@@ -137,7 +137,7 @@ class PortImpl final : public Port, private PortLink::Owner {
     bool try_send(const OwnMad& mad);
 
     // port_receive.cc
-    void receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool looped);
+    void receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped);
     bool passes_link(const ib::Lrh& lrh, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;
     void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, number_); }

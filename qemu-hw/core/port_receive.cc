@@ -65,12 +65,12 @@ bool PortImpl::passes_link(const ib::Lrh& lrh, bool looped) {
     return true;
 }
 
-void PortImpl::receive(std::span<const uint8_t> bytes, const ib::Lrh& lrh, bool looped) {
+void PortImpl::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped) {
     if (!looped) {
         pma().count_received(lrh.dlid, lrh.pkt_len);
     }
     if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->packet_in(parts_.host.now_ns(), number_, bytes);
+        trace->packet_in(parts_.host.now_ns(), number_, bytes.head(), bytes.size());
     }
     parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_);
     parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, bytes.size());

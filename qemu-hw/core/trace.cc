@@ -45,8 +45,12 @@ void Trace::packet_out(uint64_t now_ns, unsigned port, std::span<const uint8_t> 
     keep(Kind::kPacketOut, now_ns, port, 0, bytes);
 }
 
-void Trace::packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes) {
-    keep(Kind::kPacketIn, now_ns, port, 0, bytes);
+void Trace::packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head,
+                      size_t length) {
+    keep(Kind::kPacketIn, now_ns, port, 0, head);
+    if (enabled()) {
+        ring_[(count_ - 1) % ring_.size()].length = static_cast<uint32_t>(length);
+    }
 }
 
 void Trace::send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter,

@@ -27,7 +27,8 @@ class Trace {
 
     // LRH to padding; the port counts from 1.
     void packet_out(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes);
-    void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes);
+    // `head`: at least the headers of a packet of `length` bytes.
+    void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head, size_t length);
     // A WQE as it was copied from the queue of that QP, and its counter.
     void send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
     void recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <numeric>
 #include <stdexcept>
@@ -166,7 +167,9 @@ void FakeHost::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
     if (!in_ram(addr, from.size())) {
         throw std::logic_error("FakeHost: poke outside of guest RAM");
     }
-    std::ranges::copy(from, ram_ + (addr - kRamBase));
+    if (!from.empty()) {
+        std::memcpy(ram_ + (addr - kRamBase), from.data(), from.size());
+    }
 }
 
 uint64_t FakeHost::interrupt_count() const {

@@ -52,7 +52,8 @@ class RecordingClient : public PortClient {
     std::function<void(const ib::PacketView&)> on_packet;
 
     void packet_in(unsigned, const ib::PacketView& packet) override {
-        packets.emplace_back(packet.bytes().begin(), packet.bytes().end());
+        packets.emplace_back(packet.bytes().size());
+        packet.bytes().copy_to(packets.back());
         if (on_packet) {
             on_packet(packet);
         }

@@ -66,7 +66,7 @@ class Port final : public link::LinkEvents {
         require(vl < 2, "data only on VLs that have buffer");
         held_[vl] += packet.blocks;
         require(held_[vl] <= kBlocks, "no more than was granted");
-        if ((packet.bytes.back() & 1) == 0) {
+        if ((packet.bytes.head().back() & 1) == 0) {
             release();
         }
     }

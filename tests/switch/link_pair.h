@@ -79,7 +79,8 @@ struct LinkRecorder : link::LinkEvents {
     void link_up(const link::ActiveLink&) override { ++ups; }
     void link_down() override { ++downs; }
     void link_packet(const link::LinkPacket& packet) override {
-        packets.emplace_back(packet.bytes.begin(), packet.bytes.end());
+        packets.emplace_back(packet.bytes.size());
+        packet.bytes.copy_to(packets.back());
         if (hold) {
             held.emplace_back(packet.lrh.vl.value(), packet.blocks);
         } else {

@@ -5,11 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <thread>
 
+#include "idle_spin.h"
 #include "link_pair.h"
 #include "shared_memory.h"
 
@@ -330,6 +333,94 @@ TEST_CASE("shared link: a flood is taken in portions") {
     (void)pair.hca.publish();
     CHECK(pair.sw.receive(4096).value());
     CHECK(pair.switch_events.packets.size() <= 2);
+}
+
+// A peer that writes to its packet while it is handled.
+struct Tampered : SharedRecorder {
+    std::uint8_t* frame = nullptr;  // the packet in the ring
+    void link_packet(const link::LinkPacket& packet) override {
+        std::memset(frame, 0xEE, packet.bytes.size());
+        SharedRecorder::link_packet(packet);
+    }
+};
+
+TEST_CASE("shared link: headers are copied before they are checked, of long packets too") {
+    const auto [payload, payload_is_copied] =
+        GENERATE(table<std::size_t, bool>({{16, true}, {256, true}, {1024, false}, {4096, false}}));
+    SharedPair pair;
+    Tampered receiver;
+    link::LinkEndpoint sw(make_buffers(), receiver);
+    receiver.endpoint = &sw;
+    receiver.rings = pair.switch_events.rings;
+    receiver.answer = pair.switch_events.answer;
+    for (auto [from, to] : {std::pair(&pair.hca, &sw), std::pair(&sw, &pair.hca)}) {
+        from->set_offer(make_offer());
+        const Bytes bytes(from->output().begin(), from->output().end());
+        from->consume_output(bytes.size());
+        REQUIRE(to->feed(bytes));
+    }
+    for (unsigned i = 0; i < 4; ++i) {
+        REQUIRE(sw.receive(SIZE_MAX));
+        (void)sw.publish();
+        REQUIRE(pair.hca.receive(SIZE_MAX));
+        (void)pair.hca.publish();
+    }
+    const Bytes packet = make_packet(0, 2, payload);
+    const auto room = pair.hca.begin_packet(0, packet.size());
+    REQUIRE(room.size() == packet.size());
+    std::ranges::copy(packet, room.begin());
+    receiver.frame = room.data();
+    pair.hca.commit_packet();
+    (void)pair.hca.publish();
+    REQUIRE(sw.receive(SIZE_MAX));
+    REQUIRE(receiver.packets.size() == 1);
+    const Bytes& seen = receiver.packets[0];
+    REQUIRE(seen.size() == packet.size());
+    CHECK(
+        std::equal(packet.begin(), packet.begin() + ib::Lrh::kSize + ib::Bth::kSize, seen.begin()));
+    CHECK((seen.back() == packet.back()) == payload_is_copied);
+}
+
+TEST_CASE("idle: runnable threads are read from loadavg, and nonsense is none") {
+    CHECK(pib_runnable_threads("0.10 0.20 0.30 3/456 7890\n") == 3);
+    CHECK(pib_runnable_threads("12.00 0.20 0.30 17/456 7890\n") == 17);
+    for (const char* text : {"", "0.1", "0.1 0.2 0.3", "0.1 0.2 0.3 x/4 5", "0.1 0.2 0.3 4",
+                             "0.1 0.2 0.3 -1/4", "0.1 0.2 0.3 99999999999/4 5"}) {
+        CHECK(pib_runnable_threads(text) == 0);
+    }
+}
+
+TEST_CASE("idle: nobody stays awake for ever, and with 0 not at all") {
+    PibIdleSpin spin;
+    pib_idle_spin_init(&spin, 0);
+    CHECK_FALSE(pib_idle_spin_go_on(&spin));
+    pib_idle_spin_end(&spin);
+    pib_idle_spin_init(&spin, 50);
+    for (unsigned round = 0; round < 10; ++round) {
+        while (pib_idle_spin_go_on(&spin)) {
+        }
+        CHECK(spin.began_ns == 0);
+    }
+    pib_idle_spin_end(&spin);
+    CHECK_FALSE(pib_idle_spin_go_on(&spin));
+}
+
+TEST_CASE("idle: the time is doubled up to its limit when it pays, and halved when it does not") {
+    PibIdleSpin spin;
+    pib_idle_spin_init(&spin, 16);
+    for (unsigned round = 0; round < 5; ++round) {
+        spin.began_ns = 1;  // idle since then, as far as it knows
+        pib_idle_spin_found(&spin);
+    }
+    CHECK(spin.budget_ns == 16'000);
+    pib_idle_spin_found(&spin);  // was not idle
+    CHECK(spin.budget_ns == 16'000);
+    for (unsigned round = 0; round < 5 && spin.loadavg_fd >= 0; ++round) {
+        spin.began_ns = 1;
+        CHECK_FALSE(pib_idle_spin_go_on(&spin));
+    }
+    CHECK((spin.loadavg_fd < 0 || spin.budget_ns == 2'000));
+    pib_idle_spin_end(&spin);
 }
 
 }  // namespace pib::test

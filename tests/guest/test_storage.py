@@ -18,6 +18,7 @@ cd /sys/kernel/config/nvmet
 mkdir subsystems/{nqn} subsystems/{nqn}/namespaces/1 ports/1
 echo 1 > subsystems/{nqn}/attr_allow_any_host
 echo -n /tmp/disk > subsystems/{nqn}/namespaces/1/device_path
+echo 1 > subsystems/{nqn}/namespaces/1/buffered_io  # /tmp may be a file system without O_DIRECT
 echo 1 > subsystems/{nqn}/namespaces/1/enable
 echo rdma > ports/1/addr_trtype; echo ipv4 > ports/1/addr_adrfam
 echo {address} > ports/1/addr_traddr; echo 4420 > ports/1/addr_trsvcid

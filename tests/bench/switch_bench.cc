@@ -3,6 +3,7 @@
 // program drives it, with adapters that write batches and take them out again. Only the switch's
 // turns are timed; there are no sockets, no wake-ups and no other threads.
 // Prints one JSON object a line. usage: switch-bench [SECONDS_PER_FIGURE]
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,7 @@ constexpr unsigned kLogRing = 19;  // as the program's
 constexpr std::size_t kTurnBytes = 128 * 1024;
 constexpr std::uint32_t kBlocks = 8192;  // receive buffer of an adapter
 constexpr std::size_t kLrhBthDeth = 28;
+constexpr std::uint16_t kFirstMulticastLid = 0xC000;
 constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
 
 std::uint64_t cpu_ns() {
@@ -125,6 +127,26 @@ class Bench {
         }
     }
 
+    // Nanoseconds of the switch for a copy, when one port's packets go to all others.
+    double measure_fan_out(double seconds) {
+        std::array<std::uint8_t, 64> block{};
+        hcas_[0]->counting = false;  // it asks, and looks at the answers
+        for (std::size_t position = 0; position < 3; ++position) {
+            ib::store_be(block.data(), static_cast<std::uint16_t>(members() >> (16 * position)));
+            must(fabric_
+                     .query(ib::Method::kSet, ib::attr::kMulticastForwardingTable,
+                            static_cast<std::uint32_t>(position << 28), block)
+                     .has_value(),
+                 "no multicast forwarding");
+        }
+        hcas_[0]->counting = true;
+        const auto to_all = make_packet(0, kFirstMulticastLid, packets_[0].size() - kLrhBthDeth,
+                                        TestFabric::lid_of(0));
+        packets_.assign(packets_.size(), Bytes());
+        packets_[0] = to_all;
+        return measure(seconds);
+    }
+
     // Nanoseconds of the switch for a packet, in each direction of every port.
     double measure(double seconds) {
         const auto until =
@@ -139,9 +161,15 @@ class Bench {
     }
 
   private:
+    // Port mask of all adapters.
+    [[nodiscard]] std::uint64_t members() const {
+        return ((std::uint64_t{1} << hcas_.size()) - 1) << 1;
+    }
+
     std::size_t turn(std::uint64_t& ns) {
         for (std::size_t i = 0; i < hcas_.size(); ++i) {
-            for (unsigned n = 0; n < kBatch && hcas_[i]->send_packet(packets_[i]); ++n) {
+            for (unsigned n = 0;
+                 !packets_[i].empty() && n < kBatch && hcas_[i]->send_packet(packets_[i]); ++n) {
             }
             (void)hcas_[i]->own_end().publish();
         }
@@ -178,6 +206,11 @@ int main(int argc, char** argv) {
         const double ns = Bench(figure.ports, figure.bytes).measure(seconds);
         std::printf("{\"figure\": \"switch_%uports_%zu\", \"cpu_ns\": %.1f}\n", figure.ports,
                     figure.bytes, ns);
+        std::fflush(stdout);
+    }
+    for (const unsigned copies : {1U, 8U, 31U}) {
+        const double ns = Bench(copies + 1, 256).measure_fan_out(seconds);
+        std::printf("{\"figure\": \"multicast_%ucopies_256\", \"cpu_ns\": %.1f}\n", copies, ns);
         std::fflush(stdout);
     }
     return 0;

@@ -115,8 +115,10 @@ void Guest::start() {
 
 LinkMode default_link_mode() {
     const char* mode = std::getenv("PIB_LINK_MODE");
-    return mode != nullptr && std::string_view(mode) == "shared" ? LinkMode::kShared
-                                                                 : LinkMode::kStream;
+    const std::string_view wanted = mode != nullptr ? mode : "stream";
+    return wanted == "shared"  ? LinkMode::kShared
+           : wanted == "mixed" ? LinkMode::kMixed
+                               : LinkMode::kStream;
 }
 
 void Guest::connect(std::unique_ptr<Cable> cable) {
@@ -200,7 +202,10 @@ Subnet::Subnet(unsigned guests, LinkMode mode) : sw(switch_config()), mode_(mode
 }
 
 void Subnet::connect(unsigned guest) {
-    guests_[guest]->connect(std::make_unique<SwitchCable>(sw, mode_));
+    const bool even = guest % 2 == 0;
+    const LinkMode mode =
+        mode_ != LinkMode::kMixed ? mode_ : (even ? LinkMode::kShared : LinkMode::kStream);
+    guests_[guest]->connect(std::make_unique<SwitchCable>(sw, mode));
 }
 
 void Subnet::settle() {

@@ -37,8 +37,12 @@ class Cable {
 };
 
 // How frames travel between guests and the switch.
-enum class LinkMode { kStream, kShared };
-// What the environment asks for with PIB_LINK_MODE, "stream" or "shared"; streams if it does not.
+enum class LinkMode {
+    kStream,
+    kShared,
+    kMixed,  // the guests with even numbers as kShared, the others as kStream
+};
+// What the environment asks for with PIB_LINK_MODE: "stream" (the default), "shared" or "mixed".
 LinkMode default_link_mode();
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.

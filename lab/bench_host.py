@@ -52,6 +52,11 @@ def measure_devices(results: bench_figures.Results) -> None:
 
 def measure_switch(results: bench_figures.Results) -> None:
     for name, line in lines(TARGETS[1]).items():
+        if name.startswith("multicast_"):
+            copies = name.split("_")[1].removesuffix("copies")
+            kind = Kind(name, f"switch, multicast of 256 B to {copies}", "copies/s", MORE)
+            results.figure(kind).add(DEVICE, 1e9 / line["cpu_ns"])
+            continue
         ports, size = name.removeprefix("switch_").split("_")
         kind = Kind(name, f"switch, {ports.removesuffix('ports')} ports, {size} B", "packets/s",
                     MORE)

@@ -127,7 +127,7 @@ TEST_CASE("packets and work queue elements in a trace") {
                                0xff, 0xff, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x07};
     std::copy(std::begin(headers), std::end(headers), packet.begin());
     trace.packet_out(5, 2, packet);
-    trace.packet_in(6, 2, std::span<const uint8_t>(packet).first(3));  // not even an LRH
+    trace.packet_in(6, 2, std::span<const uint8_t>(packet).first(3), 3);  // not an LRH
     const std::array<uint8_t, 16> wqe = {0x02, 0x01};
     trace.send_wqe(7, 0x40, 9, wqe);
     trace.recv_wqe(8, 0x41, 10, wqe);

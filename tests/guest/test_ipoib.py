@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """IP over InfiniBand between two guests: both modes, IPv4 and IPv6, multicast, and what happens
 when the port or the subnet manager goes away."""
-import json
 import re
 import subprocess
 
@@ -9,7 +8,7 @@ import pytest
 
 import managers
 from lab import subnet
-from rdma import PATIENCE_S, sh, wait_active, wait_until
+from rdma import PATIENCE_S, sh, switch_port, wait_active, wait_until
 
 MODES = {"datagram": 4092, "connected": 65520}
 GROUP = "239.77.0.1"
@@ -116,7 +115,7 @@ def test_multicast(vm0, vm1, mode):
 
 def test_carrier_follows_the_port_and_traffic_comes_back(lab, vm0, vm1, mode, addresses):
     control = lab.switch()
-    port = switch_port_of(lab, vm1)
+    port = switch_port(lab, vm1)
     control.ctl("link", port, "down")
     wait_until(lambda: not link(vm1)[1], "no carrier without a link")
     control.ctl("link", port, "up")
@@ -124,13 +123,6 @@ def test_carrier_follows_the_port_and_traffic_comes_back(lab, vm0, vm1, mode, ad
     wait_active(vm1)
     wait_ping(vm1, addresses[0])
     ping(vm0, addresses[1])
-
-
-def switch_port_of(lab, node):
-    guid = int(sh(node, "cat /sys/class/infiniband/pib_0/node_guid").strip().replace(":", ""), 16)
-    ports = json.loads(lab.switch().ctl("--json", "status"))["ports"]
-    return str(next(port["port"] for port in ports
-                    if int(port.get("neighbour", {"node_guid": "0"})["node_guid"], 16) == guid))
 
 
 def test_a_new_subnet_manager_changes_nothing(vm0, vm1, mode, addresses):

@@ -278,6 +278,42 @@ static void bound_windows_are_left_to_the_kernel(void)
 	CHECK_EQUAL(WTERMSIG(status), SIGKILL);
 }
 
+/* Writes to every page that the device uses, in its own copy, and becomes another program. */
+static void child_of_traffic(uint8_t *memory)
+{
+	memset(memory, 0xee, 4 * PAGE);
+	memset(lo.buffer, 0xee, BUFFER_BYTES);
+	execl("/bin/true", "true", NULL);
+	_exit(1);
+}
+
+/* The pages stay the parent's, whoever writes first after the fork. */
+static void children_do_not_take_memory_away(void)
+{
+	uint8_t *memory = map_pages(4 * PAGE);
+	struct ibv_mr *mr = ibv_reg_mr(lo.pd, memory, 4 * PAGE, REMOTE);
+	struct qp_pair pair;
+
+	CHECK(mr);
+	connected_pair(&pair);
+	for (int round = 0; round < 20; round++) {
+		uint8_t *at = memory + (round % 4) * PAGE + round;
+		int status;
+		pid_t child = fork();
+
+		if (!child)
+			child_of_traffic(memory);
+		CHECK(child > 0);
+		write_must_arrive(&pair, (uintptr_t)at, mr->rkey, at);
+		CHECK_EQUAL(waitpid(child, &status, 0), child);
+		CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+		write_must_arrive(&pair, (uintptr_t)at, mr->rkey, at);
+	}
+	pair_destroy(&pair);
+	CHECK_EQUAL(ibv_dereg_mr(mr), 0);
+	munmap(memory, 4 * PAGE);
+}
+
 const struct check memory_checks[] = {
 	{ "zero_based_regions_count_from_their_first_byte",
 	  zero_based_regions_count_from_their_first_byte },
@@ -287,6 +323,7 @@ const struct check memory_checks[] = {
 	{ "dma_bufs_are_memory", dma_bufs_are_memory },
 	{ "windows_keep_their_region", windows_keep_their_region },
 	{ "windows_of_type_1_are_bound_by_the_verb", windows_of_type_1_are_bound_by_the_verb },
+	{ "children_do_not_take_memory_away", children_do_not_take_memory_away },
 	{ "bound_windows_are_left_to_the_kernel", bound_windows_are_left_to_the_kernel },
 	{ NULL, NULL },
 };

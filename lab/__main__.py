@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 from lab import (bench, checkpatch, cluster, deps, guest_build, guest_kernel, image, metrics,
-                 qemu_headers, status, testing, topology_kinds, ui, up)
+                 qemu_headers, status, testing, topology_kinds, ui, up, vm)
 from lab import map as fabric_map
 
 
@@ -42,7 +42,10 @@ def _up(options) -> int:
     guest_kernel.choose(options.kernel)
     if options.guest:
         image.choose(options.guest)
-    up.up(options.nodes, options.hca_options, options.memory, options.topology, options.split)
+    if not 1 <= options.cpus <= vm.MOST_CPUS:
+        raise ui.LabError(f"--cpus {options.cpus}: expected 1 to {vm.MOST_CPUS}")
+    up.up(options.nodes, options.hca_options, vm.Size(options.memory, options.cpus),
+          options.topology, options.split)
     return 0
 
 
@@ -88,6 +91,9 @@ def _add_lab(add) -> None:
                          help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
     command.add_argument("--memory", type=int, default=1024, metavar="MIB",
                          help="memory of a guest (default 1024)")
+    command.add_argument("--cpus", type=int, default=1, metavar="N",
+                         help="processors of a guest (default 1); the driver has a completion vector "
+                              "for each")
     command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
                          help="a fabric as in this file (see ./pib topology), of which the guests "
                               "are hosts; default: one switch")

@@ -95,7 +95,7 @@ class Cluster:
             yield
 
     def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
-           memory_mib: int = 1024, fabric_file: pathlib.Path | None = None,
+           size: vm.Size = vm.Size(), fabric_file: pathlib.Path | None = None,
            direct: bool = False, processes: int = 1) -> None:
         """Makes exactly count guests run, keeping those that already run what is wanted. With a
         topology file as fabric_file they are hosts of that fabric, which is as many processes, else
@@ -106,7 +106,7 @@ class Cluster:
         wiring = fabric_file.read_bytes() if fabric_file else b""
         base = guest_kernel.image()
         accel = kvm.accelerator(base)
-        stamp = paths.recipe_hash(str(base), accel, hca_options, str(memory_mib),
+        stamp = paths.recipe_hash(str(base), accel, hca_options, str(size),
                                   initramfs.stamp(artefacts), fabric.stamp(), wiring,
                                   str(count) if net else "", str(direct), str(parts))
         if self.state and self.state.stamp != stamp:
@@ -126,7 +126,7 @@ class Cluster:
         for number in range(max(len(parts), 1)):
             self.start_switch(number=number)
         hcas = [self._hca(number, places, hca_options, net) for number in range(count)]
-        self._start_guests(base, hcas, artefacts, memory_mib, direct)
+        self._start_guests(base, hcas, artefacts, size, direct)
 
     def _save(self) -> None:
         self.state.save(self.file)
@@ -175,7 +175,7 @@ class Cluster:
         return vm.Hca(address, host.guid, host.port_guid(1), options)
 
     def _start_guests(self, base: pathlib.Path, hcas: list[vm.Hca], artefacts: list[pathlib.Path],
-                      memory_mib: int, direct: bool) -> None:
+                      size: vm.Size, direct: bool) -> None:
         wanted = [number for number in range(len(hcas)) if not self.alive(f"vm{number}")]
         if not wanted:
             return
@@ -184,7 +184,7 @@ class Cluster:
         sockets = pathlib.Path(self.state.sockets)
         initrd = initramfs.make(base, sockets / "initramfs.cpio", artefacts,
                                 self.key().with_suffix(".pub"))
-        machines = [self._machine(base, initrd, number, hcas[number], memory_mib)
+        machines = [self._machine(base, initrd, number, hcas[number], size)
                     for number in wanted]
         for machine in machines:
             if direct and machine.number in (0, 1):
@@ -198,13 +198,13 @@ class Cluster:
             self.node(machine.name).connect()
 
     def _machine(self, base: pathlib.Path, initrd: pathlib.Path, number: int, hca: vm.Hca,
-                 memory_mib: int) -> vm.Machine:
+                 size: vm.Size) -> vm.Machine:
         sockets = pathlib.Path(self.state.sockets)
         hcas = [hca] if vm.module_usable() else []
         for name in ("console", "qmp", "ssh"):
             (sockets / f"vm{number}.{name}").unlink(missing_ok=True)
         return vm.Machine(number, base / "vmlinuz", initrd, base / "root.ext4", sockets,
-                          self.state.accel, vm.free_port(), sockets / "hub", hcas, memory_mib)
+                          self.state.accel, vm.free_port(), sockets / "hub", hcas, size)
 
     # -- stopping -----------------------------------------------------------
 

@@ -34,10 +34,10 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
     return subnet.wait_active(lab)
 
 
-def up(count: int, hca_options: str, memory_mib: int, fabric_file: pathlib.Path | None,
+def up(count: int, hca_options: str, size: vm.Size, fabric_file: pathlib.Path | None,
        processes: int) -> None:
     lab = cluster.Cluster()
-    boot(lab, count, hca_options=hca_options, memory_mib=memory_mib, fabric_file=fabric_file,
+    boot(lab, count, hca_options=hca_options, size=size, fabric_file=fabric_file,
          processes=processes)
     measured = {}
     if count > 1:

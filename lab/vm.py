@@ -18,6 +18,7 @@ NODE_GUID = 0x0270_6962_0001_0000
 PORT_GUID = 0x0270_6962_0002_0000
 PORTS_PER_NODE = 16             # room in the numbering, not in the device
 DIRECT_MTU = 9000
+MOST_CPUS = 64
 
 
 @dataclasses.dataclass
@@ -44,6 +45,13 @@ def direct_mac(number: int) -> str:
     return f"52:54:00:70:02:{number & 0xff:02x}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """Of each guest."""
+    memory_mib: int = 1024
+    cpus: int = 1
+
+
 @dataclasses.dataclass
 class Machine:
     """All that makes a guest's command line."""
@@ -56,8 +64,7 @@ class Machine:
     ssh_port: int
     hub: pathlib.Path | None
     hcas: list[Hca]
-    memory_mib: int = 1024
-    cpus: int = 1
+    size: Size = Size()
     direct: pathlib.Path | None = None  # socket of a network cable between vm0 and vm1
 
     @property
@@ -85,7 +92,7 @@ class Machine:
         cpu = "host" if self.accel == "kvm" else "max,la57=off"
         return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-machine", "q35", "-accel", self.accel, "-cpu", cpu,
-                "-smp", str(self.cpus), "-m", str(self.memory_mib)]
+                "-smp", str(self.size.cpus), "-m", str(self.size.memory_mib)]
 
     def _boot(self) -> list[str]:
         line = (f"console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off "

@@ -3,8 +3,9 @@
 lab.remote.Remote of a guest, `nodes` all of them.
 
 One boot serves the whole session, in a run directory of its own, so that a user's
-lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them. PIB_TEST_NODES sets how many guests; PIB_TEST_KEEP=1 leaves
-them running, and the next session then takes them over.
+lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them.
+PIB_TEST_NODES sets how many guests; PIB_TEST_KEEP=1 leaves them running, and the
+next session then takes them over.
 """
 
 import os

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the guest tests share: commands that must succeed, pairs of programs, waits that poll."""
+import contextlib
+import pathlib
 import re
 import subprocess
 import time
+
+from lab import cluster, paths, up
 
 PATIENCE_S = 300  # these machines are slow and noisy; only a hang takes this long
 DEVICE = "pib_0"
@@ -15,6 +19,23 @@ def sh(node, line, *, check=True, timeout=PATIENCE_S):
     if check:
         assert done.returncode == 0, f"{node.name}$ {line}\nexit {done.returncode}\n{out}\n{err}"
     return out if check else (done.returncode, out, err)
+
+
+@contextlib.contextmanager
+def booted(name, count, **options):
+    """A lab of one's own, which ends with the block. options: as for up.boot()."""
+    running = cluster.Cluster(paths.RUN / name)
+    try:
+        up.boot(running, count, **options)
+        yield running
+    finally:
+        running.down()
+
+
+def put_program(node, name):
+    """Copies a file of programs/ to a guest's /tmp."""
+    text = (pathlib.Path(__file__).parent / "programs" / name).read_bytes()
+    assert node.run([f"cat >/tmp/{name}"], stdin=text).returncode == 0
 
 
 def wait_until(condition, what, timeout=PATIENCE_S):

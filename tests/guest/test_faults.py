@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Things that go wrong in two guests: unloading, killing, losing packets, losing the switch."""
-import pathlib
 import re
 import signal
 import subprocess
@@ -8,8 +7,8 @@ import time
 
 import pytest
 
-from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, resources, sh, switch_port,
-                  wait_active, wait_until)
+from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, put_program, resources, sh,
+                  switch_port, wait_active, wait_until)
 
 
 @pytest.fixture
@@ -28,10 +27,9 @@ def lossy_wire(lab, vm0, vm1):
 
 
 def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(vm0, vm1, lossy_wire):
-    program = (pathlib.Path(__file__).parent / "programs" / "random_traffic.py").read_bytes()
     line = f"timeout {PATIENCE_S * 4} python3 /tmp/random_traffic.py {DEVICE} 1024 7"
     for node in (vm0, vm1):
-        node.run(["cat >/tmp/random_traffic.py"], stdin=program)
+        put_program(node, "random_traffic.py")
     server = vm0.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     said = sh(vm1, f"{line} vm0", timeout=PATIENCE_S * 5)
     heard = server.communicate(timeout=PATIENCE_S)[0].decode()
@@ -94,8 +92,7 @@ def test_a_path_that_fails_is_left_for_the_other(lab, vm0):
     """Automatic path migration over the two ports of one HCA."""
     wait_until(lambda: sh(vm0, f"grep -l ACTIVE /sys/class/infiniband/{DEVICE}/ports/*/state").count("\n") == 2,
                "both ports to be ACTIVE")
-    program = (pathlib.Path(__file__).parent / "programs" / "path_failure.py").read_bytes()
-    vm0.run(["cat >/tmp/path_failure.py"], stdin=program)
+    put_program(vm0, "path_failure.py")
     cable = switch_port(lab, vm0)
     running = vm0.start([f"exec timeout {PATIENCE_S} python3 /tmp/path_failure.py {DEVICE}"], text=True,
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from lab import cluster, paths, topology, up, vm
-from rdma import DEVICE, PATIENCE_S, pair, perftest_rows, sh, wait_active, wait_until
+from lab import paths, topology, vm
+from rdma import DEVICE, PATIENCE_S, booted, pair, perftest_rows, sh, wait_active, wait_until
 from tcp_proxy import Proxy
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
@@ -17,12 +17,8 @@ FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 
 @pytest.fixture(scope="module")
 def tree():
-    running = cluster.Cluster(paths.RUN / "test-split")
-    try:
-        up.boot(running, 2, fabric_file=FILE, processes=2)
+    with booted("test-split", 2, fabric_file=FILE, processes=2) as running:
         yield running
-    finally:
-        running.down()
 
 
 @pytest.fixture(scope="module")

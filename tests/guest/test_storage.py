@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rdma import DEVICE, sh, wait_active, wait_until
+from rdma import sh, wait_active, wait_until
 
 NQN = "pib"
 MIB = 32

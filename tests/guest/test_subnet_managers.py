@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 import managers
-from lab import cluster, paths, subnet, topology, up
-from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, sh, wait_active, wait_until
+from lab import paths, subnet, topology
+from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "torus-4x4.topo"
 # A standby that notices soon: it asks every second, and twice.
@@ -18,12 +18,8 @@ SOON = "sminfo_polling_timeout 1000\npolling_retry_number 2\n"
 
 @pytest.fixture(scope="module")
 def torus():
-    running = cluster.Cluster(paths.RUN / "test-managers")
-    try:
-        up.boot(running, 2, fabric_file=FILE)
+    with booted("test-managers", 2, fabric_file=FILE) as running:
         yield running
-    finally:
-        running.down()
 
 
 @pytest.fixture(scope="module")

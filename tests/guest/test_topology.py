@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from lab import cluster, paths, subnet, topology, up
-from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
+from lab import paths, subnet, topology
+from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 GUESTS = 4
@@ -17,12 +17,8 @@ LOG = "/var/log/opensm.log"
 
 @pytest.fixture(scope="module")
 def tree():
-    running = cluster.Cluster(paths.RUN / "test-topology")
-    try:
-        up.boot(running, GUESTS, fabric_file=FILE)
+    with booted("test-topology", GUESTS, fabric_file=FILE) as running:
         yield running
-    finally:
-        running.down()
 
 
 @pytest.fixture(scope="module")
@@ -262,12 +258,8 @@ LARGE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"
 def large(tree):
     """Two guests among 648 hosts, when the other fabric is no longer needed."""
     tree.down()
-    running = cluster.Cluster(paths.RUN / "test-topology")
-    try:
-        up.boot(running, 2, fabric_file=LARGE)
+    with booted("test-topology", 2, fabric_file=LARGE) as running:
         yield running
-    finally:
-        running.down()
 
 
 def test_648_hosts(large):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest with two processors: a completion vector for each, which interrupts where it is told to."""
-import pathlib
 import re
 
 import pytest
 
-from lab import cluster, paths, up, vm
-from rdma import DEVICE, kernel_complaints, sh
+from lab import vm
+from rdma import DEVICE, booted, kernel_complaints, put_program, sh
 
 CPUS = 2
 EVENTS = 20
@@ -14,16 +13,11 @@ EVENTS = 20
 
 @pytest.fixture(scope="module")
 def guest():
-    running = cluster.Cluster(paths.RUN / "test-vectors")
-    try:
-        up.boot(running, 1, size=vm.Size(cpus=CPUS))
+    with booted("test-vectors", 1, size=vm.Size(cpus=CPUS)) as running:
         node = running.node("vm0")
-        program = (pathlib.Path(__file__).parent / "programs" / "vectors.py").read_bytes()
-        node.run(["cat >/tmp/vectors.py"], stdin=program)
+        put_program(node, "vectors.py")
         yield node
         assert kernel_complaints(node) == []
-    finally:
-        running.down()
 
 
 def interrupts(node):

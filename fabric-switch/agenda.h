@@ -26,7 +26,8 @@ class Timed {
 
     // Does what has become due.
     virtual void time_has_come(std::uint64_t now_ns) = 0;
-    [[nodiscard]] virtual std::uint64_t next_deadline() const = 0;  // UINT64_MAX: none
+    // UINT64_MAX: none. May forget what has none any more.
+    [[nodiscard]] virtual std::uint64_t next_deadline() = 0;
 
   private:
     friend class Agenda;

@@ -60,9 +60,9 @@ class FaultStage {
     [[nodiscard]] const FaultSpec& spec() const { return spec_; }
     [[nodiscard]] const FaultCounts& counts() const { return counts_; }
     // Whether packets have to go through pass() at all.
-    [[nodiscard]] bool in_use() const {
-        return active_ || !held_back_.empty() || !delayed_.empty();
-    }
+    [[nodiscard]] bool in_use() const { return active_ || holds(); }
+    // Whether some wait in here.
+    [[nodiscard]] bool holds() const { return !held_back_.empty() || !delayed_.empty(); }
 
     void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
     // Delivers what is due.

@@ -235,7 +235,7 @@ void PhantomHca::time_has_come(std::uint64_t now_ns) {
     send_traps();
 }
 
-std::uint64_t PhantomHca::next_deadline() const {
+std::uint64_t PhantomHca::next_deadline() {
     std::uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
     for (const ib::Port& port : node_.ports) {
         if (port.state() == ib::PortState::kActive && port.sm_lid().is_unicast()) {

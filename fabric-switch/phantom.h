@@ -45,7 +45,7 @@ class PhantomHca final : public Timed {
     void set_cable(unsigned number, bool plugged);
 
     void time_has_come(std::uint64_t now_ns) override;
-    [[nodiscard]] std::uint64_t next_deadline() const override;
+    [[nodiscard]] std::uint64_t next_deadline() override;
 
   private:
     class Port;

@@ -122,18 +122,25 @@ void Switch::advance(std::uint64_t now_ns) {
     time_has_come(own_clock_.now_ns);
 }
 
+// What is due at one port may go to another one, which is active from then on; what it has to do
+// it does the next time.
 void Switch::time_has_come(std::uint64_t now_ns) {
-    for (const auto& port : ports_) {
-        port->advance(now_ns);
+    for (PortMask left = active_; left != 0; left &= left - 1) {
+        port(static_cast<unsigned>(std::countr_zero(left))).advance(now_ns);
     }
     ib::pma_advance(pma_node(), now_ns);
     send_traps();
 }
 
-std::uint64_t Switch::next_deadline() const {
+std::uint64_t Switch::next_deadline() {
     std::uint64_t next = kNever;
-    for (const auto& port : ports_) {
-        next = std::min(next, port->next_deadline());
+    for (PortMask left = active_; left != 0; left &= left - 1) {
+        const auto number = static_cast<unsigned>(std::countr_zero(left));
+        if (port(number).at_rest()) {
+            active_ &= ~(PortMask{1} << number);
+        } else {
+            next = std::min(next, port(number).next_deadline());
+        }
     }
     const ib::Port& port0 = node_.ports[0];
     if (port0.sm_lid().is_unicast()) {
@@ -143,7 +150,8 @@ std::uint64_t Switch::next_deadline() const {
     return std::min(next, sampling_deadline.value_or(kNever));
 }
 
-void Switch::port_touched() {
+void Switch::port_touched(SwitchPort& port) {
+    active_ |= PortMask{1} << port.number();
     if (agenda_ != nullptr) {
         agenda_->touch(*this);
     }

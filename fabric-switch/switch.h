@@ -56,7 +56,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     // due. To be called before anything that a link reports.
     void advance(std::uint64_t now_ns);
     void time_has_come(std::uint64_t now_ns) override;
-    [[nodiscard]] std::uint64_t next_deadline() const override;
+    [[nodiscard]] std::uint64_t next_deadline() override;
     [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
 
   private:
@@ -69,7 +69,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     void release_origin(const Origin& origin) override;
     void packet_arrived(SwitchPort& port, Transit& packet) override;
     void link_state_changed(SwitchPort& port) override;
-    void port_touched() override;
+    void port_touched(SwitchPort& port) override;
 
     // switch.cc: forwarding
     void data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh);
@@ -102,6 +102,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     std::vector<std::unique_ptr<SwitchPort>> ports_;
     std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
     PortMask reserved_ = 0;
+    PortMask active_ = 0;  // ports that may not be at rest; the others have no deadline
     Clock own_clock_;
     Agenda* agenda_;
     const Clock& clock_;

@@ -70,7 +70,7 @@ void SwitchPort::detach() {
 }
 
 void SwitchPort::link_up(const link::ActiveLink& active) {
-    host_.port_touched();
+    host_.port_touched(*this);
     const auto events = ib::port_link_up(attrs_, active.width, active.speed, active.speed_ext);
     refresh_limits();
     if (events.has(PortEvent::kStateChange)) {
@@ -79,7 +79,7 @@ void SwitchPort::link_up(const link::ActiveLink& active) {
 }
 
 void SwitchPort::link_down() {
-    host_.port_touched();
+    host_.port_touched(*this);
     const auto events = ib::port_link_down(attrs_);
     refresh_limits();
     clear_queues();
@@ -102,7 +102,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 // ---- packets in
 
 void SwitchPort::receive(const link::LinkPacket& packet) {
-    host_.port_touched();
+    host_.port_touched(*this);
     const auto vl = packet.lrh.vl.value();
     counters_.count_received(packet.lrh.dlid, packet.lrh.pkt_len);
     Transit transit(

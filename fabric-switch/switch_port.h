@@ -23,8 +23,9 @@ class SwitchPort;
 class PortHost : public OriginSink {
   public:
     [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
-    // Something happens at a port: what is due next may have changed.
-    virtual void port_touched() = 0;
+    // Something happens at a port: what is due next may have changed. A port that has not said so
+    // since it was at rest is not looked at.
+    virtual void port_touched(SwitchPort& port) = 0;
     // A packet that has passed the ingress faults and is counted.
     virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
     // PortState went to or from Down by the link's own doing (trap 128,
@@ -74,6 +75,11 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    // Nothing waits here, so that advance() has nothing to do until the next port_touched().
+    [[nodiscard]] bool at_rest() const {
+        return waiting_ == 0 && waiting_since_ns_ == 0 && !ingress_faults_.holds() &&
+               !egress_faults_.holds();
+    }
     // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
 

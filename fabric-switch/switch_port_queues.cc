@@ -32,6 +32,7 @@ void SwitchPort::send(Transit& packet, unsigned vl) {
         return;
     }
     if (egress_faults_.in_use()) {
+        host_.port_touched(*this);
         egress_faults_.pass(packet, vl, host_.now_ns());
     } else {
         enqueue(packet, vl, std::nullopt);
@@ -79,6 +80,7 @@ bool SwitchPort::transmit(const ib::PacketBytes& bytes, unsigned vl, Damage dama
 }
 
 void SwitchPort::push(Transit& packet, unsigned vl, Damage damage) {
+    host_.port_touched(*this);
     VlQueue& queue = queues_[vl];
     const std::uint64_t now = host_.now_ns();
     if (queue.entries.empty()) {
@@ -141,7 +143,7 @@ void SwitchPort::pump() {
     if (offers_.link() == nullptr) {
         return;
     }
-    host_.port_touched();
+    host_.port_touched(*this);
     drain_vl15();
     drain_data();
     note_waiting();

@@ -70,6 +70,8 @@ struct PibHca {
     QEMUBH *close_bh;     /* links with `to_close` */
     QemuMutex lock;       /* the core's; BQL first */
     unsigned lock_waiters;
+    uint32_t lock_waits;  /* times that somebody found the lock taken; atomic, wraps around */
+    uint32_t lock_sleeps; /* of these, times that waiting awake was not enough */
     bool run_wanted; /* pib_hca_core_run() is owed, by a link's thread */
     VMChangeStateEntry *vm_state;
     SocketAddress *fabric_address; /* NULL: no fabric, ports stay Down */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a device tells about itself: the properties `objects` and `trace`, JSON for QMP's qom-get, and trace
+ * What a device tells about itself: the properties `objects`, `trace` and `waits`, JSON for QMP's qom-get, and trace
  * events for -trace. See docs/observability.md.
  */
 #include "qemu/osdep.h"
@@ -84,10 +84,22 @@ static char *get_trace(Object *obj, Error **errp)
     return hca->core ? tell(hca, pib_hca_core_trace, errp) : g_strdup("[]");
 }
 
+/* Without the lock, which reading it must not make others wait for. */
+static char *get_waits(Object *obj, Error **errp)
+{
+    PibHca *hca = PIB_HCA(obj);
+
+    return g_strdup_printf("{\"lock_waits\":%" PRIu32 ",\"lock_sleeps\":%" PRIu32 "}",
+                           qatomic_read(&hca->lock_waits), qatomic_read(&hca->lock_sleeps));
+}
+
 void pib_hca_observe_register(ObjectClass *klass)
 {
     object_class_property_add_str(klass, "objects", get_objects, NULL);
     object_class_property_set_description(klass, "objects", "every object of the device, as JSON (read only)");
+    object_class_property_add_str(klass, "waits", get_waits, NULL);
+    object_class_property_set_description(
+        klass, "waits", "how often the device's threads have waited for each other, as JSON (read only)");
     object_class_property_add_str(klass, "trace", get_trace, NULL);
     object_class_property_set_description(
         klass, "trace", "the last packets, WQEs and commands, as JSON (read only; see trace-entries)");

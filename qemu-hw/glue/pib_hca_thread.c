@@ -30,6 +30,7 @@ void pib_hca_lock(PibHca *hca)
         return;
     }
     qatomic_inc(&hca->lock_waiters);
+    qatomic_inc(&hca->lock_waits);
     for (unsigned i = 0; i < LOCK_SPINS; i++) {
         cpu_relax();
         if (qemu_mutex_trylock(&hca->lock) == 0) {
@@ -37,6 +38,7 @@ void pib_hca_lock(PibHca *hca)
             return;
         }
     }
+    qatomic_inc(&hca->lock_sleeps);
     qemu_mutex_lock(&hca->lock);
     qatomic_dec(&hca->lock_waiters);
 }

@@ -60,9 +60,15 @@ def test_trace_of_packets_wqes_and_commands(tmp_path):
         assert [entry["sequence"] for entry in trace] == list(range(len(trace)))
 
 
+def test_nobody_waits_where_nobody_else_works():
+    with Qtest("-device", DEVICE) as qtest:
+        Loopback(qtest.pci(SLOT).map_bars()).enable()
+        assert get(qtest, "waits") == {"lock_waits": 0, "lock_sleeps": 0}
+
+
 def test_properties_are_read_only():
     with Qtest("-device", DEVICE) as qtest:
-        for name in ("objects", "trace"):
+        for name in ("objects", "trace", "waits"):
             answer = qtest.qmp("qom-set", path="/machine/peripheral/hca", property=name, value="")
             assert "error" in answer
 

@@ -59,8 +59,7 @@ def _down(_options) -> int:
 def _bench(options) -> int:
     if options.rounds < 1:
         raise ui.LabError(f"--rounds {options.rounds}: expected at least 1")
-    bench.bench(options.rounds, options.output, options.guests, options.only)
-    return 0
+    return bench.bench(options.rounds, options.output, options.guests, options.only)
 
 
 def _guest_build(_options) -> int:
@@ -180,8 +179,12 @@ def _add_parts(add) -> None:
                          help="of everything, of which the medians count (default 5)")
     command.add_argument("--no-guests", dest="guests", action="store_false",
                          help="only what needs no virtual machine")
-    command.add_argument("--only", choices=["sweep"],
-                         help="sweep: opensm's sweeps of 16 to 2,000 hosts, beside ibsim's")
+    command.add_argument("--only", choices=[*bench.NAMES, bench.SWEEP], action="append", metavar="GROUP",
+                         help="can be given several times; groups are below. Default: all but the last")
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.epilog = "groups, and seconds of a round:\n" + "\n".join(
+        [f"  {group.name:<10} {group.seconds:>4}  {group.about}" for group in bench.GROUPS]
+        + [f"  {bench.SWEEP:<10}  {'600':>3}  opensm's sweeps of 16 to 2,000 hosts, beside ibsim's"])
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="for results as JSON, table and plot (default: .lab/bench)")
     add("build", _build, "install and build what up needs, but start nothing")

@@ -1,38 +1,96 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib bench: rounds of measurements, everything side by side in each; results in files."""
 
+import dataclasses
 import pathlib
 import time
+from typing import Callable, Iterable
 
-from lab import (bench_figures, bench_guests, bench_host, bench_plot, bench_sweep, cluster,
-                 guest_kernel, host_build, kvm, paths, table, ui, up)
+from lab import (bench_costs, bench_figures, bench_guests, bench_host, bench_messages, bench_objects, bench_plot,
+                 bench_steps, bench_sweep, bench_system, guest_kernel, host_build, kvm, paths, table, ui)
 
 RUN = paths.RUN / "bench"
 
 
-def _guests(results: bench_figures.Results) -> tuple[cluster.Cluster, bench_guests.Bench]:
-    lab = cluster.Cluster(RUN / "lab")
-    try:
-        up.boot(lab, 2, direct=True)
-        return lab, bench_guests.Bench(lab, results)
-    except BaseException:
-        lab.down()
-        raise
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """What belongs together. steps: of a round. seconds: that a round takes, about, on two processors without KVM."""
+    name: str
+    about: str
+    seconds: int
+    steps: Callable[["Run"], Iterable[bench_steps.Step]]
+    guests: bool = True
 
 
-def _measure(results: bench_figures.Results, with_guests: bool) -> None:
-    lab, between = _guests(results) if with_guests else (None, None)
+class Run:
+    """What the groups share."""
+
+    def __init__(self, results: bench_figures.Results):
+        self.results = results
+        self.messages = bench_messages.Messages()
+        self.guests: bench_guests.Guests | None = None
+
+
+GROUPS = (
+    Group("bandwidth", "WRITE, SEND, READ of 4 KiB to 1 MiB", 50,
+          lambda run: run.messages.steps(run.guests, bench_messages.BANDWIDTHS)),
+    Group("rate", "messages per second by outstanding ones and QPs", 40,
+          lambda run: run.messages.steps(run.guests, bench_messages.RATES)),
+    Group("latency", "8 bytes, polling and with events: p50, p99, p99.9", 35,
+          lambda run: run.messages.steps(run.guests, bench_messages.LATENCIES)),
+    Group("costs", "of a message: wake-ups, doorbells, interrupts, waits for locks", 20,
+          lambda run: bench_costs.steps(run.guests, run.messages)),
+    Group("sockets", "some of these with links on sockets", 25, lambda run: run.messages.over_sockets(run.guests)),
+    Group("objects", "connections, memory regions", 20, lambda run: bench_objects.steps(run.guests)),
+    Group("bring-up", "until a port is Active", 20, lambda run: bench_system.bring_up(run.guests)),
+    Group("idle", "what QEMU and the switch take when nothing happens", 30,
+          lambda run: bench_system.idle_steps(run.guests)),
+    Group("neighbour", "a latency beside a pair of guests that floods", 30,
+          lambda run: bench_system.neighbour(run.guests)),
+    Group("host", "copies and ping-pongs of this host, for comparison", 2,
+          lambda run: bench_host.host_steps(run.results, bench_messages.KINDS), guests=False),
+    Group("device", "work of a message, both devices and the switch in one thread", 4,
+          lambda run: bench_host.device_steps(run.results), guests=False),
+    Group("scale", "the same, and making objects, with up to 10,000 QPs", 5,
+          lambda run: bench_host.scale_steps(run.results), guests=False),
+    Group("switch", "packets per second by ports, size and copies", 4,
+          lambda run: bench_host.switch_steps(run.results), guests=False),
+)
+NAMES = [group.name for group in GROUPS]
+SWEEP = "sweep"                 # has a lab of its own, and takes long: only when it is asked for
+
+
+def estimate_s(groups: list[Group], rounds: int) -> int:
+    boot = 60 if any(group.guests for group in groups) else 0
+    return boot + rounds * sum(group.seconds for group in groups)
+
+
+def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
+    """only: names, or None for all."""
+    return [group for group in GROUPS if (only is None or group.name in only) and (with_guests or not group.guests)]
+
+
+def _rounds(run: Run, groups: list[Group]) -> None:
+    for number in range(run.results.rounds):
+        for group in groups:
+            ui.say(f"round {number + 1} of {run.results.rounds}: {group.name}")
+            mend = run.guests.mend if group.guests else lambda: None
+            bench_steps.take_all(run.results, group.name, group.steps(run), mend)
+
+
+def _measure(results: bench_figures.Results, groups: list[Group]) -> None:
+    run = Run(results)
+    if any(group.guests for group in groups):
+        run.guests = bench_guests.Guests(RUN / "lab", results)
     try:
-        for number in range(results.rounds):
-            ui.say(f"round {number + 1} of {results.rounds}")
-            if between:
-                between.round()
-            bench_host.measure_host(results, bench_guests.KINDS)
-            bench_host.measure_devices(results)
-            bench_host.measure_switch(results)
+        if run.guests:
+            run.guests.boot()
+        minutes = estimate_s(groups, results.rounds) / 60
+        ui.say(f"measuring in {results.rounds} rounds: about {minutes:.0f} minutes if nothing else runs")
+        _rounds(run, groups)
     finally:
-        if lab:
-            lab.down()
+        if run.guests:
+            run.guests.down()
 
 
 def report(results: bench_figures.Results) -> str:
@@ -57,16 +115,27 @@ def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Pat
     return directory / f"{name}.json"
 
 
-def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: str | None) -> None:
-    """only: "sweep", or None for all but that."""
+def _take(results: bench_figures.Results, with_guests: bool, only: list[str] | None) -> None:
+    if only == [SWEEP]:
+        bench_sweep.measure(results, RUN)
+    else:
+        _measure(results, chosen(only, with_guests))
+    results.machine["load at the end"] = bench_host.load()
+
+
+def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: list[str] | None) -> int:
+    """only: names of groups, or SWEEP alone; None for all groups. 1 if something could not be measured."""
+    if only and SWEEP in only and len(only) > 1:
+        raise ui.LabError(f"--only {SWEEP} goes with no other")
     host_build.build()
     bench_host.build()
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)
-    if only == "sweep":
-        bench_sweep.measure(results, RUN)
-    else:
-        _measure(results, with_guests)
+    try:
+        _take(results, with_guests, only)
+    except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
+        bench_steps.note_failure(results, "the rest", error)
     kept = save(results, output or RUN)
     print(report(results))
     print(f"kept in {kept} (and .txt, .svg beside it)")
+    return 1 if any(": failed: " in note for note in results.notes) else 0

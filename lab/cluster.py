@@ -75,6 +75,10 @@ class Cluster:
     def key(self) -> pathlib.Path:
         return self.directory / "key"
 
+    def monitor(self, name: str) -> pathlib.Path:
+        """The QMP socket of a guest's QEMU."""
+        return pathlib.Path(self.state.sockets) / f"{name}.qmp"
+
     def switch(self, number: int = 0) -> fabric.Switch | None:
         """A process of the fabric, if it runs; there is but one unless the fabric is split."""
         found = fabric.Switch(pathlib.Path(self.state.sockets), number=number) if self.state else None
@@ -96,10 +100,11 @@ class Cluster:
 
     def up(self, count: int, artefacts: list[pathlib.Path], *, hca_options: str = "",
            size: vm.Size = vm.Size(), fabric_file: pathlib.Path | None = None,
-           direct: bool = False, processes: int = 1) -> None:
+           direct: bool = False, processes: int = 1, hcas: bool = True) -> None:
         """Makes exactly count guests run, keeping those that already run what is wanted. With a
         topology file as fabric_file they are hosts of that fabric, which is as many processes, else
-        at one switch. direct: vm0 and vm1 have a network cable to each other, too."""
+        at one switch. direct: vm0 and vm1 have a network cable to each other, too. hcas: False for
+        guests without the device."""
         net = topology.load(fabric_file) if fabric_file else None
         parts = split.parts(net, processes) if net and processes > 1 else []
         places = topology.places(net, count) if net else None
@@ -108,7 +113,7 @@ class Cluster:
         accel = kvm.accelerator(base)
         stamp = paths.recipe_hash(str(base), accel, hca_options, str(size),
                                   initramfs.stamp(artefacts), fabric.stamp(), wiring,
-                                  str(count) if net else "", str(direct), str(parts))
+                                  str(count) if net else "", str(direct), str(parts), str(hcas))
         if self.state and self.state.stamp != stamp:
             if self.nodes():
                 ui.say("what the guests run has changed: starting them anew")
@@ -125,8 +130,8 @@ class Cluster:
         self._start_hub()
         for number in range(max(len(parts), 1)):
             self.start_switch(number=number)
-        hcas = [self._hca(number, places, hca_options, net) for number in range(count)]
-        self._start_guests(base, hcas, artefacts, size, direct)
+        devices = [[self._hca(number, places, hca_options, net)] if hcas else [] for number in range(count)]
+        self._start_guests(base, devices, artefacts, size, direct)
 
     def _save(self) -> None:
         self.state.save(self.file)
@@ -174,7 +179,7 @@ class Cluster:
             options = ",".join(filter(None, (f"ports={host.ports}", options)))
         return vm.Hca(address, host.guid, host.port_guid(1), options)
 
-    def _start_guests(self, base: pathlib.Path, hcas: list[vm.Hca], artefacts: list[pathlib.Path],
+    def _start_guests(self, base: pathlib.Path, hcas: list[list[vm.Hca]], artefacts: list[pathlib.Path],
                       size: vm.Size, direct: bool) -> None:
         wanted = [number for number in range(len(hcas)) if not self.alive(f"vm{number}")]
         if not wanted:
@@ -197,14 +202,14 @@ class Cluster:
             vm.wait_ready(machine, self.state.processes[machine.name])
             self.node(machine.name).connect()
 
-    def _machine(self, base: pathlib.Path, initrd: pathlib.Path, number: int, hca: vm.Hca,
+    def _machine(self, base: pathlib.Path, initrd: pathlib.Path, number: int, hcas: list[vm.Hca],
                  size: vm.Size) -> vm.Machine:
         sockets = pathlib.Path(self.state.sockets)
-        hcas = [hca] if vm.module_usable() else []
         for name in ("console", "qmp", "ssh"):
             (sockets / f"vm{number}.{name}").unlink(missing_ok=True)
         return vm.Machine(number, base / "vmlinuz", initrd, base / "root.ext4", sockets,
-                          self.state.accel, vm.free_port(), sockets / "hub", hcas, size)
+                          self.state.accel, vm.free_port(), sockets / "hub",
+                          hcas if vm.module_usable() else [], size)
 
     # -- stopping -----------------------------------------------------------
 

@@ -30,7 +30,7 @@ class Hca:
     extra: str = ""             # more properties, as on the command line
 
     def argv(self, slot: int) -> list[str]:
-        device = (f"pib-hca,bus=fabric{slot},fabric={self.fabric},node-guid={self.node_guid:#018x},"
+        device = (f"pib-hca,id=hca{slot},bus=fabric{slot},fabric={self.fabric},node-guid={self.node_guid:#018x},"
                   f"port-guid={self.port_guid:#018x}")
         return ["-device", f"pcie-root-port,id=fabric{slot},chassis={slot + 1}",
                 "-device", device + (f",{self.extra}" if self.extra else "")]
@@ -154,7 +154,7 @@ def wait_ready(machine: Machine, running: process.Process) -> None:
                           f"{ui.tail(machine.console)}") from error
 
 
-def monitor_command(path: pathlib.Path, command: str, **arguments):
+def monitor_command(path: pathlib.Path, command: str, /, **arguments):
     """One QMP command; its return value."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(10)
@@ -169,6 +169,16 @@ def monitor_command(path: pathlib.Path, command: str, **arguments):
         if "error" in answer:
             raise ui.LabError(f"{command}: {answer['error'].get('desc')}")
         return answer["return"]
+
+
+def monitor_line(path: pathlib.Path, line: str) -> str:
+    """What the monitor for humans prints."""
+    return monitor_command(path, "human-monitor-command", **{"command-line": line})
+
+
+def device_property(path: pathlib.Path, name: str, slot: int = 0):
+    """A property of an HCA that is JSON, as what it stands for."""
+    return json.loads(monitor_command(path, "qom-get", path=f"/machine/peripheral/hca{slot}", property=name))
 
 
 def module_usable() -> bool:

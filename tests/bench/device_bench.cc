@@ -2,10 +2,7 @@
 // What a message costs without a virtual machine: two HCAs on fake hosts and the real switch in one
 // thread, so that the time is the work of both ends and the fabric, without a single wake-up.
 // Prints one JSON object a line. usage: device-bench [SECONDS_PER_FIGURE] [NAME_PART]
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench_clock.h"
 #include "mini_sm.h"
 
 using namespace pib;
@@ -25,15 +23,6 @@ constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
                              PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
-
-uint64_t cpu_ns() {
-    rusage usage{};
-    getrusage(RUSAGE_THREAD, &usage);
-    const auto ns = [](const timeval& t) {
-        return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_usec) * 1000;
-    };
-    return ns(usage.ru_utime) + ns(usage.ru_stime);
-}
 
 struct End {
     Guest& guest;
@@ -95,16 +84,11 @@ class Pair {
     // Nanoseconds of processor time per message.
     double measure(const Figure& figure, double seconds) {
         const std::vector<uint8_t> wqe = encode(figure);
-        const auto until =
-            std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-        uint64_t messages = 0;
         round(figure, wqe);
-        const uint64_t before = cpu_ns();
-        while (std::chrono::steady_clock::now() < until) {
+        return bench::ns_per_unit(seconds, [&] {
             round(figure, wqe);
-            messages += figure.depth;
-        }
-        return double(cpu_ns() - before) / double(messages);
+            return figure.depth;
+        });
     }
 
   private:
@@ -150,16 +134,14 @@ class Pair {
 
 double memcpy_ns(uint32_t bytes, double seconds) {
     std::vector<uint8_t> from(bytes, 1), to(bytes);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    uint64_t rounds = 0;
-    const uint64_t before = cpu_ns();
-    while (std::chrono::steady_clock::now() < until) {
-        for (unsigned i = 0; i < 16; ++i, ++rounds) {
+    return bench::ns_per_unit(seconds, [&] {
+        constexpr unsigned kCopies = 16;
+        for (unsigned i = 0; i < kCopies; ++i) {
             std::memcpy(to.data(), from.data(), bytes);
             asm volatile("" : : "r"(to.data()) : "memory");
         }
-    }
-    return double(cpu_ns() - before) / double(rounds);
+        return kCopies;
+    });
 }
 
 }  // namespace

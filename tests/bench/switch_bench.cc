@@ -7,13 +7,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 
+#include "bench_clock.h"
 #include "shared_memory.h"
 #include "test_fabric.h"
 
 using namespace pib;
 using namespace pib::test;
+using pib::bench::cpu_ns;
 
 namespace {
 
@@ -23,12 +24,6 @@ constexpr std::uint32_t kBlocks = 8192;  // receive buffer of an adapter
 constexpr std::size_t kLrhBthDeth = 28;
 constexpr std::uint16_t kFirstMulticastLid = 0xC000;
 constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
-
-std::uint64_t cpu_ns() {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::uint64_t(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
-}
 
 void must(bool fine, const char* what) {
     if (!fine) {
@@ -113,7 +108,8 @@ fabric::SwitchConfig config(unsigned ports) {
 
 class Bench {
   public:
-    Bench(unsigned ports, std::size_t bytes) : fabric_(0, config(ports)) {
+    // `ports` adapters at a switch of `configured` ports.
+    Bench(unsigned ports, unsigned configured, std::size_t bytes) : fabric_(0, config(configured)) {
         for (unsigned i = 0; i < ports; ++i) {
             auto hca = std::make_unique<RingHca>(fabric_.sw, i);
             hcas_.push_back(hca.get());
@@ -126,6 +122,8 @@ class Bench {
                                            bytes - kLrhBthDeth, TestFabric::lid_of(i)));
         }
     }
+
+    void set_batch(unsigned packets) { batch_ = packets; }
 
     // Nanoseconds of the switch for a copy, when one port's packets go to all others.
     double measure_fan_out(double seconds) {
@@ -169,17 +167,20 @@ class Bench {
     std::size_t turn(std::uint64_t& ns) {
         for (std::size_t i = 0; i < hcas_.size(); ++i) {
             for (unsigned n = 0;
-                 !packets_[i].empty() && n < kBatch && hcas_[i]->send_packet(packets_[i]); ++n) {
+                 !packets_[i].empty() && n < batch_ && hcas_[i]->send_packet(packets_[i]); ++n) {
             }
             (void)hcas_[i]->own_end().publish();
         }
+        now_ns_ += kTurnNs;
         const std::uint64_t before = cpu_ns();
+        fabric_.sw.advance(now_ns_);
         for (RingHca* hca : hcas_) {
             hca->serve();
         }
         for (RingHca* hca : hcas_) {
             hca->publish();
         }
+        next_deadline_ns_ = fabric_.sw.next_deadline();  // for how long the program would sleep
         ns += cpu_ns() - before;
         std::size_t arrived = 0;
         for (RingHca* hca : hcas_) {
@@ -188,10 +189,13 @@ class Bench {
         return arrived;
     }
 
-    static constexpr unsigned kBatch = 256;
+    static constexpr std::uint64_t kTurnNs = 10'000;
     TestFabric fabric_;
+    std::uint64_t now_ns_ = fabric_.now_ns();
+    std::uint64_t next_deadline_ns_ = 0;
     std::vector<RingHca*> hcas_;
     std::vector<Bytes> packets_;
+    unsigned batch_ = 256;  // packets of an adapter in a turn
 };
 
 }  // namespace
@@ -199,17 +203,25 @@ class Bench {
 int main(int argc, char** argv) {
     const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
     constexpr struct {
-        unsigned ports;
+        unsigned ports, configured;
         std::size_t bytes;
-    } kFigures[] = {{2, 64}, {8, 64}, {32, 64}, {2, 4096}};
+        unsigned batch;
+    } kFigures[] = {{2, 2, 64, 256},
+                    {8, 8, 64, 256},
+                    {32, 32, 64, 256},
+                    {2, 2, 4096, 256},
+                    // A packet a turn, as in a ping-pong: what a turn costs besides packets.
+                    {2, 2, 64, 1},
+                    {2, 36, 64, 1}};
     for (const auto& figure : kFigures) {
-        const double ns = Bench(figure.ports, figure.bytes).measure(seconds);
-        std::printf("{\"figure\": \"switch_%uports_%zu\", \"cpu_ns\": %.1f}\n", figure.ports,
-                    figure.bytes, ns);
+        Bench bench(figure.ports, figure.configured, figure.bytes);
+        bench.set_batch(figure.batch);
+        std::printf("{\"figure\": \"switch_%uof%uports_%zu_%u\", \"cpu_ns\": %.1f}\n", figure.ports,
+                    figure.configured, figure.bytes, figure.batch, bench.measure(seconds));
         std::fflush(stdout);
     }
     for (const unsigned copies : {1U, 8U, 31U}) {
-        const double ns = Bench(copies + 1, 256).measure_fan_out(seconds);
+        const double ns = Bench(copies + 1, copies + 1, 256).measure_fan_out(seconds);
         std::printf("{\"figure\": \"multicast_%ucopies_256\", \"cpu_ns\": %.1f}\n", copies, ns);
         std::fflush(stdout);
     }

@@ -6,7 +6,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from lab import bench, bench_figures, bench_guests, bench_plot, bench_sweep, topology, ui
+from lab import (bench, bench_costs, bench_figures, bench_host, bench_messages, bench_objects, bench_plot, bench_steps,
+                 bench_sweep, bench_system, topology, ui)
 from lab.bench_figures import LESS, MORE, Figure, Kind, Results
 
 RATE = Kind("rate", "SEND, 64 B", "messages/s", MORE)
@@ -86,10 +87,109 @@ def test_a_run_is_kept_in_three_files(results, tmp_path):
     assert "a note" in kept.with_suffix(".txt").read_text()
 
 
+def all_kinds():
+    yield from (kind for one in bench_messages.TESTS for kind in one.columns.values())
+    yield from bench_objects.KINDS.values()
+    yield from bench_host.DEVICE_KINDS.values()
+    for one in (bench_objects, bench_system):
+        yield from (value for value in vars(one).values() if isinstance(value, Kind))
+    for key in bench_costs.TESTS:
+        names = ["wake-ups", "processor time", *bench_costs.COUNTED.values(), *bench_costs.WAITS.values(),
+                 *bench_costs.big_lock("")]
+        yield from (bench_costs.kind_of(bench_messages.test_of(key), name) for name in names)
+
+
 def test_every_kind_has_a_key_of_its_own():
-    kinds = [kind for one in bench_guests.TESTS for kind in one.columns.values()]
-    assert len({kind.key for kind in kinds}) == len(kinds) == len(bench_guests.KINDS)
-    assert set(bench_guests.COSTS) <= set(bench_guests.KINDS)
+    keys = [kind.key for kind in all_kinds()]
+    assert len(set(keys)) == len(keys)
+    assert len({kind.title for kind in all_kinds()}) == len(keys)
+    compared = {key for text in bench_host.COPIES.values() for key in text.split()}
+    assert compared | {"write_lat_8", "write_lat_8_p99"} <= set(bench_messages.KINDS)
+
+
+def test_groups_can_be_chosen_and_all_take_less_than_25_minutes():
+    assert bench.chosen(None, True) == list(bench.GROUPS)
+    assert [group.name for group in bench.chosen(["scale", "rate"], True)] == ["rate", "scale"]
+    assert not any(group.guests for group in bench.chosen(None, False))
+    assert bench.chosen(["rate"], False) == []
+    assert bench.estimate_s(list(bench.GROUPS), 5) < 25 * 60
+    assert len(set(bench.NAMES) | {bench.SWEEP}) == len(bench.GROUPS) + 1
+
+
+def test_a_step_that_fails_is_noted_and_loses_nothing_else(results):
+    taken, mended = [], []
+
+    def fail():
+        raise ui.LabError("it broke\nand how")
+
+    def steps():
+        yield bench_steps.Step("first", fail)
+        yield bench_steps.Step("second", lambda: taken.append(2))
+        raise OSError("between")
+
+    bench_steps.take_all(results, "group", steps(), lambda: mended.append(1))
+    assert taken == [2] and len(mended) == 2
+    assert results.notes[1:] == ["group, first: failed: it broke", "group: failed: between"]
+
+
+def test_what_ends_early_is_kept_all_the_same(monkeypatch, tmp_path, capsys):
+    def measure(results, _groups):
+        results.figure(RATE).add("pib", 5.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "_measure", measure)
+    monkeypatch.setattr(bench.host_build, "build", lambda: None)
+    monkeypatch.setattr(bench.bench_host, "build", lambda: None)
+    assert bench.bench(1, tmp_path, False, None) == 1
+    kept, = tmp_path.glob("*.json")
+    assert bench_figures.load(kept).figure(RATE).median("pib") == 5
+    assert "KeyboardInterrupt" in capsys.readouterr().out
+
+
+def test_what_the_program_in_the_guest_prints_becomes_figures(results):
+    compile(bench_objects.PROGRAM.read_text(), "guest", "exec")
+    bench_objects.add_objects(results, "pib", json.dumps({name: 2.0 for name in bench_objects.KINDS}))
+    for kind in bench_objects.KINDS.values():
+        assert results.figure(kind).median("pib") == 2.0
+
+
+CMTIME = """\
+Connect (100) test - with QPs
+step             avg/iter  total(us)    us/conn    sum(us)    max(us)    min(us)
+full connect         8233     823340          0          0     121540      24503
+create id              17       1741         17       1702        260          8
+Connect (100) test - no QPs
+full connect         1233     123340          0          0     121540      24503
+"""
+
+
+def test_connections_with_qps_count():
+    assert bench_objects.full_connect_us(CMTIME) == 8233
+    with pytest.raises(ui.LabError):
+        bench_objects.full_connect_us("cmtime: no such address")
+
+
+PROFILE = """\
+Type               Object  Call site                     Wait Time (s)         Count  Average (us)
+--------------------------------------------------------------------------------------------------
+BQL mutex  0x55d1aa3e5580  ../system/cpus.c:527                1.50000          1000       1500.00
+rec_mutex  0x55d1ab000000  ../util/async.c:712                 0.25000            10       1000.00
+BQL mutex  0x55d1aa3e5580  ../util/main-loop.c:311             0.50000           500       1000.00
+"""
+
+
+def test_costs_are_per_message():
+    lock = bench_costs.big_lock(PROFILE)
+    assert lock == {"BQL taken": 1500, "waiting for the BQL": 2e6}
+    per = bench_costs.difference({**lock, "doorbells": 30}, {"BQL taken": 500, "doorbells": 10}, 100)
+    assert per == {"BQL taken": 10e6, "waiting for the BQL": 2e4, "doorbells": 200_000}
+
+
+@pytest.mark.parametrize("name, title", [("switch_2of36ports_64_1", "switch, 2 of 36 ports, 64 B, one a turn"),
+                                         ("switch_8of8ports_4096_256", "switch, 8 ports, 4096 B"),
+                                         ("multicast_31copies_256", "switch, multicast of 256 B to 31")])
+def test_the_switchs_figures_have_titles(name, title):
+    assert bench_host.switch_kind(name).title == title
 
 
 def test_the_fabrics_of_sweeps_have_the_hosts_that_they_say_and_the_guest_in_the_same_place():

@@ -16,8 +16,10 @@ namespace {
 // What is left of the time after many vain attempts: little against a wake-up, enough to find out
 // that things have changed.
 constexpr std::uint64_t kLeastNs = 2'000;
-// How long an answer about the other threads is believed.
+// How long an answer about the other threads is believed: that none wants to run; that some do,
+// which has no reason to change between two packets of a stream.
 constexpr std::uint64_t kLookNs = 4'000;
+constexpr std::uint64_t kBusyNs = 200'000;
 
 std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
@@ -61,7 +63,8 @@ void pib_idle_spin_init(PibIdleSpin* spin, uint32_t most_us) {
              .most_ns = std::uint64_t{most_us} * 1000,
              .budget_ns = 0,
              .began_ns = 0,
-             .looked_ns = 0};
+             .looked_ns = 0,
+             .busy_until_ns = 0};
     spin->budget_ns = std::min(spin->most_ns, 2 * kLeastNs);
     // With one processor whoever could bring something waits for us.
     if (most_us != 0 && spin->processors > 1) {
@@ -81,6 +84,9 @@ bool pib_idle_spin_go_on(PibIdleSpin* spin) {
         return false;
     }
     const std::uint64_t now = now_ns();
+    if (now < spin->busy_until_ns) {
+        return false;
+    }
     const bool begins = spin->began_ns == 0;
     if (begins) {
         spin->began_ns = now;
@@ -93,6 +99,7 @@ bool pib_idle_spin_go_on(PibIdleSpin* spin) {
         spin->looked_ns = now;
         if (others_want_to_run(*spin)) {
             spin->began_ns = 0;
+            spin->busy_until_ns = now + kBusyNs;
             return false;
         }
     }

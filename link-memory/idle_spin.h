@@ -25,6 +25,7 @@ typedef struct PibIdleSpin {
     uint64_t budget_ns;
     uint64_t began_ns; /* 0: not idle */
     uint64_t looked_ns;
+    uint64_t busy_until_ns; /* others want to run */
 } PibIdleSpin;
 
 /* Called by the thread that is to spin. `most_us`: the longest time; 0: never. */

@@ -28,6 +28,12 @@ class COps final : public Host {
     bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override {
         return ops_.dma_cmpxchg64(opaque_, bus_addr, &expected, desired);
     }
+    uint8_t* ram(uint64_t bus_addr, uint64_t length) override {
+        return ops_.ram(opaque_, bus_addr, length);
+    }
+    void ram_written(uint64_t bus_addr, uint64_t length) override {
+        ops_.ram_written(opaque_, bus_addr, length);
+    }
     void dma_barrier() override { ops_.dma_barrier(opaque_); }
     void raise_msix(unsigned vector) override { ops_.raise_msix(opaque_, vector); }
     uint64_t now_ns() override { return ops_.now_ns(opaque_); }
@@ -157,6 +163,9 @@ void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, ui
 
 void pib_hca_core_reset(PibHcaCore* core, bool cold) {
     core->device->reset(cold);
+}
+void pib_hca_core_ram_changed(PibHcaCore* core) {
+    core->host.ram_changed();
 }
 void pib_hca_core_run(PibHcaCore* core) {
     core->device->run();

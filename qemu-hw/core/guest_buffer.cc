@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
+#include <cstring>
 
 namespace pib::hca {
 
@@ -64,6 +64,7 @@ CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const pib_hca_pages& pages,
                s != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(s);
     }
+    buffer.find_bounds();
     if (!buffer.prove(host, proof)) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_MEMORY);
     }
@@ -113,8 +114,22 @@ CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
+// The guest's list may name pages at both ends of the bus: no sum may wrap and make that look
+// small.
+void GuestBuffer::find_bounds() {
+    const uint64_t page_size = uint64_t{1} << log_page_size_;
+    low_ = page(0);
+    uint64_t last = page(page_count_ - 1);
+    if (!list_.empty()) {
+        const auto [lowest, highest] = std::ranges::minmax(list_);
+        low_ = lowest;
+        last = highest;
+    }
+    extent_ = last - low_ > UINT64_MAX - page_size ? UINT64_MAX : last - low_ + page_size;
+}
+
 bool GuestBuffer::prove(Host& host, Proof proof) const {
-    if (proof == Proof::kNone) {
+    if (proof == Proof::kNone || ram(host) != nullptr) {
         return true;
     }
     for (uint32_t i = 0; i < page_count_; ++i) {
@@ -143,10 +158,13 @@ bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const
     if (!contains(offset, to.size())) {
         return false;
     }
+    const uint8_t* const ram = this->ram(host);
     while (!to.empty()) {
         const uint64_t n = run(offset, to.size());
-        uint64_t bus_addr;
-        if (!bus_address(offset, bus_addr) || !host.dma_read(bus_addr, to.first(n))) {
+        const uint64_t bus_addr = bus_of(offset);
+        if (ram != nullptr) {
+            std::memcpy(to.data(), ram + (bus_addr - low_), n);
+        } else if (!host.dma_read(bus_addr, to.first(n))) {
             return false;
         }
         to = to.subspan(n);
@@ -159,10 +177,14 @@ bool GuestBuffer::write(Host& host, uint64_t offset, std::span<const uint8_t> fr
     if (!contains(offset, from.size())) {
         return false;
     }
+    uint8_t* const ram = this->ram(host);
     while (!from.empty()) {
         const uint64_t n = run(offset, from.size());
-        uint64_t bus_addr;
-        if (!bus_address(offset, bus_addr) || !host.dma_write(bus_addr, from.first(n))) {
+        const uint64_t bus_addr = bus_of(offset);
+        if (ram != nullptr) {
+            std::memcpy(ram + (bus_addr - low_), from.data(), n);
+            host.ram_written(bus_addr, n);
+        } else if (!host.dma_write(bus_addr, from.first(n))) {
             return false;
         }
         from = from.subspan(n);
@@ -175,8 +197,7 @@ bool GuestBuffer::bus_address(uint64_t offset, uint64_t& bus_addr) const {
     if (offset >= bytes()) {
         return false;
     }
-    const uint64_t page_size = uint64_t{1} << log_page_size_;
-    bus_addr = page(offset >> log_page_size_) + offset % page_size;
+    bus_addr = bus_of(offset);
     return true;
 }
 

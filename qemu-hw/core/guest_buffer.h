@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A buffer of guest memory described by struct pib_hca_pages: the page list is read once, checked
 // once, and kept in host memory. Queues and memory regions are both made of it.
+//
+// Guest RAM is a few large pieces. A buffer that has all of its pages in one of them is as good as
+// resolved: one host pointer leads to each page. It is asked for when the buffer is made and again
+// after the memory map has changed, at the same small cost however many pages there are.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +49,20 @@ class GuestBuffer {
     uint32_t listed_pages() const { return static_cast<uint32_t>(list_.size()); }
 
   private:
+    void find_bounds();
+    // The host's pointer to the byte at bus address low_, or nullptr: as Host::ram().
+    uint8_t* ram(Host& host) const {
+        if (generation_ != host.ram_generation()) {
+            generation_ = host.ram_generation();
+            ram_ = host.ram(low_, extent_);
+        }
+        return ram_;
+    }
     CmdStatus read_table(Host& host, uint64_t table, unsigned level);
     bool prove(Host& host, Proof proof) const;
+    uint64_t bus_of(uint64_t offset) const {
+        return page(offset >> log_page_size_) + (offset & ((uint64_t{1} << log_page_size_) - 1));
+    }
     uint64_t page(uint64_t index) const {
         return list_.empty() ? root_ + (index << log_page_size_) : list_[index];
     }
@@ -58,6 +74,10 @@ class GuestBuffer {
 
     std::vector<uint64_t> list_;  // empty: contiguous from root_
     uint64_t root_ = 0;
+    uint64_t low_ = 0;                 // on the bus; all pages lie in extent_ bytes from here
+    uint64_t extent_ = 0;              // capped at UINT64_MAX
+    mutable uint8_t* ram_ = nullptr;   // of low_, when generation_ is the host's
+    mutable uint64_t generation_ = 0;  // as of ram_; 0: never asked
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = PIB_HCA_MIN_LOG_PAGE_SIZE;
 };

@@ -34,7 +34,20 @@ class Host {
     // guest's processors. Returns false when not RAM; otherwise `expected` becomes the old value.
     virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;
 
-    // Orders all earlier dma_write before all later ones and before raise_msix (release).
+    // Where `length` bytes of guest RAM lie in the host's memory: for loads, and for stores that
+    // ram_written() is told of. Good for as long as ram_generation() stays. nullptr when they do
+    // not lie there in one piece, may not be written, are not the device's to reach at present, or
+    // have no lasting translation (a vIOMMU): dma_read() and dma_write() then decide by the access.
+    virtual uint8_t* ram(uint64_t bus_addr, uint64_t length) = 0;
+    // Bytes that were stored through such a pointer: the VM's dirty pages and translated code.
+    virtual void ram_written(uint64_t bus_addr, uint64_t length) = 0;
+    // Never 0.
+    uint64_t ram_generation() const { return ram_generation_; }
+    // By who implements this: what ram() answers may have changed. Never while the device works.
+    void ram_changed() { ++ram_generation_; }
+
+    // Orders all earlier dma_write (and ram_written) before all later ones and before raise_msix
+    // (release).
     virtual void dma_barrier() = 0;
 
     // To be sent when the call into the device has returned: the message is a write to an address
@@ -57,6 +70,9 @@ class Host {
     virtual void link_kick(unsigned port) = 0;
 
     virtual void log(LogLevel level, std::string_view text) = 0;
+
+  private:
+    uint64_t ram_generation_ = 1;
 };
 
 }  // namespace pib::hca

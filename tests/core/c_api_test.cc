@@ -28,6 +28,8 @@ const PibHcaHostOps kOps = {
         [](void* o, uint64_t addr, uint64_t* expected, uint64_t desired) {
             return host_of(o).dma_cmpxchg64(addr, *expected, desired);
         },
+    .ram = [](void* o, uint64_t addr, uint64_t n) { return host_of(o).ram(addr, n); },
+    .ram_written = [](void* o, uint64_t addr, uint64_t n) { host_of(o).ram_written(addr, n); },
     .dma_barrier = [](void* o) { host_of(o).dma_barrier(); },
     .raise_msix = [](void* o, unsigned vector) { host_of(o).raise_msix(vector); },
     .now_ns = [](void* o) { return host_of(o).now_ns(); },

@@ -71,6 +71,7 @@ TEST_CASE("a doorbell without work costs one look at the queue") {
     d.connect_ud(qp, 1, 0x1234);
     REQUIRE(d.pump());
     bench.host.woken = false;
+    bench.host.direct = false;  // to count
     const uint64_t reads = bench.host.dma_reads;
     const uint64_t writes = bench.host.dma_writes;
     constexpr uint32_t kStorm = 100'000;

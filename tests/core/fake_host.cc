@@ -18,7 +18,7 @@ bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-bool in_ram(uint64_t addr, size_t bytes) {
+bool in_ram(uint64_t addr, uint64_t bytes) {
     return addr >= FakeHost::kRamBase && addr - FakeHost::kRamBase <= FakeHost::kRamSize &&
            bytes <= FakeHost::kRamSize - (addr - FakeHost::kRamBase);
 }
@@ -46,18 +46,36 @@ bool FakeHost::reachable(uint64_t addr, size_t bytes, bool write) {
         return false;
     }
     if (fail_dma_after != UINT64_MAX) {
-        --fail_dma_after;
+        fail_dma_after = fail_dma_after - 1;
     }
-    if (!in_ram(addr, bytes)) {
-        return false;
-    }
+    return is_ram(addr, bytes, write);
+}
+
+bool FakeHost::is_ram(uint64_t addr, uint64_t bytes, bool write) const {
     const auto hit = [&](const Range& r) { return overlaps(addr, bytes, r.addr, r.bytes); };
-    return std::ranges::none_of(holes_, hit) && !(write && std::ranges::any_of(roms_, hit));
+    return in_ram(addr, bytes) && std::ranges::none_of(holes_, hit) &&
+           !(write && std::ranges::any_of(roms_, hit));
+}
+
+uint8_t* FakeHost::ram(uint64_t bus_addr, uint64_t length) {
+    ++ram_asked;
+    const bool one_by_one = *before_dma || record_writes || fail_dma_after != UINT64_MAX;
+    if (!direct || one_by_one || !bus_master || length == 0 || !is_ram(bus_addr, length, true)) {
+        return nullptr;
+    }
+    return ram_ + (bus_addr - kRamBase);
+}
+
+void FakeHost::ram_written(uint64_t bus_addr, uint64_t length) {
+    if (length == 0 || !is_ram(bus_addr, length, true)) {
+        throw std::logic_error("FakeHost: written where there is no RAM");
+    }
+    ++ram_writes;
 }
 
 bool FakeHost::dma_read(uint64_t bus_addr, std::span<uint8_t> to) {
-    if (before_dma) {
-        before_dma(bus_addr, to.size(), false);
+    if (*before_dma) {
+        (*before_dma)(bus_addr, to.size(), false);
     }
     ++dma_reads;
     if (!reachable(bus_addr, to.size(), false)) {
@@ -68,8 +86,8 @@ bool FakeHost::dma_read(uint64_t bus_addr, std::span<uint8_t> to) {
 }
 
 bool FakeHost::dma_write(uint64_t bus_addr, std::span<const uint8_t> from) {
-    if (before_dma) {
-        before_dma(bus_addr, from.size(), true);
+    if (*before_dma) {
+        (*before_dma)(bus_addr, from.size(), true);
     }
     ++dma_writes;
     if (!reachable(bus_addr, from.size(), true)) {
@@ -86,8 +104,8 @@ bool FakeHost::dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t des
     if (bus_addr % 8 != 0) {
         throw std::logic_error("dma_cmpxchg64 of an address that is not aligned");
     }
-    if (before_dma) {
-        before_dma(bus_addr, 8, true);
+    if (*before_dma) {
+        (*before_dma)(bus_addr, 8, true);
     }
     ++dma_writes;
     if (!reachable(bus_addr, 8, true)) {

@@ -10,12 +10,33 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "host.h"
 #include "pib_hca_hw.h"
 
 namespace pib::hca::test {
+
+// A knob of the fake host: who turns it changes what Host::ram() answers.
+template <typename T>
+class Knob {
+  public:
+    Knob(Host& host, T value) : host_(host), value_(std::move(value)) {}
+    Knob(const Knob&) = delete;
+    Knob& operator=(const Knob&) = delete;
+    Knob& operator=(T value) {
+        value_ = std::move(value);
+        host_.ram_changed();
+        return *this;
+    }
+    const T& operator*() const { return value_; }
+    operator const T&() const { return value_; }
+
+  private:
+    Host& host_;
+    T value_;
+};
 
 class FakeHost : public Host {
   public:
@@ -33,6 +54,8 @@ class FakeHost : public Host {
     bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
     bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
     bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
+    uint8_t* ram(uint64_t bus_addr, uint64_t length) override;
+    void ram_written(uint64_t bus_addr, uint64_t length) override;
     void dma_barrier() override { ++barriers; }
     void raise_msix(unsigned vector) override;
     uint64_t now_ns() override { return clock_ns; }
@@ -65,17 +88,27 @@ class FakeHost : public Host {
 
     // ---- faults
     // DMA that touches any byte of the range fails from now on (a hole, a BAR, unplugged memory).
-    void make_hole(uint64_t addr, uint64_t bytes) { holes_.push_back({addr, bytes}); }
-    void make_read_only(uint64_t addr, uint64_t bytes) { roms_.push_back({addr, bytes}); }
+    void make_hole(uint64_t addr, uint64_t bytes) {
+        holes_.push_back({addr, bytes});
+        ram_changed();
+    }
+    void make_read_only(uint64_t addr, uint64_t bytes) {
+        roms_.push_back({addr, bytes});
+        ram_changed();
+    }
     void heal() {
         holes_.clear();
         roms_.clear();
         fail_dma_after = UINT64_MAX;
     }
-    bool bus_master = true;                // false: all DMA fails
-    uint64_t fail_dma_after = UINT64_MAX;  // that many more accesses succeed
+    Knob<bool> bus_master{*this, true};                // false: all DMA fails
+    Knob<uint64_t> fail_dma_after{*this, UINT64_MAX};  // that many more accesses succeed
     // Runs before each DMA access: a second processor that writes while the device reads.
-    std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)> before_dma;
+    using BeforeDma = std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)>;
+    Knob<BeforeDma> before_dma{*this, nullptr};
+    // False: ram() answers never, as under a vIOMMU. Nor does it while an access may fail by
+    // number or is looked at one by one.
+    Knob<bool> direct{*this, true};
 
     // ---- what the device did
     struct Write {
@@ -83,10 +116,12 @@ class FakeHost : public Host {
         size_t bytes;
         uint64_t barriers_before;
     };
-    bool record_writes = false;
+    Knob<bool> record_writes{*this, false};
     std::vector<Write> writes;  // with record_writes
-    uint64_t dma_reads = 0;
+    uint64_t dma_reads = 0;     // through ram() not counted
     uint64_t dma_writes = 0;
+    uint64_t ram_asked = 0;
+    uint64_t ram_writes = 0;  // ram_written()
     uint64_t barriers = 0;
     std::array<uint64_t, PIB_HCA_MAX_VECTORS> interrupts{};
     uint64_t interrupt_count() const;
@@ -116,6 +151,7 @@ class FakeHost : public Host {
         uint64_t bytes;
     };
     bool reachable(uint64_t addr, size_t bytes, bool write);
+    bool is_ram(uint64_t addr, uint64_t bytes, bool write) const;
 
     // kRamBase on. Address space only: the kernel gives a page when it is first written.
     uint8_t* ram_;

@@ -25,6 +25,7 @@ CmdStatus load_status(FakeHost& host, const pib_hca_pages& pages, uint64_t bytes
 TEST_CASE("copies cross pages, tables of every level") {
     const uint64_t bytes = GENERATE(uint64_t{4096}, uint64_t{3 * 4096}, uint64_t{600 * 4096});
     FakeHost host;
+    host.direct = GENERATE(true, false);
     GuestMemory memory(host, bytes);
     const auto buffer = GuestBuffer::load(host, memory.list(), bytes, 1024);
     REQUIRE(buffer);
@@ -59,9 +60,83 @@ TEST_CASE("contiguous pages are reached by one access") {
     REQUIRE(buffer);
     CHECK(buffer->listed_pages() == 0);
     std::vector<uint8_t> data(100'000, 0x33);
-    const uint64_t before = host.dma_writes;
-    REQUIRE(buffer->write(host, 5000, data));
-    CHECK(host.dma_writes == before + 1);
+    const auto count = [&] { return host.direct ? host.ram_writes : host.dma_writes; };
+    for (const bool direct : {true, false}) {
+        host.direct = direct;
+        const uint64_t before = count();
+        REQUIRE(buffer->write(host, 5000, data));
+        CHECK(count() == before + 1);
+    }
+}
+
+TEST_CASE("where its RAM lies is asked once, until the memory map changes") {
+    FakeHost host;
+    const GuestMemory memory(host, 600 * 4096);
+    const auto buffer = GuestBuffer::load(host, memory.list(), 1, 1024);
+    REQUIRE(buffer);
+    CHECK(host.ram_asked == 1);
+    const uint64_t reads = host.dma_reads;
+    std::vector<uint8_t> data(600 * 4096, 0x5a);
+    REQUIRE(buffer->write(host, 0, data));
+    REQUIRE(buffer->read(host, 0, data));
+    CHECK(host.ram_asked == 1);
+    CHECK(host.dma_reads == reads);
+
+    host.ram_changed();
+    REQUIRE(buffer->read(host, 0, data));
+    REQUIRE(buffer->read(host, 4096, std::span(data).first(4096)));
+    CHECK(host.ram_asked == 2);
+    CHECK(host.dma_reads == reads);
+}
+
+TEST_CASE("memory that vanishes, and comes back, is no longer, and again, reached") {
+    FakeHost host;
+    const GuestMemory memory(host, 8 * 4096);
+    const auto buffer = GuestBuffer::load(host, memory.list(), 1, 1024);
+    REQUIRE(buffer);
+    std::vector<uint8_t> data(8 * 4096, 0x77);
+    REQUIRE(buffer->write(host, 0, data));
+    host.make_hole(memory.page(5), 4096);
+    CHECK_FALSE(buffer->write(host, 0, data));
+    CHECK_FALSE(buffer->read(host, 5 * 4096, std::span(data).first(1)));
+    // The others are reached still, one by one.
+    CHECK(buffer->write(host, 0, std::span(data).first(5 * 4096)));
+    host.heal();
+    CHECK(buffer->write(host, 0, data));
+    host.make_read_only(memory.page(2), 4096);
+    CHECK(buffer->read(host, 0, data));
+    CHECK_FALSE(buffer->write(host, 2 * 4096, std::span(data).first(1)));
+    host.heal();
+    host.bus_master = false;
+    CHECK_FALSE(buffer->read(host, 0, data));
+    host.bus_master = true;
+    CHECK(buffer->write(host, 0, data));
+}
+
+// What is asked for must hold all that is listed: the two ends of the bus are further apart than a
+// sum in 64 bits can say.
+TEST_CASE("pages at both ends of the bus are nowhere in one piece") {
+    class Everywhere final : public FakeHost {
+      public:
+        uint8_t* ram(uint64_t, uint64_t length) override {
+            asked = length;
+            return nullptr;
+        }
+        uint64_t asked = 0;
+    };
+    Everywhere host;
+    pib_hca_pages pages{};
+    pages.root = host.alloc(4096);
+    pages.page_count = 2;
+    pages.levels = 1;
+    pages.log_page_size = 12;
+    host.poke(pages.root, uint64_t{0});
+    host.poke(pages.root + 8, UINT64_MAX & ~uint64_t{4095});
+    auto buffer = GuestBuffer::load(host, pages, 1, 2, GuestBuffer::Proof::kNone);
+    REQUIRE(buffer);
+    uint8_t byte = 0;
+    CHECK_FALSE(buffer->read(host, 4096, {&byte, 1}));
+    CHECK(host.asked == UINT64_MAX);
 }
 
 TEST_CASE("descriptions that cannot be are refused") {

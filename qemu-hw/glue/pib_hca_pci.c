@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pib-hca as QEMU sees it: a PCI Express endpoint with three BARs, MSI-X and FLR, and the entry
- * points that carry MMIO, time and bottom halves to the core.
+ * pib-hca as QEMU sees it: a PCI Express endpoint with three BARs, MSI-X and FLR, and the entry points that
+ * carry MMIO, time and bottom halves to the core.
  */
+#include "qemu/osdep.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci.h"
 #include "hw/pci/pcie.h"
@@ -14,21 +15,21 @@
 #include "qemu/log.h"
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
-#include "qemu/osdep.h"
 #include "qemu/timer.h"
 #include "system/runstate.h"
 
 #define EXP_CAP_OFFSET 0x80
 #define PM_CAP_OFFSET 0x60
-#define PM_CAP_VERSION 3      /* PCI PM 1.2 */
+#define PM_CAP_VERSION 3 /* PCI PM 1.2 */
 #define MSIX_PBA_OFFSET 0x800 /* behind 64 table entries of 16 bytes, with room to spare */
 #define MSIX_BAR_SIZE 0x1000
 #define UAR_SIZE (PIB_HCA_MAX_UARS * PIB_HCA_UAR_PAGE_SIZE)
 
 QEMU_BUILD_BUG_ON(PIB_HCA_MAX_VECTORS > 64); /* pending_vectors */
 
-static void send_interrupts(PibHca* hca) {
-    PCIDevice* pci = PCI_DEVICE(hca);
+static void send_interrupts(PibHca *hca)
+{
+    PCIDevice *pci = PCI_DEVICE(hca);
 
     while (qatomic_read(&hca->pending_vectors) != 0) {
         unsigned vector = ctz64(qatomic_read(&hca->pending_vectors));
@@ -41,7 +42,8 @@ static void send_interrupts(PibHca* hca) {
     }
 }
 
-bool pib_hca_enter(PibHca* hca) {
+bool pib_hca_enter(PibHca *hca)
+{
     bool was_engaged = DEVICE(hca)->mem_reentrancy_guard.engaged_in_io;
 
     object_ref(OBJECT(hca));
@@ -50,7 +52,8 @@ bool pib_hca_enter(PibHca* hca) {
     return was_engaged;
 }
 
-void pib_hca_leave(PibHca* hca, bool was_engaged) {
+void pib_hca_leave(PibHca *hca, bool was_engaged)
+{
     pib_hca_unlock(hca);
     send_interrupts(hca);
     DEVICE(hca)->mem_reentrancy_guard.engaged_in_io = was_engaged;
@@ -58,54 +61,58 @@ void pib_hca_leave(PibHca* hca, bool was_engaged) {
 }
 
 /* Interrupts that the core has raised on a thread without the BQL. */
-static void pib_hca_interrupts(void* opaque) {
-    PibHca* hca = opaque;
+static void pib_hca_interrupts(void *opaque)
+{
+    PibHca *hca = opaque;
     bool was_engaged = pib_hca_enter(hca);
 
     pib_hca_leave(hca, was_engaged);
 }
 
-static uint64_t mmio_read(PibHca* hca, unsigned bar, hwaddr offset, unsigned size) {
+static uint64_t mmio_read(PibHca *hca, unsigned bar, hwaddr offset, unsigned size)
+{
     uint64_t value;
 
     pib_hca_lock(hca);
     value = pib_hca_core_mmio_read(hca->core, bar, offset, size);
     pib_hca_unlock(hca);
-    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_READ,
-                  "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64, bar, offset, size,
-                  value);
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_READ, "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
+                  bar, offset, size, value);
     return value;
 }
 
-static void mmio_write(PibHca* hca, unsigned bar, hwaddr offset, uint64_t value, unsigned size) {
-    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_WRITE,
-                  "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64, bar, offset, size,
-                  value);
+static void mmio_write(PibHca *hca, unsigned bar, hwaddr offset, uint64_t value, unsigned size)
+{
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_WRITE, "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
+                  bar, offset, size, value);
     pib_hca_lock(hca);
     pib_hca_core_mmio_write(hca->core, bar, offset, value, size);
     pib_hca_unlock(hca);
     send_interrupts(hca);
 }
 
-static uint64_t pib_hca_regs_read(void* opaque, hwaddr offset, unsigned size) {
+static uint64_t pib_hca_regs_read(void *opaque, hwaddr offset, unsigned size)
+{
     return mmio_read(opaque, PIB_HCA_BAR_REGS, offset, size);
 }
 
-static void pib_hca_regs_write(void* opaque, hwaddr offset, uint64_t value, unsigned size) {
+static void pib_hca_regs_write(void *opaque, hwaddr offset, uint64_t value, unsigned size)
+{
     mmio_write(opaque, PIB_HCA_BAR_REGS, offset, value, size);
 }
 
-static uint64_t pib_hca_uar_read(void* opaque, hwaddr offset, unsigned size) {
+static uint64_t pib_hca_uar_read(void *opaque, hwaddr offset, unsigned size)
+{
     return mmio_read(opaque, PIB_HCA_BAR_UAR, offset, size);
 }
 
-static void pib_hca_uar_write(void* opaque, hwaddr offset, uint64_t value, unsigned size) {
+static void pib_hca_uar_write(void *opaque, hwaddr offset, uint64_t value, unsigned size)
+{
     mmio_write(opaque, PIB_HCA_BAR_UAR, offset, value, size);
 }
 
 /* Every size and alignment reaches the core: what an access does is the device manual's to say. */
-#define PIB_HCA_ACCESS \
-    { .min_access_size = 1, .max_access_size = 8, .unaligned = true }
+#define PIB_HCA_ACCESS {.min_access_size = 1, .max_access_size = 8, .unaligned = true}
 
 static const MemoryRegionOps regs_ops = {
     .read = pib_hca_regs_read,
@@ -123,20 +130,23 @@ static const MemoryRegionOps uar_ops = {
     .impl = PIB_HCA_ACCESS,
 };
 
-static void host_raise_msix(void* opaque, unsigned vector) {
-    PibHca* hca = opaque;
+static void host_raise_msix(void *opaque, unsigned vector)
+{
+    PibHca *hca = opaque;
 
     if (vector < hca->prop.vectors) {
         qatomic_or(&hca->pending_vectors, BIT_ULL(vector));
     }
 }
 
-static uint64_t host_now_ns(void* opaque) {
+static uint64_t host_now_ns(void *opaque)
+{
     return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
 }
 
-static void host_set_timer(void* opaque, uint64_t deadline_ns) {
-    PibHca* hca = opaque;
+static void host_set_timer(void *opaque, uint64_t deadline_ns)
+{
+    PibHca *hca = opaque;
 
     if (deadline_ns > INT64_MAX) {
         timer_del(hca->timer);
@@ -145,21 +155,22 @@ static void host_set_timer(void* opaque, uint64_t deadline_ns) {
     }
 }
 
-static void host_log(void* opaque, unsigned level, const char* text) {
-    PibHca* hca = opaque;
-    g_autofree char* path = object_get_canonical_path(OBJECT(hca));
+static void host_log(void *opaque, unsigned level, const char *text)
+{
+    PibHca *hca = opaque;
+    g_autofree char *path = object_get_canonical_path(OBJECT(hca));
 
     PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MESSAGE, "%s", text);
     switch (level) {
-        case 0: /* LogLevel::kGuestError */
-            qemu_log_mask(LOG_GUEST_ERROR, "%s: %s\n", path, text);
-            break;
-        case 1: /* LogLevel::kWarning */
-            warn_report("%s: %s", path, text);
-            break;
-        default:
-            qemu_log_mask(LOG_TRACE, "%s: %s\n", path, text);
-            break;
+    case 0: /* LogLevel::kGuestError */
+        qemu_log_mask(LOG_GUEST_ERROR, "%s: %s\n", path, text);
+        break;
+    case 1: /* LogLevel::kWarning */
+        warn_report("%s: %s", path, text);
+        break;
+    default:
+        qemu_log_mask(LOG_TRACE, "%s: %s\n", path, text);
+        break;
     }
 }
 
@@ -180,8 +191,9 @@ static const PibHcaHostOps host_ops = {
     .log = host_log,
 };
 
-static void pib_hca_bh(void* opaque) {
-    PibHca* hca = opaque;
+static void pib_hca_bh(void *opaque)
+{
+    PibHca *hca = opaque;
 
     if (!hca->paused) {
         bool was_engaged = pib_hca_enter(hca);
@@ -191,18 +203,19 @@ static void pib_hca_bh(void* opaque) {
     }
 }
 
-static void pib_hca_timer(void* opaque) {
-    PibHca* hca = opaque;
+static void pib_hca_timer(void *opaque)
+{
+    PibHca *hca = opaque;
     bool was_engaged = pib_hca_enter(hca);
 
     pib_hca_core_timer(hca->core);
     pib_hca_leave(hca, was_engaged);
 }
 
-/* While the VM is stopped its memory is not ours to change: frames wait in the socket, work in the
- * core. */
-static void pib_hca_vm_state(void* opaque, bool running, RunState state) {
-    PibHca* hca = opaque;
+/* While the VM is stopped its memory is not ours to change: frames wait in the socket, work in the core. */
+static void pib_hca_vm_state(void *opaque, bool running, RunState state)
+{
+    PibHca *hca = opaque;
 
     pib_hca_lock(hca);
     hca->paused = !running;
@@ -216,7 +229,8 @@ static void pib_hca_vm_state(void* opaque, bool running, RunState state) {
 }
 
 /* BAR2: doorbells, and the device's own memory behind them. A BAR's size is a power of two. */
-static bool pib_hca_init_bar2(PibHca* hca, Error** errp) {
+static bool pib_hca_init_bar2(PibHca *hca, Error **errp)
+{
     uint64_t used = PIB_HCA_DEVICE_MEMORY_OFFSET + hca->prop.device_memory;
 
     QEMU_BUILD_BUG_ON(PIB_HCA_DEVICE_MEMORY_OFFSET != UAR_SIZE);
@@ -234,11 +248,11 @@ static bool pib_hca_init_bar2(PibHca* hca, Error** errp) {
 }
 
 /* What is in BAR2 counts as a reference to the device, which would never be freed. */
-static void pib_hca_empty_bar2(PibHca* hca) {
+static void pib_hca_empty_bar2(PibHca *hca)
+{
     if (memory_region_is_mapped(&hca->device_memory)) {
         memory_region_del_subregion(&hca->bar2, &hca->device_memory);
-        /* The RAM goes some time later; a device that is plugged in here meanwhile has the same
-         * name for its own. */
+        /* The RAM goes some time later; a device that is plugged in here meanwhile has the same name for its own. */
         vmstate_unregister_ram(&hca->device_memory, DEVICE(hca));
     }
     if (memory_region_is_mapped(&hca->uar)) {
@@ -246,8 +260,9 @@ static void pib_hca_empty_bar2(PibHca* hca) {
     }
 }
 
-static bool pib_hca_init_pci(PCIDevice* pci, Error** errp) {
-    PibHca* hca = PIB_HCA(pci);
+static bool pib_hca_init_pci(PCIDevice *pci, Error **errp)
+{
+    PibHca *hca = PIB_HCA(pci);
 
     if (!pci_bus_is_express(pci_get_bus(pci))) {
         error_setg(errp, "pib-hca is a PCI Express device: use -machine q35, or a root port");
@@ -276,8 +291,9 @@ static bool pib_hca_init_pci(PCIDevice* pci, Error** errp) {
     return true;
 }
 
-static bool pib_hca_init_msix(PCIDevice* pci, Error** errp) {
-    PibHca* hca = PIB_HCA(pci);
+static bool pib_hca_init_msix(PCIDevice *pci, Error **errp)
+{
+    PibHca *hca = PIB_HCA(pci);
 
     memory_region_init(&hca->msix, OBJECT(hca), "pib-hca-msix", MSIX_BAR_SIZE);
     pci_register_bar(pci, PIB_HCA_BAR_MSIX,
@@ -292,8 +308,9 @@ static bool pib_hca_init_msix(PCIDevice* pci, Error** errp) {
     return true;
 }
 
-static bool pib_hca_init_core(PibHca* hca, const PibHcaConfig* config, Error** errp) {
-    char* why = NULL;
+static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config, Error **errp)
+{
+    char *why = NULL;
 
     hca->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, pib_hca_timer, hca);
     /* Not qemu_bh_new_guarded(): it looks at the guard after us, when the device may be gone. */
@@ -311,8 +328,9 @@ static bool pib_hca_init_core(PibHca* hca, const PibHcaConfig* config, Error** e
 }
 
 /* Undoes whatever of realize was done. */
-static void pib_hca_exit(PCIDevice* pci) {
-    PibHca* hca = PIB_HCA(pci);
+static void pib_hca_exit(PCIDevice *pci)
+{
+    PibHca *hca = PIB_HCA(pci);
 
     pib_hca_links_stop(hca);
     pib_hca_dma_stop(hca);
@@ -333,12 +351,14 @@ static void pib_hca_exit(PCIDevice* pci) {
     pib_hca_empty_bar2(hca);
 }
 
-static void pib_hca_realize(PCIDevice* pci, Error** errp) {
-    PibHca* hca = PIB_HCA(pci);
+static void pib_hca_realize(PCIDevice *pci, Error **errp)
+{
+    PibHca *hca = PIB_HCA(pci);
     PibHcaConfig config;
 
     pib_hca_config_init(&config);
-    if (!pib_hca_props_to_config(hca, &config, errp) || !pib_hca_guids_claim(hca, &config, errp)) {
+    if (!pib_hca_props_to_config(hca, &config, errp) ||
+        !pib_hca_guids_claim(hca, &config, errp)) {
         return;
     }
     if (!pib_hca_links_parse(hca, errp) || !pib_hca_init_pci(pci, errp) ||
@@ -351,12 +371,12 @@ static void pib_hca_realize(PCIDevice* pci, Error** errp) {
     pib_hca_links_start(hca);
 }
 
-static void pib_hca_config_write(PCIDevice* pci, uint32_t address, uint32_t value, int length) {
-    PibHca* hca = PIB_HCA(pci);
+static void pib_hca_config_write(PCIDevice *pci, uint32_t address, uint32_t value, int length)
+{
+    PibHca *hca = PIB_HCA(pci);
 
     pci_default_write_config(pci, address, value, length);
-    /* Bus mastering or power may just have gone: what a link's thread has begun is over after this.
-     */
+    /* Bus mastering or power may just have gone: what a link's thread has begun is over after this. */
     pib_hca_lock(hca);
     pib_hca_ram_changed(hca);
     pib_hca_unlock(hca);
@@ -364,8 +384,9 @@ static void pib_hca_config_write(PCIDevice* pci, uint32_t address, uint32_t valu
 }
 
 /* FLR, bus reset and system reset are one thing to an HCA: see "Reset" in docs/device-spec.md. */
-static void pib_hca_reset_hold(Object* obj, ResetType type) {
-    PibHca* hca = PIB_HCA(obj);
+static void pib_hca_reset_hold(Object *obj, ResetType type)
+{
+    PibHca *hca = PIB_HCA(obj);
 
     if (hca->core) {
         pci_word_test_and_clear_mask(PCI_DEVICE(hca)->config + PM_CAP_OFFSET + PCI_PM_CTRL,
@@ -385,10 +406,11 @@ static const VMStateDescription pib_hca_vmstate = {
     .unmigratable = 1,
 };
 
-static void pib_hca_class_init(ObjectClass* klass, void* data) {
-    DeviceClass* dc = DEVICE_CLASS(klass);
-    PCIDeviceClass* pc = PCI_DEVICE_CLASS(klass);
-    ResettableClass* rc = RESETTABLE_CLASS(klass);
+static void pib_hca_class_init(ObjectClass *klass, void *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(klass);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(klass);
+    ResettableClass *rc = RESETTABLE_CLASS(klass);
 
     pc->realize = pib_hca_realize;
     pc->exit = pib_hca_exit;
@@ -405,11 +427,13 @@ static void pib_hca_class_init(ObjectClass* klass, void* data) {
     pib_hca_observe_register(OBJECT_CLASS(klass));
 }
 
-static void pib_hca_instance_init(Object* obj) {
+static void pib_hca_instance_init(Object *obj)
+{
     qemu_mutex_init(&PIB_HCA(obj)->lock);
 }
 
-static void pib_hca_instance_finalize(Object* obj) {
+static void pib_hca_instance_finalize(Object *obj)
+{
     qemu_mutex_destroy(&PIB_HCA(obj)->lock);
 }
 

@@ -8,7 +8,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <deque>
 
-#include "pair.h"
+#include "random_drive.h"
 
 using namespace pib::hca;
 using namespace pib::hca::test;
@@ -43,11 +43,10 @@ struct Flow {
     uint32_t completed = 0;  // counter of the oldest in `posted`
 };
 
-class RandomTraffic {
+class RandomTraffic final : public RandomDrive<Flow> {
   public:
-    RandomTraffic(uint64_t seed, const Faults& faults, unsigned connections) : random_(seed) {
-        pair_.faults = faults;
-        pair_.random.seed(seed + 1);
+    RandomTraffic(uint64_t seed, const Faults& faults, unsigned connections)
+        : RandomDrive(seed, faults, kSlots) {
         word_ = pair_.b.make_buffer(64);
         flows_.reserve(connections * 2);
         for (unsigned i = 0; i < connections; ++i) {
@@ -66,22 +65,9 @@ class RandomTraffic {
     }
 
     void run(unsigned operations) {
-        for (unsigned i = 0; i < operations; ++i) {
-            Flow& flow = flows_[random_() % flows_.size()];
-            while (flow.posted.size() == kSlots) {
-                make_progress();
-            }
-            post(flow);
-            replenish(flows_[random_() % flows_.size()]);
-            if (random_() % 4 == 0) {
-                pair_.settle();
-                poll();
-            }
-        }
+        post_all(operations);
         finish();
     }
-
-    Pair& pair() { return pair_; }
 
   private:
     void add_flow(Hca& from, Hca& to, Qp& qp, Qp& peer) {
@@ -131,7 +117,7 @@ class RandomTraffic {
         return sges;
     }
 
-    void post(Flow& flow) {
+    void post(Flow& flow) override {
         Operation op;
         op.opcode = static_cast<uint8_t>(random_() % 7);
         // CMP_SWAP would disturb the sums of the others; FETCH_ADD stands for both.
@@ -176,7 +162,7 @@ class RandomTraffic {
     }
 
     // Receives are posted late now and then, so that RNR NAKs occur.
-    void replenish(Flow& flow) {
+    void replenish(Flow& flow) override {
         unsigned count = static_cast<unsigned>(random_() % 4);
         while (count-- != 0 && flow.receives_posted - flow.receives_done < kSlots) {
             const uint64_t slot = uint64_t{flow.receives_posted % kSlots} * kSlotBytes;
@@ -185,41 +171,23 @@ class RandomTraffic {
         }
     }
 
-    void make_progress() {
-        for (Flow& flow : flows_) {
-            replenish(flow);
-        }
-        pair_.settle();
-        if (!poll()) {
-            pair_.step_clock();
-            poll();
-        }
+    // Unsignalled requests at the very end have nobody to tell of them.
+    static bool done(const Flow& flow) {
+        return flow.expected.empty() &&
+               std::ranges::none_of(flow.posted, [](const Operation& op) { return op.signalled; });
     }
 
     void finish() {
-        for (unsigned i = 0; i < 1000000; ++i) {
-            const bool all = std::ranges::all_of(flows_, [](const Flow& flow) {
-                return std::ranges::none_of(flow.posted,
-                                            [](const Operation& op) { return op.signalled; }) &&
-                       flow.expected.empty();
-            });
-            if (all) {
-                break;
-            }
-            make_progress();
-        }
-        for (Flow& flow : flows_) {
-            // Unsignalled requests at the very end have nobody to tell of them.
-            REQUIRE(std::ranges::none_of(flow.posted,
-                                         [](const Operation& op) { return op.signalled; }));
-            REQUIRE(flow.expected.empty());
+        progress_until(done);
+        for (const Flow& flow : flows_) {
+            REQUIRE(done(flow));
         }
         pair_.run_until([] { return false; }, 1000);
         poll();
         REQUIRE(pair_.b.host.peek<uint64_t>(word_.addr) == adds_);
     }
 
-    bool poll() {
+    bool poll() override {
         bool any = false;
         for (Flow& flow : flows_) {
             while (const auto cqe = flow.from->poll(*flow.qp)) {
@@ -292,10 +260,7 @@ class RandomTraffic {
         REQUIRE(seen == op.data);
     }
 
-    Pair pair_;
-    std::mt19937_64 random_;
     std::vector<Pair::Connection> connections_;
-    std::vector<Flow> flows_;
     Buffer word_;
     uint64_t adds_ = 0;
     std::vector<bool> returned_;

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <deque>
 
-#include "pair.h"
+#include "random_drive.h"
 
 using namespace pib::hca;
 using namespace pib::hca::test;
@@ -81,11 +81,9 @@ struct Flow {
     }
 };
 
-class AllTransports {
+class AllTransports final : public RandomDrive<Flow> {
   public:
-    AllTransports(uint64_t seed, const Faults& faults) : random_(seed) {
-        pair_.faults = faults;
-        pair_.random.seed(seed + 1);
+    AllTransports(uint64_t seed, const Faults& faults) : RandomDrive(seed, faults, kSlots) {
         sum_ = pair_.b.make_buffer(64);
         add_both_ways(PIB_HCA_QP_RC);
         add_both_ways(PIB_HCA_QP_UC);
@@ -100,23 +98,9 @@ class AllTransports {
     }
 
     void run(uint64_t operations) {
-        for (uint64_t i = 0; i < operations; ++i) {
-            Flow& flow = flows_[random_() % flows_.size()];
-            while (flow.posted.size() == kSlots) {
-                make_progress();
-            }
-            post(flow);
-            replenish(flows_[random_() % flows_.size()]);
-            if (random_() % 4 == 0) {
-                pair_.settle();
-                poll();
-            }
-        }
+        post_all(operations);
         finish();
     }
-
-    Pair& pair() { return pair_; }
-    const std::vector<Flow>& flows() const { return flows_; }
 
   private:
     void add_both_ways(QpType type) {
@@ -175,7 +159,7 @@ class AllTransports {
         return kOpcodes[random_() % count];
     }
 
-    void post(Flow& flow) {
+    void post(Flow& flow) override {
         const uint32_t limit = flow.type == PIB_HCA_QP_UD ? kLargestUd : kLargest;
         Operation op{.opcode = choose(flow),
                      .signalled = random_() % 2 == 0 || flow.qp.sq_producer % 8 == 7};
@@ -224,7 +208,7 @@ class AllTransports {
     }
 
     // Receives come late now and then: RNR NAKs, or messages that find no place.
-    void replenish(Flow& flow) {
+    void replenish(Flow& flow) override {
         for (auto count = random_() % 4; count != 0 && flow.receives < kSlots / 2; --count) {
             const uint32_t id = flow.next_receive++ % kSlots;
             const auto sge = flow.inbox.sge(uint64_t{id} * kSlotBytes, kSlotBytes - kCanaryBytes);
@@ -237,25 +221,12 @@ class AllTransports {
         }
     }
 
-    void make_progress() {
-        for (Flow& flow : flows_) {
-            replenish(flow);
-        }
-        pair_.settle();
-        if (!poll()) {
-            pair_.step_clock();
-            poll();
-        }
-    }
-
     static bool done(const Flow& flow) {
         return !flow.has_signalled() && (!flow.reliable() || flow.delivered == flow.messages);
     }
 
     void finish() {
-        for (unsigned i = 0; i < 1'000'000 && !std::ranges::all_of(flows_, done); ++i) {
-            make_progress();
-        }
+        progress_until(done);
         pair_.run_until([] { return false; }, 1000);
         poll();
         for (const Flow& flow : flows_) {
@@ -265,7 +236,7 @@ class AllTransports {
         REQUIRE(pair_.b.host.peek<uint64_t>(sum_.addr) == adds_);
     }
 
-    bool poll() {
+    bool poll() override {
         bool any = false;
         for (Flow& flow : flows_) {
             while (const auto cqe = flow.from->poll(flow.qp)) {
@@ -344,9 +315,6 @@ class AllTransports {
         ++flow.delivered;
     }
 
-    Pair pair_;
-    std::mt19937_64 random_;
-    std::vector<Flow> flows_;
     Buffer sum_;
     uint64_t adds_ = 0;
 };

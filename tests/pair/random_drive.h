@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What tests with random traffic have in common: which flow posts next, and when time passes. A
+// Flow has `posted`, a container of what it has posted and not yet seen completed.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "pair.h"
+
+namespace pib::hca::test {
+
+template <typename Flow>
+class RandomDrive {
+  public:
+    virtual ~RandomDrive() = default;
+    Pair& pair() { return pair_; }
+    const std::vector<Flow>& flows() const { return flows_; }
+
+  protected:
+    // most_posted: by one flow at a time.
+    RandomDrive(uint64_t seed, const Faults& faults, size_t most_posted)
+        : random_(seed), most_posted_(most_posted) {
+        pair_.faults = faults;
+        pair_.random.seed(seed + 1);
+    }
+
+    virtual void post(Flow& flow) = 0;
+    virtual void replenish(Flow& flow) = 0;  // its receive queue
+    virtual bool poll() = 0;                 // false: nothing has completed
+
+    void post_all(uint64_t operations) {
+        for (uint64_t i = 0; i < operations; ++i) {
+            Flow& flow = flows_[random_() % flows_.size()];
+            while (flow.posted.size() == most_posted_) {
+                make_progress();
+            }
+            post(flow);
+            replenish(flows_[random_() % flows_.size()]);
+            if (random_() % 4 == 0) {
+                pair_.settle();
+                poll();
+            }
+        }
+    }
+
+    void make_progress() {
+        for (Flow& flow : flows_) {
+            replenish(flow);
+        }
+        pair_.settle();
+        if (!poll()) {
+            pair_.step_clock();
+            poll();
+        }
+    }
+
+    // Until done(flow) is true of all of them; bounded, so the caller looks once more.
+    template <typename Done>
+    void progress_until(Done&& done) {
+        for (unsigned i = 0; i < 1'000'000 && !std::ranges::all_of(flows_, done); ++i) {
+            make_progress();
+        }
+    }
+
+    Pair pair_;
+    std::vector<Flow> flows_;
+    std::mt19937_64 random_;
+
+  private:
+    const size_t most_posted_;
+};
+
+}  // namespace pib::hca::test

@@ -8,12 +8,17 @@ import subprocess
 from lab import paths, qemu_headers, ui
 
 SANITIZED = paths.ROOT / "build-sanitized"
+THREADS = paths.ROOT / "build-threads"
 PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
             "fabric-switch/pib-switch")
 OPTIONS = {
     paths.BUILD: [],
     SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"],
+    THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"],
 }
+
+# Tests in which threads share memory.
+THREADED = ("link-endpoint",)
 
 
 def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
@@ -25,10 +30,12 @@ def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
     ui.run(f"configuring {directory.name}/", argv, directory.name, cwd=paths.ROOT)
 
 
-def _targets(directory: pathlib.Path) -> list[str]:
-    """Tests are built with sanitizers only: who wants a lab need not wait for them."""
-    if directory != paths.BUILD:
+def _wanted(directory: pathlib.Path) -> list[str]:
+    """Targets; none: all. Tests are built with sanitizers only: who wants a lab need not wait for them."""
+    if directory == SANITIZED:
         return []
+    if directory == THREADS:
+        return [f"tests/switch/{name}-test" for name in THREADED]
     # First let meson have its say: there may be new targets.
     ui.run(f"checking {directory.name}/", ["ninja", "-C", directory, "build.ninja"],
            directory.name, cwd=paths.ROOT)
@@ -47,5 +54,5 @@ def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
         _configure(directory, headers)
         mark.write_text(wanted)
     ui.run(f"building {directory.name}/", ["ninja", "-C", directory, f"-j{os.cpu_count()}",
-                                           *_targets(directory)], directory.name, cwd=paths.ROOT)
+                                           *_wanted(directory)], directory.name, cwd=paths.ROOT)
     return directory

@@ -20,7 +20,8 @@ PARTS = ("unit", "guest")
 CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
                     r"^All tests passed \(\d+ assertions? in (\d+) test cases?\)$", re.MULTILINE)
 SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
-                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+                 "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 
 
 @dataclasses.dataclass
@@ -58,11 +59,12 @@ def program_count(entry: dict) -> Count:
     return count
 
 
-def meson_tests() -> Count:
-    directory = host_build.build(host_build.SANITIZED)
+def meson_tests(build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> Count:
+    """names: of tests, without any for all."""
+    directory = host_build.build(build)
     ui.say("running the unit tests")
     subprocess.run(["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs",
-                    "--timeout-multiplier", "4"], env={**os.environ, **SANITIZER_ENV},
+                    "--timeout-multiplier", "4", *names], env={**os.environ, **SANITIZER_ENV},
                    stdin=subprocess.DEVNULL, check=False)
     log = directory / "meson-logs" / "testlog.json"
     if not log.exists():
@@ -122,12 +124,17 @@ def lockdep() -> Count:
     return guest()
 
 
+def tsan() -> Count:
+    """What threads do to each other's memory, in the tests that have threads, and in the switch that others run."""
+    return meson_tests(host_build.THREADS, host_build.THREADED)
+
+
 def bookworm() -> Count:
     image.choose("bookworm")
     return guest()
 
 
-RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm}
+RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm, "tsan": tsan}
 
 
 def test(part: str | None) -> int:

@@ -67,7 +67,10 @@ def estimate_s(groups: list[Group], rounds: int) -> int:
 
 def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
     """only: names, or None for all."""
-    return [group for group in GROUPS if (only is None or group.name in only) and (with_guests or not group.guests)]
+    found = [group for group in GROUPS if (only is None or group.name in only) and (with_guests or not group.guests)]
+    if not found:
+        raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}")
+    return found
 
 
 def _rounds(run: Run, groups: list[Group]) -> None:
@@ -115,11 +118,12 @@ def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Pat
     return directory / f"{name}.json"
 
 
-def _take(results: bench_figures.Results, with_guests: bool, only: list[str] | None) -> None:
-    if only == [SWEEP]:
-        bench_sweep.measure(results, RUN)
+def _take(results: bench_figures.Results, groups: list[Group]) -> None:
+    """groups: none for opensm's sweeps."""
+    if groups:
+        _measure(results, groups)
     else:
-        _measure(results, chosen(only, with_guests))
+        bench_sweep.measure(results, RUN)
     results.machine["load at the end"] = bench_host.load()
 
 
@@ -127,12 +131,13 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
     """only: names of groups, or SWEEP alone; None for all groups. 1 if something could not be measured."""
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} goes with no other")
+    groups = [] if only == [SWEEP] else chosen(only, with_guests)
     host_build.build()
     bench_host.build()
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)
     try:
-        _take(results, with_guests, only)
+        _take(results, groups)
     except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
         bench_steps.note_failure(results, "the rest", error)
     kept = save(results, output or RUN)

@@ -142,6 +142,8 @@ json status(Switch& sw, const json&) {
 
 // ---- counters
 
+namespace es = ib::port_extended_speeds;
+
 constexpr const char* kCounterNames[] = {
     "SymbolErrors",
     "LinkErrorRecovery",
@@ -176,26 +178,70 @@ constexpr const char* kCounterNames[] = {
     "PortSwLifetimeLimitDiscards",
     "PortSwHOQLifetimeLimitDiscards",
 };
-static_assert(std::size(kCounterNames) == ib::kCounterCount);
+
+// Counters of each SL, VL or lane: their name has the number behind it.
+struct CounterBlock {
+    ib::Counter first;
+    std::size_t count;
+    const char* name;
+};
+constexpr CounterBlock kCounterBlocks[] = {
+    {ib::Counter::kPortXmitDataSl, ib::kPerPriority, "PortXmitDataSL"},
+    {ib::Counter::kPortRcvDataSl, ib::kPerPriority, "PortRcvDataSL"},
+    {ib::Counter::kPortVlXmitWait, ib::kPerPriority, "PortVLXmitWait"},
+    {ib::Counter::kPortVlXmitFlowCtlUpdateErrors, ib::kPerPriority,
+     "PortVLXmitFlowCtlUpdateErrors"},
+    {ib::Counter::kSyncHeaderErrors, 1, "SyncHeaderErrorCounter"},
+    {ib::Counter::kUnknownBlocks, 1, "UnknownBlockCounter"},
+    {ib::Counter::kErrorDetectionLane, es::kLanes, "ErrorDetectionCounterLane"},
+    {ib::Counter::kFecCorrectableBlocksLane, es::kLanes, "FECCorrectableBlockCtrLane"},
+    {ib::Counter::kFecUncorrectableBlocksLane, es::kLanes, "FECUncorrectableBlockCtrLane"},
+};
+
+constexpr std::size_t named_counters() {
+    std::size_t count = std::size(kCounterNames);
+    for (const CounterBlock& block : kCounterBlocks) {
+        count += block.count;
+    }
+    return count;
+}
+static_assert(named_counters() == ib::kCounterCount);
+
+std::string counter_name(std::size_t index) {
+    if (index < std::size(kCounterNames)) {
+        return kCounterNames[index];
+    }
+    const auto behind = std::ranges::find_if(kCounterBlocks, [&](const CounterBlock& block) {
+        return static_cast<std::size_t>(block.first) > index;
+    });
+    const CounterBlock& block = *std::prev(behind);
+    const std::size_t number = index - static_cast<std::size_t>(block.first);
+    return block.count == 1 ? block.name : block.name + std::to_string(number);
+}
 
 }  // namespace
 
 std::optional<ib::Counter> counter_named(std::string_view name) {
-    const auto found = std::ranges::find(kCounterNames, name);
-    if (found == std::end(kCounterNames)) {
-        return std::nullopt;
+    for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
+        if (counter_name(i) == name) {
+            return static_cast<ib::Counter>(i);
+        }
     }
-    return static_cast<ib::Counter>(found - std::begin(kCounterNames));
+    return std::nullopt;
 }
 
 namespace {
 
+// Counters of SLs, VLs and lanes only where they have counted: most never do.
 json port_counters(Switch& sw, unsigned number, bool clear) {
     ib::PortCounters& counters = sw.counters(number);
     json out = {{"port", number}};
     for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
         const auto counter = static_cast<ib::Counter>(i);
-        out[kCounterNames[i]] = counters.value(counter, ib::CounterView::kExtended);
+        const std::uint64_t value = counters.value(counter, ib::CounterView::kExtended);
+        if (i < std::size(kCounterNames) || value != 0) {
+            out[counter_name(i)] = value;
+        }
         if (clear) {
             counters.write(counter, ib::CounterView::kExtended, 0);
         }

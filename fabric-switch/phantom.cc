@@ -83,7 +83,7 @@ class PhantomHca::Port final : public LinkUser {
 
 void PhantomHca::Port::receive(const link::LinkPacket& packet) {
     hca_.agenda_.touch(hca_);
-    counters.count_received(packet.lrh.dlid, packet.lrh.pkt_len);
+    counters.count_received(packet.lrh);
     const bool management = packet.lrh.vl == ib::kVl15;
     if (!management) {
         ib::port_data_arrived(attrs);
@@ -109,7 +109,7 @@ bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     }
     std::ranges::copy(packet, out.begin());
     offers_.link()->commit_packet();
-    counters.count_sent(lrh.dlid, lrh.pkt_len);
+    counters.count_sent(lrh);
     return true;
 }
 

@@ -119,7 +119,7 @@ void Switch::originate(std::span<const std::uint8_t> packet) {
         tap_->packet_seen(packet, now_ns());
     }
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    counters_[0].count_sent(lrh.dlid, lrh.pkt_len);
+    counters_[0].count_sent(lrh);
     Transit transit(pool_, *this, packet, {});
     forward({0, lrh}, transit);
 }
@@ -135,7 +135,7 @@ void Switch::send_traps() {
 
 void Switch::gmp_arrived(const ib::PacketView& request) {
     const ib::Lrh& lrh = request.lrh();
-    counters_[0].count_received(lrh.dlid, lrh.pkt_len);
+    counters_[0].count_received(lrh);
     ib::Port& port0 = node_.port0();
     const auto mad = gmp_of(request, port0);
     if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf) {

@@ -104,7 +104,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 void SwitchPort::receive(const link::LinkPacket& packet) {
     host_.port_touched(*this);
     const auto vl = packet.lrh.vl.value();
-    counters_.count_received(packet.lrh.dlid, packet.lrh.pkt_len);
+    counters_.count_received(packet.lrh);
     Transit transit(
         pool_, host_, packet.bytes,
         {.port = number(), .vl = vl, .blocks = packet.blocks, .link_serial = link_serial_});

@@ -77,7 +77,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
     // Nothing waits here, so that advance() has nothing to do until the next port_touched().
     [[nodiscard]] bool at_rest() const {
-        return waiting_ == 0 && waiting_since_ns_ == 0 && !ingress_faults_.holds() &&
+        return waiting_ == 0 && noted_waiting_ == 0 && !ingress_faults_.holds() &&
                !egress_faults_.holds();
     }
     // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
@@ -121,6 +121,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
     void count_discard(ib::Counter detail);
     void note_waiting();
+    void count_wait(ib::Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns);
     void clear_queues();
     void refresh_limits();
 
@@ -145,8 +146,12 @@ class SwitchPort final : public LinkUser, private FaultSink {
     VlMask waiting_ = 0;  // data VLs whose queue is not empty
     VlArbiter arbiter_;
     std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
-    std::uint64_t waiting_since_ns_ = 0;  // 0: nothing waits
+    // PortXmitWait: what waited when it was last looked, when that was, and the parts of a tick
+    // that are not counted yet, of the port and of each VL.
+    VlMask noted_waiting_ = 0;
+    std::uint64_t noted_ns_ = 0;
     std::uint64_t wait_remainder_ns_ = 0;
+    std::array<std::uint64_t, kVls> vl_wait_remainder_ns_{};
     EgressSink egress_sink_{*this};
     FaultStage ingress_faults_;
     FaultStage egress_faults_;

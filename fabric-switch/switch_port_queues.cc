@@ -75,7 +75,7 @@ bool SwitchPort::transmit(const ib::PacketBytes& bytes, unsigned vl, Damage dama
         out[*damage / 8 % out.size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
     }
     offers_.link()->commit_packet();
-    counters_.count_sent(lrh.dlid, lrh.pkt_len);
+    counters_.count_sent(lrh);
     return true;
 }
 
@@ -149,18 +149,30 @@ void SwitchPort::pump() {
     note_waiting();
 }
 
-// PortXmitWait counts the time in which there was data and nothing could be sent (IBA 16.1.3.5).
+void SwitchPort::count_wait(Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns) {
+    remainder_ns += waited_ns;
+    counters_.add(counter, remainder_ns / ib::kPmaTickNs);
+    remainder_ns %= ib::kPmaTickNs;
+}
+
+// PortXmitWait counts the time in which there was data and nothing could be sent (IBA 16.1.3.5),
+// PortVLXmitWait the same of a VL.
 void SwitchPort::note_waiting() {
-    if (waiting_ == 0 && waiting_since_ns_ == 0) {
+    if (waiting_ == 0 && noted_waiting_ == 0) {
         return;
     }
     const std::uint64_t now = host_.now_ns();
-    if (waiting_since_ns_ != 0) {
-        const std::uint64_t waited = now - waiting_since_ns_ + wait_remainder_ns_;
-        counters_.add(Counter::kPortXmitWait, waited / ib::kPmaTickNs);
-        wait_remainder_ns_ = waited % ib::kPmaTickNs;
+    const std::uint64_t waited = now - noted_ns_;
+    if (noted_waiting_ != 0 && waited != 0) {
+        count_wait(Counter::kPortXmitWait, waited, wait_remainder_ns_);
+        for (unsigned left = noted_waiting_; left != 0; left &= left - 1) {
+            const auto vl = static_cast<unsigned>(std::countr_zero(left));
+            count_wait(ib::counter_of(Counter::kPortVlXmitWait, vl), waited,
+                       vl_wait_remainder_ns_[vl]);
+        }
     }
-    waiting_since_ns_ = waiting_ == 0 ? 0 : now;
+    noted_waiting_ = waiting_;
+    noted_ns_ = now;
 }
 
 // ---- lifetimes

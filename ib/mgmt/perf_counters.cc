@@ -17,9 +17,9 @@ using ConstData = std::span<const std::uint8_t, kGmpDataSize>;
 // One counter of an attribute, and its bit in the attribute's selection: CounterSelect in bits 0 to
 // 15, CounterSelect2 above.
 struct Row {
-    Counter counter;
-    Field field;
-    std::uint8_t select_bit;
+    Counter counter{};
+    Field field{0, 1};
+    std::uint8_t select_bit = 0;
 };
 
 namespace pc = port_counters;
@@ -88,16 +88,72 @@ constexpr Row kXmitDiscardRows[] = {
     {Counter::kPortSwHoqLifetimeLimitDiscards, xd::kPortSwHoqLifetimeLimitDiscards, 3},
 };
 
+// `count` counters whose fields and bits of selection follow each other.
+struct Block {
+    Counter first;
+    Field field;
+    unsigned count;
+};
+
+template <std::size_t kRows, std::size_t kBlocks>
+consteval std::array<Row, kRows> rows_of(const Block (&blocks)[kBlocks]) {
+    std::array<Row, kRows> rows{};
+    std::uint8_t row = 0;
+    for (const Block& block : blocks) {
+        for (unsigned i = 0; i < block.count; ++i, ++row) {
+            rows[row] = {counter_of(block.first, i), block.field.next(i), row};
+        }
+    }
+    return rows;
+}
+
+template <std::size_t kCount>
+consteval std::array<Row, kCount> rows_of(Counter first, Field field) {
+    return rows_of<kCount>({{first, field, kCount}});
+}
+
+constexpr auto kXmitDataSlRows =
+    rows_of<kPerPriority>(Counter::kPortXmitDataSl, port_data_sl::kFirst);
+constexpr auto kRcvDataSlRows =
+    rows_of<kPerPriority>(Counter::kPortRcvDataSl, port_data_sl::kFirst);
+constexpr auto kVlXmitWaitRows =
+    rows_of<kPerPriority>(Counter::kPortVlXmitWait, port_vl_xmit_wait_counters::kFirst);
+constexpr auto kVlUpdateErrorRows = rows_of<kPerPriority>(
+    Counter::kPortVlXmitFlowCtlUpdateErrors, port_vl_xmit_flow_ctl_update_errors::kFirst);
+
+namespace es = port_extended_speeds;
+constexpr auto kExtendedSpeedsRows = rows_of<2 + 3 * es::kLanes>(
+    {{Counter::kSyncHeaderErrors, es::kSyncHeaderErrors, 1},
+     {Counter::kUnknownBlocks, es::kUnknownBlocks, 1},
+     {Counter::kErrorDetectionLane, es::kErrorDetectionLane0, es::kLanes},
+     {Counter::kFecCorrectableBlocksLane, es::kFecCorrectableBlocksLane0, es::kLanes},
+     {Counter::kFecUncorrectableBlocksLane, es::kFecUncorrectableBlocksLane0, es::kLanes}});
+
+// The fields that select counters, the one with bit 0 first.
+constexpr Field kSelect[] = {pma::kCounterSelect};
+constexpr Field kSelectWith2[] = {pma::kCounterSelect, pc::kCounterSelect2};
+constexpr Field kSelectWithExtended2[] = {pma::kCounterSelect, px::kCounterSelect2};
+constexpr Field kSelectExtendedSpeeds[] = {es::kCounterSelect};
+
 struct CounterAttribute {
     std::uint16_t attribute_id;
     CounterView view;
     std::span<const Row> rows;
+    std::span<const Field> select = kSelect;
 };
 constexpr CounterAttribute kCounterAttributes[] = {
-    {attr::kPortCounters, CounterView::kClassic, kPortCountersRows},
-    {attr::kPortCountersExtended, CounterView::kExtended, kExtendedRows},
+    {attr::kPortCounters, CounterView::kClassic, kPortCountersRows, kSelectWith2},
+    {attr::kPortCountersExtended, CounterView::kExtended, kExtendedRows, kSelectWithExtended2},
     {attr::kPortRcvErrorDetails, CounterView::kClassic, kRcvErrorRows},
     {attr::kPortXmitDiscardDetails, CounterView::kClassic, kXmitDiscardRows},
+    {attr::kPortXmitDataSl, CounterView::kClassic, kXmitDataSlRows},
+    {attr::kPortRcvDataSl, CounterView::kClassic, kRcvDataSlRows},
+    {attr::kPortVlXmitWaitCounters, CounterView::kClassic, kVlXmitWaitRows},
+    // A byte stream has neither flow control packets that must come in time nor blocks, lanes and
+    // forward error correction: what follows counts errors that do not happen.
+    {attr::kPortVlXmitFlowCtlUpdateErrors, CounterView::kClassic, kVlUpdateErrorRows},
+    {attr::kPortExtendedSpeedsCounters, CounterView::kClassic, kExtendedSpeedsRows,
+     kSelectExtendedSpeeds},
 };
 
 // The ports that PortSelect means; empty if there are none such.
@@ -115,15 +171,13 @@ std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
 }
 
 std::uint64_t selection(const CounterAttribute& attribute, ConstData data) {
-    const std::uint64_t low = get(data, pma::kCounterSelect);
-    switch (attribute.attribute_id) {
-        case attr::kPortCounters:
-            return low | get(data, pc::kCounterSelect2) << 16;
-        case attr::kPortCountersExtended:
-            return low | get(data, px::kCounterSelect2) << 16;
-        default:
-            return low;
+    std::uint64_t selected = 0;
+    unsigned bits = 0;
+    for (const Field& field : attribute.select) {
+        selected |= get(data, field) << bits;
+        bits += field.width_bits;
     }
+    return selected;
 }
 
 // Sums the ports into the attribute. A counter that its field cannot hold stands at the field's
@@ -163,7 +217,9 @@ std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attri
     }
     std::ranges::fill(reply.gmp_data(), std::uint8_t{0});
     set(reply.gmp_data(), pma::kPortSelect, get(request.gmp_data(), pma::kPortSelect));
-    set(reply.gmp_data(), pma::kCounterSelect, get(request.gmp_data(), pma::kCounterSelect));
+    for (const Field& field : attribute.select) {
+        set(reply.gmp_data(), field, get(request.gmp_data(), field));
+    }
     read_counters(ports, attribute, reply.gmp_data());
     return mad_status::kOk;
 }
@@ -212,16 +268,20 @@ std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uin
 
 }  // namespace
 
-void PortCounters::count_sent(Lid dlid, std::uint16_t pkt_len) {
-    add(Counter::kPortXmitData, pkt_len);
+void PortCounters::count_sent(const Lrh& lrh) {
+    const bool multicast = lrh.dlid.is_multicast();
+    add(Counter::kPortXmitData, lrh.pkt_len);
     add(Counter::kPortXmitPkts);
-    add(dlid.is_multicast() ? Counter::kPortMulticastXmitPkts : Counter::kPortUnicastXmitPkts);
+    add(multicast ? Counter::kPortMulticastXmitPkts : Counter::kPortUnicastXmitPkts);
+    add(counter_of(Counter::kPortXmitDataSl, lrh.sl.value()), lrh.pkt_len);
 }
 
-void PortCounters::count_received(Lid dlid, std::uint16_t pkt_len) {
-    add(Counter::kPortRcvData, pkt_len);
+void PortCounters::count_received(const Lrh& lrh) {
+    const bool multicast = lrh.dlid.is_multicast();
+    add(Counter::kPortRcvData, lrh.pkt_len);
     add(Counter::kPortRcvPkts);
-    add(dlid.is_multicast() ? Counter::kPortMulticastRcvPkts : Counter::kPortUnicastRcvPkts);
+    add(multicast ? Counter::kPortMulticastRcvPkts : Counter::kPortUnicastRcvPkts);
+    add(counter_of(Counter::kPortRcvDataSl, lrh.sl.value()), lrh.pkt_len);
 }
 
 std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request, std::uint64_t now_ns) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "ib/wire/headers.h"
 #include "ib/wire/mad.h"
 #include "ib/wire/perf_mad.h"
 
@@ -49,8 +50,25 @@ enum class Counter : std::uint8_t {
     kPortNeighborMtuDiscards,
     kPortSwLifetimeLimitDiscards,
     kPortSwHoqLifetimeLimitDiscards,
+    // Blocks, of which this is the first counter: one for each SL or VL, or for each lane.
+    kPortXmitDataSl,  // in 4-byte words
+    kPortRcvDataSl = kPortXmitDataSl + kPerPriority,
+    kPortVlXmitWait = kPortRcvDataSl + kPerPriority,  // in ticks of kPmaTickNs
+    kPortVlXmitFlowCtlUpdateErrors = kPortVlXmitWait + kPerPriority,
+    // PortExtendedSpeedsCounters
+    kSyncHeaderErrors = kPortVlXmitFlowCtlUpdateErrors + kPerPriority,
+    kUnknownBlocks,
+    kErrorDetectionLane,
+    kFecCorrectableBlocksLane = kErrorDetectionLane + port_extended_speeds::kLanes,
+    kFecUncorrectableBlocksLane = kFecCorrectableBlocksLane + port_extended_speeds::kLanes,
+    kEnd = kFecUncorrectableBlocksLane + port_extended_speeds::kLanes,
 };
-inline constexpr std::size_t kCounterCount = 32;
+inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
+
+// The `index`th counter of a block; the caller stays inside of it.
+[[nodiscard]] constexpr Counter counter_of(Counter first, std::size_t index) {
+    return static_cast<Counter>(static_cast<std::size_t>(first) + index);
+}
 
 // The two attributes that show the same counters.
 enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
@@ -65,9 +83,9 @@ struct PortCounters {
     void add(Counter counter, std::uint64_t amount = 1) {
         total[static_cast<std::size_t>(counter)] += amount;
     }
-    // One packet sent or received, VL15 included; `pkt_len` is LRH:PktLen.
-    void count_sent(Lid dlid, std::uint16_t pkt_len);
-    void count_received(Lid dlid, std::uint16_t pkt_len);
+    // One packet sent or received, VL15 included.
+    void count_sent(const Lrh& lrh);
+    void count_received(const Lrh& lrh);
 
     [[nodiscard]] std::uint64_t value(Counter counter,
                                       CounterView view = CounterView::kClassic) const {

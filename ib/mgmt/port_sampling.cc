@@ -14,12 +14,27 @@ namespace psr = port_samples_result;
 using Status = PortSampling::Status;
 using Data = std::span<std::uint8_t, kGmpDataSize>;
 
-// Counters that can be selected, the mandatory ones (IBA table 220).
-constexpr Counter kSelectable[] = {Counter::kPortXmitData, Counter::kPortRcvData,
-                                   Counter::kPortXmitPkts, Counter::kPortRcvPkts,
-                                   Counter::kPortXmitWait};
-constexpr std::size_t kImplementedCounters = std::size(kSelectable);
-constexpr std::uint64_t kMandatoryOnly = 1;  // CounterMask of a counter that counts these
+// Values of CounterSelect that follow each other, and the first counter they mean (IBA table 220).
+struct Selectable {
+    std::uint16_t select;
+    Counter first;
+    std::uint16_t count;
+    std::uint16_t step = 1;
+};
+constexpr std::uint16_t kEachVl = 0x100;  // bits 8 to 11 have the VL
+constexpr Selectable kSelectable[] = {
+    {0x0001, Counter::kPortXmitData, 5},  // the mandatory ones
+    // the counters of PortRcvErrorDetails, then of PortXmitDiscardDetails
+    {0x4005, Counter::kPortLocalPhysicalErrors, 10},
+    {0x4015, Counter::kPortVlXmitFlowCtlUpdateErrors, kPerPriority, kEachVl},
+    {0x4016, Counter::kPortVlXmitWait, kPerPriority, kEachVl}};
+constexpr std::size_t kImplementedCounters = 5;
+constexpr std::uint64_t kMandatoryAndOptional = 3;  // CounterMask of a counter that counts these
+// The counters of SLs and of extended speeds are there, but cannot be sampled.
+constexpr std::uint64_t kOptionMask = psc::kOptionRcvErrorDetails | psc::kOptionXmitDiscardDetails |
+                                      psc::kOptionVlXmitFlowCtlUpdateErrors |
+                                      psc::kOptionVlXmitWait | psc::kOptionExtendedSpeeds |
+                                      psc::kOptionXmitDataSl | psc::kOptionRcvDataSl;
 constexpr std::uint64_t kCounterWidth32 = 4;
 constexpr std::uint64_t kTickCode = kPmaTickNs / 4 - 1;  // in units of 4 ns, less one
 
@@ -27,18 +42,24 @@ std::uint16_t selected(const PortSampling& sampling, std::size_t index) {
     return load_be<std::uint16_t>(&sampling.control[psc::kCounterSelect0Offset + 2 * index]);
 }
 
-bool is_selectable(std::uint16_t select) {
-    return select >= 1 && select <= kImplementedCounters;
+std::optional<Counter> counter_selected_by(std::uint16_t select) {
+    for (const Selectable& range : kSelectable) {
+        const unsigned ahead = static_cast<unsigned>(select) - range.select;
+        if (select >= range.select && ahead % range.step == 0 && ahead / range.step < range.count) {
+            return counter_of(range.first, ahead / range.step);
+        }
+    }
+    return std::nullopt;
 }
 
 std::uint64_t total_of(const PmaNode& node, std::size_t index) {
-    const std::uint16_t select = selected(node.sampling, index);
+    const auto counter = counter_selected_by(selected(node.sampling, index));
     const PortCounters* port =
         node.port(static_cast<unsigned>(get(node.sampling.control, psc::kPortSelect)));
-    if (port == nullptr || !is_selectable(select)) {
+    if (port == nullptr || !counter) {
         return 0;
     }
-    return port->total[static_cast<std::size_t>(kSelectable[select - 1])];
+    return port->total[static_cast<std::size_t>(*counter)];
 }
 
 // Turns remembered totals into differences, or the other way round.
@@ -54,7 +75,7 @@ bool request_is_valid(const PmaNode& node, std::span<const std::uint8_t, kGmpDat
     }
     for (std::size_t i = 0; i < psc::kCounterCount; ++i) {
         const auto select = load_be<std::uint16_t>(&data[psc::kCounterSelect0Offset + 2 * i]);
-        if (select != 0 && (i >= kImplementedCounters || !is_selectable(select))) {
+        if (select != 0 && (i >= kImplementedCounters || !counter_selected_by(select))) {
             return false;
         }
     }
@@ -120,13 +141,13 @@ std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, st
     }
     set(data, psc::kTick, kTickCode);
     set(data, psc::kCounterWidth, kCounterWidth32);
-    set(data, psc::kCounterMask0, kMandatoryOnly);
+    set(data, psc::kCounterMask0, kMandatoryAndOptional);
     // Counters 1 to 9, three bits each from the left: the first four are there.
-    set(data, psc::kCounterMasks1To9, 0b001'001'001'001 << 15);
+    set(data, psc::kCounterMasks1To9, 0b011'011'011'011 << 15);
     set(data, psc::kCounterMasks10To14, 0);
     set(data, psc::kSampleMechanisms, 0);  // one
     set(data, psc::kSampleStatus, static_cast<unsigned>(sampling.status));
-    set(data, psc::kOptionMask, 0);
+    set(data, psc::kOptionMask, kOptionMask);
     set(data, psc::kVendorMask, 0);
     return status;
 }

@@ -67,6 +67,10 @@ struct Field {
             throw "a field is 1 to 64 bits within eight bytes";
         }
     }
+    // The `index`th of fields of this width that follow each other.
+    [[nodiscard]] consteval Field next(unsigned index) const {
+        return {offset_bits + index * width_bits, width_bits};
+    }
     [[nodiscard]] constexpr std::size_t first_byte() const { return offset_bits / 8; }
     [[nodiscard]] constexpr std::size_t end_byte() const {
         return (offset_bits + width_bits + 7U) / 8;

@@ -77,8 +77,13 @@ inline constexpr std::uint16_t kPortSamplesResult = 0x0011;
 inline constexpr std::uint16_t kPortCounters = 0x0012;
 inline constexpr std::uint16_t kPortRcvErrorDetails = 0x0015;
 inline constexpr std::uint16_t kPortXmitDiscardDetails = 0x0016;
+inline constexpr std::uint16_t kPortVlXmitFlowCtlUpdateErrors = 0x001B;
+inline constexpr std::uint16_t kPortVlXmitWaitCounters = 0x001C;
 inline constexpr std::uint16_t kPortCountersExtended = 0x001D;
 inline constexpr std::uint16_t kPortSamplesResultExtended = 0x001E;
+inline constexpr std::uint16_t kPortExtendedSpeedsCounters = 0x001F;
+inline constexpr std::uint16_t kPortXmitDataSl = 0x0036;
+inline constexpr std::uint16_t kPortRcvDataSl = 0x0037;
 }  // namespace attr
 
 inline constexpr std::size_t kMadSize = 256;

@@ -95,6 +95,30 @@ inline constexpr Field kPortSwLifetimeLimitDiscards{64, 16};
 inline constexpr Field kPortSwHoqLifetimeLimitDiscards{80, 16};
 }  // namespace port_xmit_discard_details
 
+// Attributes with a counter for each VL or SL: the first of kPerPriority counters, each behind the
+// one before it.
+inline constexpr std::size_t kPerPriority = 16;
+namespace port_vl_xmit_flow_ctl_update_errors {
+inline constexpr Field kFirst{32, 2};
+}
+namespace port_vl_xmit_wait_counters {
+inline constexpr Field kFirst{32, 16};  // ticks
+}
+namespace port_data_sl {                // PortXmitDataSL and PortRcvDataSL
+inline constexpr Field kFirst{32, 32};  // 4-byte words
+}
+
+// PortExtendedSpeedsCounters. Of counters of lanes the first of kLanes.
+namespace port_extended_speeds {
+inline constexpr std::size_t kLanes = 12;
+inline constexpr Field kCounterSelect{64, 64};
+inline constexpr Field kSyncHeaderErrors{128, 16};
+inline constexpr Field kUnknownBlocks{144, 16};
+inline constexpr Field kErrorDetectionLane0{160, 16};
+inline constexpr Field kFecCorrectableBlocksLane0{352, 32};
+inline constexpr Field kFecUncorrectableBlocksLane0{736, 32};
+}  // namespace port_extended_speeds
+
 // IBA table 219.
 namespace port_samples_control {
 inline constexpr Field kOpCode{0, 8};
@@ -112,6 +136,14 @@ inline constexpr Field kSampleStart{224, 32};     // ticks
 inline constexpr Field kSampleInterval{256, 32};  // ticks
 inline constexpr Field kTag{288, 16};
 inline constexpr std::size_t kCounterSelect0Offset = 38;  // bytes; 15 selects of 2 bytes
+// OptionMask: the optional counters that are there, by bit.
+inline constexpr std::uint64_t kOptionRcvErrorDetails = 0x3FULL << 6;     // six counters
+inline constexpr std::uint64_t kOptionXmitDiscardDetails = 0xFULL << 12;  // four
+inline constexpr std::uint64_t kOptionVlXmitFlowCtlUpdateErrors = 1ULL << 22;
+inline constexpr std::uint64_t kOptionVlXmitWait = 1ULL << 23;
+inline constexpr std::uint64_t kOptionExtendedSpeeds = 1ULL << 28;
+inline constexpr std::uint64_t kOptionXmitDataSl = 1ULL << 55;
+inline constexpr std::uint64_t kOptionRcvDataSl = 1ULL << 56;
 inline constexpr std::size_t kCounterCount = 15;
 }  // namespace port_samples_control
 

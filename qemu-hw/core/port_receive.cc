@@ -67,7 +67,7 @@ bool PortImpl::passes_link(const ib::Lrh& lrh, bool looped) {
 
 void PortImpl::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped) {
     if (!looped) {
-        pma().count_received(lrh.dlid, lrh.pkt_len);
+        pma().count_received(lrh);
     }
     if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->packet_in(parts_.host.now_ns(), number_, bytes.head(), bytes.size());

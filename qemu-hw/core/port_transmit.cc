@@ -90,7 +90,7 @@ void PortImpl::commit(const Outgoing& out) {
         return;
     }
     const auto lrh = ib::Lrh::parse(std::span<const uint8_t>(out.packet).first<ib::Lrh::kSize>());
-    pma().count_sent(lrh.dlid, lrh.pkt_len);
+    pma().count_sent(lrh);
     link_.commit_packet();
 }
 
@@ -120,6 +120,7 @@ void PortImpl::stop_waiting(unsigned lane) {
     if (lane != kLoopbackLane && view_.active) {
         const uint64_t waited_ns = parts_.host.now_ns() - state.since_ns;
         pma().add(ib::Counter::kPortXmitWait, waited_ns / ib::kPmaTickNs);
+        pma().add(ib::counter_of(ib::Counter::kPortVlXmitWait, lane), waited_ns / ib::kPmaTickNs);
     }
     state.waiting = false;
 }

@@ -147,6 +147,8 @@ TEST_CASE("a VL without credit waits; the others go on; PortXmitWait runs") {
     bench.pump();
     CHECK(bench.client.ready == 1);
     CHECK(bench.counter(Counter::kPortXmitWait) == 50);
+    CHECK(bench.counter(ib::counter_of(Counter::kPortVlXmitWait, 0)) == 50);
+    CHECK(bench.counter(ib::counter_of(Counter::kPortVlXmitWait, 1)) == 0);
     CHECK(bench.send_data(0x20, 2048, 0));
 }
 

@@ -120,7 +120,7 @@ struct Bench {
         }
         now_ns += std::uint64_t{what} * 50'000'000;
         for (auto& count : counters) {
-            count.count_sent(Lid(1), what);
+            count.count_sent({.sl = Sl(what & 0xF), .dlid = Lid(1), .pkt_len = what});
         }
     }
 

@@ -131,8 +131,13 @@ def test_smpquery_of_an_attribute_of_a_vendor_is_refused(guests, lids):
     assert sh(guests[0], f"smpquery mlnxextportinfo {lids['leaf1']} 1", check=False)[0] != 0
 
 
-PERFQUERY = {"": True, "-x": True, "-l": True, "-a": True, "-D": True, "-E": True, "-c": True,
-             "-T": False, "-X": False, "-S": False}    # docs/ib-coverage.md has what is not there
+PERFQUERY = {option: True for option in (
+    "", "-x", "-l", "-a", "-D", "-E", "-c", "-T", "-X", "-S", "--vlxmitcounters",
+    "--vlxmitflowctlerrors")} | {
+        # docs/ib-coverage.md has what is not there
+        option: False for option in (
+            "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--swportvlcong",
+            "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc", "--vlxmittimecc")}
 
 
 @pytest.mark.parametrize("option", PERFQUERY)
@@ -146,6 +151,27 @@ def test_perfquery_resets(guests, lids):
     sh(guests[0], f"perfquery -x -R {lids['leaf2']} 5")
     text = sh(guests[0], f"perfquery -x {lids['leaf2']} 5")
     assert int(re.search(r"PortXmitPkts:\.+(\d+)", text)[1]) < 10000
+
+
+def data_by_level(guest, lid, option):
+    text = sh(guest, f"perfquery {option} {lid} 1")
+    return [int(value) for value in re.findall(r"DataSL\d+:\.*(\d+)", text)]
+
+
+def test_perfquery_counts_data_by_service_level(guests, lids):
+    """A message on SL 3 is in the counters of its level at both ends, and of nobody else's."""
+    sender, receiver = guests[0], guests[1]
+    port = lid(sender)
+    before = data_by_level(sender, port, "-X")
+    assert len(before) == 16
+    pair(receiver, sender, f"ib_write_bw -d {DEVICE} -F -S 3 -s 65536 -n 100 -u 18",
+         f"ib_write_bw -d {DEVICE} -F -S 3 -s 65536 -n 100 -u 18 {receiver.name}")
+    sent = [now - then for now, then in zip(data_by_level(sender, port, "-X"), before)]
+    assert sent[3] >= 100 * 65536 // 4
+    assert all(words < 65536 for level, words in enumerate(sent) if level != 3), sent
+    sh(sender, f"perfquery -X -R {port} 1 8")
+    assert data_by_level(sender, port, "-X")[3] == 0
+    assert data_by_level(sender, port, "-X")[0] > 0
 
 
 def test_ibping_and_ibsysstat(guests):

@@ -2,12 +2,17 @@
 // The PMA: widths, selection and clearing, all ports of a switch, sampling over time.
 #include "ib/mgmt/perf_counters.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <vector>
 
 using namespace pib::ib;
 
 namespace {
+
+Lrh packet(std::uint16_t dlid, std::uint16_t pkt_len, std::uint8_t sl = 0) {
+    return {.sl = Sl(sl), .dlid = Lid(dlid), .pkt_len = pkt_len};
+}
 
 struct Hca {
     std::vector<PortCounters> counters{2};
@@ -92,9 +97,9 @@ TEST_CASE("refusals") {
 
 TEST_CASE("packets are counted as words and by kind of destination") {
     Hca hca;
-    hca.counters[0].count_sent(Lid(5), 14);
-    hca.counters[0].count_sent(Lid(0xC001), 6);
-    hca.counters[0].count_received(Lid(5), 7);
+    hca.counters[0].count_sent(packet(5, 14));
+    hca.counters[0].count_sent(packet(0xC001, 6));
+    hca.counters[0].count_received(packet(5, 7));
     const PmaNode node = hca.node();
     CHECK(read(node, port_counters::kPortXmitData) == 20);
     CHECK(read(node, port_counters::kPortXmitPkts) == 2);
@@ -164,7 +169,8 @@ TEST_CASE("a Set writes what is selected, in its own attribute") {
 TEST_CASE("every counter of every attribute has its own select bit") {
     for (const std::uint16_t attribute :
          {attr::kPortCounters, attr::kPortCountersExtended, attr::kPortRcvErrorDetails,
-          attr::kPortXmitDiscardDetails}) {
+          attr::kPortXmitDiscardDetails, attr::kPortXmitDataSl, attr::kPortRcvDataSl,
+          attr::kPortVlXmitWaitCounters, attr::kPortVlXmitFlowCtlUpdateErrors}) {
         for (unsigned bit = 0; bit < 32; ++bit) {
             Hca hca;
             for (auto& total : hca.counters[0].total) {
@@ -189,6 +195,67 @@ TEST_CASE("every counter of every attribute has its own select bit") {
             CHECK(cleared <= 1);
         }
     }
+}
+
+TEST_CASE("the extended speeds' counters: 38, each with its own select bit") {
+    namespace es = port_extended_speeds;
+    Hca hca;
+    hca.counters[0].total.fill(5);
+    const PmaNode node = hca.node();
+    for (unsigned bit = 0; bit < 64; ++bit) {
+        Mad clear = perf(Method::kSet, attr::kPortExtendedSpeedsCounters);
+        set(clear.gmp_data(), es::kCounterSelect, std::uint64_t{1} << bit);
+        const Mad reply = ask(node, clear);
+        CHECK(reply.status() == mad_status::kOk);
+        CHECK(get(reply.gmp_data(), es::kCounterSelect) == std::uint64_t{1} << bit);
+        const Mad after = ask(node, perf(Method::kGet, attr::kPortExtendedSpeedsCounters));
+        // 14 counters of two bytes from byte 16 on, then 24 of four.
+        const auto left = std::ranges::count(after.gmp_data().subspan(16), 5);
+        CAPTURE(bit);
+        CHECK(left == std::max(0, 37 - static_cast<int>(bit)));
+    }
+    CHECK(read(node, es::kFecUncorrectableBlocksLane0.next(11), 1,
+               attr::kPortExtendedSpeedsCounters) == 0);
+    Mad value = perf(Method::kSet, attr::kPortExtendedSpeedsCounters);
+    set(value.gmp_data(), es::kCounterSelect, 1U << 2);
+    set(value.gmp_data(), es::kErrorDetectionLane0, 77);
+    CHECK(get(ask(node, value).gmp_data(), es::kErrorDetectionLane0) == 77);
+    CHECK(hca.counters[0].value(Counter::kErrorDetectionLane) == 77);
+}
+
+TEST_CASE("data is counted by SL, multicast and subnet management too") {
+    Hca hca;
+    PortCounters& c = hca.counters[0];
+    c.count_sent(packet(5, 14, 3));
+    c.count_sent(packet(0xC001, 6, 3));
+    c.count_sent(packet(5, 9, 15));
+    c.count_received(packet(5, 7, 0));
+    const PmaNode node = hca.node();
+    const auto sent = [&](unsigned sl) {
+        return get(ask(node, perf(Method::kGet, attr::kPortXmitDataSl)).gmp_data().subspan(4 * sl),
+                   port_data_sl::kFirst);
+    };
+    CHECK(sent(0) == 0);
+    CHECK(sent(3) == 20);
+    CHECK(sent(15) == 9);
+    CHECK(read(node, port_data_sl::kFirst, 1, attr::kPortRcvDataSl) == 7);
+    CHECK(read(node, port_data_sl::kFirst, 2, attr::kPortRcvDataSl) == 0);
+    ask(node, perf(Method::kSet, attr::kPortXmitDataSl, 1, 1U << 3));
+    CHECK(sent(3) == 0);
+    CHECK(sent(15) == 9);
+    CHECK(read(node, port_counters::kPortXmitData) == 29);
+}
+
+TEST_CASE("counters of a VL stand at the maximum of their field") {
+    Hca hca;
+    PortCounters& c = hca.counters[0];
+    c.add(counter_of(Counter::kPortVlXmitWait, 0), 70000);
+    c.add(counter_of(Counter::kPortVlXmitFlowCtlUpdateErrors, 1), 4);
+    const PmaNode node = hca.node();
+    CHECK(read(node, port_vl_xmit_wait_counters::kFirst, 1, attr::kPortVlXmitWaitCounters) ==
+          65535);
+    const Mad errors = ask(node, perf(Method::kGet, attr::kPortVlXmitFlowCtlUpdateErrors));
+    CHECK(errors.gmp_data()[4] == 0b00'11'00'00);
 }
 
 TEST_CASE("details") {
@@ -232,11 +299,11 @@ TEST_CASE("a sampling counts what falls into its interval") {
     CHECK(ask(node, control, 1000).status() == mad_status::kOk);
     CHECK(hca.sampling.status == PortSampling::Status::kStarted);
 
-    hca.counters[1].count_sent(Lid(1), 8);
+    hca.counters[1].count_sent(packet(1, 8));
     REQUIRE(pma_next_deadline_ns(hca.sampling) == 11'000);
     pma_advance(node, 11'000);
-    hca.counters[1].count_sent(Lid(1), 8);
-    hca.counters[1].count_sent(Lid(1), 8);
+    hca.counters[1].count_sent(packet(1, 8));
+    hca.counters[1].count_sent(packet(1, 8));
     // Another measurement is not begun while this one runs.
     Mad other = control;
     set(other.gmp_data(), port_samples_control::kTag, 0x66);
@@ -246,7 +313,7 @@ TEST_CASE("a sampling counts what falls into its interval") {
     REQUIRE(pma_next_deadline_ns(hca.sampling) == 111'000);
     pma_advance(node, 111'000);
     CHECK_FALSE(pma_next_deadline_ns(hca.sampling).has_value());
-    hca.counters[1].count_sent(Lid(1), 8);
+    hca.counters[1].count_sent(packet(1, 8));
 
     const Mad result = ask(node, perf(Method::kGet, attr::kPortSamplesResult), 200'000);
     CHECK(get(result.gmp_data(), port_samples_result::kTag) == 0x55);
@@ -258,11 +325,39 @@ TEST_CASE("a sampling counts what falls into its interval") {
     CHECK(load_be<std::uint64_t>(&extended.gmp_data()[16]) == 16);
 }
 
+TEST_CASE("optional counters that OptionMask has can be sampled, too") {
+    namespace psc = port_samples_control;
+    Hca hca;
+    const PmaNode node = hca.node();
+    const Mad idle = ask(node, perf(Method::kGet, attr::kPortSamplesControl));
+    CHECK(get(idle.gmp_data(), psc::kOptionMask) == 0x0180'0000'10C0'FFC0);
+    Mad control = perf(Method::kSet, attr::kPortSamplesControl);
+    set(control.gmp_data(), psc::kSampleInterval, 1);
+    const std::uint16_t selects[] = {0x4005, 0x400E, 0x4316, 0x4F15, 0x0005};
+    for (std::size_t i = 0; i < std::size(selects); ++i) {
+        store_be(&control.gmp_data()[psc::kCounterSelect0Offset + 2 * i], selects[i]);
+    }
+    CHECK(ask(node, control).status() == mad_status::kOk);
+    PortCounters& c = hca.counters[0];
+    c.add(Counter::kPortLocalPhysicalErrors, 2);
+    c.add(Counter::kPortSwHoqLifetimeLimitDiscards, 3);
+    c.add(counter_of(Counter::kPortVlXmitWait, 3), 4);
+    c.add(counter_of(Counter::kPortVlXmitFlowCtlUpdateErrors, 15), 5);
+    const Mad result = ask(node, perf(Method::kGet, attr::kPortSamplesResult), kPmaTickNs);
+    const auto data = result.gmp_data().subspan(port_samples_result::kCounter0Offset);
+    for (std::size_t i = 0; i < 4; ++i) {
+        CHECK(load_be<std::uint32_t>(&data[4 * i]) == i + 2);
+    }
+    CHECK(load_be<std::uint32_t>(&data[16]) == 0);
+}
+
 TEST_CASE("a sampling of what is not offered is refused") {
     Hca hca;
     Mad control = perf(Method::kSet, attr::kPortSamplesControl, 1);
-    store_be(&control.gmp_data()[38], std::uint16_t{6});
-    CHECK(ask(hca.node(), control).status() == mad_status::kBadField);
+    for (const unsigned select : {0x0006U, 0x4004U, 0x400FU, 0x4017U, 0x5016U, 0xC000U}) {
+        store_be(&control.gmp_data()[38], static_cast<std::uint16_t>(select));
+        CHECK(ask(hca.node(), control).status() == mad_status::kBadField);
+    }
     store_be(&control.gmp_data()[38], std::uint16_t{1});
     store_be(&control.gmp_data()[48], std::uint16_t{1});
     CHECK(ask(hca.node(), control).status() == mad_status::kBadField);

@@ -64,13 +64,16 @@ TEST_CASE("queues: VL15 and other VLs pass a blocked VL") {
     CHECK(fabric.hca(1).packets.size() == before + 1);
 }
 
-TEST_CASE("queues: time without credits is PortXmitWait") {
+TEST_CASE("queues: time without credits is PortXmitWait, and PortVLXmitWait of its VL") {
     TestFabric fabric(2);
     fabric.make_active();
     fill(fabric);
     const auto before = fabric.count(2, Counter::kPortXmitWait);
     fabric.advance(50 * kMs);
-    CHECK(fabric.count(2, Counter::kPortXmitWait) - before == 50 * kMs / ib::kPmaTickNs);
+    const auto ticks = 50 * kMs / ib::kPmaTickNs;
+    CHECK(fabric.count(2, Counter::kPortXmitWait) - before == ticks);
+    CHECK(fabric.count(2, ib::counter_of(Counter::kPortVlXmitWait, 0)) >= ticks);
+    CHECK(fabric.count(2, ib::counter_of(Counter::kPortVlXmitWait, 1)) == 0);
 }
 
 TEST_CASE("queues: the head-of-queue lifetime empties a stuck queue") {

@@ -282,17 +282,26 @@ void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
 
 // ---- partitions (IBA 10.9.2, 18.2.4.2)
 
-// The table of a port is that of the channel adapter behind it. What comes from there has to be of
-// one of its partitions: a limited member's packets, too, which carry its own P_Key. What goes
-// there has to match as at the adapter itself (10.9.3).
+// The table of a port is that of the channel adapter behind it. What goes there has to match as at
+// the adapter itself, where two limited members do not (10.9.3). What comes from there carries the
+// P_Key that its sender has in its table, and the switch compares it with a copy of that table: the
+// rule for two members would turn away every limited member at its own port, as it has 0x0001 on
+// both sides, and let pass one that calls itself full, which all limited members would then accept.
+// So a packet may come in with the membership of its sender or with a lesser one.
+namespace {
+bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
+    return std::ranges::any_of(table, [pkey](ib::PKey entry) {
+        return entry.base() == pkey.base() && (entry.is_full_member() || !pkey.is_full_member());
+    });
+}
+}  // namespace
+
 bool Switch::pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at, Counter counter) {
     const auto lrh = ib::Lrh::parse(packet.head().first<ib::Lrh::kSize>());
     const auto pkey = packet_pkey(packet.head(), lrh);
     const bool inbound = counter == Counter::kPortRcvConstraintErrors;
-    const auto of_partition = [&](ib::PKey entry) { return entry.base() == pkey->base(); };
     if (pkey && pkey->is_valid() &&
-        (inbound ? std::ranges::any_of(at.attrs().pkeys, of_partition)
-                 : at.attrs().find_pkey(*pkey) >= 0)) {
+        (inbound ? sent_by_member(at.attrs().pkeys, *pkey) : at.attrs().find_pkey(*pkey) >= 0)) {
         return true;
     }
     at.counters().add(counter);

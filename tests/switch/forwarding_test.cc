@@ -235,6 +235,11 @@ TEST_CASE(
     CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 1);
     CHECK_FALSE(sends(0, 2, 0x0000));  // the invalid P_Key, which empty entries hold
     CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 2);
+    CHECK_FALSE(sends(0, 3, 0x8001));  // a limited member that calls itself full
+    CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 3);
+    CHECK_FALSE(sends(1, 1, 0x0001));  // a full one may call itself limited, and is taken for one
+    CHECK(fabric.count(2, Counter::kPortRcvConstraintErrors) == 0);
+    CHECK(fabric.count(1, Counter::kPortXmitConstraintErrors) == 1);
 }
 
 }  // namespace pib::test

@@ -88,22 +88,37 @@ def test_reload_the_driver_twenty_times(vm1):
     assert kernel_complaints(vm1) == []
 
 
-def test_a_path_that_fails_is_left_for_the_other(lab, vm0):
-    """Automatic path migration over the two ports of one HCA."""
+def loses_a_path(lab, vm0, program):
+    """Runs a program with QPs at both ports, and takes port 1's path away when it is ready."""
     wait_until(lambda: sh(vm0, f"grep -l ACTIVE /sys/class/infiniband/{DEVICE}/ports/*/state").count("\n") == 2,
                "both ports to be ACTIVE")
-    put_program(vm0, "path_failure.py")
+    for name in {"path_failure.py", program}:
+        put_program(vm0, name)
     cable = switch_port(lab, vm0)
-    running = vm0.start([f"exec timeout {PATIENCE_S} python3 /tmp/path_failure.py {DEVICE}"], text=True,
+    running = vm0.start([f"exec timeout {PATIENCE_S} python3 /tmp/{program} {DEVICE}"], text=True,
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        assert running.stdout.readline() == "armed\n"
+        said = running.stdout.readline()
+        assert said == "armed\n", said
         assert lab.switch().ctl("fault", cable, "--direction", "both", "--drop", "1")
         out, _ = running.communicate("go\n", timeout=PATIENCE_S)
         assert (running.returncode, out) == (0, "migrated\n"), out
     finally:
         running.kill()
         lab.switch().ctl("fault", cable, "--clear")
+
+
+def test_a_path_that_fails_is_left_for_the_other(lab, vm0):
+    """Automatic path migration over the two ports of one HCA."""
+    loses_a_path(lab, vm0, "path_failure.py")
+
+
+def test_the_alternate_path_of_lap_and_apr_is_taken(lab, vm0):
+    sh(vm0, "modprobe -r ib_ipoib rdma_ucm && ! grep -q '^ib_cm ' /proc/modules")
+    try:
+        loses_a_path(lab, vm0, "alternate_path.py")
+    finally:
+        sh(vm0, "modprobe -a ib_ipoib rdma_ucm")
 
 
 def test_killed_switch_comes_back(lab, vm0, vm1):

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from lab import measure
+from rdma import DEVICE
 
 LIMIT_S = 150
 
@@ -96,6 +97,29 @@ def test_mckey(vm0, vm1, addresses):
         vm0.run(["pkill", "-x", "mckey"])
     text = receiving.communicate(timeout=60)[0].decode()
     assert receiving.returncode == 0 and "test complete" in text, text
+
+
+def messages(node, way):
+    """Messages of connection management so far, by kind. way: tx or rx."""
+    done = node.run([f"cd /sys/class/infiniband/{DEVICE}/ports/1/cm_{way}_msgs; grep . *"])
+    assert done.returncode == 0, done.stderr.decode()
+    return {kind: int(count) for kind, count in
+            (line.split(":") for line in done.stdout.decode().split())}
+
+
+def test_every_message_of_a_connection(vm0, vm1, addresses):
+    """REQ, MRA, REP, RTU, DREQ and DREP, which ib_cm counts at both ends: rdma_cm answers a REQ
+    with MRA first, as a program has to be asked."""
+    ends = ((vm0, "rx"), (vm0, "tx"), (vm1, "tx"), (vm1, "rx"))
+    before = [messages(*end) for end in ends]
+    pair(vm0, vm1, f"rping -s -a {addresses[0]} -C 3", f"rping -c -a {addresses[0]} -V -C 3")
+    got, said, asked, heard = ({kind: count - then[kind] for kind, count in messages(*end).items()}
+                               for end, then in zip(ends, before))
+    for kind in ("req", "rtu"):
+        assert asked[kind] >= 1 and got[kind] >= 1, (kind, asked, got)
+    for kind in ("mra", "rep"):
+        assert said[kind] >= 1 and heard[kind] >= 1, (kind, said, heard)
+    assert asked["dreq"] + said["dreq"] >= 1 and asked["drep"] + said["drep"] >= 1, (asked, said)
 
 
 def test_nobody_listens(vm1, addresses):

@@ -108,6 +108,75 @@ def test_handover_and_failover_lose_no_traffic(guests, no_manager):
     managers.wait_state(low, "STANDBY")
 
 
+def port_guid(guest):
+    text = sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/gids/0")
+    return int(text.replace(":", "")[16:], 16)
+
+
+def test_of_equal_priorities_the_lower_guid_is_master(guests, no_manager):
+    first, second = sorted(guests, key=port_guid, reverse=True)
+    managers.start(first, "-p 5", SOON)
+    managers.wait_state(first, "MASTER")
+    wait_active(*guests)
+    lids = [lid(guest) for guest in guests]
+    managers.start(second, "-p 5", SOON)
+    managers.wait_state(second, "MASTER")
+    managers.wait_state(first, "STANDBY")
+    assert [lid(guest) for guest in guests] == lids
+
+
+def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
+    """The newcomer has the higher priority, but not the SM_Key."""
+    master, newcomer = guests
+    managers.start(master, "-p 3", SOON + "sm_key 0x1122334455667788\nforce_log_flush TRUE\n")
+    managers.wait_state(master, "MASTER")
+    wait_active(*guests)
+    lids = [lid(guest) for guest in guests]
+    managers.start(newcomer, "-p 9", SOON)
+    managers.wait_state(newcomer, "STANDBY")
+    wait_until(lambda: int(sh(master, f"grep -c 'ERR 2F18' {managers.LOG}", check=False)[1]) >= 3,
+               "the master to look at the newcomer")
+    assert (managers.state(master), managers.state(newcomer)) == ("MASTER", "STANDBY")
+    assert [lid(guest) for guest in guests] == lids
+    managers.stop(*guests)
+    sh(master, f"sed -i '/ERR 2F18/d' {managers.LOG}")
+
+
+# SMState of who asks, and AttributeModifier: modifiers that are none, and orders that only a master
+# may give (14.4.1).
+BAD_ORDERS = [(3, 6), (3, 255), (2, 1), (2, 3), (1, 4), (0, 5)]
+
+
+def test_orders_that_nobody_may_give_change_nothing(guests, no_manager):
+    master, other = guests
+    managers.start(master, "-p 3", SOON)
+    managers.wait_state(master, "MASTER")
+    wait_active(*guests)
+    lids = [lid(guest) for guest in guests]
+    for state, modifier in BAD_ORDERS:
+        code, out, err = sh(other, f"sminfo -C {DEVICE} -s {state} {lids[0]} {modifier}", check=False)
+        assert code != 0, f"{state} {modifier}: {out}{err}"
+        assert managers.state(master) == "MASTER"
+    assert [lid(guest) for guest in guests] == lids
+    managers.stop(*guests)
+    sh(master, f"sed -i '/ERR 2F04/d' {managers.LOG}")
+
+
+def test_a_manager_that_is_killed_while_it_sweeps(guests, no_manager):
+    low, high = guests
+    managers.start(low, "-p 3", SOON)
+    managers.wait_state(low, "MASTER")
+    wait_active(*guests)
+    lids = [lid(guest) for guest in guests]
+    for delay_s in (0, 0.1, 0.3, 1, 2):
+        managers.start(high, "-p 9", SOON)
+        sh(high, f"sleep {delay_s}; pkill -9 -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done")
+        managers.wait_state(low, "MASTER")
+        wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [lids[0]] * 2, "the SM's LID")
+        assert [lid(guest) for guest in guests] == lids
+    wait_active(*guests)
+
+
 # ---- partitions
 
 def pkeys(guest):
@@ -118,8 +187,7 @@ def pkeys(guest):
 
 def set_partition(guests, *members):
     """Partition 0x0001 with these memberships, by guest; everybody is a full member of the default one."""
-    guid = [int(sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/gids/0").replace(":", "")[16:], 16)
-            for guest in guests]
+    guid = [port_guid(guest) for guest in guests]
     blue = ", ".join(f"{number:#x}={member}" for number, member in zip(guid, members))
     managers.stop(*guests)
     sh(guests[0], f"cat >/tmp/partitions.conf <<'END'\nDefault=0x7fff, ipoib : ALL=full ;\n"

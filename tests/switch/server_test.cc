@@ -12,49 +12,12 @@
 #include "address.h"
 #include "link_pair.h"
 #include "program.h"
+#include "socket_hca.h"
 
 namespace pib::test {
 namespace {
 
 using fabric::UniqueFd;
-
-// An adapter's end of a link over a socket.
-struct SocketHca {
-    LinkRecorder recorder;
-    std::unique_ptr<link::LinkEndpoint> end;
-    UniqueFd fd;
-    bool closed = false;
-
-    SocketHca(const std::string& path, std::uint64_t guid) {
-        auto connected = fabric::connect_unix(path);
-        REQUIRE(connected);
-        fd = std::move(*connected);
-        end = std::make_unique<link::LinkEndpoint>(make_hello(guid), make_buffers(), recorder);
-        recorder.endpoint = end.get();
-        end->set_offer(make_offer());
-    }
-    void pump() {
-        const auto out = end->output();
-        if (!out.empty() && !closed) {
-            const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (n > 0) {
-                end->consume_output(static_cast<std::size_t>(n));
-            }
-        }
-        std::uint8_t buffer[65536];
-        const ssize_t n = ::recv(fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-        if (n > 0) {
-            (void)end->feed(std::span(buffer).first(static_cast<std::size_t>(n)));
-        }
-        closed = closed || n == 0;
-    }
-    bool until(const std::function<bool()>& done) {
-        return eventually([&] {
-            pump();
-            return done() && (closed || end->output().empty());
-        });
-    }
-};
 
 }  // namespace
 

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
 
+}  // namespace
+
 Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid) {
     Bytes out(ib::kMaxHeaders + ib::kMadSize);
     ib::PacketHeaders headers{};
@@ -22,8 +24,6 @@ Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid) {
     const auto packet = builder->finish();
     return {packet.begin(), packet.end()};
 }
-
-}  // namespace
 
 ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
                  std::span<const std::uint8_t> data) {

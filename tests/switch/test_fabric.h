@@ -102,6 +102,8 @@ class TestFabric {
     std::uint64_t next_transaction_ = 0x1000;
 };
 
+// The packet that carries an SMP.
+Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid);
 ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
                  std::span<const std::uint8_t> data = {});
 

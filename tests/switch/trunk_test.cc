@@ -2,6 +2,7 @@
 // Two pib-switch processes joined over TCP, and peers that only look like one.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -172,6 +173,36 @@ TEST_CASE("trunk: a peer that answers with something else is left, and tried aga
     CHECK(is_closed(silent));  // after the time that an answer may take
     CHECK(program.alive());
     CHECK(fabric::listen_on(address));
+}
+
+TEST_CASE("trunk: frames may come byte by byte; one without its end ends the link") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Listener listener("127.0.0.1");
+    Program program(connecting(listener.address()));
+    auto greeting = welcome(0x100);
+    ib::link::append(greeting, make_offer());
+    for (unsigned round = 0; round < 2; ++round) {
+        const UniqueFd fd = listener.accept();
+        const int on = 1;
+        REQUIRE(::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
+        for (const std::uint8_t byte : greeting) {
+            send_all(fd, {byte});
+        }
+        CHECK(program.reaches(kTrunk, "Initialize"));
+        // All of a frame but its last byte, as the first part of it: nothing is made of that.
+        std::vector<std::uint8_t> frame;
+        ib::link::append(frame, make_offer(false));
+        frame.pop_back();
+        send_all(fd, frame);
+        CHECK(program.ask({{"command", "status"}}).at("ports").at(kTrunk - 1).at("state") ==
+              "Initialize");
+        ::shutdown(fd.get(), SHUT_WR);
+        CHECK(program.reaches(kTrunk, "Down"));
+        CHECK(is_closed(fd));
+    }
+    CHECK(program.alive());
 }
 
 TEST_CASE("trunk: mistakes on the command line are told") {

@@ -96,7 +96,8 @@ TEST_CASE("verbs: Clear leaves a port as new") {
 TEST_CASE("verbs: counters and LIDs are set") {
     Net net;
     CHECK(net.run("PerformanceSet left[4] FECUncorrectableBlockCtrLane11=3").empty());
-    CHECK(net.sw("left").counters(4).total.back() == 3);
+    CHECK(net.sw("left").counters(4).value(
+              ib::counter_of(ib::Counter::kFecUncorrectableBlocksLane, 11)) == 3);
     CHECK(net.run("PerformanceSet left[4] PortRcvErrors=70000").empty());
     CHECK(net.sw("left").counters(4).value(ib::Counter::kPortRcvErrors,
                                            ib::CounterView::kExtended) == 70000);

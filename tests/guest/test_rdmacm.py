@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from lab import measure
-from rdma import DEVICE
+from rdma import DEVICE, wait_until
 
 LIMIT_S = 150
 
@@ -108,8 +108,7 @@ def messages(node, way):
 
 
 def test_every_message_of_a_connection(vm0, vm1, addresses):
-    """REQ, MRA, REP, RTU, DREQ and DREP, which ib_cm counts at both ends: rdma_cm answers a REQ
-    with MRA first, as a program has to be asked."""
+    """REQ, REP, RTU, DREQ and DREP, which ib_cm counts at both ends."""
     ends = ((vm0, "rx"), (vm0, "tx"), (vm1, "tx"), (vm1, "rx"))
     before = [messages(*end) for end in ends]
     pair(vm0, vm1, f"rping -s -a {addresses[0]} -C 3", f"rping -c -a {addresses[0]} -V -C 3")
@@ -117,9 +116,31 @@ def test_every_message_of_a_connection(vm0, vm1, addresses):
                                for end, then in zip(ends, before))
     for kind in ("req", "rtu"):
         assert asked[kind] >= 1 and got[kind] >= 1, (kind, asked, got)
-    for kind in ("mra", "rep"):
-        assert said[kind] >= 1 and heard[kind] >= 1, (kind, said, heard)
+    assert said["rep"] >= 1 and heard["rep"] >= 1, (said, heard)
     assert asked["dreq"] + said["dreq"] >= 1 and asked["drep"] + said["drep"] >= 1, (asked, said)
+
+
+def test_a_program_that_takes_its_time_is_waited_for(vm0, vm1, addresses):
+    """A REQ that comes again while the program has not answered yet is answered with MRA."""
+    serving = vm0.start([f"exec timeout {2 * LIMIT_S} rping -s -P -p 7181 -a {addresses[0]}"],
+                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    connect = f"timeout {LIMIT_S} rping -c -p 7181 -a {addresses[0]} -V -C 3"
+    try:
+        done = vm1.run([f"for i in $(seq 60); do {connect} && exit 0; sleep 0.5; done; exit 1"],
+                       timeout_s=3 * LIMIT_S)
+        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+        said, heard = messages(vm0, "tx")["mra"], messages(vm1, "rx")["mra"]
+        vm0.run(["pkill -STOP -x rping"])
+        asking = vm1.start([connect], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT)
+        wait_until(lambda: messages(vm1, "rx")["mra"] > heard, "MRA")
+        assert messages(vm0, "tx")["mra"] > said
+        vm0.run(["pkill -CONT -x rping"])
+        text, _ = asking.communicate(timeout=LIMIT_S)
+        assert asking.returncode == 0, text.decode()
+    finally:
+        vm0.run(["pkill -CONT -x rping; pkill -x rping"])
+        serving.wait(timeout=60)
 
 
 def test_nobody_listens(vm1, addresses):

@@ -63,8 +63,13 @@ constexpr NamedValue kPerfAttributes[] = {
     {attr::kPortCounters, "PortCounters"},
     {attr::kPortRcvErrorDetails, "PortRcvErrorDetails"},
     {attr::kPortXmitDiscardDetails, "PortXmitDiscardDetails"},
+    {attr::kPortVlXmitFlowCtlUpdateErrors, "PortVLXmitFlowCtlUpdateErrors"},
+    {attr::kPortVlXmitWaitCounters, "PortVLXmitWaitCounters"},
     {attr::kPortCountersExtended, "PortCountersExtended"},
-    {attr::kPortSamplesResultExtended, "PortSamplesResultExtended"}};
+    {attr::kPortSamplesResultExtended, "PortSamplesResultExtended"},
+    {attr::kPortExtendedSpeedsCounters, "PortExtendedSpeedsCounters"},
+    {attr::kPortXmitDataSl, "PortXmitDataSL"},
+    {attr::kPortRcvDataSl, "PortRcvDataSL"}};
 
 constexpr const char* kNakNames[] = {"PSN sequence error", "invalid request", "remote access error",
                                      "remote operational error", "invalid RD request"};

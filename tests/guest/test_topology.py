@@ -209,6 +209,11 @@ def test_ibportstate(tree, guests, lids):
     sh(guests[0], f"ibportstate {port} width 3")
     sh(guests[0], f"ibportstate {port} reset")
     wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()), "the port to be 4X again")
+    for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR alone, then EDR again
+        sh(guests[0], f"ibportstate {port} espeed {speeds}")
+        sh(guests[0], f"ibportstate {port} reset")
+        wait_until(lambda: re.search(rf"LinkSpeedExtActive:\.+{re.escape(active)} ", state())
+                   and re.search(r"LinkState:\.+Active", state()), f"the port to be Active at {active} Gbps")
 
 
 # ---- traffic

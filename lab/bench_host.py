@@ -19,7 +19,7 @@ DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH = TARGETS = tuple(
     f"tests/bench/{name}-bench" for name in ("device", "scale", "switch", "host"))
 
 # Figures of the programs: (line, field) -> kind, what it is called in the table, factor.
-COPIES = {"memcpy_64k": "write_bw_64k send_bw_64k read_bw_64k", "memcpy_dram": "write_bw_1m"}
+COPIES = {"memcpy_64k": "write_bw_64k send_bw_64k read_bw_64k", "memcpy_dram": "write_bw_1m send_bw_1m read_bw_1m"}
 PING_PONG = {"seqpacket": "SEQPACKET", "pipe": "pipe"}
 DEVICE_KINDS = {
     "write_8": Kind("device_write_8", "work of a WRITE of 8 B, all ends", "ns", LESS),

@@ -100,22 +100,21 @@ def number(value: float | None) -> str:
     return f"{value:.3g}"
 
 
+def _beside(figure: Figure, subject: str, other: str) -> str:
+    """A comparator's median, and the factor by which the subject is better if both were measured."""
+    factor = figure.times_better(subject, other)
+    return number(figure.median(other)) + ("" if factor is None else f" ({number(factor)}×)")
+
+
 def rows(results: Results, subject: str) -> list[list[str]]:
-    """A row a figure of the subject: title, median and range, then each comparator with the factor
-    by which the subject is better."""
+    """A row a figure: title, the subject's median and range, then each comparator."""
     others = [what for what in results.subjects() if what != subject]
     out = []
     for figure in results.figures:
-        if subject not in figure.samples:
-            continue
-        seen = figure.samples[subject]
-        row = [f"{figure.kind.title}, {figure.kind.unit}", number(figure.median(subject)),
-               f"{number(min(seen))} … {number(max(seen))}"]
-        for other in others:
-            factor = figure.times_better(subject, other)
-            row.append("-" if factor is None
-                       else f"{number(figure.median(other))} ({number(factor)}×)")
-        out.append(row)
+        seen = figure.samples.get(subject)
+        out.append([f"{figure.kind.title}, {figure.kind.unit}", number(figure.median(subject)),
+                    f"{number(min(seen))} … {number(max(seen))}" if seen else "-",
+                    *(_beside(figure, subject, other) for other in others)])
     return out
 
 

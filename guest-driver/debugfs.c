@@ -65,7 +65,9 @@ static void pib_hca_show_cq(struct seq_file *s, struct pib_hca_dev *dev, u32 cqn
 	seq_printf(s, "cq %u eq %u uar %u depth %u producer %u consumer %u", cqn,
 		   le32_to_cpu(cq.eqn), le32_to_cpu(cq.uar), 1U << cq.log_depth,
 		   le32_to_cpu(cq.producer), le32_to_cpu(cq.consumer));
-	seq_printf(s, " armed %u error %u users %u\n", cq.armed, cq.error, le32_to_cpu(cq.users));
+	seq_printf(s, " armed %u error %u users %u moderation %u/%uus\n", cq.armed, cq.error,
+		   le32_to_cpu(cq.users), le16_to_cpu(cq.moderation_count),
+		   le16_to_cpu(cq.moderation_period));
 }
 
 static void pib_hca_show_srq(struct seq_file *s, struct pib_hca_dev *dev, u32 srqn)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rdma import sh, wait_active, wait_until
+from rdma import DEVICE, sh, wait_active, wait_until
 
 NQN = "pib"
 MIB = 32
@@ -35,7 +35,17 @@ CONNECT = ("modprobe nvme-rdma; echo transport=rdma,traddr={address},trsvcid=442
 
 
 @pytest.fixture
-def disk(vm0, vm1, addresses):
+def adaptive(vm0, vm1):
+    """The kernel moderates the completion events of CQs that are made from now on."""
+    for node in (vm0, vm1):
+        sh(node, f"rdma dev set {DEVICE} adaptive-moderation on")
+    yield
+    for node in (vm0, vm1):
+        sh(node, f"rdma dev set {DEVICE} adaptive-moderation off")
+
+
+@pytest.fixture
+def disk(vm0, vm1, addresses, adaptive):
     """vm1's block device, whose bytes vm0 keeps."""
     wait_active(vm0, vm1)
     names = {"nqn": NQN, "mib": MIB, "address": addresses[0]}
@@ -61,3 +71,14 @@ def test_a_disk_over_nvme_of(vm0, vm1, disk):
     assert sh(vm0, "sha256sum /tmp/disk").split()[0] == hashlib.sha256(data).hexdigest()
     shown = sh(vm0, f"rdma resource show srq")
     assert "nvmet" in shown, shown
+
+
+def test_a_disk_whose_events_the_kernel_moderates(vm0, vm1, disk):
+    """Adaptive moderation (DIM) is the kernel's: the device may be told to, its CQs are, and the data are right."""
+    for node in (vm0, vm1):
+        assert "adaptive-moderation on" in sh(node, "rdma -d resource show cq")
+    data = random.Random(5).randbytes(MIB << 20)
+    vm1.run(["cat >/tmp/data"], stdin=data)
+    sh(vm1, f"dd if=/tmp/data of={disk} bs=1M oflag=direct status=none")
+    out = sh(vm1, f"dd if={disk} bs=4k iflag=direct status=none | sha256sum")
+    assert out.split()[0] == hashlib.sha256(data).hexdigest()

@@ -52,7 +52,7 @@ static struct pib_hca_dm_entry *pib_hca_alloc_dm_pages(struct pib_hca_dev *dev, 
 	if (!entry)
 		return NULL;
 	entry->mmap.dev = dev;
-	entry->mmap.is_dm = true;
+	entry->mmap.kind = PIB_HCA_MMAP_DM;
 	entry->bytes = PAGE_ALIGN(length);
 	entry->length = length;
 	entry->mmap.addr = gen_pool_alloc_algo(dev->dm.pool, entry->bytes,

@@ -240,12 +240,17 @@ static int pib_hca_start(struct pci_dev *pdev)
 	ret = pib_hca_dm_init(dev);
 	if (ret)
 		goto err_eqs;
-	ret = pib_hca_register(dev);
+	ret = pib_hca_index_init(dev, &dev->index, 0);
 	if (ret)
 		goto err_dm;
+	ret = pib_hca_register(dev);
+	if (ret)
+		goto err_index;
 	pci_set_drvdata(pdev, dev);
 	return 0;
 
+err_index:
+	pib_hca_index_cleanup(dev, &dev->index);
 err_dm:
 	pib_hca_dm_cleanup(dev);
 err_eqs:
@@ -269,6 +274,7 @@ static void pib_hca_stop(struct pci_dev *pdev)
 		return;
 	pci_set_drvdata(pdev, NULL);
 	pib_hca_unregister(dev);
+	pib_hca_index_cleanup(dev, &dev->index);
 	pib_hca_dm_cleanup(dev);
 	pib_hca_eqs_cleanup(dev);
 	pib_hca_odp_cleanup(dev);

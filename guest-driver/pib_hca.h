@@ -40,6 +40,7 @@
 #include "pib_hca_hw.h"
 #include "pib_hca_abi.h"
 #include "compat.h"
+#include "pib_hca_index.h"
 
 #define PIB_HCA_NAME "pib_hca"
 
@@ -217,6 +218,7 @@ struct pib_hca_dev {
 	struct xarray qps;       /* by the device's number; also read without lock when polling */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
+	struct pib_hca_index index; /* of UAR 0 */
 	struct {
 		phys_addr_t start;
 		u64 bytes;       /* 0: there is none */
@@ -269,14 +271,21 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 struct pib_hca_ucontext {
 	struct ib_ucontext ibucontext;
 	struct pib_hca_uar_entry *uar;
+	struct pib_hca_index_entry *index; /* NULL: there is none */
 };
 
-/* What a process maps: a UAR, or device memory. */
+enum pib_hca_mmap_kind {
+	PIB_HCA_MMAP_UAR,
+	PIB_HCA_MMAP_INDEX,
+	PIB_HCA_MMAP_DM, /* device memory */
+};
+
+/* What a process maps. */
 struct pib_hca_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	struct pib_hca_dev *dev;
-	phys_addr_t addr;
-	bool is_dm;
+	phys_addr_t addr; /* in BAR2, but of an index page */
+	enum pib_hca_mmap_kind kind;
 };
 
 struct pib_hca_uar_entry {

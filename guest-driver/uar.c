@@ -7,6 +7,11 @@
 
 #include "pib_hca.h"
 
+struct pib_hca_index_entry {
+	struct pib_hca_mmap_entry mmap;
+	struct pib_hca_index index;
+};
+
 static struct pib_hca_mmap_entry *to_pentry(struct rdma_user_mmap_entry *rdma_entry)
 {
 	return container_of(rdma_entry, struct pib_hca_mmap_entry, rdma_entry);
@@ -54,24 +59,69 @@ err_free:
 	return ERR_PTR(ret);
 }
 
+static struct pib_hca_index_entry *to_pindex(struct rdma_user_mmap_entry *rdma_entry)
+{
+	return container_of(to_pentry(rdma_entry), struct pib_hca_index_entry, mmap);
+}
+
+/* The context's index page, if the device has such. */
+static int pib_hca_add_index(struct pib_hca_dev *dev, struct pib_hca_ucontext *context)
+{
+	struct pib_hca_index_entry *entry;
+	int ret;
+
+	context->index = NULL;
+	entry = kzalloc(sizeof(*entry), GFP_KERNEL);
+	if (!entry)
+		return -ENOMEM;
+	ret = pib_hca_index_init(dev, &entry->index, context->uar->number);
+	if (ret || !entry->index.map) {
+		kfree(entry);
+		return ret;
+	}
+	entry->mmap.dev = dev;
+	entry->mmap.kind = PIB_HCA_MMAP_INDEX;
+	ret = rdma_user_mmap_entry_insert(&context->ibucontext, &entry->mmap.rdma_entry, PAGE_SIZE);
+	if (ret) {
+		pib_hca_index_cleanup(dev, &entry->index);
+		kfree(entry);
+		return ret;
+	}
+	context->index = entry;
+	return 0;
+}
+
 void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 {
 	struct pib_hca_mmap_entry *entry = to_pentry(rdma_entry);
-	struct pib_hca_uar_entry *uar;
 
-	if (entry->is_dm) {
+	switch (entry->kind) {
+	case PIB_HCA_MMAP_UAR:
+		pib_hca_cmd_destroy(entry->dev, PIB_HCA_CMD_FREE_UAR, to_puar(rdma_entry)->number);
+		kfree(to_puar(rdma_entry));
+		break;
+	case PIB_HCA_MMAP_INDEX:
+		pib_hca_index_cleanup(entry->dev, &to_pindex(rdma_entry)->index);
+		kfree(to_pindex(rdma_entry));
+		break;
+	case PIB_HCA_MMAP_DM:
 		pib_hca_dm_mmap_free(entry);
-		return;
+		break;
 	}
-	uar = to_puar(rdma_entry);
-	pib_hca_cmd_destroy(entry->dev, PIB_HCA_CMD_FREE_UAR, uar->number);
-	kfree(uar);
+}
+
+static void pib_hca_remove_entries(struct pib_hca_ucontext *context)
+{
+	if (context->index)
+		rdma_user_mmap_entry_remove(&context->index->mmap.rdma_entry);
+	rdma_user_mmap_entry_remove(&context->uar->mmap.rdma_entry);
 }
 
 void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
 			       struct pib_hca_alloc_ucontext_resp *resp)
 {
 	const struct pib_hca_query_device *caps = &to_pdev(ibucontext->device)->caps;
+	struct pib_hca_index_entry *index = to_pucontext(ibucontext)->index;
 	struct pib_hca_uar_entry *uar = to_pucontext(ibucontext)->uar;
 
 	*resp = (struct pib_hca_alloc_ucontext_resp){
@@ -82,6 +132,10 @@ void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
 		.max_inline_data = le32_to_cpu(caps->max_inline_data),
 		.max_cqe = le32_to_cpu(caps->max_cqe),
 	};
+	if (index) {
+		resp->comp_mask = PIB_HCA_UCONTEXT_INDEX;
+		resp->index_mmap_offset = rdma_user_mmap_get_offset(&index->mmap.rdma_entry);
+	}
 }
 
 int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udata)
@@ -102,17 +156,22 @@ int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udat
 	if (IS_ERR(uar))
 		return PTR_ERR(uar);
 	context->uar = uar;
+	ret = pib_hca_add_index(dev, context);
+	if (ret) {
+		rdma_user_mmap_entry_remove(&uar->mmap.rdma_entry);
+		return ret;
+	}
 
 	pib_hca_describe_ucontext(ibucontext, &resp);
 	ret = pib_hca_udata_out(udata, &resp, sizeof(resp));
 	if (ret)
-		rdma_user_mmap_entry_remove(&uar->mmap.rdma_entry);
+		pib_hca_remove_entries(context);
 	return ret;
 }
 
 void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext)
 {
-	rdma_user_mmap_entry_remove(&to_pucontext(ibucontext)->uar->mmap.rdma_entry);
+	pib_hca_remove_entries(to_pucontext(ibucontext));
 }
 
 /*
@@ -121,6 +180,15 @@ void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext)
  */
 void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
+}
+
+/* Memory and not a BAR: the mapping holds the page itself. */
+static int pib_hca_mmap_index(struct pib_hca_index *index, struct vm_area_struct *vma)
+{
+	if (vma->vm_end - vma->vm_start != PAGE_SIZE || !(vma->vm_flags & VM_SHARED) ||
+	    (vma->vm_flags & VM_EXEC))
+		return -EINVAL;
+	return vm_insert_page(vma, vma->vm_start, index->page);
 }
 
 int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
@@ -133,12 +201,16 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 	if (!rdma_entry)
 		return -EINVAL;
 	entry = to_pentry(rdma_entry);
-	/* Refuses private and executable mappings and any other length than the entry's. */
-	ret = rdma_user_mmap_io(ibucontext, vma, entry->addr >> PAGE_SHIFT,
-				rdma_entry->npages << PAGE_SHIFT,
-				entry->is_dm ? pgprot_writecombine(vma->vm_page_prot) :
-					       pgprot_noncached(vma->vm_page_prot),
-				rdma_entry);
+	/* rdma_user_mmap_io() refuses private and executable mappings, too, and a wrong length. */
+	if (entry->kind == PIB_HCA_MMAP_INDEX)
+		ret = pib_hca_mmap_index(&to_pindex(rdma_entry)->index, vma);
+	else
+		ret = rdma_user_mmap_io(ibucontext, vma, entry->addr >> PAGE_SHIFT,
+					rdma_entry->npages << PAGE_SHIFT,
+					entry->kind == PIB_HCA_MMAP_DM ?
+						pgprot_writecombine(vma->vm_page_prot) :
+						pgprot_noncached(vma->vm_page_prot),
+					rdma_entry);
 	rdma_user_mmap_entry_put(rdma_entry);
 	return ret;
 }

@@ -353,11 +353,11 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 
 	/*
 	 * The device may work inside this store for a while; other posters need not wait. It reads
-	 * the counter afresh, so that the order of two doorbells does not matter. writel() orders
-	 * the counter before itself.
+	 * the counter afresh, so that the order of two doorbells does not matter. The counter is
+	 * ordered before the doorbell.
 	 */
 	if (head != first) {
-		writel(qp->qpn, dev->uar0 + PIB_HCA_UAR_SEND);
+		pib_hca_ring_send(dev, qp->qpn);
 		pib_hca_flush_if_dead(dev);
 	}
 	return ret;

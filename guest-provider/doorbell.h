@@ -10,9 +10,58 @@
 
 #include "pib.h"
 
+/*
+ * Between our store and our load of what the device stores. On an emulated machine with one processor
+ * the locked instruction that compilers take for it orders nothing towards the device's thread.
+ */
+static inline void pib_full_barrier(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	asm volatile("mfence" ::: "memory");
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+static inline void pib_index_set(__le64 *words, uint32_t bit)
+{
+	atomic_fetch_or_explicit((_Atomic(uint64_t) *)&words[bit / 64],
+				 htole64(UINT64_C(1) << (bit % 64)), memory_order_seq_cst);
+}
+
+static inline bool pib_index_has(__le64 *words, uint32_t bit)
+{
+	uint64_t word = atomic_load_explicit((_Atomic(uint64_t) *)&words[bit / 64],
+					     memory_order_relaxed);
+
+	return le64toh(word) >> (bit % 64) & 1;
+}
+
+/*
+ * Whether the device must be kicked to see the QP's new counter, which has been stored. Who finds
+ * the QP's bit set leaves it to the one who has set it; the device takes bits before it looks. On that
+ * emulated machine an atomic operation of ours may bring back what the device clears meanwhile:
+ * each is therefore followed by all that comes after a bit that was not set.
+ */
+static inline bool pib_index_needs_kick(struct pib_hca_uar_index *index, uint32_t qpn)
+{
+	uint32_t slot = qpn % (PIB_HCA_UAR_INDEX_WORDS * 64);
+
+	pib_full_barrier();
+	if (pib_index_has(index->rung, slot))
+		return false;
+	pib_index_set(index->rung, slot);
+	pib_index_set(&index->summary, slot / 64);
+	pib_full_barrier();
+	return !pib_index_has(&index->flags, 0); /* PIB_HCA_UAR_INDEX_AWAKE */
+}
+
 static inline void pib_ring_send(struct pib_context *ctx, uint32_t qpn)
 {
-	mmio_write32(ctx->uar + PIB_HCA_UAR_SEND, qpn);
+	if (!ctx->index)
+		mmio_write32(ctx->uar + PIB_HCA_UAR_SEND, qpn);
+	else if (pib_index_needs_kick(ctx->index, qpn))
+		mmio_write32(ctx->uar + PIB_HCA_UAR_KICK, 0);
 }
 
 static inline void pib_ring_recv(struct pib_context *ctx, uint32_t qpn)

@@ -56,6 +56,8 @@ static void pib_free_context(struct ibv_context *ibctx)
 	struct pib_context *ctx = to_pctx(ibctx);
 
 	munmap(ctx->uar, ctx->uar_size);
+	if (ctx->index)
+		munmap(ctx->index, ctx->uar_size);
 	pib_table_free(&ctx->qps);
 	pib_table_free(&ctx->xrc_srqs);
 	pthread_mutex_destroy(&ctx->table_mutex);
@@ -120,7 +122,15 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.unimport_pd = pib_unimport_pd,
 };
 
-/* Keeps what the driver answered and maps the UAR page; 0 or an errno value. */
+/* NULL, with errno, when it cannot be had. */
+static void *pib_map_page(struct pib_context *ctx, int cmd_fd, uint64_t offset)
+{
+	void *at = mmap(NULL, ctx->uar_size, PROT_READ | PROT_WRITE, MAP_SHARED, cmd_fd, offset);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* Keeps what the driver answered and maps the UAR page and its index; 0 or an errno value. */
 static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 			     const struct pib_hca_alloc_ucontext_resp *resp)
 {
@@ -140,10 +150,17 @@ static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 				PIB_HCA_MAX_PORTS);
 
 	ctx->uar_size = to_pdev(ctx->ibv_ctx.context.device)->page_size;
-	ctx->uar = mmap(NULL, ctx->uar_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			cmd_fd, resp->uar_mmap_offset);
-	if (ctx->uar == MAP_FAILED)
+	ctx->uar = pib_map_page(ctx, cmd_fd, resp->uar_mmap_offset);
+	if (!ctx->uar)
 		return errno;
+	if (resp->comp_mask & PIB_HCA_UCONTEXT_INDEX) {
+		ctx->index = pib_map_page(ctx, cmd_fd, resp->index_mmap_offset);
+		if (!ctx->index) {
+			ret = errno;
+			munmap(ctx->uar, ctx->uar_size);
+			return ret;
+		}
+	}
 
 	pthread_mutex_init(&ctx->table_mutex, NULL);
 	verbs_set_ops(&ctx->ibv_ctx, &pib_ctx_ops);

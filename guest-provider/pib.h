@@ -44,6 +44,7 @@ struct pib_context {
 	struct verbs_context ibv_ctx;
 	void *uar;
 	size_t uar_size;
+	struct pib_hca_uar_index *index; /* NULL: doorbells carry the QP's number */
 	/* The device's limits, as the driver told when the context was made. */
 	uint32_t max_qp_wr;
 	uint32_t max_sge;

@@ -177,7 +177,7 @@ static void pib_rq_publish(struct pib_qp *qp, uint32_t head)
 	 * and then the flag is read. A full fence between the two, which no udma barrier is,
 	 * makes sure that at least one side sees the other.
 	 */
-	atomic_thread_fence(memory_order_seq_cst);
+	pib_full_barrier();
 	flags = atomic_load_explicit((_Atomic(uint32_t) *)&qp->header->flags,
 				     memory_order_relaxed);
 	if (le32toh(flags) & PIB_HCA_QP_HEADER_RECV_NOTIFY)

@@ -23,7 +23,10 @@ struct pib_hca_alloc_ucontext_resp {
 	__u32 max_sge;
 	__u32 max_inline_data;
 	__u32 max_cqe;
+	__aligned_u64 index_mmap_offset; /* with PIB_HCA_UCONTEXT_INDEX: mmap() of one page */
 };
+/* struct pib_hca_uar_index is to be used instead of PIB_HCA_UAR_SEND. */
+#define PIB_HCA_UCONTEXT_INDEX (1u << 0)
 
 /* ioctl() commands and attributes of the driver's own: for ibv_import_device(), ibv_import_pd(). */
 enum pib_hca_query_context_attrs {

@@ -75,6 +75,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_FREE_PD = 0x13,       /* object: PD */
 	PIB_HCA_CMD_ALLOC_XRCD = 0x14,    /* result: XRC domain number */
 	PIB_HCA_CMD_FREE_XRCD = 0x15,     /* object: XRC domain */
+	PIB_HCA_CMD_SET_UAR_INDEX = 0x16, /* object: UAR; in: pib_hca_set_uar_index */
 	PIB_HCA_CMD_CREATE_MR = 0x20,     /* in: pib_hca_create_mr; result: L_Key = R_Key */
 	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
 	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
@@ -162,6 +163,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_MASKED_ATOMICS (1ull << 6)
 #define PIB_HCA_FEATURE_ON_DEMAND (1ull << 7) /* regions with PIB_HCA_MR_ON_DEMAND */
 #define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
+#define PIB_HCA_FEATURE_UAR_INDEX (1ull << 18) /* SET_UAR_INDEX; kicks are better than doorbells */
 #define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
 
 struct pib_hca_modify_device {
@@ -361,5 +363,26 @@ struct pib_hca_inject_event {
 	__le32 data; /* PORT: PIB_HCA_PORT_EVENT_*; else 0 */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
+
+/* ---------------------------------------------------------------- index pages ---------------- */
+/*
+ * A page in which software notes the QPs whose sq_producer has moved, instead of saying so in a
+ * doorbell. Bits are set by software and cleared by the device, atomically; all else of the page is
+ * reserved and 0. docs/device-spec.md, "Kicks", has the order of the accesses.
+ */
+#define PIB_HCA_UAR_INDEX_WORDS 64
+struct pib_hca_uar_index {
+	__le64 summary; /* bit w: rung[w] has new bits; set after them */
+	__le64 flags;   /* written by the device: PIB_HCA_UAR_INDEX_* */
+	__le64 reserved[6];
+	__le64 rung[PIB_HCA_UAR_INDEX_WORDS]; /* bit QPN mod 4096 */
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_uar_index, 576);
+#define PIB_HCA_UAR_INDEX_AWAKE (1ull << 0) /* the device will look again: no kick is needed */
+
+struct pib_hca_set_uar_index {
+	__le64 addr; /* bus address of a page of 4 KiB, zeros; 0: none any more */
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_set_uar_index, 8);
 
 #endif /* PIB_HCA_CMD_H */

@@ -75,6 +75,7 @@
 #define PIB_HCA_UAR_RECV 0x04   /* WO 32: QP number; only when the QP header asks (RECV_NOTIFY) */
 #define PIB_HCA_UAR_CQ_ARM 0x08 /* WO 64: 23:0 CQN, 24 solicited only, 63:32 consumer counter */
 #define PIB_HCA_UAR_EQ 0x10     /* WO 64: 23:0 EQN, 24 arm, 63:32 consumer counter; UAR 0 only */
+#define PIB_HCA_UAR_KICK 0x20   /* WO 32: any value; the UAR's index page says which QPs have moved */
 #define PIB_HCA_UAR_CLOCK 0x40  /* RO 64: as PIB_HCA_REG_CLOCK */
 
 #define PIB_HCA_DB_NUMBER_MASK 0x00ffffffu

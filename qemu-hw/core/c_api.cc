@@ -38,6 +38,7 @@ class COps final : public Host {
     void raise_msix(unsigned vector) override { ops_.raise_msix(opaque_, vector); }
     uint64_t now_ns() override { return ops_.now_ns(opaque_); }
     void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }
+    void kicks(uint32_t uar, bool wanted) override { ops_.kicks(opaque_, uar, wanted); }
     void wake() override { ops_.wake(opaque_); }
     // Without a heap: nothing may be thrown into an entry point that only reads.
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
@@ -85,6 +86,7 @@ Config from_c(const PibHcaConfig& in) {
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
     config.trace_entries = in.trace_entries;
+    config.uar_index = in.uar_index;
     config.device_memory_pages = in.device_memory_pages;
     config.knobs = {.inject = in.inject,
                     .poison_wc = in.poison_wc,
@@ -163,6 +165,9 @@ void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, ui
 
 void pib_hca_core_reset(PibHcaCore* core, bool cold) {
     core->device->reset(cold);
+}
+void pib_hca_core_kick(PibHcaCore* core, uint32_t uar) {
+    core->device->kick(uar);
 }
 void pib_hca_core_ram_changed(PibHcaCore* core) {
     core->host.ram_changed();

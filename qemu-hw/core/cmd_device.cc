@@ -29,7 +29,7 @@ void put_identity(const DeviceObjects& objects, pib_hca_query_device& out) {
     out.device_memory_pages = objects.config.device_memory_pages;
 }
 
-void put_limits(const Knobs& knobs, pib_hca_query_device& out) {
+void put_limits(const Config& config, pib_hca_query_device& out) {
     out.max_mr_size = Limits::kMaxMrBytes;
     out.page_size_cap = kPageSizes;
     out.max_qp = Limits::kQps;
@@ -63,7 +63,8 @@ void put_limits(const Knobs& knobs, pib_hca_query_device& out) {
                         PIB_HCA_FEATURE_MW_TYPE_2B | PIB_HCA_FEATURE_FLUSH_GLOBAL |
                         PIB_HCA_FEATURE_ATOMIC_WRITE | PIB_HCA_FEATURE_MASKED_ATOMICS |
                         PIB_HCA_FEATURE_ON_DEMAND | PIB_HCA_FEATURE_APM |
-                        (knobs.inject ? PIB_HCA_FEATURE_INJECT : 0);
+                        (config.knobs.inject ? PIB_HCA_FEATURE_INJECT : 0) |
+                        (config.uar_index ? PIB_HCA_FEATURE_UAR_INDEX : 0);
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ CommandReply cmd_nop(DeviceObjects&, const CommandInput&) {
 CommandReply cmd_query_device(DeviceObjects& objects, const CommandInput&) {
     pib_hca_query_device out{};
     put_identity(objects, out);
-    put_limits(objects.config.knobs, out);
+    put_limits(objects.config, out);
     return CommandReply::data(out);
 }
 

@@ -27,8 +27,21 @@ CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
     if (objects.transport.qps_of_uar(in.object) != 0 || objects.cqs.cqs_of_uar(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
+    if (objects.uar_indexes.has(in.object)) {
+        objects.uar_indexes.set(in.object, 0);
+    }
     objects.uars.erase(in.object);
     return {};
+}
+
+CommandReply cmd_set_uar_index(DeviceObjects& objects, const CommandInput& in) {
+    if (!objects.config.uar_index) {
+        return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
+    }
+    if (!objects.has_uar(in.object)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    return objects.uar_indexes.set(in.object, in.as<pib_hca_set_uar_index>().addr);
 }
 
 CommandReply cmd_alloc_pd(DeviceObjects& objects, const CommandInput&) {

@@ -137,6 +137,14 @@ void DeviceImpl::do_reset(bool cold) {
     ports_.reset(cold);
 }
 
+void DeviceImpl::kick(uint32_t uar) {
+    enter([&] {
+        if (!is_fatal()) {
+            uars_.kick(uar);
+        }
+    });
+}
+
 void DeviceImpl::run() {
     enter([&] {
         if (cmdq_.has_work()) {
@@ -151,7 +159,11 @@ void DeviceImpl::run() {
 }
 
 void DeviceImpl::turn() {
-    if (!is_fatal() && transport_->run()) {
+    if (is_fatal()) {
+        return;
+    }
+    const bool more = transport_->run();
+    if (objects_.uar_indexes.run() || more) {
         host_.wake();
     }
 }
@@ -257,6 +269,7 @@ void DeviceImpl::halt() {
         regs_.status &= ~uint32_t{PIB_HCA_STATUS_ENABLED};
     }
     eqs_.fatal_event(regs_.fatal_cause);
+    objects_.uar_indexes.clear();
     transport_->reset();
     cqs_.clear();
     srqs_.clear();

@@ -30,6 +30,9 @@ class Device {
     // the ports' subnet state stays as firmware would keep it only until a power-on (`cold`).
     virtual void reset(bool cold) = 0;
 
+    // A store to PIB_HCA_UAR_KICK of this UAR, or several.
+    virtual void kick(uint32_t uar) = 0;
+
     virtual void run() = 0;    // after Host::wake()
     virtual void timer() = 0;  // after the deadline of Host::set_timer()
 

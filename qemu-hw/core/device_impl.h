@@ -23,6 +23,7 @@ class DeviceImpl final : public Device, private EqTable::Events {
     uint64_t mmio_read(unsigned bar, uint64_t offset, unsigned size) override;
     void mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) override;
     void reset(bool cold) override;
+    void kick(uint32_t uar) override;
     void run() override;
     void timer() override;
     void link_connected(unsigned port, bool can_share) override;

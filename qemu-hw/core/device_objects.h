@@ -14,6 +14,7 @@
 #include "srq.h"
 #include "table.h"
 #include "transport.h"
+#include "uar_index.h"
 
 namespace pib::hca {
 
@@ -40,12 +41,14 @@ struct DeviceObjects {
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
+    UarIndexes uar_indexes{host, transport};
 
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
     // Forgets all objects; the ports stay as they are.
     void clear() {
+        uar_indexes.clear();
         transport.reset();
         srqs.clear();
         cqs.clear();

@@ -58,6 +58,9 @@ class Host {
     virtual uint64_t now_ns() = 0;
     // Asks for Device::timer() once the clock reaches `deadline_ns`; replaces the last one.
     virtual void set_timer(uint64_t deadline_ns) = 0;
+    // Whether stores to PIB_HCA_UAR_KICK of this UAR may come as Device::kick() from now on, at the
+    // host's choice; as doorbells they may come in any case.
+    virtual void kicks(uint32_t uar, bool wanted) = 0;
     // Asks for Device::run() soon, outside the current call.
     virtual void wake() = 0;
 

@@ -38,6 +38,7 @@ typedef struct PibHcaHostOps {
     void (*raise_msix)(void *opaque, unsigned vector);
     uint64_t (*now_ns)(void *opaque);
     void (*set_timer)(void *opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
+    void (*kicks)(void *opaque, uint32_t uar, bool wanted);
     void (*wake)(void *opaque);
     size_t (*link_write)(void *opaque, unsigned port, const PibHcaBytes *parts, size_t count);
     void (*link_close)(void *opaque, unsigned port);
@@ -58,6 +59,7 @@ typedef struct PibHcaConfig {
     uint8_t vl_cap;
     uint32_t trace_entries;
     uint32_t device_memory_pages;
+    bool uar_index;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;
@@ -78,6 +80,7 @@ void pib_hca_core_mmio_write(PibHcaCore *core, unsigned bar, uint64_t offset, ui
                              unsigned size);
 void pib_hca_core_reset(PibHcaCore *core, bool cold);
 void pib_hca_core_ram_changed(PibHcaCore *core);
+void pib_hca_core_kick(PibHcaCore *core, uint32_t uar);
 void pib_hca_core_run(PibHcaCore *core);
 void pib_hca_core_timer(PibHcaCore *core);
 void pib_hca_core_link_connected(PibHcaCore *core, unsigned port, bool can_share);

@@ -73,6 +73,7 @@ class QpServices {
     // Gives the QP a turn in run(), which is asked for if need be.
     void schedule(QueuePair& qp);
     void unpark(QueuePair& qp) { owner_.unpark(qp); }
+    bool has_work() const { return !run_queue_.empty(); }
     Ring<uint32_t>& run_queue() { return run_queue_; }
     // run() has been reached; schedule() need not ask for it while it works.
     void set_running(bool running) { running_ = running; }

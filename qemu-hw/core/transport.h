@@ -66,6 +66,8 @@ class Transport : public PortClient {
     virtual bool send_doorbell(uint32_t uar, uint32_t qpn) = 0;
     virtual bool recv_doorbell(uint32_t uar, uint32_t qpn) = 0;
 
+    // Whether run() has work, which it will be called for.
+    virtual bool has_work() const = 0;
     // Does a bounded amount of queued work; true when some is left.
     virtual bool run() = 0;
     // The caller will call run() before it returns to the host, which need not be asked to.

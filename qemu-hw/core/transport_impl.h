@@ -41,6 +41,7 @@ class TransportImpl final : public Transport, private QpOwner {
     bool send_doorbell(uint32_t uar, uint32_t qpn) override;
     bool recv_doorbell(uint32_t uar, uint32_t qpn) override;
 
+    bool has_work() const override { return services_.has_work(); }
     bool run() override;
     void run_follows() override { services_.set_running(true); }
     uint64_t timer(uint64_t now_ns) override;

@@ -15,6 +15,7 @@
 #include "io/channel-socket.h"
 #include "pib_hca_core.h"
 #include "pib_link_memory.h"
+#include "qemu/bitops.h"
 #include "qemu/thread.h"
 #include "qom/object.h"
 
@@ -54,6 +55,10 @@ typedef struct PibHcaRam {
 } PibHcaRam;
 
 #define PIB_HCA_RAM_PIECES 16
+#define PIB_HCA_GLUE_UARS 1024
+
+/* The eventfd of a UAR's kicks (pib_hca_kick.c). */
+typedef struct PibHcaKick PibHcaKick;
 
 struct PibHca {
     PCIDevice parent_obj;
@@ -68,6 +73,10 @@ struct PibHca {
     QEMUBH *bh;           /* what the core leaves over */
     QEMUBH *interrupt_bh; /* interrupts raised without the BQL */
     QEMUBH *close_bh;     /* links with `to_close` */
+    QEMUBH *kicks_bh;     /* kicks_wanted has changed */
+    /* UARs whose kicks the core wants by eventfd, under the lock; and those that have one, under the BQL. */
+    unsigned long kicks_wanted[BITS_TO_LONGS(PIB_HCA_GLUE_UARS)];
+    PibHcaKick *kicks[PIB_HCA_GLUE_UARS];
     QemuMutex lock;       /* the core's; BQL first */
     unsigned lock_waiters;
     uint32_t lock_waits;  /* times that somebody found the lock taken; atomic, wraps around */
@@ -108,6 +117,7 @@ struct PibHca {
         bool warnings;
         bool shared_memory;
         uint32_t poll_us;
+        char *doorbells;
     } prop;
 };
 
@@ -140,6 +150,12 @@ uint8_t *pib_hca_ram(void *opaque, uint64_t bus_addr, uint64_t length);
 void pib_hca_ram_written(void *opaque, uint64_t bus_addr, uint64_t length);
 void pib_hca_ram_changed(PibHca *hca); /* after whatever pib_hca_ram() looks at has changed; with the lock */
 void pib_hca_dma_barrier(void *opaque);
+
+/* pib_hca_kick.c: doorbells that an eventfd takes from the guest's processor. */
+void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted); /* Host::kicks() */
+void pib_hca_kicks_update(void *opaque);                     /* kicks_bh */
+void pib_hca_kicks_again(PibHca *hca); /* the VM runs again: what came while it did not */
+void pib_hca_kicks_stop(PibHca *hca);
 
 /* pib_hca_link.c */
 bool pib_hca_links_parse(PibHca *hca, Error **errp); /* the fabric property into fabric_address */

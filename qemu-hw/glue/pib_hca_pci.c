@@ -184,6 +184,7 @@ static const PibHcaHostOps host_ops = {
     .raise_msix = host_raise_msix,
     .now_ns = host_now_ns,
     .set_timer = host_set_timer,
+    .kicks = pib_hca_kicks,
     .wake = pib_hca_wake,
     .link_write = pib_hca_link_write,
     .link_close = pib_hca_link_close,
@@ -225,6 +226,7 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     if (running) {
         qemu_bh_schedule(hca->bh);
         pib_hca_threads_wake(hca);
+        pib_hca_kicks_again(hca);
     }
 }
 
@@ -317,6 +319,7 @@ static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config, Error **e
     hca->bh = qemu_bh_new(pib_hca_bh, hca);
     hca->interrupt_bh = qemu_bh_new(pib_hca_interrupts, hca);
     hca->close_bh = qemu_bh_new(pib_hca_links_close, hca);
+    hca->kicks_bh = qemu_bh_new(pib_hca_kicks_update, hca);
     hca->paused = !runstate_is_running();
     hca->core = pib_hca_core_create(config, &host_ops, hca, &why);
     if (!hca->core) {
@@ -333,12 +336,14 @@ static void pib_hca_exit(PCIDevice *pci)
     PibHca *hca = PIB_HCA(pci);
 
     pib_hca_links_stop(hca);
+    pib_hca_kicks_stop(hca);
     pib_hca_dma_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
     g_clear_pointer(&hca->bh, qemu_bh_delete);
     g_clear_pointer(&hca->interrupt_bh, qemu_bh_delete);
     g_clear_pointer(&hca->close_bh, qemu_bh_delete);
+    g_clear_pointer(&hca->kicks_bh, qemu_bh_delete);
     g_clear_pointer(&hca->timer, timer_free);
     pib_hca_guids_release(hca);
     if (msix_present(pci)) {

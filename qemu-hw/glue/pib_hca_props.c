@@ -11,6 +11,7 @@
 #include "qemu/guest-random.h"
 #include "qemu/units.h"
 #include "qemu/uuid.h"
+#include "system/kvm.h"
 #include "system/system.h"
 
 #define DEVICE_MEMORY_DEFAULT MiB
@@ -44,6 +45,11 @@ static const Choice vl_choices[] = {
 /* enum NumberChoice */
 static const Choice qpn_choices[] = {
     {"round", 0, 0}, {"lowest", 1, 0}, {"random", 2, 0}, {NULL, 0, 0},
+};
+
+/* Whether by eventfd. */
+static const Choice doorbell_choices[] = {
+    {"auto", 2, 0}, {"inline", 0, 0}, {"eventfd", 1, 0}, {NULL, 0, 0},
 };
 
 static const Choice *choose(const Choice *choices, const char *property, const char *word,
@@ -111,6 +117,22 @@ static bool link_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     return true;
 }
 
+/*
+ * Where a store to a doorbell costs an exit, an eventfd makes it cheap; where it costs nothing, waking another
+ * thread is what costs.
+ */
+static bool doorbells_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
+{
+    const Choice *way = choose(doorbell_choices, "doorbells",
+                               hca->prop.doorbells ? hca->prop.doorbells : "auto", errp);
+
+    if (!way) {
+        return false;
+    }
+    config->uar_index = way->value == 2 ? kvm_enabled() : way->value;
+    return true;
+}
+
 /* What is for those who look at devices or test applications. */
 static bool tools_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
@@ -172,7 +194,8 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     for (unsigned i = 0; i < hca->prop.ports; i++) {
         config->port_guids[i] = hca->prop.port_guid + i;
     }
-    return link_to_config(hca, config, errp) && tools_to_config(hca, config, errp);
+    return link_to_config(hca, config, errp) && doorbells_to_config(hca, config, errp) &&
+           tools_to_config(hca, config, errp);
 }
 
 /* GUIDs in use in this process. Across VMs the switch sees to it. */
@@ -243,6 +266,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("warnings", PibHca, prop.warnings, false),
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
+    DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
     DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
 };
 
@@ -267,6 +291,8 @@ static const struct {
     {"shuffle-srq", "shared receive queues give their requests in any order"},
     {"warnings", "log what programs do that is legal but suspicious"},
     {"qpn-reuse", "which free QP number a new QP gets: round, lowest or random (default: round)"},
+    {"doorbells", "inline: a processor of the guest does its doorbell's work; eventfd: the main loop does; "
+                  "auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread stays awake for so long at most before it sleeps, when a processor is idle; 0: never"},
     {"shared-memory", "off: frames go through the socket even if the switch offers shared memory"},
 };

@@ -119,6 +119,14 @@ bool FakeHost::dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t des
     return true;
 }
 
+void FakeHost::kicks(uint32_t uar, bool wanted) {
+    if (wanted) {
+        kicked_uars.insert(uar);
+    } else {
+        kicked_uars.erase(uar);
+    }
+}
+
 void FakeHost::raise_msix(unsigned vector) {
     ++interrupts.at(vector);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -60,6 +61,7 @@ class FakeHost : public Host {
     void raise_msix(unsigned vector) override;
     uint64_t now_ns() override { return clock_ns; }
     void set_timer(uint64_t deadline_ns) override { timer_deadline_ns = deadline_ns; }
+    void kicks(uint32_t uar, bool wanted) override;
     void wake() override { woken = true; }
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override;
     void link_close(unsigned port) override;
@@ -128,6 +130,7 @@ class FakeHost : public Host {
     uint64_t clock_ns = 1'000'000;
     uint64_t timer_deadline_ns = kNever;
     bool woken = false;
+    std::set<uint32_t> kicked_uars;  // of which kicks() was told
     unsigned guest_errors = 0;
     std::vector<std::string> warnings;
 

@@ -89,9 +89,9 @@ class Program {
     }
 
     void ring() {
-        static constexpr uint32_t kDoorbells[] = {PIB_HCA_UAR_SEND, PIB_HCA_UAR_RECV,
+        static constexpr uint32_t kDoorbells[] = {PIB_HCA_UAR_SEND,   PIB_HCA_UAR_RECV,
                                                   PIB_HCA_UAR_CQ_ARM, PIB_HCA_UAR_EQ,
-                                                  PIB_HCA_UAR_CLOCK};
+                                                  PIB_HCA_UAR_CLOCK,  PIB_HCA_UAR_KICK};
         const uint8_t which = in_.byte();
         const uint64_t value = uint64_t{object()} | number(1) << 24 | number(4) << 32;
         bench_.driver.ring(in_.byte() % 4, kDoorbells[which % std::size(kDoorbells)], value,
@@ -127,19 +127,43 @@ class Program {
     }
 
     void command(uint8_t what) {
-        static constexpr uint16_t kOpcodes[] = {
-            PIB_HCA_CMD_NOP,          PIB_HCA_CMD_QUERY_DEVICE, PIB_HCA_CMD_MODIFY_DEVICE,
-            PIB_HCA_CMD_QUERY_PORT,   PIB_HCA_CMD_MODIFY_PORT,  PIB_HCA_CMD_QUERY_PKEYS,
-            PIB_HCA_CMD_QUERY_GIDS,   PIB_HCA_CMD_MAD_IFC,      PIB_HCA_CMD_QUERY_COUNTERS,
-            PIB_HCA_CMD_ALLOC_UAR,    PIB_HCA_CMD_FREE_UAR,     PIB_HCA_CMD_ALLOC_PD,
-            PIB_HCA_CMD_FREE_PD,      PIB_HCA_CMD_CREATE_MR,    PIB_HCA_CMD_DESTROY_MR,
-            PIB_HCA_CMD_ALLOC_MW,     PIB_HCA_CMD_DEALLOC_MW,   PIB_HCA_CMD_REREG_MR,
-            PIB_HCA_CMD_CREATE_EQ,    PIB_HCA_CMD_DESTROY_EQ,   PIB_HCA_CMD_CREATE_CQ,
-            PIB_HCA_CMD_DESTROY_CQ,   PIB_HCA_CMD_RESIZE_CQ,    PIB_HCA_CMD_ALLOC_XRCD,
-            PIB_HCA_CMD_FREE_XRCD,    PIB_HCA_CMD_CREATE_SRQ,   PIB_HCA_CMD_MODIFY_SRQ,
-            PIB_HCA_CMD_QUERY_SRQ,    PIB_HCA_CMD_DESTROY_SRQ,  PIB_HCA_CMD_CREATE_QP,
-            PIB_HCA_CMD_MODIFY_QP,    PIB_HCA_CMD_QUERY_QP,     PIB_HCA_CMD_DESTROY_QP,
-            PIB_HCA_CMD_ATTACH_MCAST, PIB_HCA_CMD_DETACH_MCAST, 0x7f};
+        static constexpr uint16_t kOpcodes[] = {PIB_HCA_CMD_NOP,
+                                                PIB_HCA_CMD_QUERY_DEVICE,
+                                                PIB_HCA_CMD_MODIFY_DEVICE,
+                                                PIB_HCA_CMD_QUERY_PORT,
+                                                PIB_HCA_CMD_MODIFY_PORT,
+                                                PIB_HCA_CMD_QUERY_PKEYS,
+                                                PIB_HCA_CMD_QUERY_GIDS,
+                                                PIB_HCA_CMD_MAD_IFC,
+                                                PIB_HCA_CMD_QUERY_COUNTERS,
+                                                PIB_HCA_CMD_ALLOC_UAR,
+                                                PIB_HCA_CMD_FREE_UAR,
+                                                PIB_HCA_CMD_ALLOC_PD,
+                                                PIB_HCA_CMD_FREE_PD,
+                                                PIB_HCA_CMD_CREATE_MR,
+                                                PIB_HCA_CMD_DESTROY_MR,
+                                                PIB_HCA_CMD_ALLOC_MW,
+                                                PIB_HCA_CMD_DEALLOC_MW,
+                                                PIB_HCA_CMD_REREG_MR,
+                                                PIB_HCA_CMD_CREATE_EQ,
+                                                PIB_HCA_CMD_DESTROY_EQ,
+                                                PIB_HCA_CMD_CREATE_CQ,
+                                                PIB_HCA_CMD_DESTROY_CQ,
+                                                PIB_HCA_CMD_RESIZE_CQ,
+                                                PIB_HCA_CMD_ALLOC_XRCD,
+                                                PIB_HCA_CMD_FREE_XRCD,
+                                                PIB_HCA_CMD_CREATE_SRQ,
+                                                PIB_HCA_CMD_MODIFY_SRQ,
+                                                PIB_HCA_CMD_QUERY_SRQ,
+                                                PIB_HCA_CMD_DESTROY_SRQ,
+                                                PIB_HCA_CMD_CREATE_QP,
+                                                PIB_HCA_CMD_MODIFY_QP,
+                                                PIB_HCA_CMD_QUERY_QP,
+                                                PIB_HCA_CMD_DESTROY_QP,
+                                                PIB_HCA_CMD_ATTACH_MCAST,
+                                                PIB_HCA_CMD_DETACH_MCAST,
+                                                PIB_HCA_CMD_SET_UAR_INDEX,
+                                                0x7f};
         const uint16_t opcode = kOpcodes[in_.byte() % std::size(kOpcodes)];
         std::array<uint8_t, kMaxInput> input{};
         const size_t length = fill(opcode, input);
@@ -196,6 +220,8 @@ class Program {
             }
             case PIB_HCA_CMD_ALLOC_MW:
                 return put(to, mw());
+            case PIB_HCA_CMD_SET_UAR_INDEX:
+                return put(to, pib_hca_set_uar_index{.addr = memory_.page(0)});
             case PIB_HCA_CMD_CREATE_EQ:
                 return put(to, eq());
             case PIB_HCA_CMD_CREATE_CQ:
@@ -369,7 +395,13 @@ class Program {
     }
 
     Input in_;
-    Bench bench_;
+    static Config with_index() {
+        Config config = bench_config();
+        config.uar_index = true;
+        return config;
+    }
+
+    Bench bench_{with_index()};
     GuestMemory memory_;
     std::vector<uint32_t> created_{1};
 };

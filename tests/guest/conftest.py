@@ -4,7 +4,8 @@ lab.remote.Remote of a guest, `nodes` all of them.
 
 One boot serves the whole session, in a run directory of its own, so that a user's
 lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them.
-PIB_TEST_NODES sets how many guests; PIB_TEST_KEEP=1 leaves them running, and the
+PIB_TEST_NODES sets how many guests, PIB_TEST_HCA more properties of their HCAs
+(doorbells=eventfd); PIB_TEST_KEEP=1 leaves them running, and the
 next session then takes them over.
 """
 
@@ -25,7 +26,7 @@ def lab():
     running = cluster.Cluster(paths.RUN / "test")
     try:
         up.boot(running, int(os.environ.get("PIB_TEST_NODES", DEFAULT_NODES)),
-                hca_options=HCA)
+                hca_options=",".join(filter(None, (HCA, os.environ.get("PIB_TEST_HCA")))))
         yield running
     finally:
         if not os.environ.get("PIB_TEST_KEEP"):

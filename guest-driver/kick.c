@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Index pages: where a device has them, doorbells of send queues are bits in a page of memory and a
+ * kick that says nothing else, which a hypervisor takes without a stop of this processor. A kick
+ * that another is under way for, or that the device says it does not need, is left out. The order
+ * of the accesses is that of docs/device-spec.md, "Kicks".
+ */
+#include <linux/dma-mapping.h>
+
+#include "pib_hca.h"
+
+#define PIB_HCA_INDEX_SLOTS (PIB_HCA_UAR_INDEX_WORDS * 64)
+
+int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32 uar)
+{
+	struct device *dma_dev = &dev->pdev->dev;
+	struct pib_hca_set_uar_index in;
+	int ret;
+
+	*index = (struct pib_hca_index){ .uar = uar };
+	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_UAR_INDEX))
+		return 0;
+	index->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	if (!index->page)
+		return -ENOMEM;
+	index->dma = dma_map_page(dma_dev, index->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	ret = dma_mapping_error(dma_dev, index->dma);
+	if (ret)
+		goto err_page;
+	in.addr = cpu_to_le64(index->dma);
+	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_UAR_INDEX, uar, &in, sizeof(in));
+	if (ret)
+		goto err_map;
+	index->map = page_address(index->page);
+	return 0;
+
+err_map:
+	dma_unmap_page(dma_dev, index->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+err_page:
+	put_page(index->page);
+	index->page = NULL;
+	return ret;
+}
+
+/* A process that still maps the page keeps it; nobody looks at it any more. */
+void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
+{
+	struct pib_hca_set_uar_index in = {};
+
+	if (!index->map)
+		return;
+	index->map = NULL;
+	if (pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_UAR_INDEX, index->uar, &in, sizeof(in)))
+		pib_hca_die(dev, "an index page cannot be taken back");
+	dma_unmap_page(&dev->pdev->dev, index->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	put_page(index->page);
+	index->page = NULL;
+}
+
+/*
+ * A kernel with one processor takes the lock prefixes out of its atomic operations, and the device
+ * is another processor: what it clears may then come back by our store. Therefore each store of ours
+ * is followed by the summary and, if it is asked for, a kick, whatever the bit was before it; and the
+ * barriers are those for devices.
+ */
+static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
+{
+	u32 slot = qpn % PIB_HCA_INDEX_SLOTS;
+	__le64 bit = cpu_to_le64(BIT_ULL(slot % 64));
+
+	/* Whoever has set the bit that is still there kicks; the device looks after that. */
+	mb();
+	if (READ_ONCE(map->rung[slot / 64]) & bit)
+		return false;
+	set_bit_le(slot, map->rung);
+	set_bit_le(slot / 64, &map->summary);
+	mb();
+	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_UAR_INDEX_AWAKE);
+}
+
+void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn)
+{
+	struct pib_hca_uar_index *map = dev->index.map;
+
+	if (!map)
+		writel(qpn, dev->uar0 + PIB_HCA_UAR_SEND);
+	else if (pib_hca_index_needs_kick(map, qpn))
+		writel(0, dev->uar0 + PIB_HCA_UAR_KICK);
+}

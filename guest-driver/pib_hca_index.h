@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* kick.c: doorbells as bits in a page of memory. */
+#ifndef PIB_HCA_INDEX_H
+#define PIB_HCA_INDEX_H
+
+#include <linux/types.h>
+
+struct page;
+struct pib_hca_dev;
+
+/* The page in which a UAR's rung QPs are noted. */
+struct pib_hca_index {
+	u32 uar;
+	struct page *page;
+	dma_addr_t dma;
+	struct pib_hca_uar_index *map; /* NULL: there is none, doorbells are stores with a value */
+};
+
+/* Leaves `map` NULL when the device has no such pages. */
+int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32 uar);
+void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index);
+/* Of a kernel QP, after its sq_producer. */
+void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn);
+
+#endif /* PIB_HCA_INDEX_H */

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Kicks: what a page of memory notes is looked at, whatever is written there meanwhile (T02, T24).
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <set>
+#include <vector>
+
+#include "bench.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+Config with_index() {
+    Config config = bench_config();
+    config.uar_index = true;
+    return config;
+}
+
+struct IndexBench : ReadyBench {
+    IndexBench() : ReadyBench(with_index()), page(host.alloc(FakeHost::kPage)) {
+        uar = driver.alloc_uar();
+    }
+
+    CommandOutcome set(uint32_t number, uint64_t addr) {
+        return driver.command_in(PIB_HCA_CMD_SET_UAR_INDEX, number,
+                                 pib_hca_set_uar_index{.addr = addr});
+    }
+    void set_up() { REQUIRE(set(uar, page).ok()); }
+
+    // A QP that flushes what it is told of.
+    MiniQp qp(uint32_t of_uar) {
+        QpShape s = shape(PIB_HCA_QP_UD);
+        s.uar = of_uar;
+        MiniQp made = driver.create_qp(s);
+        driver.connect_ud(made, 1, 0x1234);
+        pib_hca_modify_qp error{};
+        error.attr_mask = PIB_HCA_QP_ATTR_STATE;
+        error.state = PIB_HCA_QPS_ERR;
+        REQUIRE(driver.modify(made, error).ok());
+        drain();
+        return made;
+    }
+    // Commands have events, too.
+    void drain() {
+        while (driver.poll(async_eq)) {
+        }
+    }
+    void post(MiniQp& made) { driver.post_send(made, {}, true); }
+
+    // As software notes; true when it must kick.
+    bool note(uint32_t qpn) {
+        const uint32_t slot = qpn % 4096;
+        const uint64_t word = page + offsetof(pib_hca_uar_index, rung) + slot / 64 * 8;
+        const auto bits = host.peek<uint64_t>(word);
+        if ((bits >> slot % 64 & 1) != 0) {
+            return false;
+        }
+        host.poke(word, bits | uint64_t{1} << slot % 64);
+        host.poke(page, host.peek<uint64_t>(page) | uint64_t{1} << slot / 64);
+        return !awake();
+    }
+    bool awake() const { return (host.peek<uint64_t>(page + 8) & PIB_HCA_UAR_INDEX_AWAKE) != 0; }
+    bool nothing_noted() const {
+        const auto index = host.peek<pib_hca_uar_index>(page);
+        return index.summary == 0 &&
+               std::ranges::all_of(index.rung, [](uint64_t word) { return word == 0; });
+    }
+    void kick() { driver.ring(uar, PIB_HCA_UAR_KICK, 0); }
+    uint32_t completions() {
+        uint32_t n = 0;
+        while (driver.poll(cq)) {
+            ++n;
+        }
+        return n;
+    }
+
+    uint64_t page;
+    uint32_t uar;
+};
+
+}  // namespace
+
+TEST_CASE("index pages are offered when they are better than doorbells, and only then") {
+    ReadyBench plain;
+    pib_hca_query_device caps{};
+    REQUIRE(plain.driver.command_out(PIB_HCA_CMD_QUERY_DEVICE, 0, caps).ok());
+    CHECK((caps.feature_flags & PIB_HCA_FEATURE_UAR_INDEX) == 0);
+    const uint64_t page = plain.host.alloc(FakeHost::kPage);
+    CHECK(plain.driver.command_in(PIB_HCA_CMD_SET_UAR_INDEX, 0, pib_hca_set_uar_index{.addr = page})
+              .status == PIB_HCA_CMD_STATUS_NOT_SUPPORTED);
+
+    IndexBench bench;
+    REQUIRE(bench.driver.command_out(PIB_HCA_CMD_QUERY_DEVICE, 0, caps).ok());
+    CHECK((caps.feature_flags & PIB_HCA_FEATURE_UAR_INDEX) != 0);
+}
+
+TEST_CASE("a UAR has one index page, which is RAM") {
+    IndexBench bench;
+    const auto status = [&](uint32_t uar, uint64_t addr) { return bench.set(uar, addr).status; };
+    CHECK(status(500, bench.page) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(status(bench.uar, bench.page + 8) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status(bench.uar, 4096) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    CHECK(status(bench.uar, 0) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(bench.host.kicked_uars.empty());
+
+    CHECK(status(bench.uar, bench.page) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(status(0, bench.host.alloc(FakeHost::kPage)) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(bench.host.kicked_uars == std::set<uint32_t>{0, bench.uar});
+    CHECK(status(bench.uar, bench.page) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(status(bench.uar, 0) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(bench.host.kicked_uars == std::set<uint32_t>{0});
+
+    bench.set_up();
+    bench.driver.destroy(PIB_HCA_CMD_FREE_UAR, bench.uar);
+    CHECK(bench.host.kicked_uars == std::set<uint32_t>{0});
+    bench.device->reset(false);
+    CHECK(bench.host.kicked_uars.empty());
+}
+
+TEST_CASE("a kick finds the QPs that are noted, by whichever way it comes") {
+    IndexBench bench;
+    bench.set_up();
+    MiniQp noted = bench.qp(bench.uar);
+    MiniQp other = bench.qp(bench.uar);
+    MiniQp foreign = bench.qp(0);
+    for (MiniQp* qp : {&noted, &other, &foreign}) {
+        bench.post(*qp);
+    }
+    const bool by_eventfd = GENERATE(false, true);
+    CHECK(bench.note(noted.qpn));
+    CHECK(bench.note(foreign.qpn));
+    if (by_eventfd) {
+        bench.device->kick(bench.uar);
+    } else {
+        bench.kick();
+    }
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.nothing_noted());
+    CHECK_FALSE(bench.awake());
+    CHECK(bench.completions() == 1);
+    CHECK(bench.counter(PIB_HCA_COUNTER_SEND_DOORBELLS) == 1);
+    // Without a note there is nothing to find.
+    bench.kick();
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.completions() == 0);
+    CHECK(bench.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL) == 0);
+    bench.driver.ring(0, PIB_HCA_UAR_KICK, 0);
+    CHECK(bench.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL) == 1);
+}
+
+TEST_CASE("QPs that share a bit are all looked at") {
+    IndexBench bench;
+    bench.set_up();
+    MiniQp first = bench.qp(bench.uar);
+    const uint32_t pd = bench.pd;
+    QpShape s = bench.shape(PIB_HCA_QP_UD);
+    s.pd = pd;
+    for (uint32_t next = first.qpn + 1; next != first.qpn + 4096; ++next) {
+        const MiniQp passed = bench.driver.create_qp(s);
+        bench.driver.destroy(PIB_HCA_CMD_DESTROY_QP, passed.qpn);
+        bench.drain();
+    }
+    MiniQp second = bench.qp(bench.uar);
+    REQUIRE(second.qpn == first.qpn + 4096);
+    bench.post(first);
+    bench.post(second);
+    CHECK(bench.note(second.qpn));
+    bench.kick();
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.completions() == 2);
+}
+
+TEST_CASE("a kick does a bounded amount, and says meanwhile that no kick is needed") {
+    IndexBench bench;
+    bench.set_up();
+    std::vector<MiniQp> qps;
+    for (unsigned i = 0; i < 200; ++i) {
+        qps.push_back(bench.qp(bench.uar));
+    }
+    bench.host.woken = false;
+    for (unsigned i = 0; i < 150; ++i) {
+        bench.note(qps[i].qpn);
+    }
+    bench.kick();
+    CHECK(bench.awake());
+    CHECK(bench.host.woken);
+    // What is noted while the device is awake needs no kick.
+    for (unsigned i = 150; i < 200; ++i) {
+        CHECK_FALSE(bench.note(qps[i].qpn));
+    }
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.nothing_noted());
+    CHECK_FALSE(bench.awake());
+}
+
+// The device says that it must be kicked and looks once more: what was noted just before is found.
+TEST_CASE("a QP that is noted while the device goes to sleep is not slept over") {
+    IndexBench bench;
+    bench.set_up();
+    MiniQp qp = bench.qp(bench.uar);
+    bench.post(qp);
+    bool noted = false;
+    bench.host.before_dma = [&](uint64_t addr, size_t, bool is_write) {
+        if (is_write && addr == bench.page + 8 && bench.awake() && !noted) {
+            noted = true;
+            CHECK_FALSE(bench.note(qp.qpn));
+        }
+    };
+    bench.kick();
+    REQUIRE(noted);
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.completions() == 1);
+    CHECK_FALSE(bench.awake());
+}
+
+TEST_CASE("a guest that goes on writing costs a bounded amount at a time") {
+    IndexBench bench;
+    bench.set_up();
+    const uint64_t step = GENERATE(0, 1);  // the same again and again, or ever something else
+    uint64_t salt = 1;
+    bench.host.before_dma = [&](uint64_t, size_t, bool) {
+        pib_hca_uar_index index{};
+        index.summary = UINT64_MAX - salt;
+        std::ranges::fill(index.rung, UINT64_MAX - salt);
+        salt += step;
+        bench.host.poke(bench.page, index);
+    };
+    const uint64_t before = bench.host.dma_reads + bench.host.dma_writes;
+    bench.kick();
+    CHECK(bench.host.dma_reads + bench.host.dma_writes - before < 10'000);
+    CHECK(bench.host.woken);
+    bench.host.before_dma = nullptr;
+    bench.host.poke(bench.page, UINT64_MAX);
+    bench.kick();
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.nothing_noted());
+}
+
+TEST_CASE("an index page that vanishes ends nothing but itself") {
+    IndexBench bench;
+    bench.set_up();
+    MiniQp qp = bench.qp(bench.uar);
+    bench.post(qp);
+    bench.note(qp.qpn);
+    bench.host.make_hole(bench.page, FakeHost::kPage);
+    bench.kick();
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.completions() == 0);
+    bench.driver.ring_send(qp);
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.completions() == 1);
+    CHECK(bench.set(bench.uar, 0).ok());
+}

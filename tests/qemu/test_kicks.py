@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Doorbells by eventfd: a page says which queue pairs have moved, the main loop looks there. See docs/device-spec.md."""
+import os
+import struct
+
+import pytest
+
+import driver
+from loopback import WC_SUCCESS, Loopback
+from qtest import Qtest
+from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, eventually, switch
+
+CMD_ALLOC_UAR, CMD_FREE_UAR, CMD_SET_UAR_INDEX = 0x10, 0x11, 0x16
+STATUS_NOT_SUPPORTED = 0x0A
+UAR_KICK = 0x20
+SUMMARY, FLAGS, RUNG = 0, 8, 64
+AWAKE = 1
+SLOTS = 4096
+SOURCE, TARGET, SIZE = 64 << 20, 96 << 20, 1 << 20
+
+
+class Kicked(Loopback):
+    """Rings as a driver with an index page does."""
+
+    def set_index(self):
+        self.index = self.take(1)
+        return self.command(CMD_SET_UAR_INDEX, struct.pack("<Q", self.index))
+
+    def ring(self):
+        qtest, slot = self.hca.qtest, self.qpn % SLOTS
+        qtest.write(self.qp, self.producer, 4)
+        qtest.write(self.index + RUNG + slot // 64 * 8, 1 << slot % 64, 8)
+        qtest.write(self.index + SUMMARY, 1 << slot // 64, 8)
+        if not qtest.read(self.index + FLAGS, 8) & AWAKE:
+            self.hca.write(2, UAR_KICK, 0)
+
+    def nothing_noted(self):
+        return self.hca.qtest.read_memory(self.index, 576) == bytes(576)
+
+    def ready(self):
+        """Connected to itself, with regions to write from and to."""
+        assert eventually(lambda: self.port_state() == driver.PORT_INIT)
+        self.activate()
+        self.create().connect()
+        self.hca.qtest.command("memset", hex(SOURCE), SIZE, hex(0x5A))
+        self.hca.qtest.command("memset", hex(TARGET), SIZE, 0)
+        self.source, self.target = ((at, self.region(at, SIZE)) for at in (SOURCE, TARGET))
+        return self
+
+    def write(self):
+        self.post_write(self.source, self.target, SIZE)
+        self.ring()
+
+
+def eventfds(qtest):
+    folder = f"/proc/{qtest.process.pid}/fd"
+    return sum(os.readlink(f"{folder}/{name}").startswith("anon_inode:[eventfd]")
+               for name in os.listdir(folder))
+
+
+@pytest.fixture
+def device(tmp_path):
+    with switch(tmp_path), \
+            Qtest("-device", f"pib-hca,addr=4,doorbells=eventfd,fabric=unix:{tmp_path}/fabric") as qtest:
+        yield Kicked(qtest.pci(4).map_bars()).enable().ready()
+
+
+def test_a_kick_is_an_eventfd(device):
+    qtest = device.hca.qtest
+    before = eventfds(qtest)
+    assert device.set_index() == driver.STATUS_OK
+    assert eventually(lambda: eventfds(qtest) == before + 1)
+    for count in range(1, 7):
+        device.write()
+        assert eventually(lambda: device.statuses() == [WC_SUCCESS] * count)
+    assert qtest.read_memory(TARGET, SIZE) == b"\x5A" * SIZE
+    assert eventually(device.nothing_noted)
+    # Doorbells of old go on working.
+    device.post_write(device.source, device.target, SIZE)
+    Loopback.ring(device)
+    assert eventually(lambda: device.statuses() == [WC_SUCCESS] * 7)
+
+
+def test_a_stopped_vm_sees_its_kicks_when_it_runs(device):
+    qtest = device.hca.qtest
+    before = eventfds(qtest)
+    assert device.set_index() == driver.STATUS_OK
+    assert eventually(lambda: eventfds(qtest) == before + 1)
+    qtest.qmp("stop")
+    device.write()
+    for _ in range(20):
+        qtest.qmp("query-status")  # turns of the main loop
+    assert device.statuses() == []
+    assert not device.nothing_noted()
+    qtest.qmp("cont")
+    assert eventually(lambda: device.statuses() == [WC_SUCCESS])
+
+
+def test_every_uar_may_have_one_and_a_reset_takes_all(device):
+    qtest, count = device.hca.qtest, 40
+    before = eventfds(qtest)
+    uars = []
+    for _ in range(count):
+        assert device.command(CMD_ALLOC_UAR) == driver.STATUS_OK
+        uars.append(device.result)
+        page = device.take(1)
+        assert device.command(CMD_SET_UAR_INDEX, struct.pack("<Q", page), obj=uars[-1]) == driver.STATUS_OK
+    assert eventually(lambda: eventfds(qtest) == before + count)
+    assert device.command(CMD_FREE_UAR, obj=uars[0]) == driver.STATUS_OK
+    assert eventually(lambda: eventfds(qtest) == before + count - 1)
+    for uar in uars:
+        device.hca.write(2, uar * 4096 + UAR_KICK, 0)
+    device.hca.write(0, driver.REG_CONTROL, 2)
+    assert eventually(lambda: eventfds(qtest) == before)
+
+
+def test_it_is_unplugged_with_kicks_under_way(tmp_path):
+    with switch(tmp_path), Qtest(*HOT_PLUG, "-device", "pib-hca,bus=plug,id=hot,doorbells=eventfd,"
+                                 f"fabric=unix:{tmp_path}/fabric") as qtest:
+        port, hca = behind_root_port(qtest)
+        device = Kicked(hca).enable().ready()
+        with_device = eventfds(qtest)
+        assert device.set_index() == driver.STATUS_OK
+        assert eventually(lambda: eventfds(qtest) == with_device + 1)
+        for _ in range(50):
+            device.write()
+        port.config_write(port.capability(0x10) + 0x18, SLTCTL_POWER_OFF, 2)
+        assert eventually(lambda: "hot" not in str(qtest.qmp("qom-list", path="/machine/peripheral")))
+        assert eventually(lambda: eventfds(qtest) < with_device + 1)
+
+
+@pytest.mark.parametrize("way", ["inline", "auto"])
+def test_without_kvm_it_is_not_offered_unasked(way):
+    with Qtest("-device", f"pib-hca,addr=4,doorbells={way}") as qtest:
+        device = Kicked(qtest.pci(4).map_bars()).enable()
+        assert device.set_index() == STATUS_NOT_SUPPORTED

@@ -59,9 +59,9 @@ void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
 
 /*
  * A kernel with one processor takes the lock prefixes out of its atomic operations, and the device
- * is another processor: what it clears may then come back by our store. Therefore each store of ours
- * is followed by the summary and, if it is asked for, a kick, whatever the bit was before it; and the
- * barriers are those for devices.
+ * is another processor: what it clears may then come back by our store. Therefore each store of
+ * ours is followed by the summary and, if it is asked for, a kick, whatever the bit was before it;
+ * and the barriers are those for devices.
  */
 static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 {
@@ -74,7 +74,7 @@ static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 		return false;
 	set_bit_le(slot, map->rung);
 	set_bit_le(slot / 64, &map->summary);
-	mb();
+	mb(); /* the device says that it sleeps and then looks at the summary; one sees the other */
 	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_UAR_INDEX_AWAKE);
 }
 

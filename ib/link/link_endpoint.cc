@@ -19,10 +19,6 @@ using ib::link::FrameType;
 using ib::link::kHeaderSize;
 
 constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
-// Output that data packets leave free: LINK, CREDIT and VL15 must not wait behind a full buffer.
-constexpr std::size_t kReservedOutput = 32 * 1024;
-// What a packet may carry besides its MTU, without the VCRC (IBA 7.7.8).
-constexpr std::size_t kPacketOverhead = 124;
 // LRH, BTH: nothing shorter is an IBA packet.
 constexpr std::size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
 
@@ -34,6 +30,11 @@ bool same_offer(const ib::link::Link& a, ib::link::Link b) {
 // Credits are told once a quarter of the buffer has become free, not for every packet.
 std::uint32_t grant_step(std::uint32_t capacity) {
     return std::max(capacity / 4, 1U);
+}
+
+// Credit blocks of a packet that begin_packet() is told of.
+std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
+    return crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
 }
 
 bool is_iba(const ib::Lrh& lrh) {
@@ -93,6 +94,7 @@ LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
 
 LinkEndpoint::LinkEndpoint(const ib::link::Hello& hello, const Buffers& buffers, LinkEvents& events)
     : LinkEndpoint(buffers, events, true) {
+    asked_ = hello.features;
     send_control(hello);
 }
 
@@ -208,6 +210,7 @@ LinkEndpoint::Result LinkEndpoint::handle(const Frame& frame) {
         {&LinkEndpoint::on_link, false, true, true},
         {&LinkEndpoint::on_credit, false, true, true},
         {&LinkEndpoint::on_packet, false, true, true},
+        {&LinkEndpoint::on_run, false, true, true},
     };
     const Rule& rule = kRules[static_cast<std::size_t>(frame.type) - 1];
     const bool in_place = rule.before_open == (phase_ == Phase::kHandshake) &&
@@ -246,6 +249,9 @@ LinkEndpoint::Result LinkEndpoint::on_welcome(const Frame& frame) {
         return fail(welcome.error() == FrameError::kVersion ? LinkError::kVersion
                                                             : LinkError::kMalformedFrame,
                     to_string(welcome.error()));
+    }
+    if ((welcome->features & ~asked_ & ib::link::kFeatureRuns) != 0) {
+        return fail(LinkError::kUnexpectedFrame, "WELCOME with runs that nobody asked for");
     }
     events_.link_welcome(*welcome);
     if (auto shared = share(welcome->features); !shared) {
@@ -417,7 +423,7 @@ std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
     if (!lrh || !is_iba(*lrh) || body.size() < kMinPacket + crc_bytes) {
         return std::unexpected(PacketFault::kMalformed);
     }
-    if (lrh->pkt_len * 4U > (128U << mtu_cap) + kPacketOverhead) {
+    if (lrh->pkt_len * 4U > max_packet_bytes(mtu_cap)) {
         return std::unexpected(PacketFault::kTooLong);
     }
     if (!with_crcs) {
@@ -433,6 +439,17 @@ std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
     return LinkPacket{.lrh = *lrh, .bytes = bytes, .blocks = 0};
 }
 
+// Receive buffer that a packet takes; false: more than was granted.
+bool LinkEndpoint::take_credit(unsigned vl, std::uint32_t blocks) {
+    VlState& state = vls_[vl];
+    state.received += blocks;
+    if (static_cast<std::int32_t>(state.granted - state.received) < 0) {
+        return false;
+    }
+    state.held += blocks;
+    return true;
+}
+
 LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
     if (!peer_) {
         return fail(LinkError::kUnexpectedFrame, "PACKET before LINK");
@@ -442,24 +459,26 @@ LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
     std::uint32_t blocks = 0;
     if (vl != kVl15) {
         blocks = ib::link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
-        VlState& state = vls_[vl];
-        state.received += blocks;
-        if (static_cast<std::int32_t>(state.granted - state.received) < 0) {
+        if (!take_credit(vl, blocks)) {
             return fail(LinkError::kCreditExceeded, "VL " + std::to_string(vl));
         }
-        state.held += blocks;
     }
-    auto packet = check_packet(body, !frame.crc_elided(), offer_.mtu_cap);
+    hand_over(body, !frame.crc_elided(), vl, blocks);
+    return {};
+}
+
+void LinkEndpoint::hand_over(const ib::PacketBytes& body, bool with_crcs, unsigned vl,
+                             std::uint32_t blocks) {
+    auto packet = check_packet(body, with_crcs, offer_.mtu_cap);
     if (!active_ || !packet) {
         release(vl, blocks);
         if (active_) {
             events_.link_packet_fault(packet.error());
         }
-        return {};
+        return;
     }
     packet->blocks = blocks;
     events_.link_packet(*packet);
-    return {};
 }
 
 // ---- packets out
@@ -472,9 +491,8 @@ bool LinkEndpoint::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
     if (vl == kVl15) {
         return has_room(kHeaderSize + on_wire);
     }
-    const std::uint32_t blocks =
-        crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
-    return credits(vl) >= blocks && has_room(kHeaderSize + on_wire + kReservedOutput);
+    return credits(vl) >= blocks_of(bytes, crc) &&
+           has_room(kHeaderSize + on_wire + kReservedOutput);
 }
 
 std::span<std::uint8_t> LinkEndpoint::begin_packet(unsigned vl, std::size_t bytes, SendCrc crc) {
@@ -485,7 +503,11 @@ std::span<std::uint8_t> LinkEndpoint::begin_packet(unsigned vl, std::size_t byte
         return {};
     }
     const std::size_t crc_bytes = crc == SendCrc::kComputed ? kCrcBytes : 0;
-    pending_ = {reserve(kHeaderSize + bytes + crc_bytes), bytes, vl, crc};
+    pending_ = {.frame = reserve(kHeaderSize + bytes + crc_bytes),
+                .vl = vl,
+                .crc = crc,
+                .blocks = vl == kVl15 ? 0 : blocks_of(bytes, crc),
+                .is_run = false};
     return pending_.frame.subspan(kHeaderSize, bytes);
 }
 
@@ -497,13 +519,13 @@ void LinkEndpoint::commit_packet() {
     if (pending_.crc == SendCrc::kComputed) {
         append_crcs(body);
     }
-    const auto header = ib::link::packet_header(body.size(), pending_.crc == SendCrc::kElided);
+    const auto header =
+        pending_.is_run ? ib::link::run_header(body.size())
+                        : ib::link::packet_header(body.size(), pending_.crc == SendCrc::kElided);
     std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
     commit(pending_.frame.size());
     if (pending_.vl != kVl15) {
-        vls_[pending_.vl].sent += pending_.crc == SendCrc::kGiven
-                                      ? ib::link::credit_blocks(pending_.bytes)
-                                      : packet_blocks(pending_.bytes);
+        vls_[pending_.vl].sent += pending_.blocks;
     }
     pending_ = {};
 }

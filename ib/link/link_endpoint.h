@@ -22,6 +22,7 @@
 #include "ib/link/shared_ring.h"
 #include "ib/wire/link_frame.h"
 #include "ib/wire/packet.h"
+#include "ib/wire/packet_run.h"
 
 namespace pib::link {
 
@@ -34,6 +35,11 @@ inline constexpr unsigned kVl15 = 15;
     return code < sizeof(kVls) ? kVls[code] : 0;
 }
 
+// What a port with this MTUCap takes, LRH to ICRC: 124 bytes more than the MTU (IBA 7.7.8).
+[[nodiscard]] constexpr std::size_t max_packet_bytes(std::uint8_t mtu_cap) {
+    return (std::size_t{128} << mtu_cap) + 124;
+}
+
 // Credit blocks of a packet; `bytes` is LRH to end of padding, without checksums.
 [[nodiscard]] constexpr std::uint32_t packet_blocks(std::size_t bytes) {
     return ib::link::credit_blocks(bytes + ib::kIcrcSize + ib::kVcrcSize);
@@ -44,6 +50,17 @@ struct LinkPacket {
     ib::Lrh lrh;
     ib::PacketBytes bytes;     // LRH to end of padding; valid during the call
     std::uint32_t blocks = 0;  // receive buffer it occupies until released; VL15: 0
+};
+
+// A run that has come in. Its packets take the receive buffer that they would take singly.
+struct LinkRun {
+    const ib::PacketRun& packets;
+
+    [[nodiscard]] std::uint32_t blocks(std::uint32_t index) const {
+        return packet_blocks(packets.size().packet(index));
+    }
+    // Of `count` packets from `from` on.
+    [[nodiscard]] std::uint32_t blocks(std::uint32_t from, std::uint32_t count) const;
 };
 
 // Why a received packet was dropped by the link; the port counts it.
@@ -98,6 +115,10 @@ class LinkEvents {
     // Never called while the link is down. The receive buffer it takes is given back by
     // LinkEndpoint::release(), now or later.
     virtual void link_packet(const LinkPacket& packet) = 0;
+    // Packets of a run from `from` on: how many of them were taken in one piece, exactly as if they
+    // had come singly; their receive buffer is given back as that of packets. 0: the next one comes
+    // by link_packet().
+    virtual std::uint32_t link_run(const LinkRun& /*run*/, std::uint32_t /*from*/) { return 0; }
     virtual void link_packet_fault(PacketFault fault) = 0;
 };
 
@@ -126,6 +147,9 @@ class LinkEndpoint {
         std::size_t output_bytes = 256 * 1024;  // bounded: packets are refused when it is full
         std::size_t input_bytes = 64 * 1024;    // frames that wait for their last byte
     };
+    // Output that data packets leave free: LINK, CREDIT and VL15 must not wait behind a full
+    // buffer.
+    static constexpr std::size_t kReservedOutput = 32 * 1024;
     // Room for two packets of 4096 bytes: credits go out in quarters of the buffer.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
 
@@ -191,6 +215,16 @@ class LinkEndpoint {
                                                        SendCrc crc = SendCrc::kElided);
     void commit_packet();
 
+    // Whether both sides have agreed on runs.
+    [[nodiscard]] bool takes_runs() const { return runs_; }
+    // How many packets of a message may go as one run now: so far as credits, room and the bounds
+    // of a run reach. `longest`: LRH to padding of the longest of them, `mtu`: of their path.
+    [[nodiscard]] std::uint32_t run_limit(unsigned vl, std::size_t longest,
+                                          std::uint32_t mtu) const;
+    // Room for a run, size.body() bytes, as begin_packet(); commit_packet() sends it. Without it
+    // nothing waits: its packets can be sent singly.
+    [[nodiscard]] std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size);
+
     // Gives back the receive buffer of packets, of this or an earlier link_up(); CREDIT follows by
     // itself.
     void release(unsigned vl, std::uint32_t blocks);
@@ -222,9 +256,10 @@ class LinkEndpoint {
     };
     struct PendingPacket {
         std::span<std::uint8_t> frame;  // header, then packet
-        std::size_t bytes = 0;          // as given to begin_packet()
         unsigned vl = 0;
         SendCrc crc{};
+        std::uint32_t blocks = 0;
+        bool is_run = false;
     };
 
     Result handle(const ib::link::Frame& frame);
@@ -234,6 +269,10 @@ class LinkEndpoint {
     Result on_link(const ib::link::Frame& frame);
     Result on_credit(const ib::link::Frame& frame);
     Result on_packet(const ib::link::Frame& frame);
+    Result on_run(const ib::link::Frame& frame);
+    void hand_over(const LinkRun& run);
+    void hand_over(const ib::PacketBytes& body, bool with_crcs, unsigned vl, std::uint32_t blocks);
+    bool take_credit(unsigned vl, std::uint32_t blocks);
     Result refuse(ib::link::Refuse refusal);
     Result fail(LinkError error, std::string text);
     Result share(std::uint32_t features);
@@ -254,6 +293,8 @@ class LinkEndpoint {
     LinkEvents& events_;
     Phase phase_ = Phase::kHandshake;
     const bool connecting_;
+    bool runs_ = false;
+    std::uint32_t asked_ = 0;      // HELLO's features, of the connecting side
     bool offer_unsent_ = false;    // LINK waits for room in the output
     bool credits_unsent_ = false;  // a CREDIT does
     ib::link::Link offer_{.up = false, .mtu_cap = 5, .vl_cap = 1};

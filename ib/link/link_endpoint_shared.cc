@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A link endpoint whose frames go through shared memory.
+#include <algorithm>
 #include <cstring>
 
 #include "ib/link/link_endpoint.h"
@@ -19,6 +20,7 @@ LinkEndpoint::Result LinkEndpoint::share(std::uint32_t features) {
         return fail(LinkError::kUnexpectedFrame, "WELCOME without the shared memory it promises");
     }
     rings_ = std::make_unique<Rings>(*views);
+    runs_ = (features & ib::link::kFeatureRuns) != 0;
     return {};
 }
 
@@ -53,6 +55,17 @@ constexpr std::size_t kCopiedHead = 128;
 constexpr std::size_t kCopiedWhole = 512;
 static_assert(kCopiedHead >= ib::kMaxHeaders);
 
+// What is copied of a frame before it is looked at.
+std::size_t copied(const ib::link::FrameHeader& header) {
+    if (header.type == ib::link::FrameType::kRun) {
+        return ib::kRunPayload;
+    }
+    const bool in_place = header.type == ib::link::FrameType::kPacket &&
+                          (header.flags & ib::link::kFlagCrcElided) != 0 &&
+                          header.length > kCopiedWhole;
+    return in_place ? kCopiedHead : header.length;
+}
+
 // Handles one frame; its size. The peer can write to what it has published, so what is checked is
 // copied before: the header and the body, of a long packet the bytes that can have headers. The
 // rest stays where it is until the handler has copied it to where it goes.
@@ -68,13 +81,10 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) 
                                                            : to_string(header.error())});
     }
     const std::span shared(rings.in.front() + kHeaderSize, header->length);
-    const bool in_place = header->type == ib::link::FrameType::kPacket &&
-                          (header->flags & ib::link::kFlagCrcElided) != 0 &&
-                          header->length > kCopiedWhole;
-    const auto copy = std::span(rings.frame).first(in_place ? kCopiedHead : header->length);
+    const auto copy = std::span(rings.frame).first(copied(*header));
     std::memcpy(copy.data(), shared.data(), copy.size());
     const Frame frame{header->type, header->flags, copy,
-                      in_place ? shared : std::span<const std::uint8_t>{}};
+                      copy.size() < shared.size() ? shared : std::span<const std::uint8_t>{}};
     if (auto handled = handle(frame); !handled) {
         return std::unexpected(handled.error());
     }
@@ -85,6 +95,85 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) 
         rings.in.give_back();
     }
     return size;
+}
+
+// ---- runs
+
+std::uint32_t LinkRun::blocks(std::uint32_t from, std::uint32_t count) const {
+    std::uint32_t sum = 0;
+    for (std::uint32_t i = from; i < from + count; ++i) {
+        sum += blocks(i);
+    }
+    return sum;
+}
+
+// A run that is none ends the connection: it is this protocol that it breaks, and not the link
+// layer of the packets.
+LinkEndpoint::Result LinkEndpoint::on_run(const Frame& frame) {
+    if (!runs_ || !peer_) {
+        return fail(LinkError::kUnexpectedFrame, runs_ ? "RUN before LINK" : "RUN not agreed on");
+    }
+    const auto run = ib::PacketRun::parse(frame.body.first<ib::kRunPayload>(), frame.shared);
+    if (!run || run->first().lrh().vl == ib::kVl15) {
+        return fail(LinkError::kMalformedFrame,
+                    std::string("RUN: ") + (run ? "VL 15" : to_string(run.error())));
+    }
+    const LinkRun packets{*run};
+    const unsigned vl = run->first().lrh().vl.value();
+    if (!take_credit(vl, packets.blocks(0, run->size().packets))) {
+        return fail(LinkError::kCreditExceeded, "VL " + std::to_string(vl));
+    }
+    hand_over(packets);
+    return {};
+}
+
+void LinkEndpoint::hand_over(const LinkRun& run) {
+    const ib::RunSize& size = run.packets.size();
+    const unsigned vl = run.packets.first().lrh().vl.value();
+    const auto epoch = offer_.epoch;
+    const bool fits =
+        std::max(size.first, size.last) + ib::kIcrcSize <= max_packet_bytes(offer_.mtu_cap);
+    ib::RunHeaders room;
+    for (std::uint32_t i = 0; i < size.packets;) {
+        if (offer_.epoch != epoch) {  // a handler has retrained the link
+            release(vl, run.blocks(i, size.packets - i));
+            return;
+        }
+        std::uint32_t taken = active_ && fits ? events_.link_run(run, i) : 0;
+        if (taken == 0) {
+            hand_over(run.packets.packet(i, room), false, vl, run.blocks(i));
+            taken = 1;
+        }
+        i += taken;
+    }
+}
+
+std::uint32_t LinkEndpoint::run_limit(unsigned vl, std::size_t longest, std::uint32_t mtu) const {
+    if (!runs_ || !active_ || vl == kVl15) {
+        return 0;
+    }
+    constexpr std::size_t kBeside = kHeaderSize + ib::kRunPayload + kReservedOutput;
+    const std::uint32_t most =
+        std::min<std::uint32_t>(credits(vl) / packet_blocks(longest), ib::kMaxRunPayload / mtu);
+    const std::size_t wanted = ring_bytes(kBeside + std::size_t{most} * mtu);
+    const std::size_t room = rings_->out.room_for(wanted);
+    return room >= wanted ? most
+                          : static_cast<std::uint32_t>((room - std::min(room, kBeside)) / mtu);
+}
+
+std::span<std::uint8_t> LinkEndpoint::begin_run(unsigned vl, const ib::RunSize& size) {
+    const std::size_t longest = std::max(size.first, size.last);
+    if (run_limit(vl, longest, size.mtu) < size.packets) {
+        return {};
+    }
+    const std::uint32_t blocks = packet_blocks(size.first) + packet_blocks(size.last) +
+                                 (size.packets - 2) * packet_blocks(size.middle);
+    pending_ = {.frame = rings_->out.reserve(kHeaderSize + size.body()),
+                .vl = vl,
+                .crc = SendCrc::kElided,
+                .blocks = blocks,
+                .is_run = true};
+    return pending_.frame.subspan(kHeaderSize);
 }
 
 bool LinkEndpoint::publish() {

@@ -63,6 +63,10 @@ class RingProducer {
     [[nodiscard]] bool has_room(std::size_t bytes) const {
         return room() >= bytes || (look() && room() >= bytes);
     }
+    // Bytes that fit now; looked up anew only when less than `wanted`.
+    [[nodiscard]] std::uint32_t room_for(std::size_t wanted) const {
+        return has_room(wanted) || !broken_ ? room() : 0;  // has_room() may find it broken
+    }
     // Room for a frame, or an empty span; commit() appends it.
     [[nodiscard]] std::span<std::uint8_t> reserve(std::size_t bytes) {
         if (!has_room(ring_bytes(bytes))) {

@@ -268,20 +268,20 @@ std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uin
 
 }  // namespace
 
-void PortCounters::count_sent(const Lrh& lrh) {
+void PortCounters::count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t packets) {
     const bool multicast = lrh.dlid.is_multicast();
-    add(Counter::kPortXmitData, lrh.pkt_len);
-    add(Counter::kPortXmitPkts);
-    add(multicast ? Counter::kPortMulticastXmitPkts : Counter::kPortUnicastXmitPkts);
-    add(counter_of(Counter::kPortXmitDataSl, lrh.sl.value()), lrh.pkt_len);
+    add(Counter::kPortXmitData, words);
+    add(Counter::kPortXmitPkts, packets);
+    add(multicast ? Counter::kPortMulticastXmitPkts : Counter::kPortUnicastXmitPkts, packets);
+    add(counter_of(Counter::kPortXmitDataSl, lrh.sl.value()), words);
 }
 
-void PortCounters::count_received(const Lrh& lrh) {
+void PortCounters::count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets) {
     const bool multicast = lrh.dlid.is_multicast();
-    add(Counter::kPortRcvData, lrh.pkt_len);
-    add(Counter::kPortRcvPkts);
-    add(multicast ? Counter::kPortMulticastRcvPkts : Counter::kPortUnicastRcvPkts);
-    add(counter_of(Counter::kPortRcvDataSl, lrh.sl.value()), lrh.pkt_len);
+    add(Counter::kPortRcvData, words);
+    add(Counter::kPortRcvPkts, packets);
+    add(multicast ? Counter::kPortMulticastRcvPkts : Counter::kPortUnicastRcvPkts, packets);
+    add(counter_of(Counter::kPortRcvDataSl, lrh.sl.value()), words);
 }
 
 std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request, std::uint64_t now_ns) {

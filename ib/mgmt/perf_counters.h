@@ -83,9 +83,12 @@ struct PortCounters {
     void add(Counter counter, std::uint64_t amount = 1) {
         total[static_cast<std::size_t>(counter)] += amount;
     }
-    // One packet sent or received, VL15 included.
-    void count_sent(const Lrh& lrh);
-    void count_received(const Lrh& lrh);
+    // Packets sent or received with this LRH, VL15 included; `words` is the sum of their PktLen.
+    void count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
+    void count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
+    // One packet.
+    void count_sent(const Lrh& lrh) { count_sent(lrh, lrh.pkt_len, 1); }
+    void count_received(const Lrh& lrh) { count_received(lrh, lrh.pkt_len, 1); }
 
     [[nodiscard]] std::uint64_t value(Counter counter,
                                       CounterView view = CounterView::kClassic) const {

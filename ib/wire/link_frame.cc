@@ -20,8 +20,8 @@ bool all_zero(Bytes bytes) {
 
 // Body lengths and flags that a frame type admits; row 0 is type 1.
 struct FrameRule {
-    std::uint16_t min_length;
-    std::uint16_t max_length;
+    std::uint32_t min_length;
+    std::uint32_t max_length;
     std::uint8_t flags;
 };
 constexpr std::size_t kRefuseFixed = 4;
@@ -34,6 +34,7 @@ constexpr FrameRule kRules[] = {
     {Link::kSize, Link::kSize, 0},
     {Credit::kSize, Credit::kSize, 0},
     {kLrhSize, kMaxBody, kFlagCrcElided},
+    {kRunPayload, kMaxRunBody, 0},
 };
 
 // Appends header and a zeroed body; the caller fills the returned body.
@@ -272,12 +273,26 @@ void append_packet(std::vector<std::uint8_t>& out, Bytes packet, bool crc_elided
     std::ranges::copy(packet, body.begin());
 }
 
-std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes, bool crc_elided) {
+namespace {
+
+std::array<std::uint8_t, kHeaderSize> frame_header(FrameType type, std::uint8_t flags,
+                                                   std::size_t body_bytes) {
     std::array<std::uint8_t, kHeaderSize> header{};
-    header[0] = static_cast<std::uint8_t>(FrameType::kPacket);
-    header[1] = crc_elided ? kFlagCrcElided : std::uint8_t{0};
-    store_be(&header[4], static_cast<std::uint32_t>(packet_bytes));
+    header[0] = static_cast<std::uint8_t>(type);
+    header[1] = flags;
+    store_be(&header[4], static_cast<std::uint32_t>(body_bytes));
     return header;
+}
+
+}  // namespace
+
+std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes, bool crc_elided) {
+    return frame_header(FrameType::kPacket, crc_elided ? kFlagCrcElided : std::uint8_t{0},
+                        packet_bytes);
+}
+
+std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes) {
+    return frame_header(FrameType::kRun, 0, body_bytes);
 }
 
 FrameReader::FrameReader(std::size_t capacity)
@@ -309,8 +324,8 @@ std::expected<std::optional<Frame>, FrameError> FrameReader::next() {
         return std::nullopt;
     }
     const auto header = parse_frame_header(unread.first<kHeaderSize>());
-    if (!header) {
-        error_ = header.error();
+    if (!header || header->type == FrameType::kRun) {
+        error_ = header ? FrameError::kType : header.error();
         return std::unexpected(*error_);
     }
     if (unread.size() - kHeaderSize < header->length) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.0: what goes over
+// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.2: what goes over
 // the byte stream between two ports. Bytes in, checked values out; no socket is known here.
 #pragma once
 
@@ -13,14 +13,16 @@
 #include <string_view>
 #include <vector>
 
+#include "ib/wire/packet_run.h"
 #include "ib/wire/types.h"
 
 namespace pib::ib::link {
 
 inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 1;
+inline constexpr std::uint16_t kVersionMinor = 2;
 inline constexpr std::size_t kHeaderSize = 8;
-inline constexpr std::size_t kMaxBody = 8192;
+inline constexpr std::size_t kMaxBody = 8192;  // of all but RUN
+inline constexpr std::size_t kMaxRunBody = kRunPayload + kMaxRunPayload;
 inline constexpr std::uint32_t kMagic = 0x5049424C;  // "PIBL"
 
 enum class FrameType : std::uint8_t {
@@ -30,10 +32,13 @@ enum class FrameType : std::uint8_t {
     kLink = 4,
     kCredit = 5,
     kPacket = 6,
+    kRun = 7,  // in shared memory alone
 };
 
 // HELLO and WELCOME, `features`: frames go through shared memory once both have said so.
 inline constexpr std::uint32_t kFeatureSharedMemory = 0x00000001;
+// RUN may be sent; only together with the other.
+inline constexpr std::uint32_t kFeatureRuns = 0x00000002;
 
 // PACKET: neither ICRC nor VCRC follows the packet.
 inline constexpr std::uint8_t kFlagCrcElided = 0x01;
@@ -157,13 +162,14 @@ void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t>
                    bool crc_elided);
 [[nodiscard]] std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes,
                                                                   bool crc_elided);
+[[nodiscard]] std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes);
 
 // A frame in the reader's buffer; the body is valid until the reader is touched again.
 struct Frame {
     FrameType type{};
     std::uint8_t flags = 0;
     std::span<const std::uint8_t> body;
-    // PACKET in shared memory: all of it, where the sender can still write; `body` is a copy of the
+    // PACKET, RUN in shared memory: all, where the sender can still write; `body` is a copy of the
     // first bytes. Else empty.
     std::span<const std::uint8_t> shared{};
 

@@ -3,6 +3,7 @@
 // manual: "FRAME field HEX", where FRAME is written with one field set to bits that are all ones
 // (or as near as the field allows; then several lines are one field's), and "FRAME - HEX" with all
 // fields zero. And the constants: "NAME value".
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -12,6 +13,7 @@
 namespace {
 
 using namespace pib::ib::link;
+using namespace pib::ib;
 
 void show(const char* frame, const char* field, std::span<const std::uint8_t> bytes) {
     std::printf("%s %s ", frame, field);
@@ -99,6 +101,20 @@ void show_link_state() {
     show_member("CREDIT", "limit", credit, &Credit::limit, 0xffffffffU);
 }
 
+void show_run() {
+    std::vector<std::uint8_t> zero(kRunPayload);
+    show("RUN", "-", zero);
+    const auto field = [&](const char* name, std::size_t at, std::size_t bytes) {
+        auto body = zero;
+        std::fill_n(body.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0xff);
+        show("RUN", name, body);
+    };
+    field("packets", 0, 2);
+    field("mtu", 2, 2);
+    field("first", kRunFirst, kRunHeadersSize);
+    field("last", kRunLast, kRunHeadersSize);
+}
+
 void show_control_field(const char* field,
                         std::atomic<std::uint32_t> pib::link::RingControl::*member) {
     pib::link::RingControl control;
@@ -125,10 +141,12 @@ int main() {
     show_hello();
     show_answers();
     show_link_state();
+    show_run();
     show_control();
     std::printf("VERSION_MAJOR %u\nVERSION_MINOR %u\nMAX_BODY %zu\n", kVersionMajor, kVersionMinor,
                 kMaxBody);
-    std::printf("FEATURE_SHARED_MEMORY %u\nRING_ALIGN %u\n", kFeatureSharedMemory,
-                pib::link::kRingAlign);
+    std::printf("FEATURE_SHARED_MEMORY %u\nFEATURE_RUNS %u\nRING_ALIGN %u\n", kFeatureSharedMemory,
+                kFeatureRuns, pib::link::kRingAlign);
+    std::printf("MAX_RUN_PAYLOAD %zu\nMAX_RUN_PACKETS %u\n", kMaxRunPayload, kMaxRunPackets);
     std::printf("FLAG_CRC_ELIDED %u\nCREDIT_BLOCK_BYTES %zu\n", kFlagCrcElided, kCreditBlockBytes);
 }

@@ -44,12 +44,13 @@ struct SharedPair {
         switch_events.endpoint = &sw;
         hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
         switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
-        switch_events.answer =
-            ib::link::Welcome{.features = ib::link::kFeatureSharedMemory, .port_number = 1};
+        switch_events.answer = ib::link::Welcome{.features = kFeatures, .port_number = 1};
     }
+    static constexpr std::uint32_t kFeatures =
+        ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns;
     static ib::link::Hello hello() {
         auto hello = make_hello(0x100);
-        hello.features = ib::link::kFeatureSharedMemory;
+        hello.features = kFeatures;
         return hello;
     }
     void bring_up() {
@@ -373,6 +374,15 @@ TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing
     }
     SECTION("a frame longer than what is published") {
         pair.forge({6, 1, 0, 0, 0, 0, 8, 0}, 64);
+    }
+    SECTION("a run that is none") {
+        pair.forge({7, 0, 0, 0, 0, 0, 0, 184}, 192);
+    }
+    SECTION("a run shorter than its headers") {
+        pair.forge({7, 0, 0, 0, 0, 0, 0, 183}, 192);
+    }
+    SECTION("a run longer than any") {
+        pair.forge({7, 0, 0, 0, 0, 1, 0, 185}, 192);
     }
     SECTION("a second HELLO") {
         Bytes bytes;

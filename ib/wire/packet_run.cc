@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Runs of packets: both ends are parsed as packets, and the one held against the other.
+#include "ib/wire/packet_run.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ib/wire/field.h"
+
+namespace pib::ib {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+constexpr std::size_t kPktLen = 4;  // in the LRH
+constexpr std::size_t kPayLen = 4;  // in the GRH
+constexpr std::uint8_t kPktLenReserved = 0xF8;
+// Of the second and the ninth byte of the BTH (IBA 9.2).
+constexpr std::uint8_t kSolicited = 0x80;
+constexpr std::uint8_t kPadCount = 0x30;
+constexpr std::uint8_t kAckReq = 0x80;
+// RETH or AETH, and all that may stand before.
+static_assert(kRunHeadersSize >=
+              Lrh::kSize + Grh::kSize + Bth::kSize + Xrceth::kSize + Reth::kSize);
+
+std::size_t bth_offset(const PacketView& packet) {
+    return Lrh::kSize + (packet.grh() ? Grh::kSize : 0);
+}
+
+bool same(Bytes a, Bytes b, std::size_t from, std::size_t to) {
+    return std::equal(a.begin() + static_cast<std::ptrdiff_t>(from),
+                      a.begin() + static_cast<std::ptrdiff_t>(to),
+                      b.begin() + static_cast<std::ptrdiff_t>(from));
+}
+
+// Whether `b` could stand `distance` packets behind `a` in one run: everything is the same that is
+// not different from packet to packet, and only the last may ask for an ACK or an event.
+bool follows(const PacketView& first, const PacketView& last, std::uint32_t distance, bool xrc) {
+    const Bytes a = first.bytes().head();
+    const Bytes b = last.bytes().head();
+    const std::size_t bth = bth_offset(first);
+    const bool lrh = same(a, b, 0, kPktLen) && ((a[kPktLen] ^ b[kPktLen]) & kPktLenReserved) == 0 &&
+                     same(a, b, kPktLen + 2, Lrh::kSize);
+    const std::size_t grh = Lrh::kSize;
+    const bool global = !first.grh() || (same(a, b, grh, grh + kPayLen) &&
+                                         same(a, b, grh + kPayLen + 2, grh + Grh::kSize));
+    if (!lrh || !global || bth_offset(last) != bth) {
+        return false;
+    }
+    const auto differ = [&](std::size_t at) { return a[bth + at] ^ b[bth + at]; };
+    return !first.bth().solicited_event && !first.bth().ack_req &&
+           (differ(1) & ~(kSolicited | kPadCount)) == 0 && same(a, b, bth + 2, bth + 8) &&
+           (differ(8) & ~kAckReq) == 0 && first.bth().psn + distance == last.bth().psn &&
+           (!xrc || same(a, b, bth + Bth::kSize, bth + Bth::kSize + Xrceth::kSize));
+}
+
+}  // namespace
+
+const OpcodeInfo* run_middle(const OpcodeInfo& first) {
+    const bool connected = first.transport == Transport::kRc || first.transport == Transport::kUc ||
+                           first.transport == Transport::kXrc;
+    if (!connected || first.payload != PayloadRule::kFullMtu) {
+        return nullptr;
+    }
+    if (first.position == Position::kMiddle) {
+        return &first;
+    }
+    // IBA table 38: MIDDLE follows FIRST.
+    const OpcodeInfo* next = find_opcode(static_cast<std::uint8_t>(first.opcode + 1));
+    const bool middle = next != nullptr && next->kind == first.kind &&
+                        next->position == Position::kMiddle && next->transport == first.transport;
+    return middle ? next : nullptr;
+}
+
+namespace {
+
+// One end of a run: headers at `at`, `payload` bytes of payload and pad at `offset` of `whole`.
+std::expected<PacketView, ParseError> parse_end(Bytes head, Bytes whole, std::size_t at,
+                                                std::size_t offset, std::size_t payload) {
+    const Lrh lrh = Lrh::parse(head.subspan(at).first<Lrh::kSize>());
+    const std::size_t counted = std::size_t{lrh.pkt_len} * 4;
+    if (counted < payload + kIcrcSize || counted - payload - kIcrcSize > kRunHeadersSize) {
+        return std::unexpected(ParseError::kPacketLength);
+    }
+    const std::size_t headers = counted - payload - kIcrcSize;
+    if (headers < Lrh::kSize + Bth::kSize) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    const PacketBytes bytes(head.subspan(at, headers),
+                            whole.subspan(offset - headers, headers + payload));
+    const auto view = PacketView::parse(bytes, Crcs::kElided);
+    if (view && view->payload().size() + view->bth().pad_count != payload) {
+        return std::unexpected(ParseError::kPayload);
+    }
+    return view;
+}
+
+}  // namespace
+
+std::expected<PacketRun, ParseError> PacketRun::parse(
+    std::span<const std::uint8_t, kRunPayload> head, Bytes whole) {
+    RunSize size{.packets = load_be<std::uint16_t>(&head[0]),
+                 .mtu = load_be<std::uint16_t>(&head[2])};
+    const bool shape = size.packets >= 2 && size.packets <= kMaxRunPackets &&
+                       std::has_single_bit(size.mtu) && size.mtu >= kMinRunMtu &&
+                       size.mtu <= kMaxPayload && load_be<std::uint32_t>(&head[4]) == 0;
+    const std::size_t before_last = std::size_t{size.packets - 1} * size.mtu;
+    if (!shape || whole.size() <= kRunPayload + before_last ||
+        whole.size() > kRunPayload + before_last + size.mtu ||
+        whole.size() > kRunPayload + kMaxRunPayload) {
+        return std::unexpected(ParseError::kPacketLength);
+    }
+    size.payload = whole.size() - kRunPayload;
+    const auto first = parse_end(head, whole, kRunFirst, kRunPayload, size.mtu);
+    if (!first) {
+        return std::unexpected(first.error());
+    }
+    const std::size_t rest = size.payload - before_last;
+    const auto last = parse_end(head, whole, kRunLast, kRunPayload + before_last, rest);
+    if (!last) {
+        return std::unexpected(last.error());
+    }
+    const OpcodeInfo* middle = run_middle(first->opcode());
+    const OpcodeInfo& end = last->opcode();
+    if (middle == nullptr || end.kind != middle->kind || end.transport != middle->transport ||
+        !(end.position == Position::kLast ||
+          (end.position == Position::kMiddle && rest == size.mtu)) ||
+        !follows(*first, *last, size.packets - 1, middle->has(Ext::kXrceth))) {
+        return std::unexpected(ParseError::kReservedOpcode);
+    }
+    PacketRun run(PacketBytes(head, whole), *first, *last);
+    run.middle_headers_ = bth_offset(*first) + middle->header_bytes;
+    size.first = first->bytes().size();
+    size.middle = run.middle_headers_ + size.mtu;
+    size.last = last->bytes().size();
+    run.size_ = size;
+    return run;
+}
+
+PacketBytes PacketRun::packet(std::uint32_t index, RunHeaders& room) const {
+    if (index == 0) {
+        return first_.bytes();
+    }
+    if (index + 1 == size_.packets) {
+        return last_.bytes();
+    }
+    std::ranges::copy(first_.bytes().head().first(middle_headers_), room.begin());
+    const std::size_t bth = bth_offset(first_);
+    const auto counted = static_cast<std::uint16_t>(size_.middle + kIcrcSize);
+    const auto reserved = static_cast<std::uint8_t>(room[kPktLen] & kPktLenReserved);
+    store_be(&room[kPktLen], static_cast<std::uint16_t>(counted / 4));
+    room[kPktLen] = static_cast<std::uint8_t>(room[kPktLen] | reserved);
+    if (first_.grh()) {
+        store_be(&room[Lrh::kSize + kPayLen], static_cast<std::uint16_t>(counted - bth));
+    }
+    room[bth] = run_middle(first_.opcode())->opcode;
+    store_be24(&room[bth + 9], psn(index).value());
+    const std::size_t payload = kRunPayload + std::size_t{index} * size_.mtu;
+    return {std::span(room).first(middle_headers_),
+            bytes_.part(payload - middle_headers_, middle_headers_ + size_.mtu)};
+}
+
+std::uint32_t PacketRun::middles_from(std::uint32_t index) const {
+    if (index == 0 && first_.opcode().position != Position::kMiddle) {
+        return 0;
+    }
+    const bool last_too = last_.opcode().position == Position::kMiddle && !last_.bth().ack_req &&
+                          !last_.bth().solicited_event;
+    const std::uint32_t end = size_.packets - (last_too ? 0 : 1);
+    return index < end ? end - index : 0;
+}
+
+std::expected<RunSize, BuildError> RunBuilder::size(const PacketHeaders& first,
+                                                    const PacketHeaders& last,
+                                                    std::uint32_t packets, std::uint32_t mtu,
+                                                    std::size_t payload_bytes) {
+    const OpcodeInfo* info = find_opcode(first.bth.opcode);
+    const OpcodeInfo* middle = info != nullptr ? run_middle(*info) : nullptr;
+    if (middle == nullptr) {
+        return std::unexpected(BuildError::kReservedOpcode);
+    }
+    const std::size_t before_last = std::size_t{packets - 1} * mtu;
+    if (packets < 2 || payload_bytes <= before_last || payload_bytes > before_last + mtu ||
+        payload_bytes > kMaxRunPayload) {
+        return std::unexpected(BuildError::kPayload);
+    }
+    const auto first_size = packet_size(first, mtu, Crcs::kElided);
+    const auto last_size = packet_size(last, payload_bytes - before_last, Crcs::kElided);
+    if (!first_size || !last_size) {
+        return std::unexpected(first_size ? last_size.error() : first_size.error());
+    }
+    const std::size_t route = Lrh::kSize + (first.grh ? Grh::kSize : 0);
+    return RunSize{.packets = packets,
+                   .mtu = mtu,
+                   .first = *first_size,
+                   .middle = route + middle->header_bytes + mtu,
+                   .last = *last_size,
+                   .payload = (payload_bytes + 3) / 4 * 4};
+}
+
+namespace {
+
+void write_headers(std::span<std::uint8_t> to, const PacketHeaders& headers, std::size_t payload) {
+    // Only headers are written here, and the pad.
+    std::array<std::uint8_t, kMaxPacket> packet;
+    const auto builder = PacketBuilder::begin(packet, headers, payload, Crcs::kElided);
+    const auto bytes = builder->payload().data() - packet.data();
+    std::copy_n(packet.begin(), bytes, to.begin());
+}
+
+}  // namespace
+
+std::span<std::uint8_t> RunBuilder::begin(std::span<std::uint8_t> body, const RunSize& size,
+                                          const PacketHeaders& first, const PacketHeaders& last,
+                                          std::size_t payload_bytes) {
+    std::ranges::fill(body.first(kRunPayload), std::uint8_t{0});
+    store_be(&body[0], static_cast<std::uint16_t>(size.packets));
+    store_be(&body[2], static_cast<std::uint16_t>(size.mtu));
+    write_headers(body.subspan(kRunFirst), first, size.mtu);
+    write_headers(body.subspan(kRunLast), last,
+                  payload_bytes - std::size_t{size.packets - 1} * size.mtu);
+    std::ranges::fill(body.subspan(kRunPayload + payload_bytes), std::uint8_t{0});
+    return body.subspan(kRunPayload, payload_bytes);
+}
+
+void set_run_vl(std::span<std::uint8_t> body, std::uint8_t vl) {
+    for (const std::size_t at : {kRunFirst, kRunLast}) {
+        body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));
+    }
+}
+
+}  // namespace pib::ib

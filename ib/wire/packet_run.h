@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Runs: consecutive packets of one message as one piece (docs/fabric-protocol.md, RUN). Headers of
+// the first and the last packet, then the payloads of all, one after the other; the headers in
+// between follow from the first. Whoever needs single packets takes them one by one, and gets the
+// bytes that would have come singly.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+
+#include "ib/wire/packet.h"
+
+namespace pib::ib {
+
+inline constexpr std::size_t kMaxRunPayload = 64 * 1024;
+inline constexpr std::uint32_t kMinRunMtu = 256;
+inline constexpr std::uint32_t kMaxRunPackets = kMaxRunPayload / kMinRunMtu;
+
+// How a run lies in memory: numbers, headers of the first and of the last packet, each with room
+// for any, payloads and the last one's pad.
+inline constexpr std::size_t kRunHeadersSize = 88;
+inline constexpr std::size_t kRunFirst = 8;
+inline constexpr std::size_t kRunLast = kRunFirst + kRunHeadersSize;
+inline constexpr std::size_t kRunPayload = kRunLast + kRunHeadersSize;
+using RunHeaders = std::array<std::uint8_t, kRunHeadersSize>;
+
+// Bytes of a run's packets, LRH to padding, and of their payloads.
+struct RunSize {
+    std::uint32_t packets = 0;  // 2..kMaxRunPackets
+    std::uint32_t mtu = 0;      // payload of each but the last
+    std::size_t first = 0;
+    std::size_t middle = 0;  // of each between first and last
+    std::size_t last = 0;
+    std::size_t payload = 0;  // of all, the last one's pad included
+
+    [[nodiscard]] std::size_t packet(std::uint32_t index) const {
+        return index == 0 ? first : index + 1 == packets ? last : middle;
+    }
+    [[nodiscard]] std::size_t bytes() const { return first + (packets - 2) * middle + last; }
+    // LRH:PktLen of all, which counts the ICRCs.
+    [[nodiscard]] std::uint64_t words() const { return (bytes() + packets * kIcrcSize) / 4; }
+    // In memory.
+    [[nodiscard]] std::size_t body() const { return kRunPayload + payload; }
+};
+
+// The MIDDLE opcode of a run that starts with this one; nullptr: no run starts with it.
+[[nodiscard]] const OpcodeInfo* run_middle(const OpcodeInfo& first);
+
+// A run that has been checked as PacketView::parse() checks a packet, and for being one: the same
+// LRH, GRH, BTH and XRCETH in all packets but for what tells them apart.
+class PacketRun {
+  public:
+    // `head` is a copy of the first kRunPayload bytes of `whole`, which the sender may still write
+    // to. Both outlive the run.
+    [[nodiscard]] static std::expected<PacketRun, ParseError> parse(
+        std::span<const std::uint8_t, kRunPayload> head, std::span<const std::uint8_t> whole);
+
+    [[nodiscard]] const RunSize& size() const { return size_; }
+    [[nodiscard]] const PacketView& first() const { return first_; }
+    [[nodiscard]] const PacketView& last() const { return last_; }
+    [[nodiscard]] Psn psn(std::uint32_t index) const { return first_.bth().psn + index; }
+    // As it came: to be copied on.
+    [[nodiscard]] PacketBytes bytes() const { return bytes_; }
+
+    // One packet; its headers are written to `room`, which outlives it.
+    [[nodiscard]] PacketBytes packet(std::uint32_t index, RunHeaders& room) const;
+    // How many packets from `index` on are MIDDLE packets that ask for nothing: no ACK, no event.
+    [[nodiscard]] std::uint32_t middles_from(std::uint32_t index) const;
+    // Payloads of `count` packets, none of them the last of its message; to be copied once.
+    [[nodiscard]] std::span<const std::uint8_t> payload(std::uint32_t index,
+                                                        std::uint32_t count) const {
+        return bytes_.part(kRunPayload + std::size_t{index} * size_.mtu,
+                           std::size_t{count} * size_.mtu);
+    }
+
+  private:
+    PacketRun(const PacketBytes& bytes, const PacketView& first, const PacketView& last)
+        : bytes_(bytes), first_(first), last_(last) {}
+
+    PacketBytes bytes_;
+    PacketView first_;
+    PacketView last_;
+    RunSize size_;
+    std::size_t middle_headers_ = 0;
+};
+
+// Builds a run in its place.
+class RunBuilder {
+  public:
+    // Of `packets` packets with these headers at both ends, and `payload_bytes` without pad; or
+    // nothing when that is no run.
+    [[nodiscard]] static std::expected<RunSize, BuildError> size(const PacketHeaders& first,
+                                                                 const PacketHeaders& last,
+                                                                 std::uint32_t packets,
+                                                                 std::uint32_t mtu,
+                                                                 std::size_t payload_bytes);
+    // Writes everything but the payload to `body`, which has size.body() bytes; where the payload
+    // goes.
+    static std::span<std::uint8_t> begin(std::span<std::uint8_t> body, const RunSize& size,
+                                         const PacketHeaders& first, const PacketHeaders& last,
+                                         std::size_t payload_bytes);
+};
+
+// Sets the VL of all packets of a run in memory.
+void set_run_vl(std::span<std::uint8_t> body, std::uint8_t vl);
+
+}  // namespace pib::ib

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Runs against the packets that they stand for.
+#include "ib/wire/packet_run.h"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <vector>
+
+#include "ib/wire/field.h"
+
+namespace pib::ib {
+namespace {
+
+namespace op = opcode;
+using Bytes = std::vector<std::uint8_t>;
+
+// A message's opcodes, by position in a run.
+struct Shape {
+    std::uint8_t first;
+    std::uint8_t middle;
+    std::uint8_t last;
+};
+constexpr Shape kShapes[] = {
+    {op::kSendFirst, op::kSendMiddle, op::kSendLast},
+    {op::kSendMiddle, op::kSendMiddle, op::kSendMiddle},
+    {op::kSendFirst, op::kSendMiddle, op::kSendLastImm},
+    {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLast},
+    {op::kRdmaWriteMiddle, op::kRdmaWriteMiddle, op::kRdmaWriteLastImm},
+    {op::kUc | op::kRdmaWriteFirst, op::kUc | op::kRdmaWriteMiddle, op::kUc | op::kRdmaWriteLast},
+    {op::kXrc | op::kSendFirst, op::kXrc | op::kSendMiddle, op::kXrc | op::kSendLastInvalidate},
+    {op::kXrc | op::kRdmaWriteFirst, op::kXrc | op::kRdmaWriteMiddle,
+     op::kXrc | op::kRdmaWriteLast},
+    {op::kRdmaReadResponseFirst, op::kRdmaReadResponseMiddle, op::kRdmaReadResponseLast},
+};
+
+PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t index, bool last, bool global) {
+    PacketHeaders headers{};
+    headers.lrh = {.vl = Vl(3), .sl = Sl(2), .dlid = Lid(0x11), .slid = Lid(0x22)};
+    if (global) {
+        headers.grh = Grh{.tclass = 7, .flow_label = 0x12345, .hop_lmt = 9};
+    }
+    headers.bth = {.opcode = opcode,
+                   .solicited_event = last,
+                   .mig_req = true,
+                   .pkey = PKey(0xffff),
+                   .dest_qp = Qpn(0x1234),
+                   .ack_req = last,
+                   .psn = Psn(0xffffff) + index};
+    headers.xrceth.xrc_srq = 77;
+    headers.reth = {.va = 0x1000, .rkey = RKey(5), .dma_len = 99999};
+    headers.aeth = Aeth::ack(31, 12);
+    headers.imm_dt.data = {1, 2, 3, 4};
+    headers.ieth.rkey = RKey(9);
+    return headers;
+}
+
+struct Made {
+    Bytes body;
+    std::vector<Bytes> packets;  // each as it would have been sent alone
+};
+
+Made make(const Shape& shape, std::uint32_t packets, std::uint32_t mtu, std::uint32_t rest,
+          bool global) {
+    Made made;
+    Bytes payload(std::size_t{packets - 1} * mtu + rest);
+    for (std::size_t i = 0; i < payload.size(); ++i) {
+        payload[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+    }
+    for (std::uint32_t i = 0; i < packets; ++i) {
+        const bool last = i + 1 == packets;
+        const auto opcode = i == 0 ? shape.first : last ? shape.last : shape.middle;
+        const auto headers = headers_of(opcode, i, last, global);
+        const std::span<const std::uint8_t> part =
+            std::span(payload).subspan(std::size_t{i} * mtu, last ? rest : mtu);
+        Bytes packet(kMaxPacket);
+        auto builder = PacketBuilder::begin(packet, headers, part.size(), Crcs::kElided).value();
+        builder.gather({{part}});
+        packet.resize(builder.finish().size());
+        made.packets.push_back(packet);
+    }
+    const auto first = headers_of(shape.first, 0, false, global);
+    const auto last = headers_of(shape.last, packets - 1, true, global);
+    const auto size = RunBuilder::size(first, last, packets, mtu, payload.size()).value();
+    made.body.assign(size.body(), 0xee);
+    std::ranges::copy(payload,
+                      RunBuilder::begin(made.body, size, first, last, payload.size()).begin());
+    return made;
+}
+
+auto parse(const Bytes& body) {
+    return PacketRun::parse(std::span<const std::uint8_t>(body).first<kRunPayload>(), body);
+}
+
+Bytes copy(const PacketBytes& packet) {
+    Bytes bytes(packet.size());
+    packet.copy_to(bytes);
+    return bytes;
+}
+
+TEST_CASE("run: its packets are those that would have been sent singly") {
+    const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
+    const bool global = GENERATE(false, true);
+    const std::uint32_t packets = GENERATE(2u, 3u, 16u);
+    const std::uint32_t mtu = GENERATE(256u, 4096u);
+    const bool middle_last = shape.last == shape.middle;
+    const std::uint32_t rest = middle_last ? mtu : GENERATE_COPY(1u, 254u, mtu);
+    const Made made = make(shape, packets, mtu, rest, global);
+    const auto run = parse(made.body);
+    REQUIRE(run);
+    CHECK(run->size().packets == packets);
+    RunHeaders room;
+    std::size_t bytes = 0;
+    std::uint64_t words = 0;
+    for (std::uint32_t i = 0; i < packets; ++i) {
+        REQUIRE(copy(run->packet(i, room)) == made.packets[i]);
+        CHECK(run->size().packet(i) == made.packets[i].size());
+        bytes += made.packets[i].size();
+        words += PacketView::parse(made.packets[i], Crcs::kElided)->lrh().pkt_len;
+    }
+    CHECK(run->size().bytes() == bytes);
+    CHECK(run->size().words() == words);
+    // The last asks for an ACK, so it is none of those in between.
+    const bool from_first = shape.first == shape.middle;
+    CHECK(run->middles_from(0) == (from_first ? packets - 1 : 0));
+    CHECK(run->middles_from(1) == packets - 2);
+}
+
+TEST_CASE("run: the VL is that of all packets") {
+    Made made = make(kShapes[0], 4, 1024, 10, false);
+    set_run_vl(made.body, 9);
+    const auto run = parse(made.body);
+    REQUIRE(run);
+    RunHeaders room;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        CHECK(PacketView::parse(run->packet(i, room), Crcs::kElided)->lrh().vl == Vl(9));
+    }
+}
+
+TEST_CASE("run: what is none") {
+    const Made good = make(kShapes[3], 4, 1024, 12, true);
+    const std::size_t last_bth = kRunLast + Lrh::kSize + Grh::kSize;
+    struct Change {
+        std::size_t at;
+        std::uint8_t value;
+    };
+    const auto change = GENERATE_COPY(
+        Change{0, 1}, Change{1, 1}, Change{1, 5}, Change{2, 8}, Change{3, 1}, Change{7, 1},
+        Change{kRunFirst, 0x31}, Change{kRunFirst, 0x40}, Change{kRunFirst + 5, 0xff},
+        Change{kRunFirst + 7, 0x23}, Change{kRunLast + 3, 0x12}, Change{kRunLast + 5, 0xff},
+        Change{kRunLast + 16, 1}, Change{last_bth, op::kRdmaWriteOnly},
+        Change{last_bth, op::kSendLast}, Change{last_bth, op::kUc | op::kRdmaWriteLast},
+        Change{last_bth + 2, 0x7f}, Change{last_bth + 7, 0x35}, Change{last_bth + 11, 0x7f},
+        Change{kRunFirst + 48 + 8, 0x80}, Change{kRunFirst + 48 + 1, 0xc0});
+    Bytes body = good.body;
+    REQUIRE(body[change.at] != change.value);
+    body[change.at] = change.value;
+    CHECK_FALSE(parse(body));
+}
+
+TEST_CASE("run: too short, too long, cut") {
+    const Made good = make(kShapes[3], 4, 1024, 12, false);
+    for (const std::size_t bytes : {kRunPayload, kRunPayload + 3 * 1024, good.body.size() - 4,
+                                    good.body.size() + 4, kRunPayload + 5 * 1024}) {
+        Bytes body = good.body;
+        body.resize(bytes);
+        CHECK_FALSE(parse(body));
+    }
+    const auto first = headers_of(op::kSendFirst, 0, false, false);
+    const auto last = headers_of(op::kSendLast, 1, true, false);
+    CHECK_FALSE(RunBuilder::size(first, last, 17, 4096, 17 * 4096));
+    CHECK_FALSE(RunBuilder::size(first, last, 1, 4096, 4096));
+    CHECK_FALSE(RunBuilder::size(first, last, 2, 4096, 4096));
+    CHECK_FALSE(RunBuilder::size(headers_of(op::kSendOnly, 0, false, false), last, 2, 4096, 5000));
+}
+
+}  // namespace
+}  // namespace pib::ib

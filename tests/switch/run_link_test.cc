@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Runs of packets over a link in shared memory: agreed on, within credits and room, and the same
+// packets as without them.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "run_message.h"
+#include "shared_memory.h"
+
+namespace pib::test {
+namespace {
+
+constexpr std::uint32_t kBoth = ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns;
+
+struct Recorder : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+    std::uint32_t link_run(const link::LinkRun& run, std::uint32_t from) override {
+        ++runs;
+        if (from != takes_from) {
+            return 0;
+        }
+        taken += takes;
+        endpoint->release(run.packets.first().lrh().vl.value(), run.blocks(from, takes));
+        return takes;
+    }
+    unsigned runs = 0;  // calls of link_run()
+    std::uint32_t takes_from = 0, takes = 0;
+    std::uint32_t taken = 0;
+};
+
+// Two ends that share memory, with what each of them says of runs.
+struct RunPair {
+    link::SharedMemory memory = link::SharedMemory::create(20).value();
+    Recorder hca_events, switch_events;
+    link::LinkEndpoint hca, sw;
+
+    explicit RunPair(std::uint32_t asked = kBoth, std::uint32_t granted = kBoth,
+                     std::uint32_t blocks = 4096)
+        : hca(hello(asked), make_buffers(blocks), hca_events),
+          sw(make_buffers(blocks), switch_events) {
+        hca_events.endpoint = &hca;
+        switch_events.endpoint = &sw;
+        hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
+        switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
+        switch_events.answer = ib::link::Welcome{.features = granted, .port_number = 1};
+    }
+    static ib::link::Hello hello(std::uint32_t features) {
+        auto hello = make_hello(0x100);
+        hello.features = features;
+        return hello;
+    }
+    std::expected<void, link::LinkFailure> handshake() {
+        hca.set_offer(make_offer());
+        sw.set_offer(make_offer());
+        const Bytes asked(hca.output().begin(), hca.output().end());
+        hca.consume_output(asked.size());
+        REQUIRE(sw.feed(asked));
+        const Bytes answer(sw.output().begin(), sw.output().end());
+        return hca.feed(answer);
+    }
+    void bring_up() {
+        REQUIRE(handshake());
+        for (unsigned i = 0; i < 4; ++i) {
+            turn(hca);
+            turn(sw);
+        }
+        REQUIRE(hca.is_up());
+    }
+    static void turn(link::LinkEndpoint& end) {
+        REQUIRE(end.receive(SIZE_MAX));
+        (void)end.publish();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("runs: the packets and the credits of single packets") {
+    RunPair with, without;
+    with.bring_up();
+    without.bring_up();
+    REQUIRE(with.hca.takes_runs());
+    const std::uint32_t credits = with.hca.credits(0);
+    REQUIRE(send_run(with.hca, 9));
+    REQUIRE(send_singly(without.hca, 9));
+    CHECK(with.hca.credits(0) < credits);
+    CHECK(with.hca.credits(0) == without.hca.credits(0));
+    for (RunPair* pair : {&with, &without}) {
+        pair->switch_events.hold = true;
+        (void)pair->hca.publish();
+        RunPair::turn(pair->sw);
+    }
+    CHECK(with.switch_events.runs == 9);  // asked before each
+    CHECK(with.switch_events.packets == without.switch_events.packets);
+    CHECK(with.switch_events.held == without.switch_events.held);
+}
+
+TEST_CASE("runs: what the port takes in one piece does not come singly") {
+    RunPair pair;
+    pair.bring_up();
+    pair.switch_events.takes_from = 1;
+    pair.switch_events.takes = 6;
+    for (unsigned i = 0; i < 1000; ++i) {  // many times the buffer: it is given back in full
+        REQUIRE(send_run(pair.hca, 9));
+        (void)pair.hca.publish();
+        RunPair::turn(pair.sw);
+        RunPair::turn(pair.hca);
+    }
+    CHECK(pair.switch_events.taken == 6000);
+    CHECK(pair.switch_events.packets.size() == 3000);
+}
+
+TEST_CASE("runs: so far as credits and room reach") {
+    // A packet of 1024 bytes and its headers take 17 blocks, with a RETH 18.
+    RunPair pair(kBoth, kBoth, 200);
+    pair.bring_up();
+    pair.switch_events.hold = true;
+    const std::uint32_t limit = pair.hca.run_limit(0, 28 + 16 + kMtu, kMtu);
+    CHECK(limit == pair.hca.credits(0) / 18);
+    CHECK_FALSE(send_run(pair.hca, limit + 1));
+    CHECK(send_run(pair.hca, limit));
+    CHECK(pair.hca.run_limit(0, 28 + 16 + kMtu, kMtu) < 2);
+    CHECK(pair.hca.run_limit(link::kVl15, 28 + kMtu, kMtu) == 0);
+    (void)pair.hca.publish();
+    RunPair::turn(pair.sw);
+    RunPair::turn(pair.hca);
+    CHECK_FALSE(send_run(pair.hca, 2));
+    pair.switch_events.release_all();
+    (void)pair.sw.publish();
+    RunPair::turn(pair.hca);
+    CHECK(send_run(pair.hca, 2));
+
+    RunPair full(kBoth, kBoth, 1u << 20);
+    full.bring_up();
+    while (send_run(full.hca, 60)) {
+    }
+    const std::uint32_t left = full.hca.run_limit(0, 28 + 16 + kMtu, kMtu);
+    CHECK(left < 60);
+    CHECK((left < 2 || send_run(full.hca, left)));
+    CHECK(full.hca.can_send(link::kVl15, 256 + 28));
+}
+
+TEST_CASE("runs: only where both sides have said so") {
+    const std::uint32_t memory = ib::link::kFeatureSharedMemory;
+    RunPair not_granted(kBoth, memory);
+    not_granted.bring_up();
+    CHECK_FALSE(not_granted.hca.takes_runs());
+    CHECK_FALSE(send_run(not_granted.hca, 2));
+    RunPair not_asked(memory, kBoth);
+    const auto answered = not_asked.handshake();
+    REQUIRE_FALSE(answered);
+    CHECK(answered.error().error == link::LinkError::kUnexpectedFrame);
+}
+
+TEST_CASE("runs: one that was not agreed on ends the connection") {
+    RunPair pair(kBoth, ib::link::kFeatureSharedMemory);
+    pair.bring_up();
+    RunPair other;
+    other.bring_up();
+    REQUIRE(send_run(other.hca, 4));
+    const auto from = other.memory.ring(0), to = pair.memory.ring(0);
+    const std::uint32_t at = to.control->produced;
+    // What the other has written and not published yet.
+    std::memcpy(to.bytes + at % to.size, from.bytes + from.control->produced % from.size, 8192);
+    to.control->produced = at + 8192;
+    const auto received = pair.sw.receive(SIZE_MAX);
+    REQUIRE_FALSE(received);
+    CHECK(received.error().error == link::LinkError::kUnexpectedFrame);
+}
+
+TEST_CASE("runs: none of more than was granted, none on VL 15") {
+    RunPair pair(kBoth, kBoth, 200);
+    pair.bring_up();
+    REQUIRE(send_run(pair.hca, 8));
+    const auto ring = pair.memory.ring(0);
+    std::uint8_t* body = ring.bytes + ring.control->produced % ring.size + 8;
+    link::LinkError expected = link::LinkError::kCreditExceeded;
+    SECTION("a VL without buffer") {
+        ib::set_run_vl({body, ib::kRunPayload}, 7);
+    }
+    SECTION("VL 15") {
+        ib::set_run_vl({body, ib::kRunPayload}, 15);
+        expected = link::LinkError::kMalformedFrame;
+    }
+    (void)pair.hca.publish();
+    const auto received = pair.sw.receive(SIZE_MAX);
+    REQUIRE_FALSE(received);
+    CHECK(received.error().error == expected);
+}
+
+}  // namespace pib::test

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// An RDMA WRITE of many packets, sent over a link as one run or packet by packet.
+#pragma once
+
+#include "link_pair.h"
+
+namespace pib::test {
+
+inline constexpr std::uint32_t kMtu = 1024;
+inline constexpr std::uint32_t kLastPayload = 5;
+
+struct Way {
+    std::uint8_t vl = 0;
+    std::uint8_t sl = 0;
+    std::uint16_t dlid = 5;
+    std::uint16_t slid = 1;
+    std::uint16_t pkey = 0xFFFF;
+};
+
+inline ib::PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, const Way& way) {
+    ib::PacketHeaders headers{};
+    headers.lrh = {.vl = ib::Vl(way.vl),
+                   .sl = ib::Sl(way.sl),
+                   .dlid = ib::Lid(way.dlid),
+                   .slid = ib::Lid(way.slid)};
+    headers.bth = {
+        .opcode = opcode, .pkey = ib::PKey(way.pkey), .dest_qp = ib::Qpn(9), .psn = ib::Psn(psn)};
+    return headers;
+}
+
+// False: no room or no credit. Payload bytes say in which packet they are.
+inline bool send_run(link::LinkEndpoint& from, std::uint32_t packets, const Way& way = {}) {
+    const auto first = headers_of(ib::opcode::kRdmaWriteFirst, 0, way);
+    const auto last = headers_of(ib::opcode::kRdmaWriteLast, packets - 1, way);
+    const std::size_t payload = std::size_t{packets - 1} * kMtu + kLastPayload;
+    const auto size = ib::RunBuilder::size(first, last, packets, kMtu, payload).value();
+    const auto room = from.begin_run(way.vl, size);
+    if (room.empty()) {
+        return false;
+    }
+    const auto place = ib::RunBuilder::begin(room, size, first, last, payload);
+    for (std::size_t i = 0; i < place.size(); ++i) {
+        place[i] = static_cast<std::uint8_t>(i / kMtu);
+    }
+    from.commit_packet();
+    return true;
+}
+
+// The same message, packet by packet.
+inline std::vector<Bytes> single_packets(std::uint32_t packets, const Way& way = {}) {
+    std::vector<Bytes> all;
+    for (std::uint32_t i = 0; i < packets; ++i) {
+        const bool last = i + 1 == packets;
+        const auto opcode = i == 0 ? ib::opcode::kRdmaWriteFirst
+                            : last ? ib::opcode::kRdmaWriteLast
+                                   : ib::opcode::kRdmaWriteMiddle;
+        Bytes packet(ib::kMaxPacket);
+        auto builder = ib::PacketBuilder::begin(packet, headers_of(opcode, i, way),
+                                                last ? kLastPayload : kMtu, ib::Crcs::kElided)
+                           .value();
+        std::ranges::fill(builder.payload(), static_cast<std::uint8_t>(i));
+        packet.resize(builder.finish().size());
+        all.push_back(packet);
+    }
+    return all;
+}
+
+inline bool send_singly(link::LinkEndpoint& from, std::uint32_t packets, const Way& way = {}) {
+    const auto all = single_packets(packets, way);
+    return std::ranges::all_of(all, [&](const Bytes& packet) { return send(from, packet); });
+}
+
+}  // namespace pib::test

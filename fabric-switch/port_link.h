@@ -22,6 +22,10 @@ class PortLink {
     virtual std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
                                                  link::SendCrc crc) = 0;
     virtual void commit_packet() = 0;
+    // The same for a run; always empty where only single packets go.
+    virtual std::span<std::uint8_t> begin_run(unsigned /*vl*/, const ib::RunSize& /*size*/) {
+        return {};
+    }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
     // Receive buffer of packets that came in over this link is free again.
@@ -90,6 +94,10 @@ class LinkUser {
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
     virtual void receive(const link::LinkPacket& packet) = 0;
+    // See LinkEvents::link_run().
+    virtual std::uint32_t receive_run(const link::LinkRun& /*run*/, std::uint32_t /*from*/) {
+        return 0;
+    }
     virtual void receive_fault(link::PacketFault fault) = 0;
     // The link may take more than before: credits came in or output was written.
     virtual void pump() = 0;
@@ -107,6 +115,8 @@ class Admission {
 
     virtual ~Admission() = default;
     [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
+    // Of a link in shared memory, besides that: what this side can use (ib::link::kFeature...).
+    [[nodiscard]] virtual std::uint32_t link_features() const = 0;
     // The port for who says HELLO, or why there is none.
     [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) = 0;

@@ -29,6 +29,26 @@ std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> head, const ib
     return ib::PKey(ib::load_be<std::uint16_t>(&head[bth + kPKeyOffset]));
 }
 
+// The table of a port is that of the channel adapter behind it. What goes there has to match as at
+// the adapter itself, where two limited members do not (10.9.3). What comes from there carries the
+// P_Key that its sender has in its table, and the switch compares it with a copy of that table: the
+// rule for two members would turn away every limited member at its own port, as it has 0x0001 on
+// both sides, and let pass one that calls itself full, which all limited members would then accept.
+// So a packet may come in with the membership of its sender or with a lesser one.
+bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
+    return std::ranges::any_of(table, [pkey](ib::PKey entry) {
+        return entry.base() == pkey.base() && (entry.is_full_member() || !pkey.is_full_member());
+    });
+}
+
+// Whether a port lets a packet in, or out.
+bool of_partition(std::span<const std::uint8_t> head, const ib::Lrh& lrh, const ib::Port& at,
+                  bool inbound) {
+    const auto pkey = packet_pkey(head, lrh);
+    return pkey && pkey->is_valid() &&
+           (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
+}
+
 // External ports of a switch have no GUID of their own.
 bool same_port(const ib::link::Hello& one, const ib::link::Hello& other) {
     const bool of_switch = one.role == ib::link::Role::kSwitch;
@@ -280,28 +300,44 @@ void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
     out.send(packet, vl);
 }
 
-// ---- partitions (IBA 10.9.2, 18.2.4.2)
+// ---- runs
 
-// The table of a port is that of the channel adapter behind it. What goes there has to match as at
-// the adapter itself, where two limited members do not (10.9.3). What comes from there carries the
-// P_Key that its sender has in its table, and the switch compares it with a copy of that table: the
-// rule for two members would turn away every limited member at its own port, as it has 0x0001 on
-// both sides, and let pass one that calls itself full, which all limited members would then accept.
-// So a packet may come in with the membership of its sender or with a lesser one.
-namespace {
-bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
-    return std::ranges::any_of(table, [pkey](ib::PKey entry) {
-        return entry.base() == pkey.base() && (entry.is_full_member() || !pkey.is_full_member());
-    });
+// Where a run's packets leave; nullptr: that has to be found out packet by packet.
+SwitchPort* Switch::run_egress(SwitchPort& in, const ib::Lrh& lrh) {
+    const bool seen = tap_ != nullptr && in.captured();
+    if (seen || lrh.vl.value() >= in.limits().data_vls || !lrh.dlid.is_unicast() ||
+        node_.port0().owns_lid(lrh.dlid)) {
+        return nullptr;
+    }
+    const std::uint8_t egress = node_.lft.port(lrh.dlid);
+    return egress == 0 || egress > num_ports() || egress == in.number() ? nullptr : &port(egress);
 }
-}  // namespace
+
+// All its packets have the same way, so what is right for the first is right for all. Whatever is
+// not right is found again, and counted, packet by packet.
+bool Switch::run_arrived(SwitchPort& in, const ib::PacketRun& run) {
+    const ib::Lrh& lrh = run.first().lrh();
+    SwitchPort* out = run_egress(in, lrh);
+    if (out == nullptr) {
+        return false;
+    }
+    const auto head = run.first().bytes().head();
+    const auto admitted = [&](SwitchPort& at, bool enforced, bool inbound) {
+        return !enforced || of_partition(head, lrh, at.attrs(), inbound);
+    };
+    const unsigned vl = node_.ports[out->number()].sl_to_vl[in.number()][lrh.sl.value()];
+    const auto longest = std::max(lrh.pkt_len, run.last().lrh().pkt_len);
+    return vl < out->limits().data_vls && longest <= out->limits().max_pkt_len &&
+           admitted(in, in.limits().enforce_pkey_in, true) &&
+           admitted(*out, out->limits().enforce_pkey_out, false) && out->send_run(run, vl);
+}
+
+// ---- partitions (IBA 10.9.2, 18.2.4.2)
 
 bool Switch::pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at, Counter counter) {
     const auto lrh = ib::Lrh::parse(packet.head().first<ib::Lrh::kSize>());
-    const auto pkey = packet_pkey(packet.head(), lrh);
-    const bool inbound = counter == Counter::kPortRcvConstraintErrors;
-    if (pkey && pkey->is_valid() &&
-        (inbound ? sent_by_member(at.attrs().pkeys, *pkey) : at.attrs().find_pkey(*pkey) >= 0)) {
+    if (of_partition(packet.head(), lrh, at.attrs(),
+                     counter == Counter::kPortRcvConstraintErrors)) {
         return true;
     }
     at.counters().add(counter);

@@ -45,6 +45,9 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
+    [[nodiscard]] std::uint32_t link_features() const override {
+        return config_.runs ? ib::link::kFeatureRuns : 0;
+    }
     [[nodiscard]] Place place(unsigned number);
     // admit() gives this port to nobody: this side connects it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
@@ -68,6 +71,7 @@ class Switch final : public Admission, public Timed, private PortHost {
 
     void release_origin(const Origin& origin) override;
     void packet_arrived(SwitchPort& port, Transit& packet) override;
+    bool run_arrived(SwitchPort& port, const ib::PacketRun& run) override;
     void link_state_changed(SwitchPort& port) override;
     void port_touched(SwitchPort& port) override;
 
@@ -80,6 +84,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     void count_relay_error(std::uint8_t ingress, ib::Counter detail);
     [[nodiscard]] bool pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at,
                                      ib::Counter counter);
+    [[nodiscard]] SwitchPort* run_egress(SwitchPort& in, const ib::Lrh& lrh);
     void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t port);
 
     // switch_management.cc: what port 0 receives and sends

@@ -74,8 +74,9 @@ link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
     }
     owner_.link_note(place_.name + ": " + hello.node_description + " connected" +
                      (rings_ ? ", shared memory" : ""));
+    const std::uint32_t runs = hello.features & admission_->link_features();
     return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
-                             .features = rings_ ? ib::link::kFeatureSharedMemory : 0,
+                             .features = rings_ ? ib::link::kFeatureSharedMemory | runs : 0,
                              .switch_guid = place_.node_guid,
                              .port_number = place_.number};
 }

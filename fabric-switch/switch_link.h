@@ -64,6 +64,9 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
                                          link::SendCrc crc) override;
     void commit_packet() override;
+    std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size) override {
+        return endpoint_.begin_run(vl, size);
+    }
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
     void release(unsigned vl, std::uint32_t blocks) override;
     void set_offer(const ib::link::Link& offer) override;
@@ -76,6 +79,9 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
     void link_packet(const link::LinkPacket& packet) override { place_.port->receive(packet); }
+    std::uint32_t link_run(const link::LinkRun& run, std::uint32_t from) override {
+        return place_.port->receive_run(run, from);
+    }
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
     void notify();
 

@@ -31,6 +31,7 @@ struct SwitchConfig {
     // Per port and VL, 64 bytes each: 256 KiB, as of the HCA. With half of that a sender of 64 KiB
     // messages waited for credits after the second.
     std::uint32_t receive_blocks = 4096;
+    bool runs = true;  // of packets in one frame, where the neighbour takes them
 };
 
 // A port mask holds port 0 and these.

@@ -28,6 +28,8 @@ class PortHost : public OriginSink {
     virtual void port_touched(SwitchPort& port) = 0;
     // A packet that has passed the ingress faults and is counted.
     virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
+    // A run that may be forwarded as it is; false: nothing has happened, and its packets follow.
+    virtual bool run_arrived(SwitchPort& port, const ib::PacketRun& run) = 0;
     // PortState went to or from Down by the link's own doing (trap 128,
     // SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;
@@ -63,6 +65,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
     void receive(const link::LinkPacket& packet) override;
+    std::uint32_t receive_run(const link::LinkRun& run, std::uint32_t from) override;
     void receive_fault(link::PacketFault fault) override;
     void pump() override;
     void release(const Origin& origin);  // receive buffer of a packet that came in here
@@ -71,6 +74,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     // Queues a packet for this port's neighbour, or sends it at once. VL15 goes out in every state
     // but Down, data needs Active. MTU and partition have been checked.
     void send(Transit& packet, unsigned vl);
+    // Sends a run at once, in one piece; false: its packets have to go singly.
+    bool send_run(const ib::PacketRun& run, unsigned vl);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);

@@ -39,6 +39,23 @@ void SwitchPort::send(Transit& packet, unsigned vl) {
     }
 }
 
+// What waits goes first, and a fault is a packet's.
+bool SwitchPort::send_run(const ib::PacketRun& run, unsigned vl) {
+    if (offers_.link() == nullptr || limits_.state != ib::PortState::kActive ||
+        egress_faults_.in_use() || !queues_[vl].entries.empty()) {
+        return false;
+    }
+    const auto out = offers_.link()->begin_run(vl, run.size());
+    if (out.empty()) {
+        return false;
+    }
+    run.bytes().copy_to(out);
+    ib::set_run_vl(out, static_cast<std::uint8_t>(vl));
+    offers_.link()->commit_packet();
+    counters_.count_sent(run.first().lrh(), run.size().words(), run.size().packets);
+    return true;
+}
+
 void SwitchPort::count_discard(Counter detail) {
     counters_.add(Counter::kPortXmitDiscards);
     counters_.add(detail);

@@ -9,8 +9,7 @@
 #include <cstdlib>
 
 #include "bench_clock.h"
-#include "shared_memory.h"
-#include "test_fabric.h"
+#include "ring_hca.h"
 
 using namespace pib;
 using namespace pib::test;
@@ -18,12 +17,8 @@ using pib::bench::cpu_ns;
 
 namespace {
 
-constexpr unsigned kLogRing = 19;  // as the program's
-constexpr std::size_t kTurnBytes = 128 * 1024;
-constexpr std::uint32_t kBlocks = 8192;  // receive buffer of an adapter
 constexpr std::size_t kLrhBthDeth = 28;
 constexpr std::uint16_t kFirstMulticastLid = 0xC000;
-constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
 
 void must(bool fine, const char* what) {
     if (!fine) {
@@ -31,74 +26,6 @@ void must(bool fine, const char* what) {
         std::exit(1);
     }
 }
-
-ib::link::Hello hello(unsigned index) {
-    auto made = make_hello(kFirstGuid + 16 * index);
-    made.features = ib::link::kFeatureSharedMemory;
-    return made;
-}
-
-// An adapter whose frames go through shared memory once the handshake is over.
-class RingHca final : public FakeHca {
-  public:
-    RingHca(fabric::Admission& fabric, unsigned index)
-        : FakeHca(fabric, hello(index), make_buffers(kBlocks)) {}
-
-    bool carry() override {
-        const bool moved = FakeHca::carry();
-        return exchange() || moved;
-    }
-
-    // The switch's turn: takes what there is, and shows what it has written.
-    void serve() { must(sw_link->receive(kTurnBytes).has_value(), "the switch ended the link"); }
-    void publish() { (void)sw_link->publish(); }
-
-    // The adapter's turn; the packets that came in.
-    std::size_t drain() {
-        while (true) {
-            const auto more = own_end().receive(kTurnBytes);
-            must(more.has_value(), "the adapter ended the link");
-            (void)own_end().publish();
-            if (!*more) {
-                return std::exchange(arrived_, 0);
-            }
-        }
-    }
-    bool counting = false;
-
-  private:
-    std::optional<link::LinkRings> link_share() override {
-        memory_ = link::SharedMemory::create(kLogRing).value();
-        return link::LinkRings{.out = memory_->ring(1), .in = memory_->ring(0)};
-    }
-    std::optional<link::LinkRings> link_rings() override {
-        return link::LinkRings{.out = memory_->ring(0), .in = memory_->ring(1)};
-    }
-    void link_packet(const link::LinkPacket& packet) override {
-        if (counting) {
-            ++arrived_;
-            own_end().release(packet.lrh.vl.value(), packet.blocks);
-        } else {
-            FakeHca::link_packet(packet);
-        }
-    }
-    bool exchange() {
-        if (!own_end().is_shared() || !sw_link->is_shared()) {
-            return false;
-        }
-        const bool to_switch = own_end().publish();
-        serve();
-        const bool to_adapter = sw_link->publish();
-        (void)sw_link->may_sleep();
-        must(own_end().receive(kTurnBytes).has_value(), "the adapter ended the link");
-        const bool answered = own_end().publish();
-        (void)own_end().may_sleep();
-        return to_switch || to_adapter || answered;
-    }
-
-    std::optional<link::SharedMemory> memory_;
-    std::size_t arrived_ = 0;
-};
 
 fabric::SwitchConfig config(unsigned ports) {
     auto made = TestFabric::default_config();
@@ -111,7 +38,7 @@ class Bench {
     // `ports` adapters at a switch of `configured` ports.
     Bench(unsigned ports, unsigned configured, std::size_t bytes) : fabric_(0, config(configured)) {
         for (unsigned i = 0; i < ports; ++i) {
-            auto hca = std::make_unique<RingHca>(fabric_.sw, i);
+            auto hca = std::make_unique<RingHca>(fabric_.sw, i, ib::link::kFeatureSharedMemory);
             hcas_.push_back(hca.get());
             fabric_.add(std::move(hca));
         }

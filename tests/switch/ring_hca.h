@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A channel adapter at a switch whose frames go through shared memory once the handshake is over.
+#pragma once
+
+#include <stdexcept>
+#include <utility>
+
+#include "shared_memory.h"
+#include "test_fabric.h"
+
+namespace pib::test {
+
+class RingHca : public FakeHca {
+  public:
+    // `features`: of HELLO, kFeatureSharedMemory among them.
+    RingHca(fabric::Admission& fabric, unsigned index, std::uint32_t features,
+            std::uint32_t blocks = 8192)
+        : FakeHca(fabric, hello(index, features), make_buffers(blocks)) {}
+
+    bool carry() override {
+        const bool moved = FakeHca::carry();
+        return exchange() || moved;
+    }
+
+    // The switch's turn: takes what there is, and shows what it has written.
+    void serve() { must(sw_link->receive(kTurnBytes).has_value(), "the switch ended the link"); }
+    void publish() { (void)sw_link->publish(); }
+
+    // The adapter's turn; the packets that came in.
+    std::size_t drain() {
+        while (true) {
+            const auto more = own_end().receive(kTurnBytes);
+            must(more.has_value(), "the adapter ended the link");
+            (void)own_end().publish();
+            if (!*more) {
+                return std::exchange(arrived_, 0);
+            }
+        }
+    }
+    bool counting = false;  // packets are counted, and not kept
+
+  private:
+    static constexpr unsigned kLogRing = 19;  // as the program's
+    static constexpr std::size_t kTurnBytes = 128 * 1024;
+    static constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
+
+    static ib::link::Hello hello(unsigned index, std::uint32_t features) {
+        auto made = make_hello(kFirstGuid + 16 * index);
+        made.features = features;
+        return made;
+    }
+    static void must(bool fine, const char* what) {
+        if (!fine) {
+            throw std::runtime_error(what);
+        }
+    }
+    std::optional<link::LinkRings> link_share() override {
+        memory_ = link::SharedMemory::create(kLogRing).value();
+        return link::LinkRings{.out = memory_->ring(1), .in = memory_->ring(0)};
+    }
+    std::optional<link::LinkRings> link_rings() override {
+        return link::LinkRings{.out = memory_->ring(0), .in = memory_->ring(1)};
+    }
+    void link_packet(const link::LinkPacket& packet) override {
+        if (counting) {
+            ++arrived_;
+            own_end().release(packet.lrh.vl.value(), packet.blocks);
+        } else {
+            FakeHca::link_packet(packet);
+        }
+    }
+    bool exchange() {
+        if (!own_end().is_shared() || !sw_link->is_shared()) {
+            return false;
+        }
+        const bool to_switch = own_end().publish();
+        serve();
+        const bool to_adapter = sw_link->publish();
+        (void)sw_link->may_sleep();
+        must(own_end().receive(kTurnBytes).has_value(), "the adapter ended the link");
+        const bool answered = own_end().publish();
+        (void)own_end().may_sleep();
+        return to_switch || to_adapter || answered;
+    }
+
+    std::optional<link::SharedMemory> memory_;
+    std::size_t arrived_ = 0;
+};
+
+}  // namespace pib::test

@@ -85,6 +85,7 @@ Config from_c(const PibHcaConfig& in) {
     config.link_speed_ext = in.link_speed_ext;
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
+    config.runs = in.runs;
     config.trace_entries = in.trace_entries;
     config.uar_index = in.uar_index;
     config.device_memory_pages = in.device_memory_pages;

@@ -279,6 +279,30 @@ void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
     }
 }
 
+// What is due, of a READ that has room for it before its last packet: nothing that
+// read_response_in() would find to complain about.
+bool Completer::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
+    const ib::Psn psn = run.psn(from);
+    const uint32_t mtu = qp.path_mtu_bytes();
+    if (qp.response_lost || !qp.can_send() || qp.window.empty() || run.size().mtu != mtu ||
+        psn != qp.req.una || psn_distance(qp.req.sent_end, psn) < count) {
+        return false;
+    }
+    const SendRequest& request = qp.window.front();
+    const uint32_t index = psn_distance(psn, request.psn_first);
+    if (!request.wqe.is_read() || uint64_t{index} + count >= request.packets) {
+        return false;
+    }
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
+    if (!scatter(services_.mpt(), segments, uint64_t{index} * mtu, run.payload(from, count))) {
+        return false;
+    }
+    advance(qp, psn + count);
+    settle(qp);
+    return true;
+}
+
 void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {
     if (!expect_response(qp, packet.bth().psn)) {
         return;

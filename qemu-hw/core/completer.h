@@ -17,6 +17,8 @@ class Completer {
     // An ACK, NAK, READ response or atomic ACK for a QP that can send; address and P_Key are
     // checked.
     void response_in(QueuePair& qp, const ib::PacketView& packet);
+    // As Responder::middles_in(), of a READ response.
+    bool middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
     // The QP's timer has expired.
     void timer(QueuePair& qp);
 

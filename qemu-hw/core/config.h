@@ -35,6 +35,7 @@ struct Config {
     uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
     uint32_t device_memory_pages = 256;  // of 4 KiB, in BAR2
     bool uar_index = false;              // SET_UAR_INDEX is offered
+    bool runs = true;                    // of packets in one frame, where the switch takes them
     uint32_t trace_entries = 0;          // packets, WQEs and commands that are remembered; 0: none
     Knobs knobs;
 };

@@ -2,9 +2,10 @@
 // From a QP's address and a packet's headers to room in the port's send buffer.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
-#include "ib/wire/packet.h"
+#include "ib/wire/packet_run.h"
 #include "port.h"
 #include "qp.h"
 
@@ -54,6 +55,54 @@ template <typename Fill>
 Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_bytes,
                  Fill&& fill) {
     return send_packet(port, headers, payload_bytes, fill, [](auto) {});
+}
+
+// How many packets, at most `wanted`, the port takes as one run with this one as its longest.
+inline uint32_t run_limit(Port& port, const ib::PacketHeaders& longest, uint32_t mtu,
+                          uint32_t wanted) {
+    const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
+    if (wanted < 2 || !size) {
+        return 0;
+    }
+    return std::min(wanted, port.run_limit({.dlid = longest.lrh.dlid.value(),
+                                            .sl = longest.lrh.sl.value(),
+                                            .vl15 = false,
+                                            .bytes = static_cast<uint32_t>(*size)},
+                                           mtu));
+}
+
+// The ends of a run, and what it carries.
+struct RunOut {
+    ib::PacketHeaders first{};
+    ib::PacketHeaders last{};
+    uint32_t packets = 0;
+    uint32_t mtu = 0;
+    uint32_t payload_bytes = 0;
+};
+
+// Sends consecutive packets as one run. Unless that is kYes nothing has happened, and they can be
+// sent singly.
+template <typename Fill>
+Sent send_run(Port& port, const RunOut& run, Fill&& fill) {
+    const auto size =
+        ib::RunBuilder::size(run.first, run.last, run.packets, run.mtu, run.payload_bytes);
+    if (!size) {
+        return Sent::kNoPayload;
+    }
+    const std::span<uint8_t> room =
+        port.begin_run({.dlid = run.first.lrh.dlid.value(),
+                        .sl = run.first.lrh.sl.value(),
+                        .vl15 = false,
+                        .bytes = static_cast<uint32_t>(std::max(size->first, size->last))},
+                       *size);
+    if (room.empty()) {
+        return Sent::kBlocked;
+    }
+    if (!fill(ib::RunBuilder::begin(room, *size, run.first, run.last, run.payload_bytes))) {
+        return Sent::kNoPayload;
+    }
+    port.commit_packet();
+    return Sent::kYes;
 }
 
 // A packet without payload.

@@ -17,6 +17,11 @@ enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
+// Whether check_path() would be kOk and change nothing, and that for every packet that comes the
+// same way.
+bool comes_as_expected(const QpServices& services, const QueuePair& qp, unsigned port,
+                       const ib::PacketView& packet);
+
 // From here on the alternate path is the connection's: PIB_HCA_EVENT_PATH_MIGRATED.
 void migrate(QpServices& services, QueuePair& qp);
 

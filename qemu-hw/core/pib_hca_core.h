@@ -60,6 +60,7 @@ typedef struct PibHcaConfig {
     uint32_t trace_entries;
     uint32_t device_memory_pages;
     bool uar_index;
+    bool runs;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;

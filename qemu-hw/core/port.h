@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ib/wire/packet.h"
+#include "ib/wire/packet_run.h"
 
 namespace pib::hca {
 
@@ -20,6 +20,11 @@ class PortClient {
     // A packet for a QP, CRCs checked, P_Key and Q_Key not: everything except the SMPs and PMA
     // queries that the port has answered itself. The view is valid during the call.
     virtual void packet_in(unsigned port, const ib::PacketView& packet) = 0;
+    // How many packets of a run from `from` on were taken in one piece, as if packet_in() had been
+    // called for each; 0: it is to be called for the next.
+    virtual uint32_t run_in(unsigned /*port*/, const ib::PacketRun& /*run*/, uint32_t /*from*/) {
+        return 0;
+    }
     // begin_packet() was refused before and may now succeed.
     virtual void port_ready(unsigned port) = 0;
     // The port's P_Key table, LID or GIDs changed: caches of them are void. During a command, too.
@@ -49,6 +54,16 @@ class Port {
     virtual std::span<uint8_t> begin_packet(const TxRequest& request) = 0;
     // The port counts packets and bytes, TX and RX, in Counters, too.
     virtual void commit_packet() = 0;
+
+    // How many packets of one message may go to this destination as one run now, of which the
+    // longest is request.bytes long and `mtu` the payload of all but the last; less than two: none,
+    // they have to go singly, which may have to wait.
+    virtual uint32_t run_limit(const TxRequest& /*request*/, uint32_t /*mtu*/) { return 0; }
+    // Room for a run within that limit, or an empty span; commit_packet() sends it.
+    virtual std::span<uint8_t> begin_run(const TxRequest& /*request*/,
+                                         const ib::RunSize& /*size*/) {
+        return {};
+    }
 
     virtual bool is_active() const = 0;  // PortState Active
     virtual uint16_t lid() const = 0;    // base LID, 0 before the SM gave one

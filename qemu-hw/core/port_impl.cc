@@ -156,7 +156,8 @@ void PortImpl::tell_client(ib::PortEvents events) {
 }
 
 ib::link::Hello PortImpl::hello(bool can_share) const {
-    return {.features = can_share ? ib::link::kFeatureSharedMemory : 0,
+    const uint32_t runs = parts_.sma.config().runs ? ib::link::kFeatureRuns : 0;
+    return {.features = can_share ? ib::link::kFeatureSharedMemory | runs : 0,
             .role = ib::link::Role::kChannelAdapter,
             .port_number = static_cast<uint8_t>(number_),
             .node_guid = parts_.sma.node().node_guid,

@@ -65,6 +65,8 @@ class PortImpl final : public Port, private PortLink::Owner {
     // ---- Port
     std::span<uint8_t> begin_packet(const TxRequest& request) override;
     void commit_packet() override;
+    uint32_t run_limit(const TxRequest& request, uint32_t mtu) override;
+    std::span<uint8_t> begin_run(const TxRequest& request, const ib::RunSize& size) override;
     bool is_active() const override { return view_.active; }
     uint16_t lid() const override { return view_.lid; }
     uint8_t lmc() const override { return view_.lmc; }
@@ -85,6 +87,7 @@ class PortImpl final : public Port, private PortLink::Owner {
         uint8_t vl = 0;
         ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
         std::span<uint8_t> packet{};
+        ib::RunSize run{};  // packets != 0: `packet` is a run
     };
     // What sending and receiving look at for every packet, drawn from the ib::Port by refresh().
     struct View {
@@ -117,6 +120,7 @@ class PortImpl final : public Port, private PortLink::Owner {
     void link_down() override;
     void link_packet(const link::LinkPacket& packet) override;
     void link_packet_fault(link::PacketFault fault) override;
+    uint32_t link_run(const ib::PacketRun& run, uint32_t from) override;
 
     void refresh();
     void sync_offer();
@@ -129,6 +133,7 @@ class PortImpl final : public Port, private PortLink::Owner {
     Outgoing route(const TxRequest& request) const;
     std::span<uint8_t> begin(const TxRequest& request, const Outgoing& out);
     void commit(const Outgoing& out);
+    void commit_run(const Outgoing& out);
     void wait_in(unsigned lane, uint32_t bytes);
     bool may_go_on(unsigned lane) const;
     void stop_waiting(unsigned lane);

@@ -115,6 +115,14 @@ void PortLink::link_packet(const link::LinkPacket& packet) {
     }
 }
 
+uint32_t PortLink::link_run(const link::LinkRun& run, uint32_t from) {
+    const uint32_t taken = owner_.link_run(run.packets, from);
+    if (endpoint_ && taken != 0) {
+        endpoint_->release(run.packets.first().lrh().vl.value(), run.blocks(from, taken));
+    }
+    return taken;
+}
+
 std::span<uint8_t> PortLink::begin_packet(unsigned vl, size_t bytes) {
     if (!endpoint_) {
         return {};

@@ -24,6 +24,7 @@ class PortLink : private link::LinkEvents {
         virtual void link_down() = 0;
         virtual void link_packet(const link::LinkPacket& packet) = 0;
         virtual void link_packet_fault(link::PacketFault fault) = 0;
+        virtual uint32_t link_run(const ib::PacketRun& run, uint32_t from) = 0;
     };
 
     PortLink(Host& host, unsigned port, Owner& owner) : host_(host), port_(port), owner_(owner) {}
@@ -53,6 +54,12 @@ class PortLink : private link::LinkEvents {
     // full.
     std::span<uint8_t> begin_packet(unsigned vl, size_t bytes);
     void commit_packet();
+    uint32_t run_limit(unsigned vl, size_t longest, uint32_t mtu) const {
+        return endpoint_ ? endpoint_->run_limit(vl, longest, mtu) : 0;
+    }
+    std::span<uint8_t> begin_run(unsigned vl, const ib::RunSize& size) {
+        return endpoint_ ? endpoint_->begin_run(vl, size) : std::span<uint8_t>{};
+    }
     // Gives what waits to the host. Packets leave in batches: at the end of each entry point of the
     // device, and when a batch has grown large.
     void flush();
@@ -62,6 +69,7 @@ class PortLink : private link::LinkEvents {
     void link_up(const link::ActiveLink& link) override;
     void link_down() override;
     void link_packet(const link::LinkPacket& packet) override;
+    uint32_t link_run(const link::LinkRun& run, uint32_t from) override;
     void link_packet_fault(link::PacketFault fault) override { owner_.link_packet_fault(fault); }
 
     void fail(const link::LinkFailure& failure);

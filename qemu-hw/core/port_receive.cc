@@ -92,6 +92,25 @@ void PortImpl::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool lo
     client_->packet_in(number_, *packet);
 }
 
+// Packets that the transport takes in one piece are data for one of its QPs, over a link that is
+// Active: nothing here treats them otherwise than packet by packet.
+uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
+    const ib::Lrh& lrh = run.first().lrh();
+    if (parts_.counters.trace != nullptr || !view_.active || lrh.vl.value() >= view_.data_vls ||
+        !owns_lid(lrh.dlid.value())) {
+        return 0;
+    }
+    const uint32_t taken = client_->run_in(number_, run, from);
+    uint64_t bytes = 0;
+    for (uint32_t i = from; i < from + taken; ++i) {
+        bytes += run.size().packet(i);
+    }
+    parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, taken);
+    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, bytes);
+    pma().count_received(lrh, (bytes + uint64_t{taken} * ib::kIcrcSize) / 4, taken);
+    return taken;
+}
+
 // ---- subnet management
 
 // Directed-route SMPs reach the guest as they came: its SMI does the same to them as ours, which

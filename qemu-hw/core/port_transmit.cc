@@ -78,6 +78,9 @@ void PortImpl::commit(const Outgoing& out) {
         }
         return;
     }
+    if (out.run.packets != 0) {
+        return commit_run(out);
+    }
     out.packet[0] = static_cast<uint8_t>(out.vl << 4 | (out.packet[0] & 0xf));
     if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->packet_out(parts_.host.now_ns(), number_, out.packet);
@@ -91,6 +94,40 @@ void PortImpl::commit(const Outgoing& out) {
     }
     const auto lrh = ib::Lrh::parse(std::span<const uint8_t>(out.packet).first<ib::Lrh::kSize>());
     pma().count_sent(lrh);
+    link_.commit_packet();
+}
+
+// ---- runs
+
+// Over the link alone; and a trace is one of packets.
+uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
+    const Outgoing out = route(request);
+    return out.route == Route::kLink && parts_.counters.trace == nullptr
+               ? link_.run_limit(out.vl, request.bytes, mtu)
+               : 0;
+}
+
+std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSize& size) {
+    out_ = route(request);
+    if (out_.route != Route::kLink) {
+        out_ = {};
+        return {};
+    }
+    out_.packet = link_.begin_run(out_.vl, size);
+    out_.run = size;
+    if (out_.packet.empty()) {
+        out_ = {};
+    }
+    return out_.packet;
+}
+
+void PortImpl::commit_run(const Outgoing& out) {
+    ib::set_run_vl(out.packet, out.vl);
+    const auto lrh = ib::Lrh::parse(
+        std::span<const uint8_t>(out.packet).subspan<ib::kRunFirst, ib::Lrh::kSize>());
+    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_, out.run.packets);
+    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, out.run.bytes());
+    pma().count_sent(lrh, out.run.words(), out.run.packets);
     link_.commit_packet();
 }
 

@@ -240,34 +240,33 @@ Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
         }
         return result;
     }
+    uint32_t packets = 1;
     const Sent result = request.wqe.is_atomic()         ? send_atomic(qp, request)
                         : request.wqe.is_flush()        ? send_flush(qp, request)
                         : request.wqe.is_atomic_write() ? send_atomic_write(qp, request)
-                                                        : send_data(qp, request, budget);
+                                                        : send_data(qp, request, budget, packets);
     if (result == Sent::kYes) {
-        sent(qp, request, cursor + 1);
+        sent(qp, request, cursor + packets);
     }
     return result;
 }
 
+// Of the packet that goes `ahead` packets after the next one.
 ib::PacketHeaders Requester::headers(QueuePair& qp, const SendRequest& request, uint8_t operation,
-                                     bool ack_req) {
+                                     bool ack_req, uint32_t ahead) {
     ib::PacketHeaders headers =
-        connected_headers(qp, services_.port_of(qp), operation, qp.req.cursor);
+        connected_headers(qp, services_.port_of(qp), operation, qp.req.cursor + ahead);
     headers.xrceth.xrc_srq = request.wqe.srqn;
     headers.bth.ack_req =
-        qp.is_reliable() && (ack_req || qp.req.packets_since_ack_req + 1 >= kAckInterval);
+        qp.is_reliable() && (ack_req || qp.req.packets_since_ack_req + ahead + 1 >= kAckInterval);
     return headers;
 }
 
-Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget) {
-    const uint32_t mtu = qp.path_mtu_bytes();
-    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
-    const uint64_t offset = uint64_t{packet} * mtu;
-    const auto bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(mtu, request.wqe.data.length - offset));
+ib::PacketHeaders Requester::data_headers(QueuePair& qp, const SendRequest& request,
+                                          uint32_t ahead) {
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first) + ahead;
     const bool last = packet + 1 == request.packets;
-    ib::PacketHeaders out = headers(qp, request, opcode_at(request, packet), last);
+    ib::PacketHeaders out = headers(qp, request, opcode_at(request, packet), last, ahead);
     out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
     out.imm_dt = immediate(request.wqe.imm_data);
     out.ieth.rkey = ib::RKey(request.wqe.imm_data);
@@ -276,14 +275,68 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
                     .rkey = ib::RKey(rdma->rkey),
                     .dma_len = request.wqe.data.length};
     }
+    return out;
+}
+
+void Requester::data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t packets,
+                          uint32_t bytes, Budget& budget) {
+    qp.req.packets_since_ack_req =
+        last.bth.ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + packets);
+    budget.charge(bytes);
+}
+
+// As much of the message as may go now, in one piece; false: it has to go packet by packet.
+bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget& budget,
+                              uint32_t& packets) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    const uint32_t unacked = psn_distance(qp.req.cursor, qp.req.una);
+    // Up to the packet that asks for an ACK, which only the last of a run may.
+    const uint32_t until_ack =
+        qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
+    const uint32_t wanted =
+        std::min({request.packets - packet, until_ack, packet_count(budget.bytes, mtu),
+                  unacked < kWindowPackets ? kWindowPackets - unacked : 1});
+    if (wanted < 2) {
+        return false;
+    }
+    RunOut run{.first = data_headers(qp, request, 0), .mtu = mtu};
+    run.packets = run_limit(services_.port_of(qp), run.first, mtu, wanted);
+    if (run.packets < 2) {
+        return false;
+    }
+    run.last = data_headers(qp, request, run.packets - 1);
+    const uint64_t offset = uint64_t{packet} * mtu;
+    run.payload_bytes = static_cast<uint32_t>(
+        std::min(uint64_t{run.packets} * mtu, request.wqe.data.length - offset));
+    const SegmentView segments = segments_of(qp, request);
+    const Sent result = send_run(services_.port_of(qp), run, [&](std::span<uint8_t> room) {
+        return gather(services_.mpt(), segments, offset, room);
+    });
+    if (result != Sent::kYes) {
+        return false;
+    }
+    data_sent(qp, run.last, run.packets, run.payload_bytes, budget);
+    packets = run.packets;
+    return true;
+}
+
+Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
+                          uint32_t& packets) {
+    if (send_data_run(qp, request, budget, packets)) {
+        return Sent::kYes;
+    }
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint64_t offset = uint64_t{psn_distance(qp.req.cursor, request.psn_first)} * mtu;
+    const auto bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(mtu, request.wqe.data.length - offset));
+    const ib::PacketHeaders out = data_headers(qp, request, 0);
     const SegmentView segments = segments_of(qp, request);
     const Sent result = send_packet(
         services_.port_of(qp), out, bytes,
         [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); });
     if (result == Sent::kYes) {
-        qp.req.packets_since_ack_req =
-            out.bth.ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + 1);
-        budget.charge(bytes);
+        data_sent(qp, out, 1, bytes, budget);
     }
     return result;
 }

@@ -36,13 +36,19 @@ class Requester {
     bool may_start(const QueuePair& qp, const SendRequest& request) const;
     void execute_local(QueuePair& qp, SendRequest& request);
     Sent send_one(QueuePair& qp, SendRequest& request, Budget& budget);
-    Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget);
+    // `packets`: how many have gone.
+    Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget, uint32_t& packets);
+    bool send_data_run(QueuePair& qp, const SendRequest& request, Budget& budget,
+                       uint32_t& packets);
+    ib::PacketHeaders data_headers(QueuePair& qp, const SendRequest& request, uint32_t ahead);
+    void data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t packets, uint32_t bytes,
+                   Budget& budget);
     Sent send_read(QueuePair& qp, const SendRequest& request);
     Sent send_atomic(QueuePair& qp, const SendRequest& request);
     Sent send_flush(QueuePair& qp, const SendRequest& request);
     Sent send_atomic_write(QueuePair& qp, const SendRequest& request);
     ib::PacketHeaders headers(QueuePair& qp, const SendRequest& request, uint8_t operation,
-                              bool ack_req);
+                              bool ack_req, uint32_t ahead = 0);
     void sent(QueuePair& qp, SendRequest& request, ib::Psn cursor);
     void sent_unreliably(QueuePair& qp, SendRequest& request, ib::Psn cursor);
 

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "ib/wire/packet.h"
+#include "ib/wire/packet_run.h"
 #include "packet_out.h"
 #include "qp_services.h"
 
@@ -26,6 +26,10 @@ class Responder {
 
     // Likewise for a UC QP.
     void unreliable_in(QueuePair& qp, const ib::PacketView& packet);
+
+    // `count` MIDDLE packets of a run from `from` on, for any connected QP: true when they
+    // were executed at once, exactly as one by one; false: nothing has happened, and that remains.
+    bool middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
 
     // Sends READ responses, atomic results, and then the ACK or NAK.
     Turn run(QueuePair& qp, Budget& budget);
@@ -63,6 +67,9 @@ class Responder {
     Check execute_atomic(QueuePair& qp, const ib::PacketView& packet, RdResource& resource);
     Check execute_atomic_write(QueuePair& qp, const ib::PacketView& packet);
     void complete_message(QueuePair& qp, const ib::PacketView& packet);
+    // responder_runs.cc
+    static bool has_room_for_middles(const ResponderState& resp, uint32_t bytes);
+    bool place_middles(QueuePair& qp, std::span<const uint8_t> payload);
 
     static Refusal not_ready(const QueuePair& qp);
     Refusal cannot_access(QueuePair& qp, const Refusal& error);
@@ -80,6 +87,9 @@ class Responder {
 
     Turn send_rd_responses(QueuePair& qp, Budget& budget);
     Sent send_read_response(QueuePair& qp, RdResource& resource, Budget& budget);
+    uint32_t send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget);
+    ib::PacketHeaders read_response_headers(const QueuePair& qp, const RdResource& resource,
+                                            uint32_t packet);
     Sent send_atomic_ack(QueuePair& qp, RdResource& resource);
     void read_failed(QueuePair& qp, const RdResource& resource);
     Sent send_ack(QueuePair& qp);

@@ -9,9 +9,9 @@ namespace {
 
 namespace op = ib::opcode;
 
-uint8_t read_response_opcode(const RdResource& resource) {
-    const bool first = resource.next_packet == resource.first_packet;
-    const bool last = resource.next_packet + 1 == resource.end_packet;
+uint8_t read_response_opcode(const RdResource& resource, uint32_t packet) {
+    const bool first = packet == resource.first_packet;
+    const bool last = packet + 1 == resource.end_packet;
     if (first) {
         return last ? op::kRdmaReadResponseOnly : op::kRdmaReadResponseFirst;
     }
@@ -84,27 +84,71 @@ Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
     return Turn::kIdle;
 }
 
+namespace {
+
+// Bytes of a READ response's packets from the next one on, `packets` of them.
+KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
+    const uint64_t offset = uint64_t{resource.next_packet} * mtu;
+    return {.key = resource.rkey,
+            .addr = resource.va + offset,
+            .length = std::min(uint64_t{packets} * mtu, resource.end_bytes - offset),
+            .access = PIB_HCA_ACCESS_REMOTE_READ};
+}
+
+}  // namespace
+
+ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const RdResource& resource,
+                                                   uint32_t packet) {
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), read_response_opcode(resource, packet),
+                          resource.psn_first + packet);
+    headers.aeth = ack_of(qp);
+    return headers;
+}
+
+// As much of the response as may go now; 0: it has to go packet by packet.
+uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t next = resource.next_packet;
+    const uint32_t wanted = std::min(resource.end_packet - next, packet_count(budget.bytes, mtu));
+    if (wanted < 2) {
+        return 0;
+    }
+    Port& port = services_.port_of(qp);
+    RunOut run{.first = read_response_headers(qp, resource, next), .mtu = mtu};
+    run.packets = run_limit(port, run.first, mtu, wanted);
+    if (run.packets < 2) {
+        return 0;
+    }
+    run.last = read_response_headers(qp, resource, next + run.packets - 1);
+    const KeyedRange range = response_range(resource, mtu, run.packets);
+    run.payload_bytes = static_cast<uint32_t>(range.length);
+    const Sent result = send_run(port, run, [&](std::span<uint8_t> room) {
+        return services_.mpt().read(resource.user, range, room);
+    });
+    return result == Sent::kYes ? run.packets : 0;
+}
+
 Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
-    const uint64_t offset = uint64_t{resource.next_packet} * mtu;
-    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, resource.end_bytes - offset));
-    ib::PacketHeaders headers =
-        connected_headers(qp, services_.port_of(qp), read_response_opcode(resource),
-                          resource.psn_first + resource.next_packet);
-    headers.aeth = ack_of(qp);
-    const KeyedRange range{.key = resource.rkey,
-                           .addr = resource.va + offset,
-                           .length = bytes,
-                           .access = PIB_HCA_ACCESS_REMOTE_READ};
-    const Sent result = send_packet(
-        services_.port_of(qp), headers, bytes,
-        [&](std::span<uint8_t> room) { return services_.mpt().read(resource.user, range, room); });
-    if (result == Sent::kYes) {
-        budget.charge(bytes);
-        resource.pending = ++resource.next_packet != resource.end_packet;
-        resource.replay = resource.replay && resource.pending;
+    uint32_t packets = send_read_run(qp, resource, budget);
+    if (packets == 0) {
+        const KeyedRange range = response_range(resource, mtu, 1);
+        const Sent result = send_packet(
+            services_.port_of(qp), read_response_headers(qp, resource, resource.next_packet),
+            static_cast<uint32_t>(range.length), [&](std::span<uint8_t> room) {
+                return services_.mpt().read(resource.user, range, room);
+            });
+        if (result != Sent::kYes) {
+            return result;
+        }
+        packets = 1;
     }
-    return result;
+    budget.charge(static_cast<uint32_t>(response_range(resource, mtu, packets).length));
+    resource.next_packet += packets;
+    resource.pending = resource.next_packet != resource.end_packet;
+    resource.replay = resource.replay && resource.pending;
+    return Sent::kYes;
 }
 
 Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {

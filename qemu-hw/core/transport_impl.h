@@ -48,6 +48,7 @@ class TransportImpl final : public Transport, private QpOwner {
     uint64_t next_deadline() const override;
 
     void packet_in(unsigned port, const ib::PacketView& packet) override;
+    uint32_t run_in(unsigned port, const ib::PacketRun& run, uint32_t from) override;
     void port_ready(unsigned port) override;
     void port_changed(unsigned port) override;
 

@@ -116,6 +116,7 @@ struct PibHca {
         bool shuffle_srq;
         bool warnings;
         bool shared_memory;
+        bool runs;
         uint32_t poll_us;
         char *doorbells;
     } prop;

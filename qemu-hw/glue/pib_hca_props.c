@@ -114,6 +114,7 @@ static bool link_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     config->link_speed_ext = speed->value_ext;
     config->mtu_cap = mtu->value;
     config->vl_cap = vls->value;
+    config->runs = hca->prop.runs;
     return true;
 }
 
@@ -267,6 +268,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
     DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
+    DEFINE_PROP_BOOL("runs", PibHca, prop.runs, true),
     DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
 };
 
@@ -294,6 +296,7 @@ static const struct {
     {"doorbells", "inline: a processor of the guest does its doorbell's work; eventfd: the main loop does; "
                   "auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread stays awake for so long at most before it sleeps, when a processor is idle; 0: never"},
+    {"runs", "off: packets of a message go one by one through shared memory, too"},
     {"shared-memory", "off: frames go through the socket even if the switch offers shared memory"},
 };
 

@@ -19,6 +19,7 @@ using namespace pib::test;
 
 namespace {
 
+constexpr unsigned kLogRing = 19;  // as the program's
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
@@ -63,7 +64,7 @@ constexpr Figure kFigures[] = {
 
 class Pair {
   public:
-    Pair() : subnet_(2) {
+    Pair() : subnet_(2, default_link_mode(), kLogRing) {
         MiniSm sm(subnet_, subnet_.guest(0));
         sm.sweep();
         ends_.reserve(2);

@@ -24,14 +24,18 @@ hca::Config hca_config(unsigned index) {
     config.port_guids[0] = Guest::port_guid(index);
     config.node_guid = Guest::port_guid(index) - 1;
     config.node_description = "vm" + std::to_string(index);
+    const char* runs = std::getenv("PIB_RUNS");
+    config.runs = runs == nullptr || std::string_view(runs) != "off";
     return config;
 }
 
 // A cable to a switch in the same process.
 class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
   public:
-    SwitchCable(fabric::Switch& sw, LinkMode mode)
-        : mode_(mode), link_(sw, static_cast<fabric::SwitchLink::Owner&>(*this)) {}
+    SwitchCable(fabric::Switch& sw, LinkMode mode, unsigned log_ring)
+        : mode_(mode),
+          log_ring_(log_ring),
+          link_(sw, static_cast<fabric::SwitchLink::Owner&>(*this)) {}
 
     void carry(std::span<const uint8_t> bytes) override {
         while (!bytes.empty()) {
@@ -76,7 +80,6 @@ class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
 
   private:
     static constexpr size_t kTurnBytes = 32 * 1024;
-    static constexpr unsigned kLogRing = 16;  // small: it fills up
 
     void link_output_ready() override { ready_ = true; }
     void link_note(const std::string&) override {}
@@ -84,11 +87,12 @@ class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
         if (mode_ == LinkMode::kStream) {
             return std::nullopt;
         }
-        memory_ = link::SharedMemory::create(kLogRing).value();
+        memory_ = link::SharedMemory::create(log_ring_).value();
         return link::LinkRings{.out = memory_->ring(1), .in = memory_->ring(0)};
     }
 
     const LinkMode mode_;
+    const unsigned log_ring_;
     bool told_ = false;
     bool ready_ = false;
     bool asleep_ = false;
@@ -192,7 +196,8 @@ uint64_t Guest::counter(pib_hca_counter which) {
     return out[which];
 }
 
-Subnet::Subnet(unsigned guests, LinkMode mode) : sw(switch_config()), mode_(mode) {
+Subnet::Subnet(unsigned guests, LinkMode mode, unsigned log_ring)
+    : sw(switch_config()), mode_(mode), log_ring_(log_ring) {
     for (unsigned i = 0; i < guests; ++i) {
         guests_.push_back(std::make_unique<Guest>(i, now_ns_));
         guests_.back()->start();
@@ -205,7 +210,7 @@ void Subnet::connect(unsigned guest) {
     const bool even = guest % 2 == 0;
     const LinkMode mode =
         mode_ != LinkMode::kMixed ? mode_ : (even ? LinkMode::kShared : LinkMode::kStream);
-    guests_[guest]->connect(std::make_unique<SwitchCable>(sw, mode));
+    guests_[guest]->connect(std::make_unique<SwitchCable>(sw, mode, log_ring_));
 }
 
 void Subnet::settle() {

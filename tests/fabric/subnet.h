@@ -42,7 +42,8 @@ enum class LinkMode {
     kShared,
     kMixed,  // the guests with even numbers as kShared, the others as kStream
 };
-// What the environment asks for with PIB_LINK_MODE: "stream" (the default), "shared" or "mixed".
+// What the environment asks for with PIB_LINK_MODE: "stream" (the default), "shared" or "mixed". In
+// shared memory messages go as runs of packets, unless PIB_RUNS is "off".
 LinkMode default_link_mode();
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.
@@ -93,7 +94,9 @@ class World {
 
 class Subnet final : public World {
   public:
-    explicit Subnet(unsigned guests, LinkMode mode = default_link_mode());
+    static constexpr unsigned kSmallRing = 16;  // it fills up
+    explicit Subnet(unsigned guests, LinkMode mode = default_link_mode(),
+                    unsigned log_ring = kSmallRing);
 
     Guest& guest(unsigned index) { return *guests_[index]; }
     unsigned guest_count() const { return static_cast<unsigned>(guests_.size()); }
@@ -117,6 +120,7 @@ class Subnet final : public World {
 
   private:
     const LinkMode mode_;
+    const unsigned log_ring_;
     std::vector<std::unique_ptr<Guest>> guests_;
     uint64_t now_ns_ = 1'000'000;
 };

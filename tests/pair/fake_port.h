@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A port without a link: what it is given to send waits in a queue until the test takes it.
+// A port without a link: what it is given to send waits in a queue until the test takes it. Runs
+// are taken apart at once, so that tests see packets whatever is sent; with PIB_RUNS=on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "port.h"
 
 namespace pib::hca::test {
+
+inline bool runs_wanted() {
+    const char* runs = std::getenv("PIB_RUNS");
+    return runs != nullptr && std::string_view(runs) == "on";
+}
 
 class FakePort : public Port {
   public:
@@ -31,12 +41,26 @@ class FakePort : public Port {
         }
         last_request = request;
         pending_.assign(request.bytes, 0xee);
+        is_run_ = false;
         return pending_;
     }
     void commit_packet() override {
-        if (active) {
+        if (active && is_run_) {
+            take_apart();
+        } else if (active) {
             sent.push_back(pending_);
         }
+    }
+    uint32_t run_limit(const TxRequest&, uint32_t run_mtu) override {
+        const size_t room = capacity - std::min(capacity, sent.size());
+        const auto most = static_cast<uint32_t>(std::min(room, ib::kMaxRunPayload / run_mtu));
+        return takes_runs ? most : 0;
+    }
+    std::span<uint8_t> begin_run(const TxRequest& request, const ib::RunSize& size) override {
+        last_request = request;
+        pending_.assign(size.body(), 0xee);
+        is_run_ = true;
+        return pending_;
     }
     bool is_active() const override { return active; }
     uint16_t lid() const override { return lid_; }
@@ -58,6 +82,8 @@ class FakePort : public Port {
     bool active = true;
     uint32_t mtu = 4096;
     size_t capacity = 64;
+    bool takes_runs = runs_wanted();
+    unsigned runs_sent = 0;
     std::vector<uint16_t> pkeys = {0xffff, 0x8001, 0x0002, 0};
     std::vector<std::array<uint8_t, 16>> gids;
     std::deque<std::vector<uint8_t>> sent;
@@ -69,8 +95,23 @@ class FakePort : public Port {
     unsigned qp1_dropped = 0;
 
   private:
+    void take_apart() {
+        const std::span<const uint8_t> body(pending_);
+        const auto run = ib::PacketRun::parse(body.first<ib::kRunPayload>(), body);
+        if (!run) {
+            throw std::runtime_error(std::string("malformed run: ") + ib::to_string(run.error()));
+        }
+        ++runs_sent;
+        ib::RunHeaders room;
+        for (uint32_t i = 0; i < run->size().packets; ++i) {
+            const ib::PacketBytes packet = run->packet(i, room);
+            packet.copy_to(sent.emplace_back(packet.size()));
+        }
+    }
+
     uint16_t lid_;
     std::vector<uint8_t> pending_;
+    bool is_run_ = false;
 };
 
 }  // namespace pib::hca::test

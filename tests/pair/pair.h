@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Two HCAs on one wire, in one thread and on one clock. The wire may be told to lose, double, delay
-// and reorder; with the same seed it does the same.
+// and reorder; with the same seed it does the same. With PIB_RUNS=on it joins what makes a run.
 #pragma once
 
 #include <functional>
@@ -47,6 +47,7 @@ class Pair {
     Faults faults;
     std::mt19937_64 random{1};
     uint64_t packets = 0;
+    uint64_t packets_joined = 0;  // that were taken in one piece with others
 
     Hca a;
     Hca b;
@@ -61,8 +62,11 @@ class Pair {
     void put(std::vector<uint8_t> bytes);
     bool deliver_one();
     void arrive(const std::vector<uint8_t>& bytes);
+    bool deliver_run();
+    void arrive(const ib::PacketRun& run);
 
     std::deque<InFlight> wire_;
+    const bool joins_ = runs_wanted();
 };
 
 }  // namespace pib::hca::test

@@ -276,6 +276,8 @@ TEST_CASE("random RC traffic on a perfect wire needs no retry") {
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_PACKET_SEQ_ERR) == 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) == 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) != 0);
+    CHECK((traffic.pair().packets_joined != 0) == runs_wanted());
+    CHECK((traffic.pair().a.port.runs_sent != 0) == runs_wanted());
 }
 
 TEST_CASE("random RC traffic survives loss, duplication and reordering") {
@@ -286,4 +288,6 @@ TEST_CASE("random RC traffic survives loss, duplication and reordering") {
     CHECK(traffic.pair().a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) != 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) != 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) != 0);
+    CHECK((traffic.pair().packets_joined != 0) == runs_wanted());
+    CHECK((traffic.pair().a.port.runs_sent != 0) == runs_wanted());
 }

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+import diags
 from lab import paths, topology, vm
-from rdma import DEVICE, PATIENCE_S, booted, pair, perftest_rows, sh, wait_active, wait_until
+from rdma import DEVICE, PATIENCE_S, booted, perftest_rows, sh, wait_active, wait_until
 from tcp_proxy import Proxy
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
@@ -26,18 +27,12 @@ def guests(tree):
     return [tree.node(name) for name in tree.nodes()]
 
 
-def bandwidth(server, client):
-    out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D 2 -u 19",
-                  f"ib_write_bw -d {DEVICE} -F -D 2 -u 19 {server.name}")
-    return perftest_rows(out)[-1][3]
-
-
 def test_opensm_sees_one_subnet(tree, guests):
     wanted = topology.load(FILE)
     for guest in guests:
         assert topology.net(sh(guest, "ibnetdiscover")).wiring() == wanted.wiring()
     assert "elsewhere" in tree.switch(0).ctl("nodes") and "elsewhere" in tree.switch(1).ctl("nodes")
-    assert bandwidth(*guests) > 0
+    assert diags.bandwidth(*guests, timeout=19) > 0
 
 
 def have(host):

@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
+import diags
 from lab import paths, subnet, topology
 from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 GUESTS = 4
-LOG = "/var/log/opensm.log"
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +33,7 @@ def wanted():
 
 @pytest.fixture(scope="module")
 def lids(guests, wanted):
-    """LIDs by node id, as the tools see them."""
-    text = sh(guests[0], "ibnetdiscover")
-    found = {}
-    for record in re.split(r"\n\s*\n", text):
-        if switch := re.search(r'^Switch.*# "([^"]+)".* lid (\d+) lmc', record, re.M):
-            found[switch[1]] = int(switch[2])
-        elif adapter := re.search(r'^caguid=(0x\w+)', record, re.M):
-            number = re.search(r"# lid (\d+) lmc", record)
-            name = next(node.name for node in wanted.hosts() if node.guid == int(adapter[1], 16))
-            found[name] = int(number[1])
-    assert set(found) == set(wanted.nodes), text
-    return found
-
-
-def clear_errors(guest):
-    sh(guest, "ibqueryerrors --clear-errors", check=False)     # tells what it clears by its status
-
-
-def no_errors(guest):
-    log = sh(guest, f"cat {LOG}")
-    assert not [line for line in log.splitlines() if " ERR " in line], log[-4000:]
+    return diags.lids(guests[0], wanted)
 
 
 # ---- what the tools say
@@ -69,14 +49,14 @@ def test_iblinkinfo_shows_every_link(guests, wanted):
 
 
 def test_ibqueryerrors_finds_what_was_set_and_nothing_else(tree, guests):
-    clear_errors(guests[0])             # each driver's start took its link down once
+    diags.clear_errors(guests[0])             # each driver's start took its link down once
     none = r"## Summary: 22 nodes checked, 0 bad nodes found"
     text = sh(guests[0], "ibqueryerrors")
     assert re.search(none, text), text
     assert tree.switch().ctl("run", "PerformanceSet", "spine1[2]", "SymbolErrors=7") == ""
     text = sh(guests[0], "ibqueryerrors", check=False)[1]
     assert re.search(r"port 2: \[SymbolErrorCounter == 7 ", text), text
-    clear_errors(guests[0])
+    diags.clear_errors(guests[0])
     assert re.search(none, sh(guests[0], "ibqueryerrors"))
 
 
@@ -103,12 +83,7 @@ def test_forwarding_tables(guests, lids, wanted):
     assert dump.count("Unicast lids") == len(wanted.switches()), dump[:2000]
 
 
-RECORDS = ["ClassPortInfo", "NodeRecord", "PortInfoRecord", "SL2VLTableRecord", "PKeyTableRecord",
-           "VLArbitrationTableRecord", "InformInfoRecord", "LinkRecord", "ServiceRecord", "PathRecord",
-           "MCMemberRecord", "LFTRecord", "MFTRecord", "GUIDInfoRecord", "SwitchInfoRecord", "SMInfoRecord"]
-
-
-@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("record", diags.RECORDS)
 def test_saquery(guests, record):
     """With opensm's default SM_Key: without it partition tables are nobody's business."""
     sh(guests[1], f"saquery --smkey 1 {record}")
@@ -119,32 +94,19 @@ def test_saquery_of_paths(guests, lids):
     assert f"dlid....................{lid(guests[3])}" in text.replace("0x", ""), text
 
 
-@pytest.mark.parametrize("attribute", ["nodeinfo", "nodedesc", "guidinfo", "pkeys", "sl2vl", "vlarb",
-                                       "portinfo", "switchinfo"])
+@pytest.mark.parametrize("attribute", diags.ATTRIBUTES)
 def test_smpquery_of_every_node(guests, lids, wanted, attribute):
-    for node in wanted.nodes.values():
-        if attribute != "switchinfo" or node.kind == "Switch":
-            sh(guests[0], f"smpquery {attribute} {lids[node.name]}" + " 1" * (attribute == "portinfo"))
+    diags.smpquery(guests[0], lids, wanted.nodes.values(), attribute)
 
 
 def test_smpquery_of_an_attribute_of_a_vendor_is_refused(guests, lids):
     assert sh(guests[0], f"smpquery mlnxextportinfo {lids['leaf1']} 1", check=False)[0] != 0
 
 
-PERFQUERY = {option: True for option in (
-    "", "-x", "-l", "-a", "-D", "-E", "-c", "-T", "-X", "-S", "--vlxmitcounters",
-    "--vlxmitflowctlerrors")} | {
-        # docs/ib-coverage.md has what is not there
-        option: False for option in (
-            "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--swportvlcong",
-            "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc", "--vlxmittimecc")}
-
-
-@pytest.mark.parametrize("option", PERFQUERY)
+@pytest.mark.parametrize("option", diags.PERFQUERY)
 def test_perfquery_of_every_kind_of_node(guests, lids, option):
     for name in ("spine2", "leaf1", "node6"):
-        code, out, err = sh(guests[0], f"perfquery {option} {lids[name]} 1", check=False)
-        assert (code == 0) == PERFQUERY[option], f"{name}: {out}{err}"
+        diags.perfquery(guests[0], option, lids[name])
 
 
 def test_perfquery_resets(guests, lids):
@@ -175,58 +137,20 @@ def test_perfquery_counts_data_by_service_level(guests, lids):
 
 
 def test_ibping_and_ibsysstat(guests):
-    for server, line in (("ibping -S", "ibping -c 10"), ("ibsysstat -S", "ibsysstat -v")):
-        serving = guests[3].start([f"exec timeout 250 {server}"], stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL)
-        try:
-            answer = wait_until(lambda line=line: _answer(guests[0], f"{line} {lid(guests[3])}"), line, 120)
-            assert "0% packet loss" in answer or "vm3" in answer or "sysstat" in answer, answer
-        finally:
-            serving.kill()
-            sh(guests[3], f"pkill {server.split()[0]}", check=False)
+    diags.ping_and_sysstat(guests[0], guests[3])
 
 
-def _answer(guest, line):
-    code, out, err = sh(guest, f"timeout 30 {line}", check=False)
-    return out + err if code == 0 else ""
-
-
-def test_ibportstate(tree, guests, lids):
-    """Between leaf1 and spine1: disabled, enabled, slower and back; the SM makes it Active again."""
-    port = f"{lids['leaf1']} 5"
-
-    def state():
-        return sh(guests[0], f"ibportstate {port} query")
-
-    sh(guests[0], f"ibportstate {port} disable")
-    assert re.search(r"PhysLinkState:\.+Disabled", state())
-    sh(guests[0], f"ibportstate {port} enable")
-    wait_until(lambda: re.search(r"LinkState:\.+Active", state()), "the port to be Active again")
-    sh(guests[0], f"ibportstate {port} width 1")
-    sh(guests[0], f"ibportstate {port} reset")
-    wait_until(lambda: re.search(r"LinkState:\.+Active", state()), "the port to be Active again")
-    assert re.search(r"LinkWidthActive:\.+1X", state())
-    sh(guests[0], f"ibportstate {port} width 3")
-    sh(guests[0], f"ibportstate {port} reset")
-    wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()), "the port to be 4X again")
-    for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR alone, then EDR again
-        sh(guests[0], f"ibportstate {port} espeed {speeds}")
-        sh(guests[0], f"ibportstate {port} reset")
-        wait_until(lambda: re.search(rf"LinkSpeedExtActive:\.+{re.escape(active)} ", state())
-                   and re.search(r"LinkState:\.+Active", state()), f"the port to be Active at {active} Gbps")
+def test_ibportstate(guests, lids):
+    """Between leaf1 and spine1."""
+    diags.change_port(guests[0], f"{lids['leaf1']} 5")
 
 
 # ---- traffic
 
-def bandwidth(server, client, seconds=2, extra=""):
-    out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D {seconds} -u 18 {extra}",
-                  f"ib_write_bw -d {DEVICE} -F -D {seconds} -u 18 {extra} {server.name}")
-    return perftest_rows(out)[-1][3]
-
 
 def test_traffic_between_all_guests(guests):
     for one, other in itertools.combinations(guests, 2):
-        assert bandwidth(one, other) > 0
+        assert diags.bandwidth(one, other) > 0
 
 
 def test_traffic_goes_on_while_cables_between_switches_are_pulled(tree, guests):
@@ -267,38 +191,14 @@ def no_manager(guests):
 
 @pytest.mark.parametrize("engine", ["minhop", "updn", "dnup", "ftree", "lash", "dfsssp", "nue"])
 def test_routing_engine(guests, no_manager, engine):
-    sh(guests[0], f"rm -f {LOG}; opensm -o -R {engine} -f {LOG}")
-    log = sh(guests[0], f"cat {LOG}")
+    sh(guests[0], f"rm -f {diags.LOG}; opensm -o -R {engine} -f {diags.LOG}")
+    log = sh(guests[0], f"cat {diags.LOG}")
     assert f"{engine} tables configured" in log and "SUBNET UP" in log, log[-3000:]
     wait_active(*guests)
     for other in guests[1:]:
-        assert bandwidth(guests[0], other, 1) > 0
-    no_errors(guests[0])
+        assert diags.bandwidth(guests[0], other, 1) > 0
+    diags.no_errors(guests[0])
 
 
 def test_opensm_log_has_no_error(guests):
-    no_errors(guests[0])
-
-
-# ---- a large one
-
-LARGE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"
-
-
-@pytest.fixture(scope="module")
-def large(tree):
-    """Two guests among 648 hosts, when the other fabric is no longer needed."""
-    tree.down()
-    with booted("test-topology", 2, fabric_file=LARGE) as running:
-        yield running
-
-
-def test_648_hosts(large):
-    guest, wanted = large.node("vm1"), topology.load(LARGE)
-    assert topology.net(sh(guest, "ibnetdiscover")).wiring() == wanted.wiring()
-    links = sh(guest, "iblinkinfo -l")
-    assert len(re.findall(r"Active/\s+LinkUp", links)) == 2 * len(wanted.wiring())
-    clear_errors(guest)
-    assert "0 bad nodes found" in sh(guest, "ibqueryerrors")
-    assert bandwidth(large.node("vm0"), guest) > 0
-    no_errors(large.node("vm0"))
+    diags.no_errors(guests[0])

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The programs of infiniband-diags, and what they are to say of any fabric."""
+import re
+import subprocess
+
+from rdma import DEVICE, lid, pair, perftest_rows, sh, wait_until
+
+LOG = "/var/log/opensm.log"
+
+
+def lids(guest, wanted):
+    """LIDs by node id, as the tools see them."""
+    text = sh(guest, "ibnetdiscover")
+    found = {}
+    for record in re.split(r"\n\s*\n", text):
+        if switch := re.search(r'^Switch.*# "([^"]+)".* lid (\d+) lmc', record, re.M):
+            found[switch[1]] = int(switch[2])
+        elif adapter := re.search(r'^caguid=(0x\w+)', record, re.M):
+            number = re.search(r"# lid (\d+) lmc", record)
+            name = next(node.name for node in wanted.hosts() if node.guid == int(adapter[1], 16))
+            found[name] = int(number[1])
+    assert set(found) == set(wanted.nodes), text
+    return found
+
+
+def clear_errors(guest):
+    sh(guest, "ibqueryerrors --clear-errors", check=False)     # tells what it clears by its status
+
+
+def no_errors(guest):
+    log = sh(guest, f"cat {LOG}")
+    assert not [line for line in log.splitlines() if " ERR " in line], log[-4000:]
+
+
+RECORDS = ["ClassPortInfo", "NodeRecord", "PortInfoRecord", "SL2VLTableRecord", "PKeyTableRecord",
+           "VLArbitrationTableRecord", "InformInfoRecord", "LinkRecord", "ServiceRecord", "PathRecord",
+           "MCMemberRecord", "LFTRecord", "MFTRecord", "GUIDInfoRecord", "SwitchInfoRecord", "SMInfoRecord"]
+ATTRIBUTES = ["nodeinfo", "nodedesc", "guidinfo", "pkeys", "sl2vl", "vlarb", "portinfo", "switchinfo"]
+
+
+def smpquery(guest, numbers, nodes, attribute):
+    """numbers: LIDs by node name."""
+    for node in nodes:
+        if attribute != "switchinfo" or node.kind == "Switch":
+            sh(guest, f"smpquery {attribute} {numbers[node.name]}" + " 1" * (attribute == "portinfo"))
+
+
+PERFQUERY = {option: True for option in (
+    "", "-x", "-l", "-a", "-D", "-E", "-c", "-T", "-X", "-S", "--vlxmitcounters",
+    "--vlxmitflowctlerrors")} | {
+        # docs/ib-coverage.md has what is not there
+        option: False for option in (
+            "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--swportvlcong",
+            "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc", "--vlxmittimecc")}
+
+
+def perfquery(guest, option, number):
+    """number: the LID of the node, whose port 1 is asked."""
+    code, out, err = sh(guest, f"perfquery {option} {number} 1", check=False)
+    assert (code == 0) == PERFQUERY[option], f"LID {number}: {out}{err}"
+
+
+def ping_and_sysstat(client, server):
+    for program, line in (("ibping -S", "ibping -c 10"), ("ibsysstat -S", "ibsysstat -v")):
+        serving = server.start([f"exec timeout 250 {program}"], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL)
+        try:
+            answer = wait_until(lambda line=line: _answer(client, f"{line} {lid(server)}"), line, 120)
+            assert "0% packet loss" in answer or server.name in answer or "sysstat" in answer, answer
+        finally:
+            serving.kill()
+            sh(server, f"pkill {program.split()[0]}", check=False)
+
+
+def _answer(guest, line):
+    code, out, err = sh(guest, f"timeout 30 {line}", check=False)
+    return out + err if code == 0 else ""
+
+
+def change_port(guest, port):
+    """Disabled, enabled, slower and back; the SM makes it Active again. port: LID and number, of a 4X EDR cable."""
+    def state():
+        return sh(guest, f"ibportstate {port} query")
+
+    sh(guest, f"ibportstate {port} disable")
+    assert re.search(r"PhysLinkState:\.+Disabled", state())
+    sh(guest, f"ibportstate {port} enable")
+    wait_until(lambda: re.search(r"LinkState:\.+Active", state()), "the port to be Active again")
+    sh(guest, f"ibportstate {port} width 1")
+    sh(guest, f"ibportstate {port} reset")
+    wait_until(lambda: re.search(r"LinkState:\.+Active", state()), "the port to be Active again")
+    assert re.search(r"LinkWidthActive:\.+1X", state())
+    sh(guest, f"ibportstate {port} width 3")
+    sh(guest, f"ibportstate {port} reset")
+    wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()), "the port to be 4X again")
+    for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR alone, then EDR again
+        sh(guest, f"ibportstate {port} espeed {speeds}")
+        sh(guest, f"ibportstate {port} reset")
+        wait_until(lambda: re.search(rf"LinkSpeedExtActive:\.+{re.escape(active)} ", state())
+                   and re.search(r"LinkState:\.+Active", state()), f"the port to be Active at {active} Gbps")
+
+
+def bandwidth(server, client, seconds=2, extra="", timeout=18):
+    """ib_write_bw's average, MiB/s. timeout: the Local ACK Timeout."""
+    out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra}",
+                  f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra} {server.name}")
+    return perftest_rows(out)[-1][3]

@@ -78,34 +78,46 @@ def test_torus_2qos_routes_traffic(guests, no_manager):
 
 # ---- two managers
 
+def lids_under(master, guests, options, config=SOON):
+    """Starts a manager, which becomes the master; the LIDs of the guests, whose ports are Active."""
+    managers.start(master, options, config)
+    managers.wait_state(master, "MASTER")
+    wait_active(*guests)
+    return [lid(guest) for guest in guests]
+
+
+def takes_over(newcomer, master, options):
+    """Starts a manager that the master hands over to."""
+    managers.start(newcomer, options, SOON)
+    managers.wait_state(newcomer, "MASTER")
+    managers.wait_state(master, "STANDBY")
+
+
+def wait_sm_lid(guests, number):
+    wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [number] * 2, f"{number} to be the SM's LID")
+
+
 def test_handover_and_failover_lose_no_traffic(guests, no_manager):
     low, high = guests
-    managers.start(low, "-p 3", SOON)
-    managers.wait_state(low, "MASTER")
-    wait_active(*guests)
-    lids = [lid(guest) for guest in guests]
+    lids = lids_under(low, guests, "-p 3")
     line = f"ib_write_bw -d {DEVICE} -F -D 45 -u 18"
     serving = low.start([f"exec timeout {PATIENCE_S} {line}"], stdin=subprocess.DEVNULL,
                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     sending = high.start([f"until {line} {low.name}; do sleep 0.3; done"], stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     # One with a higher priority comes: the master hands over.
-    managers.start(high, "-p 9", SOON)
-    managers.wait_state(high, "MASTER")
-    managers.wait_state(low, "STANDBY")
-    wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [lids[1]] * 2, "the new SM's LID")
+    takes_over(high, low, "-p 9")
+    wait_sm_lid(guests, lids[1])
     # The master is killed: the standby takes over.
     sh(high, "pkill -9 -x opensm")
     managers.wait_state(low, "MASTER")
-    wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [lids[0]] * 2, "the old SM's LID")
+    wait_sm_lid(guests, lids[0])
     said, heard = sending.communicate(timeout=PATIENCE_S)[0], serving.communicate(timeout=PATIENCE_S)[0]
     assert serving.returncode == 0, said + heard
     assert perftest_rows(said)[-1][3] > 0 and "Completion with error" not in said, said
     assert [lid(guest) for guest in guests] == lids
     # And the one that was killed comes back as master once more.
-    managers.start(high, "-p 9", SOON)
-    managers.wait_state(high, "MASTER")
-    managers.wait_state(low, "STANDBY")
+    takes_over(high, low, "-p 9")
 
 
 def port_guid(guest):
@@ -115,23 +127,15 @@ def port_guid(guest):
 
 def test_of_equal_priorities_the_lower_guid_is_master(guests, no_manager):
     first, second = sorted(guests, key=port_guid, reverse=True)
-    managers.start(first, "-p 5", SOON)
-    managers.wait_state(first, "MASTER")
-    wait_active(*guests)
-    lids = [lid(guest) for guest in guests]
-    managers.start(second, "-p 5", SOON)
-    managers.wait_state(second, "MASTER")
-    managers.wait_state(first, "STANDBY")
+    lids = lids_under(first, guests, "-p 5")
+    takes_over(second, first, "-p 5")
     assert [lid(guest) for guest in guests] == lids
 
 
 def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
     """The newcomer has the higher priority, but no SM_Key. It sees the master, who does not see it."""
     master, newcomer = guests
-    managers.start(master, "-p 3", SOON + "sm_key 0x1122334455667788\nforce_log_flush TRUE\n")
-    managers.wait_state(master, "MASTER")
-    wait_active(*guests)
-    lids = [lid(guest) for guest in guests]
+    lids = lids_under(master, guests, "-p 3", SOON + "sm_key 0x1122334455667788\nforce_log_flush TRUE\n")
     managers.start(newcomer, "-p 9", SOON + "sm_key 0x0\n")
     managers.wait_state(newcomer, "STANDBY")
     wait_until(lambda: int(sh(master, f"grep -c 'ERR 2F18' {managers.LOG}", check=False)[1]) >= 3,
@@ -150,10 +154,7 @@ BAD_ORDERS = [(3, 6), (3, 255), (2, 1), (2, 3), (1, 4), (0, 5)]
 
 def test_orders_that_nobody_may_give_change_nothing(guests, no_manager):
     master, other = guests
-    managers.start(master, "-p 3", SOON)
-    managers.wait_state(master, "MASTER")
-    wait_active(*guests)
-    lids = [lid(guest) for guest in guests]
+    lids = lids_under(master, guests, "-p 3")
     for state, modifier in BAD_ORDERS:
         code, out, err = sh(other, f"sminfo -C {DEVICE} -s {state} {lids[0]} {modifier}", check=False)
         assert code != 0, f"{state} {modifier}: {out}{err}"
@@ -165,15 +166,12 @@ def test_orders_that_nobody_may_give_change_nothing(guests, no_manager):
 
 def test_a_manager_that_is_killed_while_it_sweeps(guests, no_manager):
     low, high = guests
-    managers.start(low, "-p 3", SOON)
-    managers.wait_state(low, "MASTER")
-    wait_active(*guests)
-    lids = [lid(guest) for guest in guests]
+    lids = lids_under(low, guests, "-p 3")
     for delay_s in (0, 0.1, 0.3, 1, 2):
         managers.start(high, "-p 9", SOON)
         sh(high, f"sleep {delay_s}; pkill -9 -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done")
         managers.wait_state(low, "MASTER")
-        wait_until(lambda: [managers.sm_lid(guest) for guest in guests] == [lids[0]] * 2, "the SM's LID")
+        wait_sm_lid(guests, lids[0])
         assert [lid(guest) for guest in guests] == lids
     wait_active(*guests)
 

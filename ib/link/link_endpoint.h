@@ -52,15 +52,20 @@ struct LinkPacket {
     std::uint32_t blocks = 0;  // receive buffer it occupies until released; VL15: 0
 };
 
-// A run that has come in. Its packets take the receive buffer that they would take singly.
+// The same of `count` packets of a run from `from` on, which take what they would take singly.
+[[nodiscard]] inline std::uint32_t run_blocks(const ib::RunSize& run, std::uint32_t from,
+                                              std::uint32_t count) {
+    return run.sum(from, count, packet_blocks);
+}
+
+// A run that has come in.
 struct LinkRun {
     const ib::PacketRun& packets;
 
-    [[nodiscard]] std::uint32_t blocks(std::uint32_t index) const {
-        return packet_blocks(packets.size().packet(index));
+    // Receive buffer of `count` packets from `from` on.
+    [[nodiscard]] std::uint32_t blocks(std::uint32_t from, std::uint32_t count) const {
+        return run_blocks(packets.size(), from, count);
     }
-    // Of `count` packets from `from` on.
-    [[nodiscard]] std::uint32_t blocks(std::uint32_t from, std::uint32_t count) const;
 };
 
 // Why a received packet was dropped by the link; the port counts it.

@@ -99,14 +99,6 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) 
 
 // ---- runs
 
-std::uint32_t LinkRun::blocks(std::uint32_t from, std::uint32_t count) const {
-    std::uint32_t sum = 0;
-    for (std::uint32_t i = from; i < from + count; ++i) {
-        sum += blocks(i);
-    }
-    return sum;
-}
-
 // A run that is none ends the connection: it is this protocol that it breaks, and not the link
 // layer of the packets.
 LinkEndpoint::Result LinkEndpoint::on_run(const Frame& frame) {
@@ -141,7 +133,7 @@ void LinkEndpoint::hand_over(const LinkRun& run) {
         }
         std::uint32_t taken = active_ && fits ? events_.link_run(run, i) : 0;
         if (taken == 0) {
-            hand_over(run.packets.packet(i, room), false, vl, run.blocks(i));
+            hand_over(run.packets.packet(i, room), false, vl, run.blocks(i, 1));
             taken = 1;
         }
         i += taken;
@@ -166,12 +158,10 @@ std::span<std::uint8_t> LinkEndpoint::begin_run(unsigned vl, const ib::RunSize& 
     if (run_limit(vl, longest, size.mtu) < size.packets) {
         return {};
     }
-    const std::uint32_t blocks = packet_blocks(size.first) + packet_blocks(size.last) +
-                                 (size.packets - 2) * packet_blocks(size.middle);
     pending_ = {.frame = rings_->out.reserve(kHeaderSize + size.body()),
                 .vl = vl,
                 .crc = SendCrc::kElided,
-                .blocks = blocks,
+                .blocks = run_blocks(size, 0, size.packets),
                 .is_run = true};
     return pending_.frame.subspan(kHeaderSize);
 }

@@ -39,9 +39,22 @@ struct RunSize {
     [[nodiscard]] std::size_t packet(std::uint32_t index) const {
         return index == 0 ? first : index + 1 == packets ? last : middle;
     }
-    [[nodiscard]] std::size_t bytes() const { return first + (packets - 2) * middle + last; }
-    // LRH:PktLen of all, which counts the ICRCs.
-    [[nodiscard]] std::uint64_t words() const { return (bytes() + packets * kIcrcSize) / 4; }
+    // Sum over `count` packets from `from` on of what `of` makes of a packet's bytes.
+    template <typename Of>
+    [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {
+        const std::uint32_t firsts = from == 0 && count != 0 ? 1 : 0;
+        const std::uint32_t lasts = count > firsts && from + count == packets ? 1 : 0;
+        return firsts * of(first) + (count - firsts - lasts) * of(middle) + lasts * of(last);
+    }
+    [[nodiscard]] std::size_t bytes(std::uint32_t from, std::uint32_t count) const {
+        return sum(from, count, [](std::size_t bytes) { return bytes; });
+    }
+    // LRH:PktLen, which counts the ICRCs.
+    [[nodiscard]] std::uint64_t words(std::uint32_t from, std::uint32_t count) const {
+        return (bytes(from, count) + count * kIcrcSize) / 4;
+    }
+    [[nodiscard]] std::size_t bytes() const { return bytes(0, packets); }
+    [[nodiscard]] std::uint64_t words() const { return words(0, packets); }
     // In memory.
     [[nodiscard]] std::size_t body() const { return kRunPayload + payload; }
 };

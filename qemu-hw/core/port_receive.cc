@@ -101,13 +101,9 @@ uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
         return 0;
     }
     const uint32_t taken = client_->run_in(number_, run, from);
-    uint64_t bytes = 0;
-    for (uint32_t i = from; i < from + taken; ++i) {
-        bytes += run.size().packet(i);
-    }
     parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, taken);
-    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, bytes);
-    pma().count_received(lrh, (bytes + uint64_t{taken} * ib::kIcrcSize) / 4, taken);
+    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, run.size().bytes(from, taken));
+    pma().count_received(lrh, run.size().words(from, taken), taken);
     return taken;
 }
 

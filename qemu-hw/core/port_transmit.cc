@@ -108,16 +108,12 @@ uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
 }
 
 std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSize& size) {
-    out_ = route(request);
-    if (out_.route != Route::kLink) {
-        out_ = {};
-        return {};
+    Outgoing out = route(request);
+    if (out.route == Route::kLink) {
+        out.packet = link_.begin_run(out.vl, size);
+        out.run = size;
     }
-    out_.packet = link_.begin_run(out_.vl, size);
-    out_.run = size;
-    if (out_.packet.empty()) {
-        out_ = {};
-    }
+    out_ = out.packet.empty() ? Outgoing{} : out;
     return out_.packet;
 }
 

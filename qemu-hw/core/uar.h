@@ -15,8 +15,9 @@ class UarPages {
     // `offset` in BAR2. False for what is no doorbell (a hole, a wrong size); a doorbell that names
     // an object of another UAR, or of none, is counted and otherwise ignored.
     bool read(uint64_t offset, unsigned size, uint64_t& value);
-    void kick(uint32_t uar);
     bool write(uint64_t offset, unsigned size, uint64_t value);
+    // A store to PIB_HCA_UAR_KICK whose value is lost.
+    void kick(uint32_t uar);
 
   private:
     DeviceObjects& objects_;

@@ -127,7 +127,7 @@ std::expected<void, LinkFailure> LinkEndpoint::feed_input(std::size_t bytes) {
         if (!*frame) {
             break;
         }
-        if (rings_) {
+        if (rings_ && (*frame)->type != FrameType::kMemory) {
             return fail(LinkError::kUnexpectedFrame, "a frame beside the shared memory");
         }
         if (auto handled = handle(**frame); !handled) {
@@ -171,6 +171,8 @@ bool LinkEndpoint::send_control(const Control& frame) {
     return true;
 }
 
+template bool LinkEndpoint::send_control(const ib::link::Pull&);  // by link_endpoint_one_copy.cc
+
 // ---- where frames go
 
 bool LinkEndpoint::has_room(std::size_t bytes) const {
@@ -211,6 +213,8 @@ LinkEndpoint::Result LinkEndpoint::handle(const Frame& frame) {
         {&LinkEndpoint::on_credit, false, true, true},
         {&LinkEndpoint::on_packet, false, true, true},
         {&LinkEndpoint::on_run, false, true, true},
+        {&LinkEndpoint::on_memory, false, false, true},
+        {&LinkEndpoint::on_pull, false, false, true},
     };
     const Rule& rule = kRules[static_cast<std::size_t>(frame.type) - 1];
     const bool in_place = rule.before_open == (phase_ == Phase::kHandshake) &&
@@ -250,8 +254,9 @@ LinkEndpoint::Result LinkEndpoint::on_welcome(const Frame& frame) {
                                                             : LinkError::kMalformedFrame,
                     to_string(welcome.error()));
     }
-    if ((welcome->features & ~asked_ & ib::link::kFeatureRuns) != 0) {
-        return fail(LinkError::kUnexpectedFrame, "WELCOME with runs that nobody asked for");
+    constexpr std::uint32_t kAskedFor = ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+    if ((welcome->features & ~asked_ & kAskedFor) != 0) {
+        return fail(LinkError::kUnexpectedFrame, "WELCOME with what nobody asked for");
     }
     events_.link_welcome(*welcome);
     if (auto shared = share(welcome->features); !shared) {
@@ -506,8 +511,7 @@ std::span<std::uint8_t> LinkEndpoint::begin_packet(unsigned vl, std::size_t byte
     pending_ = {.frame = reserve(kHeaderSize + bytes + crc_bytes),
                 .vl = vl,
                 .crc = crc,
-                .blocks = vl == kVl15 ? 0 : blocks_of(bytes, crc),
-                .is_run = false};
+                .blocks = vl == kVl15 ? 0 : blocks_of(bytes, crc)};
     return pending_.frame.subspan(kHeaderSize, bytes);
 }
 
@@ -519,8 +523,9 @@ void LinkEndpoint::commit_packet() {
     if (pending_.crc == SendCrc::kComputed) {
         append_crcs(body);
     }
+    const std::uint8_t flags = pending_.is_reference ? ib::link::kFlagReference : 0;
     const auto header =
-        pending_.is_run ? ib::link::run_header(body.size())
+        pending_.is_run ? ib::link::run_header(body.size(), flags)
                         : ib::link::packet_header(body.size(), pending_.crc == SendCrc::kElided);
     std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
     commit(pending_.frame.size());

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "ib/link/one_copy.h"
 #include "ib/link/output_buffer.h"
 #include "ib/link/shared_ring.h"
 #include "ib/wire/link_frame.h"
@@ -125,6 +126,38 @@ class LinkEvents {
     // by link_packet().
     virtual std::uint32_t link_run(const LinkRun& /*run*/, std::uint32_t /*from*/) { return 0; }
     virtual void link_packet_fault(PacketFault fault) = 0;
+
+    // --- one copy, at the adapter. The payload of these runs is not there and must not be looked
+    // at. Where all of it would go now, at most kMaxPieces pieces of the blocks of MEMORY; false:
+    // it is to come packet by packet.
+    virtual bool link_reference(const LinkRun& /*run*/, std::vector<RamPiece>& /*where*/) {
+        return false;
+    }
+    // It is there. True: the run was taken, as by link_run(). False: it would go elsewhere by now,
+    // and is to come packet by packet.
+    virtual bool link_placed(const LinkRun& /*run*/, std::span<const RamPiece> /*where*/) {
+        return false;
+    }
+    // The switch would not copy to where link_reference() said; the run is lost.
+    virtual void link_copy_refused() {}
+
+    // --- one copy, at the switch. Memory of kReferenceRoom bytes for runs that are taken apart,
+    // which outlives the endpoint; empty: what was handed over cannot be used, and the link goes on
+    // without it. Or why the connection ends.
+    virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
+        const ib::link::Memory& memory);
+    // A run whose payload has not come; all pieces lie in the blocks of MEMORY. True: taken, its
+    // receive buffer is given back as that of packets. False: it is taken apart.
+    virtual bool link_referenced(const LinkRun& /*run*/, const ib::link::Reference& /*to*/) {
+        return false;
+    }
+    // Copies what the reference stands for; false: it does not hold any more, the packets are lost.
+    virtual bool link_dereference(const ib::link::Reference& /*from*/,
+                                  std::span<std::uint8_t> /*to*/) {
+        return false;
+    }
+    // All pieces lie in the blocks of MEMORY, or in the bounce area. Or why the connection ends.
+    virtual std::expected<void, std::string> link_pull(const ib::link::Pull& pull);
 };
 
 // Which checksums a packet is sent with.
@@ -157,6 +190,9 @@ class LinkEndpoint {
     static constexpr std::size_t kReservedOutput = 32 * 1024;
     // Room for two packets of 4096 bytes: credits go out in quarters of the buffer.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
+    // Where one copy is agreed on, at least, of VLs that have any: two references of the longest,
+    // which take no memory as long as they can go on as they are.
+    static constexpr std::uint32_t kOneCopyBlocks = 2 * kMaxReferenceBytes / 64;
 
     // The connecting side; HELLO is ready in output().
     LinkEndpoint(const ib::link::Hello& hello, const Buffers& buffers, LinkEvents& events);
@@ -230,6 +266,29 @@ class LinkEndpoint {
     // nothing waits: its packets can be sent singly.
     [[nodiscard]] std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size);
 
+    // --- one copy. Both sides have agreed on it; then an adapter may hand over its memory.
+    [[nodiscard]] bool one_copy_agreed() const { return one_copy_agreed_; }
+    // The adapter: MEMORY is in output() then, and the descriptors go with its first byte.
+    // `control_memory` has one_copy_bytes(blocks) bytes and outlives the endpoint.
+    // Only once.
+    void share_memory(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks);
+    // Whether references may be sent.
+    [[nodiscard]] bool shares_memory() const;
+    // How many packets of a message may go as one reference now. As run_limit().
+    [[nodiscard]] std::uint32_t reference_limit(unsigned vl, std::size_t longest,
+                                                std::uint32_t mtu) const;
+    // Room for the head of a run (ib::kRunPayload bytes) of MIDDLE packets that want no ACK, whose
+    // payload stays where it is: an adapter says where, a switch does not. As begin_run().
+    [[nodiscard]] std::span<std::uint8_t> begin_reference(unsigned vl, const ib::RunSize& size,
+                                                          std::uint64_t handle,
+                                                          std::span<const RamPiece> pieces);
+    // The adapter: whether the switch may be writing to where link_reference() said, also after
+    // close(). Meanwhile receive() does nothing, and the switch wakes this side when it has ended.
+    [[nodiscard]] bool pulling() const;
+    // Asks for that to end soon; pulling() says when it has. Afterwards receive() asks anew where
+    // the run goes. True: the peer sleeps and has to be woken, as of publish().
+    [[nodiscard]] bool cancel_pull();
+
     // Gives back the receive buffer of packets, of this or an earlier link_up(); CREDIT follows by
     // itself.
     void release(unsigned vl, std::uint32_t blocks);
@@ -265,6 +324,25 @@ class LinkEndpoint {
         SendCrc crc{};
         std::uint32_t blocks = 0;
         bool is_run = false;
+        bool is_reference = false;
+    };
+    // A reference at the front of the ring, which is not skipped before it has been dealt with.
+    struct Awaited {
+        ib::link::Reference reference;
+        ib::PacketRun run;  // of Rings::frame and OneCopy::room
+        std::size_t frame_bytes = 0;
+        std::uint16_t epoch = 0;  // of the own LINK
+        bool asked = false;       // PULL is written, its answer has not been seen
+        bool bounce = false;      // to OneCopy::room, and from there packet by packet
+        std::vector<RamPiece> where{};
+    };
+    struct OneCopy {
+        std::vector<std::uint64_t> blocks;  // of the adapter's memory, bytes
+        std::span<std::uint8_t> room;       // kReferenceRoom bytes
+        OneCopyControl* control = nullptr;  // the adapter's
+        std::uint32_t sequence = 0;         // of the last PULL
+        std::uint64_t last_handle = 0;      // that came in
+        std::optional<Awaited> awaited;
     };
 
     Result handle(const ib::link::Frame& frame);
@@ -275,13 +353,29 @@ class LinkEndpoint {
     Result on_credit(const ib::link::Frame& frame);
     Result on_packet(const ib::link::Frame& frame);
     Result on_run(const ib::link::Frame& frame);
+    Result on_memory(const ib::link::Frame& frame);
+    Result on_pull(const ib::link::Frame& frame);
+    Result on_reference(const ib::link::Frame& frame);
+    Result check_reference(const ib::link::Reference& reference);
+    void take_reference(const ib::PacketRun& run, const ib::link::Reference& reference);
+    void await_answer();
+    [[nodiscard]] bool is_answered() const;
+    void answered(PullResult result);
+    void ask();
+    void finish_awaited();
+    void drop(const ib::PacketRun& run);
+    [[nodiscard]] bool holds(const Awaited& awaited) const;
+    [[nodiscard]] bool fits(const ib::PacketRun& run) const;
+    void hand_over_parts(const ib::PacketRun& run);
     void hand_over(const LinkRun& run);
     void hand_over(const ib::PacketBytes& body, bool with_crcs, unsigned vl, std::uint32_t blocks);
     bool take_credit(unsigned vl, std::uint32_t blocks);
     Result refuse(ib::link::Refuse refusal);
     Result fail(LinkError error, std::string text);
     Result share(std::uint32_t features);
+    // Bytes of the frame; 0: it stays.
     std::expected<std::size_t, LinkFailure> receive_one(Rings& rings);
+    std::expected<std::size_t, LinkFailure> read_front(Rings& rings);
     void send_unsent();
     [[nodiscard]] bool has_room(std::size_t bytes) const;
     std::span<std::uint8_t> reserve(std::size_t bytes);
@@ -299,6 +393,8 @@ class LinkEndpoint {
     Phase phase_ = Phase::kHandshake;
     const bool connecting_;
     bool runs_ = false;
+    bool one_copy_agreed_ = false;
+    bool memory_passed_ = false;   // MEMORY has
     std::uint32_t asked_ = 0;      // HELLO's features, of the connecting side
     bool offer_unsent_ = false;    // LINK waits for room in the output
     bool credits_unsent_ = false;  // a CREDIT does
@@ -310,6 +406,7 @@ class LinkEndpoint {
     ib::link::FrameReader reader_;
     OutputBuffer output_;
     std::unique_ptr<Rings> rings_;       // nullptr: frames go through the stream
+    std::unique_ptr<OneCopy> one_copy_;  // nullptr: no references go here
     std::vector<std::uint8_t> scratch_;  // control frames are laid out here
 };
 

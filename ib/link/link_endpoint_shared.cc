@@ -21,6 +21,12 @@ LinkEndpoint::Result LinkEndpoint::share(std::uint32_t features) {
     }
     rings_ = std::make_unique<Rings>(*views);
     runs_ = (features & ib::link::kFeatureRuns) != 0;
+    one_copy_agreed_ = runs_ && (features & ib::link::kFeatureOneCopy) != 0;
+    if (one_copy_agreed_) {
+        for (VlState& vl : vls_) {
+            vl.capacity = vl.capacity == 0 ? 0 : std::max(vl.capacity, kOneCopyBlocks);
+        }
+    }
     return {};
 }
 
@@ -38,8 +44,8 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
             return std::unexpected(frame.error());
         }
         done += *frame;
-        if (phase_ == Phase::kFailed) {
-            return false;  // a handler has closed the link
+        if (phase_ == Phase::kFailed || *frame == 0) {
+            return false;  // a handler has closed the link, or an answer is awaited
         }
     }
     if (rings.in.broken() || rings.out.broken()) {
@@ -57,7 +63,8 @@ static_assert(kCopiedHead >= ib::kMaxHeaders);
 
 // What is copied of a frame before it is looked at.
 std::size_t copied(const ib::link::FrameHeader& header) {
-    if (header.type == ib::link::FrameType::kRun) {
+    if (header.type == ib::link::FrameType::kRun &&
+        (header.flags & ib::link::kFlagReference) == 0) {
         return ib::kRunPayload;
     }
     const bool in_place = header.type == ib::link::FrameType::kPacket &&
@@ -66,14 +73,43 @@ std::size_t copied(const ib::link::FrameHeader& header) {
     return in_place ? kCopiedHead : header.length;
 }
 
+// A frame that waits for an answer is not read again.
+std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) {
+    std::size_t size = 0;
+    if (one_copy_ && one_copy_->awaited) {
+        size = one_copy_->awaited->frame_bytes;
+        await_answer();
+    } else {
+        const auto read = read_front(rings);
+        if (!read) {
+            return read;
+        }
+        size = *read;
+    }
+    if (one_copy_ && one_copy_->awaited) {
+        return 0;
+    }
+    // Only now: a handler that publishes gives back what was skipped.
+    rings.in.skip(size);
+    // A quarter at a time: our position is a cache line that has to travel to the peer.
+    if (rings.in.unreturned() >= rings.in.size() / 4) {
+        rings.in.give_back();
+    }
+    return size;
+}
+
 // Handles one frame; its size. The peer can write to what it has published, so what is checked is
 // copied before: the header and the body, of a long packet the bytes that can have headers. The
 // rest stays where it is until the handler has copied it to where it goes.
-std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) {
+std::expected<std::size_t, LinkFailure> LinkEndpoint::read_front(Rings& rings) {
     std::array<std::uint8_t, kHeaderSize> raw;
     std::memcpy(raw.data(), rings.in.front(), raw.size());
     const auto header = ib::link::parse_frame_header(raw);
     const std::size_t size = kHeaderSize + (header ? header->length : 0);
+    if (header && header->type == ib::link::FrameType::kMemory) {
+        close();
+        return std::unexpected(LinkFailure{LinkError::kUnexpectedFrame, "MEMORY in shared memory"});
+    }
     if (!header || size > rings.in.available()) {
         close();
         return std::unexpected(
@@ -88,12 +124,6 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) 
     if (auto handled = handle(frame); !handled) {
         return std::unexpected(handled.error());
     }
-    // Only now: a handler that publishes gives back what was skipped.
-    rings.in.skip(size);
-    // A quarter at a time: our position is a cache line that has to travel to the peer.
-    if (rings.in.unreturned() >= rings.in.size() / 4) {
-        rings.in.give_back();
-    }
     return size;
 }
 
@@ -104,6 +134,9 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_one(Rings& rings) 
 LinkEndpoint::Result LinkEndpoint::on_run(const Frame& frame) {
     if (!runs_ || !peer_) {
         return fail(LinkError::kUnexpectedFrame, runs_ ? "RUN before LINK" : "RUN not agreed on");
+    }
+    if ((frame.flags & ib::link::kFlagReference) != 0) {
+        return on_reference(frame);
     }
     const auto run = ib::PacketRun::parse(frame.body.first<ib::kRunPayload>(), frame.shared);
     if (!run || run->first().lrh().vl == ib::kVl15) {
@@ -186,7 +219,8 @@ bool LinkEndpoint::may_sleep() {
         return true;
     }
     const bool room = room_is_back();
-    const bool data = !rings_->in.await_data();
+    // An answer wakes whatever the event index says.
+    const bool data = one_copy_ && one_copy_->awaited ? is_answered() : !rings_->in.await_data();
     return !room && !data && !rings_->out.broken();
 }
 

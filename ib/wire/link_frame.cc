@@ -34,8 +34,13 @@ constexpr FrameRule kRules[] = {
     {Link::kSize, Link::kSize, 0},
     {Credit::kSize, Credit::kSize, 0},
     {kLrhSize, kMaxBody, kFlagCrcElided},
-    {kRunPayload, kMaxRunBody, 0},
+    {kRunPayload, kMaxRunBody, kFlagReference},
+    {Memory::kFixed + 8, Memory::kFixed + kMaxMemoryBlocks * 8, 0},
+    {Pull::kFixed + RamPiece::kSize, Pull::kFixed + kMaxPieces* RamPiece::kSize, 0},
 };
+// Of a RUN that refers to memory.
+constexpr std::uint32_t kMaxReferenceBody = kRunPayload + reference_bytes(kMaxPieces);
+static_assert(kMaxReferenceBody <= kMaxBody);
 
 // Appends header and a zeroed body; the caller fills the returned body.
 std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType type,
@@ -82,7 +87,8 @@ std::expected<FrameHeader, FrameError> parse_frame_header(
         return std::unexpected(FrameError::kReserved);
     }
     const auto length = load_be<std::uint32_t>(&in[4]);
-    if (length < rule.min_length || length > rule.max_length) {
+    const bool reference = (in[1] & kFlagReference) != 0;
+    if (length < rule.min_length || length > (reference ? kMaxReferenceBody : rule.max_length)) {
         return std::unexpected(FrameError::kLength);
     }
     return FrameHeader{static_cast<FrameType>(in[0]), in[1], length};
@@ -291,8 +297,138 @@ std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes, bo
                         packet_bytes);
 }
 
-std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes) {
-    return frame_header(FrameType::kRun, 0, body_bytes);
+std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes, std::uint8_t flags) {
+    return frame_header(FrameType::kRun, flags, body_bytes);
+}
+
+// ---- one copy
+
+namespace {
+
+// `count` pieces that fill `body`; nothing if they are not that many, or one of them is empty.
+std::optional<std::vector<RamPiece>> parse_pieces(Bytes body, std::uint32_t count) {
+    if (count > kMaxPieces || body.size() != count * RamPiece::kSize) {
+        return std::nullopt;
+    }
+    std::vector<RamPiece> pieces(count);
+    for (RamPiece& piece : pieces) {
+        piece = {.offset = load_be<std::uint64_t>(&body[0]),
+                 .block = load_be<std::uint32_t>(&body[8]),
+                 .length = load_be<std::uint32_t>(&body[12])};
+        if (piece.length == 0) {
+            return std::nullopt;
+        }
+        body = body.subspan(RamPiece::kSize);
+    }
+    return pieces;
+}
+
+void write_pieces(std::span<std::uint8_t> to, std::span<const RamPiece> pieces) {
+    for (const RamPiece& piece : pieces) {
+        store_be(&to[0], piece.offset);
+        store_be(&to[8], piece.block);
+        store_be(&to[12], piece.length);
+        to = to.subspan(RamPiece::kSize);
+    }
+}
+
+bool is_reference_size(std::uint32_t bytes) {
+    return bytes != 0 && bytes <= kMaxReferenceBytes;
+}
+
+}  // namespace
+
+std::uint64_t pieces_bytes(std::span<const RamPiece> pieces) {
+    std::uint64_t sum = 0;
+    for (const RamPiece& piece : pieces) {
+        sum += piece.length;
+    }
+    return sum;
+}
+
+std::expected<Memory, FrameError> Memory::parse(Bytes body) {
+    if (body.size() < kFixed || body.size() != kFixed + 8U * load_be<std::uint16_t>(&body[0])) {
+        return std::unexpected(FrameError::kLength);
+    }
+    if (!all_zero(body.subspan(2, kFixed - 2))) {
+        return std::unexpected(FrameError::kReserved);
+    }
+    Memory memory;
+    for (std::size_t at = kFixed; at < body.size(); at += 8) {
+        memory.blocks.push_back(load_be<std::uint64_t>(&body[at]));
+        if (memory.blocks.back() == 0) {
+            return std::unexpected(FrameError::kValue);
+        }
+    }
+    return memory;
+}
+
+void append(std::vector<std::uint8_t>& out, const Memory& memory) {
+    const auto body =
+        append_frame(out, FrameType::kMemory, Memory::kFixed + 8 * memory.blocks.size());
+    store_be(&body[0], static_cast<std::uint16_t>(memory.blocks.size()));
+    for (std::size_t i = 0; i < memory.blocks.size(); ++i) {
+        store_be(&body[Memory::kFixed + 8 * i], memory.blocks[i]);
+    }
+}
+
+std::expected<Reference, FrameError> Reference::parse(Bytes body) {
+    if (body.size() < kFixed) {
+        return std::unexpected(FrameError::kLength);
+    }
+    Reference reference{.handle = load_be<std::uint64_t>(&body[0]),
+                        .bytes = load_be<std::uint32_t>(&body[8])};
+    auto pieces = parse_pieces(body.subspan(kFixed), load_be<std::uint32_t>(&body[12]));
+    if (!pieces) {
+        return std::unexpected(FrameError::kLength);
+    }
+    reference.pieces = std::move(*pieces);
+    const bool whole =
+        reference.pieces.empty() || pieces_bytes(reference.pieces) == reference.bytes;
+    if (reference.handle == 0 || !is_reference_size(reference.bytes) || !whole) {
+        return std::unexpected(FrameError::kValue);
+    }
+    return reference;
+}
+
+void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
+                     std::span<const RamPiece> pieces) {
+    store_be(&to[0], handle);
+    store_be(&to[8], bytes);
+    store_be(&to[12], static_cast<std::uint32_t>(pieces.size()));
+    write_pieces(to.subspan(Reference::kFixed), pieces);
+}
+
+std::expected<Pull, FrameError> Pull::parse(Bytes body) {
+    if (body.size() < kFixed) {
+        return std::unexpected(FrameError::kLength);
+    }
+    Pull pull{.handle = load_be<std::uint64_t>(&body[0]),
+              .sequence = load_be<std::uint32_t>(&body[8]),
+              .offset = load_be<std::uint32_t>(&body[12]),
+              .length = load_be<std::uint32_t>(&body[16])};
+    auto pieces = parse_pieces(body.subspan(kFixed), load_be<std::uint32_t>(&body[20]));
+    if (!pieces) {
+        return std::unexpected(FrameError::kLength);
+    }
+    pull.pieces = std::move(*pieces);
+    if (pull.handle == 0 || pull.sequence == 0 || !is_reference_size(pull.length) ||
+        pull.offset > kMaxReferenceBytes - pull.length ||
+        pieces_bytes(pull.pieces) != pull.length) {
+        return std::unexpected(FrameError::kValue);
+    }
+    return pull;
+}
+
+void append(std::vector<std::uint8_t>& out, const Pull& pull) {
+    const auto body =
+        append_frame(out, FrameType::kPull, Pull::kFixed + RamPiece::kSize * pull.pieces.size());
+    store_be(&body[0], pull.handle);
+    store_be(&body[8], pull.sequence);
+    store_be(&body[12], pull.offset);
+    store_be(&body[16], pull.length);
+    store_be(&body[20], static_cast<std::uint32_t>(pull.pieces.size()));
+    write_pieces(body.subspan(Pull::kFixed), pull.pieces);
 }
 
 FrameReader::FrameReader(std::size_t capacity)
@@ -324,7 +460,9 @@ std::expected<std::optional<Frame>, FrameError> FrameReader::next() {
         return std::nullopt;
     }
     const auto header = parse_frame_header(unread.first<kHeaderSize>());
-    if (!header || header->type == FrameType::kRun) {
+    const bool misplaced =
+        header && (header->type == FrameType::kRun || header->type == FrameType::kPull);
+    if (!header || misplaced) {
         error_ = header ? FrameError::kType : header.error();
         return std::unexpected(*error_);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.2: what goes over
+// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.3: what goes over
 // the byte stream between two ports. Bytes in, checked values out; no socket is known here.
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace pib::ib::link {
 
 inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 2;
+inline constexpr std::uint16_t kVersionMinor = 3;
 inline constexpr std::size_t kHeaderSize = 8;
 inline constexpr std::size_t kMaxBody = 8192;  // of all but RUN
 inline constexpr std::size_t kMaxRunBody = kRunPayload + kMaxRunPayload;
@@ -32,7 +32,9 @@ enum class FrameType : std::uint8_t {
     kLink = 4,
     kCredit = 5,
     kPacket = 6,
-    kRun = 7,  // in shared memory alone
+    kRun = 7,     // in shared memory alone
+    kMemory = 8,  // on the stream alone, beside shared memory
+    kPull = 9,    // in shared memory alone
 };
 
 // HELLO and WELCOME, `features`: frames go through shared memory once both have said so.
@@ -40,8 +42,13 @@ inline constexpr std::uint32_t kFeatureSharedMemory = 0x00000001;
 // RUN may be sent; only together with the other.
 inline constexpr std::uint32_t kFeatureRuns = 0x00000002;
 
+// RUN may refer to memory, MEMORY and PULL may be sent; only together with both others.
+inline constexpr std::uint32_t kFeatureOneCopy = 0x00000004;
+
 // PACKET: neither ICRC nor VCRC follows the packet.
 inline constexpr std::uint8_t kFlagCrcElided = 0x01;
+// RUN: where the payload is stands in its place.
+inline constexpr std::uint8_t kFlagReference = 0x02;
 
 // Every error ends the connection; kVersion and kMalformedHello deserve a REFUSE before that.
 enum class FrameError : std::uint8_t {
@@ -145,6 +152,73 @@ struct Credit {
         std::span<const std::uint8_t> body);
 };
 
+// ---- one copy: memory that an adapter shows to its switch, and who wants what of it
+
+inline constexpr std::size_t kMaxReferenceBytes = 1024 * 1024;  // payload that a RUN refers to
+// 1 MiB in pages of 4096 bytes that start anywhere in the first.
+inline constexpr std::size_t kMaxPieces = kMaxReferenceBytes / 4096 + 1;
+inline constexpr std::size_t kMaxMemoryBlocks = 16;
+// Piece of the pulling side's bounce area.
+inline constexpr std::uint32_t kBounceBlock = 0xFFFFFFFF;
+
+// A piece of the memory of a channel adapter.
+struct RamPiece {
+    static constexpr std::size_t kSize = 16;
+
+    std::uint64_t offset = 0;  // bytes, in the block
+    std::uint32_t block = 0;   // in the order of MEMORY
+    std::uint32_t length = 0;  // bytes, not 0
+
+    bool operator==(const RamPiece&) const = default;
+};
+// Bytes of all of them.
+[[nodiscard]] std::uint64_t pieces_bytes(std::span<const RamPiece> pieces);
+
+struct Memory {
+    static constexpr std::size_t kFixed = 8;
+
+    std::vector<std::uint64_t> blocks{};  // bytes of each; 1..kMaxMemoryBlocks
+
+    bool operator==(const Memory&) const = default;
+    [[nodiscard]] static std::expected<Memory, FrameError> parse(
+        std::span<const std::uint8_t> body);
+};
+
+// What stands in a RUN in the place of its payload. From an adapter with pieces, from a switch
+// without.
+struct Reference {
+    static constexpr std::size_t kFixed = 16;
+
+    std::uint64_t handle = 0;  // not 0
+    std::uint32_t bytes = 0;   // payload of all packets, at most kMaxReferenceBytes
+    std::vector<RamPiece> pieces{};
+
+    bool operator==(const Reference&) const = default;
+    // `body`: what follows the headers of the run.
+    [[nodiscard]] static std::expected<Reference, FrameError> parse(
+        std::span<const std::uint8_t> body);
+};
+[[nodiscard]] constexpr std::size_t reference_bytes(std::size_t pieces) {
+    return Reference::kFixed + pieces * RamPiece::kSize;
+}
+// Writes reference_bytes(pieces.size()) bytes to `to`.
+void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
+                     std::span<const RamPiece> pieces);
+
+// Copy what a reference stands for to these pieces, and answer.
+struct Pull {
+    static constexpr std::size_t kFixed = 24;
+
+    std::uint64_t handle = 0;    // of the reference
+    std::uint32_t sequence = 0;  // never 0
+    std::uint32_t offset = 0;    // into its payload
+    std::uint32_t length = 0;    // bytes; of all pieces, too
+    std::vector<RamPiece> pieces{};
+
+    bool operator==(const Pull&) const = default;
+    [[nodiscard]] static std::expected<Pull, FrameError> parse(std::span<const std::uint8_t> body);
+};
+
 inline constexpr std::size_t kCreditBlockBytes = 64;
 // Blocks that a packet takes; `bytes` runs from LRH to VCRC, whether or not the CRCs are there.
 [[nodiscard]] constexpr std::uint32_t credit_blocks(std::size_t bytes) {
@@ -157,12 +231,15 @@ void append(std::vector<std::uint8_t>& out, const Welcome& welcome);
 void append(std::vector<std::uint8_t>& out, const Refuse& refuse);
 void append(std::vector<std::uint8_t>& out, const Link& link);
 void append(std::vector<std::uint8_t>& out, const Credit& credit);
+void append(std::vector<std::uint8_t>& out, const Memory& memory);
+void append(std::vector<std::uint8_t>& out, const Pull& pull);
 // A packet may be built in place instead: packet_header(), then the packet's bytes.
 void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t> packet,
                    bool crc_elided);
 [[nodiscard]] std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes,
                                                                   bool crc_elided);
-[[nodiscard]] std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes);
+[[nodiscard]] std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes,
+                                                               std::uint8_t flags = 0);
 
 // A frame in the reader's buffer; the body is valid until the reader is touched again.
 struct Frame {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "ib/wire/field.h"
 
@@ -98,7 +99,7 @@ std::expected<PacketView, ParseError> parse_end(Bytes head, Bytes whole, std::si
 }  // namespace
 
 std::expected<PacketRun, ParseError> PacketRun::parse(
-    std::span<const std::uint8_t, kRunPayload> head, Bytes whole) {
+    std::span<const std::uint8_t, kRunPayload> head, Bytes whole, std::size_t most) {
     RunSize size{.packets = load_be<std::uint16_t>(&head[0]),
                  .mtu = load_be<std::uint16_t>(&head[2])};
     const bool shape = size.packets >= 2 && size.packets <= kMaxRunPackets &&
@@ -106,8 +107,7 @@ std::expected<PacketRun, ParseError> PacketRun::parse(
                        size.mtu <= kMaxPayload && load_be<std::uint32_t>(&head[4]) == 0;
     const std::size_t before_last = std::size_t{size.packets - 1} * size.mtu;
     if (!shape || whole.size() <= kRunPayload + before_last ||
-        whole.size() > kRunPayload + before_last + size.mtu ||
-        whole.size() > kRunPayload + kMaxRunPayload) {
+        whole.size() > kRunPayload + before_last + size.mtu || whole.size() > kRunPayload + most) {
         return std::unexpected(ParseError::kPacketLength);
     }
     size.payload = whole.size() - kRunPayload;
@@ -160,6 +160,22 @@ PacketBytes PacketRun::packet(std::uint32_t index, RunHeaders& room) const {
             bytes_.part(payload - middle_headers_, middle_headers_ + size_.mtu)};
 }
 
+// Both ends become headers of their own: those of packet(), which end where the payload starts.
+std::expected<PacketRun, ParseError> PacketRun::part(std::uint32_t from, std::uint32_t count,
+                                                     RunHead& head) const {
+    head.fill(0);
+    store_be(&head[0], static_cast<std::uint16_t>(count));
+    store_be(&head[2], static_cast<std::uint16_t>(size_.mtu));
+    for (const auto& [index, at] :
+         {std::pair(from, kRunFirst), std::pair(from + count - 1, kRunLast)}) {
+        RunHeaders room;
+        std::ranges::copy(packet(index, room).head(), &head[at]);
+    }
+    const std::size_t payload =
+        std::min(std::size_t{count} * size_.mtu, size_.payload - std::size_t{from} * size_.mtu);
+    return parse(head, bytes_.part(std::size_t{from} * size_.mtu, kRunPayload + payload));
+}
+
 std::uint32_t PacketRun::middles_from(std::uint32_t index) const {
     if (index == 0 && first_.opcode().position != Position::kMiddle) {
         return 0;
@@ -173,7 +189,7 @@ std::uint32_t PacketRun::middles_from(std::uint32_t index) const {
 std::expected<RunSize, BuildError> RunBuilder::size(const PacketHeaders& first,
                                                     const PacketHeaders& last,
                                                     std::uint32_t packets, std::uint32_t mtu,
-                                                    std::size_t payload_bytes) {
+                                                    std::size_t payload_bytes, std::size_t most) {
     const OpcodeInfo* info = find_opcode(first.bth.opcode);
     const OpcodeInfo* middle = info != nullptr ? run_middle(*info) : nullptr;
     if (middle == nullptr) {
@@ -181,7 +197,7 @@ std::expected<RunSize, BuildError> RunBuilder::size(const PacketHeaders& first,
     }
     const std::size_t before_last = std::size_t{packets - 1} * mtu;
     if (packets < 2 || payload_bytes <= before_last || payload_bytes > before_last + mtu ||
-        payload_bytes > kMaxRunPayload) {
+        payload_bytes > most) {
         return std::unexpected(BuildError::kPayload);
     }
     const auto first_size = packet_size(first, mtu, Crcs::kElided);
@@ -210,15 +226,21 @@ void write_headers(std::span<std::uint8_t> to, const PacketHeaders& headers, std
 
 }  // namespace
 
+void RunBuilder::headers(std::span<std::uint8_t> head, const RunSize& size,
+                         const PacketHeaders& first, const PacketHeaders& last,
+                         std::size_t payload_bytes) {
+    std::ranges::fill(head.first(kRunPayload), std::uint8_t{0});
+    store_be(&head[0], static_cast<std::uint16_t>(size.packets));
+    store_be(&head[2], static_cast<std::uint16_t>(size.mtu));
+    write_headers(head.subspan(kRunFirst), first, size.mtu);
+    write_headers(head.subspan(kRunLast), last,
+                  payload_bytes - std::size_t{size.packets - 1} * size.mtu);
+}
+
 std::span<std::uint8_t> RunBuilder::begin(std::span<std::uint8_t> body, const RunSize& size,
                                           const PacketHeaders& first, const PacketHeaders& last,
                                           std::size_t payload_bytes) {
-    std::ranges::fill(body.first(kRunPayload), std::uint8_t{0});
-    store_be(&body[0], static_cast<std::uint16_t>(size.packets));
-    store_be(&body[2], static_cast<std::uint16_t>(size.mtu));
-    write_headers(body.subspan(kRunFirst), first, size.mtu);
-    write_headers(body.subspan(kRunLast), last,
-                  payload_bytes - std::size_t{size.packets - 1} * size.mtu);
+    headers(body, size, first, last, payload_bytes);
     std::ranges::fill(body.subspan(kRunPayload + payload_bytes), std::uint8_t{0});
     return body.subspan(kRunPayload, payload_bytes);
 }

@@ -26,6 +26,7 @@ inline constexpr std::size_t kRunFirst = 8;
 inline constexpr std::size_t kRunLast = kRunFirst + kRunHeadersSize;
 inline constexpr std::size_t kRunPayload = kRunLast + kRunHeadersSize;
 using RunHeaders = std::array<std::uint8_t, kRunHeadersSize>;
+using RunHead = std::array<std::uint8_t, kRunPayload>;
 
 // Bytes of a run's packets, LRH to padding, and of their payloads.
 struct RunSize {
@@ -67,9 +68,13 @@ struct RunSize {
 class PacketRun {
   public:
     // `head` is a copy of the first kRunPayload bytes of `whole`, which the sender may still write
-    // to. Both outlive the run.
+    // to. Both outlive the run. `most`: bytes of payload.
     [[nodiscard]] static std::expected<PacketRun, ParseError> parse(
-        std::span<const std::uint8_t, kRunPayload> head, std::span<const std::uint8_t> whole);
+        std::span<const std::uint8_t, kRunPayload> head, std::span<const std::uint8_t> whole,
+        std::size_t most = kMaxRunPayload);
+    // Some of its packets as a run of their own, at least two; its head is written to `head`.
+    [[nodiscard]] std::expected<PacketRun, ParseError> part(std::uint32_t from, std::uint32_t count,
+                                                            RunHead& head) const;
 
     [[nodiscard]] const RunSize& size() const { return size_; }
     [[nodiscard]] const PacketView& first() const { return first_; }
@@ -103,13 +108,15 @@ class PacketRun {
 // Builds a run in its place.
 class RunBuilder {
   public:
-    // Of `packets` packets with these headers at both ends, and `payload_bytes` without pad; or
-    // nothing when that is no run.
-    [[nodiscard]] static std::expected<RunSize, BuildError> size(const PacketHeaders& first,
-                                                                 const PacketHeaders& last,
-                                                                 std::uint32_t packets,
-                                                                 std::uint32_t mtu,
-                                                                 std::size_t payload_bytes);
+    // Of `packets` packets with these headers at both ends, and `payload_bytes` without pad, at
+    // most `most`; or nothing when that is no run.
+    [[nodiscard]] static std::expected<RunSize, BuildError> size(
+        const PacketHeaders& first, const PacketHeaders& last, std::uint32_t packets,
+        std::uint32_t mtu, std::size_t payload_bytes, std::size_t most = kMaxRunPayload);
+    // Writes what stands before the payload; `head` has at least kRunPayload bytes.
+    static void headers(std::span<std::uint8_t> head, const RunSize& size,
+                        const PacketHeaders& first, const PacketHeaders& last,
+                        std::size_t payload_bytes);
     // Writes everything but the payload to `body`, which has size.body() bytes; where the payload
     // goes.
     static std::span<std::uint8_t> begin(std::span<std::uint8_t> body, const RunSize& size,

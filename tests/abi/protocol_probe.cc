@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "ib/link/one_copy.h"
 #include "ib/link/shared_ring.h"
 #include "ib/wire/link_frame.h"
 
@@ -115,6 +116,93 @@ void show_run() {
     field("last", kRunLast, kRunHeadersSize);
 }
 
+// Of a frame that is written by hand: `bytes` from `at` on.
+void show_ones(const char* frame, const char* name, std::size_t size, std::size_t at,
+               std::size_t bytes) {
+    std::vector<std::uint8_t> body(size);
+    std::fill_n(body.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0xff);
+    show(frame, name, body);
+}
+
+void show_memory() {
+    const Memory none{};
+    show_body("MEMORY", "-", none);
+    std::vector<std::uint8_t> all;
+    append(all, Memory{std::vector<std::uint64_t>(0xffff)});
+    show("MEMORY", "blocks", std::span(all).subspan(kHeaderSize, Memory::kFixed));
+}
+
+template <typename Value>
+void show_pull(const char* field, Value Pull::*member, Value value) {
+    show_member("PULL", field, Pull{}, member, value);
+}
+
+void show_pulls() {
+    show_body("PULL", "-", Pull{});
+    show_pull("handle", &Pull::handle, 0xffffffffffffffffU);
+    show_pull("sequence", &Pull::sequence, 0xffffffffU);
+    show_pull("offset", &Pull::offset, 0xffffffffU);
+    show_pull("length", &Pull::length, 0xffffffffU);
+    // Their number has to be that many; that they are read there is what the parser says.
+    show_ones("PULL", "pieces", Pull::kFixed, 20, 4);
+}
+
+void show_reference(const char* field, std::uint64_t handle, std::uint32_t bytes) {
+    std::vector<std::uint8_t> out(reference_bytes(0));
+    write_reference(out, handle, bytes, {});
+    show("REFERENCE", field, out);
+}
+
+void show_piece(const char* field, const RamPiece& piece) {
+    std::vector<std::uint8_t> out(reference_bytes(1));
+    write_reference(out, 0, 0, {&piece, 1});
+    show("PIECE", field, std::span(out).subspan(Reference::kFixed));
+}
+
+void show_references() {
+    show_reference("-", 0, 0);
+    show_reference("handle", 0xffffffffffffffffU, 0);
+    show_reference("bytes", 0, 0xffffffffU);
+    show_ones("REFERENCE", "pieces", Reference::kFixed, 12, 4);
+    show_piece("-", {});
+    show_piece("offset", {.offset = 0xffffffffffffffffU});
+    show_piece("block", {.block = 0xffffffffU});
+    show_piece("length", {.length = 0xffffffffU});
+}
+
+void show_copying_field(const char* field, auto set) {
+    pib::link::OneCopyControl control;
+    set(control);
+    show("COPYING", field, {reinterpret_cast<const std::uint8_t*>(&control), sizeof(control)});
+}
+
+void show_copying() {
+    using Control = pib::link::OneCopyControl;
+    constexpr std::uint64_t ones = 0xffffffffffffffffU;
+    show_copying_field("-", [](Control&) {});
+    show_copying_field("answer", [](Control& c) { c.answer = ones; });
+    show_copying_field("mapped", [](Control& c) { c.mapped = 0xffffffffU; });
+    show_copying_field("reading", [](Control& c) { c.reading = ones; });
+    show_copying_field("cancel", [](Control& c) { c.cancel = 0xffffffffU; });
+    show_copying_field("finished", [](Control& c) { c.finished = ones; });
+    show_copying_field("flags", [](Control& c) { c.flags = 0xffffffffU; });
+    show_copying_field("slots", [](Control& c) {
+        for (auto& slot : c.slots) {
+            slot = ones;
+        }
+    });
+}
+
+void show_one_copy_constants() {
+    using namespace pib::link;
+    std::printf("FEATURE_ONE_COPY %u\nFLAG_REFERENCE %u\nMAX_REFERENCE_BYTES %zu\n",
+                kFeatureOneCopy, kFlagReference, pib::ib::link::kMaxReferenceBytes);
+    std::printf("MAX_PIECES %zu\nMAX_MEMORY_BLOCKS %zu\nBOUNCE_BLOCK %u\n", kMaxPieces,
+                kMaxMemoryBlocks, pib::ib::link::kBounceBlock);
+    std::printf("BOUNCE_OFFSET %zu\nPAGE_BYTES %zu\nMAPPED %u\nNOT_MAPPED %u\nALL_REGISTERED %u\n",
+                kBounceOffset, kPageBytes, kMapped, kNotMapped, OneCopyControl::kAllRegistered);
+}
+
 void show_control_field(const char* field,
                         std::atomic<std::uint32_t> pib::link::RingControl::*member) {
     pib::link::RingControl control;
@@ -142,7 +230,12 @@ int main() {
     show_answers();
     show_link_state();
     show_run();
+    show_memory();
+    show_pulls();
+    show_references();
+    show_copying();
     show_control();
+    show_one_copy_constants();
     std::printf("VERSION_MAJOR %u\nVERSION_MINOR %u\nMAX_BODY %zu\n", kVersionMajor, kVersionMinor,
                 kMaxBody);
     std::printf("FEATURE_SHARED_MEMORY %u\nFEATURE_RUNS %u\nRING_ALIGN %u\n", kFeatureSharedMemory,

@@ -14,6 +14,7 @@ import manual
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROTOCOL = ROOT / "docs" / "fabric-protocol.md"
 HEADER = ROOT / "ib" / "wire" / "link_frame.h"
+COPYING = ROOT / "ib" / "link" / "one_copy.h"
 NAMED = re.compile(r"\b([A-Z]+), (\d+) bytes")
 # Fields that are always the same have no place in the probe.
 CONSTANT = {"magic": b"PIBL", "version_major": (1).to_bytes(2)}
@@ -30,6 +31,7 @@ class Protocol:
         self.types: dict[str, int] = {}
         self.bodies: dict[str, str] = {}
         self.reasons: dict[str, int] = {}
+        self.results: dict[str, int] = {}
         self.constants: dict[str, int] = {}
         for before, header, rows in manual.tables(text):
             if header[:3] == ["offset", "size", "field"]:
@@ -39,6 +41,8 @@ class Protocol:
                 self.bodies = {name: body for _, name, _, body in rows}
             elif header[:2] == ["reason", "name"]:
                 self.reasons = {name: int(number) for number, name, *_ in rows}
+            elif header[:2] == ["result", "name"]:
+                self.results = {name: int(number) for number, name, *_ in rows}
             elif header[:2] == ["name", "value"]:
                 self.constants = {manual.quoted(name): int(value) for name, value, *_ in rows}
 
@@ -76,9 +80,9 @@ class Written:
         self.changed[frame].setdefault(field, set()).update(differ)
 
 
-def enumerators(name: str) -> dict[str, int]:
+def enumerators(name: str, header: pathlib.Path = HEADER) -> dict[str, int]:
     """Of an enum class in the header: kNoFreePort = 3 as NO_FREE_PORT: 3."""
-    body = re.search(rf"enum class {name} [^{{]*{{(.*?)}};", HEADER.read_text(), re.DOTALL).group(1)
+    body = re.search(rf"enum class {name} [^{{]*{{(.*?)}};", header.read_text(), re.DOTALL).group(1)
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper(): int(value)
             for word, value in re.findall(r"k(\w+) = (\d+)", body)}
 
@@ -88,6 +92,7 @@ def differences(doc: Protocol, written: Written) -> list[str]:
     found = []
     for what, ours, theirs in (("types", doc.types, enumerators("FrameType")),
                                ("reasons", doc.reasons, enumerators("RefuseReason")),
+                               ("results", doc.results, enumerators("PullResult", COPYING)),
                                ("constants", doc.constants, written.constants),
                                ("sizes", doc.sizes, {f: len(z) for f, z in written.zero.items()})):
         if ours != theirs:

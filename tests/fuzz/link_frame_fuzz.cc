@@ -52,10 +52,30 @@ void check_frame(const Frame& frame) {
         case FrameType::kPacket:
             require(frame.body.size() >= 8 && frame.body.size() <= kMaxBody, "a packet fits");
             return;
+        case FrameType::kMemory:
+            return check_body<Memory>(frame.body);
         case FrameType::kRun:
-            break;  // not on a stream: the reader refuses it
+        case FrameType::kPull:
+            break;  // not on a stream: the reader refuses them
     }
     require(false, "the reader knows which frames a stream has");
+}
+
+void check_reference(std::span<const std::uint8_t> body) {
+    const auto reference = Reference::parse(body);
+    if (!reference) {
+        return;
+    }
+    require(reference->pieces.size() <= kMaxPieces, "pieces are bounded");
+    require(reference->pieces.empty() || pieces_bytes(reference->pieces) == reference->bytes,
+            "pieces are all of it");
+    Bytes written(body.size());
+    write_reference(written, reference->handle, reference->bytes, reference->pieces);
+    require(std::ranges::equal(written, body), "a reference survives");
+}
+
+Bytes body_of(const Bytes& frame) {
+    return {frame.begin() + kHeaderSize, frame.end()};
 }
 
 }  // namespace
@@ -84,10 +104,19 @@ std::vector<Bytes> seeds() {
     append(server, link);
     Bytes refusal = {0};
     append(refusal, Refuse{RefuseReason::kNoFreePort, "all 36 ports are taken"});
-    return {client, server, refusal};
+    Bytes memory = {3};
+    append(memory, Memory{{1 << 20, 4096}});
+    const std::vector<RamPiece> pieces = {{0, 0, 4096}, {8192, 1, 100}};
+    Bytes pull;
+    append(pull, Pull{.handle = 1, .sequence = 2, .offset = 3, .length = 4196, .pieces = pieces});
+    Bytes reference(reference_bytes(2));
+    write_reference(reference, 7, 4196, pieces);
+    return {client, server, refusal, memory, body_of(pull), reference};
 }
 
 void run(std::span<const std::uint8_t> input) {
+    check_body<Pull>(input);  // these come in no stream
+    check_reference(input);
     Input in(input);
     const std::size_t chunk = 1 + in.byte() * 4U;
     FrameReader reader(0);

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// References in place of payload, over a link between two ends: agreed on, sent, asked for and
+// answered, and what neither side may say. The switch's half is played by hand here.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstring>
+#include <new>
+
+#include "run_message.h"
+#include "shared_memory.h"
+
+namespace pib::test {
+namespace {
+
+using link::OneCopyControl;
+using link::PullResult;
+using link::RamPiece;
+
+constexpr std::uint32_t kAll =
+    ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+constexpr std::uint64_t kBlock = 8 << 20;
+constexpr std::uint32_t kPackets = 100;
+constexpr std::uint32_t kPayload = kPackets * kMtu;
+
+// What an adapter and its switch share besides the rings.
+class ControlMemory {
+  public:
+    ControlMemory() : bytes_(link::one_copy_bytes(blocks) / sizeof(Line) + 1) {
+        new (bytes_.data()) OneCopyControl{};
+    }
+    [[nodiscard]] std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(bytes_.data()); }
+    [[nodiscard]] OneCopyControl& control() { return *std::launder(as<OneCopyControl>()); }
+    [[nodiscard]] std::uint8_t* bounce() { return data() + link::kBounceOffset; }
+
+    const std::vector<std::uint64_t> blocks{kBlock};
+
+  private:
+    struct alignas(64) Line {
+        std::uint8_t bytes[64];
+    };
+    template <typename T>
+    T* as() {
+        return reinterpret_cast<T*>(bytes_.data());
+    }
+    std::vector<Line> bytes_;
+};
+
+struct AdapterEvents : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    std::vector<RamPiece> place;  // where runs go; empty: nowhere in one piece
+    bool stays = true;            // and still there when the payload has come
+    unsigned asked = 0, placed = 0, refused = 0;
+
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+    bool link_reference(const link::LinkRun&, std::vector<RamPiece>& where) override {
+        ++asked;
+        where = place;
+        return !place.empty();
+    }
+    bool link_placed(const link::LinkRun& run, std::span<const RamPiece> where) override {
+        CHECK(std::ranges::equal(where, place));
+        if (stays) {
+            ++placed;
+            endpoint->release(0, run.blocks(0, run.packets.size().packets));
+        }
+        return stays;
+    }
+    void link_copy_refused() override { ++refused; }
+};
+
+struct SwitchEvents : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    Bytes room = Bytes(link::kReferenceRoom);
+    bool mappable = true, takes = true, lives = true;
+    std::vector<ib::link::Memory> memories;
+    std::vector<ib::link::Reference> references;
+    std::vector<ib::link::Pull> pulls;
+
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+    std::expected<std::span<std::uint8_t>, std::string> link_memory(
+        const ib::link::Memory& memory) override {
+        memories.push_back(memory);
+        return mappable ? std::span(room) : std::span<std::uint8_t>{};
+    }
+    bool link_referenced(const link::LinkRun& run, const ib::link::Reference& to) override {
+        references.push_back(to);
+        if (takes) {
+            endpoint->release(0, run.blocks(0, run.packets.size().packets));
+        }
+        return takes;
+    }
+    bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override {
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            to[i] = static_cast<std::uint8_t>(i / kMtu);
+        }
+        return lives && from.bytes == to.size();
+    }
+    std::expected<void, std::string> link_pull(const ib::link::Pull& pull) override {
+        pulls.push_back(pull);
+        return {};
+    }
+};
+
+struct OneCopyPair {
+    link::SharedMemory memory = link::SharedMemory::create(20).value();
+    ControlMemory shown;
+    AdapterEvents hca_events;
+    SwitchEvents switch_events;
+    link::LinkEndpoint hca, sw;
+    std::uint64_t next_handle = 1;
+    std::string error;
+
+    explicit OneCopyPair(std::uint32_t granted = kAll)
+        : hca(hello(), make_buffers(), hca_events), sw(make_buffers(), switch_events) {
+        hca_events.endpoint = &hca;
+        switch_events.endpoint = &sw;
+        hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
+        switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
+        switch_events.answer = ib::link::Welcome{.features = granted, .port_number = 1};
+        hca.set_offer(make_offer());
+        sw.set_offer(make_offer());
+        stream(hca, sw);
+        stream(sw, hca);
+        turns();
+        REQUIRE(hca.is_up());
+    }
+    static ib::link::Hello hello() {
+        auto hello = make_hello(0x100);
+        hello.features = kAll;
+        return hello;
+    }
+    void note(const std::expected<bool, link::LinkFailure>& did) {
+        if (!did) {
+            error = did.error().text;
+        }
+    }
+    void stream(link::LinkEndpoint& from, link::LinkEndpoint& to) {
+        const Bytes bytes(from.output().begin(), from.output().end());
+        from.consume_output(bytes.size());
+        if (const auto fed = to.feed(bytes); !fed) {
+            error = fed.error().text;
+        }
+    }
+    void turn(link::LinkEndpoint& end) {
+        note(end.receive(SIZE_MAX));
+        (void)end.publish();
+    }
+    void turns() {
+        for (unsigned i = 0; i < 4; ++i) {
+            turn(hca);
+            turn(sw);
+        }
+    }
+    // As the switch does once it has mapped all.
+    void share() {
+        hca.share_memory(shown.data(), shown.blocks);
+        stream(hca, sw);
+        shown.control().mapped = switch_events.mappable ? link::kMapped : link::kNotMapped;
+    }
+    // WRITE MIDDLE packets by reference; false: no room or no credit.
+    bool refer(link::LinkEndpoint& from, std::span<const RamPiece> pieces,
+               std::uint32_t packets = kPackets) {
+        const auto first = headers_of(ib::opcode::kRdmaWriteMiddle, 7, {});
+        const auto last = headers_of(ib::opcode::kRdmaWriteMiddle, 6 + packets, {});
+        const std::size_t bytes = std::size_t{packets} * kMtu;
+        const auto size =
+            ib::RunBuilder::size(first, last, packets, kMtu, bytes, link::kMaxReferenceBytes);
+        const auto room = from.begin_reference(0, size.value(), next_handle, pieces);
+        if (room.empty()) {
+            return false;
+        }
+        REQUIRE(room.size() == ib::kRunPayload);
+        ib::RunBuilder::headers(room, *size, first, last, bytes);
+        from.commit_packet();
+        ++next_handle;
+        return true;
+    }
+    // One that the adapter has seen, and asked for: the newest PULL.
+    const ib::link::Pull& asked() {
+        REQUIRE(refer(sw, {}));
+        return again();
+    }
+    const ib::link::Pull& again() {
+        (void)sw.publish();
+        turn(hca);
+        turn(sw);
+        REQUIRE(!switch_events.pulls.empty());
+        return switch_events.pulls.back();
+    }
+    void answer(PullResult result) {
+        shown.control().answer = link::pull_answer(switch_events.pulls.back().sequence, result);
+        turn(hca);
+    }
+    std::uint64_t finished() { return shown.control().finished; }
+};
+
+const std::vector<RamPiece> kPlace = {{.offset = 4096, .block = 0, .length = 100},
+                                      {.offset = 0, .block = 0, .length = kPayload - 100}};
+
+}  // namespace
+
+TEST_CASE("one copy: only after memory has been handed over and mapped") {
+    OneCopyPair pair;
+    CHECK(pair.hca.one_copy_agreed());
+    CHECK_FALSE(pair.hca.shares_memory());
+    CHECK_FALSE(pair.refer(pair.hca, kPlace));
+    pair.hca.share_memory(pair.shown.data(), pair.shown.blocks);
+    CHECK_FALSE(pair.hca.shares_memory());
+    pair.share();
+    REQUIRE(pair.switch_events.memories.size() == 1);
+    CHECK(pair.switch_events.memories[0].blocks == pair.shown.blocks);
+    CHECK(pair.hca.shares_memory());
+    CHECK(pair.sw.shares_memory());
+    CHECK(pair.error.empty());
+
+    OneCopyPair without(ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns);
+    CHECK_FALSE(without.hca.one_copy_agreed());
+    without.share();
+    CHECK(without.switch_events.memories.empty());
+    CHECK_FALSE(without.refer(without.hca, kPlace));
+    // Not one byte more buffer than before.
+    CHECK(without.hca.credits(0) == 1024);
+    CHECK(pair.hca.credits(0) == link::LinkEndpoint::kOneCopyBlocks);
+}
+
+TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was") {
+    OneCopyPair pair;
+    pair.switch_events.mappable = false;
+    pair.share();
+    CHECK(pair.error.empty());
+    CHECK_FALSE(pair.hca.shares_memory());
+    CHECK_FALSE(pair.sw.shares_memory());
+    CHECK_FALSE(pair.refer(pair.hca, kPlace));
+    CHECK(send_run(pair.hca, 3));
+    (void)pair.hca.publish();
+    pair.turn(pair.sw);
+    CHECK(pair.switch_events.packets.size() == 3);
+}
+
+TEST_CASE("one copy: a reference says where the payload is, and takes its credits") {
+    OneCopyPair pair;
+    pair.share();
+    const std::uint32_t credits = pair.hca.credits(0);
+    REQUIRE(pair.refer(pair.hca, kPlace));
+    CHECK(credits - pair.hca.credits(0) == kPackets * link::packet_blocks(8 + 12 + kMtu));
+    (void)pair.hca.publish();
+    pair.turn(pair.sw);
+    REQUIRE(pair.switch_events.references.size() == 1);
+    const auto& reference = pair.switch_events.references[0];
+    CHECK(reference.handle == 1);
+    CHECK(reference.bytes == kPayload);
+    CHECK(reference.pieces == kPlace);
+    CHECK(pair.switch_events.packets.empty());
+    // Again and again: all receive buffer comes back.
+    for (unsigned i = 0; i < 1000; ++i) {
+        REQUIRE(pair.refer(pair.hca, kPlace));
+        (void)pair.hca.publish();
+        pair.turns();
+    }
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("one copy: a reference that cannot go on is taken apart") {
+    OneCopyPair pair;
+    pair.share();
+    pair.switch_events.takes = false;
+    REQUIRE(pair.refer(pair.hca, kPlace));
+    (void)pair.hca.publish();
+    SECTION("into the packets that it stands for") {
+        pair.turn(pair.sw);
+        REQUIRE(pair.switch_events.packets.size() == kPackets);
+        for (std::uint32_t i = 0; i < kPackets; ++i) {
+            const auto view =
+                ib::PacketView::parse(pair.switch_events.packets[i], ib::Crcs::kElided).value();
+            CHECK(view.bth().psn == ib::Psn(7 + i));
+            CHECK(view.bth().opcode == ib::opcode::kRdmaWriteMiddle);
+            REQUIRE(view.payload().size() == kMtu);
+            CHECK(view.payload().front() == i);
+            CHECK(view.payload().back() == i);
+        }
+    }
+    SECTION("into nothing when it does not hold any more") {
+        pair.switch_events.lives = false;
+        pair.turn(pair.sw);
+        CHECK(pair.switch_events.packets.empty());
+    }
+    pair.turns();
+    CHECK(pair.hca.credits(0) >= link::LinkEndpoint::kOneCopyBlocks * 3 / 4);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("one copy: what cannot be a reference is not sent") {
+    OneCopyPair pair;
+    pair.share();
+    const auto limit = pair.hca.reference_limit(0, 20 + kMtu, kMtu);
+    CHECK(limit == 256);
+    CHECK(pair.hca.reference_limit(0, 20 + 4096, 4096) == 256);
+    CHECK(pair.hca.reference_limit(link::kVl15, 20 + kMtu, kMtu) == 0);
+    CHECK_FALSE(pair.refer(pair.hca, std::vector<RamPiece>(258, {.length = 1})));
+    std::uint32_t sent = 0;
+    while (pair.refer(pair.hca, {}, 256)) {
+        ++sent;
+    }
+    CHECK(sent == link::LinkEndpoint::kOneCopyBlocks / (256 * 17));
+}
+
+TEST_CASE("one copy: the adapter asks for the payload, and the frames behind wait") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    const auto pull = pair.asked();
+    CHECK(pull.handle == 1);
+    CHECK(pull.sequence == 1);
+    CHECK(pull.offset == 0);
+    CHECK(pull.length == kPayload);
+    CHECK(pull.pieces == kPlace);
+    CHECK(pair.hca.pulling());
+    REQUIRE(send(pair.sw, make_packet(0, 5, 64)));
+    (void)pair.sw.publish();
+    pair.turn(pair.hca);
+    CHECK(pair.hca_events.packets.empty());
+    CHECK(pair.hca.may_sleep());
+    CHECK(pair.finished() == 0);
+
+    pair.answer(PullResult::kDone);
+    CHECK_FALSE(pair.hca.pulling());
+    CHECK(pair.hca_events.placed == 1);
+    CHECK(pair.hca_events.packets.size() == 1);
+    CHECK(pair.finished() == 1);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("one copy: an answer keeps the adapter awake, and another pull's does not") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    pair.shown.control().answer = link::pull_answer(17, PullResult::kDone);
+    CHECK(pair.hca.may_sleep());
+    CHECK(pair.hca.pulling());
+    pair.shown.control().answer = link::pull_answer(1, PullResult::kDone);
+    CHECK_FALSE(pair.hca.may_sleep());
+}
+
+TEST_CASE("one copy: without a place it comes by the bounce area") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.hold = true;
+    SECTION("from the start") {}
+    SECTION("when the place is another by then") {
+        pair.hca_events.place = kPlace;
+        pair.hca_events.stays = false;
+        CHECK(pair.asked().pieces == kPlace);
+        pair.answer(PullResult::kDone);
+        CHECK(pair.hca_events.placed == 0);
+        CHECK(pair.hca_events.packets.empty());
+        pair.next_handle = 0;
+    }
+    SECTION("when the device says what is not its own") {
+        pair.hca_events.place = {{.offset = kBlock - 1, .block = 0, .length = kPayload}};
+    }
+    SECTION("when that is not all of it") {
+        pair.hca_events.place = {{.offset = 0, .block = 0, .length = kPayload - 1}};
+    }
+    const auto pull = pair.next_handle == 0 ? pair.again() : pair.asked();
+    REQUIRE(pull.pieces.size() == 1);
+    CHECK(pull.pieces[0] == RamPiece{0, ib::link::kBounceBlock, kPayload});
+    for (std::uint32_t i = 0; i < kPayload; ++i) {
+        pair.shown.bounce()[i] = static_cast<std::uint8_t>(i / kMtu);
+    }
+    pair.answer(PullResult::kDone);
+    REQUIRE(pair.hca_events.packets.size() == kPackets);
+    std::uint32_t held = 0;
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+        const auto view =
+            ib::PacketView::parse(pair.hca_events.packets[i], ib::Crcs::kElided).value();
+        CHECK(view.bth().psn == ib::Psn(7 + i));
+        CHECK(view.payload()[kMtu / 2] == i);
+        held += pair.hca_events.held[i].second;
+    }
+    CHECK(held == kPackets * link::packet_blocks(20 + kMtu));
+    CHECK(pair.finished() == 1);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("one copy: answers that bring nothing") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    SECTION("gone") {
+        pair.answer(PullResult::kGone);
+        CHECK(pair.hca_events.refused == 0);
+    }
+    SECTION("not allowed") {
+        pair.answer(PullResult::kRefused);
+        CHECK(pair.hca_events.refused == 1);
+    }
+    SECTION("what no answer is") {
+        pair.answer(static_cast<PullResult>(99));
+    }
+    CHECK_FALSE(pair.hca.pulling());
+    CHECK(pair.hca_events.placed == 0);
+    CHECK(pair.hca_events.packets.empty());
+    CHECK(pair.finished() == 1);
+    pair.turns();
+    CHECK(pair.sw.credits(0) >= link::LinkEndpoint::kOneCopyBlocks * 3 / 4);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("one copy: a cancelled pull is asked for again") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    (void)pair.hca.cancel_pull();
+    CHECK(pair.shown.control().cancel == 1);
+    CHECK(pair.hca.pulling());
+    pair.hca_events.place = {{.offset = 8192, .block = 0, .length = kPayload}};
+    pair.answer(PullResult::kCancelled);
+    pair.turn(pair.sw);
+    REQUIRE(pair.switch_events.pulls.size() == 2);
+    CHECK(pair.switch_events.pulls[1].sequence == 2);
+    CHECK(pair.switch_events.pulls[1].pieces == pair.hca_events.place);
+    CHECK(pair.hca.pulling());
+    CHECK(pair.finished() == 0);
+    pair.answer(PullResult::kDone);
+    CHECK(pair.hca_events.placed == 1);
+    CHECK_FALSE(pair.hca.cancel_pull());
+}
+
+TEST_CASE("one copy: a link that goes through Down meanwhile loses the run") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    pair.hca.retrain();
+    CHECK(pair.hca.pulling());
+    pair.answer(PullResult::kDone);
+    CHECK(pair.hca_events.placed == 0);
+    CHECK(pair.finished() == 1);
+    pair.turns();
+    CHECK(pair.hca.is_up());
+    CHECK(pair.error.empty());
+    CHECK(pair.switch_events.pulls.size() == 1);
+    // And one that is closed still says whether somebody writes to its memory.
+    CHECK(pair.asked().sequence == 2);
+    CHECK(pair.error == "");
+    CHECK(pair.hca.pulling());
+    pair.hca.close();
+    CHECK(pair.hca.pulling());
+    pair.shown.control().answer = link::pull_answer(2, PullResult::kGone);
+    CHECK_FALSE(pair.hca.pulling());
+}
+
+TEST_CASE("one copy: what a switch may not say ends the connection") {
+    OneCopyPair pair;
+    SECTION("a reference that nobody has memory for") {
+        OneCopyPair other;
+        other.share();
+        REQUIRE(other.refer(other.sw, {}));
+        const auto from = other.memory.ring(1), to = pair.memory.ring(1);
+        std::memcpy(to.bytes + to.control->produced % to.size,
+                    from.bytes + from.control->produced % from.size, 256);
+        to.control->produced += 256;
+    }
+    SECTION("with pieces") {
+        pair.share();
+        REQUIRE(pair.refer(pair.sw, kPlace));
+    }
+    SECTION("out of order") {
+        pair.share();
+        pair.next_handle = 2;
+        REQUIRE(pair.refer(pair.sw, {}));
+    }
+    (void)pair.sw.publish();
+    pair.turn(pair.hca);
+    CHECK(pair.error.starts_with("reference"));
+}
+
+TEST_CASE("one copy: what an adapter may not say ends the connection") {
+    OneCopyPair pair;
+    pair.share();
+    const auto ring = pair.memory.ring(0);
+    const auto body = [&] { return ring.bytes + ring.control->produced % ring.size + 8; };
+    SECTION("a second MEMORY") {
+        Bytes again;
+        append(again, ib::link::Memory{{kBlock}});
+        CHECK_FALSE(pair.sw.feed(again));
+        return;
+    }
+    SECTION("memory that it has not") {
+        REQUIRE(pair.refer(pair.hca, std::vector<RamPiece>{{kBlock - kPayload + 1, 0, kPayload}}));
+    }
+    SECTION("a block that it has not") {
+        REQUIRE(pair.refer(pair.hca, std::vector<RamPiece>{{0, 1, kPayload}}));
+    }
+    SECTION("its bounce area, which is no source") {
+        REQUIRE(pair.refer(pair.hca, std::vector<RamPiece>{{0, ib::link::kBounceBlock, kPayload}}));
+    }
+    SECTION("less than the packets take") {
+        REQUIRE(pair.refer(pair.hca, std::vector<RamPiece>{{0, 0, kPayload - 1}}));
+    }
+    SECTION("other packets than the bytes") {
+        const auto at = body();
+        REQUIRE(pair.refer(pair.hca, kPlace));
+        at[1] = kPackets - 1;
+    }
+    SECTION("nothing") {
+        REQUIRE(pair.refer(pair.hca, {}));
+    }
+    SECTION("the handle 0") {
+        pair.next_handle = 0;
+        REQUIRE(pair.refer(pair.hca, kPlace));
+    }
+    SECTION("an ACK that is wanted") {
+        const auto at = body();
+        REQUIRE(pair.refer(pair.hca, kPlace));
+        at[ib::kRunLast + 8 + 8] |= 0x80;
+    }
+    (void)pair.hca.publish();
+    pair.turn(pair.sw);
+    CHECK_FALSE(pair.error.empty());
+    CHECK(pair.switch_events.references.empty());
+}
+
+TEST_CASE("one copy: a PULL to no memory ends the connection") {
+    OneCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    REQUIRE(pair.refer(pair.sw, {}));
+    (void)pair.sw.publish();
+    const auto ring = pair.memory.ring(0);
+    std::uint8_t* pull = ring.bytes + ring.control->produced % ring.size + 8;
+    pair.turn(pair.hca);
+    const std::size_t at = GENERATE(0, 8, 16, 20, 24, 32, 36);  // each field of its own
+    std::fill_n(pull + at,
+                at % 8 == 4           ? 4
+                : at == 0 || at == 24 ? 8
+                                      : 4,
+                static_cast<std::uint8_t>(at <= 8 ? 0 : 0x7F));
+    pair.turn(pair.sw);
+    CHECK_FALSE(pair.error.empty());
+    CHECK(pair.switch_events.pulls.empty());
+}
+
+}  // namespace pib::test

@@ -266,203 +266,7 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 	writel(value, dev->regs + reg);
 }
 
-/* ---------------------------------------------------------------- verbs objects -------------- */
-
-struct pib_hca_ucontext {
-	struct ib_ucontext ibucontext;
-	struct pib_hca_uar_entry *uar;
-	struct pib_hca_index_entry *index; /* NULL: there is none */
-};
-
-enum pib_hca_mmap_kind {
-	PIB_HCA_MMAP_UAR,
-	PIB_HCA_MMAP_INDEX,
-	PIB_HCA_MMAP_DM, /* device memory */
-};
-
-/* What a process maps. */
-struct pib_hca_mmap_entry {
-	struct rdma_user_mmap_entry rdma_entry;
-	struct pib_hca_dev *dev;
-	phys_addr_t addr; /* in BAR2, but of an index page */
-	enum pib_hca_mmap_kind kind;
-};
-
-struct pib_hca_uar_entry {
-	struct pib_hca_mmap_entry mmap;
-	u32 number;
-};
-
-struct pib_hca_pd {
-	struct ib_pd ibpd;
-	u32 pdn;
-};
-
-struct pib_hca_xrcd {
-	struct ib_xrcd ibxrcd;
-	u32 xrcdn;
-};
-
-struct pib_hca_ah {
-	struct ib_ah ibah;
-	struct pib_hca_av av;
-};
-
-struct pib_hca_mr {
-	struct ib_mr ibmr;
-	/* Of processes' memory. */
-	struct ib_umem *umem;
-	u64 iova;
-	int access; /* as asked for: enum ib_access_flags */
-	/* On demand; then there is no umem. */
-	struct pib_hca_odp *odp;
-	u64 odp_start;  /* in the process's address space */
-	u64 odp_length;
-	/* Of IB_MR_TYPE_MEM_REG: what ib_map_mr_sg() has put into the table. */
-	struct pib_hca_page_table fast_table;
-	u32 fast_max_pages;
-	u32 fast_pages;
-};
-
-struct pib_hca_mw {
-	struct ib_mw ibmw;
-};
-
-/* One reference is the owner's, others are of interrupt handlers; the last one wakes destroy. */
-struct pib_hca_ref {
-	refcount_t count;
-	struct completion last_put;
-};
-
-static inline void pib_hca_ref_init(struct pib_hca_ref *ref)
-{
-	refcount_set(&ref->count, 1);
-	init_completion(&ref->last_put);
-}
-
-static inline void pib_hca_ref_put(struct pib_hca_ref *ref)
-{
-	if (refcount_dec_and_test(&ref->count))
-		complete(&ref->last_put);
-}
-
-static inline void pib_hca_ref_wait(struct pib_hca_ref *ref)
-{
-	pib_hca_ref_put(ref);
-	wait_for_completion(&ref->last_put);
-}
-
-struct pib_hca_cq {
-	struct ib_cq ibcq;
-	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* of resize: mem and the device's buffer are one */
-	u32 cqn;
-	u8 log_depth;
-	struct pib_hca_ref ref;
-	/* What follows is of kernel CQs only. */
-	spinlock_t lock;
-	u32 consumer;
-	struct pib_hca_qp *last_qp; /* whose CQE was polled last */
-	struct list_head send_qps;
-	struct list_head recv_qps;
-};
-
-struct pib_hca_srq {
-	struct ib_srq ibsrq;
-	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* of resize: mem and the device's buffer are one */
-	u32 srqn;
-	u32 offset; /* of entry 0 in the buffer */
-	u32 depth;  /* power of two */
-	u32 max_sge;
-	u8 log_stride;
-	struct pib_hca_ref ref;
-	/* What follows is of kernel SRQs only. */
-	spinlock_t lock;
-	u32 head;       /* posted, modulo 2^32 */
-	u64 *wr_ids;    /* by id */
-	u32 *free_ids;  /* the first free_count of them: no WQE has them */
-	u32 free_count;
-};
-
-struct pib_hca_wq {
-	spinlock_t lock; /* of those who post: head, wr_ids, the entries */
-	u64 *wr_ids;
-	u32 offset;   /* of entry 0 in the QP's buffer */
-	u32 depth;    /* power of two; 0: there is no such queue */
-	u32 max_sge;
-	u32 head;     /* posted, modulo 2^32 */
-	u32 tail;     /* completed; written with the CQ's lock held */
-	u8 log_stride;
-};
-
-struct pib_hca_qp {
-	struct ib_qp ibqp;
-	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* of modify: one transition at a time, and state */
-	u32 qpn; /* the device's; of special QPs another than ibqp.qp_num */
-	u32 xrcdn; /* XRC target */
-	u8 port; /* SMI and GSI */
-	bool user; /* its queues are a process's; an XRC target has none, and counts as such */
-	enum ib_qp_state state; /* as last set; the device may have gone to an error state */
-	bool signal_all;
-	u32 max_inline;
-	struct pib_hca_ref ref;
-	struct pib_hca_wq sq;
-	struct pib_hca_wq rq;
-	struct list_head send_entry; /* in the CQs' lists */
-	struct list_head recv_entry;
-};
-
-static inline struct pib_hca_ucontext *to_pucontext(struct ib_ucontext *ibucontext)
-{
-	return container_of(ibucontext, struct pib_hca_ucontext, ibucontext);
-}
-
-static inline struct pib_hca_pd *to_ppd(struct ib_pd *ibpd)
-{
-	return container_of(ibpd, struct pib_hca_pd, ibpd);
-}
-
-static inline struct pib_hca_xrcd *to_pxrcd(struct ib_xrcd *ibxrcd)
-{
-	return container_of(ibxrcd, struct pib_hca_xrcd, ibxrcd);
-}
-
-static inline struct pib_hca_ah *to_pah(struct ib_ah *ibah)
-{
-	return container_of(ibah, struct pib_hca_ah, ibah);
-}
-
-static inline struct pib_hca_mr *to_pmr(struct ib_mr *ibmr)
-{
-	return container_of(ibmr, struct pib_hca_mr, ibmr);
-}
-
-static inline struct pib_hca_cq *to_pcq(struct ib_cq *ibcq)
-{
-	return container_of(ibcq, struct pib_hca_cq, ibcq);
-}
-
-static inline struct pib_hca_srq *to_psrq(struct ib_srq *ibsrq)
-{
-	return container_of(ibsrq, struct pib_hca_srq, ibsrq);
-}
-
-static inline u64 pib_hca_srq_bytes(const struct pib_hca_srq *srq, u32 depth)
-{
-	return srq->offset + ((u64)depth << srq->log_stride);
-}
-
-static inline struct pib_hca_qp *to_pqp(struct ib_qp *ibqp)
-{
-	return container_of(ibqp, struct pib_hca_qp, ibqp);
-}
-
-static inline bool pib_hca_qp_is_datagram(enum ib_qp_type type)
-{
-	return type == IB_QPT_UD || type == IB_QPT_SMI || type == IB_QPT_GSI;
-}
+#include "pib_hca_objects.h"
 
 /* ---------------------------------------------------------------- uverbs data ---------------- */
 
@@ -528,6 +332,23 @@ void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, 
 
 /* Hints, which may be disregarded: about ordering, and about the pages that memory consists of. */
 #define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
+
+/* cq.c */
+int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+			   struct ib_udata *udata);
+int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
+int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int pib_hca_modify_cq_verb(struct ib_cq *ibcq, u16 count, u16 period_us);
+int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
+int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+/* Found by number, with a reference to put; NULL when there is none. Any context. */
+struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn);
+/* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
+void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
+void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
+/* Forgets the completions and everything posted, as a QP does that enters Reset. */
+void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
+void pib_hca_flush_work(struct work_struct *work);
 
 /* qp.c, qp_modify.c */
 int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,

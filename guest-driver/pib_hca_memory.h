@@ -12,27 +12,6 @@ int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
 /* A key of what is no more is unlikely to fit what comes in its place. */
 u8 pib_hca_new_key_byte(void);
 
-/* mw.c */
-int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
-int pib_hca_dealloc_mw(struct ib_mw *ibmw);
-
-/* cq.c */
-int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-			   struct ib_udata *udata);
-int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
-int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
-int pib_hca_modify_cq_verb(struct ib_cq *ibcq, u16 count, u16 period_us);
-int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
-int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
-/* Found by number, with a reference to put; NULL when there is none. Any context. */
-struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn);
-/* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
-void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
-void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
-/* Forgets the completions and everything posted, as a QP does that enters Reset. */
-void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
-void pib_hca_flush_work(struct work_struct *work);
-
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
 			     struct ib_udata *udata);
@@ -47,6 +26,10 @@ int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 			  const struct pib_hca_create_mr *in);
 /* `in` says where the memory is; the rest is filled in here. */
 struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
+
+/* mw.c */
+int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata);
+int pib_hca_dealloc_mw(struct ib_mw *ibmw);
 
 /* ---------------------------------------------------------------- device memory (dm.c) ------- */
 

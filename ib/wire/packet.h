@@ -55,11 +55,9 @@ enum class ParseError : std::uint8_t {
 class PacketBytes {
   public:
     // Bytes that nobody else writes to.
-    template <typename Bytes>
-    requires std::constructible_from < std::span<const std::uint8_t>,
-    const Bytes& > PacketBytes(const Bytes& bytes)  // NOLINT: every buffer of one's own is one
-        : head_(bytes),
-    whole_(head_) {}
+    template <std::convertible_to<std::span<const std::uint8_t>> Bytes>
+    PacketBytes(const Bytes& bytes)  // NOLINT: every buffer of one's own is one
+        : head_(bytes), whole_(head_) {}
     // `head` is a copy of the first bytes of `whole`; `whole` is not longer, or `head` has at least
     // kMaxHeaders bytes.
     PacketBytes(std::span<const std::uint8_t> head, std::span<const std::uint8_t> whole)

@@ -185,7 +185,7 @@ def _add_parts(add) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.epilog = "groups, and seconds of a round:\n" + "\n".join(
         [f"  {group.name:<10} {group.seconds:>4}  {group.about}" for group in bench.GROUPS]
-        + [f"  {bench.SWEEP:<10}  {'600':>3}  opensm's sweeps of 16 to 2,000 hosts, beside ibsim's"])
+        + [f"  {bench.SWEEP:<10} {bench.SWEEP_S:>4}  opensm's sweeps of 16 to 2,000 hosts, beside ibsim's"])
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="for results as JSON, table and plot (default: .lab/bench)")
     add("build", _build, "install and build what up needs, but start nothing")

@@ -45,7 +45,7 @@ GROUPS = (
     Group("bring-up", "until a port is Active", 20, lambda run: bench_system.bring_up(run.guests)),
     Group("idle", "what QEMU and the switch take when nothing happens", 30,
           lambda run: bench_system.idle_steps(run.guests)),
-    Group("neighbour", "a latency beside a pair of guests that floods", 30,
+    Group("neighbour", "a latency beside a pair of guests that floods, beside a port that stands still", 40,
           lambda run: bench_system.neighbour(run.guests)),
     Group("host", "copies and ping-pongs of this host, for comparison", 2,
           lambda run: bench_host.host_steps(run.results, bench_messages.KINDS), guests=False),
@@ -57,7 +57,7 @@ GROUPS = (
           lambda run: bench_host.switch_steps(run.results), guests=False),
 )
 NAMES = [group.name for group in GROUPS]
-SWEEP = "sweep"                 # has a lab of its own, and takes long: only when it is asked for
+SWEEP, SWEEP_S = "sweep", 600   # has a lab of its own, and takes long: only when it is asked for
 
 
 def estimate_s(groups: list[Group], rounds: int) -> int:

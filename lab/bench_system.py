@@ -2,10 +2,11 @@
 """What ./pib bench measures of the lab as a whole: how long a port takes until it is Active, what an idle guest costs,
 and what one pair of guests notices of another one."""
 
+import contextlib
 import os
 import subprocess
 import time
-from typing import Iterable
+from typing import Iterable, Iterator
 
 from lab import bench_guests, bench_host, bench_messages, cluster, control, measure, paths, process, subnet, ui, vm
 from lab.bench_figures import LESS, Kind
@@ -24,9 +25,14 @@ IDLE_SWITCH = Kind("idle_switch", "idle: the switch, of one processor", "%", LES
 
 ALONE = "pib, alone"
 FLOOD_S = 600                   # ended when it has been measured beside
-FLOOD = ["ib_write_bw", "-F", "-s", "65536", "-D", str(FLOOD_S)]
+# Its requester is patient (35 s): a port that has stopped reading does not end the flood.
+FLOOD = ["ib_write_bw", "-F", "-s", "65536", "-D", str(FLOOD_S), "-u", "23"]
 NEIGHBOUR_P50 = Kind("neighbour", "WRITE, 8 B, beside a pair that floods, p50", "us", LESS)
 NEIGHBOUR_P99 = Kind("neighbour_p99", "WRITE, 8 B, beside a pair that floods, p99", "us", LESS)
+STANDSTILL_P50 = Kind("standstill", "WRITE, 8 B, beside a flooded port that stands still, p50", "us", LESS)
+STANDSTILL_P99 = Kind("standstill_p99", "WRITE, 8 B, beside a flooded port that stands still, p99", "us", LESS)
+BESIDE_A_FLOOD = (NEIGHBOUR_P50, NEIGHBOUR_P99)
+BESIDE_A_STANDSTILL = (STANDSTILL_P50, STANDSTILL_P99)
 
 
 # ---- until a port is Active
@@ -157,9 +163,7 @@ class Flood:
     def __enter__(self) -> None:
         server, client = self.ends
         self._start(server)
-        if server.node.run(["/usr/local/lib/lab/wait-listen", str(measure.CONTROL_PORT)],
-                           timeout_s=measure.LISTEN_S).returncode:
-            raise ui.LabError(f"{FLOOD[0]} does not listen in {server.node.name}")
+        measure.wait_listen(server.node, FLOOD[0])
         self._start(client, server.node.name)
         counter = f"/sys/class/infiniband/{client.device}/ports/1/counters/port_xmit_data"
         sh(client.node, f"timeout 60 sh -c 'until [ $(cat {counter}) -gt 10000000 ]; do sleep 0.1; done'")
@@ -175,19 +179,37 @@ class Flood:
             one.wait(60)
 
 
-def _latency(guests: Guests, what: str) -> None:
+@contextlib.contextmanager
+def standstill(guests: Guests, name: str) -> Iterator[None]:
+    """A guest's processors and its device do nothing: its port takes nothing out of its ring."""
+    monitor = guests.lab.monitor(name)
+    vm.monitor_command(monitor, "stop")
+    try:
+        yield
+    finally:
+        vm.monitor_command(monitor, "cont")
+
+
+def _latency(guests: Guests, what: str, *figures: tuple[Kind, Kind]) -> None:
     row = bench_messages.run(guests, bench_messages.test_of("write_lat_8"), bench_host.DEVICE)
-    guests.results.figure(NEIGHBOUR_P50).add(what, row[bench_messages.P50])
-    guests.results.figure(NEIGHBOUR_P99).add(what, row[bench_messages.P99])
+    for p50, p99 in figures:
+        guests.results.figure(p50).add(what, row[bench_messages.P50])
+        guests.results.figure(p99).add(what, row[bench_messages.P99])
 
 
 def _beside_a_flood(guests: Guests) -> None:
     with Flood(guests, "vm2", "vm3"):
-        _latency(guests, bench_host.DEVICE)
+        _latency(guests, bench_host.DEVICE, BESIDE_A_FLOOD)
+
+
+def _beside_a_standstill(guests: Guests) -> None:
+    with Flood(guests, "vm2", "vm3"), standstill(guests, "vm3"):
+        _latency(guests, bench_host.DEVICE, BESIDE_A_STANDSTILL)
 
 
 def neighbour(guests: Guests) -> Iterable[Step]:
     """Four guests on two processors share these, too: that is in it."""
     with guests.crowd(4):
-        yield Step("a latency alone", lambda: _latency(guests, ALONE))
+        yield Step("a latency alone", lambda: _latency(guests, ALONE, BESIDE_A_FLOOD, BESIDE_A_STANDSTILL))
         yield Step("the same beside a pair that floods", lambda: _beside_a_flood(guests))
+        yield Step("the same beside a flooded port that stands still", lambda: _beside_a_standstill(guests))

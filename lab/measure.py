@@ -17,6 +17,12 @@ class Result:
     latency_us: float           # ib_write_lat, 8 bytes, typical (median of half round trips)
 
 
+def wait_listen(server: remote.Remote, program: str) -> None:
+    """Until a perftest program that has been started takes connections."""
+    if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
+        raise ui.LabError(f"{program} does not listen in {server.name}")
+
+
 def perftest(client: remote.Remote, server: remote.Remote, program: str, options: list[str],
              client_port: subnet.Port, server_port: subnet.Port) -> str:
     """Runs a perftest program between two guests; the client's output."""
@@ -26,9 +32,7 @@ def perftest(client: remote.Remote, server: remote.Remote, program: str, options
     serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)],
-                      timeout_s=LISTEN_S).returncode:
-            raise ui.LabError(f"{program} does not listen in {server.name}")
+        wait_listen(server, program)
         done = client.run([*command(client_port), server.name], timeout_s=LIMIT_S + 30)
         text, _ = serving.communicate(timeout=LIMIT_S + 30)
     finally:

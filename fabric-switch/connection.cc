@@ -10,13 +10,21 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "adapter_mapping.h"
 
 namespace pib::fabric {
 namespace {
 
+// With MEMORY: its control memory and the blocks.
+constexpr std::size_t kMaxDescriptors = 1 + ib::link::kMaxMemoryBlocks;
+
 constexpr unsigned kReadsPerTurn = 2;  // of one connection: what came in goes out first
 // Shared memory: what one connection may bring before the others have their turn.
 constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
+// And what is copied for it in that time.
+constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
 // A TCP peer that is gone without a word, or that takes nothing, is noticed after so long.
 constexpr int kTcpUserTimeoutMs = 20'000;
@@ -152,6 +160,7 @@ bool Connection::serve() {
         lost(more.error());
         return false;
     }
+    link.copy(kCopyBytesPerTurn);
     return true;
 }
 
@@ -166,8 +175,19 @@ void Connection::close_fds() {
 void Connection::read() {
     for (unsigned i = 0; i < kReadsPerTurn; ++i) {
         const auto space = link.input_space();
-        const ssize_t n = ::recv(fd_.get(), space.data(), space.size(), 0);
+        iovec part{space.data(), space.size()};
+        alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> room;
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = room.data();
+        message.msg_controllen = room.size();
+        const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
         if (n < 0 && would_block()) {
+            return;
+        }
+        if (n > 0 && !take_descriptors(message)) {
+            lost({link::LinkError::kUnexpectedFrame, "descriptors that nobody asked for"});
             return;
         }
         if (n <= 0) {
@@ -181,6 +201,49 @@ void Connection::read() {
         if (static_cast<std::size_t>(n) < space.size()) {
             return;  // all there was
         }
+    }
+}
+
+// False: more than MEMORY may bring, or not the time for it. None of them is kept then.
+bool Connection::take_descriptors(msghdr& message) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len;
+             at += sizeof(int)) {
+            int fd = -1;
+            std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof(fd));
+            received_.emplace_back(fd);
+        }
+    }
+    const bool fine = (message.msg_flags & MSG_CTRUNC) == 0 &&
+                      received_.size() <= kMaxDescriptors &&
+                      (received_.empty() || link.takes_memory());
+    if (!fine) {
+        received_.clear();
+    }
+    return fine;
+}
+
+std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::link_map(
+    const ib::link::Memory& memory) {
+    const auto descriptors = std::exchange(received_, {});
+    if (descriptors.size() != 1 + memory.blocks.size()) {
+        return std::unexpected("not as many descriptors as it says");
+    }
+    auto mapped = map_adapter_memory(descriptors, memory.blocks);
+    if (!mapped) {
+        link_note("no one copy: " + mapped.error());
+        return nullptr;
+    }
+    return *mapped;
+}
+
+void Connection::link_wake() {
+    if (shared_) {
+        shared_->wake_peer();
     }
 }
 

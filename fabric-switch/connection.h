@@ -3,10 +3,13 @@
 // most its own connection: nothing here waits.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "poller.h"
 #include "shared_link.h"
@@ -61,6 +64,10 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     void link_output_ready() override { host_.schedule(*this); }
     void link_note(const std::string& text) override { host_.note(text, link.port_number() != 0); }
     std::optional<link::LinkRings> link_share() override;
+    std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+        const ib::link::Memory& memory) override;
+    void link_wake() override;
+    [[nodiscard]] bool take_descriptors(msghdr& message);
     bool finish_connect();
     void read();
     void lost(const link::LinkFailure& failure);
@@ -80,6 +87,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     Waker waker_{*this};
     std::unique_ptr<SharedLink> shared_;
     bool handed_over_ = false;
+    std::vector<UniqueFd> received_;  // with what is not read to its end yet
     std::string reason_;
 };
 

@@ -84,9 +84,7 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     [[nodiscard]] std::uint64_t next_deadline();
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
-    [[nodiscard]] std::uint32_t link_features() const override {
-        return defaults_.runs ? ib::link::kFeatureRuns : 0;
-    }
+    [[nodiscard]] std::uint32_t link_features() const override { return defaults_.link_features(); }
     [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) override;
 

@@ -48,6 +48,9 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
                  "speak to all devices through their sockets only");
     app.add_flag("!--no-runs", options.config.runs,
                  "packets of a message go one by one through shared memory, too");
+    app.add_flag(
+        "!--no-one-copy", options.config.one_copy,
+        "take no memory from devices with zero-copy=switch: payload goes through the rings");
     app.add_option("--poll-us", options.poll_us,
                    "stay awake so long at most before sleeping, when a processor is idle; 0: never")
         ->capture_default_str();

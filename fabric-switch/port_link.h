@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "copier.h"
 #include "ib/link/link_endpoint.h"
 #include "ib/mgmt/port_attrs.h"
 
@@ -26,6 +27,13 @@ class PortLink {
     virtual std::span<std::uint8_t> begin_run(unsigned /*vl*/, const ib::RunSize& /*size*/) {
         return {};
     }
+    // A run whose payload stays where it is; false: it has to go with its payload.
+    virtual bool send_reference(unsigned /*vl*/, const ib::PacketRun& /*run*/,
+                                const RamReference& /*reference*/) {
+        return false;
+    }
+    // Of an adapter that has handed its memory over; nullptr: not here.
+    [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
     // Receive buffer of packets that came in over this link is free again.
@@ -97,6 +105,11 @@ class LinkUser {
     // See LinkEvents::link_run().
     virtual std::uint32_t receive_run(const link::LinkRun& /*run*/, std::uint32_t /*from*/) {
         return 0;
+    }
+    // The same of a run whose payload has not come: all of it, or false.
+    virtual bool receive_reference(const link::LinkRun& /*run*/,
+                                   const RamReference& /*reference*/) {
+        return false;
     }
     virtual void receive_fault(link::PacketFault fault) = 0;
     // The link may take more than before: credits came in or output was written.

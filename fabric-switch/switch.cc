@@ -315,7 +315,7 @@ SwitchPort* Switch::run_egress(SwitchPort& in, const ib::Lrh& lrh) {
 
 // All its packets have the same way, so what is right for the first is right for all. Whatever is
 // not right is found again, and counted, packet by packet.
-bool Switch::run_arrived(SwitchPort& in, const ib::PacketRun& run) {
+bool Switch::run_arrived(SwitchPort& in, const ib::PacketRun& run, const RamReference* reference) {
     const ib::Lrh& lrh = run.first().lrh();
     SwitchPort* out = run_egress(in, lrh);
     if (out == nullptr) {
@@ -329,7 +329,8 @@ bool Switch::run_arrived(SwitchPort& in, const ib::PacketRun& run) {
     const auto longest = std::max(lrh.pkt_len, run.last().lrh().pkt_len);
     return vl < out->limits().data_vls && longest <= out->limits().max_pkt_len &&
            admitted(in, in.limits().enforce_pkey_in, true) &&
-           admitted(*out, out->limits().enforce_pkey_out, false) && out->send_run(run, vl);
+           admitted(*out, out->limits().enforce_pkey_out, false) &&
+           out->send_run(run, vl, reference);
 }
 
 // ---- partitions (IBA 10.9.2, 18.2.4.2)

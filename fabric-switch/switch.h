@@ -45,9 +45,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
-    [[nodiscard]] std::uint32_t link_features() const override {
-        return config_.runs ? ib::link::kFeatureRuns : 0;
-    }
+    [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
     [[nodiscard]] Place place(unsigned number);
     // admit() gives this port to nobody: this side connects it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
@@ -71,7 +69,8 @@ class Switch final : public Admission, public Timed, private PortHost {
 
     void release_origin(const Origin& origin) override;
     void packet_arrived(SwitchPort& port, Transit& packet) override;
-    bool run_arrived(SwitchPort& port, const ib::PacketRun& run) override;
+    bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
+                     const RamReference* reference) override;
     void link_state_changed(SwitchPort& port) override;
     void port_touched(SwitchPort& port) override;
 

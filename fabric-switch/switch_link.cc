@@ -2,6 +2,8 @@
 // Between a link endpoint and a switch port.
 #include "switch_link.h"
 
+#include <algorithm>
+
 namespace pib::fabric {
 
 SwitchLink::SwitchLink(Admission& admission, Owner& owner)
@@ -49,6 +51,9 @@ bool SwitchLink::publish() {
 
 void SwitchLink::close() {
     endpoint_.close();
+    if (copier_) {
+        copier_->give_up();
+    }
     if (place_.port != nullptr) {
         place_.port->detach();
         place_ = {};
@@ -74,11 +79,19 @@ link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
     }
     owner_.link_note(place_.name + ": " + hello.node_description + " connected" +
                      (rings_ ? ", shared memory" : ""));
-    const std::uint32_t runs = hello.features & admission_->link_features();
     return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
-                             .features = rings_ ? ib::link::kFeatureSharedMemory | runs : 0,
+                             .features = rings_ ? shared_features(hello) : 0,
                              .switch_guid = place_.node_guid,
                              .port_number = place_.number};
+}
+
+// Memory is an adapter's to give, and a run its only use.
+std::uint32_t SwitchLink::shared_features(const ib::link::Hello& hello) const {
+    std::uint32_t common = hello.features & admission_->link_features();
+    if (hello.role != ib::link::Role::kChannelAdapter || (common & ib::link::kFeatureRuns) == 0) {
+        common &= ~ib::link::kFeatureOneCopy;
+    }
+    return common | ib::link::kFeatureSharedMemory;
 }
 
 // Without a port nothing is offered, so that the link cannot come up before it is closed.
@@ -101,6 +114,61 @@ void SwitchLink::link_up(const link::ActiveLink& active) {
 void SwitchLink::link_down() {
     place_.port->link_down();
     owner_.link_note(place_.name + ": link down");
+}
+
+// ---- one copy
+
+std::expected<std::span<std::uint8_t>, std::string> SwitchLink::link_memory(
+    const ib::link::Memory& memory) {
+    auto mapped = owner_.link_map(memory);
+    if (!mapped) {
+        return std::unexpected(mapped.error());
+    }
+    if (*mapped == nullptr) {
+        return std::span<std::uint8_t>{};
+    }
+    copier_ = std::make_unique<Copier>(std::move(*mapped));
+    copier_->memory()->control().mapped.store(link::kMapped, std::memory_order_release);
+    owner_.link_wake();  // it may have something to send by now
+    owner_.link_note(place_.name + ": one copy");
+    return copier_->room();
+}
+
+bool SwitchLink::link_referenced(const link::LinkRun& run, const ib::link::Reference& to) {
+    const RamReference reference{copier_->memory(), to.handle, to.bytes, to.pieces};
+    const bool taken = place_.port->receive_reference(run, reference);
+    ++(taken ? copier_->counts().forwarded : copier_->counts().taken_apart);
+    return taken;
+}
+
+bool SwitchLink::link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) {
+    const bool read = read_reference(*copier_->memory(), from.handle, from.pieces, to);
+    copier_->counts().lost += read ? 0 : 1;
+    return read;
+}
+
+bool SwitchLink::send_reference(unsigned vl, const ib::PacketRun& run,
+                                const RamReference& reference) {
+    const auto handle = copier_ && copier_->memory() ? copier_->table().next() : std::nullopt;
+    if (!handle) {
+        return false;
+    }
+    const auto room = endpoint_.begin_reference(vl, run.size(), *handle, {});
+    if (room.empty()) {
+        return false;
+    }
+    std::ranges::copy(run.bytes().head().first(ib::kRunPayload), room.begin());
+    ib::set_run_vl(room, static_cast<std::uint8_t>(vl));
+    endpoint_.commit_packet();
+    copier_->table().add(reference);
+    notify();
+    return true;
+}
+
+void SwitchLink::copy(std::uint64_t bytes) {
+    if (copier_ && copier_->step(bytes)) {
+        owner_.link_wake();
+    }
 }
 
 std::span<std::uint8_t> SwitchLink::begin_packet(unsigned vl, std::size_t bytes,

@@ -4,6 +4,7 @@
 // its owner.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "port_link.h"
@@ -20,6 +21,14 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
         // The peer can share memory: rings to share, which outlive the link; nothing if this side
         // cannot.
         virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
+        // The memory that an adapter has handed over; nullptr: cannot be used, and a note says so.
+        // Or why the connection ends.
+        virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+            const ib::link::Memory& /*memory*/) {
+            return std::unexpected("descriptors are missing");
+        }
+        // An answer for the peer, which may sleep.
+        virtual void link_wake() {}
         // Something a user should know; one line.
         virtual void link_note(const std::string& text) = 0;
     };
@@ -52,7 +61,13 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     [[nodiscard]] bool is_shared() const { return endpoint_.is_shared(); }
     [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
     [[nodiscard]] bool publish();
-    [[nodiscard]] bool may_sleep() { return endpoint_.may_sleep(); }
+    [[nodiscard]] bool may_sleep() {
+        return endpoint_.may_sleep() && !(copier_ && copier_->is_copying());
+    }
+    // Goes on with a copy that the peer has asked for, so far.
+    void copy(std::uint64_t bytes);
+    // Whether descriptors may come with what feed_input() is given.
+    [[nodiscard]] bool takes_memory() const { return endpoint_.one_copy_agreed() && !copier_; }
     [[nodiscard]] bool room_is_back() { return endpoint_.room_is_back(); }
     // The connection is gone; the port goes Down. A REFUSE may still be in output().
     void close();
@@ -66,6 +81,11 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     void commit_packet() override;
     std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size) override {
         return endpoint_.begin_run(vl, size);
+    }
+    bool send_reference(unsigned vl, const ib::PacketRun& run,
+                        const RamReference& reference) override;
+    [[nodiscard]] const CopyCounts* copies() const override {
+        return copier_ ? &copier_->counts() : nullptr;
     }
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
     void release(unsigned vl, std::uint32_t blocks) override;
@@ -83,6 +103,14 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
         return place_.port->receive_run(run, from);
     }
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
+    std::expected<std::span<std::uint8_t>, std::string> link_memory(
+        const ib::link::Memory& memory) override;
+    bool link_referenced(const link::LinkRun& run, const ib::link::Reference& to) override;
+    bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override;
+    std::expected<void, std::string> link_pull(const ib::link::Pull& pull) override {
+        return copier_->start(pull);
+    }
+    [[nodiscard]] std::uint32_t shared_features(const ib::link::Hello& hello) const;
     void notify();
 
     Admission* admission_ = nullptr;  // one of these
@@ -92,6 +120,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     std::string unwelcome_;   // why the peer's answer is not what was asked for
     bool notified_ = false;
     std::optional<link::LinkRings> rings_;
+    std::unique_ptr<Copier> copier_;  // from MEMORY on
     link::LinkEndpoint endpoint_;
 };
 

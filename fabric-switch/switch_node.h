@@ -11,6 +11,7 @@
 
 #include "forwarding.h"
 #include "ib/mgmt/mad_agent.h"
+#include "ib/wire/link_frame.h"
 #include "link_modes.h"
 
 namespace pib::fabric {
@@ -31,7 +32,14 @@ struct SwitchConfig {
     // Per port and VL, 64 bytes each: 256 KiB, as of the HCA. With half of that a sender of 64 KiB
     // messages waited for credits after the second.
     std::uint32_t receive_blocks = 4096;
-    bool runs = true;  // of packets in one frame, where the neighbour takes them
+    bool runs = true;      // of packets in one frame, where the neighbour takes them
+    bool one_copy = true;  // of payload between adapters that hand their memory over; with runs
+
+    // Of a link in shared memory, besides that.
+    [[nodiscard]] std::uint32_t link_features() const {
+        return (runs ? ib::link::kFeatureRuns : 0) |
+               (runs && one_copy ? ib::link::kFeatureOneCopy : 0);
+    }
 };
 
 // A port mask holds port 0 and these.

@@ -117,15 +117,23 @@ void SwitchPort::receive(const link::LinkPacket& packet) {
 
 // In one piece where nobody wants to see, change or hold single packets.
 std::uint32_t SwitchPort::receive_run(const link::LinkRun& run, std::uint32_t from) {
-    if (from != 0 || ingress_faults_.in_use() || limits_.state != ib::PortState::kActive ||
-        !host_.run_arrived(*this, run.packets)) {
-        return 0;
+    return from == 0 && pass_run(run, nullptr) ? run.packets.size().packets : 0;
+}
+
+bool SwitchPort::receive_reference(const link::LinkRun& run, const RamReference& reference) {
+    return pass_run(run, &reference);
+}
+
+bool SwitchPort::pass_run(const link::LinkRun& run, const RamReference* reference) {
+    if (ingress_faults_.in_use() || limits_.state != ib::PortState::kActive ||
+        !host_.run_arrived(*this, run.packets, reference)) {
+        return false;
     }
     const ib::RunSize& size = run.packets.size();
     const ib::Lrh& lrh = run.packets.first().lrh();
     counters_.count_received(lrh, size.words(), size.packets);
     offers_.link()->release(lrh.vl.value(), run.blocks(0, size.packets));
-    return size.packets;
+    return true;
 }
 
 // A packet damaged on its way in would fail its VCRC here.

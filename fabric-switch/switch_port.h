@@ -29,7 +29,9 @@ class PortHost : public OriginSink {
     // A packet that has passed the ingress faults and is counted.
     virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
     // A run that may be forwarded as it is; false: nothing has happened, and its packets follow.
-    virtual bool run_arrived(SwitchPort& port, const ib::PacketRun& run) = 0;
+    // `reference`: where its payload is, if it has not come with it.
+    virtual bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
+                             const RamReference* reference) = 0;
     // PortState went to or from Down by the link's own doing (trap 128,
     // SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;
@@ -66,6 +68,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void link_down() override;
     void receive(const link::LinkPacket& packet) override;
     std::uint32_t receive_run(const link::LinkRun& run, std::uint32_t from) override;
+    bool receive_reference(const link::LinkRun& run, const RamReference& reference) override;
     void receive_fault(link::PacketFault fault) override;
     void pump() override;
     void release(const Origin& origin);  // receive buffer of a packet that came in here
@@ -75,7 +78,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     // but Down, data needs Active. MTU and partition have been checked.
     void send(Transit& packet, unsigned vl);
     // Sends a run at once, in one piece; false: its packets have to go singly.
-    bool send_run(const ib::PacketRun& run, unsigned vl);
+    bool send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);
@@ -95,8 +98,13 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] FaultStage& ingress_faults() { return ingress_faults_; }
     [[nodiscard]] FaultStage& egress_faults() { return egress_faults_; }
     [[nodiscard]] std::size_t queued_packets() const;
+    // Of an adapter with one copy; nullptr: of none.
+    [[nodiscard]] const CopyCounts* copies() const {
+        return attached() ? offers_.link()->copies() : nullptr;
+    }
 
   private:
+    bool pass_run(const link::LinkRun& run, const RamReference* reference);
     static constexpr unsigned kVls = 16;
     // More SMPs than any subnet manager has on the wire; what exceeds it is VL15Dropped.
     static constexpr std::size_t kMaxVl15Packets = 1024;

@@ -18,6 +18,17 @@ constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 // A VL that has stalled discards for so many head-of-queue lifetimes (IBA 18.2.5.4).
 constexpr std::uint64_t kStallLifetimes = 8;
 
+bool copy_run(PortLink& link, const ib::PacketRun& run, unsigned vl) {
+    const auto out = link.begin_run(vl, run.size());
+    if (out.empty()) {
+        return false;
+    }
+    run.bytes().copy_to(out);
+    ib::set_run_vl(out, static_cast<std::uint8_t>(vl));
+    link.commit_packet();
+    return true;
+}
+
 std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
     return b > kNever - a ? kNever : a + b;
 }
@@ -40,18 +51,16 @@ void SwitchPort::send(Transit& packet, unsigned vl) {
 }
 
 // What waits goes first, and a fault is a packet's.
-bool SwitchPort::send_run(const ib::PacketRun& run, unsigned vl) {
+bool SwitchPort::send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference) {
     if (offers_.link() == nullptr || limits_.state != ib::PortState::kActive ||
         egress_faults_.in_use() || !queues_[vl].entries.empty()) {
         return false;
     }
-    const auto out = offers_.link()->begin_run(vl, run.size());
-    if (out.empty()) {
+    const bool sent = reference != nullptr ? offers_.link()->send_reference(vl, run, *reference)
+                                           : copy_run(*offers_.link(), run, vl);
+    if (!sent) {
         return false;
     }
-    run.bytes().copy_to(out);
-    ib::set_run_vl(out, static_cast<std::uint8_t>(vl));
-    offers_.link()->commit_packet();
     counters_.count_sent(run.first().lrh(), run.size().words(), run.size().packets);
     return true;
 }

@@ -190,9 +190,11 @@ class LinkEndpoint {
     static constexpr std::size_t kReservedOutput = 32 * 1024;
     // Room for two packets of 4096 bytes: credits go out in quarters of the buffer.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
-    // Where one copy is agreed on, at least, of VLs that have any: two references of the longest,
-    // which take no memory as long as they can go on as they are.
-    static constexpr std::uint32_t kOneCopyBlocks = 2 * kMaxReferenceBytes / 64;
+    // Where one copy is agreed on, at least, of VLs that have any. Of a switch two references of
+    // the longest, which it may have to take apart; an adapter keeps none, and takes as many as it
+    // is given before they are finished: what a switch has no credits for costs a copy more.
+    static constexpr std::uint32_t kSwitchCopyBlocks = 2 * kMaxReferenceBytes / 64;
+    static constexpr std::uint32_t kAdapterCopyBlocks = 256 * kMaxReferenceBytes / 64;
 
     // The connecting side; HELLO is ready in output().
     LinkEndpoint(const ib::link::Hello& hello, const Buffers& buffers, LinkEvents& events);

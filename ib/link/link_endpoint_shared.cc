@@ -23,8 +23,9 @@ LinkEndpoint::Result LinkEndpoint::share(std::uint32_t features) {
     runs_ = (features & ib::link::kFeatureRuns) != 0;
     one_copy_agreed_ = runs_ && (features & ib::link::kFeatureOneCopy) != 0;
     if (one_copy_agreed_) {
+        const std::uint32_t least = connecting_ ? kAdapterCopyBlocks : kSwitchCopyBlocks;
         for (VlState& vl : vls_) {
-            vl.capacity = vl.capacity == 0 ? 0 : std::max(vl.capacity, kOneCopyBlocks);
+            vl.capacity = vl.capacity == 0 ? 0 : std::max(vl.capacity, least);
         }
     }
     return {};

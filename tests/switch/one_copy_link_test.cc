@@ -161,18 +161,9 @@ struct OneCopyPair {
     // WRITE MIDDLE packets by reference; false: no room or no credit.
     bool refer(link::LinkEndpoint& from, std::span<const RamPiece> pieces,
                std::uint32_t packets = kPackets) {
-        const auto first = headers_of(ib::opcode::kRdmaWriteMiddle, 7, {});
-        const auto last = headers_of(ib::opcode::kRdmaWriteMiddle, 6 + packets, {});
-        const std::size_t bytes = std::size_t{packets} * kMtu;
-        const auto size =
-            ib::RunBuilder::size(first, last, packets, kMtu, bytes, link::kMaxReferenceBytes);
-        const auto room = from.begin_reference(0, size.value(), next_handle, pieces);
-        if (room.empty()) {
+        if (!send_reference(from, next_handle, pieces, packets)) {
             return false;
         }
-        REQUIRE(room.size() == ib::kRunPayload);
-        ib::RunBuilder::headers(room, *size, first, last, bytes);
-        from.commit_packet();
         ++next_handle;
         return true;
     }
@@ -221,7 +212,8 @@ TEST_CASE("one copy: only after memory has been handed over and mapped") {
     CHECK_FALSE(without.refer(without.hca, kPlace));
     // Not one byte more buffer than before.
     CHECK(without.hca.credits(0) == 1024);
-    CHECK(pair.hca.credits(0) == link::LinkEndpoint::kOneCopyBlocks);
+    CHECK(pair.hca.credits(0) == link::LinkEndpoint::kSwitchCopyBlocks);
+    CHECK(pair.sw.credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
 }
 
 TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was") {
@@ -286,7 +278,7 @@ TEST_CASE("one copy: a reference that cannot go on is taken apart") {
         CHECK(pair.switch_events.packets.empty());
     }
     pair.turns();
-    CHECK(pair.hca.credits(0) >= link::LinkEndpoint::kOneCopyBlocks * 3 / 4);
+    CHECK(pair.hca.credits(0) >= link::LinkEndpoint::kSwitchCopyBlocks * 3 / 4);
     CHECK(pair.error.empty());
 }
 
@@ -302,7 +294,7 @@ TEST_CASE("one copy: what cannot be a reference is not sent") {
     while (pair.refer(pair.hca, {}, 256)) {
         ++sent;
     }
-    CHECK(sent == link::LinkEndpoint::kOneCopyBlocks / (256 * 17));
+    CHECK(sent == link::LinkEndpoint::kSwitchCopyBlocks / (256 * 17));
 }
 
 TEST_CASE("one copy: the adapter asks for the payload, and the frames behind wait") {
@@ -405,7 +397,7 @@ TEST_CASE("one copy: answers that bring nothing") {
     CHECK(pair.hca_events.packets.empty());
     CHECK(pair.finished() == 1);
     pair.turns();
-    CHECK(pair.sw.credits(0) >= link::LinkEndpoint::kOneCopyBlocks * 3 / 4);
+    CHECK(pair.sw.credits(0) >= link::LinkEndpoint::kAdapterCopyBlocks / 4 * 3);
     CHECK(pair.error.empty());
 }
 

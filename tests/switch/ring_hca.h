@@ -70,7 +70,7 @@ class RingHca : public FakeHca {
         }
     }
     bool exchange() {
-        if (!own_end().is_shared() || !sw_link->is_shared()) {
+        if (!sw_link || !own_end().is_shared() || !sw_link->is_shared()) {
             return false;
         }
         const bool to_switch = own_end().publish();

@@ -46,6 +46,24 @@ inline bool send_run(link::LinkEndpoint& from, std::uint32_t packets, const Way&
     return true;
 }
 
+// Middle packets of such a message, whose payload is in the memory of who sends them.
+inline bool send_reference(link::LinkEndpoint& from, std::uint64_t handle,
+                           std::span<const link::RamPiece> pieces, std::uint32_t packets,
+                           const Way& way = {}) {
+    const auto first = headers_of(ib::opcode::kRdmaWriteMiddle, 7, way);
+    const auto last = headers_of(ib::opcode::kRdmaWriteMiddle, 6 + packets, way);
+    const std::size_t bytes = std::size_t{packets} * kMtu;
+    const auto size =
+        ib::RunBuilder::size(first, last, packets, kMtu, bytes, link::kMaxReferenceBytes);
+    const auto room = from.begin_reference(way.vl, size.value(), handle, pieces);
+    if (room.empty()) {
+        return false;
+    }
+    ib::RunBuilder::headers(room, *size, first, last, bytes);
+    from.commit_packet();
+    return true;
+}
+
 // The same message, packet by packet.
 inline std::vector<Bytes> single_packets(std::uint32_t packets, const Way& way = {}) {
     std::vector<Bytes> all;

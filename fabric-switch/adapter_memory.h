@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The memory that a channel adapter has handed over, as the switch reaches it, and copies between
+// two of them (docs/fabric-protocol.md, "One copy"). The adapter can write to all of it at any
+// time: every value is read once, and what lies where is the switch's own knowledge.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ib/link/one_copy.h"
+
+namespace pib::fabric {
+
+class AdapterMemory {
+  public:
+    // `control` has one_copy_bytes() of these blocks; `keeper` keeps all of it mapped.
+    AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
+                  std::shared_ptr<const void> keeper);
+    AdapterMemory(const AdapterMemory&) = delete;
+    AdapterMemory& operator=(const AdapterMemory&) = delete;
+
+    [[nodiscard]] link::OneCopyControl& control() const { return *control_; }
+    // Whether the adapter stands by its reference.
+    [[nodiscard]] bool holds(std::uint64_t handle) const;
+    // Whether every page of the piece is registered. The piece lies in a block or the bounce area.
+    [[nodiscard]] bool registered(const link::RamPiece& piece) const;
+    [[nodiscard]] std::uint8_t* at(const link::RamPiece& piece) const;
+
+  private:
+    link::OneCopyControl* control_;
+    std::uint8_t* bounce_;
+    std::vector<std::span<std::uint8_t>> blocks_;
+    std::vector<std::uint64_t*> bitmaps_;  // by block
+    std::shared_ptr<const void> keeper_;
+};
+
+// A reference as the switch keeps it. Once its sender is gone there is no memory behind it.
+struct RamReference {
+    std::weak_ptr<const AdapterMemory> memory;
+    std::uint64_t handle = 0;
+    std::uint32_t bytes = 0;
+    std::vector<link::RamPiece> pieces;
+};
+
+// A place in a list of pieces, from which it goes on.
+class PieceCursor {
+  public:
+    PieceCursor() = default;
+    // `pieces` outlive it.
+    explicit PieceCursor(std::span<const link::RamPiece> pieces) : left_(pieces) {}
+
+    [[nodiscard]] bool at_end() const { return left_.empty(); }
+    // What lies here in one piece, at most `most` bytes. Not at the end.
+    [[nodiscard]] link::RamPiece part(std::uint64_t most) const;
+    void advance(std::uint64_t bytes);
+
+  private:
+    std::span<const link::RamPiece> left_;
+    std::uint32_t done_ = 0;  // of the first that is left
+};
+
+// Copies `bytes`, or up to the end of either list. kNone: done so far.
+[[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, std::uint64_t handle,
+                                         PieceCursor& from, const AdapterMemory& target,
+                                         PieceCursor& to, std::uint64_t bytes);
+// Copies all that a reference stands for, to.size() bytes; false: it does not hold any more.
+[[nodiscard]] bool read_reference(const AdapterMemory& source, std::uint64_t handle,
+                                  std::span<const link::RamPiece> from, std::span<std::uint8_t> to);
+
+}  // namespace pib::fabric

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A channel adapter that hands its memory over to the switch, in memfds as QEMU's are.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "adapter_mapping.h"
+#include "ring_hca.h"
+#include "run_message.h"
+
+namespace pib::test {
+
+inline constexpr std::uint32_t kCopyFeatures =
+    ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+
+// A memfd and where it is mapped.
+class TestMemory {
+  public:
+    explicit TestMemory(std::size_t bytes, int seals = F_SEAL_SHRINK)
+        : fd(::memfd_create("pib-test", MFD_CLOEXEC | MFD_ALLOW_SEALING)), size(bytes) {
+        if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+            throw std::runtime_error("memfd");
+        }
+        void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+        if (base == MAP_FAILED || ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0) {
+            throw std::runtime_error("memory of a test");
+        }
+        bytes_ = static_cast<std::uint8_t*>(base);
+    }
+    TestMemory(const TestMemory&) = delete;
+    TestMemory& operator=(const TestMemory&) = delete;
+    ~TestMemory() { ::munmap(bytes_, size); }
+    [[nodiscard]] std::uint8_t* data() const { return bytes_; }
+    [[nodiscard]] std::span<std::uint8_t> all() const { return {bytes_, size}; }
+
+    fabric::UniqueFd fd;
+    const std::size_t size;
+
+  private:
+    std::uint8_t* bytes_ = nullptr;
+};
+
+// What MEMORY hands over.
+struct ShownMemory {
+    static constexpr std::size_t kBytes = 4 << 20;
+
+    explicit ShownMemory(int seals = F_SEAL_SHRINK, std::uint64_t said = kBytes)
+        : blocks{said}, ram(kBytes, seals), control_memory(link::one_copy_bytes(blocks)) {}
+    [[nodiscard]] link::OneCopyControl& control() const {
+        return *reinterpret_cast<link::OneCopyControl*>(control_memory.data());
+    }
+    void set_registered(std::uint64_t page, bool is) const {
+        auto* words =
+            reinterpret_cast<std::uint64_t*>(control_memory.data() + link::kBitmapsOffset);
+        const std::uint64_t bit = std::uint64_t{1} << page % 64;
+        words[page / 64] = is ? words[page / 64] | bit : words[page / 64] & ~bit;
+    }
+    void register_all() const {
+        for (std::uint64_t page = 0; page < kBytes / link::kPageBytes; ++page) {
+            set_registered(page, true);
+        }
+    }
+
+    std::vector<std::uint64_t> blocks;
+    TestMemory ram, control_memory;
+};
+
+class CopyHca final : public RingHca {
+  public:
+    CopyHca(fabric::Admission& fabric, unsigned index, std::uint32_t features = kCopyFeatures,
+            int seals = F_SEAL_SHRINK, std::uint64_t said = ShownMemory::kBytes)
+        : RingHca(fabric, index, features), shown(seals, said) {
+        shown.register_all();
+    }
+
+    void share() { own_end().share_memory(shown.control_memory.data(), shown.blocks); }
+    // By a reference that holds until its slot is cleared.
+    bool refer(std::span<const link::RamPiece> pieces, std::uint32_t packets, const Way& way) {
+        ++last_handle;
+        slot(last_handle) = last_handle;
+        return send_reference(own_end(), last_handle, pieces, packets, way);
+    }
+    [[nodiscard]] std::atomic<std::uint64_t>& slot(std::uint64_t handle) const {
+        return shown.control().slots[handle % link::kReferenceSlots];
+    }
+    bool carry() override {
+        const bool moved = RingHca::carry();
+        const bool asked = own_end().pulling();
+        for (unsigned i = 0; copied && sw_link && i < 32; ++i) {
+            sw_link->copy(kChunk);
+        }
+        return (asked && !own_end().pulling()) || moved;
+    }
+    static constexpr std::uint64_t kChunk = 64 * 1024;
+
+    ShownMemory shown;
+    bool copied = true;  // by carry(); else by who calls copy()
+    std::uint64_t last_handle = 0;
+    std::vector<link::RamPiece> place;  // where runs go
+    unsigned placed = 0, refused = 0, wakes = 0;
+
+  private:
+    bool link_reference(const link::LinkRun&, std::vector<link::RamPiece>& where) override {
+        where = place;
+        return !place.empty();
+    }
+    bool link_placed(const link::LinkRun& run, std::span<const link::RamPiece>) override {
+        ++placed;
+        own_end().release(run.packets.first().lrh().vl.value(),
+                          run.blocks(0, run.packets.size().packets));
+        return true;
+    }
+    void link_copy_refused() override { ++refused; }
+    std::expected<std::shared_ptr<const fabric::AdapterMemory>, std::string> link_map(
+        const ib::link::Memory& memory) override {
+        std::vector<fabric::UniqueFd> fds;
+        fds.emplace_back(::dup(shown.control_memory.fd.get()));
+        fds.emplace_back(::dup(shown.ram.fd.get()));
+        auto mapped = fabric::map_adapter_memory(fds, memory.blocks);
+        if (!mapped) {
+            notes.push_back(mapped.error());
+            return nullptr;
+        }
+        return *mapped;
+    }
+    void link_wake() override { ++wakes; }
+};
+
+}  // namespace pib::test

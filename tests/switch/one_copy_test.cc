@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One copy from the memory of one adapter to that of another: what the switch copies, what it
+// refuses to, who may take back what, and where references are taken apart.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "copy_hca.h"
+
+namespace pib::test {
+namespace {
+
+using ib::Counter;
+using link::RamPiece;
+
+constexpr std::uint32_t kPackets = 250;
+constexpr std::uint32_t kBytes = kPackets * kMtu;
+
+// Pieces of both sides do not begin or end together, nor with pages or chunks.
+const std::vector<RamPiece> kSource = {
+    {100'000, 0, 70'000}, {8192, 0, 1}, {300'001, 0, kBytes - 70'001}};
+const std::vector<RamPiece> kPlace = {{65'537, 0, 5}, {1'000'000, 0, kBytes - 5}};
+
+Bytes bytes_of(const CopyHca& hca, std::span<const RamPiece> pieces) {
+    Bytes out;
+    for (const RamPiece& piece : pieces) {
+        const auto at = hca.shown.ram.all().subspan(piece.offset, piece.length);
+        out.insert(out.end(), at.begin(), at.end());
+    }
+    return out;
+}
+
+struct Tap final : fabric::PacketTap {
+    std::size_t seen = 0;
+    void packet_seen(std::span<const std::uint8_t>, std::uint64_t) override { ++seen; }
+};
+
+struct CopyFabric {
+    TestFabric fabric;
+    CopyHca* from;
+    CopyHca* to;
+
+    explicit CopyFabric(std::uint32_t features = kCopyFeatures, bool one_copy = true)
+        : fabric(0, config(one_copy)) {
+        from = add(std::make_unique<CopyHca>(fabric.sw, 0));
+        to = add(std::make_unique<CopyHca>(fabric.sw, 1, features));
+        fabric.make_active();
+        from->share();
+        to->share();
+        fabric.settle();
+        to->packets.clear();
+        to->place = kPlace;
+        auto ram = from->shown.ram.all();
+        for (std::size_t i = 0; i < ram.size(); ++i) {
+            ram[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
+        }
+    }
+    CopyHca* add(std::unique_ptr<CopyHca> hca) {
+        CopyHca* added = hca.get();
+        fabric.add(std::move(hca));
+        return added;
+    }
+    static fabric::SwitchConfig config(bool one_copy) {
+        auto made = TestFabric::default_config();
+        made.one_copy = one_copy;
+        return made;
+    }
+    static Way way() { return {.dlid = TestFabric::lid_of(1), .slid = TestFabric::lid_of(0)}; }
+    bool send() {
+        const bool sent = from->refer(kSource, kPackets, way());
+        fabric.settle();
+        return sent;
+    }
+    // To the point where the adapter has asked, and the switch has copied nothing yet.
+    void start() {
+        to->copied = false;
+        REQUIRE(send());
+        REQUIRE(to->own_end().pulling());
+        REQUIRE_FALSE(to->sw_link->may_sleep());
+    }
+    void chunk() { to->sw_link->copy(CopyHca::kChunk); }
+    void finish() {
+        to->copied = true;
+        fabric.settle();
+        REQUIRE_FALSE(to->own_end().pulling());
+    }
+    const fabric::CopyCounts& counts(CopyHca* hca) { return *fabric.sw.port(hca->port()).copies(); }
+    void check_arrived() { CHECK(bytes_of(*to, kPlace) == bytes_of(*from, kSource)); }
+    void check_untouched() { CHECK(bytes_of(*to, kPlace) == Bytes(kBytes)); }
+};
+
+}  // namespace
+
+TEST_CASE("one copy: from memory to memory, and the packets are counted") {
+    CopyFabric net;
+    REQUIRE(net.send());
+    CHECK(net.to->placed == 1);
+    CHECK(net.to->packets.empty());
+    net.check_arrived();
+    CHECK(net.counts(net.from).forwarded == 1);
+    CHECK(net.counts(net.to).bytes == kBytes);
+    CHECK(net.counts(net.to).pulls == 1);
+    CHECK(net.to->wakes >= 2);  // mapped, answered
+    CHECK(net.fabric.count(net.from->port(), Counter::kPortRcvPkts) >= kPackets);
+    CHECK(net.fabric.count(net.to->port(), Counter::kPortXmitPkts) >= kPackets);
+    CHECK(net.from->shown.control().reading == 0);
+    // Only the pieces were written: the bytes around them were not.
+    for (const RamPiece& piece : kPlace) {
+        CHECK(net.to->shown.ram.data()[piece.offset - 1] == 0);
+        CHECK(net.to->shown.ram.data()[piece.offset + piece.length] == 0);
+    }
+    // Receive buffer, slots of the table, and everything else comes back.
+    for (unsigned i = 0; i < 600; ++i) {
+        REQUIRE(net.send());
+        net.from->slot(net.from->last_handle) = 0;
+    }
+    CHECK(net.to->placed == 601);
+    CHECK(net.counts(net.from).taken_apart == 0);
+    CHECK(net.to->error.empty());
+}
+
+TEST_CASE("one copy: between the chunks the sender takes its word back") {
+    CopyFabric net;
+    net.start();
+    net.chunk();
+    SECTION("for good") {
+        net.from->slot(1) = 0;
+    }
+    SECTION("for another reference") {
+        net.from->slot(1) = 1 + link::kReferenceSlots;
+    }
+    SECTION("with its registration") {
+        net.from->shown.set_registered((kSource[2].offset + 200'000 - 70'001) / 4096, false);
+    }
+    SECTION("by its end") {
+        net.from->disconnect();
+    }
+    net.finish();
+    CHECK(net.to->placed == 0);
+    CHECK(net.to->refused == 0);
+    CHECK(net.to->packets.empty());
+    CHECK(net.counts(net.to).unfinished == 1);
+    CHECK(net.counts(net.to).bytes < kBytes);
+    CHECK(net.to->error.empty());
+}
+
+TEST_CASE("one copy: the receiver takes its place back between the chunks") {
+    CopyFabric net;
+    net.start();
+    net.chunk();
+    (void)net.to->own_end().cancel_pull();
+    net.to->place = {{2'000'000, 0, kBytes}};
+    net.chunk();
+    CHECK_FALSE(net.to->own_end().pulling());
+    net.finish();
+    CHECK(net.to->placed == 1);
+    CHECK(bytes_of(*net.to, net.to->place) == bytes_of(*net.from, kSource));
+    CHECK(net.counts(net.to).unfinished == 1);
+    CHECK(net.counts(net.to).pulls == 1);
+}
+
+TEST_CASE("one copy: nothing goes to memory that is not registered") {
+    CopyFabric net;
+    SECTION("from the start") {
+        net.to->shown.set_registered(kPlace[0].offset / 4096, false);
+        REQUIRE(net.send());
+        net.check_untouched();
+    }
+    SECTION("from some page on") {
+        const std::uint64_t page = (kPlace[1].offset + 150'000) / 4096;
+        net.to->shown.set_registered(page, false);
+        REQUIRE(net.send());
+        const auto ram = net.to->shown.ram.all().subspan(page * 4096, 4096);
+        CHECK(std::ranges::all_of(ram, [](std::uint8_t byte) { return byte == 0; }));
+    }
+    CHECK(net.to->refused == 1);
+    CHECK(net.to->placed == 0);
+    CHECK(net.counts(net.to).refused == 1);
+    // All of memory is registered, whatever the bits say.
+    net.to->shown.control().flags = link::OneCopyControl::kAllRegistered;
+    REQUIRE(net.send());
+    CHECK(net.to->placed == 1);
+}
+
+TEST_CASE("one copy: nothing comes out of memory that is not registered") {
+    CopyFabric net;
+    net.from->shown.set_registered(kSource[0].offset / 4096, false);
+    REQUIRE(net.send());
+    net.check_untouched();
+    CHECK(net.to->placed == 0);
+    CHECK(net.to->refused == 0);
+    // Nor as packets.
+    net.to->sw_link->close();
+    net.fabric.sw.port(net.from->port()).ingress_faults().set({.delay_ns = 1});
+    REQUIRE(net.send());
+    CHECK(net.counts(net.from).lost == 1);
+}
+
+TEST_CASE("one copy: a place that is none is the bounce area") {
+    CopyFabric net;
+    net.to->place.clear();
+    REQUIRE(net.send());
+    net.check_untouched();
+    REQUIRE(net.to->packets.size() == kPackets);
+    const Bytes sent = bytes_of(*net.from, kSource);
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+        const auto view = ib::PacketView::parse(net.to->packets[i], ib::Crcs::kElided).value();
+        CHECK(view.bth().psn == ib::Psn(7 + i));
+        CHECK(std::ranges::equal(view.payload(), std::span(sent).subspan(i * kMtu, kMtu)));
+    }
+}
+
+TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot refer") {
+    const bool with = GENERATE(true, false);
+    CopyFabric net(with ? kCopyFeatures : kCopyFeatures & ~ib::link::kFeatureOneCopy);
+    auto& in = net.fabric.sw.port(net.from->port());
+    auto& out = net.fabric.sw.port(net.to->port());
+    Tap tap;
+    if (with) {
+        const int way = GENERATE(0, 1, 2);
+        if (way == 0) {
+            net.fabric.sw.set_tap(&tap);
+        } else {
+            (way == 1 ? in.ingress_faults() : out.egress_faults()).set({.delay_ns = 1000});
+        }
+        REQUIRE(net.send());
+        net.fabric.advance(1'000'000);
+        CHECK(tap.seen == (way == 0 ? kPackets : 0));
+    } else {
+        CHECK(out.copies() == nullptr);
+        REQUIRE(net.send());
+    }
+    net.fabric.sw.set_tap(nullptr);
+    CHECK(net.counts(net.from).taken_apart == 1);
+    CHECK(net.counts(net.from).forwarded == 0);
+    CHECK(net.to->placed == 0);
+    REQUIRE(net.to->packets.size() == kPackets);
+    const Bytes sent = bytes_of(*net.from, kSource);
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+        const auto view = ib::PacketView::parse(net.to->packets[i], ib::Crcs::kElided).value();
+        CHECK(view.bth().psn == ib::Psn(7 + i));
+        CHECK(std::ranges::equal(view.payload(), std::span(sent).subspan(i * kMtu, kMtu)));
+    }
+    // One that does not hold any more is lost, and its receive buffer is not.
+    in.ingress_faults().set({.drop = 1});
+    for (unsigned i = 0; i < 40; ++i) {
+        net.from->slot(net.from->last_handle + 1) = 0;
+        const std::uint64_t handle = ++net.from->last_handle;
+        REQUIRE(send_reference(net.from->own_end(), handle, kSource, kPackets, CopyFabric::way()));
+        net.fabric.settle();
+    }
+    CHECK(net.counts(net.from).lost == 40);
+}
+
+TEST_CASE("one copy: not where the switch or the adapter does not want it") {
+    CopyFabric off(kCopyFeatures, false);
+    CHECK_FALSE(off.from->own_end().one_copy_agreed());
+    CHECK_FALSE(off.from->refer(kSource, kPackets, CopyFabric::way()));
+    CHECK(off.fabric.sw.port(off.from->port()).copies() == nullptr);
+
+    TestFabric fabric;
+    auto& alone = static_cast<CopyHca&>(fabric.add(
+        std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures & ~ib::link::kFeatureRuns)));
+    fabric.settle();
+    CHECK_FALSE(alone.own_end().one_copy_agreed());
+}
+
+TEST_CASE("one copy: memory that could end the switch is let go") {
+    TestFabric fabric;
+    const auto share = [&](int seals, std::uint64_t said) {
+        auto& hca = static_cast<CopyHca&>(
+            fabric.add(std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures, seals, said)));
+        fabric.settle();
+        hca.share();
+        fabric.settle();
+        CHECK(hca.error.empty());
+        CHECK_FALSE(hca.own_end().shares_memory());
+        CHECK(hca.shown.control().mapped == link::kNotMapped);
+        return hca.notes.back();
+    };
+    SECTION("it could shrink") {
+        CHECK(share(F_SEAL_GROW, ShownMemory::kBytes).find("could shrink") != std::string::npos);
+    }
+    SECTION("it is less than it says") {
+        CHECK(share(F_SEAL_SHRINK, ShownMemory::kBytes + 1).find("size") != std::string::npos);
+    }
+    SECTION("it cannot be written to") {
+        CHECK(share(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE, ShownMemory::kBytes).find("mmap") !=
+              std::string::npos);
+    }
+}
+
+// ---- without a link
+
+namespace {
+
+struct Alone {
+    ShownMemory shown;
+    std::shared_ptr<const fabric::AdapterMemory> memory = map();
+
+    std::shared_ptr<const fabric::AdapterMemory> map() {
+        std::vector<fabric::UniqueFd> fds;
+        fds.emplace_back(::dup(shown.control_memory.fd.get()));
+        fds.emplace_back(::dup(shown.ram.fd.get()));
+        return fabric::map_adapter_memory(fds, shown.blocks).value();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("one copy: pages are looked up one by one") {
+    Alone alone;
+    for (const std::uint64_t page : {60U, 61U, 62U, 63U, 64U, 65U, 127U, 128U, 191U}) {
+        alone.shown.set_registered(page, true);
+    }
+    const auto registered = [&](std::uint64_t offset, std::uint32_t length) {
+        return alone.memory->registered({offset, 0, length});
+    };
+    CHECK(registered(60 * 4096, 6 * 4096));
+    CHECK(registered(60 * 4096 + 4095, 2));
+    CHECK_FALSE(registered(60 * 4096 - 1, 2));
+    CHECK_FALSE(registered(65 * 4096, 4097));
+    CHECK_FALSE(registered(127 * 4096, 64 * 4096 + 1));
+    CHECK(registered(127 * 4096, 8192));
+    CHECK(registered(191 * 4096 + 17, 4));
+    CHECK(alone.memory->registered({0, link::kBounceBlock, 1 << 20}));
+}
+
+TEST_CASE("one copy: pulls of what was not given break the protocol") {
+    Alone from, to;
+    from.shown.register_all();
+    to.shown.register_all();
+    fabric::Copier copier(to.memory);
+    const auto pull = [&](std::uint64_t handle, std::uint32_t offset, std::uint32_t length) {
+        return copier.start({.handle = handle,
+                             .sequence = 1,
+                             .offset = offset,
+                             .length = length,
+                             .pieces = {{0, 0, length}}});
+    };
+    CHECK_FALSE(pull(1, 0, 4096));
+    REQUIRE(copier.table().next() == 1);
+    copier.table().add({from.memory, 9, 8192, {{0, 0, 8192}}});
+    CHECK_FALSE(pull(2, 0, 4096));
+    CHECK_FALSE(pull(1, 4096, 4097));
+    REQUIRE(pull(1, 4096, 4096));
+    CHECK_FALSE(pull(1, 0, 4096));  // before the answer
+    from.shown.control().slots[9] = 9;
+    from.shown.ram.data()[4096 + 17] = 42;
+    CHECK(copier.step(1 << 20));
+    CHECK(to.shown.ram.data()[17] == 42);
+    CHECK(to.shown.control().answer == link::pull_answer(1, link::PullResult::kDone));
+    to.shown.control().finished = 1;
+    CHECK_FALSE(pull(1, 0, 4096));
+}
+
+TEST_CASE("one copy: a table of what is not finished, whatever the adapter says") {
+    Alone own;
+    fabric::ReferenceTable table(*own.memory);
+    for (std::uint64_t i = 1; i <= fabric::ReferenceTable::kSize; ++i) {
+        REQUIRE(table.next() == i);
+        table.add({own.memory, 1000 + i, 4096, {}});
+    }
+    CHECK_FALSE(table.next());
+    own.shown.control().finished = 257;  // it cannot be
+    CHECK_FALSE(table.next());
+    own.shown.control().finished = 3;
+    CHECK(table.next() == 257);
+    own.shown.control().finished = 1;  // nor this
+    CHECK(table.next() == 257);
+    CHECK(table.find(3) == nullptr);
+    REQUIRE(table.find(4) != nullptr);
+    CHECK(table.find(4)->handle == 1004);
+    CHECK(table.find(257) == nullptr);
+}
+
+TEST_CASE("one copy: a link that ends lets go of what it copies to") {
+    Alone from, to;
+    from.shown.register_all();
+    auto copier = std::make_unique<fabric::Copier>(to.memory);
+    copier->table().add({from.memory, 9, 8192, {{0, 0, 8192}}});
+    REQUIRE(copier->start(
+        {.handle = 1, .sequence = 5, .offset = 0, .length = 4096, .pieces = {{0, 0, 4096}}}));
+    copier.reset();
+    CHECK(to.shown.control().answer == link::pull_answer(5, link::PullResult::kGone));
+    CHECK(to.memory.use_count() == 1);
+}
+
+}  // namespace pib::test

@@ -113,7 +113,8 @@ json port_status(Switch& sw, unsigned number) {
         {"speed",
          up ? speed_name(attrs.get(pi::kLinkSpeedActive), attrs.get(pi::kLinkSpeedExtActive)) : ""},
         {"lids", lids_behind(sw.node(), number)},
-        {"faults", port.ingress_faults().spec().any() || port.egress_faults().spec().any()}};
+        {"faults", port.ingress_faults().spec().any() || port.egress_faults().spec().any()},
+        {"one_copy", port.copies() != nullptr}};
     if (const auto* who = sw.neighbour(number)) {
         out["neighbour"] = {{"node_guid", hex(who->node_guid.value(), 16)},
                             {"port_guid", hex(who->port_guid.value(), 16)},
@@ -232,6 +233,17 @@ std::optional<ib::Counter> counter_named(std::string_view name) {
 
 namespace {
 
+// Not of the IBA: what one copy has done for a port's adapter since it handed its memory over.
+void add_copies(json& out, const CopyCounts& counts) {
+    out["OneCopyBytes"] = counts.bytes;
+    out["OneCopyPulls"] = counts.pulls;
+    out["OneCopyPullsUnfinished"] = counts.unfinished;
+    out["OneCopyPullsRefused"] = counts.refused;
+    out["OneCopyReferences"] = counts.forwarded;
+    out["OneCopyReferencesTakenApart"] = counts.taken_apart;
+    out["OneCopyReferencesLost"] = counts.lost;
+}
+
 // Counters of SLs, VLs and lanes only where they have counted: most never do.
 json port_counters(Switch& sw, unsigned number, bool clear) {
     ib::PortCounters& counters = sw.counters(number);
@@ -245,6 +257,9 @@ json port_counters(Switch& sw, unsigned number, bool clear) {
         if (clear) {
             counters.write(counter, ib::CounterView::kExtended, 0);
         }
+    }
+    if (const CopyCounts* copies = number != 0 ? sw.port(number).copies() : nullptr) {
+        add_copies(out, *copies);
     }
     return out;
 }

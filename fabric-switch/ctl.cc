@@ -69,12 +69,13 @@ void print_status(const json& answer) {
                               n.at("port").get<int>(), n.at("port_guid").get<std::string>(),
                               port.at("connected").get<bool>() ? "" : " gone");
         }
-        fmt::print("{:>4}  {:<10} {:<9} {:>5} {:>5} {:>5}  {:<12} {}{}{}\n",
+        fmt::print("{:>4}  {:<10} {:<9} {:>5} {:>5} {:>5}  {:<12} {}{}{}{}\n",
                    port.at("port").get<int>(), port.at("state").get<std::string>(),
                    port.at("phys_state").get<std::string>(), port.at("width").get<std::string>(),
                    port.at("speed").get<std::string>(), port.at("queued_packets").get<int>(), lids,
                    who, port.at("cable").get<bool>() ? "" : " [unplugged]",
-                   port.at("faults").get<bool>() ? " [faults]" : "");
+                   port.at("faults").get<bool>() ? " [faults]" : "",
+                   port.at("one_copy").get<bool>() ? " [one copy]" : "");
     }
 }
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Adapters that hand memory over to pib-switch as a program: by descriptors on a real socket.
+#include <sys/socket.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "address.h"
+#include "copy_hca.h"
+#include "program.h"
+
+namespace pib::test {
+namespace {
+
+using fabric::UniqueFd;
+
+// An adapter's end of a link in shared memory.
+struct MemoryHca : LinkRecorder {
+    UniqueFd fd;
+    std::vector<UniqueFd> received;
+    std::optional<link::SharedMemory> memory;
+    std::unique_ptr<link::LinkEndpoint> end;
+    bool closed = false;
+
+    MemoryHca(const std::string& path, std::uint64_t guid, std::uint32_t features = kCopyFeatures) {
+        auto connected = fabric::connect_unix(path);
+        REQUIRE(connected);
+        fd = std::move(*connected);
+        auto hello = make_hello(guid);
+        hello.features = features;
+        end = std::make_unique<link::LinkEndpoint>(hello, make_buffers(), *this);
+        endpoint = end.get();
+        end->set_offer(make_offer());
+        REQUIRE(until([this] { return end->handshake_done(); }));
+    }
+    std::optional<link::LinkRings> link_rings() override {
+        REQUIRE(received.size() == 2);
+        memory = link::SharedMemory::map(received[0].get()).value();
+        return link::LinkRings{.out = memory->ring(0), .in = memory->ring(1)};
+    }
+    void wake() {
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const auto n = ::write(received[1].get(), &one, sizeof(one));
+    }
+    // What waits for the socket goes with these descriptors.
+    void send(std::vector<int> fds = {}) {
+        const Bytes out(end->output().begin(), end->output().end());
+        send(out, fds);
+        end->consume_output(out.size());
+    }
+    void send(const Bytes& bytes, const std::vector<int>& fds) const {
+        std::vector<char> room(CMSG_SPACE(fds.size() * sizeof(int)));
+        iovec part{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        if (!fds.empty()) {
+            message.msg_control = room.data();
+            message.msg_controllen = room.size();
+            cmsghdr* header = CMSG_FIRSTHDR(&message);
+            header->cmsg_level = SOL_SOCKET;
+            header->cmsg_type = SCM_RIGHTS;
+            header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+            std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
+        }
+        REQUIRE(::sendmsg(fd.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    }
+    void pump() {
+        if (!end->output().empty()) {
+            send();
+        }
+        std::uint8_t bytes[4096];
+        alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))];
+        iovec part{bytes, sizeof(bytes)};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = room;
+        message.msg_controllen = sizeof(room);
+        const ssize_t n = ::recvmsg(fd.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (const cmsghdr* header = CMSG_FIRSTHDR(&message); n > 0 && header != nullptr) {
+            int fds[2];
+            std::memcpy(fds, CMSG_DATA(header), sizeof(fds));
+            received.emplace_back(fds[0]);
+            received.emplace_back(fds[1]);
+        }
+        if (n > 0) {
+            REQUIRE(end->feed(std::span(bytes).first(static_cast<std::size_t>(n))));
+        }
+        closed = closed || n == 0;
+        if (end->is_shared() && !closed) {
+            REQUIRE(end->receive(SIZE_MAX));
+            if (end->publish()) {
+                wake();
+            }
+        }
+    }
+    bool until(const std::function<bool()>& done) {
+        return eventually([&] {
+            pump();
+            return done();
+        });
+    }
+    // MEMORY with this memory, and its descriptors but for the last `missing`.
+    void share(const ShownMemory& shown, std::size_t missing = 0) {
+        end->share_memory(shown.control_memory.data(), shown.blocks);
+        std::vector<int> fds{shown.control_memory.fd.get(), shown.ram.fd.get()};
+        fds.resize(fds.size() - missing);
+        send(fds);
+    }
+};
+
+bool one_copy(const Program& program, unsigned port) {
+    const json answer = program.ask({{"command", "status"}});
+    return answer.at("ports").at(port - 1).at("one_copy");
+}
+
+}  // namespace
+
+TEST_CASE("program: memory comes by the socket, and is mapped") {
+    if (!have_program()) {
+        SKIP("no pib-switch");
+    }
+    Program program;
+    MemoryHca hca(program.fabric_path(), 0x100);
+    REQUIRE(hca.end->one_copy_agreed());
+    CHECK_FALSE(one_copy(program, 1));
+    ShownMemory shown;
+    hca.share(shown);
+    REQUIRE(hca.until([&] { return hca.end->shares_memory(); }));
+    CHECK(one_copy(program, 1));
+    const json counters = program.ask({{"command", "counters"}, {"port", 1}});
+    CHECK(counters.at("ports").at(0).at("OneCopyBytes") == 0);
+    CHECK_FALSE(hca.closed);
+}
+
+TEST_CASE("program: memory that it cannot use leaves the link") {
+    if (!have_program()) {
+        SKIP("no pib-switch");
+    }
+    Program program;
+    MemoryHca hca(program.fabric_path(), 0x100);
+    ShownMemory shown(F_SEAL_GROW);
+    hca.share(shown);
+    REQUIRE(hca.until([&] { return shown.control().mapped == link::kNotMapped; }));
+    CHECK_FALSE(one_copy(program, 1));
+    REQUIRE(hca.until([&] { return hca.end->is_up(); }));
+    CHECK_FALSE(hca.closed);
+}
+
+TEST_CASE("program: no memory where it is not wanted") {
+    if (!have_program()) {
+        SKIP("no pib-switch");
+    }
+    Program program({"--no-one-copy"});
+    MemoryHca hca(program.fabric_path(), 0x100);
+    CHECK_FALSE(hca.end->one_copy_agreed());
+    CHECK(hca.end->takes_runs());
+    CHECK_FALSE(one_copy(program, 1));
+    // And nobody gets rid of descriptors here.
+    ShownMemory shown;
+    hca.send(Bytes{0}, {shown.ram.fd.get()});
+    CHECK(hca.until([&] { return hca.closed; }));
+    CHECK(program.alive());
+}
+
+TEST_CASE("program: other descriptors than MEMORY says end the connection") {
+    if (!have_program()) {
+        SKIP("no pib-switch");
+    }
+    Program program;
+    MemoryHca hca(program.fabric_path(), 0x100);
+    ShownMemory shown;
+    SECTION("one is missing") {
+        hca.share(shown, 1);
+    }
+    SECTION("all are missing") {
+        hca.share(shown, 2);
+    }
+    SECTION("more than any MEMORY has") {
+        hca.send(Bytes{8}, std::vector<int>(18, shown.ram.fd.get()));
+    }
+    SECTION("something else comes on the socket, and before there is MEMORY") {
+        Bytes frame;
+        append(frame, ib::link::Credit{.vl = 0, .epoch = 1, .limit = 1});
+        hca.send(frame, {});
+    }
+    CHECK(hca.until([&] { return hca.closed; }));
+    CHECK(program.alive());
+    MemoryHca other(program.fabric_path(), 0x300);
+    other.share(shown);
+    CHECK(other.until([&] { return other.end->shares_memory(); }));
+}
+
+}  // namespace pib::test

@@ -5,8 +5,8 @@
  * behind pib_hca_core.h.
  *
  * Threads: MMIO and configuration space on vCPU threads and bottom halves, timer and sockets in the main loop,
- * all under the BQL; and a thread for each link in shared memory, which never takes the BQL. The core has one
- * lock, taken after the BQL.
+ * all under the BQL; and a thread for each link in shared memory, which takes the BQL to send interrupts only.
+ * The core has one lock, taken after the BQL.
  */
 #ifndef PIB_HCA_GLUE_H
 #define PIB_HCA_GLUE_H
@@ -25,6 +25,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(PibHca, PIB_HCA)
 #define PIB_HCA_GLUE_PORTS 4
 
 typedef struct PibHcaConnect PibHcaConnect;
+typedef struct PibHcaThread PibHcaThread;
 
 /* One port's connection to the fabric. */
 typedef struct PibHcaLink {
@@ -38,13 +39,11 @@ typedef struct PibHcaLink {
     bool want_write; /* the core waits for room in the socket */
     bool to_close;   /* the core has given the connection up */
     bool no_sharing; /* shared memory has failed once */
-    /* Shared memory: changed under the lock, but for the thread, which is started and joined under the BQL. */
+    /* Shared memory: changed under the BQL and the lock. */
     PibLinkMemory *memory; /* NULL: frames go through the socket */
     int kick_fd;           /* eventfd that the switch polls */
     uint32_t *wakes;       /* futex that the switch wakes us by */
-    QemuThread thread;
-    bool has_thread;
-    bool stopping;
+    PibHcaThread *runner;  /* NULL: the main loop serves the link */
 } PibHcaLink;
 
 /* RAM as the device sees it, in one piece. */
@@ -71,7 +70,6 @@ struct PibHca {
     PibHcaCore *core;
     QEMUTimer *timer; /* virtual clock */
     QEMUBH *bh;           /* what the core leaves over */
-    QEMUBH *interrupt_bh; /* interrupts raised without the BQL */
     QEMUBH *close_bh;     /* links with `to_close` */
     QEMUBH *kicks_bh;     /* kicks_wanted has changed */
     /* UARs whose kicks the core wants by eventfd, under the lock; and those that have one, under the BQL. */
@@ -139,6 +137,8 @@ void pib_hca_thread_stop(PibHcaLink *link); /* without the lock; nothing when th
  */
 bool pib_hca_enter(PibHca *hca);
 void pib_hca_leave(PibHca *hca, bool was_engaged);
+/* Sends what the core has raised on a thread without the BQL, which the caller has by now. */
+void pib_hca_interrupts(PibHca *hca);
 
 /* pib_hca_dma.c: see host.h. Nothing but RAM that the device may reach is ever touched. */
 bool pib_hca_may_master(PibHca *hca); /* in D1..D3hot a function starts no transactions (PCI PM 1.2, 5.4) */

@@ -154,7 +154,7 @@ static void link_readable(void *opaque)
                           (ssize_t)length);
             pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
         }
-        if (link->memory && !link->has_thread && !link->to_close) {
+        if (link->memory && !link->runner && !link->to_close) {
             pib_hca_thread_start(link);
         }
         pib_hca_leave(hca, was_engaged);

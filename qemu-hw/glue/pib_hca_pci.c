@@ -60,10 +60,8 @@ void pib_hca_leave(PibHca *hca, bool was_engaged)
     object_unref(OBJECT(hca));
 }
 
-/* Interrupts that the core has raised on a thread without the BQL. */
-static void pib_hca_interrupts(void *opaque)
+void pib_hca_interrupts(PibHca *hca)
 {
-    PibHca *hca = opaque;
     bool was_engaged = pib_hca_enter(hca);
 
     pib_hca_leave(hca, was_engaged);
@@ -317,7 +315,6 @@ static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config, Error **e
     hca->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, pib_hca_timer, hca);
     /* Not qemu_bh_new_guarded(): it looks at the guard after us, when the device may be gone. */
     hca->bh = qemu_bh_new(pib_hca_bh, hca);
-    hca->interrupt_bh = qemu_bh_new(pib_hca_interrupts, hca);
     hca->close_bh = qemu_bh_new(pib_hca_links_close, hca);
     hca->kicks_bh = qemu_bh_new(pib_hca_kicks_update, hca);
     hca->paused = !runstate_is_running();
@@ -341,7 +338,6 @@ static void pib_hca_exit(PCIDevice *pci)
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
     g_clear_pointer(&hca->bh, qemu_bh_delete);
-    g_clear_pointer(&hca->interrupt_bh, qemu_bh_delete);
     g_clear_pointer(&hca->close_bh, qemu_bh_delete);
     g_clear_pointer(&hca->kicks_bh, qemu_bh_delete);
     g_clear_pointer(&hca->timer, timer_free);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The core's lock, and the thread of each fabric link in shared memory: it sleeps on a futex that the switch
- * wakes, takes out of the ring what has come in, and does what doorbells have left over. It never takes the BQL:
- * interrupts that the core raises meanwhile are sent from a bottom half of the main loop.
+ * wakes, takes out of the ring what has come in, and does what doorbells have left over. It takes the BQL for one
+ * thing, to send the interrupts that the core has raised meanwhile: having the main loop do that would be one more
+ * wake-up on the way of each. Who has the BQL therefore cannot join it, see pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>
@@ -23,6 +24,17 @@
 #define LOOK_SPINS 64
 /* How long a link's thread lets others have the lock between two rounds. */
 #define YIELD_SPINS 2000
+
+/* Outlives its place in the link while it waits for the BQL. */
+struct PibHcaThread {
+    PibHca *hca;      /* a reference */
+    PibHcaLink *link; /* not ours any more once it is both `stopping` and `away` */
+    QemuThread thread;
+    QemuMutex lock;
+    QemuCond has_left;
+    bool stopping; /* set under the BQL, for ever */
+    bool away;     /* touches nothing of the link until it has the BQL; set under `lock`, cleared under both */
+};
 
 void pib_hca_lock(PibHca *hca)
 {
@@ -83,79 +95,148 @@ static void wake_thread(PibHcaLink *link)
 }
 
 /* One round under the lock; true when there is more to do. */
-static bool serve(PibHcaLink *link)
+static bool serve(PibHcaThread *self)
 {
-    PibHca *hca = link->hca;
+    PibHca *hca = self->hca;
     bool more = false;
 
     pib_hca_lock(hca);
-    if (!hca->paused && !qatomic_read(&link->stopping)) {
+    if (!hca->paused && !qatomic_read(&self->stopping)) {
         if (qatomic_xchg(&hca->run_wanted, false)) {
             pib_hca_core_run(hca->core);
         }
-        more = pib_hca_core_link_poll(hca->core, link->port) || qatomic_read(&hca->run_wanted);
+        more = pib_hca_core_link_poll(hca->core, self->link->port) || qatomic_read(&hca->run_wanted);
     }
     pib_hca_unlock(hca);
-    if (qatomic_read(&hca->pending_vectors) != 0) {
-        qemu_bh_schedule(hca->interrupt_bh);
-    }
     return more;
 }
 
-static void *link_thread(void *opaque)
+/* From here to come_back() nobody has to wait for us. */
+static void leave(PibHcaThread *self)
 {
-    PibHcaLink *link = opaque;
-    PibIdleSpin idle;
+    qemu_mutex_lock(&self->lock);
+    self->away = true;
+    qemu_cond_signal(&self->has_left);
+    qemu_mutex_unlock(&self->lock);
+    bql_lock();
+}
 
-    rcu_register_thread();
-    pib_ask_for_short_slices();
-    pib_idle_spin_init(&idle, link->hca->prop.poll_us);
-    while (!qatomic_read(&link->stopping)) {
+static void come_back(PibHcaThread *self)
+{
+    qemu_mutex_lock(&self->lock);
+    self->away = false;
+    qemu_mutex_unlock(&self->lock);
+    bql_unlock();
+}
+
+/* False when the thread was stopped meanwhile: it is still away then, and has the BQL. */
+static bool send_interrupts(PibHcaThread *self)
+{
+    if (qatomic_read(&self->hca->pending_vectors) == 0) {
+        return true;
+    }
+    leave(self);
+    if (self->stopping) {
+        return false;
+    }
+    pib_hca_interrupts(self->hca);
+    if (self->stopping) {
+        return false; /* the interrupt has had the device unplugged */
+    }
+    come_back(self);
+    return true;
+}
+
+/* Serves until it is stopped, and ends with the BQL. */
+static void serve_link(PibHcaThread *self, PibIdleSpin *idle)
+{
+    PibHcaLink *link = self->link;
+
+    while (!qatomic_read(&self->stopping)) {
         uint32_t seen = qatomic_load_acquire(link->wakes);
+        bool more = serve(self);
 
-        if (serve(link)) {
-            let_others(link->hca);
-        } else if (spin(link, &idle, seen)) {
-            pib_idle_spin_found(&idle);
+        if (!send_interrupts(self)) {
+            return;
+        }
+        if (more) {
+            let_others(self->hca);
+        } else if (spin(link, idle, seen)) {
+            pib_idle_spin_found(idle);
         } else {
             futex_wait(link->wakes, seen);
         }
     }
+    leave(self);
+}
+
+static void *link_thread(void *opaque)
+{
+    PibHcaThread *self = opaque;
+    PibIdleSpin idle;
+
+    rcu_register_thread();
+    pib_ask_for_short_slices();
+    pib_idle_spin_init(&idle, self->hca->prop.poll_us);
+    serve_link(self, &idle);
     pib_idle_spin_end(&idle);
+    object_unref(OBJECT(self->hca));
+    bql_unlock();
     rcu_unregister_thread();
+    qemu_cond_destroy(&self->has_left);
+    qemu_mutex_destroy(&self->lock);
+    g_free(self);
     return NULL;
 }
 
 void pib_hca_thread_start(PibHcaLink *link)
 {
     g_autofree char *name = g_strdup_printf("pib-hca/%u", link->port);
+    PibHcaThread *thread = g_new0(PibHcaThread, 1);
 
-    link->stopping = false;
-    link->has_thread = true;
-    qemu_thread_create(&link->thread, name, link_thread, link, QEMU_THREAD_JOINABLE);
+    thread->hca = link->hca;
+    object_ref(OBJECT(thread->hca));
+    thread->link = link;
+    qemu_mutex_init(&thread->lock);
+    qemu_cond_init(&thread->has_left);
+    link->runner = thread;
+    qemu_thread_create(&thread->thread, name, link_thread, thread, QEMU_THREAD_DETACHED);
 }
 
+/*
+ * Afterwards the thread touches neither the link nor the device's state any more. One that waits for the BQL,
+ * which we have, finds out when it gets it; to wait for its end would be to wait for ever.
+ */
 void pib_hca_thread_stop(PibHcaLink *link)
 {
-    if (link->has_thread) {
-        qatomic_set(&link->stopping, true);
-        wake_thread(link);
-        qemu_thread_join(&link->thread);
-        link->has_thread = false;
-        qemu_bh_schedule(link->hca->bh); /* which does what the thread would have done */
+    PibHcaThread *thread = link->runner;
+
+    if (!thread) {
+        return;
     }
+    pib_hca_lock(link->hca);
+    link->runner = NULL;
+    pib_hca_unlock(link->hca);
+    qatomic_set(&thread->stopping, true);
+    wake_thread(link);
+    qemu_mutex_lock(&thread->lock);
+    while (!thread->away) {
+        qemu_cond_wait(&thread->has_left, &thread->lock);
+    }
+    qemu_mutex_unlock(&thread->lock);
+    qemu_bh_schedule(link->hca->bh); /* which does what the thread would have done */
 }
 
 void pib_hca_threads_wake(PibHca *hca)
 {
     for (unsigned i = 0; i < hca->prop.ports; i++) {
-        if (hca->links[i].has_thread) {
+        if (hca->links[i].runner) {
             wake_thread(&hca->links[i]);
         }
     }
 }
 
-/* From any thread. What the core leaves over is a link thread's work if there is one. */
+/* From any thread, with the lock. What the core leaves over is a link thread's work if there is one. */
 void pib_hca_wake(void *opaque)
 {
     PibHca *hca = opaque;
@@ -163,9 +244,9 @@ void pib_hca_wake(void *opaque)
     for (unsigned i = 0; i < hca->prop.ports; i++) {
         PibHcaLink *link = &hca->links[i];
 
-        if (link->has_thread && !qatomic_read(&link->stopping)) {
+        if (link->runner) {
             qatomic_set(&hca->run_wanted, true);
-            if (!qemu_thread_is_self(&link->thread)) {
+            if (!qemu_thread_is_self(&link->runner->thread)) {
                 wake_thread(link);
             }
             return;

@@ -16,6 +16,9 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
     return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
 }
 
+// Far above the round trip of an SMP, and far below what anybody waits for one.
+constexpr uint64_t kPatienceNs = 1'000'000;
+
 constexpr uint32_t pages_for(uint64_t bytes) {
     return static_cast<uint32_t>((bytes + 4095) >> PIB_HCA_MIN_LOG_PAGE_SIZE);
 }
@@ -195,7 +198,7 @@ bool CqTable::inject_error(uint32_t cqn) {
     return true;
 }
 
-bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited) {
+bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr || cq->error) {
         return false;
@@ -218,6 +221,8 @@ bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited) {
     }
     if (cq->arm != CqArm::kNone && solicited) {
         fire(cqn, *cq);  // the peer, or an error, asks for it now
+    } else if (cq->arm == CqArm::kNext && patient && !cq->moderated()) {
+        hold(cqn, *cq, 1, kPatienceNs);
     } else if (cq->arm == CqArm::kNext) {
         tell(cqn, *cq, 1);
     }
@@ -229,15 +234,20 @@ void CqTable::tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen) {
         fire(cqn, cq);
         return;
     }
-    if (!cq.held) {
-        cq.held = true;
-        cq.held_from = cq.producer - unseen;
-        if (cq.moderation_period != 0) {
-            timers_.set(cqn, host_.now_ns() + uint64_t{cq.moderation_period} * 1000);
-        }
-    }
+    hold(cqn, cq, unseen, uint64_t{cq.moderation_period} * 1000);
     if (cq.moderation_count != 0 && cq.producer - cq.held_from >= cq.moderation_count) {
         fire(cqn, cq);
+    }
+}
+
+void CqTable::hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns) {
+    if (cq.held) {
+        return;
+    }
+    cq.held = true;
+    cq.held_from = cq.producer - unseen;
+    if (at_most_ns != 0) {
+        timers_.set(cqn, host_.now_ns() + at_most_ns);
     }
 }
 

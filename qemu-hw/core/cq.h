@@ -60,7 +60,8 @@ class CqTable {
     // `solicited` is also true for every unsuccessful completion (IBA 11.4.2.2). False when the CQ
     // is (now) in error: the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. The CQ_ERROR
     // event is raised here, once.
-    bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited);
+    // `patient`: its event can wait a moment for that of another completion.
+    bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient = false);
 
     // Moderation from now on; an event that waits is told at once.
     CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
@@ -80,6 +81,8 @@ class CqTable {
     bool write(CompletionQueue& cq, pib_hca_cqe cqe);
     // An event for `unseen` completions is due: now, or when moderation says so.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
+    // 0: for as long as it takes.
+    void hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns);
     void fire(uint32_t cqn, CompletionQueue& cq);
     void stop_holding(uint32_t cqn, CompletionQueue& cq);
     void fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome);

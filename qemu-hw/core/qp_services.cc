@@ -45,8 +45,9 @@ void QpServices::count_error(const QueuePair& qp, const WqeError& error, bool is
               : (flushed ? PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR : PIB_HCA_COUNTER_RESP_CQE_ERROR));
 }
 
-void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited) {
-    if (!parts_.cqs.post(cqn, cqe, solicited) && !qp.fatal_reported) {
+void QpServices::post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited,
+                      bool patient) {
+    if (!parts_.cqs.post(cqn, cqe, solicited, patient) && !qp.fatal_reported) {
         owner_.cq_failed(cqn);
         fatal(qp);  // an XRC target completes to the CQs of its domain's SRQs
     }
@@ -62,7 +63,11 @@ void QpServices::post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, 
     cqe.opcode = opcode;
     cqe.status = error.status;
     cqe.vendor_error = static_cast<uint8_t>(error.detail);
-    post(qp, qp.send_cq, cqe, error.status != PIB_HCA_WC_SUCCESS);
+    // Who sends an SMP waits for its answer, which comes in some 50 us; two events for the two
+    // would be two interrupts and two turns of the guest's worker. Not for the GSI: RMPP sends by
+    // completions.
+    const bool answer_follows = qp.type == PIB_HCA_QP_SMI;
+    post(qp, qp.send_cq, cqe, error.status != PIB_HCA_WC_SUCCESS, answer_follows);
 }
 
 void QpServices::complete_send(QueuePair& qp, const WqeError& error) {

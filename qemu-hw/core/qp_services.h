@@ -129,7 +129,8 @@ class QpServices {
     void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
 
   private:
-    void post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited);
+    void post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited,
+              bool patient = false);
     void post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,
                        const WqeError& error);
     void count_error(const QueuePair& qp, const WqeError& error, bool is_send);

@@ -61,6 +61,7 @@ struct Queue : EqTable::Events {
         cqe.wqe_counter = wqe_counter;
         return cqs.post(cq.cqn, cqe, solicited);
     }
+    bool post_patiently() { return cqs.post(cq.cqn, {}, false, true); }
     pib_hca_cqe entry(uint32_t index) const {
         return cq.memory.peek<pib_hca_cqe>(PIB_HCA_QUEUE_HEADER_SIZE + index * sizeof(pib_hca_cqe));
     }
@@ -203,6 +204,54 @@ TEST_CASE("moderation: who asks for an event gets it, and so does who ends it") 
     bad.reserved[3] = 1;
     CHECK(q.cqs.moderate(q.cq.cqn, bad) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
     CHECK(q.cqs.moderate(999, moderation(1, 1)) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+}
+
+TEST_CASE("patient completions: one event for them and what follows") {
+    Queue q(5);
+    REQUIRE(q.arm(0));
+    REQUIRE(q.post_patiently());
+    CHECK(q.entry(0).owner == PIB_HCA_OWNER_BIT);
+    CHECK(q.events() == 0);
+    const uint64_t due = q.host.clock_ns + 1'000'000;
+    CHECK(q.cqs.next_deadline() == due);
+
+    SECTION("another completion brings it") {
+        REQUIRE(q.post());
+        CHECK(q.events() == 1);
+        CHECK(q.cqs.next_deadline() == kNever);
+    }
+    SECTION("time brings it, counted from the first") {
+        q.host.clock_ns += 500'000;
+        REQUIRE(q.post_patiently());
+        q.cqs.timer(due - 1);
+        CHECK(q.events() == 0);
+        q.cqs.timer(due);
+        CHECK(q.events() == 1);
+    }
+    SECTION("who has seen it is not told") {
+        REQUIRE(q.arm(1));
+        CHECK(q.events() == 0);
+        CHECK(q.cqs.next_deadline() == kNever);
+        REQUIRE(q.post());
+        CHECK(q.events() == 1);
+    }
+    SECTION("who arms without having seen it is told") {
+        REQUIRE(q.arm(0));
+        CHECK(q.events() == 1);
+    }
+}
+
+TEST_CASE("patient completions: moderation and errors go first") {
+    Queue q(5);
+    moderate(q, 2, 0);
+    REQUIRE(q.arm(0));
+    REQUIRE(q.post_patiently());
+    CHECK(q.cqs.next_deadline() == kNever);
+    REQUIRE(q.post_patiently());
+    CHECK(q.events() == 1);
+    REQUIRE(q.arm(2));
+    REQUIRE(q.cqs.post(q.cq.cqn, {}, true, true));
+    CHECK(q.events() == 2);
 }
 
 TEST_CASE("moderation: an event that waits goes with its CQ") {

@@ -122,6 +122,8 @@ constexpr auto kVlUpdateErrorRows = rows_of<kPerPriority>(
     Counter::kPortVlXmitFlowCtlUpdateErrors, port_vl_xmit_flow_ctl_update_errors::kFirst);
 
 namespace es = port_extended_speeds;
+// The select bits are in this order: 0, 1, 2 to 13, 14 to 25, 26 to 37 (as ibis of ibutils2 has
+// them, too).
 constexpr auto kExtendedSpeedsRows = rows_of<2 + 3 * es::kLanes>(
     {{Counter::kSyncHeaderErrors, es::kSyncHeaderErrors, 1},
      {Counter::kUnknownBlocks, es::kUnknownBlocks, 1},

@@ -10,10 +10,10 @@
 #include "fault_stage.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/port_attrs.h"
+#include "ib/mgmt/vl_arbiter.h"
 #include "packet_pool.h"
 #include "port_link.h"
 #include "ring_queue.h"
-#include "vl_arbiter.h"
 
 namespace pib::fabric {
 
@@ -127,7 +127,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     bool transmit(const ib::PacketBytes& bytes, unsigned vl, Damage damage);
     void push(Transit& packet, unsigned vl, Damage damage);
     void pop(unsigned vl);
-    [[nodiscard]] VlMask sendable() const;
+    [[nodiscard]] ib::VlMask sendable() const;
     void drain_vl15();
     void drain_data();
     void expire(unsigned vl, std::uint64_t now_ns);
@@ -156,12 +156,12 @@ class SwitchPort final : public LinkUser, private FaultSink {
     std::uint64_t link_serial_ = 0;
     bool captured_ = true;
     std::array<VlQueue, kVls> queues_;
-    VlMask waiting_ = 0;  // data VLs whose queue is not empty
-    VlArbiter arbiter_;
+    ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
+    ib::VlArbiter arbiter_;
     std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
     // PortXmitWait: what waited when it was last looked, when that was, and the parts of a tick
     // that are not counted yet, of the port and of each VL.
-    VlMask noted_waiting_ = 0;
+    ib::VlMask noted_waiting_ = 0;
     std::uint64_t noted_ns_ = 0;
     std::uint64_t wait_remainder_ns_ = 0;
     std::array<std::uint64_t, kVls> vl_wait_remainder_ns_{};

@@ -114,7 +114,7 @@ void SwitchPort::push(Transit& packet, unsigned vl, Damage damage) {
     }
     queue.entries.push({packet.hold(), now, damage});
     if (vl != link::kVl15) {
-        waiting_ = static_cast<VlMask>(waiting_ | 1U << vl);
+        waiting_ = static_cast<ib::VlMask>(waiting_ | 1U << vl);
     }
     note_waiting();
 }
@@ -124,21 +124,21 @@ void SwitchPort::pop(unsigned vl) {
     queue.entries.pop();
     queue.head_since_ns = host_.now_ns();
     if (queue.entries.empty()) {
-        waiting_ = static_cast<VlMask>(waiting_ & ~(1U << vl));
+        waiting_ = static_cast<ib::VlMask>(waiting_ & ~(1U << vl));
     }
 }
 
 // ---- sending what waits
 
-VlMask SwitchPort::sendable() const {
-    VlMask ready = 0;
-    for (VlMask left = waiting_; left != 0; left = static_cast<VlMask>(left & (left - 1))) {
+ib::VlMask SwitchPort::sendable() const {
+    ib::VlMask ready = 0;
+    for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         const auto vl = static_cast<unsigned>(std::countr_zero(left));
         const Entry& head = queues_[vl].entries.front();
         const auto crc = head.damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
         const std::size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
         if (offers_.link()->can_send(vl, bytes, crc)) {
-            ready = static_cast<VlMask>(ready | 1U << vl);
+            ready = static_cast<ib::VlMask>(ready | 1U << vl);
         }
     }
     return ready;
@@ -239,7 +239,7 @@ void SwitchPort::expire(unsigned vl, std::uint64_t now_ns) {
 void SwitchPort::advance(std::uint64_t now_ns) {
     ingress_faults_.advance(now_ns);
     egress_faults_.advance(now_ns);
-    for (VlMask left = waiting_; left != 0; left = static_cast<VlMask>(left & (left - 1))) {
+    for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         expire(static_cast<unsigned>(std::countr_zero(left)), now_ns);
     }
     note_waiting();
@@ -247,7 +247,7 @@ void SwitchPort::advance(std::uint64_t now_ns) {
 
 std::uint64_t SwitchPort::next_deadline() const {
     std::uint64_t next = std::min(ingress_faults_.next_deadline(), egress_faults_.next_deadline());
-    for (VlMask left = waiting_; left != 0; left = static_cast<VlMask>(left & (left - 1))) {
+    for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         next =
             std::min(next, head_deadline(queues_[static_cast<unsigned>(std::countr_zero(left))]));
     }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // VL arbitration (IBA 7.6.9.2).
-#include "vl_arbiter.h"
+#include "ib/mgmt/vl_arbiter.h"
 
+#include <algorithm>
 #include <bit>
 
-namespace pib::fabric {
+namespace pib::ib {
 namespace {
 
 constexpr std::size_t kWeightUnitBytes = 64;
 constexpr std::int64_t kLimitUnitBytes = 4096;  // of VLHighLimit
 constexpr std::uint64_t kUnlimited = 255;
 
-bool is_ready(const ib::VlArbEntry& entry, VlMask ready) {
+bool is_ready(const VlArbEntry& entry, VlMask ready) {
     return entry.weight != 0 && entry.vl < 15 && (ready >> entry.vl & 1U) != 0;
 }
 
@@ -36,11 +37,17 @@ std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask r
     return std::nullopt;
 }
 
+// Bytes of high priority that may pass before the low table has its turn; nothing: all.
+std::optional<std::int64_t> VlArbiter::high_limit() const {
+    const std::uint64_t limit = port_.get(port_info::kVlHighLimit);
+    return limit == kUnlimited ? std::nullopt
+                               : std::optional(static_cast<std::int64_t>(limit) * kLimitUnitBytes);
+}
+
 // With limit 0 one packet may pass before the low table has its turn.
 bool VlArbiter::high_may_send() const {
-    const std::uint64_t limit = port_.get(ib::port_info::kVlHighLimit);
-    return limit == kUnlimited || high_sent_ == 0 ||
-           high_sent_ < static_cast<std::int64_t>(limit) * kLimitUnitBytes;
+    const auto limit = high_limit();
+    return !limit || high_sent_ == 0 || high_sent_ < *limit;
 }
 
 std::optional<unsigned> VlArbiter::choose(VlMask ready) {
@@ -48,23 +55,42 @@ std::optional<unsigned> VlArbiter::choose(VlMask ready) {
         return std::nullopt;
     }
     Cursor high = high_;
+    Cursor low = low_;
     const auto high_vl = advance(port_.vl_arb_high, high, ready);
-    if (high_vl && high_may_send()) {
+    const auto low_vl = advance(port_.vl_arb_low, low, ready);
+    other_waits_ = high_vl && low_vl;
+    if (high_vl && (high_may_send() || !low_vl)) {
         high_ = high;
         last_ = Source::kHigh;
         return high_vl;
     }
-    if (const auto low_vl = advance(port_.vl_arb_low, low_, ready)) {
+    if (low_vl) {
+        low_ = low;
         last_ = Source::kLow;
         return low_vl;
     }
-    if (high_vl) {  // nobody of low priority wants the turn
-        high_ = high;
-        last_ = Source::kHigh;
-        return high_vl;
-    }
     last_ = Source::kNone;
     return static_cast<unsigned>(std::countr_zero(ready));
+}
+
+std::uint32_t VlArbiter::allowance() const {
+    const auto left = [](const Cursor& cursor) {
+        return std::max<std::int64_t>(cursor.left, 1) * static_cast<int>(kWeightUnitBytes);
+    };
+    std::int64_t bytes = 0;
+    switch (last_) {
+        case Source::kHigh: {
+            const auto limit = other_waits_ ? high_limit() : std::nullopt;
+            bytes = limit ? std::min(left(high_), *limit - high_sent_) : left(high_);
+            break;
+        }
+        case Source::kLow:  // one packet, then high priority is asked again
+            bytes = other_waits_ ? 0 : left(low_);
+            break;
+        case Source::kNone:
+            break;
+    }
+    return static_cast<std::uint32_t>(std::max<std::int64_t>(bytes, 1));
 }
 
 void VlArbiter::account(std::size_t bytes) {
@@ -88,4 +114,4 @@ void VlArbiter::restart() {
     high_sent_ = 0;
 }
 
-}  // namespace pib::fabric
+}  // namespace pib::ib

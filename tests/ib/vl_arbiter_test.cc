@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // VL arbitration against the shares that its tables promise.
-#include "vl_arbiter.h"
+#include "ib/mgmt/vl_arbiter.h"
 
 #include <catch2/catch_test_macros.hpp>
 
 namespace pib::test {
 namespace {
 
-using fabric::VlArbiter;
-using fabric::VlMask;
+using ib::VlArbiter;
+using ib::VlMask;
 
 ib::Port make_port(std::vector<ib::VlArbEntry> high, std::vector<ib::VlArbEntry> low,
                    unsigned limit) {
@@ -59,6 +59,22 @@ TEST_CASE("arbitration: VLHighLimit bounds what high priority takes") {
     CHECK(limited[0] == 10);
     CHECK(limited[1] == 640);
     CHECK(shares(make_port(high, low, 0), 0b10, 100)[1] == 100);
+}
+
+TEST_CASE("arbitration: within its allowance a VL would be chosen for every packet") {
+    const auto port = make_port({{2, 9}, {1, 4}}, {{0, 4}, {3, 7}}, 1);
+    for (const VlMask ready : {0b0001, 0b1001, 0b0011, 0b1111, 0b0110, 0b10000}) {
+        VlArbiter by_packet(port);
+        VlArbiter by_batch(port);
+        for (unsigned batch = 0; batch < 200; ++batch) {
+            const auto vl = by_batch.choose(ready);
+            for (std::int64_t left = by_batch.allowance(); left > 0; left -= 128) {
+                REQUIRE(by_packet.choose(ready) == vl);
+                by_packet.account(128);
+                by_batch.account(128);
+            }
+        }
+    }
 }
 
 }  // namespace pib::test

@@ -10,7 +10,7 @@
 
 #include "ib/mgmt/port_attrs.h"
 
-namespace pib::fabric {
+namespace pib::ib {
 
 // Data VLs with a packet that could be sent now, bit per VL.
 using VlMask = std::uint16_t;
@@ -18,11 +18,17 @@ using VlMask = std::uint16_t;
 class VlArbiter {
   public:
     // The port's tables and PortInfo:VLHighLimit; they are referred to, and must stay.
-    explicit VlArbiter(const ib::Port& port) : port_(port) {}
+    explicit VlArbiter(const Port& port) : port_(port) {}
 
     // The VL that sends one packet of `ready`; account() has to follow when it did. A VL that no
     // table lists is served when no listed one is ready.
     [[nodiscard]] std::optional<unsigned> choose(VlMask ready);
+    // For whoever sends packets in batches: while so many bytes of the VL that was chosen last have
+    // not gone, choose() would choose it again, if the same VLs stay ready; a packet counts as the
+    // next multiple of 64. The packet that reaches the number may exceed it, as one that uses up a
+    // weight may. At least 1.
+    [[nodiscard]] std::uint32_t allowance() const;
+    // A packet of the VL that was chosen last has gone, LRH to end of padding.
     void account(std::size_t bytes);
     // After a change of the tables.
     void restart();
@@ -33,16 +39,19 @@ class VlArbiter {
         std::size_t index = 0;
         int left = 0;
     };
-    using Table = std::span<const ib::VlArbEntry>;
+    using Table = std::span<const VlArbEntry>;
 
     static std::optional<unsigned> advance(Table table, Cursor& cursor, VlMask ready);
     [[nodiscard]] bool high_may_send() const;
+    [[nodiscard]] std::optional<std::int64_t> high_limit() const;
 
-    const ib::Port& port_;
+    const Port& port_;
     Cursor high_;
     Cursor low_;
     std::int64_t high_sent_ = 0;  // bytes since a low-priority packet had its turn
     enum class Source : std::uint8_t { kHigh, kLow, kNone } last_ = Source::kNone;
+    // When `last_` was chosen, a VL of the other table was ready, too.
+    bool other_waits_ = false;
 };
 
-}  // namespace pib::fabric
+}  // namespace pib::ib

@@ -268,6 +268,7 @@ void step(fabric::Switch& sw, std::array<std::unique_ptr<Adapter>, kLinks>& adap
     }
     adapter->turn();
     if (!adapter->open() || op == 0xFF) {
+        adapter.reset();
         adapter = std::make_unique<Adapter>(sw, index);
     }
 }
@@ -279,14 +280,14 @@ std::vector<Bytes> seeds() {
     Bytes copied = {up, to, from};
     for (std::uint8_t i = 1; i < 6; ++i) {
         // A reference of two packets in two pieces; its pull to two others.
-        copied.insert(copied.end(), {1 << 1, 0, i, 7, 0, 10, 0, 0, 20, 1});
-        copied.insert(copied.end(), {3 << 1 | 1, 7, i, i, 0, 3, 0, 30, 0, 1, 5});
+        copied.insert(copied.end(), {1 << 1, 0, i, 7, 0, 10, 1, 0, 20, 1});
+        copied.insert(copied.end(), {3 << 1 | 1, 7, i, i, 0, 3, 0, 30, 4, 1, 5});
         copied.insert(copied.end(), {5 << 1 | 1, 5 << 1 | 1});
         copied.insert(copied.end(), {4 << 1 | 1, 1, 0, 9, i, 0, 0, 0, 0, 0, 0, 0, 6 << 1 | 1});
     }
     Bytes taken_apart = {to, from};
-    for (std::uint8_t i = 0; i < 8; ++i) {
-        taken_apart.insert(taken_apart.end(), {1 << 1, 99, i, 200, 0, i, 200, 1, 0, 5});
+    for (std::uint8_t i = 1; i < 8; ++i) {
+        taken_apart.insert(taken_apart.end(), {1 << 1, 98, i, 200, 0, i, 200, 0, i, 5});
     }
     return {copied, taken_apart, {0xFF, up, 0xFE}};
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "device.h"
+#include "one_copy.h"
 #include "pib_hca_core.h"
 
 using pib::hca::Config;
@@ -37,6 +38,8 @@ class COps final : public Host {
     void dma_barrier() override { ops_.dma_barrier(opaque_); }
     void raise_msix(unsigned vector) override { ops_.raise_msix(opaque_, vector); }
     uint64_t now_ns() override { return ops_.now_ns(opaque_); }
+    uint64_t real_ns() override { return ops_.real_ns(opaque_); }
+    void relax() override { ops_.relax(opaque_); }
     void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }
     void kicks(uint32_t uar, bool wanted) override { ops_.kicks(opaque_, uar, wanted); }
     void wake() override { ops_.wake(opaque_); }
@@ -86,6 +89,7 @@ Config from_c(const PibHcaConfig& in) {
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
     config.runs = in.runs;
+    config.one_copy = in.one_copy;
     config.trace_entries = in.trace_entries;
     config.uar_index = in.uar_index;
     config.device_memory_pages = in.device_memory_pages;
@@ -171,6 +175,7 @@ void pib_hca_core_kick(PibHcaCore* core, uint32_t uar) {
     core->device->kick(uar);
 }
 void pib_hca_core_ram_changed(PibHcaCore* core) {
+    core->device->stop_copying();
     core->host.ram_changed();
 }
 void pib_hca_core_run(PibHcaCore* core) {
@@ -210,6 +215,35 @@ void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing*
 
 bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port) {
     return core->device->link_poll(port);
+}
+
+bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port) {
+    return core->device->link_wants_memory(port);
+}
+
+uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count) {
+    uint64_t bytes = pib::link::one_copy_bytes({});
+    for (size_t i = 0; i < count; ++i) {
+        bytes += pib::link::bitmap_bytes(blocks[i].bytes);
+    }
+    return bytes;
+}
+
+void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
+                              const PibHcaRamBlock* blocks, size_t count) {
+    try {
+        pib::hca::OneCopyMemory memory{.control = control, .blocks = {}};
+        for (size_t i = 0; i < count; ++i) {
+            memory.blocks.push_back({.base = blocks[i].base, .bytes = blocks[i].bytes});
+        }
+        core->device->link_memory(port, memory);
+    } catch (const std::exception&) {
+        return;  // the link goes on without
+    }
+}
+
+void pib_hca_core_stop_copying(PibHcaCore* core) {
+    core->device->stop_copying();
 }
 
 }  // extern "C"

@@ -138,6 +138,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     const QpState from = qp.state;
     switch (to) {
         case PIB_HCA_QPS_RESET:
+            services_.leave_memory(qp);
             responder_.part(qp);
             services_.timers().cancel(qp.qpn);
             services_.forget_page_faults(qp);
@@ -208,6 +209,7 @@ CmdResult<pib_hca_modify_qp> TransportImpl::query_qp(uint32_t qpn) {
 }
 
 void TransportImpl::forget(QueuePair& qp) {
+    services_.leave_memory(qp);
     responder_.part(qp);
     use_queues(qp, false);
     services_.timers().cancel(qp.qpn);

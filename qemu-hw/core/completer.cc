@@ -110,6 +110,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
         req.cursor_wqe = request.counter + (una == request.psn_end() ? 1 : 0);
     }
     req.una = una;
+    services_.acknowledge_references(qp);
     req.retries_left = qp.attr.retry_cnt;
     req.rnr_retries_left = qp.attr.rnr_retry;
     req.retry_started = false;
@@ -281,26 +282,58 @@ void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
 
 // What is due, of a READ that has room for it before its last packet: nothing that
 // read_response_in() would find to complain about.
-bool Completer::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
+bool Completer::middles_fit(const QueuePair& qp, const ib::PacketRun& run, uint32_t from,
+                            uint32_t count) {
     const ib::Psn psn = run.psn(from);
-    const uint32_t mtu = qp.path_mtu_bytes();
-    if (qp.response_lost || !qp.can_send() || qp.window.empty() || run.size().mtu != mtu ||
-        psn != qp.req.una || psn_distance(qp.req.sent_end, psn) < count) {
+    if (qp.response_lost || !qp.can_send() || qp.window.empty() ||
+        run.size().mtu != qp.path_mtu_bytes() || psn != qp.req.una ||
+        psn_distance(qp.req.sent_end, psn) < count) {
         return false;
     }
     const SendRequest& request = qp.window.front();
     const uint32_t index = psn_distance(psn, request.psn_first);
-    if (!request.wqe.is_read() || uint64_t{index} + count >= request.packets) {
+    return request.wqe.is_read() && uint64_t{index} + count < request.packets;
+}
+
+namespace {
+
+// Of the READ that is being answered: where its next response's payload goes.
+SegmentView read_segments(const QueuePair& qp) {
+    return {
+        .wqe = qp.window.bytes_at(0), .data = qp.window.front().wqe.data, .user = qp.key_user()};
+}
+
+uint64_t read_offset(const QueuePair& qp, ib::Psn psn) {
+    return uint64_t{psn_distance(psn, qp.window.front().psn_first)} * qp.path_mtu_bytes();
+}
+
+}  // namespace
+
+bool Completer::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
+    const ib::Psn psn = run.psn(from);
+    if (!middles_fit(qp, run, from, count) ||
+        !scatter(services_.mpt(), read_segments(qp), read_offset(qp, psn),
+                 run.payload(from, count))) {
         return false;
     }
-    const SegmentView segments{
-        .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
-    if (!scatter(services_.mpt(), segments, uint64_t{index} * mtu, run.payload(from, count))) {
-        return false;
-    }
-    advance(qp, psn + count);
-    settle(qp);
+    middles_done(qp, psn + count);
     return true;
+}
+
+void Completer::middles_done(QueuePair& qp, ib::Psn end) {
+    advance(qp, end);
+    settle(qp);
+}
+
+bool Completer::locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out) {
+    const uint32_t count = run.size().packets;
+    return middles_fit(qp, run, 0, count) &&
+           locate(services_.mpt(), read_segments(qp), read_offset(qp, run.psn(0)),
+                  uint64_t{count} * run.size().mtu, PIB_HCA_ACCESS_LOCAL_WRITE, out);
+}
+
+void Completer::middles_placed(QueuePair& qp, const ib::PacketRun& run) {
+    middles_done(qp, run.psn(run.size().packets));
 }
 
 void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {

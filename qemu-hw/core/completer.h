@@ -19,6 +19,9 @@ class Completer {
     void response_in(QueuePair& qp, const ib::PacketView& packet);
     // As Responder::middles_in(), of a READ response.
     bool middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
+    // As Responder's of these names.
+    bool locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out);
+    void middles_placed(QueuePair& qp, const ib::PacketRun& run);
     // The QP's timer has expired.
     void timer(QueuePair& qp);
 
@@ -30,6 +33,8 @@ class Completer {
     void read_response_in(QueuePair& qp, const ib::PacketView& packet);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);
 
+    bool middles_fit(const QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
+    void middles_done(QueuePair& qp, ib::Psn end);
     bool acknowledge_before(QueuePair& qp, ib::Psn end);
     bool expect_response(QueuePair& qp, ib::Psn psn);
     void advance(QueuePair& qp, ib::Psn una);

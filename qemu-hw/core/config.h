@@ -36,6 +36,7 @@ struct Config {
     uint32_t device_memory_pages = 256;  // of 4 KiB, in BAR2
     bool uar_index = false;              // SET_UAR_INDEX is offered
     bool runs = true;                    // of packets in one frame, where the switch takes them
+    bool one_copy = false;               // the switch may copy from guest to guest
     uint32_t trace_entries = 0;          // packets, WQEs and commands that are remembered; 0: none
     Knobs knobs;
 };

@@ -76,8 +76,10 @@ DeviceImpl::DeviceImpl(const Config& config, Host& host)
       cqs_(host, eqs_, Limits::kCqs),
       srqs_(host, eqs_, cqs_, Limits::kSrqs),
       mpt_(host, Limits::kMrs, Limits::kMrPages),
-      ports_(config_, host, eqs_, counters_),
-      transport_(Transport::create({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports()})),
+      one_copy_(config.one_copy ? std::make_unique<OneCopy>(host, mpt_) : nullptr),
+      ports_(config_, host, eqs_, counters_, one_copy_.get()),
+      transport_(Transport::create(
+          {host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), one_copy_.get()})),
       objects_{config_, host, counters_, eqs_, cqs_, srqs_, mpt_, ports_, *transport_},
       cmdq_(objects_),
       uars_(objects_) {
@@ -129,6 +131,9 @@ void DeviceImpl::reset(bool cold) {
 }
 
 void DeviceImpl::do_reset(bool cold) {
+    if (one_copy_) {
+        one_copy_->stop_all();
+    }
     cmdq_.reset();
     objects_.clear();
     counters_ = fresh_counters();
@@ -217,6 +222,25 @@ bool DeviceImpl::link_poll(unsigned port) {
     });
     // Last, so that whoever sleeps has told everything.
     return more || !p->link_may_sleep();
+}
+
+bool DeviceImpl::link_wants_memory(unsigned port) {
+    const PortImpl* p = ports_.find(port);
+    return p != nullptr && p->link_wants_memory();
+}
+
+void DeviceImpl::link_memory(unsigned port, const OneCopyMemory& memory) {
+    enter([&] {
+        if (PortImpl* p = ports_.find(port); p != nullptr && p->link_wants_memory()) {
+            p->link_memory(memory);
+        }
+    });
+}
+
+void DeviceImpl::stop_copying() {
+    if (one_copy_) {
+        enter([&] { one_copy_->stop_all(); });
+    }
 }
 
 void DeviceImpl::link_writable(unsigned port) {

@@ -15,6 +15,8 @@
 
 namespace pib::hca {
 
+struct OneCopyMemory;
+
 class Device {
   public:
     // The reason, one line for a user, when the configuration is not possible.
@@ -50,6 +52,13 @@ class Device {
     // Memory has been handed over, before the bytes that it came with go to link_rx(). It stays
     // until link_closed() or Host::link_close().
     virtual void link_shared(unsigned port, const link::LinkRings& rings) = 0;
+    // One copy: the switch may be given the guest's RAM; it is handed over with the bytes that go
+    // to Host::link_write() during link_memory(). The memory stays as long as the rings.
+    virtual bool link_wants_memory(unsigned port) = 0;
+    virtual void link_memory(unsigned port, const OneCopyMemory& memory) = 0;
+    // When it returns, the switch neither reads nor writes the guest's memory until the device is
+    // called again: the VM stops, or its memory changes. The only call that waits, 1 s at most.
+    virtual void stop_copying() = 0;
     // The other end of a link in shared memory may have woken us: takes a bounded amount out of the
     // ring. True when more may be there; otherwise the other end has been asked to wake us.
     virtual bool link_poll(unsigned port) = 0;

@@ -11,6 +11,7 @@
 #include "cmdq.h"
 #include "device.h"
 #include "device_objects.h"
+#include "one_copy.h"
 #include "regs.h"
 #include "uar.h"
 
@@ -34,6 +35,9 @@ class DeviceImpl final : public Device, private EqTable::Events {
     std::string trace() const override { return trace_.json(); }
     void link_shared(unsigned port, const link::LinkRings& rings) override;
     bool link_poll(unsigned port) override;
+    bool link_wants_memory(unsigned port) override;
+    void link_memory(unsigned port, const OneCopyMemory& memory) override;
+    void stop_copying() override;
 
   private:
     // Registers that hold a value; all are zero after reset.
@@ -106,6 +110,7 @@ class DeviceImpl final : public Device, private EqTable::Events {
     CqTable cqs_;
     SrqTable srqs_;
     Mpt mpt_;
+    std::unique_ptr<OneCopy> one_copy_;  // nullptr unless Config::one_copy
     HcaPorts ports_;
     std::unique_ptr<Transport> transport_;
     DeviceObjects objects_;

@@ -40,6 +40,12 @@ class GuestBuffer {
     bool read(Host& host, uint64_t offset, std::span<uint8_t> to) const;
     bool write(Host& host, uint64_t offset, std::span<const uint8_t> from) const;
 
+    // piece(host's pointer, bus address, bytes) for each part of the range that is contiguous on
+    // the bus, until one returns false; nullptr for what Host::ram() does not answer. False when
+    // the range leaves the buffer, too.
+    template <typename Piece>
+    bool for_each_piece(Host& host, uint64_t offset, uint64_t length, Piece&& piece) const;
+
     // Bus address of the byte at `offset`; false outside of the buffer.
     bool bus_address(uint64_t offset, uint64_t& bus_addr) const;
 
@@ -81,5 +87,24 @@ class GuestBuffer {
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = PIB_HCA_MIN_LOG_PAGE_SIZE;
 };
+
+template <typename Piece>
+bool GuestBuffer::for_each_piece(Host& host, uint64_t offset, uint64_t length,
+                                 Piece&& piece) const {
+    if (!contains(offset, length)) {
+        return false;
+    }
+    uint8_t* const all = ram(host);
+    while (length != 0) {
+        const uint64_t n = run(offset, length);
+        const uint64_t bus_addr = bus_of(offset);
+        if (!piece(all != nullptr ? all + (bus_addr - low_) : host.ram(bus_addr, n), bus_addr, n)) {
+            return false;
+        }
+        offset += n;
+        length -= n;
+    }
+    return true;
+}
 
 }  // namespace pib::hca

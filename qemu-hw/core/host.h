@@ -56,6 +56,10 @@ class Host {
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;
+    // A clock that runs whatever the VM does, and a moment of waiting: for what another process
+    // holds, within bounds.
+    virtual uint64_t real_ns() = 0;
+    virtual void relax() = 0;
     // Asks for Device::timer() once the clock reaches `deadline_ns`; replaces the last one.
     virtual void set_timer(uint64_t deadline_ns) = 0;
     // Whether stores to PIB_HCA_UAR_KICK of this UAR may come as Device::kick() from now on, at the

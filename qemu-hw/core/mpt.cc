@@ -244,7 +244,11 @@ CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
     }
     pages_left_ -= pages;
     const auto key = insert(std::move(*region), in.pd, in.key);
-    region_at(number_of(*key))->number = number_of(*key);
+    MemoryRegion& placed = *region_at(number_of(*key));
+    placed.number = number_of(*key);
+    if (watch_ != nullptr) {
+        watch_->region_comes(placed);
+    }
     return key;
 }
 
@@ -264,11 +268,13 @@ CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
     if (region->fast || region->physical || region->on_demand) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
     }
-    if ((in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0) {
-        auto loaded = load(merged);
-        if (!loaded) {
-            return std::unexpected(loaded.error());
-        }
+    const bool moves = (in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0;
+    auto loaded = moves ? load(merged) : CmdResult<MemoryRegion>();
+    if (!loaded) {
+        return std::unexpected(loaded.error());
+    }
+    region_goes(*region);
+    if (moves) {
         pages_left_ += kept_pages(*region);
         pages_left_ -= kept_pages(*loaded);
         region->buffer = std::move(loaded->buffer);
@@ -281,6 +287,9 @@ CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
     region->length = merged.length;
     region->page_offset = merged.page_offset;
     region->key = merged.key;
+    if (watch_ != nullptr) {
+        watch_->region_comes(*region);
+    }
     return (key & ~0xffu) | merged.key;
 }
 
@@ -295,12 +304,23 @@ CmdStatus Mpt::destroy(uint32_t key) {
     if (region->windows != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
+    region_goes(*region);
     pages_left_ += kept_pages(*region);
     erase(number, region->pd);
     return PIB_HCA_CMD_STATUS_OK;
 }
 
+void Mpt::region_goes(const MemoryRegion& region) {
+    if (watch_ != nullptr) {
+        watch_->key_goes(region.number);
+        watch_->region_goes(region);
+    }
+}
+
 void Mpt::clear() {
+    if (watch_ != nullptr) {
+        watch_->keys_cleared();
+    }
     keys_.clear();
     keys_of_pd_.clear();
     windows_of_qp_.clear();
@@ -423,6 +443,34 @@ bool Mpt::write(const KeyUser& user, const KeyedRange& range, std::span<const ui
     }
     return target.region != nullptr ? target.region->buffer.write(host_, target.offset, from)
                                     : host_.dma_write(target.offset, from);
+}
+
+bool Mpt::locate(const KeyUser& user, const KeyedRange& range, Located& out) const {
+    if (range.length == 0) {
+        return true;
+    }
+    Target target;
+    const uint32_t number = number_of(range.key);
+    if (!resolve(user, range, target) || !out.keys.add(number)) {
+        return false;
+    }
+    if (const MemoryWindow* window = window_at(number)) {
+        if (!out.keys.add(window->region)) {
+            return false;
+        }
+    }
+    const auto piece = [&](uint8_t* at, uint64_t bus_addr, uint64_t n) {
+        if (at != nullptr) {
+            out.append({at, bus_addr, n});
+        }
+        return at != nullptr;
+    };
+    if (target.region == nullptr) {
+        out.by_bus_address = true;
+        return piece(host_.ram(target.offset, range.length), target.offset, range.length);
+    }
+    return !target.region->on_demand &&
+           target.region->buffer.for_each_piece(host_, target.offset, range.length, piece);
 }
 
 bool Mpt::cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "guest_buffer.h"
+#include "located.h"
 #include "on_demand.h"
 #include "table.h"
 
@@ -68,6 +69,21 @@ struct MemoryWindow {
     uint32_t qpn;     // type 2: by which it was bound
 };
 
+// Who has to know when memory comes and goes (one_copy.h).
+class MemoryWatch {
+  public:
+    virtual ~MemoryWatch() = default;
+    // A region with a page list may be used from now on.
+    virtual void region_comes(const MemoryRegion& region) = 0;
+    // What this number in the table of keys, a region or a window, gives a right to must not be
+    // touched any more when the call returns.
+    virtual void key_goes(uint32_t number) = 0;
+    // Of a region, after key_goes(): it is still as it was.
+    virtual void region_goes(const MemoryRegion& region) = 0;
+    // All keys go.
+    virtual void keys_cleared() = 0;
+};
+
 class Mpt {
   public:
     Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages);
@@ -100,6 +116,9 @@ class Mpt {
     // RAM, or a page is absent, which take_miss() tells; then a prefix may have been copied.
     bool read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to);
     bool write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from);
+    // Adds to `out` where the range lies, for who moves the bytes himself. False: refused as read()
+    // and write() refuse, or no lasting RAM throughout; then a prefix may have been added.
+    bool locate(const KeyUser& user, const KeyedRange& range, Located& out) const;
     // Atomic on the aligned 8 bytes at range.addr (as Host::dma_cmpxchg64).
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
@@ -112,6 +131,9 @@ class Mpt {
     bool may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const;
     // What was written before is seen by all of the guest.
     void flush() { host_.dma_barrier(); }
+
+    // Outlives the table; nullptr: nobody.
+    void set_watch(MemoryWatch* watch) { watch_ = watch; }
 
     uint32_t keys_of_pd(uint32_t pd) const;  // for FREE_PD's BUSY
     uint32_t count() const { return keys_.count(); }
@@ -159,6 +181,7 @@ class Mpt {
     // The region with this key, valid or not.
     MemoryRegion* find_region(uint32_t key) const;
     CmdResult<MemoryRegion> load(const pib_hca_create_mr& in);
+    void region_goes(const MemoryRegion& region);
     void leave_pd(uint32_t pd);
     CmdResult<uint32_t> insert(MemoryKey entry, uint32_t pd, uint8_t key_byte);
     void erase(uint32_t number, uint32_t pd);
@@ -171,6 +194,7 @@ class Mpt {
                            bool remote);
 
     Host& host_;
+    MemoryWatch* watch_ = nullptr;
     std::optional<PageMiss> miss_;
     mutable Table<MemoryKey> keys_;
     uint64_t max_total_pages_;

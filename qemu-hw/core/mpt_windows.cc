@@ -48,6 +48,9 @@ void Mpt::unbind(MemoryWindow& window, uint32_t number) {
     if (!window.bound) {
         return;
     }
+    if (watch_ != nullptr) {
+        watch_->key_goes(number);
+    }
     window.bound = false;
     --region_at(window.region)->windows;
     if (window.type == PIB_HCA_MW_TYPE_2) {
@@ -156,6 +159,9 @@ bool Mpt::fast_register(const KeyUser& user, const pib_hca_wqe_reg& in) {
     region->key = key_byte(in.key);
     region->valid = true;
     region->buffer = std::move(*buffer);
+    if (watch_ != nullptr) {
+        watch_->region_comes(*region);
+    }
     return true;
 }
 
@@ -185,6 +191,9 @@ bool Mpt::invalidate_region(MemoryRegion& region, const KeyUser& user, uint8_t k
     }
     if (remote && (!region.valid || (region.access & kRemoteAccess) == 0)) {
         return false;
+    }
+    if (region.valid) {
+        region_goes(region);
     }
     region.valid = false;
     region.buffer = {};

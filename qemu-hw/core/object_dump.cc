@@ -238,6 +238,7 @@ void dump_ports(JsonWriter& out, DeviceObjects& objects) {
             out.member("lmc", port.lmc());
             out.member("sm_lid", port.sm_lid().value());
             out.member("neighbor_mtu", static_cast<uint8_t>(port.neighbor_mtu()));
+            out.member("copies", objects.ports.find(number)->has_one_copy() ? "one" : "three");
             out.hex("gid_prefix", port.gid_prefix());
             out.hex("guid", port.guid().value());
         });

@@ -30,6 +30,27 @@ void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port
     }
 }
 
+Sent send_reference(Port& port, const RunOut& run, uint64_t handle,
+                    std::span<const ib::link::RamPiece> pieces) {
+    const auto size = ib::RunBuilder::size(run.first, run.last, run.packets, run.mtu,
+                                           run.payload_bytes, ib::link::kMaxReferenceBytes);
+    if (!size) {
+        return Sent::kNoPayload;
+    }
+    const std::span<uint8_t> room =
+        port.begin_reference({.dlid = run.first.lrh.dlid.value(),
+                              .sl = run.first.lrh.sl.value(),
+                              .vl15 = false,
+                              .bytes = static_cast<uint32_t>(std::max(size->first, size->last))},
+                             *size, handle, pieces);
+    if (room.empty()) {
+        return Sent::kBlocked;
+    }
+    ib::RunBuilder::headers(room, *size, run.first, run.last, run.payload_bytes);
+    port.commit_packet();
+    return Sent::kYes;
+}
+
 namespace {
 
 // IBA 9.2.1: the connected transports share the operations' low bits.

@@ -71,6 +71,18 @@ inline uint32_t run_limit(Port& port, const ib::PacketHeaders& longest, uint32_t
                                            mtu));
 }
 
+// As run_limit(), of runs whose payload stays where it is.
+inline uint32_t reference_limit(Port& port, const ib::PacketHeaders& longest, uint32_t mtu,
+                                uint32_t wanted) {
+    const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
+    return size ? std::min(wanted, port.reference_limit({.dlid = longest.lrh.dlid.value(),
+                                                         .sl = longest.lrh.sl.value(),
+                                                         .vl15 = false,
+                                                         .bytes = static_cast<uint32_t>(*size)},
+                                                        mtu))
+                : 0;
+}
+
 // The ends of a run, and what it carries.
 struct RunOut {
     ib::PacketHeaders first{};
@@ -104,6 +116,10 @@ Sent send_run(Port& port, const RunOut& run, Fill&& fill) {
     port.commit_packet();
     return Sent::kYes;
 }
+
+// Sends MIDDLE packets as one run whose payload stays at `pieces`; as send_run() otherwise.
+Sent send_reference(Port& port, const RunOut& run, uint64_t handle,
+                    std::span<const ib::link::RamPiece> pieces);
 
 // A packet without payload.
 inline Sent send_packet(Port& port, const ib::PacketHeaders& headers) {

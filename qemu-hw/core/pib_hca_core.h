@@ -28,6 +28,12 @@ typedef struct PibHcaRing {
     uint32_t size;
 } PibHcaRing;
 
+/* RAM of the guest that the switch may be given. */
+typedef struct PibHcaRamBlock {
+    uint8_t *base;
+    uint64_t bytes;
+} PibHcaRamBlock;
+
 typedef struct PibHcaHostOps {
     bool (*dma_read)(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length);
     bool (*dma_write)(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length);
@@ -37,6 +43,8 @@ typedef struct PibHcaHostOps {
     void (*dma_barrier)(void *opaque);
     void (*raise_msix)(void *opaque, unsigned vector);
     uint64_t (*now_ns)(void *opaque);
+    uint64_t (*real_ns)(void *opaque);
+    void (*relax)(void *opaque);
     void (*set_timer)(void *opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
     void (*kicks)(void *opaque, uint32_t uar, bool wanted);
     void (*wake)(void *opaque);
@@ -61,6 +69,7 @@ typedef struct PibHcaConfig {
     uint32_t device_memory_pages;
     bool uar_index;
     bool runs;
+    bool one_copy;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;
@@ -95,6 +104,12 @@ char *pib_hca_core_trace(PibHcaCore *core);
 void pib_hca_core_link_shared(PibHcaCore *core, unsigned port, const PibHcaRing *out,
                               const PibHcaRing *in);
 bool pib_hca_core_link_poll(PibHcaCore *core, unsigned port);
+/* One copy; the control memory has pib_hca_core_control_bytes(), zeroed. */
+bool pib_hca_core_link_wants_memory(PibHcaCore *core, unsigned port);
+uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock *blocks, size_t count);
+void pib_hca_core_link_memory(PibHcaCore *core, unsigned port, uint8_t *control,
+                              const PibHcaRamBlock *blocks, size_t count);
+void pib_hca_core_stop_copying(PibHcaCore *core);
 
 #ifdef __cplusplus
 }

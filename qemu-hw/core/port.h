@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "ib/wire/link_frame.h"
 #include "ib/wire/packet_run.h"
 
 namespace pib::hca {
@@ -24,6 +26,18 @@ class PortClient {
     // called for each; 0: it is to be called for the next.
     virtual uint32_t run_in(unsigned /*port*/, const ib::PacketRun& /*run*/, uint32_t /*from*/) {
         return 0;
+    }
+    // One copy: where the payload of a run that has not come with it would go, all of it. False:
+    // run_in() and packet_in() are to be called when it has come.
+    virtual bool reference_in(unsigned /*port*/, const ib::PacketRun& /*run*/,
+                              std::vector<ib::link::RamPiece>& /*where*/) {
+        return false;
+    }
+    // It has been copied there. True: the run is taken as by run_in(); false: it would go elsewhere
+    // by now.
+    virtual bool placed_in(unsigned /*port*/, const ib::PacketRun& /*run*/,
+                           std::span<const ib::link::RamPiece> /*where*/) {
+        return false;
     }
     // begin_packet() was refused before and may now succeed.
     virtual void port_ready(unsigned port) = 0;
@@ -62,6 +76,15 @@ class Port {
     // Room for a run within that limit, or an empty span; commit_packet() sends it.
     virtual std::span<uint8_t> begin_run(const TxRequest& /*request*/,
                                          const ib::RunSize& /*size*/) {
+        return {};
+    }
+
+    // The same for runs whose payload stays where it is, at `pieces` of the memory that the link
+    // has handed out (one_copy.h): MIDDLE packets that ask for no ACK. Room for the headers alone.
+    virtual uint32_t reference_limit(const TxRequest& /*request*/, uint32_t /*mtu*/) { return 0; }
+    virtual std::span<uint8_t> begin_reference(const TxRequest& /*request*/,
+                                               const ib::RunSize& /*size*/, uint64_t /*handle*/,
+                                               std::span<const ib::link::RamPiece> /*pieces*/) {
         return {};
     }
 

@@ -49,6 +49,9 @@ ib::KeyViolation key_violation(const ib::PacketView& packet, uint32_t key) {
 
 PortImpl::PortImpl(unsigned number, const PortParts& parts)
     : number_(number), parts_(parts), link_(parts.host, number, *this) {
+    if (parts.one_copy != nullptr) {
+        parts.one_copy->set_link(number, *this);
+    }
     refresh();
 }
 
@@ -69,6 +72,22 @@ bool PortImpl::link_poll() {
     sync_offer();
     resume();
     return more;
+}
+
+// The pages that are registered by now are marked before the switch hears of the memory.
+void PortImpl::link_memory(const OneCopyMemory& memory) {
+    std::vector<uint64_t> blocks;
+    for (const RamBlock& block : memory.blocks) {
+        blocks.push_back(block.bytes);
+    }
+    parts_.one_copy->attach(number_, memory);
+    link_.share_memory(memory.control, blocks);
+}
+
+void PortImpl::link_gone() {
+    if (parts_.one_copy != nullptr) {
+        parts_.one_copy->detach(number_);
+    }
 }
 
 void PortImpl::link_writable() {
@@ -157,7 +176,9 @@ void PortImpl::tell_client(ib::PortEvents events) {
 
 ib::link::Hello PortImpl::hello(bool can_share) const {
     const uint32_t runs = parts_.sma.config().runs ? ib::link::kFeatureRuns : 0;
-    return {.features = can_share ? ib::link::kFeatureSharedMemory | runs : 0,
+    const uint32_t one_copy =
+        runs != 0 && parts_.one_copy != nullptr ? ib::link::kFeatureOneCopy : 0;
+    return {.features = can_share ? ib::link::kFeatureSharedMemory | runs | one_copy : 0,
             .role = ib::link::Role::kChannelAdapter,
             .port_number = static_cast<uint8_t>(number_),
             .node_guid = parts_.sma.node().node_guid,
@@ -239,9 +260,15 @@ void PortImpl::mad_dropped(bool vl15) {
 
 // ---- all ports
 
-HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters)
+HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
+                   OneCopy* one_copy)
     : sma_(config), pma_(config.port_count) {
-    const PortParts parts{.host = host, .eqs = eqs, .counters = counters, .sma = sma_, .pma = pma_};
+    const PortParts parts{.host = host,
+                          .eqs = eqs,
+                          .counters = counters,
+                          .sma = sma_,
+                          .pma = pma_,
+                          .one_copy = one_copy};
     for (unsigned number = 1; number <= config.port_count; ++number) {
         ports_.push_back(std::make_unique<PortImpl>(number, parts));
         views_.push_back(ports_.back().get());

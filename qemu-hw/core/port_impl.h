@@ -23,6 +23,7 @@
 #include "hca_pma.h"
 #include "hca_sma.h"
 #include "host.h"
+#include "one_copy.h"
 #include "port.h"
 #include "port_link.h"
 #include "port_loopback.h"
@@ -36,9 +37,10 @@ struct PortParts {
     Counters& counters;
     HcaSma& sma;
     HcaPma& pma;
+    OneCopy* one_copy;  // nullptr: payload is copied
 };
 
-class PortImpl final : public Port, private PortLink::Owner {
+class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink {
   public:
     PortImpl(unsigned number, const PortParts& parts);
 
@@ -52,6 +54,12 @@ class PortImpl final : public Port, private PortLink::Owner {
     void link_shared(const link::LinkRings& rings) { link_.shared(rings); }
     bool link_poll();
     bool link_may_sleep() { return link_.may_sleep(); }
+    bool link_wants_memory() const {
+        return parts_.one_copy != nullptr && link_.one_copy_agreed() &&
+               !parts_.one_copy->attached(number_);
+    }
+    void link_memory(const OneCopyMemory& memory);
+    bool has_one_copy() const { return link_.shares_memory(); }
 
     bool run();  // a bounded amount of looped packets; true when some are left
     void timer(uint64_t now_ns);
@@ -67,6 +75,10 @@ class PortImpl final : public Port, private PortLink::Owner {
     void commit_packet() override;
     uint32_t run_limit(const TxRequest& request, uint32_t mtu) override;
     std::span<uint8_t> begin_run(const TxRequest& request, const ib::RunSize& size) override;
+    uint32_t reference_limit(const TxRequest& request, uint32_t mtu) override;
+    std::span<uint8_t> begin_reference(const TxRequest& request, const ib::RunSize& size,
+                                       uint64_t handle,
+                                       std::span<const link::RamPiece> pieces) override;
     bool is_active() const override { return view_.active; }
     uint16_t lid() const override { return view_.lid; }
     uint8_t lmc() const override { return view_.lmc; }
@@ -121,6 +133,14 @@ class PortImpl final : public Port, private PortLink::Owner {
     void link_packet(const link::LinkPacket& packet) override;
     void link_packet_fault(link::PacketFault fault) override;
     uint32_t link_run(const ib::PacketRun& run, uint32_t from) override;
+    bool link_reference(const ib::PacketRun& run, std::vector<link::RamPiece>& where) override;
+    bool link_placed(const ib::PacketRun& run, std::span<const link::RamPiece> where) override;
+    void link_gone() override;
+
+    // ---- OneCopyLink
+    bool pulling() const override { return link_.pulling(); }
+    void cancel_pull() override { link_.cancel_pull(); }
+    void give_up() override { link_.give_up(); }
 
     void refresh();
     void sync_offer();
@@ -145,6 +165,8 @@ class PortImpl final : public Port, private PortLink::Owner {
     void receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped);
     bool passes_link(const ib::Lrh& lrh, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;
+    bool takes_runs_of(const ib::PacketRun& run) const;
+    void count_received(const ib::PacketRun& run, uint32_t from, uint32_t count);
     void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, number_); }
     void receive_smp(const ib::PacketView& packet, bool looped);
     bool direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
@@ -171,7 +193,8 @@ class PortImpl final : public Port, private PortLink::Owner {
 // The ports of one HCA, with the SMA and PMA that they share.
 class HcaPorts {
   public:
-    HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters);
+    HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
+             OneCopy* one_copy = nullptr);
 
     // Before anything else: where packets go (the transport, which is made from ports()).
     void set_client(PortClient& client);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace pib::hca {
 
@@ -62,6 +63,7 @@ void PortLink::closed() {
     if (endpoint_) {
         endpoint_->close();
         endpoint_.reset();
+        owner_.link_gone();
     }
     rings_.reset();
     blocked_ = false;
@@ -77,6 +79,47 @@ void PortLink::fail(const link::LinkFailure& failure) {
     }
     closed();
     host_.link_close(port_);
+}
+
+// ---- one copy
+
+void PortLink::share_memory(uint8_t* control, std::span<const uint64_t> blocks) {
+    if (endpoint_) {
+        endpoint_->share_memory(control, blocks);
+        flush();
+    }
+}
+
+void PortLink::cancel_pull() {
+    if (endpoint_ && endpoint_->cancel_pull()) {
+        host_.link_kick(port_);
+    }
+}
+
+// Called from anywhere but the endpoint's own events: while it waits for an answer it has none.
+void PortLink::give_up() {
+    host_.log(LogLevel::kWarning,
+              "port " + std::to_string(port_) +
+                  ": fabric link closed: the switch copies for the guest and does not answer");
+    closed();
+    host_.link_close(port_);
+}
+
+void PortLink::link_copy_refused() {
+    if (!std::exchange(refusal_told_, true)) {
+        host_.log(LogLevel::kWarning, "port " + std::to_string(port_) +
+                                          ": the switch refuses to copy into guest memory; "
+                                          "messages are sent again");
+    }
+}
+
+bool PortLink::link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) {
+    const bool taken = owner_.link_placed(run.packets, where);
+    if (taken && endpoint_) {
+        endpoint_->release(run.packets.first().lrh().vl.value(),
+                           link::run_blocks(run.packets.size(), 0, run.packets.size().packets));
+    }
+    return taken;
 }
 
 void PortLink::set_offer(const ib::link::Link& offer) {

@@ -25,6 +25,12 @@ class PortLink : private link::LinkEvents {
         virtual void link_packet(const link::LinkPacket& packet) = 0;
         virtual void link_packet_fault(link::PacketFault fault) = 0;
         virtual uint32_t link_run(const ib::PacketRun& run, uint32_t from) = 0;
+        virtual bool link_reference(const ib::PacketRun& run,
+                                    std::vector<link::RamPiece>& where) = 0;
+        virtual bool link_placed(const ib::PacketRun& run,
+                                 std::span<const link::RamPiece> where) = 0;
+        // The connection has ended, and with it what was handed over.
+        virtual void link_gone() = 0;
     };
 
     PortLink(Host& host, unsigned port, Owner& owner) : host_(host), port_(port), owner_(owner) {}
@@ -60,6 +66,23 @@ class PortLink : private link::LinkEvents {
     std::span<uint8_t> begin_run(unsigned vl, const ib::RunSize& size) {
         return endpoint_ ? endpoint_->begin_run(vl, size) : std::span<uint8_t>{};
     }
+    // One copy (LinkEndpoint's functions of these names).
+    bool one_copy_agreed() const { return endpoint_ && endpoint_->one_copy_agreed(); }
+    void share_memory(uint8_t* control, std::span<const uint64_t> blocks);
+    bool shares_memory() const { return endpoint_ && endpoint_->shares_memory(); }
+    uint32_t reference_limit(unsigned vl, size_t longest, uint32_t mtu) const {
+        return endpoint_ ? endpoint_->reference_limit(vl, longest, mtu) : 0;
+    }
+    std::span<uint8_t> begin_reference(unsigned vl, const ib::RunSize& size, uint64_t handle,
+                                       std::span<const link::RamPiece> pieces) {
+        return endpoint_ ? endpoint_->begin_reference(vl, size, handle, pieces)
+                         : std::span<uint8_t>{};
+    }
+    bool pulling() const { return endpoint_ && endpoint_->pulling(); }
+    void cancel_pull();
+    // The switch does not answer.
+    void give_up();
+
     // Gives what waits to the host. Packets leave in batches: at the end of each entry point of the
     // device, and when a batch has grown large.
     void flush();
@@ -70,6 +93,11 @@ class PortLink : private link::LinkEvents {
     void link_down() override;
     void link_packet(const link::LinkPacket& packet) override;
     uint32_t link_run(const link::LinkRun& run, uint32_t from) override;
+    bool link_reference(const link::LinkRun& run, std::vector<link::RamPiece>& where) override {
+        return owner_.link_reference(run.packets, where);
+    }
+    bool link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) override;
+    void link_copy_refused() override;
     void link_packet_fault(link::PacketFault fault) override { owner_.link_packet_fault(fault); }
 
     void fail(const link::LinkFailure& failure);
@@ -79,9 +107,10 @@ class PortLink : private link::LinkEvents {
     Owner& owner_;
     std::optional<link::LinkRings> rings_;
     std::optional<link::LinkEndpoint> endpoint_;
-    unsigned trainings_ = 0;    // counts how often the link went down
-    bool blocked_ = false;      // the host takes no more until writable()
-    std::string last_warning_;  // a switch that refuses is asked again and again: told once
+    unsigned trainings_ = 0;     // counts how often the link went down
+    bool refusal_told_ = false;  // the switch has refused to copy: told once
+    bool blocked_ = false;       // the host takes no more until writable()
+    std::string last_warning_;   // a switch that refuses is asked again and again: told once
 };
 
 }  // namespace pib::hca

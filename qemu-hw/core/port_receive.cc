@@ -94,17 +94,34 @@ void PortImpl::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool lo
 
 // Packets that the transport takes in one piece are data for one of its QPs, over a link that is
 // Active: nothing here treats them otherwise than packet by packet.
-uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
+bool PortImpl::takes_runs_of(const ib::PacketRun& run) const {
     const ib::Lrh& lrh = run.first().lrh();
-    if (parts_.counters.trace != nullptr || !view_.active || lrh.vl.value() >= view_.data_vls ||
-        !owns_lid(lrh.dlid.value())) {
-        return 0;
-    }
-    const uint32_t taken = client_->run_in(number_, run, from);
-    parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, taken);
-    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, run.size().bytes(from, taken));
-    pma().count_received(lrh, run.size().words(from, taken), taken);
+    return parts_.counters.trace == nullptr && view_.active && lrh.vl.value() < view_.data_vls &&
+           owns_lid(lrh.dlid.value());
+}
+
+void PortImpl::count_received(const ib::PacketRun& run, uint32_t from, uint32_t count) {
+    parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, count);
+    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, run.size().bytes(from, count));
+    pma().count_received(run.first().lrh(), run.size().words(from, count), count);
+}
+
+uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
+    const uint32_t taken = takes_runs_of(run) ? client_->run_in(number_, run, from) : 0;
+    count_received(run, from, taken);
     return taken;
+}
+
+bool PortImpl::link_reference(const ib::PacketRun& run, std::vector<link::RamPiece>& where) {
+    return takes_runs_of(run) && client_->reference_in(number_, run, where);
+}
+
+bool PortImpl::link_placed(const ib::PacketRun& run, std::span<const link::RamPiece> where) {
+    if (!takes_runs_of(run) || !client_->placed_in(number_, run, where)) {
+        return false;
+    }
+    count_received(run, 0, run.size().packets);
+    return true;
 }
 
 // ---- subnet management

@@ -117,6 +117,25 @@ std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSi
     return out_.packet;
 }
 
+uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
+    const Outgoing out = route(request);
+    return out.route == Route::kLink && parts_.counters.trace == nullptr
+               ? link_.reference_limit(out.vl, request.bytes, mtu)
+               : 0;
+}
+
+std::span<uint8_t> PortImpl::begin_reference(const TxRequest& request, const ib::RunSize& size,
+                                             uint64_t handle,
+                                             std::span<const link::RamPiece> pieces) {
+    Outgoing out = route(request);
+    if (out.route == Route::kLink) {
+        out.packet = link_.begin_reference(out.vl, size, handle, pieces);
+        out.run = size;
+    }
+    out_ = out.packet.empty() ? Outgoing{} : out;
+    return out_.packet;
+}
+
 void PortImpl::commit_run(const Outgoing& out) {
     ib::set_run_vl(out.packet, out.vl);
     const auto lrh = ib::Lrh::parse(

@@ -50,6 +50,7 @@ struct RequesterState {
     uint8_t rnr_retries_left = 0;
     uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
     uint8_t packets_since_ack_req = 0;
+    bool references = false;     // to its memory may be live (one_copy.h)
     bool retry_started = false;  // for `una`, by a NAK or an implied one; what follows is its echo
     QpTimer timer = QpTimer::kNone;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "qp_services.h"
 
+#include "one_copy.h"
 #include "work_queue.h"
 
 namespace pib::hca {
@@ -32,6 +33,26 @@ void QpServices::reset() {
     page_faults_.clear();
     running_ = false;
     woken_ = false;
+}
+
+void QpServices::acknowledge_references(QueuePair& qp) {
+    if (qp.req.references) [[unlikely]] {
+        qp.req.references = one_copy()->acknowledged(qp.qpn, qp.req.una);
+    }
+}
+
+void QpServices::forget_references(QueuePair& qp) {
+    if (qp.req.references) [[unlikely]] {
+        one_copy()->forget_requests(qp.qpn);
+        qp.req.references = false;
+    }
+}
+
+void QpServices::leave_memory(QueuePair& qp) {
+    if (one_copy() != nullptr) [[unlikely]] {
+        one_copy()->qp_goes(qp.qpn);
+        qp.req.references = false;
+    }
 }
 
 void QpServices::count_error(const QueuePair& qp, const WqeError& error, bool is_send) {
@@ -211,6 +232,7 @@ bool QpServices::refresh_send_queue(QueuePair& qp) {
 }
 
 void QpServices::start_error(QueuePair& qp) {
+    leave_memory(qp);
     qp.state = PIB_HCA_QPS_ERR;
     qp.blocked = false;  // the flush needs no port
     qp.sq_draining = false;
@@ -250,6 +272,7 @@ void QpServices::fatal(QueuePair& qp) {
 }
 
 void QpServices::fail_send(QueuePair& qp, const WqeError& error) {
+    leave_memory(qp);
     complete_send(qp, error);
     if (qp.state == PIB_HCA_QPS_ERR) {
         return;

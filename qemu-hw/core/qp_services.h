@@ -64,6 +64,14 @@ class QpServices {
         parts_.counters.add(counter, qp.port());
     }
     void count_dropped(unsigned port) { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, port); }
+    // nullptr, as a rule: payload is copied.
+    OneCopy* one_copy() { return parts_.one_copy; }
+    // What is said of the QP's requests to who may still want to read them: all are acknowledged
+    // before qp.req.una; or none of them is any more what it was.
+    void acknowledge_references(QueuePair& qp);
+    void forget_references(QueuePair& qp);
+    // The QP's memory is the guest's again, whatever is told of it next.
+    void leave_memory(QueuePair& qp);
     Timers& timers() { return timers_; }
     const Timers& timers() const { return timers_; }
     SnapshotBudget& snapshots() { return snapshots_; }

@@ -11,14 +11,8 @@
 namespace pib::hca {
 namespace {
 
-// Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096, and few
-// enough that a retry does not flood the wire.
-constexpr uint32_t kWindowPackets = 512;
 // PSNs that may be unacknowledged in all (IBA 9.7.1).
 constexpr uint32_t kWindowPsns = 1u << 23;
-// An ACK is asked for at the end of every message and after this many packets within one, so that
-// the window never closes without an answer under way.
-constexpr uint8_t kAckInterval = 32;
 
 // BTH opcodes of the messages that carry data, by position.
 struct MessageOpcodes {
@@ -54,12 +48,12 @@ ib::ImmDt immediate(uint32_t imm_data) {
     return imm;
 }
 
-SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
+}  // namespace
+
+SegmentView Requester::segments_of(const QueuePair& qp, const SendRequest& request) {
     const uint32_t n = request.counter - (qp.sq.consumer - qp.window.size());
     return {.wqe = qp.window.bytes_at(n), .data = request.wqe.data, .user = qp.key_user()};
 }
-
-}  // namespace
 
 void Requester::start(QueuePair& qp) {
     RequesterState& req = qp.req;
@@ -103,7 +97,7 @@ Turn Requester::run(QueuePair& qp, Budget& budget) {
             budget.charge(0);
             continue;
         }
-        if (psn_distance(qp.req.cursor, qp.req.una) >= kWindowPackets &&
+        if (psn_distance(qp.req.cursor, qp.req.una) >= window_packets(qp) &&
             qp.req.cursor == qp.req.sent_end && !request->wqe.needs_response()) {
             break;
         }
@@ -291,12 +285,13 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint32_t unacked = psn_distance(qp.req.cursor, qp.req.una);
+    const uint32_t window = window_packets(qp);
     // Up to the packet that asks for an ACK, which only the last of a run may.
     const uint32_t until_ack =
         qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
     const uint32_t wanted =
         std::min({request.packets - packet, until_ack, packet_count(budget.bytes, mtu),
-                  unacked < kWindowPackets ? kWindowPackets - unacked : 1});
+                  unacked < window ? window - unacked : 1});
     if (wanted < 2) {
         return false;
     }
@@ -323,7 +318,14 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
 
 Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
                           uint32_t& packets) {
-    if (send_data_run(qp, request, budget, packets)) {
+    const bool by_reference =
+        services_.one_copy() != nullptr && wants_reference(qp, request);  // as a rule not
+    if (by_reference && send_by_reference(qp, request, budget, packets)) {
+        return Sent::kYes;
+    }
+    // The first packet goes alone then, so that what follows it can go by reference.
+    const bool alone = by_reference && qp.req.cursor == request.psn_first;
+    if (!alone && send_data_run(qp, request, budget, packets)) {
         return Sent::kYes;
     }
     const uint32_t mtu = qp.path_mtu_bytes();
@@ -427,6 +429,7 @@ void Requester::sent_unreliably(QueuePair& qp, SendRequest& request, ib::Psn cur
 }
 
 void Requester::rewind(QueuePair& qp) {
+    services_.forget_references(qp);
     qp.req.cursor = qp.req.una;
     qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
     // The first packet of a retry asks at once how it fared.

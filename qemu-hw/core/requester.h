@@ -5,6 +5,7 @@
 
 #include "packet_out.h"
 #include "qp_services.h"
+#include "segments.h"
 
 namespace pib::hca {
 
@@ -29,6 +30,20 @@ class Requester {
     void start_rnr_timer(QueuePair& qp, uint64_t duration_ns);
 
   private:
+    // Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096, and few
+    // enough that a retry does not flood the wire.
+    static constexpr uint32_t kWindowPackets = 512;
+    // With one copy, where a round trip has two more wake-ups, and what is under way takes no room.
+    static constexpr uint32_t kReferenceWindow = 2048;
+    // An ACK is asked for at the end of every message and after this many packets within one, so
+    // that the window never closes without an answer under way.
+    static constexpr uint8_t kAckInterval = 32;
+
+    uint32_t window_packets(const QueuePair& qp) {
+        return services_.one_copy() == nullptr ? kWindowPackets : reference_window(qp);
+    }
+    uint32_t reference_window(const QueuePair& qp);
+    static SegmentView segments_of(const QueuePair& qp, const SendRequest& request);
     SendRequest* current(QueuePair& qp);
     [[nodiscard]] static bool has_more(const QueuePair& qp);
     SendRequest* fetch(QueuePair& qp);
@@ -40,6 +55,10 @@ class Requester {
     Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget, uint32_t& packets);
     bool send_data_run(QueuePair& qp, const SendRequest& request, Budget& budget,
                        uint32_t& packets);
+    // requester_one_copy.cc
+    bool wants_reference(QueuePair& qp, const SendRequest& request);
+    bool send_by_reference(QueuePair& qp, const SendRequest& request, Budget& budget,
+                           uint32_t& packets);
     ib::PacketHeaders data_headers(QueuePair& qp, const SendRequest& request, uint32_t ahead);
     void data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t packets, uint32_t bytes,
                    Budget& budget);

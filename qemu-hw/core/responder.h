@@ -31,6 +31,11 @@ class Responder {
     // were executed at once, exactly as one by one; false: nothing has happened, and that remains.
     bool middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
 
+    // The same for all of a run that comes by reference: where its payload would go, and what is to
+    // be done when it is there.
+    bool locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out);
+    void middles_placed(QueuePair& qp, const ib::PacketRun& run);
+
     // Sends READ responses, atomic results, and then the ACK or NAK.
     Turn run(QueuePair& qp, Budget& budget);
     // For a QP that is about to be reset or destroyed: sends the acknowledgement that it owes. The
@@ -68,7 +73,8 @@ class Responder {
     Check execute_atomic_write(QueuePair& qp, const ib::PacketView& packet);
     void complete_message(QueuePair& qp, const ib::PacketView& packet);
     // responder_runs.cc
-    static bool has_room_for_middles(const ResponderState& resp, uint32_t bytes);
+    bool middles_fit(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
+    void middles_done(QueuePair& qp, uint32_t count);
     bool place_middles(QueuePair& qp, std::span<const uint8_t> payload);
 
     static Refusal not_ready(const QueuePair& qp);
@@ -86,8 +92,13 @@ class Responder {
     void owe(QueuePair& qp, const PendingAck& ack);
 
     Turn send_rd_responses(QueuePair& qp, Budget& budget);
+    static Sent read_response_sent(RdResource& resource, uint32_t packets);
     Sent send_read_response(QueuePair& qp, RdResource& resource, Budget& budget);
+    static KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets);
     uint32_t send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget);
+    // responder_one_copy.cc
+    bool wants_reference(const QueuePair& qp, const RdResource& resource);
+    uint32_t send_read_reference(QueuePair& qp, const RdResource& resource);
     ib::PacketHeaders read_response_headers(const QueuePair& qp, const RdResource& resource,
                                             uint32_t packet);
     Sent send_atomic_ack(QueuePair& qp, RdResource& resource);

@@ -84,18 +84,14 @@ Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
     return Turn::kIdle;
 }
 
-namespace {
-
 // Bytes of a READ response's packets from the next one on, `packets` of them.
-KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
+KeyedRange Responder::response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
     const uint64_t offset = uint64_t{resource.next_packet} * mtu;
     return {.key = resource.rkey,
             .addr = resource.va + offset,
             .length = std::min(uint64_t{packets} * mtu, resource.end_bytes - offset),
             .access = PIB_HCA_ACCESS_REMOTE_READ};
 }
-
-}  // namespace
 
 ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const RdResource& resource,
                                                    uint32_t packet) {
@@ -131,7 +127,16 @@ uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, con
 
 Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
-    uint32_t packets = send_read_run(qp, resource, budget);
+    const bool by_reference = services_.one_copy() != nullptr && wants_reference(qp, resource);
+    uint32_t packets = by_reference ? send_read_reference(qp, resource) : 0;
+    if (packets != 0) {
+        budget.charge(0);
+        return read_response_sent(resource, packets);
+    }
+    // The first packet goes alone then, so that what follows it can go by reference.
+    if (!by_reference || resource.next_packet != resource.first_packet) {
+        packets = send_read_run(qp, resource, budget);
+    }
     if (packets == 0) {
         const KeyedRange range = response_range(resource, mtu, 1);
         const Sent result = send_packet(
@@ -145,6 +150,10 @@ Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& 
         packets = 1;
     }
     budget.charge(static_cast<uint32_t>(response_range(resource, mtu, packets).length));
+    return read_response_sent(resource, packets);
+}
+
+Sent Responder::read_response_sent(RdResource& resource, uint32_t packets) {
     resource.next_packet += packets;
     resource.pending = resource.next_packet != resource.end_packet;
     resource.replay = resource.replay && resource.pending;

@@ -6,14 +6,18 @@
 
 namespace pib::hca {
 
+namespace {
+
 // The message in progress has room for so many bytes, and for more: MIDDLE is not the end of it.
-bool Responder::has_room_for_middles(const ResponderState& resp, uint32_t bytes) {
+bool has_room_for_middles(const ResponderState& resp, uint32_t bytes) {
     if (resp.message == InboundMessage::kSend) {
         return bytes <= resp.recv.data.length - resp.received &&
                resp.received + bytes <= Limits::kMaxMessage;
     }
     return bytes < resp.write_length - resp.received;
 }
+
+}  // namespace
 
 bool Responder::place_middles(QueuePair& qp, std::span<const uint8_t> payload) {
     ResponderState& resp = qp.resp;
@@ -29,8 +33,10 @@ bool Responder::place_middles(QueuePair& qp, std::span<const uint8_t> payload) {
     return services_.mpt().write(qp.remote_user(), range, payload);
 }
 
-bool Responder::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
-    ResponderState& resp = qp.resp;
+// Whether nothing is to be said of these packets but that they bring their payload.
+bool Responder::middles_fit(QueuePair& qp, const ib::PacketRun& run, uint32_t from,
+                            uint32_t count) {
+    const ResponderState& resp = qp.resp;
     if (run.psn(from) != resp.expected_psn || run.size().mtu != qp.path_mtu_bytes() ||
         resp.message == InboundMessage::kNone) {
         return false;
@@ -38,16 +44,21 @@ bool Responder::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t fro
     ib::RunHeaders room;
     const auto packet = ib::PacketView::parse(run.packet(from, room), ib::Crcs::kElided);
     // The others differ from this one in nothing that these look at.
-    if (!packet || check_sequence(qp, *packet) || check_operation(qp, *packet) ||
-        check_xrc_srq(qp, *packet)) {
+    return packet && !check_sequence(qp, *packet) && !check_operation(qp, *packet) &&
+           !check_xrc_srq(qp, *packet) && has_room_for_middles(resp, count * run.size().mtu);
+}
+
+bool Responder::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
+    if (!middles_fit(qp, run, from, count) || !place_middles(qp, run.payload(from, count))) {
         return false;
     }
-    const auto payload = run.payload(from, count);
-    const auto bytes = static_cast<uint32_t>(payload.size());
-    if (!has_room_for_middles(resp, bytes) || !place_middles(qp, payload)) {
-        return false;
-    }
-    resp.received += bytes;
+    middles_done(qp, count);
+    return true;
+}
+
+void Responder::middles_done(QueuePair& qp, uint32_t count) {
+    ResponderState& resp = qp.resp;
+    resp.received += count * qp.path_mtu_bytes();
     resp.expected_psn = resp.expected_psn + count;
     resp.nak_sent = false;
     if (qp.is_reliable() && resp.ack.kind != AckKind::kNone) {
@@ -55,7 +66,6 @@ bool Responder::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t fro
         resp.ack = {};
         owe(qp, {.kind = AckKind::kAck});
     }
-    return true;
 }
 
 }  // namespace pib::hca

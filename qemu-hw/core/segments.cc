@@ -67,4 +67,14 @@ bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset,
         });
 }
 
+bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
+            uint32_t access, Located& out) {
+    return !segments.data.is_inline &&
+           for_each_piece(
+               segments, offset, bytes, [&](uint32_t key, uint64_t addr, uint64_t, uint64_t n) {
+                   const KeyedRange range{.key = key, .addr = addr, .length = n, .access = access};
+                   return mpt.locate(segments.user, range, out);
+               });
+}
+
 }  // namespace pib::hca

@@ -25,4 +25,9 @@ bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access
 bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to);
 bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<const uint8_t> from);
 
+// Adds to `out` where `bytes` of the data segment at `offset` lie, as Mpt::locate(). False also for
+// inline data, which is the WQE's.
+bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
+            uint32_t access, Located& out);
+
 }  // namespace pib::hca

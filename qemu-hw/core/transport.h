@@ -21,6 +21,7 @@
 
 namespace pib::hca {
 
+class OneCopy;
 struct QueuePair;
 
 // What the transport works with; all of it outlives the transport.
@@ -32,6 +33,7 @@ struct TransportParts {
     EqTable& eqs;
     Counters& counters;
     std::span<Port* const> ports;  // [0] is port 1
+    OneCopy* one_copy = nullptr;   // nullptr: payload is copied
 };
 
 class Transport : public PortClient {

@@ -219,21 +219,27 @@ void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
     }
 }
 
-// What is neither start nor end of a message, for a QP of which nothing else is to be said.
-uint32_t TransportImpl::run_in(unsigned port, const ib::PacketRun& run, uint32_t from) {
+QueuePair* TransportImpl::run_target(unsigned port, const ib::PacketRun& run) {
     const ib::PacketView& packet = run.first();
-    const uint32_t count = run.middles_from(from);
-    QueuePair* qp = count != 0 ? find_wire_qp(port, packet.bth().dest_qp) : nullptr;
+    QueuePair* qp = find_wire_qp(port, packet.bth().dest_qp);
     if (qp == nullptr || !qp->is_connected() || packet.opcode().transport != qp->transport() ||
         !qp->can_receive() || !comes_as_expected(services_, *qp, port, packet)) {
-        return 0;
+        return nullptr;
     }
     const bool is_response = packet.opcode().is_response();
-    if (qp->is_xrc() && is_response != (qp->type == PIB_HCA_QP_XRC_INI)) {
+    return qp->is_xrc() && is_response != (qp->type == PIB_HCA_QP_XRC_INI) ? nullptr : qp;
+}
+
+// What is neither start nor end of a message, for a QP of which nothing else is to be said.
+uint32_t TransportImpl::run_in(unsigned port, const ib::PacketRun& run, uint32_t from) {
+    const uint32_t count = run.middles_from(from);
+    QueuePair* qp = count != 0 ? run_target(port, run) : nullptr;
+    if (qp == nullptr) {
         return 0;
     }
-    const bool taken = is_response ? completer_.middles_in(*qp, run, from, count)
-                                   : responder_.middles_in(*qp, run, from, count);
+    const bool taken = run.first().opcode().is_response()
+                           ? completer_.middles_in(*qp, run, from, count)
+                           : responder_.middles_in(*qp, run, from, count);
     return taken ? count : 0;
 }
 

@@ -49,6 +49,10 @@ class TransportImpl final : public Transport, private QpOwner {
 
     void packet_in(unsigned port, const ib::PacketView& packet) override;
     uint32_t run_in(unsigned port, const ib::PacketRun& run, uint32_t from) override;
+    bool reference_in(unsigned port, const ib::PacketRun& run,
+                      std::vector<ib::link::RamPiece>& where) override;
+    bool placed_in(unsigned port, const ib::PacketRun& run,
+                   std::span<const ib::link::RamPiece> where) override;
     void port_ready(unsigned port) override;
     void port_changed(unsigned port) override;
 
@@ -74,6 +78,9 @@ class TransportImpl final : public Transport, private QpOwner {
     Turn turn(QueuePair& qp, Budget& budget);
     void after_turn(QueuePair& qp, Turn turn);
     void unpark(QueuePair& qp) override;
+    // Whom packets of a run are for, if nothing else is to be said of them.
+    QueuePair* run_target(unsigned port, const ib::PacketRun& run);
+    QueuePair* locate_run(unsigned port, const ib::PacketRun& run);
     void connected_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
 
     QpServices services_;
@@ -87,6 +94,7 @@ class TransportImpl final : public Transport, private QpOwner {
     std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
     uint64_t pages_left_ = Limits::kQpPages;
     Suspicions suspicions_;
+    Located located_;  // of the run that was asked for last
 };
 
 }  // namespace pib::hca

@@ -142,6 +142,17 @@ static uint64_t host_now_ns(void *opaque)
     return qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
 }
 
+static uint64_t host_real_ns(void *opaque)
+{
+    return get_clock();
+}
+
+/* The switch may need this processor. */
+static void host_relax(void *opaque)
+{
+    g_usleep(20);
+}
+
 static void host_set_timer(void *opaque, uint64_t deadline_ns)
 {
     PibHca *hca = opaque;
@@ -181,6 +192,8 @@ static const PibHcaHostOps host_ops = {
     .dma_barrier = pib_hca_dma_barrier,
     .raise_msix = host_raise_msix,
     .now_ns = host_now_ns,
+    .real_ns = host_real_ns,
+    .relax = host_relax,
     .set_timer = host_set_timer,
     .kicks = pib_hca_kicks,
     .wake = pib_hca_wake,

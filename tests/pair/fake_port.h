@@ -9,19 +9,36 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "fake_one_copy.h"
 #include "port.h"
 
 namespace pib::hca::test {
 
 inline bool runs_wanted() {
     const char* runs = std::getenv("PIB_RUNS");
-    return runs != nullptr && std::string_view(runs) == "on";
+    return runs != nullptr && (std::string_view(runs) == "on" || one_copy_wanted());
 }
+
+// A run whose payload is still in the memory of who sent it.
+struct SentReference {
+    FakeOneCopy* memory;
+    uint64_t handle;
+    std::vector<link::RamPiece> pieces;
+    uint32_t packets;
+};
+
+// A packet, and which one of a reference it is, if of any.
+struct SentPacket : std::vector<uint8_t> {
+    using std::vector<uint8_t>::vector;
+    std::shared_ptr<const SentReference> reference = nullptr;
+    uint32_t index = 0;
+};
 
 class FakePort : public Port {
   public:
@@ -42,13 +59,14 @@ class FakePort : public Port {
         last_request = request;
         pending_.assign(request.bytes, 0xee);
         is_run_ = false;
+        reference_ = nullptr;
         return pending_;
     }
     void commit_packet() override {
         if (active && is_run_) {
             take_apart();
         } else if (active) {
-            sent.push_back(pending_);
+            sent.emplace_back().assign(pending_.begin(), pending_.end());
         }
     }
     uint32_t run_limit(const TxRequest&, uint32_t run_mtu) override {
@@ -60,6 +78,24 @@ class FakePort : public Port {
         last_request = request;
         pending_.assign(size.body(), 0xee);
         is_run_ = true;
+        reference_ = nullptr;
+        return pending_;
+    }
+    uint32_t reference_limit(const TxRequest&, uint32_t run_mtu) override {
+        const size_t room = capacity - std::min(capacity, sent.size());
+        return one_copy == nullptr
+                   ? 0
+                   : static_cast<uint32_t>(std::min({room, ib::link::kMaxReferenceBytes / run_mtu,
+                                                     size_t{ib::kMaxRunPackets}}));
+    }
+    std::span<uint8_t> begin_reference(const TxRequest& request, const ib::RunSize& size,
+                                       uint64_t handle,
+                                       std::span<const link::RamPiece> pieces) override {
+        last_request = request;
+        pending_.assign(ib::kRunPayload, 0xee);
+        is_run_ = true;
+        reference_ = std::make_shared<SentReference>(
+            SentReference{one_copy, handle, {pieces.begin(), pieces.end()}, size.packets});
         return pending_;
     }
     bool is_active() const override { return active; }
@@ -86,7 +122,9 @@ class FakePort : public Port {
     unsigned runs_sent = 0;
     std::vector<uint16_t> pkeys = {0xffff, 0x8001, 0x0002, 0};
     std::vector<std::array<uint8_t, 16>> gids;
-    std::deque<std::vector<uint8_t>> sent;
+    unsigned references_sent = 0;
+    FakeOneCopy* one_copy = nullptr;
+    std::deque<SentPacket> sent;
     TxRequest last_request{};
     bool refused = false;
     unsigned pkey_violations = 0;
@@ -96,8 +134,14 @@ class FakePort : public Port {
 
   private:
     void take_apart() {
+        if (reference_) {
+            const std::vector<uint8_t> payload = one_copy->gather(reference_->pieces);
+            pending_.insert(pending_.end(), payload.begin(), payload.end());
+            ++references_sent;
+        }
         const std::span<const uint8_t> body(pending_);
-        const auto run = ib::PacketRun::parse(body.first<ib::kRunPayload>(), body);
+        const auto run =
+            ib::PacketRun::parse(body.first<ib::kRunPayload>(), body, ib::link::kMaxReferenceBytes);
         if (!run) {
             throw std::runtime_error(std::string("malformed run: ") + ib::to_string(run.error()));
         }
@@ -106,12 +150,15 @@ class FakePort : public Port {
         for (uint32_t i = 0; i < run->size().packets; ++i) {
             const ib::PacketBytes packet = run->packet(i, room);
             packet.copy_to(sent.emplace_back(packet.size()));
+            sent.back().reference = reference_;
+            sent.back().index = i;
         }
     }
 
     uint16_t lid_;
     std::vector<uint8_t> pending_;
     bool is_run_ = false;
+    std::shared_ptr<const SentReference> reference_;
 };
 
 }  // namespace pib::hca::test

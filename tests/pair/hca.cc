@@ -10,6 +10,8 @@ namespace pib::hca::test {
 namespace {
 
 constexpr uint8_t kEqLogDepth = 12;
+// So that the tests' short messages go by reference, too.
+constexpr uint32_t kMinReference = 512;
 
 template <typename T>
 void put(std::vector<uint8_t>& bytes, size_t offset, const T& value) {
@@ -67,9 +69,13 @@ Hca::Hca(uint16_t lid)
       cqs(host, eqs, Limits::kCqs),
       srqs(host, eqs, cqs, Limits::kSrqs),
       mpt(host, Limits::kMrs, Limits::kMrPages),
+      one_copy(one_copy_wanted() ? std::make_unique<FakeOneCopy>(host, mpt, kMinReference)
+                                 : nullptr),
       port(lid),
       ports{&port},
-      transport(Transport::create({host, mpt, cqs, srqs, eqs, counters, ports})) {
+      transport(Transport::create(
+          {host, mpt, cqs, srqs, eqs, counters, ports, one_copy ? &one_copy->core : nullptr})) {
+    port.one_copy = one_copy.get();
     const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
     eq_addr_ = host.alloc(bytes);
     pib_hca_create_eq in{};

@@ -144,6 +144,7 @@ class Hca : private EqTable::Events {
     CqTable cqs;
     SrqTable srqs;
     Mpt mpt;
+    std::unique_ptr<FakeOneCopy> one_copy;  // with PIB_RUNS=one-copy
     FakePort port;
     std::array<Port*, 1> ports;
     std::unique_ptr<Transport> transport;

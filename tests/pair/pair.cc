@@ -8,7 +8,7 @@
 
 namespace pib::hca::test {
 
-void Pair::put(std::vector<uint8_t> bytes) {
+void Pair::put(SentPacket bytes) {
     const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided);
     if (!view) {
         throw std::runtime_error(std::string("malformed packet sent: ") +
@@ -31,7 +31,7 @@ void Pair::put(std::vector<uint8_t> bytes) {
 
 void Pair::carry(Hca& from) {
     while (!from.port.sent.empty()) {
-        std::vector<uint8_t> bytes = std::move(from.port.sent.front());
+        SentPacket bytes = std::move(from.port.sent.front());
         from.port.sent.pop_front();
         put(std::move(bytes));
     }
@@ -82,7 +82,11 @@ bool Pair::deliver_run() {
         const auto view = ib::PacketView::parse(next.bytes, ib::Crcs::kElided);
         const bool full = !packets.empty() &&
                           (packets.size() + 1) * packets[0].payload().size() > ib::kMaxRunPayload;
-        if (next.delay != 0 || full || (!packets.empty() && !continues(packets.back(), *view))) {
+        // What may go as a reference is left for it.
+        const bool refers =
+            !packets.empty() && next.bytes.reference != nullptr && next.bytes.index == 0;
+        if (next.delay != 0 || full || refers ||
+            (!packets.empty() && !continues(packets.back(), *view))) {
             break;
         }
         packets.push_back(*view);
@@ -112,6 +116,63 @@ bool Pair::deliver_run() {
     return true;
 }
 
+// The whole of a reference that lies in order at the front of the wire: its payload goes from
+// memory to memory if the receiver says where, and by the wire otherwise.
+bool Pair::deliver_reference() {
+    if (wire_.empty() || !wire_.front().bytes.reference) {
+        return false;
+    }
+    const auto reference = wire_.front().bytes.reference;
+    std::vector<ib::PacketView> packets;
+    for (const InFlight& next : wire_) {
+        if (next.delay != 0 || next.bytes.reference != reference ||
+            next.bytes.index != packets.size()) {
+            break;
+        }
+        packets.push_back(*ib::PacketView::parse(next.bytes, ib::Crcs::kElided));
+    }
+    if (packets.size() != reference->packets) {
+        return false;
+    }
+    std::vector<uint8_t> body = join(packets);
+    const std::vector<uint8_t> payload(body.begin() + ib::kRunPayload, body.end());
+    std::fill(body.begin() + ib::kRunPayload, body.end(), uint8_t{0xdd});
+    const auto dlid = packets.front().lrh().dlid.value();
+    wire_.erase(wire_.begin(), wire_.begin() + static_cast<ptrdiff_t>(packets.size()));
+    if (!reference->memory->is_live(reference->handle)) {
+        return true;  // gone: lost, as far as the receiver is concerned
+    }
+    for (Hca* hca : {&a, &b}) {
+        if (hca->port.owns_lid(dlid) && !place(*reference, body, *hca)) {
+            std::ranges::copy(payload, body.begin() + ib::kRunPayload);
+            arrive(ib::PacketRun::parse(std::span<const uint8_t>(body).first<ib::kRunPayload>(),
+                                        body, ib::link::kMaxReferenceBytes)
+                       .value());
+        }
+    }
+    return true;
+}
+
+bool Pair::place(const SentReference& reference, std::span<const uint8_t> body, Hca& to) {
+    const auto run =
+        ib::PacketRun::parse(body.first<ib::kRunPayload>(), body, ib::link::kMaxReferenceBytes)
+            .value();
+    std::vector<link::RamPiece> where;
+    if (!to.transport->reference_in(1, run, where)) {
+        return false;
+    }
+    to.one_copy->scatter(where, reference.memory->gather(reference.pieces));
+    if (while_placing) {
+        while_placing();
+    }
+    if (!to.transport->placed_in(1, run, where)) {
+        return false;
+    }
+    packets_joined += run.size().packets;
+    ++references_placed;
+    return true;
+}
+
 // As a link does.
 void Pair::arrive(const ib::PacketRun& run) {
     const auto dlid = run.first().lrh().dlid.value();
@@ -133,7 +194,7 @@ bool Pair::deliver_one() {
     if (wire_.empty()) {
         return false;
     }
-    if (joins_ && deliver_run()) {
+    if (joins_ && (deliver_reference() || deliver_run())) {
         return true;
     }
     const auto due = std::ranges::find_if(wire_, [](const InFlight& p) { return p.delay == 0; });

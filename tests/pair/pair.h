@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Two HCAs on one wire, in one thread and on one clock. The wire may be told to lose, double, delay
-// and reorder; with the same seed it does the same. With PIB_RUNS=on it joins what makes a run.
+// and reorder; with the same seed it does the same. With PIB_RUNS=on it joins what makes a run,
+// with PIB_RUNS=one-copy it also moves the payload of references from one memory to the other.
 #pragma once
 
 #include <functional>
@@ -48,20 +49,25 @@ class Pair {
     std::mt19937_64 random{1};
     uint64_t packets = 0;
     uint64_t packets_joined = 0;  // that were taken in one piece with others
+    uint64_t references_placed = 0;
+    // Called while a payload has been placed, and its receiver does not know yet.
+    std::function<void()> while_placing;
 
     Hca a;
     Hca b;
 
   private:
     struct InFlight {
-        std::vector<uint8_t> bytes;
+        SentPacket bytes;
         unsigned delay = 0;  // packets that pass it
     };
     bool percent(unsigned p) { return p != 0 && random() % 100 < p; }
     void carry(Hca& from);
-    void put(std::vector<uint8_t> bytes);
+    void put(SentPacket bytes);
     bool deliver_one();
     void arrive(const std::vector<uint8_t>& bytes);
+    bool deliver_reference();
+    bool place(const SentReference& reference, std::span<const uint8_t> body, Hca& to);
     bool deliver_run();
     void arrive(const ib::PacketRun& run);
 

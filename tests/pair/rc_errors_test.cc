@@ -30,7 +30,11 @@ struct Connected {
     uint8_t send(const SendWr& wr) {
         pair.a.post(qa, wr);
         pair.settle();
-        const auto cqe = pair.a.poll(qa);
+        auto cqe = pair.a.poll(qa);
+        if (!cqe &&
+            one_copy_wanted()) {  // packets that were lost with their region: the timer finds it
+            pair.run_until([&] { return cqe || (cqe = pair.a.poll(qa)); });
+        }
         REQUIRE(cqe);
         return cqe->status;
     }
@@ -186,7 +190,11 @@ TEST_CASE("memory that vanishes under a request") {
                 t.pair.b.mpt.destroy(t.remote.key);
             }
         };
-        CHECK(t.send(t.rdma(opcode, 65536)) == PIB_HCA_WC_REM_ACCESS_ERR);
+        // What a READ's response had referred to is lost with its region, so that the NAK behind it
+        // is taken for the loss of it; when it is asked for again, the responder is silent.
+        const bool lost = one_copy_wanted() && opcode == PIB_HCA_WQE_RDMA_READ;
+        CHECK(t.send(t.rdma(opcode, 65536)) ==
+              (lost ? PIB_HCA_WC_RETRY_EXC_ERR : PIB_HCA_WC_REM_ACCESS_ERR));
         CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);
     }
 }

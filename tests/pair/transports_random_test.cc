@@ -339,6 +339,7 @@ TEST_CASE("random traffic over all transports, on a wire that loses, doubles and
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_RX_DROPPED) != 0);
     CHECK((traffic.pair().packets_joined != 0) == runs_wanted());
     CHECK((traffic.pair().a.port.runs_sent != 0) == runs_wanted());
+    CHECK((traffic.pair().references_placed != 0) == one_copy_wanted());
 }
 
 TEST_CASE("random traffic over all transports, on a perfect wire") {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One copy without a switch: an HCA's memory as it would be handed over, and what a switch does
+// with it, at once. With PIB_RUNS=one-copy.
+#pragma once
+
+#include <cstdlib>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "fake_host.h"
+#include "one_copy.h"
+
+namespace pib::hca::test {
+
+inline bool one_copy_wanted() {
+    const char* runs = std::getenv("PIB_RUNS");
+    return runs != nullptr && std::string_view(runs) == "one-copy";
+}
+
+// A link of which the test says whether the switch is at work.
+class FakeCopyLink final : public OneCopyLink {
+  public:
+    bool pulling() const override { return is_pulling; }
+    void cancel_pull() override { ++cancels; }
+    void give_up() override {
+        ++given_up;
+        is_pulling = false;
+    }
+
+    bool is_pulling = false;
+    unsigned cancels = 0;
+    unsigned given_up = 0;
+};
+
+class FakeOneCopy {
+  public:
+    // The first part of guest memory is shared, and what lies behind is not.
+    static constexpr uint64_t kSharedBytes = 64ull << 20;
+
+    FakeOneCopy(FakeHost& host, Mpt& mpt, uint32_t min_bytes)
+        : base(host.ram(FakeHost::kRamBase, 1)),
+          lines_((link::kBitmapsOffset + link::bitmap_bytes(kSharedBytes)) / sizeof(Line)),
+          core(host, mpt, min_bytes) {
+        core.set_link(1, link);
+        core.attach(1, {.control = reinterpret_cast<uint8_t*>(lines_.data()),
+                        .blocks = {{base, kSharedBytes}}});
+    }
+
+    // What the switch looks at.
+    const link::OneCopyControl& control() const {
+        return *reinterpret_cast<const link::OneCopyControl*>(lines_.data());
+    }
+    bool is_live(uint64_t handle) const {
+        return control().slots[handle % link::kReferenceSlots].load() == handle;
+    }
+    bool is_registered(const link::RamPiece& piece) const;
+    std::span<uint8_t> bytes(const link::RamPiece& piece) const {
+        return {base + piece.offset, piece.length};
+    }
+    // All bytes of some pieces, one after the other.
+    std::vector<uint8_t> gather(std::span<const link::RamPiece> pieces) const;
+    void scatter(std::span<const link::RamPiece> pieces, std::span<const uint8_t> from) const;
+
+    uint8_t* const base;
+    FakeCopyLink link;
+
+  private:
+    struct alignas(64) Line {
+        uint64_t words[8];
+    };
+    std::vector<Line> lines_;
+
+  public:
+    OneCopy core;
+};
+
+}  // namespace pib::hca::test

@@ -44,6 +44,8 @@ def _up(options) -> int:
         image.choose(options.guest)
     if not 1 <= options.cpus <= vm.MOST_CPUS:
         raise ui.LabError(f"--cpus {options.cpus}: expected 1 to {vm.MOST_CPUS}")
+    if options.zero_copy:
+        options.hca_options = ",".join(filter(None, (options.hca_options, vm.ZERO_COPY)))
     up.up(options.nodes, options.hca_options, vm.Size(options.memory, options.cpus),
           options.topology, options.split)
     return 0
@@ -88,6 +90,8 @@ def _add_lab(add) -> None:
                          help="number of guests (default 2)")
     command.add_argument("--hca-options", default="", metavar="PROPERTIES",
                          help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
+    command.add_argument("--zero-copy", action="store_true",
+                         help="the switch has the guests' memory and copies long messages from one to the other")
     command.add_argument("--memory", type=int, default=1024, metavar="MIB",
                          help="memory of a guest (default 1024)")
     command.add_argument("--cpus", type=int, default=1, metavar="N",

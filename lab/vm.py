@@ -18,6 +18,7 @@ NODE_GUID = 0x0270_6962_0001_0000
 PORT_GUID = 0x0270_6962_0002_0000
 PORTS_PER_NODE = 16             # room in the numbering, not in the device
 DIRECT_MTU = 9000
+ZERO_COPY = "zero-copy=switch"  # property of an HCA; the guest's memory must be such that others can map it
 MOST_CPUS = 64
 
 
@@ -90,9 +91,13 @@ class Machine:
     def _machine(self) -> list[str]:
         # Five-level page tables make every TLB miss of an emulated processor longer.
         cpu = "host" if self.accel == "kvm" else "max,la57=off"
+        memory = f"{self.size.memory_mib}M"
+        shared = any(ZERO_COPY in hca.extra for hca in self.hcas)
         return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                "-machine", "q35", "-accel", self.accel, "-cpu", cpu,
-                "-smp", str(self.size.cpus), "-m", str(self.size.memory_mib)]
+                *(["-object", f"memory-backend-memfd,id=ram,share=on,size={memory}"] if shared else []),
+                "-machine", "q35,memory-backend=ram" if shared else "q35",
+                "-accel", self.accel, "-cpu", cpu,
+                "-smp", str(self.size.cpus), "-m", memory]
 
     def _boot(self) -> list[str]:
         line = (f"console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off "

@@ -27,6 +27,18 @@ OBJECT_DECLARE_SIMPLE_TYPE(PibHca, PIB_HCA)
 typedef struct PibHcaConnect PibHcaConnect;
 typedef struct PibHcaThread PibHcaThread;
 
+#define PIB_HCA_RAM_BLOCKS 16
+
+/* What one link has handed to the switch (pib_hca_one_copy.c). */
+typedef struct PibHcaOneCopy {
+    uint8_t *control;
+    uint64_t control_bytes;
+    unsigned count; /* of blocks */
+    PibHcaRamBlock blocks[PIB_HCA_RAM_BLOCKS];
+    MemoryRegion *regions[PIB_HCA_RAM_BLOCKS];
+    int fds[1 + PIB_HCA_RAM_BLOCKS]; /* the control memory's, which is ours to close, then the blocks' */
+} PibHcaOneCopy;
+
 /* One port's connection to the fabric. */
 typedef struct PibHcaLink {
     PibHca *hca;
@@ -44,6 +56,8 @@ typedef struct PibHcaLink {
     int kick_fd;           /* eventfd that the switch polls */
     uint32_t *wakes;       /* futex that the switch wakes us by */
     PibHcaThread *runner;  /* NULL: the main loop serves the link */
+    PibHcaOneCopy *one_copy; /* NULL: payload is copied */
+    unsigned fds_to_send;    /* of one_copy, with the bytes that the core writes next */
 } PibHcaLink;
 
 /* RAM as the device sees it, in one piece. */
@@ -117,6 +131,7 @@ struct PibHca {
         bool runs;
         uint32_t poll_us;
         char *doorbells;
+        char *zero_copy;
     } prop;
 };
 
@@ -167,6 +182,11 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
 void pib_hca_link_close(void *opaque, unsigned port);
 void pib_hca_link_kick(void *opaque, unsigned port);
 void pib_hca_links_close(void *opaque); /* close_bh */
+
+/* pib_hca_one_copy.c */
+bool pib_hca_one_copy_possible(void); /* says why not */
+void pib_hca_one_copy_share(PibHcaLink *link); /* works by copies when it cannot */
+void pib_hca_one_copy_drop(PibHcaLink *link);  /* the core has let go of it */
 
 /* pib_hca_props.c: the user's words into the core's numbers. */
 bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);

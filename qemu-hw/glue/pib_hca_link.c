@@ -75,6 +75,7 @@ static void link_drop(PibHcaLink *link)
     link->channel = NULL;
     link->want_write = false;
     link->to_close = false;
+    pib_hca_one_copy_drop(link);
     g_clear_pointer(&link->memory, pib_link_memory_unmap);
     if (link->kick_fd >= 0) {
         close(link->kick_fd);
@@ -155,6 +156,9 @@ static void link_readable(void *opaque)
             pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
         }
         if (link->memory && !link->runner && !link->to_close) {
+            if (pib_hca_core_link_wants_memory(hca->core, link->port)) {
+                pib_hca_one_copy_share(link);
+            }
             pib_hca_thread_start(link);
         }
         pib_hca_leave(hca, was_engaged);
@@ -254,6 +258,12 @@ void pib_hca_links_stop(PibHca *hca)
             link->connecting = NULL;
         }
         pib_hca_thread_stop(link);
+        if (link->one_copy) {
+            pib_hca_lock(hca);
+            pib_hca_core_stop_copying(hca->core);
+            pib_hca_core_link_closed(hca->core, link->port);
+            pib_hca_unlock(hca);
+        }
         if (link->channel) {
             link_drop(link);
         }
@@ -286,7 +296,12 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
             iov[i] = (struct iovec){.iov_base = (void *)parts[i].data, .iov_len = parts[i].length};
             wanted += parts[i].length;
         }
-        written = qio_channel_writev(QIO_CHANNEL(link->channel), iov, batch, NULL);
+        written = qio_channel_writev_full(QIO_CHANNEL(link->channel), iov, batch,
+                                          link->fds_to_send ? link->one_copy->fds : NULL,
+                                          link->fds_to_send, 0, NULL);
+        if (written > 0) {
+            link->fds_to_send = 0;
+        }
         /* On an error the reader sees the end of the stream too and reports it; until then we wait. */
         total += MAX(written, 0);
         if (written < 0 || (size_t)written < wanted) {

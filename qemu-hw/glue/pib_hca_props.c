@@ -52,6 +52,11 @@ static const Choice doorbell_choices[] = {
     {"auto", 2, 0}, {"inline", 0, 0}, {"eventfd", 1, 0}, {NULL, 0, 0},
 };
 
+/* Whether by the switch. */
+static const Choice zero_copy_choices[] = {
+    {"off", 0, 0}, {"switch", 1, 0}, {NULL, 0, 0},
+};
+
 static const Choice *choose(const Choice *choices, const char *property, const char *word,
                             Error **errp)
 {
@@ -134,6 +139,18 @@ static bool doorbells_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     return true;
 }
 
+static bool copies_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
+{
+    const Choice *way = choose(zero_copy_choices, "zero-copy",
+                               hca->prop.zero_copy ? hca->prop.zero_copy : "off", errp);
+
+    if (!way) {
+        return false;
+    }
+    config->one_copy = way->value && pib_hca_one_copy_possible();
+    return true;
+}
+
 /* What is for those who look at devices or test applications. */
 static bool tools_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
@@ -196,6 +213,7 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
         config->port_guids[i] = hca->prop.port_guid + i;
     }
     return link_to_config(hca, config, errp) && doorbells_to_config(hca, config, errp) &&
+           copies_to_config(hca, config, errp) &&
            tools_to_config(hca, config, errp);
 }
 
@@ -269,6 +287,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
     DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
     DEFINE_PROP_BOOL("runs", PibHca, prop.runs, true),
+    DEFINE_PROP_STRING("zero-copy", PibHca, prop.zero_copy),
     DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
 };
 
@@ -297,6 +316,8 @@ static const struct {
                   "auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread stays awake for so long at most before it sleeps, when a processor is idle; 0: never"},
     {"runs", "off: packets of a message go one by one through shared memory, too"},
+    {"zero-copy", "switch: the switch is trusted with the VM's memory and copies long messages from VM to VM; "
+                  "off (default): each device copies"},
     {"shared-memory", "off: frames go through the socket even if the switch offers shared memory"},
 };
 

@@ -47,7 +47,8 @@ def test_help_documents_every_property():
     text = run_qemu("-device", "pib-hca,help").stdout
     for name in ("fabric", "ports", "vectors", "node-guid", "port-guid", "node-description",
                  "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
-                 "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "doorbells"):
+                 "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "doorbells",
+                 "zero-copy"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 

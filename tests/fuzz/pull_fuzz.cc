@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// An adapter's end of a link with one copy, whose switch does anything: references, frames, and
+// answers to pulls that were sent or not. Payload is taken only where the switch has said that it
+// is there.
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "fuzz_target.h"
+#include "ib/link/link_endpoint.h"
+#include "ib/wire/field.h"
+#include "shared_memory.h"
+
+namespace pib::fuzz {
+namespace {
+
+using namespace ib::link;
+using link::PullResult;
+
+constexpr unsigned kMaxSteps = 256;
+constexpr std::uint32_t kMtu = 256;
+constexpr std::uint32_t kAll = kFeatureSharedMemory | kFeatureRuns | kFeatureOneCopy;
+
+struct Freed {
+    void operator()(std::uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t(64)); }
+};
+
+class Adapter final : private link::LinkEvents {
+  public:
+    Adapter()
+        : control_bytes_(link::one_copy_bytes(blocks_)),
+          control_(new (std::align_val_t(64)) std::uint8_t[control_bytes_]),
+          end_(hello(), buffers(), *this) {
+        std::fill_n(control_.get(), control_bytes_, std::uint8_t{0});
+        end_.set_offer(offer(0));
+        end_.consume_output(end_.output().size());
+        Bytes bytes;
+        append(bytes, Welcome{.features = kAll, .switch_guid = ib::Guid(9), .port_number = 1});
+        require(end_.feed(bytes).has_value(), "a WELCOME opens the link");
+        end_.share_memory(control_.get(), blocks_);
+        require(!end_.output().empty(), "MEMORY is to be sent");
+        end_.consume_output(end_.output().size());
+        control().mapped = link::kMapped;
+        bytes.clear();
+        append(bytes, offer(1));
+        write(bytes);
+        turn();
+    }
+    [[nodiscard]] link::OneCopyControl& control() const {
+        return *reinterpret_cast<link::OneCopyControl*>(control_.get());
+    }
+    void write(std::span<const std::uint8_t> frame) {
+        const auto room = out_.reserve(frame.size());
+        if (!room.empty()) {
+            std::ranges::copy(frame, room.begin());
+            out_.commit(frame.size());
+            out_.publish();
+        }
+    }
+    void turn() {
+        open_ = open_ && end_.receive(1 << 16).has_value();
+        if (open_) {
+            (void)end_.publish();
+            read();
+        }
+    }
+    void answer(Input& in) {
+        const std::uint8_t what = in.byte();
+        const auto sequence = what % 8 == 0 ? in.byte() : sequence_;
+        control().answer = link::pull_answer(sequence, static_cast<PullResult>(what >> 3 & 7));
+    }
+    void refer(Input& in);
+    void act(Input& in) {
+        const std::uint8_t what = in.byte();
+        places_ = what & 3;
+        stays_ = (what & 4) != 0;
+        if ((what & 0xF8) == 0xF8) {
+            end_.retrain();
+        } else if ((what & 0x18) == 0x18) {
+            (void)end_.cancel_pull();
+        }
+    }
+    [[nodiscard]] bool open() const { return open_; }
+    void finish() {
+        end_.close();
+        require(!up_, "a closed link is down");
+    }
+
+  private:
+    static Hello hello() {
+        return {.features = kAll,
+                .node_guid = ib::Guid(1),
+                .port_guid = ib::Guid(2),
+                .node_description = "node"};
+    }
+    static Link offer(std::uint16_t epoch) {
+        return {.up = true,
+                .width_enabled = 2,
+                .speed_enabled = 7,
+                .speed_ext_enabled = 15,
+                .mtu_cap = 5,
+                .vl_cap = 1,
+                .epoch = epoch};
+    }
+    static link::LinkEndpoint::Buffers buffers() {
+        link::LinkEndpoint::Buffers made;
+        made.receive_blocks[0] = 4096;
+        return made;
+    }
+    void read() {
+        for (; in_.available() != 0;) {
+            const auto header =
+                parse_frame_header(std::span<const std::uint8_t, kHeaderSize>(in_.front(), 8));
+            require(header.has_value(), "what the adapter writes are frames");
+            if (header->type == FrameType::kPull) {
+                const auto pull = Pull::parse({in_.front() + 8, header->length});
+                require(pull.has_value(), "a PULL is one");
+                require(pull->sequence == sequence_ + 1, "one after the other");
+                for (const link::RamPiece& piece : pull->pieces) {
+                    require(link::piece_fits(piece, blocks_, true), "to the adapter's own memory");
+                }
+                sequence_ = pull->sequence;
+            }
+            in_.skip(kHeaderSize + header->length);
+        }
+        in_.give_back();
+    }
+    std::optional<link::LinkRings> link_rings() override {
+        return link::LinkRings{.out = rings_.ring(0), .in = rings_.ring(1)};
+    }
+    void link_up(const link::ActiveLink&) override { up_ = true; }
+    void link_down() override { up_ = false; }
+    void link_packet(const link::LinkPacket& packet) override {
+        require(up_, "packets only while up");
+        end_.release(packet.lrh.vl.value(), packet.blocks);
+    }
+    void link_packet_fault(link::PacketFault) override { require(up_, "faults only while up"); }
+    bool link_reference(const link::LinkRun& run, std::vector<link::RamPiece>& where) override {
+        require(up_, "asked only while up");
+        const auto bytes = static_cast<std::uint32_t>(run.packets.size().payload);
+        if (places_ == 1) {
+            where = {{.offset = 0, .block = 0, .length = 100},
+                     {.offset = 4096, .block = 0, .length = bytes - 100}};
+        } else if (places_ == 2) {
+            where = {{.offset = 0, .block = 3, .length = bytes}};  // not its own
+        }
+        return places_ != 0;
+    }
+    bool link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) override {
+        const std::uint64_t answer = control().answer;
+        require(up_ && answer >> 8 >= sequence_ &&
+                    (answer & 0xFF) == static_cast<unsigned>(PullResult::kDone),
+                "only what the switch says is there");
+        require(where.size() == 2, "where it was said to go");
+        if (stays_) {
+            end_.release(0, run.blocks(0, run.packets.size().packets));
+        }
+        return stays_;
+    }
+
+    const std::vector<std::uint64_t> blocks_{1 << 20};
+    std::size_t control_bytes_;
+    std::unique_ptr<std::uint8_t[], Freed> control_;
+    link::SharedMemory rings_ = link::SharedMemory::create(16).value();
+    link::RingProducer out_{rings_.ring(1)};
+    link::RingConsumer in_{rings_.ring(0)};
+    link::LinkEndpoint end_;
+    std::uint64_t next_ = 1;
+    std::uint32_t sequence_ = 0;
+    std::uint8_t places_ = 1;
+    bool stays_ = true;
+    bool up_ = false;
+    bool open_ = true;
+};
+
+void Adapter::refer(Input& in) {
+    const std::uint32_t packets = 2 + in.byte() % 200;
+    const std::uint8_t damage = in.byte();
+    const std::uint64_t handle = damage == 1 ? in.byte() : next_++;
+    ib::PacketHeaders first{};
+    first.lrh = {.vl = ib::Vl(0), .dlid = ib::Lid(1), .slid = ib::Lid(2)};
+    first.bth = {.opcode = ib::opcode::kRdmaWriteMiddle,
+                 .pkey = ib::kDefaultPKey,
+                 .dest_qp = ib::Qpn(9),
+                 .psn = ib::Psn(7)};
+    auto last = first;
+    last.bth.psn = ib::Psn(6 + packets);
+    const std::uint32_t bytes = packets * kMtu;
+    const auto size = ib::RunBuilder::size(first, last, packets, kMtu, bytes);
+    Bytes frame(kHeaderSize + ib::kRunPayload + reference_bytes(0));
+    std::ranges::copy(run_header(frame.size() - kHeaderSize, kFlagReference), frame.begin());
+    const auto body = std::span(frame).subspan(kHeaderSize);
+    ib::RunBuilder::headers(body, *size, first, last, bytes);
+    write_reference(body.subspan(ib::kRunPayload), handle, bytes, {});
+    if (damage == 2) {
+        frame[in.byte() % frame.size()] = in.byte();
+    }
+    write(frame);
+}
+
+}  // namespace
+
+std::vector<Bytes> seeds() {
+    Bytes placed, moved, bounced, ended;
+    for (std::uint8_t i = 0; i < 5; ++i) {
+        placed.insert(placed.end(), {1, 7, 0, 2, 1 << 3 | 1, 4});
+        // Cancelled, asked again, gone.
+        moved.insert(moved.end(), {1, 100, 0, 3, 0x18 | 5, 2, 3 << 3 | 1, 4, 2, 2 << 3 | 1, 4});
+        // The place is another by then.
+        bounced.insert(bounced.end(), {1, 0, 0, 3, 1, 2, 1 << 3 | 1, 4, 2, 1 << 3 | 1, 4});
+        ended.insert(ended.end(), {1, 9, 0, 3, 0xFD, 2, 1 << 3 | 1, 4, 2, 4 << 3 | 1, 4});
+    }
+    return {placed, moved, bounced, ended};
+}
+
+void run(std::span<const std::uint8_t> input) {
+    Input in(input);
+    Adapter adapter;
+    for (unsigned i = 0; i < kMaxSteps && !in.empty() && adapter.open(); ++i) {
+        switch (in.byte() % 5) {
+            case 0: {
+                Bytes frame = {in.byte(), in.byte(), 0, 0, 0, 0, 0, 0};
+                const auto body = in.take(in.byte() * 2U);
+                frame[6] = static_cast<std::uint8_t>(body.size() >> 8);
+                frame[7] = static_cast<std::uint8_t>(body.size());
+                frame.insert(frame.end(), body.begin(), body.end());
+                adapter.write(frame);
+                break;
+            }
+            case 1:
+                adapter.refer(in);
+                break;
+            case 2:
+                adapter.answer(in);
+                break;
+            case 3:
+                adapter.act(in);
+                break;
+            case 4:
+                break;
+        }
+        adapter.turn();
+    }
+    adapter.finish();
+}
+
+}  // namespace pib::fuzz

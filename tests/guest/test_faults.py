@@ -80,7 +80,8 @@ def test_reload_the_driver_twenty_times(vm1):
     module = sh(vm1, "modinfo -n pib_hca 2>/dev/null || find / -xdev -name pib_hca.ko | head -1").strip()
     assert module
     for _ in range(20):
-        sh(vm1, "modprobe -r ib_ipoib ib_umad rdma_ucm 2>/dev/null; rmmod pib_hca")
+        sh(vm1, "modprobe -r ib_ipoib ib_umad rdma_ucm 2>/dev/null; rmmod -v pib_hca || "
+                "{ cd /sys/module/pib_hca; grep . initstate refcnt; ls holders; lsmod; ps ax; exit 1; }")
         assert DEVICE not in sh(vm1, "ls /sys/class/infiniband 2>/dev/null; true")
         sh(vm1, f"modprobe -a ib_umad ib_uverbs; modprobe pib_hca || insmod {module}")
         wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")

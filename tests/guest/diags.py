@@ -92,7 +92,9 @@ def change_port(guest, port):
     assert re.search(r"LinkWidthActive:\.+1X", state())
     sh(guest, f"ibportstate {port} width 3")
     sh(guest, f"ibportstate {port} reset")
-    wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()), "the port to be 4X again")
+    # Active, too: until then opensm may set what it has read of the port before, speeds as well.
+    wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()) and re.search(r"LinkState:\.+Active", state()),
+               "the port to be Active and 4X again")
     for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR alone, then EDR again
         sh(guest, f"ibportstate {port} espeed {speeds}")
         sh(guest, f"ibportstate {port} reset")

@@ -88,9 +88,8 @@ std::uint32_t LinkEndpoint::reference_limit(unsigned vl, std::size_t longest,
 std::span<std::uint8_t> LinkEndpoint::begin_reference(unsigned vl, const ib::RunSize& size,
                                                       std::uint64_t handle,
                                                       std::span<const RamPiece> pieces) {
-    const std::size_t longest = std::max(size.first, size.last);
     if (pieces.size() > ib::link::kMaxPieces ||
-        reference_limit(vl, longest, size.mtu) < size.packets) {
+        reference_limit(vl, size.longest(), size.mtu) < size.packets) {
         return {};
     }
     const std::size_t body = ib::kRunPayload + ib::link::reference_bytes(pieces.size());
@@ -153,8 +152,7 @@ LinkEndpoint::Result LinkEndpoint::on_reference(const Frame& frame) {
 }
 
 bool LinkEndpoint::fits(const ib::PacketRun& run) const {
-    const std::size_t longest = std::max(run.size().first, run.size().last);
-    return longest + ib::kIcrcSize <= max_packet_bytes(offer_.mtu_cap);
+    return run.size().longest() + ib::kIcrcSize <= max_packet_bytes(offer_.mtu_cap);
 }
 
 void LinkEndpoint::take_reference(const ib::PacketRun& run, const ib::link::Reference& reference) {

@@ -157,15 +157,14 @@ void LinkEndpoint::hand_over(const LinkRun& run) {
     const ib::RunSize& size = run.packets.size();
     const unsigned vl = run.packets.first().lrh().vl.value();
     const auto epoch = offer_.epoch;
-    const bool fits =
-        std::max(size.first, size.last) + ib::kIcrcSize <= max_packet_bytes(offer_.mtu_cap);
+    const bool all_fit = fits(run.packets);
     ib::RunHeaders room;
     for (std::uint32_t i = 0; i < size.packets;) {
         if (offer_.epoch != epoch) {  // a handler has retrained the link
             release(vl, run.blocks(i, size.packets - i));
             return;
         }
-        std::uint32_t taken = active_ && fits ? events_.link_run(run, i) : 0;
+        std::uint32_t taken = active_ && all_fit ? events_.link_run(run, i) : 0;
         if (taken == 0) {
             hand_over(run.packets.packet(i, room), false, vl, run.blocks(i, 1));
             taken = 1;
@@ -188,8 +187,7 @@ std::uint32_t LinkEndpoint::run_limit(unsigned vl, std::size_t longest, std::uin
 }
 
 std::span<std::uint8_t> LinkEndpoint::begin_run(unsigned vl, const ib::RunSize& size) {
-    const std::size_t longest = std::max(size.first, size.last);
-    if (run_limit(vl, longest, size.mtu) < size.packets) {
+    if (run_limit(vl, size.longest(), size.mtu) < size.packets) {
         return {};
     }
     pending_ = {.frame = rings_->out.reserve(kHeaderSize + size.body()),

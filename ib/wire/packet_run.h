@@ -40,6 +40,8 @@ struct RunSize {
     [[nodiscard]] std::size_t packet(std::uint32_t index) const {
         return index == 0 ? first : index + 1 == packets ? last : middle;
     }
+    // The longest packet.
+    [[nodiscard]] std::size_t longest() const { return first > last ? first : last; }
     // Sum over `count` packets from `from` on of what `of` makes of a packet's bytes.
     template <typename Of>
     [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {

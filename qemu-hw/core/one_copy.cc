@@ -116,20 +116,14 @@ void OneCopy::keys_cleared() {
 
 // ---- pulls
 
-// Bounded: it is under a lock that the guest's processors wait for.
 void OneCopy::settle(PortState& port) {
     port.to_guest = false;
     if (!port.link->pulling()) {
         return;
     }
     port.link->cancel_pull();
-    const uint64_t since = host_.real_ns();
-    while (port.link->pulling()) {
-        if (host_.real_ns() - since > kPatienceNs) {
-            port.link->give_up();
-            return;
-        }
-        host_.relax();
+    if (!wait_while(host_, [&] { return port.link->pulling(); })) {
+        port.link->give_up();
     }
 }
 

@@ -38,11 +38,7 @@ Sent send_reference(Port& port, const RunOut& run, uint64_t handle,
         return Sent::kNoPayload;
     }
     const std::span<uint8_t> room =
-        port.begin_reference({.dlid = run.first.lrh.dlid.value(),
-                              .sl = run.first.lrh.sl.value(),
-                              .vl15 = false,
-                              .bytes = static_cast<uint32_t>(std::max(size->first, size->last))},
-                             *size, handle, pieces);
+        port.begin_reference(tx_request(run.first, size->longest()), *size, handle, pieces);
     if (room.empty()) {
         return Sent::kBlocked;
     }

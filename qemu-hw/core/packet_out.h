@@ -26,6 +26,14 @@ void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port
 ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t operation,
                                     ib::Psn psn);
 
+// Of a packet with these headers and so many bytes, LRH to padding.
+inline TxRequest tx_request(const ib::PacketHeaders& headers, size_t bytes, bool vl15 = false) {
+    return {.dlid = headers.lrh.dlid.value(),
+            .sl = headers.lrh.sl.value(),
+            .vl15 = vl15,
+            .bytes = static_cast<uint32_t>(bytes)};
+}
+
 // Sends one packet. `fill` writes the payload into its place and returns whether it could;
 // `observe` sees the packet before it goes.
 template <typename Fill, typename Observe>
@@ -35,10 +43,7 @@ Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_
     if (!size) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room = port.begin_packet({.dlid = headers.lrh.dlid.value(),
-                                                       .sl = headers.lrh.sl.value(),
-                                                       .vl15 = vl15,
-                                                       .bytes = static_cast<uint32_t>(*size)});
+    const std::span<uint8_t> room = port.begin_packet(tx_request(headers, *size, vl15));
     if (room.empty()) {
         return Sent::kBlocked;
     }
@@ -64,23 +69,14 @@ inline uint32_t run_limit(Port& port, const ib::PacketHeaders& longest, uint32_t
     if (wanted < 2 || !size) {
         return 0;
     }
-    return std::min(wanted, port.run_limit({.dlid = longest.lrh.dlid.value(),
-                                            .sl = longest.lrh.sl.value(),
-                                            .vl15 = false,
-                                            .bytes = static_cast<uint32_t>(*size)},
-                                           mtu));
+    return std::min(wanted, port.run_limit(tx_request(longest, *size), mtu));
 }
 
 // As run_limit(), of runs whose payload stays where it is.
 inline uint32_t reference_limit(Port& port, const ib::PacketHeaders& longest, uint32_t mtu,
                                 uint32_t wanted) {
     const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
-    return size ? std::min(wanted, port.reference_limit({.dlid = longest.lrh.dlid.value(),
-                                                         .sl = longest.lrh.sl.value(),
-                                                         .vl15 = false,
-                                                         .bytes = static_cast<uint32_t>(*size)},
-                                                        mtu))
-                : 0;
+    return size ? std::min(wanted, port.reference_limit(tx_request(longest, *size), mtu)) : 0;
 }
 
 // The ends of a run, and what it carries.
@@ -101,12 +97,7 @@ Sent send_run(Port& port, const RunOut& run, Fill&& fill) {
     if (!size) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room =
-        port.begin_run({.dlid = run.first.lrh.dlid.value(),
-                        .sl = run.first.lrh.sl.value(),
-                        .vl15 = false,
-                        .bytes = static_cast<uint32_t>(std::max(size->first, size->last))},
-                       *size);
+    const std::span<uint8_t> room = port.begin_run(tx_request(run.first, size->longest()), *size);
     if (room.empty()) {
         return Sent::kBlocked;
     }

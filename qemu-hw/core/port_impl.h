@@ -153,6 +153,9 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     Outgoing route(const TxRequest& request) const;
     std::span<uint8_t> begin(const TxRequest& request, const Outgoing& out);
     void commit(const Outgoing& out);
+    template <typename Begin>
+    std::span<uint8_t> begin_on_link(const TxRequest& request, const ib::RunSize& size,
+                                     Begin&& begin);
     void commit_run(const Outgoing& out);
     void wait_in(unsigned lane, uint32_t bytes);
     bool may_go_on(unsigned lane) const;

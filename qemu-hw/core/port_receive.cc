@@ -108,7 +108,9 @@ void PortImpl::count_received(const ib::PacketRun& run, uint32_t from, uint32_t 
 
 uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
     const uint32_t taken = takes_runs_of(run) ? client_->run_in(number_, run, from) : 0;
-    count_received(run, from, taken);
+    if (taken != 0) {
+        count_received(run, from, taken);
+    }
     return taken;
 }
 

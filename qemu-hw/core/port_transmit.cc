@@ -107,14 +107,21 @@ uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
                : 0;
 }
 
-std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSize& size) {
+// Many packets in one piece, for which begin(vl) makes room: on the link or not at all.
+template <typename Begin>
+std::span<uint8_t> PortImpl::begin_on_link(const TxRequest& request, const ib::RunSize& size,
+                                           Begin&& begin) {
     Outgoing out = route(request);
     if (out.route == Route::kLink) {
-        out.packet = link_.begin_run(out.vl, size);
+        out.packet = begin(out.vl);
         out.run = size;
     }
     out_ = out.packet.empty() ? Outgoing{} : out;
     return out_.packet;
+}
+
+std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSize& size) {
+    return begin_on_link(request, size, [&](unsigned vl) { return link_.begin_run(vl, size); });
 }
 
 uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
@@ -127,13 +134,9 @@ uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
 std::span<uint8_t> PortImpl::begin_reference(const TxRequest& request, const ib::RunSize& size,
                                              uint64_t handle,
                                              std::span<const link::RamPiece> pieces) {
-    Outgoing out = route(request);
-    if (out.route == Route::kLink) {
-        out.packet = link_.begin_reference(out.vl, size, handle, pieces);
-        out.run = size;
-    }
-    out_ = out.packet.empty() ? Outgoing{} : out;
-    return out_.packet;
+    return begin_on_link(request, size, [&](unsigned vl) {
+        return link_.begin_reference(vl, size, handle, pieces);
+    });
 }
 
 void PortImpl::commit_run(const Outgoing& out) {

@@ -97,8 +97,8 @@ Turn Requester::run(QueuePair& qp, Budget& budget) {
             budget.charge(0);
             continue;
         }
-        if (psn_distance(qp.req.cursor, qp.req.una) >= window_packets(qp) &&
-            qp.req.cursor == qp.req.sent_end && !request->wqe.needs_response()) {
+        if (window_left(qp) == 0 && qp.req.cursor == qp.req.sent_end &&
+            !request->wqe.needs_response()) {
             break;
         }
         switch (send_one(qp, *request, budget)) {
@@ -284,14 +284,11 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
                               uint32_t& packets) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
-    const uint32_t unacked = psn_distance(qp.req.cursor, qp.req.una);
-    const uint32_t window = window_packets(qp);
     // Up to the packet that asks for an ACK, which only the last of a run may.
     const uint32_t until_ack =
         qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
-    const uint32_t wanted =
-        std::min({request.packets - packet, until_ack, packet_count(budget.bytes, mtu),
-                  unacked < window ? window - unacked : 1});
+    const uint32_t wanted = std::min(
+        {request.packets - packet, until_ack, packet_count(budget.bytes, mtu), window_left(qp)});
     if (wanted < 2) {
         return false;
     }

@@ -43,6 +43,11 @@ class Requester {
         return services_.one_copy() == nullptr ? kWindowPackets : reference_window(qp);
     }
     uint32_t reference_window(const QueuePair& qp);
+    // Packets that may go before an answer comes.
+    uint32_t window_left(const QueuePair& qp) {
+        const uint32_t window = window_packets(qp);
+        return window - std::min(psn_distance(qp.req.cursor, qp.req.una), window);
+    }
     static SegmentView segments_of(const QueuePair& qp, const SendRequest& request);
     SendRequest* current(QueuePair& qp);
     [[nodiscard]] static bool has_more(const QueuePair& qp);

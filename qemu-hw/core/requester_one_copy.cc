@@ -29,15 +29,13 @@ bool Requester::send_by_reference(QueuePair& qp, const SendRequest& request, Bud
                                   uint32_t& packets) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
-    const uint32_t unacked = psn_distance(qp.req.cursor, qp.req.una);
-    const uint32_t window = reference_window(qp);
     // A packet that asks for an ACK is not among them: the next one does.
     if (packet == 0 || qp.req.packets_since_ack_req + 1 >= kAckInterval) {
         return false;
     }
-    const uint32_t wanted = std::min({request.packets - 1 - packet, ib::kMaxRunPackets,
-                                      static_cast<uint32_t>(ib::link::kMaxReferenceBytes / mtu),
-                                      window - std::min(unacked, window)});
+    const uint32_t wanted =
+        std::min({request.packets - 1 - packet, ib::kMaxRunPackets,
+                  static_cast<uint32_t>(ib::link::kMaxReferenceBytes / mtu), window_left(qp)});
     Port& port = services_.port_of(qp);
     RunOut run{.first = data_headers(qp, request, 0), .mtu = mtu};
     run.first.bth.ack_req = false;

@@ -117,12 +117,9 @@ void References::end_slot(size_t slot) {
     control_.slots[slot].store(0, std::memory_order_release);
     // The switch says what it reads before it looks at the slot; one of us sees the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (control_.reading.load(std::memory_order_acquire) == handle) [[unlikely]] {
-        const uint64_t since = host_.real_ns();
-        while (control_.reading.load(std::memory_order_acquire) == handle &&
-               host_.real_ns() - since < kPatienceNs) {
-            host_.relax();
-        }
+    const auto is_read = [&] { return control_.reading.load(std::memory_order_acquire) == handle; };
+    if (is_read()) [[unlikely]] {
+        (void)wait_while(host_, is_read);
     }
 }
 

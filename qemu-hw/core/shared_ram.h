@@ -18,6 +18,20 @@ namespace pib::hca {
 // How long a switch that is at work on the guest's memory is waited for.
 constexpr uint64_t kPatienceNs = 1'000'000'000;
 
+// Waits while busy(), but no longer than that, and says whether it has ended. Bounded because it is
+// under a lock that the guest's processors wait for.
+template <typename Busy>
+bool wait_while(Host& host, Busy&& busy) {
+    const uint64_t since = host.real_ns();
+    while (busy()) {
+        if (host.real_ns() - since > kPatienceNs) {
+            return false;
+        }
+        host.relax();
+    }
+    return true;
+}
+
 // RAM of the guest as it lies in this process, in the order of MEMORY.
 struct RamBlock {
     uint8_t* base;

@@ -57,11 +57,13 @@ static const Choice zero_copy_choices[] = {
     {"off", 0, 0}, {"switch", 1, 0}, {NULL, 0, 0},
 };
 
+/* word: NULL for `unset`. */
 static const Choice *choose(const Choice *choices, const char *property, const char *word,
-                            Error **errp)
+                            const char *unset, Error **errp)
 {
     g_autoptr(GString) words = g_string_new(NULL);
 
+    word = word ? word : unset;
     for (const Choice *choice = choices; choice->word; choice++) {
         if (g_ascii_strcasecmp(choice->word, word) == 0) {
             return choice;
@@ -77,7 +79,7 @@ static const Choice *choose_number(const Choice *choices, const char *property, 
 {
     g_autofree char *word = g_strdup_printf("%u", number);
 
-    return choose(choices, property, word, errp);
+    return choose(choices, property, word, NULL, errp);
 }
 
 /*
@@ -104,9 +106,9 @@ static uint64_t default_node_guid(PibHca *hca)
 static bool link_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
     const Choice *width = choose(width_choices, "link-width",
-                                 hca->prop.link_width ? hca->prop.link_width : "4x", errp);
+                                 hca->prop.link_width, "4x", errp);
     const Choice *speed = width ? choose(speed_choices, "link-speed",
-                                         hca->prop.link_speed ? hca->prop.link_speed : "edr", errp)
+                                         hca->prop.link_speed, "edr", errp)
                                 : NULL;
     const Choice *mtu = speed ? choose_number(mtu_choices, "mtu", hca->prop.mtu, errp) : NULL;
     const Choice *vls = mtu ? choose_number(vl_choices, "vls", hca->prop.vls, errp) : NULL;
@@ -130,7 +132,7 @@ static bool link_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 static bool doorbells_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
     const Choice *way = choose(doorbell_choices, "doorbells",
-                               hca->prop.doorbells ? hca->prop.doorbells : "auto", errp);
+                               hca->prop.doorbells, "auto", errp);
 
     if (!way) {
         return false;
@@ -142,7 +144,7 @@ static bool doorbells_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 static bool copies_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
     const Choice *way = choose(zero_copy_choices, "zero-copy",
-                               hca->prop.zero_copy ? hca->prop.zero_copy : "off", errp);
+                               hca->prop.zero_copy, "off", errp);
 
     if (!way) {
         return false;
@@ -155,7 +157,7 @@ static bool copies_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 static bool tools_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
     const Choice *reuse = choose(qpn_choices, "qpn-reuse",
-                                 hca->prop.qpn_reuse ? hca->prop.qpn_reuse : "round", errp);
+                                 hca->prop.qpn_reuse, "round", errp);
 
     if (!reuse) {
         return false;

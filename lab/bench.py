@@ -41,6 +41,8 @@ GROUPS = (
     Group("costs", "of a message: wake-ups, doorbells, interrupts, waits for locks", 20,
           lambda run: bench_costs.steps(run.guests, run.messages)),
     Group("sockets", "some of these with links on sockets", 25, lambda run: run.messages.over_sockets(run.guests)),
+    Group("one-copy", "long messages that the switch copies from guest to guest", 50,
+          lambda run: run.messages.with_one_copy(run.guests)),
     Group("objects", "connections, memory regions", 20, lambda run: bench_objects.steps(run.guests)),
     Group("bring-up", "until a port is Active", 20, lambda run: bench_system.bring_up(run.guests)),
     Group("idle", "what QEMU and the switch take when nothing happens", 30,

@@ -11,6 +11,7 @@ from lab import bench_figures, bench_host, cluster, remote, subnet, ui, up, vm
 
 ROCE, ROCE_DEVICE = "Soft-RoCE", "rxe0"
 SOCKETS = "pib, sockets"        # the same HCAs, frames through sockets
+ONE_COPY = "pib, one copy"      # HCAs between whose guests the switch copies
 DIRECT = "10.99.0.{}"           # addresses on the direct cable
 
 
@@ -65,6 +66,7 @@ class Guests:
         self.results = results
         self.ends: dict[str, list[End]] = {}
         self.count = 2
+        self.hca_options = ""
         self.switch_options: tuple[str, ...] = ()
         _, self.artefacts = up.prepare()
 
@@ -72,7 +74,7 @@ class Guests:
         """Makes so many guests run, keeping those that do; all ports are Active afterwards."""
         self.count = count
         with self.lab.locked():
-            self.lab.up(count, self.artefacts, direct=True)
+            self.lab.up(count, self.artefacts, hca_options=self.hca_options, direct=True)
         up.make_subnet(self.lab)
         self.find_ends()
 
@@ -80,7 +82,7 @@ class Guests:
         nodes = [self.lab.node("vm0"), self.lab.node("vm1")]
         hca = [self.hca(node) for node in nodes]
         roce = [roce_end(node, number) for number, node in enumerate(nodes)]
-        self.ends = {bench_host.DEVICE: hca, ROCE: roce, SOCKETS: hca}
+        self.ends = {bench_host.DEVICE: hca, ROCE: roce, SOCKETS: hca, ONE_COPY: hca}
 
     @staticmethod
     def hca(node: remote.Remote) -> End:
@@ -105,6 +107,17 @@ class Guests:
             yield
         finally:
             self.boot(2)
+
+    @contextlib.contextmanager
+    def one_copy(self):
+        """That the switch copies from guest to guest, for as long as the block lasts: other guests."""
+        self.hca_options = vm.ZERO_COPY
+        self.boot()
+        try:
+            yield
+        finally:
+            self.hca_options = ""
+            self.boot()
 
     @contextlib.contextmanager
     def sockets(self):

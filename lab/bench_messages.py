@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What ./pib bench measures with perftest: bandwidth, message rates and latencies between two guests, over the
-HCA and over Soft-RoCE; some also over the HCA with its links on sockets."""
+HCA and over Soft-RoCE; some also over the HCA with its links on sockets, or with one copy from guest to guest."""
 
+import contextlib
 import dataclasses
-from typing import Iterable
+from typing import Callable, Iterable
 
 from lab import bench_figures, bench_guests, bench_host, measure, subnet
 from lab.bench_figures import LESS, MORE, Kind
-from lab.bench_guests import ROCE, SOCKETS, Guests
+from lab.bench_guests import ONE_COPY, ROCE, SOCKETS, Guests
 from lab.bench_steps import Step
 
 BANDWIDTH, RATE = 3, 4          # columns of ib_*_bw
@@ -26,6 +27,7 @@ class Test:
     factor: float = 1.0
     events: bool = False        # can wait for completion events instead of polling, where that is better
     sockets: bool = False       # measured over sockets, too
+    one_copy: bool = False      # and with one copy
     qps: int = 1
 
     @property
@@ -49,7 +51,7 @@ def bandwidth(verb: str, size: int, *iterations: int) -> Test:
     short, long = _size(size)
     kind = Kind(f"{verb.lower()}_bw_{short}", f"{verb}, {long}", "MiB/s", MORE)
     return Test(f"ib_{verb.lower()}_bw", (), size, iterations, {BANDWIDTH: kind},
-                events=verb != "WRITE", sockets=size == 65536)
+                events=verb != "WRITE", sockets=size == 65536, one_copy=size >= 65536)
 
 
 DEPTH = 128                     # perftest's own number of outstanding messages
@@ -115,10 +117,16 @@ class Messages:
             yield Step(test.kind.title, lambda test=test: self._both(guests, test))
 
     def over_sockets(self, guests: Guests) -> Iterable[Step]:
-        with guests.sockets():
-            for test in TESTS:
-                if test.sockets:
-                    yield Step(test.kind.title, lambda test=test: self._one(guests, test, SOCKETS))
+        return self._otherwise(guests, guests.sockets, SOCKETS, [test for test in TESTS if test.sockets])
+
+    def with_one_copy(self, guests: Guests) -> Iterable[Step]:
+        return self._otherwise(guests, guests.one_copy, ONE_COPY, [test for test in TESTS if test.one_copy])
+
+    def _otherwise(self, guests: Guests, mode: Callable[[], contextlib.AbstractContextManager], what: str,
+                   tests: list[Test]) -> Iterable[Step]:
+        with mode():
+            for test in tests:
+                yield Step(test.kind.title, lambda test=test: self._one(guests, test, what))
 
     def _both(self, guests: Guests, test: Test) -> None:
         self._one(guests, test, bench_host.DEVICE)

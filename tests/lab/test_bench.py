@@ -107,13 +107,13 @@ def test_every_kind_has_a_key_of_its_own():
     assert compared | {"write_lat_8", "write_lat_8_p99"} <= set(bench_messages.KINDS)
 
 
-def test_groups_can_be_chosen_and_all_take_about_25_minutes():
+def test_groups_can_be_chosen_and_all_take_about_half_an_hour():
     assert bench.chosen(None, True) == list(bench.GROUPS)
     assert [group.name for group in bench.chosen(["scale", "rate"], True)] == ["rate", "scale"]
     assert not any(group.guests for group in bench.chosen(None, False))
     with pytest.raises(ui.LabError):
         bench.chosen(["rate"], False)
-    assert bench.estimate_s(list(bench.GROUPS), 5) < 26 * 60
+    assert bench.estimate_s(list(bench.GROUPS), 5) < 31 * 60
     assert len(set(bench.NAMES) | {bench.SWEEP}) == len(bench.GROUPS) + 1
 
 

@@ -6,6 +6,7 @@
 
 #include "fuzz_target.h"
 #include "ib/link/link_endpoint.h"
+#include "link_parts.h"
 
 namespace pib::fuzz {
 namespace {
@@ -20,16 +21,6 @@ Hello a_hello() {
             .node_guid = ib::Guid(1),
             .port_guid = ib::Guid(2),
             .node_description = "node"};
-}
-
-Link an_offer() {
-    return {.up = true,
-            .width_enabled = 2,
-            .speed_enabled = 7,
-            .speed_ext_enabled = 15,
-            .mtu_cap = 5,
-            .vl_cap = 2,
-            .epoch = 1};
 }
 
 // Checks what the endpoint promises its port, and keeps every other packet for a while.
@@ -113,7 +104,7 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
     if (action == 200) {
         end.retrain();
     } else if (action == 201) {
-        auto offer = an_offer();
+        auto offer = an_offer(2);
         offer.up = !port.up();
         end.set_offer(offer);
     } else if (action % 4 == 3) {
@@ -132,7 +123,7 @@ std::vector<Bytes> seeds() {
         } else {
             append(bytes, Welcome{.switch_guid = ib::Guid(9), .port_number = 4});
         }
-        append(bytes, an_offer());
+        append(bytes, an_offer(2));
         append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 1000});
         append(bytes, Credit{.vl = 1, .epoch = 1, .limit = 100});
         for (const std::uint8_t vl : {0, 1, 15}) {
@@ -144,7 +135,7 @@ std::vector<Bytes> seeds() {
             link::append_crcs(packet);
             append_packet(bytes, packet, false);
         }
-        auto again = an_offer();
+        auto again = an_offer(2);
         again.epoch = 2;
         append(bytes, again);
         all.push_back(bytes);
@@ -166,7 +157,7 @@ void run(std::span<const std::uint8_t> input) {
         end.emplace(a_hello(), buffers, port);
     }
     port.end = &*end;
-    end->set_offer(an_offer());
+    end->set_offer(an_offer(2));
     FrameReader reader;
     while (!in.empty()) {
         const auto bytes = in.take(chunk);

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <new>
 
 #include "fuzz_target.h"
+#include "link_parts.h"
+#include "managed_switch.h"
 #include "shared_memory.h"
 #include "switch.h"
 #include "switch_link.h"
@@ -28,17 +29,6 @@ fabric::SwitchConfig a_config() {
     config.num_ports = kLinks;
     config.vl_cap = 1;
     return config;
-}
-
-struct Freed {
-    void operator()(std::uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t(64)); }
-};
-using Aligned = std::unique_ptr<std::uint8_t[], Freed>;
-
-Aligned zeroed(std::size_t bytes) {
-    Aligned made(new (std::align_val_t(64)) std::uint8_t[bytes]);
-    std::fill_n(made.get(), bytes, std::uint8_t{0});
-    return made;
 }
 
 // What an adapter hands over.
@@ -70,13 +60,7 @@ class Adapter final : private fabric::SwitchLink::Owner {
         out_.emplace(rings_.ring(0));
         in_.emplace(rings_.ring(1));
         bytes.clear();
-        append(bytes, Link{.up = true,
-                           .width_enabled = 2,
-                           .speed_enabled = 7,
-                           .speed_ext_enabled = 15,
-                           .mtu_cap = 5,
-                           .vl_cap = 1,
-                           .epoch = 1});
+        append(bytes, an_offer(1));
         write(bytes);
         bytes.clear();
         append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 1 << 20});
@@ -214,38 +198,14 @@ void Adapter::pull(Input& in) {
     write(frame);
 }
 
-void set_up_subnet(fabric::Switch& sw) {
-    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block;
-    block.fill(fabric::kNoPort);
-    for (std::uint8_t lid = 1; lid <= kLinks; ++lid) {
-        block[lid] = lid;
-    }
-    sw.node().lft.set_top(64);
-    (void)sw.node().lft.write_block(0, block);
-    for (unsigned number = 1; number <= kLinks; ++number) {
-        ib::Port& attrs = sw.port(number).attrs();
-        if (attrs.link_is_up()) {
-            attrs.set(ib::port_info::kPortState, static_cast<unsigned>(ib::PortState::kActive));
-            attrs.set(ib::port_info::kHoqLife, 12);
-            sw.port(number).attributes_changed(ib::PortEvent::kStateChange);
-        }
-    }
-}
-
 void step(fabric::Switch& sw, std::array<std::unique_ptr<Adapter>, kLinks>& adapters, Input& in) {
     const std::uint8_t op = in.byte();
     const unsigned index = op % kLinks;
     auto& adapter = adapters[index];
     switch (op >> 1 & 7) {
-        case 0: {
-            Bytes frame = {in.byte(), in.byte(), 0, 0, 0, 0, 0, 0};
-            const auto body = in.take(in.byte() * 2U);
-            frame[6] = static_cast<std::uint8_t>(body.size() >> 8);
-            frame[7] = static_cast<std::uint8_t>(body.size());
-            frame.insert(frame.end(), body.begin(), body.end());
-            adapter->write(frame);
+        case 0:
+            adapter->write(any_frame(in));
             break;
-        }
         case 1:
         case 2:
             adapter->refer(in);
@@ -263,7 +223,7 @@ void step(fabric::Switch& sw, std::array<std::unique_ptr<Adapter>, kLinks>& adap
             adapter->read();
             break;
         case 7:
-            set_up_subnet(sw);
+            activate(sw, kLinks);
             break;
     }
     adapter->turn();

@@ -3,12 +3,11 @@
 // answers to pulls that were sent or not. Payload is taken only where the switch has said that it
 // is there.
 #include <algorithm>
-#include <memory>
-#include <new>
 
 #include "fuzz_target.h"
 #include "ib/link/link_endpoint.h"
 #include "ib/wire/field.h"
+#include "link_parts.h"
 #include "shared_memory.h"
 
 namespace pib::fuzz {
@@ -21,18 +20,13 @@ constexpr unsigned kMaxSteps = 256;
 constexpr std::uint32_t kMtu = 256;
 constexpr std::uint32_t kAll = kFeatureSharedMemory | kFeatureRuns | kFeatureOneCopy;
 
-struct Freed {
-    void operator()(std::uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t(64)); }
-};
-
 class Adapter final : private link::LinkEvents {
   public:
     Adapter()
         : control_bytes_(link::one_copy_bytes(blocks_)),
-          control_(new (std::align_val_t(64)) std::uint8_t[control_bytes_]),
+          control_(zeroed(control_bytes_)),
           end_(hello(), buffers(), *this) {
-        std::fill_n(control_.get(), control_bytes_, std::uint8_t{0});
-        end_.set_offer(offer(0));
+        end_.set_offer(an_offer(1, 0));
         end_.consume_output(end_.output().size());
         Bytes bytes;
         append(bytes, Welcome{.features = kAll, .switch_guid = ib::Guid(9), .port_number = 1});
@@ -42,7 +36,7 @@ class Adapter final : private link::LinkEvents {
         end_.consume_output(end_.output().size());
         control().mapped = link::kMapped;
         bytes.clear();
-        append(bytes, offer(1));
+        append(bytes, an_offer(1));
         write(bytes);
         turn();
     }
@@ -92,15 +86,6 @@ class Adapter final : private link::LinkEvents {
                 .node_guid = ib::Guid(1),
                 .port_guid = ib::Guid(2),
                 .node_description = "node"};
-    }
-    static Link offer(std::uint16_t epoch) {
-        return {.up = true,
-                .width_enabled = 2,
-                .speed_enabled = 7,
-                .speed_ext_enabled = 15,
-                .mtu_cap = 5,
-                .vl_cap = 1,
-                .epoch = epoch};
     }
     static link::LinkEndpoint::Buffers buffers() {
         link::LinkEndpoint::Buffers made;
@@ -160,7 +145,7 @@ class Adapter final : private link::LinkEvents {
 
     const std::vector<std::uint64_t> blocks_{1 << 20};
     std::size_t control_bytes_;
-    std::unique_ptr<std::uint8_t[], Freed> control_;
+    Aligned control_;
     link::SharedMemory rings_ = link::SharedMemory::create(16).value();
     link::RingProducer out_{rings_.ring(1)};
     link::RingConsumer in_{rings_.ring(0)};
@@ -218,15 +203,9 @@ void run(std::span<const std::uint8_t> input) {
     Adapter adapter;
     for (unsigned i = 0; i < kMaxSteps && !in.empty() && adapter.open(); ++i) {
         switch (in.byte() % 5) {
-            case 0: {
-                Bytes frame = {in.byte(), in.byte(), 0, 0, 0, 0, 0, 0};
-                const auto body = in.take(in.byte() * 2U);
-                frame[6] = static_cast<std::uint8_t>(body.size() >> 8);
-                frame[7] = static_cast<std::uint8_t>(body.size());
-                frame.insert(frame.end(), body.begin(), body.end());
-                adapter.write(frame);
+            case 0:
+                adapter.write(any_frame(in));
                 break;
-            }
             case 1:
                 adapter.refer(in);
                 break;

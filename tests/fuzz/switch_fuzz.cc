@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "fuzz_target.h"
+#include "link_parts.h"
+#include "managed_switch.h"
 #include "switch.h"
 #include "switch_link.h"
 
@@ -37,13 +39,7 @@ class Neighbour final : private fabric::SwitchLink::Owner {
                             .node_guid = ib::Guid(100 + index),
                             .port_guid = ib::Guid(200 + index),
                             .node_description = "node"});
-        append(bytes, Link{.up = true,
-                           .width_enabled = 2,
-                           .speed_enabled = 7,
-                           .speed_ext_enabled = 15,
-                           .mtu_cap = 5,
-                           .vl_cap = 2,
-                           .epoch = 1});
+        append(bytes, an_offer(2));
         append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 200});
         feed(bytes);
     }
@@ -92,26 +88,12 @@ class Neighbour final : private fabric::SwitchLink::Owner {
 
 // The state that a subnet manager leaves: LIDs 1 to 3, multicast 0xC000 everywhere, ports Active.
 void set_up_subnet(fabric::Switch& sw) {
-    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block;
-    block.fill(fabric::kNoPort);
-    for (std::uint8_t lid = 1; lid <= kLinks; ++lid) {
-        block[lid] = lid;
-    }
-    sw.node().lft.set_top(64);
-    (void)sw.node().lft.write_block(0, block);
     std::array<std::uint8_t, ib::kSmpDataSize> members{};
     members[1] = 0xFF;
     (void)sw.node().mft.write_block(0, 0, members);
     sw.node().port0().set(ib::port_info::kLid, 50);
     sw.node().port0().set(ib::port_info::kMasterSmLid, 1);
-    for (unsigned number = 1; number <= kLinks; ++number) {
-        ib::Port& attrs = sw.port(number).attrs();
-        if (attrs.link_is_up()) {
-            attrs.set(ib::port_info::kPortState, static_cast<unsigned>(ib::PortState::kActive));
-            attrs.set(ib::port_info::kHoqLife, 12);
-            sw.port(number).attributes_changed(ib::PortEvent::kStateChange);
-        }
-    }
+    activate(sw, kLinks);
 }
 
 fabric::FaultSpec some_faults(Input& in) {
@@ -128,7 +110,7 @@ class Bench {
   public:
     Bench() : sw_(a_config()) {
         for (unsigned i = 0; i < kLinks; ++i) {
-            neighbours_[i] = std::make_unique<Neighbour>(sw_, i);
+            reconnect(i);
         }
     }
     void step(Input& in) {
@@ -157,8 +139,7 @@ class Bench {
                 neighbour->read();
                 break;
             case 5:
-                neighbour.reset();
-                neighbour = std::make_unique<Neighbour>(sw_, index);
+                reconnect(index);
                 break;
             case 6:
                 set_up_subnet(sw_);
@@ -170,7 +151,7 @@ class Bench {
                 break;
         }
         if (!neighbour->open()) {
-            neighbour = std::make_unique<Neighbour>(sw_, index);
+            reconnect(index);
         }
         // Data is bounded by credits, VL15 by its queues.
         require(sw_.held_packets() <= 3 * 2 * 256 + 3 * 1024 + 8192, "held packets are bounded");
@@ -183,6 +164,12 @@ class Bench {
     }
 
   private:
+    // The old link goes first: a switch refuses a second one with the same GUID.
+    void reconnect(unsigned index) {
+        neighbours_[index].reset();
+        neighbours_[index] = std::make_unique<Neighbour>(sw_, index);
+    }
+
     fabric::Switch sw_;
     std::array<std::unique_ptr<Neighbour>, kLinks> neighbours_;
     std::uint64_t now_ns_ = 1;

@@ -2,6 +2,7 @@
 // One copy: what ends a reference or a pull, and that nothing outlives it. The switch is the test.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 
 #include "pair.h"
 
@@ -9,6 +10,9 @@ namespace pib::hca::test {
 namespace {
 
 constexpr uint32_t kBytes = 64 * 1024;
+
+// Before anything asks for it.
+[[maybe_unused]] const int kMode = setenv("PIB_RUNS", "one-copy", 1);
 
 // Two connected QPs, and a WRITE from one to the other of which nothing has gone yet.
 struct Writing {
@@ -278,46 +282,48 @@ TEST_CASE("READ responses give way to newer ones") {
     CHECK(std::ranges::all_of(slots, [](const auto& slot) { return slot.load() == 0; }));
 }
 
-TEST_CASE("handles are never used twice, and there are as many as slots") {
-    FakeHost host;
+namespace {
+
+struct Slots {
     struct alignas(64) Memory {
         uint8_t bytes[link::kBounceOffset]{};
     };
-    const auto memory = std::make_unique<Memory>();
-    auto& control = *reinterpret_cast<link::OneCopyControl*>(memory->bytes);
-    References references(host, control);
+    FakeHost host;
+    const std::unique_ptr<Memory> memory = std::make_unique<Memory>();
+    link::OneCopyControl& control = *reinterpret_cast<link::OneCopyControl*>(memory->bytes);
+    References references{host, control};
+};
+
+}  // namespace
+
+TEST_CASE("handles are never used twice, and there are as many as slots") {
+    Slots test;
     std::set<uint64_t> handles;
     for (unsigned i = 0; i < link::kReferenceSlots; ++i) {
-        handles.insert(references.open({.qpn = 1}));
+        handles.insert(test.references.open({.qpn = 1}));
     }
     CHECK(handles.size() == link::kReferenceSlots);
     CHECK(handles.count(0) == 0);
-    CHECK(references.open({.qpn = 1}) == 0);
-    references.end(17);
-    const uint64_t next = references.open({.qpn = 2, .response = true});
+    CHECK(test.references.open({.qpn = 1}) == 0);
+    test.references.end(17);
+    const uint64_t next = test.references.open({.qpn = 2, .response = true});
     CHECK((next % link::kReferenceSlots == 17 && handles.count(next) == 0));
     // The response goes when another one needs the slot.
-    const uint64_t newer = references.open({.qpn = 3});
+    const uint64_t newer = test.references.open({.qpn = 3});
     CHECK((newer % link::kReferenceSlots == 17 && newer > next));
-    CHECK(control.slots[17].load() == newer);
+    CHECK(test.control.slots[17].load() == newer);
 }
 
 TEST_CASE("a reference that is being read is waited for") {
-    FakeHost host;
-    struct alignas(64) Memory {
-        uint8_t bytes[link::kBounceOffset]{};
-    };
-    const auto memory = std::make_unique<Memory>();
-    auto& control = *reinterpret_cast<link::OneCopyControl*>(memory->bytes);
-    References references(host, control);
-    const uint64_t handle = references.open({.qpn = 1});
-    control.reading = handle;
+    Slots test;
+    const uint64_t handle = test.references.open({.qpn = 1});
+    test.control.reading = handle;
     unsigned turns = 0;
-    host.while_waiting = [&] {
-        CHECK(control.slots[handle].load() == 0);
-        control.reading = ++turns == 5 ? 0 : handle;
+    test.host.while_waiting = [&] {
+        CHECK(test.control.slots[handle].load() == 0);
+        test.control.reading = ++turns == 5 ? 0 : handle;
     };
-    references.end(handle);
+    test.references.end(handle);
     CHECK(turns == 5);
 }
 

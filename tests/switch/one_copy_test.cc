@@ -85,6 +85,16 @@ struct CopyFabric {
     }
     const fabric::CopyCounts& counts(CopyHca* hca) { return *fabric.sw.port(hca->port()).copies(); }
     void check_arrived() { CHECK(bytes_of(*to, kPlace) == bytes_of(*from, kSource)); }
+    // That it came in packets, whole and in order.
+    void check_packets() {
+        REQUIRE(to->packets.size() == kPackets);
+        const Bytes sent = bytes_of(*from, kSource);
+        for (std::uint32_t i = 0; i < kPackets; ++i) {
+            const auto view = ib::PacketView::parse(to->packets[i], ib::Crcs::kElided).value();
+            CHECK(view.bth().psn == ib::Psn(7 + i));
+            CHECK(std::ranges::equal(view.payload(), std::span(sent).subspan(i * kMtu, kMtu)));
+        }
+    }
     void check_untouched() { CHECK(bytes_of(*to, kPlace) == Bytes(kBytes)); }
 };
 
@@ -200,13 +210,7 @@ TEST_CASE("one copy: a place that is none is the bounce area") {
     net.to->place.clear();
     REQUIRE(net.send());
     net.check_untouched();
-    REQUIRE(net.to->packets.size() == kPackets);
-    const Bytes sent = bytes_of(*net.from, kSource);
-    for (std::uint32_t i = 0; i < kPackets; ++i) {
-        const auto view = ib::PacketView::parse(net.to->packets[i], ib::Crcs::kElided).value();
-        CHECK(view.bth().psn == ib::Psn(7 + i));
-        CHECK(std::ranges::equal(view.payload(), std::span(sent).subspan(i * kMtu, kMtu)));
-    }
+    net.check_packets();
 }
 
 TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot refer") {
@@ -233,13 +237,7 @@ TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot 
     CHECK(net.counts(net.from).taken_apart == 1);
     CHECK(net.counts(net.from).forwarded == 0);
     CHECK(net.to->placed == 0);
-    REQUIRE(net.to->packets.size() == kPackets);
-    const Bytes sent = bytes_of(*net.from, kSource);
-    for (std::uint32_t i = 0; i < kPackets; ++i) {
-        const auto view = ib::PacketView::parse(net.to->packets[i], ib::Crcs::kElided).value();
-        CHECK(view.bth().psn == ib::Psn(7 + i));
-        CHECK(std::ranges::equal(view.payload(), std::span(sent).subspan(i * kMtu, kMtu)));
-    }
+    net.check_packets();
     // One that does not hold any more is lost, and its receive buffer is not.
     in.ingress_faults().set({.drop = 1});
     for (unsigned i = 0; i < 40; ++i) {

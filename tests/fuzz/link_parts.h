@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the fuzz targets of links have in common: a link that can come up, frames of any type, and
+// memory to hand over.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "fuzz_target.h"
+#include "ib/wire/link_frame.h"
+
+namespace pib::fuzz {
+
+inline ib::link::Link an_offer(std::uint8_t vl_cap, std::uint16_t epoch = 1) {
+    return {.up = true,
+            .width_enabled = 2,
+            .speed_enabled = 7,
+            .speed_ext_enabled = 15,
+            .mtu_cap = 5,
+            .vl_cap = vl_cap,
+            .epoch = epoch};
+}
+
+// A whole frame: type, flags and body are the input's.
+inline Bytes any_frame(Input& in) {
+    Bytes frame = {in.byte(), in.byte(), 0, 0, 0, 0, 0, 0};
+    const auto body = in.take(in.byte() * 2U);
+    frame[6] = static_cast<std::uint8_t>(body.size() >> 8);
+    frame[7] = static_cast<std::uint8_t>(body.size());
+    frame.insert(frame.end(), body.begin(), body.end());
+    return frame;
+}
+
+struct Freed {
+    void operator()(std::uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t(64)); }
+};
+using Aligned = std::unique_ptr<std::uint8_t[], Freed>;
+
+// Of just this size, so that a step past it is seen.
+inline Aligned zeroed(std::size_t bytes) {
+    Aligned made(new (std::align_val_t(64)) std::uint8_t[bytes]);
+    std::fill_n(made.get(), bytes, std::uint8_t{0});
+    return made;
+}
+
+}  // namespace pib::fuzz

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A switch as a subnet manager leaves it.
+#pragma once
+
+#include <array>
+
+#include "switch.h"
+
+namespace pib::fuzz {
+
+// Port N leads to LID N, and is Active if its link is up.
+inline void activate(fabric::Switch& sw, unsigned ports) {
+    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block;
+    block.fill(fabric::kNoPort);
+    sw.node().lft.set_top(64);
+    for (unsigned number = 1; number <= ports; ++number) {
+        block[number] = static_cast<std::uint8_t>(number);
+        ib::Port& attrs = sw.port(number).attrs();
+        if (attrs.link_is_up()) {
+            attrs.set(ib::port_info::kPortState, static_cast<unsigned>(ib::PortState::kActive));
+            attrs.set(ib::port_info::kHoqLife, 12);
+            sw.port(number).attributes_changed(ib::PortEvent::kStateChange);
+        }
+    }
+    (void)sw.node().lft.write_block(0, block);
+}
+
+}  // namespace pib::fuzz

@@ -5,7 +5,6 @@ virtio-net card of its own."""
 import contextlib
 import dataclasses
 import pathlib
-import signal
 
 from lab import bench_figures, bench_host, cluster, remote, subnet, ui, up, vm
 
@@ -130,9 +129,4 @@ class Guests:
 
     def _restart_switch(self, *options: str) -> None:
         self.switch_options = options
-        with self.lab.locked():
-            self.lab.stop_switch(signal.SIGTERM)
-            subnet.wait_down(self.lab, {end.device for end in self.ends[SOCKETS]})
-            self.lab.start_switch(*options)
-        subnet.wait_connected(self.lab)
-        subnet.wait_active(self.lab)
+        up.restart_switch(self.lab, *options)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from typing import Callable, Iterable
 
-from lab import bench_figures, bench_guests, bench_host, measure, subnet
+from lab import bench_figures, bench_host, measure, subnet
 from lab.bench_figures import LESS, MORE, Kind
 from lab.bench_guests import ONE_COPY, ROCE, SOCKETS, Guests
 from lab.bench_steps import Step

@@ -7,7 +7,7 @@ import re
 import subprocess
 from typing import Iterable
 
-from lab import bench_figures, bench_guests, bench_host, paths, ui
+from lab import bench_figures, bench_host, paths, ui
 from lab.bench_figures import LESS, MORE, Kind
 from lab.bench_guests import DIRECT, ROCE, Guests, sh
 from lab.bench_steps import Step

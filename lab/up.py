@@ -2,6 +2,7 @@
 """./pib up: from a fresh machine to a measured subnet."""
 
 import pathlib
+import signal
 
 from lab import (cluster, deps, fabric, guest_build, guest_kernel, host_build, measure, subnet,
                  table, ui, vm)
@@ -32,6 +33,17 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
     ui.say("starting the subnet manager in vm0")
     subnet.start_manager(lab.node("vm0"))
     return subnet.wait_active(lab)
+
+
+def restart_switch(lab: cluster.Cluster, *options: str) -> None:
+    """Ends the switch and starts it with these options; its ports, ACTIVE before, are ACTIVE afterwards."""
+    hcas = {port.device for port in subnet.ports(lab) if port.lid}  # Soft-RoCE's have no LID
+    with lab.locked():
+        lab.stop_switch(signal.SIGTERM)
+        subnet.wait_down(lab, hcas)
+        lab.start_switch(*options)
+    subnet.wait_connected(lab)
+    subnet.wait_active(lab)
 
 
 def up(count: int, hca_options: str, size: vm.Size, fabric_file: pathlib.Path | None,

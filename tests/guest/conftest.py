@@ -48,6 +48,16 @@ def vm1(lab):
     return lab.node("vm1")
 
 
+@pytest.fixture(scope="module", params=["shared memory", "sockets"])
+def links(lab, request):
+    """What carries the frames between the guests and the switch."""
+    if request.param == "sockets":
+        up.restart_switch(lab, "--no-shared-memory")
+    yield
+    if request.param == "sockets":
+        up.restart_switch(lab)
+
+
 @pytest.fixture(scope="session")
 def addresses(vm0, vm1):
     """IPoIB addresses of both guests, known to reach each other."""

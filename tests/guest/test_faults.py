@@ -1,77 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Things that go wrong in two guests: unloading, killing, losing packets, losing the switch."""
-import re
 import signal
 import subprocess
-import time
 
 import pytest
 
 from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, put_program, resources, sh,
                   switch_port, wait_active, wait_until)
+from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
+
+
+def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(lab, vm0, vm1):
+    with lossy_wires(lab, vm0, vm1, least_lost=5000):
+        random_traffic(vm0, vm1, 1024, 7, PATIENCE_S * 4)
 
 
 @pytest.fixture
-def lossy_wire(lab, vm0, vm1):
-    """Each packet between a guest and the switch is lost with a probability of 1 %, both ways."""
-    ports = [switch_port(lab, node) for node in (vm0, vm1)]
-    for port in ports:
-        assert lab.switch().ctl("fault", port, "--direction", "both", "--drop", "0.01", "--seed", "1")
-    yield
-    lost = 0
-    for port in ports:
-        shown = lab.switch().ctl("fault", port)
-        lost += sum(int(number) for number in re.findall(r"dropped\D*(\d+)", shown))
-        lab.switch().ctl("fault", port, "--clear")
-    assert lost > 5000, "the wire was not lossy"
-
-
-def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(vm0, vm1, lossy_wire):
-    line = f"timeout {PATIENCE_S * 4} python3 /tmp/random_traffic.py {DEVICE} 1024 7"
-    for node in (vm0, vm1):
-        put_program(node, "random_traffic.py")
-    server = vm0.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = sh(vm1, f"{line} vm0", timeout=PATIENCE_S * 5)
-    heard = server.communicate(timeout=PATIENCE_S)[0].decode()
-    assert "the same at both ends" in said and said == heard, said + heard
-
-
-@pytest.fixture
-def transfer(vm0, vm1):
-    """ib_write_bw between the guests for a minute; vm1 is the sender. Ends with the test."""
-    def run(node, line):
-        return node.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    before = resources(vm1)
-    server = run(vm0, f"exec timeout 120 ib_write_bw -D 60 -d {DEVICE} -F")
-    client = run(vm1, f"until ib_write_bw -D 60 -d {DEVICE} -F vm0; do sleep 0.3; done")
-    try:
-        wait_until(lambda: resources(vm1)["qp"] > before["qp"], "the program's QP")
-        time.sleep(2)
-        client.kill()
+def writing(vm0, vm1):
+    """vm1 writes to vm0. Yields what objects both had before."""
+    with transfer(vm0, vm1) as before:
         yield before
-    finally:
-        for node in (vm0, vm1):
-            sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
-        server.kill()
 
 
-def test_killed_program_leaves_no_object(vm1, transfer):
-    sh(vm1, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
-    wait_until(lambda: resources(vm1) == transfer, "the killed program's objects to be freed")
+def test_killed_program_leaves_no_object(vm1, writing):
+    stop_transfer(vm1)
+    wait_until(lambda: resources(vm1) == writing[1], "the killed program's objects to be freed")
 
 
-def test_driver_is_unbound_under_a_program(vm0, vm1, transfer):
+def test_driver_is_unbound_under_a_program(vm0, vm1, writing):
     """The program is cut off and its objects are gone; nothing else minds, and the device comes back."""
-    where = sh(vm1, f"readlink -f /sys/class/infiniband/{DEVICE}/device").strip()
-    slot = where.rsplit("/", 1)[1]
-    sh(vm1, f"echo {slot} >{where}/driver/unbind")
-    assert DEVICE not in sh(vm1, "ls /sys/class/infiniband")
-    sh(vm1, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
-    sh(vm1, f"echo {slot} >/sys/bus/pci/drivers/pib_hca/bind")
-    wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")
+    unbind_and_bind(vm1, lambda: stop_transfer(vm1))
     wait_active(vm1)
-    sh(vm0, "pkill -9 -x ib_write_bw", check=False)
+    stop_transfer(vm0)
     line = f"ib_write_bw -s 65536 -n 200 -d {DEVICE} -F"
     assert perftest_rows(pair(vm0, vm1, line, f"{line} vm0")[0])
 

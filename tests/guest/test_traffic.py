@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs that no one here wrote move data between two guests."""
+"""Programs that no one here wrote move data between two guests, over each kind of link. Links with one copy have
+tests of their own: test_zero_copy.py."""
 import pytest
 
 from rdma import DEVICE, pair, perftest_rows
+from traffic import lossy_wires, random_traffic
+
+pytestmark = pytest.mark.usefixtures("links")
 
 
 # Not -t with -e: ibv_rc_pingpong then takes an event for an error whose completion it had polled already.
@@ -48,3 +52,8 @@ def test_every_path_mtu(vm0, vm1, mtu):
     line = f"ib_write_bw -s 100000 -n 50 -m {mtu} -d {DEVICE} -F"
     out, _ = pair(vm0, vm1, line, f"{line} vm0")
     assert perftest_rows(out), out
+
+
+def test_random_traffic_over_a_lossy_wire_is_bit_exact(lab, vm0, vm1):
+    with lossy_wires(lab, vm0, vm1):
+        random_traffic(vm0, vm1, 16, 8)

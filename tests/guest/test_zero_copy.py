@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests between which the switch copies (zero-copy=switch): the same bytes arrive, whatever goes away meanwhile."""
-import subprocess
+import os
+import signal
 import time
 
 import pytest
 
 from lab import vm
-from rdma import (DEVICE, PATIENCE_S, booted, kernel_complaints, pair, perftest_rows, put_program, resources, sh,
-                  switch_port, wait_active, wait_until)
+from rdma import DEVICE, booted, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
+from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 MESSAGE = 1 << 20
 
@@ -17,8 +18,6 @@ def sharing():
     with booted("test-zero-copy", 2, hca_options=vm.ZERO_COPY) as running:
         nodes = running.node("vm0"), running.node("vm1")
         wait_active(*nodes)
-        for node in nodes:
-            put_program(node, "random_traffic.py")
         yield running
         for node in nodes:
             assert kernel_complaints(node) == []
@@ -38,15 +37,6 @@ def copies(sharing, node):
     return vm.device_property(sharing.monitor(node.name), "objects")["ports"]["entries"][0]["copies"]
 
 
-def random_traffic(guests, mib, seed):
-    vm0, vm1 = guests
-    line = f"timeout {PATIENCE_S} python3 /tmp/random_traffic.py {DEVICE} {mib} {seed}"
-    server = vm0.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = sh(vm1, f"{line} vm0", timeout=PATIENCE_S + 60)
-    heard = server.communicate(timeout=PATIENCE_S)[0].decode()
-    assert "the same at both ends" in said and said == heard, said + heard
-
-
 def bandwidth(guests, program):
     line = f"{program} -s {MESSAGE} -n 500 -d {DEVICE} -F"
     rows = perftest_rows(pair(*guests, line, f"{line} vm0")[0])
@@ -54,7 +44,7 @@ def bandwidth(guests, program):
 
 
 def test_random_traffic_is_bit_exact(guests):
-    random_traffic(guests, 64, 11)
+    random_traffic(*guests, 64, 11)
 
 
 @pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_bw -c XRC", "ib_write_bw -c UC"])
@@ -63,46 +53,60 @@ def test_long_messages(guests, program):
 
 
 def test_random_traffic_over_a_lossy_wire(sharing, guests):
-    ports = [switch_port(sharing, node) for node in guests]
-    for port in ports:
-        sharing.switch().ctl("fault", port, "--drop", "0.01")
-    try:
-        random_traffic(guests, 8, 12)
-    finally:
-        for port in ports:
-            sharing.switch().ctl("fault", port, "--clear")
+    with lossy_wires(sharing, *guests):
+        random_traffic(*guests, 8, 12)
 
 
 @pytest.fixture
-def transfer(guests):
-    """ib_write_bw of long messages for a minute, vm1 to vm0. Yields what vm1 had before."""
-    def run(node, line):
-        return node.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    vm0, vm1 = guests
-    before = resources(vm0), resources(vm1)
-    line = f"ib_write_bw -s {MESSAGE} -D 60 -d {DEVICE} -F"
-    server = run(vm0, f"exec timeout 120 {line}")
-    client = run(vm1, f"until {line} vm0; do sleep 0.3; done")
-    try:
-        wait_until(lambda: resources(vm1)["qp"] > before[1]["qp"], "the program's QP")
-        time.sleep(2)
-        client.kill()
+def writing(guests):
+    """Long messages from vm1 to vm0. Yields what objects both had before."""
+    with transfer(*guests, f"-s {MESSAGE}") as before:
         yield before
-    finally:
-        for node in guests:
-            sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
-        server.kill()
-
-
-def kill(node):
-    sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
 
 
 @pytest.mark.parametrize("end", [0, 1])
-def test_regions_that_go_during_a_transfer(guests, transfer, end):
+def test_regions_that_go_during_a_transfer(guests, writing, end):
     """The receiver's, into which the switch writes; and the sender's, from which it reads."""
-    kill(guests[end])
-    wait_until(lambda: resources(guests[end]) == transfer[end], "the killed program's objects to be freed")
-    kill(guests[1 - end])
-    random_traffic(guests, 16, 13)
+    stop_transfer(guests[end])
+    wait_until(lambda: resources(guests[end]) == writing[end], "the killed program's objects to be freed")
+    stop_transfer(guests[1 - end])
+    random_traffic(*guests, 16, 13)
+
+
+def test_vms_that_are_stopped_during_a_transfer(sharing, guests, writing):
+    for node in guests:
+        vm.monitor_command(sharing.monitor(node.name), "stop")
+        time.sleep(0.5)
+        vm.monitor_command(sharing.monitor(node.name), "cont")
+    stop_transfer(*guests)
+    random_traffic(*guests, 16, 14)
+
+
+def test_a_switch_that_stands_still_during_a_transfer(sharing, guests, writing):
+    """Whoever takes memory away waits for it for a second and then goes on without; the link comes back."""
+    pid = sharing.state.processes[sharing.switch().name].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for end, node in enumerate(guests):
+            stop_transfer(node)
+            wait_until(lambda: resources(node) == writing[end], "the killed program's objects to be freed")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_active(*guests)
+    random_traffic(*guests, 16, 15)
+
+
+def test_a_switch_that_is_killed_during_a_transfer(sharing, guests, writing):
+    sharing.stop_switch(signal.SIGKILL)
+    stop_transfer(*guests)
+    sharing.start_switch()
+    wait_active(*guests)
+    for node in guests:
+        wait_until(lambda: copies(sharing, node) == "one", "the memory to be shared again")
+    random_traffic(*guests, 16, 16)
+
+
+def test_the_driver_is_unbound_during_a_transfer(guests, writing):
+    unbind_and_bind(guests[1], lambda: stop_transfer(*guests))
+    wait_active(*guests)
+    random_traffic(*guests, 16, 17)

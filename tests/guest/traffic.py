@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Random traffic between two guests, whose bytes are compared, and wires that lose some of it."""
+import contextlib
+import re
+import subprocess
+import time
+
+from rdma import DEVICE, PATIENCE_S, put_program, resources, sh, switch_port, wait_until
+
+
+def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
+    """SENDs, WRITEs and READs of so many MiB in all; the same seed does the same."""
+    for node in (server, client):
+        put_program(node, "random_traffic.py")
+    line = f"timeout {patience_s} python3 /tmp/random_traffic.py {DEVICE} {mib} {seed}"
+    running = server.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = sh(client, f"{line} {server.name}", timeout=patience_s + 60)
+    heard = running.communicate(timeout=PATIENCE_S)[0].decode()
+    assert "the same at both ends" in said and said == heard, said + heard
+
+
+@contextlib.contextmanager
+def lossy_wires(lab, *nodes, least_lost=0):
+    """Each packet between these guests and the switch is lost with a probability of 1 %, both ways.
+    least_lost: so many are at least."""
+    ports = [switch_port(lab, node) for node in nodes]
+    for port in ports:
+        assert lab.switch().ctl("fault", port, "--direction", "both", "--drop", "0.01", "--seed", "1")
+    lost = 0
+    try:
+        yield
+    finally:
+        for port in ports:
+            shown = lab.switch().ctl("fault", port)
+            lost += sum(int(number) for number in re.findall(r"dropped\D*(\d+)", shown))
+            lab.switch().ctl("fault", port, "--clear")
+    assert lost > least_lost, "the wire was not lossy"
+
+
+def stop_transfer(*nodes):
+    """What transfer() runs in these guests is killed."""
+    for node in nodes:
+        sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
+
+
+@contextlib.contextmanager
+def transfer(server, client, options=""):
+    """ib_write_bw from client to server for a minute, or as long as the block. Yields what RDMA objects
+    both had before."""
+    def run(node, line):
+        return node.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    before = resources(server), resources(client)
+    line = f"ib_write_bw {options} -D 60 -d {DEVICE} -F"
+    listening = run(server, f"exec timeout 120 {line}")
+    asking = run(client, f"until {line} {server.name}; do sleep 0.3; done")
+    try:
+        wait_until(lambda: resources(client)["qp"] > before[1]["qp"], "the program's QP")
+        time.sleep(2)
+        asking.kill()
+        yield before
+    finally:
+        stop_transfer(server, client)
+        listening.kill()
+
+
+def unbind_and_bind(node, meanwhile):
+    """Takes the device from the driver, and gives it back after meanwhile()."""
+    where = sh(node, f"readlink -f /sys/class/infiniband/{DEVICE}/device").strip()
+    slot = where.rsplit("/", 1)[1]
+    sh(node, f"echo {slot} >{where}/driver/unbind")
+    assert DEVICE not in sh(node, "ls /sys/class/infiniband")
+    meanwhile()
+    sh(node, f"echo {slot} >/sys/bus/pci/drivers/pib_hca/bind")
+    wait_until(lambda: DEVICE in sh(node, "ls /sys/class/infiniband"), "the device to come back")

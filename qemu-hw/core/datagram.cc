@@ -39,6 +39,9 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             services_.fail_send(qp, qp.window.front().error);
             break;
         }
+        if (budget.vl != Budget::kAnyVl && !is_on(qp, budget.vl)) [[unlikely]] {
+            return Turn::kMore;  // it has its turn with those of its own VL
+        }
         const uint32_t bytes = qp.window.front().wqe.data.length;
         switch (send_front(qp)) {
             case Sent::kYes:
@@ -57,6 +60,14 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
     }
     services_.report_drained(qp);
     return Turn::kIdle;
+}
+
+// Whether the next datagram goes out on this VL.
+bool Datagram::is_on(const QueuePair& qp, unsigned vl) {
+    const auto& av = std::get<DatagramOp>(qp.window.front().wqe.op).av;
+    const TxRequest next{
+        .dlid = av.dlid, .sl = av.sl, .vl15 = qp.type == PIB_HCA_QP_SMI, .bytes = 0};
+    return services_.port_of(qp).lane(next) == vl;
 }
 
 bool Datagram::fetch(QueuePair& qp) {
@@ -141,6 +152,8 @@ Sent Datagram::send_front(QueuePair& qp) {
         .wqe = qp.window.bytes_at(0), .data = wqe.data, .user = qp.key_user()};
     Port& port = services_.port_of(qp);
     const ib::PacketHeaders out = headers(qp, wqe);
+    qp.last_dlid = out.lrh.dlid.value();
+    qp.last_sl = out.lrh.sl.value();
     const auto fill = [&](std::span<uint8_t> room) {
         return gather(services_.mpt(), segments, 0, room);
     };

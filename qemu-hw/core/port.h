@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ib/mgmt/vl_arbiter.h"
 #include "ib/wire/link_frame.h"
 #include "ib/wire/packet_run.h"
 
@@ -52,6 +53,19 @@ struct TxRequest {
     uint32_t bytes;  // LRH to end of padding, without ICRC and VCRC
 };
 
+// What a packet waits in before it is sent: one lane for each VL, and one for what needs no turn on
+// the link: packets to the port itself, and those that are discarded.
+inline constexpr unsigned kVl15Lane = 15;
+inline constexpr unsigned kFreeLane = 16;
+inline constexpr unsigned kLanes = 17;
+
+// The data VL whose turn it is, and how many bytes of packets it may send; the last of them may
+// exceed that. At least 1.
+struct VlGrant {
+    uint8_t vl;
+    uint32_t bytes;
+};
+
 // The part of a port that the transport uses; PortImpl (port_impl.h) is the port, tests may give
 // another.
 class Port {
@@ -87,6 +101,13 @@ class Port {
                                                std::span<const ib::link::RamPiece> /*pieces*/) {
         return {};
     }
+
+    // The lane of a packet to this destination on this SL; its length does not matter.
+    virtual unsigned lane(const TxRequest& request) const = 0;
+    // VL arbitration (IBA 7.6.9), when packets of several data VLs want to be sent; `ready` is not
+    // 0. Until end_grant() packets of the VL that is chosen count against its weight.
+    virtual VlGrant arbitrate(ib::VlMask ready) = 0;
+    virtual void end_grant() = 0;
 
     virtual bool is_active() const = 0;  // PortState Active
     virtual uint16_t lid() const = 0;    // base LID, 0 before the SM gave one

@@ -48,7 +48,10 @@ ib::KeyViolation key_violation(const ib::PacketView& packet, uint32_t key) {
 }  // namespace
 
 PortImpl::PortImpl(unsigned number, const PortParts& parts)
-    : number_(number), parts_(parts), link_(parts.host, number, *this) {
+    : number_(number),
+      parts_(parts),
+      link_(parts.host, number, *this),
+      arbiter_(parts.sma.port(number)) {
     if (parts.one_copy != nullptr) {
         parts.one_copy->set_link(number, *this);
     }
@@ -116,6 +119,7 @@ void PortImpl::reset(bool cold) {
     loopback_.clear();
     queued_mads_.clear();
     waiting_ = {};
+    wants_room_ = 0;
     out_ = {};
     if (!cold) {
         ib::port_link_down(attrs());
@@ -136,6 +140,7 @@ void PortImpl::refresh() {
     view_.mtu_bytes = ib::mtu_bytes(port.neighbor_mtu());
     view_.data_vls = port.data_vls();
     view_.sl_to_vl = port.sl_to_vl[0];
+    arbiter_.restart();
     view_.gids.resize(port.guids.size());
     for (size_t i = 0; i < port.guids.size(); ++i) {
         const bool empty = port.guids[i] == ib::Guid{};

@@ -79,6 +79,9 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     std::span<uint8_t> begin_reference(const TxRequest& request, const ib::RunSize& size,
                                        uint64_t handle,
                                        std::span<const link::RamPiece> pieces) override;
+    unsigned lane(const TxRequest& request) const override;
+    VlGrant arbitrate(ib::VlMask ready) override;
+    void end_grant() override { granted_vl_ = kNoVl; }
     bool is_active() const override { return view_.active; }
     uint16_t lid() const override { return view_.lid; }
     uint8_t lmc() const override { return view_.lmc; }
@@ -114,7 +117,8 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
         std::vector<ib::Gid> gids;
     };
     // Packets of a VL, or to the port itself, that wait for credit or room.
-    static constexpr unsigned kLoopbackLane = link::kDataVls + 1;
+    static constexpr unsigned kLoopbackLane = kFreeLane;
+    static constexpr unsigned kNoVl = kLanes;
     struct Waiting {
         bool waiting = false;
         uint32_t bytes = 0;  // of the packet that was refused
@@ -157,9 +161,11 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     std::span<uint8_t> begin_on_link(const TxRequest& request, const ib::RunSize& size,
                                      Begin&& begin);
     void commit_run(const Outgoing& out);
+    bool must_wait_for_others(unsigned vl) const;
     void wait_in(unsigned lane, uint32_t bytes);
     bool may_go_on(unsigned lane) const;
     void stop_waiting(unsigned lane);
+    bool stop_waiting();
     void resume();
     void send_mad(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback);
     bool try_send(const OwnMad& mad);
@@ -187,7 +193,10 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     PortLoopback loopback_;
     View view_;
     Outgoing out_;
-    std::array<Waiting, kLoopbackLane + 1> waiting_{};  // by VL, then the loopback
+    std::array<Waiting, kLanes> waiting_{};  // by VL, then the loopback
+    ib::VlMask wants_room_ = 0;  // data VLs that wait although they have credit, bit per VL
+    ib::VlArbiter arbiter_;
+    unsigned granted_vl_ = kNoVl;
     std::deque<OwnMad> queued_mads_;
     ib::Psn mad_psn_;
     std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here

@@ -56,6 +56,9 @@ class PortLink : private link::LinkEvents {
     bool can_send(unsigned vl, size_t bytes) const {
         return endpoint_ && endpoint_->can_send(vl, bytes);
     }
+    bool has_credit(unsigned vl, size_t bytes) const {
+        return endpoint_ && link::packet_blocks(bytes) <= endpoint_->credits(vl);
+    }
     // As LinkEndpoint's: LRH to end of padding; empty when the link is down, without credit or
     // full.
     std::span<uint8_t> begin_packet(unsigned vl, size_t bytes);

@@ -55,8 +55,17 @@ std::span<uint8_t> PortImpl::begin(const TxRequest& request, const Outgoing& out
 
 std::span<uint8_t> PortImpl::begin_packet(const TxRequest& request) {
     out_ = route(request);
+    if (out_.route == Route::kLink && must_wait_for_others(out_.vl)) [[unlikely]] {
+        wait_in(out_.vl, request.bytes);
+        out_ = {};
+        return {};
+    }
     out_.packet = begin(request, out_);
     if (out_.packet.empty()) {
+        if (out_.route == Route::kLink && !request.vl15 &&
+            link_.has_credit(out_.vl, request.bytes)) {
+            wants_room_ |= static_cast<ib::VlMask>(1u << out_.vl);
+        }
         wait_in(out_.route == Route::kLoopback ? kLoopbackLane : out_.vl, request.bytes);
         out_ = {};
     }
@@ -94,6 +103,9 @@ void PortImpl::commit(const Outgoing& out) {
     }
     const auto lrh = ib::Lrh::parse(std::span<const uint8_t>(out.packet).first<ib::Lrh::kSize>());
     pma().count_sent(lrh);
+    if (out.vl == granted_vl_) [[unlikely]] {
+        arbiter_.account(out.packet.size());
+    }
     link_.commit_packet();
 }
 
@@ -102,7 +114,7 @@ void PortImpl::commit(const Outgoing& out) {
 // Over the link alone; and a trace is one of packets.
 uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
     const Outgoing out = route(request);
-    return out.route == Route::kLink && parts_.counters.trace == nullptr
+    return out.route == Route::kLink && parts_.counters.trace == nullptr && wants_room_ == 0
                ? link_.run_limit(out.vl, request.bytes, mtu)
                : 0;
 }
@@ -126,7 +138,7 @@ std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSi
 
 uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
     const Outgoing out = route(request);
-    return out.route == Route::kLink && parts_.counters.trace == nullptr
+    return out.route == Route::kLink && parts_.counters.trace == nullptr && wants_room_ == 0
                ? link_.reference_limit(out.vl, request.bytes, mtu)
                : 0;
 }
@@ -146,7 +158,28 @@ void PortImpl::commit_run(const Outgoing& out) {
     parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_, out.run.packets);
     parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, out.run.bytes());
     pma().count_sent(lrh, out.run.words(), out.run.packets);
+    for (uint32_t i = 0; out.vl == granted_vl_ && i < out.run.packets; ++i) {
+        arbiter_.account(out.run.packet(i));
+    }
     link_.commit_packet();
+}
+
+// ---- arbitration
+
+unsigned PortImpl::lane(const TxRequest& request) const {
+    const Outgoing out = route(request);
+    return out.route == Route::kLink ? out.vl : kFreeLane;
+}
+
+VlGrant PortImpl::arbitrate(ib::VlMask ready) {
+    granted_vl_ = arbiter_.choose(ready).value_or(0);
+    return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = arbiter_.allowance()};
+}
+
+// A link without room for one VL's packet takes no shorter one of another before: that would have
+// all the room there ever is.
+bool PortImpl::must_wait_for_others(unsigned vl) const {
+    return wants_room_ != 0 && vl < link::kVl15 && (wants_room_ >> vl & 1) == 0;
 }
 
 // ---- waiting
@@ -166,7 +199,7 @@ bool PortImpl::may_go_on(unsigned lane) const {
         return loopback_.can_send(false, state.bytes);
     }
     const bool discards = !link_.is_up() || (lane != link::kVl15 && !view_.active);
-    return discards || link_.can_send(lane, state.bytes);
+    return discards || (!must_wait_for_others(lane) && link_.can_send(lane, state.bytes));
 }
 
 // PortXmitWait: ticks in which there was data to send and no credit for it (IBA 16.1.3.5).
@@ -178,19 +211,28 @@ void PortImpl::stop_waiting(unsigned lane) {
         pma().add(ib::counter_of(ib::Counter::kPortVlXmitWait, lane), waited_ns / ib::kPmaTickNs);
     }
     state.waiting = false;
+    wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));
+}
+
+bool PortImpl::stop_waiting() {
+    bool any = false;
+    for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
+        if (waiting_[lane].waiting && may_go_on(lane)) {
+            stop_waiting(lane);
+            any = true;
+        }
+    }
+    return any;
 }
 
 void PortImpl::resume() {
     while (!queued_mads_.empty() && try_send(queued_mads_.front())) {
         queued_mads_.pop_front();
     }
-    bool ready = false;
-    for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
-        if (waiting_[lane].waiting && may_go_on(lane)) {
-            stop_waiting(lane);
-            ready = true;
-        }
-    }
+    // Those for which others had to wait first.
+    const bool twice = wants_room_ != 0;
+    bool ready = stop_waiting();
+    ready |= twice && stop_waiting();
     if (ready && client_ != nullptr) {
         client_->port_ready(number_);
     }

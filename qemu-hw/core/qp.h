@@ -155,7 +155,10 @@ struct QueuePair {
     bool read_waits = false;     // a READ response waits for recv_page, and all answers after it
     bool alt_loaded = false;     // attr.alt_* say something
     bool mig_error_reported = false;  // PATH_MIG_FAILED, since the last MODIFY_QP
-    bool sq_draining = false;         // SQD, and a WQE that was begun has not completed
+    // Where the last datagram went: the next one waits in the lane of that.
+    uint16_t last_dlid = 0;
+    uint8_t last_sl = 0;
+    bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
     bool fatal_reported = false;
     bool last_wqe_reported = false;
     bool queued = false;   // in the run queue

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "qp_services.h"
 
+#include <algorithm>
+
 #include "one_copy.h"
 #include "work_queue.h"
 
@@ -18,10 +20,38 @@ void QpServices::wake() {
     }
 }
 
+namespace {
+
+// The address of the packet that a QP would send next.
+TxRequest next_request(const QueuePair& qp) {
+    const bool vl15 = qp.type == PIB_HCA_QP_SMI;
+    if (qp.is_connected()) {
+        return {.dlid = qp.attr.av.dlid, .sl = qp.attr.av.sl, .vl15 = vl15, .bytes = 0};
+    }
+    const auto* op =
+        qp.window.empty() ? nullptr : std::get_if<DatagramOp>(&qp.window.front().wqe.op);
+    return {.dlid = op != nullptr ? op->av.dlid : qp.last_dlid,
+            .sl = op != nullptr ? op->av.sl : qp.last_sl,
+            .vl15 = vl15,
+            .bytes = 0};
+}
+
+}  // namespace
+
+// What only completes, or is not on its way to anywhere, waits for no VL.
+unsigned QpServices::lane_of(const QueuePair& qp) {
+    return qp.can_receive() && qp.state != PIB_HCA_QPS_SQE ? port_of(qp).lane(next_request(qp))
+                                                           : kFreeLane;
+}
+
+bool QpServices::others_wait(const QueuePair& qp) {
+    return !run_queue_.empty() && run_queue_.others_wait(qp.port(), lane_of(qp));
+}
+
 void QpServices::schedule(QueuePair& qp) {
     if (!qp.queued) {
         qp.queued = true;
-        run_queue_.push(qp.qpn);
+        run_queue_.push(qp.qpn, std::max<unsigned>(qp.port(), 1), lane_of(qp));
     }
     wake();
 }

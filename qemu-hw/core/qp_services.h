@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "qp.h"
-#include "ring.h"
+#include "run_queue.h"
 #include "timers.h"
 #include "transport.h"
 
@@ -16,12 +16,25 @@ namespace pib::hca {
 struct Budget {
     uint32_t packets;
     uint32_t bytes;
+    // The VL to which the turn was given; packets on others are not to take it.
+    uint8_t vl = kAnyVl;
+    static constexpr uint8_t kAnyVl = 0xff;
 
     bool spent() const { return packets == 0 || bytes == 0; }
-    void charge(uint32_t payload_bytes) {
+    // The turn is as long as a VL's weight: nothing that is longer than a run may be sent in one.
+    bool is_arbitrated() const { return vl != kAnyVl; }
+    // For something that is sent in one piece, a packet or a run of them.
+    void charge(uint32_t payload_bytes, uint32_t packets_sent = 1) {
+        const uint32_t cost = payload_bytes + packets_sent * header_weight();
         packets -= packets != 0 ? 1 : 0;
-        bytes -= payload_bytes < bytes ? payload_bytes : bytes;
+        bytes -= cost < bytes ? cost : bytes;
     }
+
+    // How many packets with so much payload, the last of which may exceed what is left.
+    uint32_t packets_of(uint32_t mtu) const { return packet_count(bytes, mtu + header_weight()); }
+    // What a VL's weight is charged for a packet beside its payload: headers, and what rounds it up
+    // to the unit of weights.
+    uint32_t header_weight() const { return vl != kAnyVl ? 64 : 0; }
 };
 
 // How a turn ended.
@@ -82,7 +95,9 @@ class QpServices {
     void schedule(QueuePair& qp);
     void unpark(QueuePair& qp) { owner_.unpark(qp); }
     bool has_work() const { return !run_queue_.empty(); }
-    Ring<uint32_t>& run_queue() { return run_queue_; }
+    RunQueue& run_queue() { return run_queue_; }
+    // Whether a turn for this QP now would get ahead of others that wait for the same link.
+    bool others_wait(const QueuePair& qp);
     // run() has been reached; schedule() need not ask for it while it works.
     void set_running(bool running) { running_ = running; }
     void wake();
@@ -137,6 +152,7 @@ class QpServices {
     void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
 
   private:
+    unsigned lane_of(const QueuePair& qp);
     void post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited,
               bool patient = false);
     void post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,
@@ -152,7 +168,7 @@ class QpServices {
     TransportParts parts_;
     QpOwner& owner_;
     Timers timers_;
-    Ring<uint32_t> run_queue_;
+    RunQueue run_queue_;
     SnapshotBudget snapshots_;
     PageFaults page_faults_;
     bool running_ = false;

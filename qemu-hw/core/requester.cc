@@ -276,7 +276,7 @@ void Requester::data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t
                           uint32_t bytes, Budget& budget) {
     qp.req.packets_since_ack_req =
         last.bth.ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + packets);
-    budget.charge(bytes);
+    budget.charge(bytes, packets);
 }
 
 // As much of the message as may go now, in one piece; false: it has to go packet by packet.
@@ -288,7 +288,7 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
     const uint32_t until_ack =
         qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
     const uint32_t wanted = std::min(
-        {request.packets - packet, until_ack, packet_count(budget.bytes, mtu), window_left(qp)});
+        {request.packets - packet, until_ack, budget.packets_of(mtu), window_left(qp)});
     if (wanted < 2) {
         return false;
     }
@@ -315,8 +315,8 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
 
 Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
                           uint32_t& packets) {
-    const bool by_reference =
-        services_.one_copy() != nullptr && wants_reference(qp, request);  // as a rule not
+    const bool by_reference = services_.one_copy() != nullptr && !budget.is_arbitrated() &&
+                              wants_reference(qp, request);  // as a rule not
     if (by_reference && send_by_reference(qp, request, budget, packets)) {
         return Sent::kYes;
     }

@@ -106,7 +106,7 @@ ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const Rd
 uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
-    const uint32_t wanted = std::min(resource.end_packet - next, packet_count(budget.bytes, mtu));
+    const uint32_t wanted = std::min(resource.end_packet - next, budget.packets_of(mtu));
     if (wanted < 2) {
         return 0;
     }
@@ -127,7 +127,8 @@ uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, con
 
 Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
-    const bool by_reference = services_.one_copy() != nullptr && wants_reference(qp, resource);
+    const bool by_reference =
+        services_.one_copy() != nullptr && !budget.is_arbitrated() && wants_reference(qp, resource);
     uint32_t packets = by_reference ? send_read_reference(qp, resource) : 0;
     if (packets != 0) {
         budget.charge(0);
@@ -149,7 +150,7 @@ Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& 
         }
         packets = 1;
     }
-    budget.charge(static_cast<uint32_t>(response_range(resource, mtu, packets).length));
+    budget.charge(static_cast<uint32_t>(response_range(resource, mtu, packets).length), packets);
     return read_response_sent(resource, packets);
 }
 

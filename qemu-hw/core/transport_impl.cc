@@ -2,6 +2,8 @@
 // Doorbells, packets, turns and timers. The commands are in cmd_qp.cc.
 #include "transport_impl.h"
 
+#include <algorithm>
+
 #include "path_migration.h"
 #include "work_queue.h"
 
@@ -51,8 +53,7 @@ bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
     switch (qp->state) {
         case PIB_HCA_QPS_RTS:
             if (services_.refresh_send_queue(*qp) && !qp->blocked) {
-                Budget budget = kTurnBudget;
-                after_turn(*qp, turn(*qp, budget));
+                ring(*qp);
             }
             break;
         case PIB_HCA_QPS_SQD:
@@ -68,6 +69,16 @@ bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
             break;  // Reset, Init, RTR: nothing can be sent, and nothing is
     }
     return true;
+}
+
+// Work is done where it is found, unless that would jump the queue.
+void TransportImpl::ring(QueuePair& qp) {
+    if (services_.others_wait(qp)) [[unlikely]] {
+        services_.schedule(qp);
+        return;
+    }
+    Budget budget = kTurnBudget;
+    after_turn(qp, turn(qp, budget));
 }
 
 bool TransportImpl::recv_doorbell(uint32_t uar, uint32_t qpn) {
@@ -119,20 +130,39 @@ void TransportImpl::unpark(QueuePair& qp) {
     qp.parked = qp.blocked = false;
 }
 
+void TransportImpl::give_turn(uint32_t qpn, Budget budget) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return;
+    }
+    qp->queued = false;
+    if (!qp->blocked || qp->state == PIB_HCA_QPS_ERR) {
+        after_turn(*qp, turn(*qp, budget));
+    }
+}
+
+// A turn at one port. Where QPs wait on several VLs the port's tables say whose it is, and how long
+// (IBA 7.6.9).
+void TransportImpl::serve(unsigned port) {
+    RunQueue& queue = services_.run_queue();
+    if (const auto lane = queue.next_lane(port)) [[likely]] {
+        give_turn(queue.pop(port, *lane), kTurnBudget);
+        return;
+    }
+    Port& link = *services_.parts().ports[port - 1];
+    const VlGrant grant = link.arbitrate(queue.data_vls(port));
+    give_turn(queue.pop(port, grant.vl), {.packets = kTurnBudget.packets,
+                                          .bytes = std::min(kTurnBudget.bytes, grant.bytes),
+                                          .vl = grant.vl});
+    link.end_grant();
+}
+
 bool TransportImpl::run() {
     services_.woken();
     services_.set_running(true);
-    Ring<uint32_t>& queue = services_.run_queue();
+    RunQueue& queue = services_.run_queue();
     for (unsigned i = 0; i < kRunTurns && !queue.empty(); ++i) {
-        QueuePair* qp = find_qp(queue.pop());
-        if (qp == nullptr) {
-            continue;
-        }
-        qp->queued = false;
-        if (!qp->blocked || qp->state == PIB_HCA_QPS_ERR) {
-            Budget budget = kTurnBudget;
-            after_turn(*qp, turn(*qp, budget));
-        }
+        serve(queue.next_port());
     }
     services_.set_running(false);
     return !queue.empty();

@@ -75,6 +75,9 @@ class TransportImpl final : public Transport, private QpOwner {
     void enter_state(QueuePair& qp, QpState to, uint32_t attr_mask);
     void finish_send_flush(QueuePair& qp);
 
+    void ring(QueuePair& qp);
+    void serve(unsigned port);
+    void give_turn(uint32_t qpn, Budget budget);
     Turn turn(QueuePair& qp, Budget& budget);
     void after_turn(QueuePair& qp, Turn turn);
     void unpark(QueuePair& qp) override;

@@ -66,6 +66,7 @@ class FakePort : public Port {
         if (active && is_run_) {
             take_apart();
         } else if (active) {
+            charge(pending_.size());
             sent.emplace_back().assign(pending_.begin(), pending_.end());
         }
     }
@@ -98,6 +99,15 @@ class FakePort : public Port {
             SentReference{one_copy, handle, {pieces.begin(), pieces.end()}, size.packets});
         return pending_;
     }
+    unsigned lane(const TxRequest& request) const override {
+        const bool free = !active || owns_lid(request.dlid);
+        return request.vl15 ? kVl15Lane : free ? kFreeLane : vl_port.sl_to_vl[0][request.sl & 0xf];
+    }
+    VlGrant arbitrate(ib::VlMask ready) override {
+        granted_vl_ = arbiter_.choose(ready).value_or(0);
+        return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = arbiter_.allowance()};
+    }
+    void end_grant() override { granted_vl_ = kLanes; }
     bool is_active() const override { return active; }
     uint16_t lid() const override { return lid_; }
     uint8_t lmc() const override { return 0; }
@@ -126,6 +136,7 @@ class FakePort : public Port {
     FakeOneCopy* one_copy = nullptr;
     std::deque<SentPacket> sent;
     TxRequest last_request{};
+    ib::Port vl_port = ib::make_port({.vl_cap = 5});  // tables: which SL is which VL, and its share
     bool refused = false;
     unsigned pkey_violations = 0;
     unsigned qkey_violations = 0;
@@ -133,6 +144,12 @@ class FakePort : public Port {
     unsigned qp1_dropped = 0;
 
   private:
+    // What goes out on the VL that has its turn.
+    void charge(size_t bytes) {
+        if (lane(last_request) == granted_vl_) {
+            arbiter_.account(bytes);
+        }
+    }
     void take_apart() {
         if (reference_) {
             const std::vector<uint8_t> payload = one_copy->gather(reference_->pieces);
@@ -149,6 +166,7 @@ class FakePort : public Port {
         ib::RunHeaders room;
         for (uint32_t i = 0; i < run->size().packets; ++i) {
             const ib::PacketBytes packet = run->packet(i, room);
+            charge(packet.size());
             packet.copy_to(sent.emplace_back(packet.size()));
             sent.back().reference = reference_;
             sent.back().index = i;
@@ -159,6 +177,8 @@ class FakePort : public Port {
     std::vector<uint8_t> pending_;
     bool is_run_ = false;
     std::shared_ptr<const SentReference> reference_;
+    ib::VlArbiter arbiter_{vl_port};
+    unsigned granted_vl_ = kLanes;
 };
 
 }  // namespace pib::hca::test

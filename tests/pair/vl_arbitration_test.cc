@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Whose packets go first where QPs have some for several VLs (IBA 7.6.9): shares are counted in
+// bytes of packets, at a port that takes a few at a time.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "hca.h"
+
+using namespace pib;
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr uint16_t kPeerLid = 7;
+
+// One HCA whose packets nobody answers: UC and UD QPs that always have something to send.
+struct Sender {
+    Sender() : hca(1) {
+        hca.port.vl_port.vl_arb_low.assign(8, {});
+        hca.port.capacity = 6;
+        data = hca.make_buffer(65536);
+    }
+
+    void set_tables(std::vector<ib::VlArbEntry> high, std::vector<ib::VlArbEntry> low,
+                    unsigned limit = 255) {
+        hca.port.vl_port.vl_arb_high = std::move(high);
+        hca.port.vl_port.vl_arb_low = std::move(low);
+        hca.port.vl_port.set(ib::port_info::kVlHighLimit, limit);
+    }
+    // A datagram names its port, a connection has the QP's.
+    static pib_hca_av path(uint8_t sl, uint8_t port = 0) {
+        pib_hca_av av{};
+        av.dlid = kPeerLid;
+        av.sl = sl;
+        av.port = port;
+        return av;
+    }
+
+    // A UC QP with so many messages; SL n is VL n.
+    Qp& add_uc(uint8_t sl, uint32_t bytes, unsigned messages = 60) {
+        Qp& qp = qps.emplace_back(hca.create({.type = PIB_HCA_QP_UC, .log_depth = 10}));
+        to_init(hca, qp);
+        to_rtr(hca, qp, path(sl), 99);
+        to_rts(hca, qp);
+        for (unsigned i = 0; i < messages; ++i) {
+            hca.write_send(qp, {.sges = {data.sge(0, bytes)}});
+        }
+        return qp;
+    }
+    // A UD QP whose datagrams go to these SLs in turn.
+    Qp& add_ud(const std::vector<uint8_t>& sls, uint32_t bytes) {
+        Qp& qp = qps.emplace_back(hca.create({.type = PIB_HCA_QP_UD}));
+        start_datagram(hca, qp, 5);
+        for (unsigned i = 0; i < 60; ++i) {
+            hca.write_send(qp, {.sges = {data.sge(0, bytes)},
+                                .av = path(sls[i % sls.size()], 1),
+                                .dest_qpn = 99,
+                                .qkey = 5});
+        }
+        return qp;
+    }
+
+    // Lets packets out until `total` bytes have gone; by SL, LRH to padding, as weights count them:
+    // each packet up to the next multiple of 64.
+    std::array<uint64_t, 16> send(uint64_t total) {
+        for (const Qp& qp : qps) {
+            hca.ring(qp);
+        }
+        std::array<uint64_t, 16> by_sl{};
+        while (sum(by_sl) < total) {
+            while (hca.transport->run()) {
+            }
+            REQUIRE_FALSE(hca.port.sent.empty());
+            for (const auto& packet : hca.port.sent) {
+                by_sl[packet[1] >> 4] += (packet.size() + 63) / 64 * 64;
+                order.push_back(packet[1] >> 4);
+            }
+            hca.port.sent.clear();
+            hca.transport->port_ready(1);
+        }
+        return by_sl;
+    }
+    static uint64_t sum(const std::array<uint64_t, 16>& counts) {
+        uint64_t all = 0;
+        for (const uint64_t n : counts) {
+            all += n;
+        }
+        return all;
+    }
+
+    Hca hca;
+    Buffer data;
+    std::deque<Qp> qps;
+    std::vector<unsigned> order;  // SLs of what has gone
+};
+
+// Within a twentieth of the whole.
+bool is_near(uint64_t part, uint64_t whole, double share) {
+    const double off = static_cast<double>(part) / static_cast<double>(whole) - share;
+    return off < 0.05 && off > -0.05;
+}
+
+}  // namespace
+
+TEST_CASE("VLs share the port as the low-priority table says, whatever the QPs on them") {
+    const unsigned qps_on_vl0 = GENERATE(1u, 4u);
+    Sender sender;
+    sender.set_tables({}, {{0, 32}, {1, 96}});
+    for (unsigned i = 0; i < qps_on_vl0; ++i) {
+        sender.add_uc(0, 65536);
+    }
+    sender.add_uc(1, 65536);
+    const auto sent = sender.send(1'000'000);
+    CHECK(is_near(sent[1], Sender::sum(sent), 0.75));
+}
+
+TEST_CASE("weights are bytes: short packets of one VL, long ones of another") {
+    Sender sender;
+    sender.set_tables({}, {{0, 34}, {1, 34}});
+    sender.add_uc(0, GENERATE(64u, 200u, 900u), 700);
+    sender.add_uc(0, 64, 700);
+    sender.add_uc(1, 65536);
+    const auto sent = sender.send(120'000);
+    CHECK(is_near(sent[1], Sender::sum(sent), 0.5));
+}
+
+TEST_CASE("the high-priority table goes first, as far as VLHighLimit lets it") {
+    Sender all;
+    all.set_tables({{3, 1}}, {{0, 255}});
+    all.add_uc(0, 65536);
+    all.add_uc(3, 65536);
+    const auto high = all.send(500'000);
+    CHECK(high[0] <= 65536 + 4096);  // what its doorbell sent before the other QP's
+
+    Sender some;  // 4096 bytes: four packets of this path's MTU, then one of low priority
+    some.set_tables({{3, 1}}, {{0, 255}}, 1);
+    some.add_uc(0, 65536);
+    some.add_uc(3, 65536);
+    const auto limited = some.send(1'000'000);
+    CHECK(is_near(limited[3], Sender::sum(limited), 0.8));
+}
+
+TEST_CASE("a doorbell does not get ahead of another VL's packets that wait") {
+    Sender sender;
+    sender.set_tables({{3, 1}}, {{0, 255}});
+    sender.add_uc(3, 65536);
+    sender.add_uc(3, 65536);
+    (void)sender.send(100'000);
+    sender.order.clear();
+    Qp& late = sender.add_uc(0, 1024);
+    sender.hca.ring(late);
+    CHECK(sender.hca.port.sent.empty());
+    const auto sent = sender.send(300'000);
+    CHECK(sent[0] == 0);
+}
+
+TEST_CASE("datagrams wait with those of their own VL") {
+    Sender sender;
+    sender.set_tables({}, {{0, 16}, {1, 48}});
+    sender.add_ud({1}, 1024);
+    sender.add_ud({0}, 1024);
+    const auto sent = sender.send(70'000);
+    CHECK(is_near(sent[1], Sender::sum(sent), 0.75));
+
+    Sender mixed;  // one QP for both: its datagrams stay in their order
+    mixed.set_tables({{1, 1}}, {{0, 16}});
+    mixed.add_ud({0, 1}, 1024);
+    mixed.add_uc(1, 1024);
+    (void)mixed.send(60'000);
+    CHECK(mixed.hca.transport->query_qp(mixed.qps[0].qpn)->state == PIB_HCA_QPS_RTS);
+    const auto zeros = std::ranges::count(mixed.order, 0u);
+    CHECK(zeros <= 6);  // high priority has more than enough to send
+}
+
+TEST_CASE("VL15 comes before all data") {
+    Sender sender;
+    sender.set_tables({{3, 1}}, {{0, 255}});
+    sender.add_uc(3, 65536);
+    sender.add_uc(0, 65536);
+    (void)sender.send(100'000);
+    Qp smi = sender.hca.create({.type = PIB_HCA_QP_SMI, .port = 1});
+    start_datagram(sender.hca, smi, 0);
+    sender.hca.write_send(
+        smi, {.sges = {sender.data.sge(0, 256)}, .av = Sender::path(9, 1), .dest_qpn = 0});
+    sender.hca.port.capacity = 0;
+    sender.hca.ring(smi);  // no room: it waits as the others do
+    sender.hca.port.capacity = 1;
+    sender.hca.transport->port_ready(1);
+    while (sender.hca.transport->run()) {
+    }
+    REQUIRE(sender.hca.port.sent.size() == 1);
+    CHECK(sender.hca.port.sent[0][1] >> 4 == 9);
+}
+
+TEST_CASE("a VL that may not send leaves its share to the others") {
+    Sender sender;
+    sender.set_tables({}, {{0, 255}, {1, 255}});
+    sender.add_uc(0, 4096, 4);
+    sender.add_uc(1, 65536);
+    const auto sent = sender.send(500'000);
+    CHECK(sent[0] > 4 * 4096);
+    CHECK(sent[1] > 450'000);
+}

@@ -168,8 +168,8 @@ Sent Datagram::send_front(QueuePair& qp) {
             multicast_in(qp.port(), *view);
         }
     };
-    return send_packet(port, out, wqe.data.length, fill, copy_to_members,
-                       qp.type == PIB_HCA_QP_SMI);
+    const Outlet to{.port = port, .static_rate = std::get<DatagramOp>(wqe.op).av.static_rate};
+    return send_packet(to, out, wqe.data.length, fill, copy_to_members, qp.type == PIB_HCA_QP_SMI);
 }
 
 // ---------------------------------------------------------------- receive

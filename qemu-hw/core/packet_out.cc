@@ -37,8 +37,9 @@ Sent send_reference(Port& port, const RunOut& run, uint64_t handle,
     if (!size) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room =
-        port.begin_reference(tx_request(run.first, size->longest()), *size, handle, pieces);
+    // A path slower than the link has no references: reference_limit() has said so.
+    const TxRequest request = tx_request({.port = port}, run.first, size->longest());
+    const std::span<uint8_t> room = port.begin_reference(request, *size, handle, pieces);
     if (room.empty()) {
         return Sent::kBlocked;
     }

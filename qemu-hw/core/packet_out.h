@@ -18,6 +18,12 @@ enum class Sent : uint8_t {
     kNoPayload,  // the payload could not be read from guest memory; nothing was sent
 };
 
+// Where packets go out, and the static rate of their path.
+struct Outlet {
+    Port& port;
+    uint8_t static_rate = 0;
+};
+
 // Fills LRH and GRH for a packet along `av` (IBA 7.7, 8.3).
 void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port);
 
@@ -27,23 +33,25 @@ ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8
                                     ib::Psn psn);
 
 // Of a packet with these headers and so many bytes, LRH to padding.
-inline TxRequest tx_request(const ib::PacketHeaders& headers, size_t bytes, bool vl15 = false) {
+inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, size_t bytes,
+                            bool vl15 = false) {
     return {.dlid = headers.lrh.dlid.value(),
             .sl = headers.lrh.sl.value(),
             .vl15 = vl15,
-            .bytes = static_cast<uint32_t>(bytes)};
+            .bytes = static_cast<uint32_t>(bytes),
+            .static_rate = to.static_rate};
 }
 
 // Sends one packet. `fill` writes the payload into its place and returns whether it could;
 // `observe` sees the packet before it goes.
 template <typename Fill, typename Observe>
-Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_bytes, Fill&& fill,
-                 Observe&& observe, bool vl15 = false) {
+Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t payload_bytes,
+                 Fill&& fill, Observe&& observe, bool vl15 = false) {
     const auto size = ib::packet_size(headers, payload_bytes, ib::Crcs::kElided);
     if (!size) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room = port.begin_packet(tx_request(headers, *size, vl15));
+    const std::span<uint8_t> room = to.port.begin_packet(tx_request(to, headers, *size, vl15));
     if (room.empty()) {
         return Sent::kBlocked;
     }
@@ -52,31 +60,32 @@ Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_
         return Sent::kNoPayload;
     }
     observe(std::span<const uint8_t>(builder->finish()));
-    port.commit_packet();
+    to.port.commit_packet();
     return Sent::kYes;
 }
 
 template <typename Fill>
-Sent send_packet(Port& port, const ib::PacketHeaders& headers, uint32_t payload_bytes,
+Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t payload_bytes,
                  Fill&& fill) {
-    return send_packet(port, headers, payload_bytes, fill, [](auto) {});
+    return send_packet(to, headers, payload_bytes, fill, [](auto) {});
 }
 
 // How many packets, at most `wanted`, the port takes as one run with this one as its longest.
-inline uint32_t run_limit(Port& port, const ib::PacketHeaders& longest, uint32_t mtu,
+inline uint32_t run_limit(const Outlet& to, const ib::PacketHeaders& longest, uint32_t mtu,
                           uint32_t wanted) {
     const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
     if (wanted < 2 || !size) {
         return 0;
     }
-    return std::min(wanted, port.run_limit(tx_request(longest, *size), mtu));
+    return std::min(wanted, to.port.run_limit(tx_request(to, longest, *size), mtu));
 }
 
 // As run_limit(), of runs whose payload stays where it is.
-inline uint32_t reference_limit(Port& port, const ib::PacketHeaders& longest, uint32_t mtu,
+inline uint32_t reference_limit(const Outlet& to, const ib::PacketHeaders& longest, uint32_t mtu,
                                 uint32_t wanted) {
     const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
-    return size ? std::min(wanted, port.reference_limit(tx_request(longest, *size), mtu)) : 0;
+    return size ? std::min(wanted, to.port.reference_limit(tx_request(to, longest, *size), mtu))
+                : 0;
 }
 
 // The ends of a run, and what it carries.
@@ -91,20 +100,21 @@ struct RunOut {
 // Sends consecutive packets as one run. Unless that is kYes nothing has happened, and they can be
 // sent singly.
 template <typename Fill>
-Sent send_run(Port& port, const RunOut& run, Fill&& fill) {
+Sent send_run(const Outlet& to, const RunOut& run, Fill&& fill) {
     const auto size =
         ib::RunBuilder::size(run.first, run.last, run.packets, run.mtu, run.payload_bytes);
     if (!size) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room = port.begin_run(tx_request(run.first, size->longest()), *size);
+    const std::span<uint8_t> room =
+        to.port.begin_run(tx_request(to, run.first, size->longest()), *size);
     if (room.empty()) {
         return Sent::kBlocked;
     }
     if (!fill(ib::RunBuilder::begin(room, *size, run.first, run.last, run.payload_bytes))) {
         return Sent::kNoPayload;
     }
-    port.commit_packet();
+    to.port.commit_packet();
     return Sent::kYes;
 }
 
@@ -113,8 +123,8 @@ Sent send_reference(Port& port, const RunOut& run, uint64_t handle,
                     std::span<const ib::link::RamPiece> pieces);
 
 // A packet without payload.
-inline Sent send_packet(Port& port, const ib::PacketHeaders& headers) {
-    return send_packet(port, headers, 0, [](auto) { return true; });
+inline Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers) {
+    return send_packet(to, headers, 0, [](auto) { return true; });
 }
 
 }  // namespace pib::hca

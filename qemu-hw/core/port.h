@@ -51,6 +51,8 @@ struct TxRequest {
     uint8_t sl;
     bool vl15;       // an SMP from QP0
     uint32_t bytes;  // LRH to end of padding, without ICRC and VCRC
+    // Of its address vector: a code of PathRecord:Rate, or 0 for the port's own.
+    uint8_t static_rate = 0;
 };
 
 // What a packet waits in before it is sent: one lane for each VL, and one for what needs no turn on
@@ -72,13 +74,13 @@ class Port {
   public:
     virtual ~Port() = default;
 
-    // Room for one packet, or an empty span while there is no credit or no queue space;
-    // port_ready() follows. The caller writes LRH (with VL 0) to padding and commits, or calls
-    // nothing. A port that is not Active takes data packets and discards them, as IBA vol. 1, 7.2.7
-    // has it: timeouts do the rest. So it does with SMPs while the link is down, with what is
-    // longer than NeighborMTU and with an SL that maps to no VL. A packet to one of the port's own
-    // LIDs comes back by PortClient::packet_in(); multicast goes out, its local copies are the
-    // transport's business.
+    // Room for one packet, or an empty span while there is no credit or no queue space, or while
+    // the static rate does not let it out (IBA 9.11); port_ready() follows. The caller writes LRH
+    // (with VL 0) to padding and commits, or calls nothing. A port that is not Active takes data
+    // packets and discards them, as IBA vol. 1, 7.2.7 has it: timeouts do the rest. So it does with
+    // SMPs while the link is down, with what is longer than NeighborMTU and with an SL that maps to
+    // no VL. A packet to one of the port's own LIDs comes back by PortClient::packet_in();
+    // multicast goes out, its local copies are the transport's business.
     virtual std::span<uint8_t> begin_packet(const TxRequest& request) = 0;
     // The port counts packets and bytes, TX and RX, in Counters, too.
     virtual void commit_packet() = 0;

@@ -2,6 +2,8 @@
 // The port's state: link, events, reset. Packets are in port_transmit.cc and port_receive.cc.
 #include "port_impl.h"
 
+#include "ib/mgmt/link_rate.h"
+
 namespace pib::hca {
 
 namespace {
@@ -28,6 +30,15 @@ uint32_t event_flags(ib::PortEvents events) {
         flags |= events.has(row.event) ? row.flag : 0;
     }
     return flags;
+}
+
+uint32_t slower_rates(uint32_t link_mbps) {
+    uint32_t mask = 0;
+    for (uint8_t code = 0; code <= ib::kMaxRateCode; ++code) {
+        const uint32_t mbps = ib::data_mbps(code);
+        mask |= mbps != 0 && mbps < link_mbps ? 1u << code : 0;
+    }
+    return mask;
 }
 
 ib::KeyViolation key_violation(const ib::PacketView& packet, uint32_t key) {
@@ -120,6 +131,8 @@ void PortImpl::reset(bool cold) {
     queued_mads_.clear();
     waiting_ = {};
     wants_room_ = 0;
+    pacer_.clear();
+    paced_until_ns_ = kNever;
     out_ = {};
     if (!cold) {
         ib::port_link_down(attrs());
@@ -141,6 +154,7 @@ void PortImpl::refresh() {
     view_.data_vls = port.data_vls();
     view_.sl_to_vl = port.sl_to_vl[0];
     arbiter_.restart();
+    view_.slower_rates = slower_rates(ib::active_data_mbps(port));
     view_.gids.resize(port.guids.size());
     for (size_t i = 0; i < port.guids.size(); ++i) {
         const bool empty = port.guids[i] == ib::Guid{};
@@ -213,6 +227,12 @@ void PortImpl::link_down() {
 }
 
 void PortImpl::timer(uint64_t now_ns) {
+    if (paced_until_ns_ <= now_ns) {
+        paced_until_ns_ = kNever;
+        if (client_ != nullptr) {
+            client_->port_ready(number_);
+        }
+    }
     while (const auto trap = parts_.sma.next_trap(number_, now_ns)) {
         const ib::Port& port = attrs();
         ib::PacketHeaders headers{};

@@ -10,6 +10,7 @@
 // counters included, starts anew.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,7 @@
 #include "hca_sma.h"
 #include "host.h"
 #include "one_copy.h"
+#include "pacer.h"
 #include "port.h"
 #include "port_link.h"
 #include "port_loopback.h"
@@ -63,7 +65,9 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
 
     bool run();  // a bounded amount of looped packets; true when some are left
     void timer(uint64_t now_ns);
-    uint64_t next_deadline() const { return parts_.sma.next_trap_ns(number_); }
+    uint64_t next_deadline() const {
+        return std::min(parts_.sma.next_trap_ns(number_), paced_until_ns_);
+    }
     void flush() { link_.flush(); }
     void reset(bool cold);  // after HcaSma and HcaPma have been reset
 
@@ -102,7 +106,8 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
         uint8_t vl = 0;
         ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
         std::span<uint8_t> packet{};
-        ib::RunSize run{};  // packets != 0: `packet` is a run
+        uint8_t paced_rate = 0;  // not 0: its path is slower than the link
+        ib::RunSize run{};       // packets != 0: `packet` is a run
     };
     // What sending and receiving look at for every packet, drawn from the ib::Port by refresh().
     struct View {
@@ -113,6 +118,7 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
         uint16_t lid = 0;
         uint32_t mtu_bytes = 256;
         uint8_t data_vls = 1;
+        uint32_t slower_rates = 0;  // static rates below the link's, bit per code
         ib::SlToVl sl_to_vl{};
         std::vector<ib::Gid> gids;
     };
@@ -162,6 +168,10 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
                                      Begin&& begin);
     void commit_run(const Outgoing& out);
     bool must_wait_for_others(unsigned vl) const;
+    bool is_slower_than_link(const TxRequest& request) const {
+        return (view_.slower_rates >> (request.static_rate & 31) & 1) != 0;
+    }
+    bool may_leave(const TxRequest& request, Outgoing& out);
     void wait_in(unsigned lane, uint32_t bytes);
     bool may_go_on(unsigned lane) const;
     void stop_waiting(unsigned lane);
@@ -197,6 +207,8 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     ib::VlMask wants_room_ = 0;  // data VLs that wait although they have credit, bit per VL
     ib::VlArbiter arbiter_;
     unsigned granted_vl_ = kNoVl;
+    Pacer pacer_;
+    uint64_t paced_until_ns_ = kNever;  // something was refused that may go then
     std::deque<OwnMad> queued_mads_;
     ib::Psn mad_psn_;
     std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here

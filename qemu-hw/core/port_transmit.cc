@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ib/mgmt/link_rate.h"
 #include "port_impl.h"
 
 namespace pib::hca {
@@ -55,6 +56,10 @@ std::span<uint8_t> PortImpl::begin(const TxRequest& request, const Outgoing& out
 
 std::span<uint8_t> PortImpl::begin_packet(const TxRequest& request) {
     out_ = route(request);
+    if (!may_leave(request, out_)) [[unlikely]] {
+        out_ = {};
+        return {};
+    }
     if (out_.route == Route::kLink && must_wait_for_others(out_.vl)) [[unlikely]] {
         wait_in(out_.vl, request.bytes);
         out_ = {};
@@ -106,6 +111,10 @@ void PortImpl::commit(const Outgoing& out) {
     if (out.vl == granted_vl_) [[unlikely]] {
         arbiter_.account(out.packet.size());
     }
+    if (out.paced_rate != 0) [[unlikely]] {
+        pacer_.sent(lrh.dlid.value(), out.packet.size(), ib::data_mbps(out.paced_rate),
+                    parts_.host.now_ns());
+    }
     link_.commit_packet();
 }
 
@@ -114,7 +123,8 @@ void PortImpl::commit(const Outgoing& out) {
 // Over the link alone; and a trace is one of packets.
 uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
     const Outgoing out = route(request);
-    return out.route == Route::kLink && parts_.counters.trace == nullptr && wants_room_ == 0
+    return out.route == Route::kLink && parts_.counters.trace == nullptr &&
+                   !must_wait_for_others(out.vl)
                ? link_.run_limit(out.vl, request.bytes, mtu)
                : 0;
 }
@@ -124,7 +134,7 @@ template <typename Begin>
 std::span<uint8_t> PortImpl::begin_on_link(const TxRequest& request, const ib::RunSize& size,
                                            Begin&& begin) {
     Outgoing out = route(request);
-    if (out.route == Route::kLink) {
+    if (out.route == Route::kLink && may_leave(request, out)) {
         out.packet = begin(out.vl);
         out.run = size;
     }
@@ -138,7 +148,9 @@ std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSi
 
 uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
     const Outgoing out = route(request);
-    return out.route == Route::kLink && parts_.counters.trace == nullptr && wants_room_ == 0
+    const bool paced = is_slower_than_link(request);  // a reference would be a long burst
+    return out.route == Route::kLink && !paced && parts_.counters.trace == nullptr &&
+                   !must_wait_for_others(out.vl)
                ? link_.reference_limit(out.vl, request.bytes, mtu)
                : 0;
 }
@@ -161,7 +173,27 @@ void PortImpl::commit_run(const Outgoing& out) {
     for (uint32_t i = 0; out.vl == granted_vl_ && i < out.run.packets; ++i) {
         arbiter_.account(out.run.packet(i));
     }
+    if (out.paced_rate != 0) [[unlikely]] {
+        pacer_.sent(lrh.dlid.value(), out.run.bytes(), ib::data_mbps(out.paced_rate),
+                    parts_.host.now_ns());
+    }
     link_.commit_packet();
+}
+
+// ---- static rate
+
+// Marks what is paced, and refuses it as long as its path has not taken what went before.
+bool PortImpl::may_leave(const TxRequest& request, Outgoing& out) {
+    if (!is_slower_than_link(request) || out.route != Route::kLink || request.vl15) [[likely]] {
+        return true;
+    }
+    out.paced_rate = request.static_rate;
+    const uint64_t until =
+        pacer_.wait_until(request.dlid, ib::data_mbps(request.static_rate), parts_.host.now_ns());
+    if (until != 0) {
+        paced_until_ns_ = std::min(paced_until_ns_, until);
+    }
+    return until == 0;
 }
 
 // ---- arbitration

@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 
+#include "ib/mgmt/link_rate.h"
+
 namespace pib::hca {
 namespace {
 
@@ -139,7 +141,7 @@ bool lid_is_allowed(ib::Lid lid, LidClass allowed) {
 
 // PathRecord:Rate (IBA table 246 and annex A16): 2 to 22 have a meaning; 0 is the port's own.
 bool rate_is_valid(uint8_t rate) {
-    return rate == 0 || (rate >= 2 && rate <= 22);
+    return rate == 0 || ib::data_mbps(rate) != 0;
 }
 
 bool access_is_valid(const pib_hca_modify_qp& in) {

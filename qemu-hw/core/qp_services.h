@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "packet_out.h"
 #include "qp.h"
 #include "run_queue.h"
 #include "timers.h"
@@ -90,6 +91,10 @@ class QpServices {
     SnapshotBudget& snapshots() { return snapshots_; }
     // The QP is in a state in which it has a port.
     Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
+    // Of a connected QP's packets.
+    Outlet outlet_of(const QueuePair& qp) {
+        return {.port = port_of(qp), .static_rate = qp.attr.av.static_rate};
+    }
 
     // Gives the QP a turn in run(), which is asked for if need be.
     void schedule(QueuePair& qp);

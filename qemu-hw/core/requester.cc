@@ -287,13 +287,13 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
     // Up to the packet that asks for an ACK, which only the last of a run may.
     const uint32_t until_ack =
         qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
-    const uint32_t wanted = std::min(
-        {request.packets - packet, until_ack, budget.packets_of(mtu), window_left(qp)});
+    const uint32_t wanted =
+        std::min({request.packets - packet, until_ack, budget.packets_of(mtu), window_left(qp)});
     if (wanted < 2) {
         return false;
     }
     RunOut run{.first = data_headers(qp, request, 0), .mtu = mtu};
-    run.packets = run_limit(services_.port_of(qp), run.first, mtu, wanted);
+    run.packets = run_limit(services_.outlet_of(qp), run.first, mtu, wanted);
     if (run.packets < 2) {
         return false;
     }
@@ -302,7 +302,7 @@ bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget&
     run.payload_bytes = static_cast<uint32_t>(
         std::min(uint64_t{run.packets} * mtu, request.wqe.data.length - offset));
     const SegmentView segments = segments_of(qp, request);
-    const Sent result = send_run(services_.port_of(qp), run, [&](std::span<uint8_t> room) {
+    const Sent result = send_run(services_.outlet_of(qp), run, [&](std::span<uint8_t> room) {
         return gather(services_.mpt(), segments, offset, room);
     });
     if (result != Sent::kYes) {
@@ -332,7 +332,7 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
     const ib::PacketHeaders out = data_headers(qp, request, 0);
     const SegmentView segments = segments_of(qp, request);
     const Sent result = send_packet(
-        services_.port_of(qp), out, bytes,
+        services_.outlet_of(qp), out, bytes,
         [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); });
     if (result == Sent::kYes) {
         data_sent(qp, out, 1, bytes, budget);
@@ -349,7 +349,7 @@ Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
     out.reth = {.va = rdma.remote_addr + offset,
                 .rkey = ib::RKey(rdma.rkey),
                 .dma_len = static_cast<uint32_t>(request.wqe.data.length - offset)};
-    return send_packet(services_.port_of(qp), out);
+    return send_packet(services_.outlet_of(qp), out);
 }
 
 Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
@@ -366,7 +366,7 @@ Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
     out.masked_atomic_eth = {.atomic = out.atomic_eth,
                              .swap_mask = swap ? atomic.swap_mask : 0,
                              .compare_mask = atomic.compare_mask};
-    return send_packet(services_.port_of(qp), out);
+    return send_packet(services_.outlet_of(qp), out);
 }
 
 Sent Requester::send_flush(QueuePair& qp, const SendRequest& request) {
@@ -377,7 +377,7 @@ Sent Requester::send_flush(QueuePair& qp, const SendRequest& request) {
     ib::PacketHeaders out = headers(qp, request, op::kFlush, true);
     out.feth = {.placement = flush.placement, .selectivity = flush.level};
     out.reth = {.va = flush.remote_addr, .rkey = ib::RKey(flush.rkey), .dma_len = flush.length};
-    return send_packet(services_.port_of(qp), out);
+    return send_packet(services_.outlet_of(qp), out);
 }
 
 Sent Requester::send_atomic_write(QueuePair& qp, const SendRequest& request) {
@@ -386,7 +386,7 @@ Sent Requester::send_atomic_write(QueuePair& qp, const SendRequest& request) {
     ib::PacketHeaders out = headers(qp, request, op::kAtomicWrite, true);
     out.reth = {.va = rdma.remote_addr, .rkey = ib::RKey(rdma.rkey), .dma_len = bytes};
     const SegmentView segments = segments_of(qp, request);
-    return send_packet(services_.port_of(qp), out, bytes, [&](std::span<uint8_t> room) {
+    return send_packet(services_.outlet_of(qp), out, bytes, [&](std::span<uint8_t> room) {
         return gather(services_.mpt(), segments, 0, room);
     });
 }

@@ -39,7 +39,7 @@ bool Requester::send_by_reference(QueuePair& qp, const SendRequest& request, Bud
     Port& port = services_.port_of(qp);
     RunOut run{.first = data_headers(qp, request, 0), .mtu = mtu};
     run.first.bth.ack_req = false;
-    run.packets = reference_limit(port, run.first, mtu, wanted);
+    run.packets = reference_limit(services_.outlet_of(qp), run.first, mtu, wanted);
     run.payload_bytes = run.packets * mtu;
     if (run.packets < 2 || run.payload_bytes < services_.one_copy()->min_bytes()) {
         return false;

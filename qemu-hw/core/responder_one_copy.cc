@@ -59,7 +59,7 @@ uint32_t Responder::send_read_reference(QueuePair& qp, const RdResource& resourc
                                       static_cast<uint32_t>(ib::link::kMaxReferenceBytes / mtu)});
     Port& port = services_.port_of(qp);
     RunOut run{.first = read_response_headers(qp, resource, next), .mtu = mtu};
-    run.packets = reference_limit(port, run.first, mtu, wanted);
+    run.packets = reference_limit(services_.outlet_of(qp), run.first, mtu, wanted);
     run.payload_bytes = run.packets * mtu;
     if (run.packets < 2 || run.payload_bytes < services_.one_copy()->min_bytes()) {
         return 0;

@@ -110,16 +110,16 @@ uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, con
     if (wanted < 2) {
         return 0;
     }
-    Port& port = services_.port_of(qp);
+    const Outlet to = services_.outlet_of(qp);
     RunOut run{.first = read_response_headers(qp, resource, next), .mtu = mtu};
-    run.packets = run_limit(port, run.first, mtu, wanted);
+    run.packets = run_limit(to, run.first, mtu, wanted);
     if (run.packets < 2) {
         return 0;
     }
     run.last = read_response_headers(qp, resource, next + run.packets - 1);
     const KeyedRange range = response_range(resource, mtu, run.packets);
     run.payload_bytes = static_cast<uint32_t>(range.length);
-    const Sent result = send_run(port, run, [&](std::span<uint8_t> room) {
+    const Sent result = send_run(to, run, [&](std::span<uint8_t> room) {
         return services_.mpt().read(resource.user, range, room);
     });
     return result == Sent::kYes ? run.packets : 0;
@@ -141,7 +141,7 @@ Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& 
     if (packets == 0) {
         const KeyedRange range = response_range(resource, mtu, 1);
         const Sent result = send_packet(
-            services_.port_of(qp), read_response_headers(qp, resource, resource.next_packet),
+            services_.outlet_of(qp), read_response_headers(qp, resource, resource.next_packet),
             static_cast<uint32_t>(range.length), [&](std::span<uint8_t> room) {
                 return services_.mpt().read(resource.user, range, room);
             });
@@ -166,7 +166,7 @@ Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {
         connected_headers(qp, services_.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
     headers.aeth = ack_of(qp);
     headers.atomic_ack_eth.original_data = resource.original_data;
-    const Sent result = send_packet(services_.port_of(qp), headers);
+    const Sent result = send_packet(services_.outlet_of(qp), headers);
     if (result == Sent::kYes) {
         resource.pending = resource.replay = false;
     }
@@ -202,7 +202,7 @@ Sent Responder::send_ack(QueuePair& qp) {
             headers.aeth = ack_of(qp);
             break;
     }
-    return send_packet(services_.port_of(qp), headers);
+    return send_packet(services_.outlet_of(qp), headers);
 }
 
 }  // namespace pib::hca

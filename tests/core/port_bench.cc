@@ -212,10 +212,13 @@ uint32_t PortBench::take_events() {
     }
 }
 
-bool PortBench::send_data(uint16_t dlid, size_t payload, uint8_t sl) {
+bool PortBench::send_data(uint16_t dlid, size_t payload, uint8_t sl, uint8_t static_rate) {
     const Bytes packet = ::pib::test::make_packet(0, dlid, payload, port().lid(), sl);
-    const auto room = port().begin_packet(
-        {.dlid = dlid, .sl = sl, .vl15 = false, .bytes = static_cast<uint32_t>(packet.size())});
+    const auto room = port().begin_packet({.dlid = dlid,
+                                           .sl = sl,
+                                           .vl15 = false,
+                                           .bytes = static_cast<uint32_t>(packet.size()),
+                                           .static_rate = static_rate});
     if (room.empty()) {
         return false;
     }

@@ -119,7 +119,7 @@ class PortBench : private EqTable::Events {
     unsigned last_event_count = 0;
 
     // Sends a UD packet of `payload` bytes to `dlid`; false when refused.
-    bool send_data(uint16_t dlid, size_t payload = 64, uint8_t sl = 0);
+    bool send_data(uint16_t dlid, size_t payload = 64, uint8_t sl = 0, uint8_t static_rate = 0);
 
   private:
     void eq_fatal(uint32_t) override { FAIL("event queue failed"); }

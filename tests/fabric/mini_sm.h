@@ -54,6 +54,10 @@ class MiniSm {
     uint16_t lid_of(unsigned guest) const;
     // The multicast forwarding table: who gets what is sent to `mlid`, which is below 0xc020.
     void set_group(uint16_t mlid, const std::vector<unsigned>& guests);
+    // PortInfo:VLHighLimit of an HCA's port, in units of 4096 bytes; 255: none.
+    void set_high_limit(const Path& path, uint8_t limit) {
+        set_port(path, 1, {{ib::port_info::kVlHighLimit, limit}});
+    }
 
     // A directed-route request and its answer.
     std::optional<ib::Mad> ask(ib::Method method, uint16_t attribute, uint32_t modifier,

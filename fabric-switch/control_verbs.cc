@@ -9,6 +9,8 @@
 //   that port;
 //                                           0: none
 //   PerformanceSet "node"[port] name=value  sets a counter, as "ctl counters" calls it
+//   Trap "node"[port] number                an error of the link that trap 129 to 131 tells (not of
+//                                           ibsim)
 //   Baselid "node"[port] lid [lmc]          changes the LID (and LMC) behind the subnet manager's
 //   back
 //
@@ -266,6 +268,28 @@ Outcome performance_set_verb(Fabric& fabric, const Words& words) {
     return {};
 }
 
+Outcome trap_verb(Fabric& fabric, const Words& words) {
+    const auto port = port_of(fabric, words[1]);
+    if (!port) {
+        return Failure(port.error());
+    }
+    const auto number = number_of<std::uint16_t>(words[2]);
+    const auto error = number ? ib::link_error_of(*number) : std::nullopt;
+    if (!error) {
+        return Failure("not 129 (link integrity), 130 (buffer overrun) or 131 (flow control): " +
+                       std::string(words[2]));
+    }
+    const Fabric::Node& node = fabric.nodes()[port->node];
+    if (node.sw != nullptr) {
+        node.sw->port(port->port).raise(*error);
+    } else if (node.phantom != nullptr) {
+        node.phantom->raise(port->port, *error);
+    } else {
+        return not_ours(words[1]);
+    }
+    return {};
+}
+
 Outcome baselid_verb(Fabric& fabric, const Words& words) {
     const auto reference = reference_of(words[1]);
     const auto lid = number_of<std::uint16_t>(words[2]);
@@ -310,6 +334,7 @@ constexpr Verb kVerbs[] = {
     {"Clear", 2, 2, clear_verb, "Clear \"NODE\"[PORT]"},
     {"Error", 3, 4, error_verb, "Error \"NODE\"[PORT] PERCENT [ATTRIBUTE]"},
     {"PerformanceSet", 3, 3, performance_set_verb, "PerformanceSet \"NODE\"[PORT] NAME=VALUE"},
+    {"Trap", 3, 3, trap_verb, "Trap \"NODE\"[PORT] 129|130|131"},
     {"Baselid", 3, 4, baselid_verb, "Baselid \"NODE\"[PORT] LID [LMC]"},
 };
 

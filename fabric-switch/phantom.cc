@@ -52,6 +52,7 @@ class PhantomHca::Port final : public LinkUser {
         offers_.detach();
     }
     void link_up(const link::ActiveLink& active) override {
+        errors_ = {};
         ib::port_link_up(attrs, active.width, active.speed, active.speed_ext);
         hca_.agenda_.touch(hca_);
     }
@@ -62,7 +63,15 @@ class PhantomHca::Port final : public LinkUser {
         waiting_.clear();
         hca_.agenda_.touch(hca_);
     }
-    void receive_fault(link::PacketFault) override { counters.add(Counter::kPortRcvErrors); }
+    void receive_fault(link::PacketFault fault) override {
+        if (const auto error = errors_.dropped(fault, attrs, counters, now_ns())) {
+            tell(*error);
+        }
+    }
+    void raise(ib::LinkError error) {
+        ib::count_link_error(error, counters);
+        tell(error);
+    }
     void pump() override;
     void receive(const link::LinkPacket& packet) override;
     // `vl`: what the packet's LRH says.
@@ -75,15 +84,22 @@ class PhantomHca::Port final : public LinkUser {
 
   private:
     bool transmit(std::span<const std::uint8_t> packet);
+    [[nodiscard]] std::uint64_t now_ns() const { return hca_.agenda_.clock().now_ns; }
+    void tell(ib::LinkError error) {
+        ib::tell_link_error(error, attrs.number, attrs, now_ns());
+        hca_.agenda_.touch(hca_);
+    }
 
     PhantomHca& hca_;
     OfferSender offers_;
+    ib::LinkErrors errors_;
     RingQueue<PacketRef> waiting_;
 };
 
 void PhantomHca::Port::receive(const link::LinkPacket& packet) {
     hca_.agenda_.touch(hca_);
     counters.count_received(packet.lrh);
+    errors_.good(1);
     const bool management = packet.lrh.vl == ib::kVl15;
     if (!management) {
         ib::port_data_arrived(attrs);
@@ -160,6 +176,10 @@ LinkUser& PhantomHca::port(unsigned number) {
 
 void PhantomHca::set_cable(unsigned number, bool plugged) {
     ports_[number - 1]->set_cable(plugged);
+}
+
+void PhantomHca::raise(unsigned number, ib::LinkError error) {
+    ports_[number - 1]->raise(error);
 }
 
 ib::PmaNode PhantomHca::pma_node() {

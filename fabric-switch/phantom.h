@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agenda.h"
+#include "ib/mgmt/link_errors.h"
 #include "ib/mgmt/mad_agent.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/wire/packet.h"
@@ -43,6 +44,8 @@ class PhantomHca final : public Timed {
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
     // Holds the link down, as a pulled cable would.
     void set_cable(unsigned number, bool plugged);
+    // Counts and tells the error as if the port had found it.
+    void raise(unsigned number, ib::LinkError error);
 
     void time_has_come(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;

@@ -188,6 +188,10 @@ void Switch::link_state_changed(SwitchPort&) {
     node_.port0().traps.add(ib::link_state_notice(node_.port0().lid()), now_ns());
 }
 
+void Switch::link_error(SwitchPort& port, ib::LinkError error) {
+    ib::tell_link_error(error, port.number(), node_.port0(), now_ns());
+}
+
 // ---- forwarding
 
 void Switch::packet_arrived(SwitchPort& port, Transit& packet) {

@@ -72,6 +72,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
                      const RamReference* reference) override;
     void link_state_changed(SwitchPort& port) override;
+    void link_error(SwitchPort& port, ib::LinkError error) override;
     void port_touched(SwitchPort& port) override;
 
     // switch.cc: forwarding

@@ -15,19 +15,6 @@ constexpr std::uint64_t kNever = UINT64_MAX;
 // What a packet carries besides its payload, ICRC included (IBA 7.7.8).
 constexpr std::uint32_t kPacketOverhead = 124;
 
-struct FaultCounter {
-    Counter total;
-    Counter detail;
-};
-
-// By PacketFault: what PortRcvErrorDetails calls it (IBA 16.1.4.1).
-constexpr FaultCounter kFaultCounters[] = {
-    {Counter::kPortRcvErrors, Counter::kPortMalformedPacketErrors},
-    {Counter::kPortRcvErrors, Counter::kPortMalformedPacketErrors},
-    {Counter::kPortRcvErrors, Counter::kPortLocalPhysicalErrors},
-    {Counter::kPortRcvErrors, Counter::kPortLocalPhysicalErrors},
-};
-
 }  // namespace
 
 std::uint64_t lifetime_ns(std::uint64_t value) {
@@ -71,6 +58,7 @@ void SwitchPort::detach() {
 
 void SwitchPort::link_up(const link::ActiveLink& active) {
     host_.port_touched(*this);
+    errors_ = {};
     const auto events = ib::port_link_up(attrs_, active.width, active.speed, active.speed_ext);
     refresh_limits();
     if (events.has(PortEvent::kStateChange)) {
@@ -132,6 +120,7 @@ bool SwitchPort::pass_run(const link::LinkRun& run, const RamReference* referenc
     const ib::RunSize& size = run.packets.size();
     const ib::Lrh& lrh = run.packets.first().lrh();
     counters_.count_received(lrh, size.words(), size.packets);
+    errors_.good(size.packets);
     offers_.link()->release(lrh.vl.value(), run.blocks(0, size.packets));
     return true;
 }
@@ -142,6 +131,7 @@ void SwitchPort::deliver(Transit& packet, unsigned vl, Damage damage) {
         receive_fault(link::PacketFault::kVcrc);
         return;
     }
+    errors_.good(1);
     if (vl != link::kVl15 && limits_.state == ib::PortState::kArmed) {
         ib::port_data_arrived(attrs_);
         refresh_limits();
@@ -150,9 +140,16 @@ void SwitchPort::deliver(Transit& packet, unsigned vl, Damage damage) {
 }
 
 void SwitchPort::receive_fault(link::PacketFault fault) {
-    const FaultCounter& counter = kFaultCounters[static_cast<std::size_t>(fault)];
-    counters_.add(counter.total);
-    counters_.add(counter.detail);
+    host_.port_touched(*this);
+    if (const auto error = errors_.dropped(fault, attrs_, counters_, host_.now_ns())) {
+        host_.link_error(*this, *error);
+    }
+}
+
+void SwitchPort::raise(ib::LinkError error) {
+    host_.port_touched(*this);
+    ib::count_link_error(error, counters_);
+    host_.link_error(*this, error);
 }
 
 void SwitchPort::release(const Origin& origin) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "fault_stage.h"
+#include "ib/mgmt/link_errors.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/port_attrs.h"
 #include "ib/mgmt/vl_arbiter.h"
@@ -35,6 +36,8 @@ class PortHost : public OriginSink {
     // PortState went to or from Down by the link's own doing (trap 128,
     // SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;
+    // Too many errors of one kind: a trap is due (129 to 131).
+    virtual void link_error(SwitchPort& port, ib::LinkError error) = 0;
 };
 
 // Values of PortInfo that packets are held against, decoded once.
@@ -97,6 +100,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] bool cable() const { return offers_.cable(); }
     [[nodiscard]] FaultStage& ingress_faults() { return ingress_faults_; }
     [[nodiscard]] FaultStage& egress_faults() { return egress_faults_; }
+    // Counts and tells the error as if it had been found.
+    void raise(ib::LinkError error);
     [[nodiscard]] std::size_t queued_packets() const;
     // Of an adapter with one copy; nullptr: of none.
     [[nodiscard]] const CopyCounts* copies() const {
@@ -151,6 +156,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     PacketPool& pool_;
     ib::Port& attrs_;
     ib::PortCounters& counters_;
+    ib::LinkErrors errors_;
     PortLimits limits_;
     OfferSender offers_;
     std::uint64_t link_serial_ = 0;

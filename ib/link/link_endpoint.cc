@@ -444,15 +444,26 @@ std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
     return LinkPacket{.lrh = *lrh, .bytes = bytes, .blocks = 0};
 }
 
-// Receive buffer that a packet takes; false: more than was granted.
+// Receive buffer that a packet takes; false: more than was granted, and it takes none. What is held
+// never exceeds the buffer, however far the peer has run ahead of its limit.
 bool LinkEndpoint::take_credit(unsigned vl, std::uint32_t blocks) {
     VlState& state = vls_[vl];
     state.received += blocks;
-    if (static_cast<std::int32_t>(state.granted - state.received) < 0) {
+    const bool granted = static_cast<std::int32_t>(state.granted - state.received) >= 0;
+    if (!granted || state.capacity - state.held < blocks) {
         return false;
     }
     state.held += blocks;
     return true;
+}
+
+// Packets that take_credit() has refused are dropped (IBA 7.12.2). The peer has counted them as
+// sent, and so have we: what it may send goes on from there.
+void LinkEndpoint::overrun(unsigned vl, std::uint32_t packets) {
+    send_credit(vl);
+    for (; active_ && packets != 0; --packets) {
+        events_.link_packet_fault(PacketFault::kOverrun);
+    }
 }
 
 LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
@@ -465,7 +476,8 @@ LinkEndpoint::Result LinkEndpoint::on_packet(const Frame& frame) {
     if (vl != kVl15) {
         blocks = ib::link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
         if (!take_credit(vl, blocks)) {
-            return fail(LinkError::kCreditExceeded, "VL " + std::to_string(vl));
+            overrun(vl, 1);
+            return {};
         }
     }
     hand_over(body, !frame.crc_elided(), vl, blocks);

@@ -69,21 +69,13 @@ struct LinkRun {
     }
 };
 
-// Why a received packet was dropped by the link; the port counts it.
-enum class PacketFault : std::uint8_t {
-    kMalformed,  // LVer, PktLen against the frame's length, too short
-    kTooLong,    // more payload than the receiving port's MTU
-    kIcrc,
-    kVcrc,
-};
-
 // Why a connection has to end. The text that goes with it is for the log.
 enum class LinkError : std::uint8_t {
     kRefused,          // by the peer, or the peer by us (see output(): the REFUSE wants to be sent)
     kMalformedFrame,   // a frame that the protocol does not allow
     kUnexpectedFrame,  // a frame that the protocol does not allow here
     kVersion,
-    kCreditExceeded,  // the peer sent more than it was granted
+    kCreditExceeded,  // the peer sent a reference beyond what it was granted
 };
 [[nodiscard]] const char* to_string(LinkError error);
 
@@ -93,6 +85,7 @@ struct LinkFailure {
 };
 
 using ib::link::ActiveLink;
+using ib::link::PacketFault;
 using HelloAnswer = std::expected<ib::link::Welcome, ib::link::Refuse>;
 
 // The rings of a link in shared memory, from one end's point of view.
@@ -372,6 +365,7 @@ class LinkEndpoint {
     void hand_over(const LinkRun& run);
     void hand_over(const ib::PacketBytes& body, bool with_crcs, unsigned vl, std::uint32_t blocks);
     bool take_credit(unsigned vl, std::uint32_t blocks);
+    void overrun(unsigned vl, std::uint32_t packets);
     Result refuse(ib::link::Refuse refusal);
     Result fail(LinkError error, std::string text);
     Result share(std::uint32_t features);

@@ -147,7 +147,8 @@ LinkEndpoint::Result LinkEndpoint::on_run(const Frame& frame) {
     const LinkRun packets{*run};
     const unsigned vl = run->first().lrh().vl.value();
     if (!take_credit(vl, packets.blocks(0, run->size().packets))) {
-        return fail(LinkError::kCreditExceeded, "VL " + std::to_string(vl));
+        overrun(vl, run->size().packets);
+        return {};
     }
     hand_over(packets);
     return {};

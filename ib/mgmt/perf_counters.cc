@@ -152,7 +152,7 @@ constexpr CounterAttribute kCounterAttributes[] = {
     {attr::kPortRcvDataSl, CounterView::kClassic, kRcvDataSlRows},
     {attr::kPortVlXmitWaitCounters, CounterView::kClassic, kVlXmitWaitRows},
     // A byte stream has neither flow control packets that must come in time nor blocks, lanes and
-    // forward error correction: what follows counts errors that do not happen.
+    // forward error correction: what follows counts errors that happen on demand only.
     {attr::kPortVlXmitFlowCtlUpdateErrors, CounterView::kClassic, kVlUpdateErrorRows},
     {attr::kPortExtendedSpeedsCounters, CounterView::kClassic, kExtendedSpeedsRows,
      kSelectExtendedSpeeds},

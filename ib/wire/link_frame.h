@@ -128,6 +128,15 @@ struct Link {
     [[nodiscard]] static std::expected<Link, FrameError> parse(std::span<const std::uint8_t> body);
 };
 
+// Why a link has dropped a packet that came in; the port counts it.
+enum class PacketFault : std::uint8_t {
+    kMalformed,  // LVer, PktLen against the frame's length, too short
+    kTooLong,    // more payload than the receiving port's MTU
+    kIcrc,
+    kVcrc,
+    kOverrun,  // beyond the credits that were granted
+};
+
 // What two offers make: the active values of both PortInfos.
 struct ActiveLink {
     std::uint8_t width = 0;      // LinkWidthActive

@@ -215,6 +215,7 @@ void PortImpl::sync_offer() {
 }
 
 void PortImpl::link_up(const link::ActiveLink& link) {
+    link_errors_ = {};
     apply(ib::port_link_up(attrs(), link.width, link.speed, link.speed_ext));
 }
 

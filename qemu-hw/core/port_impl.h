@@ -24,6 +24,7 @@
 #include "hca_pma.h"
 #include "hca_sma.h"
 #include "host.h"
+#include "ib/mgmt/link_errors.h"
 #include "one_copy.h"
 #include "pacer.h"
 #include "port.h"
@@ -201,6 +202,7 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     PortClient* client_ = nullptr;
     PortLink link_;
     PortLoopback loopback_;
+    ib::LinkErrors link_errors_;
     View view_;
     Outgoing out_;
     std::array<Waiting, kLanes> waiting_{};  // by VL, then the loopback

@@ -28,15 +28,15 @@ ib::Mad copy_mad(const ib::PacketView& packet) {
 }  // namespace
 
 void PortImpl::link_packet(const link::LinkPacket& packet) {
+    link_errors_.good(1);
     receive(packet.bytes, packet.lrh, false);
 }
 
-// PortRcvErrors and its details (IBA 16.1.3.5 and table 226).
 void PortImpl::link_packet_fault(link::PacketFault fault) {
-    const bool crc = fault == link::PacketFault::kIcrc || fault == link::PacketFault::kVcrc;
-    pma().add(ib::Counter::kPortRcvErrors);
-    pma().add(crc ? ib::Counter::kPortLocalPhysicalErrors
-                  : ib::Counter::kPortMalformedPacketErrors);
+    const uint64_t now_ns = parts_.host.now_ns();
+    if (const auto error = link_errors_.dropped(fault, attrs(), pma(), now_ns)) {
+        ib::tell_link_error(*error, static_cast<uint8_t>(number_), attrs(), now_ns);
+    }
 }
 
 bool PortImpl::accepts_dlid(const ib::Lrh& lrh) const {
@@ -104,6 +104,7 @@ void PortImpl::count_received(const ib::PacketRun& run, uint32_t from, uint32_t 
     parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, count);
     parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, run.size().bytes(from, count));
     pma().count_received(run.first().lrh(), run.size().words(from, count), count);
+    link_errors_.good(count);
 }
 
 uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {

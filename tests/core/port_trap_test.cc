@@ -137,6 +137,43 @@ TEST_CASE("P_Key and Q_Key violations: counters stick, a flood is one trap") {
     CHECK(trap_number(traps[0]) == ib::trap::kBadQKey);
 }
 
+TEST_CASE("damaged packets above the threshold are trap 129, overruns trap 130") {
+    PortBench bench;
+    bench.bring_up();
+    REQUIRE(bench.set_port_info([](std::span<uint8_t> info) {
+        ib::set(info, ib::port_info::kLocalPhyErrors, 2);
+        ib::set(info, ib::port_info::kOverrunErrors, 2);
+    }) == 0);
+    Bytes damaged = ::pib::test::make_packet(0, PortBench::kLid, 64);
+    damaged.resize(damaged.size() + 6);
+    for (unsigned i = 0; i < 3; ++i) {
+        CHECK(traps_within(bench, 0).empty());
+        REQUIRE(::pib::test::send(*bench.peer, damaged, link::SendCrc::kGiven));
+        bench.pump();
+    }
+    CHECK(bench.counter(ib::Counter::kPortRcvErrors) == 3);
+    CHECK(bench.counter(ib::Counter::kLocalLinkIntegrityErrors) == 1);
+    auto traps = traps_within(bench, 0);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kLocalLinkIntegrity);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid) == PortBench::kLid);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kPortNumber) == 1);
+    bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(traps[0]));
+
+    // The port has no buffer for this VL, and has granted none.
+    const Bytes frame =
+        ::pib::test::packet_frame(::pib::test::make_packet(14, PortBench::kLid, 64));
+    for (unsigned period = 0; period < 2; ++period) {
+        CHECK(traps_within(bench, ib::kFlowControlPeriodNs).empty());
+        bench.port().link_rx(frame);
+    }
+    CHECK(bench.counter(ib::Counter::kExcessiveBufferOverrunErrors) == 1);
+    traps = traps_within(bench, kSecond / 2);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == ib::trap::kExcessiveBufferOverrun);
+    CHECK(bench.state() == ib::PortState::kActive);
+}
+
 TEST_CASE("a trap for an SM in the same guest comes to its QP0") {
     PortBench bench;
     bench.bring_up();

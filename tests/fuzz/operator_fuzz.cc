@@ -60,7 +60,7 @@ std::vector<Bytes> seeds() {
     for (
         const std::string_view lines :
         {"Unlink left[7]\0ReLink right[7]\0Link left[2] right[2]"sv,
-         "Error \"a\"[1] 50 0x11\0Clear left\0Baselid b 17 1\0ReLink left"sv,
+         "Error \"a\"[1] 50 0x11\0Trap a[1] 131\0Clear left\0Baselid b 17 1\0ReLink left"sv,
          "{\"command\":\"nodes\"}\0{\"command\":\"status\",\"switch\":\"left leaf\"}"sv,
          "{\"command\":\"run\",\"line\":\"Unlink a[1]\"}\0PerformanceSet left[7] PortRcvErrors=3"sv,
          "{\"command\":\"fault\",\"port\":\"left[7]\",\"set\":{\"drop\":0.5}}"sv}) {

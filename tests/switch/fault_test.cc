@@ -102,6 +102,26 @@ TEST_CASE("faults: corruption is found by whoever receives the packet") {
     CHECK(fabric.count(1, ib::Counter::kPortRcvErrors) == 1);
 }
 
+TEST_CASE("faults: too much corruption is a link integrity error, which the SM is told") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    REQUIRE(fabric.set_port_info(1, {{ib::port_info::kLocalPhyErrors, 4}}) == 0);
+    const auto corrupted = [&](double part, unsigned packets) {
+        fabric.sw.port(1).ingress_faults().set({.corrupt = part, .seed = 11});
+        run(fabric, packets);
+        return fabric.count(1, ib::Counter::kLocalLinkIntegrityErrors);
+    };
+    CHECK(corrupted(0.05, kPackets) == 0);  // a good one makes up for a bad one
+    CHECK(fabric.count(1, ib::Counter::kPortLocalPhysicalErrors) > 100);
+    CHECK(traps_of(fabric.hca(0), ib::trap::kLocalLinkIntegrity).empty());
+    CHECK(corrupted(1.0, 5) == 1);
+    const auto traps = traps_of(fabric.hca(0), ib::trap::kLocalLinkIntegrity);
+    REQUIRE_FALSE(traps.empty());
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid) == TestFabric::kSwitchLid);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kPortNumber) == 1);
+    CHECK(corrupted(1.0, 10) == 3);
+}
+
 TEST_CASE("faults: only the opcode that was asked for, and VL15 only on request") {
     TestFabric fabric(2);
     fabric.make_active();

@@ -96,6 +96,14 @@ struct LinkRecorder : link::LinkEvents {
     }
 };
 
+// A packet as a peer sends it who does not look at its credits.
+inline Bytes packet_frame(const Bytes& packet) {
+    const auto header = ib::link::packet_header(packet.size(), true);
+    Bytes frame(header.begin(), header.end());
+    frame.insert(frame.end(), packet.begin(), packet.end());
+    return frame;
+}
+
 inline bool send(link::LinkEndpoint& from, const Bytes& packet,
                  link::SendCrc crc = link::SendCrc::kElided) {
     const auto room = from.begin_packet(packet[0] >> 4, packet.size(), crc);

@@ -52,6 +52,40 @@ TEST_CASE("queues: a neighbour without credits stops its senders and nobody else
     CHECK(fabric.count(2, Counter::kPortXmitDiscards) == 0);
 }
 
+TEST_CASE("queues: what a peer sends beyond its credits is lost, counted and told to the SM") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    REQUIRE(fabric.set_port_info(1, {{pi::kOverrunErrors, 3}}) == 0);
+    REQUIRE(fabric.set_port_info(2, {{pi::kHoqLife, 20}}) == 0);  // for ever
+    fill(fabric);
+    const Bytes frame = packet_frame(make_packet(0, TestFabric::lid_of(1), 4096));
+    fabric::SwitchLink& link = *fabric.hca(0).sw_link;
+    const auto overrun = [&](unsigned packets) {
+        for (unsigned i = 0; i < packets; ++i) {
+            std::ranges::copy(frame, link.input_space().begin());
+            REQUIRE(link.feed_input(frame.size()));
+        }
+    };
+    overrun(2000);  // what was free of the buffer and less than a grant is taken, too
+    const auto held = fabric.sw.held_packets();
+    const auto before = fabric.count(1, Counter::kPortBufferOverrunErrors);
+    CHECK(before > 100);
+    for (unsigned period = 1; period <= 3; ++period) {
+        fabric.advance(period == 1 ? 2 * ib::kFlowControlPeriodNs : ib::kFlowControlPeriodNs);
+        CHECK(fabric.count(1, Counter::kExcessiveBufferOverrunErrors) == 0);
+        overrun(10);
+    }
+    CHECK(fabric.sw.held_packets() == held);
+    CHECK(fabric.count(1, Counter::kPortBufferOverrunErrors) == before + 30);
+    CHECK(fabric.count(1, Counter::kPortRcvErrors) == before + 30);
+    CHECK(fabric.count(1, Counter::kExcessiveBufferOverrunErrors) == 1);
+    fabric.advance(5'000 * kMs);
+    const auto traps = traps_of(fabric.hca(0), ib::trap::kExcessiveBufferOverrun);
+    REQUIRE_FALSE(traps.empty());
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid) == TestFabric::kSwitchLid);
+    CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kPortNumber) == 1);
+}
+
 TEST_CASE("queues: VL15 and other VLs pass a blocked VL") {
     TestFabric fabric(2);
     fabric.make_active();

@@ -3,6 +3,7 @@
 #include "test_fabric.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace pib::test {
@@ -23,6 +24,15 @@ Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid) {
     std::ranges::copy(smp.bytes, builder->payload().begin());
     const auto packet = builder->finish();
     return {packet.begin(), packet.end()};
+}
+
+std::vector<ib::Mad> traps_of(const FakeHca& hca, std::uint16_t number) {
+    std::vector<ib::Mad> traps;
+    std::ranges::copy_if(hca.answers, std::back_inserter(traps), [&](const ib::Mad& mad) {
+        return mad.method() == ib::Method::kTrap &&
+               ib::get(mad.smp_data(), ib::notice::kTrapNumber) == number;
+    });
+    return traps;
 }
 
 ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,

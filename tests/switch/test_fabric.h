@@ -102,6 +102,8 @@ class TestFabric {
     std::uint64_t next_transaction_ = 0x1000;
 };
 
+// The traps with this number that have reached an adapter, in order.
+std::vector<ib::Mad> traps_of(const FakeHca& hca, std::uint16_t number);
 // The packet that carries an SMP.
 Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid);
 ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,

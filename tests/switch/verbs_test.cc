@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // ibsim's verbs on a running fabric.
+#include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 
 #include "control_verbs.h"
@@ -105,6 +107,33 @@ TEST_CASE("verbs: counters and LIDs are set") {
     CHECK(net.sw("left").node().port0().lid().value() == 0x30);
 }
 
+TEST_CASE("verbs: Trap is an error of a link, counted and told") {
+    Net net;
+    CHECK(net.run("Trap left[4] 129").empty());
+    CHECK(net.run("trap left[4] 0x82").empty());
+    CHECK(net.run("Trap left[4] 131").empty());
+    const auto count = [](const ib::PortCounters& of) {
+        return std::array{of.value(ib::Counter::kLocalLinkIntegrityErrors),
+                          of.value(ib::Counter::kExcessiveBufferOverrunErrors),
+                          of.value(ib::Counter::kPortVlXmitFlowCtlUpdateErrors)};
+    };
+    CHECK(count(net.sw("left").counters(4)) == std::array<std::uint64_t, 3>{1, 1, 1});
+    const auto& waiting = net.sw("left").node().port0().traps.pending;
+    const auto told = std::ranges::count_if(waiting, [](const auto& trap) {
+        const auto number = ib::get(trap.notice, ib::notice::kTrapNumber);
+        return number >= 129 && number <= 131 &&
+               ib::get(trap.notice, ib::notice_details::kPortNumber) == 4;
+    });
+    CHECK(told == 3);
+
+    auto& port = net.phantom("b").ports[0];
+    port.set(ib::port_info::kPortState, static_cast<unsigned>(ib::PortState::kActive));
+    CHECK(net.run("Trap b[1] 131").empty());
+    CHECK(count(net.fabric->nodes()[*net.fabric->find_node("b")].phantom->counters(1))[2] == 1);
+    REQUIRE(port.traps.pending.size() == 1);
+    CHECK(ib::get(port.traps.pending[0].notice, ib::notice_details::kPortNumber) == 1);
+}
+
 TEST_CASE("verbs: Error loses MADs of one attribute and no others") {
     Net net;
     FakeHca& vm = net.connect("a");
@@ -134,6 +163,7 @@ TEST_CASE("verbs: a virtual machine's cable goes and comes, but not elsewhere") 
     CHECK(net.run("PerformanceSet a[1] PortRcvErrors=1").find("virtual machine") !=
           std::string::npos);
     CHECK(net.run("Link a[2] right[3]").find("virtual machine") != std::string::npos);
+    CHECK(net.run("Trap a[1] 129").find("virtual machine") != std::string::npos);
 }
 
 TEST_CASE("verbs: what is none is refused and changes nothing") {
@@ -159,6 +189,10 @@ TEST_CASE("verbs: what is none is refused and changes nothing") {
                              "PerformanceSet left[1] PortRcvErrors",
                              "PerformanceSet left PortRcvErrors=1",
                              "PerformanceSet left[1] PortRcvErrors=",
+                             "Trap left[4] 128",
+                             "Trap left[4] x",
+                             "Trap left 129",
+                             "Trap nobody[1] 129",
                              "Baselid left 0xC000",
                              "Baselid left 1 8",
                              "Baselid left",

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/mgmt/link_errors.h"
+
+#include <algorithm>
+
+namespace pib::ib {
+namespace {
+
+using link::PacketFault;
+
+// By PacketFault: what PortRcvErrorDetails calls it (IBA 16.1.4.1).
+constexpr Counter kDetails[] = {
+    Counter::kPortMalformedPacketErrors, Counter::kPortMalformedPacketErrors,
+    Counter::kPortLocalPhysicalErrors,   Counter::kPortLocalPhysicalErrors,
+    Counter::kPortBufferOverrunErrors,
+};
+
+struct Row {
+    Counter counter;
+    std::uint16_t trap_number;
+};
+// By LinkError.
+constexpr Row kRows[] = {
+    {Counter::kLocalLinkIntegrityErrors, trap::kLocalLinkIntegrity},
+    {Counter::kExcessiveBufferOverrunErrors, trap::kExcessiveBufferOverrun},
+    {Counter::kPortVlXmitFlowCtlUpdateErrors, trap::kFlowControlUpdate},
+};
+
+const Row& row_of(LinkError error) {
+    return kRows[static_cast<std::size_t>(error)];
+}
+
+}  // namespace
+
+// 7.12.2: more of them than LocalPhyErrors, where each good packet makes up for one.
+bool LinkErrors::one_more_physical(std::uint64_t threshold) {
+    if (++physical <= threshold) {
+        return false;
+    }
+    physical = 0;
+    return true;
+}
+
+// 16.1.3.5: OverrunErrors periods in succession, each with an overrun. No threshold is as one of 1.
+bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns) {
+    const std::uint64_t period = now_ns / kFlowControlPeriodNs + 1;
+    if (period == last_overrun) {
+        return false;
+    }
+    overrun_periods =
+        static_cast<std::uint8_t>(period == last_overrun + 1 ? overrun_periods + 1 : 1);
+    last_overrun = period;
+    if (overrun_periods < threshold) {
+        return false;
+    }
+    overrun_periods = 0;
+    return true;
+}
+
+std::optional<LinkError> LinkErrors::dropped(PacketFault fault, const Port& port,
+                                             PortCounters& counters, std::uint64_t now_ns) {
+    const Counter detail = kDetails[static_cast<std::size_t>(fault)];
+    counters.add(Counter::kPortRcvErrors);
+    counters.add(detail);
+    std::optional<LinkError> error;
+    if (detail == Counter::kPortLocalPhysicalErrors &&
+        one_more_physical(port.get(port_info::kLocalPhyErrors))) {
+        error = LinkError::kLocalIntegrity;
+    }
+    if (detail == Counter::kPortBufferOverrunErrors &&
+        one_more_overrun(port.get(port_info::kOverrunErrors), now_ns)) {
+        error = LinkError::kBufferOverrun;
+    }
+    if (error) {
+        count_link_error(*error, counters);
+    }
+    return error;
+}
+
+void count_link_error(LinkError error, PortCounters& counters) {
+    counters.add(row_of(error).counter);
+}
+
+void tell_link_error(LinkError error, std::uint8_t port_number, Port& sender,
+                     std::uint64_t now_ns) {
+    if (sender.state() == PortState::kActive) {
+        sender.traps.add(threshold_notice(row_of(error).trap_number, sender.lid(), port_number),
+                         now_ns);
+    }
+}
+
+std::optional<LinkError> link_error_of(std::uint16_t trap_number) {
+    const auto row = std::ranges::find(kRows, trap_number, &Row::trap_number);
+    return row == std::end(kRows) ? std::nullopt
+                                  : std::optional(static_cast<LinkError>(row - kRows));
+}
+
+}  // namespace pib::ib

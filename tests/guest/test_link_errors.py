@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Errors of a link that the subnet manager is told: traps 129 to 131, and their counters."""
+import re
+
+import pytest
+
+import managers
+from rdma import lid, sh, switch_port, wait_active, wait_until
+
+
+def told(vm0, trap, source, port):
+    """How often opensm in vm0 has heard of a trap from a LID, about a port."""
+    return len(re.findall(rf"Generic Notice type:\S+ num:{trap} .* from LID:{source} Port {port}\b",
+                          sh(vm0, f"cat {managers.LOG}")))
+
+
+def errors_of(vm0, number, port, name):
+    return int(re.search(rf"{name}:\.+(\d+)", sh(vm0, f"perfquery {number} {port}"))[1])
+
+
+@pytest.fixture
+def switch_of(vm0):
+    """NodeDescription and LID of the only switch."""
+    name, number = re.search(r'ports \d+ "(.*)".* lid (\d+)', sh(vm0, "ibswitches")).groups()
+    return name, int(number)
+
+
+def test_a_wire_that_corrupts_is_told_to_the_subnet_manager(lab, vm0, vm1, switch_of):
+    """Both ends of vm1's link count more damaged packets than their threshold, and say so by trap 129."""
+    port, lids = switch_port(lab, vm1), {vm1: lid(vm1), vm0: lid(vm0)}
+    ends = ((lids[vm1], 1), (switch_of[1], port))
+    before = [(told(vm0, 129, *end), errors_of(vm0, *end, "LocalLinkIntegrityErrors")) for end in ends]
+    assert lab.switch().ctl("fault", port, "--direction", "both", "--corrupt", "1")
+    try:
+        for node, other in ((vm0, vm1), (vm1, vm0)):
+            sh(node, f"ibping -c 20 -t 20 {lids[other]}", check=False)
+        for end, (heard, _) in zip(ends, before):
+            wait_until(lambda: told(vm0, 129, *end) > heard, f"trap 129 from LID {end[0]}")
+    finally:
+        lab.switch().ctl("fault", port, "--clear")
+    for end, (_, count) in zip(ends, before):
+        assert errors_of(vm0, *end, "LocalLinkIntegrityErrors") > count
+        assert errors_of(vm0, *end, "PortRcvErrors")
+    wait_active(vm0, vm1)
+
+
+@pytest.mark.parametrize("trap, options, counter", [
+    (130, "", "ExcessiveBufferOverrunErrors"), (131, "--vlxmitflowctlerrors", "PortVLXmitFlowCtlUpdateErrors0")])
+def test_the_operator_makes_a_port_tell_a_trap(lab, vm0, vm1, switch_of, trap, options, counter):
+    port, (name, number) = switch_port(lab, vm1), switch_of
+    heard, before = told(vm0, trap, number, port), errors_of(vm0, f"{options} {number}", port, counter)
+    lab.switch().ctl("run", "Trap", f'"{name}"[{port}]', str(trap))
+    wait_until(lambda: told(vm0, trap, number, port) > heard, f"trap {trap}")
+    assert errors_of(vm0, f"{options} {number}", port, counter) == before + 1

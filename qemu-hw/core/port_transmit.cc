@@ -188,8 +188,7 @@ bool PortImpl::may_leave(const TxRequest& request, Outgoing& out) {
         return true;
     }
     out.paced_rate = request.static_rate;
-    const uint64_t until =
-        pacer_.wait_until(request.dlid, ib::data_mbps(request.static_rate), parts_.host.now_ns());
+    const uint64_t until = pacer_.wait_until(request.dlid, parts_.host.now_ns());
     if (until != 0) {
         paced_until_ns_ = std::min(paced_until_ns_, until);
     }

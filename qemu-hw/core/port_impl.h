@@ -177,6 +177,7 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     bool may_go_on(unsigned lane) const;
     void stop_waiting(unsigned lane);
     bool stop_waiting();
+    void wait_for_credit_alone();
     void resume();
     void send_mad(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback);
     bool try_send(const OwnMad& mad);

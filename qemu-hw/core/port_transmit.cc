@@ -256,12 +256,24 @@ bool PortImpl::stop_waiting() {
     return any;
 }
 
+// What has lost its credit to others of its VL meanwhile waits for that, and no other VL for it.
+void PortImpl::wait_for_credit_alone() {
+    for (unsigned vl = 0; vl < link::kVl15; ++vl) {
+        if ((wants_room_ >> vl & 1) != 0 && !link_.has_credit(vl, waiting_[vl].bytes)) {
+            wants_room_ &= static_cast<ib::VlMask>(~(1u << vl));
+        }
+    }
+}
+
 void PortImpl::resume() {
     while (!queued_mads_.empty() && try_send(queued_mads_.front())) {
         queued_mads_.pop_front();
     }
     // Those for which others had to wait first.
     const bool twice = wants_room_ != 0;
+    if (twice) [[unlikely]] {
+        wait_for_credit_alone();
+    }
     bool ready = stop_waiting();
     ready |= twice && stop_waiting();
     if (ready && client_ != nullptr) {

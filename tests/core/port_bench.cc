@@ -98,9 +98,10 @@ PortBench::PortBench(const Config& config)
     REQUIRE(eqs.create(in));
 }
 
-void PortBench::connect(uint32_t blocks) {
+void PortBench::connect(uint32_t blocks, uint32_t blocks_of_vl1) {
     link::LinkEndpoint::Buffers buffers;
     std::ranges::fill(buffers.receive_blocks, blocks);
+    buffers.receive_blocks[1] = std::min(blocks, blocks_of_vl1);
     peer.emplace(buffers, peer_events);
     peer_events.endpoint = &*peer;
     peer_error.clear();
@@ -121,8 +122,8 @@ void PortBench::disconnect() {
     pump();
 }
 
-void PortBench::bring_up(uint32_t blocks) {
-    connect(blocks);
+void PortBench::bring_up(uint32_t blocks, uint32_t blocks_of_vl1) {
+    connect(blocks, blocks_of_vl1);
     REQUIRE(state() == ib::PortState::kInitialize);
     const auto to_state = [](ib::PortState to) {
         return [to](std::span<uint8_t> info) {

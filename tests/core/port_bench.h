@@ -85,12 +85,12 @@ class PortBench : private EqTable::Events {
     ib::PortState state() { return attrs().state(); }
     uint64_t counter(ib::Counter which) { return pma().value(which); }
 
-    // The host connects port 1 to a fresh peer that grants `blocks` per VL; the port is in
-    // Initialize.
-    void connect(uint32_t blocks = 1024);
+    // The host connects port 1 to a fresh peer that grants `blocks` per VL, to VL 1 no more than
+    // that; the port is in Initialize.
+    void connect(uint32_t blocks = 1024, uint32_t blocks_of_vl1 = UINT32_MAX);
     void disconnect();
     // connect(), then LID, SM, Armed and Active as a subnet manager sets them.
-    void bring_up(uint32_t blocks = 1024);
+    void bring_up(uint32_t blocks = 1024, uint32_t blocks_of_vl1 = UINT32_MAX);
     // Set(PortInfo) by directed route of what the port has now, changed by `change`.
     template <typename Change>
     uint16_t set_port_info(Change&& change) {

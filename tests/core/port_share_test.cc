@@ -142,3 +142,29 @@ TEST_CASE("a link without room for one VL takes nothing shorter of another befor
     CHECK(send(bench, to(kFar, 2, 0, 64)));
     CHECK(send(bench, to(kFar, 1, 0, 4096)));
 }
+
+TEST_CASE("a VL that has lost its credit to others of its own holds up no other VL") {
+    const TxRequest small = to(kFar, 2, 0, 64);
+    PortBench like_it;
+    like_it.bring_up(100'000);
+    unsigned room = 0;
+    while (send(like_it, small)) {
+        REQUIRE(++room < 100'000);
+    }
+
+    PortBench bench;
+    bench.bring_up(100'000, 160);  // as few as there can be; a small packet takes two
+    bench.peer_events.hold = true;
+    for (unsigned i = 0; i < room - 52; ++i) {
+        REQUIRE(send(bench, small));
+    }
+    CHECK_FALSE(send(bench, to(kFar, 1, 0, 4096)));  // has credit, and no room
+    for (unsigned i = 0; i < 50; ++i) {
+        REQUIRE(send(bench, to(kFar, 1, 0, 64)));
+    }
+    CHECK_FALSE(send(bench, small));
+    bench.pump();
+    CHECK(bench.client.ready == 1);
+    CHECK_FALSE(send(bench, to(kFar, 1, 0, 4096)));  // has room, and no credit
+    CHECK(send(bench, small));
+}

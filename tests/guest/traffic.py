@@ -11,6 +11,7 @@ from rdma import DEVICE, PATIENCE_S, put_program, resources, sh, switch_port, wa
 def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
     """SENDs, WRITEs and READs of so many MiB in all; the same seed does the same."""
     for node in (server, client):
+        put_program(node, "meeting.py")
         put_program(node, "random_traffic.py")
     line = f"timeout {patience_s} python3 /tmp/random_traffic.py {DEVICE} {mib} {seed}"
     running = server.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

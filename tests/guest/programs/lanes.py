@@ -22,6 +22,8 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, SendWR
 
+from meeting import meet
+
 SIZE = 4 << 20
 DEPTH = 4
 PORT = 18516
@@ -31,15 +33,6 @@ ENDPOINT = struct.Struct("!HIQI")
 
 def groups(text):
     return [tuple(int(number) for number in group.split(":")) for group in text.split(",")]
-
-
-def meet(server):
-    while server:
-        try:
-            return socket.create_connection((server, PORT))
-        except ConnectionRefusedError:  # it is not there yet; who runs this limits how long
-            time.sleep(0.2)
-    return socket.create_server(("", PORT)).accept()[0]
 
 
 class Sender:
@@ -101,7 +94,7 @@ class End:
 
 def main():
     specs = groups(sys.argv[3])
-    end = End(sys.argv[1], meet(sys.argv[4] if len(sys.argv) > 4 else None), specs)
+    end = End(sys.argv[1], meet(sys.argv[4] if len(sys.argv) > 4 else None, PORT), specs)
     end.swap(b"ready")
     if len(sys.argv) > 4:
         sent = [0] * len(specs)

@@ -12,7 +12,6 @@ import random
 import socket
 import struct
 import sys
-import time
 
 import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
@@ -22,6 +21,8 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
+
+from meeting import meet
 
 ROUND = 16 << 20
 DEPTH = 64
@@ -116,19 +117,9 @@ def run_round(end, work, length):
         sys.exit(f"the buffers differ after {work}")
 
 
-def meet(server):
-    while server:
-        try:
-            return socket.create_connection((server, PORT))
-        except ConnectionRefusedError:  # it is not there yet; who runs this limits how long
-            time.sleep(0.2)
-    listener = socket.create_server(("", PORT))
-    return listener.accept()[0]
-
-
 def main():
     device, mib, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    end = End(device, meet(sys.argv[4] if len(sys.argv) > 4 else None))
+    end = End(device, meet(sys.argv[4] if len(sys.argv) > 4 else None, PORT))
     dice = random.Random(seed)
     moved = requests = 0
     while moved < mib << 20:

@@ -177,8 +177,9 @@ def _add_parts(add) -> None:
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=testing.RUNNERS,
                          help="only these; lockdep: the guests again, on a kernel that checks its "
-                              "locking; bookworm: again in guests of Debian 12; tsan: tests with "
-                              "threads, with the thread sanitizer; the whole does none of these")
+                              "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
+                              "again over other kinds of links; tsan: tests with threads, with the "
+                              "thread sanitizer; the whole does none of these")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="of everything, of which the medians count (default 5)")

@@ -134,7 +134,18 @@ def bookworm() -> Count:
     return guest()
 
 
-RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm, "tsan": tsan}
+def sockets() -> Count:
+    os.environ["PIB_TEST_HCA"] = "shared-memory=off"
+    return guest()
+
+
+def one_copy() -> Count:
+    os.environ["PIB_TEST_HCA"] = vm.ZERO_COPY
+    return guest()
+
+
+RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm, "sockets": sockets,
+           "one-copy": one_copy, "tsan": tsan}
 
 
 def test(part: str | None) -> int:

@@ -4,8 +4,8 @@ lab.remote.Remote of a guest, `nodes` all of them.
 
 One boot serves the whole session, in a run directory of its own, so that a user's
 lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them.
-PIB_TEST_NODES sets how many guests, PIB_TEST_HCA more properties of their HCAs
-(doorbells=eventfd); PIB_TEST_KEEP=1 leaves them running, and the
+PIB_TEST_NODES sets how many guests, PIB_TEST_HCA more properties of the HCAs of these
+and of all other labs of the tests (shared-memory=off); PIB_TEST_KEEP=1 leaves them running, and the
 next session then takes them over.
 """
 
@@ -14,7 +14,7 @@ import os
 import pytest
 
 from lab import cluster, paths, up
-from rdma import complaints
+from rdma import complaints, hca_options
 
 DEFAULT_NODES = 2
 ADDRESS = "10.77.0.{}"
@@ -26,7 +26,7 @@ def lab():
     running = cluster.Cluster(paths.RUN / "test")
     try:
         up.boot(running, int(os.environ.get("PIB_TEST_NODES", DEFAULT_NODES)),
-                hca_options=",".join(filter(None, (HCA, os.environ.get("PIB_TEST_HCA")))))
+                hca_options=hca_options(HCA))
         yield running
     finally:
         if not os.environ.get("PIB_TEST_KEEP"):

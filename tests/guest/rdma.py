@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the guest tests share: commands that must succeed, pairs of programs, waits that poll."""
 import contextlib
+import os
 import pathlib
 import re
 import subprocess
@@ -21,12 +22,17 @@ def sh(node, line, *, check=True, timeout=PATIENCE_S):
     return out if check else (done.returncode, out, err)
 
 
+def hca_options(own=""):
+    """Properties of a lab's HCAs: its own ones, then those of PIB_TEST_HCA, which win."""
+    return ",".join(filter(None, (own, os.environ.get("PIB_TEST_HCA"))))
+
+
 @contextlib.contextmanager
-def booted(name, count, **options):
-    """A lab of one's own, which ends with the block. options: as for up.boot()."""
+def booted(name, count, hca="", **options):
+    """A lab of one's own, which ends with the block. hca: properties of its HCAs; options: as for up.boot()."""
     running = cluster.Cluster(paths.RUN / name)
     try:
-        up.boot(running, count, **options)
+        up.boot(running, count, hca_options=hca_options(hca), **options)
         yield running
     finally:
         running.down()

@@ -9,7 +9,7 @@ MESSAGES = 20000
 
 @pytest.fixture(scope="module")
 def guests():
-    with booted("test-kicks", 2, hca_options="doorbells=eventfd") as running:
+    with booted("test-kicks", 2, hca="doorbells=eventfd") as running:
         nodes = running.node("vm0"), running.node("vm1")
         wait_active(*nodes)
         yield nodes

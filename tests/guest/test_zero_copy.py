@@ -7,15 +7,16 @@ import time
 import pytest
 
 from lab import vm
-from rdma import DEVICE, booted, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
+from rdma import DEVICE, booted, hca_options, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 MESSAGE = 1 << 20
+pytestmark = pytest.mark.skipif("shared-memory=off" in hca_options(), reason="one copy needs shared memory")
 
 
 @pytest.fixture(scope="module")
 def sharing():
-    with booted("test-zero-copy", 2, hca_options=vm.ZERO_COPY) as running:
+    with booted("test-zero-copy", 2, hca=vm.ZERO_COPY) as running:
         nodes = running.node("vm0"), running.node("vm1")
         wait_active(*nodes)
         yield running

@@ -3,9 +3,8 @@
 import re
 import subprocess
 
+import managers
 from rdma import DEVICE, lid, pair, perftest_rows, sh, wait_until
-
-LOG = "/var/log/opensm.log"
 
 
 def lids(guest, wanted):
@@ -28,8 +27,8 @@ def clear_errors(guest):
 
 
 def no_errors(guest):
-    log = sh(guest, f"cat {LOG}")
-    assert not [line for line in log.splitlines() if " ERR " in line], log[-4000:]
+    log = sh(guest, f"cat {managers.LOG}")
+    assert not managers.errors(log), log[-4000:]
 
 
 RECORDS = ["ClassPortInfo", "NodeRecord", "PortInfoRecord", "SL2VLTableRecord", "PKeyTableRecord",

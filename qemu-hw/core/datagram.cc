@@ -39,7 +39,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             services_.fail_send(qp, qp.window.front().error);
             break;
         }
-        if (budget.vl != Budget::kAnyVl && !is_on(qp, budget.vl)) [[unlikely]] {
+        if (budget.vl != Budget::kAnyVl && services_.lane_of(qp) != budget.vl) [[unlikely]] {
             return Turn::kMore;  // it has its turn with those of its own VL
         }
         const uint32_t bytes = qp.window.front().wqe.data.length;
@@ -60,14 +60,6 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
     }
     services_.report_drained(qp);
     return Turn::kIdle;
-}
-
-// Whether the next datagram goes out on this VL.
-bool Datagram::is_on(const QueuePair& qp, unsigned vl) {
-    const auto& av = std::get<DatagramOp>(qp.window.front().wqe.op).av;
-    const TxRequest next{
-        .dlid = av.dlid, .sl = av.sl, .vl15 = qp.type == PIB_HCA_QP_SMI, .bytes = 0};
-    return services_.port_of(qp).lane(next) == vl;
 }
 
 bool Datagram::fetch(QueuePair& qp) {

@@ -24,7 +24,6 @@ class Datagram {
     void multicast_in(unsigned port, const ib::PacketView& packet);
 
   private:
-    bool is_on(const QueuePair& qp, unsigned vl);
     bool fetch(QueuePair& qp);
     WqeError check(const QueuePair& qp, const SendWqe& wqe);
     WqeError check_address(const QueuePair& qp, const DatagramOp& op);

@@ -168,6 +168,7 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     std::span<uint8_t> begin_on_link(const TxRequest& request, const ib::RunSize& size,
                                      Begin&& begin);
     void commit_run(const Outgoing& out);
+    void charge(const Outgoing& out, uint16_t dlid);
     bool must_wait_for_others(unsigned vl) const;
     bool is_slower_than_link(const TxRequest& request) const {
         return (view_.slower_rates >> (request.static_rate & 31) & 1) != 0;

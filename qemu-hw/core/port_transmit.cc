@@ -108,14 +108,22 @@ void PortImpl::commit(const Outgoing& out) {
     }
     const auto lrh = ib::Lrh::parse(std::span<const uint8_t>(out.packet).first<ib::Lrh::kSize>());
     pma().count_sent(lrh);
+    charge(out, lrh.dlid.value());
+    link_.commit_packet();
+}
+
+// To the VL that has its turn and to the path that is slower than the link, if they are any.
+void PortImpl::charge(const Outgoing& out, uint16_t dlid) {
+    const bool is_run = out.run.packets != 0;
     if (out.vl == granted_vl_) [[unlikely]] {
-        arbiter_.account(out.packet.size());
+        for (uint32_t i = 0; i < std::max(out.run.packets, 1u); ++i) {
+            arbiter_.account(is_run ? out.run.packet(i) : out.packet.size());
+        }
     }
     if (out.paced_rate != 0) [[unlikely]] {
-        pacer_.sent(lrh.dlid.value(), out.packet.size(), ib::data_mbps(out.paced_rate),
-                    parts_.host.now_ns());
+        pacer_.sent(dlid, is_run ? out.run.bytes() : out.packet.size(),
+                    ib::data_mbps(out.paced_rate), parts_.host.now_ns());
     }
-    link_.commit_packet();
 }
 
 // ---- runs
@@ -170,13 +178,7 @@ void PortImpl::commit_run(const Outgoing& out) {
     parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_, out.run.packets);
     parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, out.run.bytes());
     pma().count_sent(lrh, out.run.words(), out.run.packets);
-    for (uint32_t i = 0; out.vl == granted_vl_ && i < out.run.packets; ++i) {
-        arbiter_.account(out.run.packet(i));
-    }
-    if (out.paced_rate != 0) [[unlikely]] {
-        pacer_.sent(lrh.dlid.value(), out.run.bytes(), ib::data_mbps(out.paced_rate),
-                    parts_.host.now_ns());
-    }
+    charge(out, lrh.dlid.value());
     link_.commit_packet();
 }
 

@@ -101,6 +101,8 @@ class QpServices {
     void unpark(QueuePair& qp) { owner_.unpark(qp); }
     bool has_work() const { return !run_queue_.empty(); }
     RunQueue& run_queue() { return run_queue_; }
+    // Where the QP's next packet waits for its turn: see Port::lane(). kFreeLane: nowhere.
+    unsigned lane_of(const QueuePair& qp);
     // Whether a turn for this QP now would get ahead of others that wait for the same link.
     bool others_wait(const QueuePair& qp);
     // run() has been reached; schedule() need not ask for it while it works.
@@ -157,7 +159,6 @@ class QpServices {
     void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
 
   private:
-    unsigned lane_of(const QueuePair& qp);
     void post(QueuePair& qp, uint32_t cqn, const pib_hca_cqe& cqe, bool solicited,
               bool patient = false);
     void post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, uint32_t byte_count,

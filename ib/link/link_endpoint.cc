@@ -179,13 +179,20 @@ bool LinkEndpoint::has_room(std::size_t bytes) const {
     return rings_ ? rings_->out.has_room(ring_bytes(bytes)) : output_.has_room(bytes);
 }
 
+// Who finds none in a ring is told when there is: see room_is_back().
+bool LinkEndpoint::finds_room(std::size_t bytes) const {
+    const bool found = has_room(bytes);
+    if (!found && rings_) {
+        rings_->wants_room = true;
+    }
+    return found;
+}
+
 std::span<std::uint8_t> LinkEndpoint::reserve(std::size_t bytes) {
     if (!rings_) {
         return output_.reserve(bytes);
     }
-    const auto room = rings_->out.reserve(bytes);
-    rings_->wants_room = rings_->wants_room || room.empty();
-    return room;
+    return finds_room(bytes) ? rings_->out.reserve(bytes) : std::span<std::uint8_t>{};
 }
 
 void LinkEndpoint::commit(std::size_t bytes) {
@@ -506,17 +513,14 @@ bool LinkEndpoint::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
         return false;
     }
     if (vl == kVl15) {
-        return has_room(kHeaderSize + on_wire);
+        return finds_room(kHeaderSize + on_wire);
     }
     return credits(vl) >= blocks_of(bytes, crc) &&
-           has_room(kHeaderSize + on_wire + kReservedOutput);
+           finds_room(kHeaderSize + on_wire + kReservedOutput);
 }
 
 std::span<std::uint8_t> LinkEndpoint::begin_packet(unsigned vl, std::size_t bytes, SendCrc crc) {
     if (!can_send(vl, bytes, crc)) {
-        if (rings_ && !has_room(kHeaderSize + bytes + kCrcBytes + kReservedOutput)) {
-            rings_->wants_room = true;
-        }
         return {};
     }
     const std::size_t crc_bytes = crc == SendCrc::kComputed ? kCrcBytes : 0;

@@ -219,8 +219,8 @@ class LinkEndpoint {
     // Asks the peer to wake this side; false when there is something to do already.
     [[nodiscard]] bool may_sleep();
     // To be called after publish() by whoever sends while this side sleeps: if something was
-    // refused, asks to be woken when there is room; true when there is by now, so that receive() is
-    // due.
+    // refused, asks to be woken when there is room; true when there is by now, until receive(),
+    // which is due then.
     [[nodiscard]] bool room_is_back();
     [[nodiscard]] std::size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
 
@@ -239,7 +239,8 @@ class LinkEndpoint {
     [[nodiscard]] const ActiveLink& active() const { return *active_; }
     [[nodiscard]] const ib::link::Link& peer() const { return *peer_; }
 
-    // Whether begin_packet() would succeed. VL15 needs no credits.
+    // Whether begin_packet() would succeed. VL15 needs no credits. Where a ring is full, both count
+    // as asking for room: see room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                 SendCrc crc = SendCrc::kElided) const;
     // Blocks that the peer would still take on a data VL.
@@ -295,7 +296,8 @@ class LinkEndpoint {
         explicit Rings(const LinkRings& views) : out(views.out), in(views.in) {}
         RingProducer out;
         RingConsumer in;
-        bool wants_room = false;  // something was refused since the last receive()
+        bool wants_room = false;    // something was refused since the last receive()
+        bool room_is_back = false;  // since then, too
         // What is looked at of a frame is copied here before: the peer can still write to the
         // ring.
         std::array<std::uint8_t, ib::link::kMaxBody> frame{};
@@ -374,6 +376,7 @@ class LinkEndpoint {
     std::expected<std::size_t, LinkFailure> read_front(Rings& rings);
     void send_unsent();
     [[nodiscard]] bool has_room(std::size_t bytes) const;
+    [[nodiscard]] bool finds_room(std::size_t bytes) const;
     std::span<std::uint8_t> reserve(std::size_t bytes);
     void commit(std::size_t bytes);
     void open();

@@ -36,7 +36,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
         return false;
     }
     Rings& rings = *rings_;
-    rings.wants_room = false;
+    rings.wants_room = rings.room_is_back = false;
     send_unsent();
     std::size_t done = 0;
     while (done < bytes && rings.in.available() != 0) {
@@ -211,7 +211,12 @@ bool LinkEndpoint::publish() {
 }
 
 bool LinkEndpoint::room_is_back() {
-    return rings_ && rings_->wants_room && !rings_->out.await_room();
+    if (!rings_ || !rings_->wants_room) {
+        return false;
+    }
+    // await_room() asks anew each time: who has been answered must not ask again.
+    rings_->room_is_back = rings_->room_is_back || !rings_->out.await_room();
+    return rings_->room_is_back;
 }
 
 bool LinkEndpoint::may_sleep() {

@@ -302,6 +302,7 @@ TEST_CASE("shared link: frames leave the stream, packets arrive, few are woken")
 TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when there is room") {
     SharedPair pair;
     pair.bring_up();
+    pair.switch_events.hold = true;  // no credit comes that would wake it, too
     const Bytes packet = make_packet(1, 5, 4096);
     std::size_t sent = 0;
     for (; send(pair.hca, packet); ++sent) {
@@ -312,9 +313,18 @@ TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when the
     REQUIRE(pair.hca.may_sleep());
     REQUIRE(pair.sw.receive(SIZE_MAX));
     CHECK(pair.sw.publish());  // there is room again
+    CHECK(pair.hca.room_is_back());
+    CHECK(pair.hca.room_is_back());  // whoever asks
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
-    CHECK(pair.hca.can_send(1, packet.size()));
+    // The next time it asks first, and is refused nothing: that is waiting, too.
+    for (; pair.hca.can_send(1, packet.size()); ++sent) {
+        REQUIRE(send(pair.hca, packet));
+    }
+    (void)pair.hca.publish();
+    REQUIRE(pair.hca.may_sleep());
+    REQUIRE(pair.sw.receive(SIZE_MAX));
+    CHECK(pair.sw.publish());
     CHECK(pair.switch_events.packets.size() == sent);
     CHECK(pair.error.empty());
 }

@@ -97,8 +97,7 @@ Turn Requester::run(QueuePair& qp, Budget& budget) {
             budget.charge(0);
             continue;
         }
-        if (window_left(qp) == 0 && qp.req.cursor == qp.req.sent_end &&
-            !request->wqe.needs_response()) {
+        if (window_left(qp) == 0 && !request->wqe.needs_response()) {
             break;
         }
         switch (send_one(qp, *request, budget)) {

@@ -33,6 +33,9 @@ class Requester {
     // Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096, and few
     // enough that a retry does not flood the wire.
     static constexpr uint32_t kWindowPackets = 512;
+    // Of what is sent again. All that follows one more loss goes for nothing: on a wire that loses
+    // packets a larger window only makes more of that.
+    static constexpr uint32_t kRetryWindow = 128;
     // With one copy, where a round trip has two more wake-ups, and what is under way takes no room.
     static constexpr uint32_t kReferenceWindow = 2048;
     // An ACK is asked for at the end of every message and after this many packets within one, so
@@ -40,6 +43,9 @@ class Requester {
     static constexpr uint8_t kAckInterval = 32;
 
     uint32_t window_packets(const QueuePair& qp) {
+        if (qp.req.cursor != qp.req.sent_end) [[unlikely]] {
+            return kRetryWindow;
+        }
         return services_.one_copy() == nullptr ? kWindowPackets : reference_window(qp);
     }
     uint32_t reference_window(const QueuePair& qp);

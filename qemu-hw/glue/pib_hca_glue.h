@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The parts of the QEMU device: pib_hca_pci.c is the device as QEMU sees it, pib_hca_dma.c its way to guest
- * memory, pib_hca_link.c its sockets, pib_hca_thread.c its threads. None of them knows any InfiniBand; that is
- * behind pib_hca_core.h.
+ * memory, pib_hca_link.c its sockets, pib_hca_thread.c its threads, pib_hca_irqfd.c its short way to KVM. None of
+ * them knows any InfiniBand; that is behind pib_hca_core.h.
  *
  * Threads: MMIO and configuration space on vCPU threads and bottom halves, timer and sockets in the main loop,
- * all under the BQL; and a thread for each link in shared memory, which takes the BQL to send interrupts only.
+ * all under the BQL; and a thread for each link in shared memory, which takes the BQL only to send interrupts that
+ * have no irqfd.
  * The core has one lock, taken after the BQL.
  */
 #ifndef PIB_HCA_GLUE_H
@@ -72,6 +73,7 @@ typedef struct PibHcaRam {
 
 /* The eventfd of a UAR's kicks (pib_hca_kick.c). */
 typedef struct PibHcaKick PibHcaKick;
+typedef struct PibHcaIrqfds PibHcaIrqfds; /* pib_hca_irqfd.c */
 
 struct PibHca {
     PCIDevice parent_obj;
@@ -99,6 +101,8 @@ struct PibHca {
     PibHcaLink links[PIB_HCA_GLUE_PORTS];
     uint8_t *rx_buffer;
     uint64_t pending_vectors; /* raised by the core and not sent yet; atomic */
+    PibHcaIrqfds *irqfds;     /* NULL: QEMU sends all interrupts */
+    uint64_t messages_sent;   /* by QEMU, masked ones among them; BQL */
     bool paused; /* the VM is stopped: no DMA, no interrupt, no frame is read; BQL and lock */
     MemoryListener memory_listener;
     PibHcaRam ram[PIB_HCA_RAM_PIECES]; /* what is not in here is reached the slow way */
@@ -172,6 +176,14 @@ void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted); /* Host::kicks() */
 void pib_hca_kicks_update(void *opaque);                     /* kicks_bh */
 void pib_hca_kicks_again(PibHca *hca); /* the VM runs again: what came while it did not */
 void pib_hca_kicks_stop(PibHca *hca);
+
+/* pib_hca_irqfd.c: interrupts that KVM sends. */
+void pib_hca_irqfds_start(PibHca *hca); /* nothing without KVM */
+void pib_hca_irqfds_stop(PibHca *hca);
+void pib_hca_irqfds_update(PibHca *hca); /* after configuration space has changed */
+void pib_hca_irqfds_send(PibHca *hca);   /* on any thread; what stays pending is QEMU's to send */
+/* irqfds: vectors that have one now; sent: interrupts that went by one. */
+void pib_hca_irqfds_count(PibHca *hca, unsigned *irqfds, uint64_t *sent);
 
 /* pib_hca_link.c */
 bool pib_hca_links_parse(PibHca *hca, Error **errp); /* the fabric property into fabric_address */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a device tells about itself: the properties `objects`, `trace` and `waits`, JSON for QMP's qom-get, and trace
+ * What a device tells about itself: the properties `objects`, `trace`, `waits` and `interrupts`, JSON for QMP's qom-get, and trace
  * events for -trace. See docs/observability.md.
  */
 #include "qemu/osdep.h"
@@ -93,6 +93,17 @@ static char *get_waits(Object *obj, Error **errp)
                            qatomic_read(&hca->lock_waits), qatomic_read(&hca->lock_sleeps));
 }
 
+static char *get_interrupts(Object *obj, Error **errp)
+{
+    PibHca *hca = PIB_HCA(obj);
+    unsigned irqfds;
+    uint64_t sent;
+
+    pib_hca_irqfds_count(hca, &irqfds, &sent);
+    return g_strdup_printf("{\"irqfds\":%u,\"by_irqfd\":%" PRIu64 ",\"by_qemu\":%" PRIu64 "}", irqfds, sent,
+                           hca->messages_sent);
+}
+
 void pib_hca_observe_register(ObjectClass *klass)
 {
     object_class_property_add_str(klass, "objects", get_objects, NULL);
@@ -100,6 +111,9 @@ void pib_hca_observe_register(ObjectClass *klass)
     object_class_property_add_str(klass, "waits", get_waits, NULL);
     object_class_property_set_description(
         klass, "waits", "how often the device's threads have waited for each other, as JSON (read only)");
+    object_class_property_add_str(klass, "interrupts", get_interrupts, NULL);
+    object_class_property_set_description(
+        klass, "interrupts", "how many went which way, as JSON (read only)");
     object_class_property_add_str(klass, "trace", get_trace, NULL);
     object_class_property_set_description(
         klass, "trace", "the last packets, WQEs and commands, as JSON (read only; see trace-entries)");

@@ -31,12 +31,14 @@ static void send_interrupts(PibHca *hca)
 {
     PCIDevice *pci = PCI_DEVICE(hca);
 
+    pib_hca_irqfds_send(hca);
     while (qatomic_read(&hca->pending_vectors) != 0) {
         unsigned vector = ctz64(qatomic_read(&hca->pending_vectors));
 
         qatomic_and(&hca->pending_vectors, ~BIT_ULL(vector));
         if (msix_enabled(pci) && pib_hca_may_master(hca)) {
             PIB_HCA_TRACE(hca, PIB_HCA_TRACE_INTERRUPT, "vector %u", vector);
+            hca->messages_sent++;
             msix_notify(pci, vector);
         }
     }
@@ -347,6 +349,7 @@ static void pib_hca_exit(PCIDevice *pci)
 
     pib_hca_links_stop(hca);
     pib_hca_kicks_stop(hca);
+    pib_hca_irqfds_stop(hca);
     pib_hca_dma_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
@@ -380,6 +383,7 @@ static void pib_hca_realize(PCIDevice *pci, Error **errp)
         pib_hca_exit(pci);
         return;
     }
+    pib_hca_irqfds_start(hca);
     pib_hca_dma_start(hca);
     hca->vm_state = qemu_add_vm_change_state_handler(pib_hca_vm_state, hca);
     pib_hca_links_start(hca);
@@ -394,6 +398,7 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address, uint32_t valu
     pib_hca_lock(hca);
     pib_hca_ram_changed(hca);
     pib_hca_unlock(hca);
+    pib_hca_irqfds_update(hca);
     pcie_cap_flr_write_config(pci, address, value, length);
 }
 

@@ -2,8 +2,8 @@
 /*
  * The core's lock, and the thread of each fabric link in shared memory: it sleeps on a futex that the switch
  * wakes, takes out of the ring what has come in, and does what doorbells have left over. It takes the BQL for one
- * thing, to send the interrupts that the core has raised meanwhile: having the main loop do that would be one more
- * wake-up on the way of each. Who has the BQL therefore cannot join it, see pib_hca_thread_stop().
+ * thing, to send the interrupts that the core has raised meanwhile and that have no irqfd: having the main loop do
+ * that would be one more wake-up on the way of each. Who has the BQL therefore cannot join it, see pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>
@@ -132,6 +132,7 @@ static void come_back(PibHcaThread *self)
 /* False when the thread was stopped meanwhile: it is still away then, and has the BQL. */
 static bool send_interrupts(PibHcaThread *self)
 {
+    pib_hca_irqfds_send(self->hca);
     if (qatomic_read(&self->hca->pending_vectors) == 0) {
         return true;
     }

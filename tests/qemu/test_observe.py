@@ -66,9 +66,19 @@ def test_nobody_waits_where_nobody_else_works():
         assert get(qtest, "waits") == {"lock_waits": 0, "lock_sleeps": 0}
 
 
+def test_without_kvm_qemu_sends_the_interrupts():
+    with Qtest("-device", DEVICE) as qtest:
+        hca = qtest.pci(SLOT).map_bars()
+        hca.write(0, driver.REG_TEST_IRQ, 0)
+        assert get(qtest, "interrupts") == {"irqfds": 0, "by_irqfd": 0, "by_qemu": 0}  # MSI-X is off
+        hca.config_write(hca.capability(0x11) + 2, 0xC000, 2)  # enabled, function masked
+        hca.write(0, driver.REG_TEST_IRQ, 0)
+        assert get(qtest, "interrupts") == {"irqfds": 0, "by_irqfd": 0, "by_qemu": 1}
+
+
 def test_properties_are_read_only():
     with Qtest("-device", DEVICE) as qtest:
-        for name in ("objects", "trace", "waits"):
+        for name in ("objects", "trace", "waits", "interrupts"):
             answer = qtest.qmp("qom-set", path="/machine/peripheral/hca", property=name, value="")
             assert "error" in answer
 

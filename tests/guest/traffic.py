@@ -15,8 +15,11 @@ def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
         put_program(node, "random_traffic.py")
     line = f"timeout {patience_s} python3 /tmp/random_traffic.py {DEVICE} {mib} {seed}"
     running = server.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    said = sh(client, f"{line} {server.name}", timeout=patience_s + 60)
-    heard = running.communicate(timeout=PATIENCE_S)[0].decode()
+    try:
+        said = sh(client, f"{line} {server.name}", timeout=patience_s + 60)
+        heard = running.communicate(timeout=PATIENCE_S)[0].decode()
+    finally:    # one that is left alone goes on polling
+        sh(server, "pkill -f random_traffic.py", check=False)
     assert "the same at both ends" in said and said == heard, said + heard
 
 

@@ -178,7 +178,8 @@ def _add_parts(add) -> None:
     command.add_argument("part", nargs="?", choices=testing.RUNNERS,
                          help="only these; lockdep: the guests again, on a kernel that checks its "
                               "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
-                              "again over other kinds of links; tsan: tests with threads, with the "
+                              "again over other kinds of links; kvm: what KVM does for the device, on an "
+                              "emulated host where this one has none; tsan: tests with threads, with the "
                               "thread sanitizer; the whole does none of these")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",

@@ -53,14 +53,16 @@ def _install_key(tree: pathlib.Path, public_key: pathlib.Path) -> None:
     directory.parent.chmod(0o700)
 
 
-def _add_boot_files(tree: pathlib.Path, base: pathlib.Path) -> None:
+def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
+                   wanted: tuple[str, ...]) -> None:
+    """The first program, and of the image at `base` its shell and kernel modules, in loading order in `order`."""
     modules = base / "modules" / "lib" / "modules" / image.kernel_version(base)
     (tree / "bin").mkdir()
     (tree / "modules").mkdir()
     shutil.copy(base / "busybox", tree / "bin" / "busybox")
-    shutil.copy(INIT, tree / "init")
+    shutil.copy(init, tree / "init")
     (tree / "init").chmod(0o755)
-    order = module_order(modules, ROOT_DISK_MODULES)
+    order = module_order(modules, wanted)
     for module in order:
         shutil.copy(modules / module, tree / "modules")
     (tree / "modules" / "order").write_text(
@@ -72,7 +74,7 @@ def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: list[pathlib.Pa
     """base: the image's directory; artefacts: trees laid out like a guest's root."""
     with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:
         tree = pathlib.Path(name)
-        _add_boot_files(tree, base)
+        add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)
         for part in [ROOTFS, *artefacts]:
             shutil.copytree(part, tree / "overlay", symlinks=True, dirs_exist_ok=True)
         if public_key:

@@ -3,7 +3,8 @@
 
 The device can exist and still fail in the boot loader (seen under nested
 virtualization), so the probe boots the lab's own kernel up to the first line of
-its init. The answer is remembered until the host is booted again.
+its init. The answer is remembered until the host is booted again. PIB_ACCEL=kvm
+or PIB_ACCEL=tcg in the environment is an answer, too.
 """
 
 import json
@@ -14,6 +15,8 @@ import tempfile
 
 from lab import initramfs, paths, ui, vm
 
+VARIABLE = "PIB_ACCEL"
+ACCELERATORS = ("kvm", "tcg")
 PROBE_S = 30
 MARK = b"lab: probe has run a guest"
 
@@ -44,6 +47,11 @@ def _boots(image: pathlib.Path, initrd: pathlib.Path) -> bool:
 
 def accelerator(image: pathlib.Path) -> str:
     """ "kvm" where a guest really ran with it, else "tcg"; says which when it is new."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        if chosen not in ACCELERATORS:
+            raise ui.LabError(f"{VARIABLE}={chosen}: say one of {', '.join(ACCELERATORS)}, or leave it out")
+        return chosen
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     memory = paths.cache() / "kvm.json"

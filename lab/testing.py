@@ -14,9 +14,11 @@ import re
 import subprocess
 import xml.etree.ElementTree
 
-from lab import deps, guest_kernel, host_build, image, paths, ui, up, vm
+from lab import deps, guest_kernel, host_build, image, kvm, nested, paths, ui, up, vm
 
 PARTS = ("unit", "guest")
+KVM_TESTS = "test_kvm or test_kicks"
+VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
 CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
                     r"^All tests passed \(\d+ assertions? in (\d+) test cases?\)$", re.MULTILINE)
 SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
@@ -86,7 +88,7 @@ def junit_count(path: pathlib.Path) -> Count:
         return Count(failed=1)
 
 
-def pytest(folder: str) -> Count:
+def pytest(folder: str, *options: str) -> Count:
     if not list((paths.ROOT / folder).glob("test_*.py")):
         return Count()
     report = paths.RUN / f"{folder.replace('/', '-')}.xml"
@@ -95,7 +97,7 @@ def pytest(folder: str) -> Count:
     # No summary of its own: the one line that counts is ours.
     done = subprocess.run(["/usr/bin/python3", "-B", "-m", "pytest", "-v", "--no-header",
                            "-p", "no:cacheprovider", f"--rootdir={paths.ROOT}",
-                           f"--junitxml={report}", folder], cwd=paths.ROOT,
+                           f"--junitxml={report}", *options, folder], cwd=paths.ROOT,
                           env={**os.environ, "PYTHONPATH": str(paths.ROOT)},
                           stdin=subprocess.DEVNULL, check=False)
     count = junit_count(report)
@@ -144,8 +146,17 @@ def one_copy() -> Count:
     return guest()
 
 
+def on_kvm() -> Count:
+    """What KVM does for the device; where it does not work, on an emulated host on which it does."""
+    base, _ = up.prepare()
+    if kvm.accelerator(base) == "kvm":
+        return pytest("tests/guest", "-k", KVM_TESTS)
+    verdicts = VERDICT.findall(nested.run(base, ["./pib", "test", "kvm"]))
+    return Count(*map(int, verdicts[-1])) if verdicts else Count(failed=1)
+
+
 RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm, "sockets": sockets,
-           "one-copy": one_copy, "tsan": tsan}
+           "one-copy": one_copy, "kvm": on_kvm, "tsan": tsan}
 
 
 def test(part: str | None) -> int:

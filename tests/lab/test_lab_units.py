@@ -10,8 +10,8 @@ import xml.sax.saxutils
 
 import pytest
 
-from lab import (builder, debug_kernel, deps, guest_kernel, image, initramfs, measure, paths, process,
-                 testing, ui)
+from lab import (builder, debug_kernel, deps, guest_kernel, image, initramfs, kvm, measure, nested, paths,
+                 process, testing, ui)
 
 
 def test_package_list_is_understood():
@@ -176,3 +176,20 @@ def test_an_unknown_guest_kernel_is_refused(monkeypatch):
     monkeypatch.setenv(guest_kernel.VARIABLE, "best")
     with pytest.raises(ui.LabError, match="lockdep"):
         guest_kernel.image()
+
+
+def test_the_accelerator_can_be_chosen(monkeypatch, tmp_path):
+    for name in kvm.ACCELERATORS:
+        monkeypatch.setenv(kvm.VARIABLE, name)
+        assert kvm.accelerator(tmp_path) == name
+    monkeypatch.setenv(kvm.VARIABLE, "KVM")
+    with pytest.raises(ui.LabError, match="kvm, tcg"):
+        kvm.accelerator(tmp_path)
+
+
+def test_an_emulated_host_runs_the_same_command(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'a b'")
+    script = tmp_path / "command"
+    script.write_text(nested.command(["sh", "-c", 'echo "$PIB_ACCEL|$PYTEST_ADDOPTS|$PWD|$1"', "sh", "x y"]))
+    done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, env={})
+    assert done.stdout == f"kvm|-k 'a b'|{paths.ROOT}|x y\n"

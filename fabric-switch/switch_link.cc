@@ -61,7 +61,8 @@ void SwitchLink::close() {
 }
 
 void SwitchLink::notify() {
-    if (!notified_ && (!endpoint_.output().empty() || endpoint_.unpublished() != 0)) {
+    if (!notified_ &&
+        (!endpoint_.output().empty() || endpoint_.unpublished() != 0 || endpoint_.wants_room())) {
         notified_ = true;
         owner_.link_output_ready();
     }
@@ -173,7 +174,11 @@ void SwitchLink::copy(std::uint64_t bytes) {
 
 std::span<std::uint8_t> SwitchLink::begin_packet(unsigned vl, std::size_t bytes,
                                                  link::SendCrc crc) {
-    return endpoint_.begin_packet(vl, bytes, crc);
+    const auto out = endpoint_.begin_packet(vl, bytes, crc);
+    if (out.empty()) {
+        notify();  // the ring may have been full before this turn, and nobody waits for room yet
+    }
+    return out;
 }
 
 void SwitchLink::commit_packet() {

@@ -222,6 +222,8 @@ class LinkEndpoint {
     // refused, asks to be woken when there is room; true when there is by now, until receive(),
     // which is due then.
     [[nodiscard]] bool room_is_back();
+    // Whether something has been refused since the last receive() because a ring is full.
+    [[nodiscard]] bool wants_room() const { return rings_ && rings_->wants_room; }
     [[nodiscard]] std::size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
 
     // The port's side of the link; `epoch` is ignored. Sent when it differs from the last; takes

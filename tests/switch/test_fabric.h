@@ -43,13 +43,14 @@ class FakeHca : public LinkRecorder, public fabric::SwitchLink::Owner {
     std::unique_ptr<fabric::SwitchLink> sw_link;
     ib::SmaNode node;
     bool read_output = true;  // false: does not read what the switch sends
+    unsigned ready = 0;       // how often the switch asked for publish()
 
     [[nodiscard]] link::LinkEndpoint& own_end() { return endpoint_; }
     [[nodiscard]] unsigned port() const { return sw_link ? sw_link->port_number() : 0; }
     void link_packet(const link::LinkPacket& packet) override;
 
   private:
-    void link_output_ready() override {}
+    void link_output_ready() override { ++ready; }
     void link_note(const std::string& text) override { notes.push_back(text); }
     void smp_arrived(const link::LinkPacket& packet, ib::Mad smp);
 

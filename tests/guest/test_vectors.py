@@ -46,8 +46,9 @@ def test_an_event_comes_by_its_vector_where_that_is_told_to(guest, vector):
         sh(guest, f"echo {cpu} > /proc/irq/{number}/smp_affinity_list")
         raised(guest, vector)   # a vector moves when it interrupts
         added = raised(guest, vector)
-        assert added[vector][cpu] >= EVENTS and added[vector][1 - cpu] == 0, added
-        assert sum(added[1 - vector]) < EVENTS, added   # the kernel has CQs of its own
+        # One interrupt can tell of two events, and the kernel has CQs of its own.
+        assert added[vector][cpu] > EVENTS // 2 and added[vector][1 - cpu] == 0, added
+        assert sum(added[1 - vector]) < EVENTS // 2, added
 
 
 def test_vectors_are_spread_over_the_processors(guest):

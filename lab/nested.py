@@ -42,7 +42,7 @@ def _qemu(base: pathlib.Path, archive: pathlib.Path) -> list[str]:
             "-machine", "q35", "-accel", "tcg", "-cpu", "max,la57=off",
             "-smp", str(CPUS), "-m", str(MEMORY_MIB),
             "-kernel", str(base / "vmlinuz"), "-initrd", str(archive),
-            "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
+            "-append", "console=ttyS0 loglevel=3 panic=-1 mitigations=off",
             "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
             "-serial", "stdio"]
 

@@ -28,7 +28,7 @@ def test_many_small_messages(guests, program):
     before = counter(guests[1], "send_doorbells")
     out, _ = pair(*guests, line, f"{line} vm0")
     rows = perftest_rows(out)
-    assert rows and rows[0][-1] > 0, out
+    assert rows and rows[0][1] >= MESSAGES, out
     assert counter(guests[1], "send_doorbells") - before < MESSAGES
     assert counter(guests[1], "foreign_doorbell") == 0
 

@@ -192,7 +192,9 @@ std::span<std::uint8_t> LinkEndpoint::reserve(std::size_t bytes) {
     if (!rings_) {
         return output_.reserve(bytes);
     }
-    return finds_room(bytes) ? rings_->out.reserve(bytes) : std::span<std::uint8_t>{};
+    const auto room = rings_->out.reserve(bytes);
+    rings_->wants_room = rings_->wants_room || room.empty();
+    return room;
 }
 
 void LinkEndpoint::commit(std::size_t bytes) {

@@ -317,6 +317,7 @@ TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when the
     CHECK(pair.hca.room_is_back());  // whoever asks
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
+    CHECK(pair.hca.can_send(1, packet.size()));
     // The next time it asks first, and is refused nothing: that is waiting, too.
     for (; pair.hca.can_send(1, packet.size()); ++sent) {
         REQUIRE(send(pair.hca, packet));

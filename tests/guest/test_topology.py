@@ -184,7 +184,7 @@ def _state(control, port):
 @pytest.fixture
 def no_manager(guests):
     """opensm's log is complete only when opensm has ended: the tests run it for one sweep each."""
-    sh(guests[0], "pkill -x opensm; while pidof opensm; do sleep 0.2; done", check=False)
+    managers.stop(guests[0])
     yield
     subnet.start_manager(guests[0])
     wait_until(lambda: "SMINFO_MASTER" in sh(guests[1], "sminfo", check=False)[1], "a master SM")

@@ -30,8 +30,7 @@ class Requester {
     void start_rnr_timer(QueuePair& qp, uint64_t duration_ns);
 
   private:
-    // Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096, and few
-    // enough that a retry does not flood the wire.
+    // Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096.
     static constexpr uint32_t kWindowPackets = 512;
     // Of what is sent again. All that follows one more loss goes for nothing: on a wire that loses
     // packets a larger window only makes more of that.

@@ -6,8 +6,7 @@
  *
  * Threads: MMIO and configuration space on vCPU threads and bottom halves, timer and sockets in the main loop,
  * all under the BQL; and a thread for each link in shared memory, which takes the BQL only to send interrupts that
- * have no irqfd.
- * The core has one lock, taken after the BQL.
+ * have no irqfd. The core has one lock, taken after the BQL.
  */
 #ifndef PIB_HCA_GLUE_H
 #define PIB_HCA_GLUE_H

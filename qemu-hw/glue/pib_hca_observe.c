@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a device tells about itself: the properties `objects`, `trace`, `waits` and `interrupts`, JSON for QMP's qom-get, and trace
- * events for -trace. See docs/observability.md.
+ * What a device tells about itself: the properties `objects`, `trace`, `waits` and `interrupts`, JSON for QMP's
+ * qom-get, and trace events for -trace. See docs/observability.md.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"

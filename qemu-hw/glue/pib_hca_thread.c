@@ -3,7 +3,8 @@
  * The core's lock, and the thread of each fabric link in shared memory: it sleeps on a futex that the switch
  * wakes, takes out of the ring what has come in, and does what doorbells have left over. It takes the BQL for one
  * thing, to send the interrupts that the core has raised meanwhile and that have no irqfd: having the main loop do
- * that would be one more wake-up on the way of each. Who has the BQL therefore cannot join it, see pib_hca_thread_stop().
+ * that would be one more wake-up on the way of each. Who has the BQL therefore cannot join it, see
+ * pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>

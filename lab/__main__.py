@@ -5,9 +5,12 @@ import argparse
 import pathlib
 import sys
 
-from lab import (bench, checkpatch, cluster, deps, guest_build, guest_kernel, image, metrics,
-                 qemu_headers, status, testing, topology_kinds, ui, up, vm)
-from lab import map as fabric_map
+from lab import status, testing, ui, up
+from lab.bench import bench
+from lab.build import checkpatch, deps, guest_build, qemu_headers
+from lab.fabric import cluster, metrics, topology_kinds
+from lab.guests import guest_kernel, image, vm
+from lab.fabric import map as fabric_map
 
 
 def _build(_options) -> int:

@@ -3,7 +3,9 @@
 
 import shlex
 
-from lab import cluster, fabric, subnet, table, ui, vm
+from lab import table, ui
+from lab.fabric import cluster, subnet, switch_process
+from lab.guests import vm
 
 
 def status(lab: cluster.Cluster) -> int:
@@ -32,7 +34,7 @@ def run(lab: cluster.Cluster, number: int, fabric_address: str, arguments: list[
     address = fabric_address or (switch.address if switch else "")
     if not address:
         raise ui.LabError("no switch runs. Start the lab (./pib up), or a switch of your own:\n  "
-                          f"{fabric.PROGRAM} --listen unix:PATH --control PATH\n"
+                          f"{switch_process.PROGRAM} --listen unix:PATH --control PATH\n"
                           "and name it:  ./pib run --fabric unix:PATH")
     hca = vm.default_hca(number, address)
     argv = [vm.QEMU, "-machine", "q35", *hca.argv(0), *arguments]

@@ -3,7 +3,7 @@
 
 import re
 
-from lab import measure, subnet
+from lab.fabric import measure, subnet
 
 
 def table(heading: list[str], rows: list[list[str]]) -> str:

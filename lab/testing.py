@@ -14,7 +14,9 @@ import re
 import subprocess
 import xml.etree.ElementTree
 
-from lab import deps, guest_kernel, host_build, image, kvm, nested, paths, ui, up, vm
+from lab import paths, ui, up
+from lab.build import deps, host_build
+from lab.guests import guest_kernel, image, kvm, nested, vm
 
 PARTS = ("unit", "guest")
 KVM_TESTS = "test_kvm or test_kicks"

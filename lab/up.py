@@ -4,8 +4,10 @@
 import pathlib
 import signal
 
-from lab import (cluster, deps, fabric, guest_build, guest_kernel, host_build, measure, subnet,
-                 table, ui, vm)
+from lab import table, ui
+from lab.build import deps, guest_build, host_build
+from lab.fabric import cluster, measure, subnet, switch_process
+from lab.guests import guest_kernel, vm
 
 
 def prepare() -> tuple:
@@ -21,7 +23,7 @@ def boot(lab: cluster.Cluster, count: int, **options) -> None:
     _, artefacts = prepare()
     with lab.locked():
         lab.up(count, artefacts, **options)
-    if not (vm.module_usable() and fabric.built()):
+    if not (vm.module_usable() and switch_process.built()):
         raise ui.LabError("the device or the switch has not been built; the guests run without a "
                           "fabric. Look at the output of:  ninja -C build")
     make_subnet(lab)

@@ -2,7 +2,8 @@
 """The driver's sources against the kernel's coding style."""
 import pytest
 
-from lab import checkpatch, ui
+from lab import ui
+from lab.build import checkpatch
 
 
 @pytest.fixture(scope="module")

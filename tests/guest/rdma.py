@@ -7,7 +7,8 @@ import re
 import subprocess
 import time
 
-from lab import cluster, paths, up
+from lab import paths, up
+from lab.fabric import cluster
 
 PATIENCE_S = 300  # these machines are slow and noisy; only a hang takes this long
 DEVICE = "pib_0"

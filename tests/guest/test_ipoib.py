@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import managers
-from lab import subnet
+from lab.fabric import subnet
 from rdma import PATIENCE_S, sh, switch_port, wait_active, wait_until
 
 MODES = {"datagram": 4092, "connected": 65520}

@@ -2,7 +2,7 @@
 """What KVM takes over from QEMU: interrupts go by irqfds. `./pib test kvm` runs this on any host."""
 import pytest
 
-from lab import vm
+from lab.guests import vm
 from rdma import pair, wait_active, wait_until
 from traffic import unbind_and_bind
 

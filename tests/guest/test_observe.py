@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the driver says of itself: debugfs, and driver details of rdma resource. See docs/observability.md."""
-from lab import image
+from lab.guests import image
 from rdma import DEVICE, sh
 
 FOLDER = f"/sys/kernel/debug/pib_hca/{DEVICE}"

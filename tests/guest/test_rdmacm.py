@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from lab import measure
+from lab.fabric import measure
 from rdma import DEVICE, wait_until
 
 LIMIT_S = 150

@@ -9,7 +9,9 @@ import time
 import pytest
 
 import diags
-from lab import paths, topology, vm
+from lab import paths
+from lab.fabric import topology
+from lab.guests import vm
 from rdma import DEVICE, PATIENCE_S, booted, perftest_rows, sh, wait_active, wait_until
 from tcp_proxy import Proxy
 

@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 import managers
-from lab import paths, subnet, topology
+from lab import paths
+from lab.fabric import subnet, topology
 from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "torus-4x4.topo"

@@ -9,7 +9,8 @@ import pytest
 
 import diags
 import managers
-from lab import paths, subnet, topology
+from lab import paths
+from lab.fabric import subnet, topology
 from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"

@@ -5,7 +5,8 @@ import re
 import pytest
 
 import diags
-from lab import paths, topology
+from lab import paths
+from lab.fabric import topology
 from rdma import PATIENCE_S, booted, lid, sh
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab import vm
+from lab.guests import vm
 from rdma import DEVICE, booted, kernel_complaints, put_program, sh
 
 CPUS = 2

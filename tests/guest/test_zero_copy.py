@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lab import vm
+from lab.guests import vm
 from rdma import DEVICE, booted, hca_options, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 

@@ -6,9 +6,11 @@ import xml.etree.ElementTree
 
 import pytest
 
-from lab import (bench, bench_costs, bench_figures, bench_host, bench_messages, bench_objects, bench_plot, bench_steps,
-                 bench_sweep, bench_system, topology, ui)
-from lab.bench_figures import LESS, MORE, Figure, Kind, Results
+from lab import ui
+from lab.bench import (bench, bench_costs, bench_figures, bench_host, bench_messages, bench_objects,
+                       bench_plot, bench_steps, bench_sweep, bench_system)
+from lab.fabric import topology
+from lab.bench.bench_figures import LESS, MORE, Figure, Kind, Results
 
 RATE = Kind("rate", "SEND, 64 B", "messages/s", MORE)
 TIME = Kind("time", "WRITE, 8 B, p50", "us", LESS)

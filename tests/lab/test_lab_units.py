@@ -10,8 +10,10 @@ import xml.sax.saxutils
 
 import pytest
 
-from lab import (builder, debug_kernel, deps, guest_kernel, image, initramfs, kvm, measure, nested, paths,
-                 process, testing, ui)
+from lab import paths, process, testing, ui
+from lab.build import builder, deps
+from lab.fabric import measure
+from lab.guests import debug_kernel, guest_kernel, image, initramfs, kvm, nested
 
 
 def test_package_list_is_understood():
@@ -92,7 +94,7 @@ def frame(to: bytes, origin: bytes, payload: bytes) -> bytes:
 @pytest.fixture
 def hub_socket(tmp_path):
     path, log = tmp_path / "hub", tmp_path / "log"
-    running = process.start([sys.executable, "-B", "-m", "lab.hub", path], log)
+    running = process.start([sys.executable, "-B", "-m", "lab.guests.hub", path], log)
     process.wait_for("hub", path.exists, running, log, 30)
     yield path
     running.stop()

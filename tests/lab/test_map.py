@@ -9,7 +9,9 @@ import xml.etree.ElementTree
 
 import pytest
 
-from lab import control, fabric, map as fabric_map, metrics, paths, topology, ui, vm
+from lab import paths, ui
+from lab.fabric import control, map as fabric_map, metrics, switch_process, topology
+from lab.guests import vm
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 PATIENCE_S = 60
@@ -18,7 +20,7 @@ PATIENCE_S = 60
 @pytest.fixture(scope="module")
 def switch(tmp_path_factory):
     directory = tmp_path_factory.mktemp("switch")
-    running = fabric.Switch(directory)
+    running = switch_process.Switch(directory)
     shutil.copy(FILE, running.topology)
     process = running.start()
     yield running.control

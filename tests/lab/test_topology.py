@@ -3,7 +3,8 @@
 
 import pytest
 
-from lab import split, paths, topology, topology_kinds, ui
+from lab import paths, ui
+from lab.fabric import split, topology, topology_kinds
 
 EXAMPLES = sorted((paths.ROOT / "examples" / "topologies").glob("*.topo"))
 

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib bench: rounds of measurements, everything side by side in each; results in files."""
+
+import dataclasses
+import pathlib
+import time
+from typing import Callable, Iterable
+
+from lab import paths, table, ui
+from lab.bench import (bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
+                       bench_objects, bench_plot, bench_steps, bench_sweep, bench_system)
+from lab.build import host_build
+from lab.guests import guest_kernel, kvm
+
+RUN = paths.RUN / "bench"
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """What belongs together. steps: of a round. seconds: that a round takes, about, on two processors without KVM."""
+    name: str
+    about: str
+    seconds: int
+    steps: Callable[["Run"], Iterable[bench_steps.Step]]
+    guests: bool = True
+
+
+class Run:
+    """What the groups share."""
+
+    def __init__(self, results: bench_figures.Results):
+        self.results = results
+        self.messages = bench_messages.Messages()
+        self.guests: bench_guests.Guests | None = None
+
+
+GROUPS = (
+    Group("bandwidth", "WRITE, SEND, READ of 4 KiB to 1 MiB", 50,
+          lambda run: run.messages.steps(run.guests, bench_messages.BANDWIDTHS)),
+    Group("rate", "messages per second by outstanding ones and QPs", 40,
+          lambda run: run.messages.steps(run.guests, bench_messages.RATES)),
+    Group("latency", "8 bytes, polling and with events: p50, p99, p99.9", 35,
+          lambda run: run.messages.steps(run.guests, bench_messages.LATENCIES)),
+    Group("costs", "of a message: wake-ups, doorbells, interrupts, waits for locks", 20,
+          lambda run: bench_costs.steps(run.guests, run.messages)),
+    Group("sockets", "some of these with links on sockets", 25, lambda run: run.messages.over_sockets(run.guests)),
+    Group("one-copy", "long messages that the switch copies from guest to guest", 50,
+          lambda run: run.messages.with_one_copy(run.guests)),
+    Group("objects", "connections, memory regions", 20, lambda run: bench_objects.steps(run.guests)),
+    Group("bring-up", "until a port is Active", 20, lambda run: bench_system.bring_up(run.guests)),
+    Group("idle", "what QEMU and the switch take when nothing happens", 30,
+          lambda run: bench_system.idle_steps(run.guests)),
+    Group("neighbour", "a latency beside a pair of guests that floods, beside a port that stands still", 40,
+          lambda run: bench_system.neighbour(run.guests)),
+    Group("host", "copies and ping-pongs of this host, for comparison", 2,
+          lambda run: bench_host.host_steps(run.results, bench_messages.KINDS), guests=False),
+    Group("device", "work of a message, both devices and the switch in one thread", 4,
+          lambda run: bench_host.device_steps(run.results), guests=False),
+    Group("scale", "the same, and making objects, with up to 10,000 QPs", 5,
+          lambda run: bench_host.scale_steps(run.results), guests=False),
+    Group("switch", "packets per second by ports, size and copies", 4,
+          lambda run: bench_host.switch_steps(run.results), guests=False),
+)
+NAMES = [group.name for group in GROUPS]
+SWEEP, SWEEP_S = "sweep", 600   # has a lab of its own, and takes long: only when it is asked for
+
+
+def estimate_s(groups: list[Group], rounds: int) -> int:
+    boot = 60 if any(group.guests for group in groups) else 0
+    return boot + rounds * sum(group.seconds for group in groups)
+
+
+def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
+    """only: names, or None for all."""
+    found = [group for group in GROUPS if (only is None or group.name in only) and (with_guests or not group.guests)]
+    if not found:
+        raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}")
+    return found
+
+
+def _rounds(run: Run, groups: list[Group]) -> None:
+    for number in range(run.results.rounds):
+        for group in groups:
+            ui.say(f"round {number + 1} of {run.results.rounds}: {group.name}")
+            mend = run.guests.mend if group.guests else lambda: None
+            bench_steps.take_all(run.results, group.name, group.steps(run), mend)
+
+
+def _measure(results: bench_figures.Results, groups: list[Group]) -> None:
+    run = Run(results)
+    if any(group.guests for group in groups):
+        run.guests = bench_guests.Guests(RUN / "lab", results)
+    try:
+        if run.guests:
+            run.guests.boot()
+        minutes = estimate_s(groups, results.rounds) / 60
+        ui.say(f"measuring in {results.rounds} rounds: about {minutes:.0f} minutes if nothing else runs")
+        _rounds(run, groups)
+    finally:
+        if run.guests:
+            run.guests.down()
+
+
+def report(results: bench_figures.Results) -> str:
+    """All of a run as text."""
+    facts = "\n".join(f"{name}: {value}" for name, value in results.machine.items())
+    figures = table.table(bench_figures.heading(results, bench_host.DEVICE),
+                          bench_figures.rows(results, bench_host.DEVICE))
+    notes = "".join(f"{note}\n" for note in results.notes)
+    return (f"{facts}\nmedians of {results.rounds} rounds; (N×): so many times better than that\n"
+            f"\n{figures}\n\n{notes}")
+
+
+def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Path:
+    """Writes a run's three files; the path of the one for machines."""
+    directory.mkdir(parents=True, exist_ok=True)
+    sweeps = bench_sweep.ORACLE in results.subjects()
+    against = bench_sweep.ORACLE if sweeps else bench_guests.ROCE
+    name = time.strftime("%Y%m%d-%H%M%S") + "-" + results.machine["commit"].split()[0]
+    for suffix, text in ((".json", bench_figures.to_json(results)), (".txt", report(results)),
+                         (".svg", bench_plot.svg(results, against))):
+        (directory / (name + suffix)).write_text(text)
+    return directory / f"{name}.json"
+
+
+def _take(results: bench_figures.Results, groups: list[Group]) -> None:
+    """groups: none for opensm's sweeps."""
+    if groups:
+        _measure(results, groups)
+    else:
+        bench_sweep.measure(results, RUN)
+    results.machine["load at the end"] = bench_host.load()
+
+
+def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: list[str] | None) -> int:
+    """only: names of groups, or SWEEP alone; None for all groups. 1 if something could not be measured."""
+    if only and SWEEP in only and len(only) > 1:
+        raise ui.LabError(f"--only {SWEEP} goes with no other")
+    groups = [] if only == [SWEEP] else chosen(only, with_guests)
+    host_build.build()
+    bench_host.build()
+    accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
+    results = bench_figures.Results(bench_host.machine(accelerator), rounds)
+    try:
+        _take(results, groups)
+    except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
+        bench_steps.note_failure(results, "the rest", error)
+    kept = save(results, output or RUN)
+    print(report(results))
+    print(f"kept in {kept} (and .txt, .svg beside it)")
+    return 1 if any(": failed: " in note for note in results.notes) else 0

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The lab in which ./pib bench measures: two guests on a fabric and, between the same two, Soft-RoCE on a
+virtio-net card of its own."""
+
+import contextlib
+import dataclasses
+import pathlib
+
+from lab import ui, up
+from lab.bench import bench_figures, bench_host
+from lab.fabric import cluster, subnet
+from lab.guests import remote, vm
+
+ROCE, ROCE_DEVICE = "Soft-RoCE", "rxe0"
+SOCKETS = "pib, sockets"        # the same HCAs, frames through sockets
+ONE_COPY = "pib, one copy"      # HCAs between whose guests the switch copies
+DIRECT = "10.99.0.{}"           # addresses on the direct cable
+
+
+@dataclasses.dataclass
+class End:
+    """A device in a guest. options: of perftest, so that it is used; gid: index, where there are no LIDs."""
+    node: remote.Remote
+    device: str
+    options: tuple[str, ...] = ()
+    gid: int | None = None
+
+
+def sh(node: remote.Remote, line: str, timeout_s: float = 300) -> str:
+    done = node.run([line], timeout_s=timeout_s)
+    if done.returncode:
+        raise ui.LabError(f"{node.name}: {line}\n{done.stdout.decode()}{done.stderr.decode()}")
+    return done.stdout.decode()
+
+
+# Which entry of the GID table is RoCE v2 over the IPv4 address; perftest wants its number.
+FIND_GID = """
+ports=/sys/class/infiniband/{device}/ports/1
+for try in $(seq 100); do
+    for index in $(seq 0 15); do
+        case $(cat $ports/gids/$index 2>/dev/null) in
+        *:ffff:*) grep -q v2 $ports/gid_attrs/types/$index 2>/dev/null && echo $index && exit 0 ;;
+        esac
+    done
+    sleep 0.1
+done
+exit 1
+"""
+
+
+def roce_end(node: remote.Remote, number: int) -> End:
+    """Soft-RoCE on the direct cable; large frames, so that its packets carry 4096 bytes."""
+    mac = vm.direct_mac(number)
+    sh(node, f"card=$(grep -l {mac} /sys/class/net/*/address | cut -d/ -f5); "
+             f"ip link set $card mtu {vm.DIRECT_MTU} up && "
+             f"ip addr replace {DIRECT.format(number + 1)}/24 dev $card && modprobe rdma_rxe && "
+             f"(rdma link show {ROCE_DEVICE}/1 >/dev/null 2>&1 || "
+             f"rdma link add {ROCE_DEVICE} type rxe netdev $card)")
+    index = sh(node, FIND_GID.format(device=ROCE_DEVICE)).strip()
+    return End(node, ROCE_DEVICE, ("-x", index), int(index))
+
+
+class Guests:
+    """The lab, and the ends of everything that is compared in it: client and server."""
+
+    def __init__(self, directory: pathlib.Path, results: bench_figures.Results):
+        self.lab = cluster.Cluster(directory)
+        self.results = results
+        self.ends: dict[str, list[End]] = {}
+        self.count = 2
+        self.hca_options = ""
+        self.switch_options: tuple[str, ...] = ()
+        _, self.artefacts = up.prepare()
+
+    def boot(self, count: int = 2) -> None:
+        """Makes so many guests run, keeping those that do; all ports are Active afterwards."""
+        self.count = count
+        with self.lab.locked():
+            self.lab.up(count, self.artefacts, hca_options=self.hca_options, direct=True)
+        up.make_subnet(self.lab)
+        self.find_ends()
+
+    def find_ends(self) -> None:
+        nodes = [self.lab.node("vm0"), self.lab.node("vm1")]
+        hca = [self.hca(node) for node in nodes]
+        roce = [roce_end(node, number) for number, node in enumerate(nodes)]
+        self.ends = {bench_host.DEVICE: hca, ROCE: roce, SOCKETS: hca, ONE_COPY: hca}
+
+    @staticmethod
+    def hca(node: remote.Remote) -> End:
+        return End(node, next(port.device for port in subnet.ports_of(node) if port.state == "ACTIVE"))
+
+    def mend(self) -> None:
+        """After a failure nobody knows what still runs in there."""
+        self.down()
+        self.boot(self.count)
+        if self.switch_options:
+            self._restart_switch(*self.switch_options)
+
+    def down(self) -> None:
+        with self.lab.locked():
+            self.lab.down()
+
+    @contextlib.contextmanager
+    def crowd(self, count: int):
+        """That there are more guests, for as long as the block lasts."""
+        self.boot(count)
+        try:
+            yield
+        finally:
+            self.boot(2)
+
+    @contextlib.contextmanager
+    def one_copy(self):
+        """That the switch copies from guest to guest, for as long as the block lasts: other guests."""
+        self.hca_options = vm.ZERO_COPY
+        self.boot()
+        try:
+            yield
+        finally:
+            self.hca_options = ""
+            self.boot()
+
+    @contextlib.contextmanager
+    def sockets(self):
+        """That frames go through sockets, for as long as the block lasts."""
+        self._restart_switch("--no-shared-memory")
+        try:
+            yield
+        finally:
+            self._restart_switch()
+
+    def _restart_switch(self, *options: str) -> None:
+        self.switch_options = options
+        up.restart_switch(self.lab, *options)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What ./pib bench measures without a guest, and what it says about the machine."""
+
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import time
+from typing import Iterable
+
+from lab import paths, process, ui
+from lab.bench import bench_figures
+from lab.bench.bench_figures import LESS, MORE, Kind
+from lab.bench.bench_steps import Step
+
+DEVICE = "pib"
+SECONDS = "0.3"                 # of one figure of a program
+DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH = TARGETS = tuple(
+    f"tests/bench/{name}-bench" for name in ("device", "scale", "switch", "host"))
+
+# Figures of the programs: (line, field) -> kind, what it is called in the table, factor.
+COPIES = {"memcpy_64k": "write_bw_64k send_bw_64k read_bw_64k", "memcpy_dram": "write_bw_1m send_bw_1m read_bw_1m"}
+PING_PONG = {"seqpacket": "SEQPACKET", "pipe": "pipe"}
+DEVICE_KINDS = {
+    "write_8": Kind("device_write_8", "work of a WRITE of 8 B, all ends", "ns", LESS),
+    "send_64": Kind("device_send_64", "work of a SEND of 64 B, all ends", "ns", LESS),
+    "write_64k": Kind("device_write_64k", "work of a WRITE of 64 KiB, all ends", "ns", LESS),
+    "read_64k": Kind("device_read_64k", "work of a READ of 64 KiB, all ends", "ns", LESS),
+}
+# Figures of device-bench's scale, of so many connections.
+SCALE = {"write": "work of a WRITE of 8 B, all ends, {} QPs in turn", "mr": "MR, one of {}: made",
+         "cq": "CQ, one of {}: made", "qp": "QP, one of {}: made and connected"}
+
+
+def build() -> None:
+    ui.run("building the measuring programs", ["ninja", "-C", paths.BUILD, *TARGETS], "bench",
+           cwd=paths.ROOT)
+
+
+def lines(target: str, **environment: str) -> dict[str, dict]:
+    """The JSON lines of a measuring program, by the name of the figure."""
+    done = subprocess.run([paths.BUILD / target, SECONDS], capture_output=True, text=True,
+                          env={**os.environ, **environment}, check=False)
+    if done.returncode:
+        raise ui.LabError(f"{target}: status {done.returncode}\n{done.stderr}")
+    parsed = [json.loads(line) for line in done.stdout.splitlines()]
+    return {line["figure"]: line for line in parsed}
+
+
+def _add_device(results: bench_figures.Results) -> None:
+    """Both ends and the switch in one thread, frames in memory; beside it, one copy."""
+    for name, line in lines(DEVICE_BENCH, PIB_LINK_MODE="shared").items():
+        if name in DEVICE_KINDS:
+            figure = results.figure(DEVICE_KINDS[name])
+            figure.add(DEVICE, line["cpu_ns"])
+            figure.add("memcpy", line["memcpy_ns"])
+
+
+def _add_scale(results: bench_figures.Results) -> None:
+    """The same with many connections, each used once in a while; and what it takes to make them."""
+    for line in lines(SCALE_BENCH, PIB_LINK_MODE="shared").values():
+        pairs = line["pairs"]
+        for what, title in SCALE.items():
+            kind = Kind(f"scale_{pairs}_{what}", title.format(f"{pairs:,}"), "ns", LESS)
+            results.figure(kind).add(DEVICE, line[f"{what}_ns"])
+
+
+def switch_kind(name: str) -> Kind:
+    """name: as switch-bench prints it."""
+    words = name.split("_")
+    if words[0] == "multicast":
+        return Kind(name, f"switch, multicast of {words[2]} B to {words[1].removesuffix('copies')}", "copies/s", MORE)
+    busy, configured = words[1].removesuffix("ports").split("of")
+    ports = f"{busy} ports" if busy == configured else f"{busy} of {configured} ports"
+    turn = ", one a turn" if words[3] == "1" else ""
+    return Kind(name, f"switch, {ports}, {words[2]} B{turn}", "packets/s", MORE)
+
+
+def _add_switch(results: bench_figures.Results) -> None:
+    for name, line in lines(SWITCH_BENCH).items():
+        results.figure(switch_kind(name)).add(DEVICE, 1e9 / line["cpu_ns"])
+
+
+def _add_host(results: bench_figures.Results, kinds: dict[str, Kind]) -> None:
+    measured = lines(HOST_BENCH)
+    for name, keys in COPIES.items():
+        for key in keys.split():
+            results.figure(kinds[key]).add("memcpy", measured[name]["mib_s"])
+    for name, title in PING_PONG.items():
+        results.figure(kinds["write_lat_8"]).add(title, measured[name]["p50_us"])
+        results.figure(kinds["write_lat_8_p99"]).add(title, measured[name]["p99_us"])
+
+
+def device_steps(results: bench_figures.Results) -> Iterable[Step]:
+    yield Step("both devices and the switch", lambda: _add_device(results))
+
+
+def scale_steps(results: bench_figures.Results) -> Iterable[Step]:
+    yield Step("1 to 10,000 connections", lambda: _add_scale(results))
+
+
+def switch_steps(results: bench_figures.Results) -> Iterable[Step]:
+    yield Step("the switch between rings", lambda: _add_switch(results))
+
+
+def host_steps(results: bench_figures.Results, kinds: dict[str, Kind]) -> Iterable[Step]:
+    """kinds: of the figures in guests, which these are held against."""
+    yield Step("copies and ping-pongs", lambda: _add_host(results, kinds))
+
+
+# ---- processes
+
+def tasks(running: process.Process) -> list[pathlib.Path]:
+    return list(pathlib.Path(f"/proc/{running.pid}/task").iterdir())
+
+
+def usage(running: list[process.Process]) -> tuple[int, float]:
+    """(times that a thread of these went to sleep by itself, seconds of processor time)."""
+    sleeps, ticks = 0, 0
+    for one in running:
+        for task in tasks(one):
+            try:
+                status = (task / "status").read_text()
+                stat = (task / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue        # a thread that has just ended
+            sleeps += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+            ticks += int(stat[11]) + int(stat[12])
+    return sleeps, ticks / os.sysconf("SC_CLK_TCK")
+
+
+# ---- the machine
+
+def _first_line(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, check=False)
+    return done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else "unknown"
+
+
+def _processor() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def load() -> str:
+    return " ".join(f"{value:.1f}" for value in os.getloadavg())
+
+
+def machine(accelerator: str) -> dict[str, str]:
+    return {"date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            "commit": _first_line("git", "describe", "--always", "--dirty", "--abbrev=12",
+                                  "--exclude=*"),
+            "processor": f"{os.cpu_count()} x {_processor()}",
+            "kernel": platform.release(),
+            "QEMU": _first_line("qemu-system-x86_64", "--version"),
+            "accelerator": accelerator,
+            "load at the start": load()}

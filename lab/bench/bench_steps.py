@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Measurements one after the other: each says that it begins, and none that fails loses the rest."""
+
+import dataclasses
+import traceback
+from typing import Callable, Iterable
+
+from lab import ui
+from lab.bench import bench_figures
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One measurement. title: of its line of progress."""
+    title: str
+    take: Callable[[], None]
+
+
+def note_failure(results: bench_figures.Results, what: str, error: BaseException) -> None:
+    """Whatever can become of a command in a guest, or of what it prints: what was measured before is kept."""
+    said = str(error) or repr(error)
+    if not isinstance(error, ui.LabError):      # those are whole sentences
+        said += "\n" + "".join(traceback.format_exception(error))
+    results.notes.append(f"{what}: failed: {said.splitlines()[0]}")
+    ui.say(f"  {what} failed:\n{said}")
+
+
+def take_all(results: bench_figures.Results, name: str, steps: Iterable[Step],
+             mend: Callable[[], None] = lambda: None) -> None:
+    """name: of the group that the steps make. mend: brings back what a failed one may have left behind."""
+    def failed(what: str, error: Exception) -> None:
+        note_failure(results, what, error)
+        mend()
+
+    try:
+        for step in steps:
+            ui.say(f"  {name}: {step.title}")
+            try:
+                step.take()
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                failed(f"{name}, {step.title}", error)
+    except Exception as error:  # between two steps; pylint: disable=broad-exception-caught
+        failed(name, error)

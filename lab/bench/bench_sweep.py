@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib bench --only sweep: how long opensm takes to bring a fabric up and to look at it again,
+beside the same opensm in the same guest on ibsim with the same file."""
+
+import datetime
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+from lab import ui, up
+from lab.bench import bench_figures
+from lab.fabric import cluster, subnet, switch_process, topology_kinds
+from lab.guests import remote
+from lab.bench.bench_figures import LESS, Kind
+
+SUBJECT, ORACLE = "pib", "ibsim"
+# By the number of hosts. The guest is the first of them; the others are phantoms.
+FABRICS = {16: ("single", "hosts=16"),
+           128: ("fat-tree", "leaves=8", "spines=4", "hosts=16"),
+           1000: ("fat-tree-3", "pods=10", "leaves=5", "middles=5", "cores=5", "hosts=20", "up=3",
+                  "links=3"),
+           2000: ("fat-tree-3", "pods=20", "leaves=5", "middles=5", "cores=15", "hosts=20", "up=3",
+                  "links=1")}
+HOST = "vm0"
+FILE, LOG = "/tmp/sweep.topo", "/tmp/sweep.log"
+LIGHT_SWEEPS = 3
+WAIT_S = 900
+VERBOSE = "0x07"                # opensm's log level that tells when light sweeps begin and end
+# ibsim's tables; its own defaults end at 2048 nodes.
+SIMULATE = f"ibsim -N 4096 -S 1024 -P 65536 -s {FILE}"
+ON_ORACLE = f"SIM_HOST={HOST} LD_PRELOAD=/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so "
+# The lines that tell of light sweeps, each behind the last one that has a time.
+MARKS = f"awk '/^[A-Z][a-z][a-z] [0-9 ][0-9] / {{ t = $0 }} /LIGHT SWEEP/ {{ print t; print }}' {LOG}"
+STAMP = re.compile(r"^(\w{3} \d\d \d\d:\d\d:\d\d) (\d{6}) ")
+
+
+def text(hosts: int) -> str:
+    """The file of a fabric, with the guest in the first host's place."""
+    kind, *settings = FABRICS[hosts]
+    return topology_kinds.make(kind, settings, "4xEDR").replace('"node1"', f'"{HOST}"')
+
+
+def _time(line: str) -> float | None:
+    found = STAMP.match(line)
+    if not found:
+        return None
+    moment = datetime.datetime.strptime(f"2000 {found[1]}", "%Y %b %d %H:%M:%S")
+    return moment.timestamp() + int(found[2]) / 1e6
+
+
+def spans(log: str, begin: str, end: str) -> list[float]:
+    """Seconds from each line with `begin` to the next one with `end`; a line without a time has that
+    of the one before it."""
+    found, since, now = [], None, None
+    for line in log.splitlines():
+        now = _time(line) or now
+        if begin in line:
+            since = now
+        elif end in line and since is not None:
+            found.append(now - since)
+            since = None
+    return found
+
+
+def _log(guest: remote.Remote) -> str:
+    return guest.run(["cat", LOG]).stdout.decode(errors="replace")
+
+
+def heavy(guest: remote.Remote, before: str = "") -> float:
+    """A first sweep: from the discovery's begin until the subnet is up. before: a shell's assignments."""
+    done = guest.run([f"rm -f {LOG}; {before}timeout {WAIT_S} opensm -o -f {LOG}"], timeout_s=WAIT_S + 60)
+    log = _log(guest)
+    found = spans(log, "Entering DISCOVERING state", "SUBNET UP")
+    if done.returncode or not found or " ERR " in log:
+        raise ui.LabError(f"opensm did not bring the subnet up:\n{log[-3000:]}")
+    return found[0]
+
+
+def light(guest: remote.Remote, before: str = "") -> float:
+    """A look at a subnet in which nothing has changed; the shortest of some."""
+    running = guest.start([f"rm -f {LOG}; {before}exec opensm -s 1 -D {VERBOSE} -f {LOG}"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + WAIT_S
+    try:
+        while True:
+            marks = guest.run([MARKS]).stdout.decode(errors="replace")
+            found = spans(marks, "INITIATING LIGHT SWEEP", "LIGHT SWEEP COMPLETE")
+            if len(found) >= LIGHT_SWEEPS:
+                return min(found)
+            if time.monotonic() > end or running.poll() is not None:
+                raise ui.LabError(f"opensm made no light sweeps:\n{_log(guest)[-3000:]}")
+            time.sleep(1)
+    finally:
+        guest.run(["pkill -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; true"])
+        running.kill()
+
+
+def _kind(how: str, hosts: int) -> Kind:
+    return Kind(f"sweep_{how}_{hosts}", f"{how} sweep of {hosts} hosts", "s", LESS)
+
+
+def _measure(results: bench_figures.Results, guest: remote.Remote, hosts: int, what: str,
+             before: str = "") -> None:
+    results.figure(_kind("heavy", hosts)).add(what, heavy(guest, before))
+    results.figure(_kind("light", hosts)).add(what, light(guest, before))
+
+
+def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
+    """The switch starts anew as this fabric, with every port as after power-on."""
+    lab.stop_switch(signal.SIGTERM)
+    switch_process.Switch(pathlib.Path(lab.state.sockets)).topology.write_text(text(hosts))
+    lab.start_switch()
+    subnet.wait_connected(lab)
+    _measure(results, lab.node(HOST), hosts, SUBJECT)
+
+
+def _on_ibsim(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
+    guest = lab.node(HOST)
+    guest.run([f"cat >{FILE}"], stdin=text(hosts).encode())
+    # Its console is its standard input, at whose end it ends.
+    simulator = guest.start([f"sleep 100000 | {SIMULATE} >/tmp/ibsim.out 2>&1"], stdin=subprocess.DEVNULL)
+    try:
+        ready = guest.run([f"for i in $(seq 600); do {ON_ORACLE} ibstat >/dev/null 2>&1 && exit 0; "
+                           "sleep 0.2; done; cat /tmp/ibsim.out; exit 1"], timeout_s=WAIT_S)
+        if ready.returncode:
+            raise ui.LabError(f"ibsim did not start:\n{ready.stdout.decode()[-2000:]}")
+        _measure(results, guest, hosts, ORACLE, ON_ORACLE)
+    finally:
+        guest.run(["pkill -x ibsim; pkill -x sleep; true"])
+        simulator.kill()
+
+
+def measure(results: bench_figures.Results, run: pathlib.Path, sizes: tuple[int, ...] = ()) -> None:
+    """Every round has both, one after the other, for each size."""
+    file = run / "sweep.topo"
+    run.mkdir(parents=True, exist_ok=True)
+    file.write_text(text(min(FABRICS)))
+    lab = cluster.Cluster(run / "sweep")
+    try:
+        up.boot(lab, 1, fabric_file=file)
+        lab.node(HOST).run(["pkill -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; true"])
+        for number in range(results.rounds):
+            for hosts in sizes or FABRICS:
+                ui.say(f"round {number + 1} of {results.rounds}: {hosts} hosts")
+                _on_pib(lab, results, hosts)
+                _on_ibsim(lab, results, hosts)
+    finally:
+        lab.down()

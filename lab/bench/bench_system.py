@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What ./pib bench measures of the lab as a whole: how long a port takes until it is Active, what an idle guest costs,
+and what one pair of guests notices of another one."""
+
+import contextlib
+import os
+import subprocess
+import time
+from typing import Iterable, Iterator
+
+from lab import paths, process, ui
+from lab.bench import bench_guests, bench_host, bench_messages
+from lab.fabric import cluster, control, measure, subnet
+from lab.guests import vm
+from lab.bench.bench_figures import LESS, Kind
+from lab.bench.bench_guests import Guests, sh
+from lab.bench.bench_steps import Step
+
+ACTIVE_S, POLL_S = 180, 0.01
+BOOT = Kind("boot", "QEMU's start until a guest has an Active port", "s", LESS)
+PROBE = Kind("probe", "driver bound until the port is Active", "s", LESS)
+FLAP = Kind("flap", "cable plugged in until the port is Active", "s", LESS)
+
+IDLE_S = 10
+NO_DEVICE = "no device"
+IDLE = Kind("idle", "idle: QEMU of a guest, of one processor", "%", LESS)
+IDLE_SWITCH = Kind("idle_switch", "idle: the switch, of one processor", "%", LESS)
+
+ALONE = "pib, alone"
+FLOOD_S = 600                   # ended when it has been measured beside
+# Its requester is patient (35 s): a port that has stopped reading does not end the flood.
+FLOOD = ["ib_write_bw", "-F", "-s", "65536", "-D", str(FLOOD_S), "-u", "23"]
+NEIGHBOUR_P50 = Kind("neighbour", "WRITE, 8 B, beside a pair that floods, p50", "us", LESS)
+NEIGHBOUR_P99 = Kind("neighbour_p99", "WRITE, 8 B, beside a pair that floods, p99", "us", LESS)
+STANDSTILL_P50 = Kind("standstill", "WRITE, 8 B, beside a flooded port that stands still, p50", "us", LESS)
+STANDSTILL_P99 = Kind("standstill_p99", "WRITE, 8 B, beside a flooded port that stands still, p99", "us", LESS)
+BESIDE_A_FLOOD = (NEIGHBOUR_P50, NEIGHBOUR_P99)
+BESIDE_A_STANDSTILL = (STANDSTILL_P50, STANDSTILL_P99)
+
+
+# ---- until a port is Active
+
+class SwitchPort:
+    """The switch's end of a guest's cable, which the subnet manager takes to Active with the guest's."""
+
+    def __init__(self, guests: Guests, number: int):
+        self.control = guests.lab.switch().control
+        guid = f"{vm.PORT_GUID + number * vm.PORTS_PER_NODE:#018x}"
+        with control.Control(self.control) as asked:
+            self.switch = asked.switches()[0]
+            self.number = next(port["port"] for port in asked.ask("status", switch=self.switch)["ports"]
+                               if port.get("neighbour", {}).get("port_guid") == guid)
+
+    def plug(self, state: str) -> None:
+        """up or down"""
+        with control.Control(self.control) as asked:
+            asked.ask("link", switch=self.switch, port=self.number, state=state)
+
+    def wait(self, state: str) -> None:
+        end = time.monotonic() + ACTIVE_S
+        with control.Control(self.control) as asked:
+            while True:
+                port = asked.ask("status", switch=self.switch)["ports"][self.number - 1]
+                if port["state"] == state:
+                    return
+                if time.monotonic() > end:
+                    raise ui.LabError(f"port {self.number} of the switch is {port['state']}, not {state}")
+                time.sleep(POLL_S)
+
+
+def boot(guests: Guests) -> None:
+    """Of the second guest; the subnet manager runs in the first one. The guest's own view: the device's agent lets
+    the port be Active long before there is a driver."""
+    with guests.lab.locked():
+        guests.lab.stop_node("vm1")
+        guests.lab.up(guests.count, guests.artefacts, direct=True)
+    subnet.wait_devices(guests.lab)
+    subnet.wait_connected(guests.lab)
+    subnet.wait_active(guests.lab)
+    started = guests.lab.state.processes["vm1"].started / os.sysconf("SC_CLK_TCK")
+    guests.results.figure(BOOT).add(bench_host.DEVICE, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+    guests.boot()
+
+
+def flap(guests: Guests) -> None:
+    port = SwitchPort(guests, 1)
+    port.plug("down")
+    port.wait("Down")
+    begun = time.monotonic()
+    port.plug("up")
+    port.wait("Active")
+    guests.results.figure(FLAP).add(bench_host.DEVICE, time.monotonic() - begun)
+
+
+# The guest's own clock; arguments: a device.
+REBIND = """
+device=$(readlink -f /sys/class/infiniband/{device}/device)
+driver=$(readlink -f $device/driver)
+echo ${{device##*/}} >$driver/unbind
+begun=$(date +%s%N)
+echo ${{device##*/}} >$driver/bind
+until grep -q ACTIVE $device/infiniband/*/ports/1/state 2>/dev/null; do sleep 0.01; done
+echo $(( $(date +%s%N) - begun ))
+"""
+
+
+def probe(guests: Guests) -> None:
+    end = guests.ends[bench_host.DEVICE][1]
+    took = sh(end.node, f"timeout {ACTIVE_S} sh -c '{REBIND.format(device=end.device)}'")
+    guests.results.figure(PROBE).add(bench_host.DEVICE, int(took) / 1e9)
+
+
+def bring_up(guests: Guests) -> Iterable[Step]:
+    for title, take in (("link flap", flap), ("driver bound anew", probe), ("boot of a guest", boot)):
+        yield Step(title, lambda take=take: take(guests))
+
+
+# ---- idle
+
+class Usage:
+    """Share of a processor that a process takes from now on."""
+
+    def __init__(self, running: process.Process):
+        self.running, self.begun = running, time.monotonic()
+        self.before = bench_host.usage([running])[1]
+
+    def percent(self) -> float:
+        used = bench_host.usage([self.running])[1] - self.before
+        return 100 * used / (time.monotonic() - self.begun)
+
+
+def idle(guests: Guests) -> None:
+    """A guest whose port is Active, the switch, and a guest that has no HCA, while nobody asks anything of them. The
+    subnet manager is in the other guest."""
+    bare = cluster.Cluster(paths.RUN / "bench" / "bare")
+    try:
+        with bare.locked():
+            bare.up(1, guests.artefacts, hcas=False)
+        running = {"vm1": guests.lab.state.processes["vm1"], "switch": guests.lab.state.processes["switch"],
+                   "bare": bare.state.processes["vm0"]}
+        time.sleep(IDLE_S)      # what the start has left to do
+        usage = {name: Usage(process) for name, process in running.items()}
+        time.sleep(IDLE_S)
+        percent = {name: one.percent() for name, one in usage.items()}
+    finally:
+        with bare.locked():
+            bare.down()
+    guests.results.figure(IDLE).add(bench_host.DEVICE, percent["vm1"])
+    guests.results.figure(IDLE).add(NO_DEVICE, percent["bare"])
+    guests.results.figure(IDLE_SWITCH).add(bench_host.DEVICE, percent["switch"])
+
+
+def idle_steps(guests: Guests) -> Iterable[Step]:
+    yield Step(f"a guest with the device, one without, the switch, {IDLE_S} s", lambda: idle(guests))
+
+
+# ---- neighbours
+
+class Flood:
+    """WRITEs of 64 KiB from a guest to another, as fast as they go, for as long as the block lasts."""
+
+    def __init__(self, guests: Guests, client: str, server: str):
+        self.ends = [guests.hca(guests.lab.node(name)) for name in (server, client)]
+        self.running: list[subprocess.Popen] = []
+
+    def __enter__(self) -> None:
+        server, client = self.ends
+        self._start(server)
+        measure.wait_listen(server.node, FLOOD[0])
+        self._start(client, server.node.name)
+        counter = f"/sys/class/infiniband/{client.device}/ports/1/counters/port_xmit_data"
+        sh(client.node, f"timeout 60 sh -c 'until [ $(cat {counter}) -gt 10000000 ]; do sleep 0.1; done'")
+
+    def _start(self, end: bench_guests.End, *more: str) -> None:
+        self.running.append(end.node.start([*FLOOD, "-d", end.device, *more], stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def __exit__(self, *_failure) -> None:
+        for end in self.ends:
+            sh(end.node, f"pkill -x {FLOOD[0]} || true")
+        for one in self.running:
+            one.wait(60)
+
+
+@contextlib.contextmanager
+def standstill(guests: Guests, name: str) -> Iterator[None]:
+    """A guest's processors and its device do nothing: its port takes nothing out of its ring."""
+    monitor = guests.lab.monitor(name)
+    vm.monitor_command(monitor, "stop")
+    try:
+        yield
+    finally:
+        vm.monitor_command(monitor, "cont")
+
+
+def _latency(guests: Guests, what: str, *figures: tuple[Kind, Kind]) -> None:
+    row = bench_messages.run(guests, bench_messages.test_of("write_lat_8"), bench_host.DEVICE)
+    for p50, p99 in figures:
+        guests.results.figure(p50).add(what, row[bench_messages.P50])
+        guests.results.figure(p99).add(what, row[bench_messages.P99])
+
+
+def _beside_a_flood(guests: Guests) -> None:
+    with Flood(guests, "vm2", "vm3"):
+        _latency(guests, bench_host.DEVICE, BESIDE_A_FLOOD)
+
+
+def _beside_a_standstill(guests: Guests) -> None:
+    with Flood(guests, "vm2", "vm3"), standstill(guests, "vm3"):
+        _latency(guests, bench_host.DEVICE, BESIDE_A_STANDSTILL)
+
+
+def neighbour(guests: Guests) -> Iterable[Step]:
+    """Four guests on two processors share these, too: that is in it."""
+    with guests.crowd(4):
+        yield Step("a latency alone", lambda: _latency(guests, ALONE, BESIDE_A_FLOOD, BESIDE_A_STANDSTILL))
+        yield Step("the same beside a pair that floods", lambda: _beside_a_flood(guests))
+        yield Step("the same beside a flooded port that stands still", lambda: _beside_a_standstill(guests))

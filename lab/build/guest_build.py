@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Builds what goes into the guests: kernel module, provider, test programs.
+
+Each result is a directory under build/guest/IMAGE/ laid out like a guest's root, with a
+stamp of the inputs beside it; unchanged inputs cost a hash and nothing else.
+
+The module is built against the guest's kernel headers, the provider inside
+rdma-core's source of the guest's release: ibv_qp_ex and friends grow inside the
+provider's structures, so a provider fits one release.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import tempfile
+
+from lab import paths, ui
+from lab.build import builder, debian
+from lab.guests import image
+
+OUT = paths.BUILD / "guest"
+REVISION = "2"                  # of the code below
+COMMON = "hw-interface"
+DRIVER = "guest-driver"
+PROVIDER = "guest-provider"
+PROGRAMS = "tests/guest/programs"
+MULTIARCH = "usr/lib/x86_64-linux-gnu"
+# Kernel headers come compiled for the chroot's own machine; use every core.
+MAKE = "make -j$(nproc)"
+
+
+def _inputs(base: pathlib.Path, *folders: str) -> str:
+    parts: list[str | bytes] = [REVISION, str(base)]
+    for folder in folders:
+        for path in sorted((paths.ROOT / folder).rglob("*")):
+            if path.is_file() and not builder.is_product(path):
+                parts += [str(path.relative_to(paths.ROOT)), path.read_bytes()]
+    return paths.recipe_hash(*parts)
+
+
+def _fresh(base: pathlib.Path, name: str, inputs: str) -> pathlib.Path | None:
+    """An empty directory for a result, or None when the present one is up to date."""
+    stamp, tree = OUT / base.name / f"{name}.stamp", OUT / base.name / name
+    if tree.is_dir() and stamp.exists() and stamp.read_text() == inputs:
+        return None
+    stamp.unlink(missing_ok=True)
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    return tree
+
+
+def _done(base: pathlib.Path, name: str, inputs: str) -> None:
+    (OUT / base.name / f"{name}.stamp").write_text(inputs)
+
+
+# -- kernel module ----------------------------------------------------------
+
+def _module_indexes(base: pathlib.Path, module: pathlib.Path, tree: pathlib.Path) -> None:
+    """Puts the module into a guest's tree with the indexes (modules.alias.bin, …)
+    that make it load by itself. A full depmod, but over hard links."""
+    version = image.kernel_version(base)
+    target = tree / "usr" / "lib" / "modules" / version
+    (target / "updates").mkdir(parents=True)
+    shutil.copy(module, target / "updates" / module.name)
+    with tempfile.TemporaryDirectory(dir=base) as name:
+        copy = pathlib.Path(name) / "lib" / "modules" / version
+        shutil.copytree(base / "modules" / "lib" / "modules" / version, copy, copy_function=os.link,
+                        symlinks=True)
+        shutil.copytree(target / "updates", copy / "updates")
+        for index in copy.glob("modules.*"):
+            _unlink_shared(index)
+        depmod = shutil.which("depmod", path="/usr/sbin:/sbin:/usr/bin") or "depmod"
+        ui.run("indexing kernel modules", [depmod, "-b", name, version], "guest-driver")
+        for index in copy.glob("modules.*"):
+            shutil.copy(index, target / index.name)
+
+
+def _unlink_shared(path: pathlib.Path) -> None:
+    """Replaces a hard link by a copy, so that writing to it leaves the original alone."""
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data)
+
+
+def driver(base: pathlib.Path, tools: builder.Builder) -> None:
+    inputs = _inputs(base, COMMON, DRIVER)
+    tree = _fresh(base, "driver", inputs)
+    if tree is None:
+        return
+    tools.bring(paths.ROOT / COMMON, COMMON)
+    tools.bring(paths.ROOT / DRIVER, DRIVER)
+    headers = f"/usr/src/linux-headers-{image.kernel_version(base)}"
+    tools.sh("building the guest's driver", f"{MAKE} -C {DRIVER} KDIR={headers}", "guest-driver")
+    _module_indexes(base, next((tools.work / DRIVER).glob("*.ko")), tree)
+    rules = tree / "usr" / "lib" / "udev" / "rules.d"
+    rules.mkdir(parents=True)
+    for rule in (paths.ROOT / DRIVER / "udev").glob("*.rules"):
+        shutil.copy(rule, rules)
+    _done(base, "driver", inputs)
+
+
+# -- provider ---------------------------------------------------------------
+
+def _rdma_core_version(base: pathlib.Path) -> str:
+    status = (base / "builder" / "var" / "lib" / "dpkg" / "status").read_text()
+    entry = re.search(r"^Package: libibverbs-dev\n(?:.+\n)*?Version: (.+)$", status, re.MULTILINE)
+    if not entry:
+        raise ui.LabError("the guest build tree has no libibverbs-dev")
+    return entry.group(1)
+
+
+def _rdma_core_source(base: pathlib.Path) -> pathlib.Path:
+    """rdma-core's source of the guest's version, in the cache."""
+    version = _rdma_core_version(base)
+    final = paths.cache() / f"rdma-core-{version}"
+    if final.is_dir():
+        return final
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix="rdma-core.") as name:
+        work = pathlib.Path(name)
+        archive = debian.SourceArchive(work, debian.release_suites(image.release()))
+        archive.update("guest-provider")
+        try:
+            archive.download("rdma-core", version, "guest-provider", tarball_only=True)
+        except ui.LabError as error:    # some mirrors carry an old release's packages alone
+            raise ui.LabError(f"{error}\nIf the mirror does not have it, unpack the source of that "
+                              f"release from elsewhere as {final}") from error
+        ui.run("unpacking rdma-core's source",
+               ["tar", "-xf", next(work.glob("rdma-core_*.orig.tar.*")), "-C", work],
+               "guest-provider")
+        unpacked = next(path for path in work.glob("rdma-core-*") if path.is_dir())
+        try:
+            unpacked.rename(final)
+        except OSError:
+            if not final.is_dir():
+                raise
+    return final
+
+
+def _configured(base: pathlib.Path, tools: builder.Builder) -> None:
+    """An rdma-core tree in the working directory that knows our provider."""
+    version, mark = _rdma_core_version(base), tools.work / "rdma-core.version"
+    if mark.exists() and mark.read_text() == version:
+        return
+    tree = tools.work / "rdma-core"
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(_rdma_core_source(base), tree, symlinks=True)
+    (tree / "providers" / "pib").symlink_to("../../guest-provider")
+    lists = tree / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace(
+        "add_subdirectory(providers/rxe)\n",
+        "add_subdirectory(providers/rxe)\nadd_subdirectory(providers/pib)\n", 1))
+    flags = f"-I{tools.inside}/{COMMON}"
+    tools.sh("configuring rdma-core",
+             "cmake -S rdma-core -B rdma-core/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "
+             "-DNO_MAN_PAGES=1 -DNO_PYVERBS=1 -DENABLE_RESOLVE_NEIGH=0 -DENABLE_STATIC=0 "
+             "-DCMAKE_INSTALL_PREFIX=/usr "
+             f"-DCMAKE_C_FLAGS={shlex.quote(flags)}", "guest-provider")
+    mark.write_text(version)
+
+
+def provider(base: pathlib.Path, tools: builder.Builder) -> None:
+    inputs = _inputs(base, COMMON, PROVIDER)
+    tree = _fresh(base, "provider", inputs)
+    if tree is None:
+        return
+    name = re.search(r"rdma_provider\s*\(\s*([\w-]+)",
+                     (paths.ROOT / PROVIDER / "CMakeLists.txt").read_text()).group(1)
+    tools.bring(paths.ROOT / COMMON, COMMON)
+    tools.bring(paths.ROOT / PROVIDER, PROVIDER)
+    _configured(base, tools)
+    tools.sh("building the guest's provider",
+             "cd rdma-core/build; ninja $(ninja -t targets all | "
+             f"sed -n 's#^\\(lib/lib{name}-rdmav[0-9]*\\.so\\):.*#\\1#p')", "guest-provider")
+    built = next((tools.work / "rdma-core" / "build" / "lib").glob(f"lib{name}-rdmav*.so"))
+    plugins = tree / MULTIARCH / "libibverbs"
+    config = tree / "etc" / "libibverbs.d"
+    plugins.mkdir(parents=True)
+    config.mkdir(parents=True)
+    shutil.copy(built, plugins)
+    (config / f"{name}.driver").write_text(f"driver {name}\n")
+    _done(base, "provider", inputs)
+
+
+# -- test programs ----------------------------------------------------------
+
+def programs(base: pathlib.Path, tools: builder.Builder) -> None:
+    inputs = _inputs(base, COMMON, PROGRAMS)
+    tree = _fresh(base, "programs", inputs)
+    if tree is None:
+        return
+    tools.bring(paths.ROOT / COMMON, COMMON)
+    tools.bring(paths.ROOT / PROGRAMS, PROGRAMS)
+    tools.sh("building the guests' test programs", f"{MAKE} -C {PROGRAMS}", "guest-programs")
+    target = tree / "usr" / "local" / "bin"
+    target.mkdir(parents=True)
+    for path in (tools.work / PROGRAMS).iterdir():
+        if path.is_file() and os.access(path, os.X_OK):
+            shutil.copy(path, target)
+    _done(base, "programs", inputs)
+
+
+PARTS = ((DRIVER, driver), (PROVIDER, provider), (PROGRAMS, programs))
+
+
+def build(base: pathlib.Path) -> list[pathlib.Path]:
+    """Builds all there is a source of; returns the results' directories."""
+    tools = builder.Builder(base)
+    results = []
+    with tools.locked():
+        for folder, function in PARTS:
+            if (paths.ROOT / folder).is_dir():
+                function(base, tools)
+                results.append(OUT / base.name / function.__name__)
+    return results

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Builds what runs on the host, with meson: as released, or with sanitizers for the tests."""
+
+import os
+import pathlib
+import subprocess
+
+from lab import paths, ui
+from lab.build import qemu_headers
+
+SANITIZED = paths.ROOT / "build-sanitized"
+THREADS = paths.ROOT / "build-threads"
+PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
+            "fabric-switch/pib-switch")
+OPTIONS = {
+    paths.BUILD: [],
+    SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"],
+    THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"],
+}
+
+# Tests in which threads share memory.
+THREADED = ("link-endpoint",)
+
+
+def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
+    argv = ["meson", "setup", directory, f"-Dqemu_headers={headers}", *OPTIONS[directory]]
+    if (directory / "build.ninja").exists():
+        argv.append("--reconfigure")
+    elif directory.exists() and any(directory.iterdir()):
+        argv.append("--wipe" if (directory / "meson-private").is_dir() else "--reconfigure")
+    ui.run(f"configuring {directory.name}/", argv, directory.name, cwd=paths.ROOT)
+
+
+def _wanted(directory: pathlib.Path) -> list[str]:
+    """Targets; none: all. Tests are built with sanitizers only: who wants a lab need not wait for them."""
+    if directory == SANITIZED:
+        return []
+    if directory == THREADS:
+        return [f"tests/switch/{name}-test" for name in THREADED]
+    # First let meson have its say: there may be new targets.
+    ui.run(f"checking {directory.name}/", ["ninja", "-C", directory, "build.ninja"],
+           directory.name, cwd=paths.ROOT)
+    listed = subprocess.run(["ninja", "-C", directory, "-t", "targets", "all"], check=True,
+                            capture_output=True, text=True).stdout
+    names = {line.split(":")[0] for line in listed.splitlines()}
+    return [name for name in PRODUCTS if name in names]
+
+
+def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
+    """Brings a build directory up to date; returns it."""
+    headers = qemu_headers.ensure()
+    # What it was configured with: another QEMU means other headers, which ninja cannot see.
+    mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS[directory]])
+    if not (directory / "build.ninja").exists() or not mark.exists() or mark.read_text() != wanted:
+        _configure(directory, headers)
+        mark.write_text(wanted)
+    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, f"-j{os.cpu_count()}",
+                                           *_wanted(directory)], directory.name, cwd=paths.ROOT)
+    return directory

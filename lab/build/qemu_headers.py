@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The headers of the installed QEMU, for compiling qemu-hw/glue.
+
+Debian packages no QEMU headers, and a device must be compiled against exactly the
+version it is loaded into. So: the installed version's source tarball, QEMU's own
+configure, and only those ninja targets that generate headers. The result,
+
+    DIR/source   the headers of the source tree (include/, linux-headers/, …)
+    DIR/build    the generated ones (qapi/, trace/, config-host.h, …)
+    DIR/version  e.g. "10.0.2"
+
+is in the user's cache under a name that says version and recipe; it is renamed
+into place when complete, so a directory that exists is whole.
+
+    python3 -m lab.build.qemu_headers          make it if need be, print DIR
+    python3 -m lab.build.qemu_headers --find   print DIR if it is there, else fail
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from lab import paths, ui
+from lab.build import debian
+
+PACKAGE = "qemu-system-x86"
+LOG = "qemu-headers"
+CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--enable-modules",
+             "--enable-plugins", "--enable-kvm", "--enable-tcg", "--disable-docs",
+             "--disable-tools", "--disable-guest-agent", "--disable-download",
+             "--disable-install-blobs")
+GENERATED = re.compile(r"(qapi/.*|trace/.*|ui/.*|block/.*|config-poison|qemu-version)\.h")
+LEFT_OUT = {"roms", "tests", "subprojects", "pyvenv", "qemu-bundle"}
+SUFFIXES = (".h", ".h.inc", ".def", ".inc")
+REVISION = "1"      # of the code below; the tables above are part of the name themselves
+
+
+def package_version() -> str:
+    """Version of the source package that the installed QEMU was built from."""
+    version = debian.output("dpkg-query", "-W", "-f", "${source:Version}", PACKAGE).strip()
+    if not version:
+        raise ui.LabError(f"{PACKAGE} is not installed. Run:  ./pib deps")
+    return version
+
+
+def upstream(version: str) -> str:
+    """1:10.0.2+ds-2+deb13u1 -> 10.0.2+ds: what names the .orig tarball."""
+    return version.split(":", 1)[-1].rsplit("-", 1)[0]
+
+
+def directory() -> pathlib.Path:
+    version = upstream(package_version())
+    recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT),
+                               *SUFFIXES)
+    return paths.cache() / f"qemu-headers-{version}-{recipe}"
+
+
+def fetch(work: pathlib.Path, version: str) -> pathlib.Path:
+    """Downloads and unpacks the source; returns its top directory."""
+    archive = debian.SourceArchive(work, debian.suites())
+    archive.update(LOG)
+    # Any revision of the same upstream version has the same .orig tarball; a mirror
+    # may have dropped the very revision that is installed.
+    same = [v for v in archive.versions("qemu") if upstream(v) == upstream(version)]
+    if not same:
+        raise ui.LabError(f"the mirror has no source of QEMU {upstream(version)} (installed: "
+                          f"{version}). Run as root:  apt-get update && apt-get install {PACKAGE}")
+    archive.download("qemu", version if version in same else same[0], LOG, tarball_only=True)
+    tarball = next(work.glob("qemu_*.orig.tar.*"))
+    ui.run("unpacking QEMU's source", ["tar", "-xf", tarball, "-C", work], LOG)
+    return next(path for path in work.glob("qemu-*") if path.is_dir())
+
+
+def configure(source: pathlib.Path, build: pathlib.Path) -> None:
+    # Debian's tarball lacks the UEFI images, which meson insists on seeing.
+    listed = (source / "pc-bios" / "meson.build").read_text()
+    for name in set(re.findall(r"edk2-[a-z0-9_-]+\.fd", listed)):
+        (source / "pc-bios" / f"{name}.bz2").touch()
+    build.mkdir()
+    ui.run("configuring QEMU for its headers",
+           [source / "configure", "--python=/usr/bin/python3", *CONFIGURE], LOG, cwd=build)
+
+
+def generate(build: pathlib.Path) -> None:
+    listed = subprocess.run(["ninja", "-t", "targets", "all"], cwd=build, check=True,
+                            capture_output=True, text=True).stdout
+    targets = [line.split(":")[0] for line in listed.splitlines()]
+    wanted = [target for target in targets if GENERATED.fullmatch(target)]
+    ui.run(f"generating {len(wanted)} headers", ["ninja", *wanted], LOG, cwd=build)
+
+
+def copy_headers(tree: pathlib.Path, to: pathlib.Path) -> None:
+    for top, directories, files in os.walk(tree, followlinks=True):
+        relative = pathlib.Path(top).relative_to(tree)
+        if relative == pathlib.Path("."):
+            directories[:] = [name for name in directories if name not in LEFT_OUT]
+        headers = [name for name in files if name.endswith(SUFFIXES)]
+        if headers:
+            (to / relative).mkdir(parents=True, exist_ok=True)
+        for name in headers:
+            shutil.copy(pathlib.Path(top) / name, to / relative / name)
+
+
+def ensure() -> pathlib.Path:
+    final = directory()
+    if final.is_dir():
+        return final
+    version = package_version()
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent, prefix="qemu-headers.") as name:
+        work = pathlib.Path(name)
+        source, build, out = fetch(work, version), work / "build", work / "out"
+        configure(source, build)
+        generate(build)
+        copy_headers(build, out / "build")
+        copy_headers(source, out / "source")
+        (out / "version").write_text((source / "VERSION").read_text())
+        try:
+            out.rename(final)
+        except OSError:
+            if not final.is_dir():      # else: somebody else was quicker, with the same result
+                raise
+    return final
+
+
+def main() -> int:
+    try:
+        if sys.argv[1:] == ["--find"]:
+            found = directory()
+            if not found.is_dir():
+                return 1
+        else:
+            found = ensure()
+    except ui.LabError as error:
+        print(f"pib: {error}", file=sys.stderr)
+        return 1
+    print(found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bandwidth and latency between two guests, by perftest."""
+
+import dataclasses
+import subprocess
+
+from lab import ui
+from lab.fabric import subnet
+from lab.guests import remote
+
+CONTROL_PORT = 18515            # perftest's own
+LIMIT_S = 120
+LISTEN_S = 600                  # the script in the guest gives up before, if only late
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    bandwidth_mib_s: float      # ib_write_bw, 64 KiB, average
+    latency_us: float           # ib_write_lat, 8 bytes, typical (median of half round trips)
+
+
+def wait_listen(server: remote.Remote, program: str) -> None:
+    """Until a perftest program that has been started takes connections."""
+    if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
+        raise ui.LabError(f"{program} does not listen in {server.name}")
+
+
+def perftest(client: remote.Remote, server: remote.Remote, program: str, options: list[str],
+             client_port: subnet.Port, server_port: subnet.Port) -> str:
+    """Runs a perftest program between two guests; the client's output."""
+    def command(port: subnet.Port) -> list[str]:
+        return ["timeout", str(LIMIT_S), program, "-F", "-d", port.device, "-i", str(port.number),
+                *options]
+    serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        wait_listen(server, program)
+        done = client.run([*command(client_port), server.name], timeout_s=LIMIT_S + 30)
+        text, _ = serving.communicate(timeout=LIMIT_S + 30)
+    finally:
+        if serving.poll() is None:
+            serving.kill()
+            server.run(["pkill", "-x", program])
+    if done.returncode or serving.returncode:
+        raise ui.LabError(f"{program} {client.name} -> {server.name} failed:\n"
+                          f"{done.stdout.decode()}{done.stderr.decode()}\n"
+                          f"server:\n{text.decode()}")
+    return done.stdout.decode()
+
+
+def columns(text: str, size: int) -> list[float]:
+    """The numbers of the result line for a message size."""
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] == str(size):
+            return [float(word) for word in words]
+    raise ui.LabError(f"no result for {size} bytes in:\n{text}")
+
+
+def measure(client: remote.Remote, server: remote.Remote) -> Result:
+    client_port, server_port = (next(port for port in subnet.ports_of(node)
+                                     if port.state == "ACTIVE") for node in (client, server))
+    bandwidth = columns(perftest(client, server, "ib_write_bw", ["-s", "65536", "-n", "500"],
+                                 client_port, server_port), 65536)
+    latency = columns(perftest(client, server, "ib_write_lat", ["-s", "8", "-n", "500"],
+                               client_port, server_port), 8)
+    return Result(bandwidth_mib_s=bandwidth[3], latency_us=latency[4])

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib metrics: the fabric's counters for Prometheus, over HTTP on the loopback address."""
+
+import pathlib
+import re
+import threading
+
+from lab import ui
+from lab.fabric import control
+
+ADDRESS = "127.0.0.1"
+STATES = ("Down", "Initialize", "Armed", "Active")
+WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def metric_name(counter: str) -> str:
+    """PortRcvErrors -> pib_port_rcv_errors; VL15Dropped -> pib_vl15_dropped"""
+    return "pib_" + WORD.sub("_", counter).lower()
+
+
+class Collector:
+    """Asks the switch at each scrape, so that nothing runs in between."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+
+    def collect(self):
+        from prometheus_client import core  # pylint: disable=import-outside-toplevel
+        labels = ["switch", "port"]
+        counters: dict[str, core.CounterMetricFamily] = {}
+        state = core.GaugeMetricFamily("pib_port_state", "PortState: 1 Down to 4 Active", labels=labels)
+        queued = core.GaugeMetricFamily("pib_port_queued_packets", "packets that wait for the port",
+                                        labels=labels)
+        with control.Control(self.path) as asked:
+            for name in asked.switches():
+                for port in asked.ask("status", switch=name)["ports"]:
+                    at = [name, str(port["port"])]
+                    state.add_metric(at, STATES.index(port["state"]) + 1)
+                    queued.add_metric(at, port["queued_packets"])
+                for port in asked.ask("counters", switch=name)["ports"]:
+                    at = [name, str(port.pop("port"))]
+                    for counter, value in port.items():
+                        family = counters.setdefault(counter, core.CounterMetricFamily(
+                            metric_name(counter), f"{counter} of the port, 64 bits wide",
+                            labels=labels))
+                        family.add_metric(at, value)
+        yield from (state, queued, *counters.values())
+
+
+def serve(path: pathlib.Path, port: int) -> None:
+    """Until interrupted."""
+    try:
+        import prometheus_client  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise ui.LabError("Run as root:  apt-get install python3-prometheus-client") from error
+    registry = prometheus_client.CollectorRegistry(auto_describe=False)
+    registry.register(Collector(path))
+    try:
+        prometheus_client.start_http_server(port, addr=ADDRESS, registry=registry)
+    except OSError as error:
+        raise ui.LabError(f"port {port}: {error.strerror}. Take another:  ./pib metrics --port N"
+                          ) from error
+    ui.say(f"http://{ADDRESS}:{port}/metrics until Ctrl-C")
+    threading.Event().wait()

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One fabric in several switch processes, joined over TCP: ./pib up --split."""
+
+import itertools
+
+from lab import ui
+from lab.fabric import topology
+
+LOOPBACK = "127.0.0.1"
+
+
+def _units(net: topology.Net) -> list[list[topology.Node]]:
+    """Switches that have to stay together: an adapter is in one process with all of its ports."""
+    unit = {switch.name: [switch] for switch in net.switches()}
+    for host in net.hosts():
+        for one, other in itertools.pairwise(peer for peer, _port in host.peers.values()):
+            if unit[one] is not unit[other]:
+                unit[one].extend(unit[other])
+                for switch in unit[other]:
+                    unit[switch.name] = unit[one]
+    return list({id(found): found for found in unit.values()}.values())
+
+
+def parts(net: topology.Net, count: int) -> list[list[str]]:
+    """Names of each process's switches: of those with hosts and of those without, each has its share."""
+    units = _units(net)
+    with_hosts = [unit for unit in units
+                  if any(net.nodes[peer].kind == "Ca" for switch in unit
+                         for peer, _port in switch.peers.values())]
+    if len(with_hosts) < count:
+        raise ui.LabError(f"this topology cannot be split into {count} processes that have hosts: "
+                          f"at most {len(with_hosts)}")
+    others = [unit for unit in units if unit not in with_hosts]
+    return [[switch.name for kind in (with_hosts, others)
+             for unit in kind[number * len(kind) // count:(number + 1) * len(kind) // count]
+             for switch in unit] for number in range(count)]
+
+
+def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> int:
+    switches = {peer for peer, _port in host.peers.values()}
+    return next(number for number, names in enumerate(made) if switches & set(names))
+
+
+def options(net: topology.Net, made: list[list[str]], number: int, ports: list[int]) -> list[str]:
+    """Of pib-switch, for one of the processes: it connects to those before it. ports: TCP ports at
+    which each listens."""
+    mine = set(made[number])
+    words = ["--only", ",".join(made[number])]
+    if number + 1 < len(made):
+        words += ["--listen", f"tcp:{LOOPBACK}:{ports[number]}"]
+    for before in range(number):
+        far = sorted({peer for name in mine for peer, _port in net.nodes[name].peers.values()}
+                     & set(made[before]))
+        if far:
+            words += ["--connect", f"tcp:{LOOPBACK}:{ports[before]}={','.join(far)}"]
+    return words

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib topology: fabrics of the usual kinds, as topology files."""
+
+import inspect
+import itertools
+
+from lab import ui
+from lab.fabric import topology
+
+MOST_PORTS = 36
+LICENCE = "SPDX-License-Identifier: " + "GPL-2.0-or-later"
+
+
+def _with_hosts(net: topology.Net, switch: topology.Node, hosts: int) -> None:
+    for _ in range(hosts):
+        net.link(switch, net.host(f"node{len(net.hosts()) + 1}"))
+
+
+def _times(count: int, net: topology.Net, one: topology.Node, other: topology.Node) -> None:
+    for _ in range(count):
+        net.link(one, other)
+
+
+def single(net, hosts=16):
+    """one switch"""
+    _with_hosts(net, net.switch("switch1", MOST_PORTS), hosts)
+
+
+def pair(net, hosts=8, trunks=2):
+    """two switches, joined; each host has a port at both"""
+    switches = [net.switch(f"switch{i}", MOST_PORTS) for i in (1, 2)]
+    for number in range(hosts):
+        host = net.host(f"node{number + 1}", 2)
+        for port, switch in enumerate(switches, 1):
+            net.link(switch, host, (number + 1, port))
+    _times(trunks, net, *switches)
+
+
+def line(net, switches=4, hosts=2):
+    """switches one after the other"""
+    chain = [net.switch(f"switch{i + 1}", 8) for i in range(switches)]
+    for switch in chain:
+        _with_hosts(net, switch, hosts)
+    for one, other in itertools.pairwise(chain):
+        net.link(one, other)
+
+
+def star(net, leaves=6, hosts=4, trunks=2):
+    """leaf switches around one in the middle"""
+    middle = net.switch("middle", MOST_PORTS)
+    for number in range(leaves):
+        leaf = net.switch(f"leaf{number + 1}", 24)
+        _with_hosts(net, leaf, hosts)
+        _times(trunks, net, leaf, middle)
+
+
+def fat_tree(net, leaves=4, spines=2, hosts=4, links=1):
+    """two levels: every leaf to every spine"""
+    below = [net.switch(f"leaf{i + 1}", MOST_PORTS) for i in range(leaves)]
+    above = [net.switch(f"spine{i + 1}", MOST_PORTS) for i in range(spines)]
+    for leaf in below:
+        _with_hosts(net, leaf, hosts)
+    for leaf, spine in itertools.product(below, above):
+        _times(links, net, leaf, spine)
+
+
+def fat_tree_3(net, pods=6, leaves=6, middles=6, cores=3, hosts=18, up=3, links=6):
+    """three levels: pods of leaves and middles, and cores, for each middle of a pod some, which
+    join it to the same middle of all pods. up: links from a leaf to a middle; links: from a middle
+    to a core. The default has 648 ends and full bisection"""
+    tops = [[net.switch(f"core{group + 1}-{i + 1}", MOST_PORTS) for i in range(cores)]
+            for group in range(middles)]
+    for pod in range(pods):
+        below = [net.switch(f"pod{pod + 1}-leaf{i + 1}", MOST_PORTS) for i in range(leaves)]
+        middle = [net.switch(f"pod{pod + 1}-middle{i + 1}", MOST_PORTS) for i in range(middles)]
+        for leaf in below:
+            _with_hosts(net, leaf, hosts)
+        for leaf, aggregate in itertools.product(below, middle):
+            _times(up, net, leaf, aggregate)
+        for aggregate, top in zip(middle, tops):
+            for core in top:
+                _times(links, net, aggregate, core)
+
+
+def _grid(net, sizes, hosts, wraps):
+    at = {}
+    for place in itertools.product(*map(range, sizes)):
+        at[place] = net.switch("switch-" + "-".join(map(str, place)), 2 * len(sizes) + hosts)
+    for place, switch in at.items():
+        for axis, size in enumerate(sizes):
+            if size > 1 and (place[axis] + 1 < size or wraps):
+                beyond = list(place)
+                beyond[axis] = (place[axis] + 1) % size
+                # Ports 1 and 2 are the first axis, up and down, and so on.
+                net.link(switch, at[tuple(beyond)], (2 * axis + 1, 2 * axis + 2))
+    for switch in at.values():
+        for number in range(hosts):
+            net.link(switch, net.host(f"node{len(net.hosts()) + 1}"),
+                     (2 * len(sizes) + 1 + number, 1))
+
+
+def mesh(net, x=4, y=4, hosts=1):
+    """a grid in two dimensions"""
+    _grid(net, (x, y), hosts, wraps=False)
+
+
+def torus_2d(net, x=4, y=4, hosts=2):
+    """a grid in two dimensions whose edges are joined"""
+    _grid(net, (x, y), hosts, wraps=True)
+
+
+def torus_3d(net, x=4, y=4, z=4, hosts=1):
+    """the same in three dimensions"""
+    _grid(net, (x, y, z), hosts, wraps=True)
+
+
+def ring(net, switches=8, hosts=2):
+    """switches in a circle"""
+    _grid(net, (switches,), hosts, wraps=True)
+
+
+def hypercube(net, dimensions=4, hosts=1):
+    """each switch is joined to those whose number differs in one bit"""
+    switches = [net.switch(f"switch{i}", dimensions + hosts) for i in range(1 << dimensions)]
+    for number, bit in itertools.product(range(1 << dimensions), range(dimensions)):
+        if not number >> bit & 1:
+            net.link(switches[number], switches[number | 1 << bit], (bit + 1, bit + 1))
+    for switch in switches:
+        _with_hosts(net, switch, hosts)
+
+
+def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):
+    """groups of switches, all joined within a group; one link between any two groups"""
+    if groups > routers * globals + 1:
+        raise ui.LabError(f"{routers} routers with {globals} links each reach "
+                          f"{routers * globals} other groups, not {groups - 1}")
+    ports = routers - 1 + globals + hosts
+    at = [[net.switch(f"group{g + 1}-router{r + 1}", ports) for r in range(routers)]
+          for g in range(groups)]
+    for group in at:
+        for switch in group:
+            _with_hosts(net, switch, hosts)
+        for one, other in itertools.combinations(group, 2):
+            net.link(one, other)
+    for one, other in itertools.combinations(range(groups), 2):
+        # The k-th of a group's other groups is behind router k / globals.
+        net.link(at[one][(other - 1) // globals], at[other][one // globals])
+
+
+KINDS = {"single": single, "pair": pair, "line": line, "star": star, "fat-tree": fat_tree,
+         "fat-tree-3": fat_tree_3, "mesh": mesh, "torus-2d": torus_2d, "torus-3d": torus_3d,
+         "ring": ring, "hypercube": hypercube, "dragonfly": dragonfly}
+
+
+def usage() -> str:
+    """One line for each kind."""
+    lines = []
+    for name, kind in KINDS.items():
+        settings = " ".join(f"{key}={value.default}" for key, value
+                            in list(inspect.signature(kind).parameters.items())[1:])
+        lines.append(f"  {name:12} {' '.join(kind.__doc__.split())}\n{'':15}{settings}")
+    return "\n".join(lines)
+
+
+def make(kind: str, settings: list[str], speed: str) -> str:
+    """The text of a file; settings are NAME=NUMBER."""
+    if kind not in KINDS:
+        raise ui.LabError(f"no such kind of topology: {kind}. There are:\n{usage()}")
+    known = list(inspect.signature(KINDS[kind]).parameters)[1:]
+    values = {}
+    for setting in settings:
+        name, _, number = setting.partition("=")
+        if name not in known or not number.isdecimal() or int(number) < 1:
+            raise ui.LabError(f"{setting}: expected NAME=NUMBER, NAME one of {', '.join(known)}")
+        values[name] = int(number)
+    net = topology.Net(speed)
+    KINDS[kind](net, **values)
+    words = " ".join(["./pib topology", kind, *settings])
+    return net.text(f"{LICENCE}\n{len(net.hosts())} hosts, {len(net.switches())} switches; made by\n"
+                    f"    {words}")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest kernel that watches the driver: lockdep, sleeping in atomic context, DMA API.
+
+Debian's kernels are built without these checks, so this one is compiled from Debian's
+linux-source. The result is an image directory as image.py describes it, with the same
+root disk but its own kernel and its own build tree, in the cache under its own recipe.
+Everything is built in, so that a guest needs no module but the driver's.
+"""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+from lab import paths, ui
+from lab.build import builder
+from lab.guests import image
+
+NAME = "lockdep"
+LOG = "guest-kernel"
+FRAGMENT = image.FILES / "lockdep.config"
+REVISION = "1"                  # of the code below
+SOURCE = "/usr/src/linux"       # within the build tree
+
+
+def directory() -> pathlib.Path:
+    recipe = paths.recipe_hash(REVISION, image.directory().name, FRAGMENT.read_bytes(),
+                               *image.packages("kernel-packages.txt"))
+    return paths.cache() / f"guest-{image.release()}-{NAME}-{recipe}"
+
+
+def missing(wanted: str, config: str) -> list[str]:
+    """Lines of a configuration fragment that a kernel's .config does not have: an option
+    whose dependencies are not met vanishes silently."""
+    present = set(config.splitlines())
+    return [line for line in wanted.splitlines()
+            if line.startswith("CONFIG_") and line not in present]
+
+
+def _configure(tools: builder.Builder) -> None:
+    tree = tools.tree / SOURCE.lstrip("/")
+    guest = (tree / "kernel" / "configs" / "kvm_guest.config").read_text()
+    (tree / "lab.config").write_text(guest + FRAGMENT.read_text())
+    tools.sh("configuring the kernel",
+             f"make -C {SOURCE} KCONFIG_ALLCONFIG=lab.config allnoconfig", LOG)
+    lost = missing(FRAGMENT.read_text(), (tree / ".config").read_text())
+    if lost:
+        raise ui.LabError(f"{FRAGMENT.name}: the kernel does not take {', '.join(lost)}: an option "
+                          "that each of these depends on has to be added")
+
+
+def _compile(tools: builder.Builder) -> str:
+    """Leaves kernel and modules' tree below SOURCE; returns the kernel's version."""
+    tools.sh("compiling the kernel (some ten minutes)",
+             f"make -C {SOURCE} -j$(nproc) bzImage modules", LOG)
+    tools.sh("installing its modules",
+             f"make -C {SOURCE} INSTALL_MOD_PATH={SOURCE}/lab modules_install", LOG)
+    # What is left is what modules are built with.
+    tools.sh("tidying the kernel's tree",
+             f"find {SOURCE} -name '*.o' ! -path '*/scripts/*' ! -path '*/tools/*' -delete; "
+             f"rm -f {SOURCE}/vmlinux* /usr/src/linux-source-*", LOG)
+    release = tools.tree / SOURCE.lstrip("/") / "include" / "config" / "kernel.release"
+    return release.read_text().strip()
+
+
+def _make(base: pathlib.Path, made: pathlib.Path) -> None:
+    wanted = [*image.packages("builder-packages.txt"), *image.packages("kernel-packages.txt")]
+    image.bootstrap_builder(made / "builder", wanted)
+    tools = builder.Builder(made)
+    tools.sh("unpacking the kernel's source",
+             f"mkdir {SOURCE}; tar -C {SOURCE} --strip-components=1 -xf "
+             "/usr/src/linux-source-*.tar.xz", LOG)
+    _configure(tools)
+    version = _compile(tools)
+    tree = tools.tree / SOURCE.lstrip("/")
+    (tree.parent / f"linux-headers-{version}").symlink_to(tree.name)
+    (made / "kernel-version").write_text(version + "\n")
+    shutil.copy(tree / "arch" / "x86" / "boot" / "bzImage", made / "vmlinuz")
+    (made / "modules").mkdir()
+    (tree / "lab" / "lib").rename(made / "modules" / "lib")
+    for name in ("root.ext4", "busybox"):
+        os.link(base / name, made / name)
+
+
+def ensure() -> pathlib.Path:
+    """The image's directory, from the cache; made when it is not there."""
+    if image.release() != image.RELEASES[0]:
+        raise ui.LabError(f"the {NAME} kernel is made for guests of {image.RELEASES[0]} only")
+    base, final = image.ensure(), directory()
+    if not final.is_dir():
+        made = pathlib.Path(tempfile.mkdtemp(dir=final.parent, prefix="kernel."))
+        made.chmod(0o755)
+        try:
+            _make(base, made)
+            if not final.is_dir():
+                made.rename(final)
+        finally:
+            image.remove(made)
+    return final

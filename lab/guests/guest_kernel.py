@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which kernel the guests run: Debian's, or the one that checks its locking.
+
+The choice is in the environment, so that a test runner hands it on to its tests.
+"""
+
+import os
+import pathlib
+
+from lab import ui
+from lab.guests import debug_kernel, image as debian_image
+
+VARIABLE = "PIB_KERNEL"
+KINDS = {"debian": debian_image.ensure, debug_kernel.NAME: debug_kernel.ensure}
+
+
+def chosen() -> str:
+    return os.environ.get(VARIABLE, "debian")
+
+
+def choose(kind: str) -> None:
+    os.environ[VARIABLE] = kind
+
+
+def image() -> pathlib.Path:
+    """The image directory of the chosen kernel; made when it is not there."""
+    if chosen() not in KINDS:
+        raise ui.LabError(f"{VARIABLE}={chosen()}: expected one of {', '.join(KINDS)}")
+    return KINDS[chosen()]()

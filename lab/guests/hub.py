@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guests' management network: an Ethernet hub on a Unix socket.
+
+QEMU's stream netdev sends each frame behind its length in four big-endian bytes.
+This is deliberately apart from the fabric: programs with an out-of-band connection
+run as they do on real hosts, also while the fabric is down.
+
+    python3 -m lab.guests.hub SOCKET
+"""
+
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+
+HEADER = struct.Struct(">I")
+LARGEST = 65536 + 256           # a frame with segmentation offload, and room
+BACKLOG = 8 << 20               # bytes kept for a guest that reads slowly, then frames are lost
+
+
+class Port:
+    """One guest's connection."""
+
+    def __init__(self, sock: socket.socket):
+        sock.setblocking(False)
+        self.sock = sock
+        self.received = bytearray()
+        self.pending = bytearray()
+
+    def frames(self) -> list[bytes]:
+        """Takes complete frames out of what was received; ValueError: not a frame."""
+        found, start = [], 0
+        while len(self.received) - start >= HEADER.size:
+            (length,) = HEADER.unpack_from(self.received, start)
+            if length > LARGEST:
+                raise ValueError(f"frame of {length} bytes")
+            end = start + HEADER.size + length
+            if len(self.received) < end:
+                break
+            found.append(bytes(self.received[start:end]))
+            start = end
+        del self.received[:start]
+        return found
+
+    def send(self, frame: bytes) -> None:
+        if len(self.pending) + len(frame) <= BACKLOG:
+            self.pending += frame
+
+    def flush(self) -> None:
+        while self.pending:
+            try:
+                sent = self.sock.send(self.pending)
+            except BlockingIOError:
+                return
+            del self.pending[:sent]
+
+
+class Hub:
+    def __init__(self, path: str):
+        self.selector = selectors.DefaultSelector()
+        self.ports: dict[bytes, Port] = {}      # where an address was last seen
+        self.all: set[Port] = set()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(64)
+        self.listener.setblocking(False)
+        self.selector.register(self.listener, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        while True:
+            # Newcomers first: who has connected before a frame was sent receives it.
+            for key, events in sorted(self.selector.select(), key=lambda e: e[0].data is not None):
+                if key.data is None:
+                    self.accept()
+                elif key.data in self.all:
+                    self.serve(key.data, events)
+
+    def accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except BlockingIOError:
+                return
+            port = Port(sock)
+            self.all.add(port)
+            self.selector.register(sock, selectors.EVENT_READ, port)
+
+    def serve(self, port: Port, events: int) -> None:
+        try:
+            if events & selectors.EVENT_READ:
+                self.receive(port)
+            if events & selectors.EVENT_WRITE:
+                self.flush(port)
+        except (OSError, ValueError):
+            self.drop(port)
+
+    def receive(self, port: Port) -> None:
+        data = port.sock.recv(1 << 18)
+        if not data:
+            raise ConnectionResetError
+        port.received += data
+        for frame in port.frames():
+            self.forward(port, frame)
+
+    def forward(self, origin: Port, frame: bytes) -> None:
+        to, sender = frame[4:10], frame[10:16]
+        self.ports[sender] = origin
+        known = None if to[0:1] and to[0] & 1 else self.ports.get(to)
+        for port in [known] if known in self.all else list(self.all):
+            if port is not origin:
+                port.send(frame)
+                try:
+                    self.flush(port)
+                except OSError:
+                    self.drop(port)
+
+    def flush(self, port: Port) -> None:
+        port.flush()
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if port.pending else 0)
+        self.selector.modify(port.sock, wanted, port)
+
+    def drop(self, port: Port) -> None:
+        self.all.discard(port)
+        self.ports = {address: at for address, at in self.ports.items() if at is not port}
+        self.selector.unregister(port.sock)
+        port.sock.close()
+
+
+def main() -> int:
+    path = sys.argv[1]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    hub = Hub(path)
+    try:
+        hub.run()
+    finally:
+        os.unlink(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The initramfs of a guest: the way to the root disk, and what the guest gets on
+top of the image (start-up files, key, driver, provider), which its init copies
+there. Changing a driver so never touches the image.
+"""
+
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from lab import paths
+from lab.guests import image
+
+INIT = image.FILES / "initramfs-init"
+ROOTFS = image.FILES / "rootfs"
+# ext4 asks for its checksum by name, which modules.dep does not know.
+ROOT_DISK_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
+
+
+def module_order(modules: pathlib.Path, wanted: tuple[str, ...]) -> list[str]:
+    """Paths of modules and what they depend on, in loading order, from modules.dep."""
+    depends = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        module, needs = line.split(":", 1)
+        depends[module] = needs.split()
+    names = {pathlib.Path(module).stem.replace("-", "_"): module for module in depends}
+    order: list[str] = []
+    for name in wanted:
+        if name not in names:
+            continue                # built into the kernel
+        # modules.dep lists the nearest dependency first: load from the far end.
+        for module in [*reversed(depends[names[name]]), names[name]]:
+            if module not in order:
+                order.append(module)
+    return order
+
+
+def cpio(tree: pathlib.Path, archive: pathlib.Path) -> None:
+    """Packs a directory as an initramfs whose files belong to root."""
+    listing = subprocess.run(["find", ".", "-print0"], cwd=tree, check=True,
+                             capture_output=True).stdout
+    with open(archive, "wb") as out:
+        subprocess.run(["cpio", "--null", "--create", "--format=newc", "--quiet",
+                        "--owner=0:0"], cwd=tree, input=listing, stdout=out, check=True)
+
+
+def _install_key(tree: pathlib.Path, public_key: pathlib.Path) -> None:
+    directory = tree / "root" / ".ssh"
+    directory.mkdir(parents=True)
+    shutil.copy(public_key, directory / "authorized_keys")
+    directory.chmod(0o700)
+    (directory / "authorized_keys").chmod(0o600)
+    directory.parent.chmod(0o700)
+
+
+def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
+                   wanted: tuple[str, ...]) -> None:
+    """The first program, and of the image at `base` its shell and kernel modules, in loading order in `order`."""
+    modules = base / "modules" / "lib" / "modules" / image.kernel_version(base)
+    (tree / "bin").mkdir()
+    (tree / "modules").mkdir()
+    shutil.copy(base / "busybox", tree / "bin" / "busybox")
+    shutil.copy(init, tree / "init")
+    (tree / "init").chmod(0o755)
+    order = module_order(modules, wanted)
+    for module in order:
+        shutil.copy(modules / module, tree / "modules")
+    (tree / "modules" / "order").write_text(
+        "".join(f"{pathlib.Path(module).name}\n" for module in order))
+
+
+def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: list[pathlib.Path] = (),
+         public_key: pathlib.Path | None = None) -> pathlib.Path:
+    """base: the image's directory; artefacts: trees laid out like a guest's root."""
+    with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:
+        tree = pathlib.Path(name)
+        add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)
+        for part in [ROOTFS, *artefacts]:
+            shutil.copytree(part, tree / "overlay", symlinks=True, dirs_exist_ok=True)
+        if public_key:
+            _install_key(tree / "overlay", public_key)
+        cpio(tree, initramfs)
+    return initramfs
+
+
+def stamp(artefacts: list[pathlib.Path]) -> str:
+    """Changes when anything that a guest gets does."""
+    parts: list[str | bytes] = [INIT.read_bytes(), *ROOT_DISK_MODULES]
+    for root in [ROOTFS, *artefacts]:
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                parts += [str(path.relative_to(root)), path.read_bytes()]
+    return paths.recipe_hash(*parts)

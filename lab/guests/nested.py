@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""KVM where a host has none: QEMU emulates a processor with AMD's SVM, and a Linux on it has KVM.
+
+The emulated host sees the files of the real one, read only with a layer in memory above them, so that the same
+checkout, builds and images serve in it. It is slow: some minutes until two guests are up.
+"""
+
+import os
+import pathlib
+import shlex
+import subprocess
+import tempfile
+
+from lab import paths, ui
+from lab.guests import image, initramfs, kvm, vm
+
+INIT = image.FILES / "nested-init"
+MODULES = ("9pnet_virtio", "9p", "overlay", "kvm_amd")
+MEMORY_MIB = 6144               # two guests, and what they and their tests write
+CPUS = 2
+HANDED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "PYTEST_ADDOPTS")
+
+
+def command(argv: list[str]) -> str:
+    """What the emulated host's shell runs: the same as here, but with KVM."""
+    handed_on = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+    lines = [f"export {name}={shlex.quote(value)}"
+             for name, value in {**handed_on, kvm.VARIABLE: "kvm", "PYTHONUNBUFFERED": "1"}.items()]
+    return "\n".join([*lines, f"cd {shlex.quote(str(paths.ROOT))}", f"exec {shlex.join(argv)}", ""])
+
+
+def _initramfs(base: pathlib.Path, argv: list[str], archive: pathlib.Path) -> pathlib.Path:
+    with tempfile.TemporaryDirectory(dir=archive.parent) as name:
+        tree = pathlib.Path(name)
+        initramfs.add_boot_files(tree, base, INIT, MODULES)
+        (tree / "command").write_text(command(argv))
+        initramfs.cpio(tree, archive)
+    return archive
+
+
+def _qemu(base: pathlib.Path, archive: pathlib.Path) -> list[str]:
+    return [vm.QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+            "-machine", "q35", "-accel", "tcg", "-cpu", "max,la57=off",
+            "-smp", str(CPUS), "-m", str(MEMORY_MIB),
+            "-kernel", str(base / "vmlinuz"), "-initrd", str(archive),
+            "-append", "console=ttyS0 loglevel=3 panic=-1 mitigations=off",
+            "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+            "-serial", "stdio"]
+
+
+def run(base: pathlib.Path, argv: list[str]) -> str:
+    """Runs a command of this checkout on an emulated host with KVM; shows, and returns, what it and that host
+    print. base: the image whose kernel is booted."""
+    ui.say("starting an emulated host that has KVM; this takes minutes")
+    said = []
+    with tempfile.TemporaryDirectory(prefix="pib-") as name:
+        archive = _initramfs(base, argv, pathlib.Path(name) / "initramfs.cpio")
+        with subprocess.Popen(_qemu(base, archive), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace") as host:
+            for line in host.stdout:
+                print(line, end="", flush=True)
+                said.append(line)
+    return "".join(said)

@@ -55,14 +55,21 @@ def candidates(package: str) -> list[tuple[str, str]]:
     return found
 
 
-def selection(need: Need) -> str | None:
-    """What to tell apt: the plain name where that is new enough, else name/suite."""
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """A package, and the suite that apt must be told to take it from ("": the one it prefers anyway)."""
+    package: str
+    suite: str = ""
+
+
+def selection(need: Need) -> Selection | None:
+    """How apt gets a version that is new enough; None when no suite that it knows has one."""
     default = debian.output("apt-cache", "policy", need.package)
     candidate = next((line.split(":", 1)[1].strip() for line in default.splitlines()
                       if line.strip().startswith("Candidate:")), "")
     if candidate != "(none)" and need.met_by(candidate):
-        return need.package
-    return next((f"{need.package}/{suite}" for version, suite in candidates(need.package)
+        return Selection(need.package)
+    return next((Selection(need.package, suite) for version, suite in candidates(need.package)
                  if need.met_by(version)), None)
 
 
@@ -94,24 +101,31 @@ def _apt(arguments: str) -> str:
             "-o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -q " + arguments)
 
 
-def _install_script(selections: list[str]) -> str:
-    return _apt("install -y --no-install-recommends " + shlex.join(selections)) + "\n"
+def install_script(selections: list[Selection]) -> str:
+    """One apt-get for each suite. --target-release covers a package's dependencies as well, which
+    "package/suite" does not: QEMU of a backports suite depends on that suite's qemu-system-common."""
+    lines = []
+    for suite in sorted({selected.suite for selected in selections}):
+        target = f"--target-release={shlex.quote(suite)} " if suite else ""
+        packages = shlex.join(selected.package for selected in selections if selected.suite == suite)
+        lines.append(_apt(f"install -y --no-install-recommends {target}{packages}") + "\n")
+    return "".join(lines)
 
 
 def _backports_script() -> str:
     return (f"cat > {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n" + _apt("update") + "\n")
 
 
-def _select(lacking: list[Need]) -> tuple[list[str], list[Need]]:
+def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
     chosen = [(need, selection(need)) for need in lacking]
-    return ([name for _, name in chosen if name], [need for need, name in chosen if not name])
+    return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 
 def install() -> None:
     """Brings the machine to what packages.txt asks for; nothing to do is quick and silent."""
     if debian.codename() not in RELEASES:
         raise ui.LabError("the lab installs its packages on Debian 12 (bookworm) and 13 (trixie); "
-                          f"this is '{debian.codename()}'. lab/packages.txt says what it needs.")
+                          f"this is '{debian.codename()}'. lab/build/packages.txt says what it needs.")
     lacking = missing()
     if not lacking:
         return
@@ -127,7 +141,7 @@ def install() -> None:
         raise ui.LabError("no suite that apt knows has: " + ", ".join(
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown))
-    as_root(_install_script(chosen), f"installing {len(chosen)} packages")
+    as_root(install_script(chosen), f"installing {len(chosen)} packages")
     still = missing()
     if still:
         raise ui.LabError("still missing after the installation: "

@@ -28,6 +28,14 @@ def test_own_package_list_is_understood():
                                             for need in deps.needs(deps.LIST.read_text())}
 
 
+def test_packages_of_another_suite_bring_their_dependencies_from_it():
+    script = deps.install_script([deps.Selection("g++"), deps.Selection("qemu-system-x86", "bookworm-backports"),
+                                  deps.Selection("meson", "bookworm-backports")])
+    plain, backports = script.splitlines()
+    assert plain.endswith("install -y --no-install-recommends g++")
+    assert backports.endswith("--target-release=bookworm-backports qemu-system-x86 meson")
+
+
 def test_a_package_that_is_too_old_does_not_do():
     need = deps.Need("x", "1:10.0")
     assert need.met_by("1:10.0.2+ds-2") and not need.met_by("1:7.2+dfsg-7") and not need.met_by("")

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The documents against the tree: links and anchors lead somewhere, tests that the coverage table
-names exist, and each of its rows says what it has to."""
+"""Checks the documents against the tree: links, anchors, names of tests, names of code."""
 
 import pathlib
 import re
@@ -94,6 +93,30 @@ class Documents(unittest.TestCase):
         self.assertTrue(broken_link(manual, "nowhere.md"))
         self.assertTrue(broken_link(manual, "#99-nothing"))
         self.assertFalse(broken_link(manual, "#1-notation"))
+
+
+CODE_LINE = re.compile(r"^Code: (.*?)(?:Former names?:.*)?$", re.MULTILINE)
+SOURCES = {".h", ".c", ".cc", ".py"}
+
+
+def unknown_names(glossary: str) -> list[str]:
+    """Names on "Code:" lines of the glossary that no source file contains, and that name no folder."""
+    text = "\n".join(path.name + "\n" + path.read_text() for folder in
+                     ("hw-interface", "ib", "link-memory", "qemu-hw", "fabric-switch", "lab")
+                     for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SOURCES)
+    names = {name for line in CODE_LINE.findall(glossary) for name in re.findall("`([^`]+)`", line)}
+    return sorted(name for name in names
+                  if not (ROOT / name).is_dir() and not re.search(rf"\b{re.escape(name)}\b", text))
+
+
+class Glossary(unittest.TestCase):
+    def test_names_of_the_code_exist(self):
+        text = (ROOT / "docs" / "glossary.md").read_text()
+        self.assertGreater(len(CODE_LINE.findall(text)), 30)
+        self.assertEqual(unknown_names(text), [], "rename it in docs/glossary.md as well")
+
+    def test_an_unknown_name_is_noticed(self):
+        self.assertEqual(unknown_names("Code: `NoSuchName`, `Mpt`, `lab`. Former name: `Gone`."), ["NoSuchName"])
 
 
 class FaultCases(unittest.TestCase):

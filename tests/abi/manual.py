@@ -53,12 +53,20 @@ def quoted(cell: str) -> str:
     return found.group(1)
 
 
+def _add_row(rows: list[list[str]], row: list[str]) -> None:
+    """A row with an empty first cell continues the row above."""
+    if row[0] or len(rows) < 3:
+        rows.append(row)
+    else:
+        rows[-1] = [" ".join(filter(None, pair)) for pair in zip(rows[-1], row)]
+
+
 def tables(text: str):
     """(text before the table since the last one, header cells, rows)"""
     before, rows = [], []
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):
-            rows.append(cells(line))
+            _add_row(rows, cells(line))
             continue
         if rows:
             yield "\n".join(before), rows[0], rows[2:]

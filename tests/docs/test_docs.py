@@ -37,8 +37,13 @@ def broken_link(document: pathlib.Path, link: str) -> bool:
 
 def coverage_rows(text: str) -> list[list[str]]:
     """The cells of every feature's row."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in text.splitlines() if line.startswith("|")]
+    rows = []
+    for line in filter(lambda line: line.startswith("|"), text.splitlines()):
+        row = [cell.strip() for cell in line.strip("|").split("|")]
+        if row[0] or not rows:
+            rows.append(row)
+        else:                       # an empty first cell: the row above goes on
+            rows[-1] = [" ".join(filter(None, pair)) for pair in zip(rows[-1], row)]
     return [row for row in rows if row[0] != "feature" and not row[0].startswith("---")]
 
 

@@ -5,12 +5,13 @@ import argparse
 import pathlib
 import sys
 
-from lab import status, testing, ui, up
+from lab import status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, deps, guest_build, qemu_headers
 from lab.fabric import cluster, metrics, topology_kinds
 from lab.guests import guest_kernel, image, vm
 from lab.fabric import map as fabric_map
+from lab.testing import parts
 
 
 def _build(_options) -> int:
@@ -176,9 +177,9 @@ def _add_parts(add) -> None:
     command.add_argument("kind", metavar="KIND")
     command.add_argument("settings", nargs="*", metavar="NAME=NUMBER")
     command.add_argument("--speed", default="4xEDR", help="of every link (default 4xEDR)")
-    command = add("test", lambda options: testing.test(options.part),
+    command = add("test", lambda options: parts.test(options.part),
                   "run the tests: units, then booted guests")
-    command.add_argument("part", nargs="?", choices=testing.RUNNERS,
+    command.add_argument("part", nargs="?", choices=parts.RUNNERS,
                          help="only these; lockdep: the guests again, on a kernel that checks its "
                               "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
                               "again over other kinds of links; kvm: what KVM does for the device, on an "

@@ -8,10 +8,10 @@ checkout, builds and images serve in it. It is slow: some minutes until two gues
 import os
 import pathlib
 import shlex
-import subprocess
+import signal
 import tempfile
 
-from lab import paths, ui
+from lab import child, paths, ui
 from lab.guests import image, initramfs, kvm, vm
 
 INIT = image.FILES / "nested-init"
@@ -53,11 +53,12 @@ def run(base: pathlib.Path, argv: list[str]) -> str:
     print. base: the image whose kernel is booted."""
     ui.say("starting an emulated host that has KVM; this takes minutes")
     said = []
+
+    def show(line: str) -> None:
+        said.append(line)
+        print(line, flush=True)
+
     with tempfile.TemporaryDirectory(prefix="pib-") as name:
         archive = _initramfs(base, argv, pathlib.Path(name) / "initramfs.cpio")
-        with subprocess.Popen(_qemu(base, archive), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace") as host:
-            for line in host.stdout:
-                print(line, end="", flush=True)
-                said.append(line)
-    return "".join(said)
+        child.run(child.Program(_qemu(base, archive), stop=signal.SIGTERM, show=show))
+    return "\n".join(said)

@@ -31,7 +31,8 @@ def lab():
         yield running
     finally:
         if not os.environ.get("PIB_TEST_KEEP"):
-            running.down()
+            with running.locked():
+                running.down()
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,8 @@ def booted(name, count, hca="", **options):
         up.boot(running, count, hca_options=hca_options(hca), **options)
         yield running
     finally:
-        running.down()
+        with running.locked():
+            running.down()
 
 
 def put_program(node, name):

@@ -6,11 +6,10 @@ import socket
 import struct
 import subprocess
 import sys
-import xml.sax.saxutils
 
 import pytest
 
-from lab import paths, process, testing, ui
+from lab import paths, process, ui
 from lab.build import builder, deps
 from lab.fabric import measure
 from lab.guests import debug_kernel, guest_kernel, image, initramfs, kvm, nested
@@ -53,38 +52,6 @@ def test_modules_are_loaded_after_what_they_need(tmp_path):
 
 def test_recipe_parts_cannot_run_into_each_other():
     assert paths.recipe_hash("ab", "c") != paths.recipe_hash("a", "bc")
-
-
-@pytest.mark.parametrize("text, expected", [
-    ("All tests passed (45 assertions in 12 test cases)\n", testing.Count(12, 0)),
-    ("All tests passed (1 assertion in 1 test case)\n", testing.Count(1, 0)),
-    ("test cases:  12 |  11 passed | 1 failed\nassertions: 45 | 44 passed | 1 failed\n",
-     testing.Count(11, 1)),
-    ("test cases: 3 | 3 failed\nassertions: 3 | 3 failed\n", testing.Count(0, 3)),
-    ("hello\n", None),
-])
-def test_catch2_counts(text, expected):
-    assert testing.catch2_count(text) == expected
-
-
-@pytest.mark.parametrize("entry, expected", [
-    ({"result": "OK", "stdout": ""}, testing.Count(1, 0)),
-    ({"result": "FAIL", "stdout": ""}, testing.Count(0, 1)),
-    ({"result": "SKIP", "stdout": ""}, testing.Count(0, 0)),
-    ({"result": "FAIL", "stdout": "All tests passed (2 assertions in 2 test cases)\n"},
-     testing.Count(2, 1)),
-])
-def test_program_counts(entry, expected):
-    assert testing.program_count(entry) == expected
-
-
-def test_junit_counts(tmp_path):
-    report = tmp_path / "report.xml"
-    report.write_text('<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/>'
-                      "</testsuites>")
-    assert testing.junit_count(report) == testing.Count(3, 3)
-    report.write_text("<testsuites>" + xml.sax.saxutils.escape("<cut"))
-    assert testing.junit_count(report).failed == 1
 
 
 def test_perftest_results_are_read():

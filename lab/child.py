@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Programs that end before the command that runs them, to which it hands on the signal that ends it."""
+
+import contextlib
+import dataclasses
+import pathlib
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from lab import paths, ui
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+DRAIN_S = 10                    # for the last output of a program, whose own children may keep the pipe open
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """stop: the signal at which it ends what it has started, and then itself. show: gets each line of its output,
+    in a thread of its own."""
+    argv: Sequence[str | pathlib.Path]
+    stop: int = signal.SIGINT
+    show: Callable[[str], None] = _print
+    env: dict[str, str] | None = None
+
+
+class _Running:
+    """Programs side by side. The first signal is handed on to all of them; a second one would interrupt their
+    tidying."""
+
+    def __init__(self) -> None:
+        self.children: list[tuple[Program, subprocess.Popen, threading.Thread]] = []
+        self.interrupted = False
+
+    def start(self, program: Program) -> None:
+        # In a process group of its own: a terminal's Ctrl-C would reach it twice, from the terminal and from here.
+        process = subprocess.Popen([str(word) for word in program.argv], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                   cwd=paths.ROOT, env=program.env, process_group=0)
+        reader = threading.Thread(target=self._show, args=(program, process), daemon=True)
+        self.children.append((program, process, reader))
+        reader.start()
+        if self.interrupted:
+            process.send_signal(program.stop)
+
+    def wait(self) -> list[int]:
+        statuses = [process.wait() for _, process, _ in self.children]
+        for _, _, reader in self.children:
+            reader.join(DRAIN_S)
+        return statuses
+
+    def on_signal(self, _number: int, _frame: object) -> None:
+        ui.say("waiting until all that was started has ended")
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        if self.interrupted:
+            return
+        self.interrupted = True
+        for program, process, _ in self.children:
+            process.send_signal(program.stop)
+
+    def _show(self, program: Program, process: subprocess.Popen) -> None:
+        """The rest is read as well when it cannot be shown any more: a full pipe would stop the program."""
+        with process.stdout:
+            for line in process.stdout:
+                try:
+                    program.show(line.rstrip("\n"))
+                except OSError:
+                    self.interrupt()
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, object], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handled in before.items():
+            signal.signal(number, handled)
+
+
+def run(*programs: Program) -> list[int]:
+    """Runs programs side by side to their ends; their exit statuses. A signal that ends commands is handed on, the
+    programs' ends are waited for without limit, and the result is KeyboardInterrupt."""
+    running = _Running()
+    with _handled(running.on_signal):
+        try:
+            for program in programs:
+                running.start(program)
+        except BaseException:
+            running.interrupt()
+            raise
+        finally:
+            statuses = running.wait()
+    if running.interrupted:
+        raise KeyboardInterrupt
+    return statuses

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Test cases that passed and failed, read from the reports of their runners.
+
+A Catch2 program counts as many as it says, any other program as one.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import xml.etree.ElementTree
+
+CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
+                    r"^All tests passed \(\d+ assertions? in (\d+) test cases?\)$", re.MULTILINE)
+NOTHING_TO_RUN = 5              # pytest's status
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    passed: int = 0
+    failed: int = 0
+
+    def __add__(self, other: "Count") -> "Count":
+        return Count(self.passed + other.passed, self.failed + other.failed)
+
+    def with_status(self, bad: bool) -> "Count":
+        """A runner that ends badly without a failed test is one failure."""
+        return Count(self.passed, 1) if bad and not self.failed else self
+
+
+FAILURE = Count(failed=1)
+
+
+def catch2(output: str) -> Count | None:
+    """From a Catch2 program's last line; None if it has none."""
+    found = list(CATCH2.finditer(output))
+    if not found:
+        return None
+    total, parts, all_passed = found[-1].groups()
+    if all_passed:
+        return Count(passed=int(all_passed))
+    numbers = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", parts)}
+    failed = numbers.get("failed", 0)
+    return Count(numbers.get("passed", int(total) - failed), failed)
+
+
+def program(entry: dict) -> Count:
+    """From one line of meson's testlog.json."""
+    if entry["result"] in ("SKIP", "IGNORED"):
+        return Count()
+    passed = entry["result"] in ("OK", "EXPECTEDFAIL")
+    count = catch2(entry.get("stdout", ""))
+    if count is None:
+        return Count(passed=int(passed), failed=int(not passed))
+    return count.with_status(not passed)    # it may end badly after its last test, e.g. by a leak
+
+
+def meson(log: pathlib.Path, status: int) -> Count:
+    """From meson's testlog.json and exit status. A log that is missing or unreadable is a failure: meson died."""
+    try:
+        lines = log.read_text().splitlines()
+        count = sum((program(json.loads(line)) for line in lines), Count())
+    except (OSError, ValueError, KeyError):
+        return FAILURE
+    return count.with_status(status != 0)
+
+
+def junit(path: pathlib.Path, status: int) -> Count:
+    """From pytest's report and exit status. A report that is missing or unreadable is a failure: pytest died."""
+    try:
+        count = sum((_suite(suite) for suite in xml.etree.ElementTree.parse(path).getroot().iter("testsuite")),
+                    Count())
+    except (OSError, xml.etree.ElementTree.ParseError, ValueError):
+        return FAILURE
+    return count.with_status(status not in (0, NOTHING_TO_RUN))
+
+
+def _suite(suite: xml.etree.ElementTree.Element) -> Count:
+    bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+    total = int(suite.get("tests", 0)) - int(suite.get("skipped", 0))
+    return Count(max(total - bad, 0), bad)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What ./pib test counts, and that an interrupt leaves nothing running."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.sax.saxutils
+
+import pytest
+
+from lab import paths
+from lab.build import host_build
+from lab.testing import counts, runners
+from lab.testing.counts import Count
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("All tests passed (45 assertions in 12 test cases)\n", Count(12, 0)),
+    ("All tests passed (1 assertion in 1 test case)\n", Count(1, 0)),
+    ("test cases:  12 |  11 passed | 1 failed\nassertions: 45 | 44 passed | 1 failed\n",
+     Count(11, 1)),
+    ("test cases: 3 | 3 failed\nassertions: 3 | 3 failed\n", Count(0, 3)),
+    ("hello\n", None),
+])
+def test_catch2_counts(text, expected):
+    assert counts.catch2(text) == expected
+
+
+@pytest.mark.parametrize("entry, expected", [
+    ({"result": "OK", "stdout": ""}, Count(1, 0)),
+    ({"result": "FAIL", "stdout": ""}, Count(0, 1)),
+    ({"result": "SKIP", "stdout": ""}, Count(0, 0)),
+    ({"result": "FAIL", "stdout": "All tests passed (2 assertions in 2 test cases)\n"},
+     Count(2, 1)),
+])
+def test_program_counts(entry, expected):
+    assert counts.program(entry) == expected
+
+
+def test_junit_counts(tmp_path):
+    report = tmp_path / "report.xml"
+    report.write_text('<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/>'
+                      "</testsuites>")
+    assert counts.junit(report, 0) == Count(3, 3)
+    report.write_text("<testsuites>" + xml.sax.saxutils.escape("<cut"))
+    assert counts.junit(report, 0).failed == 1
+
+
+def test_a_runner_that_ends_badly_without_a_failed_test_is_a_failure(tmp_path):
+    report, log = tmp_path / "report.xml", tmp_path / "testlog.json"
+    report.write_text('<testsuites><testsuite tests="9" failures="0" errors="0" skipped="0"/></testsuites>')
+    log.write_text('{"result": "OK", "stdout": ""}\n')
+    assert counts.junit(report, 3) == counts.meson(log, 2) + Count(8, 0)
+    assert counts.meson(log, 2) == Count(1, 1)
+    log.write_text('{"result": "FAIL", "stdout": ""}\n')
+    assert counts.meson(log, 1) == Count(0, 1)
+    log.write_text('{"result": "OK", "std')
+    assert counts.meson(log, 0) == counts.meson(tmp_path / "none", 0) == Count(0, 1)
+
+
+def test_results_of_an_earlier_run_are_not_counted(monkeypatch, tmp_path):
+    """meson ends before it writes results, where an earlier run has left some."""
+    old = tmp_path / "meson-logs" / "testlog.json"
+    old.parent.mkdir()
+    old.write_text('{"result": "OK", "stdout": ""}\n')
+    meson = tmp_path / "bin" / "meson"
+    meson.parent.mkdir()
+    meson.write_text("#!/bin/sh\nexit 1\n")
+    meson.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{meson.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(host_build, "build", lambda directory: directory)
+    assert runners.meson(tmp_path) == Count(0, 1)
+
+
+# A fixture that takes its time to end what it has started, as one with booted guests does.
+FIXTURE = """
+import pathlib, time
+import pytest
+HERE = pathlib.Path(__file__).parent
+@pytest.fixture
+def guests():
+    yield
+    (HERE / "ending").touch()
+    while not (HERE / "go").exists():
+        time.sleep(0.01)
+    (HERE / "ended").touch()
+def test_for_ever(guests):
+    (HERE / "running").touch()
+    while True:
+        time.sleep(0.01)
+"""
+RUN_PYTEST = """
+import pathlib, sys
+from lab import paths
+from lab.testing import runners
+paths.RUN = pathlib.Path(sys.argv[1])
+runners.pytest(sys.argv[1])
+"""
+
+
+def wait_for(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def command(script, *arguments):
+    """A Python program that imports the lab, as ./pib is one."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    running = subprocess.Popen([sys.executable, "-B", "-c", script, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                               cwd=paths.ROOT, env=env | {"PYTHONPATH": str(paths.ROOT)})
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_waits_for_the_fixtures_of_the_tests(tmp_path, number):
+    (tmp_path / "test_it.py").write_text(FIXTURE)
+    with command(RUN_PYTEST, tmp_path) as running:
+        wait_for((tmp_path / "running").exists)
+        running.send_signal(number)
+        wait_for((tmp_path / "ending").exists)
+        running.send_signal(number)             # is not handed on: it would interrupt the fixture
+        time.sleep(0.5)                         # more than subprocess.run() waits for a child that it interrupts
+        assert running.poll() is None
+        (tmp_path / "go").touch()
+        assert running.wait(120) != 0
+        assert (tmp_path / "ended").exists()
+
+
+RUN_NESTED = """
+import pathlib, sys
+from lab.guests import nested
+nested._initramfs = lambda base, argv, archive: archive
+nested._qemu = lambda base, archive: ["sh", "-c", "echo $$ >$0; exec sleep 1000", sys.argv[1]]
+nested.run(pathlib.Path("base"), [])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_emulated_host(tmp_path, number):
+    file = tmp_path / "pid"
+    with command(RUN_NESTED, file) as running:
+        wait_for(lambda: file.exists() and file.read_text().endswith("\n"))
+        running.send_signal(number)
+        assert running.wait(120) != 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "device.h"
-#include "one_copy.h"
+#include "memory/one_copy.h"
 #include "pib_hca_core.h"
 
 using pib::hca::Config;

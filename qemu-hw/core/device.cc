@@ -6,8 +6,8 @@
 #include <exception>
 #include <set>
 
+#include "commands/object_dump.h"
 #include "device_impl.h"
-#include "object_dump.h"
 
 namespace pib::hca {
 

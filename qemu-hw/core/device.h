@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "config.h"
-#include "host.h"
+#include "base/config.h"
+#include "base/host.h"
 #include "ib/link/link_endpoint.h"
 
 namespace pib::hca {

@@ -8,12 +8,12 @@
 #include <span>
 #include <string_view>
 
-#include "cmdq.h"
+#include "commands/command_queue.h"
 #include "device.h"
-#include "device_objects.h"
-#include "one_copy.h"
-#include "regs.h"
-#include "uar.h"
+#include "memory/one_copy.h"
+#include "mmio/device_objects.h"
+#include "mmio/registers.h"
+#include "mmio/uar.h"
 
 namespace pib::hca {
 
@@ -53,7 +53,7 @@ class DeviceImpl final : public Device, private EqTable::Events {
     static const Register<DeviceImpl> kRegisters[];
     static std::span<const Register<DeviceImpl>> registers();
 
-    // regs.cc: the handlers of the table
+    // device_registers.cc: the handlers of the table
     uint64_t read_version();
     uint64_t read_control() { return regs_.control; }
     uint64_t read_status() { return regs_.status; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Completion queues: arming for the next and for solicited completions, overrun (T19).
-#include "cq.h"
+#include "queues/cq.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

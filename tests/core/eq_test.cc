@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Event queues: arming without a lost interrupt, full queues (T20), memory that vanishes.
-#include "eq.h"
+#include "queues/eq.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "host.h"
+#include "base/host.h"
 #include "pib_hca_hw.h"
 
 namespace pib::hca::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Page lists: shapes, limits, and that each is read once.
-#include "guest_buffer.h"
+#include "memory/guest_buffer.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Memory keys: what CREATE_MR refuses (T22), what a key gives access to (T25, T26), how keys look
 // (T28).
-#include "mpt.h"
+#include "memory/mpt.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <numeric>
 #include <random>
 #include <set>
 
-#include "config.h"
+#include "base/config.h"
 #include "mini_driver.h"
 
 using namespace pib::hca;

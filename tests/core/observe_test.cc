@@ -4,11 +4,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "base/json.h"
+#include "base/trace.h"
 #include "bench.h"
-#include "cqe_poison.h"
-#include "json.h"
-#include "object_dump.h"
-#include "trace.h"
+#include "commands/object_dump.h"
+#include "queues/cqe_poison.h"
 
 using namespace pib::hca;
 using namespace pib::hca::test;

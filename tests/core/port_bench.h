@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
-#include "cmd_port.h"
-#include "eq.h"
+#include "commands/port_operations.h"
 #include "fake_host.h"
 #include "ib/wire/packet.h"
-#include "port_impl.h"
+#include "port/port_impl.h"
+#include "queues/eq.h"
 #include "tests/switch/link_pair.h"
 
 namespace pib::hca::test {

@@ -95,6 +95,35 @@ def fault_case_faults(text: str) -> list[str]:
     return faults
 
 
+# Folders whose README has a line for each source file.
+LISTED = ("qemu-hw/core",)
+FILE = re.compile(r"`([\w.]+)`")
+
+
+def listed_files(text: str) -> set[str]:
+    """Files of the tables of a README: under `## room/` those of the room, under another heading the folder's."""
+    room, files = "", set()
+    for line in text.splitlines():
+        if heading := re.match(r"## (.*)", line):
+            room = heading.group(1) if heading.group(1).endswith("/") else ""
+        elif line.startswith("| `"):
+            files |= {room + name for name in FILE.findall(line.split("|")[1])}
+    return files
+
+
+class Readmes(unittest.TestCase):
+    def test_a_readme_lists_the_sources_of_its_folder(self):
+        for folder in LISTED:
+            sources = {str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*")
+                       if path.suffix in (".h", ".cc")}
+            self.assertGreater(len(sources), 20)
+            self.assertEqual(listed_files((ROOT / folder / "README.md").read_text()), sources)
+
+    def test_files_are_found(self):
+        text = "# A\n## Here\n| `a.h`, `a.cc` | x `y` |\n## room/\n| `b.h` | z |\n"
+        self.assertEqual(listed_files(text), {"a.h", "a.cc", "room/b.h"})
+
+
 class Documents(unittest.TestCase):
     def test_links_lead_somewhere(self):
         for document in documents():

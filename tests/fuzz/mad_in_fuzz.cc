@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "cmd_port.h"
+#include "commands/port_operations.h"
 #include "fake_host.h"
 #include "fuzz_target.h"
 #include "ib/mgmt/smi.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fake_host.h"
-#include "one_copy.h"
+#include "memory/one_copy.h"
 
 namespace pib::hca::test {
 

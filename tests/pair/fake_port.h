@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fake_one_copy.h"
-#include "port.h"
+#include "port/port.h"
 
 namespace pib::hca::test {
 

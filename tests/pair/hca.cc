@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "config.h"
+#include "base/config.h"
 
 namespace pib::hca::test {
 namespace {

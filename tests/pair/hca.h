@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "cq.h"
-#include "eq.h"
 #include "fake_host.h"
 #include "fake_port.h"
-#include "mpt.h"
-#include "transport.h"
+#include "memory/mpt.h"
+#include "queues/cq.h"
+#include "queues/eq.h"
+#include "transport/transport.h"
 
 namespace pib::hca::test {
 

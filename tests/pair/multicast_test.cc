@@ -2,7 +2,7 @@
 // Multicast: one copy for each attached QP, at the sender's HCA too; none for anybody else.
 #include <catch2/catch_test_macros.hpp>
 
-#include "config.h"
+#include "base/config.h"
 #include "pair.h"
 
 using namespace pib::hca;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may include whom: the table of docs/architecture.md, held against every #include of the tree."""
+"""Who may include whom: the table of docs/architecture.md and the rooms of each folder's README, held
+against every #include of the tree."""
 import pathlib
 import re
 import sys
@@ -22,6 +23,22 @@ SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"
         ("qemu-hw/glue", "short_slices.h"), ("qemu-hw/glue", "idle_spin.h")}
 # Who includes QEMU, and nobody else.
 QEMU_USER = "qemu-hw/glue"
+
+# Folders that are divided into rooms, from the ground up: the rooms below that a room may include.
+# Headers are included by their path from the folder: "memory/mpt.h". "" is the folder itself, on top.
+ROOMS = {
+    "qemu-hw/core": {
+        "base": (),
+        "memory": ("base",),
+        "queues": ("base", "memory"),
+        "port": ("base", "memory", "queues"),
+        "qp": ("base", "memory", "queues", "port"),
+        "transport": ("base", "memory", "queues", "port", "qp"),
+        "mmio": ("base", "memory", "queues", "port", "transport"),
+        "commands": ("base", "memory", "queues", "port", "qp", "transport", "mmio"),
+        "": ("base", "memory", "port", "transport", "mmio", "commands"),
+    },
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
@@ -58,9 +75,43 @@ def faults(root):
                     yield f"{where}: not allowed in {folder}"
 
 
+def table_faults():
+    """Rooms that would include one above them: arrows run down only."""
+    for folder, rooms in ROOMS.items():
+        order = list(rooms)
+        for room, below in rooms.items():
+            for other in below:
+                if other not in order[:order.index(room)]:
+                    yield f"{folder}: {room or 'the folder itself'} may not include {other}, which is not below it"
+
+
+def room_of(path, folder):
+    parts = path.relative_to(folder).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def room_faults(root):
+    for name, rooms in ROOMS.items():
+        folder = root / name
+        for path in sources(root, name):
+            room, where = room_of(path, folder), path.relative_to(root)
+            if room not in rooms:
+                yield f"{where}: {room} is not one of the rooms of {name}"
+                continue
+            for bracket, included in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                if bracket != '"':
+                    continue
+                if room and (path.parent / included).exists():
+                    yield f"{where}: #include {included}: say {room}/{included}"
+                elif (folder / included).exists():
+                    owner = room_of(folder / included, folder)
+                    if owner not in (room, *rooms[room]):
+                        yield f"{where}: #include {included}: {room or name} may not include {owner or name}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = list(faults(root))
+    found = [*table_faults(), *faults(root), *room_faults(root)]
     print("\n".join(found) if found else "include rules hold")
     return 1 if found else 0
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a user chooses for one device, and the limits that follow. Numbers, not pointers: it is
+// copied.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/table.h"
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+// For those who test applications: legal behaviour that is rarely seen (docs/observability.md). All
+// off by default.
+struct Knobs {
+    bool inject = false;       // INJECT_EVENT is offered
+    bool poison_wc = false;    // fields of a CQE that nothing is said of have surprising values
+    bool shuffle_srq = false;  // SRQs give their WQEs in any order
+    bool warnings = false;     // what is legal but probably not meant is logged
+    NumberChoice qpn_choice = NumberChoice::kRound;
+};
+
+struct Config {
+    uint32_t port_count = 1;
+    uint32_t vector_count = 9;  // one async, eight completion vectors
+    uint64_t node_guid = 0;
+    std::array<uint64_t, PIB_HCA_MAX_PORTS> port_guids{};
+    std::string node_description;        // at most 63 bytes
+    uint8_t link_width = 2;              // PortInfo:LinkWidthSupported bits
+    uint8_t link_speed = 7;              // PortInfo:LinkSpeedSupported bits
+    uint8_t link_speed_ext = 0x0f;       // PortInfo:LinkSpeedExtSupported bits
+    uint8_t mtu_cap = 5;                 // 4096
+    uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
+    uint32_t device_memory_pages = 256;  // of 4 KiB, in BAR2
+    bool uar_index = false;              // SET_UAR_INDEX is offered
+    bool runs = true;                    // of packets in one frame, where the switch takes them
+    bool one_copy = false;               // the switch may copy from guest to guest
+    uint32_t trace_entries = 0;          // packets, WQEs and commands that are remembered; 0: none
+    Knobs knobs;
+};
+
+// Limits that QUERY_DEVICE reports. They bound what a guest can make the host allocate.
+struct Limits {
+    static constexpr uint32_t kQps = 1u << 16;
+    static constexpr uint32_t kCqs = 1u << 16;
+    static constexpr uint32_t kEqs = 2 * PIB_HCA_MAX_VECTORS;
+    static constexpr uint32_t kMrs = 1u << 18;
+    static constexpr uint32_t kFastRegPages = 4096;  // of one fast region
+    static constexpr uint32_t kPds = 1u << 16;
+    static constexpr uint32_t kSge = 32;
+    static constexpr uint32_t kInline = 960;  // 1024 - 64
+    static constexpr uint32_t kMaxMessage = 1u << 31;
+    static constexpr uint64_t kMaxMrBytes = 1ull << 40;
+    static constexpr uint64_t kMrPages = 1ull << 25;   // 128 GiB of 4 KiB pages, all MRs together
+    static constexpr uint32_t kPagesPerMr = 1u << 22;  // bounds the time of one command
+    static constexpr uint64_t kCqPages = 1ull << 22;   // all CQs together
+    static constexpr uint64_t kQpPages = 1ull << 22;   // all QPs together
+    static constexpr uint32_t kXrcds = 1u << 16;
+    static constexpr uint32_t kSrqs = 1u << 16;
+    static constexpr uint64_t kSrqPages = 1ull << 22;  // all SRQs together
+    static constexpr uint32_t kRdAtomic = 16;
+    static constexpr uint32_t kMcastGroups = 8192;
+    static constexpr uint32_t kMcastAttachPerGroup = 256;
+    static constexpr uint32_t kPkeys = 32;
+    static constexpr uint32_t kGids = 16;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/trace.h"
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+// Events since reset, by enum pib_hca_counter, of each port. And the device's trace, which
+// everything that counts can write to; nullptr: nothing is traced.
+struct Counters {
+    using Row = std::array<uint64_t, PIB_HCA_COUNTER_COUNT>;
+    static constexpr unsigned kNoPort = 0;  // the row of what no port has a part in
+
+    std::array<Row, PIB_HCA_MAX_PORTS + 1> rows{};
+    Trace* trace = nullptr;
+
+    // port: 1 ..., or kNoPort.
+    void add(pib_hca_counter counter, unsigned port, uint64_t n = 1) { rows[port][counter] += n; }
+    // Of the device as a whole.
+    uint64_t total(pib_hca_counter counter) const;
+    Row totals() const;
+};
+
+inline uint64_t Counters::total(pib_hca_counter counter) const {
+    uint64_t sum = 0;
+    for (const Row& row : rows) {
+        sum += row[counter];
+    }
+    return sum;
+}
+
+inline Counters::Row Counters::totals() const {
+    Row sums{};
+    for (unsigned i = 0; i < sums.size(); ++i) {
+        sums[i] = total(static_cast<pib_hca_counter>(i));
+    }
+    return sums;
+}
+
+}  // namespace pib::hca

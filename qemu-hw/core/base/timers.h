@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One deadline for each QP, in a heap that knows where each QP's entry is: an ACK moves its QP's
+// deadline a thousand times for each time that one expires.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/host.h"
+
+namespace pib::hca {
+
+class Timers {
+  public:
+    // Replaces the deadline of `id`.
+    void set(uint32_t id, uint64_t deadline_ns);
+    void cancel(uint32_t id);
+    void clear();
+
+    uint64_t next() const { return heap_.empty() ? kNever : heap_.front().deadline_ns; }
+    static constexpr uint32_t kNone = UINT32_MAX;
+    // Removes and returns an id whose deadline is not after `now_ns`, the earliest first, or kNone.
+    uint32_t take_due(uint64_t now_ns);
+
+  private:
+    struct Entry {
+        uint64_t deadline_ns;
+        uint32_t id;
+    };
+    bool earlier(const Entry& a, const Entry& b) const {
+        // Ties by id, so that equal runs give equal orders.
+        return a.deadline_ns != b.deadline_ns ? a.deadline_ns < b.deadline_ns : a.id < b.id;
+    }
+    void place(uint32_t index, const Entry& entry);
+    void settle(uint32_t index, Entry entry);
+    void remove(uint32_t index);
+
+    std::vector<Entry> heap_;
+    std::vector<uint32_t> index_of_;  // by id; kNone: no deadline
+};
+
+}  // namespace pib::hca

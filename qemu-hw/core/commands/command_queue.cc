@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "commands/command_queue.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+namespace pib::hca {
+
+namespace {
+
+constexpr uint64_t kRingAlignment = 4096;
+
+// Every page of a ring takes reads and writes; what it holds stays as it is.
+bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
+    for (uint64_t offset = 0; offset < bytes; offset += kRingAlignment) {
+        uint64_t expected = 0;
+        if (!host.dma_cmpxchg64(base + offset, expected, 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+CmdStatus check_entry(const pib_hca_cmd& cmd, const CommandSpec& spec) {
+    // No command of this version takes a modifier.
+    if (!all_zero(cmd.reserved) || cmd.modifier != 0 || (cmd.object != 0 && !spec.names_object)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    if (cmd.in_length != spec.in_length || cmd.out_length < spec.out_length ||
+        cmd.out_length > PIB_HCA_CMD_MAX_LENGTH) {
+        return PIB_HCA_CMD_STATUS_BAD_LENGTH;
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+}  // namespace
+
+bool CommandQueue::start(const Rings& rings) {
+    if (rings.log_depth > PIB_HCA_CMDQ_MAX_LOG_DEPTH || rings.base % kRingAlignment != 0 ||
+        rings.cpl_base % kRingAlignment != 0) {
+        return false;
+    }
+    if (!ring_is_memory(host_, rings.base, sizeof(pib_hca_cmd) << rings.log_depth) ||
+        !ring_is_memory(host_, rings.cpl_base, sizeof(pib_hca_cmd_cpl) << rings.log_depth)) {
+        return false;
+    }
+    rings_ = rings;
+    running_ = true;
+    producer_ = 0;
+    consumed_ = 0;
+    return true;
+}
+
+uint32_t CommandQueue::doorbell(uint32_t producer) {
+    // Modulo 2^32: a counter that goes backwards is as far ahead as one can be.
+    if (producer - consumed_ > 1u << rings_.log_depth ||
+        producer - consumed_ < producer_ - consumed_) {
+        return PIB_HCA_FATAL_CMDQ_OVERRUN;
+    }
+    producer_ = producer;
+    return PIB_HCA_FATAL_NONE;
+}
+
+uint32_t CommandQueue::run(bool refuse) {
+    turn_pages_ = 0;
+    for (uint32_t n = 0; n < kCommandsPerTurn && turn_pages_ < kPagesPerTurn && has_work(); ++n) {
+        pib_hca_cmd cmd;
+        const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
+        if (!host_.dma_read(rings_.base + slot * sizeof cmd,
+                            {reinterpret_cast<uint8_t*>(&cmd), sizeof cmd})) {
+            return PIB_HCA_FATAL_CMDQ_DMA;
+        }
+        const CommandReply reply = refuse ? CommandReply(PIB_HCA_CMD_STATUS_FATAL) : execute(cmd);
+        if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
+            trace->command(host_.now_ns(), cmd, reply.result, static_cast<uint8_t>(reply.status));
+        }
+        if (!complete(cmd, reply)) {
+            return PIB_HCA_FATAL_CMDQ_DMA;
+        }
+        ++consumed_;
+        objects_.eqs.async_event(PIB_HCA_EVENT_COMMAND, cmd.id);
+    }
+    return PIB_HCA_FATAL_NONE;
+}
+
+CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
+    const CommandSpec* spec = find_command(cmd.opcode);
+    if (spec == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_OPCODE;
+    }
+    if (const CmdStatus s = check_entry(cmd, *spec); s != PIB_HCA_CMD_STATUS_OK) {
+        return s;
+    }
+    CommandInput in;
+    in.object = cmd.object;
+    if (spec->in_length != 0 &&
+        !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec->in_length))) {
+        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    }
+    turn_pages_ += spec->page_count(in);
+    // The output is written with zeros first: a command that takes effect can also tell its result.
+    static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
+    if (spec->out_length != 0 &&
+        !host_.dma_write(cmd.out_addr, std::span(kZeros).first(spec->out_length))) {
+        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    }
+    CommandReply reply = spec->run(objects_, in);
+    if (reply.out_length != 0 &&
+        !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(reply.out_length))) {
+        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    }
+    return reply;
+}
+
+bool CommandQueue::complete(const pib_hca_cmd& cmd, const CommandReply& reply) {
+    pib_hca_cmd_cpl cpl{};
+    cpl.result = reply.result;
+    cpl.out_length = reply.out_length;
+    cpl.id = cmd.id;
+    cpl.status = static_cast<uint8_t>(reply.status);
+    cpl.owner = (consumed_ >> rings_.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
+    const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
+    const uint64_t addr = rings_.cpl_base + slot * sizeof cpl;
+    constexpr size_t kBody = offsetof(pib_hca_cmd_cpl, owner);
+    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cpl), sizeof cpl);
+    host_.dma_barrier();  // the output structure before its completion
+    if (!host_.dma_write(addr, bytes.first(kBody))) {
+        return false;
+    }
+    host_.dma_barrier();
+    if (!host_.dma_write(addr + kBody, bytes.subspan(kBody))) {
+        return false;
+    }
+    host_.dma_barrier();
+    return true;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The command queue: fetches entries from the ring, checks what is common to all commands, runs
+// them and writes their completions.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host.h"
+#include "commands/command_table.h"
+
+namespace pib::hca {
+
+class CommandQueue {
+  public:
+    // Commands of one turn, and after how many pages in their lists none follows; the rest waits
+    // for run(), so that no doorbell takes long.
+    static constexpr uint32_t kCommandsPerTurn = 16;
+    static constexpr uint64_t kPagesPerTurn = 1u << 16;
+
+    explicit CommandQueue(DeviceObjects& objects) : objects_(objects), host_(objects.host) {}
+
+    struct Rings {
+        uint64_t base = 0;
+        uint64_t cpl_base = 0;
+        uint32_t log_depth = 0;
+    };
+
+    // False, and nothing started, when the rings are too large, not aligned to 4 KiB, or not
+    // memory.
+    bool start(const Rings& rings);
+    // No entry is read any more; the counters stay, for who wants to know how far it came.
+    void stop() { running_ = false; }
+    void reset() {
+        running_ = false;
+        producer_ = 0;
+        consumed_ = 0;
+    }
+    bool running() const { return running_; }
+    uint32_t consumed() const { return consumed_; }
+
+    // `producer` is the doorbell's counter. PIB_HCA_FATAL_CMDQ_OVERRUN, or PIB_HCA_FATAL_NONE;
+    // run() does the work.
+    uint32_t doorbell(uint32_t producer);
+
+    // Executes a turn's commands; with `refuse` each only gets
+    // PIB_HCA_CMD_STATUS_FATAL. PIB_HCA_FATAL_CMDQ_DMA when a ring has vanished, else
+    // PIB_HCA_FATAL_NONE.
+    uint32_t run(bool refuse);
+    bool has_work() const { return running_ && consumed_ != producer_; }
+
+  private:
+    CommandReply execute(const pib_hca_cmd& cmd);
+    bool complete(const pib_hca_cmd& cmd, const CommandReply& reply);
+
+    DeviceObjects& objects_;
+    Host& host_;
+    Rings rings_;
+    bool running_ = false;
+    uint32_t producer_ = 0;
+    uint32_t consumed_ = 0;
+    uint64_t turn_pages_ = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a command is once its queue entry has been copied and its lengths have been checked, and the
+// table of all commands. The functions of the table (*_commands.cc) see no guest memory but what a
+// page list names.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "base/status.h"
+#include "mmio/device_objects.h"
+
+namespace pib::hca {
+
+// Room for the largest input and output structure; the table is checked against it.
+constexpr size_t kMaxCommandData = 272;
+
+struct CommandInput {
+    uint32_t object = 0;
+    std::array<uint8_t, kMaxCommandData> bytes{};
+
+    template <typename T>
+    T as() const {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxCommandData);
+        T value;
+        std::memcpy(&value, bytes.data(), sizeof value);
+        return value;
+    }
+};
+
+struct CommandReply {
+    CmdStatus status = PIB_HCA_CMD_STATUS_OK;
+    uint32_t result = 0;
+    uint32_t out_length = 0;
+    std::array<uint8_t, kMaxCommandData> bytes{};
+
+    CommandReply() = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): a status alone is a reply.
+    CommandReply(CmdStatus s) : status(s) {}
+
+    // The number of a created object, or the refusal.
+    static CommandReply number(const CmdResult<uint32_t>& value) {
+        CommandReply reply(value ? PIB_HCA_CMD_STATUS_OK : value.error());
+        reply.result = value.value_or(0);
+        return reply;
+    }
+    template <typename T>
+    static CommandReply data(const T& value) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxCommandData);
+        CommandReply reply;
+        std::memcpy(reply.bytes.data(), &value, sizeof value);
+        reply.out_length = sizeof value;
+        return reply;
+    }
+};
+
+using CommandFunction = CommandReply (*)(DeviceObjects& objects, const CommandInput& in);
+
+struct CommandSpec {
+    static constexpr uint16_t kNoPages = UINT16_MAX;
+
+    uint16_t opcode;
+    uint16_t in_length;   // exactly
+    uint16_t out_length;  // at least
+    bool names_object;    // otherwise `object` is reserved
+    CommandFunction run;
+    uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input
+
+    // How many pages the input names: what the command's time grows with. Not checked.
+    uint32_t page_count(const CommandInput& in) const {
+        pib_hca_pages pages{};
+        if (pages_at != kNoPages) {
+            std::memcpy(&pages, in.bytes.data() + pages_at, sizeof pages);
+        }
+        return pages.page_count;
+    }
+};
+
+// nullptr when the opcode is unknown.
+const CommandSpec* find_command(uint16_t opcode);
+
+// Whether every byte of a reserved field is zero.
+template <typename T, size_t N>
+bool all_zero(const T (&reserved)[N]) {
+    uint64_t bits = 0;
+    for (const T& part : reserved) {
+        bits |= part;
+    }
+    return bits == 0;
+}
+
+// device_commands.cc
+CommandReply cmd_nop(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_device(DeviceObjects&, const CommandInput&);
+CommandReply cmd_modify_device(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_counters(DeviceObjects&, const CommandInput&);
+
+// port_commands.cc
+CommandReply cmd_query_port(DeviceObjects&, const CommandInput&);
+CommandReply cmd_modify_port(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_pkeys(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_gids(DeviceObjects&, const CommandInput&);
+CommandReply cmd_mad_ifc(DeviceObjects&, const CommandInput&);
+
+// memory_commands.cc
+CommandReply cmd_alloc_uar(DeviceObjects&, const CommandInput&);
+CommandReply cmd_free_uar(DeviceObjects&, const CommandInput&);
+CommandReply cmd_set_uar_index(DeviceObjects&, const CommandInput&);
+CommandReply cmd_alloc_pd(DeviceObjects&, const CommandInput&);
+CommandReply cmd_free_pd(DeviceObjects&, const CommandInput&);
+CommandReply cmd_alloc_xrcd(DeviceObjects&, const CommandInput&);
+CommandReply cmd_free_xrcd(DeviceObjects&, const CommandInput&);
+CommandReply cmd_create_mr(DeviceObjects&, const CommandInput&);
+CommandReply cmd_destroy_mr(DeviceObjects&, const CommandInput&);
+CommandReply cmd_rereg_mr(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_page_fault(DeviceObjects&, const CommandInput&);
+CommandReply cmd_resume_page_fault(DeviceObjects&, const CommandInput&);
+CommandReply cmd_alloc_mw(DeviceObjects&, const CommandInput&);
+CommandReply cmd_dealloc_mw(DeviceObjects&, const CommandInput&);
+
+// queue_commands.cc
+CommandReply cmd_create_eq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_destroy_eq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_create_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_resize_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_destroy_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_moderate_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_create_srq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_modify_srq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_srq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_destroy_srq(DeviceObjects&, const CommandInput&);
+
+// qp_commands.cc
+CommandReply cmd_create_qp(DeviceObjects&, const CommandInput&);
+CommandReply cmd_modify_qp(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_qp(DeviceObjects&, const CommandInput&);
+CommandReply cmd_destroy_qp(DeviceObjects&, const CommandInput&);
+CommandReply cmd_attach_mcast(DeviceObjects&, const CommandInput&);
+CommandReply cmd_detach_mcast(DeviceObjects&, const CommandInput&);
+
+// observe_commands.cc
+CommandReply cmd_query_eq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_cq(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_key(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_qp_progress(DeviceObjects&, const CommandInput&);
+CommandReply cmd_inject_event(DeviceObjects&, const CommandInput&);
+
+}  // namespace pib::hca

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "commands/object_dump.h"
+
+#include <array>
+
+#include "base/json.h"
+#include "qp/qp.h"
+
+namespace pib::hca {
+
+namespace {
+
+constexpr std::array<const char*, 7> kStates = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+constexpr std::array<const char*, 3> kMigration = {"MIGRATED", "REARM", "ARMED"};
+constexpr std::array<const char*, 3> kArms = {"none", "solicited", "next"};
+
+template <size_t N>
+const char* name_of(const std::array<const char*, N>& names, size_t value) {
+    return value < N ? names[value] : "?";
+}
+
+// A list of objects that stops at kDumpedObjects.
+class List {
+  public:
+    List(JsonWriter& out, const char* kind, uint32_t count) : out_(out) {
+        out_.begin_object(kind);
+        out_.member("count", count);
+        out_.begin_array("entries");
+    }
+    ~List() {
+        out_.end_array();
+        out_.end_object();
+    }
+    List(const List&) = delete;
+    List& operator=(const List&) = delete;
+
+    template <typename F>
+    void add(F&& members) {
+        if (written_ < kDumpedObjects) {
+            ++written_;
+            out_.begin_object();
+            members();
+            out_.end_object();
+        }
+    }
+
+  private:
+    JsonWriter& out_;
+    uint32_t written_ = 0;
+};
+
+void dump_queue(JsonWriter& out, const char* key, const WorkQueue& queue) {
+    out.begin_object(key);
+    out.member("depth", queue.depth());
+    out.member("consumer", queue.consumer);
+    out.member("producer", queue.producer);
+    out.end_object();
+}
+
+void dump_requester(JsonWriter& out, const QueuePair& qp) {
+    out.begin_object("requester");
+    out.member("una", qp.req.una.value());
+    out.member("cursor", qp.req.cursor.value());
+    out.member("sent_end", qp.req.sent_end.value());
+    out.member("next", qp.req.next.value());
+    out.member("in_window", qp.window.size());
+    out.member("retries_left", qp.req.retries_left);
+    out.member("rnr_retries_left", qp.req.rnr_retries_left);
+    out.member("rd_outstanding", qp.req.rd_outstanding);
+    out.end_object();
+}
+
+void dump_responder(JsonWriter& out, const QueuePair& qp) {
+    out.begin_object("responder");
+    out.member("expected_psn", qp.resp.expected_psn.value());
+    out.member("msn", qp.resp.msn);
+    out.member("nak_sent", qp.resp.nak_sent);
+    out.member("received", qp.resp.received);
+    out.end_object();
+}
+
+void dump_path(JsonWriter& out, const char* key, const pib_hca_av& av, uint8_t port,
+               uint16_t pkey_index) {
+    out.begin_object(key);
+    out.member("port", port);
+    out.member("dlid", av.dlid);
+    out.member("sl", av.sl);
+    out.member("src_path_bits", av.src_path_bits);
+    out.member("pkey_index", pkey_index);
+    out.member("grh", (av.flags & PIB_HCA_AV_GRH) != 0);
+    if ((av.flags & PIB_HCA_AV_GRH) != 0) {
+        out.hex("dgid", av.dgid);
+        out.member("sgid_index", av.sgid_index);
+    }
+    out.end_object();
+}
+
+void dump_connection(JsonWriter& out, const QueuePair& qp) {
+    out.member("dest_qpn", static_cast<uint32_t>(qp.attr.dest_qpn));
+    out.member("path_mtu", qp.attr.path_mtu);
+    out.member("timeout", qp.attr.timeout);
+    out.member("retry_cnt", qp.attr.retry_cnt);
+    out.member("rnr_retry", qp.attr.rnr_retry);
+    out.member("max_rd_atomic", qp.attr.max_rd_atomic);
+    out.member("max_dest_rd_atomic", qp.attr.max_dest_rd_atomic);
+    out.hex("access", qp.attr.access_flags);
+    out.member("path_mig_state", name_of(kMigration, qp.attr.path_mig_state));
+    dump_path(out, "path", qp.attr.av, qp.attr.port, qp.attr.pkey_index);
+    dump_path(out, "alt_path", qp.attr.alt_av, qp.attr.alt_port, qp.attr.alt_pkey_index);
+    dump_requester(out, qp);
+    dump_responder(out, qp);
+}
+
+void dump_qp(JsonWriter& out, const QueuePair& qp) {
+    static constexpr std::array<const char*, 5> kTypes = {"SMI", "GSI", "RC", "UC", "UD"};
+    out.member("qpn", qp.qpn);
+    out.member("type", name_of(kTypes, qp.type));
+    out.member("state", name_of(kStates, qp.state));
+    out.member("pd", qp.pd);
+    out.member("send_cq", qp.send_cq);
+    out.member("recv_cq", qp.recv_cq);
+    out.member("srq", qp.srq);
+    out.member("uar", qp.uar);
+    out.member("port", qp.port());
+    out.member("mcast_groups", qp.mcast_groups);
+    out.member("sq_draining", qp.sq_draining);
+    out.member("blocked", qp.blocked);
+    dump_queue(out, "sq", qp.sq);
+    dump_queue(out, "rq", qp.rq);
+    if (qp.is_connected()) {
+        dump_connection(out, qp);
+    } else {
+        out.hex("qkey", static_cast<uint32_t>(qp.attr.qkey));
+        out.member("pkey_index", static_cast<uint16_t>(qp.attr.pkey_index));
+    }
+}
+
+void dump_qps(JsonWriter& out, DeviceObjects& objects) {
+    uint32_t count = 0;
+    objects.transport.visit_qps([&](const QueuePair&) { ++count; });
+    List list(out, "qps", count);
+    objects.transport.visit_qps([&](const QueuePair& qp) { list.add([&] { dump_qp(out, qp); }); });
+}
+
+void dump_cqs(JsonWriter& out, CqTable& cqs) {
+    List list(out, "cqs", cqs.count());
+    cqs.for_each([&](uint32_t cqn, const CompletionQueue& cq) {
+        list.add([&] {
+            out.member("cqn", cqn);
+            out.member("eqn", cq.eqn);
+            out.member("uar", cq.uar);
+            out.member("depth", 1u << cq.log_depth);
+            out.member("producer", cq.producer);
+            out.member("consumer", cq.consumer);
+            out.member("armed", name_of(kArms, static_cast<size_t>(cq.arm)));
+            out.member("error", cq.error);
+            out.member("users", cq.users);
+        });
+    });
+}
+
+void dump_srqs(JsonWriter& out, SrqTable& srqs) {
+    List list(out, "srqs", srqs.count());
+    srqs.for_each([&](uint32_t srqn, const SharedReceiveQueue& srq) {
+        list.add([&] {
+            out.member("srqn", srqn);
+            out.member("pd", srq.pd);
+            out.member("limit", srq.limit);
+            out.member("error", srq.error);
+            out.member("users", srq.users);
+            dump_queue(out, "queue", srq.queue);
+        });
+    });
+}
+
+void dump_eqs(JsonWriter& out, EqTable& eqs) {
+    List list(out, "eqs", eqs.count());
+    eqs.for_each([&](uint32_t eqn, const EventQueue& eq) {
+        list.add([&] {
+            out.member("eqn", eqn);
+            out.member("vector", eq.vector);
+            out.member("depth", 1u << eq.log_depth);
+            out.member("producer", eq.producer);
+            out.member("consumer", eq.consumer);
+            out.member("armed", eq.armed);
+            out.member("async", eq.async);
+            out.member("users", eq.users);
+        });
+    });
+}
+
+// One entry of the memory protection table.
+struct KeyDump {
+    JsonWriter& out;
+    uint32_t key;
+
+    void operator()(const MemoryRegion& region) const {
+        out.member("kind", region.physical    ? "physical"
+                           : region.fast      ? "fast"
+                           : region.on_demand ? "on-demand"
+                                              : "region");
+        out.hex("key", key | region.key);
+        out.member("pd", region.pd);
+        out.hex("access", region.access);
+        out.hex("iova", region.iova);
+        out.member("length", region.length);
+        out.member("valid", region.valid);
+        out.member("windows", region.windows);
+        out.member("pages", region.buffer.listed_pages());
+    }
+    void operator()(const MemoryWindow& window) const {
+        out.member("kind", window.type == PIB_HCA_MW_TYPE_1 ? "window-1" : "window-2B");
+        out.hex("key", key | window.key);
+        out.member("pd", window.pd);
+        out.member("bound", window.bound);
+        out.hex("access", window.access);
+        out.hex("addr", window.addr);
+        out.member("length", window.length);
+    }
+};
+
+void dump_keys(JsonWriter& out, Mpt& mpt) {
+    List list(out, "mrs", mpt.count());
+    mpt.visit([&](uint32_t key, const auto& entry) {
+        list.add([&] { KeyDump{.out = out, .key = key}(entry); });
+    });
+}
+
+void dump_ports(JsonWriter& out, DeviceObjects& objects) {
+    List list(out, "ports", objects.config.port_count);
+    for (uint32_t number = 1; number <= objects.config.port_count; ++number) {
+        const ib::Port& port = objects.ports.sma().port(number);
+        list.add([&] {
+            out.member("port", number);
+            out.member("state", static_cast<uint8_t>(port.state()));
+            out.member("phys_state", static_cast<uint8_t>(port.phys_state()));
+            out.member("lid", port.lid().value());
+            out.member("lmc", port.lmc());
+            out.member("sm_lid", port.sm_lid().value());
+            out.member("neighbor_mtu", static_cast<uint8_t>(port.neighbor_mtu()));
+            out.member("copies", objects.ports.find(number)->has_one_copy() ? "one" : "three");
+            out.hex("gid_prefix", port.gid_prefix());
+            out.hex("guid", port.guid().value());
+        });
+    }
+}
+
+void dump_counters(JsonWriter& out, const Counters& counters) {
+    out.begin_object("counters");
+    out.member("tx_packets", counters.total(PIB_HCA_COUNTER_TX_PACKETS));
+    out.member("rx_packets", counters.total(PIB_HCA_COUNTER_RX_PACKETS));
+    out.member("rx_dropped", counters.total(PIB_HCA_COUNTER_RX_DROPPED));
+    out.member("send_doorbells", counters.total(PIB_HCA_COUNTER_SEND_DOORBELLS));
+    out.member("interrupts", counters.total(PIB_HCA_COUNTER_INTERRUPTS));
+    out.end_object();
+}
+
+}  // namespace
+
+std::string dump_objects(DeviceObjects& objects) {
+    JsonWriter out;
+    out.begin_object();
+    out.member("now_ns", objects.host.now_ns());
+    out.member("uars", objects.uars.count());
+    out.member("pds", objects.pds.count());
+    dump_ports(out, objects);
+    dump_eqs(out, objects.eqs);
+    dump_cqs(out, objects.cqs);
+    dump_srqs(out, objects.srqs);
+    dump_qps(out, objects);
+    dump_keys(out, objects.mpt);
+    dump_counters(out, objects.counters);
+    out.end_object();
+    return out.text();
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Every object of a device as JSON, for whoever looks at a device from outside
+// (docs/observability.md). Reads the device's own state only: no guest memory.
+#pragma once
+
+#include <string>
+
+#include "mmio/device_objects.h"
+
+namespace pib::hca {
+
+// Of each kind of object at most this many are written; how many there are is written always.
+constexpr uint32_t kDumpedObjects = 4096;
+
+std::string dump_objects(DeviceObjects& objects);
+
+}  // namespace pib::hca

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "commands/port_operations.h"
+
+#include <algorithm>
+#include <span>
+
+#include "ib/mgmt/smi.h"
+
+namespace pib::hca {
+
+namespace {
+
+namespace pi = ib::port_info;
+
+constexpr uint32_t kModifyDeviceMask =
+    PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID | PIB_HCA_MODIFY_DEVICE_NODE_DESC;
+constexpr uint8_t kMadIfcFlags = PIB_HCA_MAD_IFC_IGNORE_MKEY | PIB_HCA_MAD_IFC_IGNORE_BKEY;
+
+// PortInfo fields that QUERY_PORT shows as they are.
+struct ByteField {
+    uint8_t pib_hca_query_port::*member;
+    ib::Field field;
+};
+constexpr ByteField kByteFields[] = {
+    {&pib_hca_query_port::state, pi::kPortState},
+    {&pib_hca_query_port::phys_state, pi::kPortPhysicalState},
+    {&pib_hca_query_port::lmc, pi::kLmc},
+    {&pib_hca_query_port::sm_sl, pi::kMasterSmSl},
+    {&pib_hca_query_port::max_mtu, pi::kMtuCap},
+    {&pib_hca_query_port::active_mtu, pi::kNeighborMtu},
+    {&pib_hca_query_port::max_vl_count, pi::kVlCap},
+    {&pib_hca_query_port::init_type_reply, pi::kInitTypeReply},
+    {&pib_hca_query_port::subnet_timeout, pi::kSubnetTimeOut},
+    {&pib_hca_query_port::active_width, pi::kLinkWidthActive},
+    {&pib_hca_query_port::active_speed, pi::kLinkSpeedActive},
+    {&pib_hca_query_port::active_speed_ext, pi::kLinkSpeedExtActive},
+};
+
+bool all_zero(std::span<const uint8_t> bytes) {
+    return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
+}
+
+MadIfcReply smp_by_software(HcaPorts& ports, const ib::Mad& mad, const ib::SmpArrival& arrival) {
+    MadIfcReply reply;
+    if (!ib::smp_is_for_sma(mad)) {
+        return reply;
+    }
+    const ib::SmaAnswer answer = ports.sma().answer(mad, arrival);
+    if (answer.disposition == ib::SmaDisposition::kReply) {
+        reply.result |= PIB_HCA_MAD_RESULT_REPLY;
+        reply.mad = answer.reply;
+    } else {
+        reply.result |= PIB_HCA_MAD_RESULT_CONSUMED;  // what the SMA discards nobody else answers
+    }
+    ports.find(arrival.port)->apply(answer.events);
+    return reply;
+}
+
+MadIfcReply pma_by_software(HcaPorts& ports, const ib::Mad& mad, uint64_t now_ns) {
+    MadIfcReply reply;
+    if (const auto answer = ports.pma().answer(mad, now_ns)) {
+        reply.result |= PIB_HCA_MAD_RESULT_REPLY;
+        reply.mad = *answer;
+    } else {
+        reply.result |= PIB_HCA_MAD_RESULT_CONSUMED;
+    }
+    return reply;
+}
+
+}  // namespace
+
+CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
+    if (ports.find(number) == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    const ib::Port& port = ports.sma().port(number);
+    pib_hca_query_port out{};
+    ib::store_be(out.port_guid, port.guid().value());
+    ib::store_be(out.gid_prefix, port.gid_prefix());
+    out.capability_mask = static_cast<uint32_t>(port.get(pi::kCapabilityMask));
+    out.capability_mask2 = static_cast<uint16_t>(port.get(pi::kCapabilityMask2));
+    out.max_msg_size = Limits::kMaxMessage;
+    out.bad_pkey_count = static_cast<uint32_t>(port.get(pi::kPKeyViolations));
+    out.qkey_violation_count = static_cast<uint32_t>(port.get(pi::kQKeyViolations));
+    out.lid = port.lid().value();
+    out.sm_lid = port.sm_lid().value();
+    out.pkey_table_length = static_cast<uint16_t>(port.pkeys.size());
+    out.gid_table_length = static_cast<uint16_t>(port.guids.size());
+    for (const ByteField& row : kByteFields) {
+        out.*row.member = static_cast<uint8_t>(port.get(row.field));
+    }
+    return out;
+}
+
+CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
+    const PortImpl* port = ports.find(number);
+    if (port == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    PKeyTable table{};
+    for (unsigned i = 0; i < table.size(); ++i) {
+        table[i] = port->pkey(i);
+    }
+    return table;
+}
+
+CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t number) {
+    const PortImpl* port = ports.find(number);
+    if (port == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    GidTable table{};
+    for (unsigned i = 0; i < table.size(); ++i) {
+        if (const uint8_t* gid = port->gid(i)) {
+            std::copy_n(gid, table[i].size(), table[i].begin());
+        }
+    }
+    return table;
+}
+
+CmdStatus modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_port& in,
+                      uint64_t now_ns) {
+    PortImpl* port = ports.find(number);
+    if (port == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (in.reserved != 0 || (in.flags & ~PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    const uint32_t named = in.set_capability_mask | in.clear_capability_mask;
+    const uint32_t both = in.set_capability_mask & in.clear_capability_mask;
+    if ((named & ~kSoftwareCapabilities) != 0 || both != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    if ((in.flags & PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
+        ports.sma().port(number).set(pi::kQKeyViolations, 0);
+    }
+    ports.sma().change_capabilities(number, in.set_capability_mask, in.clear_capability_mask,
+                                    now_ns);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns) {
+    if (in.reserved != 0 || (in.mask & ~kModifyDeviceMask) != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    const bool new_guid = (in.mask & PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID) != 0;
+    const ib::Guid guid(ib::load_be<uint64_t>(in.sys_image_guid));
+    if (new_guid && guid == ib::Guid{}) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    if (new_guid) {
+        ports.sma().set_system_image_guid(guid, now_ns);
+    }
+    if ((in.mask & PIB_HCA_MODIFY_DEVICE_NODE_DESC) != 0) {
+        ports.sma().set_description(std::span(in.node_description), now_ns);
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+// IGNORE_BKEY has no bearing: baseboard management, which a B_Key protects, is left to software
+// altogether.
+CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t number, const pib_hca_mad_ifc& in,
+                               uint64_t now_ns) {
+    if (ports.find(number) == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    if (!all_zero(in.reserved) || (in.flags & ~kMadIfcFlags) != 0) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    }
+    ib::Mad mad;
+    std::ranges::copy(in.mad, mad.bytes.begin());
+    if (mad.is_smp()) {
+        return smp_by_software(ports, mad,
+                               {.port = static_cast<uint8_t>(number),
+                                .slid = ib::Lid(in.slid),
+                                .now_ns = now_ns,
+                                .ignore_m_key = (in.flags & PIB_HCA_MAD_IFC_IGNORE_MKEY) != 0});
+    }
+    if (is_for_pma(mad)) {
+        return pma_by_software(ports, mad, now_ns);
+    }
+    return MadIfcReply{};
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The commands about ports and about the node as subnet management sees it. The command queue has
+// copied the input and checked its length; what the fields say is checked here. A refused command
+// has changed nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/status.h"
+#include "port/port_impl.h"
+
+namespace pib::hca {
+
+using PKeyTable = std::array<uint16_t, Limits::kPkeys>;
+using GidTable = std::array<std::array<uint8_t, 16>, Limits::kGids>;
+
+// QUERY_PORT, QUERY_PKEYS (0 for an empty entry), QUERY_GIDS (all zero for an empty entry):
+// BAD_RESOURCE when there is no such port.
+CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t port);
+CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t port);
+CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t port);
+
+// MODIFY_PORT: BAD_RESOURCE, BAD_RESERVED, or BAD_PARAM for a capability that is not software's to
+// set, or that is both set and cleared.
+CmdStatus modify_port(HcaPorts& ports, uint32_t port, const pib_hca_modify_port& in,
+                      uint64_t now_ns);
+
+// MODIFY_DEVICE: BAD_RESERVED for an unknown bit of the mask; BAD_PARAM for a GUID of 0.
+CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns);
+
+// MAD_IFC: BAD_RESOURCE, BAD_RESERVED. The MAD is written to the output only with RESULT_REPLY.
+struct MadIfcReply {
+    uint32_t result = PIB_HCA_MAD_RESULT_SUCCESS;
+    ib::Mad mad;
+    bool has_mad() const { return (result & PIB_HCA_MAD_RESULT_REPLY) != 0; }
+};
+CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t port, const pib_hca_mad_ifc& in,
+                               uint64_t now_ns);
+
+}  // namespace pib::hca

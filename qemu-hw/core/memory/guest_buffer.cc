@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "memory/guest_buffer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace pib::hca {
+
+namespace {
+
+constexpr uint64_t kTableBytes = PIB_HCA_TABLE_ENTRIES * sizeof(uint64_t);
+constexpr unsigned kLogTableEntries = 9;
+static_assert(1u << kLogTableEntries == PIB_HCA_TABLE_ENTRIES);
+
+// The description alone, before any of the guest's memory is looked at.
+CmdStatus check_description(const pib_hca_pages& pages, uint64_t bytes, uint32_t max_pages) {
+    if (pages.reserved != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    if (pages.levels > PIB_HCA_MAX_TABLE_LEVELS ||
+        pages.log_page_size < PIB_HCA_MIN_LOG_PAGE_SIZE ||
+        pages.log_page_size > PIB_HCA_MAX_LOG_PAGE_SIZE) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    // 2^32 pages of 2^30 bytes: no product below overflows 64 bits.
+    const uint64_t capacity = uint64_t{pages.page_count} << pages.log_page_size;
+    const bool listed = pages.levels > 0;
+    const uint64_t alignment = listed ? kTableBytes : uint64_t{1} << pages.log_page_size;
+    const bool fits_tables =
+        !listed || pages.page_count <= uint64_t{1} << (kLogTableEntries * pages.levels);
+    const bool wraps = !listed && capacity != 0 && pages.root + (capacity - 1) < pages.root;
+    if (pages.page_count == 0 || pages.page_count > max_pages || capacity < bytes ||
+        pages.root % alignment != 0 || !fits_tables || wraps) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
+    if (proof == GuestBuffer::Proof::kReadable) {
+        uint8_t byte;
+        return host.dma_read(addr, {&byte, 1});
+    }
+    // Zero for zero: proves that the page takes writes and changes nothing, whatever it holds.
+    uint64_t expected = 0;
+    return host.dma_cmpxchg64(addr, expected, 0);
+}
+
+}  // namespace
+
+CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
+                                         uint32_t max_pages, Proof proof) {
+    if (const CmdStatus s = check_description(pages, bytes, max_pages);
+        s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    GuestBuffer buffer;
+    buffer.page_count_ = pages.page_count;
+    buffer.log_page_size_ = pages.log_page_size;
+    if (pages.levels == 0) {
+        buffer.root_ = pages.root;
+    } else if (const CmdStatus s = buffer.read_table(host, pages.root, pages.levels);
+               s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    buffer.find_bounds();
+    if (!buffer.prove(host, proof)) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    }
+    return buffer;
+}
+
+CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const pib_hca_pages& pages,
+                                               uint64_t bytes, uint32_t max_pages,
+                                               uint64_t& pages_left) {
+    if (max_pages > pages_left) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    auto buffer = load(host, pages, bytes, max_pages, Proof::kWritable);
+    if (buffer) {
+        pages_left -= buffer->listed_pages();
+    }
+    return buffer;
+}
+
+// Appends the pages below one table. Depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every call but
+// those that fail adds a page, so that page_count_ bounds the work.
+CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
+    if (table % kTableBytes != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    const uint64_t per_entry = uint64_t{1} << (kLogTableEntries * (level - 1));
+    const uint64_t missing = page_count_ - list_.size();
+    const uint64_t used =
+        std::min<uint64_t>((missing + per_entry - 1) / per_entry, PIB_HCA_TABLE_ENTRIES);
+    std::array<uint64_t, PIB_HCA_TABLE_ENTRIES> entries;
+    if (!host.dma_read(table, {reinterpret_cast<uint8_t*>(entries.data()), used * 8})) {
+        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    }
+    for (const uint64_t entry : std::span(entries).first(used)) {
+        if (level > 1) {
+            if (const CmdStatus s = read_table(host, entry, level - 1);
+                s != PIB_HCA_CMD_STATUS_OK) {
+                return s;
+            }
+            continue;
+        }
+        if (entry % (uint64_t{1} << log_page_size_) != 0) {
+            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        }
+        list_.push_back(entry);
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+// The guest's list may name pages at both ends of the bus: no sum may wrap and make that look
+// small.
+void GuestBuffer::find_bounds() {
+    const uint64_t page_size = uint64_t{1} << log_page_size_;
+    low_ = page(0);
+    uint64_t last = page(page_count_ - 1);
+    if (!list_.empty()) {
+        const auto [lowest, highest] = std::ranges::minmax(list_);
+        low_ = lowest;
+        last = highest;
+    }
+    extent_ = last - low_ > UINT64_MAX - page_size ? UINT64_MAX : last - low_ + page_size;
+}
+
+bool GuestBuffer::prove(Host& host, Proof proof) const {
+    if (proof == Proof::kNone || ram(host) != nullptr) {
+        return true;
+    }
+    for (uint32_t i = 0; i < page_count_; ++i) {
+        if (!prove_page(host, page(i), proof)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t GuestBuffer::run(uint64_t offset, uint64_t want) const {
+    if (list_.empty()) {
+        return want;
+    }
+    const uint64_t page_size = uint64_t{1} << log_page_size_;
+    uint64_t index = offset >> log_page_size_;
+    uint64_t length = page_size - offset % page_size;
+    while (length < want && page(index + 1) == page(index) + page_size) {
+        length += page_size;
+        ++index;
+    }
+    return std::min(length, want);
+}
+
+bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const {
+    if (!contains(offset, to.size())) {
+        return false;
+    }
+    const uint8_t* const ram = this->ram(host);
+    while (!to.empty()) {
+        const uint64_t n = run(offset, to.size());
+        const uint64_t bus_addr = bus_of(offset);
+        if (ram != nullptr) {
+            std::memcpy(to.data(), ram + (bus_addr - low_), n);
+        } else if (!host.dma_read(bus_addr, to.first(n))) {
+            return false;
+        }
+        to = to.subspan(n);
+        offset += n;
+    }
+    return true;
+}
+
+bool GuestBuffer::write(Host& host, uint64_t offset, std::span<const uint8_t> from) const {
+    if (!contains(offset, from.size())) {
+        return false;
+    }
+    uint8_t* const ram = this->ram(host);
+    while (!from.empty()) {
+        const uint64_t n = run(offset, from.size());
+        const uint64_t bus_addr = bus_of(offset);
+        if (ram != nullptr) {
+            std::memcpy(ram + (bus_addr - low_), from.data(), n);
+            host.ram_written(bus_addr, n);
+        } else if (!host.dma_write(bus_addr, from.first(n))) {
+            return false;
+        }
+        from = from.subspan(n);
+        offset += n;
+    }
+    return true;
+}
+
+bool GuestBuffer::bus_address(uint64_t offset, uint64_t& bus_addr) const {
+    if (offset >= bytes()) {
+        return false;
+    }
+    bus_addr = bus_of(offset);
+    return true;
+}
+
+}  // namespace pib::hca

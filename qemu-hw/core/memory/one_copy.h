@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One copy: payload that the switch moves from guest to guest (docs/fabric-protocol.md, "One
+// copy"). Here is what the device has to hold together for it: which memory a link has handed out,
+// which references to it are live, and what the switch may be writing to at the moment. Whatever
+// takes memory away from the fabric says so here first; when the call returns, the switch does not
+// touch that memory any more.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/host.h"
+#include "memory/mpt.h"
+#include "memory/shared_ram.h"
+
+namespace pib::hca {
+
+// A link as far as one copy goes.
+class OneCopyLink {
+  public:
+    virtual ~OneCopyLink() = default;
+    // The switch may be writing; false also when there is no link.
+    virtual bool pulling() const = 0;
+    virtual void cancel_pull() = 0;
+    // It does not answer: the link is closed.
+    virtual void give_up() = 0;
+};
+
+// What a link hands to the switch, mapped here.
+struct OneCopyMemory {
+    uint8_t* control = nullptr;  // one_copy_bytes() of the blocks
+    std::vector<RamBlock> blocks;
+};
+
+class OneCopy final : public MemoryWatch {
+  public:
+    // Less is copied: a reference costs two wake-ups.
+    static constexpr uint32_t kMinBytes = 64 * 1024;
+
+    OneCopy(Host& host, Mpt& mpt, uint32_t min_bytes = kMinBytes);
+    ~OneCopy() override;
+
+    void set_link(unsigned port, OneCopyLink& link) { ports_[port - 1].link = &link; }
+    void attach(unsigned port, const OneCopyMemory& memory);
+    // The connection has ended: nothing waits for it.
+    void detach(unsigned port);
+    uint32_t min_bytes() const { return min_bytes_; }
+    bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
+
+    // --- the source. Opens a reference to what `located` says; nothing when the link cannot have
+    // one. The pieces are valid until the next call.
+    struct Reference {
+        uint64_t handle;
+        std::span<const link::RamPiece> pieces;
+    };
+    std::optional<Reference> open(unsigned port, const Located& located,
+                                  const ReferenceOwner& owner);
+    // No packet with the handle was sent.
+    void close(unsigned port, uint64_t handle);
+    // Everything before `una` has been acknowledged; whether there is more of the QP's requests.
+    bool acknowledged(uint32_t qpn, ib::Psn una);
+    void forget_requests(uint32_t qpn);  // they are sent again, by copy
+
+    // --- the destination. Where the run's payload goes, for the QP; false: it cannot be said.
+    bool begin_pull(unsigned port, uint32_t qpn, const Located& located,
+                    std::vector<link::RamPiece>& where);
+    // Whether it is still there.
+    bool end_pull(unsigned port, const Located& located, std::span<const link::RamPiece> where);
+
+    // The last one has ended, and nothing was taken.
+    void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
+
+    // --- what ends both
+    void qp_goes(uint32_t qpn);
+    // Whatever the guest's memory is to the device by then; or the VM stops.
+    void stop_all();
+
+    // ---- MemoryWatch
+    void region_comes(const MemoryRegion& region) override;
+    void key_goes(uint32_t number) override;
+    void region_goes(const MemoryRegion& region) override;
+    void keys_cleared() override;
+
+  private:
+    struct Shared {
+        Shared(Host& host, const OneCopyMemory& memory);
+        link::OneCopyControl& control;
+        RegisteredPages pages;
+        References references;
+        uint64_t generation = 0;        // of guest memory, that `pages` are of
+        uint32_t physical_regions = 0;  // that give a right to all memory
+    };
+    struct PortState {
+        OneCopyLink* link = nullptr;
+        std::unique_ptr<Shared> shared;
+        // What the switch has been told to write to.
+        bool to_guest = false;
+        uint32_t qpn = 0;
+        KeySet keys{};
+    };
+    bool translate(Shared& shared, const Located& located, std::vector<link::RamPiece>& out);
+    void refresh(Shared& shared);
+    void count(Shared& shared, const MemoryRegion& region, bool comes);
+    void settle(PortState& port);
+    template <typename F>
+    void for_each_shared(F&& f) {
+        for (PortState& port : ports_) {
+            if (port.shared) {
+                f(port, *port.shared);
+            }
+        }
+    }
+
+    Host& host_;
+    Mpt& mpt_;
+    const uint32_t min_bytes_;
+    std::array<PortState, PIB_HCA_MAX_PORTS> ports_;
+    std::vector<link::RamPiece> pieces_;  // of the reference that is being sent
+};
+
+}  // namespace pib::hca

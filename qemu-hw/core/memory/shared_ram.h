@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The guest RAM that one link has handed to the switch, and what both of them see of it: which
+// pages are registered, and which references are live (docs/fabric-protocol.md, "One copy").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/host.h"
+#include "ib/link/one_copy.h"
+#include "ib/wire/types.h"
+#include "memory/located.h"
+
+namespace pib::hca {
+
+// How long a switch that is at work on the guest's memory is waited for.
+constexpr uint64_t kPatienceNs = 1'000'000'000;
+
+// Waits while busy(), but no longer than that, and says whether it has ended. Bounded because it is
+// under a lock that the guest's processors wait for.
+template <typename Busy>
+bool wait_while(Host& host, Busy&& busy) {
+    const uint64_t since = host.real_ns();
+    while (busy()) {
+        if (host.real_ns() - since > kPatienceNs) {
+            return false;
+        }
+        host.relax();
+    }
+    return true;
+}
+
+// RAM of the guest as it lies in this process, in the order of MEMORY.
+struct RamBlock {
+    uint8_t* base;
+    uint64_t bytes;
+};
+
+// The pages that some region covers: counted here, one bit each where the switch looks.
+class RegisteredPages {
+  public:
+    // `bitmaps`: of all blocks, one after the other, as kBitmapsOffset has them; zeroed.
+    RegisteredPages(std::span<const RamBlock> blocks, uint8_t* bitmaps);
+
+    // What lies in none of the blocks is left out.
+    void add(const HostPiece& piece) { change(piece, true); }
+    void remove(const HostPiece& piece) { change(piece, false); }
+    void clear();
+
+    // Adds the piece as the switch knows it; false when it is not in one of the blocks.
+    bool translate(const HostPiece& piece, std::vector<link::RamPiece>& out) const;
+
+  private:
+    struct Block {
+        RamBlock ram;
+        uint64_t* bits;
+        std::vector<uint32_t> users;  // of each page
+    };
+    const Block* find(const HostPiece& piece) const;
+    void change(const HostPiece& piece, bool add);
+
+    std::vector<Block> blocks_;
+};
+
+// What a reference belongs to: it lives until that needs it no more.
+struct ReferenceOwner {
+    uint32_t qpn = 0;
+    bool response = false;  // of a READ: nobody says when it has been taken
+    ib::Psn end{};          // a request's: the PSN behind it
+    KeySet keys{};
+};
+
+// The live references of a link, and their slots.
+class References {
+  public:
+    References(Host& host, link::OneCopyControl& control) : host_(host), control_(control) {}
+
+    // A new handle, never 0; for want of a slot the oldest READ response goes. 0: no slot.
+    uint64_t open(const ReferenceOwner& owner);
+    // When it returns nobody reads what the reference stood for, and nobody will; a switch that
+    // does not answer is waited for no longer than kPatienceNs.
+    void end(uint64_t handle) { end_slot(handle % link::kReferenceSlots); }
+    // Ends those for which gone(owner) is true.
+    template <typename Gone>
+    void end_if(Gone&& gone) {
+        for (size_t slot = 0; slot < live_.size(); ++slot) {
+            if (live_[slot].handle != 0 && gone(live_[slot].owner)) {
+                end_slot(slot);
+            }
+        }
+    }
+    uint32_t count() const { return count_; }
+
+  private:
+    struct Live {
+        uint64_t handle = 0;
+        ReferenceOwner owner;
+    };
+    void end_slot(size_t slot);
+    size_t oldest_response() const;
+
+    Host& host_;
+    link::OneCopyControl& control_;
+    std::array<Live, link::kReferenceSlots> live_{};
+    uint64_t last_ = 0;
+    uint32_t count_ = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The objects of one HCA, as commands and doorbells see them. Everything here is named by number.
+#pragma once
+
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/host.h"
+#include "base/table.h"
+#include "memory/mpt.h"
+#include "mmio/uar_index.h"
+#include "port/port_impl.h"
+#include "queues/cq.h"
+#include "queues/eq.h"
+#include "queues/srq.h"
+#include "transport/transport.h"
+
+namespace pib::hca {
+
+// Protection domains, XRC domains and UARs are only numbers: who uses them counts, not what they
+// are.
+struct ProtectionDomain {};
+struct UserAccessRegion {};
+struct XrcDomain {};
+
+// UAR 0 is the kernel's: it exists without ALLOC_UAR and is never freed.
+constexpr uint32_t kKernelUar = 0;
+
+struct DeviceObjects {
+    const Config& config;
+    Host& host;
+    Counters& counters;
+    EqTable& eqs;
+    CqTable& cqs;
+    SrqTable& srqs;
+    Mpt& mpt;
+    HcaPorts& ports;
+    Transport& transport;
+    Table<ProtectionDomain> pds{1, Limits::kPds};
+    Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
+
+    Table<XrcDomain> xrcds{1, Limits::kXrcds};
+    UarIndexes uar_indexes{host, transport};
+
+    bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
+    bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
+
+    // Forgets all objects; the ports stay as they are.
+    void clear() {
+        uar_indexes.clear();
+        transport.reset();
+        srqs.clear();
+        cqs.clear();
+        eqs.clear();
+        mpt.clear();
+        pds.clear();
+        uars.clear();
+        xrcds.clear();
+    }
+};
+
+}  // namespace pib::hca

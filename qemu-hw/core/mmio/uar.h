@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Doorbells: the stores of one UAR page, decoded and handed to the objects that they name.
+#pragma once
+
+#include <cstdint>
+
+#include "mmio/device_objects.h"
+
+namespace pib::hca {
+
+class UarPages {
+  public:
+    explicit UarPages(DeviceObjects& objects) : objects_(objects) {}
+
+    // `offset` in BAR2. False for what is no doorbell (a hole, a wrong size); a doorbell that names
+    // an object of another UAR, or of none, is counted and otherwise ignored.
+    bool read(uint64_t offset, unsigned size, uint64_t& value);
+    bool write(uint64_t offset, unsigned size, uint64_t value);
+    // A store to PIB_HCA_UAR_KICK whose value is lost.
+    void kick(uint32_t uar);
+
+  private:
+    DeviceObjects& objects_;
+};
+
+}  // namespace pib::hca

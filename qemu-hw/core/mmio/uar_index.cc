@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "mmio/uar_index.h"
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <utility>
+
+#include "base/config.h"
+
+namespace pib::hca {
+
+namespace {
+
+// QPs whose doorbells one call rings, each with the work of a doorbell.
+constexpr unsigned kDoorbells = 64;
+// Attempts at a word that the guest's processors keep changing.
+constexpr unsigned kTries = 8;
+// Looks at a page that goes on being written.
+constexpr unsigned kLooks = 4;
+constexpr uint32_t kSlots = 64 * PIB_HCA_UAR_INDEX_WORDS;
+
+constexpr uint64_t word_offset(unsigned word) {
+    return offsetof(pib_hca_uar_index, rung) + uint64_t{word} * sizeof(uint64_t);
+}
+
+}  // namespace
+
+CmdStatus UarIndexes::set(uint32_t uar, uint64_t bus_addr) {
+    if ((bus_addr == 0) != indexes_.contains(uar)) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    if (bus_addr == 0) {
+        owed_.remove(uar);
+        indexes_.erase(uar);
+        host_.kicks(uar, false);
+        return PIB_HCA_CMD_STATUS_OK;
+    }
+    pib_hca_pages pages{};
+    pages.root = bus_addr;
+    pages.page_count = 1;
+    pages.log_page_size = PIB_HCA_MIN_LOG_PAGE_SIZE;
+    auto buffer = GuestBuffer::load(host_, pages, sizeof(pib_hca_uar_index), 1,
+                                    GuestBuffer::Proof::kWritable);
+    if (!buffer) {
+        return buffer.error();
+    }
+    indexes_[uar].page = std::move(*buffer);
+    host_.kicks(uar, true);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+void UarIndexes::clear() {
+    for (const auto& [uar, index] : indexes_) {
+        host_.kicks(uar, false);
+    }
+    indexes_.clear();
+    owed_.clear();
+}
+
+bool UarIndexes::kick(uint32_t uar) {
+    const auto it = indexes_.find(uar);
+    if (it == indexes_.end()) {
+        return false;
+    }
+    if (go_on(uar, it->second) == Left::kMore) {
+        host_.wake();
+    }
+    return true;
+}
+
+bool UarIndexes::run() {
+    bool more = false;
+    for (size_t n = owed_.size(); n > 0; --n) {
+        const uint32_t uar = owed_.pop();
+        Index& index = indexes_.at(uar);
+        index.queued = false;
+        more |= go_on(uar, index) == Left::kMore;
+    }
+    return more;
+}
+
+UarIndexes::Left UarIndexes::go_on(uint32_t uar, Index& index) {
+    const Left left = serve(uar, index);
+    if (left != Left::kNothing && !std::exchange(index.queued, true)) {
+        owed_.push(uar);
+    }
+    return left;
+}
+
+// While anything is left, who posts need not kick: we look again in any case.
+UarIndexes::Left UarIndexes::serve(uint32_t uar, Index& index) {
+    unsigned budget = kDoorbells;
+    for (unsigned i = 0; i < kLooks; ++i) {
+        tell(index, true);
+        take(index);
+        budget -= ring(uar, index, budget);
+        if (index.words != 0) {
+            return Left::kMore;
+        }
+        if (transport_.has_work()) {
+            return Left::kTransport;
+        }
+        tell(index, false);
+        if (may_sleep(index)) {
+            return Left::kNothing;
+        }
+    }
+    return Left::kMore;
+}
+
+// The guest notes and then looks whether it must kick; we say that it must and then look what it
+// has noted. One of the two sees the other's store.
+bool UarIndexes::may_sleep(Index& index) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    uint64_t summary = 0;
+    const bool readable = index.page.read(host_, offsetof(pib_hca_uar_index, summary),
+                                          {reinterpret_cast<uint8_t*>(&summary), sizeof summary});
+    return !readable || summary == 0;
+}
+
+void UarIndexes::tell(Index& index, bool awake) {
+    if (std::exchange(index.awake, awake) == awake) {
+        return;
+    }
+    const uint64_t flags = awake ? PIB_HCA_UAR_INDEX_AWAKE : 0;
+    // A page that has vanished shows itself at the next look.
+    (void)index.page.write(host_, offsetof(pib_hca_uar_index, flags),
+                           {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
+}
+
+// All of a word, which is 0 afterwards. A word that changes too often gives nothing now: who has
+// set another bit of it says so in the summary next.
+uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
+    uint64_t word = 0;
+    uint64_t bus_addr = 0;
+    if (!index.page.read(host_, offset, {reinterpret_cast<uint8_t*>(&word), sizeof word}) ||
+        !index.page.bus_address(offset, bus_addr)) {
+        return 0;
+    }
+    for (unsigned i = 0; word != 0 && i < kTries; ++i) {
+        const uint64_t seen = word;
+        if (!host_.dma_cmpxchg64(bus_addr, word, 0)) {
+            return 0;
+        }
+        if (word == seen) {
+            return seen;
+        }
+    }
+    return 0;
+}
+
+// From the guest's page to ours. The summary first: software sets it last.
+void UarIndexes::take(Index& index) {
+    index.words |= take_word(index, offsetof(pib_hca_uar_index, summary));
+    for (uint64_t left = index.words; left != 0; left &= left - 1) {
+        const auto word = static_cast<unsigned>(std::countr_zero(left));
+        index.rung[word] |= take_word(index, word_offset(word));
+    }
+}
+
+// At most `budget` doorbells; how many they were.
+unsigned UarIndexes::ring(uint32_t uar, Index& index, unsigned budget) {
+    unsigned done = 0;
+    for (uint64_t left = index.words; left != 0; left &= left - 1) {
+        const auto word = static_cast<unsigned>(std::countr_zero(left));
+        while (index.rung[word] != 0 && done < budget) {
+            const auto bit = static_cast<unsigned>(std::countr_zero(index.rung[word]));
+            index.rung[word] &= index.rung[word] - 1;
+            ring_slot(uar, word * 64 + bit);
+            ++done;
+        }
+        if (index.rung[word] != 0) {
+            break;
+        }
+        index.words &= ~(uint64_t{1} << word);
+    }
+    return done;
+}
+
+// Several QPs may have one bit; a doorbell too many does no harm. Another UAR's QP is none.
+void UarIndexes::ring_slot(uint32_t uar, uint32_t slot) {
+    for (uint32_t qpn = slot; qpn < PIB_HCA_FIRST_QPN + Limits::kQps; qpn += kSlots) {
+        (void)transport_.send_doorbell(uar, qpn);
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Doorbells without their value: each UAR may have a page of guest memory (struct
+// pib_hca_uar_index) in which software notes the QPs whose send queues have moved, before a kick
+// that says nothing but "look". A kick need not stop the guest's processor: the host may take it by
+// an eventfd.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "base/host.h"
+#include "base/ring.h"
+#include "base/status.h"
+#include "memory/guest_buffer.h"
+#include "transport/transport.h"
+
+namespace pib::hca {
+
+class UarIndexes {
+  public:
+    UarIndexes(Host& host, Transport& transport) : host_(host), transport_(transport) {}
+
+    // Gives the UAR the page at the bus address; 0 takes it back. BAD_PARAM when it is not aligned,
+    // BAD_MEMORY when it is not RAM, BAD_STATE when the UAR has one, or has none to be taken.
+    CmdStatus set(uint32_t uar, uint64_t bus_addr);
+    bool has(uint32_t uar) const { return indexes_.contains(uar); }
+    void clear();
+
+    // Takes what the page notes and rings the doorbells of a bounded number of QPs; the rest is
+    // done in run(). False: the UAR has no page.
+    bool kick(uint32_t uar);
+    // Goes on with what kick() has left over, after the transport's turn. True when there is more.
+    bool run();
+
+  private:
+    struct Index {
+        GuestBuffer page;
+        uint64_t words = 0;  // of page.rung, taken from page.summary and still to be looked at
+        std::array<uint64_t, PIB_HCA_UAR_INDEX_WORDS> rung{};  // taken from page.rung
+        bool awake = false;   // the guest has been told that it need not kick
+        bool queued = false;  // in owed_
+    };
+    // Why an index is to be looked at again: the transport is at work and will come by; or there is
+    // more than one call may do.
+    enum class Left : uint8_t { kNothing, kTransport, kMore };
+
+    Left serve(uint32_t uar, Index& index);
+    // serve(), and its Index in owed_ when something is left.
+    Left go_on(uint32_t uar, Index& index);
+    void take(Index& index);
+    uint64_t take_word(Index& index, uint64_t offset);
+    unsigned ring(uint32_t uar, Index& index, unsigned budget);
+    void ring_slot(uint32_t uar, uint32_t slot);
+    void tell(Index& index, bool awake);
+    bool may_sleep(Index& index);
+
+    Host& host_;
+    Transport& transport_;
+    std::map<uint32_t, Index> indexes_;
+    Ring<uint32_t> owed_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The HCA as a managed node (IBA vol. 1, chapter 14): what subnet management sees and sets, and
+// what the guest's software adds to it. The rules are those of ib/mgmt, shared with the switch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/config.h"
+#include "ib/mgmt/mad_agent.h"
+
+namespace pib::hca {
+
+// NodeInfo and QUERY_DEVICE. 52-54-00 is the locally administered prefix of QEMU's devices.
+inline constexpr uint32_t kVendorOui = 0x525400;
+inline constexpr uint16_t kDeviceId = PIB_HCA_PCI_DEVICE_ID;
+inline constexpr uint32_t kHardwareRevision = PIB_HCA_PCI_REVISION;
+
+// The bits of PortInfo:CapabilityMask that software in the guest stands for (IsSM, IsSMdisabled,
+// IsCM, IsSNMPTunneling, IsDM, IsVendorClass, IsBM); all others are the device's own.
+inline constexpr uint32_t kSoftwareCapabilities =
+    ib::port_cap::kIsSm | ib::port_cap::kIsSmDisabled |
+    ib::port_cap::kIsCommunicationManagementSupported | ib::port_cap::kIsSnmpTunnelingSupported |
+    ib::port_cap::kIsDeviceManagementSupported | ib::port_cap::kIsVendorClassSupported |
+    ib::port_cap::kIsBootManagementSupported;
+
+class HcaSma {
+  public:
+    explicit HcaSma(const Config& config);
+
+    // Takes back what software has set. `cold` also forgets what the subnet manager has set.
+    void reset(bool cold);
+
+    const Config& config() const { return config_; }
+    const ib::SmaNode& node() const { return node_; }
+    ib::Port& port(unsigned number) { return *node_.port(number); }  // 1..port_count
+
+    // Answers an SMP that ib::smp_is_for_sma() and has reached the end of its path.
+    ib::SmaAnswer answer(const ib::Mad& request, const ib::SmpArrival& arrival) {
+        return ib::sma_answer(node_, request, arrival);
+    }
+
+    // What software changes; each tells the SM by a trap (144, 145). Masks hold
+    // kSoftwareCapabilities only.
+    void change_capabilities(unsigned port, uint32_t set, uint32_t clear, uint64_t now_ns);
+    void set_description(std::span<const uint8_t, ib::kSmpDataSize> text, uint64_t now_ns);
+    void set_system_image_guid(ib::Guid guid, uint64_t now_ns);
+
+    // The next trap of a port that is due, and when there will be one (kNever: none, or it cannot
+    // leave).
+    std::optional<ib::Mad> next_trap(unsigned port, uint64_t now_ns) {
+        return ib::next_trap(node_, this->port(port), now_ns);
+    }
+    uint64_t next_trap_ns(unsigned port) const;
+
+  private:
+    void local_change(ib::Port& port, uint16_t changes, uint64_t now_ns);
+
+    const Config config_;
+    ib::SmaNode node_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "port/port_link.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace pib::hca {
+
+namespace {
+
+// Receive buffer told to the peer for each VL, in blocks of 64 bytes: 256 KiB. Packets are taken as
+// they come, so this only bounds what may be under way.
+constexpr uint32_t kReceiveBlocks = 4096;
+// A batch this large does not wait for the end of the device's entry point.
+constexpr size_t kLargeBatch = 64 * 1024;
+// Shared memory: what one poll() takes before others have their turn, and what waits for nobody.
+constexpr size_t kPollBytes = 128 * 1024;
+constexpr size_t kLargeRingBatch = 32 * 1024;
+
+link::LinkEndpoint::Buffers buffers(uint8_t vl_cap) {
+    link::LinkEndpoint::Buffers sizes;
+    std::fill_n(sizes.receive_blocks.begin(), link::data_vls(vl_cap), kReceiveBlocks);
+    return sizes;
+}
+
+}  // namespace
+
+void PortLink::connected(const ib::link::Hello& hello, const ib::link::Link& offer) {
+    closed();
+    endpoint_.emplace(hello, buffers(offer.vl_cap), static_cast<link::LinkEvents&>(*this));
+    endpoint_->set_offer(offer);
+    flush();
+}
+
+void PortLink::received(std::span<const uint8_t> bytes) {
+    if (!endpoint_) {
+        return;
+    }
+    if (const auto fed = endpoint_->feed(bytes); !fed) {
+        fail(fed.error());
+    }
+}
+
+bool PortLink::poll() {
+    if (!endpoint_) {
+        return false;
+    }
+    const auto more = endpoint_->receive(kPollBytes);
+    if (!more) {
+        fail(more.error());
+        return false;
+    }
+    return *more;
+}
+
+void PortLink::writable() {
+    blocked_ = false;
+    flush();
+}
+
+void PortLink::closed() {
+    if (endpoint_) {
+        endpoint_->close();
+        endpoint_.reset();
+        owner_.link_gone();
+    }
+    rings_.reset();
+    blocked_ = false;
+}
+
+void PortLink::fail(const link::LinkFailure& failure) {
+    std::string text = "port " + std::to_string(port_) +
+                       ": fabric link closed: " + link::to_string(failure.error) + ": " +
+                       failure.text;
+    if (text != last_warning_) {
+        host_.log(LogLevel::kWarning, text);
+        last_warning_ = std::move(text);
+    }
+    closed();
+    host_.link_close(port_);
+}
+
+// ---- one copy
+
+void PortLink::share_memory(uint8_t* control, std::span<const uint64_t> blocks) {
+    if (endpoint_) {
+        endpoint_->share_memory(control, blocks);
+        flush();
+    }
+}
+
+void PortLink::cancel_pull() {
+    if (endpoint_ && endpoint_->cancel_pull()) {
+        host_.link_kick(port_);
+    }
+}
+
+// Called from anywhere but the endpoint's own events: while it waits for an answer it has none.
+void PortLink::give_up() {
+    host_.log(LogLevel::kWarning,
+              "port " + std::to_string(port_) +
+                  ": fabric link closed: the switch copies for the guest and does not answer");
+    closed();
+    host_.link_close(port_);
+}
+
+void PortLink::link_copy_refused() {
+    if (!std::exchange(refusal_told_, true)) {
+        host_.log(LogLevel::kWarning, "port " + std::to_string(port_) +
+                                          ": the switch refuses to copy into guest memory; "
+                                          "messages are sent again");
+    }
+}
+
+bool PortLink::link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) {
+    const bool taken = owner_.link_placed(run.packets, where);
+    if (taken && endpoint_) {
+        endpoint_->release(run.packets.first().lrh().vl.value(),
+                           link::run_blocks(run.packets.size(), 0, run.packets.size().packets));
+    }
+    return taken;
+}
+
+void PortLink::set_offer(const ib::link::Link& offer) {
+    if (endpoint_) {
+        endpoint_->set_offer(offer);
+    }
+}
+
+void PortLink::retrain(const ib::link::Link& offer) {
+    if (!endpoint_) {
+        return;
+    }
+    const unsigned before = trainings_;
+    endpoint_->set_offer(offer);
+    if (before == trainings_ && endpoint_->is_up()) {
+        endpoint_->retrain();
+    }
+}
+
+void PortLink::link_up(const link::ActiveLink& link) {
+    last_warning_.clear();
+    owner_.link_up(link);
+}
+
+void PortLink::link_down() {
+    ++trainings_;
+    owner_.link_down();
+}
+
+void PortLink::link_packet(const link::LinkPacket& packet) {
+    const uint8_t vl = packet.lrh.vl.value();
+    const uint32_t blocks = packet.blocks;
+    owner_.link_packet(packet);
+    if (endpoint_) {
+        endpoint_->release(vl, blocks);
+    }
+}
+
+uint32_t PortLink::link_run(const link::LinkRun& run, uint32_t from) {
+    const uint32_t taken = owner_.link_run(run.packets, from);
+    if (endpoint_ && taken != 0) {
+        endpoint_->release(run.packets.first().lrh().vl.value(), run.blocks(from, taken));
+    }
+    return taken;
+}
+
+std::span<uint8_t> PortLink::begin_packet(unsigned vl, size_t bytes) {
+    if (!endpoint_) {
+        return {};
+    }
+    const auto room = endpoint_->begin_packet(vl, bytes);
+    if (!room.empty() || blocked_) {
+        return room;
+    }
+    flush();
+    return endpoint_->begin_packet(vl, bytes);
+}
+
+void PortLink::commit_packet() {
+    endpoint_->commit_packet();
+    if (endpoint_->output().size() >= kLargeBatch || endpoint_->unpublished() >= kLargeRingBatch) {
+        flush();
+    }
+}
+
+void PortLink::flush() {
+    while (endpoint_ && !blocked_ && !endpoint_->output().empty()) {
+        const std::span<const uint8_t> output = endpoint_->output();
+        const size_t taken = host_.link_write(port_, {&output, 1});
+        endpoint_->consume_output(std::min(taken, output.size()));
+        blocked_ = taken < output.size();
+    }
+    if (!endpoint_) {
+        return;
+    }
+    if (endpoint_->publish()) {
+        host_.link_kick(port_);
+    }
+    // A doorbell fills the ring while nobody polls the link.
+    if (endpoint_->room_is_back()) {
+        host_.wake();
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Page faults of on-demand regions that the driver has not been told of yet. Each half of a QP has
+// one at the most, so that their number is bounded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "memory/on_demand.h"
+
+namespace pib::hca {
+
+// Whose access it was: what the QP's own work requests and the responses to them name, or what
+// comes in.
+enum class QpHalf : uint8_t { kRequester, kResponder };
+
+// Half of a QP and the page that it needs.
+struct PageWait {
+    bool waiting = false;  // for PIB_HCA_CMD_RESUME_PAGE_FAULT
+    bool refused = false;  // there will be no page: the next miss is an error
+};
+
+class PageFaults {
+  public:
+    // True when the driver sleeps and an event has to wake it.
+    bool add(uint32_t qpn, QpHalf half, const PageMiss& miss) {
+        faults_.insert_or_assign({qpn, half}, miss);
+        return !std::exchange(announced_, true);
+    }
+    // The next one, which is forgotten; length 0: none, and the next add() wakes the driver.
+    pib_hca_page_fault take();
+    void forget(uint32_t qpn) {
+        faults_.erase({qpn, QpHalf::kRequester});
+        faults_.erase({qpn, QpHalf::kResponder});
+    }
+    void clear() {
+        faults_.clear();
+        announced_ = false;
+    }
+
+  private:
+    std::map<std::pair<uint32_t, QpHalf>, PageMiss> faults_;
+    bool announced_ = false;
+};
+
+}  // namespace pib::hca

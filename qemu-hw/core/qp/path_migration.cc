@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/path_migration.h"
+
+#include "qp/packet_check.h"
+
+namespace pib::hca {
+
+namespace {
+
+const Port& port_at(const QpServices& services, unsigned number) {
+    return *services.parts().ports[number - 1u];
+}
+
+bool comes_by_alternate(const QpServices& services, const QueuePair& qp, unsigned port,
+                        const ib::PacketView& packet) {
+    return qp.attr.alt_port == port && is_from(qp.attr.alt_av, port_at(services, port), packet) &&
+           pkey_is_right(qp.attr.alt_pkey_index, port_at(services, port), packet);
+}
+
+// Anybody can send such packets: one event tells of all until software does something about it.
+void refuse_migration(QpServices& services, QueuePair& qp) {
+    if (!qp.mig_error_reported) {
+        qp.mig_error_reported = true;
+        services.event(PIB_HCA_EVENT_PATH_MIG_FAILED, qp);
+    }
+}
+
+}  // namespace
+
+PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
+                     const ib::PacketView& packet) {
+    const uint8_t state = qp.attr.path_mig_state;
+    const bool request = packet.bth().mig_req;
+    if (state == PIB_HCA_MIG_ARMED && request && comes_by_alternate(services, qp, port, packet)) {
+        migrate(services, qp);
+        return PathCheck::kOk;
+    }
+    if (qp.port() != port || !is_from(qp.attr.av, port_at(services, port), packet)) {
+        if (state != PIB_HCA_MIG_MIGRATED && request) {
+            refuse_migration(services, qp);
+        }
+        return PathCheck::kForeign;
+    }
+    if (!pkey_is_right(qp.attr.pkey_index, port_at(services, port), packet)) {
+        return PathCheck::kWrongPKey;
+    }
+    if (state == PIB_HCA_MIG_REARM && !request) {
+        qp.attr.path_mig_state = PIB_HCA_MIG_ARMED;
+    }
+    return PathCheck::kOk;
+}
+
+bool comes_as_expected(const QpServices& services, const QueuePair& qp, unsigned port,
+                       const ib::PacketView& packet) {
+    return qp.attr.path_mig_state == PIB_HCA_MIG_MIGRATED && qp.port() == port &&
+           is_from(qp.attr.av, port_at(services, port), packet) &&
+           pkey_is_right(qp.attr.pkey_index, port_at(services, port), packet);
+}
+
+void migrate(QpServices& services, QueuePair& qp) {
+    services.unpark(qp);  // it may wait for the port that it leaves
+    pib_hca_modify_qp& attr = qp.attr;
+    attr.av = attr.alt_av;
+    attr.port = attr.alt_port;
+    attr.timeout = attr.alt_timeout;
+    attr.pkey_index = attr.alt_pkey_index;
+    attr.path_mig_state = PIB_HCA_MIG_MIGRATED;
+    qp.alt_loaded = false;  // to arm again, software loads another path
+    services.event(PIB_HCA_EVENT_PATH_MIGRATED, qp);
+    services.schedule(qp);
+}
+
+bool migrate_if_armed(QpServices& services, QueuePair& qp) {
+    if (qp.attr.path_mig_state != PIB_HCA_MIG_ARMED) {
+        return false;
+    }
+    migrate(services, qp);
+    return true;
+}
+
+}  // namespace pib::hca

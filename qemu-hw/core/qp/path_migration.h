@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Automatic path migration (IBA vol. 1, 17.2.8): which of its two paths a connection uses, and what
+// packets and failures change about that. What software may ask for is in qp_modify.h.
+#pragma once
+
+#include "ib/wire/packet.h"
+#include "qp/qp_services.h"
+
+namespace pib::hca {
+
+// Whether a packet that came in by `port` (1..) is the connection's.
+enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
+
+// A packet may also arm the QP (Rearm, and the peer does not ask for migration), have it migrate
+// (Armed, and the peer comes by the alternate path), or be a migration request that cannot be
+// followed: PIB_HCA_EVENT_PATH_MIG_FAILED.
+PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
+                     const ib::PacketView& packet);
+
+// Whether check_path() would be kOk and change nothing, and that for every packet that comes the
+// same way.
+bool comes_as_expected(const QpServices& services, const QueuePair& qp, unsigned port,
+                       const ib::PacketView& packet);
+
+// From here on the alternate path is the connection's: PIB_HCA_EVENT_PATH_MIGRATED.
+void migrate(QpServices& services, QueuePair& qp);
+
+// The path has failed. False when there is no other.
+bool migrate_if_armed(QpServices& services, QueuePair& qp);
+
+}  // namespace pib::hca

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The context of a queue pair (IBA vol. 1, 10.2.4): plain data, copied and compared as it stands.
+// What is done with it is in requester.h, completer.h, responder.h and datagram.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "ib/wire/opcode.h"
+#include "ib/wire/types.h"
+#include "memory/guest_buffer.h"
+#include "memory/mpt.h"
+#include "qp/page_faults.h"
+#include "qp/send_window.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+
+enum class QpTimer : uint8_t { kNone, kAck, kRnr };
+
+// The requester's half of an RC connection (IBA 9.7.3 to 9.7.5).
+//
+//     una            cursor            sent_end          next
+//      | unacknowledged | to be sent again | not sent yet  |
+//
+// Without a retry, cursor equals sent_end. Distances are at most 2^23 (IBA 9.7.1) and unsigned.
+struct RequesterState {
+    ib::Psn una;              // the oldest PSN that is not acknowledged
+    ib::Psn cursor;           // the next PSN to send
+    ib::Psn sent_end;         // the first PSN that was never sent
+    ib::Psn next;             // the first PSN that no WQE has
+    uint32_t cursor_wqe = 0;  // counter of the WQE that `cursor` belongs to
+    uint8_t retries_left = 0;
+    uint8_t rnr_retries_left = 0;
+    uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
+    uint8_t packets_since_ack_req = 0;
+    bool references = false;     // to its memory may be live (one_copy.h)
+    bool retry_started = false;  // for `una`, by a NAK or an implied one; what follows is its echo
+    QpTimer timer = QpTimer::kNone;
+};
+
+// The receive WQE that a message is being written to.
+struct ReceiveRequest {
+    bool valid = false;
+    uint32_t srqn = 0;     // the shared receive queue that it was taken from; 0: the QP's own
+    uint32_t counter = 0;  // in the QP's own queue; of a shared one the WQE's id
+    uint32_t cqn = 0;      // where it completes
+    KeyUser user{};        // whose keys its SGEs name
+    DataSegment data;
+    std::vector<uint8_t> bytes;  // the copied WQE, one stride of its queue
+};
+
+enum class InboundMessage : uint8_t { kNone, kSend, kRdmaWrite };
+
+// What the responder owes: nothing, an ACK of everything before expected_psn, or a NAK.
+enum class AckKind : uint8_t { kNone, kAck, kRnrNak, kNak };
+
+struct PendingAck {
+    AckKind kind = AckKind::kNone;
+    uint8_t code = 0;  // NAK code or RNR timer
+    ib::Psn psn = {};  // NAKs; an ACK's is known when it is sent
+};
+
+// How an RdResource is answered: a READ's data, an atomic's old value, or an empty READ response
+// (FLUSH, ATOMIC WRITE).
+enum class RdKind : uint8_t { kRead, kAtomic, kEmpty };
+
+// A READ, atomic, FLUSH or ATOMIC WRITE that the responder has accepted. The last
+// max_dest_rd_atomic of them are kept, because the requester may ask for their responses again
+// (IBA 9.4.5, 9.7.5.1.4).
+struct RdResource {
+    ib::Psn psn_first = {};
+    uint32_t packets = 0;
+    uint32_t next_packet = 0;   // of the response being sent
+    uint32_t first_packet = 0;  // where this response starts: not 0 when part of a READ is repeated
+    uint32_t end_packet = 0;    // and where it ends,
+    uint32_t end_bytes = 0;     // counted from `va`
+    uint32_t rkey = 0;
+    uint32_t length = 0;
+    uint64_t va = 0;
+    uint64_t original_data = 0;  // the atomic's result
+    KeyUser user{};              // whose R_Key it is
+    RdKind kind = RdKind::kRead;
+    bool valid = false;
+    bool pending = false;  // its response has not been sent completely
+    bool replay = false;   // pending because of a duplicate request
+};
+
+// The responder's half of an RC connection (IBA 9.7.2, 9.7.4).
+struct ResponderState {
+    ib::Psn expected_psn;
+    uint32_t msn = 0;  // 24 bits
+    InboundMessage message = InboundMessage::kNone;
+    uint32_t received = 0;  // bytes of the message in progress
+    // The RDMA WRITE in progress.
+    uint64_t write_va = 0;
+    uint32_t write_rkey = 0;
+    uint32_t write_length = 0;
+
+    ReceiveRequest recv;
+    PendingAck ack;
+    bool nak_sent = false;  // a NAK or RNR NAK of expected_psn is out: later packets are dropped
+    std::vector<RdResource> rd;  // a ring, oldest at rd_head; sized by max_dest_rd_atomic
+    uint32_t rd_head = 0;
+    bool communication_established = false;
+    // XRC: of the packet that is being looked at (IBA annex A14).
+    uint32_t xrc_srqn = 0;
+    uint32_t xrc_pd = 0;
+};
+
+struct QueuePair {
+    uint32_t qpn = 0;
+    QpType type = PIB_HCA_QP_RC;
+    QpState state = PIB_HCA_QPS_RESET;
+    uint32_t pd = 0;
+    uint32_t send_cq = 0;
+    uint32_t recv_cq = 0;
+    uint32_t uar = 0;
+    uint32_t srq = 0;   // 0: none
+    uint32_t xrcd = 0;  // XRC target
+    uint32_t max_inline = 0;
+    uint32_t mcast_groups = 0;  // attached to
+    uint8_t special_port = 0;   // SMI and GSI
+    bool signal_all = false;
+    bool privileged = false;
+
+    GuestBuffer buffer;
+    WorkQueue sq;
+    WorkQueue rq;
+    pib_hca_modify_qp attr{};  // as set by MODIFY_QP; state, masks and reserved fields unused
+
+    SendWindow window;
+    RequesterState req;
+    ResponderState resp;
+
+    PageWait send_page;
+    PageWait recv_page;
+    bool response_lost = false;  // it had nowhere to go: all responses are, until send_page's comes
+    bool read_waits = false;     // a READ response waits for recv_page, and all answers after it
+    bool alt_loaded = false;     // attr.alt_* say something
+    bool mig_error_reported = false;  // PATH_MIG_FAILED, since the last MODIFY_QP
+    // Where the last datagram went: the next one waits in the lane of that.
+    uint16_t last_dlid = 0;
+    uint8_t last_sl = 0;
+    bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
+    bool fatal_reported = false;
+    bool last_wqe_reported = false;
+    bool queued = false;   // in the run queue
+    bool blocked = false;  // the port had no room for it; port_ready() ends this
+    bool parked = false;   // in the port's list of those to be told
+
+    PageWait& page_wait(QpHalf half) { return half == QpHalf::kRequester ? send_page : recv_page; }
+    bool is_xrc() const { return type == PIB_HCA_QP_XRC_INI || type == PIB_HCA_QP_XRC_TGT; }
+    bool is_reliable() const { return type == PIB_HCA_QP_RC || is_xrc(); }
+    bool is_connected() const { return is_reliable() || type == PIB_HCA_QP_UC; }
+    bool is_datagram() const { return !is_connected(); }
+    // The opcodes of a connected QP's packets.
+    ib::Transport transport() const {
+        return type == PIB_HCA_QP_UC ? ib::Transport::kUc
+               : is_xrc()            ? ib::Transport::kXrc
+                                     : ib::Transport::kRc;
+    }
+    bool is_special() const { return special_port != 0; }
+    // The SRQ that the next receive WQE is taken from; 0: the QP has a queue of its own, or none.
+    uint32_t shared_queue() const { return srq != 0 ? srq : resp.xrc_srqn; }
+    bool has_receive_queue() const { return rq.present || shared_queue() != 0; }
+    uint8_t port() const { return is_special() ? special_port : attr.port; }
+    // The number by which the wire knows it.
+    ib::Qpn wire_qpn() const {
+        return is_special() ? (type == PIB_HCA_QP_SMI ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
+    }
+    KeyUser key_user() const { return {.pd = pd, .privileged = privileged, .qpn = qpn}; }
+    // For what packets name: an R_Key is never the privileged L_Key.
+    KeyUser remote_user() const {
+        const uint32_t remote_pd = type == PIB_HCA_QP_XRC_TGT ? resp.xrc_pd : pd;
+        return {.pd = remote_pd, .privileged = false, .qpn = qpn};
+    }
+    uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
+    // Receives are accepted (IBA 10.3.1).
+    bool can_receive() const {
+        return state == PIB_HCA_QPS_RTR || state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD ||
+               state == PIB_HCA_QPS_SQE;
+    }
+    bool can_send() const { return state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD; }
+};
+
+// How far `later` lies after `earlier`; both belong to one window of at most 2^23 PSNs.
+constexpr uint32_t psn_distance(ib::Psn later, ib::Psn earlier) {
+    return (later.value() - earlier.value()) & ib::Psn::kMask;
+}
+
+// Packets that `length` bytes take; an empty message takes one.
+constexpr uint32_t packet_count(uint32_t length, uint32_t mtu) {
+    return length == 0 ? 1 : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// MODIFY_QP before it has any effect: which state may follow which, with which attributes, and
+// which values they may have (IBA vol. 1, 10.3.1, 11.2.5.2). Pure checks; nothing is changed here.
+#pragma once
+
+#include <span>
+
+#include "port/port.h"
+#include "qp/qp.h"
+
+namespace pib::hca {
+
+// OK, BAD_STATE (no such transition, or CUR_STATE is not the state), BAD_PARAM (an attribute is
+// missing, or not allowed here), NOT_SUPPORTED (path migration, queue resizing).
+CmdStatus check_transition(const QueuePair& qp, const pib_hca_modify_qp& in);
+
+// OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED. Looks at the attributes in the mask only.
+CmdStatus check_attributes(const QueuePair& qp, const pib_hca_modify_qp& in,
+                           std::span<Port* const> ports);
+
+// The state that the command asks for.
+QpState target_state(const QueuePair& qp, const pib_hca_modify_qp& in);
+
+// Copies the attributes in the mask.
+// `in` has the QP use its alternate path (IBA 17.2.8); its attributes are valid.
+bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in);
+
+void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in);
+
+// Whether an address vector can be sent to from this port: SL, LID (`multicast` and permissive LIDs
+// where allowed), GID index.
+struct LidClass {
+    bool multicast;
+    bool permissive;
+};
+bool address_vector_is_valid(const pib_hca_av& av, const Port& port, LidClass allowed);
+
+}  // namespace pib::hca

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// QPs that have a turn coming, by port and lane: those of one VL wait for each other only, so that
+// a port can choose among the VLs that have something to send (IBA 7.6.9).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+#include "base/ring.h"
+#include "pib_hca_hw.h"
+#include "port/port.h"
+
+namespace pib::hca {
+
+class RunQueue {
+  public:
+    // Ports count from 1; a QP is in it once.
+    void push(uint32_t qpn, unsigned port, unsigned lane);
+    bool empty() const { return ports_ == 0; }
+    // Whether somebody waits for the same link in a lane that `lane` may not get ahead of.
+    bool others_wait(unsigned port, unsigned lane) const;
+
+    // The port that is served next; they take turns. Not when it is empty.
+    unsigned next_port();
+    // The lane of it that is served next, unless that has to be arbitrated: the only one; VL15,
+    // before all; kFreeLane in turn with the others.
+    std::optional<unsigned> next_lane(unsigned port);
+    // Its data VLs in which QPs wait.
+    ib::VlMask data_vls(unsigned port) const { return at(port).lanes & kDataLanes; }
+    // The QP that has waited longest in this lane, which is not empty.
+    uint32_t pop(unsigned port, unsigned lane);
+
+    void remove(uint32_t qpn);
+    void clear();
+
+  private:
+    static constexpr uint32_t kDataLanes = (1u << kVl15Lane) - 1;
+    struct PortLanes {
+        uint32_t lanes = 0;  // that are not empty, bit per lane
+        bool free_lane_was_last = false;
+        std::array<Ring<uint32_t>, kLanes> qpns;
+    };
+    PortLanes& at(unsigned port) { return by_port_[port - 1]; }
+    const PortLanes& at(unsigned port) const { return by_port_[port - 1]; }
+    void note_if_empty(unsigned port, unsigned lane);
+
+    std::array<PortLanes, PIB_HCA_MAX_PORTS> by_port_;
+    uint32_t ports_ = 0;  // with a lane that is not empty, bit per port - 1
+    unsigned last_port_ = PIB_HCA_MAX_PORTS;
+};
+
+inline std::optional<unsigned> RunQueue::next_lane(unsigned port) {
+    PortLanes& waiting = at(port);
+    if (std::has_single_bit(waiting.lanes)) [[likely]] {
+        return std::countr_zero(waiting.lanes);
+    }
+    if ((waiting.lanes >> kVl15Lane & 1) != 0) {
+        return kVl15Lane;
+    }
+    const uint32_t data = waiting.lanes & kDataLanes;
+    waiting.free_lane_was_last = data != waiting.lanes && !waiting.free_lane_was_last;
+    if (waiting.free_lane_was_last) {
+        return kFreeLane;
+    }
+    return std::has_single_bit(data) ? std::optional<unsigned>(std::countr_zero(data))
+                                     : std::nullopt;
+}
+
+}  // namespace pib::hca

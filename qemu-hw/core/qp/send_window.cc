@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/send_window.h"
+
+#include <algorithm>
+
+namespace pib::hca {
+
+std::span<uint8_t> SendWindow::reserve(uint32_t stride, SnapshotBudget& budget) {
+    if (count_ == capacity() && !grow(stride, budget)) {
+        return {};
+    }
+    return {bytes_.data() + uint64_t{slot(count_)} * stride_, stride_};
+}
+
+SendRequest& SendWindow::push(const SendRequest& request) {
+    SendRequest& place = requests_[slot(count_)];
+    place = request;
+    ++count_;
+    return place;
+}
+
+bool SendWindow::grow(uint32_t stride, SnapshotBudget& budget) {
+    const uint32_t old = capacity();
+    const uint32_t wanted = old == 0 ? kFirstSlots : old * 2;
+    const uint64_t cost = uint64_t{wanted - old} * (stride + sizeof(SendRequest));
+    if (wanted > kMaxSlots || (old != 0 && cost > budget.left)) {
+        return false;
+    }
+    std::vector<SendRequest> requests(wanted);
+    std::vector<uint8_t> bytes(uint64_t{wanted} * stride);
+    for (uint32_t i = 0; i < count_; ++i) {
+        requests[i] = requests_[slot(i)];
+        std::ranges::copy(bytes_at(i), bytes.begin() + int64_t{i} * stride);
+    }
+    budget.left -= std::min(cost, budget.left);
+    requests_ = std::move(requests);
+    bytes_ = std::move(bytes);
+    stride_ = stride;
+    head_ = 0;
+    return true;
+}
+
+void SendWindow::release(SnapshotBudget& budget) {
+    budget.left += uint64_t{capacity()} * (stride_ + sizeof(SendRequest));
+    budget.left = std::min(budget.left, SnapshotBudget::kBytes);
+    *this = {};
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The send WQEs that a QP has copied and not completed yet, oldest first. Each keeps its own copy
+// of the WQE: a retry sends what was checked, whatever the guest has since written into its queue.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ib/wire/types.h"
+#include "queues/wqe.h"
+
+namespace pib::hca {
+
+// Host memory that all windows may take; growth beyond it is refused, and a window of kFirstSlots
+// works.
+struct SnapshotBudget {
+    static constexpr uint64_t kBytes = 1ull << 30;
+    uint64_t left = kBytes;
+};
+
+struct SendRequest {
+    SendWqe wqe = {};
+    uint32_t counter = 0;  // of the WQE in its send queue
+    ib::Psn psn_first = {};
+    // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
+    uint32_t packets = 0;
+    // Success, or the local error with which it completes once everything before it has.
+    WqeError error{PIB_HCA_WC_SUCCESS, VendorError::kNone};
+    bool started = false;  // its first packet has been sent once, or the key's operation is done
+
+    ib::Psn psn_end() const { return psn_first + packets; }
+    bool failed() const { return error.status != PIB_HCA_WC_SUCCESS; }
+};
+
+class SendWindow {
+  public:
+    static constexpr uint32_t kFirstSlots = 4;
+    static constexpr uint32_t kMaxSlots = 128;
+
+    bool empty() const { return count_ == 0; }
+    uint32_t size() const { return count_; }
+    SendRequest& front() { return requests_[head_]; }
+    const SendRequest& front() const { return requests_[head_]; }
+    // The n-th oldest, n < size().
+    SendRequest& at(uint32_t n) { return requests_[slot(n)]; }
+    std::span<const uint8_t> bytes_at(uint32_t n) const {
+        return {bytes_.data() + uint64_t{slot(n)} * stride_, stride_};
+    }
+
+    // Room for one more, with `stride` bytes to copy its WQE to; empty when the window is full.
+    std::span<uint8_t> reserve(uint32_t stride, SnapshotBudget& budget);
+    // Puts the request whose WQE lies in the reserved bytes at the end.
+    SendRequest& push(const SendRequest& request);
+    void pop() {
+        head_ = (head_ + 1) % capacity();
+        --count_;
+    }
+    void clear() { head_ = count_ = 0; }
+    // Gives the memory back: the QP is being destroyed or reset.
+    void release(SnapshotBudget& budget);
+
+  private:
+    uint32_t capacity() const { return static_cast<uint32_t>(requests_.size()); }
+    uint32_t slot(uint32_t n) const { return (head_ + n) % capacity(); }
+    bool grow(uint32_t stride, SnapshotBudget& budget);
+
+    std::vector<SendRequest> requests_;
+    std::vector<uint8_t> bytes_;
+    uint32_t stride_ = 0;
+    uint32_t head_ = 0;
+    uint32_t count_ = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/suspicions.h"
+
+#include <array>
+#include <cstdio>
+
+namespace pib::hca {
+
+namespace {
+
+bool is_working(const QueuePair& qp) {
+    return qp.state == PIB_HCA_QPS_RTS || qp.state == PIB_HCA_QPS_SQD;
+}
+
+}  // namespace
+
+void Suspicions::say(const QueuePair& qp, const char* text) {
+    if (lines_ == kMostLines) {
+        return;
+    }
+    ++lines_;
+    std::array<char, 160> line;
+    std::snprintf(line.data(), line.size(), "suspicious: QP %u %s", qp.qpn, text);
+    host_.log(LogLevel::kWarning, line.data());
+}
+
+void Suspicions::qp_created(const QueuePair& qp, uint32_t cq_room) {
+    if (enabled_ && (cq_room < qp.sq.depth() || cq_room < qp.rq.depth())) {
+        say(qp, "has a queue that is deeper than its CQ, which may overrun");
+    }
+}
+
+void Suspicions::qp_modified(const QueuePair& qp, QpState from) {
+    if (!enabled_ || from == qp.state || qp.type != PIB_HCA_QP_RC) {
+        return;
+    }
+    if (qp.state == PIB_HCA_QPS_RTR &&
+        (qp.attr.access_flags & (PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC)) != 0 &&
+        qp.attr.max_dest_rd_atomic == 0) {
+        say(qp, "allows READs or atomics, and has no resources for them");
+    }
+    if (qp.state == PIB_HCA_QPS_RTS && qp.attr.timeout == 0) {
+        say(qp, "has Local ACK Timeout 0: it waits for ever for what is lost");
+    }
+    if (qp.state == PIB_HCA_QPS_RTS && qp.attr.timeout != 0 && qp.attr.retry_cnt == 0) {
+        say(qp, "has a retry count of 0: the first lost packet ends the connection");
+    }
+}
+
+void Suspicions::qp_destroyed(const QueuePair& qp) {
+    if (enabled_ && is_working(qp) && (!qp.window.empty() || qp.sq.ready() != 0)) {
+        say(qp, "is destroyed with send requests that have not completed");
+    }
+}
+
+}  // namespace pib::hca

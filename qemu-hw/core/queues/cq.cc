@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queues/cq.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/config.h"
+#include "queues/cqe_poison.h"
+
+namespace pib::hca {
+
+namespace {
+
+constexpr uint64_t buffer_bytes(unsigned log_depth) {
+    return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
+}
+
+// Far above the round trip of an SMP, and far below what anybody waits for one.
+constexpr uint64_t kPatienceNs = 1'000'000;
+
+constexpr uint32_t pages_for(uint64_t bytes) {
+    return static_cast<uint32_t>((bytes + 4095) >> PIB_HCA_MIN_LOG_PAGE_SIZE);
+}
+
+// Of CREATE_CQ and RESIZE_CQ.
+template <typename T>
+CmdStatus check_fields(const T& in) {
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    return in.log_depth <= PIB_HCA_MAX_CQ_LOG_DEPTH ? PIB_HCA_CMD_STATUS_OK
+                                                    : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
+constexpr uint64_t cqe_offset(uint32_t counter, unsigned log_depth) {
+    const uint32_t index = counter & ((1u << log_depth) - 1);
+    return PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{index} * sizeof(pib_hca_cqe);
+}
+
+constexpr uint8_t owner_bit(uint32_t counter, unsigned log_depth) {
+    return (counter >> log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
+}
+
+// Whether an arm that has seen `consumer` completions missed one it waits for.
+bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
+    const uint32_t unseen = cq.producer - consumer;
+    if (arm == CqArm::kNext) {
+        return unseen != 0;
+    }
+    return cq.producer - cq.solicited_producer < unseen;
+}
+
+}  // namespace
+
+CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs)
+    : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages) {}
+
+CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
+    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    EventQueue* eq = eqs_.find(in.eqn);
+    if (eq == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    if (cqs_.count() == cqs_.capacity()) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    auto buffer = load(in.pages, in.log_depth);
+    if (!buffer) {
+        return std::unexpected(buffer.error());
+    }
+    CompletionQueue cq;
+    cq.buffer = std::move(*buffer);
+    cq.eqn = in.eqn;
+    cq.uar = in.uar;
+    cq.log_depth = in.log_depth;
+    ++eq->users;
+    return cqs_.insert(std::move(cq));
+}
+
+// Takes what the buffer needs from pages_left_.
+CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_depth) {
+    const uint64_t bytes = buffer_bytes(log_depth);
+    return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_);
+}
+
+// What counts up begins at 0 again, so that a buffer of zeros is one of no CQEs whatever its depth.
+CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+        return s;
+    }
+    if (cq->error) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    auto buffer = load(in.pages, in.log_depth);
+    if (!buffer) {
+        return buffer.error();
+    }
+    CompletionQueue resized = *cq;
+    resized.buffer = std::move(*buffer);
+    resized.log_depth = in.log_depth;
+    const CmdStatus status =
+        read_consumer(*cq) ? copy_waiting(*cq, resized) : PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    const bool ok = status == PIB_HCA_CMD_STATUS_OK;
+    pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
+    if (ok) {
+        *cq = std::move(resized);
+    }
+    return status;
+}
+
+// Bounded by the depth of both queues.
+CmdStatus CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to) {
+    const uint32_t waiting = from.producer - from.consumer;
+    if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    for (uint32_t i = 0; i < waiting; ++i) {
+        pib_hca_cqe cqe;
+        const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
+        const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
+        if (!from.buffer.read(host_, old_place, bytes)) {
+            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        }
+        cqe.owner = owner_bit(i, to.log_depth);
+        if (!to.buffer.write(host_, cqe_offset(i, to.log_depth), bytes)) {
+            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        }
+    }
+    to.consumer = 0;
+    to.producer = waiting;
+    to.solicited_producer = waiting - (from.producer - from.solicited_producer);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+CmdStatus CqTable::destroy(uint32_t cqn) {
+    const CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (cq->users != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    timers_.cancel(cqn);
+    eqs_.forget_completion(cq->eqn, cqn);
+    --eqs_.find(cq->eqn)->users;
+    pages_left_ += cq->buffer.listed_pages();
+    cqs_.erase(cqn);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+uint32_t CqTable::cqs_of_uar(uint32_t uar) {
+    uint32_t n = 0;
+    cqs_.for_each([&](uint32_t, const CompletionQueue& cq) { n += cq.uar == uar ? 1 : 0; });
+    return n;
+}
+
+bool CqTable::doorbell(uint32_t uar, uint64_t value) {
+    const uint32_t cqn = static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK;
+    CompletionQueue* cq = cqs_.find(cqn);
+    const uint32_t reserved =
+        ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_CQ_SOLICITED) & static_cast<uint32_t>(value);
+    if (cq == nullptr || cq->uar != uar || reserved != 0) {
+        return false;
+    }
+    const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
+    const CqArm arm = (value & PIB_HCA_DB_CQ_SOLICITED) != 0 ? CqArm::kSolicited : CqArm::kNext;
+    // A pending request for the next completion is not weakened (IBA vol. 1, 11.4.2.2).
+    cq->arm = std::max(cq->arm, arm);
+    if (!missed(*cq, arm, consumer)) {
+        stop_holding(cqn, *cq);  // what it was to tell has been seen
+    } else if (arm == CqArm::kSolicited) {
+        fire(cqn, *cq);
+    } else {
+        tell(cqn, *cq, cq->producer - consumer);
+    }
+    return true;
+}
+
+void CqTable::clear() {
+    cqs_.clear();
+    timers_.clear();
+    pages_left_ = Limits::kCqPages;
+}
+
+bool CqTable::inject_error(uint32_t cqn) {
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr || cq->error) {
+        return false;
+    }
+    fail(cqn, *cq, CqErrorSyndrome::kOverrun);
+    return true;
+}
+
+bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient) {
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr || cq->error) {
+        return false;
+    }
+    if (!has_room(*cq)) {
+        fail(cqn, *cq, CqErrorSyndrome::kOverrun);
+        return false;
+    }
+    if (!write(*cq, cqe)) {
+        fail(cqn, *cq, CqErrorSyndrome::kMemory);
+        return false;
+    }
+    ++cq->producer;
+    const uint32_t depth = 1u << cq->log_depth;
+    if (solicited) {
+        cq->solicited_producer = cq->producer;
+    } else if (cq->producer - cq->solicited_producer > depth) {
+        // Keeps an old mark from looking new once the counters wrap.
+        cq->solicited_producer = cq->producer - depth;
+    }
+    if (cq->arm != CqArm::kNone && solicited) {
+        fire(cqn, *cq);  // the peer, or an error, asks for it now
+    } else if (cq->arm == CqArm::kNext && patient && !cq->moderated()) {
+        hold(cqn, *cq, 1, kPatienceNs);
+    } else if (cq->arm == CqArm::kNext) {
+        tell(cqn, *cq, 1);
+    }
+    return true;
+}
+
+void CqTable::tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen) {
+    if (!cq.moderated()) {
+        fire(cqn, cq);
+        return;
+    }
+    hold(cqn, cq, unseen, uint64_t{cq.moderation_period} * 1000);
+    if (cq.moderation_count != 0 && cq.producer - cq.held_from >= cq.moderation_count) {
+        fire(cqn, cq);
+    }
+}
+
+void CqTable::hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns) {
+    if (cq.held) {
+        return;
+    }
+    cq.held = true;
+    cq.held_from = cq.producer - unseen;
+    if (at_most_ns != 0) {
+        timers_.set(cqn, host_.now_ns() + at_most_ns);
+    }
+}
+
+void CqTable::fire(uint32_t cqn, CompletionQueue& cq) {
+    stop_holding(cqn, cq);
+    cq.arm = CqArm::kNone;
+    eqs_.completion_event(cq.eqn, cqn);
+}
+
+void CqTable::stop_holding(uint32_t cqn, CompletionQueue& cq) {
+    if (cq.held) {
+        cq.held = false;
+        timers_.cancel(cqn);
+    }
+}
+
+CmdStatus CqTable::moderate(uint32_t cqn, const pib_hca_moderate_cq& in) {
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    CompletionQueue* cq = cqs_.find(cqn);
+    if (cq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (cq->held) {
+        fire(cqn, *cq);
+    }
+    cq->moderation_count = in.count;
+    cq->moderation_period = in.period;
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+void CqTable::timer(uint64_t now_ns) {
+    for (uint32_t cqn = timers_.take_due(now_ns); cqn != Timers::kNone;
+         cqn = timers_.take_due(now_ns)) {
+        if (CompletionQueue* cq = cqs_.find(cqn); cq != nullptr && cq->held) {
+            fire(cqn, *cq);
+        }
+    }
+}
+
+// The consumer counter is the guest's and may be anything; the worst it does is to end its own
+// queue or to have its own entries overwritten, because every entry is inside the buffer.
+bool CqTable::has_room(CompletionQueue& cq) {
+    const uint32_t depth = 1u << cq.log_depth;
+    if (cq.producer - cq.consumer < depth) {
+        return true;
+    }
+    return read_consumer(cq) && cq.producer - cq.consumer < depth;
+}
+
+bool CqTable::read_consumer(CompletionQueue& cq) {
+    uint32_t consumer;
+    if (!cq.buffer.read(host_, offsetof(pib_hca_cq_header, consumer),
+                        {reinterpret_cast<uint8_t*>(&consumer), sizeof consumer})) {
+        return false;
+    }
+    cq.consumer = consumer;
+    return true;
+}
+
+bool CqTable::write(CompletionQueue& cq, pib_hca_cqe cqe) {
+    const uint64_t offset = cqe_offset(cq.producer, cq.log_depth);
+    if (poison_) [[unlikely]] {
+        poison_unspecified(cqe);
+    }
+    cqe.timestamp = host_.now_ns();
+    cqe.owner = owner_bit(cq.producer, cq.log_depth);
+    constexpr size_t kBody = offsetof(pib_hca_cqe, owner);
+    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cqe), sizeof cqe);
+    if (!cq.buffer.write(host_, offset, bytes.first(kBody))) {
+        return false;
+    }
+    host_.dma_barrier();
+    return cq.buffer.write(host_, offset + kBody, bytes.subspan(kBody));
+}
+
+void CqTable::fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome) {
+    cq.error = true;
+    eqs_.async_event(PIB_HCA_EVENT_CQ_ERROR, cqn, static_cast<uint32_t>(syndrome));
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Completion queues (IBA vol. 1, 10.8): CQEs in guest memory, arming, overrun.
+#pragma once
+
+#include <cstdint>
+
+#include "base/table.h"
+#include "base/timers.h"
+#include "memory/guest_buffer.h"
+#include "queues/eq.h"
+
+namespace pib::hca {
+
+enum class CqArm : uint8_t { kNone, kSolicited, kNext };
+
+// Syndromes of PIB_HCA_EVENT_CQ_ERROR (pib_hca_eqe.data).
+enum class CqErrorSyndrome : uint32_t { kOverrun = 1, kMemory = 2 };
+
+struct CompletionQueue {
+    GuestBuffer buffer;
+    uint32_t eqn = 0;
+    uint32_t uar = 0;
+    uint32_t producer = 0;
+    uint32_t consumer = 0;  // as last read from the header; re-read only when the queue looks full
+    uint32_t solicited_producer = 0;  // producer after the last CQE that a solicited arm waits for
+    uint8_t log_depth = 0;
+    CqArm arm = CqArm::kNone;
+    bool error = false;  // overrun or its memory vanished; takes no more CQEs
+    uint32_t users = 0;  // QP ends that complete here
+    // Moderation: how many completions and how many microseconds an event may wait; 0: no such end.
+    uint16_t moderation_count = 0;
+    uint16_t moderation_period = 0;
+    bool held = false;       // an event is due and waits
+    uint32_t held_from = 0;  // producer before the first completion that it tells of
+
+    bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
+};
+
+class CqTable {
+  public:
+    CqTable(Host& host, EqTable& eqs, uint32_t max_cqs);
+
+    CmdResult<uint32_t> create(
+        const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
+    // Moves the CQ and what waits in it to another buffer, or leaves it as it is.
+    CmdStatus resize(uint32_t cqn, const pib_hca_resize_cq& in);
+    CmdStatus destroy(uint32_t cqn);  // BUSY while QPs use it
+    CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
+    uint32_t count() const { return cqs_.count(); }
+    uint32_t cqs_of_uar(uint32_t uar);  // for FREE_UAR's BUSY
+    // UAR doorbell; false when the CQ is not this UAR's or reserved bits are set.
+    bool doorbell(uint32_t uar, uint64_t value);
+    void clear();
+    template <typename F>
+    void for_each(F&& f) {
+        cqs_.for_each(f);
+    }
+
+    // Writes the body, then the owner bit; fires if armed. The table fills in timestamp and owner.
+    // `solicited` is also true for every unsuccessful completion (IBA 11.4.2.2). False when the CQ
+    // is (now) in error: the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. The CQ_ERROR
+    // event is raised here, once.
+    // `patient`: its event can wait a moment for that of another completion.
+    bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient = false);
+
+    // Moderation from now on; an event that waits is told at once.
+    CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
+    uint64_t next_deadline() const { return timers_.next(); }
+    void timer(uint64_t now_ns);  // tells the events that have waited long enough
+
+    // As if it had overrun. False when it is in error already. The caller sees to its QPs.
+    bool inject_error(uint32_t cqn);
+    // Fields that IBA 11.4.2.1 leaves undefined for a completion get values that nobody expects.
+    void set_poison(bool poison) { poison_ = poison; }
+
+  private:
+    CmdResult<GuestBuffer> load(const pib_hca_pages& pages, unsigned log_depth);
+    CmdStatus copy_waiting(const CompletionQueue& from, CompletionQueue& to);
+    bool read_consumer(CompletionQueue& cq);
+    bool has_room(CompletionQueue& cq);
+    bool write(CompletionQueue& cq, pib_hca_cqe cqe);
+    // An event for `unseen` completions is due: now, or when moderation says so.
+    void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
+    // 0: for as long as it takes.
+    void hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns);
+    void fire(uint32_t cqn, CompletionQueue& cq);
+    void stop_holding(uint32_t cqn, CompletionQueue& cq);
+    void fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome);
+
+    Host& host_;
+    EqTable& eqs_;
+    Table<CompletionQueue> cqs_;
+    uint64_t pages_left_;
+    bool poison_ = false;
+    Timers timers_;  // of held events
+};
+
+}  // namespace pib::hca

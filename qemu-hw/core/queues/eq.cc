@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queues/eq.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace pib::hca {
+
+namespace {
+
+std::span<const uint8_t> bytes_of(const pib_hca_eqe& eqe) {
+    return {reinterpret_cast<const uint8_t*>(&eqe), sizeof eqe};
+}
+
+pib_hca_eqe make_eqe(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0) {
+    pib_hca_eqe eqe{};
+    eqe.type = static_cast<uint8_t>(type);
+    eqe.port = port;
+    eqe.number = number;
+    eqe.data = data;
+    return eqe;
+}
+
+CmdStatus check_fields(const pib_hca_create_eq& in, uint32_t vectors) {
+    const bool reserved = std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; });
+    if (reserved || (in.flags & ~uint32_t{PIB_HCA_EQ_ASYNC}) != 0) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    if (in.vector >= vectors || in.log_depth < 1 || in.log_depth > PIB_HCA_MAX_EQ_LOG_DEPTH) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+}  // namespace
+
+EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors)
+    : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs) {}
+
+CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
+    if (const CmdStatus s = check_fields(in, vectors_); s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    const bool async = (in.flags & PIB_HCA_EQ_ASYNC) != 0;
+    if (async && has_async()) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BUSY);
+    }
+    if (eqs_.count() == eqs_.capacity()) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    const uint32_t bytes = static_cast<uint32_t>(sizeof(pib_hca_eqe)) << in.log_depth;
+    constexpr uint32_t kMaxPages =
+        (sizeof(pib_hca_eqe) << PIB_HCA_MAX_EQ_LOG_DEPTH) >> PIB_HCA_MIN_LOG_PAGE_SIZE;
+    auto buffer =
+        GuestBuffer::load(host_, in.pages, bytes, kMaxPages, GuestBuffer::Proof::kWritable);
+    if (!buffer) {
+        return std::unexpected(buffer.error());
+    }
+    EventQueue eq;
+    eq.buffer = std::move(*buffer);
+    eq.vector = in.vector;
+    eq.log_depth = in.log_depth;
+    eq.async = async;
+    const uint32_t eqn = eqs_.insert(std::move(eq));
+    if (async) {
+        async_eqn_ = eqn;
+    }
+    return eqn;
+}
+
+CmdStatus EqTable::destroy(uint32_t eqn) {
+    const EventQueue* eq = eqs_.find(eqn);
+    if (eq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (eq->users != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    if (eq->async) {
+        async_eqn_ = Table<EventQueue>::kFull;
+    }
+    eqs_.erase(eqn);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+bool EqTable::doorbell(uint64_t value) {
+    EventQueue* eq = eqs_.find(static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK);
+    const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
+    const uint32_t reserved =
+        ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_EQ_ARM) & static_cast<uint32_t>(value);
+    if (reserved != 0) {
+        return false;
+    }
+    // The counter only moves forward, and never past what was produced.
+    if (stopped_ || eq == nullptr || eq->producer - consumer > eq->producer - eq->consumer) {
+        return false;
+    }
+    eq->consumer = consumer;
+    eq->armed = (value & PIB_HCA_DB_EQ_ARM) != 0;
+    while (!eq->waiting_cqs.empty() && !full(*eq) && !stopped_) {
+        const uint32_t cqn = *eq->waiting_cqs.begin();
+        eq->waiting_cqs.erase(eq->waiting_cqs.begin());
+        post(*eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
+    }
+    // An event that came between the driver's last look and its arming must not be slept over.
+    if (eq->armed && eq->producer != eq->consumer) {
+        fire(*eq);
+    }
+    return true;
+}
+
+void EqTable::clear() {
+    eqs_.clear();
+    async_eqn_ = Table<EventQueue>::kFull;
+    stopped_ = false;
+}
+
+void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
+    EventQueue* eq = eqs_.find(eqn);
+    if (eq == nullptr || stopped_) {
+        return;
+    }
+    // Those that wait go first; a set of numbers, because a second event for a CQ would say nothing
+    // new.
+    if (full(*eq) || !eq->waiting_cqs.empty()) {
+        eq->waiting_cqs.insert(cqn);
+        return;
+    }
+    post(*eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
+}
+
+void EqTable::forget_completion(uint32_t eqn, uint32_t cqn) {
+    if (EventQueue* eq = eqs_.find(eqn)) {
+        eq->waiting_cqs.erase(cqn);
+    }
+}
+
+void EqTable::async_event(pib_hca_event type, uint32_t number, uint32_t data, uint8_t port) {
+    EventQueue* eq = has_async() && !stopped_ ? eqs_.find(async_eqn_) : nullptr;
+    if (eq == nullptr) {
+        return;
+    }
+    if (full(*eq)) {
+        stop(PIB_HCA_FATAL_EQ_OVERRUN);
+        return;
+    }
+    post(*eq, make_eqe(type, number, data, port));
+}
+
+void EqTable::fatal_event(uint32_t cause) {
+    stopped_ = true;
+    EventQueue* eq = has_async() ? eqs_.find(async_eqn_) : nullptr;
+    if (eq == nullptr) {
+        return;
+    }
+    if (!full(*eq)) {
+        // When this write fails too, the interrupt and the status register remain.
+        write(*eq, make_eqe(PIB_HCA_EVENT_DEVICE_FATAL, 0, cause));
+    }
+    fire(*eq);
+}
+
+bool EqTable::write(EventQueue& eq, pib_hca_eqe eqe) {
+    const uint32_t depth_mask = (1u << eq.log_depth) - 1;
+    const uint64_t offset = uint64_t{eq.producer & depth_mask} * sizeof eqe;
+    eqe.owner = (eq.producer >> eq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
+    constexpr size_t kBody = offsetof(pib_hca_eqe, owner);
+    const auto bytes = bytes_of(eqe);
+    if (!eq.buffer.write(host_, offset, bytes.first(kBody))) {
+        return false;
+    }
+    host_.dma_barrier();
+    if (!eq.buffer.write(host_, offset + kBody, bytes.subspan(kBody))) {
+        return false;
+    }
+    host_.dma_barrier();
+    ++eq.producer;
+    return true;
+}
+
+void EqTable::post(EventQueue& eq, const pib_hca_eqe& eqe) {
+    if (!write(eq, eqe)) {
+        stop(PIB_HCA_FATAL_EQ_DMA);
+        return;
+    }
+    if (eq.armed) {
+        fire(eq);
+    }
+}
+
+void EqTable::fire(EventQueue& eq) {
+    eq.armed = false;
+    host_.raise_msix(eq.vector);
+    events_.interrupt_raised();
+}
+
+void EqTable::stop(uint32_t cause) {
+    if (!std::exchange(stopped_, true)) {
+        events_.eq_fatal(cause);
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queues/segments.h"
+
+#include <algorithm>
+
+namespace pib::hca {
+namespace {
+
+// Calls piece(key, addr, position in the span, bytes) for each SGE that the range touches, until
+// one returns false or the range is done.
+template <typename Piece>
+bool for_each_piece(const SegmentView& segments, uint64_t offset, uint64_t bytes, Piece&& piece) {
+    uint64_t done = 0;
+    for (unsigned i = 0; i < segments.data.num_sge && done < bytes; ++i) {
+        const pib_hca_sge sge = sge_at(segments.wqe, segments.data, i);
+        if (offset >= sge.length) {
+            offset -= sge.length;
+            continue;
+        }
+        const uint64_t part = std::min<uint64_t>(sge.length - offset, bytes - done);
+        if (!piece(sge.lkey, sge.addr + offset, done, part)) {
+            return false;
+        }
+        done += part;
+        offset = 0;
+    }
+    return done == bytes;
+}
+
+}  // namespace
+
+bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access) {
+    for (unsigned i = 0; i < segments.data.num_sge; ++i) {
+        const pib_hca_sge sge = sge_at(segments.wqe, segments.data, i);
+        const KeyedRange range{
+            .key = sge.lkey, .addr = sge.addr, .length = sge.length, .access = access};
+        if (!mpt.check(segments.user, range)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to) {
+    if (segments.data.is_inline) {
+        if (offset > segments.data.length || to.size() > segments.data.length - offset) {
+            return false;
+        }
+        std::ranges::copy(segments.wqe.subspan(segments.data.offset + offset, to.size()),
+                          to.begin());
+        return true;
+    }
+    return for_each_piece(
+        segments, offset, to.size(), [&](uint32_t key, uint64_t addr, uint64_t at, uint64_t n) {
+            const KeyedRange range{.key = key, .addr = addr, .length = n, .access = 0};
+            return mpt.read(segments.user, range, to.subspan(at, n));
+        });
+}
+
+bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset,
+             std::span<const uint8_t> from) {
+    return for_each_piece(
+        segments, offset, from.size(), [&](uint32_t key, uint64_t addr, uint64_t at, uint64_t n) {
+            const KeyedRange range{
+                .key = key, .addr = addr, .length = n, .access = PIB_HCA_ACCESS_LOCAL_WRITE};
+            return mpt.write(segments.user, range, from.subspan(at, n));
+        });
+}
+
+bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
+            uint32_t access, Located& out) {
+    return !segments.data.is_inline &&
+           for_each_piece(
+               segments, offset, bytes, [&](uint32_t key, uint64_t addr, uint64_t, uint64_t n) {
+                   const KeyedRange range{.key = key, .addr = addr, .length = n, .access = access};
+                   return mpt.locate(segments.user, range, out);
+               });
+}
+
+}  // namespace pib::hca

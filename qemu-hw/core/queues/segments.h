@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A WQE's data segment as one run of bytes: gather for what is sent, scatter for what arrives.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "memory/mpt.h"
+#include "queues/wqe.h"
+
+namespace pib::hca {
+
+// A copied WQE, its data segment, and whose keys its SGEs name.
+struct SegmentView {
+    std::span<const uint8_t> wqe;
+    const DataSegment& data;
+    KeyUser user;
+};
+
+// Whether all SGEs may be accessed with `access` rights (IBA 10.6.3.4).
+bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access);
+
+// Copies between the data segment at `offset` and a span that lies within it. False when an SGE is
+// refused or its memory is not RAM; then a prefix may have been copied.
+bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to);
+bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<const uint8_t> from);
+
+// Adds to `out` where `bytes` of the data segment at `offset` lie, as Mpt::locate(). False also for
+// inline data, which is the WQE's.
+bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
+            uint32_t access, Located& out);
+
+}  // namespace pib::hca

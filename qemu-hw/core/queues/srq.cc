@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queues/srq.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/config.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+
+namespace {
+
+constexpr uint32_t kAllFlags = PIB_HCA_SRQ_PRIVILEGED | PIB_HCA_SRQ_XRC;
+constexpr uint32_t kAllAttributes = PIB_HCA_SRQ_ATTR_MAX_WR | PIB_HCA_SRQ_ATTR_LIMIT;
+
+template <typename T>
+bool all_zero(const T& reserved) {
+    return std::ranges::all_of(reserved, [](auto x) { return x == 0; });
+}
+
+uint64_t buffer_bytes(const WorkQueue& queue) {
+    return queue.offset + (uint64_t{queue.depth()} << queue.log_stride);
+}
+
+WorkQueue make_queue(const pib_hca_create_srq& in) {
+    return {.offset = in.offset,
+            .log_depth = in.log_depth,
+            .log_stride = in.log_stride,
+            .present = true};
+}
+
+// WQEs that shuffling draws from: enough to be noticed, few enough to be worth copying ahead.
+constexpr size_t kShufflePool = 8;
+
+CmdStatus check_fields(const pib_hca_create_srq& in) {
+    const bool xrc = (in.flags & PIB_HCA_SRQ_XRC) != 0;
+    if ((in.flags & ~kAllFlags) != 0 || !all_zero(in.reserved) || !all_zero(in.reserved2) ||
+        (!xrc && (in.xrcd != 0 || in.cq != 0))) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    const bool valid =
+        in.offset % 64 == 0 && in.offset >= PIB_HCA_QUEUE_HEADER_SIZE &&
+        in.offset <= 1u << PIB_HCA_MAX_LOG_WQE_STRIDE && in.log_depth <= PIB_HCA_MAX_WQ_LOG_DEPTH &&
+        in.log_stride >= PIB_HCA_MIN_LOG_RQ_STRIDE && in.log_stride <= PIB_HCA_MAX_LOG_WQE_STRIDE;
+    return valid ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+}
+
+CmdStatus check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& srq) {
+    if ((in.attr_mask & ~kAllAttributes) != 0 || !all_zero(in.reserved)) {
+        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    }
+    const bool resizes = (in.attr_mask & PIB_HCA_SRQ_ATTR_MAX_WR) != 0;
+    if (resizes && in.log_depth > PIB_HCA_MAX_WQ_LOG_DEPTH) {
+        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    }
+    const uint32_t depth = 1u << (resizes ? in.log_depth : srq.queue.log_depth);
+    const bool limits = (in.attr_mask & PIB_HCA_SRQ_ATTR_LIMIT) != 0;
+    return limits && in.limit > depth ? PIB_HCA_CMD_STATUS_BAD_PARAM : PIB_HCA_CMD_STATUS_OK;
+}
+
+}  // namespace
+
+SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs)
+    : host_(host), eqs_(eqs), cqs_(cqs), srqs_(1, max_srqs), pages_left_(Limits::kSrqPages) {}
+
+CmdResult<GuestBuffer> SrqTable::load(const pib_hca_pages& pages, const WorkQueue& queue) {
+    const uint64_t bytes = buffer_bytes(queue);
+    const auto max_pages = static_cast<uint32_t>((bytes >> PIB_HCA_MIN_LOG_PAGE_SIZE) + 1);
+    return GuestBuffer::load_queue(host_, pages, bytes, max_pages, pages_left_);
+}
+
+CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
+    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(s);
+    }
+    if (in.cq != 0 && cqs_.find(in.cq) == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    if (srqs_.count() == srqs_.capacity()) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    SharedReceiveQueue srq;
+    srq.queue = make_queue(in);
+    auto buffer = load(in.pages, srq.queue);
+    if (!buffer) {
+        return std::unexpected(buffer.error());
+    }
+    srq.buffer = std::move(*buffer);
+    srq.pd = in.pd;
+    srq.xrcd = in.xrcd;
+    srq.cqn = in.cq;
+    if (srq.cqn != 0) {
+        ++cqs_.find(srq.cqn)->users;
+    }
+    srq.privileged = (in.flags & PIB_HCA_SRQ_PRIVILEGED) != 0;
+    return srqs_.insert(std::move(srq));
+}
+
+CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
+    SharedReceiveQueue* srq = srqs_.find(srqn);
+    if (srq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (const CmdStatus s = check_fields(in, *srq); s != PIB_HCA_CMD_STATUS_OK) {
+        return s;
+    }
+    if (srq->error) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    if ((in.attr_mask & PIB_HCA_SRQ_ATTR_MAX_WR) != 0) {
+        if (!refresh(srqn, *srq)) {
+            return PIB_HCA_CMD_STATUS_BAD_STATE;
+        }
+        if (const CmdStatus s = resize(*srq, in); s != PIB_HCA_CMD_STATUS_OK) {
+            return s;
+        }
+    }
+    if ((in.attr_mask & PIB_HCA_SRQ_ATTR_LIMIT) != 0) {
+        srq->limit = in.limit;
+        check_limit(srqn, *srq);
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+// The WQEs that wait keep their counters and move to the places that these have in the new ring.
+CmdStatus SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
+    WorkQueue queue = srq.queue;
+    queue.log_depth = in.log_depth;
+    if (queue.ready() > queue.depth()) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    auto buffer = load(in.pages, queue);
+    if (!buffer) {
+        return buffer.error();
+    }
+    if (!copy_waiting(srq, *buffer, queue)) {
+        pages_left_ += buffer->listed_pages();
+        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+    }
+    pages_left_ += srq.buffer.listed_pages();
+    srq.buffer = std::move(*buffer);
+    srq.queue = queue;
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+// Bounded by the depth of the queue.
+bool SrqTable::copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
+                            const WorkQueue& queue) {
+    std::vector<uint8_t> wqe(queue.stride());
+    for (uint32_t counter = queue.consumer; counter != queue.producer; ++counter) {
+        if (!copy_entry(host_, srq.buffer, srq.queue, counter, wqe) ||
+            !buffer.write(host_, entry_offset(queue, counter), wqe)) {
+            return false;
+        }
+    }
+    const uint32_t producer = queue.producer;
+    return buffer.write(host_, offsetof(pib_hca_srq_header, producer),
+                        {reinterpret_cast<const uint8_t*>(&producer), sizeof producer});
+}
+
+CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
+    SharedReceiveQueue* srq = srqs_.find(srqn);
+    if (srq == nullptr) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    }
+    if (!srq->error) {
+        (void)refresh(srqn, *srq);
+    }
+    pib_hca_query_srq out{};
+    out.limit = srq->limit;
+    out.waiting = srq->waiting();
+    out.log_depth = srq->queue.log_depth;
+    out.is_error = srq->error ? 1 : 0;
+    return out;
+}
+
+CmdStatus SrqTable::destroy(uint32_t srqn) {
+    const SharedReceiveQueue* srq = srqs_.find(srqn);
+    if (srq == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    if (srq->users != 0) {
+        return PIB_HCA_CMD_STATUS_BUSY;
+    }
+    if (srq->cqn != 0) {
+        --cqs_.find(srq->cqn)->users;
+    }
+    pages_left_ += srq->buffer.listed_pages();
+    srqs_.erase(srqn);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+uint32_t SrqTable::srqs_of_pd(uint32_t pd) {
+    uint32_t n = 0;
+    srqs_.for_each([&](uint32_t, const SharedReceiveQueue& srq) { n += srq.pd == pd ? 1 : 0; });
+    return n;
+}
+
+uint32_t SrqTable::srqs_of_xrcd(uint32_t xrcd) {
+    uint32_t n = 0;
+    srqs_.for_each([&](uint32_t, const SharedReceiveQueue& srq) { n += srq.xrcd == xrcd ? 1 : 0; });
+    return n;
+}
+
+void SrqTable::clear() {
+    srqs_.clear();
+    pages_left_ = Limits::kSrqPages;
+}
+
+SrqTable::Take SrqTable::peek(uint32_t srqn, std::vector<uint8_t>& to) {
+    SharedReceiveQueue* srq = srqs_.find(srqn);
+    if (srq == nullptr || srq->error) {
+        return Take::kError;
+    }
+    if (shuffle_) {
+        if (!fill_pool(srqn, *srq)) {
+            return Take::kError;
+        }
+        if (srq->pool.empty()) {
+            return Take::kNone;
+        }
+        to = srq->pool.back();
+        return Take::kOk;
+    }
+    if (srq->queue.ready() == 0) {
+        if (!refresh(srqn, *srq)) {
+            return Take::kError;
+        }
+        if (srq->queue.ready() == 0) {
+            return Take::kNone;
+        }
+    }
+    to.resize(srq->queue.stride());
+    if (!copy_entry(host_, srq->buffer, srq->queue, srq->queue.consumer, to)) {
+        fail(srqn, *srq);
+        return Take::kError;
+    }
+    return Take::kOk;
+}
+
+void SrqTable::take(uint32_t srqn) {
+    SharedReceiveQueue& srq = *srqs_.find(srqn);
+    if (!srq.pool.empty()) {
+        srq.pool.pop_back();
+        // Whichever the next one is, peeking at it twice shows the same.
+        if (!srq.pool.empty()) {
+            std::swap(srq.pool.back(), srq.pool[random_() % srq.pool.size()]);
+        }
+    } else {
+        ++srq.queue.consumer;
+    }
+    check_limit(srqn, srq);
+}
+
+// The pool lies behind the queue's counters: what is in it has left the ring, as far as whoever
+// posts can tell.
+bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
+    if (!srq.pool.empty()) {
+        return true;
+    }
+    if (srq.queue.ready() == 0 && !refresh(srqn, srq)) {
+        return false;
+    }
+    while (srq.pool.size() < kShufflePool && srq.queue.ready() != 0) {
+        std::vector<uint8_t> wqe(srq.queue.stride());
+        if (!copy_entry(host_, srq.buffer, srq.queue, srq.queue.consumer, wqe)) {
+            fail(srqn, srq);
+            return false;
+        }
+        srq.pool.push_back(std::move(wqe));
+        ++srq.queue.consumer;
+    }
+    std::ranges::shuffle(srq.pool, random_);
+    return true;
+}
+
+bool SrqTable::inject_error(uint32_t srqn) {
+    SharedReceiveQueue* srq = srqs_.find(srqn);
+    if (srq == nullptr || srq->error) {
+        return false;
+    }
+    fail(srqn, *srq);
+    return true;
+}
+
+bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
+    const auto result =
+        refresh_queue(host_, srq.buffer, offsetof(pib_hca_srq_header, producer), srq.queue, 0);
+    if (result != QueueRead::kOk) {
+        fail(srqn, srq);
+    }
+    return result == QueueRead::kOk;
+}
+
+// One event for each time that a limit is set. The producer is read only when what is known of it
+// does not suffice.
+void SrqTable::check_limit(uint32_t srqn, SharedReceiveQueue& srq) {
+    if (srq.limit == 0 || srq.waiting() >= srq.limit || !refresh(srqn, srq)) {
+        return;
+    }
+    if (srq.waiting() < srq.limit) {
+        srq.limit = 0;
+        eqs_.async_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, srqn);
+    }
+}
+
+void SrqTable::fail(uint32_t srqn, SharedReceiveQueue& srq) {
+    if (!srq.error) {
+        srq.error = true;
+        eqs_.async_event(PIB_HCA_EVENT_SRQ_ERROR, srqn);
+    }
+}
+
+}  // namespace pib::hca

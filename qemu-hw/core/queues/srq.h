@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Shared receive queues (IBA vol. 1, 10.2.9): receive WQEs that any of several QPs takes, one at a
+// time and in order. What a QP does with a WQE it has taken is the QP's affair.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "base/table.h"
+#include "memory/guest_buffer.h"
+#include "memory/mpt.h"
+#include "queues/cq.h"
+#include "queues/eq.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+
+struct SharedReceiveQueue {
+    GuestBuffer buffer;
+    WorkQueue queue;
+    uint32_t pd = 0;
+    uint32_t limit = 0;  // the event is armed unless 0
+    uint32_t users = 0;  // QPs
+    uint32_t xrcd = 0;   // XRC domain; 0: none, and the next is 0, too
+    uint32_t cqn = 0;
+    bool privileged = false;
+    bool error = false;  // its memory vanished or its producer is impossible; gives no more WQEs
+    // Shuffling: WQEs that have been copied and that no QP has; the last one is the next to be
+    // taken.
+    std::vector<std::vector<uint8_t>> pool;
+
+    uint32_t waiting() const { return queue.ready() + static_cast<uint32_t>(pool.size()); }
+
+    KeyUser key_user() const { return {.pd = pd, .privileged = privileged}; }
+};
+
+class SrqTable {
+  public:
+    SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs);
+
+    // PD and XRC domain are checked before.
+    CmdResult<uint32_t> create(const pib_hca_create_srq& in);
+    // All of the mask's attributes or none.
+    CmdStatus modify(uint32_t srqn, const pib_hca_modify_srq& in);
+    CmdResult<pib_hca_query_srq> query(uint32_t srqn);
+    CmdStatus destroy(uint32_t srqn);  // BUSY while QPs use it
+    SharedReceiveQueue* find(uint32_t srqn) { return srqs_.find(srqn); }
+    uint32_t count() const { return srqs_.count(); }
+    uint32_t srqs_of_pd(uint32_t pd);      // for FREE_PD's BUSY
+    uint32_t srqs_of_xrcd(uint32_t xrcd);  // for FREE_XRCD's
+    void clear();
+    template <typename F>
+    void for_each(F&& f) {
+        srqs_.for_each(f);
+    }
+
+    enum class Take : uint8_t {
+        kOk,
+        kNone,   // no WQE waits
+        kError,  // the queue is in error
+    };
+    // Copies the oldest WQE that waits; it is still the queue's. kError raises SRQ_ERROR, once.
+    Take peek(uint32_t srqn, std::vector<uint8_t>& to);
+    // The WQE that was peeked at is a QP's now; may raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
+    void take(uint32_t srqn);
+
+    void set_shuffle(bool shuffle) { shuffle_ = shuffle; }
+    // As if its memory had vanished. False when it is in error already.
+    bool inject_error(uint32_t srqn);
+
+  private:
+    CmdResult<GuestBuffer> load(const pib_hca_pages& pages, const WorkQueue& queue);
+    CmdStatus resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
+    bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
+                      const WorkQueue& queue);
+    bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
+    bool fill_pool(uint32_t srqn, SharedReceiveQueue& srq);
+    void check_limit(uint32_t srqn, SharedReceiveQueue& srq);
+    void fail(uint32_t srqn, SharedReceiveQueue& srq);
+
+    Host& host_;
+    EqTable& eqs_;
+    CqTable& cqs_;
+    Table<SharedReceiveQueue> srqs_;
+    uint64_t pages_left_;
+    bool shuffle_ = false;
+    std::minstd_rand random_;
+};
+
+}  // namespace pib::hca

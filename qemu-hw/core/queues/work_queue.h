@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A work queue in guest memory: its producer counter, and entries copied once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/host.h"
+#include "memory/guest_buffer.h"
+
+namespace pib::hca {
+
+// A ring of work requests in a buffer of guest memory. Counters run freely modulo 2^32.
+struct WorkQueue {
+    uint32_t offset = 0;    // of entry 0 in the buffer
+    uint32_t consumer = 0;  // the next entry to copy
+    // As last read from guest memory, within depth() of what is not completed.
+    uint32_t producer = 0;
+    uint8_t log_depth = 0;
+    uint8_t log_stride = 0;
+    bool present = false;
+
+    uint32_t depth() const { return present ? 1u << log_depth : 0; }
+    uint32_t stride() const { return 1u << log_stride; }
+    uint32_t ready() const { return producer - consumer; }
+};
+
+enum class QueueRead : uint8_t {
+    kOk,
+    kMemory,   // the buffer is no longer RAM
+    kOverrun,  // a producer that is behind, or further ahead than the queue is deep
+};
+
+// Reads the producer counter, which lies at `producer_offset` in the buffer. Unless kOk, the
+// queue's producer stays what it was. `held` entries
+// have been copied and not completed: software may not reuse their places yet.
+QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer_offset,
+                        WorkQueue& queue, uint32_t held);
+
+// Where the entry `counter` lies in its queue's buffer.
+inline uint64_t entry_offset(const WorkQueue& queue, uint32_t counter) {
+    const uint64_t index = counter & (queue.depth() - 1);
+    return queue.offset + (index << queue.log_stride);
+}
+
+// Copies the entry `counter` of a queue; false when its memory is gone. `to` is one stride.
+bool copy_entry(Host& host, const GuestBuffer& buffer, const WorkQueue& queue, uint32_t counter,
+                std::span<uint8_t> to);
+
+}  // namespace pib::hca

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "transport/completer.h"
+
+#include <array>
+#include <cstring>
+
+#include "qp/path_migration.h"
+#include "queues/segments.h"
+
+namespace pib::hca {
+namespace {
+
+constexpr uint8_t kRetryForEver = 7;  // of rnr_retry (IBA 9.7.5.2.8)
+
+bool covers(const SendRequest& request, ib::Psn psn) {
+    return psn_distance(psn, request.psn_first) < request.packets;
+}
+
+// What a NAK code means for the request it names (IBA 9.9.2.3).
+struct NakMeaning {
+    WcStatus status;
+    pib_hca_counter counter;  // PIB_HCA_COUNTER_COUNT: none of its own
+};
+constexpr std::array<NakMeaning, 5> kNakMeanings = {{
+    {PIB_HCA_WC_GENERAL_ERR, PIB_HCA_COUNTER_PACKET_SEQ_ERR},  // PSN sequence error: a retry
+    {PIB_HCA_WC_REM_INV_REQ_ERR, PIB_HCA_COUNTER_REQ_REMOTE_INVALID_REQUEST},
+    {PIB_HCA_WC_REM_ACCESS_ERR, PIB_HCA_COUNTER_REQ_REMOTE_ACCESS_ERRORS},
+    {PIB_HCA_WC_REM_OP_ERR, PIB_HCA_COUNTER_COUNT},
+    {PIB_HCA_WC_REM_INV_REQ_ERR, PIB_HCA_COUNTER_REQ_REMOTE_INVALID_REQUEST},
+}};
+
+}  // namespace
+
+void Completer::response_in(QueuePair& qp, const ib::PacketView& packet) {
+    if (qp.response_lost) {
+        return;  // the one before this is asked for again, and then this one
+    }
+    const ib::Psn psn = packet.bth().psn;
+    // Ghosts: responses to what was acknowledged long ago, or was never sent (IBA 9.7.5.1.3).
+    if (!qp.can_send() ||
+        psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
+        return;
+    }
+    switch (packet.opcode().kind) {
+        case ib::OpKind::kAcknowledge:
+            acknowledge_in(qp, psn, *packet.aeth());
+            break;
+        case ib::OpKind::kRdmaReadResponse:
+            read_response_in(qp, packet);
+            break;
+        case ib::OpKind::kAtomicAcknowledge:
+            atomic_ack_in(qp, packet);
+            break;
+        default:
+            break;
+    }
+    settle(qp);
+}
+
+// Whatever may be done now that was not before: later requests, a failed one that has become the
+// oldest, the end of a drain.
+void Completer::settle(QueuePair& qp) {
+    if (qp.can_send() && qp.req.timer != QpTimer::kRnr &&
+        (qp.req.cursor_wqe != qp.sq.consumer || qp.sq.ready() != 0 || qp.sq_draining)) {
+        services_.schedule(qp);
+    }
+}
+
+void Completer::acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth) {
+    switch (aeth.kind()) {
+        case ib::AethKind::kAck:
+            if (!acknowledge_before(qp, psn + 1)) {
+                sequence_error(qp);
+            }
+            break;
+        case ib::AethKind::kRnrNak:
+            rnr_nak_in(qp, psn, aeth.code());
+            break;
+        case ib::AethKind::kNak:
+            nak_in(qp, psn, aeth.code());
+            break;
+        case ib::AethKind::kReserved:
+            break;
+    }
+}
+
+// Everything before `end` has been executed. False when a READ or atomic among it has had no
+// response: its response is lost, an implied NAK (IBA 9.7.5.1.1, C9-74).
+bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
+    while (qp.can_send() && !qp.window.empty() && qp.req.una != end) {
+        const SendRequest& request = qp.window.front();
+        if (request.wqe.needs_response()) {
+            return false;
+        }
+        if (covers(request, end)) {
+            advance(qp, end);
+            break;
+        }
+        complete_front(qp);
+    }
+    return true;
+}
+
+// The oldest PSN has moved: the retry counters start anew (IBA 9.9.2.1.1), and so does the timer.
+void Completer::advance(QueuePair& qp, ib::Psn una) {
+    RequesterState& req = qp.req;
+    const SendRequest& request = qp.window.front();
+    if (psn_distance(req.cursor, req.una) < psn_distance(una, req.una)) {
+        req.cursor = una;
+        req.cursor_wqe = request.counter + (una == request.psn_end() ? 1 : 0);
+    }
+    req.una = una;
+    services_.acknowledge_references(qp);
+    req.retries_left = qp.attr.retry_cnt;
+    req.rnr_retries_left = qp.attr.rnr_retry;
+    req.retry_started = false;
+    const bool was_waiting = req.timer == QpTimer::kRnr;
+    requester_.restart_ack_timer(qp);
+    if (was_waiting) {
+        // The receiver became ready without us: what it dropped meanwhile need not wait any longer.
+        requester_.rewind(qp);
+    }
+}
+
+void Completer::complete_front(QueuePair& qp) {
+    advance(qp, qp.window.front().psn_end());
+    services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    services_.complete_local(qp);
+}
+
+void Completer::fail(QueuePair& qp, WcStatus status, VendorError detail) {
+    if (qp.window.empty()) {
+        services_.fatal(qp);
+        return;
+    }
+    services_.fail_send(qp, {status, detail});
+}
+
+// Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1).
+void Completer::retry(QueuePair& qp) {
+    requester_.stop_timer(qp);
+    if (qp.req.retries_left != 0) {
+        --qp.req.retries_left;
+    } else if (migrate_if_armed(services_, qp)) {
+        qp.req.retries_left = qp.attr.retry_cnt;  // the other path has not been tried yet
+    } else {
+        fail(qp, PIB_HCA_WC_RETRY_EXC_ERR);
+        return;
+    }
+    requester_.rewind(qp);
+}
+
+// A NAK or an implied one for `una`. One loss shows itself in every response that follows it, but
+// is one error: only the first starts a retry.
+void Completer::sequence_error(QueuePair& qp) {
+    if (qp.req.retry_started) {
+        return;
+    }
+    services_.count(qp, PIB_HCA_COUNTER_IMPLIED_NAK_SEQ_ERR);
+    retry(qp);
+    qp.req.retry_started = true;
+}
+
+void Completer::nak_in(QueuePair& qp, ib::Psn psn, uint8_t code) {
+    if (code >= kNakMeanings.size()) {
+        return;  // reserved
+    }
+    // A NAK acknowledges everything before the packet it names (IBA 9.7.5.2.1).
+    if (!acknowledge_before(qp, psn)) {
+        sequence_error(qp);
+        return;
+    }
+    if (!qp.can_send()) {
+        return;
+    }
+    const bool sequence = code == static_cast<uint8_t>(ib::NakCode::kPsnSequenceError);
+    if (sequence && qp.req.retry_started) {
+        return;
+    }
+    if (kNakMeanings[code].counter != PIB_HCA_COUNTER_COUNT) {
+        services_.count(qp, kNakMeanings[code].counter);
+    }
+    if (!sequence) {
+        fail(qp, kNakMeanings[code].status);
+        return;
+    }
+    retry(qp);
+    qp.req.retry_started = true;
+}
+
+void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
+    if (!acknowledge_before(qp, psn)) {
+        sequence_error(qp);
+        return;
+    }
+    // A second RNR NAK for the packet that already waits says nothing new.
+    if (!qp.can_send() || qp.req.timer == QpTimer::kRnr) {
+        return;
+    }
+    if (qp.req.rnr_retries_left == 0) {
+        services_.count(qp, PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR);
+        requester_.stop_timer(qp);
+        fail(qp, PIB_HCA_WC_RNR_RETRY_EXC_ERR);
+        return;
+    }
+    if (qp.attr.rnr_retry != kRetryForEver) {
+        --qp.req.rnr_retries_left;
+    }
+    qp.req.retry_started = false;
+    requester_.start_rnr_timer(qp, ib::rnr_timer_ns(timer_code));
+}
+
+// A response with data for `psn`: completes what it implies (C9-74), and tells whether it is the
+// one that is due. Anything later means that the one that is due was lost.
+bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
+    while (qp.can_send() && !qp.window.empty() && !covers(qp.window.front(), psn)) {
+        if (qp.window.front().wqe.needs_response()) {
+            sequence_error(qp);
+            return false;
+        }
+        complete_front(qp);
+    }
+    if (!qp.can_send() || qp.window.empty()) {
+        return false;
+    }
+    // A responder that answers a SEND or WRITE with data, or a READ like an atomic, is out of its
+    // mind (IBA 9.9.2.2: bad response).
+    if (!qp.window.front().wqe.needs_response()) {
+        fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+        return false;
+    }
+    if (psn != qp.req.una) {
+        sequence_error(qp);
+        return false;
+    }
+    return true;
+}
+
+// A response whose page is absent is lost: it is asked for again when the page is there.
+void Completer::cannot_scatter(QueuePair& qp) {
+    if (services_.await_page(qp, QpHalf::kRequester)) {
+        qp.response_lost = true;
+        requester_.stop_timer(qp);
+    } else {
+        fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
+    }
+}
+
+void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
+    const ib::Psn psn = packet.bth().psn;
+    if (!expect_response(qp, psn)) {
+        return;
+    }
+    const SendRequest& request = qp.window.front();
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t index = psn_distance(psn, request.psn_first);
+    const uint64_t offset = uint64_t{index} * mtu;
+    const bool last = index + 1 == request.packets;
+    // First and Middle look alike here: the response to a repeated request starts anywhere. What
+    // must fit is where the message ends, and how much it brings.
+    const auto position = packet.opcode().position;
+    const bool ends = position == ib::Position::kLast || position == ib::Position::kOnly;
+    // FLUSH and ATOMIC WRITE are answered by an empty response (annex A19).
+    const uint64_t length = request.wqe.is_read() ? request.wqe.data.length : 0;
+    const uint64_t expected = last ? length - offset : mtu;
+    if (request.wqe.is_atomic() || ends != last || packet.payload().size() != expected) {
+        fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+        return;
+    }
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
+    if (request.wqe.is_read() && !scatter(services_.mpt(), segments, offset, packet.payload())) {
+        cannot_scatter(qp);
+        return;
+    }
+    if (last) {
+        complete_front(qp);
+    } else {
+        advance(qp, psn + 1);
+    }
+}
+
+// What is due, of a READ that has room for it before its last packet: nothing that
+// read_response_in() would find to complain about.
+bool Completer::middles_fit(const QueuePair& qp, const ib::PacketRun& run, uint32_t from,
+                            uint32_t count) {
+    const ib::Psn psn = run.psn(from);
+    if (qp.response_lost || !qp.can_send() || qp.window.empty() ||
+        run.size().mtu != qp.path_mtu_bytes() || psn != qp.req.una ||
+        psn_distance(qp.req.sent_end, psn) < count) {
+        return false;
+    }
+    const SendRequest& request = qp.window.front();
+    const uint32_t index = psn_distance(psn, request.psn_first);
+    return request.wqe.is_read() && uint64_t{index} + count < request.packets;
+}
+
+namespace {
+
+// Of the READ that is being answered: where its next response's payload goes.
+SegmentView read_segments(const QueuePair& qp) {
+    return {
+        .wqe = qp.window.bytes_at(0), .data = qp.window.front().wqe.data, .user = qp.key_user()};
+}
+
+uint64_t read_offset(const QueuePair& qp, ib::Psn psn) {
+    return uint64_t{psn_distance(psn, qp.window.front().psn_first)} * qp.path_mtu_bytes();
+}
+
+}  // namespace
+
+bool Completer::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
+    const ib::Psn psn = run.psn(from);
+    if (!middles_fit(qp, run, from, count) ||
+        !scatter(services_.mpt(), read_segments(qp), read_offset(qp, psn),
+                 run.payload(from, count))) {
+        return false;
+    }
+    middles_done(qp, psn + count);
+    return true;
+}
+
+void Completer::middles_done(QueuePair& qp, ib::Psn end) {
+    advance(qp, end);
+    settle(qp);
+}
+
+bool Completer::locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out) {
+    const uint32_t count = run.size().packets;
+    return middles_fit(qp, run, 0, count) &&
+           locate(services_.mpt(), read_segments(qp), read_offset(qp, run.psn(0)),
+                  uint64_t{count} * run.size().mtu, PIB_HCA_ACCESS_LOCAL_WRITE, out);
+}
+
+void Completer::middles_placed(QueuePair& qp, const ib::PacketRun& run) {
+    middles_done(qp, run.psn(run.size().packets));
+}
+
+void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {
+    if (!expect_response(qp, packet.bth().psn)) {
+        return;
+    }
+    const SendRequest& request = qp.window.front();
+    if (!request.wqe.is_atomic()) {
+        fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+        return;
+    }
+    const uint64_t original = packet.atomic_ack_eth()->original_data;
+    std::array<uint8_t, sizeof original> bytes;
+    std::memcpy(bytes.data(), &original, sizeof original);
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
+    if (!scatter(services_.mpt(), segments, 0, bytes)) {
+        cannot_scatter(qp);
+        return;
+    }
+    complete_front(qp);
+}
+
+void Completer::timer(QueuePair& qp) {
+    const QpTimer expired = qp.req.timer;
+    qp.req.timer = QpTimer::kNone;
+    if (!qp.can_send() || expired == QpTimer::kNone) {
+        return;
+    }
+    if (expired == QpTimer::kRnr) {
+        requester_.rewind(qp);
+        return;
+    }
+    if (qp.send_page.waiting) {
+        // What the peer owes may depend on what waits here for a page: that is no fault of its own.
+        requester_.restart_ack_timer(qp);
+        return;
+    }
+    services_.count(qp, PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+    qp.req.retry_started = false;
+    retry(qp);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "transport/datagram.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "qp/qp_modify.h"
+#include "queues/segments.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+namespace {
+
+// The first bytes of every datagram's receive buffer belong to the GRH, present or not
+// (IBA 11.4.1.2).
+constexpr uint32_t kGrhBytes = ib::Grh::kSize;
+constexpr uint32_t kUseQpQkey = 1u << 31;  // (IBA 10.2.5)
+
+ib::PKey pkey_at(const Port& port, unsigned index) {
+    return ib::PKey(port.pkey(index));
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- send
+
+Turn Datagram::run(QueuePair& qp, Budget& budget) {
+    // A datagram is complete when it has left, so at most one is held: the one the port had no room
+    // for.
+    while (qp.can_send() && !qp.send_page.waiting) {
+        if (budget.spent()) {
+            return Turn::kMore;
+        }
+        if (qp.window.empty() && !fetch(qp)) {
+            break;
+        }
+        if (qp.window.front().failed()) {
+            services_.fail_send(qp, qp.window.front().error);
+            break;
+        }
+        if (budget.vl != Budget::kAnyVl && services_.lane_of(qp) != budget.vl) [[unlikely]] {
+            return Turn::kMore;  // it has its turn with those of its own VL
+        }
+        const uint32_t bytes = qp.window.front().wqe.data.length;
+        switch (send_front(qp)) {
+            case Sent::kYes:
+                budget.charge(bytes);
+                services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+                break;
+            case Sent::kBlocked:
+                return Turn::kBlocked;
+            case Sent::kNoPayload:
+                if (services_.await_page(qp, QpHalf::kRequester)) {
+                    return Turn::kIdle;
+                }
+                services_.fail_send(qp, {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
+                break;
+        }
+    }
+    services_.report_drained(qp);
+    return Turn::kIdle;
+}
+
+bool Datagram::fetch(QueuePair& qp) {
+    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
+        return false;
+    }
+    const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
+    if (place.empty() || !copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
+        services_.fatal(qp);
+        return false;
+    }
+    SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next, .packets = 1};
+    services_.trace_send(qp, place);
+    const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
+    if (wqe) {
+        request.wqe = *wqe;
+        request.error = check(qp, *wqe);
+    } else {
+        request.error = wqe.error();
+    }
+    qp.window.push(request);
+    ++qp.sq.consumer;
+    ++qp.req.next;
+    return true;
+}
+
+WqeError Datagram::check(const QueuePair& qp, const SendWqe& wqe) {
+    const Port& port = services_.port_of(qp);
+    if (wqe.data.length > port.mtu_bytes()) {
+        return {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};  // C9-179: one packet
+    }
+    return check_address(qp, std::get<DatagramOp>(wqe.op));
+}
+
+WqeError Datagram::check_address(const QueuePair& qp, const DatagramOp& op) {
+    const Port& port = services_.port_of(qp);
+    const bool to_group = op.dest_qpn == ib::kMulticastQpn.value();
+    const LidClass allowed{.multicast = to_group && qp.type == PIB_HCA_QP_UD,
+                           .permissive = qp.type == PIB_HCA_QP_SMI};
+    const bool group_is_whole =
+        !to_group || (ib::Lid(op.av.dlid).is_multicast() && (op.av.flags & PIB_HCA_AV_GRH) != 0);
+    // IBA 10.2.2.2: the address vector's port is the QP's.
+    if (op.av.port != qp.port() || op.dest_qpn > ib::Qpn::kMask || !group_is_whole ||
+        !address_vector_is_valid(op.av, port, allowed)) {
+        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kAddressVector};
+    }
+    const bool names_pkey = qp.type == PIB_HCA_QP_GSI;
+    if (names_pkey ? op.pkey_index >= port.pkey_count() : op.pkey_index != 0) {
+        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kPkeyIndex};
+    }
+    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
+}
+
+ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
+    const Port& port = services_.port_of(qp);
+    const auto& op = std::get<DatagramOp>(wqe.op);
+    ib::PacketHeaders headers;
+    address_packet(headers, op.av, port);
+    if (headers.lrh.dlid.is_permissive()) {
+        headers.lrh.slid = ib::kPermissiveLid;  // directed routes from end to end (IBA 14.2.2.1)
+    }
+    const bool with_imm = wqe.opcode == PIB_HCA_WQE_SEND_WITH_IMM;
+    headers.bth.opcode = with_imm ? ib::opcode::kUdSendOnlyImm : ib::opcode::kUdSendOnly;
+    headers.bth.solicited_event = (wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
+    headers.bth.mig_req = true;  // C9-7: datagrams have no migration
+    headers.bth.dest_qp = ib::Qpn(op.dest_qpn);
+    headers.bth.psn = qp.window.front().psn_first;
+    // SMPs carry the default P_Key, which nobody checks (C9-41, 10.9.8); GMPs the one the WQE
+    // names.
+    const unsigned index =
+        qp.type == PIB_HCA_QP_GSI ? op.pkey_index : static_cast<unsigned>(qp.attr.pkey_index);
+    headers.bth.pkey = qp.type == PIB_HCA_QP_SMI ? ib::kDefaultPKey : pkey_at(port, index);
+    const uint32_t qkey = (op.qkey & kUseQpQkey) != 0 ? qp.attr.qkey : op.qkey;
+    headers.deth = {.qkey = ib::QKey(qkey), .src_qp = qp.wire_qpn()};
+    std::memcpy(headers.imm_dt.data.data(), &wqe.imm_data, headers.imm_dt.data.size());
+    return headers;
+}
+
+Sent Datagram::send_front(QueuePair& qp) {
+    const SendWqe& wqe = qp.window.front().wqe;
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(0), .data = wqe.data, .user = qp.key_user()};
+    Port& port = services_.port_of(qp);
+    const ib::PacketHeaders out = headers(qp, wqe);
+    qp.last_dlid = out.lrh.dlid.value();
+    qp.last_sl = out.lrh.sl.value();
+    const auto fill = [&](std::span<uint8_t> room) {
+        return gather(services_.mpt(), segments, 0, room);
+    };
+    // The switch does not send a multicast packet back to where it came from, so the HCA's own
+    // members get their copies here (IBA 10.5.2), the sender among them. A port that is not Active
+    // sends nothing.
+    const auto copy_to_members = [&](std::span<const uint8_t> bytes) {
+        if (!out.lrh.dlid.is_multicast() || !port.is_active()) {
+            return;
+        }
+        if (const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided)) {
+            multicast_in(qp.port(), *view);
+        }
+    };
+    const Outlet to{.port = port, .static_rate = std::get<DatagramOp>(wqe.op).av.static_rate};
+    return send_packet(to, out, wqe.data.length, fill, copy_to_members, qp.type == PIB_HCA_QP_SMI);
+}
+
+// ---------------------------------------------------------------- receive
+
+// C9-41: SMPs are not checked; C9-42: GMPs may use any key of the table; C9-43: others the QP's
+// own.
+unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& packet) {
+    const Port& port = services_.port_of(qp);
+    if (qp.type == PIB_HCA_QP_SMI) {
+        return 0;
+    }
+    const bool any = qp.type == PIB_HCA_QP_GSI;
+    const unsigned first = any ? 0 : qp.attr.pkey_index;
+    const unsigned end = any ? port.pkey_count() : first + 1;
+    for (unsigned index = first; index < end; ++index) {
+        if (ib::pkeys_match(packet.bth().pkey, pkey_at(port, index))) {
+            return index;
+        }
+    }
+    return kNoPkey;
+}
+
+// C9-44 and following: everything but SMPs carries the receiver's Q_Key.
+bool Datagram::qkey_matches(const QueuePair& qp, const ib::PacketView& packet) {
+    return qp.type == PIB_HCA_QP_SMI || packet.deth()->qkey.value() == qp.attr.qkey;
+}
+
+void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet) {
+    if (!qp.can_receive() || qp.port() != port) {
+        services_.count_dropped(port);
+        return;
+    }
+    const unsigned pkey_index = matching_pkey(qp, packet);
+    if (pkey_index == kNoPkey) {
+        services_.port_of(qp).pkey_violation(packet);
+        services_.count_dropped(port);
+        return;
+    }
+    if (!qkey_matches(qp, packet)) {
+        services_.port_of(qp).qkey_violation(packet);
+        services_.count_dropped(port);
+        return;
+    }
+    deliver(qp, packet, pkey_index);
+}
+
+void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
+    // Without a GRH there is no group (IBA 9.8.3.4); nothing is a violation towards one receiver of
+    // many.
+    if (!packet.grh()) {
+        services_.count_dropped(port);
+        return;
+    }
+    for (const uint32_t qpn : mcast_.members(packet.grh()->dgid, packet.lrh().dlid)) {
+        QueuePair* qp = qps_.find_qp(qpn);
+        if (qp == nullptr || !qp->can_receive() || qp->port() != port) {
+            continue;
+        }
+        const unsigned pkey_index = matching_pkey(*qp, packet);
+        if (pkey_index == kNoPkey || !qkey_matches(*qp, packet)) {
+            services_.count_dropped(port);
+            continue;
+        }
+        deliver(*qp, packet, pkey_index);
+    }
+}
+
+void Datagram::no_receive(const QueuePair& qp) {
+    if (qp.is_special()) {
+        services_.port_of(qp).mad_dropped(qp.type == PIB_HCA_QP_SMI);
+    }
+    services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+}
+
+void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index) {
+    if (!qp.has_receive_queue()) {
+        no_receive(qp);
+        return;
+    }
+    const auto bytes = kGrhBytes + static_cast<uint32_t>(packet.payload().size());
+    switch (services_.fetch_recv(qp, bytes)) {
+        case QpServices::Fetch::kOk:
+            break;
+        case QpServices::Fetch::kShort:
+            // Dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
+            services_.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+            return;
+        case QpServices::Fetch::kNone:
+            no_receive(qp);
+            return;
+        case QpServices::Fetch::kBad:
+            services_.enter_error(qp);
+            return;
+    }
+    ReceiveReport report;
+    if (!scatter_packet(qp, packet)) {
+        report.error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+        services_.complete_recv(qp, report);
+        services_.enter_error(qp);
+        return;
+    }
+    report.solicited = packet.bth().solicited_event;
+    report.fields = describe(qp, packet, pkey_index);
+    services_.complete_recv(qp, report);
+}
+
+bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {
+    const SegmentView segments{
+        .wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.resp.recv.user};
+    if (packet.grh() &&
+        !scatter(services_.mpt(), segments, 0, packet.bytes().part(ib::Lrh::kSize, kGrhBytes))) {
+        return false;
+    }
+    return scatter(services_.mpt(), segments, kGrhBytes, packet.payload());
+}
+
+// The receive completion's fields (IBA 11.4.2.1).
+pib_hca_cqe Datagram::describe(const QueuePair& qp, const ib::PacketView& packet,
+                               unsigned pkey_index) {
+    const Port& port = services_.port_of(qp);
+    pib_hca_cqe cqe{};
+    cqe.byte_count = kGrhBytes + static_cast<uint32_t>(packet.payload().size());
+    cqe.src_qp = packet.deth()->src_qp.value();
+    cqe.slid = packet.lrh().slid.value();
+    cqe.sl = packet.lrh().sl.value();
+    cqe.port = qp.port();
+    cqe.pkey_index = qp.type == PIB_HCA_QP_GSI ? static_cast<uint16_t>(pkey_index) : uint16_t{0};
+    if (packet.lrh().dlid.is_unicast()) {
+        const unsigned lmc_mask = (1u << port.lmc()) - 1u;
+        cqe.dlid_path_bits = static_cast<uint8_t>(packet.lrh().dlid.value() & lmc_mask);
+    }
+    if (packet.grh()) {
+        cqe.flags |= PIB_HCA_CQE_FLAG_GRH;
+    }
+    if (const auto imm = packet.imm_dt()) {
+        cqe.flags |= PIB_HCA_CQE_FLAG_IMM;
+        std::memcpy(&cqe.imm_data, imm->data.data(), imm->data.size());
+    }
+    return cqe;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Unreliable datagrams: UD, SMI and GSI QPs (IBA vol. 1, 9.8.3, 10.2.5, 13.5.3), and multicast to
+// them.
+#pragma once
+
+#include "ib/wire/packet.h"
+#include "qp/qp_services.h"
+#include "transport/mcast_table.h"
+#include "transport/packet_out.h"
+
+namespace pib::hca {
+
+class Datagram {
+  public:
+    Datagram(QpServices& services, const McastTable& mcast, QpOwner& qps)
+        : services_(services), mcast_(mcast), qps_(qps) {}
+
+    // Sends WQEs until the queue is empty, the budget is spent, or the port has no room.
+    Turn run(QueuePair& qp, Budget& budget);
+
+    // A SEND for one datagram QP that came in at port `port`.
+    void packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
+    // A SEND to the multicast QPN: a copy for each attached QP (IBA 10.5.2).
+    void multicast_in(unsigned port, const ib::PacketView& packet);
+
+  private:
+    bool fetch(QueuePair& qp);
+    WqeError check(const QueuePair& qp, const SendWqe& wqe);
+    WqeError check_address(const QueuePair& qp, const DatagramOp& op);
+    Sent send_front(QueuePair& qp);
+    ib::PacketHeaders headers(const QueuePair& qp, const SendWqe& wqe);
+
+    // Index of the QP's P_Key that matches the packet's, or kNoPkey.
+    static constexpr unsigned kNoPkey = UINT32_MAX;
+    unsigned matching_pkey(const QueuePair& qp, const ib::PacketView& packet);
+    static bool qkey_matches(const QueuePair& qp, const ib::PacketView& packet);
+    void deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
+    void no_receive(const QueuePair& qp);
+    bool scatter_packet(QueuePair& qp, const ib::PacketView& packet);
+    pib_hca_cqe describe(const QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
+
+    QpServices& services_;
+    const McastTable& mcast_;
+    QpOwner& qps_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Multicast groups and the QPs attached to them (IBA vol. 1, 10.5). A group is a GID and the LID
+// that subnet management gave it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "ib/wire/types.h"
+
+namespace pib::hca {
+
+class McastTable {
+  public:
+    // OK when the QP already is attached: it gets one copy all the same (IBA 11.3.1). `added` tells
+    // which.
+    CmdStatus attach(const pib_hca_mcast& group, uint32_t qpn, bool& added);
+    // BAD_RESOURCE when it is not attached.
+    CmdStatus detach(const pib_hca_mcast& group, uint32_t qpn);
+    // The QPs attached to a group, in the order of their attachment.
+    std::span<const uint32_t> members(const ib::Gid& mgid, ib::Lid mlid) const;
+    void clear() { groups_.clear(); }
+
+  private:
+    using Key = std::pair<ib::Gid, ib::Lid>;
+    std::map<Key, std::vector<uint32_t>> groups_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "transport/packet_out.h"
+
+#include <algorithm>
+
+#include "memory/one_copy.h"
+#include "qp/qp_services.h"
+
+namespace pib::hca {
+namespace {
+
+ib::Gid gid_of(const uint8_t* bytes) {
+    ib::Gid gid;
+    if (bytes != nullptr) {
+        std::copy_n(bytes, gid.bytes.size(), gid.bytes.begin());
+    }
+    return gid;
+}
+
+}  // namespace
+
+void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port) {
+    const auto path_bits = static_cast<uint16_t>(av.src_path_bits & ((1u << port.lmc()) - 1u));
+    headers.lrh.sl = ib::Sl(av.sl);
+    headers.lrh.dlid = ib::Lid(av.dlid);
+    headers.lrh.slid = ib::Lid(static_cast<uint16_t>(port.lid() | path_bits));
+    if ((av.flags & PIB_HCA_AV_GRH) != 0) {
+        headers.grh = ib::Grh{.tclass = av.traffic_class,
+                              .flow_label = av.flow_label,
+                              .hop_lmt = av.hop_limit,
+                              .sgid = gid_of(port.gid(av.sgid_index)),
+                              .dgid = gid_of(av.dgid)};
+    }
+}
+
+namespace {
+
+Sent send_reference(Port& port, const RunOut& run, const OneCopy::Reference& reference) {
+    const auto size = ib::RunBuilder::size(run.first, run.last, run.packets, run.mtu,
+                                           run.payload_bytes, ib::link::kMaxReferenceBytes);
+    if (!size) {
+        return Sent::kNoPayload;
+    }
+    // A path slower than the link has no references: reference_limit() has said so.
+    const TxRequest request = tx_request({.port = port}, run.first, size->longest());
+    const std::span<uint8_t> room =
+        port.begin_reference(request, *size, reference.handle, reference.pieces);
+    if (room.empty()) {
+        return Sent::kBlocked;
+    }
+    ib::RunBuilder::headers(room, *size, run.first, run.last, run.payload_bytes);
+    port.commit_packet();
+    return Sent::kYes;
+}
+
+}  // namespace
+
+bool send_by_reference(QpServices& services, const QueuePair& qp, const RunOut& run,
+                       const Located& located, const ReferenceOwner& owner) {
+    OneCopy& memory = *services.one_copy();
+    const auto reference = memory.open(qp.port(), located, owner);
+    if (!reference) {
+        return false;
+    }
+    if (send_reference(services.port_of(qp), run, *reference) != Sent::kYes) {
+        memory.close(qp.port(), reference->handle);
+        return false;
+    }
+    return true;
+}
+
+namespace {
+
+// IBA 9.2.1: the connected transports share the operations' low bits.
+uint8_t transport_bits(const QueuePair& qp) {
+    switch (qp.transport()) {
+        case ib::Transport::kUc:
+            return ib::opcode::kUc;
+        case ib::Transport::kXrc:
+            return ib::opcode::kXrc;
+        default:
+            return ib::opcode::kRc;
+    }
+}
+
+}  // namespace
+
+ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t operation,
+                                    ib::Psn psn) {
+    ib::PacketHeaders headers;
+    address_packet(headers, qp.attr.av, port);
+    headers.bth.opcode = static_cast<uint8_t>(transport_bits(qp) | operation);
+    headers.bth.mig_req = qp.attr.path_mig_state == PIB_HCA_MIG_MIGRATED;  // IBA 17.2.8
+    headers.bth.pkey = ib::PKey(port.pkey(qp.attr.pkey_index));
+    headers.bth.dest_qp = ib::Qpn(qp.attr.dest_qpn);
+    headers.bth.psn = psn;
+    return headers;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What a request packet wants of the responder's memory.
+#pragma once
+
+#include <optional>
+
+#include "ib/wire/packet.h"
+#include "memory/mpt.h"
+
+namespace pib::hca {
+
+// The rights that the operation needs of the QP (IBA 10.2.4.2 qualifiers) and of the R_Key:
+// PIB_HCA_ACCESS_*, 0 for a SEND.
+uint32_t access_of(const ib::PacketView& packet);
+
+// What a RETH or AtomicETH names, with those rights; nothing where the packet has neither.
+std::optional<KeyedRange> named_range(const ib::PacketView& packet);
+
+// An atomic's operands; those without masks have masks that change nothing.
+struct AtomicRequest {
+    ib::AtomicEth eth;
+    uint64_t swap_mask;
+    uint64_t compare_mask;
+    bool swap;
+
+    // The word's new value.
+    uint64_t apply(uint64_t word) const;
+};
+// The packet is an atomic's.
+AtomicRequest atomic_request(const ib::PacketView& packet);
+
+}  // namespace pib::hca

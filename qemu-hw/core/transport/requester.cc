@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "transport/requester.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "queues/segments.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+namespace {
+
+// PSNs that may be unacknowledged in all (IBA 9.7.1).
+constexpr uint32_t kWindowPsns = 1u << 23;
+
+// BTH opcodes of the messages that carry data, by position.
+struct MessageOpcodes {
+    uint8_t first;
+    uint8_t middle;
+    uint8_t last;
+    uint8_t only;
+};
+namespace op = ib::opcode;
+constexpr std::array<MessageOpcodes, 8> kMessageOpcodes = {{
+    {op::kSendFirst, op::kSendMiddle, op::kSendLast, op::kSendOnly},
+    {op::kSendFirst, op::kSendMiddle, op::kSendLastImm, op::kSendOnlyImm},
+    {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLast, op::kRdmaWriteOnly},
+    {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLastImm, op::kRdmaWriteOnlyImm},
+    {},
+    {},
+    {},  // READ and atomics carry none
+    {op::kSendFirst, op::kSendMiddle, op::kSendLastInvalidate, op::kSendOnlyInvalidate},
+}};
+static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3 &&
+              PIB_HCA_WQE_SEND_WITH_INV == 7);
+
+uint8_t opcode_at(const SendRequest& request, uint32_t packet) {
+    const MessageOpcodes& row = kMessageOpcodes[request.wqe.opcode];
+    const bool first = packet == 0;
+    const bool last = packet + 1 == request.packets;
+    return first ? (last ? row.only : row.first) : (last ? row.last : row.middle);
+}
+
+ib::ImmDt immediate(uint32_t imm_data) {
+    ib::ImmDt imm;
+    std::memcpy(imm.data.data(), &imm_data, imm.data.size());
+    return imm;
+}
+
+}  // namespace
+
+SegmentView Requester::segments_of(const QueuePair& qp, const SendRequest& request) {
+    const uint32_t n = request.counter - (qp.sq.consumer - qp.window.size());
+    return {.wqe = qp.window.bytes_at(n), .data = request.wqe.data, .user = qp.key_user()};
+}
+
+void Requester::start(QueuePair& qp) {
+    RequesterState& req = qp.req;
+    req = {};
+    req.una = req.cursor = req.sent_end = req.next = ib::Psn(qp.attr.sq_psn);
+    req.cursor_wqe = qp.sq.consumer;
+    req.retries_left = qp.attr.retry_cnt;
+    req.rnr_retries_left = qp.attr.rnr_retry;
+}
+
+void Requester::resume(QueuePair& qp) {
+    RequesterState& req = qp.req;
+    req.next = req.una = req.cursor = req.sent_end;
+    req.cursor_wqe = qp.sq.consumer;
+}
+
+Turn Requester::run(QueuePair& qp, Budget& budget) {
+    while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
+        if (budget.spent() && !has_more(qp)) {
+            break;  // a message that just fits: nobody need be woken to find nothing
+        }
+        if (budget.spent()) {
+            return Turn::kMore;
+        }
+        SendRequest* request = current(qp);
+        if (request == nullptr) {
+            break;
+        }
+        if (request->failed()) {
+            // It completes in its turn: when everything before it has (IBA 10.8.5).
+            if (request == &qp.window.front()) {
+                services_.fail_send(qp, request->error);
+            }
+            break;
+        }
+        if (!request->started && !may_start(qp, *request)) {
+            break;
+        }
+        if (request->wqe.is_local()) {
+            execute_local(qp, *request);
+            budget.charge(0);
+            continue;
+        }
+        if (window_left(qp) == 0 && !request->wqe.needs_response()) {
+            break;
+        }
+        switch (send_one(qp, *request, budget)) {
+            case Sent::kYes:
+                break;
+            case Sent::kBlocked:
+                return Turn::kBlocked;
+            case Sent::kNoPayload:
+                if (services_.await_page(qp, QpHalf::kRequester)) {
+                    return Turn::kIdle;
+                }
+                request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+                break;
+        }
+    }
+    services_.report_drained(qp);
+    return Turn::kIdle;
+}
+
+// Whether current() would find something, without looking at what it is.
+bool Requester::has_more(const QueuePair& qp) {
+    return qp.req.cursor_wqe != qp.sq.consumer ||
+           (qp.state == PIB_HCA_QPS_RTS && qp.sq.ready() != 0);
+}
+
+// The request that `cursor` belongs to, copied from the send queue if it is a new one.
+SendRequest* Requester::current(QueuePair& qp) {
+    if (qp.req.cursor_wqe != qp.sq.consumer) {
+        return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
+    }
+    // SQD: what was begun is finished, nothing new is begun (IBA 10.3.1.5).
+    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
+        return nullptr;
+    }
+    return fetch(qp);
+}
+
+SendRequest* Requester::fetch(QueuePair& qp) {
+    const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
+    if (place.empty()) {
+        return nullptr;
+    }
+    if (!copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
+        services_.fatal(qp);
+        return nullptr;
+    }
+    SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
+    services_.trace_send(qp, place);
+    const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
+    if (wqe) {
+        request.wqe = *wqe;
+    } else {
+        request.error = wqe.error();
+    }
+    SendRequest& placed = qp.window.push(request);
+    ++qp.sq.consumer;
+    if (wqe) {
+        placed.error = prepare(qp, placed, qp.window.size() - 1);
+    }
+    if (!placed.failed()) {
+        placed.packets =
+            placed.wqe.is_local() ? 0 : packet_count(placed.wqe.data.length, qp.path_mtu_bytes());
+        qp.req.next = placed.psn_end();
+    }
+    return &placed;
+}
+
+// What can be known to fail before the first packet (IBA 9.9.2.2, 10.6.3.4).
+WqeError Requester::prepare(QueuePair& qp, SendRequest& request, uint32_t slot) {
+    if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
+        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kRdAtomic};
+    }
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(slot), .data = request.wqe.data, .user = qp.key_user()};
+    if (!check_segments(services_.mpt(), segments, request.wqe.local_access())) {
+        return {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+    }
+    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
+}
+
+bool Requester::may_start(const QueuePair& qp, const SendRequest& request) const {
+    const RequesterState& req = qp.req;
+    if ((request.wqe.flags & PIB_HCA_WQE_FENCE) != 0 && req.rd_outstanding != 0) {
+        return false;
+    }
+    // What was sent before may have to be sent again, with the keys that it has (IBA 10.8.3.3 asks
+    // for the order of execution; no more than that is given up).
+    if (request.wqe.opcode == PIB_HCA_WQE_LOCAL_INV) {
+        return &request == &qp.window.front();
+    }
+    if (!request.wqe.needs_response()) {
+        return true;
+    }
+    return req.rd_outstanding < qp.attr.max_rd_atomic &&
+           psn_distance(request.psn_first, req.una) + request.packets <= kWindowPsns;
+}
+
+namespace {
+
+struct LocalExecutor {
+    Mpt& mpt;
+    KeyUser user;
+
+    bool operator()(const InvalidateOp& op) { return mpt.invalidate_local(user, op.key); }
+    bool operator()(const BindOp& op) { return mpt.bind(user, op.bind); }
+    bool operator()(const RegisterOp& op) { return mpt.fast_register(user, op.reg); }
+    bool operator()(const auto&) { return false; }
+};
+
+}  // namespace
+
+// An operation on a key takes effect once, when its turn comes, and completes in its turn. A retry
+// passes over it.
+void Requester::execute_local(QueuePair& qp, SendRequest& request) {
+    if (!request.started) {
+        request.started = true;
+        if (!std::visit(LocalExecutor{services_.mpt(), qp.key_user()}, request.wqe.op)) {
+            request.error = {PIB_HCA_WC_MW_BIND_ERR, VendorError::kMemory};
+            return;
+        }
+    }
+    ++qp.req.cursor_wqe;
+    services_.complete_local(qp);
+}
+
+Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
+    const ib::Psn cursor = qp.req.cursor;
+    if (request.wqe.is_read()) {
+        const Sent result = send_read(qp, request);
+        if (result == Sent::kYes) {
+            budget.charge(0);
+            sent(qp, request, request.psn_end());
+        }
+        return result;
+    }
+    uint32_t packets = 1;
+    const Sent result = request.wqe.is_atomic()         ? send_atomic(qp, request)
+                        : request.wqe.is_flush()        ? send_flush(qp, request)
+                        : request.wqe.is_atomic_write() ? send_atomic_write(qp, request)
+                                                        : send_data(qp, request, budget, packets);
+    if (result == Sent::kYes) {
+        sent(qp, request, cursor + packets);
+    }
+    return result;
+}
+
+// Of the packet that goes `ahead` packets after the next one.
+ib::PacketHeaders Requester::headers(QueuePair& qp, const SendRequest& request, uint8_t operation,
+                                     bool ack_req, uint32_t ahead) {
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), operation, qp.req.cursor + ahead);
+    headers.xrceth.xrc_srq = request.wqe.srqn;
+    headers.bth.ack_req =
+        qp.is_reliable() && (ack_req || qp.req.packets_since_ack_req + ahead + 1 >= kAckInterval);
+    return headers;
+}
+
+ib::PacketHeaders Requester::data_headers(QueuePair& qp, const SendRequest& request,
+                                          uint32_t ahead) {
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first) + ahead;
+    const bool last = packet + 1 == request.packets;
+    ib::PacketHeaders out = headers(qp, request, opcode_at(request, packet), last, ahead);
+    out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
+    out.imm_dt = immediate(request.wqe.imm_data);
+    out.ieth.rkey = ib::RKey(request.wqe.imm_data);
+    if (const auto* rdma = std::get_if<RdmaOp>(&request.wqe.op)) {
+        out.reth = {.va = rdma->remote_addr,
+                    .rkey = ib::RKey(rdma->rkey),
+                    .dma_len = request.wqe.data.length};
+    }
+    return out;
+}
+
+void Requester::data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t packets,
+                          uint32_t bytes, Budget& budget) {
+    qp.req.packets_since_ack_req =
+        last.bth.ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + packets);
+    budget.charge(bytes, packets);
+}
+
+// As much of the message as may go now, in one piece; false: it has to go packet by packet.
+bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget& budget,
+                              uint32_t& packets) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    // Up to the packet that asks for an ACK, which only the last of a run may.
+    const uint32_t until_ack =
+        qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
+    const uint32_t wanted =
+        std::min({request.packets - packet, until_ack, budget.packets_of(mtu), window_left(qp)});
+    if (wanted < 2) {
+        return false;
+    }
+    RunOut run{.first = data_headers(qp, request, 0), .mtu = mtu};
+    run.packets = run_limit(services_.outlet_of(qp), run.first, mtu, wanted);
+    if (run.packets < 2) {
+        return false;
+    }
+    run.last = data_headers(qp, request, run.packets - 1);
+    const uint64_t offset = uint64_t{packet} * mtu;
+    run.payload_bytes = static_cast<uint32_t>(
+        std::min(uint64_t{run.packets} * mtu, request.wqe.data.length - offset));
+    const SegmentView segments = segments_of(qp, request);
+    const Sent result = send_run(services_.outlet_of(qp), run, [&](std::span<uint8_t> room) {
+        return gather(services_.mpt(), segments, offset, room);
+    });
+    if (result != Sent::kYes) {
+        return false;
+    }
+    data_sent(qp, run.last, run.packets, run.payload_bytes, budget);
+    packets = run.packets;
+    return true;
+}
+
+Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
+                          uint32_t& packets) {
+    const bool by_reference = services_.one_copy() != nullptr && !budget.is_arbitrated() &&
+                              wants_reference(qp, request);  // as a rule not
+    if (by_reference && send_by_reference(qp, request, budget, packets)) {
+        return Sent::kYes;
+    }
+    // The first packet goes alone then, so that what follows it can go by reference.
+    const bool alone = by_reference && qp.req.cursor == request.psn_first;
+    if (!alone && send_data_run(qp, request, budget, packets)) {
+        return Sent::kYes;
+    }
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint64_t offset = uint64_t{psn_distance(qp.req.cursor, request.psn_first)} * mtu;
+    const auto bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(mtu, request.wqe.data.length - offset));
+    const ib::PacketHeaders out = data_headers(qp, request, 0);
+    const SegmentView segments = segments_of(qp, request);
+    const Sent result = send_packet(
+        services_.outlet_of(qp), out, bytes,
+        [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); });
+    if (result == Sent::kYes) {
+        data_sent(qp, out, 1, bytes, budget);
+    }
+    return result;
+}
+
+// A READ whose first packets have arrived asks for the rest only (IBA 9.7.5.1.4).
+Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
+    const auto& rdma = std::get<RdmaOp>(request.wqe.op);
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    const uint64_t offset = uint64_t{packet} * qp.path_mtu_bytes();
+    ib::PacketHeaders out = headers(qp, request, op::kRdmaReadRequest, true);
+    out.reth = {.va = rdma.remote_addr + offset,
+                .rkey = ib::RKey(rdma.rkey),
+                .dma_len = static_cast<uint32_t>(request.wqe.data.length - offset)};
+    return send_packet(services_.outlet_of(qp), out);
+}
+
+Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
+    const auto& atomic = std::get<AtomicOp>(request.wqe.op);
+    const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP ||
+                      request.wqe.opcode == PIB_HCA_WQE_MASKED_CMP_SWAP;
+    const uint8_t plain = swap ? op::kCmpSwap : op::kFetchAdd;
+    const uint8_t masked = swap ? op::kMaskedCmpSwap : op::kMaskedFetchAdd;
+    ib::PacketHeaders out = headers(qp, request, request.wqe.is_masked() ? masked : plain, true);
+    out.atomic_eth = {.va = atomic.remote_addr,
+                      .rkey = ib::RKey(atomic.rkey),
+                      .swap_or_add = atomic.swap_or_add,
+                      .compare = swap ? atomic.compare : 0};
+    out.masked_atomic_eth = {.atomic = out.atomic_eth,
+                             .swap_mask = swap ? atomic.swap_mask : 0,
+                             .compare_mask = atomic.compare_mask};
+    return send_packet(services_.outlet_of(qp), out);
+}
+
+Sent Requester::send_flush(QueuePair& qp, const SendRequest& request) {
+    static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
+                  PIB_HCA_FLUSH_PERSISTENT == ib::Feth::kPersistence &&
+                  PIB_HCA_FLUSH_REGION == ib::Feth::kRegion);
+    const auto& flush = std::get<FlushOp>(request.wqe.op);
+    ib::PacketHeaders out = headers(qp, request, op::kFlush, true);
+    out.feth = {.placement = flush.placement, .selectivity = flush.level};
+    out.reth = {.va = flush.remote_addr, .rkey = ib::RKey(flush.rkey), .dma_len = flush.length};
+    return send_packet(services_.outlet_of(qp), out);
+}
+
+Sent Requester::send_atomic_write(QueuePair& qp, const SendRequest& request) {
+    const auto& rdma = std::get<RdmaOp>(request.wqe.op);
+    const uint32_t bytes = request.wqe.data.length;
+    ib::PacketHeaders out = headers(qp, request, op::kAtomicWrite, true);
+    out.reth = {.va = rdma.remote_addr, .rkey = ib::RKey(rdma.rkey), .dma_len = bytes};
+    const SegmentView segments = segments_of(qp, request);
+    return send_packet(services_.outlet_of(qp), out, bytes, [&](std::span<uint8_t> room) {
+        return gather(services_.mpt(), segments, 0, room);
+    });
+}
+
+// Bookkeeping after a packet has gone out; `cursor` is the PSN that follows it.
+void Requester::sent(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
+    RequesterState& req = qp.req;
+    if (!qp.is_reliable()) {
+        sent_unreliably(qp, request, cursor);
+        return;
+    }
+    if (!request.started) {
+        request.started = true;
+        req.rd_outstanding += request.wqe.needs_response() ? 1 : 0;
+    }
+    if (psn_distance(cursor, req.una) > psn_distance(req.sent_end, req.una)) {
+        req.sent_end = cursor;
+    }
+    req.cursor = cursor;
+    if (cursor == request.psn_end()) {
+        ++req.cursor_wqe;
+    }
+    if (req.timer == QpTimer::kNone) {
+        restart_ack_timer(qp);
+    }
+}
+
+// UC: what has been sent is forgotten, and a request completes with its last packet (IBA 9.8.2.1).
+void Requester::sent_unreliably(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
+    RequesterState& req = qp.req;
+    request.started = true;
+    req.una = req.cursor = req.sent_end = cursor;
+    if (cursor == request.psn_end()) {
+        ++req.cursor_wqe;
+        services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    }
+}
+
+void Requester::rewind(QueuePair& qp) {
+    services_.forget_references(qp);
+    qp.req.cursor = qp.req.una;
+    qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
+    // The first packet of a retry asks at once how it fared.
+    qp.req.packets_since_ack_req = kAckInterval;
+    services_.schedule(qp);
+}
+
+void Requester::stop_timer(QueuePair& qp) {
+    qp.req.timer = QpTimer::kNone;
+    services_.timers().cancel(qp.qpn);
+}
+
+// IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer whose
+// host is busy is late and not gone, so short timers get all of that; long ones need no such grace.
+static uint64_t ack_timeout_ns(uint8_t timeout) {
+    constexpr uint64_t kMaxGrace = 200'000'000;
+    const uint64_t t_tr = 4096ull << timeout;
+    return t_tr + std::min(3 * t_tr, kMaxGrace);
+}
+
+void Requester::restart_ack_timer(QueuePair& qp) {
+    if (qp.attr.timeout == 0 || qp.req.una == qp.req.sent_end) {
+        stop_timer(qp);
+        return;
+    }
+    qp.req.timer = QpTimer::kAck;
+    services_.timers().set(qp.qpn, services_.host().now_ns() + ack_timeout_ns(qp.attr.timeout));
+}
+
+void Requester::start_rnr_timer(QueuePair& qp, uint64_t duration_ns) {
+    qp.req.timer = QpTimer::kRnr;
+    services_.timers().set(qp.qpn, services_.host().now_ns() + duration_ns);
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the responder sends: in PSN order, and an ACK only after the responses it would imply.
+#include <algorithm>
+
+#include "transport/responder.h"
+
+namespace pib::hca {
+namespace {
+
+namespace op = ib::opcode;
+
+uint8_t read_response_opcode(const RdResource& resource, uint32_t packet) {
+    const bool first = packet == resource.first_packet;
+    const bool last = packet + 1 == resource.end_packet;
+    if (first) {
+        return last ? op::kRdmaReadResponseOnly : op::kRdmaReadResponseFirst;
+    }
+    return last ? op::kRdmaReadResponseLast : op::kRdmaReadResponseMiddle;
+}
+
+// End-to-end credits are not used: the requester learns of an empty receive queue by RNR NAK (IBA
+// 9.7.7.2, credit count "invalid").
+ib::Aeth ack_of(const QueuePair& qp) {
+    return ib::Aeth::ack(ib::Aeth::kInvalidCreditCount, qp.resp.msn);
+}
+
+}  // namespace
+
+Turn Responder::run(QueuePair& qp, Budget& budget) {
+    if (qp.read_waits) {
+        return Turn::kIdle;
+    }
+    if (const Turn turn = send_rd_responses(qp, budget); turn != Turn::kIdle) {
+        return turn;
+    }
+    if (qp.read_waits || qp.resp.ack.kind == AckKind::kNone) {
+        return Turn::kIdle;
+    }
+    if (budget.spent()) {
+        return Turn::kMore;
+    }
+    if (send_ack(qp) == Sent::kBlocked) {
+        return Turn::kBlocked;
+    }
+    qp.resp.ack = {};
+    budget.charge(0);
+    return Turn::kIdle;
+}
+
+// A READ whose response is still under way has completed nowhere; its peer has to do without.
+void Responder::part(QueuePair& qp) {
+    const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
+    if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {
+        (void)send_ack(qp);
+        qp.resp.ack = {};
+    }
+}
+
+Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
+    ResponderState& resp = qp.resp;
+    const auto size = static_cast<uint32_t>(resp.rd.size());
+    for (uint32_t i = 0; i < size; ++i) {
+        RdResource& resource = resp.rd[(resp.rd_head + i) % size];
+        while (resource.pending) {
+            if (budget.spent()) {
+                return Turn::kMore;
+            }
+            const Sent result = resource.kind == RdKind::kAtomic
+                                    ? send_atomic_ack(qp, resource)
+                                    : send_read_response(qp, resource, budget);
+            if (result == Sent::kBlocked) {
+                return Turn::kBlocked;
+            }
+            if (result == Sent::kNoPayload) {
+                if (services_.await_page(qp, QpHalf::kResponder)) {
+                    qp.read_waits = true;
+                    return Turn::kIdle;
+                }
+                read_failed(qp, resource);
+                return Turn::kIdle;
+            }
+        }
+    }
+    return Turn::kIdle;
+}
+
+// Bytes of a READ response's packets from the next one on, `packets` of them.
+KeyedRange Responder::response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
+    const uint64_t offset = uint64_t{resource.next_packet} * mtu;
+    return {.key = resource.rkey,
+            .addr = resource.va + offset,
+            .length = std::min(uint64_t{packets} * mtu, resource.end_bytes - offset),
+            .access = PIB_HCA_ACCESS_REMOTE_READ};
+}
+
+ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const RdResource& resource,
+                                                   uint32_t packet) {
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), read_response_opcode(resource, packet),
+                          resource.psn_first + packet);
+    headers.aeth = ack_of(qp);
+    return headers;
+}
+
+// As much of the response as may go now; 0: it has to go packet by packet.
+uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t next = resource.next_packet;
+    const uint32_t wanted = std::min(resource.end_packet - next, budget.packets_of(mtu));
+    if (wanted < 2) {
+        return 0;
+    }
+    const Outlet to = services_.outlet_of(qp);
+    RunOut run{.first = read_response_headers(qp, resource, next), .mtu = mtu};
+    run.packets = run_limit(to, run.first, mtu, wanted);
+    if (run.packets < 2) {
+        return 0;
+    }
+    run.last = read_response_headers(qp, resource, next + run.packets - 1);
+    const KeyedRange range = response_range(resource, mtu, run.packets);
+    run.payload_bytes = static_cast<uint32_t>(range.length);
+    const Sent result = send_run(to, run, [&](std::span<uint8_t> room) {
+        return services_.mpt().read(resource.user, range, room);
+    });
+    return result == Sent::kYes ? run.packets : 0;
+}
+
+Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const bool by_reference =
+        services_.one_copy() != nullptr && !budget.is_arbitrated() && wants_reference(qp, resource);
+    uint32_t packets = by_reference ? send_read_reference(qp, resource) : 0;
+    if (packets != 0) {
+        budget.charge(0);
+        return read_response_sent(resource, packets);
+    }
+    // The first packet goes alone then, so that what follows it can go by reference.
+    if (!by_reference || resource.next_packet != resource.first_packet) {
+        packets = send_read_run(qp, resource, budget);
+    }
+    if (packets == 0) {
+        const KeyedRange range = response_range(resource, mtu, 1);
+        const Sent result = send_packet(
+            services_.outlet_of(qp), read_response_headers(qp, resource, resource.next_packet),
+            static_cast<uint32_t>(range.length), [&](std::span<uint8_t> room) {
+                return services_.mpt().read(resource.user, range, room);
+            });
+        if (result != Sent::kYes) {
+            return result;
+        }
+        packets = 1;
+    }
+    budget.charge(static_cast<uint32_t>(response_range(resource, mtu, packets).length), packets);
+    return read_response_sent(resource, packets);
+}
+
+Sent Responder::read_response_sent(RdResource& resource, uint32_t packets) {
+    resource.next_packet += packets;
+    resource.pending = resource.next_packet != resource.end_packet;
+    resource.replay = resource.replay && resource.pending;
+    return Sent::kYes;
+}
+
+Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {
+    ib::PacketHeaders headers =
+        connected_headers(qp, services_.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
+    headers.aeth = ack_of(qp);
+    headers.atomic_ack_eth.original_data = resource.original_data;
+    const Sent result = send_packet(services_.outlet_of(qp), headers);
+    if (result == Sent::kYes) {
+        resource.pending = resource.replay = false;
+    }
+    return result;
+}
+
+// The region of a READ has gone while its response was sent (T27): a NAK in place of the packet.
+void Responder::read_failed(QueuePair& qp, const RdResource& resource) {
+    const ib::Psn psn = resource.psn_first + resource.next_packet;
+    services_.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+    services_.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
+    services_.enter_error(qp);
+    for (RdResource& other : qp.resp.rd) {
+        other.pending = false;
+    }
+    owe(qp, {.kind = AckKind::kNak,
+             .code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
+             .psn = psn});
+}
+
+Sent Responder::send_ack(QueuePair& qp) {
+    const PendingAck& ack = qp.resp.ack;
+    const ib::Psn psn = ack.kind == AckKind::kAck ? qp.resp.expected_psn - 1 : ack.psn;
+    ib::PacketHeaders headers = connected_headers(qp, services_.port_of(qp), op::kAcknowledge, psn);
+    switch (ack.kind) {
+        case AckKind::kRnrNak:
+            headers.aeth = ib::Aeth::rnr_nak(ack.code, qp.resp.msn);
+            break;
+        case AckKind::kNak:
+            headers.aeth = ib::Aeth::nak(static_cast<ib::NakCode>(ack.code), qp.resp.msn);
+            break;
+        default:
+            headers.aeth = ack_of(qp);
+            break;
+    }
+    return send_packet(services_.outlet_of(qp), headers);
+}
+
+}  // namespace pib::hca

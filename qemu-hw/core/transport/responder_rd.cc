@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Requests that are answered by more than an ACK: READ, atomics, FLUSH and ATOMIC WRITE (IBA 9.4.4,
+// 9.4.5, annex A19). Each takes one of the responder's resources, which is what a repetition finds.
+#include <cstring>
+
+#include "transport/request_rights.h"
+#include "transport/responder.h"
+
+namespace pib::hca {
+namespace {
+
+// Attempts of an atomic against a guest that changes the word all the time.
+constexpr unsigned kAttempts = 1u << 16;
+constexpr uint32_t kWordBytes = sizeof(uint64_t);
+
+// The place of the next request: the oldest one's.
+RdResource& next_resource(ResponderState& resp) {
+    RdResource& resource = resp.rd[resp.rd_head];
+    resp.rd_head = (resp.rd_head + 1) % static_cast<uint32_t>(resp.rd.size());
+    return resource;
+}
+
+RdResource read_resource(const ib::PacketView& packet, uint32_t mtu, const KeyUser& user) {
+    const ib::Reth reth = *packet.reth();
+    const uint32_t packets = packet_count(reth.dma_len, mtu);
+    return {.psn_first = packet.bth().psn,
+            .packets = packets,
+            .end_packet = packets,
+            .end_bytes = reth.dma_len,
+            .rkey = reth.rkey.value(),
+            .length = reth.dma_len,
+            .va = reth.va,
+            .user = user,
+            .valid = true,
+            .pending = true};
+}
+
+// Answered by one packet.
+RdResource single_resource(const ib::PacketView& packet, RdKind kind) {
+    return {.psn_first = packet.bth().psn,
+            .packets = 1,
+            .end_packet = 1,
+            .kind = kind,
+            .valid = true,
+            .pending = true};
+}
+
+// Changes the aligned word that `range` names to next(word), whatever else happens to it; its old
+// value, or nothing when its memory is not accessible.
+template <typename Next>
+std::optional<uint64_t> exchange(Mpt& mpt, const KeyUser& user, const KeyedRange& range,
+                                 Next&& next) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < kAttempts; ++i) {
+        const uint64_t seen = value;
+        if (!mpt.cmpxchg64(user, range, value, next(seen))) {
+            return std::nullopt;
+        }
+        if (value == seen) {
+            return value;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+// What the headers say is possible at all.
+Responder::Check Responder::check_rd_operation(const ib::PacketView& packet) {
+    if (packet.opcode().is_atomic() && atomic_request(packet).eth.va % kWordBytes != 0) {
+        return invalid_request();  // C9-158
+    }
+    if (packet.opcode().kind == ib::OpKind::kAtomicWrite && packet.reth()->va % kWordBytes != 0) {
+        return invalid_request();
+    }
+    if (const auto feth = packet.feth()) {
+        const bool known =
+            feth->selectivity <= ib::Feth::kRegion && feth->placement != 0 &&
+            feth->placement <= (ib::Feth::kGlobalVisibility | ib::Feth::kPersistence);
+        return known ? Check() : invalid_request();
+    }
+    return std::nullopt;
+}
+
+Responder::Check Responder::execute_rd(QueuePair& qp, const ib::PacketView& packet) {
+    const ib::OpKind kind = packet.opcode().kind;
+    RdResource resource;
+    if (kind == ib::OpKind::kRdmaReadRequest) {
+        resource = read_resource(packet, qp.path_mtu_bytes(), qp.remote_user());
+        services_.count(qp, PIB_HCA_COUNTER_RX_READ_REQUESTS);
+    } else if (packet.opcode().is_atomic()) {
+        services_.count(qp, PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS);
+        resource = single_resource(packet, RdKind::kAtomic);
+        if (const Check refusal = execute_atomic(qp, packet, resource)) {
+            return refusal;
+        }
+    } else {
+        resource = single_resource(packet, RdKind::kEmpty);
+        if (kind == ib::OpKind::kFlush) {
+            services_.mpt().flush();
+        } else if (const Check refusal = execute_atomic_write(qp, packet)) {
+            return refusal;
+        }
+    }
+    next_resource(qp.resp) = resource;
+    qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;
+    return std::nullopt;
+}
+
+Responder::Check Responder::execute_atomic(QueuePair& qp, const ib::PacketView& packet,
+                                           RdResource& resource) {
+    const AtomicRequest request = atomic_request(packet);
+    const auto original = exchange(services_.mpt(), qp.remote_user(), *named_range(packet),
+                                   [&](uint64_t word) { return request.apply(word); });
+    if (!original) {
+        return cannot_access(qp, access_error());
+    }
+    resource.original_data = *original;
+    return std::nullopt;
+}
+
+Responder::Check Responder::execute_atomic_write(QueuePair& qp, const ib::PacketView& packet) {
+    // Bytes as they came: it is data, not a number.
+    uint64_t data;
+    std::memcpy(&data, packet.payload().data(), sizeof data);
+    const auto original = exchange(services_.mpt(), qp.remote_user(), *named_range(packet),
+                                   [&](uint64_t) { return data; });
+    return original ? Check() : cannot_access(qp, access_error());
+}
+
+// Executed once more, within what the first request asked for; anything else is not a duplicate and
+// dropped.
+void Responder::duplicate_read(QueuePair& qp, const ib::PacketView& packet) {
+    const ib::Reth reth = *packet.reth();
+    const uint32_t mtu = qp.path_mtu_bytes();
+    for (RdResource& resource : qp.resp.rd) {
+        const uint32_t first = psn_distance(packet.bth().psn, resource.psn_first);
+        if (!resource.valid || resource.kind != RdKind::kRead || first >= resource.packets) {
+            continue;
+        }
+        const uint64_t offset = uint64_t{first} * mtu;
+        if (reth.rkey.value() != resource.rkey || reth.va != resource.va + offset ||
+            reth.dma_len > resource.length - offset) {
+            return;
+        }
+        // A response that is on its way is cut short and starts again from here.
+        resource.replay = resource.replay || !resource.pending;
+        resource.pending = true;
+        resource.first_packet = resource.next_packet = first;
+        resource.end_packet = first + packet_count(reth.dma_len, mtu);
+        resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
+        services_.schedule(qp);
+        return;
+    }
+}
+
+// Answered as the first time, and not executed again (IBA 9.4.5).
+void Responder::duplicate_other(QueuePair& qp, const ib::PacketView& packet) {
+    const RdKind kind = packet.opcode().is_atomic() ? RdKind::kAtomic : RdKind::kEmpty;
+    for (RdResource& resource : qp.resp.rd) {
+        if (resource.valid && resource.kind == kind && resource.psn_first == packet.bth().psn) {
+            resource.replay = resource.replay || !resource.pending;
+            resource.pending = true;
+            resource.next_packet = 0;
+            services_.schedule(qp);
+            return;
+        }
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The responder of a UC QP (IBA vol. 1, 9.8.2.2): the checks of a connection, but whatever fails
+// them is dropped together with the rest of its message, and nothing is ever sent.
+#include "transport/responder.h"
+
+namespace pib::hca {
+namespace {
+
+bool is_local_error(const WqeError& receive) {
+    return receive.status == PIB_HCA_WC_LOC_PROT_ERR || receive.status == PIB_HCA_WC_LOC_QP_OP_ERR;
+}
+
+}  // namespace
+
+void Responder::unreliable_in(QueuePair& qp, const ib::PacketView& packet) {
+    ResponderState& resp = qp.resp;
+    established(qp);
+    // A gap ends the message that it is in; the next one to begin is taken from its first packet
+    // (9.8.2.2.1). Its PSN is where counting goes on.
+    if (packet.bth().psn != resp.expected_psn) {
+        services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+        resp.message = InboundMessage::kNone;
+    }
+    resp.expected_psn = packet.bth().psn + 1;
+    if (packet.opcode().starts_message()) {
+        resp.message = InboundMessage::kNone;  // the last packets of the one before are missing
+    }
+    static constexpr CheckStep kSteps[] = {
+        &Responder::check_sequence, &Responder::check_operation, &Responder::check_resources,
+        &Responder::check_length,   &Responder::check_rkey,      &Responder::execute,
+    };
+    for (const CheckStep step : kSteps) {
+        if (const Check refusal = (this->*step)(qp, packet)) {
+            drop_message(qp, refusal->receive);
+            return;
+        }
+        if (!qp.can_receive()) {
+            return;  // its CQ or queue has failed: an error of its own
+        }
+    }
+}
+
+// IBA table 59: class D for what the peer did wrong: the receive WQE, if the message has one, waits
+// for the next; class E for what is wrong with the WQE itself: it completes and the QP ends.
+void Responder::drop_message(QueuePair& qp, const WqeError& receive) {
+    qp.resp.message = InboundMessage::kNone;
+    services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+    if (qp.resp.recv.valid && is_local_error(receive)) {
+        ReceiveReport report;
+        report.error = receive;
+        services_.complete_recv(qp, report);
+        services_.enter_error(qp);
+    }
+}
+
+}  // namespace pib::hca

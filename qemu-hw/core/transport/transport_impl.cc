@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Doorbells, packets, turns and timers. Commands are in transport_qps.cc.
+#include "transport/transport_impl.h"
+
+#include <algorithm>
+
+#include "qp/path_migration.h"
+#include "qp/qp_header.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+namespace {
+
+// What a doorbell does at once, on the thread of the processor that rang it; and what a QP does in
+// a turn before the next one has its own.
+constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
+// Turns of one run().
+constexpr unsigned kRunTurns = 64;
+
+}  // namespace
+
+std::unique_ptr<Transport> Transport::create(const TransportParts& parts) {
+    return std::make_unique<TransportImpl>(parts);
+}
+
+TransportImpl::TransportImpl(const TransportParts& parts)
+    : services_(parts, *this),
+      requester_(services_),
+      completer_(services_, requester_),
+      responder_(services_),
+      datagram_(services_, mcast_, *this),
+      qps_(PIB_HCA_FIRST_QPN, Limits::kQps),
+      suspicions_(parts.host) {}
+
+QueuePair* TransportImpl::find_qp(uint32_t qpn) {
+    return qpn < kSpecialQps ? special_qps_[qpn].get() : qps_.find(qpn);
+}
+
+// QP0 and QP1 are the port's own; the numbers by which commands know them mean nothing on the wire.
+QueuePair* TransportImpl::find_wire_qp(unsigned port, ib::Qpn qpn) {
+    if (qpn.value() <= ib::kQp1.value()) {
+        return special_qps_[PIB_HCA_SPECIAL_QPN(port, qpn == ib::kQp1)].get();
+    }
+    return qps_.find(qpn.value());
+}
+
+// ---------------------------------------------------------------- doorbells
+
+bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr || qp->uar != uar) {
+        return false;
+    }
+    switch (qp->state) {
+        case PIB_HCA_QPS_RTS:
+            if (services_.refresh_send_queue(*qp) && !qp->blocked) {
+                ring(*qp);
+            }
+            break;
+        case PIB_HCA_QPS_SQD:
+            (void)services_.refresh_send_queue(*qp);
+            break;
+        case PIB_HCA_QPS_SQE:
+        case PIB_HCA_QPS_ERR:
+            // Whatever is posted in these states is flushed (IBA 10.3.1.6, 10.3.1.7).
+            (void)refresh_sq(services_.host(), *qp);
+            services_.schedule(*qp);
+            break;
+        default:
+            break;  // Reset, Init, RTR: nothing can be sent, and nothing is
+    }
+    return true;
+}
+
+// Work is done where it is found, unless that would jump the queue.
+void TransportImpl::ring(QueuePair& qp) {
+    if (services_.others_wait(qp)) [[unlikely]] {
+        services_.schedule(qp);
+        return;
+    }
+    Budget budget = kTurnBudget;
+    after_turn(qp, turn(qp, budget));
+}
+
+bool TransportImpl::recv_doorbell(uint32_t uar, uint32_t qpn) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr || qp->uar != uar) {
+        return false;
+    }
+    if (qp->state == PIB_HCA_QPS_ERR) {
+        (void)refresh_rq(services_.host(), *qp);
+        services_.schedule(*qp);
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------- turns
+
+// Answers first: the peer waits for them, and they bring nothing new.
+Turn TransportImpl::turn(QueuePair& qp, Budget& budget) {
+    const Turn answered = qp.is_connected() ? responder_.run(qp, budget) : Turn::kIdle;
+    if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
+        // Needs no room at the port, so it does not wait for any.
+        const Turn flushed = services_.flush(qp, budget);
+        return flushed == Turn::kIdle ? answered : flushed;
+    }
+    if (answered != Turn::kIdle) {
+        return answered;
+    }
+    return qp.is_connected() ? requester_.run(qp, budget) : datagram_.run(qp, budget);
+}
+
+void TransportImpl::after_turn(QueuePair& qp, Turn turn) {
+    if (turn == Turn::kMore) {
+        services_.schedule(qp);
+    } else if (turn == Turn::kBlocked) {
+        qp.blocked = true;
+        if (!qp.parked) {
+            qp.parked = true;
+            parked_[qp.port() - 1u].push_back(qp.qpn);
+        }
+    }
+}
+
+void TransportImpl::unpark(QueuePair& qp) {
+    if (qp.parked) {
+        for (auto& parked : parked_) {
+            std::erase(parked, qp.qpn);
+        }
+    }
+    qp.parked = qp.blocked = false;
+}
+
+void TransportImpl::give_turn(uint32_t qpn, Budget budget) {
+    QueuePair* qp = find_qp(qpn);
+    if (qp == nullptr) {
+        return;
+    }
+    qp->queued = false;
+    if (!qp->blocked || qp->state == PIB_HCA_QPS_ERR) {
+        after_turn(*qp, turn(*qp, budget));
+    }
+}
+
+// A turn at one port. Where QPs wait on several VLs the port's tables say whose it is, and how long
+// (IBA 7.6.9).
+void TransportImpl::serve(unsigned port) {
+    RunQueue& queue = services_.run_queue();
+    if (const auto lane = queue.next_lane(port)) [[likely]] {
+        give_turn(queue.pop(port, *lane), kTurnBudget);
+        return;
+    }
+    Port& link = *services_.parts().ports[port - 1];
+    const VlGrant grant = link.arbitrate(queue.data_vls(port));
+    give_turn(queue.pop(port, grant.vl), {.packets = kTurnBudget.packets,
+                                          .bytes = std::min(kTurnBudget.bytes, grant.bytes),
+                                          .vl = grant.vl});
+    link.end_grant();
+}
+
+bool TransportImpl::run() {
+    services_.woken();
+    services_.set_running(true);
+    RunQueue& queue = services_.run_queue();
+    for (unsigned i = 0; i < kRunTurns && !queue.empty(); ++i) {
+        serve(queue.next_port());
+    }
+    services_.set_running(false);
+    return !queue.empty();
+}
+
+uint64_t TransportImpl::next_deadline() const {
+    return services_.timers().next();
+}
+
+uint64_t TransportImpl::timer(uint64_t now_ns) {
+    // Each timer set from here lies in the future, so this ends.
+    for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
+         qpn = services_.timers().take_due(now_ns)) {
+        if (QueuePair* qp = find_qp(qpn)) {
+            completer_.timer(*qp);
+        }
+    }
+    return next_deadline();
+}
+
+// ---------------------------------------------------------------- ports
+
+void TransportImpl::port_ready(unsigned port) {
+    // Emptied without giving up its memory; no QP parks itself before run().
+    std::vector<uint32_t>& parked = parked_[port - 1];
+    for (const uint32_t qpn : parked) {
+        if (QueuePair* qp = find_qp(qpn); qp != nullptr && qp->parked) {
+            qp->parked = qp->blocked = false;
+            services_.schedule(*qp);
+        }
+    }
+    parked.clear();
+}
+
+// No cache of the port's attributes is kept here; but what waits for room may now be discarded.
+void TransportImpl::port_changed(unsigned port) {
+    port_ready(port);
+}
+
+void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
+    const ib::Transport transport = packet.opcode().transport;
+    const ib::Qpn dest = packet.bth().dest_qp;
+    if (transport == ib::Transport::kUd && dest == ib::kMulticastQpn) {
+        datagram_.multicast_in(port, packet);
+        return;
+    }
+    QueuePair* qp = find_wire_qp(port, dest);
+    if (qp != nullptr && transport == ib::Transport::kUd && qp->is_datagram()) {
+        datagram_.packet_in(*qp, port, packet);
+    } else if (qp != nullptr && qp->is_connected() && transport == qp->transport()) {
+        connected_in(*qp, port, packet);
+    } else {
+        services_.count_dropped(port);
+    }
+}
+
+void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
+                                 const ib::PacketView& packet) {
+    if (!qp.can_receive()) {
+        services_.count_dropped(port_number);
+        return;
+    }
+    switch (check_path(services_, qp, port_number, packet)) {
+        case PathCheck::kForeign:
+            services_.count_dropped(port_number);
+            return;
+        case PathCheck::kWrongPKey:
+            services_.port_of(qp).pkey_violation(packet);
+            services_.count_dropped(port_number);
+            return;
+        case PathCheck::kOk:
+            break;
+    }
+    const bool is_response = packet.opcode().is_response();
+    if (qp.is_xrc() && is_response != (qp.type == PIB_HCA_QP_XRC_INI)) {
+        services_.count_dropped(
+            port_number);  // an initiator has no responder, a target no requester
+    } else if (!qp.is_reliable()) {
+        responder_.unreliable_in(qp, packet);
+    } else if (is_response) {
+        completer_.response_in(qp, packet);
+    } else {
+        responder_.request_in(qp, packet);
+    }
+}
+
+QueuePair* TransportImpl::run_target(unsigned port, const ib::PacketRun& run) {
+    const ib::PacketView& packet = run.first();
+    QueuePair* qp = find_wire_qp(port, packet.bth().dest_qp);
+    if (qp == nullptr || !qp->is_connected() || packet.opcode().transport != qp->transport() ||
+        !qp->can_receive() || !comes_as_expected(services_, *qp, port, packet)) {
+        return nullptr;
+    }
+    const bool is_response = packet.opcode().is_response();
+    return qp->is_xrc() && is_response != (qp->type == PIB_HCA_QP_XRC_INI) ? nullptr : qp;
+}
+
+// What is neither start nor end of a message, for a QP of which nothing else is to be said.
+uint32_t TransportImpl::run_in(unsigned port, const ib::PacketRun& run, uint32_t from) {
+    const uint32_t count = run.middles_from(from);
+    QueuePair* qp = count != 0 ? run_target(port, run) : nullptr;
+    if (qp == nullptr) {
+        return 0;
+    }
+    const bool taken = run.first().opcode().is_response()
+                           ? completer_.middles_in(*qp, run, from, count)
+                           : responder_.middles_in(*qp, run, from, count);
+    return taken ? count : 0;
+}
+
+}  // namespace pib::hca

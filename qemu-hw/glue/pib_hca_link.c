@@ -64,7 +64,7 @@ static void link_retry_later(PibHcaLink *link)
     link->retry_delay_ms = MIN(link->retry_delay_ms * 2, RETRY_LAST_MS);
 }
 
-/* The core has let go of the memory already, or is about to end. */
+/* With the lock, after the core has closed the link. */
 static void link_drop(PibHcaLink *link)
 {
     int64_t now = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
@@ -248,6 +248,11 @@ void pib_hca_links_start(PibHca *hca)
     }
 }
 
+/*
+ * The thread of one port runs the queues of all of them, and the core looks after every link
+ * whenever it is entered: first all threads stop, then the core closes all links, and only then
+ * the memory of the first one goes.
+ */
 void pib_hca_links_stop(PibHca *hca)
 {
     for (unsigned i = 0; i < hca->prop.ports; i++) {
@@ -258,16 +263,22 @@ void pib_hca_links_stop(PibHca *hca)
             link->connecting = NULL;
         }
         pib_hca_thread_stop(link);
-        if (link->one_copy) {
-            pib_hca_lock(hca);
-            pib_hca_core_stop_copying(hca->core);
-            pib_hca_core_link_closed(hca->core, link->port);
-            pib_hca_unlock(hca);
+    }
+    pib_hca_lock(hca);
+    if (hca->core) {
+        pib_hca_core_stop_copying(hca->core);
+        for (unsigned i = 0; i < hca->prop.ports; i++) {
+            pib_hca_core_link_closed(hca->core, i + 1);
         }
-        if (link->channel) {
-            link_drop(link);
+    }
+    for (unsigned i = 0; i < hca->prop.ports; i++) {
+        if (hca->links[i].channel) {
+            link_drop(&hca->links[i]);
         }
-        g_clear_pointer(&link->retry, timer_free);
+    }
+    pib_hca_unlock(hca);
+    for (unsigned i = 0; i < hca->prop.ports; i++) {
+        g_clear_pointer(&hca->links[i].retry, timer_free);
     }
     g_clear_pointer(&hca->rx_buffer, g_free);
     g_clear_pointer(&hca->fabric_address, qapi_free_SocketAddress);

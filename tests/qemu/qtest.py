@@ -24,8 +24,8 @@ def qemu_command(*arguments):
     return ["qemu-system-x86_64", "-machine", "q35", "-nodefaults", "-display", "none", *arguments]
 
 
-def environment():
-    return {**os.environ, "LD_PRELOAD": str(PRELOAD)}
+def environment(preload=(), more=None):
+    return {**os.environ, **(more or {}), "LD_PRELOAD": ":".join(map(str, (*preload, PRELOAD)))}
 
 
 def run_qemu(*arguments, timeout=60):
@@ -41,7 +41,7 @@ class Qtest:
     is emulated, and the firmware it starts halts it, so that only the test acts.
     """
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, preload=(), variables=None):
         self.folder = tempfile.mkdtemp(prefix="pib-qtest-")
         firmware = pathlib.Path(self.folder, "halt")
         firmware.write_bytes(HALT.rjust(0x10000 - 0x10 + len(HALT), b"\0").ljust(0x10000, b"\0"))
@@ -51,7 +51,7 @@ class Qtest:
             qemu_command("-accel", "tcg", "-bios", str(firmware), "-m", "256M",
                          "-qtest", f"unix:{self.folder}/qtest", "-qtest-log", "none",
                          "-qmp", f"unix:{self.folder}/qmp", *arguments),
-            env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            env=environment(preload, variables), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.stream = self._accept(listener)
         self.qmp_stream = self._accept(qmp_listener)
         self.qmp_stream.readline()
@@ -68,6 +68,7 @@ class Qtest:
     @staticmethod
     def _accept(listener):
         connection, _ = listener.accept()
+        connection.settimeout(300)  # a QEMU that hangs fails its test
         listener.close()
         return connection.makefile("rw", encoding="ascii", newline="\n")
 

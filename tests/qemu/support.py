@@ -26,10 +26,10 @@ def eventually(done):
 
 
 @contextlib.contextmanager
-def switch(folder):
+def switch(folder, *options):
     """A pib-switch; yields its process."""
     process = subprocess.Popen([BUILD / "fabric-switch" / "pib-switch", "--listen", f"unix:{folder}/fabric",
-                                "--control", f"{folder}/control", "--log-level", "off"])
+                                "--control", f"{folder}/control", "--log-level", "off", *options])
     try:
         yield process
     finally:

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The slot of a device is switched off while its links are full or its switch stands still: QEMU goes on."""
+import contextlib
+import signal
+
+import pytest
+
+from flood import Counters, Flood, stretched_moments
+from qtest import Qtest
+from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, switch
+
+SHARED = ("-object", "memory-backend-memfd,id=ram,share=on,size=256M", "-machine", "memory-backend=ram")
+
+
+@contextlib.contextmanager
+def plugged(folder, options="", fabric=(), machine=()):
+    """Yields a device in a slot, a function that switches the slot off, and the process of pib-switch."""
+    moments = stretched_moments(folder)
+    with switch(folder, *fabric) as process, \
+            Qtest(*HOT_PLUG, *machine, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{folder}/fabric{options}",
+                  preload=(moments,)) as qtest:
+        port, hca = behind_root_port(qtest)
+        slot = port.capability(0x10)
+        yield Flood(hca).enable(), lambda: port.config_write(slot + 0x18, SLTCTL_POWER_OFF, 2), process
+
+
+def is_gone(qtest):
+    return "hot" not in str(qtest.qmp("qom-list", path="/machine/peripheral"))
+
+
+@pytest.mark.parametrize("ports", [2, 4])
+def test_unplug_with_a_full_ring_while_other_ports_work(tmp_path, ports):
+    """The thread of each port looks after the links of all ports."""
+    with plugged(tmp_path, f",ports={ports}") as (device, power_off, fabric):
+        assert device.all_ports_up(ports)
+        fabric.send_signal(signal.SIGSTOP)
+        device.create().fill_ring()
+        with Counters(fabric).waking():
+            power_off()
+        assert is_gone(device.hca.qtest)
+
+
+def test_unplug_with_a_full_ring_and_zero_copy_refused(tmp_path):
+    """With zero-copy=switch the device looks after its links once more when its memory goes."""
+    with plugged(tmp_path, ",zero-copy=switch", fabric=("--no-one-copy",), machine=SHARED) as (
+            device, power_off, fabric):
+        assert device.all_ports_up(1)
+        fabric.send_signal(signal.SIGSTOP)
+        device.create().fill_ring()
+        power_off()
+        assert is_gone(device.hca.qtest)

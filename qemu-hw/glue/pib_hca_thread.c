@@ -26,6 +26,9 @@
 /* How long a link's thread lets others have the lock between two rounds. */
 #define YIELD_SPINS 2000
 
+/* How long a thread may take to stop before it is woken again. */
+#define STOP_RETRY_MS 10
+
 /* Outlives its place in the link while it waits for the BQL. */
 struct PibHcaThread {
     PibHca *hca;      /* a reference */
@@ -154,10 +157,15 @@ static void serve_link(PibHcaThread *self, PibIdleSpin *idle)
 {
     PibHcaLink *link = self->link;
 
-    while (!qatomic_read(&self->stopping)) {
+    for (;;) {
+        /* First: the count that pib_hca_thread_stop() has moved shows `stopping`. */
         uint32_t seen = qatomic_load_acquire(link->wakes);
-        bool more = serve(self);
+        bool more;
 
+        if (qatomic_read(&self->stopping)) {
+            break;
+        }
+        more = serve(self);
         if (!send_interrupts(self)) {
             return;
         }
@@ -223,7 +231,10 @@ void pib_hca_thread_stop(PibHcaLink *link)
     wake_thread(link);
     qemu_mutex_lock(&thread->lock);
     while (!thread->away) {
-        qemu_cond_wait(&thread->has_left, &thread->lock);
+        /* The switch can turn the count back before the thread sleeps: wake it again. */
+        if (!qemu_cond_timedwait(&thread->has_left, &thread->lock, STOP_RETRY_MS)) {
+            wake_thread(link);
+        }
     }
     qemu_mutex_unlock(&thread->lock);
     qemu_bh_schedule(link->hca->bh); /* which does what the thread would have done */

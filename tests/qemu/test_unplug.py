@@ -2,23 +2,25 @@
 """The slot of a device is switched off while its links are full or its switch stands still: QEMU goes on."""
 import contextlib
 import signal
+import time
 
 import pytest
 
 from flood import Counters, Flood, stretched_moments
 from qtest import Qtest
-from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, switch
+from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, eventually, switch
 
 SHARED = ("-object", "memory-backend-memfd,id=ram,share=on,size=256M", "-machine", "memory-backend=ram")
 
 
 @contextlib.contextmanager
-def plugged(folder, options="", fabric=(), machine=()):
+def plugged(folder, options="", fabric=(), machine=(), slow_futex=False):
     """Yields a device in a slot, a function that switches the slot off, and the process of pib-switch."""
     moments = stretched_moments(folder)
+    variables = {"PIB_SLOW_FUTEX": "1"} if slow_futex else {}
     with switch(folder, *fabric) as process, \
             Qtest(*HOT_PLUG, *machine, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{folder}/fabric{options}",
-                  preload=(moments,)) as qtest:
+                  preload=(moments,), variables=variables) as qtest:
         port, hca = behind_root_port(qtest)
         slot = port.capability(0x10)
         yield Flood(hca).enable(), lambda: port.config_write(slot + 0x18, SLTCTL_POWER_OFF, 2), process
@@ -48,4 +50,17 @@ def test_unplug_with_a_full_ring_and_zero_copy_refused(tmp_path):
         fabric.send_signal(signal.SIGSTOP)
         device.create().fill_ring()
         power_off()
+        assert is_gone(device.hca.qtest)
+
+
+def test_unplug_while_the_switch_resets_the_wake_counter(tmp_path):
+    """The switch can write to the counter that a thread sleeps on; an unplug still ends the thread."""
+    with plugged(tmp_path, slow_futex=True) as (device, power_off, fabric):
+        assert device.all_ports_up(1)
+        fabric.send_signal(signal.SIGSTOP)
+        counters = Counters(fabric)
+        with counters.held_back():
+            assert eventually(counters.wake)
+            time.sleep(0.1)  # by now the thread is about to sleep again
+            power_off()
         assert is_gone(device.hca.qtest)

@@ -87,7 +87,8 @@ class Tables(unittest.TestCase):
                 if re.match(r"\| \d+ \| \d+ \| `|\| `PIB_HCA_|\| 0x\w+ \| \d+ \| \w+ \|", line)]
         self.assertGreater(len(rows), 300)
         for row in rows:
-            changed = manual.parse(self.text.replace(row + "\n", "", 1))
+            whole = re.search(re.escape(row) + r"\n(?:\| \|.*\n)*", self.text).group()
+            changed = manual.parse(self.text.replace(whole, "", 1))
             self.assertNotEqual(differences(changed, self.interface), [], row)
 
     def test_a_wrong_number_is_noticed(self):

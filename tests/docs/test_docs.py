@@ -40,9 +40,9 @@ def coverage_rows(text: str) -> list[list[str]]:
     rows = []
     for line in filter(lambda line: line.startswith("|"), text.splitlines()):
         row = [cell.strip() for cell in line.strip("|").split("|")]
-        if row[0] or not rows:
+        if row[1] or not rows:
             rows.append(row)
-        else:                       # an empty first cell: the row above goes on
+        else:                       # an empty second cell: the row above continues
             rows[-1] = [" ".join(filter(None, pair)) for pair in zip(rows[-1], row)]
     return [row for row in rows if row[0] != "feature" and not row[0].startswith("---")]
 

@@ -15,6 +15,7 @@ import tree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_LINES = 600
 MOST_FUNCTION_LINES = 70
+MOST_MARKDOWN_COLUMNS = 120
 LICENCE = re.compile(r"SPDX-License-Identifier: (.+?)(?: -->| \*/)?$", re.MULTILINE)
 # Folders that are licensed as the kernel's and rdma-core's other parts; all else is QEMU's.
 DUAL = ("hw-interface", "guest-driver", "guest-provider")
@@ -53,6 +54,12 @@ class Files(unittest.TestCase):
     def test_no_function_is_too_long(self):
         code = [path for path in self.files if path.suffix in (".c", ".cc", ".h", ".py")]
         self.assertEqual([line for path in code for line in long_functions(path)], [])
+
+    def test_no_line_of_markdown_is_too_wide(self):
+        found = [f"{path.relative_to(ROOT)}:{number}: {len(line)} columns"
+                 for path in self.files if path.suffix == ".md"
+                 for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > MOST_MARKDOWN_COLUMNS]
+        self.assertEqual(found, [])
 
     def test_every_file_has_its_licence(self):
         found = []

@@ -47,8 +47,8 @@ class Mappings {
 // Reading memory that is not there to its end is SIGBUS, which no adapter may send us.
 std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
     const int seals = ::fcntl(fd, F_GET_SEALS);
-    struct statfs system {};
-    struct stat info {};
+    struct statfs system{};
+    struct stat info{};
     if (seals < 0 || ::fstatfs(fd, &system) != 0 || ::fstat(fd, &info) != 0) {
         return std::unexpected("its memory is no memfd (-object memory-backend-memfd,share=on)");
     }

@@ -42,7 +42,7 @@ bool somebody_listens(const sockaddr_un& address) {
 }
 
 bool is_socket(const std::string& path) {
-    struct stat info {};
+    struct stat info{};
     return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 

@@ -35,7 +35,7 @@ std::expected<void, std::string> set_fault_member(FaultSpec& spec, const std::st
                                                   const json& value) {
     struct Probability {
         const char* name;
-        double FaultSpec::*member;
+        double FaultSpec::* member;
     };
     static constexpr Probability kProbabilities[] = {{"drop", &FaultSpec::drop},
                                                      {"duplicate", &FaultSpec::duplicate},

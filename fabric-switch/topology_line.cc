@@ -143,7 +143,7 @@ LinkModes modes_in_comment(std::string_view comment) {
 struct Mode {
     std::string_view name;
     std::uint64_t highest;
-    std::uint8_t LinkModes::*member;
+    std::uint8_t LinkModes::* member;
 };
 constexpr Mode kModes[] = {
     {"w", 31, &LinkModes::width}, {"s", 7, &LinkModes::speed}, {"e", 15, &LinkModes::speed_ext}};

@@ -15,15 +15,13 @@ namespace pib::ib {
 // Loads `sizeof(T)` big-endian bytes; the caller has checked that they are there.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T load_be(const std::uint8_t* from) {
-    if
-        consteval {
-            T value = 0;
-            for (std::size_t i = 0; i < sizeof(T); ++i) {
-                value = static_cast<T>(static_cast<std::uint64_t>(value) << 8 | from[i]);
-            }
-            return value;
+    if consteval {
+        T value = 0;
+        for (std::size_t i = 0; i < sizeof(T); ++i) {
+            value = static_cast<T>(static_cast<std::uint64_t>(value) << 8 | from[i]);
         }
-    else {
+        return value;
+    } else {
         T value;
         std::memcpy(&value, from, sizeof(T));
         return std::endian::native == std::endian::little ? std::byteswap(value) : value;
@@ -32,13 +30,11 @@ template <std::unsigned_integral T>
 
 template <std::unsigned_integral T>
 constexpr void store_be(std::uint8_t* to, T value) {
-    if
-        consteval {
-            for (std::size_t i = 0; i < sizeof(T); ++i) {
-                to[i] = static_cast<std::uint8_t>(value >> (8 * (sizeof(T) - 1 - i)));
-            }
+    if consteval {
+        for (std::size_t i = 0; i < sizeof(T); ++i) {
+            to[i] = static_cast<std::uint8_t>(value >> (8 * (sizeof(T) - 1 - i)));
         }
-    else {
+    } else {
         const T wire = std::endian::native == std::endian::little ? std::byteswap(value) : value;
         std::memcpy(to, &wire, sizeof(T));
     }

@@ -85,18 +85,33 @@ constexpr Operation kOperations[] = {
      {Ext::kReth}},
 };
 
-#define PIB_OPERATION_NAMES(t)                                                                 \
-    {                                                                                          \
-        t " SEND First", t " SEND Middle", t " SEND Last", t " SEND Last with Immediate",      \
-            t " SEND Only", t " SEND Only with Immediate", t " RDMA WRITE First",              \
-            t " RDMA WRITE Middle", t " RDMA WRITE Last", t " RDMA WRITE Last with Immediate", \
-            t " RDMA WRITE Only", t " RDMA WRITE Only with Immediate", t " RDMA READ Request", \
-            t " RDMA READ response First", t " RDMA READ response Middle",                     \
-            t " RDMA READ response Last", t " RDMA READ response Only", t " Acknowledge",      \
-            t " ATOMIC Acknowledge", t " CmpSwap", t " FetchAdd", t " RESYNC",                 \
-            t " SEND Last with Invalidate", t " SEND Only with Invalidate", t " FLUSH",        \
-            t " ATOMIC WRITE"                                                                  \
-    }
+#define PIB_OPERATION_NAMES(t)            \
+    {t " SEND First",                     \
+     t " SEND Middle",                    \
+     t " SEND Last",                      \
+     t " SEND Last with Immediate",       \
+     t " SEND Only",                      \
+     t " SEND Only with Immediate",       \
+     t " RDMA WRITE First",               \
+     t " RDMA WRITE Middle",              \
+     t " RDMA WRITE Last",                \
+     t " RDMA WRITE Last with Immediate", \
+     t " RDMA WRITE Only",                \
+     t " RDMA WRITE Only with Immediate", \
+     t " RDMA READ Request",              \
+     t " RDMA READ response First",       \
+     t " RDMA READ response Middle",      \
+     t " RDMA READ response Last",        \
+     t " RDMA READ response Only",        \
+     t " Acknowledge",                    \
+     t " ATOMIC Acknowledge",             \
+     t " CmpSwap",                        \
+     t " FetchAdd",                       \
+     t " RESYNC",                         \
+     t " SEND Last with Invalidate",      \
+     t " SEND Only with Invalidate",      \
+     t " FLUSH",                          \
+     t " ATOMIC WRITE"}
 
 using Names = std::array<const char*, std::size(kOperations)>;
 constexpr Names kRcNames = PIB_OPERATION_NAMES("RC");

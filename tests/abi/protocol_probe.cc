@@ -33,7 +33,7 @@ void show_body(const char* name, const char* field, const Frame& frame) {
 
 // `frame` with one member set.
 template <typename Frame, typename Value>
-void show_member(const char* name, const char* field, Frame frame, Value Frame::*member,
+void show_member(const char* name, const char* field, Frame frame, Value Frame::* member,
                  Value value) {
     frame.*member = std::move(value);
     show_body(name, field, frame);
@@ -133,7 +133,7 @@ void show_memory() {
 }
 
 template <typename Value>
-void show_pull(const char* field, Value Pull::*member, Value value) {
+void show_pull(const char* field, Value Pull::* member, Value value) {
     show_member("PULL", field, Pull{}, member, value);
 }
 
@@ -204,7 +204,7 @@ void show_one_copy_constants() {
 }
 
 void show_control_field(const char* field,
-                        std::atomic<std::uint32_t> pib::link::RingControl::*member) {
+                        std::atomic<std::uint32_t> pib::link::RingControl::* member) {
     pib::link::RingControl control;
     if (member != nullptr) {
         control.*member = 0xffffffffU;

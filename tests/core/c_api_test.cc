@@ -16,14 +16,10 @@ FakeHost& host_of(void* opaque) {
 }
 
 const PibHcaHostOps kOps = {
-    .dma_read =
-        [](void* o, uint64_t addr, uint8_t* to, size_t n) {
-            return host_of(o).dma_read(addr, {to, n});
-        },
-    .dma_write =
-        [](void* o, uint64_t addr, const uint8_t* from, size_t n) {
-            return host_of(o).dma_write(addr, {from, n});
-        },
+    .dma_read = [](void* o, uint64_t addr, uint8_t* to,
+                   size_t n) { return host_of(o).dma_read(addr, {to, n}); },
+    .dma_write = [](void* o, uint64_t addr, const uint8_t* from,
+                    size_t n) { return host_of(o).dma_write(addr, {from, n}); },
     .dma_cmpxchg64 =
         [](void* o, uint64_t addr, uint64_t* expected, uint64_t desired) {
             return host_of(o).dma_cmpxchg64(addr, *expected, desired);

@@ -254,7 +254,7 @@ std::vector<Step> steps_of(const std::vector<Dissected>& packets) {
 }
 
 // The packets of all work in one direction: each from the first PSN of its work request on.
-std::vector<Step> expected_steps(std::vector<uint8_t> Work::*direction) {
+std::vector<Step> expected_steps(std::vector<uint8_t> Work::* direction) {
     std::vector<Step> steps;
     ib::Psn first(kFirstPsn);
     for (const Work& work : all_work()) {

@@ -106,9 +106,8 @@ json Program::ask(const json& request) const {
 }
 
 bool Program::reaches(unsigned port, const std::string& state) const {
-    return eventually([&] {
-        return ask({{"command", "status"}}).at("ports").at(port - 1).at("state") == state;
-    });
+    return eventually(
+        [&] { return ask({{"command", "status"}}).at("ports").at(port - 1).at("state") == state; });
 }
 
 }  // namespace pib::test

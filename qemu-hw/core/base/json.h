@@ -23,7 +23,8 @@ class JsonWriter {
     void member(std::string_view key, const char* text) { member(key, std::string_view(text)); }
     void member(std::string_view key, bool value);
     template <std::unsigned_integral T>
-    requires(!std::same_as<T, bool>) void member(std::string_view key, T value) {
+        requires(!std::same_as<T, bool>)
+    void member(std::string_view key, T value) {
         number(key, value);
     }
     // As a string of hexadecimal digits: numbers of 64 bits are more than a JSON reader may keep.

@@ -18,7 +18,7 @@ constexpr uint8_t kMadIfcFlags = PIB_HCA_MAD_IFC_IGNORE_MKEY | PIB_HCA_MAD_IFC_I
 
 // PortInfo fields that QUERY_PORT shows as they are.
 struct ByteField {
-    uint8_t pib_hca_query_port::*member;
+    uint8_t pib_hca_query_port::* member;
     ib::Field field;
 };
 constexpr ByteField kByteFields[] = {

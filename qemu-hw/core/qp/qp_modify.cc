@@ -309,7 +309,7 @@ bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in) {
 }
 
 void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in) {
-    const auto take = [&](uint32_t mask, auto pib_hca_modify_qp::*field) {
+    const auto take = [&](uint32_t mask, auto pib_hca_modify_qp::* field) {
         if ((in.attr_mask & mask) != 0) {
             attr.*field = in.*field;
         }

@@ -48,7 +48,7 @@ def in_c(text: str) -> list[Function]:
     found: list[Function] = []
     inside = 0              # open braces within the current function
     braces: list[bool] = [] # around it: whether the text before it stays the head
-    start = 0               # of the head
+    start = 0               # start of the head
     for place in re.finditer(r"[{};]", code):
         char, head = place.group(), code[start:place.start()]
         if inside:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may include whom: the table of docs/architecture.md and the rooms of each folder's README, held
+"""The include rules: the table of docs/architecture.md and the rooms of each folder's README, held
 against every #include of the tree."""
 import pathlib
 import re
@@ -21,7 +21,7 @@ RULES = {
 # The headers that C code may see of what is C++.
 SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"),
         ("qemu-hw/glue", "short_slices.h"), ("qemu-hw/glue", "idle_spin.h")}
-# Who includes QEMU, and nobody else.
+# The only folder that includes QEMU.
 QEMU_USER = "qemu-hw/glue"
 
 # Folders that are divided into rooms, from the ground up: the rooms below that a room may include.

@@ -184,7 +184,7 @@ def _add_parts(add) -> None:
                               "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
-                              "thread sanitizer; the whole does none of these")
+                              "thread sanitizer; style: a part of unit; the whole does none of the others")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="of everything, of which the medians count (default 5)")

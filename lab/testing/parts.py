@@ -11,7 +11,7 @@ import re
 from lab import paths, ui, up
 from lab.build import deps, host_build
 from lab.guests import guest_kernel, image, kvm, nested, vm
-from lab.testing import runners
+from lab.testing import runners, style
 from lab.testing.counts import FAILURE, Count
 
 DEFAULT = ("unit", "guest")
@@ -21,7 +21,7 @@ VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
 
 def unit() -> Count:
     host_build.build()
-    count = runners.pytest("tests/lab") + runners.pytest("tests/driver")
+    count = runners.pytest("tests/lab") + style.style()
     if vm.module_usable():
         count += runners.pytest("tests/qemu")
     else:
@@ -73,7 +73,8 @@ def on_kvm() -> Count:
 
 
 RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm, "sockets": sockets,
-           "one-copy": one_copy, "kvm": on_kvm, "tsan": tsan}
+           "one-copy": one_copy, "kvm": on_kvm, "tsan": tsan,
+           "style": style.style}
 
 
 def test(part: str | None) -> int:

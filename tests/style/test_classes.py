@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A class does one thing: at most 25 methods, defined in at most two source files."""
+
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import classes
+import tree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_METHODS = 25
+MOST_SOURCES = 2
+FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "fabric-switch/", "tests/")
+# Methods and source files of classes that are still to be divided. The list only shrinks.
+EXCEPTIONS = {
+    "pib::fabric::Fabric": (43, 3),
+    "pib::fabric::Switch": (43, 2),
+    "pib::fabric::SwitchLink": (37, 1),
+    "pib::fabric::SwitchPort": (47, 2),
+    "pib::hca::DeviceImpl": (52, 2),
+    "pib::hca::Mpt": (44, 2),
+    "pib::hca::PortImpl": (84, 3),
+    "pib::hca::PortLink": (35, 1),
+    "pib::hca::QpServices": (50, 1),
+    "pib::hca::Requester": (31, 2),
+    "pib::hca::Responder": (51, 6),
+    "pib::hca::TransportImpl": (50, 3),
+    "pib::hca::test::FakeHost": (31, 1),
+    "pib::hca::test::Hca": (28, 1),
+    "pib::hca::test::MiniDriver": (48, 1),
+    "pib::ib::Mad": (28, 0),
+    "pib::link::LinkEndpoint": (77, 3),
+}
+
+
+def of_tree() -> dict[str, tuple[int, int]]:
+    """Methods and source files by class."""
+    files = [path for path in tree.files(ROOT)
+             if path.suffix in (".h", ".cc") and str(path.relative_to(ROOT)).startswith(FOLDERS)]
+    return {name: (len(found.methods), len(found.sources)) for name, found in classes.read(ROOT, files).items()}
+
+
+class Classes(unittest.TestCase):
+    def setUp(self):
+        self.assertTrue(shutil.which(classes.CTAGS), "install universal-ctags, or run ./pib deps")
+
+    def test_no_class_is_too_large(self):
+        found = of_tree()
+        self.assertGreater(len(found), 300)
+        self.assertEqual({name: size for name, size in found.items()
+                          if size[0] > EXCEPTIONS.get(name, (MOST_METHODS, 0))[0]
+                          or size[1] > max(MOST_SOURCES, EXCEPTIONS.get(name, (0, 0))[1])}, {})
+        self.assertEqual([name for name in EXCEPTIONS
+                          if name not in found or found[name] <= (MOST_METHODS, MOST_SOURCES)
+                          and found[name][1] <= MOST_SOURCES], [], "remove these exceptions")
+
+    def test_methods_are_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "a.h").write_text("namespace n {\nclass A {\n  public:\n    A();\n    ~A();\n    int f() const;\n"
+                                      "    int f(int x) { return x; }\n    bool operator==(const A&) const;\n"
+                                      "  private:\n    void g();\n    int h_;\n};\n}\n")
+            (root / "a.cc").write_text('#include "a.h"\nnamespace n {\nint A::f() const { return 1; }\n}\n')
+            (root / "b.cc").write_text('#include "a.h"\nnamespace n {\nvoid A::g() {\n    [] { return 2; }();\n}\n}\n')
+            found = classes.read(root, sorted(root.iterdir()))["n::A"]
+            self.assertEqual((len(found.methods), found.sources), (3, {"a.cc", "b.cc"}))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -15,7 +15,7 @@ ARGUMENTS = ("--options=NONE", "--languages=C++", "--langmap=C++:.h.cc", "--outp
 @dataclasses.dataclass
 class Class:
     name: str                   # with its namespaces
-    path: str                   # of the declaration
+    path: str                   # file with the declaration
     methods: set[str] = dataclasses.field(default_factory=set)
     sources: set[str] = dataclasses.field(default_factory=set)
 

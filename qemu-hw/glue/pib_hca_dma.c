@@ -1,187 +1,249 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest memory as the device reaches it: through its own PCI address space (bus mastering and a vIOMMU
- * apply), and only after the whole range has been shown to be RAM. The guest chooses the addresses, so an
- * access that could end in another device's registers, or our own, must not start.
+ * Access to guest memory through the device's PCI address space, to which bus
+ * mastering and a vIOMMU apply. The guest chooses the addresses: an access
+ * starts only after the whole range has been shown to be RAM, so that none
+ * ends in the registers of a device.
  */
 #include "qemu/osdep.h"
 #include "exec/memory.h"
 #include "hw/pci/pci.h"
 #include "pib_hca_glue.h"
+#include "qemu/bswap.h"
 #include "qemu/rcu.h"
 
-bool pib_hca_may_master(PibHca *hca)
-{
-    PCIDevice *pci = &hca->parent_obj; /* the cast costs more than all the rest */
-    uint16_t pmcsr;
+#define RAM_PIECES 16
 
-    if (!pci->pm_cap) {
-        return true;
-    }
-    pmcsr = pci_get_word(pci->config + pci->pm_cap + PCI_PM_CTRL);
-    return (pmcsr & PCI_PM_CTRL_STATE_MASK) == 0;
-}
+/* A contiguous range of bus addresses that is RAM, mapped. */
+typedef struct PibHcaRam {
+    hwaddr start;
+    hwaddr size;
+    MemoryRegionCache cache;
+} PibHcaRam;
 
-static bool is_ram(MemoryRegion *mr, bool is_write)
+/*
+ * Guest RAM as a few large pieces, collected when the memory map changes. What
+ * a vIOMMU translates, and what comes after RAM_PIECES, is not among them:
+ * those accesses are translated one by one.
+ */
+struct PibHcaDma {
+    PibHca *hca;
+    MemoryListener listener;
+    PibHcaRam ram[RAM_PIECES]; /* changed with BQL and lock */
+    unsigned ram_count;
+    unsigned ram_last; /* the piece of the last access */
+    /* The listener's, between begin and commit. */
+    MemoryRegionSection staged[RAM_PIECES];
+    unsigned staged_count;
+    bool staged_any; /* the device's address space has changed */
+};
+
+static bool pib_hca_is_ram(MemoryRegion *mr, bool is_write)
 {
     return memory_region_is_ram(mr) && !memory_region_is_ram_device(mr) &&
            !(is_write && (mr->readonly || mr->rom_device));
 }
 
 /*
- * The RAM behind the first bytes at `addr`: NULL when they are something else. `length` shrinks to what lies
- * there in one piece, which is a page where a vIOMMU translates. The caller is in an RCU critical section.
+ * Returns the RAM at `addr`, or NULL. Reduces `length` to what is contiguous
+ * there, at most a page where a vIOMMU translates. Call under RCU.
  */
-static uint8_t *ram_at(AddressSpace *as, hwaddr addr, hwaddr *length, bool is_write,
-                       MemoryRegion **mr)
+static uint8_t *pib_hca_ram_at(AddressSpace *as, hwaddr addr, hwaddr *length,
+                               bool is_write, MemoryRegion **mr)
 {
     hwaddr xlat;
 
-    *mr = address_space_translate(as, addr, &xlat, length, is_write, MEMTXATTRS_UNSPECIFIED);
-    if (*length == 0 || !is_ram(*mr, is_write)) {
+    *mr = address_space_translate(as, addr, &xlat, length, is_write,
+                                  MEMTXATTRS_UNSPECIFIED);
+    if (*length == 0 || !pib_hca_is_ram(*mr, is_write)) {
         return NULL;
     }
     return (uint8_t *)memory_region_get_ram_ptr(*mr) + xlat;
 }
 
-/* The caller's buffer to or from RAM; then what QEMU wants to know: stale translated code, dirty pages. */
-static void copy(AddressSpace *as, MemoryRegion *mr, uint8_t *host, uint8_t *buffer, hwaddr length,
-                 bool is_write)
+/*
+ * Drivers and programs poll counters, flags and owner bytes in this memory:
+ * an aligned access of 1, 2, 4 or 8 bytes is one load or store.
+ */
+static void pib_hca_ram_store(uint8_t *ram, const uint8_t *from, hwaddr length)
+{
+    if (length == 8 && QEMU_PTR_IS_ALIGNED(ram, 8)) {
+        qatomic_set__nocheck((uint64_t *)ram, ldq_he_p(from));
+    } else if (length == 4 && QEMU_PTR_IS_ALIGNED(ram, 4)) {
+        qatomic_set((uint32_t *)ram, (uint32_t)ldl_he_p(from));
+    } else if (length == 2 && QEMU_PTR_IS_ALIGNED(ram, 2)) {
+        qatomic_set((uint16_t *)ram, (uint16_t)lduw_he_p(from));
+    } else if (length == 1) {
+        qatomic_set(ram, *from);
+    } else {
+        memcpy(ram, from, length);
+    }
+}
+
+static void pib_hca_ram_load(const uint8_t *ram, uint8_t *to, hwaddr length)
+{
+    if (length == 8 && QEMU_PTR_IS_ALIGNED(ram, 8)) {
+        stq_he_p(to, qatomic_read__nocheck((const uint64_t *)ram));
+    } else if (length == 4 && QEMU_PTR_IS_ALIGNED(ram, 4)) {
+        stl_he_p(to, qatomic_read((const uint32_t *)ram));
+    } else if (length == 2 && QEMU_PTR_IS_ALIGNED(ram, 2)) {
+        stw_he_p(to, qatomic_read((const uint16_t *)ram));
+    } else if (length == 1) {
+        *to = qatomic_read(ram);
+    } else {
+        memcpy(to, ram, length);
+    }
+}
+
+/* After a write QEMU invalidates translated code and marks dirty pages. */
+static void pib_hca_copy(AddressSpace *as, MemoryRegion *mr, uint8_t *host,
+                         uint8_t *buffer, hwaddr length, bool is_write)
 {
     if (is_write) {
-        memcpy(host, buffer, length);
-        memory_region_ref(mr); /* which the unmap gives back */
+        pib_hca_ram_store(host, buffer, length);
+        memory_region_ref(mr); /* address_space_unmap() unrefs */
         address_space_unmap(as, host, length, true, length);
     } else {
-        memcpy(buffer, host, length);
+        pib_hca_ram_load(host, buffer, length);
     }
 }
 
-/*
- * The guest's RAM as a few large pieces, found when the memory map changes and not at each access. What a vIOMMU
- * translates is not among them.
- */
-static void ram_begin(MemoryListener *listener)
+static void pib_hca_map_begin(MemoryListener *listener)
 {
-    PibHca *hca = container_of(listener, PibHca, memory_listener);
+    PibHcaDma *dma = container_of(listener, PibHcaDma, listener);
 
-    hca->staged_count = 0;
-    hca->staged_any = false;
+    dma->staged_count = 0;
+    dma->staged_any = false;
 }
 
-/* Of the sections of a changed map, QEMU tells the new ones and those that stay alike. */
-static void ram_section(MemoryListener *listener, MemoryRegionSection *section)
+/* QEMU reports all sections of a changed map, new or not. */
+static void pib_hca_map_section(MemoryListener *listener,
+                                MemoryRegionSection *section)
 {
-    PibHca *hca = container_of(listener, PibHca, memory_listener);
+    PibHcaDma *dma = container_of(listener, PibHcaDma, listener);
 
-    hca->staged_any = true;
-    if (is_ram(section->mr, true) && !section->readonly &&
-        hca->staged_count < PIB_HCA_RAM_PIECES) {
-        hca->staged[hca->staged_count++] = *section;
+    dma->staged_any = true;
+    if (pib_hca_is_ram(section->mr, true) && !section->readonly &&
+        dma->staged_count < RAM_PIECES) {
+        dma->staged[dma->staged_count++] = *section;
     }
 }
 
-static void ram_gone(MemoryListener *listener, MemoryRegionSection *section)
+static void pib_hca_map_removed(MemoryListener *listener,
+                                MemoryRegionSection *section)
 {
-    container_of(listener, PibHca, memory_listener)->staged_any = true;
+    container_of(listener, PibHcaDma, listener)->staged_any = true;
 }
 
-static void ram_forget(PibHca *hca)
+static void pib_hca_forget_ram(PibHcaDma *dma)
 {
-    while (hca->ram_count > 0) {
-        address_space_cache_destroy(&hca->ram[--hca->ram_count].cache);
+    while (dma->ram_count > 0) {
+        address_space_cache_destroy(&dma->ram[--dma->ram_count].cache);
     }
-    hca->ram_last = 0;
+    dma->ram_last = 0;
 }
 
-static void ram_commit(MemoryListener *listener)
+static void pib_hca_add_ram(PibHcaDma *dma, MemoryRegionSection *section)
 {
-    PibHca *hca = container_of(listener, PibHca, memory_listener);
-    AddressSpace *as = pci_get_address_space(PCI_DEVICE(hca));
+    PibHcaRam *ram = &dma->ram[dma->ram_count];
+    int64_t size;
 
-    if (!hca->staged_any) {
+    ram->start = section->offset_within_address_space;
+    size = address_space_cache_init(
+        &ram->cache, pci_get_address_space(&dma->hca->parent_obj), ram->start,
+        int128_get64(section->size), true);
+    if (size <= 0) {
+        return;
+    }
+    if (!ram->cache.ptr) {
+        address_space_cache_destroy(&ram->cache);
+        return;
+    }
+    ram->size = size;
+    dma->ram_count++;
+}
+
+static void pib_hca_map_commit(MemoryListener *listener)
+{
+    PibHcaDma *dma = container_of(listener, PibHcaDma, listener);
+
+    if (!dma->staged_any) {
         return; /* another address space has changed */
     }
-    pib_hca_lock(hca);
-    ram_forget(hca);
-    for (unsigned i = 0; i < hca->staged_count; i++) {
-        MemoryRegionSection *section = &hca->staged[i];
-        PibHcaRam *ram = &hca->ram[hca->ram_count];
-        hwaddr start = section->offset_within_address_space;
-        int64_t size = address_space_cache_init(&ram->cache, as, start,
-                                                int128_get64(section->size), true);
-
-        if (size <= 0) {
-            continue;
-        }
-        if (!ram->cache.ptr) {
-            address_space_cache_destroy(&ram->cache);
-            continue;
-        }
-        ram->start = start;
-        ram->size = size;
-        hca->ram_count++;
+    pib_hca_lock(dma->hca);
+    pib_hca_forget_ram(dma);
+    for (unsigned i = 0; i < dma->staged_count; i++) {
+        pib_hca_add_ram(dma, &dma->staged[i]);
     }
-    pib_hca_ram_changed(hca);
-    pib_hca_unlock(hca);
+    pib_hca_ram_changed(dma->hca);
+    pib_hca_unlock(dma->hca);
 }
 
 void pib_hca_dma_start(PibHca *hca)
 {
-    hca->memory_listener = (MemoryListener){
+    PibHcaDma *dma = g_new0(PibHcaDma, 1);
+
+    hca->dma = dma;
+    dma->hca = hca;
+    dma->listener = (MemoryListener){
         .name = "pib-hca",
-        .begin = ram_begin,
-        .region_add = ram_section,
-        .region_nop = ram_section,
-        .region_del = ram_gone,
-        .commit = ram_commit,
+        .begin = pib_hca_map_begin,
+        .region_add = pib_hca_map_section,
+        .region_nop = pib_hca_map_section,
+        .region_del = pib_hca_map_removed,
+        .commit = pib_hca_map_commit,
     };
-    memory_listener_register(&hca->memory_listener, pci_get_address_space(PCI_DEVICE(hca)));
+    memory_listener_register(&dma->listener,
+                             pci_get_address_space(PCI_DEVICE(hca)));
 }
 
 void pib_hca_dma_stop(PibHca *hca)
 {
-    if (hca->memory_listener.name) {
-        memory_listener_unregister(&hca->memory_listener);
-        hca->memory_listener.name = NULL;
+    if (hca->dma) {
+        memory_listener_unregister(&hca->dma->listener);
+        pib_hca_forget_ram(hca->dma);
+        g_clear_pointer(&hca->dma, g_free);
     }
-    ram_forget(hca);
 }
 
-/* The piece that has all of the range, or NULL. */
-static PibHcaRam *find_ram(PibHca *hca, hwaddr addr, hwaddr length)
+/* Returns the piece that has the whole range, or NULL. */
+static PibHcaRam *pib_hca_find_ram(PibHcaDma *dma, hwaddr addr, hwaddr length)
 {
-    for (unsigned i = 0; i < hca->ram_count; i++) {
-        unsigned at = (hca->ram_last + i) % hca->ram_count;
-        PibHcaRam *ram = &hca->ram[at];
+    for (unsigned i = 0; i < dma->ram_count; i++) {
+        unsigned at = (dma->ram_last + i) % dma->ram_count;
+        PibHcaRam *ram = &dma->ram[at];
 
-        if (addr >= ram->start && length <= ram->size && addr - ram->start <= ram->size - length) {
-            hca->ram_last = at;
+        if (addr >= ram->start && length <= ram->size &&
+            addr - ram->start <= ram->size - length) {
+            dma->ram_last = at;
             return ram;
         }
     }
     return NULL;
 }
 
-static void copy_cached(PibHcaRam *ram, hwaddr addr, uint8_t *buffer, hwaddr length, bool is_write)
+static void pib_hca_copy_cached(PibHcaRam *ram, hwaddr addr, uint8_t *buffer,
+                                hwaddr length, bool is_write)
 {
     hwaddr offset = addr - ram->start;
+    uint8_t *host = (uint8_t *)ram->cache.ptr + offset;
 
     if (is_write) {
-        memcpy(ram->cache.ptr + offset, buffer, length);
+        pib_hca_ram_store(host, buffer, length);
         address_space_cache_invalidate(&ram->cache, offset, length);
     } else {
-        memcpy(buffer, ram->cache.ptr + offset, length);
+        pib_hca_ram_load(host, buffer, length);
     }
 }
 
-static bool range_is_ram(AddressSpace *as, hwaddr addr, hwaddr length, bool is_write)
+static bool pib_hca_range_is_ram(AddressSpace *as, hwaddr addr, hwaddr length,
+                                 bool is_write)
 {
     while (length > 0) {
         MemoryRegion *mr;
         hwaddr part = length;
 
-        if (!ram_at(as, addr, &part, is_write, &mr)) {
+        if (!pib_hca_ram_at(as, addr, &part, is_write, &mr)) {
             return false;
         }
         addr += part;
@@ -190,39 +252,32 @@ static bool range_is_ram(AddressSpace *as, hwaddr addr, hwaddr length, bool is_w
     return true;
 }
 
-static bool may_reach(PibHca *hca, hwaddr addr, hwaddr length)
+static bool pib_hca_may_reach(PibHca *hca, hwaddr addr, hwaddr length)
 {
     return !hca->paused && pib_hca_may_master(hca) && addr + length >= addr;
 }
 
 /*
- * All or nothing: what is not in one piece is looked at to its end before anything is touched. Each piece is
- * copied through the very translation that has shown it to be RAM: a guest that changes its vIOMMU's tables
- * meanwhile gets a failed access, not one to somebody's registers.
+ * Touches nothing unless the whole range is RAM. Each part is copied through
+ * the translation that has shown it to be RAM: if the guest changes the tables
+ * of a vIOMMU meanwhile, the access fails.
  */
-static bool dma(PibHca *hca, hwaddr addr, uint8_t *buffer, hwaddr length, bool is_write)
+static bool pib_hca_dma_translated(PibHca *hca, hwaddr addr, uint8_t *buffer,
+                                   hwaddr length, bool is_write)
 {
     AddressSpace *as = pci_get_address_space(&hca->parent_obj);
-    PibHcaRam *ram;
     MemoryRegion *mr;
     hwaddr part = length;
     uint8_t *host;
 
-    if (length == 0 || !may_reach(hca, addr, length)) {
-        return length == 0;
-    }
-    ram = find_ram(hca, addr, length);
-    if (ram) {
-        copy_cached(ram, addr, buffer, length, is_write);
-        return true;
-    }
     RCU_READ_LOCK_GUARD();
-    host = ram_at(as, addr, &part, is_write, &mr);
-    if (!host || !range_is_ram(as, addr + part, length - part, is_write)) {
+    host = pib_hca_ram_at(as, addr, &part, is_write, &mr);
+    if (!host ||
+        !pib_hca_range_is_ram(as, addr + part, length - part, is_write)) {
         return false;
     }
     for (;;) {
-        copy(as, mr, host, buffer, part, is_write);
+        pib_hca_copy(as, mr, host, buffer, part, is_write);
         addr += part;
         buffer += part;
         length -= part;
@@ -230,24 +285,57 @@ static bool dma(PibHca *hca, hwaddr addr, uint8_t *buffer, hwaddr length, bool i
             return true;
         }
         part = length;
-        host = ram_at(as, addr, &part, is_write, &mr);
+        host = pib_hca_ram_at(as, addr, &part, is_write, &mr);
         if (!host) {
             return false;
         }
     }
 }
 
-bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length)
+static bool pib_hca_dma(PibHca *hca, hwaddr addr, uint8_t *buffer,
+                        hwaddr length, bool is_write)
 {
-    return dma(opaque, bus_addr, to, length, false);
+    PibHcaRam *ram;
+
+    if (length == 0 || !pib_hca_may_reach(hca, addr, length)) {
+        return length == 0;
+    }
+    ram = pib_hca_find_ram(hca->dma, addr, length);
+    if (ram) {
+        pib_hca_copy_cached(ram, addr, buffer, length, is_write);
+        return true;
+    }
+    return pib_hca_dma_translated(hca, addr, buffer, length, is_write);
 }
 
-bool pib_hca_dma_write(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length)
+bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to,
+                      size_t length)
 {
-    return dma(opaque, bus_addr, (uint8_t *)from, length, true);
+    return pib_hca_dma(opaque, bus_addr, to, length, false);
 }
 
-bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected, uint64_t desired)
+bool pib_hca_dma_write(void *opaque, uint64_t bus_addr, const uint8_t *from,
+                       size_t length)
+{
+    return pib_hca_dma(opaque, bus_addr, (uint8_t *)from, length, true);
+}
+
+static bool pib_hca_cmpxchg_cached(PibHcaRam *ram, uint64_t bus_addr,
+                                   uint64_t *expected, uint64_t desired)
+{
+    hwaddr offset = bus_addr - ram->start;
+    uint64_t *host = (uint64_t *)((uint8_t *)ram->cache.ptr + offset);
+
+    if (!QEMU_PTR_IS_ALIGNED(host, sizeof(*host))) {
+        return false;
+    }
+    *expected = qatomic_cmpxchg__nocheck(host, *expected, desired);
+    address_space_cache_invalidate(&ram->cache, offset, sizeof(*host));
+    return true;
+}
+
+bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected,
+                           uint64_t desired)
 {
     PibHca *hca = opaque;
     AddressSpace *as = pci_get_address_space(&hca->parent_obj);
@@ -256,23 +344,22 @@ bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected, 
     MemoryRegion *mr;
     uint8_t *host;
 
-    if (bus_addr % sizeof(uint64_t) != 0 || !may_reach(hca, bus_addr, length)) {
+    if (!QEMU_IS_ALIGNED(bus_addr, sizeof(uint64_t)) ||
+        !pib_hca_may_reach(hca, bus_addr, length)) {
         return false;
     }
-    ram = find_ram(hca, bus_addr, length);
-    if (ram && (uintptr_t)(ram->cache.ptr + (bus_addr - ram->start)) % sizeof(uint64_t) == 0) {
-        host = ram->cache.ptr + (bus_addr - ram->start);
-        *expected = qatomic_cmpxchg((uint64_t *)host, *expected, desired);
-        address_space_cache_invalidate(&ram->cache, bus_addr - ram->start, length);
+    ram = pib_hca_find_ram(hca->dma, bus_addr, length);
+    if (ram && pib_hca_cmpxchg_cached(ram, bus_addr, expected, desired)) {
         return true;
     }
     RCU_READ_LOCK_GUARD();
-    host = ram_at(as, bus_addr, &length, true, &mr);
-    if (!host || length < sizeof(uint64_t) || (uintptr_t)host % sizeof(uint64_t) != 0) {
+    host = pib_hca_ram_at(as, bus_addr, &length, true, &mr);
+    if (!host || length < sizeof(uint64_t) ||
+        !QEMU_PTR_IS_ALIGNED(host, sizeof(uint64_t))) {
         return false;
     }
-    *expected = qatomic_cmpxchg((uint64_t *)host, *expected, desired);
-    memory_region_ref(mr);
+    *expected = qatomic_cmpxchg__nocheck((uint64_t *)host, *expected, desired);
+    memory_region_ref(mr); /* address_space_unmap() unrefs */
     address_space_unmap(as, host, length, true, length);
     return true;
 }
@@ -282,19 +369,22 @@ uint8_t *pib_hca_ram(void *opaque, uint64_t bus_addr, uint64_t length)
     PibHca *hca = opaque;
     PibHcaRam *ram;
 
-    if (length == 0 || !may_reach(hca, bus_addr, length)) {
+    if (length == 0 || !pib_hca_may_reach(hca, bus_addr, length)) {
         return NULL;
     }
-    ram = find_ram(hca, bus_addr, length);
+    ram = pib_hca_find_ram(hca->dma, bus_addr, length);
     return ram ? (uint8_t *)ram->cache.ptr + (bus_addr - ram->start) : NULL;
 }
 
 void pib_hca_ram_written(void *opaque, uint64_t bus_addr, uint64_t length)
 {
-    PibHcaRam *ram = find_ram(opaque, bus_addr, length);
+    PibHca *hca = opaque;
+    PibHcaRam *ram = pib_hca_find_ram(hca->dma, bus_addr, length);
 
-    if (ram) { /* always: the core holds its lock, and no pointer for longer than there is a piece */
-        address_space_cache_invalidate(&ram->cache, bus_addr - ram->start, length);
+    /* Always found: the core asks anew after pib_hca_ram_changed(). */
+    if (ram) {
+        address_space_cache_invalidate(&ram->cache, bus_addr - ram->start,
+                                       length);
     }
 }
 
@@ -305,7 +395,8 @@ void pib_hca_ram_changed(PibHca *hca)
     }
 }
 
+/* Orders loads and stores before it against stores after it. */
 void pib_hca_dma_barrier(void *opaque)
 {
-    smp_wmb();
+    smp_mb_release();
 }

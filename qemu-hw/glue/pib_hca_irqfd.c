@@ -1,46 +1,76 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * irqfds: with KVM an eventfd for each MSI-X vector that the guest has unmasked. Who has interrupts to send writes to
- * it, on any thread, and KVM does the rest without the BQL. QEMU sends what has none: all of it without KVM, what is
- * for a masked vector, and messages that are no local APIC's but a write to wherever the guest has pointed them.
+ * irqfds: with KVM, an eventfd for each MSI-X vector that the guest has
+ * unmasked. Any thread sends an interrupt by writing to it; KVM needs no BQL
+ * for the rest. QEMU sends the interrupts that have no irqfd: all of them
+ * without KVM, those of masked vectors, and messages that are not addressed to
+ * an interrupt controller but to other memory of the guest's choice.
  */
 #include "qemu/osdep.h"
+#include "exec/address-spaces.h"
+#include "exec/memory.h"
 #include "hw/pci/msi.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
+#include "qemu/bitops.h"
 #include "qemu/event_notifier.h"
+#include "qemu/thread.h"
 #include "system/kvm.h"
 
-/* Where a write is an interrupt message (Intel SDM 3A, 11.11.1; AMD APM 2, 16.5). */
+/* Interrupt messages on x86 (Intel SDM 3A, 11.11.1; AMD APM 2, 16.5). */
 #define APIC_MESSAGES 0xfee00000
 #define APIC_MESSAGES_SIZE 0x100000
+/* hw/intc/arm_gicv3_its_common.h; only Arm's QEMU has the type. */
+#define TYPE_ITS "arm-gicv3-its-common"
 
 #define NO_ROUTE (-1)
 
 typedef struct PibHcaIrqfd {
     EventNotifier notifier;
-    int route; /* KVM's number for the message, kept while the vector is masked; BQL */
+    int route; /* KVM's number, kept while the vector is masked; BQL */
 } PibHcaIrqfd;
 
 struct PibHcaIrqfds {
-    QemuMutex lock; /* after the BQL and the core's */
-    uint64_t ready; /* vectors that KVM listens to */
+    QemuMutex lock; /* taken after the BQL and the core's */
+    uint64_t ready; /* vectors whose eventfd KVM listens to */
     uint64_t sent;
     bool may_send; /* the function may start transactions */
     unsigned count;
     PibHcaIrqfd vectors[PIB_HCA_MAX_VECTORS];
 };
 
-static void set_ready(PibHcaIrqfds *irqfds, unsigned vector, bool ready)
+static bool pib_hca_is_its(hwaddr address)
+{
+    MemoryRegionSection section =
+        memory_region_find(get_system_memory(), address, sizeof(uint32_t));
+    bool found = section.mr && object_dynamic_cast(
+                                   memory_region_owner(section.mr), TYPE_ITS);
+
+    memory_region_unref(section.mr);
+    return found;
+}
+
+/* KVM delivers messages to an interrupt controller only. */
+static bool pib_hca_kvm_delivers(hwaddr address)
+{
+    if (object_class_by_name(TYPE_ITS)) {
+        return pib_hca_is_its(address);
+    }
+    return address - APIC_MESSAGES < APIC_MESSAGES_SIZE;
+}
+
+static void pib_hca_irqfd_set_ready(PibHcaIrqfds *irqfds, unsigned vector,
+                                    bool ready)
 {
     qemu_mutex_lock(&irqfds->lock);
     irqfds->ready = deposit64(irqfds->ready, vector, 1, ready);
     qemu_mutex_unlock(&irqfds->lock);
 }
 
-static bool set_route(PCIDevice *pci, PibHcaIrqfd *irqfd, unsigned vector, MSIMessage message)
+static bool pib_hca_irqfd_set_route(PCIDevice *pci, PibHcaIrqfd *irqfd,
+                                    unsigned vector, MSIMessage message)
 {
     if (irqfd->route == NO_ROUTE) {
         KVMRouteChange change = kvm_irqchip_begin_route_changes(kvm_state);
@@ -53,39 +83,47 @@ static bool set_route(PCIDevice *pci, PibHcaIrqfd *irqfd, unsigned vector, MSIMe
         kvm_irqchip_commit_route_changes(&change);
         return true;
     }
-    if (kvm_irqchip_update_msi_route(kvm_state, irqfd->route, message, pci) < 0) {
+    if (kvm_irqchip_update_msi_route(kvm_state, irqfd->route, message, pci) <
+        0) {
         return false;
     }
     kvm_irqchip_commit_routes(kvm_state);
     return true;
 }
 
-/* The guest has unmasked the vector. Never fails: what KVM has no room for, QEMU sends. */
-static int unmasked(PCIDevice *pci, unsigned vector, MSIMessage message)
+/* Never fails: QEMU sends the interrupts of a vector that KVM does not take. */
+static int pib_hca_vector_unmasked(PCIDevice *pci, unsigned vector,
+                                   MSIMessage message)
 {
     PibHcaIrqfds *irqfds = PIB_HCA(pci)->irqfds;
     PibHcaIrqfd *irqfd = &irqfds->vectors[vector];
 
-    if (message.address - APIC_MESSAGES < APIC_MESSAGES_SIZE && set_route(pci, irqfd, vector, message) &&
-        kvm_irqchip_add_irqfd_notifier_gsi(kvm_state, &irqfd->notifier, NULL, irqfd->route) == 0) {
-        set_ready(irqfds, vector, true);
+    if (pib_hca_kvm_delivers(message.address) &&
+        pib_hca_irqfd_set_route(pci, irqfd, vector, message) &&
+        kvm_irqchip_add_irqfd_notifier_gsi(kvm_state, &irqfd->notifier, NULL,
+                                           irqfd->route) == 0) {
+        pib_hca_irqfd_set_ready(irqfds, vector, true);
     }
     return 0;
 }
 
-/* What is raised from here on waits as pending, in QEMU; what has been written before KVM has injected. */
-static void masked(PCIDevice *pci, unsigned vector)
+/*
+ * KVM has injected all earlier interrupts when this returns. QEMU keeps later
+ * ones as pending.
+ */
+static void pib_hca_vector_masked(PCIDevice *pci, unsigned vector)
 {
     PibHcaIrqfds *irqfds = PIB_HCA(pci)->irqfds;
     PibHcaIrqfd *irqfd = &irqfds->vectors[vector];
 
     if (irqfds->ready & BIT_ULL(vector)) {
-        set_ready(irqfds, vector, false);
-        kvm_irqchip_remove_irqfd_notifier_gsi(kvm_state, &irqfd->notifier, irqfd->route);
+        pib_hca_irqfd_set_ready(irqfds, vector, false);
+        kvm_irqchip_remove_irqfd_notifier_gsi(kvm_state, &irqfd->notifier,
+                                              irqfd->route);
     }
 }
 
-static void free_irqfds(PibHcaIrqfds *irqfds)
+static void pib_hca_irqfds_free(PibHcaIrqfds *irqfds)
 {
     for (unsigned i = 0; i < irqfds->count; i++) {
         if (irqfds->vectors[i].route != NO_ROUTE) {
@@ -110,53 +148,59 @@ void pib_hca_irqfds_start(PibHca *hca)
         PibHcaIrqfd *irqfd = &irqfds->vectors[irqfds->count];
 
         if (event_notifier_init(&irqfd->notifier, 0) < 0) {
-            free_irqfds(irqfds); /* without descriptors to spare QEMU sends all */
+            pib_hca_irqfds_free(irqfds); /* too few file descriptors */
             return;
         }
         irqfd->route = NO_ROUTE;
         irqfds->count++;
     }
     hca->irqfds = irqfds;
-    msix_set_vector_notifiers(PCI_DEVICE(hca), unmasked, masked, NULL);
+    msix_set_vector_notifiers(PCI_DEVICE(hca), pib_hca_vector_unmasked,
+                              pib_hca_vector_masked, NULL);
 }
 
 void pib_hca_irqfds_stop(PibHca *hca)
 {
     if (hca->irqfds) {
         msix_unset_vector_notifiers(PCI_DEVICE(hca));
-        free_irqfds(g_steal_pointer(&hca->irqfds));
+        pib_hca_irqfds_free(g_steal_pointer(&hca->irqfds));
     }
 }
 
 void pib_hca_irqfds_update(PibHca *hca)
 {
-    PCIDevice *pci = PCI_DEVICE(hca);
+    uint16_t command = pci_get_word(hca->parent_obj.config + PCI_COMMAND);
 
     if (hca->irqfds) {
         qemu_mutex_lock(&hca->irqfds->lock);
         hca->irqfds->may_send =
-            pib_hca_may_master(hca) && (pci_get_word(pci->config + PCI_COMMAND) & PCI_COMMAND_MASTER);
+            pib_hca_may_master(hca) && (command & PCI_COMMAND_MASTER);
         qemu_mutex_unlock(&hca->irqfds->lock);
     }
 }
 
-/* Under the lock to its end: a vector that is masked, or a function that may not, has nothing on its way. */
+/*
+ * The lock is held to the end: when a vector has been masked, or the function
+ * has been stopped, no interrupt is on its way.
+ */
 void pib_hca_irqfds_send(PibHca *hca)
 {
     PibHcaIrqfds *irqfds = hca->irqfds;
-    uint64_t ours;
+    uint64_t taken;
 
     if (!irqfds || qatomic_read(&hca->pending_vectors) == 0) {
         return;
     }
     qemu_mutex_lock(&irqfds->lock);
-    ours = irqfds->may_send ? irqfds->ready : 0;
-    ours &= qatomic_fetch_and(&hca->pending_vectors, ~ours);
-    for (uint64_t left = ours; left != 0; left &= left - 1) {
-        PIB_HCA_TRACE(hca, PIB_HCA_TRACE_INTERRUPT, "vector %u", (unsigned)ctz64(left));
-        event_notifier_set(&irqfds->vectors[ctz64(left)].notifier);
+    taken = irqfds->may_send ? irqfds->ready : 0;
+    taken &= qatomic_fetch_and(&hca->pending_vectors, ~taken);
+    for (uint64_t left = taken; left != 0; left &= left - 1) {
+        unsigned vector = ctz64(left);
+
+        PIB_HCA_TRACE(hca, PIB_HCA_TRACE_INTERRUPT, "vector %u", vector);
+        event_notifier_set(&irqfds->vectors[vector].notifier);
     }
-    irqfds->sent += ctpop64(ours);
+    irqfds->sent += ctpop64(taken);
     qemu_mutex_unlock(&irqfds->lock);
 }
 

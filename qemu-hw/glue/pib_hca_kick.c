@@ -1,113 +1,150 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Kicks: one eventfd for each UAR page whose index page the guest has set up. KVM signals it without leaving the
- * guest's processor to QEMU, TCG and qtest instead of calling the MMIO handler; the main loop reads it. The value
- * that was stored is lost, and none is needed.
+ * Kicks: stores to a UAR page that signal an eventfd, for UARs whose index page
+ * the guest has set up. KVM signals it without an exit to QEMU; TCG and qtest
+ * signal it instead of calling the MMIO handler. The main loop reads it. The
+ * stored value is lost; it is not needed.
+ *
+ * UARs with the same number modulo GROUPS share an eventfd.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
+#include "qemu/bitmap.h"
 #include "qemu/event_notifier.h"
 #include "qemu/main-loop.h"
 
-QEMU_BUILD_BUG_ON(PIB_HCA_GLUE_UARS != PIB_HCA_MAX_UARS);
+#define GROUPS PIB_HCA_MAX_UARS
 
-struct PibHcaKick {
+typedef struct PibHcaKickGroup {
     PibHca *hca;
-    uint32_t uar;
+    unsigned uars; /* that have the eventfd; 0: it is closed */
     EventNotifier notifier;
+} PibHcaKickGroup;
+
+struct PibHcaKicks {
+    QEMUBH *bh; /* `wanted` has changed */
+    DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS); /* by the core; its lock */
+    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* by an eventfd; BQL */
+    PibHcaKickGroup groups[GROUPS];
 };
 
-/* A stopped VM's kicks wait for pib_hca_kicks_again(). */
-static void kicked(EventNotifier *notifier)
+/* Kicks of a stopped VM wait for pib_hca_kicks_resume(). */
+static void pib_hca_kicked(EventNotifier *notifier)
 {
-    PibHcaKick *kick = container_of(notifier, PibHcaKick, notifier);
-    PibHca *hca = kick->hca;
+    PibHcaKickGroup *group = container_of(notifier, PibHcaKickGroup, notifier);
+    PibHca *hca = group->hca;
+    PibHcaKicks *kicks = hca->kicks;
     bool was_engaged;
 
     if (!event_notifier_test_and_clear(notifier) || hca->paused) {
         return;
     }
     was_engaged = pib_hca_enter(hca);
-    pib_hca_core_kick(hca->core, kick->uar);
+    for (uint32_t uar = group - kicks->groups; uar < PIB_HCA_MAX_UARS;
+         uar += GROUPS) {
+        if (test_bit(uar, kicks->served)) {
+            pib_hca_core_kick(hca->core, uar);
+        }
+    }
     pib_hca_leave(hca, was_engaged);
 }
 
-static hwaddr kick_offset(uint32_t uar)
+static hwaddr pib_hca_kick_offset(uint32_t uar)
 {
     return (hwaddr)uar * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK;
 }
 
-/* Without descriptors to spare the kicks of this UAR go on coming as doorbells. */
-static void start(PibHca *hca, uint32_t uar)
+/* Without a file descriptor the kicks of this UAR remain MMIO. */
+static void pib_hca_kick_start(PibHca *hca, uint32_t uar)
 {
-    PibHcaKick *kick = g_new0(PibHcaKick, 1);
+    PibHcaKickGroup *group = &hca->kicks->groups[uar % GROUPS];
 
-    if (event_notifier_init(&kick->notifier, 0) < 0) {
-        g_free(kick);
+    if (group->uars == 0) {
+        if (event_notifier_init(&group->notifier, 0) < 0) {
+            return;
+        }
+        event_notifier_set_handler(&group->notifier, pib_hca_kicked);
+    }
+    group->uars++;
+    set_bit(uar, hca->kicks->served);
+    memory_region_add_eventfd(&hca->uar, pib_hca_kick_offset(uar), 4, false, 0,
+                              &group->notifier);
+}
+
+static void pib_hca_kick_stop(PibHca *hca, uint32_t uar)
+{
+    PibHcaKickGroup *group = &hca->kicks->groups[uar % GROUPS];
+
+    memory_region_del_eventfd(&hca->uar, pib_hca_kick_offset(uar), 4, false, 0,
+                              &group->notifier);
+    clear_bit(uar, hca->kicks->served);
+    group->uars--;
+    if (group->uars == 0) {
+        event_notifier_set_handler(&group->notifier, NULL);
+        event_notifier_cleanup(&group->notifier);
+    }
+}
+
+static void pib_hca_kicks_update(void *opaque)
+{
+    PibHca *hca = opaque;
+    PibHcaKicks *kicks = hca->kicks;
+    DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS);
+
+    pib_hca_lock(hca);
+    bitmap_copy(wanted, kicks->wanted, PIB_HCA_MAX_UARS);
+    pib_hca_unlock(hca);
+    for (uint32_t uar = 0; uar < PIB_HCA_MAX_UARS; uar++) {
+        if (test_bit(uar, wanted) && !test_bit(uar, kicks->served)) {
+            pib_hca_kick_start(hca, uar);
+        } else if (!test_bit(uar, wanted) && test_bit(uar, kicks->served)) {
+            pib_hca_kick_stop(hca, uar);
+        }
+    }
+}
+
+void pib_hca_kicks_init(PibHca *hca)
+{
+    hca->kicks = g_new0(PibHcaKicks, 1);
+    hca->kicks->bh = qemu_bh_new(pib_hca_kicks_update, hca);
+    for (unsigned i = 0; i < GROUPS; i++) {
+        hca->kicks->groups[i].hca = hca;
+    }
+}
+
+void pib_hca_kicks_free(PibHca *hca)
+{
+    if (!hca->kicks) {
         return;
     }
-    kick->hca = hca;
-    kick->uar = uar;
-    hca->kicks[uar] = kick;
-    event_notifier_set_handler(&kick->notifier, kicked);
-    memory_region_add_eventfd(&hca->uar, kick_offset(uar), 4, false, 0, &kick->notifier);
+    for (uint32_t uar = 0; uar < PIB_HCA_MAX_UARS; uar++) {
+        if (test_bit(uar, hca->kicks->served)) {
+            pib_hca_kick_stop(hca, uar);
+        }
+    }
+    qemu_bh_delete(hca->kicks->bh);
+    g_clear_pointer(&hca->kicks, g_free);
 }
 
-static void stop(PibHca *hca, uint32_t uar)
+void pib_hca_kicks_resume(PibHca *hca)
 {
-    PibHcaKick *kick = g_steal_pointer(&hca->kicks[uar]);
-
-    memory_region_del_eventfd(&hca->uar, kick_offset(uar), 4, false, 0, &kick->notifier);
-    event_notifier_set_handler(&kick->notifier, NULL);
-    event_notifier_cleanup(&kick->notifier);
-    g_free(kick);
+    for (unsigned i = 0; i < GROUPS; i++) {
+        if (hca->kicks->groups[i].uars != 0) {
+            event_notifier_set(&hca->kicks->groups[i].notifier);
+        }
+    }
 }
 
-/* From any thread, with the core's lock; what is to be done needs the BQL. */
+/* Host::kicks(), on any thread with the lock. Eventfds need the BQL. */
 void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted)
 {
     PibHca *hca = opaque;
 
     if (wanted) {
-        set_bit(uar, hca->kicks_wanted);
+        set_bit(uar, hca->kicks->wanted);
     } else {
-        clear_bit(uar, hca->kicks_wanted);
+        clear_bit(uar, hca->kicks->wanted);
     }
-    qemu_bh_schedule(hca->kicks_bh);
-}
-
-void pib_hca_kicks_update(void *opaque)
-{
-    PibHca *hca = opaque;
-    unsigned long wanted[BITS_TO_LONGS(PIB_HCA_GLUE_UARS)];
-
-    pib_hca_lock(hca);
-    memcpy(wanted, hca->kicks_wanted, sizeof(wanted));
-    pib_hca_unlock(hca);
-    for (uint32_t uar = 0; uar < PIB_HCA_GLUE_UARS; uar++) {
-        if (test_bit(uar, wanted) && !hca->kicks[uar]) {
-            start(hca, uar);
-        } else if (!test_bit(uar, wanted) && hca->kicks[uar]) {
-            stop(hca, uar);
-        }
-    }
-}
-
-void pib_hca_kicks_again(PibHca *hca)
-{
-    for (uint32_t uar = 0; uar < PIB_HCA_GLUE_UARS; uar++) {
-        if (hca->kicks[uar]) {
-            event_notifier_set(&hca->kicks[uar]->notifier);
-        }
-    }
-}
-
-void pib_hca_kicks_stop(PibHca *hca)
-{
-    for (uint32_t uar = 0; uar < PIB_HCA_GLUE_UARS; uar++) {
-        if (hca->kicks[uar]) {
-            stop(hca, uar);
-        }
-    }
+    qemu_bh_schedule(hca->kicks->bh);
 }

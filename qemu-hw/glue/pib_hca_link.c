@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The sockets of the fabric links: connect, and connect again, never block, hand bytes to the core. What the
- * bytes mean is docs/fabric-protocol.md and the core's business.
+ * The sockets of the fabric links: they connect, connect again, and pass bytes
+ * to and from the core, and never block. docs/fabric-protocol.md says what the
+ * bytes mean; this file does not look at them.
  */
 #include "qemu/osdep.h"
 #include "block/aio.h"
 #include "io/channel-socket.h"
 #include "pib_hca_glue.h"
+#include "pib_link_memory.h"
 #include "qapi/error.h"
 #include "qapi/qapi-visit-sockets.h"
+#include "qemu/cutils.h"
 #include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/sockets.h"
@@ -16,47 +19,105 @@
 
 #define RETRY_FIRST_MS 50
 #define RETRY_LAST_MS 1000
+/* How long connections go without shared memory after it has failed. */
+#define SHARE_AGAIN_MS 60000
 #define RX_CHUNK (256 * 1024)
 #define TX_PARTS 64
 
-/* Outlives its link when the device goes away while the attempt is under way. */
-struct PibHcaConnect {
-    PibHcaLink *link;
+typedef struct PibHcaLink PibHcaLink;
+
+/* An attempt to connect. Outlives its link when the device is unplugged. */
+typedef struct PibHcaConnect {
+    PibHcaLink *link; /* NULL: the device is gone */
+} PibHcaConnect;
+
+/* One port's connection to the switch. */
+struct PibHcaLink {
+    PibHca *hca;
+    unsigned port; /* 1.. */
+    PibHcaConnect *connecting; /* NULL: no attempt is under way */
+    QEMUTimer *retry;          /* real-time clock */
+    unsigned retry_delay_ms;
+    int64_t connected_at_ms;
+    int64_t share_after_ms; /* no shared memory before; real-time clock */
+    /* Changed with the lock, and with the BQL but for `want_write`. */
+    QIOChannelSocket *channel; /* NULL: not connected */
+    bool want_write; /* the core waits for room in the socket */
+    bool to_close;   /* the core has closed the link */
+    PibLinkMemory *memory; /* NULL: frames go through the socket */
+    int kick_fd;           /* eventfd that the switch polls, or -1 */
+    PibHcaOneCopy *one_copy; /* NULL: the device copies payload itself */
+    bool sends_fds; /* one_copy's go with the next bytes of the core */
 };
 
-static void link_connect(PibHcaLink *link);
-static void link_readable(void *opaque);
-static void link_writable(void *opaque);
+struct PibHcaLinks {
+    SocketAddress *address; /* NULL: no fabric, all ports stay Down */
+    uint8_t *rx_buffer;
+    QEMUBH *close_bh; /* a link is `to_close` */
+    PibHcaLink links[PIB_HCA_GLUE_PORTS];
+};
+
+static void pib_hca_link_connect(PibHcaLink *link);
+static void pib_hca_link_readable(void *opaque);
+static void pib_hca_link_writable(void *opaque);
+static void pib_hca_links_close(void *opaque);
+
+void pib_hca_links_init(PibHca *hca)
+{
+    hca->links = g_new0(PibHcaLinks, 1);
+    hca->links->rx_buffer = g_malloc(RX_CHUNK);
+    hca->links->close_bh = qemu_bh_new(pib_hca_links_close, hca);
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        hca->links->links[i].hca = hca;
+        hca->links->links[i].port = i + 1;
+        hca->links->links[i].kick_fd = -1;
+    }
+}
+
+void pib_hca_links_free(PibHca *hca)
+{
+    if (hca->links) {
+        qapi_free_SocketAddress(hca->links->address);
+        qemu_bh_delete(hca->links->close_bh);
+        g_free(hca->links->rx_buffer);
+        g_clear_pointer(&hca->links, g_free);
+    }
+}
 
 bool pib_hca_links_parse(PibHca *hca, Error **errp)
 {
     const char *fabric = hca->prop.fabric;
+    const char *address = fabric;
 
     if (!fabric || !*fabric) {
         return true;
     }
-    if (!g_str_has_prefix(fabric, "unix:") && !g_str_has_prefix(fabric, "tcp:")) {
-        error_setg(errp, "fabric=%s: expected unix:PATH or tcp:HOST:PORT", fabric);
+    /* socket_parse() expects TCP addresses without a prefix. */
+    if (!g_str_has_prefix(fabric, "unix:") &&
+        !strstart(fabric, "tcp:", &address)) {
+        error_setg(errp, "fabric=%s: expected unix:PATH or tcp:HOST:PORT",
+                   fabric);
         return false;
     }
-    /* socket_parse() takes "unix:PATH", and "HOST:PORT" for TCP. */
-    hca->fabric_address = socket_parse(g_str_has_prefix(fabric, "tcp:") ? fabric + 4 : fabric, errp);
-    return hca->fabric_address != NULL;
+    hca->links->address = socket_parse(address, errp);
+    return hca->links->address != NULL;
 }
 
-static void link_set_handlers(PibHcaLink *link)
+/* Call with the lock. */
+static void pib_hca_link_set_handlers(PibHcaLink *link)
 {
     AioContext *ctx = qemu_get_aio_context();
     bool running = link->channel && !link->hca->paused;
 
     if (link->channel) {
-        qio_channel_set_aio_fd_handler(QIO_CHANNEL(link->channel), ctx,
-                                       running ? link_readable : NULL, ctx,
-                                       running && link->want_write ? link_writable : NULL, link);
+        qio_channel_set_aio_fd_handler(
+            QIO_CHANNEL(link->channel), ctx,
+            running ? pib_hca_link_readable : NULL, ctx,
+            running && link->want_write ? pib_hca_link_writable : NULL, link);
     }
 }
 
-static void link_retry_later(PibHcaLink *link)
+static void pib_hca_link_retry_later(PibHcaLink *link)
 {
     int64_t now = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
 
@@ -64,129 +125,182 @@ static void link_retry_later(PibHcaLink *link)
     link->retry_delay_ms = MIN(link->retry_delay_ms * 2, RETRY_LAST_MS);
 }
 
-/* With the lock, after the core has closed the link. */
-static void link_drop(PibHcaLink *link)
+/* Call with the lock, after the core has closed the link. */
+static void pib_hca_link_drop(PibHcaLink *link)
 {
     int64_t now = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
 
-    qio_channel_set_aio_fd_handler(QIO_CHANNEL(link->channel), qemu_get_aio_context(), NULL,
+    qio_channel_set_aio_fd_handler(QIO_CHANNEL(link->channel),
+                                   qemu_get_aio_context(), NULL,
                                    qemu_get_aio_context(), NULL, NULL);
     object_unref(OBJECT(link->channel));
     link->channel = NULL;
     link->want_write = false;
     link->to_close = false;
-    pib_hca_one_copy_drop(link);
+    g_clear_pointer(&link->one_copy, pib_hca_one_copy_free);
     g_clear_pointer(&link->memory, pib_link_memory_unmap);
     if (link->kick_fd >= 0) {
         close(link->kick_fd);
         link->kick_fd = -1;
     }
-    /* A connection that was refused at once must not make us hammer the switch. */
+    /* A switch that refuses at once is asked again after a while only. */
     if (now - link->connected_at_ms > RETRY_LAST_MS) {
         link->retry_delay_ms = RETRY_FIRST_MS;
     }
 }
 
-/* The peer or the network ended it. */
-static void link_lost(PibHcaLink *link)
+/* The switch or the network has ended the connection. */
+static void pib_hca_link_lost(PibHcaLink *link)
 {
     PibHca *hca = link->hca;
     bool was_engaged;
 
-    pib_hca_thread_stop(link);
+    pib_hca_thread_stop(hca, link->port);
     was_engaged = pib_hca_enter(hca);
     pib_hca_core_link_closed(hca->core, link->port);
-    link_drop(link);
-    link_retry_later(link);
+    pib_hca_link_drop(link);
+    pib_hca_link_retry_later(link);
     pib_hca_leave(hca, was_engaged);
 }
 
-/* What WELCOME has brought: the memory of the rings, and the eventfd by which the switch is woken. */
-static bool link_share(PibHcaLink *link, const int *fds, size_t count)
+static PibHcaRing pib_hca_ring(PibLinkRing ring)
+{
+    return (PibHcaRing){ring.control, ring.bytes, ring.size};
+}
+
+/*
+ * Takes what came with WELCOME: the memory of the rings, and the eventfd that
+ * wakes the switch. Sets the entry of a descriptor that it keeps to -1.
+ */
+static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
 {
     char *error = NULL;
     PibHcaRing out, in;
-    PibLinkRing ring;
 
     if (count != 2) {
-        warn_report("pib-hca: the switch hands over %zu descriptors, not 2", count);
+        warn_report("pib-hca: %zu descriptors came from the switch, not 2; "
+                    "the link works without shared memory (QEMU may need more "
+                    "file descriptors: ulimit -n)",
+                    count);
         return false;
     }
     link->memory = pib_link_memory_map(fds[0], &error);
     if (!link->memory) {
-        warn_report("pib-hca: %s", error);
+        warn_report("pib-hca: %s; the link works without shared memory",
+                    error);
         free(error);
         return false;
     }
-    ring = pib_link_memory_out(link->memory);
-    out = (PibHcaRing){ring.control, ring.bytes, ring.size};
-    ring = pib_link_memory_in(link->memory);
-    in = (PibHcaRing){ring.control, ring.bytes, ring.size};
-    link->wakes = pib_link_memory_wakes(link->memory);
-    link->kick_fd = dup(fds[1]);
-    /* Made blocking by the channel, for whoever shares it. */
+    link->kick_fd = fds[1];
+    fds[1] = -1;
+    /* The channel has made it blocking, for the switch as well. */
     g_unix_set_fd_nonblocking(link->kick_fd, true, NULL);
+    out = pib_hca_ring(pib_link_memory_out(link->memory));
+    in = pib_hca_ring(pib_link_memory_in(link->memory));
     pib_hca_core_link_shared(link->hca->core, link->port, &out, &in);
     return true;
 }
 
-static void link_readable(void *opaque)
+static void pib_hca_link_offer_memory(PibHcaLink *link)
+{
+    link->one_copy = pib_hca_one_copy_new();
+    if (link->one_copy) {
+        link->sends_fds = true; /* until the core has written a byte */
+        pib_hca_one_copy_offer(link->one_copy, link->hca->core, link->port);
+        link->sends_fds = false;
+    }
+}
+
+/* From now on a thread serves the link. */
+static void pib_hca_link_start_thread(PibHcaLink *link)
+{
+    PibHca *hca = link->hca;
+
+    if (pib_hca_core_link_wants_memory(hca->core, link->port)) {
+        pib_hca_link_offer_memory(link);
+    }
+    pib_hca_thread_start(hca, link->port,
+                         pib_link_memory_wakes(link->memory));
+}
+
+/* False when shared memory was offered and cannot be used. */
+static bool pib_hca_link_received(PibHcaLink *link, size_t length, int *fds,
+                                  size_t fd_count)
+{
+    PibHca *hca = link->hca;
+
+    if (fd_count > 0 && !link->memory &&
+        !pib_hca_link_share(link, fds, fd_count)) {
+        link->share_after_ms =
+            qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + SHARE_AGAIN_MS;
+        return false;
+    }
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_IN, "port %u bytes %zu", link->port,
+                  length);
+    pib_hca_core_link_rx(hca->core, link->port, hca->links->rx_buffer, length);
+    if (link->memory && !link->to_close &&
+        !pib_hca_thread_runs(hca, link->port)) {
+        pib_hca_link_start_thread(link);
+    }
+    return true;
+}
+
+static void pib_hca_link_readable(void *opaque)
 {
     PibHcaLink *link = opaque;
     PibHca *hca = link->hca;
-    struct iovec iov = {.iov_base = hca->rx_buffer, .iov_len = RX_CHUNK};
-    int *fds = NULL;
+    struct iovec iov = {.iov_base = hca->links->rx_buffer,
+                        .iov_len = RX_CHUNK};
+    g_autofree int *fds = NULL;
     size_t fd_count = 0;
-    ssize_t length = qio_channel_readv_full(QIO_CHANNEL(link->channel), &iov, 1, &fds, &fd_count, 0,
-                                            NULL);
+    ssize_t length = qio_channel_readv_full(QIO_CHANNEL(link->channel), &iov, 1,
+                                            &fds, &fd_count, 0, NULL);
+    bool works = length > 0;
     bool was_engaged;
-    bool fine = true;
 
     if (length == QIO_CHANNEL_ERR_BLOCK) {
         return;
     }
-    if (length > 0) {
+    object_ref(OBJECT(hca));
+    if (works) {
         was_engaged = pib_hca_enter(hca);
-        if (fd_count > 0 && !link->memory) {
-            fine = link_share(link, fds, fd_count);
-        }
-        if (fine) {
-            PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_IN, "port %u bytes %zd", link->port,
-                          (ssize_t)length);
-            pib_hca_core_link_rx(hca->core, link->port, hca->rx_buffer, length);
-        }
-        if (link->memory && !link->runner && !link->to_close) {
-            if (pib_hca_core_link_wants_memory(hca->core, link->port)) {
-                pib_hca_one_copy_share(link);
-            }
-            pib_hca_thread_start(link);
-        }
+        works = pib_hca_link_received(link, length, fds, fd_count);
         pib_hca_leave(hca, was_engaged);
     }
     for (size_t i = 0; i < fd_count; i++) {
-        close(fds[i]);
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
     }
-    g_free(fds);
-    /* By now an interrupt may have had the device unplugged. */
-    if (link->channel && (length <= 0 || !fine)) {
-        link->no_sharing = link->no_sharing || !fine;
-        link_lost(link);
+    /* An interrupt may have unplugged the device meanwhile. */
+    if (!works && hca->links && link->channel) {
+        pib_hca_link_lost(link);
     }
+    object_unref(OBJECT(hca));
 }
 
-static void link_writable(void *opaque)
+static void pib_hca_link_writable(void *opaque)
 {
     PibHcaLink *link = opaque;
     PibHca *hca = link->hca;
     bool was_engaged = pib_hca_enter(hca);
 
     link->want_write = false;
-    link_set_handlers(link);
+    pib_hca_link_set_handlers(link);
     pib_hca_core_link_writable(hca->core, link->port);
     pib_hca_leave(hca, was_engaged);
 }
 
-static void link_connected(QIOTask *task, void *opaque)
+static bool pib_hca_link_can_share(PibHcaLink *link)
+{
+    PibHca *hca = link->hca;
+
+    return hca->prop.shared_memory &&
+           link->connected_at_ms >= link->share_after_ms &&
+           hca->links->address->type == SOCKET_ADDRESS_TYPE_UNIX;
+}
+
+static void pib_hca_link_connected(QIOTask *task, void *opaque)
 {
     PibHcaConnect *connect = opaque;
     PibHcaLink *link = connect->link;
@@ -194,76 +308,82 @@ static void link_connected(QIOTask *task, void *opaque)
     bool was_engaged;
 
     if (!link) {
-        return; /* the device is gone */
-    }
-    link->connecting = NULL;
-    if (qio_task_propagate_error(task, NULL)) {
-        link_retry_later(link); /* no switch yet: the port stays Down */
         return;
     }
+    hca = link->hca;
+    link->connecting = NULL;
+    if (qio_task_propagate_error(task, NULL)) {
+        pib_hca_link_retry_later(link); /* the port stays Down */
+        return;
+    }
+    was_engaged = pib_hca_enter(hca);
     link->channel = QIO_CHANNEL_SOCKET(object_ref(qio_task_get_source(task)));
     link->connected_at_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
     qio_channel_set_blocking(QIO_CHANNEL(link->channel), false, &error_abort);
     qio_channel_set_delay(QIO_CHANNEL(link->channel), false);
-    link_set_handlers(link);
-    hca = link->hca;
-    was_engaged = pib_hca_enter(hca);
+    pib_hca_link_set_handlers(link);
     pib_hca_core_link_connected(hca->core, link->port,
-                                hca->prop.shared_memory && !link->no_sharing &&
-                                    hca->fabric_address->type == SOCKET_ADDRESS_TYPE_UNIX);
+                                pib_hca_link_can_share(link));
     pib_hca_leave(hca, was_engaged);
 }
 
-static void link_connect(PibHcaLink *link)
+static void pib_hca_link_connect(PibHcaLink *link)
 {
     QIOChannelSocket *channel = qio_channel_socket_new();
 
     link->connecting = g_new(PibHcaConnect, 1);
     link->connecting->link = link;
     qio_channel_set_name(QIO_CHANNEL(channel), "pib-hca-link");
-    qio_channel_socket_connect_async(channel, link->hca->fabric_address, link_connected,
-                                     link->connecting, g_free, NULL);
+    qio_channel_socket_connect_async(channel, link->hca->links->address,
+                                     pib_hca_link_connected, link->connecting,
+                                     g_free, NULL);
     object_unref(OBJECT(channel));
 }
 
-static void link_retry(void *opaque)
+static void pib_hca_link_retry(void *opaque)
 {
-    link_connect(opaque);
+    pib_hca_link_connect(opaque);
 }
 
 void pib_hca_links_start(PibHca *hca)
 {
-    hca->rx_buffer = g_malloc(RX_CHUNK);
     for (unsigned i = 0; i < hca->prop.ports; i++) {
-        PibHcaLink *link = &hca->links[i];
+        PibHcaLink *link = &hca->links->links[i];
 
-        link->hca = hca;
-        link->port = i + 1;
-        link->kick_fd = -1;
         link->retry_delay_ms = RETRY_FIRST_MS;
-        link->retry = timer_new_ms(QEMU_CLOCK_REALTIME, link_retry, link);
-        if (hca->fabric_address) {
-            link_connect(link);
+        link->retry =
+            timer_new_ms(QEMU_CLOCK_REALTIME, pib_hca_link_retry, link);
+        if (hca->links->address) {
+            pib_hca_link_connect(link);
         }
     }
 }
 
-/*
- * The thread of one port runs the queues of all of them, and the core looks after every link
- * whenever it is entered: first all threads stop, then the core closes all links, and only then
- * the memory of the first one goes.
- */
-void pib_hca_links_stop(PibHca *hca)
+static void pib_hca_links_stop_threads(PibHca *hca)
 {
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        PibHcaLink *link = &hca->links[i];
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        PibHcaLink *link = &hca->links->links[i];
 
         if (link->connecting) {
             link->connecting->link = NULL;
             link->connecting = NULL;
         }
-        pib_hca_thread_stop(link);
+        pib_hca_thread_stop(hca, link->port);
+        g_clear_pointer(&link->retry, timer_free);
     }
+}
+
+/*
+ * The thread of one port runs the QPs of all ports, and the core looks after
+ * every link whenever it is entered: all threads stop first, then the core
+ * closes all links, and only then the memory of the links goes.
+ */
+void pib_hca_links_stop(PibHca *hca)
+{
+    if (!hca->links) {
+        return;
+    }
+    pib_hca_links_stop_threads(hca);
     pib_hca_lock(hca);
     if (hca->core) {
         pib_hca_core_stop_copying(hca->core);
@@ -271,30 +391,48 @@ void pib_hca_links_stop(PibHca *hca)
             pib_hca_core_link_closed(hca->core, i + 1);
         }
     }
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        if (hca->links[i].channel) {
-            link_drop(&hca->links[i]);
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        if (hca->links->links[i].channel) {
+            pib_hca_link_drop(&hca->links->links[i]);
         }
     }
     pib_hca_unlock(hca);
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        g_clear_pointer(&hca->links[i].retry, timer_free);
-    }
-    g_clear_pointer(&hca->rx_buffer, g_free);
-    g_clear_pointer(&hca->fabric_address, qapi_free_SocketAddress);
 }
 
 void pib_hca_links_update(PibHca *hca)
 {
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        link_set_handlers(&hca->links[i]);
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        pib_hca_link_set_handlers(&hca->links->links[i]);
     }
 }
 
-size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts, size_t count)
+static ssize_t pib_hca_link_writev(PibHcaLink *link, struct iovec *iov,
+                                   size_t count)
+{
+    int *fds = NULL;
+    size_t fd_count = 0;
+    ssize_t written;
+
+    if (link->sends_fds) {
+        fd_count = pib_hca_one_copy_fds(link->one_copy, &fds);
+    }
+    written = qio_channel_writev_full(QIO_CHANNEL(link->channel), iov, count,
+                                      fds, fd_count, 0, NULL);
+    if (written > 0) {
+        link->sends_fds = false;
+    }
+    return written;
+}
+
+/*
+ * Host::link_write(), on any thread with the lock. After an error the reader
+ * sees the end of the stream; until then the core waits.
+ */
+size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
+                          size_t count)
 {
     PibHca *hca = opaque;
-    PibHcaLink *link = &hca->links[port - 1];
+    PibHcaLink *link = &hca->links->links[port - 1];
     size_t total = 0;
 
     while (link->channel && count > 0) {
@@ -304,64 +442,62 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
         ssize_t written;
 
         for (size_t i = 0; i < batch; i++) {
-            iov[i] = (struct iovec){.iov_base = (void *)parts[i].data, .iov_len = parts[i].length};
+            iov[i] = (struct iovec){.iov_base = (void *)parts[i].data,
+                                    .iov_len = parts[i].length};
             wanted += parts[i].length;
         }
-        written = qio_channel_writev_full(QIO_CHANNEL(link->channel), iov, batch,
-                                          link->fds_to_send ? link->one_copy->fds : NULL,
-                                          link->fds_to_send, 0, NULL);
-        if (written > 0) {
-            link->fds_to_send = 0;
-        }
-        /* On an error the reader sees the end of the stream too and reports it; until then we wait. */
+        written = pib_hca_link_writev(link, iov, batch);
         total += MAX(written, 0);
         if (written < 0 || (size_t)written < wanted) {
             link->want_write = true;
-            link_set_handlers(link);
+            pib_hca_link_set_handlers(link);
             break;
         }
         parts += batch;
         count -= batch;
     }
-    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_OUT, "port %u bytes %zu", port, total);
+    PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_OUT, "port %u bytes %zu", port,
+                  total);
     return total;
 }
 
-/* Perhaps on the link's own thread: the rest is done in the main loop. */
+/* Host::link_close(), on any thread; the main loop does the rest. */
 void pib_hca_link_close(void *opaque, unsigned port)
 {
     PibHca *hca = opaque;
-    PibHcaLink *link = &hca->links[port - 1];
+    PibHcaLink *link = &hca->links->links[port - 1];
 
     if (link->channel) {
         link->to_close = true;
-        qemu_bh_schedule(hca->close_bh);
+        qemu_bh_schedule(hca->links->close_bh);
     }
 }
 
-void pib_hca_links_close(void *opaque)
+static void pib_hca_links_close(void *opaque)
 {
     PibHca *hca = opaque;
 
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        PibHcaLink *link = &hca->links[i];
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        PibHcaLink *link = &hca->links->links[i];
 
         if (link->to_close && link->channel) {
-            pib_hca_thread_stop(link);
+            pib_hca_thread_stop(hca, link->port);
             pib_hca_lock(hca);
-            link_drop(link);
+            pib_hca_link_drop(link);
             pib_hca_unlock(hca);
-            link_retry_later(link);
+            pib_hca_link_retry_later(link);
         }
     }
 }
 
+/* Host::link_kick(), on any thread. */
 void pib_hca_link_kick(void *opaque, unsigned port)
 {
-    PibHca *hca = opaque;
     static const uint64_t one = 1;
-    ssize_t written = write(hca->links[port - 1].kick_fd, &one, sizeof(one));
+    PibHca *hca = opaque;
+    ssize_t written =
+        write(hca->links->links[port - 1].kick_fd, &one, sizeof(one));
 
-    /* EAGAIN: so many are pending that one more makes no difference. */
+    /* EAGAIN: the counter is full, so the switch is awake. */
     (void)written;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * zero-copy=switch: which memory of the VM the switch can be given, and the control memory that goes with it
- * (docs/fabric-protocol.md, "One copy").
+ * zero-copy=switch: the memory of the VM that the switch is given, and the
+ * control memory that goes with it (docs/fabric-protocol.md, "One copy").
  */
 #include "qemu/osdep.h"
 #include <linux/magic.h>
@@ -13,25 +13,39 @@
 #include "pib_hca_glue.h"
 #include "qemu/error-report.h"
 
-/* As memory-backend-memfd makes it: others can map it, and cannot be hit by its shrinking. */
-static bool is_shareable(RAMBlock *block)
+#define RAM_BLOCKS 16
+
+struct PibHcaOneCopy {
+    uint8_t *control;
+    uint64_t control_bytes;
+    unsigned count; /* of blocks */
+    PibHcaRamBlock blocks[RAM_BLOCKS];
+    MemoryRegion *regions[RAM_BLOCKS];
+    int fds[1 + RAM_BLOCKS]; /* of the control memory, then of the blocks */
+};
+
+/*
+ * True for memory as memory-backend-memfd makes it: the switch can map it, and
+ * it cannot shrink.
+ */
+static bool pib_hca_is_shareable(RAMBlock *block)
 {
     int fd = qemu_ram_get_fd(block);
     int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1;
     struct statfs fs;
 
     return seals >= 0 && (seals & F_SEAL_SHRINK) && qemu_ram_is_shared(block) &&
-           block->fd_offset == 0 && fstatfs(fd, &fs) == 0 && fs.f_type != HUGETLBFS_MAGIC &&
-           memory_region_is_mapped(block->mr);
+           block->fd_offset == 0 && fstatfs(fd, &fs) == 0 &&
+           fs.f_type != HUGETLBFS_MAGIC && memory_region_is_mapped(block->mr);
 }
 
-static int take_block(RAMBlock *block, void *opaque)
+static int pib_hca_take_block(RAMBlock *block, void *opaque)
 {
     PibHcaOneCopy *shared = opaque;
 
-    if (shared->count < PIB_HCA_RAM_BLOCKS && is_shareable(block)) {
-        shared->blocks[shared->count] =
-            (PibHcaRamBlock){qemu_ram_get_host_addr(block), qemu_ram_get_used_length(block)};
+    if (shared->count < RAM_BLOCKS && pib_hca_is_shareable(block)) {
+        shared->blocks[shared->count] = (PibHcaRamBlock){
+            qemu_ram_get_host_addr(block), qemu_ram_get_used_length(block)};
         shared->fds[1 + shared->count] = qemu_ram_get_fd(block);
         shared->regions[shared->count] = block->mr;
         shared->count++;
@@ -39,11 +53,11 @@ static int take_block(RAMBlock *block, void *opaque)
     return 0;
 }
 
-static unsigned find_blocks(PibHcaOneCopy *shared)
+static unsigned pib_hca_find_blocks(PibHcaOneCopy *shared)
 {
     shared->count = 0;
     RCU_READ_LOCK_GUARD();
-    qemu_ram_foreach_block(take_block, shared);
+    qemu_ram_foreach_block(pib_hca_take_block, shared);
     return shared->count;
 }
 
@@ -51,58 +65,65 @@ bool pib_hca_one_copy_possible(void)
 {
     PibHcaOneCopy shared;
 
-    if (find_blocks(&shared) > 0) {
+    if (pib_hca_find_blocks(&shared) > 0) {
         return true;
     }
-    warn_report("pib-hca: zero-copy=switch has no effect: the VM's memory cannot be shared; start it with "
-                "-object memory-backend-memfd,id=ram,share=on,size=SIZE -machine memory-backend=ram");
+    warn_report("pib-hca: zero-copy=switch has no effect: the VM's memory "
+                "cannot be shared; start it with "
+                "-object memory-backend-memfd,id=ram,share=on,size=SIZE "
+                "-machine memory-backend=ram");
     return false;
 }
 
-static bool make_control(PibHcaOneCopy *shared)
+static void *pib_hca_map_control(int fd, uint64_t bytes)
+{
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+    if (fd < 0 || ftruncate(fd, bytes) != 0 ||
+        fcntl(fd, F_ADD_SEALS, seals) != 0) {
+        return MAP_FAILED;
+    }
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
+static bool pib_hca_make_control(PibHcaOneCopy *shared)
 {
     int fd = memfd_create("pib-hca-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    void *control = MAP_FAILED;
+    uint64_t bytes = pib_hca_core_control_bytes(shared->blocks, shared->count);
+    void *control = pib_hca_map_control(fd, bytes);
 
-    shared->control_bytes = pib_hca_core_control_bytes(shared->blocks, shared->count);
-    if (fd >= 0 && ftruncate(fd, shared->control_bytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        control = mmap(NULL, shared->control_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    }
     if (control == MAP_FAILED) {
-        warn_report("pib-hca: no control memory for zero-copy=switch: %s", strerror(errno));
+        warn_report("pib-hca: no control memory for zero-copy=switch (%s); "
+                    "the device copies messages itself",
+                    strerror(errno));
         if (fd >= 0) {
             close(fd);
         }
         return false;
     }
     shared->control = control;
+    shared->control_bytes = bytes;
     shared->fds[0] = fd;
     return true;
 }
 
-/* The core writes MEMORY meanwhile, and the descriptors go with its first byte. */
-void pib_hca_one_copy_share(PibHcaLink *link)
+PibHcaOneCopy *pib_hca_one_copy_new(void)
 {
     PibHcaOneCopy *shared = g_new0(PibHcaOneCopy, 1);
 
-    if (find_blocks(shared) == 0 || !make_control(shared)) {
+    if (pib_hca_find_blocks(shared) == 0 || !pib_hca_make_control(shared)) {
         g_free(shared);
-        return;
+        return NULL;
     }
     for (unsigned i = 0; i < shared->count; i++) {
-        memory_region_ref(shared->regions[i]); /* nothing else is mapped there before we let go */
+        /* Keeps the addresses of the block from being used again. */
+        memory_region_ref(shared->regions[i]);
     }
-    link->one_copy = shared;
-    link->fds_to_send = 1 + shared->count;
-    pib_hca_core_link_memory(link->hca->core, link->port, shared->control, shared->blocks, shared->count);
-    link->fds_to_send = 0;
+    return shared;
 }
 
-void pib_hca_one_copy_drop(PibHcaLink *link)
+void pib_hca_one_copy_free(PibHcaOneCopy *shared)
 {
-    PibHcaOneCopy *shared = g_steal_pointer(&link->one_copy);
-
     if (!shared) {
         return;
     }
@@ -112,4 +133,17 @@ void pib_hca_one_copy_drop(PibHcaLink *link)
         memory_region_unref(shared->regions[i]);
     }
     g_free(shared);
+}
+
+size_t pib_hca_one_copy_fds(PibHcaOneCopy *shared, int **fds)
+{
+    *fds = shared->fds;
+    return 1 + shared->count;
+}
+
+void pib_hca_one_copy_offer(PibHcaOneCopy *shared, PibHcaCore *core,
+                            unsigned port)
+{
+    pib_hca_core_link_memory(core, port, shared->control, shared->blocks,
+                             shared->count);
 }

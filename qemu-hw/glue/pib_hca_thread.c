@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The core's lock, and the thread of each fabric link in shared memory: it sleeps on a futex that the switch
- * wakes, takes out of the ring what has come in, and does what doorbells have left over. It takes the BQL for one
- * thing, to send the interrupts that the core has raised meanwhile and that have no irqfd: having the main loop do
- * that would be one more wake-up on the way of each. Who has the BQL therefore cannot join it, see
- * pib_hca_thread_stop().
+ * A thread for each fabric link in shared memory. It sleeps on a futex that the
+ * switch wakes, takes frames out of the ring, and does the work that doorbells
+ * have left over. To send interrupts that have no irqfd it takes the BQL: a
+ * bottom half for them would be one more wake-up for each. A thread that holds
+ * the BQL therefore cannot join it, see pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>
@@ -14,109 +14,113 @@
 #include "qemu/main-loop.h"
 #include "qemu/processor.h"
 #include "qemu/rcu.h"
+#include "qemu/thread.h"
 #include "short_slices.h"
 
-/*
- * A holder works for some microseconds, a wake-up takes ten: who finds the lock taken waits for it awake for a
- * while.
- */
-#define LOCK_SPINS 2000
-/* Between two looks of a thread that stays awake. */
-#define LOOK_SPINS 64
-/* How long a link's thread lets others have the lock between two rounds. */
-#define YIELD_SPINS 2000
-
+/* Between two looks at the futex of a thread that stays awake. */
+#define LOOK_NS 2000
+/* How long a thread with more to do leaves the lock to others. */
+#define YIELD_NS 50000
 /* How long a thread may take to stop before it is woken again. */
 #define STOP_RETRY_MS 10
 
-/* Outlives its place in the link while it waits for the BQL. */
-struct PibHcaThread {
-    PibHca *hca;      /* a reference */
-    PibHcaLink *link; /* not ours any more once it is both `stopping` and `away` */
+/* Outlives its place in PibHcaThreads while it waits for the BQL. */
+typedef struct PibHcaThread {
+    PibHca *hca; /* a reference */
+    unsigned port;
+    uint32_t *wakes; /* not to be touched once `stopping` and `away` */
     QemuThread thread;
     QemuMutex lock;
     QemuCond has_left;
-    bool stopping; /* set under the BQL, for ever */
-    bool away;     /* touches nothing of the link until it has the BQL; set under `lock`, cleared under both */
+    bool stopping; /* set with the BQL, never cleared */
+    /* Touches only itself until it has the BQL; cleared with BQL and lock. */
+    bool away;
+} PibHcaThread;
+
+struct PibHcaThreads {
+    PibHcaThread *of_port[PIB_HCA_GLUE_PORTS]; /* core's lock */
+    bool run_wanted; /* a thread has to call pib_hca_core_run(); atomic */
 };
 
-void pib_hca_lock(PibHca *hca)
+void pib_hca_threads_init(PibHca *hca)
 {
-    if (qemu_mutex_trylock(&hca->lock) == 0) {
-        return;
-    }
-    qatomic_inc(&hca->lock_waiters);
-    qatomic_inc(&hca->lock_waits);
-    for (unsigned i = 0; i < LOCK_SPINS; i++) {
-        cpu_relax();
-        if (qemu_mutex_trylock(&hca->lock) == 0) {
-            qatomic_dec(&hca->lock_waiters);
-            return;
-        }
-    }
-    qatomic_inc(&hca->lock_sleeps);
-    qemu_mutex_lock(&hca->lock);
-    qatomic_dec(&hca->lock_waiters);
+    hca->threads = g_new0(PibHcaThreads, 1);
 }
 
-void pib_hca_unlock(PibHca *hca)
+void pib_hca_threads_free(PibHca *hca)
 {
-    qemu_mutex_unlock(&hca->lock);
+    g_clear_pointer(&hca->threads, g_free);
 }
 
-/* A processor that waits with its doorbell goes first. */
-static void let_others(PibHca *hca)
+/* A vCPU that waits with its doorbell goes first. */
+static void pib_hca_thread_yield(PibHca *hca)
 {
-    for (unsigned i = 0; i < YIELD_SPINS && qatomic_read(&hca->lock_waiters) != 0; i++) {
+    int64_t until = get_clock() + YIELD_NS;
+
+    while (pib_hca_lock_is_wanted(hca) && get_clock() < until) {
         cpu_relax();
     }
 }
 
-/* Until the switch has something for us, or for as long as nobody else wants the processor. */
-static bool spin(PibHcaLink *link, PibIdleSpin *idle, uint32_t seen)
+/* By the clock: x86's PAUSE takes 40 to 140 cycles, Arm's YIELD one. */
+static void pib_hca_thread_pause(void)
+{
+    int64_t until = get_clock() + LOOK_NS;
+
+    do {
+        cpu_relax();
+    } while (get_clock() < until);
+}
+
+/*
+ * Stays awake while no other thread wants the processor; true when the switch
+ * has moved the counter.
+ */
+static bool pib_hca_thread_spin(PibHcaThread *self, PibIdleSpin *idle,
+                                uint32_t seen)
 {
     while (pib_idle_spin_go_on(idle)) {
-        for (unsigned i = 0; i < LOOK_SPINS; i++) {
-            cpu_relax();
-        }
-        if (qatomic_load_acquire(link->wakes) != seen) {
+        pib_hca_thread_pause();
+        if (qatomic_load_acquire(self->wakes) != seen) {
             return true;
         }
     }
     return false;
 }
 
-static void futex_wait(uint32_t *word, uint32_t seen)
+static void pib_hca_futex_wait(uint32_t *word, uint32_t seen)
 {
     syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
 }
 
-/* The same word that the switch wakes us by: the thread looks after everything when it moves. */
-static void wake_thread(PibHcaLink *link)
+/* Like the switch: the thread looks after everything when it wakes up. */
+static void pib_hca_thread_wake(PibHcaThread *thread)
 {
-    qatomic_inc(link->wakes);
-    syscall(SYS_futex, link->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+    qatomic_inc(thread->wakes);
+    syscall(SYS_futex, thread->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* One round under the lock; true when there is more to do. */
-static bool serve(PibHcaThread *self)
+/* Serves the link once; true when there is more to do. */
+static bool pib_hca_thread_serve(PibHcaThread *self)
 {
     PibHca *hca = self->hca;
+    bool *run_wanted = &hca->threads->run_wanted;
     bool more = false;
 
     pib_hca_lock(hca);
     if (!hca->paused && !qatomic_read(&self->stopping)) {
-        if (qatomic_xchg(&hca->run_wanted, false)) {
+        if (qatomic_xchg(run_wanted, false)) {
             pib_hca_core_run(hca->core);
         }
-        more = pib_hca_core_link_poll(hca->core, self->link->port) || qatomic_read(&hca->run_wanted);
+        more = pib_hca_core_link_poll(hca->core, self->port);
+        more = more || qatomic_read(run_wanted);
     }
     pib_hca_unlock(hca);
     return more;
 }
 
-/* From here to come_back() nobody has to wait for us. */
-static void leave(PibHcaThread *self)
+/* Takes the BQL. Until pib_hca_thread_return() the thread can be stopped. */
+static void pib_hca_thread_leave(PibHcaThread *self)
 {
     qemu_mutex_lock(&self->lock);
     self->away = true;
@@ -125,7 +129,7 @@ static void leave(PibHcaThread *self)
     bql_lock();
 }
 
-static void come_back(PibHcaThread *self)
+static void pib_hca_thread_return(PibHcaThread *self)
 {
     qemu_mutex_lock(&self->lock);
     self->away = false;
@@ -133,54 +137,52 @@ static void come_back(PibHcaThread *self)
     bql_unlock();
 }
 
-/* False when the thread was stopped meanwhile: it is still away then, and has the BQL. */
-static bool send_interrupts(PibHcaThread *self)
+/* False when the thread has been stopped: it is away then and has the BQL. */
+static bool pib_hca_thread_interrupt(PibHcaThread *self)
 {
     pib_hca_irqfds_send(self->hca);
     if (qatomic_read(&self->hca->pending_vectors) == 0) {
         return true;
     }
-    leave(self);
+    pib_hca_thread_leave(self);
     if (self->stopping) {
         return false;
     }
-    pib_hca_interrupts(self->hca);
+    pib_hca_enter_for_interrupts(self->hca);
     if (self->stopping) {
-        return false; /* the interrupt has had the device unplugged */
+        return false; /* the interrupt has unplugged the device */
     }
-    come_back(self);
+    pib_hca_thread_return(self);
     return true;
 }
 
-/* Serves until it is stopped, and ends with the BQL. */
-static void serve_link(PibHcaThread *self, PibIdleSpin *idle)
+/* Serves the link until the thread is stopped; returns with the BQL. */
+static void pib_hca_thread_loop(PibHcaThread *self, PibIdleSpin *idle)
 {
-    PibHcaLink *link = self->link;
-
     for (;;) {
-        /* First: the count that pib_hca_thread_stop() has moved shows `stopping`. */
-        uint32_t seen = qatomic_load_acquire(link->wakes);
+        /* First: the count that pib_hca_thread_stop() adds shows `stopping`. */
+        uint32_t seen = qatomic_load_acquire(self->wakes);
         bool more;
 
         if (qatomic_read(&self->stopping)) {
             break;
         }
-        more = serve(self);
-        if (!send_interrupts(self)) {
+        more = pib_hca_thread_serve(self);
+        if (!pib_hca_thread_interrupt(self)) {
             return;
         }
         if (more) {
-            let_others(self->hca);
-        } else if (spin(link, idle, seen)) {
+            pib_hca_thread_yield(self->hca);
+        } else if (pib_hca_thread_spin(self, idle, seen)) {
             pib_idle_spin_found(idle);
         } else {
-            futex_wait(link->wakes, seen);
+            pib_hca_futex_wait(self->wakes, seen);
         }
     }
-    leave(self);
+    pib_hca_thread_leave(self);
 }
 
-static void *link_thread(void *opaque)
+static void *pib_hca_thread_main(void *opaque)
 {
     PibHcaThread *self = opaque;
     PibIdleSpin idle;
@@ -188,7 +190,7 @@ static void *link_thread(void *opaque)
     rcu_register_thread();
     pib_ask_for_short_slices();
     pib_idle_spin_init(&idle, self->hca->prop.poll_us);
-    serve_link(self, &idle);
+    pib_hca_thread_loop(self, &idle);
     pib_idle_spin_end(&idle);
     object_unref(OBJECT(self->hca));
     bql_unlock();
@@ -199,68 +201,80 @@ static void *link_thread(void *opaque)
     return NULL;
 }
 
-void pib_hca_thread_start(PibHcaLink *link)
+bool pib_hca_thread_runs(PibHca *hca, unsigned port)
 {
-    g_autofree char *name = g_strdup_printf("pib-hca/%u", link->port);
+    return hca->threads->of_port[port - 1] != NULL;
+}
+
+void pib_hca_thread_start(PibHca *hca, unsigned port, uint32_t *wakes)
+{
+    g_autofree char *name = g_strdup_printf("pib-hca/%u", port);
     PibHcaThread *thread = g_new0(PibHcaThread, 1);
 
-    thread->hca = link->hca;
-    object_ref(OBJECT(thread->hca));
-    thread->link = link;
+    thread->hca = hca;
+    object_ref(OBJECT(hca));
+    thread->port = port;
+    thread->wakes = wakes;
     qemu_mutex_init(&thread->lock);
     qemu_cond_init(&thread->has_left);
-    link->runner = thread;
-    qemu_thread_create(&thread->thread, name, link_thread, thread, QEMU_THREAD_DETACHED);
+    hca->threads->of_port[port - 1] = thread;
+    qemu_thread_create(&thread->thread, name, pib_hca_thread_main, thread,
+                       QEMU_THREAD_DETACHED);
 }
 
 /*
- * Afterwards the thread touches neither the link nor the device's state any more. One that waits for the BQL,
- * which we have, finds out when it gets it; to wait for its end would be to wait for ever.
+ * When this returns, the thread touches neither the link nor the device's
+ * state. It may still wait for the BQL, which the caller has, and then ends: to
+ * join it would be a deadlock.
  */
-void pib_hca_thread_stop(PibHcaLink *link)
+void pib_hca_thread_stop(PibHca *hca, unsigned port)
 {
-    PibHcaThread *thread = link->runner;
+    PibHcaThread *thread = hca->threads->of_port[port - 1];
 
     if (!thread) {
         return;
     }
-    pib_hca_lock(link->hca);
-    link->runner = NULL;
-    pib_hca_unlock(link->hca);
+    pib_hca_lock(hca);
+    hca->threads->of_port[port - 1] = NULL;
+    pib_hca_unlock(hca);
     qatomic_set(&thread->stopping, true);
-    wake_thread(link);
+    pib_hca_thread_wake(thread);
     qemu_mutex_lock(&thread->lock);
     while (!thread->away) {
-        /* The switch can turn the count back before the thread sleeps: wake it again. */
-        if (!qemu_cond_timedwait(&thread->has_left, &thread->lock, STOP_RETRY_MS)) {
-            wake_thread(link);
+        /* The switch can reset the counter before the thread sleeps on it. */
+        if (!qemu_cond_timedwait(&thread->has_left, &thread->lock,
+                                 STOP_RETRY_MS)) {
+            pib_hca_thread_wake(thread);
         }
     }
     qemu_mutex_unlock(&thread->lock);
-    qemu_bh_schedule(link->hca->bh); /* which does what the thread would have done */
+    qemu_bh_schedule(hca->bh); /* does the work of the thread from now on */
 }
 
 void pib_hca_threads_wake(PibHca *hca)
 {
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        if (hca->links[i].runner) {
-            wake_thread(&hca->links[i]);
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        if (hca->threads->of_port[i]) {
+            pib_hca_thread_wake(hca->threads->of_port[i]);
         }
     }
 }
 
-/* From any thread, with the lock. What the core leaves over is a link thread's work if there is one. */
+/*
+ * Host::wake(), on any thread with the lock: the first thread of a link calls
+ * pib_hca_core_run(), or the main loop if there is none.
+ */
 void pib_hca_wake(void *opaque)
 {
     PibHca *hca = opaque;
 
-    for (unsigned i = 0; i < hca->prop.ports; i++) {
-        PibHcaLink *link = &hca->links[i];
+    for (unsigned i = 0; i < PIB_HCA_GLUE_PORTS; i++) {
+        PibHcaThread *thread = hca->threads->of_port[i];
 
-        if (link->runner) {
-            qatomic_set(&hca->run_wanted, true);
-            if (!qemu_thread_is_self(&link->runner->thread)) {
-                wake_thread(link);
+        if (thread) {
+            qatomic_set(&hca->threads->run_wanted, true);
+            if (!qemu_thread_is_self(&thread->thread)) {
+                pib_hca_thread_wake(thread);
             }
             return;
         }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * libpib-hca.so, what LD_PRELOAD names: brings the device into an unmodified QEMU.
+ * libpib-hca.so, for LD_PRELOAD: adds the device to an unmodified QEMU.
  *
- * LD_PRELOAD reaches every process of a command line, so this file needs no symbol of QEMU: elsewhere it does
- * nothing. Inside a QEMU system emulator of the version it was built for, it loads pib-hca-device.so from the
- * folder it lies in, before main() collects the device types, and leaves LD_PRELOAD so that QEMU's
- * children are not bothered.
+ * LD_PRELOAD reaches every process of a command line, so this file needs no
+ * symbol of QEMU, and does nothing in other programs. In a QEMU system emulator
+ * of the version it was built for, it loads pib-hca-device.so from its own
+ * folder before main() collects the device types. It removes itself from
+ * LD_PRELOAD for the sake of QEMU's child processes.
  */
 #define _GNU_SOURCE /* dladdr() */
 #include <dlfcn.h>
@@ -17,7 +18,7 @@
 #define DEVICE_MODULE "pib-hca-device.so"
 #define VERSION_SIZE 32
 
-/* The leading part of QEMU's QAPI type of this name (qapi/control.json): stable since 2.0. */
+/* The first members of QEMU's QAPI type (qapi/control.json, since 2.0). */
 struct VersionTriple {
     int64_t major;
     int64_t minor;
@@ -36,18 +37,18 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void running_version(struct VersionInfo *(*query)(void *), char *out)
+static void get_version(struct VersionInfo *(*query)(void *), char *out)
 {
     struct VersionInfo *info = query(NULL);
 
-    snprintf(out, VERSION_SIZE, "%d.%d.%d", (int)info->qemu->major, (int)info->qemu->minor,
-             (int)info->qemu->micro);
+    snprintf(out, VERSION_SIZE, "%d.%d.%d", (int)info->qemu->major,
+             (int)info->qemu->minor, (int)info->qemu->micro);
     free(info->qemu);
     free(info->package);
     free(info);
 }
 
-/* Takes the entry that names this object out of LD_PRELOAD; others stay. */
+/* Removes this object's entry from LD_PRELOAD and keeps the others. */
 static void leave_ld_preload(const char *self)
 {
     const char *old = getenv("LD_PRELOAD");
@@ -58,7 +59,8 @@ static void leave_ld_preload(const char *self)
     if (!copy || !kept) {
         goto out;
     }
-    for (char *entry = strtok_r(copy, ": ", &rest); entry; entry = strtok_r(NULL, ": ", &rest)) {
+    for (char *entry = strtok_r(copy, ": ", &rest); entry;
+         entry = strtok_r(NULL, ": ", &rest)) {
         if (strcmp(base_name(entry), base_name(self)) != 0) {
             strcat(kept, *kept ? ":" : "");
             strcat(kept, entry);
@@ -81,7 +83,8 @@ static void load_device(const char *self)
 
     snprintf(path, sizeof(path), "%.*s%s", folder_length, self, DEVICE_MODULE);
     if (!dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
-        fprintf(stderr, "pib-hca: cannot load the device into this QEMU: %s\n", dlerror());
+        fprintf(stderr, "pib-hca: cannot load the device into this QEMU: %s\n",
+                dlerror());
         exit(1);
     }
 }
@@ -92,17 +95,18 @@ static void __attribute__((constructor)) pib_hca_preload(void)
     char version[VERSION_SIZE];
     Dl_info self;
 
-    /* Only the system emulators of a module-enabled build export this. */
+    /* System emulators export this if they are built with modules. */
     *(void **)&query = dlsym(RTLD_DEFAULT, "qmp_query_version");
     if (!query || !dladdr((void *)pib_hca_preload, &self)) {
         return;
     }
     leave_ld_preload(self.dli_fname);
-    running_version(query, version);
+    get_version(query, version);
     if (strcmp(version, PIB_QEMU_VERSION) != 0) {
         fprintf(stderr,
-                "pib-hca: built for QEMU %s, but this is QEMU %s: build again for this version "
-                "(./pib qemu-headers, then meson setup --reconfigure build)\n",
+                "pib-hca: built for QEMU %s, but this is QEMU %s: build again "
+                "for this version (./pib qemu-headers, then meson setup "
+                "--reconfigure build)\n",
                 PIB_QEMU_VERSION, version);
         exit(1);
     }

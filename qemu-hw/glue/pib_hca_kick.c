@@ -5,7 +5,9 @@
  * signal it instead of calling the MMIO handler. The main loop reads it. The
  * stored value is lost; it is not needed.
  *
- * UARs with the same number modulo GROUPS share an eventfd.
+ * A device has at most GROUPS eventfds, however many UARs the guest uses:
+ * QEMU's file descriptors are limited, and a guest must not use them up. UARs
+ * with the same number modulo GROUPS share one.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"
@@ -14,7 +16,7 @@
 #include "qemu/event_notifier.h"
 #include "qemu/main-loop.h"
 
-#define GROUPS PIB_HCA_MAX_UARS
+#define GROUPS 32
 
 typedef struct PibHcaKickGroup {
     PibHca *hca;

@@ -24,6 +24,7 @@ SQ_OFFSET = 4096
 RQ_OFFSET = SQ_OFFSET + (1 << LOG_DEPTH + LOG_STRIDE)
 QP_PAGES = RQ_OFFSET // 4096 + 1
 SMP_BYTES = 256
+SMPS = 1 << LOG_DEPTH
 FITTING = 1000  # a ring has room for more SMPs than this
 
 MEMFD = "/memfd:pib-link"  # docs/fabric-protocol.md, "Shared memory"
@@ -51,21 +52,25 @@ class Flood(Loopback):
             assert self.command(CMD_MODIFY_QP, body, obj=self.qpn) == 0
         return self
 
-    def fill_ring(self, port=1):
-        """Sends SMPs until none fits into the ring any more."""
+    def send_all(self, port=1):
+        """Sends more SMPs than a ring has room for."""
         smp = self.take(1)
         key = self.region(smp, SMP_BYTES)
-        for number in range(1 << LOG_DEPTH):
+        for number in range(SMPS):
             wqe = struct.pack("<BBBB4xI4x", WQE_SEND, SIGNALED, 1, 0, 0)
             wqe += struct.pack("<HBB28x", 2, 0, port) + struct.pack("<IIH6x", 0, 0, 0)
             wqe += struct.pack("<QII", smp, SMP_BYTES, key)
             self.hca.qtest.write_memory(self.qp + SQ_OFFSET + (number << LOG_STRIDE), wqe)
-        self.producer = 1 << LOG_DEPTH
+        self.producer = SMPS
         self.hca.qtest.write(self.qp, self.producer, 4)
         self.hca.write(2, UAR_SEND, self.qpn)
+
+    def fill_ring(self):
+        """Sends SMPs until none fits into the ring any more."""
+        self.send_all()
         assert eventually(lambda: len(self.statuses()) > FITTING)
         assert eventually(self.stands_still) and set(self.statuses()) == {0}
-        assert len(self.statuses()) < 1 << LOG_DEPTH, "the ring never was full"
+        assert len(self.statuses()) < SMPS, "the ring never was full"
 
     def stands_still(self):
         before = len(self.statuses())

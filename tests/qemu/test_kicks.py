@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Doorbells by eventfd: a page says which queue pairs have moved, the main loop looks there. See docs/device-spec.md."""
 import os
+import resource
 import struct
 
 import pytest
 
 import driver
+from flood import SMPS, Flood
 from loopback import WC_SUCCESS, Loopback
 from qtest import Qtest
 from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, eventually, switch
@@ -15,6 +17,7 @@ STATUS_NOT_SUPPORTED = 0x0A
 UAR_KICK = 0x20
 SUMMARY, FLAGS, RUNG = 0, 8, 64
 AWAKE = 1
+EVENTFDS = 32  # that a device has at most
 SLOTS = 4096
 SOURCE, TARGET, SIZE = 64 << 20, 96 << 20, 1 << 20
 
@@ -103,22 +106,58 @@ def test_a_stopped_vm_sees_its_kicks_when_it_runs(device):
     assert eventually(lambda: device.statuses() == [WC_SUCCESS])
 
 
-def test_every_uar_may_have_one_and_a_reset_takes_all(device):
-    qtest, count = device.hca.qtest, 40
-    before = eventfds(qtest)
+def set_indexes(device, count):
+    """Allocates UARs, each with an index page."""
     uars = []
     for _ in range(count):
         assert device.command(CMD_ALLOC_UAR) == driver.STATUS_OK
         uars.append(device.result)
         page = device.take(1)
         assert device.command(CMD_SET_UAR_INDEX, struct.pack("<Q", page), obj=uars[-1]) == driver.STATUS_OK
-    assert eventually(lambda: eventfds(qtest) == before + count)
+    return uars
+
+
+def test_uars_share_eventfds_and_a_reset_closes_all(device):
+    qtest = device.hca.qtest
+    before = eventfds(qtest)
+    assert device.set_index() == driver.STATUS_OK
+    uars = set_indexes(device, EVENTFDS + 8)
+    assert eventually(lambda: eventfds(qtest) == before + EVENTFDS)
+    device.write()
+    assert eventually(lambda: device.statuses() == [WC_SUCCESS])
+    # These two have one in common.
     assert device.command(CMD_FREE_UAR, obj=uars[0]) == driver.STATUS_OK
-    assert eventually(lambda: eventfds(qtest) == before + count - 1)
+    for _ in range(20):
+        qtest.qmp("query-status")  # turns of the main loop
+    assert eventfds(qtest) == before + EVENTFDS
+    assert device.command(CMD_FREE_UAR, obj=uars[EVENTFDS]) == driver.STATUS_OK
+    assert eventually(lambda: eventfds(qtest) == before + EVENTFDS - 1)
     for uar in uars:
         device.hca.write(2, uar * 4096 + UAR_KICK, 0)
     device.hca.write(0, driver.REG_CONTROL, 2)
     assert eventually(lambda: eventfds(qtest) == before)
+
+
+def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
+    """With many index pages there are descriptors left for a new link in shared memory."""
+    with Qtest("-device", f"pib-hca,addr=4,doorbells=eventfd,fabric=unix:{tmp_path}/fabric") as qtest:
+        pid = qtest.process.pid
+        with switch(tmp_path):
+            device = Flood(qtest.pci(4).map_bars()).enable()
+            assert device.all_ports_up(1)
+            limit = len(os.listdir(f"/proc/{pid}/fd")) + 2 * EVENTFDS
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
+            set_indexes(device, 8 * EVENTFDS)
+            for _ in range(20):
+                qtest.qmp("query-status")  # turns of the main loop
+        assert eventually(lambda: device.port_state() == driver.PORT_DOWN)
+        os.unlink(tmp_path / "fabric")
+        with switch(tmp_path):
+            assert device.all_ports_up(1)
+            with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+                assert "/memfd:pib-link" in maps.read()
+            device.create().send_all()
+            assert eventually(lambda: len(device.statuses()) == SMPS), "nobody wakes the switch"
 
 
 def test_it_is_unplugged_with_kicks_under_way(tmp_path):

@@ -5,7 +5,7 @@ import argparse
 import pathlib
 import sys
 
-from lab import status, ui, up
+from lab import environment, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, deps, guest_build, qemu_headers
 from lab.fabric import cluster, metrics, topology_kinds
@@ -71,6 +71,12 @@ def _bench(options) -> int:
 def _guest_build(_options) -> int:
     for tree in guest_build.build(guest_kernel.image()):
         print(tree)
+    return 0
+
+
+def _image(_options) -> int:
+    up.machine()
+    print(image.ensure())
     return 0
 
 
@@ -205,7 +211,7 @@ def _add_parts(add) -> None:
         "make the headers of the installed QEMU; print where")
     add("guest-build", _guest_build, "build driver, provider and test programs for guests")
     add("checkpatch", _checkpatch, "hold the driver against the kernel's coding style")
-    add("image", _print(image.ensure), "make the guest image and its build tree; print where")
+    add("image", _image, "make the guest image and its build tree; print where")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -225,6 +231,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
+    environment.settle()
     options = parser().parse_args()
     try:
         return options.function(options)

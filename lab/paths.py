@@ -16,8 +16,11 @@ RUN = ROOT / ".lab"
 
 
 def cache() -> pathlib.Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(base) / "pib-hca"
+    """In XDG_CACHE_HOME, which counts when it is absolute, or the home directory, or without one in the checkout."""
+    chosen, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
+    if os.path.isabs(chosen):
+        return pathlib.Path(chosen) / "pib-hca"
+    return pathlib.Path(home) / ".cache" / "pib-hca" if os.path.isabs(home) else RUN / "cache"
 
 
 def recipe_hash(*parts: str | bytes) -> str:

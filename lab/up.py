@@ -5,14 +5,21 @@ import pathlib
 import signal
 
 from lab import table, ui
-from lab.build import deps, guest_build, host_build
+from lab.build import deps, guest_build, host_build, preflight
 from lab.fabric import cluster, measure, subnet, switch_process
-from lab.guests import guest_kernel, vm
+from lab.guests import guest_kernel, image, vm
 
 
-def prepare() -> tuple:
-    """Installs and builds all that guests need; (image, trees to lay over it)."""
+def machine() -> None:
+    """Looks at what this machine has, and installs what it lacks."""
+    preflight.check(not image.directory().is_dir(), not host_build.configured())
     deps.install()
+    preflight.check_programs()
+
+
+def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
+    """Installs and builds all that guests need; (image, trees to lay over it)."""
+    machine()
     host_build.build()
     base = guest_kernel.image()
     return base, guest_build.build(base)

@@ -9,11 +9,15 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import subprocess
 
 from lab import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+OS_RELEASE = pathlib.Path("/etc/os-release")
+# Of archives that a new tree can be made from; a DVD's, for one, is not.
+NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,18 +28,35 @@ class Suite:
     label: str
 
 
-def output(*argv: str, env=None) -> str:
-    """Standard output of a command, or "" when it fails."""
-    done = subprocess.run(argv, capture_output=True, text=True, env=env,
-                          stdin=subprocess.DEVNULL)
+def plain_environment() -> dict[str, str]:
+    """In which programs say things in English, as they are parsed here."""
+    return {**{name: value for name, value in os.environ.items() if name != "LANGUAGE"}, "LC_ALL": "C"}
+
+
+def output(*argv: str, env: dict[str, str] | None = None) -> str:
+    """Standard output of a command, or "" when it fails or is not there."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, env=env or plain_environment(),
+                              stdin=subprocess.DEVNULL, check=False)
+    except FileNotFoundError:
+        return ""
     return done.stdout if done.returncode == 0 else ""
 
 
 @functools.cache
+def _os_release() -> dict[str, str]:
+    text = OS_RELEASE.read_text() if OS_RELEASE.exists() else ""
+    return {name: value.strip('"') for name, value in
+            (line.split("=", 1) for line in text.splitlines() if "=" in line)}
+
+
 def codename() -> str:
-    fields = dict(line.split("=", 1) for line in
-                  pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    return fields.get("VERSION_CODENAME", "").strip('"')
+    return _os_release().get("VERSION_CODENAME", "")
+
+
+def host_name() -> str:
+    """What this system calls itself."""
+    return _os_release().get("PRETTY_NAME", "a system without /etc/os-release")
 
 
 def suites() -> list[Suite]:
@@ -48,24 +69,26 @@ def suites() -> list[Suite]:
 
 def mirror(label: str = "Debian") -> str:
     """URI of this machine's archive: label "Debian" or "Debian-Security"; "" if unknown."""
-    return next((suite.uri for suite in suites() if suite.label == label), "")
+    return next((suite.uri for suite in suites() if suite.label == label and NETWORK.match(suite.uri)), "")
 
 
 def release_suites(release: str) -> list[Suite]:
     """The suites of another release on this machine's mirrors."""
     main, security = mirror(), mirror("Debian-Security")
     if not main:
-        raise ui.LabError("apt knows no Debian mirror here. Run as root:  apt-get update")
+        raise ui.LabError("apt knows no Debian mirror on a network here. Add one to /etc/apt/sources.list.d and run "
+                          "as root:  apt-get update")
     wanted = [Suite(main, release, "Debian"), Suite(main, f"{release}-updates", "Debian")]
     if security:
         wanted.append(Suite(security, f"{release}-security", "Debian-Security"))
     return wanted
 
 
-def installed(package: str) -> str:
-    """Installed version, "" if it is not."""
-    status = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", package)
-    return status[3:].strip() if status.startswith("ii") else ""
+def installed() -> dict[str, str]:
+    """Version of each installed package."""
+    text = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${binary:Package}|${Version}\n")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("ii")]
+    return {package.split(":", 1)[0]: version for _, package, version in rows}
 
 
 def at_least(version: str, minimum: str) -> bool:
@@ -90,7 +113,7 @@ class SourceArchive:
                           f'Dir::State::lists "{directory}/lists";\n'
                           f'Dir::Cache "{directory}/cache";\n'
                           'APT::Sandbox::User "root";\n')
-        self.env = {**os.environ, "APT_CONFIG": str(config), "LC_ALL": "C"}
+        self.env = {**plain_environment(), "APT_CONFIG": str(config)}
 
     def update(self, log: str) -> None:
         ui.run("reading the source package index", ["apt-get", "update"], log, env=self.env)

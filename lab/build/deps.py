@@ -10,11 +10,12 @@ import subprocess
 import sys
 
 from lab import ui
-from lab.build import debian
+from lab.build import debian, preflight
 
 LIST = pathlib.Path(__file__).with_name("packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
+VARIABLE = "PIB_DEPS"           # "skip": all is there, under whatever names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +41,8 @@ def needs(text: str) -> list[Need]:
 
 
 def missing() -> list[Need]:
-    return [need for need in needs(LIST.read_text())
-            if not need.met_by(debian.installed(need.package))]
+    installed = debian.installed()
+    return [need for need in needs(LIST.read_text()) if not need.met_by(installed.get(need.package, ""))]
 
 
 def candidates(package: str) -> list[tuple[str, str]]:
@@ -82,23 +83,43 @@ def backports_source() -> str:
             f"Signed-By: {debian.KEYRING}\n")
 
 
+def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
+    argv = ["sh", "-ec", script]
+    if os.geteuid() == 0:
+        return argv
+    advice = f"Run as root:\n\n{script}\n"
+    sudo = shutil.which("sudo")
+    if not sudo:
+        raise ui.LabError(f"{title} needs root, and there is no sudo here. {advice}")
+    if not interactive and subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
+        raise ui.LabError(f"{title} needs root, and sudo wants a password, for which a terminal is needed. {advice}")
+    return [sudo, *argv]
+
+
 def as_root(script: str, title: str) -> None:
     """Runs a shell script as root, or says how to."""
-    argv = ["sh", "-ec", script]
-    if os.geteuid() != 0:
-        sudo = shutil.which("sudo")
-        usable = sudo and (sys.stdin.isatty() or subprocess.run(
-            [sudo, "-n", "true"], capture_output=True).returncode == 0)
-        if not usable:
-            raise ui.LabError(f"{title} needs root, and there is no sudo here. Run as root:\n\n"
-                              f"{script}\n")
-        argv = [sudo, *argv]
-    ui.run(title, argv, "deps", stdin=sys.stdin if sys.stdin.isatty() else None)
+    interactive = sys.stdin is not None and sys.stdin.isatty()
+    ui.run(title, _root_argv(script, title, interactive), "deps", stdin=sys.stdin if interactive else None)
 
 
 def _apt(arguments: str) -> str:
     return ("DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "
             "-o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -q " + arguments)
+
+
+def update_script() -> str:
+    """apt waits for dpkg's lock but not for that of the lists, which a machine's own update has after its boot."""
+    return f"""export LC_ALL=C; unset LANGUAGE
+tries=60
+until said=$({_apt("update")} 2>&1); do
+    echo "$said"
+    case $said in *"Could not get lock"*) ;; *) exit 1 ;; esac
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || exit 1
+    echo "another apt is at work: waiting for it"
+    sleep 5
+done
+"""
 
 
 def install_script(selections: list[Selection]) -> str:
@@ -113,7 +134,7 @@ def install_script(selections: list[Selection]) -> str:
 
 
 def _backports_script() -> str:
-    return (f"cat > {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n" + _apt("update") + "\n")
+    return f"install -m 644 /dev/stdin {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n{update_script()}"
 
 
 def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
@@ -121,18 +142,29 @@ def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
     return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 
+def _elsewhere() -> None:
+    """Another system than Debian 12 or 13 will do when all programs are there."""
+    lacking = preflight.missing_programs()
+    if lacking:
+        raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. On "
+                          "other systems use a container or a virtual machine of Debian 13, or install the programs "
+                          f"that are missing: {', '.join(lacking)} ({LIST.name} names Debian's packages)")
+
+
 def install() -> None:
     """Brings the machine to what packages.txt asks for; nothing to do is quick and silent."""
+    if os.environ.get(VARIABLE) == "skip":
+        return
     if debian.codename() not in RELEASES:
-        raise ui.LabError("the lab installs its packages on Debian 12 (bookworm) and 13 (trixie); "
-                          f"this is '{debian.codename()}'. lab/build/packages.txt says what it needs.")
+        _elsewhere()
+        return
     lacking = missing()
     if not lacking:
         return
     ui.say("missing packages: " + " ".join(need.package for need in lacking))
     chosen, unknown = _select(lacking)
     if unknown:
-        as_root(_apt("update") + "\n", "updating the package lists")
+        as_root(update_script(), "updating the package lists")
         chosen, unknown = _select(lacking)
     if unknown and not any(s.name.endswith("-backports") for s in debian.suites()):
         as_root(_backports_script(), f"adding {debian.codename()}-backports ({BACKPORTS_FILE})")

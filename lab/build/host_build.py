@@ -46,12 +46,16 @@ def _wanted(directory: pathlib.Path) -> list[str]:
     return [name for name in PRODUCTS if name in names]
 
 
+def configured(directory: pathlib.Path = paths.BUILD) -> bool:
+    return (directory / "build.ninja").exists()
+
+
 def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
     """Brings a build directory up to date; returns it."""
     headers = qemu_headers.ensure()
     # What it was configured with: another QEMU means other headers, which ninja cannot see.
     mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS[directory]])
-    if not (directory / "build.ninja").exists() or not mark.exists() or mark.read_text() != wanted:
+    if not configured(directory) or not mark.exists() or mark.read_text() != wanted:
         _configure(directory, headers)
         mark.write_text(wanted)
     ui.run(f"building {directory.name}/", ["ninja", "-C", directory, f"-j{os.cpu_count()}",

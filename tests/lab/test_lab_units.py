@@ -10,34 +10,9 @@ import sys
 import pytest
 
 from lab import paths, process, ui
-from lab.build import builder, deps
+from lab.build import builder
 from lab.fabric import measure
 from lab.guests import debug_kernel, guest_kernel, image, initramfs, kvm, nested
-
-
-def test_package_list_is_understood():
-    text = "# comment\n\na          # why\nb >= 1:2.0  # why\n"
-    assert deps.needs(text) == [deps.Need("a", ""), deps.Need("b", "1:2.0")]
-    with pytest.raises(ui.LabError):
-        deps.needs("a 1.0\n")
-
-
-def test_own_package_list_is_understood():
-    assert {"meson", "qemu-system-x86"} <= {need.package
-                                            for need in deps.needs(deps.LIST.read_text())}
-
-
-def test_packages_of_another_suite_bring_their_dependencies_from_it():
-    script = deps.install_script([deps.Selection("g++"), deps.Selection("qemu-system-x86", "bookworm-backports"),
-                                  deps.Selection("meson", "bookworm-backports")])
-    plain, backports = script.splitlines()
-    assert plain.endswith("install -y --no-install-recommends g++")
-    assert backports.endswith("--target-release=bookworm-backports qemu-system-x86 meson")
-
-
-def test_a_package_that_is_too_old_does_not_do():
-    need = deps.Need("x", "1:10.0")
-    assert need.met_by("1:10.0.2+ds-2") and not need.met_by("1:7.2+dfsg-7") and not need.met_by("")
 
 
 def test_modules_are_loaded_after_what_they_need(tmp_path):

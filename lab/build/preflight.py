@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What can be known in the first second: whether this machine can do what is about to begin.
+
+Each check is one line that says what to do, or nothing.
+"""
+
+import getpass
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from lab import paths, ui
+
+# Which program, and in which of Debian's packages it is.
+PROGRAMS = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",
+            "bison": "bison", "tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x86",
+            "mmdebstrap": "mmdebstrap", "apt-get": "apt", "unshare": "util-linux", "setpriv": "util-linux",
+            "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
+            "ssh-keygen": "openssh-client"}
+FOR_USERS = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
+SUBORDINATE = (pathlib.Path("/etc/subuid"), pathlib.Path("/etc/subgid"))
+# Settings with which users have no namespaces: the value, and one with which they have.
+FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
+              "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
+# GiB free: an image while it is made, else the driver's build; a build directory, else logs; sockets.
+IMAGE_GIB, CACHE_GIB = 5, 0.5
+BUILD_GIB, CHECKOUT_GIB = 1, 0.1
+TEMPORARY_GIB = 0.1
+BUILD_MIB = 1500                # what the largest compilation takes
+
+
+def missing_programs() -> list[str]:
+    """Programs that are not there, each with its package."""
+    wanted = PROGRAMS if os.geteuid() == 0 else PROGRAMS | FOR_USERS
+    return [f"{program} (package {package})" for program, package in wanted.items() if not shutil.which(program)]
+
+
+def programs() -> list[str]:
+    lacking = missing_programs()
+    if not lacking:
+        return []
+    return [f"programs are missing: {', '.join(lacking)}. Install their packages (./pib deps), and have /usr/sbin and "
+            "/usr/bin in PATH"]
+
+
+def _gib_free(path: pathlib.Path) -> float:
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free / 2**30
+
+
+def space(new_image: bool, new_build: bool) -> list[str]:
+    """Disk space where the lab writes."""
+    wanted = ((paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
+              (paths.ROOT, BUILD_GIB if new_build else CHECKOUT_GIB, "use a checkout elsewhere"),
+              (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"))
+    return [f"{path}: {_gib_free(path):.1f} GiB are free, {least} are needed: free some, or {other}"
+            for path, least, other in wanted if _gib_free(path) < least]
+
+
+def memory() -> list[str]:
+    fields = dict(line.split(":", 1) for line in pathlib.Path("/proc/meminfo").read_text().splitlines())
+    free = int(fields["MemAvailable"].split()[0]) >> 10
+    if free >= BUILD_MIB:
+        return []
+    return [f"{free} MiB of memory are free, {BUILD_MIB} are needed to compile: end other programs, or add memory"]
+
+
+def _subordinate(file: pathlib.Path, user: str) -> bool:
+    """Whether the file gives the user ids for a user namespace."""
+    names = (user, str(os.getuid()))
+    lines = file.read_text().splitlines() if file.exists() else []
+    return any(line.split(":", 1)[0] in names for line in lines)
+
+
+def user_namespaces() -> list[str]:
+    """Which an ordinary user's image is made in."""
+    if os.geteuid() == 0:
+        return []
+    user = getpass.getuser()
+    problems = [f"{file} has no line for {user}. Run:  sudo usermod --add-subuids 100000-165535 "
+                f"--add-subgids 100000-165535 {user}" for file in SUBORDINATE if not _subordinate(file, user)]
+    if not problems and shutil.which("unshare") and shutil.which("newuidmap"):
+        done = subprocess.run(["unshare", "--map-auto", "--map-root-user", "--mount", "true"], capture_output=True,
+                              text=True, check=False)
+        if done.returncode:
+            problems.append(f"user namespaces cannot be used: {done.stderr.strip()}. {_forbidden()}")
+    return problems
+
+
+def _forbidden() -> str:
+    """Which setting of the kernel is in the way, as far as it tells."""
+    for name, (bad, good) in FORBIDDING.items():
+        path = pathlib.Path("/proc/sys") / name
+        if path.exists() and path.read_text().strip() == bad:
+            return f"Run:  sudo sysctl {name.replace('/', '.')}={good}"
+    return "Run ./pib as root, or in a virtual machine"
+
+
+def check(new_image: bool, new_build: bool) -> None:
+    """What packages do not change. All that is found is one error."""
+    _none([*space(new_image, new_build), *(memory() if new_build else []), *user_namespaces()])
+
+
+def check_programs() -> None:
+    """For what comes after the packages."""
+    _none([*programs(), *user_namespaces()])
+
+
+def _none(problems: list[str]) -> None:
+    if problems:
+        raise ui.LabError("this machine cannot do it yet:\n  " + "\n  ".join(problems))

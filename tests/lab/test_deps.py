@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Installing packages, with programs of ours in the places of apt, dpkg and sudo."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from lab import ui
+from lab.build import debian, deps, preflight
+
+GERMAN_POLICY = """#!/bin/sh
+if [ "$LC_ALL" = C ] && [ -z "$LANGUAGE" ]; then word=Candidate; else word=Installationskandidat; fi
+echo "$2:"; echo "  $word: 2.0"
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Puts a script into PATH, before all others."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+
+    def put(name: str, script: str) -> None:
+        (directory / name).write_text(script)
+        (directory / name).chmod(0o755)
+    return put
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """Takes the place of /etc/os-release."""
+    file = tmp_path / "os-release"
+    monkeypatch.setattr(debian, "OS_RELEASE", file)
+    debian._os_release.cache_clear()
+    yield file
+    debian._os_release.cache_clear()
+
+
+def test_package_list_is_understood():
+    text = "# comment\n\na          # why\nb >= 1:2.0  # why\n"
+    assert deps.needs(text) == [deps.Need("a", ""), deps.Need("b", "1:2.0")]
+    with pytest.raises(ui.LabError):
+        deps.needs("a 1.0\n")
+
+
+def test_own_package_list_is_understood():
+    assert {"meson", "qemu-system-x86"} <= {need.package for need in deps.needs(deps.LIST.read_text())}
+
+
+def test_packages_of_another_suite_bring_their_dependencies_from_it():
+    script = deps.install_script([deps.Selection("g++"), deps.Selection("qemu-system-x86", "bookworm-backports"),
+                                  deps.Selection("meson", "bookworm-backports")])
+    plain, backports = script.splitlines()
+    assert plain.endswith("install -y --no-install-recommends g++")
+    assert backports.endswith("--target-release=bookworm-backports qemu-system-x86 meson")
+
+
+def test_a_package_that_is_too_old_does_not_do():
+    need = deps.Need("x", "1:10.0")
+    assert need.met_by("1:10.0.2+ds-2") and not need.met_by("1:7.2+dfsg-7") and not need.met_by("")
+
+
+def test_apt_is_understood_whatever_the_users_language(program, monkeypatch):
+    monkeypatch.setenv("LANGUAGE", "de")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    program("apt-cache", GERMAN_POLICY)
+    assert deps.selection(deps.Need("x", "1.5")) == deps.Selection("x")
+
+
+def test_one_query_tells_what_is_missing(program, tmp_path, monkeypatch):
+    listing = tmp_path / "packages.txt"
+    listing.write_text("a\nb >= 2\nc\nd\n")
+    monkeypatch.setattr(deps, "LIST", listing)
+    program("dpkg-query", f"#!/bin/sh\necho called >> {tmp_path}/calls\n"
+            "echo 'ii |a:amd64|1.0'; echo 'ii |b|1.0'; echo 'rc |c|1.0'\n")
+    assert [need.package for need in deps.missing()] == ["b", "c", "d"]
+    assert (tmp_path / "calls").read_text() == "called\n"
+
+
+LOCKED_TWICE = """#!/bin/sh
+echo "$LC_ALL" >> {calls}
+[ "$(wc -l < {calls})" -gt 2 ] && exit 0
+echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 77 (apt-get)" >&2
+exit 100
+"""
+
+
+def test_the_lock_of_apts_lists_is_waited_for(program, tmp_path):
+    calls = tmp_path / "calls"
+    program("apt-get", LOCKED_TWICE.format(calls=calls))
+    program("sleep", "#!/bin/sh\n")
+    done = subprocess.run(["sh", "-ec", deps.update_script()], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert calls.read_text() == "C\n" * 3
+    assert done.stdout.count("another apt is at work") == 2
+
+
+def test_other_failures_of_the_update_are_not_waited_for(program):
+    program("apt-get", "#!/bin/sh\necho 'E: no network' >&2; exit 100\n")
+    program("sleep", "#!/bin/sh\nexit 1\n")
+    done = subprocess.run(["sh", "-ec", deps.update_script()], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == "E: no network\n"
+
+
+def test_the_sources_file_is_readable_whatever_the_umask(program, tmp_path, monkeypatch):
+    file = tmp_path / "backports.sources"
+    monkeypatch.setattr(deps, "BACKPORTS_FILE", str(file))
+    program("apt-get", "#!/bin/sh\n")
+    subprocess.run(["sh", "-ec", f"umask 077; {deps._backports_script()}"], check=True)
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert file.read_text() == deps.backports_source()
+
+
+def test_sudo_that_wants_a_password_is_not_called_missing(program, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    program("sudo", "#!/bin/sh\nexit 1\n")
+    with pytest.raises(ui.LabError, match="sudo wants a password"):
+        deps._root_argv("true", "this", interactive=False)
+    assert deps._root_argv("true", "this", interactive=True)[1:] == ["sh", "-ec", "true"]
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ui.LabError, match="no sudo here"):
+        deps._root_argv("true", "this", interactive=False)
+
+
+def test_another_system_will_do_when_all_programs_are_there(system, monkeypatch):
+    system.write_text('PRETTY_NAME="Debian GNU/Linux forky/sid"\nVERSION_CODENAME=forky\n')
+    monkeypatch.setattr(preflight, "missing_programs", lambda: [])
+    deps.install()
+    monkeypatch.setattr(preflight, "missing_programs", lambda: ["meson (package meson)"])
+    with pytest.raises(ui.LabError, match="(?s)forky/sid.*container.*meson"):
+        deps.install()
+
+
+def test_a_system_without_a_name_is_told_as_such(system, monkeypatch):
+    monkeypatch.setattr(preflight, "missing_programs", lambda: ["meson (package meson)"])
+    assert not system.exists()
+    with pytest.raises(ui.LabError, match="without /etc/os-release"):
+        deps.install()
+
+
+def test_packages_can_be_left_to_the_user(monkeypatch):
+    monkeypatch.setenv(deps.VARIABLE, "skip")
+    monkeypatch.setattr(deps, "missing", lambda: pytest.fail("looked for packages"))
+    deps.install()
+
+
+def test_a_mirror_is_on_a_network(monkeypatch):
+    found = [debian.Suite("cdrom://[Debian 12]/", "bookworm", "Debian"),
+             debian.Suite("http://mirror/debian", "bookworm", "Debian"),
+             debian.Suite("mirror+file:/etc/apt/mirrors/security", "bookworm-security", "Debian-Security")]
+    monkeypatch.setattr(debian, "suites", lambda: found)
+    assert debian.mirror() == "http://mirror/debian"
+    assert debian.mirror("Debian-Security") == "mirror+file:/etc/apt/mirrors/security"
+    monkeypatch.setattr(debian, "suites", lambda: found[:1])
+    with pytest.raises(ui.LabError, match="apt-get update"):
+        debian.release_suites("bookworm")
+
+
+def test_a_program_that_is_not_there_says_nothing(monkeypatch):
+    monkeypatch.setenv("PATH", str(pathlib.Path("/nowhere")))
+    assert debian.output("apt-cache", "policy") == ""

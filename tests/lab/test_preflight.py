@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What ./pib looks at before it begins, and the environment that it makes for what it starts."""
+
+import collections
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from lab import environment, paths, ui
+from lab.build import preflight
+
+
+@pytest.fixture
+def plenty(monkeypatch):
+    """A machine on which nothing is missing."""
+    for check in ("space", "memory", "user_namespaces", "programs"):
+        monkeypatch.setattr(preflight, check, lambda *_: [])
+
+
+def test_a_good_machine_passes(plenty):
+    preflight.check(new_image=True, new_build=True)
+    preflight.check_programs()
+
+
+def test_all_that_is_found_is_told_at_once(plenty, monkeypatch):
+    monkeypatch.setattr(preflight, "space", lambda *_: ["too little space"])
+    monkeypatch.setattr(preflight, "user_namespaces", lambda: ["no namespaces"])
+    with pytest.raises(ui.LabError, match="(?s)too little space.*no namespaces"):
+        preflight.check(new_image=True, new_build=True)
+
+
+def test_space_is_looked_at_where_it_will_be_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
+    usage = collections.namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 2**30 if path == tmp_path else 2**40))
+    assert preflight.space(new_image=False, new_build=True) == []
+    problem, = preflight.space(new_image=True, new_build=True)
+    assert "1.0 GiB are free, 5 are needed" in problem and "XDG_CACHE_HOME" in problem
+
+
+def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
+    file = tmp_path / "subuid"
+    file.write_text("someone:100000:65536\n")
+    monkeypatch.setattr(preflight, "SUBORDINATE", (file, tmp_path / "none"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(preflight.getpass, "getuser", lambda: "someone")
+    problem, = preflight.user_namespaces()
+    assert problem.startswith(f"{tmp_path}/none has no line for someone. Run:  sudo usermod --add-subuids")
+    monkeypatch.setattr(preflight.getpass, "getuser", lambda: "else")
+    assert len(preflight.user_namespaces()) == 2
+
+
+def test_root_needs_none(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(preflight, "SUBORDINATE", ())
+    assert preflight.user_namespaces() == []
+
+
+def test_missing_programs_are_named_with_their_packages(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda program: None if program == "mke2fs" else f"/usr/bin/{program}")
+    problem, = preflight.programs()
+    assert "mke2fs (package e2fsprogs)" in problem
+
+
+def test_programs_are_found_without_sbin_in_path(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin")
+    environment.settle()
+    path = os.environ["PATH"].split(":")
+    assert path[:2] == [str(tmp_path), "/usr/bin"] and {"/usr/sbin", "/sbin", "/usr/local/sbin"} <= set(path)
+    environment.settle()
+    assert os.environ["PATH"].split(":") == path
+
+
+def test_every_command_has_sbin_and_a_usual_umask():
+    code = ("import os, runpy, sys; sys.argv = ['pib', 'topology', 'star']\n"
+            "try: runpy.run_module('lab', run_name='__main__', alter_sys=True)\n"
+            "except SystemExit: pass\n"
+            "print(os.environ['PATH'], oct(os.umask(0)), file=sys.stderr)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, umask=0o077,
+                          env={"PATH": "/usr/bin", "PYTHONPATH": str(paths.ROOT)})
+    path, umask = done.stderr.split()[-2:]
+    assert "/usr/sbin" in path.split(":") and umask == "0o22"
+
+
+@pytest.mark.parametrize("variables, expected", [
+    ({"XDG_CACHE_HOME": "/c", "HOME": "/h"}, "/c/pib-hca"),
+    ({"XDG_CACHE_HOME": "c", "HOME": "/h"}, "/h/.cache/pib-hca"),
+    ({"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/pib-hca"),
+    ({"HOME": "relative"}, f"{paths.ROOT}/.lab/cache"),
+])
+def test_the_cache_is_never_where_one_happens_to_stand(monkeypatch, variables, expected):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert str(paths.cache()) == expected
+
+
+def test_a_user_without_home_has_the_cache_in_the_checkout(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert paths.cache() == paths.RUN / "cache"

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "address.h"
-#include "connection.h"
-#include "control_server.h"
-#include "dialer.h"
-#include "fabric.h"
+#include "base/address.h"
+#include "base/poller.h"
+#include "control/control_server.h"
+#include "fabric/fabric.h"
+#include "links/connection.h"
+#include "links/dialer.h"
 #include "pcap_tap.h"
-#include "poller.h"
 
 namespace pib::fabric {
 

@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "control_commands.h"
-#include "ctl.h"
+#include "control/control_commands.h"
+#include "control/ctl.h"
 #include "fabric_server.h"
 #include "options.h"
 

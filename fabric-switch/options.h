@@ -3,12 +3,13 @@
 // library.
 #pragma once
 
-#include <map>
+#include <expected>
 #include <string>
 #include <vector>
 
+#include "control/ctl.h"
 #include "pcap_tap.h"
-#include "switch_node.h"
+#include "switch/switch_node.h"
 
 namespace pib::fabric {
 
@@ -29,21 +30,6 @@ struct ServeOptions {
     unsigned mtu_bytes = 4096;
     unsigned data_vls = 8;
     SwitchConfig config;  // completed from the above by who uses it
-};
-
-// One command for a running switch.
-struct CtlOptions {
-    std::string control;
-    bool as_json = false;
-    std::string command;  // empty: this process is a switch
-    std::string port;     // a number or NODE[NUMBER]
-    std::string node;     // a switch, where there are many
-    std::string state;
-    std::vector<std::string> words;  // of the verb that "run" is given
-    std::string script;              // file of verbs; - is standard input
-    std::string direction = "both";
-    bool clear = false;
-    std::map<std::string, std::string> faults;  // members of control_commands.h as text
 };
 
 struct Options {

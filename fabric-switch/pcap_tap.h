@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "packet_pool.h"
-#include "switch.h"
+#include "base/packet_pool.h"
+#include "switch/switch.h"
 
 namespace pib::fabric {
 

@@ -16,7 +16,8 @@ TEST = re.compile(r"`([\w/]+\.(?:cc|py))`")
 
 def documents() -> list[pathlib.Path]:
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"),
-                   *(ROOT / "qemu-hw").rglob("*.md")])
+                   *(ROOT / "qemu-hw").rglob("*.md"),
+                   *(ROOT / folder / "README.md" for folder in ("ib", "fabric-switch"))])
 
 
 def anchors(text: str) -> set[str]:
@@ -96,7 +97,7 @@ def fault_case_faults(text: str) -> list[str]:
 
 
 # Folders whose README has a line for each source file.
-LISTED = ("qemu-hw/core",)
+LISTED = ("ib", "qemu-hw/core", "fabric-switch")
 FILE = re.compile(r"`([\w.]+)`")
 
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "address.h"
+#include "base/address.h"
 #include "live_subnet.h"
 #include "mini_sm.h"
 #include "program.h"

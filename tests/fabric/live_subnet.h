@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "subnet.h"
-#include "unique_fd.h"
 
 namespace pib::test {
 

@@ -11,9 +11,9 @@
 
 #include "device.h"
 #include "fake_host.h"
+#include "links/switch_link.h"
 #include "mini_driver.h"
-#include "switch.h"
-#include "switch_link.h"
+#include "switch/switch.h"
 
 namespace pib::test {
 

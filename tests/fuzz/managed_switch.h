@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "switch.h"
+#include "switch/switch.h"
 
 namespace pib::fuzz {
 

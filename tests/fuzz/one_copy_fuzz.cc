@@ -8,10 +8,10 @@
 
 #include "fuzz_target.h"
 #include "link_parts.h"
+#include "links/switch_link.h"
 #include "managed_switch.h"
 #include "shared_memory.h"
-#include "switch.h"
-#include "switch_link.h"
+#include "switch/switch.h"
 
 namespace pib::fuzz {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "control_commands.h"
-#include "control_verbs.h"
+#include "control/control_commands.h"
+#include "control/control_verbs.h"
+#include "fabric/topology.h"
 #include "fuzz_target.h"
-#include "topology.h"
 
 namespace pib::fuzz {
 namespace {

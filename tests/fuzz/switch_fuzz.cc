@@ -8,9 +8,9 @@
 
 #include "fuzz_target.h"
 #include "link_parts.h"
+#include "links/switch_link.h"
 #include "managed_switch.h"
-#include "switch.h"
-#include "switch_link.h"
+#include "switch/switch.h"
 
 namespace pib::fuzz {
 namespace {

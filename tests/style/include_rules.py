@@ -25,8 +25,14 @@ SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"
 QEMU_USER = "qemu-hw/glue"
 
 # Folders that are divided into rooms, from the ground up: the rooms below that a room may include.
-# Headers are included by their path from the folder: "memory/mpt.h". "" is the folder itself, on top.
+# Headers are included by their path from the folder ("memory/mpt.h"; those of ib/ from the root). ""
+# is the folder itself, on top.
 ROOMS = {
+    "ib": {
+        "wire": (),
+        "mgmt": ("wire",),
+        "link": ("wire",),
+    },
     "qemu-hw/core": {
         "base": (),
         "memory": ("base",),
@@ -37,6 +43,14 @@ ROOMS = {
         "mmio": ("base", "memory", "queues", "port", "transport"),
         "commands": ("base", "memory", "queues", "port", "qp", "transport", "mmio"),
         "": ("base", "memory", "port", "transport", "mmio", "commands"),
+    },
+    "fabric-switch": {
+        "base": (),
+        "switch": ("base",),
+        "links": ("base", "switch"),
+        "fabric": ("base", "switch", "links"),
+        "control": ("base", "switch", "links", "fabric"),
+        "": ("base", "switch", "links", "fabric", "control"),
     },
 }
 
@@ -101,10 +115,11 @@ def room_faults(root):
             for bracket, included in INCLUDE.findall(path.read_text(encoding="utf-8")):
                 if bracket != '"':
                     continue
+                header = folder / included.removeprefix(name + "/")
                 if room and (path.parent / included).exists():
                     yield f"{where}: #include {included}: say {room}/{included}"
-                elif (folder / included).exists():
-                    owner = room_of(folder / included, folder)
+                elif header.exists():
+                    owner = room_of(header, folder)
                     if owner not in (room, *rooms[room]):
                         yield f"{where}: #include {included}: {room or name} may not include {owner or name}"
 

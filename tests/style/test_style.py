@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import functions
+import include_rules
 import tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -123,6 +125,35 @@ struct s *k(void)
 	return 0;
 }
 '''
+
+
+class IncludeRules(unittest.TestCase):
+    def faults(self, path: str, included: str) -> list[str]:
+        """Faults of one file that includes one header, in a tree with a header in each of some rooms."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name in ("base/a.h", "memory/b.h", "memory/c.h", "transport/d.h", "commands/e.h", "device.h", path):
+                file = root / "qemu-hw/core" / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f'#include "{included}"\n' if name == path else "\n")
+            return list(include_rules.room_faults(root))
+
+    def test_the_table_has_no_arrow_up(self):
+        self.assertEqual(list(include_rules.table_faults()), [])
+
+    def test_rooms_may_include_what_lies_below(self):
+        for path, included in (("memory/x.cc", "base/a.h"), ("memory/x.cc", "memory/b.h"), ("x.cc", "commands/e.h"),
+                               ("transport/x.cc", "memory/b.h"), ("x.cc", "device.h")):
+            self.assertEqual(self.faults(path, included), [], (path, included))
+
+    def test_an_arrow_up_is_noticed(self):
+        for path, included in (("base/x.cc", "memory/b.h"), ("memory/x.cc", "transport/d.h"),
+                               ("transport/x.cc", "commands/e.h"), ("memory/x.cc", "device.h")):
+            self.assertEqual(len(self.faults(path, included)), 1, (path, included))
+
+    def test_an_unknown_room_and_a_short_path_are_noticed(self):
+        self.assertEqual(len(self.faults("attic/x.cc", "base/a.h")), 1)
+        self.assertEqual(len(self.faults("memory/x.cc", "b.h")), 1)
 
 
 class Parser(unittest.TestCase):

@@ -3,8 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
-#include "control_commands.h"
-#include "control_switch.h"
+#include "control/control_commands.h"
+#include "control/control_switch.h"
 #include "test_fabric.h"
 
 namespace pib::test {

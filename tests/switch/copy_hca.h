@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "adapter_mapping.h"
+#include "links/adapter_mapping.h"
 #include "ring_hca.h"
 #include "run_message.h"
 

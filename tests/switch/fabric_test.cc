@@ -2,7 +2,7 @@
 // Many nodes in one process: switches joined in memory, phantoms, and who connects where.
 #include <catch2/catch_test_macros.hpp>
 
-#include "mad_packets.h"
+#include "base/mad_packets.h"
 #include "topology_net.h"
 
 namespace pib::test {

@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 
-#include "address.h"
+#include "base/address.h"
 #include "copy_hca.h"
 #include "program.h"
 

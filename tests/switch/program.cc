@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "address.h"
+#include "base/address.h"
 
 namespace pib::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "address.h"
+#include "base/address.h"
 #include "link_pair.h"
 #include "program.h"
 #include "socket_hca.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "address.h"
+#include "base/address.h"
 #include "link_pair.h"
 #include "program.h"
 

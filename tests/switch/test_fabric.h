@@ -12,8 +12,8 @@
 #include "ib/mgmt/mad_agent.h"
 #include "ib/mgmt/smi.h"
 #include "link_pair.h"
-#include "switch.h"
-#include "switch_link.h"
+#include "links/switch_link.h"
+#include "switch/switch.h"
 
 namespace pib::test {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fabric.h"
+#include "fabric/fabric.h"
 #include "test_fabric.h"
 
 namespace pib::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Topology files: what is read, and what each mistake is told.
-#include "topology.h"
+#include "fabric/topology.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <span>
 
-#include "fabric.h"
-#include "topology_line.h"
+#include "fabric/fabric.h"
+#include "fabric/topology_line.h"
 
 using namespace pib;
 using namespace pib::fabric;

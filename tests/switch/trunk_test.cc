@@ -10,7 +10,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 
-#include "address.h"
+#include "base/address.h"
 #include "link_pair.h"
 #include "program.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
-#include "control_verbs.h"
+#include "control/control_verbs.h"
 #include "topology_net.h"
 
 namespace pib::test {

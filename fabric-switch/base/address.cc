@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Socket addresses.
+#include "base/address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace pib::fabric {
+namespace {
+
+constexpr int kBacklog = 512;
+
+std::string system_error(const std::string& what) {
+    return what + ": " + std::strerror(errno);
+}
+
+std::optional<sockaddr_un> unix_address(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+        return std::nullopt;
+    }
+    std::memcpy(address.sun_path, path.data(), path.size());
+    return address;
+}
+
+std::string bad_path(const std::string& path) {
+    return "socket path has to have 1 to 107 bytes: " + path;
+}
+
+bool somebody_listens(const sockaddr_un& address) {
+    const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
+                              sizeof(address)) == 0;
+}
+
+bool is_socket(const std::string& path) {
+    struct stat info{};
+    return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+using ListeningSockets = std::vector<UniqueFd>;
+
+std::expected<ListeningSockets, std::string> listen_unix(const std::string& path, unsigned mode) {
+    const auto address = unix_address(path);
+    if (!address) {
+        return std::unexpected(bad_path(path));
+    }
+    if (is_socket(path)) {
+        if (somebody_listens(*address)) {
+            return std::unexpected("another process listens on " + path);
+        }
+        ::unlink(path.c_str());
+    }
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd ||
+        ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
+        ::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+        return std::unexpected(system_error(path));
+    }
+    ListeningSockets sockets;
+    sockets.push_back(std::move(fd));
+    return sockets;
+}
+
+using AddressInfo = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+// Without a host these are the loopback addresses: nobody else is let in by leaving something out.
+std::expected<AddressInfo, std::string> look_up(const Address& address) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const char* host = address.host.empty() ? nullptr : address.host.c_str();
+    const int failed = ::getaddrinfo(host, address.port.c_str(), &hints, &found);
+    if (failed != 0) {
+        return std::unexpected(address.to_string() + ": " + ::gai_strerror(failed));
+    }
+    return AddressInfo(found, &::freeaddrinfo);
+}
+
+UniqueFd listen_at(const addrinfo& at) {
+    const int on = 1;
+    UniqueFd fd(::socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd && ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+        ::bind(fd.get(), at.ai_addr, at.ai_addrlen) == 0 && ::listen(fd.get(), kBacklog) == 0) {
+        return fd;
+    }
+    return {};
+}
+
+// An address of a family that this host does not have is no error if there is another.
+std::expected<ListeningSockets, std::string> listen_tcp(const Address& address) {
+    const auto found = look_up(address);
+    if (!found) {
+        return std::unexpected(found.error());
+    }
+    ListeningSockets sockets;
+    for (const addrinfo* at = found->get(); at != nullptr; at = at->ai_next) {
+        UniqueFd fd = listen_at(*at);
+        if (fd) {
+            sockets.push_back(std::move(fd));
+        } else if (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT) {
+            return std::unexpected(system_error(address.to_string()));
+        }
+    }
+    if (sockets.empty()) {
+        return std::unexpected(system_error(address.to_string()));
+    }
+    return sockets;
+}
+
+}  // namespace
+
+std::expected<Address, std::string> Address::parse(std::string_view text) {
+    constexpr std::string_view kUnixPrefix = "unix:", kTcpPrefix = "tcp:";
+    if (text.starts_with(kUnixPrefix) && text.size() > kUnixPrefix.size()) {
+        return Address{Kind::kUnix, std::string(text.substr(kUnixPrefix.size())), {}, {}};
+    }
+    if (text.starts_with(kTcpPrefix)) {
+        const auto rest = text.substr(kTcpPrefix.size());
+        const auto colon = rest.rfind(':');
+        if (colon == std::string_view::npos && !rest.empty()) {
+            return Address{Kind::kTcp, {}, {}, std::string(rest)};
+        }
+        if (colon != std::string_view::npos && colon + 1 < rest.size()) {
+            auto host = rest.substr(0, colon);
+            if (host.starts_with('[') && host.ends_with(']')) {
+                host = host.substr(1, host.size() - 2);
+            }
+            return Address{Kind::kTcp, {}, std::string(host), std::string(rest.substr(colon + 1))};
+        }
+    }
+    return std::unexpected("not an address (unix:PATH, tcp:HOST:PORT or tcp:PORT): " +
+                           std::string(text));
+}
+
+std::string Address::to_string() const {
+    if (kind == Kind::kUnix) {
+        return "unix:" + path;
+    }
+    if (host.empty()) {
+        return "tcp:" + port;
+    }
+    const bool v6 = host.find(':') != std::string::npos;
+    return "tcp:" + (v6 ? "[" + host + "]" : host) + ":" + port;
+}
+
+std::expected<ListeningSockets, std::string> listen_on(const Address& address, unsigned mode) {
+    return address.kind == Address::Kind::kUnix ? listen_unix(address.path, mode)
+                                                : listen_tcp(address);
+}
+
+std::expected<UniqueFd, std::string> connect_unix(const std::string& path) {
+    const auto address = unix_address(path);
+    if (!address) {
+        return std::unexpected(bad_path(path));
+    }
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd ||
+        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+        return std::unexpected(system_error(path));
+    }
+    return fd;
+}
+
+std::expected<std::vector<SocketAddress>, std::string> resolve(const Address& address) {
+    std::vector<SocketAddress> addresses;
+    if (address.kind == Address::Kind::kUnix) {
+        const auto at = unix_address(address.path);
+        if (!at) {
+            return std::unexpected(bad_path(address.path));
+        }
+        addresses.emplace_back();
+        std::memcpy(&addresses[0].storage, &*at, sizeof(*at));
+        addresses[0].size = sizeof(*at);
+        return addresses;
+    }
+    const auto found = look_up(address);
+    if (!found) {
+        return std::unexpected(found.error());
+    }
+    for (const addrinfo* at = found->get(); at != nullptr; at = at->ai_next) {
+        addresses.emplace_back();
+        std::memcpy(&addresses.back().storage, at->ai_addr, at->ai_addrlen);
+        addresses.back().size = at->ai_addrlen;
+    }
+    return addresses;
+}
+
+std::expected<UniqueFd, std::string> begin_connect(const SocketAddress& address) {
+    UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd || (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage),
+                          address.size) != 0 &&
+                errno != EINPROGRESS)) {
+        return std::unexpected(std::string(std::strerror(errno)));
+    }
+    return fd;
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// See mad_packets.h.
+#include "base/mad_packets.h"
+
+#include <algorithm>
+
+namespace pib::fabric {
+
+std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
+    const bool ud = packet.bth().opcode == ib::opcode::kUdSendOnly;
+    if (!ud || packet.bth().dest_qp != qp || packet.payload().size() != ib::kMadSize) {
+        return std::nullopt;
+    }
+    ib::Mad mad;
+    std::ranges::copy(packet.payload(), mad.bytes.begin());
+    return mad;
+}
+
+std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::Port& port) {
+    const auto mad = mad_of(packet, ib::kQp1);
+    const auto deth = packet.deth();
+    if (!mad || !deth || deth->qkey != ib::kGsiQKey) {
+        return std::nullopt;
+    }
+    if (port.find_pkey(packet.bth().pkey) < 0) {
+        ib::count_violation(port, ib::port_info::kPKeyViolations);
+        return std::nullopt;
+    }
+    return mad;
+}
+
+MadPacket::MadPacket(const ib::PacketHeaders& headers, const ib::Mad& mad) {
+    auto builder = ib::PacketBuilder::begin(buffer_, headers, ib::kMadSize, ib::Crcs::kElided);
+    if (builder) {
+        std::ranges::copy(mad.bytes, builder->payload().begin());
+        size_ = builder->finish().size();
+    }
+}
+
+ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn) {
+    ib::PacketHeaders headers{};
+    headers.lrh = {
+        .vl = ib::kVl15, .sl = sl, .lnh = ib::Lnh::kIbaLocal, .dlid = dlid, .slid = slid};
+    headers.bth.opcode = ib::opcode::kUdSendOnly;
+    headers.bth.pkey = ib::kDefaultPKey;
+    headers.bth.dest_qp = ib::kQp0;
+    headers.bth.psn = psn;
+    return headers;
+}
+
+ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request, const ib::Port& port,
+                                    ib::Psn psn) {
+    const ib::Lrh& lrh = request.lrh();
+    ib::PacketHeaders headers{};
+    headers.lrh = {.vl = {}, .sl = lrh.sl, .lnh = lrh.lnh, .dlid = lrh.slid, .slid = lrh.dlid};
+    if (request.grh()) {
+        headers.grh = *request.grh();
+        headers.grh->sgid = ib::Gid::from(port.gid_prefix(), port.guid());
+        headers.grh->dgid = request.grh()->sgid;
+        headers.grh->hop_lmt = 0xFF;
+    }
+    headers.bth.opcode = ib::opcode::kUdSendOnly;
+    headers.bth.pkey = request.bth().pkey;
+    headers.bth.dest_qp = request.deth() ? request.deth()->src_qp : ib::kQp1;
+    headers.bth.psn = psn;
+    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};
+    return headers;
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// epoll, level-triggered, with handlers instead of numbers.
+#pragma once
+
+#include <cstdint>
+
+#include "base/unique_fd.h"
+
+namespace pib::fabric {
+
+class PollHandler {
+  public:
+    virtual ~PollHandler() = default;
+    // EPOLL* bits. A handler must outlive the Poller::wait() in which it was removed.
+    virtual void ready(std::uint32_t events) = 0;
+};
+
+class Poller {
+  public:
+    Poller();
+    // False: the kernel refused (too many descriptors, no memory).
+    [[nodiscard]] bool add(int fd, std::uint32_t events, PollHandler& handler);
+    void modify(int fd, std::uint32_t events, PollHandler& handler);
+    void remove(int fd);
+    // Waits at most `timeout_ms` (negative: for ever) and calls who is ready, once each.
+    // `before_dispatch` is called in between.
+    template <typename Before>
+    void wait(int timeout_ms, Before before_dispatch) {
+        const int count = collect(timeout_ms);
+        before_dispatch();
+        dispatch(count);
+    }
+
+  private:
+    int collect(int timeout_ms);
+    void dispatch(int count);
+
+    UniqueFd epoll_;
+    static constexpr int kBatch = 128;
+    struct Event {
+        std::uint32_t events;
+        PollHandler* handler;
+    } batch_[kBatch];
+};
+
+}  // namespace pib::fabric

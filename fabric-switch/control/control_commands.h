@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What an operator can ask of a running fabric: {"command": NAME, ...} in, {"ok": true, ...} or
+// {"ok": false, "error": TEXT} out. The commands and their members are listed in
+// control_commands.cc.
+#pragma once
+
+#include <expected>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "fabric/fabric.h"
+
+namespace pib::fabric {
+
+// One line of text in, one line out, whatever the line is.
+[[nodiscard]] std::string run_control_line(Fabric& fabric, std::string_view line);
+[[nodiscard]] nlohmann::json run_control_command(Fabric& fabric, const nlohmann::json& request);
+
+// The --fault option: PORT:NAME=VALUE,... with PORT a number, NODE[NUMBER] or "all", the names of
+// fault_spec_from() and "direction". The error is one line for a user.
+[[nodiscard]] std::expected<void, std::string> apply_fault_option(Fabric& fabric,
+                                                                  const std::string& text);
+
+}  // namespace pib::fabric

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Fault specifications as requests have them.
+#pragma once
+
+#include <expected>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "switch/switch_port.h"
+
+namespace pib::fabric {
+
+// A fault specification from members drop, duplicate, reorder, corrupt (0..1), reorder_depth,
+// delay_us, jitter_us, seed, vl15 and mads_only (boolean), opcode, attribute. The error is one line
+// for a user.
+[[nodiscard]] std::expected<FaultSpec, std::string> fault_spec_from(const nlohmann::json& members);
+
+// Sets the faults of a port: "both", "in" (from the neighbour to the switch) or "out".
+[[nodiscard]] std::expected<void, std::string> set_faults(SwitchPort& port,
+                                                          const std::string& direction,
+                                                          const FaultSpec& spec);
+
+}  // namespace pib::fabric

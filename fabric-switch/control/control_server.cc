@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Control clients. Nothing they send can grow without bound or hold up the switch: a client that
+// does not read its answers is not read either, and one that talks too long a line is dropped.
+#include "control/control_server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "base/address.h"
+#include "control/control_commands.h"
+
+namespace pib::fabric {
+namespace {
+
+constexpr std::size_t kMaxClients = 32;
+constexpr std::size_t kMaxLineBytes = 64 * 1024;
+
+}  // namespace
+
+class ControlServer::Client final : public PollHandler {
+  public:
+    Client(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
+
+    void ready(std::uint32_t events) override {
+        if (!fd_) {
+            return;
+        }
+        if (waits_for_room_) {
+            write();
+        } else if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+            read();
+        }
+        if (fd_ && output_.empty()) {
+            answer_one();
+        }
+        if (fd_) {
+            wait_for_room(!output_.empty() || has_line());
+        }
+    }
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    void close_fd() { fd_.reset(); }
+
+  private:
+    [[nodiscard]] bool has_line() const { return input_.find('\n') != std::string::npos; }
+
+    void read() {
+        std::array<char, 4096> buffer;
+        const ssize_t n = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return;
+        }
+        if (n <= 0) {
+            server_.close(*this);
+            return;
+        }
+        input_.append(buffer.data(), static_cast<std::size_t>(n));
+        if (input_.size() > kMaxLineBytes) {
+            server_.close(*this);
+        }
+    }
+
+    // One a turn: packets do not wait for clients that have much to ask.
+    void answer_one() {
+        const std::size_t end = input_.find('\n');
+        if (end == std::string::npos) {
+            return;
+        }
+        output_ = run_control_line(server_.fabric_, std::string_view(input_).substr(0, end));
+        output_ += '\n';
+        input_.erase(0, end + 1);
+        write();
+    }
+
+    void write() {
+        while (written_ < output_.size()) {
+            const ssize_t n = ::send(fd_.get(), output_.data() + written_,
+                                     output_.size() - written_, MSG_NOSIGNAL);
+            if (n <= 0) {
+                if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+                    server_.close(*this);
+                }
+                return;
+            }
+            written_ += static_cast<std::size_t>(n);
+        }
+        written_ = 0;
+        output_.clear();
+    }
+
+    // Nothing is read meanwhile. With room, and a request that waits, the next turn is at once.
+    void wait_for_room(bool wanted) {
+        if (wanted != waits_for_room_) {
+            waits_for_room_ = wanted;
+            server_.poller_.modify(fd_.get(), wanted ? EPOLLOUT : EPOLLIN, *this);
+        }
+    }
+
+    ControlServer& server_;
+    UniqueFd fd_;
+    std::string input_;
+    std::string output_;
+    std::size_t written_ = 0;
+    bool waits_for_room_ = false;
+};
+
+class ControlServer::Listener final : public PollHandler {
+  public:
+    Listener(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
+    void ready(std::uint32_t) override { server_.accept_one(fd_.get()); }
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+  private:
+    ControlServer& server_;
+    UniqueFd fd_;
+};
+
+ControlServer::ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric)
+    : path_(std::move(path)),
+      poller_(poller),
+      fabric_(fabric),
+      listener_(std::make_unique<Listener>(*this, std::move(fd))) {}
+
+ControlServer::~ControlServer() {
+    ::unlink(path_.c_str());
+}
+
+std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create(
+    const std::string& path, Poller& poller, Fabric& fabric) {
+    auto fds = listen_on({Address::Kind::kUnix, path, {}, {}}, 0600);
+    if (!fds) {
+        return std::unexpected(fds.error());
+    }
+    std::unique_ptr<ControlServer> server(
+        new ControlServer(path, std::move(fds->front()), poller, fabric));
+    if (!poller.add(server->listener_->fd(), EPOLLIN, *server->listener_)) {
+        return std::unexpected(path + ": " + std::strerror(errno));
+    }
+    return server;
+}
+
+// Who comes when there are enough takes the place of the oldest; who comes when no descriptor is
+// left waits in the backlog, which must not wake us again and again meanwhile.
+void ControlServer::accept_one(int listening_fd) {
+    UniqueFd fd(::accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd) {
+        if (errno == EMFILE || errno == ENFILE) {
+            poller_.modify(listening_fd, 0, *listener_);
+            deaf_turns_ = 2;  // this one, and until something else has happened
+        }
+        return;
+    }
+    if (clients_.size() >= kMaxClients) {
+        close(*clients_.front());
+    }
+    auto client = std::make_unique<Client>(*this, std::move(fd));
+    if (poller_.add(client->fd(), EPOLLIN, *client)) {
+        clients_.push_back(std::move(client));
+    }
+}
+
+void ControlServer::bury() {
+    gone_.clear();
+    if (deaf_turns_ != 0 && --deaf_turns_ == 0) {
+        poller_.modify(listener_->fd(), EPOLLIN, *listener_);
+    }
+}
+
+void ControlServer::close(Client& client) {
+    poller_.remove(client.fd());
+    client.close_fd();
+    const auto at = std::ranges::find(clients_, &client, &std::unique_ptr<Client>::get);
+    if (at != clients_.end()) {
+        gone_.splice(gone_.end(), clients_, at);
+    }
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The control socket: requests and answers as JSON, one a line, over a Unix stream socket.
+#pragma once
+
+#include <expected>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "base/poller.h"
+#include "fabric/fabric.h"
+
+namespace pib::fabric {
+
+class ControlServer {
+  public:
+    // The error is one line for a user. Poller and fabric outlive the server.
+    static std::expected<std::unique_ptr<ControlServer>, std::string> create(
+        const std::string& path, Poller& poller, Fabric& fabric);
+    ~ControlServer();
+
+    // Frees clients that went away, and listens again; after each turn of the loop.
+    void bury();
+
+  private:
+    class Client;
+    class Listener;
+
+    ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric);
+    void accept_one(int listening_fd);
+    void close(Client& client);
+
+    std::string path_;
+    Poller& poller_;
+    Fabric& fabric_;
+    std::unique_ptr<Listener> listener_;
+    std::list<std::unique_ptr<Client>> clients_;
+    std::list<std::unique_ptr<Client>> gone_;
+    unsigned deaf_turns_ = 0;  // no descriptor was left
+};
+
+}  // namespace pib::fabric

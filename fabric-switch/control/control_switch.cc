@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Commands that are for one switch.
+#include "control/control_switch.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/control_faults.h"
+#include "links/copier.h"
+
+namespace pib::fabric {
+namespace {
+
+using nlohmann::json;
+namespace pi = ib::port_info;
+
+constexpr double kNsPerUs = 1000.0;
+constexpr std::size_t kMaxLidsShown = 16;
+
+// ---- status
+
+const char* state_name(ib::PortState state) {
+    static constexpr const char* kNames[] = {"NoChange", "Down", "Initialize", "Armed", "Active"};
+    const auto index = static_cast<std::size_t>(state);
+    return index < std::size(kNames) ? kNames[index] : "unknown";
+}
+
+const char* phys_name(ib::PhysState state) {
+    static constexpr const char* kNames[] = {"NoChange", "Sleep",  "Polling",           "Disabled",
+                                             "Training", "LinkUp", "LinkErrorRecovery", "PhyTest"};
+    const auto index = static_cast<std::size_t>(state);
+    return index < std::size(kNames) ? kNames[index] : "unknown";
+}
+
+std::string width_name(std::uint64_t width) {
+    switch (width) {
+        case ib::link_width::k1x:
+            return "1X";
+        case ib::link_width::k2x:
+            return "2X";
+        case ib::link_width::k4x:
+            return "4X";
+        case ib::link_width::k8x:
+            return "8X";
+        case ib::link_width::k12x:
+            return "12X";
+        default:
+            return "?";
+    }
+}
+
+std::string speed_name(std::uint64_t speed, std::uint64_t ext) {
+    static constexpr const char* kBasic[] = {"?", "SDR", "DDR", "?", "QDR"};
+    static constexpr const char* kExt[] = {"?", "FDR", "EDR", "?", "HDR", "?", "?", "?", "NDR"};
+    if (ext != 0) {
+        return ext < std::size(kExt) ? kExt[ext] : "?";
+    }
+    return speed < std::size(kBasic) ? kBasic[speed] : "?";
+}
+
+// The LIDs that the LFT sends out of a port: its neighbour's, behind a switch many.
+json lids_behind(const SwitchNode& node, unsigned port) {
+    json lids = json::array();
+    for (unsigned lid = 1; lid <= node.lft.top() && lids.size() < kMaxLidsShown; ++lid) {
+        if (node.lft.port(ib::Lid(static_cast<std::uint16_t>(lid))) == port) {
+            lids.push_back(lid);
+        }
+    }
+    return lids;
+}
+
+json faults_of(const FaultStage& stage) {
+    const FaultSpec& spec = stage.spec();
+    const FaultCounts& counts = stage.counts();
+    json out = {{"drop", spec.drop},
+                {"duplicate", spec.duplicate},
+                {"reorder", spec.reorder},
+                {"reorder_depth", spec.reorder_depth},
+                {"corrupt", spec.corrupt},
+                {"delay_us", static_cast<double>(spec.delay_ns) / kNsPerUs},
+                {"jitter_us", static_cast<double>(spec.jitter_ns) / kNsPerUs},
+                {"seed", spec.seed},
+                {"vl15", spec.vl15},
+                {"mads_only", spec.mads_only}};
+    if (spec.attribute) {
+        out["attribute"] = *spec.attribute;
+    }
+    if (spec.opcode) {
+        out["opcode"] = *spec.opcode;
+    }
+    out["counts"] = {{"seen", counts.seen},
+                     {"dropped", counts.dropped},
+                     {"duplicated", counts.duplicated},
+                     {"reordered", counts.reordered},
+                     {"corrupted", counts.corrupted},
+                     {"delayed", counts.delayed}};
+    return out;
+}
+
+json port_status(Switch& sw, unsigned number) {
+    SwitchPort& port = sw.port(number);
+    const ib::Port& attrs = port.attrs();
+    const bool up = attrs.link_is_up();
+    json out = {
+        {"port", number},
+        {"state", state_name(attrs.state())},
+        {"phys_state", phys_name(attrs.phys_state())},
+        {"connected", port.attached()},
+        {"cable", port.cable()},
+        {"mtu", ib::mtu_bytes(attrs.neighbor_mtu())},
+        {"data_vls", attrs.data_vls()},
+        {"queued_packets", port.queued_packets()},
+        {"width", up ? width_name(attrs.get(pi::kLinkWidthActive)) : ""},
+        {"speed",
+         up ? speed_name(attrs.get(pi::kLinkSpeedActive), attrs.get(pi::kLinkSpeedExtActive)) : ""},
+        {"lids", lids_behind(sw.node(), number)},
+        {"faults", port.ingress_faults().spec().any() || port.egress_faults().spec().any()},
+        {"one_copy", port.copies() != nullptr}};
+    if (const auto* who = sw.neighbour(number)) {
+        out["neighbour"] = {{"node_guid", hex(who->node_guid.value(), 16)},
+                            {"port_guid", hex(who->port_guid.value(), 16)},
+                            {"port", who->port_number},
+                            {"description", who->node_description}};
+    }
+    return out;
+}
+
+json status(Switch& sw, const json&) {
+    ib::Port& port0 = sw.node().port0();
+    json ports = json::array();
+    for (unsigned number = 1; number <= sw.num_ports(); ++number) {
+        ports.push_back(port_status(sw, number));
+    }
+    return {{"ok", true},
+            {"switch",
+             {{"guid", hex(sw.config().node_guid.value(), 16)},
+              {"description", sw.config().description},
+              {"lid", port0.lid().value()},
+              {"sm_lid", port0.sm_lid().value()},
+              {"ports", sw.num_ports()},
+              {"held_packets", sw.held_packets()}}},
+            {"ports", ports}};
+}
+
+// ---- counters
+
+namespace es = ib::port_extended_speeds;
+
+constexpr const char* kCounterNames[] = {
+    "SymbolErrors",
+    "LinkErrorRecovery",
+    "LinkDowned",
+    "PortRcvErrors",
+    "PortRcvRemotePhysicalErrors",
+    "PortRcvSwitchRelayErrors",
+    "PortXmitDiscards",
+    "PortXmitConstraintErrors",
+    "PortRcvConstraintErrors",
+    "LocalLinkIntegrityErrors",
+    "ExcessiveBufferOverrunErrors",
+    "QP1Dropped",
+    "VL15Dropped",
+    "PortXmitData",
+    "PortRcvData",
+    "PortXmitPkts",
+    "PortRcvPkts",
+    "PortXmitWait",
+    "PortUnicastXmitPkts",
+    "PortUnicastRcvPkts",
+    "PortMulticastXmitPkts",
+    "PortMulticastRcvPkts",
+    "PortLocalPhysicalErrors",
+    "PortMalformedPacketErrors",
+    "PortBufferOverrunErrors",
+    "PortDLIDMappingErrors",
+    "PortVLMappingErrors",
+    "PortLoopingErrors",
+    "PortInactiveDiscards",
+    "PortNeighborMTUDiscards",
+    "PortSwLifetimeLimitDiscards",
+    "PortSwHOQLifetimeLimitDiscards",
+};
+
+// Counters of each SL, VL or lane: their name has the number behind it.
+struct CounterBlock {
+    ib::Counter first;
+    std::size_t count;
+    const char* name;
+};
+constexpr CounterBlock kCounterBlocks[] = {
+    {ib::Counter::kPortXmitDataSl, ib::kPerPriority, "PortXmitDataSL"},
+    {ib::Counter::kPortRcvDataSl, ib::kPerPriority, "PortRcvDataSL"},
+    {ib::Counter::kPortVlXmitWait, ib::kPerPriority, "PortVLXmitWait"},
+    {ib::Counter::kPortVlXmitFlowCtlUpdateErrors, ib::kPerPriority,
+     "PortVLXmitFlowCtlUpdateErrors"},
+    {ib::Counter::kSyncHeaderErrors, 1, "SyncHeaderErrorCounter"},
+    {ib::Counter::kUnknownBlocks, 1, "UnknownBlockCounter"},
+    {ib::Counter::kErrorDetectionLane, es::kLanes, "ErrorDetectionCounterLane"},
+    {ib::Counter::kFecCorrectableBlocksLane, es::kLanes, "FECCorrectableBlockCtrLane"},
+    {ib::Counter::kFecUncorrectableBlocksLane, es::kLanes, "FECUncorrectableBlockCtrLane"},
+};
+
+constexpr std::size_t named_counters() {
+    std::size_t count = std::size(kCounterNames);
+    for (const CounterBlock& block : kCounterBlocks) {
+        count += block.count;
+    }
+    return count;
+}
+static_assert(named_counters() == ib::kCounterCount);
+
+std::string counter_name(std::size_t index) {
+    if (index < std::size(kCounterNames)) {
+        return kCounterNames[index];
+    }
+    const auto behind = std::ranges::find_if(kCounterBlocks, [&](const CounterBlock& block) {
+        return static_cast<std::size_t>(block.first) > index;
+    });
+    const CounterBlock& block = *std::prev(behind);
+    const std::size_t number = index - static_cast<std::size_t>(block.first);
+    return block.count == 1 ? block.name : block.name + std::to_string(number);
+}
+
+}  // namespace
+
+std::optional<ib::Counter> counter_named(std::string_view name) {
+    for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
+        if (counter_name(i) == name) {
+            return static_cast<ib::Counter>(i);
+        }
+    }
+    return std::nullopt;
+}
+
+namespace {
+
+// Not of the IBA: what one copy has done for a port's adapter since it handed its memory over.
+void add_copies(json& out, const CopyCounts& counts) {
+    out["OneCopyBytes"] = counts.bytes;
+    out["OneCopyPulls"] = counts.pulls;
+    out["OneCopyPullsUnfinished"] = counts.unfinished;
+    out["OneCopyPullsRefused"] = counts.refused;
+    out["OneCopyReferences"] = counts.forwarded;
+    out["OneCopyReferencesTakenApart"] = counts.taken_apart;
+    out["OneCopyReferencesLost"] = counts.lost;
+}
+
+// Counters of SLs, VLs and lanes only where they have counted: most never do.
+json port_counters(Switch& sw, unsigned number, bool clear) {
+    ib::PortCounters& counters = sw.counters(number);
+    json out = {{"port", number}};
+    for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
+        const auto counter = static_cast<ib::Counter>(i);
+        const std::uint64_t value = counters.value(counter, ib::CounterView::kExtended);
+        if (i < std::size(kCounterNames) || value != 0) {
+            out[counter_name(i)] = value;
+        }
+        if (clear) {
+            counters.write(counter, ib::CounterView::kExtended, 0);
+        }
+    }
+    if (const CopyCounts* copies = number != 0 ? sw.port(number).copies() : nullptr) {
+        add_copies(out, *copies);
+    }
+    return out;
+}
+
+json counters(Switch& sw, const json& request) {
+    const bool clear = request.value("clear", false);
+    json ports = json::array();
+    if (request.contains("port")) {
+        const auto number = control_number(request.at("port"));
+        if (number > sw.num_ports()) {
+            return control_failure("no such port");
+        }
+        ports.push_back(port_counters(sw, number, clear));
+    } else {
+        for (unsigned number = 0; number <= sw.num_ports(); ++number) {
+            ports.push_back(port_counters(sw, number, clear));
+        }
+    }
+    return {{"ok", true}, {"ports", ports}};
+}
+
+// ---- forwarding tables
+
+json lft(Switch& sw, const json&) {
+    json entries = json::array();
+    for (unsigned lid = 0; lid <= sw.node().lft.top(); ++lid) {
+        const auto port = sw.node().lft.port(ib::Lid(static_cast<std::uint16_t>(lid)));
+        if (port != kNoPort) {
+            entries.push_back({lid, port});
+        }
+    }
+    return {{"ok", true}, {"top", sw.node().lft.top()}, {"entries", entries}};
+}
+
+json mft(Switch& sw, const json&) {
+    json entries = json::array();
+    for (unsigned i = 0; i < sw.node().mft.cap(); ++i) {
+        const auto mlid = static_cast<std::uint16_t>(ib::Lid::kMulticastFirst + i);
+        const auto mask = sw.node().mft.ports(ib::Lid(mlid));
+        if (!mask) {
+            continue;
+        }
+        json ports = json::array();
+        for (unsigned port = 0; port <= sw.num_ports(); ++port) {
+            if ((*mask >> port & 1U) != 0) {
+                ports.push_back(port);
+            }
+        }
+        entries.push_back({mlid, ports});
+    }
+    return {{"ok", true}, {"entries", entries}};
+}
+
+// ---- links and faults
+
+SwitchPort* external_port(Switch& sw, const json& request) {
+    const auto number = control_number(request.at("port"));
+    return number >= 1 && number <= sw.num_ports() ? &sw.port(number) : nullptr;
+}
+
+json link_command(Switch& sw, const json& request) {
+    SwitchPort* port = external_port(sw, request);
+    if (port == nullptr) {
+        return control_failure("no such port");
+    }
+    const auto state = request.at("state").get<std::string>();
+    if (state == "up" || state == "down") {
+        port->set_cable(state == "up");
+    } else if (state == "retrain") {
+        port->attributes_changed(ib::PortEvent::kDownRequest);
+    } else {
+        return control_failure("link state is up, down or retrain");
+    }
+    return {{"ok", true}, {"port", port_status(sw, port->number())}};
+}
+
+json fault(Switch& sw, const json& request) {
+    SwitchPort* port = external_port(sw, request);
+    if (port == nullptr) {
+        return control_failure("no such port");
+    }
+    if (request.contains("set")) {
+        const auto spec = fault_spec_from(request.at("set"));
+        if (!spec) {
+            return control_failure(spec.error());
+        }
+        const auto set = set_faults(*port, request.value("direction", "both"), *spec);
+        if (!set) {
+            return control_failure(set.error());
+        }
+    }
+    return {{"ok", true},
+            {"port", port->number()},
+            {"in", faults_of(port->ingress_faults())},
+            {"out", faults_of(port->egress_faults())}};
+}
+
+struct Command {
+    const char* name;
+    json (*run)(Switch& sw, const json& request);
+};
+constexpr Command kSwitchCommands[] = {
+    {"status", status}, {"counters", counters}, {"lft", lft},
+    {"mft", mft},       {"link", link_command}, {"fault", fault},
+};
+
+}  // namespace
+
+std::string hex(std::uint64_t value, int digits) {
+    char text[19];
+    std::snprintf(text, sizeof(text), "0x%0*llx", digits, static_cast<unsigned long long>(value));
+    return text;
+}
+
+json control_failure(const std::string& text) {
+    return {{"ok", false}, {"error", text}};
+}
+
+unsigned control_number(const json& value) {
+    const std::int64_t number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+    return number >= 0 && number < UINT32_MAX ? static_cast<unsigned>(number) : UINT32_MAX;
+}
+
+bool is_switch_command(const std::string& name) {
+    return std::ranges::any_of(kSwitchCommands,
+                               [&](const Command& command) { return name == command.name; });
+}
+
+json run_switch_command(Switch& sw, const json& request) {
+    try {
+        const auto name = request.at("command").get<std::string>();
+        for (const Command& command : kSwitchCommands) {
+            if (name == command.name) {
+                return command.run(sw, request);
+            }
+        }
+        return control_failure("no such command: " + name);
+    } catch (const json::exception& e) {
+        return control_failure(e.what());
+    }
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Requests that are for one switch, and what all requests share.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "switch/switch.h"
+
+namespace pib::fabric {
+
+[[nodiscard]] bool is_switch_command(const std::string& name);
+// status, counters, lft, mft, link, fault; see control_commands.cc. Whatever the request is, there
+// is an answer.
+[[nodiscard]] nlohmann::json run_switch_command(Switch& sw, const nlohmann::json& request);
+
+// A whole number that fits, else UINT32_MAX; what it is beyond that, its user checks.
+[[nodiscard]] unsigned control_number(const nlohmann::json& value);
+// {"ok": false, "error": text}
+[[nodiscard]] nlohmann::json control_failure(const std::string& text);
+// By the names of "ctl counters".
+[[nodiscard]] std::optional<ib::Counter> counter_named(std::string_view name);
+// 0x and that many digits.
+[[nodiscard]] std::string hex(std::uint64_t value, int digits);
+
+}  // namespace pib::fabric

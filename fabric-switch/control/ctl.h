@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The client of the control socket: `pib-switch ctl`.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pib::fabric {
+
+// One command for a running switch.
+struct CtlOptions {
+    std::string control;
+    bool as_json = false;
+    std::string command;  // empty: this process is a switch
+    std::string port;     // a number or NODE[NUMBER]
+    std::string node;     // a switch, where there are many
+    std::string state;
+    std::vector<std::string> words;  // of the verb that "run" is given
+    std::string script;              // file of verbs; - is standard input
+    std::string direction = "both";
+    bool clear = false;
+    std::map<std::string, std::string> faults;  // members of control_commands.h as text
+};
+
+// Sends one request and prints the answer, as JSON or for people. The exit status of the program.
+[[nodiscard]] int run_ctl(const CtlOptions& options);
+
+}  // namespace pib::fabric

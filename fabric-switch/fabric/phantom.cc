@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// See phantom.h. Answers leave at once, or wait for credits in a bounded queue.
+#include "fabric/phantom.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/mad_packets.h"
+#include "ib/mgmt/smi.h"
+
+namespace pib::fabric {
+namespace {
+
+using ib::Counter;
+using ib::PortEvent;
+
+constexpr std::uint64_t kNever = UINT64_MAX;
+// Who asks more than this without taking an answer loses answers, as with any datagram.
+constexpr std::size_t kMaxWaiting = 64;
+constexpr std::uint16_t kPKeys = 32;
+constexpr std::uint8_t kVlCap = 4;  // 8 data VLs
+
+ib::PortConfig port_config(const PhantomHca::PortConfig& port, std::uint8_t number) {
+    namespace cap = ib::port_cap;
+    const std::uint32_t speeds = port.modes.speed_ext != 0 ? cap::kIsExtendedSpeedsSupported : 0;
+    return {.kind = ib::PortKind::kChannelAdapter,
+            .port_number = number,
+            .guid = port.guid,
+            .link_width_supported = port.modes.width,
+            .link_speed_supported = port.modes.speed,
+            .link_speed_ext_supported = port.modes.speed_ext,
+            .mtu_cap = ib::Mtu::k4096,
+            .vl_cap = kVlCap,
+            .pkey_cap = kPKeys,
+            .guid_cap = 8,
+            .sl2vl_inputs = 1,
+            .capability_mask = cap::kIsTrapSupported | cap::kIsSlMappingSupported |
+                               cap::kIsLedInfoSupported | cap::kIsSystemImageGuidSupported | speeds,
+            .capability_mask2 = 0};
+}
+
+}  // namespace
+
+class PhantomHca::Port final : public LinkUser {
+  public:
+    Port(PhantomHca& hca, ib::Port& attrs, ib::PortCounters& counters)
+        : attrs(attrs), counters(counters), hca_(hca), offers_(attrs) {}
+
+    void attach(PortLink& link) override { offers_.attach(link); }
+    void detach() override {
+        link_down();
+        offers_.detach();
+    }
+    void link_up(const link::ActiveLink& active) override {
+        errors_ = {};
+        ib::port_link_up(attrs, active.width, active.speed, active.speed_ext);
+        hca_.agenda_.touch(hca_);
+    }
+    void link_down() override {
+        if (ib::port_link_down(attrs).has(PortEvent::kStateChange)) {
+            counters.add(Counter::kLinkDowned);
+        }
+        waiting_.clear();
+        hca_.agenda_.touch(hca_);
+    }
+    void receive_fault(link::PacketFault fault) override {
+        if (const auto error = errors_.dropped(fault, attrs, counters, now_ns())) {
+            tell(*error);
+        }
+    }
+    void raise(ib::LinkError error) {
+        ib::count_link_error(error, counters);
+        tell(error);
+    }
+    void pump() override;
+    void receive(const link::LinkPacket& packet) override;
+    // `vl`: what the packet's LRH says.
+    void send(std::span<const std::uint8_t> packet);
+    void attributes_changed(ib::PortEvents events) { offers_.attributes_changed(events); }
+    void set_cable(bool plugged) { offers_.set_cable(plugged); }
+
+    ib::Port& attrs;
+    ib::PortCounters& counters;
+
+  private:
+    bool transmit(std::span<const std::uint8_t> packet);
+    [[nodiscard]] std::uint64_t now_ns() const { return hca_.agenda_.clock().now_ns; }
+    void tell(ib::LinkError error) {
+        ib::tell_link_error(error, attrs.number, attrs, now_ns());
+        hca_.agenda_.touch(hca_);
+    }
+
+    PhantomHca& hca_;
+    OfferSender offers_;
+    ib::LinkErrors errors_;
+    RingQueue<PacketRef> waiting_;
+};
+
+void PhantomHca::Port::receive(const link::LinkPacket& packet) {
+    hca_.agenda_.touch(hca_);
+    counters.count_received(packet.lrh);
+    errors_.good(1);
+    const bool management = packet.lrh.vl == ib::kVl15;
+    if (!management) {
+        ib::port_data_arrived(attrs);
+    }
+    const bool taken = management || attrs.may_receive_data();
+    const auto view = ib::PacketView::parse(packet.bytes, ib::Crcs::kElided);
+    if (taken && view && management) {
+        hca_.smp_arrived(*this, *view);
+    } else if (taken && view) {
+        hca_.gmp_arrived(*this, *view);
+    }
+    if (offers_.link() != nullptr) {
+        offers_.link()->release(packet.lrh.vl.value(), packet.blocks);
+    }
+}
+
+bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
+    const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
+    const auto out =
+        offers_.link()->begin_packet(lrh.vl.value(), packet.size(), link::SendCrc::kElided);
+    if (out.empty()) {
+        return false;
+    }
+    std::ranges::copy(packet, out.begin());
+    offers_.link()->commit_packet();
+    counters.count_sent(lrh);
+    return true;
+}
+
+void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
+    const bool vl15 = (packet[0] >> 4) == link::kVl15;
+    if (offers_.link() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
+        return;
+    }
+    if (waiting_.empty() && transmit(packet)) {
+        return;
+    }
+    if (waiting_.size() < kMaxWaiting) {
+        waiting_.push(hca_.pool_.hold(packet, {}));
+    } else {
+        counters.add(vl15 ? Counter::kVl15Dropped : Counter::kQp1Dropped);
+    }
+}
+
+void PhantomHca::Port::pump() {
+    while (offers_.link() != nullptr && !waiting_.empty() && transmit(waiting_.front().bytes())) {
+        waiting_.pop();
+    }
+}
+
+// ---- the adapter
+
+PhantomHca::PhantomHca(const Config& config, Agenda& agenda, PacketPool& pool)
+    : agenda_(agenda), pool_(pool), counters_(config.ports.size()) {
+    node_.system_image_guid = config.system_image_guid;
+    node_.node_guid = config.node_guid;
+    node_.vendor_id = config.vendor_id;
+    node_.device_id = config.device_id;
+    node_.set_description(config.description);
+    for (const PortConfig& port : config.ports) {
+        const auto number = static_cast<std::uint8_t>(node_.ports.size() + 1);
+        node_.ports.push_back(ib::make_port(port_config(port, number)));
+    }
+    for (std::size_t i = 0; i < node_.ports.size(); ++i) {
+        ports_.push_back(std::make_unique<Port>(*this, node_.ports[i], counters_[i]));
+    }
+}
+
+PhantomHca::~PhantomHca() = default;
+
+LinkUser& PhantomHca::port(unsigned number) {
+    return *ports_[number - 1];
+}
+
+void PhantomHca::set_cable(unsigned number, bool plugged) {
+    ports_[number - 1]->set_cable(plugged);
+}
+
+void PhantomHca::raise(unsigned number, ib::LinkError error) {
+    ports_[number - 1]->raise(error);
+}
+
+ib::PmaNode PhantomHca::pma_node() {
+    return {.ports = counters_, .sampling = sampling_, .first_port = 1};
+}
+
+void PhantomHca::smp_arrived(Port& port, const ib::PacketView& packet) {
+    const ib::Lrh& lrh = packet.lrh();
+    auto smp = mad_of(packet, ib::kQp0);
+    const bool for_us = lrh.dlid.is_permissive() || port.attrs.owns_lid(lrh.dlid);
+    if (!smp || !for_us) {
+        return;
+    }
+    const ib::SmiNode self{ib::NodeType::kChannelAdapter, node_.num_ports()};
+    const std::uint8_t number = port.attrs.number;
+    if (smp->is_directed_route() &&
+        ib::smi_receive(*smp, self, number).action != ib::SmiAction::kLocal) {
+        return;
+    }
+    const ib::SmpArrival arrival{
+        .port = number, .slid = lrh.slid, .now_ns = agenda_.clock().now_ns};
+    ib::SmaAnswer answer = ib::sma_answer(node_, *smp, arrival);
+    if (answer.disposition != ib::SmaDisposition::kReply) {
+        return;
+    }
+    ib::Lid dlid = lrh.slid.is_unicast() ? lrh.slid : ib::kPermissiveLid;
+    if (answer.reply.is_directed_route()) {
+        const auto way = ib::smi_send(answer.reply, self, number, lrh.slid);
+        if (way.action != ib::SmiAction::kPort && way.action != ib::SmiAction::kLid) {
+            return;
+        }
+        dlid = way.action == ib::SmiAction::kLid ? way.dlid : ib::kPermissiveLid;
+    }
+    const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : port.attrs.lid();
+    port.send(
+        MadPacket(smp_headers(dlid, slid, lrh.sl, ib::Psn(next_psn_++)), answer.reply).bytes());
+    if (smp->method() == ib::Method::kSet && answer.port >= 1 && answer.port <= ports_.size()) {
+        ports_[answer.port - 1]->attributes_changed(answer.events);
+    }
+}
+
+void PhantomHca::gmp_arrived(Port& port, const ib::PacketView& packet) {
+    const auto mad = gmp_of(packet, port.attrs);
+    if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf ||
+        !port.attrs.owns_lid(packet.lrh().dlid)) {
+        return;
+    }
+    const auto reply = ib::pma_answer(pma_node(), *mad, agenda_.clock().now_ns);
+    if (!reply) {
+        return;
+    }
+    ib::PacketHeaders headers = gmp_reply_headers(packet, port.attrs, ib::Psn(next_psn_++));
+    headers.lrh.vl = ib::Vl(port.attrs.sl_to_vl[0][headers.lrh.sl.value()]);
+    if (headers.lrh.vl.value() < port.attrs.data_vls()) {
+        port.send(MadPacket(headers, *reply).bytes());
+    }
+}
+
+// ---- time
+
+void PhantomHca::send_traps() {
+    for (const auto& port : ports_) {
+        while (const auto trap = ib::next_trap(node_, port->attrs, agenda_.clock().now_ns)) {
+            const auto headers = smp_headers(port->attrs.sm_lid(), port->attrs.lid(),
+                                             port->attrs.sm_sl(), ib::Psn(next_psn_++));
+            port->send(MadPacket(headers, *trap).bytes());
+        }
+    }
+}
+
+void PhantomHca::time_has_come(std::uint64_t now_ns) {
+    ib::pma_advance(pma_node(), now_ns);
+    send_traps();
+}
+
+std::uint64_t PhantomHca::next_deadline() {
+    std::uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
+    for (const ib::Port& port : node_.ports) {
+        if (port.state() == ib::PortState::kActive && port.sm_lid().is_unicast()) {
+            next = std::min(next, port.traps.deadline_ns().value_or(kNever));
+        }
+    }
+    return next;
+}
+
+}  // namespace pib::fabric

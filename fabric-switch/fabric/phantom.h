@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A channel adapter that is only there for management: it answers as its SMA and PMA would, sends
+// their traps, and takes no part in anything else. One for each node of a topology file that no
+// virtual machine stands for.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/agenda.h"
+#include "base/link_modes.h"
+#include "base/packet_pool.h"
+#include "base/ring_queue.h"
+#include "ib/mgmt/link_errors.h"
+#include "ib/mgmt/mad_agent.h"
+#include "ib/mgmt/perf_counters.h"
+#include "ib/wire/packet.h"
+#include "switch/port_link.h"
+
+namespace pib::fabric {
+
+class PhantomHca final : public Timed {
+  public:
+    struct PortConfig {
+        ib::Guid guid{};
+        LinkModes modes;  // supported
+    };
+    struct Config {
+        ib::Guid node_guid{};
+        ib::Guid system_image_guid{};
+        std::uint32_t vendor_id = 0;
+        std::uint16_t device_id = 0;
+        std::string description;
+        std::vector<PortConfig> ports;
+    };
+
+    // The agenda and the pool outlive it.
+    PhantomHca(const Config& config, Agenda& agenda, PacketPool& pool);
+    ~PhantomHca() override;
+
+    [[nodiscard]] ib::SmaNode& node() { return node_; }
+    // By port number from 1.
+    [[nodiscard]] LinkUser& port(unsigned number);
+    [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
+    // Holds the link down, as a pulled cable would.
+    void set_cable(unsigned number, bool plugged);
+    // Counts and tells the error as if the port had found it.
+    void raise(unsigned number, ib::LinkError error);
+
+    void time_has_come(std::uint64_t now_ns) override;
+    [[nodiscard]] std::uint64_t next_deadline() override;
+
+  private:
+    class Port;
+    void smp_arrived(Port& port, const ib::PacketView& packet);
+    void gmp_arrived(Port& port, const ib::PacketView& packet);
+    void send_traps();
+    [[nodiscard]] ib::PmaNode pma_node();
+
+    Agenda& agenda_;
+    PacketPool& pool_;
+    ib::SmaNode node_;
+    std::vector<ib::PortCounters> counters_;
+    ib::PortSampling sampling_;
+    std::vector<std::unique_ptr<Port>> ports_;
+    std::uint32_t next_psn_ = 0;
+};
+
+}  // namespace pib::fabric

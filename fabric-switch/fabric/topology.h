@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A fabric as a file describes it, in the syntax that ibnetdiscover writes and ibsim reads: nodes,
+// and which port is joined to which. Plain data, complete and consistent once parsed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/link_modes.h"
+#include "ib/wire/types.h"
+
+namespace pib::fabric {
+
+// A port of a node; ports of a switch have no GUID.
+struct TopologyPort {
+    static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+
+    std::uint32_t peer_node = kNobody;  // index into Topology::nodes
+    std::uint8_t peer_port = 0;
+    ib::Guid guid{};
+    LinkModes modes;
+    unsigned line = 0;  // where the file joins it; 0: only the peer's record does
+
+    [[nodiscard]] bool joined() const { return peer_node != kNobody; }
+};
+
+struct TopologyNode {
+    bool is_switch = false;
+    std::string id;           // between quotation marks, unique in the file
+    std::string description;  // the comment behind the id, or the id: NodeDescription
+    ib::Guid guid{};
+    ib::Guid system_image_guid{};
+    std::uint32_t vendor_id = 0;  // 24 bits; 0: the file does not say
+    std::uint16_t device_id = 0;
+    std::vector<TopologyPort> ports;  // [0] is port 1
+    unsigned line = 0;
+
+    [[nodiscard]] TopologyPort& port(unsigned number) { return ports[number - 1]; }
+    [[nodiscard]] const TopologyPort& port(unsigned number) const { return ports[number - 1]; }
+};
+
+struct Topology {
+    std::vector<TopologyNode> nodes;
+};
+
+// More nodes than a subnet has unicast LIDs, longer lines and larger files are refused.
+inline constexpr std::size_t kMaxTopologyNodes = 0xBFFF;
+inline constexpr std::size_t kMaxTopologyBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxTopologyLine = 4096;
+inline constexpr std::size_t kMaxNodeId = 127;
+
+// The error is one line for a user, "FILE:LINE: what is wrong: what to do"; `file` is only a name.
+[[nodiscard]] std::expected<Topology, std::string> parse_topology(std::string_view text,
+                                                                  const std::string& file);
+// Reads the file first.
+[[nodiscard]] std::expected<Topology, std::string> load_topology(const std::string& path);
+
+}  // namespace pib::fabric

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One line of a topology file, cut into what it says. What the lines say together is
+// topology.cc's business.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/link_modes.h"
+#include "ib/wire/types.h"
+
+namespace pib::fabric {
+
+// vendid=0x2c9, switchguid=0x2c90200400110(2c90200400110), …
+struct AssignmentLine {
+    std::string_view key;
+    std::uint64_t value = 0;
+};
+
+// Switch 36 "S-0002c90200400110"  # "leaf 1" base port 0 lid 2 lmc 0
+struct NodeLine {
+    bool is_switch = false;
+    unsigned ports = 0;
+    std::string_view id;
+    std::string_view description;  // empty: none
+};
+
+// [1](2c903000e0b73)  "S-0002c90200400110"[4](…)  w=2 s=7  # lid 5 lmc 0 "leaf 1" lid 2 4xQDR
+struct PortLine {
+    unsigned port = 0;
+    std::optional<ib::Guid> guid;
+    std::string_view peer_id;
+    unsigned peer_port = 1;  // as ibsim has it when nothing is said
+    std::optional<ib::Guid> peer_guid;
+    LinkModes modes;
+};
+
+struct BlankLine {};    // ends a node's record
+struct CommentLine {};  // ends nothing
+
+using TopologyLine = std::variant<BlankLine, CommentLine, AssignmentLine, NodeLine, PortLine>;
+
+// Views into `line`, which has no newline. The error says what is wrong and what to do.
+[[nodiscard]] std::expected<TopologyLine, std::string> parse_topology_line(std::string_view line);
+
+// "4xEDR" as the modes of a link that has come up so: that speed and what is below. Nothing when
+// it is not one.
+[[nodiscard]] std::optional<LinkModes> link_modes_of(std::string_view width_and_speed);
+
+}  // namespace pib::fabric

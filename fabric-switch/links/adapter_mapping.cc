@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "links/adapter_mapping.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+namespace pib::fabric {
+namespace {
+
+// More than any machine has; sums of a few cannot overflow.
+constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 46;
+
+// What is mapped, until nobody refers to it.
+class Mappings {
+  public:
+    Mappings() = default;
+    Mappings(const Mappings&) = delete;
+    Mappings& operator=(const Mappings&) = delete;
+    ~Mappings() {
+        for (const auto& mapping : all_) {
+            ::munmap(mapping.data(), mapping.size());
+        }
+    }
+    [[nodiscard]] std::expected<std::span<std::uint8_t>, std::string> add(int fd,
+                                                                          std::uint64_t bytes) {
+        void* base =
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (base == MAP_FAILED) {
+            return std::unexpected(std::string("mmap: ") + std::strerror(errno));
+        }
+        all_.emplace_back(static_cast<std::uint8_t*>(base), bytes);
+        return all_.back();
+    }
+
+  private:
+    std::vector<std::span<std::uint8_t>> all_;
+};
+
+// Reading memory that is not there to its end is SIGBUS, which no adapter may send us.
+std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    struct statfs system{};
+    struct stat info{};
+    if (seals < 0 || ::fstatfs(fd, &system) != 0 || ::fstat(fd, &info) != 0) {
+        return std::unexpected("its memory is no memfd (-object memory-backend-memfd,share=on)");
+    }
+    if ((seals & F_SEAL_SHRINK) == 0) {
+        return std::unexpected("its memory could shrink: it wants a memfd with seals (seal=on)");
+    }
+    if (system.f_type != TMPFS_MAGIC) {
+        return std::unexpected("its memory is of huge pages (hugetlb=off is needed)");
+    }
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    if (size < bytes || (exactly && size != bytes)) {
+        return std::unexpected("its memory has not the size it says");
+    }
+    return {};
+}
+
+std::expected<std::vector<std::span<std::uint8_t>>, std::string> map_blocks(
+    Mappings& mappings, std::span<const UniqueFd> descriptors,
+    std::span<const std::uint64_t> blocks) {
+    std::vector<std::span<std::uint8_t>> mapped;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        if (const auto checked = check(descriptors[i].get(), blocks[i], false); !checked) {
+            return std::unexpected(checked.error());
+        }
+        const auto block = mappings.add(descriptors[i].get(), blocks[i]);
+        if (!block) {
+            return std::unexpected(block.error());
+        }
+        mapped.push_back(*block);
+    }
+    return mapped;
+}
+
+}  // namespace
+
+std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
+    std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks) {
+    if (descriptors.size() != blocks.size() + 1 ||
+        std::ranges::any_of(blocks, [](std::uint64_t bytes) { return bytes > kMaxBlockBytes; })) {
+        return std::unexpected("its memory has not the size it says");
+    }
+    const std::uint64_t control_bytes = link::one_copy_bytes(blocks);
+    if (const auto checked = check(descriptors[0].get(), control_bytes, true); !checked) {
+        return std::unexpected(checked.error());
+    }
+    const auto mappings = std::make_shared<Mappings>();
+    const auto control = mappings->add(descriptors[0].get(), control_bytes);
+    if (!control) {
+        return std::unexpected(control.error());
+    }
+    auto mapped = map_blocks(*mappings, descriptors.subspan(1), blocks);
+    if (!mapped) {
+        reinterpret_cast<link::OneCopyControl*>(control->data())
+            ->mapped.store(link::kNotMapped, std::memory_order_release);
+        return std::unexpected(mapped.error());
+    }
+    return std::make_shared<const AdapterMemory>(control->data(), std::move(*mapped), mappings);
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "links/adapter_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pib::fabric {
+namespace {
+
+using link::PullResult;
+using link::RamPiece;
+
+// Tells the adapter that the pieces of a reference are being read: one that takes its handle back
+// waits for the end. Either we see that it has, or it sees us.
+class Reading {
+  public:
+    Reading(const AdapterMemory& source, std::uint64_t handle) : source_(source), handle_(handle) {
+        source_.control().reading.store(handle, std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+    ~Reading() { source_.control().reading.store(0, std::memory_order_release); }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+    [[nodiscard]] bool holds() const {
+        std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before
+        return source_.holds(handle_);
+    }
+
+  private:
+    const AdapterMemory& source_;
+    std::uint64_t handle_;
+};
+
+// From every bit `first` to `last`; the words can change at any time.
+bool all_set(std::uint64_t* words, std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t bit = first; bit <= last;) {
+        const std::uint64_t word = std::atomic_ref(words[bit / 64]).load(std::memory_order_relaxed);
+        const std::uint64_t end = std::min(last, bit | 63);
+        const std::uint64_t wanted = ~std::uint64_t{0} >> (63 - (end - bit)) << bit % 64;
+        if ((word & wanted) != wanted) {
+            return false;
+        }
+        bit = end + 1;
+    }
+    return true;
+}
+
+}  // namespace
+
+AdapterMemory::AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
+                             std::shared_ptr<const void> keeper)
+    : control_(reinterpret_cast<link::OneCopyControl*>(control)),
+      bounce_(control + link::kBounceOffset),
+      blocks_(std::move(blocks)),
+      keeper_(std::move(keeper)) {
+    std::uint8_t* bitmap = control + link::kBitmapsOffset;
+    for (const auto& block : blocks_) {
+        bitmaps_.push_back(reinterpret_cast<std::uint64_t*>(bitmap));
+        bitmap += link::bitmap_bytes(block.size());
+    }
+}
+
+bool AdapterMemory::holds(std::uint64_t handle) const {
+    return control_->slots[handle % link::kReferenceSlots].load(std::memory_order_acquire) ==
+           handle;
+}
+
+bool AdapterMemory::registered(const RamPiece& piece) const {
+    if (piece.block == link::kBounceBlock) {
+        return true;
+    }
+    const std::uint32_t flags = control_->flags.load(std::memory_order_relaxed);
+    return (flags & link::OneCopyControl::kAllRegistered) != 0 ||
+           all_set(bitmaps_[piece.block], piece.offset / link::kPageBytes,
+                   (piece.offset + piece.length - 1) / link::kPageBytes);
+}
+
+std::uint8_t* AdapterMemory::at(const RamPiece& piece) const {
+    return (piece.block == link::kBounceBlock ? bounce_ : blocks_[piece.block].data()) +
+           piece.offset;
+}
+
+RamPiece PieceCursor::part(std::uint64_t most) const {
+    const RamPiece& piece = left_.front();
+    return {
+        .offset = piece.offset + done_,
+        .block = piece.block,
+        .length = static_cast<std::uint32_t>(std::min<std::uint64_t>(piece.length - done_, most))};
+}
+
+void PieceCursor::advance(std::uint64_t bytes) {
+    while (bytes != 0 && !left_.empty()) {
+        const std::uint64_t here = std::min<std::uint64_t>(bytes, left_.front().length - done_);
+        done_ += static_cast<std::uint32_t>(here);
+        bytes -= here;
+        if (done_ == left_.front().length) {
+            left_ = left_.subspan(1);
+            done_ = 0;
+        }
+    }
+}
+
+// Two ports of one machine may show the same memory, which then overlaps: any bytes will do.
+PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, PieceCursor& from,
+                     const AdapterMemory& target, PieceCursor& to, std::uint64_t bytes) {
+    const Reading reading(source, handle);
+    if (!reading.holds()) {
+        return PullResult::kGone;
+    }
+    while (bytes != 0 && !from.at_end() && !to.at_end()) {
+        const RamPiece into = to.part(std::min<std::uint64_t>(bytes, from.part(bytes).length));
+        const RamPiece out_of = from.part(into.length);
+        if (!source.registered(out_of)) {
+            return PullResult::kGone;
+        }
+        if (!target.registered(into)) {
+            return PullResult::kRefused;
+        }
+        std::memmove(target.at(into), source.at(out_of), into.length);
+        from.advance(into.length);
+        to.advance(into.length);
+        bytes -= into.length;
+    }
+    return reading.holds() ? PullResult::kNone : PullResult::kGone;
+}
+
+bool read_reference(const AdapterMemory& source, std::uint64_t handle,
+                    std::span<const RamPiece> from, std::span<std::uint8_t> to) {
+    const Reading reading(source, handle);
+    if (!reading.holds()) {
+        return false;
+    }
+    for (const RamPiece& piece : from) {
+        if (piece.length > to.size() || !source.registered(piece)) {
+            return false;
+        }
+        std::memcpy(to.data(), source.at(piece), piece.length);
+        to = to.subspan(piece.length);
+    }
+    return to.empty() && reading.holds();
+}
+
+}  // namespace pib::fabric

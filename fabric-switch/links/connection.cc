@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Reading and writing one socket. See connection.h.
+#include "links/connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "links/adapter_mapping.h"
+
+namespace pib::fabric {
+namespace {
+
+// With MEMORY: its control memory and the blocks.
+constexpr std::size_t kMaxDescriptors = 1 + ib::link::kMaxMemoryBlocks;
+
+constexpr unsigned kReadsPerTurn = 2;  // of one connection: what came in goes out first
+// Shared memory: what one connection may bring before the others have their turn.
+constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
+// And what is copied for it in that time.
+constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
+constexpr int kSocketBufferBytes = 1 << 20;
+// A TCP peer that is gone without a word, or that takes nothing, is noticed after so long.
+constexpr int kTcpUserTimeoutMs = 20'000;
+constexpr int kTcpIdleSeconds = 10;
+constexpr int kTcpProbeSeconds = 5;
+
+bool is_unix(int fd) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    return ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+           address.ss_family == AF_UNIX;
+}
+
+// send() that hands descriptors over, too.
+template <std::size_t N>
+ssize_t send_with(int socket, std::span<const std::uint8_t> bytes, const std::array<int, N>& fds) {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> room{};
+    iovec part{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(fds));
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof(fds));
+    return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+void tune(int fd) {
+    const int on = 1, buffer = kSocketBufferBytes, idle = kTcpIdleSeconds, probe = kTcpProbeSeconds;
+    const unsigned timeout = kTcpUserTimeoutMs;
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
+    if (is_unix(fd)) {
+        return;
+    }
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe, sizeof(probe));
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+bool would_block() {
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+}  // namespace
+
+Connection::Connection(ConnectionHost& host, Admission& admission, UniqueFd fd,
+                       std::uint64_t now_ns)
+    : began_ns(now_ns),
+      link(admission, *this),
+      fd_(std::move(fd)),
+      host_(host),
+      outgoing_(false),
+      connecting_(false) {}
+
+Connection::Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, UniqueFd fd,
+                       std::uint64_t now_ns)
+    : began_ns(now_ns),
+      link(outgoing, *this),
+      waits_for_room(true),
+      fd_(std::move(fd)),
+      host_(host),
+      outgoing_(true),
+      connecting_(true) {}
+
+bool Connection::start() {
+    tune(fd_.get());
+    return host_.poller().add(fd_.get(), EPOLLIN | (waits_for_room ? EPOLLOUT : 0U), *this);
+}
+
+void Connection::ready(std::uint32_t events) {
+    if (!fd_ || (connecting_ && !finish_connect())) {
+        return;  // closed earlier in this turn, or now
+    }
+    if ((events & EPOLLOUT) != 0) {
+        write();
+    }
+    if (fd_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+        read();
+    }
+}
+
+// The socket is ready for the first time: connect() has ended, one way or the other.
+bool Connection::finish_connect() {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    connecting_ = false;
+    if (error != 0) {
+        reason_ = std::strerror(error);
+        host_.close(*this);
+    }
+    return error == 0;
+}
+
+void Connection::write() {
+    while (fd_ && !link.output().empty()) {
+        const auto out = link.output();
+        const bool hand_over = link.is_shared() && !handed_over_;
+        const ssize_t n = hand_over ? send_with(fd_.get(), out, shared_->handed_over())
+                                    : ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
+        if (n > 0) {
+            handed_over_ = handed_over_ || hand_over;
+            link.consume_output(static_cast<std::size_t>(n));
+            continue;
+        }
+        if (!would_block()) {
+            host_.close(*this);
+            return;
+        }
+        break;
+    }
+    want_write(!link.output().empty());
+    if (!fd_) {
+        return;
+    }
+    if (link.publish()) {
+        shared_->wake_peer();
+    }
+    if (link.room_is_back()) {
+        host_.make_busy(*this);
+    }
+}
+
+bool Connection::serve() {
+    const auto more = link.receive(kRingBytesPerTurn);
+    if (!more) {
+        lost(more.error());
+        return false;
+    }
+    link.copy(kCopyBytesPerTurn);
+    return true;
+}
+
+void Connection::close_fds() {
+    if (shared_) {
+        host_.poller().remove(shared_->wake_fd());
+    }
+    host_.poller().remove(fd_.get());
+    fd_.reset();
+}
+
+void Connection::read() {
+    for (unsigned i = 0; i < kReadsPerTurn; ++i) {
+        const auto space = link.input_space();
+        iovec part{space.data(), space.size()};
+        alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> room;
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = room.data();
+        message.msg_controllen = room.size();
+        const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
+        if (n < 0 && would_block()) {
+            return;
+        }
+        if (n > 0 && !take_descriptors(message)) {
+            lost({link::LinkError::kUnexpectedFrame, "descriptors that nobody asked for"});
+            return;
+        }
+        if (n <= 0) {
+            host_.close(*this);
+            return;
+        }
+        if (const auto fed = link.feed_input(static_cast<std::size_t>(n)); !fed) {
+            lost(fed.error());
+            return;
+        }
+        if (static_cast<std::size_t>(n) < space.size()) {
+            return;  // all there was
+        }
+    }
+}
+
+// False: more than MEMORY may bring, or not the time for it. None of them is kept then.
+bool Connection::take_descriptors(msghdr& message) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len;
+             at += sizeof(int)) {
+            int fd = -1;
+            std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof(fd));
+            received_.emplace_back(fd);
+        }
+    }
+    const bool fine = (message.msg_flags & MSG_CTRUNC) == 0 &&
+                      received_.size() <= kMaxDescriptors &&
+                      (received_.empty() || link.takes_memory());
+    if (!fine) {
+        received_.clear();
+    }
+    return fine;
+}
+
+std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::link_map(
+    const ib::link::Memory& memory) {
+    const auto descriptors = std::exchange(received_, {});
+    if (descriptors.size() != 1 + memory.blocks.size()) {
+        return std::unexpected("not as many descriptors as it says");
+    }
+    auto mapped = map_adapter_memory(descriptors, memory.blocks);
+    if (!mapped) {
+        link_note("no one copy: " + mapped.error());
+        return nullptr;
+    }
+    return *mapped;
+}
+
+void Connection::link_wake() {
+    if (shared_) {
+        shared_->wake_peer();
+    }
+}
+
+std::optional<link::LinkRings> Connection::link_share() {
+    if (!host_.shares_memory() || !is_unix(fd_.get())) {
+        return std::nullopt;
+    }
+    auto shared = SharedLink::create();
+    if (!shared || !host_.poller().add(shared->wake_fd(), EPOLLIN | EPOLLET, waker_)) {
+        return std::nullopt;  // it goes over the socket, then
+    }
+    shared_ = std::make_unique<SharedLink>(std::move(*shared));
+    host_.make_busy(*this);
+    return shared_->rings();
+}
+
+void Connection::lost(const link::LinkFailure& failure) {
+    reason_ = failure.text + " (" + to_string(failure.error) + ")";
+    if (!outgoing_) {
+        link_note(reason_ + ": connection closed");
+    }
+    // A REFUSE is a few bytes into an empty socket; if it does not fit, nobody is reading it.
+    const auto out = link.output();
+    if (!out.empty()) {
+        [[maybe_unused]] const ssize_t n = ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
+    }
+    host_.close(*this);
+}
+
+void Connection::want_write(bool wanted) {
+    if (fd_ && wanted != waits_for_room) {
+        waits_for_room = wanted;
+        host_.poller().modify(fd_.get(), EPOLLIN | (wanted ? EPOLLOUT : 0U), *this);
+    }
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One socket with a link on it, whichever side has connected. Whatever a peer does, it costs at
+// most its own connection: nothing here waits.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/poller.h"
+#include "base/unique_fd.h"
+#include "links/shared_link.h"
+#include "links/switch_link.h"
+
+namespace pib::fabric {
+
+class Connection;
+
+// What a connection needs of its server.
+class ConnectionHost {
+  public:
+    virtual ~ConnectionHost() = default;
+    [[nodiscard]] virtual Poller& poller() = 0;
+    // Whether peers on Unix sockets are offered shared memory.
+    [[nodiscard]] virtual bool shares_memory() const = 0;
+    virtual void schedule(Connection& connection) = 0;   // has output
+    virtual void make_busy(Connection& connection) = 0;  // its rings want to be looked at
+    // The handler stays until the end of the turn: events for it may be waiting.
+    virtual void close(Connection& connection) = 0;
+    // `known`: it has said who it is. Limited, as a peer can cause them.
+    virtual void note(const std::string& text, bool known) = 0;
+};
+
+class Connection final : public PollHandler, private SwitchLink::Owner {
+  public:
+    // Accepted: the peer says HELLO.
+    Connection(ConnectionHost& host, Admission& admission, UniqueFd fd, std::uint64_t now_ns);
+    // On its way to somebody who listens: connect() has been called, and may still be under way.
+    Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, UniqueFd fd,
+               std::uint64_t now_ns);
+    // False: the kernel refused.
+    [[nodiscard]] bool start();
+
+    void ready(std::uint32_t events) override;
+    void write();
+    // Takes a bounded amount out of the ring; false when there is nothing more to do.
+    bool serve();
+    void close_fds();
+    [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
+    // Why it was closed, if that was for something that the peer did; one line.
+    [[nodiscard]] const std::string& reason() const { return reason_; }
+
+    const std::uint64_t began_ns;
+    SwitchLink link;
+    bool in_flush_list = false;
+    bool is_busy = false;
+    bool waits_for_room = false;  // EPOLLOUT is asked for
+
+  private:
+    void link_output_ready() override { host_.schedule(*this); }
+    void link_note(const std::string& text) override { host_.note(text, link.port_number() != 0); }
+    std::optional<link::LinkRings> link_share() override;
+    std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+        const ib::link::Memory& memory) override;
+    void link_wake() override;
+    [[nodiscard]] bool take_descriptors(msghdr& message);
+    bool finish_connect();
+    void read();
+    void lost(const link::LinkFailure& failure);
+    void want_write(bool wanted);
+
+    // The peer has put something into the ring, or taken something out of it.
+    struct Waker final : PollHandler {
+        Connection& connection;
+        explicit Waker(Connection& c) : connection(c) {}
+        void ready(std::uint32_t) override { connection.host_.make_busy(connection); }
+    };
+
+    UniqueFd fd_;
+    ConnectionHost& host_;
+    const bool outgoing_;
+    bool connecting_;
+    Waker waker_{*this};
+    std::unique_ptr<SharedLink> shared_;
+    bool handed_over_ = false;
+    std::vector<UniqueFd> received_;  // with what is not read to its end yet
+    std::string reason_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "links/copier.h"
+
+#include <algorithm>
+
+namespace pib::fabric {
+
+using link::PullResult;
+
+// ---- what was given
+
+// An adapter that says what cannot be has finished nothing, and is given no more than the table
+// has.
+void ReferenceTable::look() {
+    const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
+    if (finished > finished_ && finished <= given_) {
+        finished_ = finished;
+    }
+}
+
+std::optional<std::uint64_t> ReferenceTable::next() {
+    look();
+    return given_ - finished_ < kSize ? std::optional(given_ + 1) : std::nullopt;
+}
+
+void ReferenceTable::add(const RamReference& reference) {
+    references_[++given_ % kSize] = reference;
+}
+
+const RamReference* ReferenceTable::find(std::uint64_t handle) {
+    look();
+    return handle > finished_ && handle <= given_ ? &references_[handle % kSize] : nullptr;
+}
+
+// ---- copying
+
+Copier::Copier(std::shared_ptr<const AdapterMemory> own)
+    : own_(std::move(own)),
+      table_(*own_),
+      room_(std::make_unique_for_overwrite<std::uint8_t[]>(link::kReferenceRoom)) {}
+
+std::expected<void, std::string> Copier::start(const ib::link::Pull& pull) {
+    if (pull_ || own_ == nullptr) {
+        return std::unexpected("another one is not answered");
+    }
+    const RamReference* reference = table_.find(pull.handle);
+    if (reference == nullptr) {
+        return std::unexpected("of what was not given");
+    }
+    if (pull.offset + std::uint64_t{pull.length} > reference->bytes) {
+        return std::unexpected("of more than there is");
+    }
+    pull_ = pull;
+    reference_ = *reference;
+    from_ = PieceCursor(reference_.pieces);
+    from_.advance(pull.offset);
+    to_ = PieceCursor(pull_->pieces);
+    left_ = pull.length;
+    return {};
+}
+
+PullResult Copier::copy(std::uint64_t bytes) {
+    if (own_->control().cancel.load(std::memory_order_acquire) == pull_->sequence) {
+        return PullResult::kCancelled;
+    }
+    const auto source = reference_.memory.lock();
+    if (source == nullptr) {
+        return PullResult::kGone;
+    }
+    const std::uint64_t part = std::min(bytes, left_);
+    const PullResult result = copy_part(*source, reference_.handle, from_, *own_, to_, part);
+    if (result != PullResult::kNone) {
+        return result;
+    }
+    counts_.bytes += part;
+    left_ -= part;
+    return left_ == 0 ? PullResult::kDone : PullResult::kNone;
+}
+
+bool Copier::step(std::uint64_t bytes) {
+    const PullResult result = pull_ ? copy(bytes) : PullResult::kNone;
+    if (result == PullResult::kNone) {
+        return false;
+    }
+    answer(result);
+    return true;
+}
+
+void Copier::answer(PullResult result) {
+    counts_.pulls += result == PullResult::kDone ? 1 : 0;
+    counts_.refused += result == PullResult::kRefused ? 1 : 0;
+    counts_.unfinished += result == PullResult::kGone || result == PullResult::kCancelled ? 1 : 0;
+    const std::uint64_t answer = link::pull_answer(pull_->sequence, result);
+    pull_.reset();
+    own_->control().answer.store(answer, std::memory_order_release);
+}
+
+void Copier::give_up() {
+    if (pull_) {
+        answer(PullResult::kGone);
+    }
+    own_.reset();
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One copy, at one link of the switch: the references that its adapter was given and has not dealt
+// with, and the copy that it has asked for (docs/fabric-protocol.md, "One copy").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "links/adapter_memory.h"
+
+namespace pib::fabric {
+
+// Since the adapter has handed its memory over.
+struct CopyCounts {
+    std::uint64_t forwarded = 0;    // references from it that went on as they were
+    std::uint64_t taken_apart = 0;  // that went on as packets
+    std::uint64_t lost = 0;         // that did not hold any more
+    std::uint64_t bytes = 0;        // copied to it
+    std::uint64_t pulls = 0;        // ended well
+    std::uint64_t unfinished = 0;   // gone or cancelled
+    std::uint64_t refused = 0;      // to memory that was not registered
+};
+
+// What an adapter was given, numbered from 1 on.
+class ReferenceTable {
+  public:
+    static constexpr std::uint64_t kSize = 256;
+
+    explicit ReferenceTable(const AdapterMemory& reader) : reader_(reader) {}
+    // The number of the next; nothing while all are unfinished.
+    [[nodiscard]] std::optional<std::uint64_t> next();
+    void add(const RamReference& reference);
+    // nullptr: was not given, or is finished.
+    [[nodiscard]] const RamReference* find(std::uint64_t handle);
+
+  private:
+    void look();
+
+    const AdapterMemory& reader_;
+    std::uint64_t given_ = 0;
+    std::uint64_t finished_ = 0;
+    std::array<RamReference, kSize> references_;
+};
+
+class Copier {
+  public:
+    explicit Copier(std::shared_ptr<const AdapterMemory> own);
+    ~Copier() { give_up(); }
+    Copier(const Copier&) = delete;
+    Copier& operator=(const Copier&) = delete;
+
+    // nullptr: given up.
+    [[nodiscard]] const std::shared_ptr<const AdapterMemory>& memory() const { return own_; }
+    [[nodiscard]] ReferenceTable& table() { return table_; }
+    // For references that are taken apart: kReferenceRoom bytes.
+    [[nodiscard]] std::span<std::uint8_t> room() { return {room_.get(), link::kReferenceRoom}; }
+    [[nodiscard]] CopyCounts& counts() { return counts_; }
+    [[nodiscard]] const CopyCounts& counts() const { return counts_; }
+
+    // Or why that breaks the protocol.
+    [[nodiscard]] std::expected<void, std::string> start(const ib::link::Pull& pull);
+    [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
+    // Copies at most so much; true when it has answered.
+    bool step(std::uint64_t bytes);
+    // The connection ends: what is under way is answered with kGone, and the memory let go.
+    void give_up();
+
+  private:
+    [[nodiscard]] link::PullResult copy(std::uint64_t bytes);
+    void answer(link::PullResult result);
+
+    std::shared_ptr<const AdapterMemory> own_;
+    ReferenceTable table_;
+    std::unique_ptr<std::uint8_t[]> room_;
+    CopyCounts counts_;
+    std::optional<ib::link::Pull> pull_;
+    RamReference reference_;  // of the pull
+    PieceCursor from_, to_;
+    std::uint64_t left_ = 0;  // bytes
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// See crossing.h. Both sides hold what the other says of itself against their own topology file.
+#include "links/crossing.h"
+
+namespace pib::fabric {
+namespace {
+
+using ib::link::Refuse;
+using ib::link::RefuseReason;
+
+std::string hexadecimal(ib::Guid guid) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    std::string text = "0x";
+    for (int shift = 60; shift >= 0; shift -= 4) {
+        text += kDigits[guid.value() >> shift & 0xF];
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string Crossing::name() const {
+    return near_.config().description + " port " + std::to_string(port_);
+}
+
+Admission::Place Crossing::place() const {
+    Admission::Place place = near_.place(port_);
+    place.name = name();
+    return place;
+}
+
+ib::link::Hello Crossing::hello() const {
+    // External ports of a switch have no GUID: theirs is the node's, as for port 0 (IBA 4.1.1).
+    return {.features = 0,
+            .role = ib::link::Role::kSwitch,
+            .port_number = port_,
+            .node_guid = near_.config().node_guid,
+            .port_guid = near_.config().node_guid,
+            .node_description = near_.config().description};
+}
+
+std::expected<Admission::Place, std::string> Crossing::welcomed(const ib::link::Welcome& welcome) {
+    if (welcome.switch_guid == near_.config().node_guid) {
+        return std::unexpected("a switch with the same GUID answers: give one another --guid");
+    }
+    const bool expected_guid = far_.guid == ib::Guid{} || far_.guid == welcome.switch_guid;
+    const bool expected_port = far_.port == 0 || far_.port == welcome.port_number;
+    if (!expected_guid || !expected_port) {
+        return std::unexpected("port " + std::to_string(welcome.port_number) + " of switch " +
+                               hexadecimal(welcome.switch_guid) + " answers instead of port " +
+                               std::to_string(far_.port) + " of \"" + far_.id +
+                               "\": do both processes have the same topology file?");
+    }
+    if (far_.guid == ib::Guid{}) {
+        near_.set_neighbour(port_, {.features = 0,
+                                    .role = ib::link::Role::kSwitch,
+                                    .port_number = welcome.port_number,
+                                    .node_guid = welcome.switch_guid,
+                                    .port_guid = welcome.switch_guid,
+                                    .node_description = {}});
+    }
+    return place();
+}
+
+std::expected<Admission::Place, Refuse> Crossing::admit(const ib::link::Hello& hello) {
+    const std::string what = "the cable to port " + std::to_string(hello.port_number) + " of \"" +
+                             hello.node_description + "\" ";
+    if (connects_) {
+        return std::unexpected(Refuse{RefuseReason::kDuplicatePortGuid,
+                                      what + "is connected from this side: only one of the two "
+                                             "processes may have --connect for it"});
+    }
+    if (port().attached()) {
+        return std::unexpected(
+            Refuse{RefuseReason::kDuplicatePortGuid, what + "is connected already"});
+    }
+    near_.set_neighbour(port_, hello);
+    return place();
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A cable that leaves this process: from a port of a switch here to a port of a switch in another
+// process, maybe on another host. Either side may connect; which, the operators decide.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+
+#include "links/switch_link.h"
+#include "switch/switch.h"
+
+namespace pib::fabric {
+
+class Crossing final : public SwitchLink::Outgoing {
+  public:
+    // The other end, as far as it is known before it has answered.
+    struct Far {
+        ib::Guid guid{};        // of the switch; 0: any
+        std::uint8_t port = 0;  // 0: any
+        std::string id;         // in the topology file
+    };
+
+    // The switch outlives it.
+    Crossing(Switch& near, std::uint8_t port, Far far)
+        : near_(near), port_(port), far_(std::move(far)) {}
+
+    // This side connects: nobody else may take the port.
+    void set_connects() { connects_ = true; }
+    [[nodiscard]] bool connects() const { return connects_; }
+    [[nodiscard]] const Far& far() const { return far_; }
+    [[nodiscard]] SwitchPort& port() const { return near_.port(port_); }
+    [[nodiscard]] std::string name() const;
+    [[nodiscard]] Admission::Place place() const;
+
+    // What this side says when it connects.
+    [[nodiscard]] ib::link::Hello hello() const override;
+    [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override {
+        return near_.link_buffers();
+    }
+    // The other side's answer; why it is not the port that belongs here, in one line.
+    [[nodiscard]] std::expected<Admission::Place, std::string> welcomed(
+        const ib::link::Welcome& welcome) override;
+    // Who connects from there; or why not.
+    [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
+        const ib::link::Hello& hello);
+    [[nodiscard]] bool is_end_of(const ib::link::Hello& hello) const {
+        return far_.guid == hello.node_guid && far_.port == hello.port_number;
+    }
+
+  private:
+    Switch& near_;
+    std::uint8_t port_;
+    Far far_;
+    bool connects_ = false;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// See dialer.h. The times are those of an HCA that looks for its switch (docs/fabric-protocol.md).
+#include "links/dialer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace pib::fabric {
+namespace {
+
+constexpr std::uint64_t kNever = UINT64_MAX;
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kShortestWaitNs = 50 * kNsPerMs;
+constexpr std::uint64_t kLongestWaitNs = 1000 * kNsPerMs;
+// From connect() to WELCOME.
+constexpr std::uint64_t kAnswerTimeoutNs = 10'000 * kNsPerMs;
+
+}  // namespace
+
+std::unique_ptr<Connection> Dialer::time_has_come(ConnectionHost& host, std::uint64_t now_ns) {
+    if (connection_ != nullptr) {
+        due_ns_ = kNever;
+        if (!connection_->link.handshake_done()) {
+            host.close(*connection_);  // closed() follows
+        }
+        return nullptr;
+    }
+    auto fd = begin_connect(addresses_[next_address_]);
+    if (!fd) {
+        try_later(now_ns, fd.error());
+        return nullptr;
+    }
+    auto connection = std::make_unique<Connection>(host, crossing_, std::move(*fd), now_ns);
+    if (!connection->start()) {
+        try_later(now_ns, "out of resources");
+        return nullptr;
+    }
+    connection_ = connection.get();
+    due_ns_ = now_ns + kAnswerTimeoutNs;
+    return connection;
+}
+
+// A connection that has lasted ends an outage; one that breaks at once does not, or a peer that
+// welcomes and hangs up would be tried without end.
+void Dialer::closed(std::uint64_t now_ns) {
+    const bool lasted = connection_->began_ns + kLongestWaitNs <= now_ns;
+    const bool welcomed = connection_->link.handshake_done();
+    const std::string reason = !connection_->reason().empty() ? connection_->reason()
+                               : welcomed                     ? "connection lost"
+                                                              : "no answer";
+    connection_ = nullptr;
+    if (welcomed && lasted) {
+        wait_ns_ = 0;
+        told_.clear();
+    }
+    try_later(now_ns, reason);
+}
+
+void Dialer::try_later(std::uint64_t now_ns, const std::string& reason) {
+    if (reason != told_) {
+        told_ = reason;
+        spdlog::warn("{}: {}: {}; trying again", crossing_.name(), peer_, reason);
+    }
+    wait_ns_ = wait_ns_ == 0 ? kShortestWaitNs : std::min(wait_ns_ * 2, kLongestWaitNs);
+    due_ns_ = now_ns + wait_ns_;
+    next_address_ = (next_address_ + 1) % addresses_.size();
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// See memory_cable.h.
+#include "links/memory_cable.h"
+
+#include <utility>
+
+namespace pib::fabric {
+namespace {
+
+// As many as an endpoint of a connection has room for; VL15 has no credits.
+constexpr std::size_t kMaxVl15Queued = 512;
+
+}  // namespace
+
+MemoryCable::MemoryCable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks, PacketPool& pool,
+                         CableScheduler& scheduler)
+    : receive_blocks_(receive_blocks),
+      pool_(pool),
+      scheduler_(scheduler),
+      a_(*this, a, b_),
+      b_(*this, b, a_) {
+    a.attach(a_);
+    b.attach(b_);
+}
+
+MemoryCable::~MemoryCable() {
+    scheduled_ = true;  // nobody is to look at this any more
+    a_.user_.detach();
+    b_.user_.detach();
+}
+
+void MemoryCable::ready() {
+    if (!scheduled_) {
+        scheduled_ = true;
+        scheduler_.cable_ready(*this);
+    }
+}
+
+void MemoryCable::run(unsigned packets) {
+    if (std::exchange(changed_, false)) {
+        train();
+    }
+    for (End* end : {&a_, &b_}) {
+        end->deliver(packets);
+        if (std::exchange(end->pump_, false)) {
+            end->user_.pump();
+        }
+    }
+    scheduled_ = false;
+    const auto busy = [](const End& end) { return end.pump_ || !end.queue_.empty(); };
+    if (changed_ || busy(a_) || busy(b_)) {
+        ready();
+    }
+}
+
+// Every change of an offer takes a link that is up through Down.
+void MemoryCable::train() {
+    if (std::exchange(up_, false)) {
+        a_.drop_queue();
+        b_.drop_queue();
+        a_.user_.link_down();
+        b_.user_.link_down();
+    }
+    if (const auto active = ib::link::negotiate(a_.offer_, b_.offer_)) {
+        up_ = true;
+        a_.user_.link_up(*active);
+        b_.user_.link_up(*active);
+    }
+}
+
+// ---- one end
+
+bool MemoryCable::End::can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const {
+    if (!cable_.up_ || bytes > PacketPool::kMaxPacketBytes) {
+        return false;
+    }
+    if (vl >= link::kDataVls) {
+        return vl15_queued_ < kMaxVl15Queued;
+    }
+    const std::uint32_t blocks =
+        crc == link::SendCrc::kGiven ? ib::link::credit_blocks(bytes) : link::packet_blocks(bytes);
+    return used_[vl] + blocks <= cable_.receive_blocks_;
+}
+
+std::span<std::uint8_t> MemoryCable::End::begin_packet(unsigned vl, std::size_t bytes,
+                                                       link::SendCrc crc) {
+    if (!can_send(vl, bytes, crc)) {
+        return {};
+    }
+    const bool given = crc == link::SendCrc::kGiven;
+    const std::uint32_t blocks =
+        given ? ib::link::credit_blocks(bytes) : link::packet_blocks(bytes);
+    // Within this process checksums are written only where they are to be wrong.
+    pending_ = {.bytes = cable_.pool_.take(bytes, {}),
+                .vl = static_cast<std::uint8_t>(vl),
+                .with_crcs = given,
+                .blocks = vl < link::kDataVls ? blocks : 0};
+    return pending_.bytes.bytes();
+}
+
+void MemoryCable::End::commit_packet() {
+    if (!pending_.bytes) {
+        return;
+    }
+    if (pending_.vl < link::kDataVls) {
+        used_[pending_.vl] += pending_.blocks;
+    } else {
+        ++vl15_queued_;
+    }
+    queue_.push(std::exchange(pending_, {}));
+    cable_.ready();
+}
+
+// The buffer that comes free is the peer's credit.
+void MemoryCable::End::release(unsigned vl, std::uint32_t blocks) {
+    if (vl < link::kDataVls) {
+        peer_.used_[vl] -= blocks;
+        peer_.pump_ = true;
+        cable_.ready();
+    }
+}
+
+void MemoryCable::End::set_offer(const ib::link::Link& offer) {
+    offer_ = offer;
+    retrain();
+}
+
+void MemoryCable::End::retrain() {
+    cable_.changed_ = true;
+    cable_.ready();
+}
+
+void MemoryCable::End::deliver(unsigned packets) {
+    for (; packets != 0 && !queue_.empty() && !cable_.changed_; --packets) {
+        Packet packet = std::exchange(queue_.front(), {});
+        queue_.pop();
+        if (packet.vl >= link::kDataVls) {
+            --vl15_queued_;
+            pump_ = true;
+        }
+        auto checked =
+            link::check_packet(packet.bytes.bytes(), packet.with_crcs, peer_.offer_.mtu_cap);
+        if (checked) {
+            checked->blocks = packet.blocks;
+            peer_.user_.receive(*checked);
+        } else {
+            peer_.release(packet.vl, packet.blocks);
+            peer_.user_.receive_fault(checked.error());
+        }
+    }
+}
+
+void MemoryCable::End::drop_queue() {
+    for (; !queue_.empty(); queue_.pop()) {
+        if (queue_.front().vl < link::kDataVls) {
+            used_[queue_.front().vl] -= queue_.front().blocks;
+        }
+    }
+    vl15_queued_ = 0;
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A link between two ports of one process, with the rules of a connection: offers that are
+// negotiated, credits for each data VL, packets in order and never lost. Nothing is delivered from
+// within a call of a port; that is what run() is for, so that a path of many hops does not nest.
+#pragma once
+
+#include <array>
+
+#include "base/packet_pool.h"
+#include "base/ring_queue.h"
+#include "switch/port_link.h"
+
+namespace pib::fabric {
+
+class MemoryCable;
+
+class CableScheduler {
+  public:
+    virtual ~CableScheduler() = default;
+    // The cable has something to do; once until its next run().
+    virtual void cable_ready(MemoryCable& cable) = 0;
+};
+
+class MemoryCable final {
+  public:
+    // Both ports outlive the cable. `receive_blocks`: buffer of each port for each data VL.
+    MemoryCable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks, PacketPool& pool,
+                CableScheduler& scheduler);
+    ~MemoryCable();
+    MemoryCable(const MemoryCable&) = delete;
+    MemoryCable& operator=(const MemoryCable&) = delete;
+
+    // Delivers what waits, at most `packets` each way. Whoever calls this has moved the clock.
+    void run(unsigned packets);
+
+  private:
+    // What one port holds in its hand.
+    class End final : public PortLink {
+      public:
+        End(MemoryCable& cable, LinkUser& user, End& peer)
+            : cable_(cable), user_(user), peer_(peer) {}
+
+        std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
+                                             link::SendCrc crc) override;
+        void commit_packet() override;
+        [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
+                                    link::SendCrc crc) const override;
+        void release(unsigned vl, std::uint32_t blocks) override;
+        void set_offer(const ib::link::Link& offer) override;
+        void retrain() override;
+
+      private:
+        friend class MemoryCable;
+        struct Packet {
+            PacketRef bytes;
+            std::uint8_t vl = 0;
+            bool with_crcs = false;
+            std::uint32_t blocks = 0;
+        };
+
+        void deliver(unsigned packets);
+        void drop_queue();
+
+        MemoryCable& cable_;
+        LinkUser& user_;
+        End& peer_;
+        ib::link::Link offer_{};
+        RingQueue<Packet> queue_;  // on its way from here to the peer
+        std::size_t vl15_queued_ = 0;
+        Packet pending_;
+        std::array<std::uint32_t, link::kDataVls> used_{};  // of the peer's buffer, blocks
+        bool pump_ = false;                                 // credits have come back
+    };
+
+    void ready();
+    void train();
+
+    std::uint32_t receive_blocks_;
+    PacketPool& pool_;
+    CableScheduler& scheduler_;
+    End a_, b_;
+    bool scheduled_ = false;
+    bool changed_ = false;  // an offer, or a retrain
+    bool up_ = false;
+};
+
+}  // namespace pib::fabric

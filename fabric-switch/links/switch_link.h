@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One connection to the switch: a link endpoint and, from HELLO (or WELCOME) on, the port it
+// belongs to. Bytes in, bytes out; who owns the socket (or joins two ends in memory, in tests) is
+// its owner.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "links/copier.h"
+#include "switch/port_link.h"
+
+namespace pib::fabric {
+
+class SwitchLink final : public PortLink, private link::LinkEvents {
+  public:
+    class Owner {
+      public:
+        virtual ~Owner() = default;
+        // There is something for the peer; called once until consume_output() or publish().
+        virtual void link_output_ready() = 0;
+        // The peer can share memory: rings to share, which outlive the link; nothing if this side
+        // cannot.
+        virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
+        // The memory that an adapter has handed over; nullptr: cannot be used, and a note says so.
+        // Or why the connection ends.
+        virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+            const ib::link::Memory& /*memory*/) {
+            return std::unexpected("descriptors are missing");
+        }
+        // An answer for the peer, which may sleep.
+        virtual void link_wake() {}
+        // Something a user should know; one line.
+        virtual void link_note(const std::string& text) = 0;
+    };
+
+    // To whom this side connects.
+    class Outgoing {
+      public:
+        virtual ~Outgoing() = default;
+        [[nodiscard]] virtual ib::link::Hello hello() const = 0;
+        [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
+        // The port for who answers, or why there is none, in one line.
+        [[nodiscard]] virtual std::expected<Admission::Place, std::string> welcomed(
+            const ib::link::Welcome& welcome) = 0;
+    };
+
+    // The listening side. Both references outlive the link, here and below.
+    SwitchLink(Admission& admission, Owner& owner);
+    // The connecting side.
+    SwitchLink(Outgoing& outgoing, Owner& owner);
+    ~SwitchLink() override { close(); }
+    SwitchLink(const SwitchLink&) = delete;
+    SwitchLink& operator=(const SwitchLink&) = delete;
+
+    // As at LinkEndpoint. The clock of the ports is moved first.
+    [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
+    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
+    [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
+    void consume_output(std::size_t bytes);
+    // The same of a link in shared memory.
+    [[nodiscard]] bool is_shared() const { return endpoint_.is_shared(); }
+    [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
+    [[nodiscard]] bool publish();
+    [[nodiscard]] bool may_sleep() {
+        return endpoint_.may_sleep() && !(copier_ && copier_->is_copying());
+    }
+    // Goes on with a copy that the peer has asked for, so far.
+    void copy(std::uint64_t bytes);
+    // Whether descriptors may come with what feed_input() is given.
+    [[nodiscard]] bool takes_memory() const { return endpoint_.one_copy_agreed() && !copier_; }
+    [[nodiscard]] bool room_is_back() { return endpoint_.room_is_back(); }
+    // The connection is gone; the port goes Down. A REFUSE may still be in output().
+    void close();
+
+    [[nodiscard]] bool handshake_done() const { return endpoint_.handshake_done(); }
+    [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
+
+    // PortLink
+    std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
+                                         link::SendCrc crc) override;
+    void commit_packet() override;
+    std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size) override {
+        return endpoint_.begin_run(vl, size);
+    }
+    bool send_reference(unsigned vl, const ib::PacketRun& run,
+                        const RamReference& reference) override;
+    [[nodiscard]] const CopyCounts* copies() const override {
+        return copier_ ? &copier_->counts() : nullptr;
+    }
+    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
+    void release(unsigned vl, std::uint32_t blocks) override;
+    void set_offer(const ib::link::Link& offer) override;
+    void retrain() override;
+
+  private:
+    link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
+    void link_welcome(const ib::link::Welcome& welcome) override;
+    std::optional<link::LinkRings> link_rings() override { return rings_; }
+    void link_up(const link::ActiveLink& active) override;
+    void link_down() override;
+    void link_packet(const link::LinkPacket& packet) override { place_.port->receive(packet); }
+    std::uint32_t link_run(const link::LinkRun& run, std::uint32_t from) override {
+        return place_.port->receive_run(run, from);
+    }
+    void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
+    std::expected<std::span<std::uint8_t>, std::string> link_memory(
+        const ib::link::Memory& memory) override;
+    bool link_referenced(const link::LinkRun& run, const ib::link::Reference& to) override;
+    bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override;
+    std::expected<void, std::string> link_pull(const ib::link::Pull& pull) override {
+        return copier_->start(pull);
+    }
+    [[nodiscard]] std::uint32_t shared_features(const ib::link::Hello& hello) const;
+    void notify();
+
+    Admission* admission_ = nullptr;  // one of these
+    Outgoing* outgoing_ = nullptr;
+    Owner& owner_;
+    Admission::Place place_;  // no port before HELLO or WELCOME
+    std::string unwelcome_;   // why the peer's answer is not what was asked for
+    bool notified_ = false;
+    std::optional<link::LinkRings> rings_;
+    std::unique_ptr<Copier> copier_;  // from MEMORY on
+    link::LinkEndpoint endpoint_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Fault injection. Every decision of a packet is drawn in the same order, so that a sequence
+// depends on the seed and the packets alone and not on the clock.
+#include "switch/fault_stage.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/mad_packets.h"
+#include "ib/wire/headers.h"
+
+namespace pib::fabric {
+namespace {
+
+constexpr std::uint64_t kNever = UINT64_MAX;
+// A held-back packet that nothing follows goes on after this long.
+constexpr std::uint64_t kMaxHoldBackNs = 20'000'000;
+constexpr std::size_t kMaxHeld = 65'536;
+constexpr std::size_t kCrcBytes = 6;
+
+std::optional<std::uint8_t> bth_opcode(std::span<const std::uint8_t> bytes) {
+    const bool global = (bytes[1] & 0x3) == static_cast<unsigned>(ib::Lnh::kIbaGlobal);
+    const std::size_t offset = ib::Lrh::kSize + (global ? ib::Grh::kSize : 0);
+    return offset < bytes.size() ? std::optional(bytes[offset]) : std::nullopt;
+}
+
+// AttributeID of a MAD; nothing of what is not one (IBA 13.4.3).
+std::optional<std::uint16_t> mad_attribute(std::span<const std::uint8_t> bytes) {
+    const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided);
+    for (const ib::Qpn qpn : {ib::kQp0, ib::kQp1}) {
+        if (const auto mad = view ? mad_of(*view, qpn) : std::nullopt) {
+            return mad->attribute_id();
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+void FaultStage::set(const FaultSpec& spec) {
+    spec_ = spec;
+    counts_ = {};
+    random_state_ = spec.seed;
+    active_ = spec.any();
+}
+
+// SplitMix64: small, good enough for faults, the same everywhere.
+std::uint64_t FaultStage::random() {
+    random_state_ += 0x9E3779B97F4A7C15;
+    std::uint64_t z = random_state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+}
+
+bool FaultStage::chance(double probability) {
+    return static_cast<double>(random() >> 11) * 0x1.0p-53 < probability;
+}
+
+bool FaultStage::applies(std::span<const std::uint8_t> bytes, unsigned vl) const {
+    if (!active_ || (vl == 15 && !spec_.vl15)) {
+        return false;
+    }
+    if (spec_.opcode && bth_opcode(bytes) != spec_.opcode) {
+        return false;
+    }
+    if (!spec_.mads_only && !spec_.attribute) {
+        return true;
+    }
+    const auto attribute = mad_attribute(bytes);
+    return attribute && (!spec_.attribute || attribute == spec_.attribute);
+}
+
+void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
+    if (!applies(packet.settled(), vl)) {
+        sink_.deliver(packet, vl, std::nullopt);
+        let_pass_held_back(now_ns);
+        return;
+    }
+    ++counts_.seen;
+    const bool drop = chance(spec_.drop);
+    const bool duplicate = chance(spec_.duplicate);
+    const bool reorder = chance(spec_.reorder);
+    const bool corrupt = chance(spec_.corrupt);
+    const std::uint64_t where = random();
+    if (drop) {
+        ++counts_.dropped;
+        return;
+    }
+    std::optional<std::uint32_t> damage;
+    if (corrupt) {
+        ++counts_.corrupted;
+        // Not the first byte: it holds the VL, by which both ends count credits.
+        const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
+        damage = static_cast<std::uint32_t>(8 + where % bits);
+    }
+    if (duplicate) {
+        ++counts_.duplicated;
+        send_on(packet, vl, std::nullopt, now_ns);
+    }
+    if (reorder && held_back_.size() < kMaxHeld) {
+        ++counts_.reordered;
+        const auto depth =
+            1 + static_cast<unsigned>((where >> 32) % std::max(spec_.reorder_depth, 1U));
+        held_back_.push_back(
+            {packet.hold(), now_ns + kMaxHoldBackNs, serial_++, vl, depth, damage});
+        return;
+    }
+    send_on(packet, vl, damage, now_ns);
+    let_pass_held_back(now_ns);
+}
+
+void FaultStage::send_on(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage,
+                         std::uint64_t now_ns) {
+    std::uint64_t delay = spec_.delay_ns;
+    if (spec_.jitter_ns != 0) {
+        delay += random() % (spec_.jitter_ns + 1);
+    }
+    if (delay == 0 || delayed_.size() >= kMaxHeld) {
+        sink_.deliver(packet, vl, damage);
+        return;
+    }
+    ++counts_.delayed;
+    delayed_.push({packet.hold(), now_ns + delay, serial_++, vl, 0, damage});
+}
+
+void FaultStage::deliver(Held held) {
+    Transit packet(pool_, std::move(held.packet));
+    sink_.deliver(packet, held.vl, held.damage);
+}
+
+// One packet has passed: what has been passed often enough, or waited too long, goes on.
+void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
+    for (std::size_t i = 0; i < held_back_.size();) {
+        Held& held = held_back_[i];
+        held.passes_left -= held.passes_left != 0 ? 1 : 0;
+        if (held.passes_left != 0 && held.due_ns > now_ns) {
+            ++i;
+            continue;
+        }
+        Held ready = std::move(held);
+        held_back_.erase(held_back_.begin() + static_cast<std::ptrdiff_t>(i));
+        deliver(std::move(ready));
+    }
+}
+
+void FaultStage::advance(std::uint64_t now_ns) {
+    while (!delayed_.empty() && delayed_.top().due_ns <= now_ns) {
+        Held held = delayed_.top();
+        delayed_.pop();
+        deliver(std::move(held));
+    }
+    for (std::size_t i = 0; i < held_back_.size();) {
+        if (held_back_[i].due_ns > now_ns) {
+            ++i;
+            continue;
+        }
+        Held ready = std::move(held_back_[i]);
+        held_back_.erase(held_back_.begin() + static_cast<std::ptrdiff_t>(i));
+        deliver(std::move(ready));
+    }
+}
+
+std::uint64_t FaultStage::next_deadline() const {
+    std::uint64_t next = delayed_.empty() ? kNever : delayed_.top().due_ns;
+    for (const Held& held : held_back_) {
+        next = std::min(next, held.due_ns);
+    }
+    return next;
+}
+
+void FaultStage::clear() {
+    held_back_.clear();
+    delayed_ = {};
+}
+
+}  // namespace pib::fabric

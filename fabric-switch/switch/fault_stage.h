@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Faults on one direction of one link, on purpose: loss, duplication, reordering, corruption,
+// delay. Same seed and same packets, same faults.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "base/packet_pool.h"
+
+namespace pib::fabric {
+
+// Probabilities are 0..1 per packet and independent of each other.
+struct FaultSpec {
+    double drop = 0;
+    double duplicate = 0;
+    double reorder = 0;           // a packet is held back until some later ones have passed it
+    double corrupt = 0;           // one bit is flipped after the checksums were computed
+    unsigned reorder_depth = 4;   // at most so many packets pass it, at least one
+    std::uint64_t delay_ns = 0;   // every packet
+    std::uint64_t jitter_ns = 0;  // and up to so much more, at random
+    std::uint64_t seed = 1;
+    bool vl15 = false;                                      // subnet management too
+    std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
+    bool mads_only = false;                                 // only what goes to QP0 or QP1
+    std::optional<std::uint16_t> attribute = std::nullopt;  // only MADs with this AttributeID
+
+    [[nodiscard]] bool any() const {
+        return drop > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || delay_ns != 0 ||
+               jitter_ns != 0;
+    }
+};
+
+struct FaultCounts {
+    std::uint64_t seen = 0;  // packets that the specification applied to
+    std::uint64_t dropped = 0;
+    std::uint64_t duplicated = 0;
+    std::uint64_t reordered = 0;
+    std::uint64_t corrupted = 0;
+    std::uint64_t delayed = 0;
+};
+
+// Where packets go on after the stage. `vl` is what pass() was given; `damage` is a bit to flip
+// once the packet has its checksums, if it is to be corrupted.
+class FaultSink {
+  public:
+    virtual ~FaultSink() = default;
+    virtual void deliver(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage) = 0;
+};
+
+class FaultStage {
+  public:
+    FaultStage(PacketPool& pool, FaultSink& sink) : pool_(pool), sink_(sink) {}
+
+    // Replaces the specification and starts the random sequence and the counts anew. What is held
+    // back goes on when its time comes.
+    void set(const FaultSpec& spec);
+    [[nodiscard]] const FaultSpec& spec() const { return spec_; }
+    [[nodiscard]] const FaultCounts& counts() const { return counts_; }
+    // Whether packets have to go through pass() at all.
+    [[nodiscard]] bool in_use() const { return active_ || holds(); }
+    // Whether some wait in here.
+    [[nodiscard]] bool holds() const { return !held_back_.empty() || !delayed_.empty(); }
+
+    void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
+    // Delivers what is due.
+    void advance(std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    void clear();
+
+  private:
+    struct Held {
+        PacketRef packet;
+        std::uint64_t due_ns = 0;
+        std::uint64_t serial = 0;  // keeps packets of one due time in order
+        unsigned vl = 0;
+        unsigned passes_left = 0;  // reordering: packets that still pass it
+        std::optional<std::uint32_t> damage;
+    };
+    struct Later {
+        bool operator()(const Held& a, const Held& b) const {
+            return a.due_ns != b.due_ns ? a.due_ns > b.due_ns : a.serial > b.serial;
+        }
+    };
+
+    [[nodiscard]] bool applies(std::span<const std::uint8_t> bytes, unsigned vl) const;
+    [[nodiscard]] bool chance(double probability);
+    std::uint64_t random();
+    void send_on(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage,
+                 std::uint64_t now_ns);
+    void let_pass_held_back(std::uint64_t now_ns);
+    void deliver(Held held);
+
+    PacketPool& pool_;
+    FaultSink& sink_;
+    FaultSpec spec_;
+    FaultCounts counts_;
+    std::uint64_t random_state_ = 1;
+    std::uint64_t serial_ = 0;
+    bool active_ = false;
+    std::vector<Held> held_back_;
+    std::priority_queue<Held, std::vector<Held>, Later> delayed_;
+};
+
+}  // namespace pib::fabric

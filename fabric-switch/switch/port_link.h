@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// How a switch port reaches its neighbour: a connection to an HCA, to another process, or a port of
+// another switch in this one. What the neighbour does comes back as calls of SwitchPort.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+
+#include "ib/link/link_endpoint.h"
+#include "ib/mgmt/port_attrs.h"
+
+namespace pib::fabric {
+
+struct CopyCounts;
+struct RamReference;
+
+class PortLink {
+  public:
+    virtual ~PortLink() = default;
+    // Room for one packet, or an empty span: no credit or no room; see
+    // LinkEndpoint::begin_packet().
+    virtual std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
+                                                 link::SendCrc crc) = 0;
+    virtual void commit_packet() = 0;
+    // The same for a run; always empty where only single packets go.
+    virtual std::span<std::uint8_t> begin_run(unsigned /*vl*/, const ib::RunSize& /*size*/) {
+        return {};
+    }
+    // A run whose payload stays where it is; false: it has to go with its payload.
+    virtual bool send_reference(unsigned /*vl*/, const ib::PacketRun& /*run*/,
+                                const RamReference& /*reference*/) {
+        return false;
+    }
+    // Of an adapter that has handed its memory over; nullptr: not here.
+    [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
+    [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
+                                        link::SendCrc crc) const = 0;
+    // Receive buffer of packets that came in over this link is free again.
+    virtual void release(unsigned vl, std::uint32_t blocks) = 0;
+    // This port's side of the link; retrain() sends the same once more, through Down.
+    virtual void set_offer(const ib::link::Link& offer) = 0;
+    virtual void retrain() = 0;
+};
+
+// Keeps a port's neighbour informed of what the port offers.
+class OfferSender {
+  public:
+    explicit OfferSender(const ib::Port& attrs) : attrs_(attrs) {}
+
+    // nullptr: no link.
+    [[nodiscard]] PortLink* link() const { return link_; }
+    void attach(PortLink& link) {
+        link_ = &link;
+        offered_ = {};
+        push(false);
+    }
+    void detach() { link_ = nullptr; }
+    // New widths and speeds count from the next training on (IBA 14.2.5.6): now if the link is
+    // down, else when subnet management sends it down.
+    void attributes_changed(ib::PortEvents events) {
+        const bool down = events.has(ib::PortEvent::kDownRequest);
+        if (down || (events.has(ib::PortEvent::kLinkOffer) && !attrs_.link_is_up())) {
+            push(down);
+        }
+    }
+    // Without its cable a port offers nothing, whatever subnet management wants.
+    void set_cable(bool plugged) {
+        cable_ = plugged;
+        push(false);
+    }
+    [[nodiscard]] bool cable() const { return cable_; }
+
+  private:
+    // The link goes through Down when the offer differs from the last, or when that is asked for.
+    void push(bool retrain) {
+        if (link_ == nullptr) {
+            return;
+        }
+        ib::link::Link now = ib::link_offer(attrs_);
+        now.up = now.up && cable_;
+        if (now != offered_) {
+            offered_ = now;
+            link_->set_offer(now);
+        } else if (retrain) {
+            link_->retrain();
+        }
+    }
+
+    const ib::Port& attrs_;
+    PortLink* link_ = nullptr;
+    bool cable_ = true;
+    ib::link::Link offered_{};
+};
+
+// The port at an end of a link: what its neighbour does to it. Times are those of its owner.
+class LinkUser {
+  public:
+    virtual ~LinkUser() = default;
+    virtual void attach(PortLink& link) = 0;
+    virtual void detach() = 0;  // the link is gone; no link_down() has come before
+    virtual void link_up(const link::ActiveLink& active) = 0;
+    virtual void link_down() = 0;
+    virtual void receive(const link::LinkPacket& packet) = 0;
+    // See LinkEvents::link_run().
+    virtual std::uint32_t receive_run(const link::LinkRun& /*run*/, std::uint32_t /*from*/) {
+        return 0;
+    }
+    // The same of a run whose payload has not come: all of it, or false.
+    virtual bool receive_reference(const link::LinkRun& /*run*/,
+                                   const RamReference& /*reference*/) {
+        return false;
+    }
+    virtual void receive_fault(link::PacketFault fault) = 0;
+    // The link may take more than before: credits came in or output was written.
+    virtual void pump() = 0;
+};
+
+// Who gives a port to whom connects.
+class Admission {
+  public:
+    struct Place {
+        LinkUser* port = nullptr;  // outlives the connection
+        ib::Guid node_guid{};      // of the port's node
+        std::uint8_t number = 0;
+        std::string name;  // for the log
+    };
+
+    virtual ~Admission() = default;
+    [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
+    // Of a link in shared memory, besides that: what this side can use (ib::link::kFeature...).
+    [[nodiscard]] virtual std::uint32_t link_features() const = 0;
+    // The port for who says HELLO, or why there is none.
+    [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(
+        const ib::link::Hello& hello) = 0;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One InfiniBand switch: ports, forwarding, subnet management and performance agents on port 0 (IBA
+// 18.2). Pure and single-threaded: packets come in by SwitchPort, time as an argument.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/agenda.h"
+#include "ib/mgmt/smi.h"
+#include "switch/switch_node.h"
+#include "switch/switch_port.h"
+
+namespace pib::fabric {
+
+// Sees every packet that reaches the switch or is made by it: LRH to padding.
+class PacketTap {
+  public:
+    virtual ~PacketTap() = default;
+    virtual void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) = 0;
+};
+
+class Switch final : public Admission, public Timed, private PortHost {
+  public:
+    // With a clock of its own, unless there is an agenda for many; that outlives the switch.
+    explicit Switch(const SwitchConfig& config, Agenda* agenda = nullptr);
+    ~Switch() override;
+    Switch(const Switch&) = delete;
+    Switch& operator=(const Switch&) = delete;
+
+    [[nodiscard]] const SwitchConfig& config() const { return config_; }
+    [[nodiscard]] SwitchNode& node() { return node_; }
+    [[nodiscard]] std::uint8_t num_ports() const { return config_.num_ports; }
+    // External port 1..num_ports().
+    [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
+    [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number]; }
+    [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
+    void set_tap(PacketTap* tap) { tap_ = tap; }
+
+    // The lowest port that is free. Who was here before (a port GUID; of a switch, one of its
+    // ports) gets its old port back, so that the subnet looks the same after a reconnect.
+    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
+        const ib::link::Hello& hello) override;
+    [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
+    [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
+    [[nodiscard]] Place place(unsigned number);
+    // admit() gives this port to nobody: this side connects it.
+    void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
+    // Who is, or was last, at a port; nullptr: nobody yet.
+    [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
+    void set_neighbour(unsigned number, const ib::link::Hello& hello);
+
+    // Without an agenda: moves the clock (nanoseconds, never backwards) and does what has become
+    // due. To be called before anything that a link reports.
+    void advance(std::uint64_t now_ns);
+    void time_has_come(std::uint64_t now_ns) override;
+    [[nodiscard]] std::uint64_t next_deadline() override;
+    [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
+
+  private:
+    // Where a packet came from and where it says it goes.
+    struct Route {
+        std::uint8_t ingress = 0;  // 0: made here
+        ib::Lrh lrh;
+    };
+
+    void release_origin(const Origin& origin) override;
+    void packet_arrived(SwitchPort& port, Transit& packet) override;
+    bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
+                     const RamReference* reference) override;
+    void link_state_changed(SwitchPort& port) override;
+    void link_error(SwitchPort& port, ib::LinkError error) override;
+    void port_touched(SwitchPort& port) override;
+
+    // switch.cc: forwarding
+    void data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh);
+    void forward(const Route& route, Transit& packet);
+    void forward_unicast(const Route& route, Transit& packet);
+    void forward_multicast(const Route& route, Transit& packet);
+    void relay(const Route& route, std::uint8_t egress, Transit& packet);
+    void count_relay_error(std::uint8_t ingress, ib::Counter detail);
+    [[nodiscard]] bool pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at,
+                                     ib::Counter counter);
+    [[nodiscard]] SwitchPort* run_egress(SwitchPort& in, const ib::Lrh& lrh);
+    void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t port);
+
+    // switch_management.cc: what port 0 receives and sends
+    void smp_arrived(std::uint8_t ingress, Transit& packet, const ib::Lrh& lrh);
+    void directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
+    void follow(const ib::SmiDecision& decision, const ib::Mad& smp);
+    void answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
+    void apply(const ib::SmaAnswer& answer);
+    void gmp_arrived(const ib::PacketView& request);
+    void send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port);
+    void send_traps();
+    void originate(std::span<const std::uint8_t> packet);
+    [[nodiscard]] ib::PmaNode pma_node();
+
+    SwitchConfig config_;
+    SwitchNode node_;
+    std::vector<ib::PortCounters> counters_;  // by port number, 0 included
+    ib::PortSampling sampling_;
+    PacketPool pool_;
+    std::vector<std::unique_ptr<SwitchPort>> ports_;
+    std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
+    PortMask reserved_ = 0;
+    PortMask active_ = 0;  // ports that may not be at rest; the others have no deadline
+    Clock own_clock_;
+    Agenda* agenda_;
+    const Clock& clock_;
+    std::uint32_t next_psn_ = 0;
+    PacketTap* tap_ = nullptr;
+};
+
+}  // namespace pib::fabric

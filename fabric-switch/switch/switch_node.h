@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A switch as subnet management sees it: the node, its ports, SwitchInfo and forwarding tables.
+// Plain data; the SMA (switch_sma.cc) changes it, forwarding reads it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/link_modes.h"
+#include "ib/mgmt/mad_agent.h"
+#include "ib/wire/link_frame.h"
+#include "switch/forwarding.h"
+
+namespace pib::fabric {
+
+struct SwitchConfig {
+    ib::Guid node_guid;
+    std::string description = "pib-switch";  // NodeDescription, at most 64 bytes of UTF-8
+    std::uint8_t num_ports = 36;             // external, 1..kMaxPorts
+    ib::Guid system_image_guid{};            // 0: the node GUID
+    std::uint32_t vendor_id = 0;             // 0: that of software devices
+    std::uint16_t device_id = 0;
+    LinkModes modes = kAllLinkModes;
+    std::vector<LinkModes> port_modes;  // [0] is port 1; what is missing or not said is `modes`
+    ib::Mtu mtu_cap = ib::Mtu::k4096;
+    std::uint8_t vl_cap = 4;  // VLCap code: 8 data VLs
+    std::uint16_t lft_cap = ib::Lid::kMulticastFirst;
+    std::uint16_t mft_cap = 4096;
+    // Per port and VL, 64 bytes each: 256 KiB, as of the HCA. With half of that a sender of 64 KiB
+    // messages waited for credits after the second.
+    std::uint32_t receive_blocks = 4096;
+    bool runs = true;      // of packets in one frame, where the neighbour takes them
+    bool one_copy = true;  // of payload between adapters that hand their memory over; with runs
+
+    // Of a link in shared memory, besides that.
+    [[nodiscard]] std::uint32_t link_features() const {
+        return (runs ? ib::link::kFeatureRuns : 0) |
+               (runs && one_copy ? ib::link::kFeatureOneCopy : 0);
+    }
+};
+
+// A port mask holds port 0 and these.
+inline constexpr std::uint8_t kMaxPorts = 63;
+
+struct SwitchNode : ib::SmaNode {
+    explicit SwitchNode(const SwitchConfig& config);
+
+    LinearForwardingTable lft;
+    MulticastForwardingTable mft;
+    // SwitchInfo as it goes on the wire; the tables keep the tops.
+    std::array<std::uint8_t, ib::kSmpDataSize> info{};
+
+    [[nodiscard]] ib::Port& port0() { return ports[0]; }
+    [[nodiscard]] std::uint64_t get(ib::Field field) const { return ib::get(info, field); }
+    void set(ib::Field field, std::uint64_t value) { ib::set(info, field, value); }
+};
+
+// SwitchInfo and the forwarding tables (IBA 14.2.5.4, 14.2.5.10 to 14.2.5.12).
+[[nodiscard]] std::span<const ib::AttributeRow<SwitchNode>> switch_attributes();
+
+}  // namespace pib::fabric

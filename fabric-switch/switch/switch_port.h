@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One external port of a switch: link state, egress queues by VL with credits, head-of-queue
+// lifetime, counters (IBA 7.6, 18.2.5). Forwarding is the switch's business.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/packet_pool.h"
+#include "base/ring_queue.h"
+#include "ib/mgmt/link_errors.h"
+#include "ib/mgmt/perf_counters.h"
+#include "ib/mgmt/port_attrs.h"
+#include "ib/mgmt/vl_arbiter.h"
+#include "switch/fault_stage.h"
+#include "switch/port_link.h"
+
+namespace pib::fabric {
+
+class SwitchPort;
+
+// What a port needs of its switch.
+class PortHost : public OriginSink {
+  public:
+    [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
+    // Something happens at a port: what is due next may have changed. A port that has not said so
+    // since it was at rest is not looked at.
+    virtual void port_touched(SwitchPort& port) = 0;
+    // A packet that has passed the ingress faults and is counted.
+    virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
+    // A run that may be forwarded as it is; false: nothing has happened, and its packets follow.
+    // `reference`: where its payload is, if it has not come with it.
+    virtual bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
+                             const RamReference* reference) = 0;
+    // PortState went to or from Down by the link's own doing (trap 128,
+    // SwitchInfo:PortStateChange).
+    virtual void link_state_changed(SwitchPort& port) = 0;
+    // Too many errors of one kind: a trap is due (129 to 131).
+    virtual void link_error(SwitchPort& port, ib::LinkError error) = 0;
+};
+
+// Values of PortInfo that packets are held against, decoded once.
+struct PortLimits {
+    ib::PortState state = ib::PortState::kDown;
+    unsigned data_vls = 0;          // OperationalVLs
+    std::uint32_t max_pkt_len = 0;  // LRH:PktLen that NeighborMTU admits
+    std::uint64_t hoq_life_ns = 0;  // UINT64_MAX: for ever
+    unsigned vl_stall_count = 0;    // 0: never stalls
+    bool enforce_pkey_in = false;
+    bool enforce_pkey_out = false;
+};
+
+class SwitchPort final : public LinkUser, private FaultSink {
+  public:
+    SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs, ib::PortCounters& counters);
+
+    [[nodiscard]] std::uint8_t number() const { return attrs_.number; }
+    [[nodiscard]] ib::Port& attrs() { return attrs_; }
+    [[nodiscard]] ib::PortCounters& counters() { return counters_; }
+    [[nodiscard]] const PortLimits& limits() const { return limits_; }
+    [[nodiscard]] bool attached() const { return offers_.link() != nullptr; }
+    // Whether a capture sees what comes in here; false where the neighbour's switch has shown it.
+    void set_captured(bool captured) { captured_ = captured; }
+    [[nodiscard]] bool captured() const { return captured_; }
+
+    // --- the link to the neighbour
+    void attach(PortLink& link) override;
+    void detach() override;
+    void link_up(const link::ActiveLink& active) override;
+    void link_down() override;
+    void receive(const link::LinkPacket& packet) override;
+    std::uint32_t receive_run(const link::LinkRun& run, std::uint32_t from) override;
+    bool receive_reference(const link::LinkRun& run, const RamReference& reference) override;
+    void receive_fault(link::PacketFault fault) override;
+    void pump() override;
+    void release(const Origin& origin);  // receive buffer of a packet that came in here
+
+    // --- the switch
+    // Queues a packet for this port's neighbour, or sends it at once. VL15 goes out in every state
+    // but Down, data needs Active. MTU and partition have been checked.
+    void send(Transit& packet, unsigned vl);
+    // Sends a run at once, in one piece; false: its packets have to go singly.
+    bool send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference);
+    // Subnet management has changed this port.
+    void attributes_changed(ib::PortEvents events);
+    void advance(std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    // Nothing waits here, so that advance() has nothing to do until the next port_touched().
+    [[nodiscard]] bool at_rest() const {
+        return waiting_ == 0 && noted_waiting_ == 0 && !ingress_faults_.holds() &&
+               !egress_faults_.holds();
+    }
+    // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
+    void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
+
+    // --- the operator
+    // Holds the link down whatever subnet management wants, as a pulled cable would.
+    void set_cable(bool plugged) { offers_.set_cable(plugged); }
+    [[nodiscard]] bool cable() const { return offers_.cable(); }
+    [[nodiscard]] FaultStage& ingress_faults() { return ingress_faults_; }
+    [[nodiscard]] FaultStage& egress_faults() { return egress_faults_; }
+    // Counts and tells the error as if it had been found.
+    void raise(ib::LinkError error);
+    [[nodiscard]] std::size_t queued_packets() const;
+    // Of an adapter with one copy; nullptr: of none.
+    [[nodiscard]] const CopyCounts* copies() const {
+        return attached() ? offers_.link()->copies() : nullptr;
+    }
+
+  private:
+    bool pass_run(const link::LinkRun& run, const RamReference* reference);
+    static constexpr unsigned kVls = 16;
+    // More SMPs than any subnet manager has on the wire; what exceeds it is VL15Dropped.
+    static constexpr std::size_t kMaxVl15Packets = 1024;
+    using Damage = std::optional<std::uint32_t>;
+
+    struct Entry {
+        PacketRef packet;
+        std::uint64_t queued_ns = 0;
+        Damage damage;
+    };
+    struct VlQueue {
+        RingQueue<Entry> entries;
+        std::uint64_t head_since_ns = 0;
+        unsigned discarded_in_a_row = 0;
+        std::uint64_t stalled_until_ns = 0;
+    };
+
+    void deliver(Transit& packet, unsigned vl, Damage damage) override;  // ingress faults' sink
+    void enqueue(Transit& packet, unsigned vl, Damage damage);
+    bool transmit(const ib::PacketBytes& bytes, unsigned vl, Damage damage);
+    void push(Transit& packet, unsigned vl, Damage damage);
+    void pop(unsigned vl);
+    [[nodiscard]] ib::VlMask sendable() const;
+    void drain_vl15();
+    void drain_data();
+    void expire(unsigned vl, std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
+    void count_discard(ib::Counter detail);
+    void note_waiting();
+    void count_wait(ib::Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns);
+    void clear_queues();
+    void refresh_limits();
+
+    // The egress side of fault injection: what comes out of it is queued.
+    struct EgressSink final : FaultSink {
+        SwitchPort& port;
+        explicit EgressSink(SwitchPort& p) : port(p) {}
+        void deliver(Transit& packet, unsigned vl, Damage damage) override {
+            port.enqueue(packet, vl, damage);
+        }
+    };
+
+    PortHost& host_;
+    PacketPool& pool_;
+    ib::Port& attrs_;
+    ib::PortCounters& counters_;
+    ib::LinkErrors errors_;
+    PortLimits limits_;
+    OfferSender offers_;
+    std::uint64_t link_serial_ = 0;
+    bool captured_ = true;
+    std::array<VlQueue, kVls> queues_;
+    ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
+    ib::VlArbiter arbiter_;
+    std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
+    // PortXmitWait: what waited when it was last looked, when that was, and the parts of a tick
+    // that are not counted yet, of the port and of each VL.
+    ib::VlMask noted_waiting_ = 0;
+    std::uint64_t noted_ns_ = 0;
+    std::uint64_t wait_remainder_ns_ = 0;
+    std::array<std::uint64_t, kVls> vl_wait_remainder_ns_{};
+    EgressSink egress_sink_{*this};
+    FaultStage ingress_faults_;
+    FaultStage egress_faults_;
+};
+
+// 4.096 us times 2^value, as HOQLife and LifeTimeValue count; from 20 on for ever (IBA 18.2.5.4).
+[[nodiscard]] std::uint64_t lifetime_ns(std::uint64_t value);
+
+}  // namespace pib::fabric

@@ -36,7 +36,7 @@ def _wanted(directory: pathlib.Path) -> list[str]:
     if directory == SANITIZED:
         return []
     if directory == THREADS:
-        return [f"tests/switch/{name}-test" for name in THREADED]
+        return [f"tests/unit/{name}-test" for name in THREADED]
     # First let meson have its say: there may be new targets.
     ui.run(f"checking {directory.name}/", ["ninja", "-C", directory, "build.ninja"],
            directory.name, cwd=paths.ROOT)

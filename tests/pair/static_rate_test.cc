@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Every packet asks the port for room with the static rate of its address vector (IBA 9.11): the
-// port, which knows the link's rate, does the rest (core/port_share_test.cc).
+// port, which knows the link's rate, does the rest (unit/core/port/port_share_test.cc).
 #include <catch2/catch_test_macros.hpp>
 
 #include "pair.h"

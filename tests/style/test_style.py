@@ -29,6 +29,8 @@ CLANG_FORMAT = "clang-format-19"
 # C++, and not: C for guests, C of the seam, which follow their neighbours outside of this tree.
 FORMATTED = ("ib/", "qemu-hw/core/", "fabric-switch/", "tests/")
 UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
+# Tests of single sources, and the folder whose sources they test.
+MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
 # Formats without comments.
 NO_COMMENTS = {".hex"}
 
@@ -125,6 +127,29 @@ struct s *k(void)
 	return 0;
 }
 '''
+
+
+def tests_a_source(test: str, sources: set[str]) -> bool:
+    """X_test and X_aspect_test are tests of X; all as paths without their endings."""
+    folder, _, name = test.rpartition("/")
+    return any(source.rpartition("/")[0] == folder and name.startswith(source.rpartition("/")[2] + "_")
+               for source in sources)
+
+
+class Mirror(unittest.TestCase):
+    def test_unit_tests_lie_where_their_sources_lie(self):
+        for tests, folder in MIRRORED.items():
+            sources = {str(path.relative_to(ROOT / folder).with_suffix("")) for path in (ROOT / folder).rglob("*")
+                       if path.suffix in (".h", ".cc")}
+            found = [str(path.relative_to(ROOT / "tests" / tests).with_suffix(""))
+                     for path in (ROOT / "tests" / tests).rglob("*.cc")]
+            self.assertGreater(len(found), 10)
+            self.assertEqual([test for test in found if not tests_a_source(test, sources)], [])
+
+    def test_a_stray_test_is_noticed(self):
+        for test, expected in (("a/x_test", True), ("a/x_more_test", True), ("top_test", True), ("x_test", False),
+                               ("a/xy_test", False), ("b/x_test", False)):
+            self.assertEqual(tests_a_source(test, {"a/x", "top"}), expected, test)
 
 
 class IncludeRules(unittest.TestCase):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The world as the HCA sees it: guest memory, interrupts, one clock, one timer, the fabric links.
-// The core calls nothing else; QEMU (qemu-hw/glue) and the tests (tests/core/fake_host.h) implement
-// it.
+// The core calls nothing else. QEMU (qemu-hw/glue) and the tests (tests/support/fake_host.h)
+// implement it.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // ibsim's verbs on a running fabric.
+#include "control/control_verbs.h"
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
-#include "control/control_verbs.h"
 #include "topology_net.h"
 
 namespace pib::test {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Captures, read back by tshark: an independent dissector has to find every packet whole, with the
 // opcodes and attributes that were sent.
+#include "pcap_tap.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 #include <map>
 #include <set>
 
-#include "pcap_tap.h"
 #include "test_fabric.h"
 #include "tshark.h"
 

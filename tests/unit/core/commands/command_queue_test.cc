@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The command queue: order, statuses of malformed entries (T03, T04), rings that vanish, events.
+#include "commands/command_queue.h"
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <set>
 
 #include "bench.h"
-#include "commands/command_queue.h"
 #include "memory/mpt.h"
 
 using namespace pib::hca;

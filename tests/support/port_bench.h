@@ -11,9 +11,9 @@
 #include "commands/port_operations.h"
 #include "fake_host.h"
 #include "ib/wire/packet.h"
+#include "link_pair.h"
 #include "port/port_impl.h"
 #include "queues/eq.h"
-#include "tests/switch/link_pair.h"
 
 namespace pib::hca::test {
 

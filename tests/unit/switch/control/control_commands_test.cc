@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Commands of the control socket, and what lines that are none do.
+#include "control/control_commands.h"
+
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
-#include "control/control_commands.h"
 #include "control/control_switch.h"
 #include "test_fabric.h"
 

@@ -40,6 +40,7 @@ enum class PortEvent : std::uint16_t {
 class PortEvents {
   public:
     constexpr PortEvents() = default;
+    // NOLINTNEXTLINE(google-explicit-constructor): one event is a set of events.
     constexpr PortEvents(PortEvent event) : bits_(static_cast<std::uint16_t>(event)) {}
 
     [[nodiscard]] constexpr bool has(PortEvent event) const {

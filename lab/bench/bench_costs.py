@@ -73,7 +73,7 @@ class Counters:
         names = " ".join(HW_COUNTERS.format(end.device, name) for name in COUNTED)
         counts = map(float, bench_guests.sh(end.node, f"cat {names}").split())
         waits = vm.device_property(monitor, "waits")
-        return {**dict(zip(COUNTED.values(), counts)), **{WAITS[name]: waits[name] for name in WAITS}}
+        return {**dict(zip(COUNTED.values(), counts)), **{key: waits[name] for name, key in WAITS.items()}}
 
 
 def _measure(guests: Guests, messages: Messages, test: bench_messages.Test, what: str) -> None:

@@ -129,7 +129,7 @@ def hypercube(net, dimensions=4, hosts=1):
         _with_hosts(net, switch, hosts)
 
 
-def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):
+def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):  # pylint: disable=redefined-builtin
     """groups of switches, all joined within a group; one link between any two groups"""
     if groups > routers * globals + 1:
         raise ui.LabError(f"{routers} routers with {globals} links each reach "

@@ -37,7 +37,7 @@ class Remote:
 
     def connected(self) -> bool:
         return self.control.exists() and subprocess.run(
-            self._ssh("-O", "check"), capture_output=True).returncode == 0
+            self._ssh("-O", "check"), capture_output=True, check=False).returncode == 0
 
     def connect(self) -> None:
         """Opens the connection unless it is open."""
@@ -47,7 +47,7 @@ class Remote:
                 done = subprocess.run(
                     self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
                               "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
             if time.monotonic() > end:
                 raise ui.LabError(f"{self.name} does not answer:\n{ui.tail(self.log, 5)}")
             if done.returncode:
@@ -55,7 +55,7 @@ class Remote:
 
     def disconnect(self) -> None:
         if self.control.exists():
-            subprocess.run(self._ssh("-O", "exit"), capture_output=True)
+            subprocess.run(self._ssh("-O", "exit"), capture_output=True, check=False)
 
     def argv(self, command: list[str], *, terminal: bool = False) -> list[str]:
         """The local command that runs this one in the guest. One word is a line for
@@ -67,7 +67,7 @@ class Remote:
     def run(self, command: list[str], *, stdin: bytes | None = None,
             timeout_s: float = 120) -> subprocess.CompletedProcess:
         """Runs a command to its end; output as bytes."""
-        return subprocess.run(self.argv(command), capture_output=True, timeout=timeout_s,
+        return subprocess.run(self.argv(command), capture_output=True, timeout=timeout_s, check=False,
                               **({"input": stdin} if stdin is not None
                                  else {"stdin": subprocess.DEVNULL}))
 

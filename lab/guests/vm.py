@@ -186,6 +186,7 @@ def monitor_line(path: pathlib.Path, line: str) -> str:
 
 def device_property(path: pathlib.Path, name: str, slot: int = 0):
     """A property of an HCA that is JSON, as what it stands for."""
+    # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
     return json.loads(monitor_command(path, "qom-get", path=f"/machine/peripheral/hca{slot}", property=name))
 
 

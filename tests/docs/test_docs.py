@@ -75,7 +75,7 @@ def fault_cases(text: str) -> dict[str, str]:
     return dict(zip(sections[1::2], sections[2::2]))
 
 
-def test_exists(file: str, title: str) -> bool:
+def is_test(file: str, title: str) -> bool:
     path = ROOT / "tests" / file
     body = " ".join(path.read_text().split()) if path.is_file() else ""
     body = body.replace('" "', "")  # a title may go over two lines
@@ -92,7 +92,7 @@ def fault_case_faults(text: str) -> list[str]:
         if not named:
             faults.append(f"{heading}: no test")
         faults += [f"{heading}: no such test: {file} {title}" for file, titles in named
-                   for title in re.findall(r'"([^"]+)"', titles) or ["?"] if not test_exists(file, title)]
+                   for title in re.findall(r'"([^"]+)"', titles) or ["?"] if not is_test(file, title)]
     return faults
 
 

@@ -23,7 +23,7 @@ def counter(node, name):
 
 @pytest.mark.parametrize("program", ["ib_write_bw -s 64", "ib_send_bw -s 64 -r 256", "ib_write_bw -s 64 -q 8"])
 def test_many_small_messages(guests, program):
-    """Each is looked at, though for most of them nobody is kicked: one that is slept over ends the program's progress."""
+    """The device reads the header of each QP, mostly without a kick. A missed QP would end the program's progress."""
     line = f"{program} -n {MESSAGES} -t 128 -d {DEVICE} -F"
     before = counter(guests[1], "send_doorbells")
     out, _ = pair(*guests, line, f"{line} vm0")

@@ -69,7 +69,7 @@ def test_a_disk_over_nvme_of(vm0, vm1, disk):
         out = sh(vm1, f"dd if={disk} bs={size} iflag=direct status=none | sha256sum")
         assert out.split()[0] == hashlib.sha256(data).hexdigest(), size
     assert sh(vm0, "sha256sum /tmp/disk").split()[0] == hashlib.sha256(data).hexdigest()
-    shown = sh(vm0, f"rdma resource show srq")
+    shown = sh(vm0, "rdma resource show srq")
     assert "nvmet" in shown, shown
 
 

@@ -248,7 +248,7 @@ def test_qos_tables_arrive_and_service_levels_have_their_lanes(torus, guests, no
     wait_active(*guests)
     managers.wait_state(guests[0], "MASTER")
     for guest in guests:
-        assert levels_of(sh(guest, f"smpquery sl2vl -D 0")) == LEVELS
+        assert levels_of(sh(guest, "smpquery sl2vl -D 0")) == LEVELS
         lanes = sh(guest, "smpquery vlarb -D 0")
         assert re.search(r"VL\s+: \|0x0 \|0x1 \|0x5 ", lanes) and "|0x40|0x20|0x10|" in lanes, lanes
         assert levels_of(sh(guest, "smpquery sl2vl -D 0,1 1")) == LEVELS

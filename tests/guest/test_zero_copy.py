@@ -48,7 +48,8 @@ def test_random_traffic_is_bit_exact(guests):
     random_traffic(*guests, 64, 11)
 
 
-@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_bw -c XRC", "ib_write_bw -c UC"])
+@pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_bw -c XRC",
+                                     "ib_write_bw -c UC"])
 def test_long_messages(guests, program):
     bandwidth(guests, program)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Doorbells by eventfd: a page says which queue pairs have moved, the main loop looks there. See docs/device-spec.md."""
+"""Doorbells by eventfd: the main loop reads the shadow doorbell page. See docs/device-spec.md, "Kicks"."""
 import os
 import resource
 import struct

@@ -54,7 +54,8 @@ def main():
         trace(tracing_on=0)
         command = [line for line in (TRACING / "trace").read_text().splitlines() if "pib_hca_cmd_create" in line]
         mr.close()
-        print(f"ibv_reg_mr {took * 1e3:.1f} ms; command: {command[0].split('|')[0].strip() if command else 'not traced'}")
+        traced = command[0].split("|")[0].strip() if command else "not traced"
+        print(f"ibv_reg_mr {took * 1e3:.1f} ms; command: {traced}")
     trace(current_tracer="nop", set_ftrace_filter="")
 
 

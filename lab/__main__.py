@@ -185,12 +185,13 @@ def _add_parts(add) -> None:
     command.add_argument("--speed", default="4xEDR", help="of every link (default 4xEDR)")
     command = add("test", lambda options: parts.test(options.part),
                   "run the tests: units, then booted guests")
-    command.add_argument("part", nargs="?", choices=parts.RUNNERS,
+    command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
                          help="only these; lockdep: the guests again, on a kernel that checks its "
                               "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
-                              "thread sanitizer; style: a part of unit; the whole does none of the others")
+                              "thread sanitizer; style: a part of unit; all: every part, and the tests that "
+                              "are marked nightly, which takes a night. Default: unit and guest")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="of everything, of which the medians count (default 5)")

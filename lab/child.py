@@ -36,6 +36,7 @@ class _Running:
     def __init__(self) -> None:
         self.children: list[tuple[Program, subprocess.Popen, threading.Thread]] = []
         self.interrupted = False
+        self.error: Exception | None = None     # of a Program's show
 
     def start(self, program: Program) -> None:
         # In a process group of its own: a terminal's Ctrl-C would reach it twice, from the terminal and from here.
@@ -71,7 +72,8 @@ class _Running:
             for line in process.stdout:
                 try:
                     program.show(line.rstrip("\n"))
-                except OSError:
+                except Exception as error:
+                    self.error = self.error or error
                     self.interrupt()
 
 
@@ -87,7 +89,7 @@ def _handled(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 def run(*programs: Program) -> list[int]:
     """Runs programs side by side to their ends; their exit statuses. A signal that ends commands is handed on, the
-    programs' ends are waited for without limit, and the result is KeyboardInterrupt."""
+    programs' ends are waited for without limit, and KeyboardInterrupt is raised."""
     running = _Running()
     with _handled(running.on_signal):
         try:
@@ -98,6 +100,8 @@ def run(*programs: Program) -> list[int]:
             raise
         finally:
             statuses = running.wait()
+    if running.error:
+        raise running.error
     if running.interrupted:
         raise KeyboardInterrupt
     return statuses

@@ -2,69 +2,96 @@
 """The parts of ./pib test, and its verdict.
 
 Units are meson's tests, built with sanitizers, and QEMU's own view of the device
-without a guest; guests are pytest against booted guests.
+without a guest; guests are pytest against booted guests. Tests that are marked
+`nightly` run in `./pib test all` alone.
 """
 
+import contextlib
+import dataclasses
 import os
 import re
+from collections.abc import Callable, Iterator
 
 from lab import paths, ui, up
 from lab.build import deps, host_build
 from lab.guests import guest_kernel, image, kvm, nested, vm
 from lab.testing import runners, style
 from lab.testing.counts import FAILURE, Count
+from lab.testing.progress import Progress
 
-DEFAULT = ("unit", "guest")
 KVM_TESTS = "test_kvm or test_kicks"
 VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
+# The environment in which the guests' tests run.
+GUESTS = {"guest": {},
+          "lockdep": {guest_kernel.VARIABLE: "lockdep"},
+          "bookworm": {image.VARIABLE: "bookworm"},
+          "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
+          "one-copy": {"PIB_TEST_HCA": vm.ZERO_COPY}}
+# Two labs side by side, as each waits half of its time; six guests at most.
+LANES = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
+LANES_MIB = 8192
+DEFAULT = ("unit", "guest")
+ALL = "all"
 
 
-def unit() -> Count:
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One ./pib test. nightly: with the tests that only the night has time for."""
+    progress: Progress
+    nightly: bool = False
+
+
+def unit(run: Run) -> Count:
     host_build.build()
-    count = runners.pytest("tests/lab") + style.style()
+    count = runners.pytest(run.progress, "tests/lab") + style.style(run.progress)
     if vm.module_usable():
-        count += runners.pytest("tests/qemu")
+        count += runners.pytest(run.progress, "tests/qemu")
     else:
         ui.say("the device has not been built, so tests/qemu cannot run: counted as failed")
         count += FAILURE
-    return count + runners.meson()
+    return count + runners.meson(run.progress)
 
 
-def guest() -> Count:
-    up.prepare()
-    return runners.pytest("tests/guest")
+def guests(run: Run, name: str) -> Count:
+    """name: of GUESTS."""
+    with _environment(GUESTS[name]):
+        up.prepare()
+        return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
+                              lanes=LANES if _available_mib() >= LANES_MIB else None)
 
 
-def lockdep() -> Count:
-    guest_kernel.choose("lockdep")
-    return guest()
+def _stage(name: str) -> str:
+    return "tests/guest" if name == "guest" else f"tests/guest, {name}"
 
 
-def tsan() -> Count:
-    """What threads do to each other's memory, in the tests that have threads, and in the switch that others run."""
-    return runners.meson(host_build.THREADS, host_build.THREADED)
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
-def bookworm() -> Count:
-    image.choose("bookworm")
-    return guest()
+def _available_mib() -> int:
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) // 1024 for line in file if line.startswith("MemAvailable:"))
 
 
-def sockets() -> Count:
-    os.environ["PIB_TEST_HCA"] = "shared-memory=off"
-    return guest()
+def tsan(run: Run) -> Count:
+    """The tests that have threads, with the thread sanitizer."""
+    return runners.meson(run.progress, host_build.THREADS, host_build.THREADED)
 
 
-def one_copy() -> Count:
-    os.environ["PIB_TEST_HCA"] = vm.ZERO_COPY
-    return guest()
-
-
-def on_kvm() -> Count:
-    """What KVM does for the device; where it does not work, on an emulated host on which it does."""
+def on_kvm(run: Run) -> Count:
+    """The tests of KVM's part in the device; where KVM does not work, on an emulated host on which it does."""
     base, _ = up.prepare()
     if kvm.accelerator(base) == "kvm":
-        return runners.pytest("tests/guest", "-k", KVM_TESTS)
+        return runners.pytest(run.progress, "tests/guest", "-k", KVM_TESTS, name=_stage("kvm"))
     verdicts = VERDICT.findall(nested.run(base, ["./pib", "test", "kvm"]))
     if not verdicts:
         ui.say("the emulated host has died, which is QEMU's emulation of SVM and not the device: run it again")
@@ -72,15 +99,33 @@ def on_kvm() -> Count:
     return Count(*map(int, verdicts[-1]))
 
 
-RUNNERS = {"unit": unit, "guest": guest, "lockdep": lockdep, "bookworm": bookworm, "sockets": sockets,
-           "one-copy": one_copy, "kvm": on_kvm, "tsan": tsan,
-           "style": style.style}
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """stages: of its progress, in their order."""
+    run: Callable[[Run], Count]
+    stages: tuple[str, ...]
 
 
-def test(part: str | None) -> int:
-    """part: a name of RUNNERS; None: those of DEFAULT."""
+def _guests(name: str) -> Part:
+    return Part(lambda run: guests(run, name), (_stage(name),))
+
+
+PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name)),
+         "style": Part(lambda run: style.style(run.progress), style.FOLDERS),
+         "tsan": Part(tsan, (host_build.THREADS.name,)),
+         **{name: _guests(name) for name in GUESTS},
+         "kvm": Part(on_kvm, (_stage("kvm"),))}
+
+
+ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has
+
+
+def test(name: str | None) -> int:
+    """name: of PARTS, or ALL; None: those of DEFAULT."""
     deps.install()
     paths.RUN.mkdir(exist_ok=True)
-    count = sum((RUNNERS[name]() for name in ([part] if part else DEFAULT)), Count())
+    parts = [PARTS[name] for name in {None: DEFAULT, ALL: ALL_PARTS}.get(name, (name,))]
+    progress = Progress([stage for part in parts for stage in part.stages], whole="PYTEST_ADDOPTS" not in os.environ)
+    count = sum((part.run(Run(progress, nightly=name == ALL)) for part in parts), Count())
     print(f"\n{count.passed} passed, {count.failed} failed", flush=True)
     return 0 if count.passed and not count.failed else 1

@@ -1,39 +1,93 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Meson's tests and pytest's, each from its start to its count."""
 
+import json
 import os
 import pathlib
+import re
 import signal
+import threading
 
 from lab import child, paths, ui
 from lab.build import host_build
-from lab.testing import counts
+from lab.testing import counts, events
+from lab.testing.progress import Progress, Stage
 
 SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
+MESON_TEST = re.compile(r" *(\d+)/(\d+) ")
+# No summary of its own: the one line that counts is ours. No percentage: it would be that of one lane.
+PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider",
+          "-p", events.__name__, "-o", "console_output_style=classic", f"--rootdir={paths.ROOT}")
 
 
-def meson(build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> counts.Count:
+def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> counts.Count:
     """names: of tests, without any for all."""
     directory = host_build.build(build)
     log = directory / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     ui.say("running the unit tests")
+    stage = progress.begin(build.name)
+
+    def show(line: str) -> None:
+        print(line, flush=True)
+        if test := MESON_TEST.match(line):
+            stage.count(int(test[1]), int(test[2]))
+            progress.show(stage)
+
     # At SIGINT meson ends the test that takes longest, and goes on.
     status, = child.run(child.Program(
         ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "4", *names],
-        env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM))
-    return counts.meson(log, status)
+        env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM, show=show))
+    count = counts.meson(log, status)
+    stage.end(count)
+    return count
 
 
-def pytest(folder: str, *options: str) -> counts.Count:
-    report = paths.RUN / f"{folder.replace('/', '-')}.xml"
-    report.unlink(missing_ok=True)
-    ui.say(f"running {folder}")
-    # No summary of its own: the one line that counts is ours.
-    status, = child.run(child.Program(
-        ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider",
-         f"--rootdir={paths.ROOT}", f"--junitxml={report}", *options, paths.ROOT / folder],
-        env={**os.environ, "PYTHONPATH": str(paths.ROOT), "PYTHONUNBUFFERED": "1"}))
-    return counts.junit(report, status)
+class _Lane:
+    """One pytest. options: which of the stage's tests it runs."""
+    printing = threading.Lock()
+
+    def __init__(self, name: str, options: tuple[str, ...], stage: Stage, progress: Progress):
+        self.name, self.options, self.stage, self.progress = name, options, stage, progress
+        file = re.sub(r"\W+", "-", f"{stage.name} {name}".strip())
+        self.report, self.events = paths.RUN / f"{file}.xml", paths.RUN / f"{file}.events"
+        self.read = 0
+        self.report.unlink(missing_ok=True)
+        self.events.write_text("")
+
+    def program(self, folder: str) -> child.Program:
+        return child.Program([*PYTEST, f"--junitxml={self.report}", *self.options, paths.ROOT / folder],
+                             env={**os.environ, "PYTHONPATH": str(paths.ROOT), events.VARIABLE: str(self.events)},
+                             show=self._show)
+
+    def _show(self, line: str) -> None:
+        with self.printing:
+            print(line, flush=True)
+            for event in self._new_events():
+                if "tests" in event:
+                    self.stage.plan(self.name, event["tests"])
+                else:
+                    self.stage.finish(self.name, event["test"], event["seconds"])
+            self.progress.show(self.stage)
+
+    def _new_events(self) -> list[dict]:
+        with open(self.events) as file:
+            file.seek(self.read)
+            lines = [line for line in file.readlines() if line.endswith("\n")]
+        self.read += sum(map(len, lines))
+        return [json.loads(line) for line in lines]
+
+
+def pytest(progress: Progress, folder: str, *options: str, name: str | None = None,
+           lanes: dict[str, tuple[str, ...]] | None = None) -> counts.Count:
+    """name: of the stage, if it is not the folder's. lanes: options of each pytest that runs beside the others, by
+    name; without any one runs all."""
+    stage = progress.begin(name or folder)
+    ui.say(f"running {stage.name}")
+    running = [_Lane(lane, (*options, *more), stage, progress) for lane, more in (lanes or {"": ()}).items()]
+    statuses = child.run(*(lane.program(folder) for lane in running))
+    count = sum((counts.junit(lane.report, status) for lane, status in zip(running, statuses)), counts.Count())
+    stage.end(count)
+    return count

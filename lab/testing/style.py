@@ -3,7 +3,10 @@
 
 from lab.testing import runners
 from lab.testing.counts import Count
+from lab.testing.progress import Progress
+
+FOLDERS = ("tests/style", "tests/driver")
 
 
-def style() -> Count:
-    return runners.pytest("tests/style") + runners.pytest("tests/driver")
+def style(progress: Progress) -> Count:
+    return sum((runners.pytest(progress, folder) for folder in FOLDERS), Count())

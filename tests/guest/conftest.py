@@ -13,26 +13,46 @@ import os
 
 import pytest
 
-from lab import paths, up
-from lab.fabric import cluster
-from rdma import complaints, hca_options
+import labs
+from lab import up
+from rdma import complaints
 
 DEFAULT_NODES = 2
 ADDRESS = "10.77.0.{}"
 HCA = "ports=2"
+# Modules whose tests take seconds; a mistake that breaks everything shows in them.
+FIRST = ("test_lab", "test_management", "test_observe", "test_link_errors", "test_kicks", "test_vectors")
+NIGHTLY = pytest.mark.nightly
+
+
+def pytest_addoption(parser):
+    parser.addoption("--nightly", action="store_true", help="the tests that are marked nightly as well")
+    parser.addoption("--labs", choices=("shared", "own"),
+                     help="only tests in the guests that one boot serves, or only those with labs of their own")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "nightly: takes long or resembles others; runs with --nightly")
+
+
+def pytest_collection_modifyitems(config, items):
+    """The quickest modules first; what is not wanted is left out."""
+    def wanted(item):
+        shared = "lab" in item.fixturenames
+        return ((config.option.nightly or not item.get_closest_marker("nightly"))
+                and config.option.labs in (None, "shared" if shared else "own"))
+
+    items.sort(key=lambda item: item.module.__name__ not in FIRST)
+    left_out = [item for item in items if not wanted(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if wanted(item)]
 
 
 @pytest.fixture(scope="session")
 def lab():
-    running = cluster.Cluster(paths.RUN / "test")
-    try:
-        up.boot(running, int(os.environ.get("PIB_TEST_NODES", DEFAULT_NODES)),
-                hca_options=hca_options(HCA))
+    with labs.booted("test", int(os.environ.get("PIB_TEST_NODES", DEFAULT_NODES)), HCA,
+                     keep=bool(os.environ.get("PIB_TEST_KEEP"))) as running:
         yield running
-    finally:
-        if not os.environ.get("PIB_TEST_KEEP"):
-            with running.locked():
-                running.down()
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +70,7 @@ def vm1(lab):
     return lab.node("vm1")
 
 
-@pytest.fixture(scope="module", params=["shared memory", "sockets"])
+@pytest.fixture(scope="module", params=["shared memory", pytest.param("sockets", marks=NIGHTLY)])
 def links(lab, request):
     """What carries the frames between the guests and the switch."""
     if request.param == "sockets":
@@ -74,16 +94,8 @@ def addresses(vm0, vm1):
 
 
 @pytest.fixture(autouse=True)
-def quiet_kernel(request):
-    """No test may leave a new kernel complaint behind in a guest."""
-    if not {"lab", "nodes", "vm0", "vm1"} & set(request.fixturenames):
-        yield
-        return
-    guests = request.getfixturevalue("nodes")
-    mark = f"lab: {request.node.name}"
-    for node in guests:
-        node.run(["sh", "-c", 'echo "$1" >/dev/kmsg', "sh", mark])
+def quiet_kernel():
+    """No test may leave a new kernel complaint behind in a guest of any lab."""
     yield
-    for node in guests:
-        said = node.run(["dmesg"]).stdout.decode(errors="replace").rsplit(mark, 1)[-1]
-        assert not complaints(said), f"{node.name}: the kernel complains:\n{said}"
+    for name, said in labs.new_kernel_messages().items():
+        assert not complaints(said), f"{name}: the kernel complains:\n{said}"

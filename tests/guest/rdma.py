@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the guest tests share: commands that must succeed, pairs of programs, waits that poll."""
-import contextlib
-import os
 import pathlib
 import re
 import subprocess
 import time
-
-from lab import paths, up
-from lab.fabric import cluster
 
 PATIENCE_S = 300  # these machines are slow and noisy; only a hang takes this long
 DEVICE = "pib_0"
@@ -21,23 +16,6 @@ def sh(node, line, *, check=True, timeout=PATIENCE_S):
     if check:
         assert done.returncode == 0, f"{node.name}$ {line}\nexit {done.returncode}\n{out}\n{err}"
     return out if check else (done.returncode, out, err)
-
-
-def hca_options(own=""):
-    """Properties of a lab's HCAs: its own ones, then those of PIB_TEST_HCA, which win."""
-    return ",".join(filter(None, (own, os.environ.get("PIB_TEST_HCA"))))
-
-
-@contextlib.contextmanager
-def booted(name, count, hca="", **options):
-    """A lab of one's own, which ends with the block. hca: properties of its HCAs; options: as for up.boot()."""
-    running = cluster.Cluster(paths.RUN / name)
-    try:
-        up.boot(running, count, hca_options=hca_options(hca), **options)
-        yield running
-    finally:
-        with running.locked():
-            running.down()
 
 
 def put_program(node, name):
@@ -70,8 +48,9 @@ def lid(node):
     return int(sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/lid"), 16)
 
 
-def pair(server, client, server_line, client_line, timeout=PATIENCE_S):
-    """Runs a server in one guest and, once it listens, its client in the other; both must succeed.
+def run_pair(server, client, server_line, client_line, timeout=PATIENCE_S):
+    """Runs a server in one guest and, once it listens, its client in the other. Exit status, output and errors of
+    the client, then exit status and output of the server.
 
     The client is tried again while the server is not listening yet, which is all that these programs offer.
     """
@@ -89,9 +68,15 @@ def pair(server, client, server_line, client_line, timeout=PATIENCE_S):
         served = serving.communicate(timeout=timeout)[0]
     finally:
         serving.kill()
-    assert code == 0, f"client: {client_line}\nexit {code}\n{out}\n{err}\nserver:\n{served}"
-    assert serving.returncode == 0, f"server: {server_line}\nexit {serving.returncode}\n{served}"
-    return out, served
+    return code, out, err, serving.returncode, served
+
+
+def pair(server, client, server_line, client_line, timeout=PATIENCE_S):
+    """As run_pair(); both must succeed. Output of the client and of the server."""
+    code, out, err, server_code, heard = run_pair(server, client, server_line, client_line, timeout)
+    assert code == 0, f"client: {client_line}\nexit {code}\n{out}\n{err}\nserver:\n{heard}"
+    assert server_code == 0, f"server: {server_line}\nexit {server_code}\n{heard}"
+    return out, heard
 
 
 def perftest_rows(text):

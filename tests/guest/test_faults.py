@@ -10,6 +10,7 @@ from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, po
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 
+@pytest.mark.nightly
 def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(lab, vm0, vm1):
     with lossy_wires(lab, vm0, vm1, least_lost=5000):
         random_traffic(vm0, vm1, 1024, 7, PATIENCE_S * 4)
@@ -36,10 +37,10 @@ def test_driver_is_unbound_under_a_program(vm0, vm1, writing):
     assert perftest_rows(pair(vm0, vm1, line, f"{line} vm0")[0])
 
 
-def test_reload_the_driver_twenty_times(vm1):
+def reload_the_driver(vm1, times):
     module = sh(vm1, "modinfo -n pib_hca 2>/dev/null || find / -xdev -name pib_hca.ko | head -1").strip()
     assert module
-    for _ in range(20):
+    for _ in range(times):
         sh(vm1, "modprobe -r ib_ipoib ib_umad rdma_ucm 2>/dev/null; rmmod -v pib_hca || "
                 "{ cd /sys/module/pib_hca; grep . initstate refcnt; ls holders; lsmod; ps ax; exit 1; }")
         assert DEVICE not in sh(vm1, "ls /sys/class/infiniband 2>/dev/null; true")
@@ -47,6 +48,15 @@ def test_reload_the_driver_twenty_times(vm1):
         wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")
     wait_active(vm1)
     assert kernel_complaints(vm1) == []
+
+
+def test_reload_the_driver(vm1):
+    reload_the_driver(vm1, 3)
+
+
+@pytest.mark.nightly
+def test_reload_the_driver_twenty_times(vm1):
+    reload_the_driver(vm1, 20)
 
 
 def loses_a_path(lab, vm0, program):

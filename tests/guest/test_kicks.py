@@ -2,7 +2,8 @@
 """Guests whose doorbells are bits in a page of memory and kicks by eventfd. See docs/device-spec.md, "Kicks"."""
 import pytest
 
-from rdma import DEVICE, booted, kernel_complaints, pair, perftest_rows, sh, wait_active
+from labs import booted
+from rdma import DEVICE, kernel_complaints, pair, perftest_rows, sh, wait_active
 
 MESSAGES = 20000
 

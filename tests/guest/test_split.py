@@ -12,7 +12,8 @@ import diags
 from lab import paths
 from lab.fabric import topology
 from lab.guests import vm
-from rdma import DEVICE, PATIENCE_S, booted, perftest_rows, sh, wait_active, wait_until
+from labs import booted
+from rdma import DEVICE, PATIENCE_S, perftest_rows, sh, wait_active, wait_until
 from tcp_proxy import Proxy
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
@@ -45,7 +46,7 @@ def have(host):
         return False
 
 
-@pytest.fixture(params=["127.0.0.1", "::1"])
+@pytest.fixture(params=["127.0.0.1", pytest.param("::1", marks=pytest.mark.nightly)])
 def cable(tree, guests, request):
     """Both processes anew, with a proxy between them, on IPv4 and on IPv6."""
     host = request.param

@@ -10,7 +10,8 @@ import pytest
 import managers
 from lab import paths
 from lab.fabric import subnet, topology
-from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, sh, wait_active, wait_until
+from labs import booted
+from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "torus-4x4.topo"
 # A standby that notices soon: it asks every second, and twice.

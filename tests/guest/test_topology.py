@@ -11,7 +11,8 @@ import diags
 import managers
 from lab import paths
 from lab.fabric import subnet, topology
-from rdma import DEVICE, PATIENCE_S, booted, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
+from labs import booted
+from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 GUESTS = 4
@@ -191,7 +192,8 @@ def no_manager(guests):
     wait_until(lambda: "SMINFO_MASTER" in sh(guests[1], "sminfo", check=False)[1], "a master SM")
 
 
-@pytest.mark.parametrize("engine", ["minhop", "updn", "dnup", "ftree", "lash", "dfsssp", "nue"])
+@pytest.mark.parametrize("engine", ["ftree", "dfsssp", *(pytest.param(engine, marks=pytest.mark.nightly) for engine in (
+    "minhop", "updn", "dnup", "lash", "nue"))])
 def test_routing_engine(guests, no_manager, engine):
     log = managers.once(guests[0], f"-R {engine}")
     assert f"{engine} tables configured" in log, log[-3000:]

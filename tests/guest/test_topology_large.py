@@ -7,7 +7,8 @@ import pytest
 import diags
 from lab import paths
 from lab.fabric import topology
-from rdma import PATIENCE_S, booted, lid, sh
+from labs import booted
+from rdma import PATIENCE_S, lid, sh
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"
 
@@ -60,6 +61,7 @@ def test_ibqueryerrors_finds_none(guest):
     assert "0 bad nodes found" in sh(guest, "ibqueryerrors")
 
 
+@pytest.mark.nightly
 def test_ibtracert(manager, guest, lids):
     """Between the guests both ways, and from one of them to every host."""
     for one, other in ((manager, guest), (guest, manager)):
@@ -81,6 +83,7 @@ def test_forwarding_tables(guest, lids, wanted, some):
     assert dump.count("Unicast lids") == len(list(wanted.switches()))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("record", diags.RECORDS)
 def test_saquery(manager, guest, record):
     """Of paths only one: all would be 420,000 records."""
@@ -88,21 +91,25 @@ def test_saquery(manager, guest, record):
     sh(guest, f"saquery --timeout 100000 --smkey 1 {record} {only}")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("attribute", diags.ATTRIBUTES)
 def test_smpquery(guest, lids, some, attribute):
     diags.smpquery(guest, lids, some, attribute)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("option", diags.PERFQUERY)
 def test_perfquery(guest, lids, some, option):
     for node in some:
         diags.perfquery(guest, option, lids[node.name])
 
 
+@pytest.mark.nightly
 def test_ibping_and_ibsysstat(manager, guest):
     diags.ping_and_sysstat(guest, manager)
 
 
+@pytest.mark.nightly
 def test_ibportstate(guest, lids, wanted):
     """A leaf's cable to a spine; the leaf of a phantom."""
     leaf = next(node for node in wanted.switches())

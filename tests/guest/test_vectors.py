@@ -5,7 +5,8 @@ import re
 import pytest
 
 from lab.guests import vm
-from rdma import DEVICE, booted, kernel_complaints, put_program, sh
+from labs import booted
+from rdma import DEVICE, kernel_complaints, put_program, sh
 
 CPUS = 2
 EVENTS = 20

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from lab.guests import vm
-from rdma import DEVICE, booted, hca_options, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
+from labs import booted, hca_options
+from rdma import DEVICE, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 MESSAGE = 1 << 20

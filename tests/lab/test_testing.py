@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib test counts, and that an interrupt leaves nothing running."""
+"""Counts of ./pib test, and its end at an interrupt."""
 
 import contextlib
 import os
@@ -15,6 +15,7 @@ from lab import paths
 from lab.build import host_build
 from lab.testing import counts, runners
 from lab.testing.counts import Count
+from lab.testing.progress import History, Progress
 
 
 @pytest.mark.parametrize("text, expected", [
@@ -72,7 +73,8 @@ def test_results_of_an_earlier_run_are_not_counted(monkeypatch, tmp_path):
     meson.chmod(0o755)
     monkeypatch.setenv("PATH", f"{meson.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(host_build, "build", lambda directory: directory)
-    assert runners.meson(tmp_path) == Count(0, 1)
+    progress = Progress([tmp_path.name], History(tmp_path / "seconds"))
+    assert runners.meson(progress, tmp_path) == Count(0, 1)
 
 
 # A fixture that takes its time to end what it has started, as one with booted guests does.
@@ -95,9 +97,10 @@ def test_for_ever(guests):
 RUN_PYTEST = """
 import pathlib, sys
 from lab import paths
-from lab.testing import runners
+from lab.testing import progress, runners
 paths.RUN = pathlib.Path(sys.argv[1])
-runners.pytest(sys.argv[1])
+history = progress.History(paths.RUN / "seconds")
+runners.pytest(progress.Progress([sys.argv[1]], history), sys.argv[1])
 """
 
 
@@ -134,6 +137,30 @@ def test_an_interrupt_waits_for_the_fixtures_of_the_tests(tmp_path, number):
         (tmp_path / "go").touch()
         assert running.wait(120) != 0
         assert (tmp_path / "ended").exists()
+
+
+def test_lanes_run_side_by_side_and_are_counted_together(tmp_path, monkeypatch, capfd):
+    """A test of one lane waits for one of the other."""
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    (tmp_path / "test_it.py").write_text("""
+import pathlib, time
+import pytest
+HERE = pathlib.Path(__file__).parent
+@pytest.mark.parametrize("mine, other", [("one", "two"), ("two", "one")])
+def test_meets(mine, other):
+    (HERE / mine).touch()
+    while not (HERE / other).exists():
+        time.sleep(0.01)
+def test_fails_one():
+    assert False
+""")
+    history = History(tmp_path / "seconds")
+    count = runners.pytest(Progress(["both"], history), str(tmp_path), name="both",
+                           lanes={"1": ("-k", "one-two or fails"), "2": ("-k", "two-one")})
+    assert count == Count(2, 1)
+    assert len(History(history.file).seconds) == 3
+    assert "test_meets[one-two] PASSED" in capfd.readouterr().out
 
 
 RUN_NESTED = """

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Progress of the tests, and the time that is left, by the durations of the last run."""
+
+import json
+import os
+import pathlib
+import tempfile
+import time
+
+from lab import paths
+from lab.testing.counts import Count
+
+SHOW_S = 30                     # between two lines of progress
+FILE = "test-seconds.json"
+
+
+class History:
+    """Seconds that tests and stages took the last time, by name; in the cache, for all checkouts."""
+
+    def __init__(self, file: pathlib.Path | None = None):
+        self.file = file or paths.cache() / FILE
+        self.seconds = self._load()
+
+    def _load(self) -> dict[str, float]:
+        try:
+            return {str(name): float(seconds) for name, seconds in json.loads(self.file.read_text()).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def save(self, new: dict[str, float]) -> None:
+        """Replaced as a whole: another checkout may read it now, or save what its tests took."""
+        self.seconds = self._load() | {name: round(seconds, 2) for name, seconds in new.items()}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=self.file.parent, prefix=FILE)
+        with os.fdopen(number, "w") as file:
+            json.dump(self.seconds, file)
+        os.replace(name, self.file)
+
+
+class Stage:
+    """The tests of one runner, in one lane or in several side by side. Their names are known when the runner has
+    collected them; a runner that only counts has none."""
+
+    def __init__(self, name: str, history: History, whole: bool = True):
+        """whole: it runs all its tests, so its duration is that of the stage."""
+        self.name, self.history, self.whole = name, history, whole
+        self.began = time.monotonic()
+        self.left: dict[str, list[str]] = {}    # names of tests, by lane
+        self.took: dict[str, float] = {}
+        self.done = self.total = 0
+
+    def plan(self, lane: str, tests: list[str]) -> None:
+        self.left[lane] = list(tests)
+        self.total += len(tests)
+
+    def finish(self, lane: str, test: str, seconds: float) -> None:
+        self.left[lane].remove(test)
+        self.took[self._key(test)] = seconds
+        self.done += 1
+
+    def count(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+
+    def end(self, count: Count) -> None:
+        if self.whole and not count.failed:
+            self.took[self.name] = time.monotonic() - self.began
+        self.history.save(self.took)
+
+    def _key(self, test: str) -> str:
+        return f"{self.name} {test}"
+
+    def left_s(self) -> float | None:
+        """Of the lane that takes longest; None if nothing is known."""
+        if not self.left:
+            before = self.history.seconds.get(self.name)
+            return None if before is None else max(before - (time.monotonic() - self.began), 0)
+        lanes = [self._lane_s(tests) for tests in self.left.values() if tests]
+        return None if None in lanes else max(lanes, default=0)
+
+    def _lane_s(self, tests: list[str]) -> float | None:
+        """A new test takes as long as the mean of those that are known."""
+        known = [self.history.seconds[key] for test in tests if (key := self._key(test)) in self.history.seconds]
+        return sum(known) * len(tests) / len(known) if known else None
+
+
+class Progress:
+    """Of all stages of a command."""
+
+    def __init__(self, stages: list[str], history: History | None = None, whole: bool = True):
+        self.history, self.whole, self.coming = history or History(), whole, list(stages)
+        self.began = self.shown = time.monotonic()
+
+    def begin(self, name: str) -> Stage:
+        """name: of the next stage, or of a later one when those before it have nothing to run."""
+        self.coming = self.coming[self.coming.index(name) + 1:]
+        return Stage(name, self.history, self.whole)
+
+    def show(self, stage: Stage) -> None:
+        """Prints a line, unless the last one is new."""
+        if time.monotonic() - self.shown >= SHOW_S:
+            self.shown = time.monotonic()
+            print(self.line(stage), flush=True)
+
+    def line(self, stage: Stage) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
+        left = [stage.left_s(), *(self.history.seconds.get(name) for name in self.coming)]
+        text = f"[{minutes}m{seconds:02}s] {stage.name} {stage.done}/{stage.total}"
+        return text if None in left else f"{text}, about {_minutes(sum(left))} left"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 60 else "a minute"

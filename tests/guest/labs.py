@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The labs that tests have booted, and the messages of their guests' kernels."""
+import contextlib
+import itertools
+import os
+import subprocess
+
+from lab import paths, up
+from lab.fabric import cluster
+
+_running = []
+_looks = itertools.count()
+_last_look = {}         # mark in the kernel's log, by guest
+
+
+def hca_options(own=""):
+    """Properties of a lab's HCAs: its own ones, then those of PIB_TEST_HCA, which win."""
+    return ",".join(filter(None, (own, os.environ.get("PIB_TEST_HCA"))))
+
+
+@contextlib.contextmanager
+def booted(name, count, hca="", keep=False, **options):
+    """A lab, which ends with the block. hca: properties of its HCAs; keep: it runs on; options: as for up.boot()."""
+    running = cluster.Cluster(paths.RUN / name)
+    try:
+        up.boot(running, count, hca_options=hca_options(hca), **options)
+        _running.append(running)
+        yield running
+    finally:
+        if running in _running:
+            _running.remove(running)
+        if not keep:
+            with running.locked():
+                running.down()
+
+
+def new_kernel_messages():
+    """Messages of each guest's kernel since the last look, by the guest's name."""
+    mark = f"lab: look {os.getpid()}.{next(_looks)} at this log"
+    asked = [(f"{node.name} of {running.directory.name}",
+              node.start([f"echo '{mark}' >/dev/kmsg; dmesg"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE))
+             for running in _running for node in map(running.node, running.nodes())]
+    said = {}
+    for guest, asking in asked:
+        log = asking.communicate(timeout=120)[0].decode(errors="replace")
+        assert mark in log, f"{guest} does not show its kernel's log"
+        said[guest] = log.split(mark)[0]
+        if guest in _last_look:
+            said[guest] = said[guest].rsplit(_last_look[guest], 1)[-1]
+        _last_look[guest] = mark
+    return said

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""perftest between two guests: each program with each connection type that it offers, posting with
-ibv_wr_* and with ibv_post_send, and with each option that makes it use the HCA in another way. Most combinations wait for the night.
+"""perftest between two guests: each program with each connection type that it offers, posting with ibv_wr_* and with
+ibv_post_send, and with each option that makes it use the HCA in another way. Most combinations wait for the night.
 
-perftest uses ibv_wr_* on devices whose part number it knows, on others --use_old_post_send changes
-nothing; programs/new_post.c tells it such a number."""
+perftest uses ibv_wr_* on devices whose part number it knows, on others --use_old_post_send changes nothing;
+programs/new_post.c tells it such a number."""
 import re
 
 import pytest

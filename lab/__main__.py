@@ -190,8 +190,9 @@ def _add_parts(add) -> None:
                               "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
-                              "thread sanitizer; style: a part of unit; all: every part, and the tests that "
-                              "are marked nightly, which takes a night. Default: unit and guest")
+                              "thread sanitizer; coverage: lines and branches that unit tests execute; style: "
+                              "a part of unit; all: every part, and the tests that are marked nightly, which "
+                              "takes a night. Default: unit and guest")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="of everything, of which the medians count (default 5)")

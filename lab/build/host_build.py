@@ -10,12 +10,14 @@ from lab.build import qemu_headers
 
 SANITIZED = paths.ROOT / "build-sanitized"
 THREADS = paths.ROOT / "build-threads"
+COVERAGE = paths.ROOT / "build-coverage"
 PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
             "fabric-switch/pib-switch")
 OPTIONS = {
     paths.BUILD: [],
     SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"],
     THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1"],
+    COVERAGE: ["-Db_coverage=true", "-Doptimization=0"],
 }
 
 # Tests in which threads share memory.
@@ -33,7 +35,7 @@ def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
 
 def _wanted(directory: pathlib.Path) -> list[str]:
     """Targets; none: all. Tests are built with sanitizers only: who wants a lab need not wait for them."""
-    if directory == SANITIZED:
+    if directory in (SANITIZED, COVERAGE):
         return []
     if directory == THREADS:
         return [f"tests/unit/{name}-test" for name in THREADED]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from lab import paths, ui, up
 from lab.build import deps, host_build
 from lab.guests import guest_kernel, image, kvm, nested, vm
-from lab.testing import runners, style
+from lab.testing import coverage, runners, style
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
@@ -113,6 +113,7 @@ def _guests(name: str) -> Part:
 PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name)),
          "style": Part(lambda run: style.style(run.progress), style.FOLDERS),
          "tsan": Part(tsan, (host_build.THREADS.name,)),
+         "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
          **{name: _guests(name) for name in GUESTS},
          "kvm": Part(on_kvm, (_stage("kvm"),))}
 

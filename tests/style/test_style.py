@@ -129,7 +129,7 @@ struct s *k(void)
 '''
 
 
-def tests_a_source(test: str, sources: set[str]) -> bool:
+def mirrors_a_source(test: str, sources: set[str]) -> bool:
     """X_test and X_aspect_test are tests of X; all as paths without their endings."""
     folder, _, name = test.rpartition("/")
     return any(source.rpartition("/")[0] == folder and name.startswith(source.rpartition("/")[2] + "_")
@@ -144,12 +144,12 @@ class Mirror(unittest.TestCase):
             found = [str(path.relative_to(ROOT / "tests" / tests).with_suffix(""))
                      for path in (ROOT / "tests" / tests).rglob("*.cc")]
             self.assertGreater(len(found), 10)
-            self.assertEqual([test for test in found if not tests_a_source(test, sources)], [])
+            self.assertEqual([test for test in found if not mirrors_a_source(test, sources)], [])
 
     def test_a_stray_test_is_noticed(self):
         for test, expected in (("a/x_test", True), ("a/x_more_test", True), ("top_test", True), ("x_test", False),
                                ("a/xy_test", False), ("b/x_test", False)):
-            self.assertEqual(tests_a_source(test, {"a/x", "top"}), expected, test)
+            self.assertEqual(mirrors_a_source(test, {"a/x", "top"}), expected, test)
 
 
 class IncludeRules(unittest.TestCase):

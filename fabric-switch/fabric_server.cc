@@ -274,7 +274,7 @@ void FabricServer::serve_busy() {
         }
         for (std::size_t i = 0; i < busy_.size(); ++i) {
             if (busy_[i]->is_open() && busy_[i]->serve()) {
-                schedule(*busy_[i]);  // what was read is given back
+                schedule(*busy_[i]);  // publishes the ring space of consumed frames
             }
         }
         fabric_->deliver();
@@ -313,7 +313,7 @@ std::expected<void, std::string> FabricServer::run() {
     pib_idle_spin_init(&idle, poll_us_);
     bool awake = false;
     while (!stop_) {
-        // What has come through a ring is likely to go on; who has sockets gains nothing by it.
+        // Traffic in a ring is likely to continue; links over sockets gain nothing by polling.
         awake = !busy_.empty() || (awake && pib_idle_spin_go_on(&idle));
         poller_.wait(awake ? 0 : timeout_ms(), [this] { fabric_->advance(clock_ns()); });
         if (!busy_.empty()) {

@@ -66,7 +66,7 @@ struct pib_hca_create_cq_req {
 	__u8 reserved[3];
 };
 
-/* Of a resized CQ: the new buffer, zeros. */
+/* The new buffer of a resized CQ, zeroed. */
 struct pib_hca_resize_cq_req {
 	__aligned_u64 buf_addr;
 	__u32 buf_length;

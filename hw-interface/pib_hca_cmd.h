@@ -143,12 +143,12 @@ struct pib_hca_query_device {
 	__u8 local_ca_ack_delay;
 	__u8 reserved[2];
 	__le32 max_mw;             /* windows; they and regions together are at most max_mr */
-	__le32 max_fast_reg_pages; /* of one PIB_HCA_MR_FAST region */
+	__le32 max_fast_reg_pages; /* in one PIB_HCA_MR_FAST region */
 	__le32 max_srq;
 	__le32 max_srq_wr; /* entries in one shared receive queue */
 	__le32 max_srq_sge;
 	__le32 max_xrcd;
-	__le32 device_memory_pages; /* of 4 KiB, at PIB_HCA_DEVICE_MEMORY_OFFSET of BAR2; 0: none */
+	__le32 device_memory_pages; /* pages of 4 KiB at PIB_HCA_DEVICE_MEMORY_OFFSET of BAR2; 0: none */
 	__le32 reserved2;
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
@@ -233,7 +233,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_mad_ifc, 272);
 #define PIB_HCA_MAD_IFC_IGNORE_BKEY (1u << 1)
 #define PIB_HCA_MAD_RESULT_SUCCESS (1u << 0)  /* the MAD was looked at */
 #define PIB_HCA_MAD_RESULT_REPLY (1u << 1)    /* out holds the response */
-#define PIB_HCA_MAD_RESULT_CONSUMED (1u << 2) /* nothing more to do */
+#define PIB_HCA_MAD_RESULT_CONSUMED (1u << 2) /* the MAD is finished */
 
 /* ---------------------------------------------------------------- counters ------------------- */
 

@@ -82,7 +82,7 @@ struct pib_hca_create_mr {
 	__le64 length; /* bytes */
 	/* 0 with PIB_HCA_MR_PHYSICAL; with PIB_HCA_MR_FAST only page_count is not, the most there may be */
 	struct pib_hca_pages pages;
-	__le32 page_offset; /* of the first byte in the first page */
+	__le32 page_offset; /* offset of the first byte in the first page */
 	__u8 key;           /* low byte of the key */
 	__u8 flags;         /* PIB_HCA_MR_* */
 	__u8 reserved[2];
@@ -97,17 +97,17 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_ON_DEMAND (1u << 2)
 #define PIB_HCA_MAX_ON_DEMAND_LEVELS 4
 #define PIB_HCA_ON_DEMAND_READ (1u << 0)  /* else the page, or all below the table, is absent */
-#define PIB_HCA_ON_DEMAND_WRITE (1u << 1) /* of pages: it may be written */
+#define PIB_HCA_ON_DEMAND_WRITE (1u << 1) /* page: it may be written */
 struct pib_hca_page_fault {
 	__le64 addr;   /* in the region's address space */
 	__le64 length; /* bytes from there on that the access needs; 0: no QP waits that was not told */
-	__le32 key;    /* of the region */
+	__le32 key;    /* key of the region */
 	__le32 qpn;
 	__le32 flags; /* PIB_HCA_PAGE_FAULT_* */
 	__le32 reserved;
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_page_fault, 32);
-#define PIB_HCA_PAGE_FAULT_RESPONDER (1u << 0) /* what came in needs it; else what the QP posted */
+#define PIB_HCA_PAGE_FAULT_RESPONDER (1u << 0) /* the responder waits; else the requester */
 #define PIB_HCA_PAGE_FAULT_WRITE (1u << 1)
 #define PIB_HCA_PAGE_FAULT_REFUSED (1u << 2) /* there will be no page: the access is an error */
 
@@ -117,7 +117,7 @@ struct pib_hca_resume_page_fault {
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_resume_page_fault, 8);
 
-/* What the mask does not name stays, and its fields are not looked at; mr.key is always taken. */
+/* Fields outside the mask are ignored and stay unchanged; mr.key always applies. */
 struct pib_hca_rereg_mr {
 	struct pib_hca_create_mr mr; /* flags 0 */
 	__le32 mask;                 /* PIB_HCA_REREG_MR_*, not 0 */
@@ -563,7 +563,7 @@ struct pib_hca_wqe_bind {
 	__le32 lkey;   /* the region's */
 	__le32 access; /* PIB_HCA_ACCESS_* */
 	__le32 reserved;
-	__le64 addr;   /* of its first byte, in the region's address space */
+	__le64 addr;   /* address of its first byte, in the region's address space */
 	__le64 length; /* bytes; 0 unbinds a window of type 1, nothing else is looked at then */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_wqe_bind, 32);

@@ -39,7 +39,7 @@ struct SocketAddress {
     sockaddr_storage storage{};
     socklen_t size = 0;
 };
-// What connect() takes, at least one. May ask a name server, and wait for it.
+// Returns addresses for connect(), at least one. It may query a name server and block.
 [[nodiscard]] std::expected<std::vector<SocketAddress>, std::string> resolve(
     const Address& address);
 // A non-blocking socket that connects; EPOLLOUT and SO_ERROR tell when it has.

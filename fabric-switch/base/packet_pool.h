@@ -19,13 +19,14 @@ namespace pib::fabric {
 
 // The receive buffer that a packet occupies until it is gone. `blocks` 0: none.
 struct Origin {
-    std::uint8_t port = 0;          // ingress port, 0: made by the switch itself
-    std::uint8_t vl = 0;            // VL on which it came in
-    std::uint32_t blocks = 0;       // credit blocks
-    std::uint64_t link_serial = 0;  // of the link it came over: a later link owes it nothing
+    std::uint8_t port = 0;     // ingress port, 0: made by the switch itself
+    std::uint8_t vl = 0;       // VL on which it came in
+    std::uint32_t blocks = 0;  // credit blocks
+    // Generation of the link it arrived on: a later link must not return its credits.
+    std::uint64_t link_serial = 0;
 };
 
-// Who gets receive buffer back when the last reference to a packet goes.
+// Gets the receive buffer back when the last reference to a packet is dropped.
 class OriginSink {
   public:
     virtual ~OriginSink() = default;

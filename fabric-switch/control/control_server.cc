@@ -93,7 +93,8 @@ class ControlServer::Client final : public PollHandler {
         output_.clear();
     }
 
-    // Nothing is read meanwhile. With room, and a request that waits, the next turn is at once.
+    // The server reads no request until then. With room and a waiting request, the next turn starts
+    // at once.
     void wait_for_room(bool wanted) {
         if (wanted != waits_for_room_) {
             waits_for_room_ = wanted;
@@ -144,8 +145,8 @@ std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create
     return server;
 }
 
-// Who comes when there are enough takes the place of the oldest; who comes when no descriptor is
-// left waits in the backlog, which must not wake us again and again meanwhile.
+// A client beyond the limit replaces the oldest one. Without free descriptors a client waits in the
+// backlog, and the listening socket is not polled, so that it cannot wake the server repeatedly.
 void ControlServer::accept_one(int listening_fd) {
     UniqueFd fd(::accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {

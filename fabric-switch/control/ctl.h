@@ -16,7 +16,7 @@ struct CtlOptions {
     std::string port;     // a number or NODE[NUMBER]
     std::string node;     // a switch, where there are many
     std::string state;
-    std::vector<std::string> words;  // of the verb that "run" is given
+    std::vector<std::string> words;  // words of the verb for "run"
     std::string script;              // file of verbs; - is standard input
     std::string direction = "both";
     bool clear = false;

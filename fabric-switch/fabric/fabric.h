@@ -72,7 +72,7 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     // elsewhere: it goes down and comes back. Errors are one line for a user.
     [[nodiscard]] std::expected<void, std::string> link(const PortId& a, const PortId& b);
     [[nodiscard]] std::expected<void, std::string> unlink(const PortId& port);
-    // What unlink() took away, from either end.
+    // Restores the cable that unlink() removed, from either end.
     [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
 
     // Moves the clock. Before anything that a link reports.
@@ -121,7 +121,7 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     PacketPool pool_{*this};
     std::vector<Node> nodes_;
     std::deque<MemoryCable*> ready_;
-    std::vector<std::uint32_t> free_links_;  // of links_, not in use
+    std::vector<std::uint32_t> free_links_;  // unused indexes of links_
     std::vector<std::unique_ptr<Crossing>> crossings_;
     std::vector<Link> links_;  // after all that cables use
 };

@@ -62,7 +62,7 @@ void Fabric::add_crossing(const Link& link) {
                                                     Crossing::Far{node.guid, far.port, node.id}));
 }
 
-// Of a single switch, to whoever answers.
+// A single switch connects to any peer.
 std::expected<Crossing*, std::string> Fabric::trunk() {
     const std::size_t taken = crossings_.size();
     if (taken >= nodes_[0].sw->num_ports()) {

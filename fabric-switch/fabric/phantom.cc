@@ -15,7 +15,7 @@ using ib::Counter;
 using ib::PortEvent;
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// Who asks more than this without taking an answer loses answers, as with any datagram.
+// A requester with more than this many unread answers loses answers, as with any datagram.
 constexpr std::size_t kMaxWaiting = 64;
 constexpr std::uint16_t kPKeys = 32;
 constexpr std::uint8_t kVlCap = 4;  // 8 data VLs

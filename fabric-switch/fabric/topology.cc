@@ -111,11 +111,11 @@ class Builder {
     std::vector<Join> joins_;
     unsigned line_ = 0;
     bool in_record_ = false;
-    // Of the nodes that follow, as ibsim has it.
+    // Defaults for the following nodes, as in ibsim.
     std::uint32_t vendor_id_ = 0;
     std::uint16_t device_id_ = 0;
     LinkModes modes_;
-    // Of the next node only.
+    // Values for the next node only.
     std::uint64_t system_image_guid_ = 0;
     std::uint64_t guid_[2] = {0, 0};  // CA, switch; 0: made up
     std::uint64_t next_guid_[2] = {kFirstCaGuid, kFirstSwitchGuid};

@@ -18,7 +18,7 @@ namespace {
 // More than any machine has; sums of a few cannot overflow.
 constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 46;
 
-// What is mapped, until nobody refers to it.
+// Mappings, which live until the last reference is dropped.
 class Mappings {
   public:
     Mappings() = default;

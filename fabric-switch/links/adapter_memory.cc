@@ -23,7 +23,8 @@ class Reading {
     Reading& operator=(const Reading&) = delete;
 
     [[nodiscard]] bool holds() const {
-        std::atomic_thread_fence(std::memory_order_acquire);  // what was read was read before
+        // Orders earlier reads before this point.
+        std::atomic_thread_fence(std::memory_order_acquire);
         return source_.holds(handle_);
     }
 

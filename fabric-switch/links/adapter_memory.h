@@ -53,13 +53,13 @@ class PieceCursor {
     explicit PieceCursor(std::span<const link::RamPiece> pieces) : left_(pieces) {}
 
     [[nodiscard]] bool at_end() const { return left_.empty(); }
-    // What lies here in one piece, at most `most` bytes. Not at the end.
+    // Contiguous bytes at this position, at most `most`. Not at the end.
     [[nodiscard]] link::RamPiece part(std::uint64_t most) const;
     void advance(std::uint64_t bytes);
 
   private:
     std::span<const link::RamPiece> left_;
-    std::uint32_t done_ = 0;  // of the first that is left
+    std::uint32_t done_ = 0;  // consumed bytes of the first remaining piece
 };
 
 // Copies `bytes`, or up to the end of either list. kNone: done so far.

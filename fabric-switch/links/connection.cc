@@ -20,10 +20,10 @@ namespace {
 // With MEMORY: its control memory and the blocks.
 constexpr std::size_t kMaxDescriptors = 1 + ib::link::kMaxMemoryBlocks;
 
-constexpr unsigned kReadsPerTurn = 2;  // of one connection: what came in goes out first
-// Shared memory: what one connection may bring before the others have their turn.
+constexpr unsigned kReadsPerTurn = 2;  // reads from one connection before its output is sent
+// Shared memory: input of one connection before the others have their turn.
 constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
-// And what is copied for it in that time.
+// Bytes copied for it in that turn.
 constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
 // A TCP peer that is gone without a word, or that takes nothing, is noticed after so long.

@@ -20,7 +20,7 @@ namespace pib::fabric {
 
 class Connection;
 
-// What a connection needs of its server.
+// Interface of the server for its connections.
 class ConnectionHost {
   public:
     virtual ~ConnectionHost() = default;
@@ -87,7 +87,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     Waker waker_{*this};
     std::unique_ptr<SharedLink> shared_;
     bool handed_over_ = false;
-    std::vector<UniqueFd> received_;  // with what is not read to its end yet
+    std::vector<UniqueFd> received_;  // descriptors of an incomplete frame
     std::string reason_;
 };
 

@@ -26,7 +26,7 @@ struct CopyCounts {
     std::uint64_t refused = 0;      // to memory that was not registered
 };
 
-// What an adapter was given, numbered from 1 on.
+// References sent to an adapter, numbered from 1.
 class ReferenceTable {
   public:
     static constexpr std::uint64_t kSize = 256;
@@ -79,7 +79,7 @@ class Copier {
     std::unique_ptr<std::uint8_t[]> room_;
     CopyCounts counts_;
     std::optional<ib::link::Pull> pull_;
-    RamReference reference_;  // of the pull
+    RamReference reference_;  // reference of the pull
     PieceCursor from_, to_;
     std::uint64_t left_ = 0;  // bytes
 };

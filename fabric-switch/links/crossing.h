@@ -16,7 +16,7 @@ class Crossing final : public SwitchLink::Outgoing {
   public:
     // The other end, as far as it is known before it has answered.
     struct Far {
-        ib::Guid guid{};        // of the switch; 0: any
+        ib::Guid guid{};        // GUID of the switch; 0: any
         std::uint8_t port = 0;  // 0: any
         std::string id;         // in the topology file
     };
@@ -33,7 +33,7 @@ class Crossing final : public SwitchLink::Outgoing {
     [[nodiscard]] std::string name() const;
     [[nodiscard]] Admission::Place place() const;
 
-    // What this side says when it connects.
+    // HELLO of this side when it connects.
     [[nodiscard]] ib::link::Hello hello() const override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override {
         return near_.link_buffers();
@@ -41,7 +41,7 @@ class Crossing final : public SwitchLink::Outgoing {
     // The other side's answer; why it is not the port that belongs here, in one line.
     [[nodiscard]] std::expected<Admission::Place, std::string> welcomed(
         const ib::link::Welcome& welcome) override;
-    // Who connects from there; or why not.
+    // Admits the peer that connects, or returns the reason against it.
     [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello);
     [[nodiscard]] bool is_end_of(const ib::link::Hello& hello) const {

@@ -24,7 +24,7 @@ MemoryCable::MemoryCable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks,
 }
 
 MemoryCable::~MemoryCable() {
-    scheduled_ = true;  // nobody is to look at this any more
+    scheduled_ = true;  // prevents that a port schedules the cable again
     a_.user_.detach();
     b_.user_.detach();
 }

@@ -34,7 +34,7 @@ class MemoryCable final {
     void run(unsigned packets);
 
   private:
-    // What one port holds in its hand.
+    // The end of the cable that one port uses.
     class End final : public PortLink {
       public:
         End(MemoryCable& cable, LinkUser& user, End& peer)
@@ -68,7 +68,7 @@ class MemoryCable final {
         RingQueue<Packet> queue_;  // on its way from here to the peer
         std::size_t vl15_queued_ = 0;
         Packet pending_;
-        std::array<std::uint32_t, link::kDataVls> used_{};  // of the peer's buffer, blocks
+        std::array<std::uint32_t, link::kDataVls> used_{};  // used blocks of the peer's buffer
         bool pump_ = false;                                 // credits have come back
     };
 

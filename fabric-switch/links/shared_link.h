@@ -24,7 +24,7 @@ class SharedLink {
     }
     // Becomes readable when the peer wakes us; to be polled edge-triggered.
     [[nodiscard]] int wake_fd() const { return wake_.get(); }
-    // What goes to the peer with WELCOME, in the order of the protocol.
+    // Descriptors for the peer with WELCOME, in the order of the protocol.
     [[nodiscard]] std::array<int, 2> handed_over() const { return {memory_.memfd(), wake_.get()}; }
     void wake_peer() const;
 

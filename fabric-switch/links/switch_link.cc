@@ -17,7 +17,7 @@ SwitchLink::SwitchLink(Outgoing& outgoing, Owner& owner)
 std::expected<void, link::LinkFailure> SwitchLink::feed_input(std::size_t bytes) {
     const auto fed = endpoint_.feed_input(bytes);
     if (fed && place_.port != nullptr) {
-        place_.port->pump();  // what came in may have been credits
+        place_.port->pump();  // the received frames may have been credits
     }
     notify();
     if (fed && !unwelcome_.empty()) {

@@ -34,7 +34,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
         virtual void link_note(const std::string& text) = 0;
     };
 
-    // To whom this side connects.
+    // The peer to which this side connects.
     class Outgoing {
       public:
         virtual ~Outgoing() = default;

@@ -54,7 +54,7 @@ class MulticastForwardingTable {
     [[nodiscard]] std::uint16_t top() const { return top_; }
     void set_top(std::uint16_t top) { top_ = top; }
 
-    // Nothing for a LID that the table does not list.
+    // No value for a LID that is not in the table.
     [[nodiscard]] std::optional<PortMask> ports(ib::Lid dlid) const;
 
     // A block is 32 LIDs of 16 ports; `position` selects the ports (IBA 14.2.5.12). False: past the

@@ -34,7 +34,7 @@ class PortLink {
                                 const RamReference& /*reference*/) {
         return false;
     }
-    // Of an adapter that has handed its memory over; nullptr: not here.
+    // Counts of an adapter that shares its memory; nullptr: none.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
@@ -118,19 +118,19 @@ class LinkUser {
     virtual void pump() = 0;
 };
 
-// Who gives a port to whom connects.
+// Assigns a port to a connecting peer.
 class Admission {
   public:
     struct Place {
         LinkUser* port = nullptr;  // outlives the connection
-        ib::Guid node_guid{};      // of the port's node
+        ib::Guid node_guid{};      // GUID of the port's node
         std::uint8_t number = 0;
         std::string name;  // for the log
     };
 
     virtual ~Admission() = default;
     [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
-    // Of a link in shared memory, besides that: what this side can use (ib::link::kFeature...).
+    // Features of this side for links in shared memory (ib::link::kFeature...).
     [[nodiscard]] virtual std::uint32_t link_features() const = 0;
     // The port for who says HELLO, or why there is none.
     [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(

@@ -142,8 +142,8 @@ void Switch::advance(std::uint64_t now_ns) {
     time_has_come(own_clock_.now_ns);
 }
 
-// What is due at one port may go to another one, which is active from then on; what it has to do
-// it does the next time.
+// Due work at one port may send packets to another one, which becomes active; that port does its
+// work in the next call.
 void Switch::time_has_come(std::uint64_t now_ns) {
     for (PortMask left = active_; left != 0; left &= left - 1) {
         port(static_cast<unsigned>(std::countr_zero(left))).advance(now_ns);
@@ -221,7 +221,7 @@ void Switch::data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh)
     forward({port.number(), lrh}, packet);
 }
 
-// What the switch itself has made was not received by any port (IBA 16.1.3.5).
+// No port has received a packet that the switch itself generated (IBA 16.1.3.5).
 void Switch::count_relay_error(std::uint8_t ingress, Counter detail) {
     if (ingress == 0) {
         return;

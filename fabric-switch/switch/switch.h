@@ -49,7 +49,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] Place place(unsigned number);
     // admit() gives this port to nobody: this side connects it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
-    // Who is, or was last, at a port; nullptr: nobody yet.
+    // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
     void set_neighbour(unsigned number, const ib::link::Hello& hello);
 

@@ -74,7 +74,7 @@ void Switch::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh&
         const ib::SmiNode self{ib::NodeType::kSwitch, num_ports()};
         follow(ib::smi_send(answer.reply, self, 0, lrh.slid), answer.reply);
     } else {
-        // Who has no LID yet is answered over the link it asked by.
+        // A requester without a LID gets the answer over the link of its request.
         const bool no_lid = !lrh.slid.is_unicast();
         send_smp(answer.reply, no_lid ? ib::kPermissiveLid : lrh.slid, lrh.sl,
                  no_lid ? ingress : std::uint8_t{0});
@@ -84,7 +84,7 @@ void Switch::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh&
     }
 }
 
-// What a Set has changed takes effect once its answer is on the way.
+// Changes by a Set take effect after its answer has been sent.
 void Switch::apply(const ib::SmaAnswer& answer) {
     const std::uint64_t lifetime = lifetime_ns(node_.get(si::kLifeTimeValue));
     for (const auto& port : ports_) {

@@ -32,10 +32,10 @@ struct SwitchConfig {
     // Per port and VL, 64 bytes each: 256 KiB, as of the HCA. With half of that a sender of 64 KiB
     // messages waited for credits after the second.
     std::uint32_t receive_blocks = 4096;
-    bool runs = true;      // of packets in one frame, where the neighbour takes them
-    bool one_copy = true;  // of payload between adapters that hand their memory over; with runs
+    bool runs = true;      // several packets in one frame, if the neighbour agrees
+    bool one_copy = true;  // copies between adapters that share their memory; needs runs
 
-    // Of a link in shared memory, besides that.
+    // Features for links in shared memory.
     [[nodiscard]] std::uint32_t link_features() const {
         return (runs ? ib::link::kFeatureRuns : 0) |
                (runs && one_copy ? ib::link::kFeatureOneCopy : 0);

@@ -12,7 +12,7 @@ using ib::Counter;
 using ib::PortEvent;
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// What a packet carries besides its payload, ICRC included (IBA 7.7.8).
+// Bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr std::uint32_t kPacketOverhead = 124;
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace pib::fabric {
 
 class SwitchPort;
 
-// What a port needs of its switch.
+// Interface of the switch for its ports.
 class PortHost : public OriginSink {
   public:
     [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
@@ -103,7 +103,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     // Counts and tells the error as if it had been found.
     void raise(ib::LinkError error);
     [[nodiscard]] std::size_t queued_packets() const;
-    // Of an adapter with one copy; nullptr: of none.
+    // Copy counts of an adapter with peer copy; nullptr: none.
     [[nodiscard]] const CopyCounts* copies() const {
         return attached() ? offers_.link()->copies() : nullptr;
     }

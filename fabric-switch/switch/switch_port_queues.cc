@@ -50,7 +50,7 @@ void SwitchPort::send(Transit& packet, unsigned vl) {
     }
 }
 
-// What waits goes first, and a fault is a packet's.
+// Waiting packets are sent first, and faults apply to single packets.
 bool SwitchPort::send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference) {
     if (offers_.link() == nullptr || limits_.state != ib::PortState::kActive ||
         egress_faults_.in_use() || !queues_[vl].entries.empty()) {

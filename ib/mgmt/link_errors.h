@@ -12,7 +12,7 @@
 
 namespace pib::ib {
 
-// What trap 129, 130 or 131 tells.
+// Errors that traps 129, 130 and 131 report.
 enum class LinkError : std::uint8_t { kLocalIntegrity, kBufferOverrun, kFlowControlUpdate };
 
 // Credits are told when buffers become free and not in regular periods, so that overruns are
@@ -20,7 +20,7 @@ enum class LinkError : std::uint8_t { kLocalIntegrity, kBufferOverrun, kFlowCont
 // symbol times, of 4 ns at 2.5 Gb/s.
 inline constexpr std::uint64_t kFlowControlPeriodNs = 65'536 * 4;
 
-// Of the link as it is: a new one begins with a new object.
+// Counts the errors of one link; each new link has a new object.
 struct LinkErrors {
     std::uint8_t physical = 0;         // packets with local physical errors, less good ones
     std::uint8_t overrun_periods = 0;  // in succession, until they are too many

@@ -6,7 +6,7 @@
 namespace pib::ib {
 namespace {
 
-// Of one lane.
+// Rates of one lane.
 constexpr std::uint32_t kSdr = 2'000;
 constexpr std::uint32_t kFdr = 13'636;
 constexpr std::uint32_t kEdr = 25'000;

@@ -78,7 +78,7 @@ Mad make_reply(const Mad& request, std::uint16_t status) {
 }
 
 bool m_key_is_readable(const Port& port, const Mad& request) {
-    // Who may set has shown the key that was valid until then.
+    // A requester with the right to set has sent the key that was valid until then.
     return request.method() == Method::kSet || port.get(port_info::kMKeyProtectBits) == 0 ||
            m_key_matches(port, request);
 }

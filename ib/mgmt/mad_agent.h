@@ -72,7 +72,7 @@ struct SmpRequest {
     [[nodiscard]] std::uint32_t modifier() const { return mad.attribute_modifier(); }
 };
 
-// What an attribute handler did. `port` says at which port the events happened.
+// Result of an attribute handler. The events happened at `port`.
 struct AttributeResult {
     std::uint16_t status = mad_status::kOk;
     PortEvents events{};
@@ -102,7 +102,7 @@ enum class SmaDisposition : std::uint8_t {
 struct SmaAnswer {
     SmaDisposition disposition = SmaDisposition::kDiscard;
     Mad reply{};
-    PortEvents events{};    // what the request changed, after the reply has been sent
+    PortEvents events{};    // changes by the request, to be reported after the reply
     std::uint8_t port = 0;  // where
     bool m_key_violation = false;
     bool wants_attribute = false;  // a Get or Set that has passed its checks

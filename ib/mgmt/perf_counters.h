@@ -75,7 +75,7 @@ enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     std::array<std::uint64_t, kCounterCount> total{};
-    // What is subtracted from the total in each view since it was last written.
+    // Each view subtracts these totals of its last write.
     std::array<std::array<std::uint64_t, kCounterCount>, 2> base{};
 
     bool operator==(const PortCounters&) const = default;
@@ -110,7 +110,7 @@ struct PortSampling {
 
     std::array<std::uint8_t, kGmpDataSize> control{};  // the attribute as it was set
     Status status = Status::kDone;
-    std::uint64_t begin_ns = 0;  // of the interval
+    std::uint64_t begin_ns = 0;  // start of the interval
     std::uint64_t end_ns = 0;
     // While running the totals at the begin of the interval, when done what was counted in it.
     std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};

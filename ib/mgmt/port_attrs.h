@@ -23,7 +23,7 @@ enum class PortKind : std::uint8_t {
     kSwitchEnhancedPort0,  // enhanced switch port 0: has LMC and VL tables too
 };
 
-// What changed or was asked for while an attribute was set; bits of a PortEvents.
+// Changes and requests caused by a Set of an attribute; bits of a PortEvents.
 enum class PortEvent : std::uint16_t {
     kLidChange = 1U << 0,         // LID or LMC
     kSmChange = 1U << 1,          // MasterSMLID or MasterSMSL
@@ -57,7 +57,7 @@ class PortEvents {
     std::uint16_t bits_ = 0;
 };
 
-// What a port is made with. Codes are PortInfo's.
+// Constants of a port. Codes are PortInfo's.
 struct PortConfig {
     PortKind kind = PortKind::kChannelAdapter;
     std::uint8_t port_number = 1;
@@ -161,7 +161,7 @@ PortEvents port_link_down(Port& port);
 PortEvents port_data_arrived(Port& port);
 // Whether the port wants a link at all; what LINK frames say as `up`.
 [[nodiscard]] bool port_wants_link(const Port& port);
-// What the port says in LINK frames; `epoch` is the link's business.
+// The port's values for LINK frames; the link sets `epoch`.
 [[nodiscard]] link::Link link_offer(const Port& port);
 
 // Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.

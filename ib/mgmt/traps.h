@@ -52,7 +52,7 @@ struct KeyViolation {
 [[nodiscard]] Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
                                                 std::uint8_t port);
 
-// What a trap needs to know about the port that sends it.
+// Attributes of the sending port that a trap needs.
 struct TrapSender {
     NodeType producer = NodeType::kChannelAdapter;
     Lid lid{};

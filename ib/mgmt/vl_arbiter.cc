@@ -9,7 +9,7 @@ namespace pib::ib {
 namespace {
 
 constexpr std::size_t kWeightUnitBytes = 64;
-constexpr std::int64_t kLimitUnitBytes = 4096;  // of VLHighLimit
+constexpr std::int64_t kLimitUnitBytes = 4096;  // bytes of a unit of VLHighLimit
 constexpr std::uint64_t kUnlimited = 255;
 
 bool is_ready(const VlArbEntry& entry, VlMask ready) {

@@ -23,10 +23,9 @@ class VlArbiter {
     // The VL that sends one packet of `ready`; account() has to follow when it did. A VL that no
     // table lists is served when no listed one is ready.
     [[nodiscard]] std::optional<unsigned> choose(VlMask ready);
-    // For whoever sends packets in batches: while so many bytes of the VL that was chosen last have
-    // not gone, choose() would choose it again, if the same VLs stay ready; a packet counts as the
-    // next multiple of 64. The packet that reaches the number may exceed it, as one that uses up a
-    // weight may. At least 1.
+    // Bytes that the last chosen VL may still send in one batch: until then choose() would choose
+    // it again, if the same VLs stay ready. A packet counts as the next multiple of 64. The last
+    // packet may exceed the number, as it may exceed a weight. At least 1.
     [[nodiscard]] std::uint32_t allowance() const;
     // A packet of the VL that was chosen last has gone, LRH to end of padding.
     void account(std::size_t bytes);

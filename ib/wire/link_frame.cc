@@ -38,7 +38,7 @@ constexpr FrameRule kRules[] = {
     {Memory::kFixed + 8, Memory::kFixed + kMaxMemoryBlocks * 8, 0},
     {Pull::kFixed + RamPiece::kSize, Pull::kFixed + kMaxPieces* RamPiece::kSize, 0},
 };
-// Of a RUN that refers to memory.
+// Largest body of a RUN that refers to memory.
 constexpr std::uint32_t kMaxReferenceBody = kRunPayload + reference_bytes(kMaxPieces);
 static_assert(kMaxReferenceBody <= kMaxBody);
 

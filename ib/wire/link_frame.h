@@ -21,7 +21,7 @@ namespace pib::ib::link {
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 3;
 inline constexpr std::size_t kHeaderSize = 8;
-inline constexpr std::size_t kMaxBody = 8192;  // of all but RUN
+inline constexpr std::size_t kMaxBody = 8192;  // limit for all frames except RUN
 inline constexpr std::size_t kMaxRunBody = kRunPayload + kMaxRunPayload;
 inline constexpr std::uint32_t kMagic = 0x5049424C;  // "PIBL"
 
@@ -86,7 +86,7 @@ struct Welcome {
     std::uint16_t version_minor = kVersionMinor;
     std::uint32_t features = 0;
     Guid switch_guid{};
-    std::uint8_t port_number = 0;  // of the switch
+    std::uint8_t port_number = 0;  // port of the switch
 
     bool operator==(const Welcome&) const = default;
     [[nodiscard]] static std::expected<Welcome, FrameError> parse(
@@ -112,7 +112,7 @@ struct Refuse {
         std::span<const std::uint8_t> body);
 };
 
-// What a port offers; the encodings are PortInfo's.
+// Parameters that a port offers, in PortInfo's encodings.
 struct Link {
     static constexpr std::size_t kSize = 12;
 
@@ -137,7 +137,7 @@ enum class PacketFault : std::uint8_t {
     kOverrun,  // beyond the credits that were granted
 };
 
-// What two offers make: the active values of both PortInfos.
+// Result of two offers: the active values of both PortInfos.
 struct ActiveLink {
     std::uint8_t width = 0;      // LinkWidthActive
     std::uint8_t speed = 0;      // LinkSpeedActive
@@ -145,7 +145,7 @@ struct ActiveLink {
 
     bool operator==(const ActiveLink&) const = default;
 };
-// Nothing when the link is down: a side does not want it, or no width or speed is in common.
+// No value while the link is down: a side does not want it, or they have no common width or speed.
 [[nodiscard]] std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs);
 
 struct Credit {
@@ -193,8 +193,7 @@ struct Memory {
         std::span<const std::uint8_t> body);
 };
 
-// What stands in a RUN in the place of its payload. From an adapter with pieces, from a switch
-// without.
+// Replaces the payload of a RUN. An adapter adds pieces, a switch none.
 struct Reference {
     static constexpr std::size_t kFixed = 16;
 
@@ -218,7 +217,7 @@ void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint
 struct Pull {
     static constexpr std::size_t kFixed = 24;
 
-    std::uint64_t handle = 0;    // of the reference
+    std::uint64_t handle = 0;    // handle of the reference
     std::uint32_t sequence = 0;  // never 0
     std::uint32_t offset = 0;    // into its payload
     std::uint32_t length = 0;    // bytes; of all pieces, too
@@ -265,7 +264,7 @@ struct Frame {
 struct FrameHeader {
     FrameType type{};
     std::uint8_t flags = 0;
-    std::size_t length = 0;  // of the body that follows; one that the type may have
+    std::size_t length = 0;  // bytes of the body; within the limits of the type
 };
 [[nodiscard]] std::expected<FrameHeader, FrameError> parse_frame_header(
     std::span<const std::uint8_t, kHeaderSize> in);

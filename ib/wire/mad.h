@@ -409,7 +409,7 @@ enum class NoticeType : std::uint8_t {
     kInformational = 4,
 };
 namespace trap {
-inline constexpr std::uint16_t kLinkStateChange = 128;  // of a switch
+inline constexpr std::uint16_t kLinkStateChange = 128;  // only of a switch
 inline constexpr std::uint16_t kLocalLinkIntegrity = 129;
 inline constexpr std::uint16_t kExcessiveBufferOverrun = 130;
 inline constexpr std::uint16_t kFlowControlUpdate = 131;

@@ -37,7 +37,7 @@ enum class PayloadRule : std::uint8_t {
     kNone,       // no payload
     kFullMtu,    // exactly the path MTU
     kOneToMtu,   // 1 byte up to the path MTU
-    kZeroToMtu,  // nothing up to the path MTU
+    kZeroToMtu,  // zero to path MTU bytes
     kCnp,        // exactly 16 reserved bytes (annex A10)
 };
 
@@ -92,7 +92,7 @@ struct OpcodeInfo {
     Position position{};
     PayloadRule payload{};
     ExtSet exts{};
-    std::uint8_t offset[kExtCount] = {};  // of each carried header, from the first byte of the BTH
+    std::uint8_t offset[kExtCount] = {};  // offset of each header from the first byte of the BTH
     std::uint8_t header_bytes = 0;        // BTH and extended headers together
 
     [[nodiscard]] constexpr bool has(Ext ext) const { return exts.has(ext); }
@@ -107,7 +107,7 @@ struct OpcodeInfo {
         return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd ||
                kind == OpKind::kMaskedCmpSwap || kind == OpKind::kMaskedFetchAdd;
     }
-    // What the responder keeps for a while, as its response may be asked for again (IBA 9.7.4.1.4).
+    // The responder keeps such requests, because the requester may repeat them (IBA 9.7.4.1.4).
     [[nodiscard]] constexpr bool takes_rd_resource() const {
         return kind == OpKind::kRdmaReadRequest || is_atomic() || kind == OpKind::kFlush ||
                kind == OpKind::kAtomicWrite;

@@ -170,7 +170,7 @@ std::expected<void, ParseError> PacketView::parse_transport() {
 }
 
 bool PacketView::icrc_is_good() const {
-    // Whoever checks checksums has all of the packet in a buffer of its own.
+    // A caller that checks checksums has the whole packet in a private buffer.
     const Bytes all = bytes_.head();
     return crcs_ == Crcs::kElided ||
            (bytes_.is_stable() &&

@@ -64,10 +64,10 @@ class PacketBytes {
         : head_(head), whole_(whole) {}
 
     [[nodiscard]] std::size_t size() const { return whole_.size(); }
-    // What may be looked at.
+    // Bytes that may be read repeatedly.
     [[nodiscard]] std::span<const std::uint8_t> head() const { return head_; }
     [[nodiscard]] bool is_stable() const { return head_.size() == whole_.size(); }
-    // What may be copied once: a part behind the headers.
+    // Bytes that may be copied only once, behind the headers.
     [[nodiscard]] std::span<const std::uint8_t> part(std::size_t offset, std::size_t bytes) const {
         return offset + bytes <= head_.size() ? head_.subspan(offset, bytes)
                                               : whole_.subspan(offset, bytes);

@@ -33,9 +33,9 @@ struct RunSize {
     std::uint32_t packets = 0;  // 2..kMaxRunPackets
     std::uint32_t mtu = 0;      // payload of each but the last
     std::size_t first = 0;
-    std::size_t middle = 0;  // of each between first and last
+    std::size_t middle = 0;  // each packet between first and last
     std::size_t last = 0;
-    std::size_t payload = 0;  // of all, the last one's pad included
+    std::size_t payload = 0;  // all payloads, the last one's pad included
 
     [[nodiscard]] std::size_t packet(std::uint32_t index) const {
         return index == 0 ? first : index + 1 == packets ? last : middle;
@@ -110,8 +110,8 @@ class PacketRun {
 // Builds a run in its place.
 class RunBuilder {
   public:
-    // Of `packets` packets with these headers at both ends, and `payload_bytes` without pad, at
-    // most `most`; or nothing when that is no run.
+    // Sizes of `packets` packets with these headers at both ends and `payload_bytes` without pad,
+    // at most `most`; no value if they form no run.
     [[nodiscard]] static std::expected<RunSize, BuildError> size(
         const PacketHeaders& first, const PacketHeaders& last, std::uint32_t packets,
         std::uint32_t mtu, std::size_t payload_bytes, std::size_t most = kMaxRunPayload);

@@ -18,7 +18,7 @@ struct Knobs {
     bool inject = false;       // INJECT_EVENT is offered
     bool poison_wc = false;    // fields of a CQE that nothing is said of have surprising values
     bool shuffle_srq = false;  // SRQs give their WQEs in any order
-    bool warnings = false;     // what is legal but probably not meant is logged
+    bool warnings = false;     // legal but doubtful use is logged
     NumberChoice qpn_choice = NumberChoice::kRound;
 };
 
@@ -33,9 +33,9 @@ struct Config {
     uint8_t link_speed_ext = 0x0f;       // PortInfo:LinkSpeedExtSupported bits
     uint8_t mtu_cap = 5;                 // 4096
     uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
-    uint32_t device_memory_pages = 256;  // of 4 KiB, in BAR2
+    uint32_t device_memory_pages = 256;  // pages of 4 KiB in BAR2
     bool uar_index = false;              // SET_UAR_INDEX is offered
-    bool runs = true;                    // of packets in one frame, where the switch takes them
+    bool runs = true;                    // several packets in one frame, if the switch agrees
     bool one_copy = false;               // the switch may copy from guest to guest
     uint32_t trace_entries = 0;          // packets, WQEs and commands that are remembered; 0: none
     Knobs knobs;
@@ -47,7 +47,7 @@ struct Limits {
     static constexpr uint32_t kCqs = 1u << 16;
     static constexpr uint32_t kEqs = 2 * PIB_HCA_MAX_VECTORS;
     static constexpr uint32_t kMrs = 1u << 18;
-    static constexpr uint32_t kFastRegPages = 4096;  // of one fast region
+    static constexpr uint32_t kFastRegPages = 4096;  // limit of one fast region
     static constexpr uint32_t kPds = 1u << 16;
     static constexpr uint32_t kSge = 32;
     static constexpr uint32_t kInline = 960;  // 1024 - 64

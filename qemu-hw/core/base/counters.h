@@ -20,7 +20,7 @@ struct Counters {
 
     // port: 1 ..., or kNoPort.
     void add(pib_hca_counter counter, unsigned port, uint64_t n = 1) { rows[port][counter] += n; }
-    // Of the device as a whole.
+    // Counters of the whole device.
     uint64_t total(pib_hca_counter counter) const;
     Row totals() const;
 };

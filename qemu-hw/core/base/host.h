@@ -43,7 +43,8 @@ class Host {
     virtual void ram_written(uint64_t bus_addr, uint64_t length) = 0;
     // Never 0.
     uint64_t ram_generation() const { return ram_generation_; }
-    // By who implements this: what ram() answers may have changed. Never while the device works.
+    // The implementation calls this when results of ram() may have changed. Never while the device
+    // works.
     void ram_changed() { ++ram_generation_; }
 
     // Orders all earlier dma_write (and ram_written) before all later ones and before raise_msix

@@ -41,7 +41,7 @@ class JsonWriter {
     void number(std::string_view key, uint64_t value);
 
     std::string text_;
-    bool first_ = true;  // nothing stands before in this container
+    bool first_ = true;  // first element of this container
 };
 
 }  // namespace pib::hca

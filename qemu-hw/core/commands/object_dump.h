@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// Of each kind of object at most this many are written; how many there are is written always.
+// Limit of entries for each kind of object; the dump always has their number.
 constexpr uint32_t kDumpedObjects = 4096;
 
 std::string dump_objects(DeviceObjects& objects);

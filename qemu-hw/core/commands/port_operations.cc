@@ -50,7 +50,8 @@ MadIfcReply smp_by_software(HcaPorts& ports, const ib::Mad& mad, const ib::SmpAr
         reply.result |= PIB_HCA_MAD_RESULT_REPLY;
         reply.mad = answer.reply;
     } else {
-        reply.result |= PIB_HCA_MAD_RESULT_CONSUMED;  // what the SMA discards nobody else answers
+        // No other agent answers a MAD that the SMA discards.
+        reply.result |= PIB_HCA_MAD_RESULT_CONSUMED;
     }
     ports.find(arrival.port)->apply(answer.events);
     return reply;

@@ -18,8 +18,8 @@ namespace pib::hca {
 
 class GuestBuffer {
   public:
-    // What load() proves of each page's first bytes. Writable costs nothing more and spares queues
-    // the discovery of a ROM at their first entry.
+    // Access that load() proves for the first bytes of each page. kWritable costs the same, and
+    // queues then detect a ROM at creation instead of at their first entry.
     enum class Proof : uint8_t { kNone, kReadable, kWritable };
 
     GuestBuffer() = default;
@@ -80,9 +80,10 @@ class GuestBuffer {
 
     std::vector<uint64_t> list_;  // empty: contiguous from root_
     uint64_t root_ = 0;
-    uint64_t low_ = 0;                 // on the bus; all pages lie in extent_ bytes from here
-    uint64_t extent_ = 0;              // capped at UINT64_MAX
-    mutable uint8_t* ram_ = nullptr;   // of low_, when generation_ is the host's
+    uint64_t low_ = 0;     // on the bus; all pages lie in extent_ bytes from here
+    uint64_t extent_ = 0;  // capped at UINT64_MAX
+    // Host pointer of low_, valid while generation_ is the host's.
+    mutable uint8_t* ram_ = nullptr;
     mutable uint64_t generation_ = 0;  // as of ram_; 0: never asked
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = PIB_HCA_MIN_LOG_PAGE_SIZE;

@@ -50,7 +50,7 @@ constexpr uint32_t gather(uint32_t index) {
 static_assert(scatter(0) == 0 && gather(scatter(1)) == 1 && gather(scatter(0x3ffff)) == 0x3ffff);
 static_assert(Limits::kMrs < 1u << 24);
 
-// What counts against the limit of pages kept for all regions.
+// Pages that count against the limit of all regions.
 uint32_t kept_pages(const MemoryRegion& region) {
     return region.fast ? region.fast_pages : region.buffer.listed_pages();
 }
@@ -67,7 +67,7 @@ CmdStatus check_fields(const pib_hca_create_mr& in) {
                : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-// What a region becomes: of the mask's fields those of `in`, of the others its own.
+// The changed region: fields of the mask from `in`, all others from the old region.
 pib_hca_create_mr merge(const MemoryRegion& region, const pib_hca_rereg_mr& in) {
     pib_hca_create_mr merged = in.mr;
     if ((in.mask & PIB_HCA_REREG_MR_TRANSLATION) == 0) {
@@ -92,7 +92,7 @@ CmdStatus check_physical(const pib_hca_create_mr& in) {
     return empty && in.page_offset == 0 ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-// Nothing but how many pages there may be: REG_MR brings the rest.
+// CREATE_MR sets only the limit of pages; REG_MR sets the rest.
 CmdStatus check_fast(const pib_hca_create_mr& in) {
     if (in.pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;

@@ -22,8 +22,8 @@ namespace pib::hca {
 // region.
 constexpr uint32_t kPrivilegedLkey = 0x000000ff;
 
-// Who uses a key: the QP's protection domain, whether it may use the privileged L_Key, and the QP
-// itself, which windows of type 2 are bound to.
+// User of a key: the QP's protection domain, its right to the privileged L_Key, and the QP itself,
+// to which windows of type 2 are bound.
 struct KeyUser {
     uint32_t pd;
     bool privileged;
@@ -69,16 +69,16 @@ struct MemoryWindow {
     uint32_t qpn;     // type 2: by which it was bound
 };
 
-// Who has to know when memory comes and goes (one_copy.h).
+// Observer of added and removed memory (one_copy.h).
 class MemoryWatch {
   public:
     virtual ~MemoryWatch() = default;
     // A region with a page list may be used from now on.
     virtual void region_comes(const MemoryRegion& region) = 0;
-    // What this number in the table of keys, a region or a window, gives a right to must not be
-    // touched any more when the call returns.
+    // The region or window with this number is being destroyed: when the call returns, the switch
+    // no longer accesses its memory.
     virtual void key_goes(uint32_t number) = 0;
-    // Of a region, after key_goes(): it is still as it was.
+    // Called after key_goes() for a region that stays unchanged.
     virtual void region_goes(const MemoryRegion& region) = 0;
     // All keys go.
     virtual void keys_cleared() = 0;
@@ -129,7 +129,7 @@ class Mpt {
     // Whether a FLUSH with the rights of range.access may name the range, or, with `whole`, the
     // region or window that has the key, whatever the range says.
     bool may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const;
-    // What was written before is seen by all of the guest.
+    // Makes all earlier writes visible to the whole guest.
     void flush() { host_.dma_barrier(); }
 
     // Outlives the table; nullptr: nobody.

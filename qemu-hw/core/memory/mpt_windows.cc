@@ -184,7 +184,7 @@ bool Mpt::invalidate(const KeyUser& user, uint32_t key, bool remote) {
     return window != nullptr && invalidate_window(*window, number, user, key_byte(key), remote);
 }
 
-// What is free already stays so when its owner says it again; a peer's key must be one that works.
+// The owner may invalidate a free key again; a peer's key must be valid.
 bool Mpt::invalidate_region(MemoryRegion& region, const KeyUser& user, uint8_t key, bool remote) {
     if (!region.fast || region.pd != user.pd || region.key != key || region.windows != 0) {
         return false;

@@ -26,7 +26,7 @@ struct OnDemandTable {
 struct PageMiss {
     uint32_t key;     // as used
     uint64_t addr;    // in the region's address space: the first byte that is missing
-    uint64_t length;  // of what the access still wanted from there on
+    uint64_t length;  // bytes that the access still needs from there on
     bool for_write;
 };
 

@@ -30,7 +30,7 @@ class OneCopyLink {
     virtual void give_up() = 0;
 };
 
-// What a link hands to the switch, mapped here.
+// Memory that a link shares with the switch, as mapped here.
 struct OneCopyMemory {
     uint8_t* control = nullptr;  // one_copy_bytes() of the blocks
     std::vector<RamBlock> blocks;
@@ -76,7 +76,7 @@ class OneCopy final : public MemoryWatch {
 
     // --- what ends both
     void qp_goes(uint32_t qpn);
-    // Whatever the guest's memory is to the device by then; or the VM stops.
+    // Revokes all references and ends the pull: before the memory map changes, or the VM stops.
     void stop_all();
 
     // ---- MemoryWatch
@@ -91,13 +91,13 @@ class OneCopy final : public MemoryWatch {
         link::OneCopyControl& control;
         RegisteredPages pages;
         References references;
-        uint64_t generation = 0;        // of guest memory, that `pages` are of
+        uint64_t generation = 0;        // generation of guest memory for which `pages` are valid
         uint32_t physical_regions = 0;  // that give a right to all memory
     };
     struct PortState {
         OneCopyLink* link = nullptr;
         std::unique_ptr<Shared> shared;
-        // What the switch has been told to write to.
+        // Target of the current pull.
         bool to_guest = false;
         uint32_t qpn = 0;
         KeySet keys{};
@@ -119,7 +119,7 @@ class OneCopy final : public MemoryWatch {
     Mpt& mpt_;
     const uint32_t min_bytes_;
     std::array<PortState, PIB_HCA_MAX_PORTS> ports_;
-    std::vector<link::RamPiece> pieces_;  // of the reference that is being sent
+    std::vector<link::RamPiece> pieces_;  // segments of the reference being sent
 };
 
 }  // namespace pib::hca

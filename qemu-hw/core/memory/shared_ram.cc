@@ -106,7 +106,7 @@ uint64_t References::open(const ReferenceOwner& owner) {
     return last_;
 }
 
-// What the guest does with the memory from here on is after the slot's end for the switch, too.
+// The fence orders the guest's later accesses behind the end of the slot, for the switch as well.
 void References::end_slot(size_t slot) {
     if (live_[slot].handle == 0) {
         return;

@@ -44,7 +44,7 @@ class RegisteredPages {
     // `bitmaps`: of all blocks, one after the other, as kBitmapsOffset has them; zeroed.
     RegisteredPages(std::span<const RamBlock> blocks, uint8_t* bitmaps);
 
-    // What lies in none of the blocks is left out.
+    // Memory outside the blocks is skipped.
     void add(const HostPiece& piece) { change(piece, true); }
     void remove(const HostPiece& piece) { change(piece, false); }
     void clear();
@@ -56,7 +56,7 @@ class RegisteredPages {
     struct Block {
         RamBlock ram;
         uint64_t* bits;
-        std::vector<uint32_t> users;  // of each page
+        std::vector<uint32_t> users;  // registrations of each page
     };
     const Block* find(const HostPiece& piece) const;
     void change(const HostPiece& piece, bool add);
@@ -64,10 +64,10 @@ class RegisteredPages {
     std::vector<Block> blocks_;
 };
 
-// What a reference belongs to: it lives until that needs it no more.
+// Owner of a reference, which is valid until the owner no longer needs it.
 struct ReferenceOwner {
     uint32_t qpn = 0;
-    bool response = false;  // of a READ: nobody says when it has been taken
+    bool response = false;  // READ response: no message acknowledges it
     ib::Psn end{};          // a request's: the PSN behind it
     KeySet keys{};
 };

@@ -35,7 +35,7 @@ template <typename Owner>
 struct RegisterAccess {
     const Register<Owner>* target = nullptr;
     unsigned shift = 0;  // 32: the high half
-    uint64_t mask = 0;   // of the access, not shifted
+    uint64_t mask = 0;   // mask of the access, not shifted
 
     explicit operator bool() const { return target != nullptr; }
 };

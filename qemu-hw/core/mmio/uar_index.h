@@ -36,7 +36,8 @@ class UarIndexes {
   private:
     struct Index {
         GuestBuffer page;
-        uint64_t words = 0;  // of page.rung, taken from page.summary and still to be looked at
+        // Words of page.rung, taken from page.summary, that are still to be read.
+        uint64_t words = 0;
         std::array<uint64_t, PIB_HCA_UAR_INDEX_WORDS> rung{};  // taken from page.rung
         bool awake = false;   // the guest has been told that it need not kick
         bool queued = false;  // in owed_

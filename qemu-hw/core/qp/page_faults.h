@@ -11,8 +11,8 @@
 
 namespace pib::hca {
 
-// Whose access it was: what the QP's own work requests and the responses to them name, or what
-// comes in.
+// The half of the QP that made the access: the requester, for work requests and responses to them,
+// or the responder, for inbound requests.
 enum class QpHalf : uint8_t { kRequester, kResponder };
 
 // Half of a QP and the page that it needs.

@@ -47,14 +47,15 @@ struct ReceiveRequest {
     uint32_t srqn = 0;     // the shared receive queue that it was taken from; 0: the QP's own
     uint32_t counter = 0;  // in the QP's own queue; of a shared one the WQE's id
     uint32_t cqn = 0;      // where it completes
-    KeyUser user{};        // whose keys its SGEs name
+    KeyUser user{};        // user of the keys in its SGEs
     DataSegment data;
     std::vector<uint8_t> bytes;  // the copied WQE, one stride of its queue
 };
 
 enum class InboundMessage : uint8_t { kNone, kSend, kRdmaWrite };
 
-// What the responder owes: nothing, an ACK of everything before expected_psn, or a NAK.
+// Pending acknowledgement of the responder: none, an ACK of all packets before expected_psn, or a
+// NAK.
 enum class AckKind : uint8_t { kNone, kAck, kRnrNak, kNak };
 
 struct PendingAck {
@@ -73,7 +74,7 @@ enum class RdKind : uint8_t { kRead, kAtomic, kEmpty };
 struct RdResource {
     ib::Psn psn_first = {};
     uint32_t packets = 0;
-    uint32_t next_packet = 0;   // of the response being sent
+    uint32_t next_packet = 0;   // PSN of the response being sent
     uint32_t first_packet = 0;  // where this response starts: not 0 when part of a READ is repeated
     uint32_t end_packet = 0;    // and where it ends,
     uint32_t end_bytes = 0;     // counted from `va`
@@ -81,7 +82,7 @@ struct RdResource {
     uint32_t length = 0;
     uint64_t va = 0;
     uint64_t original_data = 0;  // the atomic's result
-    KeyUser user{};              // whose R_Key it is
+    KeyUser user{};              // user of the R_Key
     RdKind kind = RdKind::kRead;
     bool valid = false;
     bool pending = false;  // its response has not been sent completely
@@ -172,7 +173,7 @@ struct QueuePair {
         return is_special() ? (type == PIB_HCA_QP_SMI ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
     }
     KeyUser key_user() const { return {.pd = pd, .privileged = privileged, .qpn = qpn}; }
-    // For what packets name: an R_Key is never the privileged L_Key.
+    // User of keys in packets: an R_Key is never the privileged L_Key.
     KeyUser remote_user() const {
         const uint32_t remote_pd = type == PIB_HCA_QP_XRC_TGT ? resp.xrc_pd : pd;
         return {.pd = remote_pd, .privileged = false, .qpn = qpn};

@@ -58,8 +58,8 @@ constexpr Masks optional_of(Masks masks) {
     return {0, masks.required | masks.optional};
 }
 
-constexpr uint32_t kReply = kDestRdAtomic | kRnrTimer;         // of a reliable responder
-constexpr uint32_t kRetries = kRetry | kRnrRetry | kRdAtomic;  // of a reliable requester
+constexpr uint32_t kReply = kDestRdAtomic | kRnrTimer;         // only for a reliable responder
+constexpr uint32_t kRetries = kRetry | kRnrRetry | kRdAtomic;  // only for a reliable requester
 constexpr uint32_t kConnectedLive = kCurState | kAccess | kAltPath | kMigState;
 constexpr uint32_t kConnectedSqd = kConnectedLive | kAv | kPkey;
 constexpr Masks kToSqd{0, kCurState | kNotify};

@@ -39,7 +39,7 @@ TxRequest next_request(const QueuePair& qp) {
 
 }  // namespace
 
-// What only completes, or is not on its way to anywhere, waits for no VL.
+// Work that only completes WQEs, or has no destination, waits for no VL.
 unsigned QpServices::lane_of(const QueuePair& qp) {
     return qp.can_receive() && qp.state != PIB_HCA_QPS_SQE ? port_of(qp).lane(next_request(qp))
                                                            : kFreeLane;
@@ -115,9 +115,9 @@ void QpServices::post_send_cqe(QueuePair& qp, uint32_t counter, uint8_t opcode, 
     cqe.opcode = opcode;
     cqe.status = error.status;
     cqe.vendor_error = static_cast<uint8_t>(error.detail);
-    // Who sends an SMP waits for its answer, which comes in some 50 us; two events for the two
-    // would be two interrupts and two turns of the guest's worker. Not for the GSI: RMPP sends by
-    // completions.
+    // A sender of an SMP waits for the response, which arrives in some 50 us. Two events would be
+    // two interrupts and two turns of the guest's worker. This does not apply to the GSI: RMPP
+    // sends by completions.
     const bool answer_follows = qp.type == PIB_HCA_QP_SMI;
     post(qp, qp.send_cq, cqe, error.status != PIB_HCA_WC_SUCCESS, answer_follows);
 }

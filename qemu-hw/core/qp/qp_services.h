@@ -12,7 +12,8 @@
 
 namespace pib::hca {
 
-// What one turn of a QP may still do. Payload is what costs, packets are what else costs.
+// Remaining work of a QP's turn, in packets and bytes: payload dominates the cost, packets cost the
+// rest.
 struct Budget {
     uint32_t packets;
     uint32_t bytes;
@@ -32,14 +33,14 @@ struct Budget {
 
     // How many packets with so much payload, the last of which may exceed what is left.
     uint32_t packets_of(uint32_t mtu) const { return packet_count(bytes, mtu + header_weight()); }
-    // What a VL's weight is charged for a packet beside its payload: headers, and what rounds it up
-    // to the unit of weights.
+    // Bytes charged to a VL's weight for a packet besides its payload: headers, and rounding up to
+    // the unit of weights.
     uint32_t header_weight() const { return vl != kAnyVl ? 64 : 0; }
 };
 
 // How a turn ended.
 enum class Turn : uint8_t {
-    kIdle,     // nothing can be done until something happens
+    kIdle,     // the QP has no work until an event
     kMore,     // the budget is spent
     kBlocked,  // the port has no room
 };
@@ -79,8 +80,8 @@ class QpServices {
     void count_dropped(unsigned port) { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, port); }
     // nullptr, as a rule: payload is copied.
     OneCopy* one_copy() { return parts_.one_copy; }
-    // What is said of the QP's requests to who may still want to read them: all are acknowledged
-    // before qp.req.una; or none of them is any more what it was.
+    // Report to readers of the QP's requests: all before qp.req.una are acknowledged, or all are
+    // invalid.
     void acknowledge_references(QueuePair& qp);
     void forget_references(QueuePair& qp);
     // The QP's memory is the guest's again, whatever is told of it next.
@@ -90,7 +91,7 @@ class QpServices {
     SnapshotBudget& snapshots() { return snapshots_; }
     // The QP is in a state in which it has a port.
     Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
-    // Of a connected QP's packets.
+    // Path of a connected QP's packets.
     Outlet outlet_of(const QueuePair& qp) {
         return {.port = port_of(qp), .static_rate = qp.attr.av.static_rate};
     }

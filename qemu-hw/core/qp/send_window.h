@@ -21,7 +21,7 @@ struct SnapshotBudget {
 
 struct SendRequest {
     SendWqe wqe = {};
-    uint32_t counter = 0;  // of the WQE in its send queue
+    uint32_t counter = 0;  // counter of the WQE in its send queue
     ib::Psn psn_first = {};
     // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
     uint32_t packets = 0;

@@ -16,7 +16,7 @@ namespace pib::hca {
 
 class OneCopy;
 
-// What the transport works with; all of it outlives the transport.
+// Objects that the transport uses; all of them outlive the transport.
 struct TransportParts {
     Host& host;
     Mpt& mpt;

@@ -23,7 +23,7 @@ constexpr uint32_t pages_for(uint64_t bytes) {
     return static_cast<uint32_t>((bytes + 4095) >> PIB_HCA_MIN_LOG_PAGE_SIZE);
 }
 
-// Of CREATE_CQ and RESIZE_CQ.
+// Checks for CREATE_CQ and RESIZE_CQ.
 template <typename T>
 CmdStatus check_fields(const T& in) {
     if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
@@ -86,7 +86,7 @@ CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_de
     return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_);
 }
 
-// What counts up begins at 0 again, so that a buffer of zeros is one of no CQEs whatever its depth.
+// The counters start at 0 again, so a zeroed buffer has no CQEs, whatever its depth.
 CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
@@ -174,7 +174,7 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     // A pending request for the next completion is not weakened (IBA vol. 1, 11.4.2.2).
     cq->arm = std::max(cq->arm, arm);
     if (!missed(*cq, arm, consumer)) {
-        stop_holding(cqn, *cq);  // what it was to tell has been seen
+        stop_holding(cqn, *cq);  // software has seen these completions
     } else if (arm == CqArm::kSolicited) {
         fire(cqn, *cq);
     } else {

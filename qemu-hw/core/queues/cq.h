@@ -92,7 +92,7 @@ class CqTable {
     Table<CompletionQueue> cqs_;
     uint64_t pages_left_;
     bool poison_ = false;
-    Timers timers_;  // of held events
+    Timers timers_;  // deadlines of delayed events
 };
 
 }  // namespace pib::hca

@@ -12,7 +12,7 @@ namespace pib::hca {
 
 // A ring of work requests in a buffer of guest memory. Counters run freely modulo 2^32.
 struct WorkQueue {
-    uint32_t offset = 0;    // of entry 0 in the buffer
+    uint32_t offset = 0;    // offset of entry 0 in the buffer
     uint32_t consumer = 0;  // the next entry to copy
     // As last read from guest memory, within depth() of what is not completed.
     uint32_t producer = 0;

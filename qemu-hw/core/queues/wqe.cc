@@ -26,7 +26,7 @@ OpResult invalidate_op(Bytes bytes, const DataSegment& data);
 OpResult bind_op(Bytes bytes, const DataSegment& data);
 OpResult register_op(Bytes bytes, const DataSegment& data);
 
-// What stands between the control segment and the data, on connected QPs.
+// Segments between control segment and data, on connected QPs.
 struct Segment {
     uint16_t bytes;
     OpResult (*decode)(Bytes bytes, const DataSegment& data);
@@ -72,7 +72,7 @@ constexpr std::array<OpcodeRow, 15> kOpcodes = {{
     {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_FETCH_ADD},
 }};
 static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
-// What an ATOMIC WRITE carries is an operand: it may be inline on any QP.
+// The data of an ATOMIC WRITE is an operand: it may be inline on any QP.
 constexpr uint32_t kWordBytes = 8;
 
 std::unexpected<WqeError> bad_op(VendorError detail) {
@@ -95,7 +95,7 @@ bool all_zero(const T& reserved) {
     return std::ranges::all_of(reserved, [](auto x) { return x == 0; });
 }
 
-constexpr uint32_t kMaxNumber = 0xffffff;  // of an SRQ, on the wire
+constexpr uint32_t kMaxNumber = 0xffffff;  // number of an SRQ, on the wire
 constexpr size_t kControlEnd = sizeof(pib_hca_wqe_control);
 
 bool is_datagram(QpType type) {

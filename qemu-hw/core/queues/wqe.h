@@ -39,7 +39,7 @@ struct WqeError {
 // Where a WQE's data is: SGEs or inline bytes inside the copied WQE.
 struct DataSegment {
     uint32_t length = 0;  // bytes in all
-    uint16_t offset = 0;  // of the first SGE or inline byte in the WQE
+    uint16_t offset = 0;  // offset of the first SGE or inline byte in the WQE
     uint8_t num_sge = 0;
     bool is_inline = false;
 };
@@ -75,7 +75,7 @@ struct DatagramOp {
     uint16_t pkey_index;
 };
 
-// What stays within the device: operations on keys (IBA 10.6.4, 10.6.7).
+// True for operations within the device, on keys (IBA 10.6.4, 10.6.7).
 struct InvalidateOp {
     uint32_t key;
 };
@@ -117,7 +117,7 @@ struct SendWqe {
     uint32_t local_access() const { return fetches() ? PIB_HCA_ACCESS_LOCAL_WRITE : 0; }
 };
 
-// What the QP allows.
+// Limits of the QP.
 struct SendRules {
     QpType type;
     uint32_t max_inline;

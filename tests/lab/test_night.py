@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guest tests of the day and of the night."""
+
+import functools
+import os
+import subprocess
+
+from lab import paths
+
+
+@functools.cache
+def collected(*options: str) -> frozenset[str]:
+    """Names of the guest tests that these options select."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(["/usr/bin/python3", "-B", "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider",
+                           f"--rootdir={paths.ROOT}", *options, "tests/guest"], cwd=paths.ROOT, check=True,
+                          capture_output=True, text=True, env=env | {"PYTHONPATH": str(paths.ROOT)})
+    return frozenset(line for line in done.stdout.splitlines() if "::" in line)
+
+
+def test_the_night_adds_tests_and_leaves_none_out():
+    assert collected() < collected("--nightly")
+
+
+def test_each_test_runs_in_one_lane():
+    for options in ((), ("--nightly",)):
+        shared, own = collected("--labs=shared", *options), collected("--labs=own", *options)
+        assert shared | own == collected(*options) and not shared & own
+
+
+def test_every_module_with_tests_of_the_night_is_in_contributing():
+    modules = {test.split("::")[0].rsplit("/", 1)[-1] for test in collected("--nightly") - collected()}
+    text = (paths.ROOT / "CONTRIBUTING.md").read_text()
+    assert modules and [module for module in sorted(modules) if f"`{module}`" not in text] == []
+
+
+def test_every_module_with_tests_of_the_night_has_tests_of_the_day():
+    by_day = {test.split("::")[0] for test in collected()}
+    assert {test.split("::")[0] for test in collected("--nightly")} == by_day

@@ -36,7 +36,7 @@ class _Running:
     def __init__(self) -> None:
         self.children: list[tuple[Program, subprocess.Popen, threading.Thread]] = []
         self.interrupted = False
-        self.error: Exception | None = None     # of a Program's show
+        self.error: Exception | None = None     # raised by a Program's show
 
     def start(self, program: Program) -> None:
         # In a process group of its own: a terminal's Ctrl-C would reach it twice, from the terminal and from here.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What all programs that the lab starts find in their environment."""
+"""The environment of all programs that the lab starts."""
 
 import os
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the lab says while it works: one line per step, a heartbeat in long ones,
-and the end of the log when a step fails."""
+"""Progress messages of the lab: one line per step, a heartbeat in long ones, and the end of the log when a step
+fails."""
 
 import os
 import pathlib

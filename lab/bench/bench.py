@@ -17,7 +17,8 @@ RUN = paths.RUN / "bench"
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """What belongs together. steps: of a round. seconds: that a round takes, about, on two processors without KVM."""
+    """Measurements that belong together. steps: those of a round. seconds: about the duration of a round, on two
+    processors without KVM."""
     name: str
     about: str
     seconds: int
@@ -26,7 +27,7 @@ class Group:
 
 
 class Run:
-    """What the groups share."""
+    """Objects that the groups share."""
 
     def __init__(self, results: bench_figures.Results):
         self.results = results

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What messages cost the host, for ./pib bench: times that a thread of QEMU or the switch went to sleep, doorbells,
-interrupts, waits for the device's lock and for QEMU's big one, processor time."""
+"""Costs of messages on the host, for ./pib bench: sleeps of threads of QEMU and the switch, doorbells, interrupts,
+waits for the device's lock and for the BQL, processor time."""
 
 import re
 from typing import Iterable
@@ -29,7 +29,7 @@ def kind_of(test: bench_messages.Test, name: str) -> Kind:
 
 
 def big_lock(text: str) -> dict[str, float]:
-    """What QEMU's profile of its locks says of the big one."""
+    """Waits for the BQL, from QEMU's profile of its locks."""
     lines = PROFILE.findall(text)
     return {"BQL taken": sum(float(calls) for _, calls in lines),
             "waiting for the BQL": sum(float(seconds) for seconds, _ in lines) * 1e6}
@@ -47,7 +47,7 @@ def _add(sums: dict[str, float], values: dict[str, float]) -> None:
 
 
 class Counters:
-    """Of both guests' QEMUs and the switch."""
+    """Process ids of both guests' QEMUs and the switch."""
 
     def __init__(self, guests: Guests, what: str):
         self.guests, self.what = guests, what

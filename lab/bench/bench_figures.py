@@ -15,7 +15,7 @@ MORE, LESS = "more is better", "less is better"
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a figure is. key: its name in files."""
+    """A kind of figure. key: its name in files."""
     key: str
     title: str
     unit: str
@@ -44,7 +44,7 @@ class Figure:
 
 @dataclasses.dataclass
 class Results:
-    """Of one run. machine: what it was measured on; notes: how."""
+    """Figures of one run. machine: the host; notes: remarks on the measurement."""
     machine: dict[str, str]
     rounds: int
     figures: list[Figure] = dataclasses.field(default_factory=list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib bench measures without a guest, and what it says about the machine."""
+"""Measurements of ./pib bench without a guest, and the description of the machine."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from lab.bench.bench_figures import LESS, MORE, Kind
 from lab.bench.bench_steps import Step
 
 DEVICE = "pib"
-SECONDS = "0.3"                 # of one figure of a program
+SECONDS = "0.3"                 # for one figure of a program
 DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH = TARGETS = tuple(
     f"tests/bench/{name}-bench" for name in ("device", "scale", "switch", "host"))
 

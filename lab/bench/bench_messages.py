@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib bench measures with perftest: bandwidth, message rates and latencies between two guests, over the
+"""Measurements of ./pib bench with perftest: bandwidth, message rates and latencies between two guests, over the
 HCA and over Soft-RoCE; some also over the HCA with its links on sockets, or with one copy from guest to guest."""
 
 import contextlib
@@ -13,7 +13,7 @@ from lab.bench.bench_guests import ONE_COPY, ROCE, SOCKETS, Guests
 from lab.bench.bench_steps import Step
 
 BANDWIDTH, RATE = 3, 4          # columns of ib_*_bw
-P50, P99, P999 = 4, 7, 8        # of ib_*_lat
+P50, P99, P999 = 4, 7, 8        # iterations of ib_*_lat
 
 
 @dataclasses.dataclass(frozen=True)

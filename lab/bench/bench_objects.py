@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib bench measures of connections and memory regions: how fast they are made in a guest, on the HCA and
-on Soft-RoCE."""
+"""Measurements of connections and memory regions: the rate of their creation in a guest, on the HCA and on
+Soft-RoCE."""
 
 import json
 import re
@@ -52,7 +52,7 @@ def _use_ipoib(guests: Guests) -> None:
 
 
 def full_connect_us(text: str) -> float:
-    """Of cmtime's first table, which is that of connections with QPs: microseconds for one with all its steps."""
+    """Microseconds of one connection with all its steps, from cmtime's first table, which has connections with QPs."""
     found = re.search(r"^full connect +(\d+) ", text, re.MULTILINE)
     if not found:
         raise ui.LabError(f"cmtime printed no times:\n{text}")

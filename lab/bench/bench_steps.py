@@ -17,7 +17,7 @@ class Step:
 
 
 def note_failure(results: bench_figures.Results, what: str, error: BaseException) -> None:
-    """Whatever can become of a command in a guest, or of what it prints: what was measured before is kept."""
+    """Failures of a command in a guest, or of reading its output. Earlier measurements are kept."""
     said = str(error) or repr(error)
     if not isinstance(error, ui.LabError):      # those are whole sentences
         said += "\n" + "".join(traceback.format_exception(error))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib bench measures of the lab as a whole: how long a port takes until it is Active, what an idle guest costs,
-and what one pair of guests notices of another one."""
+"""Measurements of the whole lab: time until a port is Active, cost of an idle guest, and influence of one pair of
+guests on another."""
 
 import contextlib
 import os
@@ -69,8 +69,8 @@ class SwitchPort:
 
 
 def boot(guests: Guests) -> None:
-    """Of the second guest; the subnet manager runs in the first one. The guest's own view: the device's agent lets
-    the port be Active long before there is a driver."""
+    """Port state of the second guest; the subnet manager runs in the first one. The guest's own view counts, because
+    the device's agent makes the port Active long before the driver is loaded."""
     with guests.lab.locked():
         guests.lab.stop_node("vm1")
         guests.lab.up(guests.count, guests.artefacts, direct=True)
@@ -138,7 +138,7 @@ def idle(guests: Guests) -> None:
             bare.up(1, guests.artefacts, hcas=False)
         running = {"vm1": guests.lab.state.processes["vm1"], "switch": guests.lab.state.processes["switch"],
                    "bare": bare.state.processes["vm0"]}
-        time.sleep(IDLE_S)      # what the start has left to do
+        time.sleep(IDLE_S)      # remaining work of the start
         usage = {name: Usage(process) for name, process in running.items()}
         time.sleep(IDLE_S)
         percent = {name: one.percent() for name, one in usage.items()}

@@ -16,7 +16,7 @@ from lab.guests import image
 SOURCE = "u-boot"
 LOG = "checkpatch"
 SCRIPT = "scripts/checkpatch.pl"
-# What the script reads from beside itself.
+# Files that the script reads from its own folder.
 PARTS = (SCRIPT, "scripts/const_structs.checkpatch")
 OPTIONS = ("--no-tree", "--strict", "--file", "--terse", "--show-types", "--no-summary", "--quiet",
            "--max-line-length=100")

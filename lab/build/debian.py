@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What this machine knows about Debian: release, mirrors, versions, source packages.
+"""The machine's view of Debian: release, mirrors, versions, source packages.
 
 The mirrors are read from the machine's own apt configuration, so that a lab
 behind a local mirror or proxy stays behind it.
@@ -16,7 +16,7 @@ from lab import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OS_RELEASE = pathlib.Path("/etc/os-release")
-# Of archives that a new tree can be made from; a DVD's, for one, is not.
+# Schemes of archives that a new tree can be made from; a DVD's archive cannot.
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
 
 
@@ -55,7 +55,7 @@ def codename() -> str:
 
 
 def host_name() -> str:
-    """What this system calls itself."""
+    """The system's own names."""
     return _os_release().get("PRETTY_NAME", "a system without /etc/os-release")
 
 

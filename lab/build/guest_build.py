@@ -21,7 +21,7 @@ from lab.build import builder, debian
 from lab.guests import image
 
 OUT = paths.BUILD / "guest"
-REVISION = "2"                  # of the code below
+REVISION = "2"                  # version of the code below
 COMMON = "hw-interface"
 DRIVER = "guest-driver"
 PROVIDER = "guest-provider"

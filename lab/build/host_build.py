@@ -57,7 +57,7 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
 def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
     """Brings a build directory up to date; returns it."""
     headers = qemu_headers.ensure()
-    # What it was configured with: another QEMU means other headers, which ninja cannot see.
+    # Parameters of the configuration: another QEMU means other headers, which ninja cannot see.
     mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS[directory]])
     if not configured(directory) or not mark.exists() or mark.read_text() != wanted:
         _configure(directory, headers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What can be known in the first second: whether this machine can do what is about to begin.
+"""Checks in the first second: whether this machine can run the command.
 
 Each check is one line that says what to do, or nothing.
 """
@@ -28,7 +28,7 @@ FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_nam
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 BUILD_GIB, CHECKOUT_GIB = 1, 0.1
 TEMPORARY_GIB = 0.1
-BUILD_MIB = 1500                # what the largest compilation takes
+BUILD_MIB = 1500                # memory of the largest compilation
 
 
 def missing_programs() -> list[str]:
@@ -100,12 +100,12 @@ def _forbidden() -> str:
 
 
 def check(new_image: bool, new_build: bool) -> None:
-    """What packages do not change. All that is found is one error."""
+    """Checks that packages do not influence. All findings are one error."""
     _none([*space(new_image, new_build), *(memory() if new_build else []), *user_namespaces()])
 
 
 def check_programs() -> None:
-    """For what comes after the packages."""
+    """Checks for the steps after the packages."""
     _none([*programs(), *user_namespaces()])
 
 

@@ -36,7 +36,7 @@ CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--en
 GENERATED = re.compile(r"(qapi/.*|trace/.*|ui/.*|block/.*|config-poison|qemu-version)\.h")
 LEFT_OUT = {"roms", "tests", "subprojects", "pyvenv", "qemu-bundle"}
 SUFFIXES = (".h", ".h.inc", ".def", ".inc")
-REVISION = "1"      # of the code below; the tables above are part of the name themselves
+REVISION = "1"      # version of the code below; the tables above are part of the name as well
 
 
 def package_version() -> str:

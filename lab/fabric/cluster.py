@@ -21,10 +21,10 @@ MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
 
 @dataclasses.dataclass
 class State:
-    """What is running. sockets: a short directory, for a socket's path is at most 107 bytes."""
+    """State of the running lab. sockets: a short directory, because a socket's path has at most 107 bytes."""
     sockets: str
     accel: str
-    stamp: str                  # of everything that the guests were started from
+    stamp: str                  # digest of everything that the guests were started from
     processes: dict[str, process.Process] = dataclasses.field(default_factory=dict)
     ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)
     parts: list[list[str]] = dataclasses.field(default_factory=list)    # switches by process

@@ -8,7 +8,7 @@ import socket
 
 from lab import ui
 
-BYTES_PER_UNIT = 4              # of PortXmitData and PortRcvData
+BYTES_PER_UNIT = 4              # unit of PortXmitData and PortRcvData
 TIMEOUT_S = 30
 
 
@@ -60,7 +60,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class End:
-    guid: str                   # of the node
+    guid: str                   # id of the node
     port: int
 
 
@@ -69,7 +69,7 @@ class Link:
     """a is a port of a switch. b: who is there, or was there last."""
     a: End
     b: End
-    state: str                  # of a, as PortState is called: Down, Initialize, Armed, Active
+    state: str                  # PortState of a: Down, Initialize, Armed, Active
     rate: str                   # such as "4X EDR"; "" while Down
     bytes: int                  # both ways, so far
 

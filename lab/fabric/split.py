@@ -42,8 +42,8 @@ def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> in
 
 
 def options(net: topology.Net, made: list[list[str]], number: int, ports: list[int]) -> list[str]:
-    """Of pib-switch, for one of the processes: it connects to those before it. ports: TCP ports at
-    which each listens."""
+    """Arguments of pib-switch for one process, which connects to those before it. ports: TCP ports on which the
+    processes listen."""
     mine = set(made[number])
     words = ["--only", ",".join(made[number])]
     if number + 1 < len(made):

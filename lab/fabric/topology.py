@@ -118,7 +118,7 @@ ID_GUID = re.compile(r"[SH]-([0-9a-fA-F]{16})")
 
 
 def net(text: str) -> Net:
-    """What pib-switch makes of the same text; it is the one to ask about mistakes."""
+    """pib-switch's verdict on the same text; pib-switch reports the mistakes."""
     made, node, said = Net(), None, 0
     free = {"Switch": SWITCH_GUID, "Ca": HOST_GUID}
     for line in text.splitlines():

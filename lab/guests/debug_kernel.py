@@ -19,7 +19,7 @@ from lab.guests import image
 NAME = "lockdep"
 LOG = "guest-kernel"
 FRAGMENT = image.FILES / "lockdep.config"
-REVISION = "1"                  # of the code below
+REVISION = "1"                  # version of the code below
 SOURCE = "/usr/src/linux"       # within the build tree
 
 
@@ -55,7 +55,7 @@ def _compile(tools: builder.Builder) -> str:
              f"make -C {SOURCE} -j$(nproc) bzImage modules", LOG)
     tools.sh("installing its modules",
              f"make -C {SOURCE} INSTALL_MOD_PATH={SOURCE}/lab modules_install", LOG)
-    # What is left is what modules are built with.
+    # The remaining files are needed to build modules.
     tools.sh("tidying the kernel's tree",
              f"find {SOURCE} -name '*.o' ! -path '*/scripts/*' ! -path '*/tools/*' -delete; "
              f"rm -f {SOURCE}/vmlinux* /usr/src/linux-source-*", LOG)

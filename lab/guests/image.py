@@ -29,7 +29,7 @@ RELEASES = ("trixie", "bookworm")   # the first is what all is tested on
 LOG = "guest-image"
 FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
-REVISION = "3"                  # of the code below
+REVISION = "3"                  # version of the code below
 
 # Left out of the image: what no guest of this lab can use, which is most of the
 # kernel's modules by size.

@@ -22,7 +22,7 @@ HANDED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "PYTEST_ADDOPTS")
 
 
 def command(argv: list[str]) -> str:
-    """What the emulated host's shell runs: the same as here, but with KVM."""
+    """Commands for the emulated host's shell: the same as here, but with KVM."""
     handed_on = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
     lines = [f"export {name}={shlex.quote(value)}"
              for name, value in {**handed_on, kvm.VARIABLE: "kvm", "PYTHONUNBUFFERED": "1"}.items()]

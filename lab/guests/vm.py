@@ -48,7 +48,7 @@ def direct_mac(number: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Of each guest."""
+    """Settings of each guest."""
     memory_mib: int = 1024
     cpus: int = 1
 
@@ -180,7 +180,7 @@ def monitor_command(path: pathlib.Path, command: str, /, **arguments):
 
 
 def monitor_line(path: pathlib.Path, line: str) -> str:
-    """What the monitor for humans prints."""
+    """Output of a command of the human monitor."""
     return monitor_command(path, "human-monitor-command", **{"command-line": line})
 
 

@@ -70,7 +70,7 @@ class Stage:
         return f"{self.name} {test}"
 
     def left_s(self) -> float | None:
-        """Of the lane that takes longest; None if nothing is known."""
+        """Remaining time of the slowest lane; None if it is unknown."""
         if not self.left:
             before = self.history.seconds.get(self.name)
             return None if before is None else max(before - (time.monotonic() - self.began), 0)
@@ -84,7 +84,7 @@ class Stage:
 
 
 class Progress:
-    """Of all stages of a command."""
+    """Progress of all stages of a command."""
 
     def __init__(self, stages: list[str], history: History | None = None, whole: bool = True):
         self.history, self.whole, self.coming = history or History(), whole, list(stages)

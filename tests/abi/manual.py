@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What docs/device-spec.md states of the interface: the rows of its tables and its examples.
+"""Contents of docs/device-spec.md about the interface: the rows of its tables and its examples.
 
 A table is known by its first columns: structures (offset, size, field) belong to the last
 "`struct NAME`, N bytes" before them; constants have (name, value); registers (offset, width,

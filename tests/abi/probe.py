@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the compiler makes of the headers: compiles small programs and returns what they print."""
+"""The compiler's view of the headers: compiles small programs and returns their output."""
 
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ class Compiler:
         self.command = [*command, f"-I{folder}"]
 
     def check(self, language: list[str], source: str) -> str:
-        """What the compiler complains about; empty when nothing."""
+        """The compiler's complaints; empty if there are none."""
         done = subprocess.run([*self.command, *language, "-fsyntax-only", "-Wall", "-Wextra",
                                "-Wpedantic", "-Werror", "-"], input=source, text=True,
                               capture_output=True, check=False)

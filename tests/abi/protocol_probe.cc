@@ -116,7 +116,7 @@ void show_run() {
     field("last", kRunLast, kRunHeadersSize);
 }
 
-// Of a frame that is written by hand: `bytes` from `at` on.
+// Field of a frame that is written by hand: `bytes` from `at` on.
 void show_ones(const char* frame, const char* name, std::size_t size, std::size_t at,
                std::size_t bytes) {
     std::vector<std::uint8_t> body(size);

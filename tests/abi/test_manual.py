@@ -37,7 +37,7 @@ def stated(doc: manual.Manual) -> dict[str, int]:
 
 
 def differences(doc: manual.Manual, interface: header.Interface) -> list[str]:
-    """What manual and headers do not say alike; one line each."""
+    """Differences between manual and headers; one line each."""
     found = []
     for name in interface.structs.keys() | doc.structs.keys():
         theirs = interface.structs.get(name, [])

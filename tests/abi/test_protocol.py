@@ -22,7 +22,7 @@ PROBE: list[str] = []
 
 
 class Protocol:
-    """What the manual states: tables by what their columns are."""
+    """Contents of the manual: tables by their columns."""
 
     def __init__(self, text: str):
         self.sizes: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Protocol:
 
 
 class Written:
-    """What the probe wrote: for each frame its bytes with nothing set, and each field's place."""
+    """Output of the probe: for each frame its bytes with no field set, and each field's place."""
 
     def __init__(self, lines: list[str]):
         self.zero: dict[str, bytes] = {}
@@ -81,14 +81,14 @@ class Written:
 
 
 def enumerators(name: str, header: pathlib.Path = HEADER) -> dict[str, int]:
-    """Of an enum class in the header: kNoFreePort = 3 as NO_FREE_PORT: 3."""
+    """Values of an enum class in the header: kNoFreePort = 3 as NO_FREE_PORT: 3."""
     body = re.search(rf"enum class {name} [^{{]*{{(.*?)}};", header.read_text(), re.DOTALL).group(1)
     return {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).upper(): int(value)
             for word, value in re.findall(r"k(\w+) = (\d+)", body)}
 
 
 def differences(doc: Protocol, written: Written) -> list[str]:
-    """What manual and code do not say alike; one line each."""
+    """Differences between manual and code; one line each."""
     found = []
     for what, ours, theirs in (("types", doc.types, enumerators("FrameType")),
                                ("reasons", doc.reasons, enumerators("RefuseReason")),

@@ -59,13 +59,13 @@ class Crowd {
         connect();
     }
 
-    // Of the first HCA's objects; the fake driver's share, which writes page lists, is in it.
+    // Costs of the first HCA's objects, including the fake driver's share, which writes page lists.
     Cost cost() const { return cost_; }
 
     // Nanoseconds of processor time of a WRITE of 8 bytes.
     double measure(double seconds) {
         for (uint32_t i = 0; i < members_[0].size(); i += kBatch) {
-            round();  // what happens once for each connection
+            round();  // setup of each connection
         }
         return bench::ns_per_unit(seconds, [this] {
             round();
@@ -145,7 +145,7 @@ class Crowd {
     Cost cost_{};
 };
 
-// Of several repetitions the least disturbed one counts.
+// The least disturbed of several repetitions counts.
 Cost cheapest(const Cost& a, const Cost& b) {
     return {std::min(a.mr_ns, b.mr_ns), std::min(a.cq_ns, b.cq_ns), std::min(a.qp_ns, b.qp_ns)};
 }

@@ -49,7 +49,7 @@ def coverage_rows(text: str) -> list[list[str]]:
 
 
 def coverage_faults(text: str) -> list[str]:
-    """What is wrong with the coverage table; one line each."""
+    """Faults of the coverage table; one line each."""
     faults = []
     for row in coverage_rows(text):
         if len(row) != 3 or row[1] not in ("yes", "part", "no") or not row[2]:

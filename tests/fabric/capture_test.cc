@@ -146,7 +146,7 @@ std::vector<Work> all_work() {
          {op::kRdmaReadResponseFirst, op::kRdmaReadResponseMiddle, op::kRdmaReadResponseLast}},
         {PIB_HCA_WQE_CMP_SWAP, 8, {op::kCmpSwap}, {op::kAtomicAcknowledge}},
         {PIB_HCA_WQE_FETCH_ADD, 8, {op::kFetchAdd}, {op::kAtomicAcknowledge}},
-        // Nothing but an acknowledge answers this one.
+        // Only an acknowledge answers this request.
         {PIB_HCA_WQE_RDMA_WRITE, 64, {op::kRdmaWriteOnly}, {}},
     };
 }
@@ -233,7 +233,7 @@ struct Capture {
         : packets(dissect(file, {kOpcode, kPsn, kQp, kDlid, kSlid, kLength, kSentQKey, kImm, kIcrc,
                                  kVcrc, kAttribute})) {}
 
-    // What went to a QP, in order.
+    // Packets to a QP, in order.
     std::vector<Dissected> to(const End& end, uint32_t qpn) const {
         std::vector<Dissected> found;
         for (Dissected packet : packets) {

@@ -22,7 +22,7 @@ class MadQp {
         pib_hca_cqe cqe;
     };
     void send(const ib::Mad& mad, uint16_t dlid, uint32_t dest_qp);
-    // What has come in since the last call; sends are forgotten.
+    // MADs received since the last call; send completions are dropped.
     std::vector<Received> receive();
     unsigned failed_sends = 0;
 

@@ -17,13 +17,13 @@
 
 namespace pib::test {
 
-// What a guest's fabric link leads to.
+// Peer of a guest's fabric link.
 class Cable {
   public:
     virtual ~Cable() = default;
     // Bytes from the device, all of them.
     virtual void carry(std::span<const uint8_t> bytes) = 0;
-    // What has come for the device since the last call; false when nothing has.
+    // Passes bytes received since the last call to the device; false if there are none.
     virtual bool take(std::vector<uint8_t>& bytes) = 0;
 
     // Whether the device may ask for shared memory.
@@ -42,8 +42,8 @@ enum class LinkMode {
     kShared,
     kMixed,  // the guests with even numbers as kShared, the others as kStream
 };
-// What the environment asks for with PIB_LINK_MODE: "stream" (the default), "shared" or "mixed". In
-// shared memory messages go as runs of packets, unless PIB_RUNS is "off".
+// Link mode from the environment variable PIB_LINK_MODE: "stream" (the default), "shared" or
+// "mixed". In shared memory messages go as runs of packets, unless PIB_RUNS is "off".
 LinkMode default_link_mode();
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.
@@ -81,7 +81,7 @@ class Guest {
     std::vector<uint8_t> carried_;  // bytes on their way, this or that
 };
 
-// What moves guests, for those who do not care how.
+// Runs all guests, whatever their links are.
 class World {
   public:
     virtual ~World() = default;

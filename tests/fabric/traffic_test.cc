@@ -43,12 +43,12 @@ class Trace final : public fabric::PacketTap {
 // One guest's end of the connection and its memory, in slots by request.
 struct End {
     Guest& guest;
-    MiniMr out;       // what this end sends and writes
-    MiniMr in;        // what the peer sends and writes
-    MiniMr read_out;  // what the peer reads
-    MiniMr read_in;   // what this end has read
+    MiniMr out;       // data that this end sends and writes
+    MiniMr in;        // data that the peer sends and writes
+    MiniMr read_out;  // data that the peer reads
+    MiniMr read_in;   // data that this end has read
     MiniMr counter;   // the peer adds to it
-    MiniMr old;       // what this end's atomics returned
+    MiniMr old;       // results of this end's atomics
     MiniCq cq;
     MiniQp qp;
     uint64_t added = 0;  // by this end to the peer's counter

@@ -34,7 +34,7 @@ class Lanes final : public fabric::PacketTap {
     }
     uint64_t all() const { return packets[0] + packets[1]; }
 
-    std::array<uint64_t, 16> packets{};  // of those after `first`, up to `last`
+    std::array<uint64_t, 16> packets{};  // packets after `first`, up to `last`
     uint64_t first = 0;
     uint64_t last = UINT64_MAX;
 
@@ -107,7 +107,7 @@ struct Flows {
     }
     void start() {
         post();
-        (void)run(300);  // what the first had sent before the second was there
+        (void)run(300);  // packets of the first sender before the second started
     }
     // By VL, of so many packets or a few more.
     std::array<uint64_t, 16> run(uint64_t packets) {
@@ -154,7 +154,7 @@ TEST_CASE("two VLs of an HCA share a link's ring that has less room than either 
     flows.add(0, 0);
     flows.add(1, 0);
     flows.lanes->first = 500;
-    flows.lanes->last = 4500;  // of 16384, when both still have some to send
+    flows.lanes->last = 4500;  // out of 16384, while both have data to send
     flows.post();
     subnet.settle();
     CHECK(flows.lanes->all() == 4000);

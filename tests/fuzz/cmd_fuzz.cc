@@ -383,7 +383,7 @@ class Program {
         return in;
     }
 
-    // Whatever happened, a reset gives back a device that works.
+    // A reset restores a working device in every case.
     void finish() {
         bench_.host.heal();
         bench_.host.bus_master = true;

@@ -37,7 +37,7 @@ struct Freed {
 };
 using Aligned = std::unique_ptr<std::uint8_t[], Freed>;
 
-// Of just this size, so that a step past it is seen.
+// A buffer of exactly this size, so that the sanitizer reports an access behind it.
 inline Aligned zeroed(std::size_t bytes) {
     Aligned made(new (std::align_val_t(64)) std::uint8_t[bytes]);
     std::fill_n(made.get(), bytes, std::uint8_t{0});

@@ -104,7 +104,7 @@ struct Bench {
         require(!dump_mad(mad).empty(), "every MAD has a dump");
     }
 
-    // What the link may do between two MADs.
+    // Events of the link between two MADs.
     void step(std::uint8_t what) {
         for (Port& port : node.ports) {
             if ((what & 1) != 0) {

@@ -103,7 +103,7 @@ void Bench::connect() {
     port().link_rx(bytes);
 }
 
-// What a subnet manager would do, unless the input has disabled the port.
+// Settings of a subnet manager, unless the input has disabled the port.
 void Bench::bring_up() {
     if (!attrs().link_is_up()) {
         return;

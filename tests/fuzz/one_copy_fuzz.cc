@@ -31,7 +31,7 @@ fabric::SwitchConfig a_config() {
     return config;
 }
 
-// What an adapter hands over.
+// Memory that an adapter shares.
 struct Shown {
     std::vector<std::uint64_t> blocks{40'000, 4096};
     std::size_t control_bytes = link::one_copy_bytes(blocks);

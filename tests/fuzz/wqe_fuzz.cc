@@ -199,7 +199,7 @@ class Program {
             case 2:
                 wr = send_with_inv(windows_[(which & 2u) | (at_a ? 1u : 0u)]);
                 break;
-            default:  // of a privileged QP only
+            default:  // only for a privileged QP
                 wr = reg_mr({});
                 break;
         }

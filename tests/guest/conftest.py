@@ -72,7 +72,7 @@ def vm1(lab):
 
 @pytest.fixture(scope="module", params=["shared memory", pytest.param("sockets", marks=NIGHTLY)])
 def links(lab, request):
-    """What carries the frames between the guests and the switch."""
+    """Kind of the links between the guests and the switch."""
     if request.param == "sockets":
         up.restart_switch(lab, "--no-shared-memory")
     yield

@@ -37,7 +37,7 @@ EXPECTED = ("osm_get_port_by_mad_addr: ERR 7504", "trap_rcv_process_request: ERR
             "ERR 5412: Failed to obtain request madw for timed out MAD (class=0x3 method=0x92",
             "log_rcv_cb_error: ERR 3111: Received MAD with error status = 0xC",
             "sm_mad_ctrl_send_err_cb: ERR 3113: MAD completed in error (IB_TIMEOUT): SubnTrap(Notice)")
-# What was lost stands on the line after the one that says so.
+# The number of lost packets is on the line after the message.
 TRAP_LOST = re.compile(r"log_send_error: ERR 5410.*\n\s*Class 0x1, Method 0x5, Attr 0x2,")
 
 
@@ -53,7 +53,7 @@ def errors(log):
 
 
 def state(guest):
-    """Of the SM in this guest, as the guest itself sees it: MASTER, STANDBY, DISCOVER or ""."""
+    """State of the SM in this guest, as the guest itself sees it: MASTER, STANDBY, DISCOVER or ""."""
     code, out, _ = sh(guest, f"sminfo -C {DEVICE} -D 0", check=False)
     return out.split("SMINFO_", 1)[1].split()[0] if code == 0 and "SMINFO_" in out else ""
 

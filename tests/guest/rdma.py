@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the guest tests share: commands that must succeed, pairs of programs, waits that poll."""
+"""Helpers of the guest tests: commands that must succeed, pairs of programs, waits that poll."""
 import pathlib
 import re
 import subprocess

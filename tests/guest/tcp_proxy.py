@@ -32,7 +32,7 @@ class Proxy:
         self.open.set()
 
     def stall(self):
-        """Nobody reads what either side sends, until flow()."""
+        """Stops reading from both sides, until flow()."""
         self.flowing.clear()
 
     def flow(self):

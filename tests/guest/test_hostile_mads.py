@@ -40,7 +40,7 @@ def test_mads_that_nobody_asked_for_harm_no_guest(vm0, vm1, listener):
     before, count = received(), 20000
     put_program(vm0, "hostile_mads.py")
     said = sh(vm0, f"python3 /tmp/hostile_mads.py {DEVICE} {lid(vm1)} {agent} {count} 47", timeout=PATIENCE_S * 2)
-    # What comes back is of the kernel's RMPP: it has looked at them.
+    # The responses come from the kernel's RMPP, so it has processed the MADs.
     assert int(re.search(r"answered (\d+)", said)[1]) > 0, said
     assert received() - before >= count
     heard, _ = program.communicate("", timeout=PATIENCE_S)

@@ -127,7 +127,7 @@ def test_carrier_follows_the_port_and_traffic_comes_back(lab, vm0, vm1, mode, ad
 
 def test_a_new_subnet_manager_changes_nothing(vm0, vm1, mode, addresses):
     managers.stop(vm0)
-    ping(vm1, addresses[0])                     # what is known needs no manager
+    ping(vm1, addresses[0])                     # known paths need no manager
     managers.start(vm0, "-P /tmp/large.conf")
     managers.wait_state(vm0, "MASTER")
     wait_active(vm0, vm1)

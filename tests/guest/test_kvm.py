@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What KVM takes over from QEMU: interrupts go by irqfds. `./pib test kvm` runs this on any host."""
+"""Interrupts that KVM takes over from QEMU by irqfds. `./pib test kvm` runs this on any host."""
 import pytest
 
 from lab.guests import vm
@@ -28,7 +28,7 @@ def test_completion_events_go_by_irqfd(lab, guests):
         now = interrupts(lab, node)
         assert now["irqfds"] > 0
         assert now["by_irqfd"] - then["by_irqfd"] >= MESSAGES // 2   # each of its messages waits for an event
-        assert now["by_qemu"] - then["by_qemu"] < MESSAGES // 10     # what came while a vector was masked
+        assert now["by_qemu"] - then["by_qemu"] < MESSAGES // 10     # interrupts of masked vectors
 
 
 def test_without_a_driver_there_is_no_irqfd(lab, guests):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the InfiniBand tools say about the subnet of two guests and one switch."""
+"""The InfiniBand tools' view of a subnet of two guests and one switch."""
 import re
 
 import pytest

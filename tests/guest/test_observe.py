@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the driver says of itself: debugfs, and driver details of rdma resource. See docs/observability.md."""
+"""Reports of the driver about itself: debugfs, and driver details of rdma resource. See docs/observability.md."""
 from lab.guests import image
 from rdma import DEVICE, sh
 

@@ -10,7 +10,7 @@ import pytest
 
 from rdma import DEVICE, pair, perftest_rows
 
-# What each program offers; DC and SRD are other vendors' transports.
+# Transports of each program; DC and SRD are other vendors' transports.
 TYPES = {"write": ("RC", "UC", "XRC"), "read": ("RC", "XRC"), "send": ("RC", "UC", "UD", "XRC"),
          "atomic": ("RC", "XRC")}
 INLINE = ("write", "send")
@@ -47,7 +47,7 @@ def cases(wanted, by_day):
 
 
 PRELOAD = "env LD_PRELOAD=/usr/local/bin/new-post.so"
-SAME_POSTS = re.compile("-e|-q|--use-srq")      # what does not depend on how requests are posted
+SAME_POSTS = re.compile("-e|-q|--use-srq")      # options that do not depend on the way of posting
 
 
 def run(vm0, vm1, program, options, new_post="OFF"):

@@ -86,7 +86,7 @@ def test_forwarding_tables(guest, lids, wanted, some):
 @pytest.mark.nightly
 @pytest.mark.parametrize("record", diags.RECORDS)
 def test_saquery(manager, guest, record):
-    """Of paths only one: all would be 420,000 records."""
+    """Queries one path only: all would be 420,000 records."""
     only = f"--src-to-dst {lid(guest)}:{lid(manager)}" if record == "PathRecord" else ""
     sh(guest, f"saquery --timeout 100000 --smkey 1 {record} {only}")
 

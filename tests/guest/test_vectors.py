@@ -28,7 +28,7 @@ def interrupts(node):
 
 
 def raised(node, vector):
-    """What events of a completion vector add, by vector and processor."""
+    """Interrupts caused by events of a completion vector, by vector and processor."""
     before = interrupts(node)
     sh(node, f"python3 /tmp/vectors.py {DEVICE} {vector} {EVENTS}")
     return [[now - then for now, then in zip(after[1], earlier[1])]

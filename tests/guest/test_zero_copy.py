@@ -86,7 +86,7 @@ def test_vms_that_are_stopped_during_a_transfer(sharing, guests, writing):
 
 
 def test_a_switch_that_stands_still_during_a_transfer(sharing, guests, writing):
-    """Whoever takes memory away waits for it for a second and then goes on without; the link comes back."""
+    """Revocation of memory waits for the switch for a second, then closes the link; the link comes back."""
     pid = sharing.state.processes[sharing.switch().name].pid
     os.kill(pid, signal.SIGSTOP)
     try:

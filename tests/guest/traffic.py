@@ -42,7 +42,7 @@ def lossy_wires(lab, *nodes, least_lost=0):
 
 
 def stop_transfer(*nodes):
-    """What transfer() runs in these guests is killed."""
+    """Kills the programs that transfer() runs in these guests."""
     for node in nodes:
         sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
 

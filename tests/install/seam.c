@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What a QEMU with the device in its tree does first: a device by the installed library alone. */
+/* The first step of a QEMU with the device in its tree: a device from the installed library alone.
+ * */
 #include <pib_hca_core.h>
 #include <pib_hca_hw.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `meson install` leaves for a QEMU with the device in its tree: installs it somewhere else and
-builds a C program with nothing but pkg-config's flags. Arguments: the build directory, the value of
+"""Files of `meson install` for a QEMU with the device in its tree: installs them elsewhere and builds a C program with
+only pkg-config's flags. Arguments: the build directory, the value of
 its option b_sanitize, the C compiler."""
 
 import os
@@ -34,7 +34,7 @@ class Installed(unittest.TestCase):
         self.pc = next(self.root.rglob("pib-hca-core.pc"))
 
     def flags(self) -> list[str]:
-        """Of pkg-config, for files that lie under another root than they were made for."""
+        """Output of pkg-config, for files below another root than at configuration."""
         path = {"PKG_CONFIG_LIBDIR": str(self.pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(self.root)}
         return run("pkg-config", "--cflags", "--libs", "pib-hca-core",
                    env={**os.environ, **path}).split()

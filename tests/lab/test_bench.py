@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib bench makes of its measurements."""
+"""Evaluation of measurements by ./pib bench."""
 
 import json
 import xml.etree.ElementTree

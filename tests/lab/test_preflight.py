@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What ./pib looks at before it begins, and the environment that it makes for what it starts."""
+"""Checks of ./pib at its start, and the environment of the programs that it starts."""
 
 import collections
 import os

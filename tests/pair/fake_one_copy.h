@@ -47,7 +47,7 @@ class FakeOneCopy {
                         .blocks = {{base, kSharedBytes}}});
     }
 
-    // What the switch looks at.
+    // Memory that the switch reads.
     const link::OneCopyControl& control() const {
         return *reinterpret_cast<const link::OneCopyControl*>(lines_.data());
     }

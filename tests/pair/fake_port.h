@@ -144,7 +144,7 @@ class FakePort : public Port {
     unsigned qp1_dropped = 0;
 
   private:
-    // What goes out on the VL that has its turn.
+    // Packets that leave on the VL of the present turn.
     void charge(size_t bytes) {
         if (lane(last_request) == granted_vl_) {
             arbiter_.account(bytes);

@@ -151,7 +151,7 @@ TEST_CASE("a registration that is not allowed ends the connection and leaves the
     CHECK(f.b.state(f.qb) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("what is valid is not registered again, and processes may not register") {
+TEST_CASE("a valid region is not registered again, and processes may not register") {
     Fast f;
     auto reg = f.registration();
     SECTION("valid") {

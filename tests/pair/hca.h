@@ -165,7 +165,7 @@ class Hca : private EqTable::Events {
 // The attributes that bring a QP up, for MODIFY_QP.
 struct RcAttributes {
     uint8_t path_mtu = 3;  // 1024
-    uint32_t psn = 0;      // of both directions
+    uint32_t psn = 0;      // sum of both directions
     uint8_t timeout = 10;
     uint8_t retry_cnt = 7;
     uint8_t rnr_retry = 7;

@@ -92,7 +92,7 @@ struct Paging : Pair {
     }
     pib_hca_cqe result(const SendWr& wr) {
         a.post(qa, wr);
-        // Who waits for a page has no timer that would move the clock.
+        // A QP that waits for a page has no timer that would move the clock.
         for (int i = 0; i < 100000; ++i) {
             settle();
             if (const auto cqe = a.poll(qa)) {
@@ -177,19 +177,19 @@ TEST_CASE("a page that may only be read is absent to who writes") {
 
 TEST_CASE("a page that never comes is a protection error") {
     Paging p;
-    SECTION("of the requester") {
+    SECTION("the requester sends") {
         p.from.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("of the requester, for a response") {
+    SECTION("the requester takes a response") {
         p.from.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_READ, 100)).status == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("of the responder") {
+    SECTION("the responder takes a request") {
         p.to.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_REM_ACCESS_ERR);
     }
-    SECTION("of the responder, for a response") {
+    SECTION("the responder sends a response") {
         p.to.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_READ, 100)).status == PIB_HCA_WC_REM_ACCESS_ERR);
     }
@@ -219,7 +219,7 @@ TEST_CASE("pages that come and go while messages are under way") {
     }
 }
 
-TEST_CASE("who does not wait cannot be resumed, and who is gone is not told of") {
+TEST_CASE("a QP that does not wait cannot be resumed, and a destroyed one has no fault") {
     Paging p;
     CHECK(p.a.transport->resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
     CHECK(p.a.transport->resume_page_fault(999, {}) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
@@ -230,7 +230,7 @@ TEST_CASE("who does not wait cannot be resumed, and who is gone is not told of")
     CHECK(p.a.transport->resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
 }
 
-TEST_CASE("what an on-demand region cannot be") {
+TEST_CASE("descriptions that are no on-demand region") {
     Paging p;
     pib_hca_create_mr in{};
     in.pd = 1;
@@ -242,22 +242,22 @@ TEST_CASE("what an on-demand region cannot be") {
     SECTION("without tables") {
         in.pages.levels = 0;
     }
-    SECTION("of too many levels") {
+    SECTION("too many levels") {
         in.pages.levels = PIB_HCA_MAX_ON_DEMAND_LEVELS + 1;
     }
-    SECTION("of a list") {
+    SECTION("a page list") {
         in.pages.page_count = 1;
     }
-    SECTION("of large pages") {
+    SECTION("large pages") {
         in.pages.log_page_size = 21;
     }
     SECTION("longer than its tables") {
         in.length = 512 * 4096 + 1;
     }
-    SECTION("of tables that are not aligned") {
+    SECTION("misaligned tables") {
         in.pages.root += 8;
     }
-    SECTION("of addresses of the bus") {
+    SECTION("bus addresses") {
         in.flags |= PIB_HCA_MR_PHYSICAL;
     }
     CHECK(!p.a.mpt.create(in));

@@ -132,7 +132,7 @@ TEST_CASE("pages are counted anew when the memory map has changed") {
     CHECK_FALSE(hca.one_copy->is_registered(piece));
 }
 
-TEST_CASE("what is not shared goes by copy") {
+TEST_CASE("payload in memory that is not shared is copied") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.a.host.alloc(FakeOneCopy::kSharedBytes);
@@ -206,7 +206,7 @@ struct Pulling : Writing {
 
 }  // namespace
 
-TEST_CASE("who takes memory away waits until the switch has let go of it") {
+TEST_CASE("revocation of memory waits until the switch has let go of it") {
     Pulling test;
     SECTION("a region is destroyed") {
         test.meanwhile = [&] { (void)test.pair.b.mpt.destroy(test.to.key); };
@@ -231,7 +231,7 @@ TEST_CASE("who takes memory away waits until the switch has let go of it") {
     CHECK(test.pair.references_placed == 0);
 }
 
-TEST_CASE("what has nothing to do with a pull does not end it") {
+TEST_CASE("unrelated operations do not end a pull") {
     Pulling test;
     const Qp other = test.pair.b.create();
     const Buffer region = test.pair.b.make_buffer(8192);

@@ -74,15 +74,14 @@ std::vector<uint8_t> join(std::span<const ib::PacketView> packets) {
 
 }  // namespace
 
-// What lies in order at the front of the wire and makes a run; its packets are those it was made
-// of.
+// Packets in order at the front of the wire that form a run.
 bool Pair::deliver_run() {
     std::vector<ib::PacketView> packets;
     for (const InFlight& next : wire_) {
         const auto view = ib::PacketView::parse(next.bytes, ib::Crcs::kElided);
         const bool full = !packets.empty() &&
                           (packets.size() + 1) * packets[0].payload().size() > ib::kMaxRunPayload;
-        // What may go as a reference is left for it.
+        // Packets that may travel as a reference stay separate.
         const bool refers =
             !packets.empty() && next.bytes.reference != nullptr && next.bytes.index == 0;
         if (next.delay != 0 || full || refers ||

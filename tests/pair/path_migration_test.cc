@@ -194,7 +194,7 @@ TEST_CASE("a migration request by a path that was not loaded is refused, and tol
     CHECK(pair.send() == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("what software may not ask for") {
+TEST_CASE("requests of software that are refused") {
     Migrating pair;
     const auto modify = [&](const pib_hca_modify_qp& in) {
         return pair.a.transport->modify_qp(pair.qa.qpn, in);
@@ -240,7 +240,7 @@ TEST_CASE("UC migrates by command, and follows") {
     REQUIRE(pair.load(pair.b, pair.qb) == PIB_HCA_CMD_STATUS_OK);
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     pair.settle();
-    // Nothing comes back on UC by itself.
+    // UC has no responses that would cause a migration.
     pair.a.post_recv(pair.qa, {});
     pair.b.post(pair.qb, {});
     pair.settle();

@@ -108,27 +108,27 @@ TEST_CASE("FLUSH of a range and of a region, once the WRITEs before it are visib
 TEST_CASE("FLUSH that is not allowed is a remote access error") {
     Placement p(kFlushable | PIB_HCA_ACCESS_FLUSH_PERSISTENT);
     auto flush = p.flush();
-    SECTION("of another right than the region has") {
+    SECTION("a right that the region does not have") {
         flush.placement = PIB_HCA_FLUSH_PERSISTENT;
     }
-    SECTION("of both") {
+    SECTION("both rights") {
         flush.placement = PIB_HCA_FLUSH_GLOBAL | PIB_HCA_FLUSH_PERSISTENT;
     }
-    SECTION("of a region without the right") {
+    SECTION("a region without the right") {
         flush.rkey = p.b.make_buffer(4096).key;
     }
     SECTION("behind the region") {
         flush.length = 8193;
     }
-    SECTION("of no region") {
+    SECTION("no such region") {
         flush.rkey ^= 1;
     }
-    SECTION("of no region at all") {
+    SECTION("no region at all") {
         flush.rkey ^= 1;
         flush.level = PIB_HCA_FLUSH_REGION;
         flush.length = 0;
     }
-    SECTION("of nothing, by a wrong key") {
+    SECTION("zero bytes, by a wrong key") {
         flush.rkey ^= 1;
         flush.length = 0;
     }
@@ -191,7 +191,7 @@ TEST_CASE("ATOMIC WRITE writes one word, from inline data or SGEs") {
 
 TEST_CASE("ATOMIC WRITE that cannot be") {
     Placement p;
-    SECTION("of other lengths") {
+    SECTION("other lengths") {
         SendWr wr = p.atomic_write(1);
         wr.inline_data.resize(GENERATE(1, 7, 9));
         CHECK(p.status(wr) == PIB_HCA_WC_LOC_LEN_ERR);
@@ -260,7 +260,7 @@ TEST_CASE("packets of FLUSH and ATOMIC WRITE that cannot be are invalid requests
     CHECK(p.word() == 0);
 }
 
-TEST_CASE("what is repeated is answered again and not executed again") {
+TEST_CASE("repeated requests are answered again and not executed again") {
     Placement p;
     p.filter = [&](const pib::ib::PacketView& packet) {
         return !packet.opcode().is_response() || p.random() % 3 != 0;

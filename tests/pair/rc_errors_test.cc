@@ -167,15 +167,15 @@ TEST_CASE("local keys: wrong key, domain, bounds and rights") {
 
 TEST_CASE("memory that vanishes under a request") {
     Connected t;
-    SECTION("of the requester: a local protection error") {
+    SECTION("the requester's memory: a local protection error") {
         t.pair.a.host.make_hole(t.local.addr + 8192, 4096);
         CHECK(t.send(t.rdma(PIB_HCA_WQE_RDMA_WRITE, 32768)) == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("of a READ's target: likewise") {
+    SECTION("the target of a READ: likewise") {
         t.pair.a.host.make_hole(t.local.addr + 8192, 4096);
         CHECK(t.send(t.rdma(PIB_HCA_WQE_RDMA_READ, 32768)) == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("of the responder: a remote access error") {
+    SECTION("the responder's memory: a remote access error") {
         t.pair.b.host.make_hole(t.remote.addr + 8192, 4096);
         const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_WQE_RDMA_READ);
         CHECK(t.send(t.rdma(opcode, 32768)) == PIB_HCA_WC_REM_ACCESS_ERR);
@@ -190,8 +190,8 @@ TEST_CASE("memory that vanishes under a request") {
                 t.pair.b.mpt.destroy(t.remote.key);
             }
         };
-        // What a READ's response had referred to is lost with its region, so that the NAK behind it
-        // is taken for the loss of it; when it is asked for again, the responder is silent.
+        // The reference of a READ response is lost with its region, so the requester takes the NAK
+        // behind it for a lost response. It repeats the READ, and the responder is silent.
         const bool lost = one_copy_wanted() && opcode == PIB_HCA_WQE_RDMA_READ;
         CHECK(t.send(t.rdma(opcode, 65536)) ==
               (lost ? PIB_HCA_WC_RETRY_EXC_ERR : PIB_HCA_WC_REM_ACCESS_ERR));

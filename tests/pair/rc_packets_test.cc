@@ -147,7 +147,7 @@ TEST_CASE("lengths that do not fit are invalid requests") {
                             Case{op::kRdmaWriteOnly, 9, 8},         // not what the RETH says
                             Case{op::kRdmaWriteOnly, 7, 8},         //
                             Case{op::kRdmaWriteOnly, 0, 8},         //
-                            Case{op::kRdmaWriteFirst, 1024, 1024},  // nothing left for Last
+                            Case{op::kRdmaWriteFirst, 1024, 1024},  // no bytes left for Last
                             Case{op::kRdmaWriteFirst, 0x80000001, 1024},
                             Case{op::kRdmaReadRequest, 0x80000001, 0});
     Forged t;

@@ -28,10 +28,10 @@ constexpr uint32_t kSlots = 1u << kLogDepth;
 constexpr uint32_t kQkey = 0x1234;
 constexpr uint32_t kDomain = 7;
 
-// What a message begins with; the rest follows from it.
+// First bytes of a message; the rest follows from them.
 struct Header {
     uint32_t flow;
-    uint32_t number;  // of the flow's messages
+    uint32_t number;  // number of the flow's messages
     uint32_t length;
     uint32_t seed;
 };

@@ -142,10 +142,10 @@ TEST_CASE("a message without a receive WQE is lost, whether SEND or WRITE with i
     CHECK(t.pair.b.poll(t.qb)->byte_count == 100);
 }
 
-TEST_CASE("what RC would refuse is dropped, and the connection goes on") {
+TEST_CASE("requests that RC would refuse are dropped, and the connection continues") {
     struct Case {
-        uint32_t access;     // of the memory
-        uint32_t qp_access;  // of the QP
+        uint32_t access;     // right of the memory
+        uint32_t qp_access;  // right of the QP
         uint32_t receive;    // bytes of the receive buffer
         uint8_t opcode;
     };

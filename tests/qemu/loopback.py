@@ -89,6 +89,6 @@ class Loopback(Driver):
         self.hca.write(2, UAR_SEND, self.qpn)
 
     def statuses(self):
-        """Of all completions since the CQ was made; it must not have wrapped."""
+        """Statuses of all completions since the CQ's creation; the CQ must not have wrapped."""
         ring = self.hca.qtest.read_memory(self.cq + 64, 64 << LOG_CQ)
         return [ring[at + 25] for at in range(0, len(ring), 64) if ring[at + 63] & 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What several tests start from: a switch, a device in a slot that can be switched off, a long transfer."""
+"""Common set-ups of tests: a switch, a device in a slot that can be switched off, a long transfer."""
 import contextlib
 import subprocess
 import time

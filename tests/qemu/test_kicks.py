@@ -56,7 +56,7 @@ class Kicked(Loopback):
 
 
 def target(descriptor):
-    """What a descriptor in /proc is of; nothing if it was closed since it was listed."""
+    """Target of a descriptor in /proc; empty if it was closed since the listing."""
     try:
         return os.readlink(descriptor)
     except FileNotFoundError:

@@ -114,7 +114,7 @@ def test_a_switch_that_stands_still(tmp_path):
         start_transfer(device)
         fabric.send_signal(signal.SIGSTOP)
         qtest.write(TARGET + SIZE - 1, 0, 1)
-        # Nothing of the loopback needs the switch.
+        # The loopback does not need the switch.
         assert eventually(lambda: qtest.read(TARGET + SIZE - 1, 1) == 0x5A)
         assert device.command(driver.CMD_NOP) == driver.STATUS_OK
         assert device.port_state() == driver.PORT_ACTIVE

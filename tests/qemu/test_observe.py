@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a device says about itself to QMP and in trace events; see docs/observability.md."""
+"""Reports of a device about itself to QMP and in trace events; see docs/observability.md."""
 import json
 
 import driver

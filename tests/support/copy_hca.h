@@ -42,7 +42,7 @@ class TestMemory {
     std::uint8_t* bytes_ = nullptr;
 };
 
-// What MEMORY hands over.
+// Memory that MEMORY shares.
 struct ShownMemory {
     static constexpr std::size_t kBytes = 4 << 20;
 

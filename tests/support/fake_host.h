@@ -134,7 +134,7 @@ class FakeHost : public Host {
     std::function<void()> while_waiting;  // another process, which goes on meanwhile
     uint64_t timer_deadline_ns = kNever;
     bool woken = false;
-    std::set<uint32_t> kicked_uars;  // of which kicks() was told
+    std::set<uint32_t> kicked_uars;  // UARs that kicks() has reported
     unsigned guest_errors = 0;
     std::vector<std::string> warnings;
 

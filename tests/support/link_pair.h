@@ -119,7 +119,7 @@ inline bool send(link::LinkEndpoint& from, const Bytes& packet,
 struct LinkPair {
     LinkRecorder hca_events, switch_events;
     link::LinkEndpoint hca, sw;
-    std::string error;  // of whichever side failed
+    std::string error;  // error of the side that failed
 
     explicit LinkPair(const link::LinkEndpoint::Buffers& buffers = make_buffers())
         : hca(make_hello(0x100), buffers, hca_events), sw(buffers, switch_events) {

@@ -69,7 +69,7 @@ struct MiniCq {
 
 struct MiniMr {
     uint32_t key = 0;
-    uint64_t addr = 0;  // of the first byte, as WQEs name it
+    uint64_t addr = 0;  // address of the first byte in WQEs
     GuestMemory memory;
 };
 
@@ -114,7 +114,7 @@ struct SendRequest {
     uint16_t pkey_index = 0;
 };
 
-// What connects an RC QP to its peer.
+// Attributes that connect an RC QP to its peer.
 struct RcPath {
     pib_hca_av av{};
     uint32_t dest_qpn = 0;

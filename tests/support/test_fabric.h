@@ -34,9 +34,9 @@ class FakeHca : public LinkRecorder, public fabric::SwitchLink::Owner {
     void send_smp(ib::Mad smp);
     bool send_packet(const Bytes& packet) { return test::send(endpoint_, packet); }
 
-    // What came in for QP0 and is not a request, in order.
+    // MADs for QP0 that are no requests, in order.
     std::vector<ib::Mad> answers;
-    std::vector<ib::Lrh> smp_lrhs;  // of every SMP that came in
+    std::vector<ib::Lrh> smp_lrhs;  // time of every received SMP
     std::vector<ib::Mad> requests;  // SMPs that the SMA answered
     std::vector<std::string> notes;
     std::string error;  // why the switch closed the connection
@@ -84,8 +84,8 @@ class TestFabric {
     };
     std::uint16_t set_port_info(unsigned port, std::vector<Change> changes);
 
-    // What a subnet manager does: LIDs 1.. to the adapters, 100 to the switch, the LFT, SM LID 1,
-    // and all connected ports Active.
+    // Acts as a subnet manager: LIDs 1.. to the adapters, 100 to the switch, the LFT, SM LID 1, and
+    // all connected ports Active.
     void make_active();
     static constexpr std::uint16_t kSwitchLid = 100;
     static std::uint16_t lid_of(unsigned hca_index) {

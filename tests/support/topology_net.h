@@ -24,7 +24,7 @@ class PartCable {
     [[nodiscard]] bool is_open() const { return connecting_ != nullptr; }
     [[nodiscard]] fabric::Crossing& crossing() const { return crossing_; }
 
-    bool stalled = false;  // nobody reads what comes through it
+    bool stalled = false;  // output that the test does not read
     std::string error;     // why it ended
 
   private:

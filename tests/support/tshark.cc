@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kInfiniBand = 247;
 constexpr int kUser0 = 147;
-constexpr long kLinkTypeOffset = 20;  // of its low byte in the file's header
+constexpr long kLinkTypeOffset = 20;  // offset of its low byte in the file's header
 
 std::string output_of(const std::string& command) {
     std::FILE* pipe = ::popen(command.c_str(), "r");

@@ -22,7 +22,7 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 
 GSI_QKEY = 0x80010000
 SLOT, DEPTH, GRH = 4096, 64, 40
-HEADER = struct.Struct(">BBBBHHQHHI")   # of a MAD
+HEADER = struct.Struct(">BBBBHHQHHI")   # bytes of a MAD
 RMPP = struct.Struct(">BBBBII")         # version, type, flags, status, segment, payload length or new window
 SUBN_ADM, PING, VENDOR = 0x03, 0x32, 0x0A
 CLASS_VERSIONS = {SUBN_ADM: 2, PING: 1, VENDOR: 1}

@@ -14,7 +14,7 @@ import threading
 GSI_QKEY = 0x80010000
 SUBN_ADM, CLASS_VERSION, KERNEL_RMPP = 3, 2, 1
 GET, CLASS_PORT_INFO = 1, 1
-HEADER = struct.Struct(">BBBBHHQHHI")   # of a MAD
+HEADER = struct.Struct(">BBBBHHQHHI")   # bytes of a MAD
 TIMEOUT_MS, RETRIES, LONGEST = 20000, 10, 1 << 20
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the provider promises beyond moving data: queues that are full, work requests that are
+ * Promises of the provider beyond moving data: queues that are full, work requests that are
  * refused, completions of QPs that are gone. Usage: provider-checks DEVICE. Prints "ok NAME" or
  * "not ok NAME" for each check; exit status 1 when one failed.
  */

@@ -248,7 +248,7 @@ static void windows_of_type_1_are_bound_by_the_verb(void)
 	CHECK_EQUAL(ibv_dealloc_mw(mw), 0);
 }
 
-/* What a process leaves behind is the kernel's to clean up, in an order that works. */
+/* The kernel cleans up the objects of a process that has ended, in a valid order. */
 static void leave_bound_windows(const char *device)
 {
 	struct qp_pair pair;

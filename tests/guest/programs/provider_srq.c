@@ -185,7 +185,7 @@ static void completions_of_qps_that_go_give_their_places_back(void)
 		}
 		if (round == 1)
 			qp_to_state(pair.qp[1], IBV_QPS_RESET);
-		pair_destroy(&pair); /* nobody has polled the receives */
+		pair_destroy(&pair); /* the receives are not polled yet */
 	}
 	CHECK_EQUAL(post_until_full(srq, 0), depth);
 	CHECK_EQUAL(ibv_destroy_srq(srq), 0);

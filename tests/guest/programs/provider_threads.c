@@ -12,7 +12,7 @@
 extern struct loopback lo;
 
 #define THREADS 4
-#define MESSAGES 500 /* of each thread */
+#define MESSAGES 500 /* requests of each thread */
 
 static struct qp_pair shared;
 static atomic_int polled, broken;

@@ -164,7 +164,7 @@ TEST_CASE("clearing ENABLE and RESET both reset") {
     CHECK(d.read32(PIB_HCA_REG_SCRATCH) == 0);
     CHECK(d.read64(PIB_HCA_REG_CMDQ_BASE) == 0);
     CHECK(d.read32(PIB_HCA_REG_CMDQ_CONSUMED) == 0);
-    // Nothing is left of the objects: the same numbers are given again.
+    // No object is left: the same numbers are assigned again.
     REQUIRE(d.enable());
     CHECK(d.command(PIB_HCA_CMD_DESTROY_CQ, bench.cq.cqn).status ==
           PIB_HCA_CMD_STATUS_BAD_RESOURCE);

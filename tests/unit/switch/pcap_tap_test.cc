@@ -42,7 +42,7 @@ unsigned send_every_opcode(TestFabric& fabric) {
     unsigned sent = 0;
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
         const auto* info = ib::find_opcode(static_cast<std::uint8_t>(opcode));
-        // What tshark can take apart to the last byte; of RD, XRC and CNP it knows the BTH.
+        // Opcodes that tshark dissects to the last byte; for RD, XRC and CNP it knows only the BTH.
         const bool known = info != nullptr && (info->transport == ib::Transport::kRc ||
                                                info->transport == ib::Transport::kUc ||
                                                info->transport == ib::Transport::kUd);
@@ -111,7 +111,7 @@ TEST_CASE("capture: tshark reads every packet as it was sent") {
     for (Dissected packet : packets) {
         INFO(packet[kOpcode] << ' ' << packet[kAttribute]);
         CHECK(packet["_ws.malformed"].empty());
-        // Of opcodes that it does not know, Wireshark reads the BTH and nothing behind it.
+        // For unknown opcodes Wireshark reads only the BTH.
         CHECK((!packet[kVcrc].empty() || kNewOpcodes.contains(packet[kOpcode])));
         ++seen_opcodes[packet[kOpcode]];
         ++seen_attributes[packet[kAttribute]];

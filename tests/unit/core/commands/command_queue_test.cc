@@ -82,8 +82,8 @@ TEST_CASE("malformed entries are refused, each with its status") {
                  sizeof(pib_hca_create_eq)) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
     CHECK(status([](auto& e) { e.out_addr = UINT64_MAX - 16; }, PIB_HCA_CMD_QUERY_DEVICE, 0, 240) ==
           PIB_HCA_CMD_STATUS_BAD_MEMORY);
-    // Nothing came of the refused ones: the first PD has the first number, but for the two that
-    // passed.
+    // The refused commands had no effect: after the two that passed, the next PD has the next
+    // number.
     CHECK(d.alloc_pd() == 3);
 }
 

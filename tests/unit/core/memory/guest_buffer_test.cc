@@ -113,8 +113,8 @@ TEST_CASE("memory that vanishes, and comes back, is no longer, and again, reache
     CHECK(buffer->write(host, 0, data));
 }
 
-// What is asked for must hold all that is listed: the two ends of the bus are further apart than a
-// sum in 64 bits can say.
+// The map must contain all listed pages: the distance between both ends of the bus exceeds a sum of
+// 64 bits.
 TEST_CASE("pages at both ends of the bus are nowhere in one piece") {
     class Everywhere final : public FakeHost {
       public:

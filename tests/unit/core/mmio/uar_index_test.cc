@@ -187,7 +187,7 @@ TEST_CASE("a kick does a bounded amount, and says meanwhile that no kick is need
     bench.kick();
     CHECK(bench.awake());
     CHECK(bench.host.woken);
-    // What is noted while the device is awake needs no kick.
+    // QPs marked while the device is awake need no kick.
     for (unsigned i = 150; i < 200; ++i) {
         CHECK_FALSE(bench.note(qps[i].qpn));
     }

@@ -86,7 +86,7 @@ TEST_CASE("malformed SMPs get the status that the specification names") {
     CHECK(bench.attrs() == before);
 }
 
-TEST_CASE("what is no SMP for this port disappears") {
+TEST_CASE("packets that are no SMP for this port are dropped") {
     PortBench bench;
     bench.bring_up();
     const ib::Mad get = lid_smp(Method::kGet, ib::attr::kNodeInfo);
@@ -231,7 +231,7 @@ TEST_CASE("SMPs that find no room are counted, and the flood ends there") {
     const uint64_t dropped = bench.counter(ib::Counter::kVl15Dropped);
     CHECK(dropped > 0);
     CHECK(dropped < 4000);
-    // What is not dropped is answered once the peer reads again.
+    // The SMPs that were not dropped are answered when the peer reads again.
     bench.host.links[1].sent.clear();
     bench.peer_events.packets.clear();
     bench.pump();

@@ -113,7 +113,7 @@ TEST_CASE("SL to VL decides the lane; an SL without a VL is discarded") {
     CHECK(bench.counter(Counter::kPortXmitDiscards) == 2);
 }
 
-TEST_CASE("what is longer than NeighborMTU is discarded") {
+TEST_CASE("packets longer than NeighborMTU are discarded") {
     PortBench bench;
     bench.bring_up();
     CHECK(bench.port().mtu_bytes() == 4096);
@@ -152,7 +152,7 @@ TEST_CASE("a VL without credit waits; the others go on; PortXmitWait runs") {
     CHECK(bench.send_data(0x20, 2048, 0));
 }
 
-TEST_CASE("whoever waits for credit hears when the link goes down") {
+TEST_CASE("senders that wait for credits are woken when the link goes down") {
     PortBench bench;
     bench.bring_up(160);
     bench.peer_events.hold = true;

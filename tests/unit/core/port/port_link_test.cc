@@ -59,7 +59,7 @@ TEST_CASE("a peer that breaks the protocol loses its link, nothing else happens"
     CHECK(bench.host.warnings.size() == 1);
     CHECK(bench.take_events() == PIB_HCA_PORT_EVENT_ERROR);
     CHECK(bench.counter(ib::Counter::kLinkDowned) == 1);
-    bench.port().link_rx(garbage);  // what was still under way
+    bench.port().link_rx(garbage);  // bytes that were still under way
     bench.port().link_closed();
     CHECK(bench.last_event_count == 1);
 

@@ -109,7 +109,7 @@ TEST_CASE("lanes: the VL of the SL, and none for what does not go over the link"
     CHECK(bench.port().lane({.dlid = 0xffff, .sl = 0, .vl15 = true, .bytes = 0}) == kVl15Lane);
 }
 
-TEST_CASE("what is sent with a grant counts against the VL's weight, a run packet by packet") {
+TEST_CASE("packets sent with a grant count against the VL's weight, a run packet by packet") {
     PortBench bench;
     bench.bring_up(100'000);
     bench.attrs().vl_arb_low = {{1, 100}, {2, 100}};  // 6400 bytes: 3 packets and a little
@@ -132,7 +132,7 @@ TEST_CASE("a link without room for one VL takes nothing shorter of another befor
     PortBench bench;
     bench.bring_up(100'000);
     unsigned queued = 0;
-    while (send(bench, to(kFar, 1, 0, 4096))) {  // nobody reads
+    while (send(bench, to(kFar, 1, 0, 4096))) {  // the peer does not read
         REQUIRE(++queued < 1000);
     }
     CHECK_FALSE(send(bench, to(kFar, 2, 0, 64)));

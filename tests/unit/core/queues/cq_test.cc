@@ -152,7 +152,7 @@ TEST_CASE("moderation: an event waits for its count of completions") {
     CHECK(q.events() == 1);
     REQUIRE(q.post());
     CHECK(q.events() == 2);
-    // What waits and has been seen is not told; counting starts anew.
+    // A delayed event of seen completions is dropped, and the count starts again.
     REQUIRE(q.arm(6));
     REQUIRE(q.post());
     REQUIRE(q.arm(7));
@@ -228,14 +228,14 @@ TEST_CASE("patient completions: one event for them and what follows") {
         q.cqs.timer(due);
         CHECK(q.events() == 1);
     }
-    SECTION("who has seen it is not told") {
+    SECTION("software that has seen the completion gets no event") {
         REQUIRE(q.arm(1));
         CHECK(q.events() == 0);
         CHECK(q.cqs.next_deadline() == kNever);
         REQUIRE(q.post());
         CHECK(q.events() == 1);
     }
-    SECTION("who arms without having seen it is told") {
+    SECTION("software that arms without having seen it gets an event") {
         REQUIRE(q.arm(0));
         CHECK(q.events() == 1);
     }

@@ -23,7 +23,7 @@ constexpr std::uint64_t kBlock = 8 << 20;
 constexpr std::uint32_t kPackets = 100;
 constexpr std::uint32_t kPayload = kPackets * kMtu;
 
-// What an adapter and its switch share besides the rings.
+// Memory that an adapter and its switch share besides the rings.
 class ControlMemory {
   public:
     ControlMemory() : bytes_(link::one_copy_bytes(blocks) / sizeof(Line) + 1) {
@@ -389,7 +389,7 @@ TEST_CASE("one copy: answers that bring nothing") {
         pair.answer(PullResult::kRefused);
         CHECK(pair.hca_events.refused == 1);
     }
-    SECTION("what no answer is") {
+    SECTION("values that are no answer") {
         pair.answer(static_cast<PullResult>(99));
     }
     CHECK_FALSE(pair.hca.pulling());
@@ -499,7 +499,7 @@ TEST_CASE("one copy: what an adapter may not say ends the connection") {
         REQUIRE(pair.refer(pair.hca, kPlace));
         at[1] = kPackets - 1;
     }
-    SECTION("nothing") {
+    SECTION("no result") {
         REQUIRE(pair.refer(pair.hca, {}));
     }
     SECTION("the handle 0") {

@@ -161,7 +161,7 @@ TEST_CASE("runs: one that was not agreed on ends the connection") {
     REQUIRE(send_run(other.hca, 4));
     const auto from = other.memory.ring(0), to = pair.memory.ring(0);
     const std::uint32_t at = to.control->produced;
-    // What the other has written and not published yet.
+    // Bytes that the other side has written and not published yet.
     std::memcpy(to.bytes + at % to.size, from.bytes + from.control->produced % from.size, 8192);
     to.control->produced = at + 8192;
     const auto received = pair.sw.receive(SIZE_MAX);

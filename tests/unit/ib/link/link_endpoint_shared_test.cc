@@ -79,7 +79,7 @@ struct SharedPair {
         kicks_of_peer += kicked;
         return !end.may_sleep() || kicked;
     }
-    // What the HCA would write into its ring: a frame of this header and body.
+    // A frame of this header and body, as the HCA would write it into its ring.
     void forge(const Bytes& bytes, std::uint32_t published) {
         const link::RingView ring = memory.ring(0);
         const std::uint32_t at = ring.control->produced;
@@ -227,7 +227,7 @@ namespace {
 struct Side {
     link::LinkEndpoint& end;
     SharedRecorder& events;
-    std::atomic<std::uint32_t> word{0};  // what it sleeps on
+    std::atomic<std::uint32_t> word{0};  // the futex on which it sleeps
     Side* peer = nullptr;
     std::atomic<bool> done{false}, fine{true};
 
@@ -314,7 +314,7 @@ TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when the
     REQUIRE(pair.sw.receive(SIZE_MAX));
     CHECK(pair.sw.publish());  // there is room again
     CHECK(pair.hca.room_is_back());
-    CHECK(pair.hca.room_is_back());  // whoever asks
+    CHECK(pair.hca.room_is_back());  // any caller
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
     CHECK(pair.hca.can_send(1, packet.size()));

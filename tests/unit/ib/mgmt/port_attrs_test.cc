@@ -273,7 +273,7 @@ TEST_CASE("supported stands for all, and nothing for no change") {
     CHECK(port.get(port_info::kLinkSpeedExtEnabled) == 3);
 }
 
-TEST_CASE("what is read-only stays") {
+TEST_CASE("read-only fields stay") {
     Port port = up_port();
     const Port before = port;
     Data data = unchanged(port);

@@ -198,7 +198,7 @@ TEST_CASE("other classes are not routed") {
     CHECK(smi_send(mad, kSwitch, 0).action == SmiAction::kDiscard);
 }
 
-TEST_CASE("what belongs to the SMA") {
+TEST_CASE("SMPs for the SMA") {
     const auto is_for_sma = [](unsigned method, std::uint16_t attribute) {
         Mad mad = dr_smp(0, 0);
         mad.set(mad_header::kMethod, method);

@@ -42,7 +42,7 @@ struct MemoryHca : LinkRecorder {
         const std::uint64_t one = 1;
         [[maybe_unused]] const auto n = ::write(received[1].get(), &one, sizeof(one));
     }
-    // What waits for the socket goes with these descriptors.
+    // Queued bytes are sent together with these descriptors.
     void send(std::vector<int> fds = {}) {
         const Bytes out(end->output().begin(), end->output().end());
         send(out, fds);

@@ -17,7 +17,7 @@ namespace {
 
 using fabric::UniqueFd;
 
-constexpr unsigned kTrunk = 4;  // of a switch with four ports that connects
+constexpr unsigned kTrunk = 4;  // last port of a switch with four ports that connects
 constexpr std::uint64_t kOtherGuid = 0x200;
 
 UniqueFd this_network() {
@@ -38,7 +38,7 @@ class Network {
     [[nodiscard]] std::string path() const {
         return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(own_.get());
     }
-    // What `work` starts, it starts in here.
+    // Processes that `work` starts run in this namespace.
     template <typename Work>
     void inside(Work work) const {
         REQUIRE(::setns(own_.get(), CLONE_NEWNET) == 0);

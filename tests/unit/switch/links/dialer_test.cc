@@ -63,7 +63,7 @@ bool have(const std::string& host) {
     return have_program() && Listener(host).is_open();
 }
 
-constexpr unsigned kTrunk = 4;  // of a switch with four ports that connects
+constexpr unsigned kTrunk = 4;  // last port of a switch with four ports that connects
 
 std::vector<std::string> listening(const std::string& address) {
     return {"--ports", "4", "--guid", "100", "--listen", address};
@@ -167,7 +167,7 @@ TEST_CASE("trunk: a peer that answers with something else is left, and tried aga
     }
     const UniqueFd silent = listener.accept();
     CHECK(program.ask({{"command", "status"}}).at("ok") == true);
-    // Nobody listens for a while.
+    // The address has no listener for a while.
     const auto address = *fabric::Address::parse(listener.address());
     listener.close();
     CHECK(is_closed(silent));  // after the time that an answer may take

@@ -66,7 +66,7 @@ TEST_CASE("queues: what a peer sends beyond its credits is lost, counted and tol
             REQUIRE(link.feed_input(frame.size()));
         }
     };
-    overrun(2000);  // what was free of the buffer and less than a grant is taken, too
+    overrun(2000);  // free buffer below the size of a grant is used as well
     const auto held = fabric.sw.held_packets();
     const auto before = fabric.count(1, Counter::kPortBufferOverrunErrors);
     CHECK(before > 100);
@@ -191,7 +191,7 @@ TEST_CASE("queues: the sender of waiting packets may go, and come back") {
         fabric.hca(1).release_all();
         fabric.settle();
     }
-    CHECK(again.own_end().credits(0) == credits);  // nothing of the old link comes back here
+    CHECK(again.own_end().credits(0) == credits);  // credits of the old link do not come back here
 }
 
 TEST_CASE("queues: mixed traffic loses and reorders nothing") {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "commands/object_dump.h"
-#include "device_impl.h"
+#include "port/hca_port.h"
 
 namespace pib::hca {
 
@@ -64,10 +64,10 @@ std::expected<std::unique_ptr<Device>, std::string> Device::create(const Config&
     if (std::string complaint = check(config); !complaint.empty()) {
         return std::unexpected(std::move(complaint));
     }
-    return std::make_unique<DeviceImpl>(config, host);
+    return std::unique_ptr<Device>(new Device(config, host));
 }
 
-DeviceImpl::DeviceImpl(const Config& config, Host& host)
+Device::Device(const Config& config, Host& host)
     : config_(config),
       host_(host),
       trace_(config.trace_entries),
@@ -78,19 +78,18 @@ DeviceImpl::DeviceImpl(const Config& config, Host& host)
       mpt_(host, Limits::kMrs, Limits::kMrPages),
       one_copy_(config.one_copy ? std::make_unique<OneCopy>(host, mpt_) : nullptr),
       ports_(config_, host, eqs_, counters_, one_copy_.get()),
-      transport_(Transport::create(
-          {host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), one_copy_.get()})),
-      objects_{config_, host, counters_, eqs_, cqs_, srqs_, mpt_, ports_, *transport_},
+      transport_({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), one_copy_.get()}),
+      objects_{config_, host, counters_, eqs_, cqs_, srqs_, mpt_, ports_, transport_},
       cmdq_(objects_),
       uars_(objects_) {
-    ports_.set_client(*transport_);
+    ports_.set_client(transport_);
     cqs_.set_poison(config.knobs.poison_wc);
     srqs_.set_shuffle(config.knobs.shuffle_srq);
-    transport_->set_knobs(config.knobs);
+    transport_.set_knobs(config.knobs);
 }
 
 template <typename F>
-void DeviceImpl::enter(F&& body) noexcept {
+void Device::enter(F&& body) noexcept {
     try {
         body();
         settle();
@@ -102,7 +101,7 @@ void DeviceImpl::enter(F&& body) noexcept {
     }
 }
 
-uint64_t DeviceImpl::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
+uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     uint64_t value = 0;
     const bool known = bar == PIB_HCA_BAR_REGS
                            ? read_register(registers(), *this, offset, size, value)
@@ -113,7 +112,7 @@ uint64_t DeviceImpl::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     return value;
 }
 
-void DeviceImpl::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
+void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
     enter([&] {
         // A stopped device has no objects left that a doorbell could name.
         const bool known =
@@ -126,11 +125,11 @@ void DeviceImpl::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsig
     });
 }
 
-void DeviceImpl::reset(bool cold) {
+void Device::reset(bool cold) {
     enter([&] { do_reset(cold); });
 }
 
-void DeviceImpl::do_reset(bool cold) {
+void Device::do_reset(bool cold) {
     if (one_copy_) {
         one_copy_->stop_all();
     }
@@ -142,7 +141,7 @@ void DeviceImpl::do_reset(bool cold) {
     ports_.reset(cold);
 }
 
-void DeviceImpl::kick(uint32_t uar) {
+void Device::kick(uint32_t uar) {
     enter([&] {
         if (!is_fatal()) {
             uars_.kick(uar);
@@ -150,7 +149,7 @@ void DeviceImpl::kick(uint32_t uar) {
     });
 }
 
-void DeviceImpl::run() {
+void Device::run() {
     enter([&] {
         if (cmdq_.has_work()) {
             run_commands();
@@ -163,60 +162,60 @@ void DeviceImpl::run() {
     });
 }
 
-void DeviceImpl::turn() {
+void Device::turn() {
     if (is_fatal()) {
         return;
     }
-    const bool more = transport_->run();
+    const bool more = transport_.run();
     if (objects_.uar_indexes.run() || more) {
         host_.wake();
     }
 }
 
-void DeviceImpl::timer() {
+void Device::timer() {
     enter([&] {
         deadline_ns_ = kNever;  // the host's timer has gone off
         const uint64_t now = host_.now_ns();
         if (!is_fatal()) {
-            transport_->timer(now);
+            transport_.timer(now);
             cqs_.timer(now);
         }
         ports_.timer(now);
     });
 }
 
-void DeviceImpl::link_connected(unsigned port, bool can_share) {
+void Device::link_connected(unsigned port, bool can_share) {
     enter([&] {
-        if (PortImpl* p = ports_.find(port)) {
+        if (HcaPort* p = ports_.find(port)) {
             p->link_connected(can_share);
         }
     });
 }
 
-void DeviceImpl::link_rx(unsigned port, std::span<const uint8_t> bytes) {
+void Device::link_rx(unsigned port, std::span<const uint8_t> bytes) {
     enter([&] {
-        if (PortImpl* p = ports_.find(port)) {
-            transport_->run_follows();
+        if (HcaPort* p = ports_.find(port)) {
+            transport_.run_follows();
             p->link_rx(bytes);
             turn();
         }
     });
 }
 
-void DeviceImpl::link_shared(unsigned port, const link::LinkRings& rings) {
-    if (PortImpl* p = ports_.find(port)) {
+void Device::link_shared(unsigned port, const link::LinkRings& rings) {
+    if (HcaPort* p = ports_.find(port)) {
         p->link_shared(rings);
     }
 }
 
-bool DeviceImpl::link_poll(unsigned port) {
+bool Device::link_poll(unsigned port) {
     bool more = false;
-    PortImpl* p = ports_.find(port);
+    HcaPort* p = ports_.find(port);
     if (p == nullptr) {
         return false;
     }
     enter([&] {
-        transport_->run_follows();
+        transport_.run_follows();
         more = p->link_poll();
         turn();
     });
@@ -224,46 +223,46 @@ bool DeviceImpl::link_poll(unsigned port) {
     return more || !p->link_may_sleep();
 }
 
-bool DeviceImpl::link_wants_memory(unsigned port) {
-    const PortImpl* p = ports_.find(port);
+bool Device::link_wants_memory(unsigned port) {
+    const HcaPort* p = ports_.find(port);
     return p != nullptr && p->link_wants_memory();
 }
 
-void DeviceImpl::link_memory(unsigned port, const OneCopyMemory& memory) {
+void Device::link_memory(unsigned port, const OneCopyMemory& memory) {
     enter([&] {
-        if (PortImpl* p = ports_.find(port); p != nullptr && p->link_wants_memory()) {
+        if (HcaPort* p = ports_.find(port); p != nullptr && p->link_wants_memory()) {
             p->link_memory(memory);
         }
     });
 }
 
-void DeviceImpl::stop_copying() {
+void Device::stop_copying() {
     if (one_copy_) {
         enter([&] { one_copy_->stop_all(); });
     }
 }
 
-void DeviceImpl::link_writable(unsigned port) {
+void Device::link_writable(unsigned port) {
     enter([&] {
-        if (PortImpl* p = ports_.find(port)) {
+        if (HcaPort* p = ports_.find(port)) {
             p->link_writable();
         }
     });
 }
 
-void DeviceImpl::link_closed(unsigned port) {
+void Device::link_closed(unsigned port) {
     enter([&] {
-        if (PortImpl* p = ports_.find(port)) {
+        if (HcaPort* p = ports_.find(port)) {
             p->link_closed();
         }
     });
 }
 
-std::string DeviceImpl::objects() {
+std::string Device::objects() {
     return dump_objects(objects_);
 }
 
-void DeviceImpl::run_commands() {
+void Device::run_commands() {
     if (const uint32_t cause = cmdq_.run(is_fatal()); cause != PIB_HCA_FATAL_NONE) {
         cmdq_.stop();
         fail(cause);
@@ -273,7 +272,7 @@ void DeviceImpl::run_commands() {
     }
 }
 
-void DeviceImpl::fail(uint32_t cause) {
+void Device::fail(uint32_t cause) {
     if (is_fatal()) {
         return;
     }
@@ -284,7 +283,7 @@ void DeviceImpl::fail(uint32_t cause) {
 
 // The last event tells the driver; then nothing reaches guest memory any more but the refusals of
 // the commands that it may still have in flight. The ports go on: the subnet manager may ask them.
-void DeviceImpl::halt() {
+void Device::halt() {
     halted_ = true;
     if (regs_.fatal_cause == PIB_HCA_FATAL_CMDQ_OVERRUN) {
         cmdq_.stop();
@@ -294,19 +293,19 @@ void DeviceImpl::halt() {
     }
     eqs_.fatal_event(regs_.fatal_cause);
     objects_.uar_indexes.clear();
-    transport_->reset();
+    transport_.reset();
     cqs_.clear();
     srqs_.clear();
     mpt_.clear();
 }
 
-void DeviceImpl::settle() {
+void Device::settle() {
     if (is_fatal() && !halted_) {
         halt();
     }
     ports_.flush();
     const uint64_t deadline =
-        std::min({transport_->next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
+        std::min({transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
     // A timer that goes off too early finds nothing due and is set anew; moving it at every ACK
     // would cost more, a wake-up of the main loop each.
     if (deadline < deadline_ns_) {
@@ -315,7 +314,7 @@ void DeviceImpl::settle() {
     }
 }
 
-void DeviceImpl::bad_access(std::string_view what, uint64_t offset) {
+void Device::bad_access(std::string_view what, uint64_t offset) {
     char text[96];
     std::snprintf(text, sizeof text, "pib-hca: %.*s %#llx", static_cast<int>(what.size()),
                   what.data(), static_cast<unsigned long long>(offset));

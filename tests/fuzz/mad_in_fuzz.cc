@@ -11,6 +11,8 @@
 #include "fuzz_target.h"
 #include "ib/mgmt/smi.h"
 #include "ib/wire/mad.h"
+#include "port/hca_port.h"
+#include "port/hca_ports.h"
 
 namespace pib::fuzz {
 namespace {
@@ -64,7 +66,7 @@ class Bench final : private hca::EqTable::Events {
     void eq_fatal(std::uint32_t) override { require(false, "there is no event queue"); }
     void interrupt_raised() override {}
 
-    hca::PortImpl& port() { return *ports_.find(1); }
+    hca::HcaPort& port() { return *ports_.find(1); }
     ib::Port& attrs() { return ports_.sma().port(1); }
     void connect();
     void bring_up();

@@ -43,7 +43,7 @@ class Program {
         group.mgid[0] = 0xff;
         group.mgid[15] = kMgidLast;
         group.mlid = kMlid;
-        require(b().transport->attach_mcast(ud_.qpn, group) == PIB_HCA_CMD_STATUS_OK, "attach");
+        require(b().transport.attach_mcast(ud_.qpn, group) == PIB_HCA_CMD_STATUS_OK, "attach");
         pair_.filter = [](const ib::PacketView&) { return false; };
     }
 
@@ -120,7 +120,7 @@ class Program {
     void raw() {
         const auto bytes = in_.take(8 + in_.byte());
         if (const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided)) {
-            b().transport->packet_in(1, *view);
+            b().transport.packet_in(1, *view);
         }
     }
 
@@ -156,7 +156,7 @@ class Program {
         }
         builder->gather({{std::span<const uint8_t>(payload)}});
         if (const auto view = ib::PacketView::parse(builder->finish(), ib::Crcs::kElided)) {
-            b().transport->packet_in(1, *view);
+            b().transport.packet_in(1, *view);
         }
         pair_.settle();
         for (const Qp* qp : {&rc_, &uc_, &shared_, &ud_, &smi_, &gsi_}) {
@@ -176,7 +176,7 @@ class Program {
         const uint32_t expecting = bytes[62] % 8 == 6   ? uc_.qpn
                                    : bytes[62] % 8 == 7 ? shared_.qpn
                                                         : rc_.qpn;
-        const auto state = b().transport->query_qp(expecting);
+        const auto state = b().transport.query_qp(expecting);
         const auto near = static_cast<uint32_t>(static_cast<int8_t>(bytes[11]) / 16);
         h.bth.psn = ib::Psn(((fix & 8) != 0 ? state->sq_psn - 1 : state->rq_psn) + near);
         if ((fix & 16) != 0 || h.lrh.dlid.is_multicast()) {

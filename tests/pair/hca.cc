@@ -73,8 +73,8 @@ Hca::Hca(uint16_t lid)
                                  : nullptr),
       port(lid),
       ports{&port},
-      transport(Transport::create(
-          {host, mpt, cqs, srqs, eqs, counters, ports, one_copy ? &one_copy->core : nullptr})) {
+      transport(
+          {host, mpt, cqs, srqs, eqs, counters, ports, one_copy ? &one_copy->core : nullptr}) {
     port.one_copy = one_copy.get();
     const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
     eq_addr_ = host.alloc(bytes);
@@ -174,7 +174,7 @@ CmdResult<Qp> Hca::try_create_target(const QpConfig& config) {
     in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
     in.type = config.type;
     in.xrcd = config.xrcd;
-    const auto qpn = transport->create_qp(in);
+    const auto qpn = transport.create_qp(in);
     if (!qpn) {
         return std::unexpected(qpn.error());
     }
@@ -211,7 +211,7 @@ CmdResult<Qp> Hca::try_create(const QpConfig& config) {
     in.log_rq_depth = no_rq ? 0 : config.log_depth;
     in.log_sq_stride = config.log_sq_stride;
     in.log_rq_stride = no_rq ? 0 : config.log_rq_stride;
-    const auto qpn = transport->create_qp(in);
+    const auto qpn = transport.create_qp(in);
     if (!qpn) {
         return std::unexpected(qpn.error());
     }
@@ -293,7 +293,7 @@ void Hca::post_recv(Qp& qp, const std::vector<pib_hca_sge>& sges) {
     host.poke_bytes(qp.addr + qp.rq_offset + (uint64_t{index} << qp.config.log_rq_stride), bytes);
     set_rq_producer(qp, qp.rq_producer + 1);
     if ((host.peek<uint32_t>(qp.addr + 8) & PIB_HCA_QP_HEADER_RECV_NOTIFY) != 0) {
-        transport->recv_doorbell(kUar, qp.qpn);
+        transport.recv_doorbell(kUar, qp.qpn);
     }
 }
 
@@ -366,7 +366,7 @@ void to_init(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     in.port = 1;
     in.pkey_index = attr.pkey_index;
     in.access_flags = attr.access_flags;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
 }
 
 void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
@@ -384,7 +384,7 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
     in.rq_psn = attr.psn;
     in.max_dest_rd_atomic = attr.max_dest_rd_atomic;
     in.min_rnr_timer = attr.min_rnr_timer;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
 }
 
 void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
@@ -403,14 +403,14 @@ void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     in.rnr_retry = attr.rnr_retry;
     in.sq_psn = attr.psn;
     in.max_rd_atomic = attr.max_rd_atomic;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
 }
 
 void to_state(Hca& hca, const Qp& qp, QpState state) {
     pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE;
     in.state = state;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
 }
 
 void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) {
@@ -421,14 +421,14 @@ void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) 
     in.port = 1;
     in.pkey_index = pkey_index;
     in.qkey = qkey;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
     in = {};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE;
     in.state = PIB_HCA_QPS_RTR;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
     in.attr_mask |= PIB_HCA_QP_ATTR_SQ_PSN;
     in.state = PIB_HCA_QPS_RTS;
-    must(hca.transport->modify_qp(qp.qpn, in));
+    must(hca.transport.modify_qp(qp.qpn, in));
 }
 
 }  // namespace pib::hca::test

@@ -111,7 +111,7 @@ class Hca : private EqTable::Events {
     std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr) const;
     void write_send(Qp& qp, const SendWr& wr);  // WQE and producer, no doorbell
     void write_raw_send(Qp& qp, std::span<const uint8_t> wqe);
-    void ring(const Qp& qp) { transport->send_doorbell(kUar, qp.qpn); }
+    void ring(const Qp& qp) { transport.send_doorbell(kUar, qp.qpn); }
     void post(Qp& qp, const SendWr& wr) {
         write_send(qp, wr);
         ring(qp);
@@ -130,7 +130,7 @@ class Hca : private EqTable::Events {
     bool saw_event(pib_hca_event type, uint32_t number);
 
     pib_hca_av av_to(const Hca& peer) const;
-    QpState state(const Qp& qp) { return static_cast<QpState>(transport->query_qp(qp.qpn)->state); }
+    QpState state(const Qp& qp) { return static_cast<QpState>(transport.query_qp(qp.qpn)->state); }
     uint64_t counter(pib_hca_counter which) const { return counters.total(which); }
 
     static constexpr uint32_t kUar = 3;
@@ -147,7 +147,7 @@ class Hca : private EqTable::Events {
     std::unique_ptr<FakeOneCopy> one_copy;  // with PIB_RUNS=one-copy
     FakePort port;
     std::array<Port*, 1> ports;
-    std::unique_ptr<Transport> transport;
+    Transport transport;
 
   private:
     void eq_fatal(uint32_t) override {}

@@ -37,7 +37,7 @@ void Pair::carry(Hca& from) {
     }
     if (from.port.refused) {
         from.port.refused = false;
-        from.transport->port_ready(1);
+        from.transport.port_ready(1);
     }
 }
 
@@ -157,14 +157,14 @@ bool Pair::place(const SentReference& reference, std::span<const uint8_t> body, 
         ib::PacketRun::parse(body.first<ib::kRunPayload>(), body, ib::link::kMaxReferenceBytes)
             .value();
     std::vector<link::RamPiece> where;
-    if (!to.transport->reference_in(1, run, where)) {
+    if (!to.transport.reference_in(1, run, where)) {
         return false;
     }
     to.one_copy->scatter(where, reference.memory->gather(reference.pieces));
     if (while_placing) {
         while_placing();
     }
-    if (!to.transport->placed_in(1, run, where)) {
+    if (!to.transport.placed_in(1, run, where)) {
         return false;
     }
     packets_joined += run.size().packets;
@@ -177,11 +177,11 @@ void Pair::arrive(const ib::PacketRun& run) {
     const auto dlid = run.first().lrh().dlid.value();
     for (Hca* hca : {&a, &b}) {
         for (uint32_t i = 0; i < run.size().packets && hca->port.owns_lid(dlid);) {
-            const uint32_t taken = hca->transport->run_in(1, run, i);
+            const uint32_t taken = hca->transport.run_in(1, run, i);
             packets_joined += taken;
             ib::RunHeaders room;
             if (taken == 0) {
-                hca->transport->packet_in(
+                hca->transport.packet_in(
                     1, *ib::PacketView::parse(run.packet(i, room), ib::Crcs::kElided));
             }
             i += std::max(taken, 1u);
@@ -215,7 +215,7 @@ void Pair::arrive(const std::vector<uint8_t>& bytes) {
         const bool to_all = dlid.is_multicast() || dlid.is_permissive();
         const bool own = slid.value() == hca->port.lid();
         if (to_all ? !own : hca->port.owns_lid(dlid.value())) {
-            hca->transport->packet_in(1, *view);
+            hca->transport.packet_in(1, *view);
         }
     }
 }
@@ -226,7 +226,7 @@ void Pair::inject(Hca& to, const ib::PacketHeaders& headers, std::span<const uin
         ib::PacketBuilder::begin(bytes, headers, payload.size(), ib::Crcs::kElided).value();
     builder.gather({{payload}});
     const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
-    to.transport->packet_in(1, view);
+    to.transport.packet_in(1, view);
     settle();
 }
 
@@ -235,7 +235,7 @@ void Pair::settle() {
         busy = false;
         for (Hca* hca : {&a, &b}) {
             hca->host.woken = false;
-            busy = hca->transport->run() || busy;
+            busy = hca->transport.run() || busy;
             carry(*hca);
         }
         // A few at a time, so that answers mix with what follows.
@@ -247,13 +247,13 @@ void Pair::settle() {
 }
 
 bool Pair::step_clock() {
-    const uint64_t next = std::min(a.transport->next_deadline(), b.transport->next_deadline());
+    const uint64_t next = std::min(a.transport.next_deadline(), b.transport.next_deadline());
     if (next == kNever) {
         return false;
     }
     a.host.clock_ns = b.host.clock_ns = std::max(next, now());
-    a.transport->timer(now());
-    b.transport->timer(now());
+    a.transport.timer(now());
+    b.transport.timer(now());
     settle();
     return true;
 }

@@ -49,14 +49,14 @@ TEST_CASE("the flush does not wait for a port that has no room") {
     pair.a.port.capacity = 0;
     pair.a.post(qa, {});
     pair.a.post_recv(qa, {});
-    pair.a.transport->run();
+    pair.a.transport.run();
     to_state(pair.a, qa, PIB_HCA_QPS_ERR);
-    pair.a.transport->run();
+    pair.a.transport.run();
     CHECK(pair.a.poll_all(qa).size() == 2);
     pair.a.post(qa, {});
-    pair.a.transport->run();
+    pair.a.transport.run();
     CHECK(pair.a.poll_all(qa).size() == 1);
-    pair.a.transport->destroy_qp(qa.qpn);
+    pair.a.transport.destroy_qp(qa.qpn);
     pair.a.port.capacity = 64;
     pair.settle();
 }
@@ -66,14 +66,14 @@ TEST_CASE("a QP that waited for a port waits for its new one after Reset") {
     auto [qa, qb] = pair.rc_pair();
     pair.a.port.capacity = 0;
     pair.a.post(qa, {});
-    pair.a.transport->run();
+    pair.a.transport.run();
     to_state(pair.a, qa, PIB_HCA_QPS_RESET);
     pair.a.set_sq_producer(qa, 0);
     pair.connect(qa, pair.b.create());
     pair.a.post(qa, {.flags = PIB_HCA_WQE_SIGNALED});
     pair.a.port.capacity = 64;
-    pair.a.transport->port_ready(1);
-    pair.a.transport->run();
+    pair.a.transport.port_ready(1);
+    pair.a.transport.run();
     CHECK_FALSE(pair.a.port.sent.empty());
 }
 
@@ -85,11 +85,11 @@ TEST_CASE("a QP does not go without the ACK that it owes") {
     pair.a.post(qa, {});
     const auto bytes = pair.a.port.sent.at(0);
     pair.a.port.sent.clear();
-    pair.b.transport->packet_in(1, ib::PacketView::parse(bytes, ib::Crcs::kElided).value());
+    pair.b.transport.packet_in(1, ib::PacketView::parse(bytes, ib::Crcs::kElided).value());
     REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program that sees this may be gone at once
     REQUIRE(pair.b.port.sent.empty());
     if (destroyed) {
-        pair.b.transport->destroy_qp(qb.qpn);
+        pair.b.transport.destroy_qp(qb.qpn);
     } else {
         to_state(pair.b, qb, PIB_HCA_QPS_RESET);
     }
@@ -108,7 +108,7 @@ TEST_CASE("Reset forgets what was posted") {
     pair.settle();
     to_state(pair.a, qa, PIB_HCA_QPS_RESET);
     pair.settle();
-    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK(pair.a.transport.next_deadline() == kNever);
     CHECK(pair.a.poll_all(qa).empty());
     pair.a.set_sq_producer(qa, 0);
     pair.a.set_rq_producer(qa, 0);
@@ -137,8 +137,8 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
     in.state = PIB_HCA_QPS_SQD;
     in.en_sqd_async_notify = 1;
-    REQUIRE(pair.a.transport->modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.a.transport->query_qp(qa.qpn)->sq_draining == 1);
+    REQUIRE(pair.a.transport.modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.query_qp(qa.qpn)->sq_draining == 1);
     pair.a.post(qa, {});
     pair.settle();
     CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
@@ -146,15 +146,15 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT;
     in.state = PIB_HCA_QPS_SQD;
     in.timeout = 12;
-    CHECK(pair.a.transport->modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(pair.a.transport.modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_BAD_STATE);
 
     pass = true;
     pair.step_clock();
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
-    CHECK(pair.a.transport->query_qp(qa.qpn)->sq_draining == 0);
+    CHECK(pair.a.transport.query_qp(qa.qpn)->sq_draining == 0);
     CHECK(pair.a.poll_all(qa).size() == 1);
-    CHECK(pair.a.transport->modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.a.transport->query_qp(qa.qpn)->timeout == 12);
+    CHECK(pair.a.transport.modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.query_qp(qa.qpn)->timeout == 12);
 
     to_state(pair.a, qa, PIB_HCA_QPS_RTS);
     pair.settle();
@@ -260,11 +260,11 @@ TEST_CASE("doorbells of another UAR or for no QP are not taken") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.a.write_send(qa, {});
-    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar + 1, qa.qpn));
-    CHECK_FALSE(pair.a.transport->recv_doorbell(Hca::kUar + 1, qa.qpn));
-    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar, qa.qpn + 1));
-    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar, 0));
-    CHECK_FALSE(pair.a.transport->send_doorbell(Hca::kUar, UINT32_MAX));
+    CHECK_FALSE(pair.a.transport.send_doorbell(Hca::kUar + 1, qa.qpn));
+    CHECK_FALSE(pair.a.transport.recv_doorbell(Hca::kUar + 1, qa.qpn));
+    CHECK_FALSE(pair.a.transport.send_doorbell(Hca::kUar, qa.qpn + 1));
+    CHECK_FALSE(pair.a.transport.send_doorbell(Hca::kUar, 0));
+    CHECK_FALSE(pair.a.transport.send_doorbell(Hca::kUar, UINT32_MAX));
     pair.settle();
     CHECK(pair.packets == 0);
 }
@@ -275,11 +275,11 @@ TEST_CASE("a destroyed QP leaves no timer and no turn behind") {
     pair.filter = [](const ib::PacketView&) { return false; };
     pair.a.post(qa, {});
     pair.settle();
-    CHECK(pair.a.transport->next_deadline() != kNever);
-    CHECK(pair.a.transport->destroy_qp(qa.qpn) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK(pair.a.transport.next_deadline() != kNever);
+    CHECK(pair.a.transport.destroy_qp(qa.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.next_deadline() == kNever);
     pair.settle();
-    CHECK(pair.a.transport->qps_of_pd(1) == 0);
+    CHECK(pair.a.transport.qps_of_pd(1) == 0);
 }
 
 TEST_CASE("reset forgets everything without a completion") {
@@ -288,9 +288,9 @@ TEST_CASE("reset forgets everything without a completion") {
     pair.filter = [](const ib::PacketView&) { return false; };
     pair.a.post(qa, {});
     pair.settle();
-    pair.a.transport->reset();
-    CHECK(pair.a.transport->next_deadline() == kNever);
-    CHECK_FALSE(pair.a.transport->run());
+    pair.a.transport.reset();
+    CHECK(pair.a.transport.next_deadline() == kNever);
+    CHECK_FALSE(pair.a.transport.run());
     CHECK(pair.a.poll_all(qa).empty());
-    CHECK_FALSE(pair.a.transport->query_qp(qa.qpn));
+    CHECK_FALSE(pair.a.transport.query_qp(qa.qpn));
 }

@@ -25,7 +25,7 @@ TEST_CASE("a silent peer: retry_cnt retries, each after T_tr and a grace") {
     CHECK(pair.packets == retries + 1u);
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_RETRY_EXC_ERR);
     CHECK(pair.a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) == retries + 1u);
-    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK(pair.a.transport.next_deadline() == kNever);
 }
 
 TEST_CASE("timeout 0 waits for ever") {
@@ -34,7 +34,7 @@ TEST_CASE("timeout 0 waits for ever") {
     pair.filter = [](const ib::PacketView&) { return false; };
     pair.a.post(qa, {});
     pair.settle();
-    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK(pair.a.transport.next_deadline() == kNever);
     CHECK_FALSE(pair.step_clock());
 }
 
@@ -43,9 +43,9 @@ TEST_CASE("an ACK in time stops the clock") {
     auto [qa, qb] = pair.rc_pair();
     pair.b.post_recv(qb, {});
     pair.a.post(qa, {});
-    CHECK(pair.a.transport->next_deadline() == pair.now() + 4 * (4096ull << 10));
+    CHECK(pair.a.transport.next_deadline() == pair.now() + 4 * (4096ull << 10));
     pair.settle();
-    CHECK(pair.a.transport->next_deadline() == kNever);
+    CHECK(pair.a.transport.next_deadline() == kNever);
 }
 
 TEST_CASE("progress gives all retries back") {
@@ -65,7 +65,7 @@ TEST_CASE("progress gives all retries back") {
                      .sges = {from.sge(0, 20000)},
                      .remote_addr = to.addr,
                      .rkey = to.key});
-    REQUIRE(pair.run_until([&] { return pair.a.transport->next_deadline() == kNever; }));
+    REQUIRE(pair.run_until([&] { return pair.a.transport.next_deadline() == kNever; }));
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("an atomic whose ACK is lost happens once") {
                      .remote_addr = word.addr,
                      .rkey = word.key,
                      .swap_or_add = 1});
-    REQUIRE(pair.run_until([&] { return pair.a.transport->next_deadline() == kNever; }));
+    REQUIRE(pair.run_until([&] { return pair.a.transport.next_deadline() == kNever; }));
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
     CHECK(pair.a.host.peek<uint64_t>(result.addr) == 100);
     CHECK(pair.b.host.peek<uint64_t>(word.addr) == 101);
@@ -207,7 +207,7 @@ TEST_CASE("a port that goes down and comes back costs retries, no connection") {
     pair.step_clock();
     pair.step_clock();
     pair.a.port.active = true;
-    REQUIRE(pair.run_until([&] { return pair.a.transport->next_deadline() == kNever; }));
+    REQUIRE(pair.run_until([&] { return pair.a.transport.next_deadline() == kNever; }));
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
 }
 

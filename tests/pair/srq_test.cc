@@ -91,7 +91,7 @@ TEST_CASE("a message under way keeps its WQE while others overtake it") {
         t.receive(id);
     }
     t.pair.filter = nullptr;
-    REQUIRE(t.pair.run_until([&] { return t.pair.a.transport->next_deadline() == kNever; }));
+    REQUIRE(t.pair.run_until([&] { return t.pair.a.transport.next_deadline() == kNever; }));
     const auto cqe = t.pair.b.poll(t.first.b);
     REQUIRE(cqe);
     CHECK(cqe->wqe_counter == 0);
@@ -105,7 +105,7 @@ TEST_CASE("an empty SRQ is RNR to a connection, and found again when posted to")
     t.pair.settle();
     CHECK(t.pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) == 1);
     t.receive(5);
-    REQUIRE(t.pair.run_until([&] { return t.pair.a.transport->next_deadline() == kNever; }));
+    REQUIRE(t.pair.run_until([&] { return t.pair.a.transport.next_deadline() == kNever; }));
     CHECK(t.pair.a.poll(t.first.a)->status == PIB_HCA_WC_SUCCESS);
     CHECK(t.pair.b.poll(t.first.b)->wqe_counter == 5);
 }
@@ -265,8 +265,8 @@ TEST_CASE("an SRQ in use is BUSY; resizing keeps what waits") {
         t.pair.settle();
         CHECK(t.pair.b.poll(t.second.b)->wqe_counter == id);
     }
-    CHECK(t.pair.b.transport->destroy_qp(t.first.b.qpn) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(t.pair.b.transport->destroy_qp(t.second.b.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.transport.destroy_qp(t.first.b.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.transport.destroy_qp(t.second.b.qpn) == PIB_HCA_CMD_STATUS_OK);
     CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == PIB_HCA_CMD_STATUS_OK);
     CHECK(t.pair.b.srqs.query(t.srq.srqn).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
 }

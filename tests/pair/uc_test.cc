@@ -109,7 +109,7 @@ TEST_CASE("a lost packet takes its message with it, and the WQE serves the next"
     CHECK(t.arrived(3000, 8192));
     CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_RTS);
     CHECK(t.pair.b.events().empty());
-    CHECK(t.pair.a.transport->next_deadline() == kNever);
+    CHECK(t.pair.a.transport.next_deadline() == kNever);
 }
 
 TEST_CASE("the last packet of one message and the first of the next lost together") {

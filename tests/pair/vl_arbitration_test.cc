@@ -70,7 +70,7 @@ struct Sender {
         }
         std::array<uint64_t, 16> by_sl{};
         while (sum(by_sl) < total) {
-            while (hca.transport->run()) {
+            while (hca.transport.run()) {
             }
             REQUIRE_FALSE(hca.port.sent.empty());
             for (const auto& packet : hca.port.sent) {
@@ -78,7 +78,7 @@ struct Sender {
                 order.push_back(packet[1] >> 4);
             }
             hca.port.sent.clear();
-            hca.transport->port_ready(1);
+            hca.transport.port_ready(1);
         }
         return by_sl;
     }
@@ -169,7 +169,7 @@ TEST_CASE("datagrams wait with those of their own VL") {
     mixed.add_ud({0, 1}, 1024);
     mixed.add_uc(1, 1024);
     (void)mixed.send(60'000);
-    CHECK(mixed.hca.transport->query_qp(mixed.qps[0].qpn)->state == PIB_HCA_QPS_RTS);
+    CHECK(mixed.hca.transport.query_qp(mixed.qps[0].qpn)->state == PIB_HCA_QPS_RTS);
     const auto zeros = std::ranges::count(mixed.order, 0u);
     CHECK(zeros <= 6);  // high priority has more than enough to send
 }
@@ -187,8 +187,8 @@ TEST_CASE("VL15 comes before all data") {
     sender.hca.port.capacity = 0;
     sender.hca.ring(smi);  // no room: it waits as the others do
     sender.hca.port.capacity = 1;
-    sender.hca.transport->port_ready(1);
-    while (sender.hca.transport->run()) {
+    sender.hca.transport.port_ready(1);
+    while (sender.hca.transport.run()) {
     }
     REQUIRE(sender.hca.port.sent.size() == 1);
     CHECK(sender.hca.port.sent[0][1] >> 4 == 9);

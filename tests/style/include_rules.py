@@ -42,7 +42,7 @@ ROOMS = {
         "transport": ("base", "memory", "queues", "port", "qp"),
         "mmio": ("base", "memory", "queues", "port", "transport"),
         "commands": ("base", "memory", "queues", "port", "qp", "transport", "mmio"),
-        "": ("base", "memory", "port", "transport", "mmio", "commands"),
+        "": ("base", "memory", "queues", "port", "transport", "mmio", "commands"),
     },
     "fabric-switch": {
         "base": (),

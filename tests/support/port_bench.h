@@ -12,7 +12,8 @@
 #include "fake_host.h"
 #include "ib/wire/packet.h"
 #include "link_pair.h"
-#include "port/port_impl.h"
+#include "port/hca_port.h"
+#include "port/hca_ports.h"
 #include "queues/eq.h"
 
 namespace pib::hca::test {
@@ -79,7 +80,7 @@ class PortBench : private EqTable::Events {
     std::optional<link::LinkEndpoint> peer;
     std::string peer_error;
 
-    PortImpl& port() { return *ports.find(1); }
+    HcaPort& port() { return *ports.find(1); }
     ib::Port& attrs() { return ports.sma().port(1); }
     ib::PortCounters& pma() { return ports.pma().port(1); }
     ib::PortState state() { return attrs().state(); }

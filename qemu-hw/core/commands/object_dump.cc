@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/json.h"
+#include "port/hca_port.h"
 #include "qp/qp.h"
 
 namespace pib::hca {

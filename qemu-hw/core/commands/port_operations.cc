@@ -5,6 +5,7 @@
 #include <span>
 
 #include "ib/mgmt/smi.h"
+#include "port/hca_port.h"
 
 namespace pib::hca {
 
@@ -94,7 +95,7 @@ CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
 }
 
 CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
-    const PortImpl* port = ports.find(number);
+    const HcaPort* port = ports.find(number);
     if (port == nullptr) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     }
@@ -106,7 +107,7 @@ CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
 }
 
 CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t number) {
-    const PortImpl* port = ports.find(number);
+    const HcaPort* port = ports.find(number);
     if (port == nullptr) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     }
@@ -121,7 +122,7 @@ CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t number) {
 
 CmdStatus modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_port& in,
                       uint64_t now_ns) {
-    PortImpl* port = ports.find(number);
+    HcaPort* port = ports.find(number);
     if (port == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }

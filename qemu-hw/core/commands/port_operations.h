@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "port/port_impl.h"
+#include "port/hca_ports.h"
 
 namespace pib::hca {
 

@@ -10,7 +10,7 @@
 #include "base/table.h"
 #include "memory/mpt.h"
 #include "mmio/uar_index.h"
-#include "port/port_impl.h"
+#include "port/hca_ports.h"
 #include "queues/cq.h"
 #include "queues/eq.h"
 #include "queues/srq.h"

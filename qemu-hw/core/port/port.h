@@ -68,8 +68,7 @@ struct VlGrant {
     uint32_t bytes;
 };
 
-// The part of a port that the transport uses; PortImpl (port_impl.h) is the port, tests may give
-// another.
+// The part of a port that the transport uses. HcaPort (hca_port.h) implements it; so do tests.
 class Port {
   public:
     virtual ~Port() = default;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ib/mgmt/smi.h"
-#include "port/port_impl.h"
+#include "port/hca_port.h"
 
 namespace pib::hca {
 
@@ -27,19 +27,19 @@ ib::Mad copy_mad(const ib::PacketView& packet) {
 
 }  // namespace
 
-void PortImpl::link_packet(const link::LinkPacket& packet) {
+void HcaPort::link_packet(const link::LinkPacket& packet) {
     link_errors_.good(1);
     receive(packet.bytes, packet.lrh, false);
 }
 
-void PortImpl::link_packet_fault(link::PacketFault fault) {
+void HcaPort::link_packet_fault(link::PacketFault fault) {
     const uint64_t now_ns = parts_.host.now_ns();
     if (const auto error = link_errors_.dropped(fault, attrs(), pma(), now_ns)) {
         ib::tell_link_error(*error, static_cast<uint8_t>(number_), attrs(), now_ns);
     }
 }
 
-bool PortImpl::accepts_dlid(const ib::Lrh& lrh) const {
+bool HcaPort::accepts_dlid(const ib::Lrh& lrh) const {
     if (lrh.vl == ib::kVl15) {
         return lrh.dlid.is_permissive() || owns_lid(lrh.dlid.value());
     }
@@ -47,7 +47,7 @@ bool PortImpl::accepts_dlid(const ib::Lrh& lrh) const {
 }
 
 // What the link state, the VL and the DLID let in (IBA 7.2.7, 7.6, 7.11).
-bool PortImpl::passes_link(const ib::Lrh& lrh, bool looped) {
+bool HcaPort::passes_link(const ib::Lrh& lrh, bool looped) {
     const bool vl15 = lrh.vl == ib::kVl15;
     if (!vl15 && lrh.vl.value() >= view_.data_vls) {
         link_packet_fault(link::PacketFault::kMalformed);
@@ -65,7 +65,7 @@ bool PortImpl::passes_link(const ib::Lrh& lrh, bool looped) {
     return true;
 }
 
-void PortImpl::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped) {
+void HcaPort::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped) {
     if (!looped) {
         pma().count_received(lrh);
     }
@@ -94,20 +94,20 @@ void PortImpl::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool lo
 
 // Packets that the transport takes in one piece are data for one of its QPs, over a link that is
 // Active: nothing here treats them otherwise than packet by packet.
-bool PortImpl::takes_runs_of(const ib::PacketRun& run) const {
+bool HcaPort::takes_runs_of(const ib::PacketRun& run) const {
     const ib::Lrh& lrh = run.first().lrh();
     return parts_.counters.trace == nullptr && view_.active && lrh.vl.value() < view_.data_vls &&
            owns_lid(lrh.dlid.value());
 }
 
-void PortImpl::count_received(const ib::PacketRun& run, uint32_t from, uint32_t count) {
+void HcaPort::count_received(const ib::PacketRun& run, uint32_t from, uint32_t count) {
     parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, count);
     parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, run.size().bytes(from, count));
     pma().count_received(run.first().lrh(), run.size().words(from, count), count);
     link_errors_.good(count);
 }
 
-uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
+uint32_t HcaPort::link_run(const ib::PacketRun& run, uint32_t from) {
     const uint32_t taken = takes_runs_of(run) ? client_->run_in(number_, run, from) : 0;
     if (taken != 0) {
         count_received(run, from, taken);
@@ -115,11 +115,11 @@ uint32_t PortImpl::link_run(const ib::PacketRun& run, uint32_t from) {
     return taken;
 }
 
-bool PortImpl::link_reference(const ib::PacketRun& run, std::vector<link::RamPiece>& where) {
+bool HcaPort::link_reference(const ib::PacketRun& run, std::vector<link::RamPiece>& where) {
     return takes_runs_of(run) && client_->reference_in(number_, run, where);
 }
 
-bool PortImpl::link_placed(const ib::PacketRun& run, std::span<const link::RamPiece> where) {
+bool HcaPort::link_placed(const ib::PacketRun& run, std::span<const link::RamPiece> where) {
     if (!takes_runs_of(run) || !client_->placed_in(number_, run, where)) {
         return false;
     }
@@ -131,7 +131,7 @@ bool PortImpl::link_placed(const ib::PacketRun& run, std::span<const link::RamPi
 
 // Directed-route SMPs reach the guest as they came: its SMI does the same to them as ours, which
 // here only decides whether they are for this node at all.
-void PortImpl::receive_smp(const ib::PacketView& packet, bool looped) {
+void HcaPort::receive_smp(const ib::PacketView& packet, bool looped) {
     if (!carries_mad(packet) || packet.grh()) {
         return drop();
     }
@@ -155,8 +155,8 @@ void PortImpl::receive_smp(const ib::PacketView& packet, bool looped) {
 
 // Directs the reply to a directed-route SMP; false when the way back leads nowhere. `loopback`: to
 // the guest's own QP0, which had sent the request to the port that it stands behind.
-bool PortImpl::direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
-                            bool& loopback) const {
+bool HcaPort::direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
+                           bool& loopback) const {
     const ib::SmiNode node{.num_ports = parts_.sma.node().num_ports()};
     const auto way = ib::smi_send(reply, node, static_cast<uint8_t>(number_), request.slid);
     if (way.action == ib::SmiAction::kLid) {
@@ -168,7 +168,7 @@ bool PortImpl::direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHe
     return way.action == ib::SmiAction::kPort || loopback;
 }
 
-void PortImpl::answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped) {
+void HcaPort::answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped) {
     const ib::SmpArrival arrival{.port = static_cast<uint8_t>(number_),
                                  .slid = packet.lrh().slid,
                                  .now_ns = parts_.host.now_ns()};
@@ -192,7 +192,7 @@ void PortImpl::answer_smp(const ib::PacketView& packet, const ib::Mad& request, 
 
 // QP1 takes any P_Key of the table and one Q_Key (C9-42, C9-50); of what the guest gets the
 // transport checks both.
-void PortImpl::receive_gmp(const ib::PacketView& packet) {
+void HcaPort::receive_gmp(const ib::PacketView& packet) {
     const bool unicast = !packet.lrh().dlid.is_multicast();
     if (!unicast || !carries_mad(packet)) {
         return client_->packet_in(number_, packet);
@@ -212,7 +212,7 @@ void PortImpl::receive_gmp(const ib::PacketView& packet) {
     answer_gmp(packet, mad);
 }
 
-void PortImpl::answer_gmp(const ib::PacketView& packet, const ib::Mad& request) {
+void HcaPort::answer_gmp(const ib::PacketView& packet, const ib::Mad& request) {
     const auto reply = parts_.pma.answer(request, parts_.host.now_ns());
     if (!reply) {
         return;
@@ -228,7 +228,7 @@ void PortImpl::answer_gmp(const ib::PacketView& packet, const ib::Mad& request) 
 
 // IBA 13.5.4: a response goes back to the LID, QP and GID that the request came from, on the same
 // SL.
-ib::PacketHeaders PortImpl::reply_headers(const ib::PacketView& request) const {
+ib::PacketHeaders HcaPort::reply_headers(const ib::PacketView& request) const {
     ib::PacketHeaders headers{};
     headers.lrh = {.vl = request.lrh().vl,
                    .sl = request.lrh().sl,
@@ -253,7 +253,7 @@ ib::PacketHeaders PortImpl::reply_headers(const ib::PacketView& request) const {
 }
 
 // The LID that the requester wrote to, path bits included; the base LID if that names no LID.
-ib::Lid PortImpl::reply_slid(ib::Lid request_dlid) const {
+ib::Lid HcaPort::reply_slid(ib::Lid request_dlid) const {
     if (owns_lid(request_dlid.value())) {
         return request_dlid;
     }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ib/mgmt/link_rate.h"
-#include "port/port_impl.h"
+#include "port/hca_port.h"
 
 namespace pib::hca {
 
@@ -19,7 +19,7 @@ constexpr uint32_t kPacketOverhead = 124;
 }  // namespace
 
 // IBA 7.2.7 for what the link state lets out, 7.6.6 for SL to VL, 7.7.8 for the length.
-PortImpl::Outgoing PortImpl::route(const TxRequest& request) const {
+HcaPort::Outgoing HcaPort::route(const TxRequest& request) const {
     const auto discard = [](ib::Counter reason) {
         return Outgoing{.route = Route::kDiscard, .reason = reason};
     };
@@ -43,7 +43,7 @@ PortImpl::Outgoing PortImpl::route(const TxRequest& request) const {
     return {.route = way, .vl = vl};
 }
 
-std::span<uint8_t> PortImpl::begin(const TxRequest& request, const Outgoing& out) {
+std::span<uint8_t> HcaPort::begin(const TxRequest& request, const Outgoing& out) {
     switch (out.route) {
         case Route::kLink:
             return link_.begin_packet(out.vl, request.bytes);
@@ -54,7 +54,7 @@ std::span<uint8_t> PortImpl::begin(const TxRequest& request, const Outgoing& out
     }
 }
 
-std::span<uint8_t> PortImpl::begin_packet(const TxRequest& request) {
+std::span<uint8_t> HcaPort::begin_packet(const TxRequest& request) {
     out_ = route(request);
     if (!may_leave(request, out_)) [[unlikely]] {
         out_ = {};
@@ -77,11 +77,11 @@ std::span<uint8_t> PortImpl::begin_packet(const TxRequest& request) {
     return out_.packet;
 }
 
-void PortImpl::commit_packet() {
+void HcaPort::commit_packet() {
     commit(std::exchange(out_, {}));
 }
 
-void PortImpl::commit(const Outgoing& out) {
+void HcaPort::commit(const Outgoing& out) {
     if (out.route == Route::kNone) {
         return;
     }
@@ -113,7 +113,7 @@ void PortImpl::commit(const Outgoing& out) {
 }
 
 // To the VL that has its turn and to the path that is slower than the link, if they are any.
-void PortImpl::charge(const Outgoing& out, uint16_t dlid) {
+void HcaPort::charge(const Outgoing& out, uint16_t dlid) {
     const bool is_run = out.run.packets != 0;
     if (out.vl == granted_vl_) [[unlikely]] {
         for (uint32_t i = 0; i < std::max(out.run.packets, 1u); ++i) {
@@ -129,7 +129,7 @@ void PortImpl::charge(const Outgoing& out, uint16_t dlid) {
 // ---- runs
 
 // Over the link alone; and a trace is one of packets.
-uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
+uint32_t HcaPort::run_limit(const TxRequest& request, uint32_t mtu) {
     const Outgoing out = route(request);
     return out.route == Route::kLink && parts_.counters.trace == nullptr &&
                    !must_wait_for_others(out.vl)
@@ -139,8 +139,8 @@ uint32_t PortImpl::run_limit(const TxRequest& request, uint32_t mtu) {
 
 // Many packets in one piece, for which begin(vl) makes room: on the link or not at all.
 template <typename Begin>
-std::span<uint8_t> PortImpl::begin_on_link(const TxRequest& request, const ib::RunSize& size,
-                                           Begin&& begin) {
+std::span<uint8_t> HcaPort::begin_on_link(const TxRequest& request, const ib::RunSize& size,
+                                          Begin&& begin) {
     Outgoing out = route(request);
     if (out.route == Route::kLink && may_leave(request, out)) {
         out.packet = begin(out.vl);
@@ -150,11 +150,11 @@ std::span<uint8_t> PortImpl::begin_on_link(const TxRequest& request, const ib::R
     return out_.packet;
 }
 
-std::span<uint8_t> PortImpl::begin_run(const TxRequest& request, const ib::RunSize& size) {
+std::span<uint8_t> HcaPort::begin_run(const TxRequest& request, const ib::RunSize& size) {
     return begin_on_link(request, size, [&](unsigned vl) { return link_.begin_run(vl, size); });
 }
 
-uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
+uint32_t HcaPort::reference_limit(const TxRequest& request, uint32_t mtu) {
     const Outgoing out = route(request);
     const bool paced = is_slower_than_link(request);  // a reference would be a long burst
     return out.route == Route::kLink && !paced && parts_.counters.trace == nullptr &&
@@ -163,15 +163,15 @@ uint32_t PortImpl::reference_limit(const TxRequest& request, uint32_t mtu) {
                : 0;
 }
 
-std::span<uint8_t> PortImpl::begin_reference(const TxRequest& request, const ib::RunSize& size,
-                                             uint64_t handle,
-                                             std::span<const link::RamPiece> pieces) {
+std::span<uint8_t> HcaPort::begin_reference(const TxRequest& request, const ib::RunSize& size,
+                                            uint64_t handle,
+                                            std::span<const link::RamPiece> pieces) {
     return begin_on_link(request, size, [&](unsigned vl) {
         return link_.begin_reference(vl, size, handle, pieces);
     });
 }
 
-void PortImpl::commit_run(const Outgoing& out) {
+void HcaPort::commit_run(const Outgoing& out) {
     ib::set_run_vl(out.packet, out.vl);
     const auto lrh = ib::Lrh::parse(
         std::span<const uint8_t>(out.packet).subspan<ib::kRunFirst, ib::Lrh::kSize>());
@@ -185,7 +185,7 @@ void PortImpl::commit_run(const Outgoing& out) {
 // ---- static rate
 
 // Marks what is paced, and refuses it as long as its path has not taken what went before.
-bool PortImpl::may_leave(const TxRequest& request, Outgoing& out) {
+bool HcaPort::may_leave(const TxRequest& request, Outgoing& out) {
     if (!is_slower_than_link(request) || out.route != Route::kLink || request.vl15) [[likely]] {
         return true;
     }
@@ -199,25 +199,25 @@ bool PortImpl::may_leave(const TxRequest& request, Outgoing& out) {
 
 // ---- arbitration
 
-unsigned PortImpl::lane(const TxRequest& request) const {
+unsigned HcaPort::lane(const TxRequest& request) const {
     const Outgoing out = route(request);
     return out.route == Route::kLink ? out.vl : kFreeLane;
 }
 
-VlGrant PortImpl::arbitrate(ib::VlMask ready) {
+VlGrant HcaPort::arbitrate(ib::VlMask ready) {
     granted_vl_ = arbiter_.choose(ready).value_or(0);
     return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = arbiter_.allowance()};
 }
 
 // A link without room for one VL's packet takes no shorter one of another before: that would have
 // all the room there ever is.
-bool PortImpl::must_wait_for_others(unsigned vl) const {
+bool HcaPort::must_wait_for_others(unsigned vl) const {
     return wants_room_ != 0 && vl < link::kVl15 && (wants_room_ >> vl & 1) == 0;
 }
 
 // ---- waiting
 
-void PortImpl::wait_in(unsigned lane, uint32_t bytes) {
+void HcaPort::wait_in(unsigned lane, uint32_t bytes) {
     Waiting& state = waiting_[lane];
     if (!state.waiting) {
         state.since_ns = parts_.host.now_ns();
@@ -226,7 +226,7 @@ void PortImpl::wait_in(unsigned lane, uint32_t bytes) {
     state.bytes = bytes;
 }
 
-bool PortImpl::may_go_on(unsigned lane) const {
+bool HcaPort::may_go_on(unsigned lane) const {
     const Waiting& state = waiting_[lane];
     if (lane == kLoopbackLane) {
         return loopback_.can_send(false, state.bytes);
@@ -236,7 +236,7 @@ bool PortImpl::may_go_on(unsigned lane) const {
 }
 
 // PortXmitWait: ticks in which there was data to send and no credit for it (IBA 16.1.3.5).
-void PortImpl::stop_waiting(unsigned lane) {
+void HcaPort::stop_waiting(unsigned lane) {
     Waiting& state = waiting_[lane];
     if (lane != kLoopbackLane && view_.active) {
         const uint64_t waited_ns = parts_.host.now_ns() - state.since_ns;
@@ -247,7 +247,7 @@ void PortImpl::stop_waiting(unsigned lane) {
     wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));
 }
 
-bool PortImpl::stop_waiting() {
+bool HcaPort::stop_waiting() {
     bool any = false;
     for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
         if (waiting_[lane].waiting && may_go_on(lane)) {
@@ -259,7 +259,7 @@ bool PortImpl::stop_waiting() {
 }
 
 // What has lost its credit to others of its VL meanwhile waits for that, and no other VL for it.
-void PortImpl::wait_for_credit_alone() {
+void HcaPort::wait_for_credit_alone() {
     for (unsigned vl = 0; vl < link::kVl15; ++vl) {
         if ((wants_room_ >> vl & 1) != 0 && !link_.has_credit(vl, waiting_[vl].bytes)) {
             wants_room_ &= static_cast<ib::VlMask>(~(1u << vl));
@@ -267,7 +267,7 @@ void PortImpl::wait_for_credit_alone() {
     }
 }
 
-void PortImpl::resume() {
+void HcaPort::resume() {
     while (!queued_mads_.empty() && try_send(queued_mads_.front())) {
         queued_mads_.pop_front();
     }
@@ -285,7 +285,7 @@ void PortImpl::resume() {
 
 // ---- the port's own MADs
 
-bool PortImpl::try_send(const OwnMad& mad) {
+bool HcaPort::try_send(const OwnMad& mad) {
     Outgoing out =
         mad.loopback ? Outgoing{.route = Route::kLoopback, .vl = link::kVl15} : route(mad.request);
     out.packet = begin(mad.request, out);
@@ -298,7 +298,7 @@ bool PortImpl::try_send(const OwnMad& mad) {
 }
 
 // `headers` names the ends; what is the same for every MAD is filled in here.
-void PortImpl::send_mad(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback) {
+void HcaPort::send_mad(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback) {
     ib::PacketHeaders full = headers;
     full.bth.opcode = ib::opcode::kUdSendOnly;
     full.bth.psn = mad_psn_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Runs that come by reference: whom they are for, and where their payload goes.
 #include "memory/one_copy.h"
-#include "transport/transport_impl.h"
+#include "transport/transport.h"
 
 namespace pib::hca {
 
 // The QP that all of the run is for; `located_` says where it goes. nullptr: not in one piece.
-QueuePair* TransportImpl::locate_run(unsigned port, const ib::PacketRun& run) {
+QueuePair* Transport::locate_run(unsigned port, const ib::PacketRun& run) {
     if (services_.one_copy() == nullptr || run.middles_from(0) != run.size().packets) {
         return nullptr;
     }
@@ -21,14 +21,14 @@ QueuePair* TransportImpl::locate_run(unsigned port, const ib::PacketRun& run) {
     return found ? qp : nullptr;
 }
 
-bool TransportImpl::reference_in(unsigned port, const ib::PacketRun& run,
-                                 std::vector<ib::link::RamPiece>& where) {
+bool Transport::reference_in(unsigned port, const ib::PacketRun& run,
+                             std::vector<ib::link::RamPiece>& where) {
     const QueuePair* qp = locate_run(port, run);
     return qp != nullptr && services_.one_copy()->begin_pull(port, qp->qpn, located_, where);
 }
 
-bool TransportImpl::placed_in(unsigned port, const ib::PacketRun& run,
-                              std::span<const ib::link::RamPiece> where) {
+bool Transport::placed_in(unsigned port, const ib::PacketRun& run,
+                          std::span<const ib::link::RamPiece> where) {
     QueuePair* qp = locate_run(port, run);
     if (qp == nullptr) {
         if (services_.one_copy() != nullptr) {

@@ -6,7 +6,7 @@
 #include "qp/path_migration.h"
 #include "qp/qp_create.h"
 #include "qp/qp_modify.h"
-#include "transport/transport_impl.h"
+#include "transport/transport.h"
 
 namespace pib::hca {
 namespace {
@@ -21,7 +21,7 @@ constexpr uint32_t kNeedDrained =
 }  // namespace
 
 template <typename F>
-void TransportImpl::for_each_qp(F&& f) {
+void Transport::for_each_qp(F&& f) {
     for (const auto& qp : special_qps_) {
         if (qp) {
             f(*qp);
@@ -30,7 +30,7 @@ void TransportImpl::for_each_qp(F&& f) {
     qps_.for_each([&](uint32_t, QueuePair& qp) { f(qp); });
 }
 
-bool TransportImpl::queues_exist(const pib_hca_create_qp& in) {
+bool Transport::queues_exist(const pib_hca_create_qp& in) {
     CqTable& cqs = services_.parts().cqs;
     // What XRC QPs do not have has been checked.
     const bool sends = in.type != PIB_HCA_QP_XRC_TGT;
@@ -42,7 +42,7 @@ bool TransportImpl::queues_exist(const pib_hca_create_qp& in) {
 }
 
 // Counts the QP among the users of the objects that it names.
-void TransportImpl::use_queues(const QueuePair& qp, bool use) {
+void Transport::use_queues(const QueuePair& qp, bool use) {
     CqTable& cqs = services_.parts().cqs;
     const uint32_t change = use ? 1u : ~0u;
     for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
@@ -55,7 +55,7 @@ void TransportImpl::use_queues(const QueuePair& qp, bool use) {
     }
 }
 
-CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
+CmdResult<uint32_t> Transport::create_qp(const pib_hca_create_qp& in) {
     const auto ports = static_cast<unsigned>(services_.parts().ports.size());
     if (const CmdStatus status = check_create_qp(in, ports); status != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(status);
@@ -82,7 +82,7 @@ CmdResult<uint32_t> TransportImpl::create_qp(const pib_hca_create_qp& in) {
 }
 
 // CQEs that fit in the smaller of its CQs; an XRC target has none, and no bound.
-uint32_t TransportImpl::room_of_cqs(const QueuePair& qp) {
+uint32_t Transport::room_of_cqs(const QueuePair& qp) {
     uint32_t room = UINT32_MAX;
     for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
         if (cqn != 0) {
@@ -92,7 +92,7 @@ uint32_t TransportImpl::room_of_cqs(const QueuePair& qp) {
     return room;
 }
 
-CmdResult<uint32_t> TransportImpl::place(QueuePair&& qp) {
+CmdResult<uint32_t> Transport::place(QueuePair&& qp) {
     if (qp.is_special()) {
         qp.qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
         special_qps_[qp.qpn] = std::make_unique<QueuePair>(std::move(qp));
@@ -103,7 +103,7 @@ CmdResult<uint32_t> TransportImpl::place(QueuePair&& qp) {
     return qpn;
 }
 
-CmdStatus TransportImpl::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
+CmdStatus Transport::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
@@ -135,7 +135,7 @@ CmdStatus TransportImpl::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
+void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     const QpState from = qp.state;
     switch (to) {
         case PIB_HCA_QPS_RESET:
@@ -182,7 +182,7 @@ void TransportImpl::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
 
 // SQE to RTS: what was posted before belongs to the error (IBA 10.3.1.6). Bounded by the queue's
 // depth.
-void TransportImpl::finish_send_flush(QueuePair& qp) {
+void Transport::finish_send_flush(QueuePair& qp) {
     Turn turn = Turn::kMore;
     while (turn == Turn::kMore) {
         Budget budget{.packets = PIB_HCA_CMD_MAX_LENGTH, .bytes = UINT32_MAX};
@@ -190,7 +190,7 @@ void TransportImpl::finish_send_flush(QueuePair& qp) {
     }
 }
 
-CmdResult<pib_hca_modify_qp> TransportImpl::query_qp(uint32_t qpn) {
+CmdResult<pib_hca_modify_qp> Transport::query_qp(uint32_t qpn) {
     const QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
@@ -209,7 +209,7 @@ CmdResult<pib_hca_modify_qp> TransportImpl::query_qp(uint32_t qpn) {
     return out;
 }
 
-void TransportImpl::forget(QueuePair& qp) {
+void Transport::forget(QueuePair& qp) {
     services_.leave_memory(qp);
     responder_.part(qp);
     use_queues(qp, false);
@@ -224,7 +224,7 @@ void TransportImpl::forget(QueuePair& qp) {
     pages_left_ += qp.buffer.listed_pages();
 }
 
-CmdStatus TransportImpl::destroy_qp(uint32_t qpn) {
+CmdStatus Transport::destroy_qp(uint32_t qpn) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
@@ -242,7 +242,7 @@ CmdStatus TransportImpl::destroy_qp(uint32_t qpn) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-CmdStatus TransportImpl::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+CmdStatus Transport::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
@@ -256,7 +256,7 @@ CmdStatus TransportImpl::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     return status;
 }
 
-CmdStatus TransportImpl::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+CmdStatus Transport::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
@@ -267,7 +267,7 @@ CmdStatus TransportImpl::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
 }
 
 // In Reset a QP has nothing to complete; once it is used, its first completion finds out.
-void TransportImpl::cq_failed(uint32_t cqn) {
+void Transport::cq_failed(uint32_t cqn) {
     for_each_qp([&](QueuePair& qp) {
         if (qp.state != PIB_HCA_QPS_RESET && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
             services_.fatal(qp);
@@ -275,13 +275,13 @@ void TransportImpl::cq_failed(uint32_t cqn) {
     });
 }
 
-uint32_t TransportImpl::qps_of_pd(uint32_t pd) {
+uint32_t Transport::qps_of_pd(uint32_t pd) {
     uint32_t count = 0;
     for_each_qp([&](const QueuePair& qp) { count += qp.pd == pd ? 1 : 0; });
     return count;
 }
 
-uint32_t TransportImpl::qps_of_xrcd(uint32_t xrcd) {
+uint32_t Transport::qps_of_xrcd(uint32_t xrcd) {
     uint32_t count = 0;
     for_each_qp([&](const QueuePair& qp) { count += qp.xrcd == xrcd ? 1 : 0; });
     return count;
@@ -289,7 +289,7 @@ uint32_t TransportImpl::qps_of_xrcd(uint32_t xrcd) {
 
 // Only XRC targets use an SRQ that does not count them; the message that such a QP receives is lost
 // with its WQE, and its next packet finds no SRQ.
-void TransportImpl::srq_destroyed(uint32_t srqn) {
+void Transport::srq_destroyed(uint32_t srqn) {
     for_each_qp([&](QueuePair& qp) {
         if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {
             qp.resp.recv.valid = false;
@@ -297,19 +297,19 @@ void TransportImpl::srq_destroyed(uint32_t srqn) {
     });
 }
 
-uint32_t TransportImpl::qps_of_uar(uint32_t uar) {
+uint32_t Transport::qps_of_uar(uint32_t uar) {
     uint32_t count = 0;
     for_each_qp([&](const QueuePair& qp) { count += qp.uar == uar ? 1 : 0; });
     return count;
 }
 
-void TransportImpl::set_knobs(const Knobs& knobs) {
+void Transport::set_knobs(const Knobs& knobs) {
     qps_.set_choice(knobs.qpn_choice);
     suspicions_.enable(knobs.warnings);
 }
 
 // Errors take the QP with them as the real ones do; other events are only told.
-CmdStatus TransportImpl::inject_event(pib_hca_event type, uint32_t number) {
+CmdStatus Transport::inject_event(pib_hca_event type, uint32_t number) {
     if (type == PIB_HCA_EVENT_CQ_ERROR) {
         if (services_.parts().cqs.find(number) == nullptr) {
             return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
@@ -348,11 +348,11 @@ CmdStatus TransportImpl::inject_event(pib_hca_event type, uint32_t number) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void TransportImpl::visit_qps(const std::function<void(const QueuePair&)>& visitor) {
+void Transport::visit_qps(const std::function<void(const QueuePair&)>& visitor) {
     for_each_qp([&](const QueuePair& qp) { visitor(qp); });
 }
 
-CmdStatus TransportImpl::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) {
+CmdStatus Transport::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
@@ -374,7 +374,7 @@ CmdStatus TransportImpl::resume_page_fault(uint32_t qpn, const pib_hca_resume_pa
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void TransportImpl::reset() {
+void Transport::reset() {
     qps_.clear();
     for (auto& qp : special_qps_) {
         qp.reset();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Doorbells, packets, turns and timers. Commands are in transport_qps.cc.
-#include "transport/transport_impl.h"
+#include "transport/transport.h"
 
 #include <algorithm>
 
@@ -19,11 +19,7 @@ constexpr unsigned kRunTurns = 64;
 
 }  // namespace
 
-std::unique_ptr<Transport> Transport::create(const TransportParts& parts) {
-    return std::make_unique<TransportImpl>(parts);
-}
-
-TransportImpl::TransportImpl(const TransportParts& parts)
+Transport::Transport(const TransportParts& parts)
     : services_(parts, *this),
       requester_(services_),
       completer_(services_, requester_),
@@ -32,12 +28,12 @@ TransportImpl::TransportImpl(const TransportParts& parts)
       qps_(PIB_HCA_FIRST_QPN, Limits::kQps),
       suspicions_(parts.host) {}
 
-QueuePair* TransportImpl::find_qp(uint32_t qpn) {
+QueuePair* Transport::find_qp(uint32_t qpn) {
     return qpn < kSpecialQps ? special_qps_[qpn].get() : qps_.find(qpn);
 }
 
 // QP0 and QP1 are the port's own; the numbers by which commands know them mean nothing on the wire.
-QueuePair* TransportImpl::find_wire_qp(unsigned port, ib::Qpn qpn) {
+QueuePair* Transport::find_wire_qp(unsigned port, ib::Qpn qpn) {
     if (qpn.value() <= ib::kQp1.value()) {
         return special_qps_[PIB_HCA_SPECIAL_QPN(port, qpn == ib::kQp1)].get();
     }
@@ -46,7 +42,7 @@ QueuePair* TransportImpl::find_wire_qp(unsigned port, ib::Qpn qpn) {
 
 // ---------------------------------------------------------------- doorbells
 
-bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
+bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr || qp->uar != uar) {
         return false;
@@ -73,7 +69,7 @@ bool TransportImpl::send_doorbell(uint32_t uar, uint32_t qpn) {
 }
 
 // Work is done where it is found, unless that would jump the queue.
-void TransportImpl::ring(QueuePair& qp) {
+void Transport::ring(QueuePair& qp) {
     if (services_.others_wait(qp)) [[unlikely]] {
         services_.schedule(qp);
         return;
@@ -82,7 +78,7 @@ void TransportImpl::ring(QueuePair& qp) {
     after_turn(qp, turn(qp, budget));
 }
 
-bool TransportImpl::recv_doorbell(uint32_t uar, uint32_t qpn) {
+bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr || qp->uar != uar) {
         return false;
@@ -97,7 +93,7 @@ bool TransportImpl::recv_doorbell(uint32_t uar, uint32_t qpn) {
 // ---------------------------------------------------------------- turns
 
 // Answers first: the peer waits for them, and they bring nothing new.
-Turn TransportImpl::turn(QueuePair& qp, Budget& budget) {
+Turn Transport::turn(QueuePair& qp, Budget& budget) {
     const Turn answered = qp.is_connected() ? responder_.run(qp, budget) : Turn::kIdle;
     if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
         // Needs no room at the port, so it does not wait for any.
@@ -110,7 +106,7 @@ Turn TransportImpl::turn(QueuePair& qp, Budget& budget) {
     return qp.is_connected() ? requester_.run(qp, budget) : datagram_.run(qp, budget);
 }
 
-void TransportImpl::after_turn(QueuePair& qp, Turn turn) {
+void Transport::after_turn(QueuePair& qp, Turn turn) {
     if (turn == Turn::kMore) {
         services_.schedule(qp);
     } else if (turn == Turn::kBlocked) {
@@ -122,7 +118,7 @@ void TransportImpl::after_turn(QueuePair& qp, Turn turn) {
     }
 }
 
-void TransportImpl::unpark(QueuePair& qp) {
+void Transport::unpark(QueuePair& qp) {
     if (qp.parked) {
         for (auto& parked : parked_) {
             std::erase(parked, qp.qpn);
@@ -131,7 +127,7 @@ void TransportImpl::unpark(QueuePair& qp) {
     qp.parked = qp.blocked = false;
 }
 
-void TransportImpl::give_turn(uint32_t qpn, Budget budget) {
+void Transport::give_turn(uint32_t qpn, Budget budget) {
     QueuePair* qp = find_qp(qpn);
     if (qp == nullptr) {
         return;
@@ -144,7 +140,7 @@ void TransportImpl::give_turn(uint32_t qpn, Budget budget) {
 
 // A turn at one port. Where QPs wait on several VLs the port's tables say whose it is, and how long
 // (IBA 7.6.9).
-void TransportImpl::serve(unsigned port) {
+void Transport::serve(unsigned port) {
     RunQueue& queue = services_.run_queue();
     if (const auto lane = queue.next_lane(port)) [[likely]] {
         give_turn(queue.pop(port, *lane), kTurnBudget);
@@ -158,7 +154,7 @@ void TransportImpl::serve(unsigned port) {
     link.end_grant();
 }
 
-bool TransportImpl::run() {
+bool Transport::run() {
     services_.woken();
     services_.set_running(true);
     RunQueue& queue = services_.run_queue();
@@ -169,11 +165,11 @@ bool TransportImpl::run() {
     return !queue.empty();
 }
 
-uint64_t TransportImpl::next_deadline() const {
+uint64_t Transport::next_deadline() const {
     return services_.timers().next();
 }
 
-uint64_t TransportImpl::timer(uint64_t now_ns) {
+uint64_t Transport::timer(uint64_t now_ns) {
     // Each timer set from here lies in the future, so this ends.
     for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
          qpn = services_.timers().take_due(now_ns)) {
@@ -186,7 +182,7 @@ uint64_t TransportImpl::timer(uint64_t now_ns) {
 
 // ---------------------------------------------------------------- ports
 
-void TransportImpl::port_ready(unsigned port) {
+void Transport::port_ready(unsigned port) {
     // Emptied without giving up its memory; no QP parks itself before run().
     std::vector<uint32_t>& parked = parked_[port - 1];
     for (const uint32_t qpn : parked) {
@@ -199,11 +195,11 @@ void TransportImpl::port_ready(unsigned port) {
 }
 
 // No cache of the port's attributes is kept here; but what waits for room may now be discarded.
-void TransportImpl::port_changed(unsigned port) {
+void Transport::port_changed(unsigned port) {
     port_ready(port);
 }
 
-void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
+void Transport::packet_in(unsigned port, const ib::PacketView& packet) {
     const ib::Transport transport = packet.opcode().transport;
     const ib::Qpn dest = packet.bth().dest_qp;
     if (transport == ib::Transport::kUd && dest == ib::kMulticastQpn) {
@@ -220,8 +216,7 @@ void TransportImpl::packet_in(unsigned port, const ib::PacketView& packet) {
     }
 }
 
-void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
-                                 const ib::PacketView& packet) {
+void Transport::connected_in(QueuePair& qp, unsigned port_number, const ib::PacketView& packet) {
     if (!qp.can_receive()) {
         services_.count_dropped(port_number);
         return;
@@ -250,7 +245,7 @@ void TransportImpl::connected_in(QueuePair& qp, unsigned port_number,
     }
 }
 
-QueuePair* TransportImpl::run_target(unsigned port, const ib::PacketRun& run) {
+QueuePair* Transport::run_target(unsigned port, const ib::PacketRun& run) {
     const ib::PacketView& packet = run.first();
     QueuePair* qp = find_wire_qp(port, packet.bth().dest_qp);
     if (qp == nullptr || !qp->is_connected() || packet.opcode().transport != qp->transport() ||
@@ -262,7 +257,7 @@ QueuePair* TransportImpl::run_target(unsigned port, const ib::PacketRun& run) {
 }
 
 // What is neither start nor end of a message, for a QP of which nothing else is to be said.
-uint32_t TransportImpl::run_in(unsigned port, const ib::PacketRun& run, uint32_t from) {
+uint32_t Transport::run_in(unsigned port, const ib::PacketRun& run, uint32_t from) {
     const uint32_t count = run.middles_from(from);
     QueuePair* qp = count != 0 ? run_target(port, run) : nullptr;
     if (qp == nullptr) {

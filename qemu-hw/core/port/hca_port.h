@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The port behind port.h, and the set of an HCA's ports, which is what the device sees of them.
+// A port of the HCA.
 //
 // Reset. A port's firmware outlives its driver: a warm reset (ENABLE 1->0, RESET, FLR) drops
 // packets, takes back what software has set (CapabilityMask bits, NodeDescription, SystemImageGUID)
@@ -14,11 +14,9 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "base/config.h"
 #include "base/counters.h"
 #include "base/host.h"
 #include "ib/mgmt/link_errors.h"
@@ -43,9 +41,9 @@ struct PortParts {
     OneCopy* one_copy;  // nullptr: payload is copied
 };
 
-class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink {
+class HcaPort final : public Port, private PortLink::Owner, private OneCopyLink {
   public:
-    PortImpl(unsigned number, const PortParts& parts);
+    HcaPort(unsigned number, const PortParts& parts);
 
     void set_client(PortClient& client) { client_ = &client; }
 
@@ -216,34 +214,6 @@ class PortImpl final : public Port, private PortLink::Owner, private OneCopyLink
     std::deque<OwnMad> queued_mads_;
     ib::Psn mad_psn_;
     std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here
-};
-
-// The ports of one HCA, with the SMA and PMA that they share.
-class HcaPorts {
-  public:
-    HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
-             OneCopy* one_copy = nullptr);
-
-    // Before anything else: where packets go (the transport, which is made from ports()).
-    void set_client(PortClient& client);
-    std::span<Port* const> ports() const { return views_; }
-    PortImpl* find(uint32_t number);  // port 1..; nullptr when there is no such port
-    HcaSma& sma() { return sma_; }
-    HcaPma& pma() { return pma_; }
-
-    // The device calls run() in its own, and wakes itself when it returns true; timer() in its own;
-    // and at the end of each of its entry points flush(), and next_deadline() for the host's timer.
-    bool run();
-    void timer(uint64_t now_ns);
-    uint64_t next_deadline() const;
-    void flush();
-    void reset(bool cold);  // after the EQs and the transport have been reset
-
-  private:
-    HcaSma sma_;
-    HcaPma pma_;
-    std::vector<std::unique_ptr<PortImpl>> ports_;
-    std::vector<Port*> views_;
 };
 
 }  // namespace pib::hca

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The port's state: link, events, reset. Packets are in port_transmit.cc and port_receive.cc.
-#include "port/port_impl.h"
+#include "port/hca_port.h"
 
 #include "ib/mgmt/link_rate.h"
 
@@ -58,7 +58,7 @@ ib::KeyViolation key_violation(const ib::PacketView& packet, uint32_t key) {
 
 }  // namespace
 
-PortImpl::PortImpl(unsigned number, const PortParts& parts)
+HcaPort::HcaPort(unsigned number, const PortParts& parts)
     : number_(number),
       parts_(parts),
       link_(parts.host, number, *this),
@@ -71,17 +71,17 @@ PortImpl::PortImpl(unsigned number, const PortParts& parts)
 
 // ---- the device's entry points
 
-void PortImpl::link_connected(bool can_share) {
+void HcaPort::link_connected(bool can_share) {
     link_.connected(hello(can_share), ib::link_offer(attrs()));
 }
 
-void PortImpl::link_rx(std::span<const uint8_t> bytes) {
+void HcaPort::link_rx(std::span<const uint8_t> bytes) {
     link_.received(bytes);
     sync_offer();
     resume();
 }
 
-bool PortImpl::link_poll() {
+bool HcaPort::link_poll() {
     const bool more = link_.poll();
     sync_offer();
     resume();
@@ -89,7 +89,7 @@ bool PortImpl::link_poll() {
 }
 
 // The pages that are registered by now are marked before the switch hears of the memory.
-void PortImpl::link_memory(const OneCopyMemory& memory) {
+void HcaPort::link_memory(const OneCopyMemory& memory) {
     std::vector<uint64_t> blocks;
     for (const RamBlock& block : memory.blocks) {
         blocks.push_back(block.bytes);
@@ -98,23 +98,23 @@ void PortImpl::link_memory(const OneCopyMemory& memory) {
     link_.share_memory(memory.control, blocks);
 }
 
-void PortImpl::link_gone() {
+void HcaPort::link_gone() {
     if (parts_.one_copy != nullptr) {
         parts_.one_copy->detach(number_);
     }
 }
 
-void PortImpl::link_writable() {
+void HcaPort::link_writable() {
     link_.writable();
     resume();
 }
 
-void PortImpl::link_closed() {
+void HcaPort::link_closed() {
     link_.closed();
     resume();
 }
 
-bool PortImpl::run() {
+bool HcaPort::run() {
     for (unsigned i = 0; i < kLoopedPerRun && !loopback_.empty(); ++i) {
         const auto bytes = loopback_.front();
         if (const auto lrh = ib::parse_lrh(bytes, ib::Crcs::kElided)) {
@@ -126,7 +126,7 @@ bool PortImpl::run() {
     return !loopback_.empty();
 }
 
-void PortImpl::reset(bool cold) {
+void HcaPort::reset(bool cold) {
     loopback_.clear();
     queued_mads_.clear();
     waiting_ = {};
@@ -143,7 +143,7 @@ void PortImpl::reset(bool cold) {
 
 // ---- state
 
-void PortImpl::refresh() {
+void HcaPort::refresh() {
     const ib::Port& port = attrs();
     view_.link_up = port.link_is_up();
     view_.receives = port.may_receive_data();
@@ -162,7 +162,7 @@ void PortImpl::refresh() {
     }
 }
 
-void PortImpl::apply(ib::PortEvents events) {
+void HcaPort::apply(ib::PortEvents events) {
     if (!events.any()) {
         return;
     }
@@ -173,7 +173,7 @@ void PortImpl::apply(ib::PortEvents events) {
     }
 }
 
-void PortImpl::tell_client(ib::PortEvents events) {
+void HcaPort::tell_client(ib::PortEvents events) {
     const bool was_active = view_.active;
     refresh();
     uint32_t flags = event_flags(events);
@@ -193,7 +193,7 @@ void PortImpl::tell_client(ib::PortEvents events) {
     parts_.host.wake();
 }
 
-ib::link::Hello PortImpl::hello(bool can_share) const {
+ib::link::Hello HcaPort::hello(bool can_share) const {
     const uint32_t runs = parts_.sma.config().runs ? ib::link::kFeatureRuns : 0;
     const uint32_t one_copy =
         runs != 0 && parts_.one_copy != nullptr ? ib::link::kFeatureOneCopy : 0;
@@ -208,18 +208,18 @@ ib::link::Hello PortImpl::hello(bool can_share) const {
 
 // Enabled widths and speeds count when the link trains the next time (IBA 14.2.5.6). A port that
 // fell asleep with its link (LinkDownDefaultState) does not want it back.
-void PortImpl::sync_offer() {
+void HcaPort::sync_offer() {
     if (!link_.is_up() || !ib::port_wants_link(attrs())) {
         link_.set_offer(ib::link_offer(attrs()));
     }
 }
 
-void PortImpl::link_up(const link::ActiveLink& link) {
+void HcaPort::link_up(const link::ActiveLink& link) {
     link_errors_ = {};
     apply(ib::port_link_up(attrs(), link.width, link.speed, link.speed_ext));
 }
 
-void PortImpl::link_down() {
+void HcaPort::link_down() {
     const ib::PortEvents events = ib::port_link_down(attrs());
     if (events.any()) {  // else it was this port's own doing
         pma().add(ib::Counter::kLinkDowned);
@@ -227,7 +227,7 @@ void PortImpl::link_down() {
     apply(events);
 }
 
-void PortImpl::timer(uint64_t now_ns) {
+void HcaPort::timer(uint64_t now_ns) {
     if (paced_until_ns_ <= now_ns) {
         paced_until_ns_ = kNever;
         if (client_ != nullptr) {
@@ -248,106 +248,40 @@ void PortImpl::timer(uint64_t now_ns) {
 
 // ---- what the transport asks
 
-bool PortImpl::owns_lid(uint16_t dlid) const {
+bool HcaPort::owns_lid(uint16_t dlid) const {
     return view_.lid != 0 && ib::Lid(dlid).is_unicast() &&
            dlid >> view_.lmc == view_.lid >> view_.lmc;
 }
 
-uint16_t PortImpl::pkey(unsigned index) const {
+uint16_t HcaPort::pkey(unsigned index) const {
     const auto& pkeys = attrs().pkeys;
     return index < pkeys.size() ? pkeys[index].value() : 0;
 }
 
-unsigned PortImpl::pkey_count() const {
+unsigned HcaPort::pkey_count() const {
     return static_cast<unsigned>(attrs().pkeys.size());
 }
 
-const uint8_t* PortImpl::gid(unsigned index) const {
+const uint8_t* HcaPort::gid(unsigned index) const {
     const bool used = index < view_.gids.size() && !view_.gids[index].is_zero();
     return used ? view_.gids[index].bytes.data() : nullptr;
 }
 
-void PortImpl::pkey_violation(const ib::PacketView& packet) {
+void HcaPort::pkey_violation(const ib::PacketView& packet) {
     ib::count_violation(attrs(), ib::port_info::kPKeyViolations);
     const auto violation = key_violation(packet, packet.bth().pkey.value());
     attrs().traps.add(ib::bad_p_key_notice(violation), parts_.host.now_ns());
 }
 
-void PortImpl::qkey_violation(const ib::PacketView& packet) {
+void HcaPort::qkey_violation(const ib::PacketView& packet) {
     ib::count_violation(attrs(), ib::port_info::kQKeyViolations);
     const auto deth = packet.deth();
     const auto violation = key_violation(packet, deth ? deth->qkey.value() : 0);
     attrs().traps.add(ib::bad_q_key_notice(violation), parts_.host.now_ns());
 }
 
-void PortImpl::mad_dropped(bool vl15) {
+void HcaPort::mad_dropped(bool vl15) {
     pma().add(vl15 ? ib::Counter::kVl15Dropped : ib::Counter::kQp1Dropped);
-}
-
-// ---- all ports
-
-HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
-                   OneCopy* one_copy)
-    : sma_(config), pma_(config.port_count) {
-    const PortParts parts{.host = host,
-                          .eqs = eqs,
-                          .counters = counters,
-                          .sma = sma_,
-                          .pma = pma_,
-                          .one_copy = one_copy};
-    for (unsigned number = 1; number <= config.port_count; ++number) {
-        ports_.push_back(std::make_unique<PortImpl>(number, parts));
-        views_.push_back(ports_.back().get());
-    }
-}
-
-void HcaPorts::set_client(PortClient& client) {
-    for (auto& port : ports_) {
-        port->set_client(client);
-    }
-}
-
-PortImpl* HcaPorts::find(uint32_t number) {
-    return number - 1 < ports_.size() ? ports_[number - 1].get() : nullptr;
-}
-
-bool HcaPorts::run() {
-    bool more = false;
-    for (auto& port : ports_) {
-        more |= port->run();
-    }
-    return more;
-}
-
-void HcaPorts::timer(uint64_t now_ns) {
-    pma_.advance(now_ns);
-    for (auto& port : ports_) {
-        port->timer(now_ns);
-    }
-}
-
-uint64_t HcaPorts::next_deadline() const {
-    uint64_t deadline = pma_.next_deadline();
-    for (const auto& port : ports_) {
-        deadline = std::min(deadline, port->next_deadline());
-    }
-    return deadline;
-}
-
-void HcaPorts::flush() {
-    for (auto& port : ports_) {
-        port->flush();
-    }
-}
-
-void HcaPorts::reset(bool cold) {
-    sma_.reset(cold);
-    if (cold) {
-        pma_.reset();
-    }
-    for (auto& port : ports_) {
-        port->reset(cold);
-    }
 }
 
 }  // namespace pib::hca

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sockets and the event loop. One turn: wait, move the clock, read what came in, write what is due.
+// Sockets and the event loop. One turn: wait, move the clock, read input, write output.
 #include "fabric_server.h"
 
 #include <fcntl.h>
@@ -21,12 +21,13 @@ namespace {
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint64_t kHelloTimeoutNs = 10 * kNsPerSecond;
-constexpr std::size_t kMaxSilent = 128;  // connections without HELLO; the oldest has to go
+// Connections without HELLO; beyond that the oldest is closed.
+constexpr std::size_t kMaxSilent = 128;
 constexpr unsigned kAcceptsPerTurn = 64;
 // Turns of links in shared memory before sockets are looked at again.
 constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
-constexpr int kMaxWaitMs = 1000;  // captures are flushed at least so often
+constexpr int kMaxWaitMs = 1000;  // longest time between flushes of captures
 
 }  // namespace
 
@@ -247,7 +248,7 @@ void FabricServer::note(const std::string& text, bool known) {
     spdlog::info("{}{}", known ? "" : "new connection: ", text);
 }
 
-// Writing to one connection may give another something to write: a packet moves up, a credit.
+// Writing to one connection may produce output for another: a packet that moves up, a credit.
 void FabricServer::flush() {
     for (std::size_t i = 0; i < to_flush_.size(); ++i) {
         Connection& connection = *to_flush_[i];
@@ -266,7 +267,7 @@ void FabricServer::make_busy(Connection& connection) {
     }
 }
 
-// Each turn gives every busy connection its share and then wakes who sleeps, once.
+// Each turn serves every busy connection in turn and then wakes sleeping peers, once.
 void FabricServer::serve_busy() {
     for (unsigned turn = 0; turn < kRingTurns && !busy_.empty(); ++turn) {
         if (turn != 0) {

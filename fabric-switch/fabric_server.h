@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The process around a switch: listening sockets, connections, time. Whatever a peer does, it costs
-// at most its own connection.
+// The process around a switch: listening sockets, connections, time. A peer's fault ends at most
+// its own connection.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,8 @@ class FabricServer final : private ConnectionHost {
 
     // Errors are one line for a user.
     [[nodiscard]] std::expected<void, std::string> listen(const Address& address);
-    // Connects, from now on, the cables to these nodes of other processes; all that nobody connects
-    // yet if `nodes` is empty. Asks a name server at once, and never again.
+    // Keeps the trunks to these nodes of other processes connected; if `nodes` is empty, all trunks
+    // that are not connected yet. It queries a name server once, now.
     [[nodiscard]] std::expected<void, std::string> connect(const Address& address,
                                                            const std::vector<std::string>& nodes);
     [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
@@ -38,7 +38,7 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
     // Whether peers on Unix sockets are offered shared memory; true unless told otherwise.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
-    // How long at most to stay awake with nothing to do, where a processor is idle; 0: never.
+    // Longest time of adaptive polling without work, while a processor is idle; 0: none.
     void set_poll_us(unsigned most) { poll_us_ = most; }
 
     // Serves until SIGINT or SIGTERM, which the caller has blocked.
@@ -78,11 +78,11 @@ class FabricServer final : private ConnectionHost {
     std::vector<Connection*> to_flush_;
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
-    UniqueFd spare_fd_;  // given up to refuse a connection when there are no descriptors
+    UniqueFd spare_fd_;  // spare descriptor, used to refuse a connection when no other is free
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;
-    std::uint64_t note_second_ = 0;  // notes are limited per second: a peer can cause them
+    std::uint64_t note_second_ = 0;  // limits notes per second, because peers can cause them
     unsigned notes_ = 0;
 };
 

@@ -147,7 +147,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
             return connected;
         }
     }
-    // Last, so that whoever sees the control socket can rely on the others.
+    // Last, so that the control socket's existence implies all other sockets.
     if (const auto control = options.control.empty() ? std::expected<void, std::string>{}
                                                      : server.listen_control(options.control);
         !control) {

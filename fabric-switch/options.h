@@ -15,8 +15,8 @@ namespace pib::fabric {
 
 struct ServeOptions {
     std::vector<std::string> listen;   // unix:PATH, tcp:HOST:PORT or tcp:PORT
-    std::vector<std::string> connect;  // the same, then =NODE,... where not all is meant
-    std::vector<std::string> only;     // switches of the topology that are here; empty: all
+    std::vector<std::string> connect;  // the same, with =NODE,... for some nodes only
+    std::vector<std::string> only;     // switches of this process; empty: all
     std::string control;
     std::string guid;  // hexadecimal; empty: from the addresses
     std::string pcap;
@@ -29,7 +29,7 @@ struct ServeOptions {
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
     unsigned mtu_bytes = 4096;
     unsigned data_vls = 8;
-    SwitchConfig config;  // completed from the above by who uses it
+    SwitchConfig config;  // the user of the options completes it from the above
 };
 
 struct Options {
@@ -37,7 +37,7 @@ struct Options {
     CtlOptions ctl;
 };
 
-// The exit status when the program has nothing more to do: --help, or a mistake that has been told.
+// The exit status if the program must end: after --help, or after a reported mistake.
 [[nodiscard]] std::expected<Options, int> parse_options(int argc, char** argv);
 
 }  // namespace pib::fabric

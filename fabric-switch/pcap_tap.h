@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Writes what the switch sees to a pcap file of link type 247 (LINKTYPE_INFINIBAND: LRH to VCRC),
+// Writes the switch's packets to a pcap file of link type 247 (LINKTYPE_INFINIBAND: LRH to VCRC),
 // which Wireshark reads. Checksums that the links elide are computed here.
 #pragma once
 
@@ -32,7 +32,7 @@ class PcapTap final : public PacketTap {
         const std::string& path, std::int64_t wall_offset_ns,
         PcapFormat format = PcapFormat::kInfiniBand);
     void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) override;
-    // Makes what was captured visible to readers of the file.
+    // Flushes the capture to the file.
     void flush();
     // A full disk ends the capture, not the switch.
     [[nodiscard]] bool failed() const { return failed_; }

@@ -72,7 +72,7 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
 
 using AddressInfo = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// Without a host these are the loopback addresses: nobody else is let in by leaving something out.
+// Without a host these are the loopback addresses, so an omitted host admits no other machine.
 std::expected<AddressInfo, std::string> look_up(const Address& address) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
@@ -95,7 +95,7 @@ UniqueFd listen_at(const addrinfo& at) {
     return {};
 }
 
-// An address of a family that this host does not have is no error if there is another.
+// An unsupported address family is no error if another address works.
 std::expected<ListeningSockets, std::string> listen_tcp(const Address& address) {
     const auto found = look_up(address);
     if (!found) {

@@ -22,14 +22,14 @@ struct Address {
     std::string host;
     std::string port;
 
-    // Errors are one line for a user.
+    // Errors are one-line messages for the user.
     [[nodiscard]] static std::expected<Address, std::string> parse(std::string_view text);
     [[nodiscard]] std::string to_string() const;
 };
 
 // Non-blocking listening sockets, one for each address that the name has. A Unix path left behind
-// by a dead process is taken over; one that somebody still listens on is an error. `mode`:
-// permissions of a Unix socket.
+// by a dead process is taken over; a path with a listener is an error. `mode`: permissions of a
+// Unix socket.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(const Address& address,
                                                                           unsigned mode = 0666);
 // A connected, blocking Unix socket.
@@ -42,7 +42,7 @@ struct SocketAddress {
 // Returns addresses for connect(), at least one. It may query a name server and block.
 [[nodiscard]] std::expected<std::vector<SocketAddress>, std::string> resolve(
     const Address& address);
-// A non-blocking socket that connects; EPOLLOUT and SO_ERROR tell when it has.
+// A connecting non-blocking socket; EPOLLOUT and SO_ERROR report the result.
 [[nodiscard]] std::expected<UniqueFd, std::string> begin_connect(const SocketAddress& address);
 
 }  // namespace pib::fabric

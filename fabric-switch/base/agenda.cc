@@ -32,7 +32,7 @@ void Agenda::advance(std::uint64_t now_ns) {
         due_.erase(due_.begin());
         timed.due_ns_ = UINT64_MAX;
         timed.time_has_come(clock_.now_ns);
-        touch(timed);  // asked again in update(), so nobody can keep this loop going
+        touch(timed);  // update() asks for the next deadline, so this loop always ends
     }
 }
 

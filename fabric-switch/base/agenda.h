@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Time for many nodes. Most of a large fabric does nothing most of the time: an agenda looks only
-// at nodes that something has happened to, and at those whose time has come.
+// Timer queue for many nodes. Most nodes of a large fabric are idle: the queue visits only nodes
+// with a new event, and nodes whose deadline has passed.
 #pragma once
 
 #include <cstdint>
@@ -26,25 +26,25 @@ class Timed {
 
     // Does what has become due.
     virtual void time_has_come(std::uint64_t now_ns) = 0;
-    // UINT64_MAX: none. May forget what has none any more.
+    // UINT64_MAX: none. The call may drop finished work.
     [[nodiscard]] virtual std::uint64_t next_deadline() = 0;
 
   private:
     friend class Agenda;
     Agenda* agenda_ = nullptr;
     std::uint64_t due_ns_ = UINT64_MAX;  // as the agenda has it
-    std::uint64_t serial_ = 0;           // order among what is due at the same time
+    std::uint64_t serial_ = 0;           // order of equal deadlines
     bool touched_ = false;
 };
 
 class Agenda {
   public:
     [[nodiscard]] const Clock& clock() const { return clock_; }
-    // Something happens to `timed`: its next deadline may be another.
+    // Reports an event at `timed`, which may change its next deadline.
     void touch(Timed& timed);
-    // Moves the clock and lets everybody do what is due.
+    // Moves the clock and calls all clients whose deadline has passed.
     void advance(std::uint64_t now_ns);
-    // Asks who was touched for the next deadline. Before next_deadline() is believed.
+    // Reads the next deadlines of all touched clients. Must precede next_deadline().
     void update();
     [[nodiscard]] std::uint64_t next_deadline() const {
         return due_.empty() ? UINT64_MAX : due_.begin()->first.first;

@@ -8,15 +8,14 @@
 
 namespace pib::fabric {
 
-// Masks as in PortInfo:Link*Supported; of a topology file, 0 is what it does not say.
+// Masks as in PortInfo:Link*Supported; 0: not set in the topology file.
 struct LinkModes {
     std::uint8_t width = 0;
     std::uint8_t speed = 0;
     std::uint8_t speed_ext = 0;
 
     bool operator==(const LinkModes&) const = default;
-    // With the other's values for what is not said. Who says a basic speed only has no extended
-    // one.
+    // Unset fields are taken from the other; a basic speed given alone means no extended speed.
     [[nodiscard]] LinkModes or_else(const LinkModes& other) const {
         const bool speeds = speed != 0 || speed_ext != 0;
         return {.width = width != 0 ? width : other.width,

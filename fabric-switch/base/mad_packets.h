@@ -12,10 +12,9 @@
 
 namespace pib::fabric {
 
-// The MAD of a UD packet to `qp`, if that is what the packet carries.
+// The MAD in a UD packet to `qp`, if the packet carries one.
 [[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
-// The same of a packet to QP1 that `port` may take: Q_Key and P_Key are checked, a bad P_Key is
-// counted.
+// The same for a packet to QP1 of `port`: checks Q_Key and P_Key, and counts a bad P_Key.
 [[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::Port& port);
 
 // A MAD as a UD SEND, without checksums; made in place.
@@ -33,7 +32,7 @@ class MadPacket {
 
 // From QP0 to QP0 on VL15.
 [[nodiscard]] ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn);
-// Back to who sent `request`, which is what gmp_of() was given.
+// A response to the sender of `request`, the packet given to gmp_of().
 [[nodiscard]] ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request,
                                                   const ib::Port& port, ib::Psn psn);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets that the switch holds because they cannot leave yet. Buffers come in a few sizes, are
-// reused, and are shared by reference among the egress queues of a multicast. What bounds their
-// number are the credits granted at ingress: a held packet still occupies its receive buffer.
+// Packets that wait in the switch. Buffers have a few sizes, are reused, and are shared by
+// reference among the egress queues of a multicast. The credits granted at ingress bound their
+// number: a waiting packet still occupies its receive buffer.
 #pragma once
 
 #include <array>
@@ -17,10 +17,10 @@
 
 namespace pib::fabric {
 
-// The receive buffer that a packet occupies until it is gone. `blocks` 0: none.
+// The receive buffer that a packet occupies until it is sent or dropped. `blocks` 0: none.
 struct Origin {
-    std::uint8_t port = 0;     // ingress port, 0: made by the switch itself
-    std::uint8_t vl = 0;       // VL on which it came in
+    std::uint8_t port = 0;     // ingress port, 0: the switch itself
+    std::uint8_t vl = 0;       // ingress VL
     std::uint32_t blocks = 0;  // credit blocks
     // Generation of the link it arrived on: a later link must not return its credits.
     std::uint64_t link_serial = 0;
@@ -97,8 +97,8 @@ class PacketPool {
     std::size_t held_ = 0;
 };
 
-// A packet on its way through the switch: a view as long as nobody has to keep it, a held packet
-// from then on. When it ends without having been held, its receive buffer is free at once.
+// A packet on its way through the switch: a view at first, a buffered packet when it must wait. If
+// it ends as a view, its receive buffer is free at once.
 class Transit {
   public:
     Transit(PacketPool& pool, OriginSink& sink, const ib::PacketBytes& bytes, const Origin& origin)
@@ -114,7 +114,7 @@ class Transit {
     }
 
     [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
-    // The same for whoever reads more than headers.
+    // The same for callers that read more than headers.
     [[nodiscard]] std::span<const std::uint8_t> settled() {
         if (!bytes_.is_stable()) {
             hold();

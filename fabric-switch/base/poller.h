@@ -22,8 +22,8 @@ class Poller {
     [[nodiscard]] bool add(int fd, std::uint32_t events, PollHandler& handler);
     void modify(int fd, std::uint32_t events, PollHandler& handler);
     void remove(int fd);
-    // Waits at most `timeout_ms` (negative: for ever) and calls who is ready, once each.
-    // `before_dispatch` is called in between.
+    // Waits at most `timeout_ms` (negative: for ever), calls `before_dispatch`, then each ready
+    // handler once.
     template <typename Before>
     void wait(int timeout_ms, Before before_dispatch) {
         const int count = collect(timeout_ms);

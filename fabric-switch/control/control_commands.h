@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What an operator can ask of a running fabric: {"command": NAME, ...} in, {"ok": true, ...} or
+// An operator's commands for a running fabric: {"command": NAME, ...} in, {"ok": true, ...} or
 // {"ok": false, "error": TEXT} out. The commands and their members are listed in
 // control_commands.cc.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace pib::fabric {
 
-// One line of text in, one line out, whatever the line is.
+// Answers one line of text, valid or not, by one line.
 [[nodiscard]] std::string run_control_line(Fabric& fabric, std::string_view line);
 [[nodiscard]] nlohmann::json run_control_command(Fabric& fabric, const nlohmann::json& request);
 

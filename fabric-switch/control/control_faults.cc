@@ -110,7 +110,7 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
         port.ingress_faults().set(spec);
     }
     if (out) {
-        // Another sequence than the other direction has, from the same seed.
+        // A random sequence that differs from the other direction's, from the same seed.
         FaultSpec outgoing = spec;
         outgoing.seed ^= in ? 0xA5A5A5A5A5A5A5A5 : 0;
         port.egress_faults().set(outgoing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Fault specifications as requests have them.
+// Fault specifications in requests.
 #pragma once
 
 #include <expected>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Control clients. Nothing they send can grow without bound or hold up the switch: a client that
-// does not read its answers is not read either, and one that talks too long a line is dropped.
+// Control clients. Their input is bounded and does not delay the switch: the server stops reading
+// from a client that does not read its answers, and drops a client that sends too long a line.
 #include "control/control_server.h"
 
 #include <sys/epoll.h>
@@ -65,7 +65,7 @@ class ControlServer::Client final : public PollHandler {
         }
     }
 
-    // One a turn: packets do not wait for clients that have much to ask.
+    // One request a turn, so that packets do not wait for busy clients.
     void answer_one() {
         const std::size_t end = input_.find('\n');
         if (end == std::string::npos) {
@@ -152,7 +152,7 @@ void ControlServer::accept_one(int listening_fd) {
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
             poller_.modify(listening_fd, 0, *listener_);
-            deaf_turns_ = 2;  // this one, and until something else has happened
+            deaf_turns_ = 2;  // this turn and the next one
         }
         return;
     }

@@ -19,7 +19,7 @@ class ControlServer {
         const std::string& path, Poller& poller, Fabric& fabric);
     ~ControlServer();
 
-    // Frees clients that went away, and listens again; after each turn of the loop.
+    // Frees disconnected clients and listens again; called after each turn of the loop.
     void bury();
 
   private:

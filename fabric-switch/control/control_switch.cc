@@ -58,7 +58,7 @@ std::string speed_name(std::uint64_t speed, std::uint64_t ext) {
     return speed < std::size(kBasic) ? kBasic[speed] : "?";
 }
 
-// The LIDs that the LFT sends out of a port: its neighbour's, behind a switch many.
+// The LIDs that the LFT maps to a port: one of an adapter, many behind a switch.
 json lids_behind(const SwitchNode& node, unsigned port) {
     json lids = json::array();
     for (unsigned lid = 1; lid <= node.lft.top() && lids.size() < kMaxLidsShown; ++lid) {
@@ -234,7 +234,7 @@ std::optional<ib::Counter> counter_named(std::string_view name) {
 
 namespace {
 
-// Not of the IBA: what one copy has done for a port's adapter since it handed its memory over.
+// Counters outside IBA: peer copies for a port's adapter since it shared its memory.
 void add_copies(json& out, const CopyCounts& counts) {
     out["OneCopyBytes"] = counts.bytes;
     out["OneCopyPulls"] = counts.pulls;
@@ -245,7 +245,7 @@ void add_copies(json& out, const CopyCounts& counts) {
     out["OneCopyReferencesLost"] = counts.lost;
 }
 
-// Counters of SLs, VLs and lanes only where they have counted: most never do.
+// Counters of SLs, VLs and lanes appear only if they are not 0: most are never used.
 json port_counters(Switch& sw, unsigned number, bool clear) {
     ib::PortCounters& counters = sw.counters(number);
     json out = {{"port", number}};

@@ -13,11 +13,10 @@
 namespace pib::fabric {
 
 [[nodiscard]] bool is_switch_command(const std::string& name);
-// status, counters, lft, mft, link, fault; see control_commands.cc. Whatever the request is, there
-// is an answer.
+// status, counters, lft, mft, link, fault; see control_commands.cc. Every request gets an answer.
 [[nodiscard]] nlohmann::json run_switch_command(Switch& sw, const nlohmann::json& request);
 
-// A whole number that fits, else UINT32_MAX; what it is beyond that, its user checks.
+// A whole number of 32 bits, else UINT32_MAX; the caller checks its range.
 [[nodiscard]] unsigned control_number(const nlohmann::json& value);
 // {"ok": false, "error": text}
 [[nodiscard]] nlohmann::json control_failure(const std::string& text);

@@ -118,7 +118,7 @@ std::expected<Ports, std::string> ports_of(const Fabric& fabric, std::string_vie
     return found;
 }
 
-// For one port it must work; of a whole node's ports, for those for which it can.
+// A verb for one port must succeed; a verb for a whole node applies to all ports that allow it.
 Outcome for_each(Fabric& fabric, std::string_view word,
                  Outcome (Fabric::*change)(const PortId& port)) {
     const auto found = ports_of(fabric, word);
@@ -134,7 +134,7 @@ Outcome for_each(Fabric& fabric, std::string_view word,
     return {};
 }
 
-// ---- what a node's port is made of
+// ---- objects of a node's port
 
 ib::Port* attributes(const Fabric& fabric, const PortId& port) {
     const Fabric::Node& node = fabric.nodes()[port.node];
@@ -173,7 +173,7 @@ Outcome relink_verb(Fabric& fabric, const Words& words) {
     return for_each(fabric, words[1], &Fabric::relink);
 }
 
-// The faults of a link are kept at its switch; nothing if there is no switch port for it.
+// The switch port of a link keeps its faults; no value if the link has no switch port.
 SwitchPort* fault_port(Fabric& fabric, const PortId& port, bool& outgoing) {
     const Fabric::Node& node = fabric.nodes()[port.node];
     outgoing = node.sw != nullptr;
@@ -207,7 +207,7 @@ Outcome clear_verb(Fabric& fabric, const Words& words) {
     }
     for (const PortId& port : found->ports) {
         make_new(fabric, port);
-        // A port that has no link is clear of it already.
+        // A port without a link needs no unlinking.
         static_cast<void>(fabric.unlink(port));
     }
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Asks a running switch and prints what it says.
+// Sends a request to a running switch and prints the answer.
 #include "control/ctl.h"
 
 #include <fmt/format.h>
@@ -140,8 +140,8 @@ void print_for_people(const std::string& command, const json& answer) {
     }
 }
 
-// Values are given as text: what is JSON is taken as that, the rest as a string, which the switch
-// will refuse where it wants a number.
+// Values are text: valid JSON is passed as such, all else as a string, which the switch refuses
+// where it needs a number.
 json fault_members(const std::map<std::string, std::string>& faults) {
     json members = json::object();
     for (const auto& [name, text] : faults) {
@@ -174,7 +174,7 @@ json request_of(const CtlOptions& options) {
     return request;
 }
 
-// Each line is a request of its own; the first that is refused ends it.
+// Each line is one request; the first refused request ends the script.
 int run_lines(const CtlOptions& options, std::istream& lines) {
     std::size_t number = 0;
     for (std::string line; std::getline(lines, line);) {

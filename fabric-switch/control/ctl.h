@@ -14,7 +14,7 @@ struct CtlOptions {
     bool as_json = false;
     std::string command;  // empty: this process is a switch
     std::string port;     // a number or NODE[NUMBER]
-    std::string node;     // a switch, where there are many
+    std::string node;     // a switch of a topology
     std::string state;
     std::vector<std::string> words;  // words of the verb for "run"
     std::string script;              // file of verbs; - is standard input
@@ -23,7 +23,8 @@ struct CtlOptions {
     std::map<std::string, std::string> faults;  // members of control_commands.h as text
 };
 
-// Sends one request and prints the answer, as JSON or for people. The exit status of the program.
+// Sends one request and prints the answer, as JSON or for humans. Returns the exit status of the
+// program.
 [[nodiscard]] int run_ctl(const CtlOptions& options);
 
 }  // namespace pib::fabric

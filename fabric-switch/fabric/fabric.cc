@@ -12,11 +12,11 @@ using ib::link::Hello;
 using ib::link::Refuse;
 using ib::link::RefuseReason;
 
-// One turn carries at most so much, so that sockets and control commands have theirs: routing that
-// goes round in circles keeps packets on their way for ever.
+// Limit of packets in one turn, so that sockets and control commands get their turns: a routing
+// loop keeps packets moving for ever.
 constexpr unsigned kCablesPerTurn = 4096;
 constexpr unsigned kPacketsPerCable = 16;
-// "Vendor" of devices that exist only in software, as the switch has it.
+// Vendor number of devices that exist only in software, as for the switch.
 constexpr std::uint32_t kVendorId = 0x001234;
 constexpr std::uint16_t kPhantomDeviceId = 0x1b0e;
 
@@ -235,8 +235,8 @@ link::LinkEndpoint::Buffers Fabric::link_buffers() const {
     return {};
 }
 
-// The channel adapter with this NodeDescription or id; failing that, the only one whose first word
-// is the description's: programs add the device's name to the host's.
+// The channel adapter with this NodeDescription or id; else the only one with the same first word,
+// because programs append the device's name to the host's.
 std::optional<std::uint32_t> Fabric::find_adapter(std::string_view description) const {
     std::optional<std::uint32_t> similar;
     unsigned matches = 0;
@@ -285,7 +285,8 @@ std::expected<Fabric::PortId, Refuse> Fabric::find_place(const Hello& hello) con
     return PortId{*named, hello.port_number};
 }
 
-// The phantom goes for good, with all its ports: whoever stood for it is the node from now on.
+// The phantom is removed for good, with all its ports: the connected device is the node from now
+// on.
 void Fabric::give_way(std::uint32_t node) {
     for (const std::uint32_t link : nodes_[node].links) {
         if (link != kNoLink) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// All nodes and cables of one process: a single switch, or what a topology file describes, with a
-// phantom for each channel adapter until a virtual machine comes in its place.
+// All nodes and cables of one process: a single switch, or the fabric of a topology file, with a
+// phantom for each channel adapter until a virtual machine replaces it.
 #pragma once
 
 #include <deque>
@@ -20,11 +20,11 @@ namespace pib::fabric {
 
 class Fabric final : public Admission, private CableScheduler, private OriginSink {
   public:
-    // One switch at whose ports anybody may connect.
+    // One switch that admits any device at its ports.
     explicit Fabric(const SwitchConfig& config);
-    // `defaults`: of its switches, where the file does not say. `own`: the switches of the file
-    // that are here, by id, description or GUID, with the adapters at them; the others are in other
-    // processes. Empty: all. The error is one line for a user.
+    // `defaults`: for values of switches that the file does not set. `own`: the switches of this
+    // process, by id, description or GUID, with their adapters; the others are in other processes.
+    // Empty: all. The error is a one-line message for the user.
     [[nodiscard]] static std::expected<std::unique_ptr<Fabric>, std::string> make(
         Topology topology, const SwitchConfig& defaults, const std::vector<std::string>& own = {});
     ~Fabric() override;
@@ -39,32 +39,32 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
         std::string id;
         std::string description;
         std::unique_ptr<Switch> sw;           // or
-        std::unique_ptr<PhantomHca> phantom;  // or neither: a virtual machine's, come or gone
+        std::unique_ptr<PhantomHca> phantom;  // or neither: a virtual machine, connected or not
         bool elsewhere = false;               // or in another process
         std::vector<std::uint32_t> links;     // by port number - 1, index into links; kNoLink
         std::vector<PortId> unlinked;         // by port number - 1: peer before unlink(); port 0
     };
     struct Link {
         PortId a, b;
-        std::unique_ptr<MemoryCable> cable;  // none: a connection, or the way to one
+        std::unique_ptr<MemoryCable> cable;  // none: a link over a connection
     };
     static constexpr std::uint32_t kNoLink = UINT32_MAX;
 
     [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
     [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
-    // By id, description, or GUID in hexadecimal with 0x. Nothing if there is none, or several.
+    // By id, description, or GUID in hexadecimal with 0x. No value if there is none, or several.
     [[nodiscard]] std::optional<std::uint32_t> find_node(std::string_view name) const;
     [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
                                                                unsigned port) const;
-    // The port of a node; of a channel adapter the switch port that it is joined to.
+    // The port of a switch; for a channel adapter the switch port at its other end.
     [[nodiscard]] std::expected<PortId, std::string> switch_port(std::string_view node,
                                                                  unsigned port) const;
     [[nodiscard]] std::vector<Switch*> switches() const;
-    // At the other end; nothing if there is no link.
+    // The port at the other end; no value if there is no link.
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const;
     void set_tap(PacketTap* tap);
-    // The cables to these nodes of other processes; all that this side does not connect yet if
-    // `nodes` is empty. Of a single switch: one more, at its highest free port.
+    // The trunks to these nodes of other processes; if `nodes` is empty, all trunks that this side
+    // does not connect yet. A single switch gets one more trunk, at its highest free port.
     [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> crossings_to(
         const std::vector<std::string>& nodes);
 
@@ -75,12 +75,12 @@ class Fabric final : public Admission, private CableScheduler, private OriginSin
     // Restores the cable that unlink() removed, from either end.
     [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
 
-    // Moves the clock. Before anything that a link reports.
+    // Moves the clock. Must precede all reports of links.
     void advance(std::uint64_t now_ns) { agenda_.advance(now_ns); }
     [[nodiscard]] std::uint64_t now_ns() const { return agenda_.clock().now_ns; }
-    // Carries packets from node to node, a bounded number; false: nothing is under way any more.
+    // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver();
-    // To be asked when everything is at rest. UINT64_MAX: none.
+    // Valid while no packet is under way. UINT64_MAX: none.
     [[nodiscard]] std::uint64_t next_deadline();
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;

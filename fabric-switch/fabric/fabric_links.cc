@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The cables of a fabric: laid at first, cut and laid anew by an operator. See fabric.h.
+// The cables of a fabric: creation at the start, removal and restoration by an operator. See
+// fabric.h.
 #include "fabric/fabric.h"
 
 namespace pib::fabric {
@@ -38,7 +39,7 @@ void Fabric::cut(Link& link) {
     }
 }
 
-// For status displays; and a capture is to see each packet once.
+// For status displays, and so that a capture has each packet once.
 void Fabric::tell_neighbours(const Link& link) {
     Switch* a = nodes_[link.a.node].sw.get();
     Switch* b = nodes_[link.b.node].sw.get();
@@ -79,7 +80,7 @@ void Fabric::join(const PortId& a, const PortId& b) {
     }
 }
 
-// Takes a cable away, and remembers at both ends where it went.
+// Removes a cable, and records the peer at both ends.
 void Fabric::forget(std::uint32_t index) {
     Link& link = links_[index];
     cut(link);
@@ -97,7 +98,7 @@ std::string Fabric::name_of(const PortId& port) const {
     return "\"" + nodes_[port.node].id + "\"[" + std::to_string(port.port) + "]";
 }
 
-// The switch's end of the way to a virtual machine or another process; nullptr: there is none.
+// The switch port of a link to a virtual machine or another process; nullptr: none.
 SwitchPort* Fabric::cable_switch(const PortId& port) {
     if (!has_topology()) {
         return &nodes_[0].sw->port(port.port);

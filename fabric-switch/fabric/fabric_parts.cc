@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A fabric that several processes share: what of it is here, and the cables that lead out.
+// A fabric that several processes share: the nodes of this process, and the trunks to others.
 #include <algorithm>
 
 #include "fabric/fabric.h"
@@ -30,7 +30,8 @@ std::expected<void, std::string> Fabric::choose(const std::vector<std::string>& 
     return follow_switches();
 }
 
-// An adapter is where its switches are. It cannot be in two processes: its ports share one agent.
+// An adapter belongs to the process of its switches. Its ports share one agent, so two processes
+// cannot share it.
 std::expected<void, std::string> Fabric::follow_switches() {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
         const TopologyNode& node = topology_.nodes[i];

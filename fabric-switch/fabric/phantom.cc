@@ -74,7 +74,7 @@ class PhantomHca::Port final : public LinkUser {
     }
     void pump() override;
     void receive(const link::LinkPacket& packet) override;
-    // `vl`: what the packet's LRH says.
+    // `vl`: the VL in the packet's LRH.
     void send(std::span<const std::uint8_t> packet);
     void attributes_changed(ib::PortEvents events) { offers_.attributes_changed(events); }
     void set_cable(bool plugged) { offers_.set_cable(plugged); }

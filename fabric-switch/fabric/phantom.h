@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A channel adapter that is only there for management: it answers as its SMA and PMA would, sends
-// their traps, and takes no part in anything else. One for each node of a topology file that no
-// virtual machine stands for.
+// A channel adapter for management only: it has an SMA and a PMA with their traps, and no QPs. Each
+// adapter of a topology file is a phantom until a virtual machine replaces it.
 #pragma once
 
 #include <memory>
@@ -44,7 +43,7 @@ class PhantomHca final : public Timed {
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
     // Holds the link down, as a pulled cable would.
     void set_cable(unsigned number, bool plugged);
-    // Counts and tells the error as if the port had found it.
+    // Counts and reports the error as if the port had detected it.
     void raise(unsigned number, ib::LinkError error);
 
     void time_has_come(std::uint64_t now_ns) override;

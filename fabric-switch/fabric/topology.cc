@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From lines to a fabric: GUIDs, and links that both ends agree on.
+// Builds a fabric from lines: assigns GUIDs, and checks that both ends of a link agree.
 #include "fabric/topology.h"
 
 #include <cinttypes>
@@ -17,7 +17,7 @@ namespace {
 using Failure = std::unexpected<std::string>;
 using Result = std::expected<void, std::string>;
 
-// Locally administered EUI-64s for nodes whose GUID the file does not say.
+// Locally administered EUI-64s for nodes without a GUID in the file.
 constexpr std::uint64_t kFirstSwitchGuid = 0x0250'4942'0001'0000;
 constexpr std::uint64_t kFirstCaGuid = 0x0250'4942'0100'0000;
 
@@ -31,7 +31,7 @@ std::string hex(std::uint64_t value) {
     return text;
 }
 
-// S-0002c90200400110 and H-0002c903000e0b72: ibnetdiscover makes ids of GUIDs.
+// S-0002c90200400110 and H-0002c903000e0b72: ibnetdiscover derives ids from GUIDs.
 std::uint64_t guid_in_id(const std::string& id) {
     constexpr std::size_t kSize = 18;
     const bool made = id.size() == kSize && (id[0] == 'S' || id[0] == 'H') && id[1] == '-';
@@ -253,7 +253,7 @@ Result Builder::join(const Join& join) {
     return mine ? theirs : mine;
 }
 
-// A link may be said at either end, or at both in the same words.
+// A link may appear at either end, or at both with the same values.
 Result Builder::join_end(std::uint32_t node, unsigned port, std::uint32_t peer, unsigned peer_port,
                          unsigned line) {
     TopologyPort& end = topology_.nodes[node].port(port);

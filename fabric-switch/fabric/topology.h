@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A fabric as a file describes it, in the syntax that ibnetdiscover writes and ibsim reads: nodes,
-// and which port is joined to which. Plain data, complete and consistent once parsed.
+// A fabric described by a file in the syntax that ibnetdiscover writes and ibsim reads: nodes, and
+// the links of their ports. Plain data, complete and consistent after parsing.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct TopologyPort {
     std::uint8_t peer_port = 0;
     ib::Guid guid{};
     LinkModes modes;
-    unsigned line = 0;  // where the file joins it; 0: only the peer's record does
+    unsigned line = 0;  // line that joins it; 0: only the peer's record has the link
 
     [[nodiscard]] bool joined() const { return peer_node != kNobody; }
 };
@@ -35,7 +35,7 @@ struct TopologyNode {
     std::string description;  // the comment behind the id, or the id: NodeDescription
     ib::Guid guid{};
     ib::Guid system_image_guid{};
-    std::uint32_t vendor_id = 0;  // 24 bits; 0: the file does not say
+    std::uint32_t vendor_id = 0;  // 24 bits; 0: not in the file
     std::uint16_t device_id = 0;
     std::vector<TopologyPort> ports;  // [0] is port 1
     unsigned line = 0;
@@ -54,7 +54,7 @@ inline constexpr std::size_t kMaxTopologyBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxTopologyLine = 4096;
 inline constexpr std::size_t kMaxNodeId = 127;
 
-// The error is one line for a user, "FILE:LINE: what is wrong: what to do"; `file` is only a name.
+// The error is a one-line message, "FILE:LINE: mistake: remedy"; `file` is only a name.
 [[nodiscard]] std::expected<Topology, std::string> parse_topology(std::string_view text,
                                                                   const std::string& file);
 // Reads the file first.

@@ -18,7 +18,7 @@ constexpr bool is_alpha(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// The rest of a line, eaten from the left.
+// The rest of a line, consumed from the left.
 class Cursor {
   public:
     explicit Cursor(std::string_view text) : text_(text) {}
@@ -47,7 +47,7 @@ class Cursor {
         }
         return take(size);
     }
-    // Up to and without `end`, which is eaten too; nothing when the line ends before.
+    // The text before `end`, which is consumed too; no value if the line ends before.
     std::optional<std::string_view> until(char end) {
         const std::size_t size = text_.find(end);
         if (size == std::string_view::npos) {
@@ -57,7 +57,7 @@ class Cursor {
         drop();
         return found;
     }
-    // A number, hexadecimal after 0x or if `base` says so.
+    // A number, hexadecimal after 0x or with `base` 16.
     std::optional<std::uint64_t> number(int base = 10) {
         skip_space();
         if (text_.starts_with("0x") || text_.starts_with("0X")) {
@@ -97,7 +97,7 @@ constexpr SpeedName kSpeeds[] = {
     {"SDR", ls::kSdr, 0},
     {"DDR", ls::kSdr | ls::kDdr, 0},
     {"QDR", kAllBasic, 0},
-    {"FDR10", kAllBasic, 0},  // one vendor's, which is a QDR link to everybody else
+    {"FDR10", kAllBasic, 0},  // a speed of one vendor; other ports see a QDR link
     {"FDR", kAllBasic, le::kFdr},
     {"EDR", kAllBasic, le::kFdr | le::kEdr},
     {"HDR", kAllBasic, le::kFdr | le::kEdr | le::kHdr},
@@ -271,7 +271,7 @@ std::expected<TopologyLine, std::string> parse_port(Cursor at) {
     return port;
 }
 
-// Keys that topology.cc knows, and ibsim's that cannot be had here.
+// Keys that topology.cc handles, and keys of ibsim that are not supported.
 constexpr std::string_view kAssignments[] = {"vendid",     "devid",  "sysimgguid",
                                              "switchguid", "caguid", "hcaguids",
                                              "width",      "speed",  "extspeed"};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One line of a topology file, cut into what it says. What the lines say together is
-// topology.cc's business.
+// One line of a topology file, divided into its values. topology.cc combines the lines.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +33,7 @@ struct PortLine {
     unsigned port = 0;
     std::optional<ib::Guid> guid;
     std::string_view peer_id;
-    unsigned peer_port = 1;  // as ibsim has it when nothing is said
+    unsigned peer_port = 1;  // ibsim's default
     std::optional<ib::Guid> peer_guid;
     LinkModes modes;
 };
@@ -44,11 +43,10 @@ struct CommentLine {};  // ends nothing
 
 using TopologyLine = std::variant<BlankLine, CommentLine, AssignmentLine, NodeLine, PortLine>;
 
-// Views into `line`, which has no newline. The error says what is wrong and what to do.
+// Views into `line`, which has no newline. The error has mistake and remedy.
 [[nodiscard]] std::expected<TopologyLine, std::string> parse_topology_line(std::string_view line);
 
-// "4xEDR" as the modes of a link that has come up so: that speed and what is below. Nothing when
-// it is not one.
+// "4xEDR" as link modes: that width and speed, and all below. No value if the text is no mode.
 [[nodiscard]] std::optional<LinkModes> link_modes_of(std::string_view width_and_speed);
 
 }  // namespace pib::fabric

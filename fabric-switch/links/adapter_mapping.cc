@@ -15,7 +15,7 @@
 namespace pib::fabric {
 namespace {
 
-// More than any machine has; sums of a few cannot overflow.
+// More than the memory of any machine; sums of a few do not overflow.
 constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 46;
 
 // Mappings, which live until the last reference is dropped.
@@ -44,7 +44,7 @@ class Mappings {
     std::vector<std::span<std::uint8_t>> all_;
 };
 
-// Reading memory that is not there to its end is SIGBUS, which no adapter may send us.
+// Reading behind the end of a file causes SIGBUS, so the size must be checked.
 std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
     const int seals = ::fcntl(fd, F_GET_SEALS);
     struct statfs system{};

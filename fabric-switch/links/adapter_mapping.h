@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Maps what a channel adapter hands over with MEMORY (docs/fabric-protocol.md, "One copy").
+// Maps the memory that a channel adapter shares by MEMORY (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace pib::fabric {
 
-// `descriptors`: control memory, then the blocks, whose bytes `blocks` says. They are checked
-// before: memory that could shrink, or have holes that nothing fills, would end this process.
-// Whatever comes of it, an adapter that gave usable control memory finds it there. Errors are one
-// line for a user.
+// `descriptors`: control memory, then the blocks, with the sizes in `blocks`. They are checked
+// first: memory that could shrink, or have holes that cannot be filled, would end this process. The
+// result is written to the control memory if that is usable. Errors are one-line messages for the
+// user.
 [[nodiscard]] std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks);
 

@@ -10,8 +10,9 @@ namespace {
 using link::PullResult;
 using link::RamPiece;
 
-// Tells the adapter that the pieces of a reference are being read: one that takes its handle back
-// waits for the end. Either we see that it has, or it sees us.
+// Announces to the adapter that the switch reads the pieces of a reference; an adapter that revokes
+// its handle waits for the end. Either the switch sees the revocation, or the adapter sees the
+// announcement.
 class Reading {
   public:
     Reading(const AdapterMemory& source, std::uint64_t handle) : source_(source), handle_(handle) {
@@ -102,7 +103,8 @@ void PieceCursor::advance(std::uint64_t bytes) {
     }
 }
 
-// Two ports of one machine may show the same memory, which then overlaps: any bytes will do.
+// Two ports of one machine may share the same memory, so source and target may overlap; the result
+// is then unspecified.
 PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, PieceCursor& from,
                      const AdapterMemory& target, PieceCursor& to, std::uint64_t bytes) {
     const Reading reading(source, handle);

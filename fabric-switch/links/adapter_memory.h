@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The memory that a channel adapter has handed over, as the switch reaches it, and copies between
-// two of them (docs/fabric-protocol.md, "One copy"). The adapter can write to all of it at any
-// time: every value is read once, and what lies where is the switch's own knowledge.
+// The memory that a channel adapter shares with the switch, and copies between two adapters
+// (docs/fabric-protocol.md, "Peer copy"). The adapter can write to all of it at any time: the
+// switch reads every value once, and keeps the layout privately.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class AdapterMemory {
     AdapterMemory& operator=(const AdapterMemory&) = delete;
 
     [[nodiscard]] link::OneCopyControl& control() const { return *control_; }
-    // Whether the adapter stands by its reference.
+    // Whether the reference is still valid.
     [[nodiscard]] bool holds(std::uint64_t handle) const;
     // Whether every page of the piece is registered. The piece lies in a block or the bounce area.
     [[nodiscard]] bool registered(const link::RamPiece& piece) const;
@@ -37,7 +37,7 @@ class AdapterMemory {
     std::shared_ptr<const void> keeper_;
 };
 
-// A reference as the switch keeps it. Once its sender is gone there is no memory behind it.
+// A reference as the switch keeps it. The memory is released when its sender disconnects.
 struct RamReference {
     std::weak_ptr<const AdapterMemory> memory;
     std::uint64_t handle = 0;
@@ -45,7 +45,7 @@ struct RamReference {
     std::vector<link::RamPiece> pieces;
 };
 
-// A place in a list of pieces, from which it goes on.
+// A position in a list of pieces.
 class PieceCursor {
   public:
     PieceCursor() = default;
@@ -66,7 +66,8 @@ class PieceCursor {
 [[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, std::uint64_t handle,
                                          PieceCursor& from, const AdapterMemory& target,
                                          PieceCursor& to, std::uint64_t bytes);
-// Copies all that a reference stands for, to.size() bytes; false: it does not hold any more.
+// Copies the whole payload of a reference, to.size() bytes; false: the reference is no longer
+// valid.
 [[nodiscard]] bool read_reference(const AdapterMemory& source, std::uint64_t handle,
                                   std::span<const link::RamPiece> from, std::span<std::uint8_t> to);
 

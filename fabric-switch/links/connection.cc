@@ -26,7 +26,7 @@ constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
 // Bytes copied for it in that turn.
 constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
-// A TCP peer that is gone without a word, or that takes nothing, is noticed after so long.
+// Time after which TCP reports a dead or stalled peer.
 constexpr int kTcpUserTimeoutMs = 20'000;
 constexpr int kTcpIdleSeconds = 10;
 constexpr int kTcpProbeSeconds = 5;
@@ -38,7 +38,7 @@ bool is_unix(int fd) {
            address.ss_family == AF_UNIX;
 }
 
-// send() that hands descriptors over, too.
+// send() with descriptors.
 template <std::size_t N>
 ssize_t send_with(int socket, std::span<const std::uint8_t> bytes, const std::array<int, N>& fds) {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> room{};
@@ -112,7 +112,7 @@ void Connection::ready(std::uint32_t events) {
     }
 }
 
-// The socket is ready for the first time: connect() has ended, one way or the other.
+// The socket is ready for the first time: connect() has succeeded or failed.
 bool Connection::finish_connect() {
     int error = 0;
     socklen_t size = sizeof(error);
@@ -204,7 +204,7 @@ void Connection::read() {
     }
 }
 
-// False: more than MEMORY may bring, or not the time for it. None of them is kept then.
+// False: more descriptors than MEMORY may carry, or at a wrong time. None of them is kept then.
 bool Connection::take_descriptors(msghdr& message) {
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
@@ -253,7 +253,7 @@ std::optional<link::LinkRings> Connection::link_share() {
     }
     auto shared = SharedLink::create();
     if (!shared || !host_.poller().add(shared->wake_fd(), EPOLLIN | EPOLLET, waker_)) {
-        return std::nullopt;  // it goes over the socket, then
+        return std::nullopt;  // the link then uses the socket
     }
     shared_ = std::make_unique<SharedLink>(std::move(*shared));
     host_.make_busy(*this);
@@ -265,7 +265,7 @@ void Connection::lost(const link::LinkFailure& failure) {
     if (!outgoing_) {
         link_note(reason_ + ": connection closed");
     }
-    // A REFUSE is a few bytes into an empty socket; if it does not fit, nobody is reading it.
+    // A REFUSE is a few bytes into an empty socket; if it does not fit, the peer does not read.
     const auto out = link.output();
     if (!out.empty()) {
         [[maybe_unused]] const ssize_t n = ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);

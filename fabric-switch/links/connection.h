@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One socket with a link on it, whichever side has connected. Whatever a peer does, it costs at
-// most its own connection: nothing here waits.
+// One socket with a link on it, whichever side has connected. A peer's fault ends at most its own
+// connection: no call here blocks.
 #pragma once
 
 #include <sys/socket.h>
@@ -28,10 +28,11 @@ class ConnectionHost {
     // Whether peers on Unix sockets are offered shared memory.
     [[nodiscard]] virtual bool shares_memory() const = 0;
     virtual void schedule(Connection& connection) = 0;   // has output
-    virtual void make_busy(Connection& connection) = 0;  // its rings want to be looked at
+    virtual void make_busy(Connection& connection) = 0;  // its rings may contain frames
     // The handler stays until the end of the turn: events for it may be waiting.
     virtual void close(Connection& connection) = 0;
-    // `known`: it has said who it is. Limited, as a peer can cause them.
+    // `known`: the peer has identified itself. The number of notes is limited, as a peer can cause
+    // them.
     virtual void note(const std::string& text, bool known) = 0;
 };
 
@@ -39,7 +40,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
   public:
     // Accepted: the peer says HELLO.
     Connection(ConnectionHost& host, Admission& admission, UniqueFd fd, std::uint64_t now_ns);
-    // On its way to somebody who listens: connect() has been called, and may still be under way.
+    // An outgoing connection: connect() has been called, and may still be under way.
     Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, UniqueFd fd,
                std::uint64_t now_ns);
     // False: the kernel refused.
@@ -51,7 +52,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     bool serve();
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
-    // Why it was closed, if that was for something that the peer did; one line.
+    // The reason of the closure, if the peer caused it; one line.
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
     const std::uint64_t began_ns;

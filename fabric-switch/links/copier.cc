@@ -9,8 +9,8 @@ using link::PullResult;
 
 // ---- what was given
 
-// An adapter that says what cannot be has finished nothing, and is given no more than the table
-// has.
+// An impossible value from the adapter finishes no reference, so the table limits the references
+// that it gets.
 void ReferenceTable::look() {
     const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
     if (finished > finished_ && finished <= given_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One copy, at one link of the switch: the references that its adapter was given and has not dealt
-// with, and the copy that it has asked for (docs/fabric-protocol.md, "One copy").
+// Peer copy at one link of the switch: the unfinished references that were sent to its adapter, and
+// the adapter's pull (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace pib::fabric {
 
-// Since the adapter has handed its memory over.
+// Counts since the adapter shared its memory.
 struct CopyCounts {
-    std::uint64_t forwarded = 0;    // references from it that went on as they were
+    std::uint64_t forwarded = 0;    // references from it that were forwarded unchanged
     std::uint64_t taken_apart = 0;  // that went on as packets
-    std::uint64_t lost = 0;         // that did not hold any more
+    std::uint64_t lost = 0;         // that were no longer valid
     std::uint64_t bytes = 0;        // copied to it
     std::uint64_t pulls = 0;        // ended well
     std::uint64_t unfinished = 0;   // gone or cancelled
@@ -32,10 +32,10 @@ class ReferenceTable {
     static constexpr std::uint64_t kSize = 256;
 
     explicit ReferenceTable(const AdapterMemory& reader) : reader_(reader) {}
-    // The number of the next; nothing while all are unfinished.
+    // The number of the next reference; no value while all are unfinished.
     [[nodiscard]] std::optional<std::uint64_t> next();
     void add(const RamReference& reference);
-    // nullptr: was not given, or is finished.
+    // nullptr: unknown, or finished.
     [[nodiscard]] const RamReference* find(std::uint64_t handle);
 
   private:
@@ -62,12 +62,12 @@ class Copier {
     [[nodiscard]] CopyCounts& counts() { return counts_; }
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
-    // Or why that breaks the protocol.
+    // Or the violation of the protocol.
     [[nodiscard]] std::expected<void, std::string> start(const ib::link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
-    // Copies at most so much; true when it has answered.
+    // Copies at most this much; true when the pull is answered.
     bool step(std::uint64_t bytes);
-    // The connection ends: what is under way is answered with kGone, and the memory let go.
+    // The connection ends: answers the current pull with kGone, and releases the memory.
     void give_up();
 
   private:

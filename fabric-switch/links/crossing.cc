@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// See crossing.h. Both sides hold what the other says of itself against their own topology file.
+// See crossing.h. Both sides check the peer's identity against their own topology file.
 #include "links/crossing.h"
 
 namespace pib::fabric {
@@ -30,7 +30,7 @@ Admission::Place Crossing::place() const {
 }
 
 ib::link::Hello Crossing::hello() const {
-    // External ports of a switch have no GUID: theirs is the node's, as for port 0 (IBA 4.1.1).
+    // External ports of a switch have no GUID; they use the node's, as port 0 does (IBA 4.1.1).
     return {.features = 0,
             .role = ib::link::Role::kSwitch,
             .port_number = port_,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A cable that leaves this process: from a port of a switch here to a port of a switch in another
-// process, maybe on another host. Either side may connect; which, the operators decide.
+// A trunk: a link from a switch port of this process to a switch port of another process, which may
+// be on another host. The operators decide which side connects.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace pib::fabric {
 
 class Crossing final : public SwitchLink::Outgoing {
   public:
-    // The other end, as far as it is known before it has answered.
+    // The other end, as known before its answer.
     struct Far {
         ib::Guid guid{};        // GUID of the switch; 0: any
         std::uint8_t port = 0;  // 0: any
@@ -25,7 +25,7 @@ class Crossing final : public SwitchLink::Outgoing {
     Crossing(Switch& near, std::uint8_t port, Far far)
         : near_(near), port_(port), far_(std::move(far)) {}
 
-    // This side connects: nobody else may take the port.
+    // This side connects, so no other peer may take the port.
     void set_connects() { connects_ = true; }
     [[nodiscard]] bool connects() const { return connects_; }
     [[nodiscard]] const Far& far() const { return far_; }
@@ -38,7 +38,7 @@ class Crossing final : public SwitchLink::Outgoing {
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override {
         return near_.link_buffers();
     }
-    // The other side's answer; why it is not the port that belongs here, in one line.
+    // Checks the peer's answer; the error is the mismatch, in one line.
     [[nodiscard]] std::expected<Admission::Place, std::string> welcomed(
         const ib::link::Welcome& welcome) override;
     // Admits the peer that connects, or returns the reason against it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// See dialer.h. The times are those of an HCA that looks for its switch (docs/fabric-protocol.md).
+// See dialer.h. Retry intervals are those of an HCA (docs/fabric-protocol.md).
 #include "links/dialer.h"
 
 #include <spdlog/spdlog.h>
@@ -41,8 +41,8 @@ std::unique_ptr<Connection> Dialer::time_has_come(ConnectionHost& host, std::uin
     return connection;
 }
 
-// A connection that has lasted ends an outage; one that breaks at once does not, or a peer that
-// welcomes and hangs up would be tried without end.
+// A lasting connection ends an outage. A short one does not, so that a peer that closes after
+// WELCOME is not retried without delay.
 void Dialer::closed(std::uint64_t now_ns) {
     const bool lasted = connection_->began_ns + kLongestWaitNs <= now_ns;
     const bool welcomed = connection_->link.handshake_done();

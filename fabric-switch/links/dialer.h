@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Keeps a cable to another process connected: tries, waits longer each time, tries again.
+// Keeps a trunk connected: retries with growing intervals.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Dialer {
 
     // When time_has_come() is to be called.
     [[nodiscard]] std::uint64_t due_ns() const { return due_ns_; }
-    // A new connection if it is time for one; or nothing. It becomes this dialer's.
+    // A new connection if one is due, else none. The dialer keeps it.
     [[nodiscard]] std::unique_ptr<Connection> time_has_come(ConnectionHost& host,
                                                             std::uint64_t now_ns);
     [[nodiscard]] bool owns(const Connection& connection) const {
@@ -39,7 +39,7 @@ class Dialer {
     Connection* connection_ = nullptr;
     std::uint64_t due_ns_ = 0;
     std::uint64_t wait_ns_ = 0;  // before the next attempt; 0: the shortest
-    std::string told_;           // the last reason that the log has; each is told once an outage
+    std::string told_;           // last logged reason; each reason is logged once an outage
 };
 
 }  // namespace pib::fabric

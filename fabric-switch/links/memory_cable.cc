@@ -7,7 +7,7 @@
 namespace pib::fabric {
 namespace {
 
-// As many as an endpoint of a connection has room for; VL15 has no credits.
+// Buffered SMPs, as in an endpoint of a connection; VL15 has no credits.
 constexpr std::size_t kMaxVl15Queued = 512;
 
 }  // namespace
@@ -53,7 +53,7 @@ void MemoryCable::run(unsigned packets) {
     }
 }
 
-// Every change of an offer takes a link that is up through Down.
+// Every change of an offer takes an active link through Down.
 void MemoryCable::train() {
     if (std::exchange(up_, false)) {
         a_.drop_queue();
@@ -90,7 +90,7 @@ std::span<std::uint8_t> MemoryCable::End::begin_packet(unsigned vl, std::size_t 
     const bool given = crc == link::SendCrc::kGiven;
     const std::uint32_t blocks =
         given ? ib::link::credit_blocks(bytes) : link::packet_blocks(bytes);
-    // Within this process checksums are written only where they are to be wrong.
+    // Within a process, checksums are written only for injected errors.
     pending_ = {.bytes = cable_.pool_.take(bytes, {}),
                 .vl = static_cast<std::uint8_t>(vl),
                 .with_crcs = given,
@@ -111,7 +111,7 @@ void MemoryCable::End::commit_packet() {
     cable_.ready();
 }
 
-// The buffer that comes free is the peer's credit.
+// A freed buffer is a credit for the peer.
 void MemoryCable::End::release(unsigned vl, std::uint32_t blocks) {
     if (vl < link::kDataVls) {
         peer_.used_[vl] -= blocks;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A link between two ports of one process, with the rules of a connection: offers that are
-// negotiated, credits for each data VL, packets in order and never lost. Nothing is delivered from
-// within a call of a port; that is what run() is for, so that a path of many hops does not nest.
+// A link between two ports of one process, with the rules of a connection: negotiated offers,
+// credits for each data VL, packets in order and without loss. run() delivers packets; calls of a
+// port do not, so that a path of many hops does not nest.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class MemoryCable final {
     MemoryCable(const MemoryCable&) = delete;
     MemoryCable& operator=(const MemoryCable&) = delete;
 
-    // Delivers what waits, at most `packets` each way. Whoever calls this has moved the clock.
+    // Delivers at most `packets` waiting packets each way. The caller has moved the clock.
     void run(unsigned packets);
 
   private:

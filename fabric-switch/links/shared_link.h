@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The shared memory of one connection, seen from the listening side, and the ways by which the two
-// ends wake each other. Nothing here can block, whatever the peer does to what it shares: this side
-// never reads or writes the eventfd that it is woken by, and wakes the peer by a futex.
+// ends wake each other. No call here can block, whatever the peer writes: this side never reads or
+// writes its eventfd, and wakes the peer by a futex.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Between a link endpoint and a switch port.
+// Connects a link endpoint with a switch port.
 #include "links/switch_link.h"
 
 #include <algorithm>
@@ -86,7 +86,7 @@ link::HelloAnswer SwitchLink::link_hello(const ib::link::Hello& hello) {
                              .port_number = place_.number};
 }
 
-// Memory is an adapter's to give, and a run its only use.
+// Only adapters share memory, and only runs use it.
 std::uint32_t SwitchLink::shared_features(const ib::link::Hello& hello) const {
     std::uint32_t common = hello.features & admission_->link_features();
     if (hello.role != ib::link::Role::kChannelAdapter || (common & ib::link::kFeatureRuns) == 0) {
@@ -130,7 +130,7 @@ std::expected<std::span<std::uint8_t>, std::string> SwitchLink::link_memory(
     }
     copier_ = std::make_unique<Copier>(std::move(*mapped));
     copier_->memory()->control().mapped.store(link::kMapped, std::memory_order_release);
-    owner_.link_wake();  // it may have something to send by now
+    owner_.link_wake();  // the port may have packets to send
     owner_.link_note(place_.name + ": one copy");
     return copier_->room();
 }
@@ -176,7 +176,7 @@ std::span<std::uint8_t> SwitchLink::begin_packet(unsigned vl, std::size_t bytes,
                                                  link::SendCrc crc) {
     const auto out = endpoint_.begin_packet(vl, bytes, crc);
     if (out.empty()) {
-        notify();  // the ring may have been full before this turn, and nobody waits for room yet
+        notify();  // the ring may have been full before this turn, and no sender waits for room yet
     }
     return out;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One connection to the switch: a link endpoint and, from HELLO (or WELCOME) on, the port it
-// belongs to. Bytes in, bytes out; who owns the socket (or joins two ends in memory, in tests) is
-// its owner.
+// belongs to. It takes and returns bytes; its owner has the socket, or joins two ends in memory in
+// tests.
 #pragma once
 
 #include <memory>
@@ -17,20 +17,20 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     class Owner {
       public:
         virtual ~Owner() = default;
-        // There is something for the peer; called once until consume_output() or publish().
+        // Output for the peer is ready; called once until consume_output() or publish().
         virtual void link_output_ready() = 0;
-        // The peer can share memory: rings to share, which outlive the link; nothing if this side
+        // The peer can share memory: returns rings, which outlive the link; no value if this side
         // cannot.
         virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
-        // The memory that an adapter has handed over; nullptr: cannot be used, and a note says so.
-        // Or why the connection ends.
+        // Maps an adapter's shared memory; nullptr: unusable, as a note reports. The error ends the
+        // connection.
         virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
             const ib::link::Memory& /*memory*/) {
             return std::unexpected("descriptors are missing");
         }
         // An answer for the peer, which may sleep.
         virtual void link_wake() {}
-        // Something a user should know; one line.
+        // A message for the user; one line.
         virtual void link_note(const std::string& text) = 0;
     };
 
@@ -40,7 +40,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
         virtual ~Outgoing() = default;
         [[nodiscard]] virtual ib::link::Hello hello() const = 0;
         [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
-        // The port for who answers, or why there is none, in one line.
+        // The port for the answering peer, or the reason for a refusal, in one line.
         [[nodiscard]] virtual std::expected<Admission::Place, std::string> welcomed(
             const ib::link::Welcome& welcome) = 0;
     };
@@ -65,9 +65,9 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     [[nodiscard]] bool may_sleep() {
         return endpoint_.may_sleep() && !(copier_ && copier_->is_copying());
     }
-    // Goes on with a copy that the peer has asked for, so far.
+    // Continues the peer's pull up to this limit.
     void copy(std::uint64_t bytes);
-    // Whether descriptors may come with what feed_input() is given.
+    // Whether the next input may carry descriptors.
     [[nodiscard]] bool takes_memory() const { return endpoint_.one_copy_agreed() && !copier_; }
     [[nodiscard]] bool room_is_back() { return endpoint_.room_is_back(); }
     // The connection is gone; the port goes Down. A REFUSE may still be in output().
@@ -118,7 +118,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     Outgoing* outgoing_ = nullptr;
     Owner& owner_;
     Admission::Place place_;  // no port before HELLO or WELCOME
-    std::string unwelcome_;   // why the peer's answer is not what was asked for
+    std::string unwelcome_;   // mismatch of the peer's answer
     bool notified_ = false;
     std::optional<link::LinkRings> rings_;
     std::unique_ptr<Copier> copier_;  // from MEMORY on

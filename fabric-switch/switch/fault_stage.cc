@@ -13,7 +13,7 @@ namespace pib::fabric {
 namespace {
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// A held-back packet that nothing follows goes on after this long.
+// A delayed packet without followers is released after this time.
 constexpr std::uint64_t kMaxHoldBackNs = 20'000'000;
 constexpr std::size_t kMaxHeld = 65'536;
 constexpr std::size_t kCrcBytes = 6;
@@ -24,7 +24,7 @@ std::optional<std::uint8_t> bth_opcode(std::span<const std::uint8_t> bytes) {
     return offset < bytes.size() ? std::optional(bytes[offset]) : std::nullopt;
 }
 
-// AttributeID of a MAD; nothing of what is not one (IBA 13.4.3).
+// AttributeID of a MAD (IBA 13.4.3); no value for other packets.
 std::optional<std::uint16_t> mad_attribute(std::span<const std::uint8_t> bytes) {
     const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided);
     for (const ib::Qpn qpn : {ib::kQp0, ib::kQp1}) {
@@ -129,7 +129,7 @@ void FaultStage::deliver(Held held) {
     sink_.deliver(packet, held.vl, held.damage);
 }
 
-// One packet has passed: what has been passed often enough, or waited too long, goes on.
+// One packet has passed: releases packets that enough others have passed, or that waited too long.
 void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
     for (std::size_t i = 0; i < held_back_.size();) {
         Held& held = held_back_[i];

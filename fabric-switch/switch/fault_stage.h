@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Faults on one direction of one link, on purpose: loss, duplication, reordering, corruption,
-// delay. Same seed and same packets, same faults.
+// Injected faults of one direction of a link: loss, duplication, reordering, corruption, delay.
+// Same seed and same packets, same faults.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct FaultSpec {
     double duplicate = 0;
     double reorder = 0;           // a packet is held back until some later ones have passed it
     double corrupt = 0;           // one bit is flipped after the checksums were computed
-    unsigned reorder_depth = 4;   // at most so many packets pass it, at least one
+    unsigned reorder_depth = 4;   // limit of packets that pass it, at least one
     std::uint64_t delay_ns = 0;   // every packet
-    std::uint64_t jitter_ns = 0;  // and up to so much more, at random
+    std::uint64_t jitter_ns = 0;  // random addition up to this
     std::uint64_t seed = 1;
     bool vl15 = false;                                      // subnet management too
     std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
-    bool mads_only = false;                                 // only what goes to QP0 or QP1
+    bool mads_only = false;                                 // only packets to QP0 or QP1
     std::optional<std::uint16_t> attribute = std::nullopt;  // only MADs with this AttributeID
 
     [[nodiscard]] bool any() const {
@@ -42,8 +42,8 @@ struct FaultCounts {
     std::uint64_t delayed = 0;
 };
 
-// Where packets go on after the stage. `vl` is what pass() was given; `damage` is a bit to flip
-// once the packet has its checksums, if it is to be corrupted.
+// Receives packets after the stage. `vl` is the argument of pass(); `damage` is a bit to flip after
+// the checksums are computed, if the packet is to be corrupted.
 class FaultSink {
   public:
     virtual ~FaultSink() = default;
@@ -54,12 +54,12 @@ class FaultStage {
   public:
     FaultStage(PacketPool& pool, FaultSink& sink) : pool_(pool), sink_(sink) {}
 
-    // Replaces the specification and starts the random sequence and the counts anew. What is held
-    // back goes on when its time comes.
+    // Replaces the specification, and restarts the random sequence and the counts. Delayed packets
+    // keep their release times.
     void set(const FaultSpec& spec);
     [[nodiscard]] const FaultSpec& spec() const { return spec_; }
     [[nodiscard]] const FaultCounts& counts() const { return counts_; }
-    // Whether packets have to go through pass() at all.
+    // Whether packets have to pass this stage.
     [[nodiscard]] bool in_use() const { return active_ || holds(); }
     // Whether some wait in here.
     [[nodiscard]] bool holds() const { return !held_back_.empty() || !delayed_.empty(); }

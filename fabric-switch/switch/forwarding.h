@@ -23,7 +23,7 @@ class LinearForwardingTable {
     explicit LinearForwardingTable(std::uint16_t cap) : ports_(cap, kNoPort) {}
 
     [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(ports_.size()); }
-    // Highest LID that is looked up (SwitchInfo:LinearFDBTop); beyond it nothing is forwarded.
+    // Highest LID that is looked up (SwitchInfo:LinearFDBTop); no packet is forwarded beyond it.
     [[nodiscard]] std::uint16_t top() const { return top_; }
     void set_top(std::uint16_t top) { top_ = top; }
 

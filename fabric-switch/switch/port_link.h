@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How a switch port reaches its neighbour: a connection to an HCA, to another process, or a port of
-// another switch in this one. What the neighbour does comes back as calls of SwitchPort.
+// Interface of a switch port to its neighbour: a connection to an HCA or to another process, or a
+// port of another switch in this process. The neighbour's actions are calls of SwitchPort.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ class PortLink {
     virtual std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
                                                  link::SendCrc crc) = 0;
     virtual void commit_packet() = 0;
-    // The same for a run; always empty where only single packets go.
+    // The same for a run; always empty on links for single packets only.
     virtual std::span<std::uint8_t> begin_run(unsigned /*vl*/, const ib::RunSize& /*size*/) {
         return {};
     }
-    // A run whose payload stays where it is; false: it has to go with its payload.
+    // Sends a run without its payload, as a reference; false: it has to be sent with payload.
     virtual bool send_reference(unsigned /*vl*/, const ib::PacketRun& /*run*/,
                                 const RamReference& /*reference*/) {
         return false;
@@ -38,14 +38,14 @@ class PortLink {
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
-    // Receive buffer of packets that came in over this link is free again.
+    // Frees the receive buffer of packets from this link.
     virtual void release(unsigned vl, std::uint32_t blocks) = 0;
     // This port's side of the link; retrain() sends the same once more, through Down.
     virtual void set_offer(const ib::link::Link& offer) = 0;
     virtual void retrain() = 0;
 };
 
-// Keeps a port's neighbour informed of what the port offers.
+// Sends a port's offer to its neighbour whenever it changes.
 class OfferSender {
   public:
     explicit OfferSender(const ib::Port& attrs) : attrs_(attrs) {}
@@ -58,15 +58,15 @@ class OfferSender {
         push(false);
     }
     void detach() { link_ = nullptr; }
-    // New widths and speeds count from the next training on (IBA 14.2.5.6): now if the link is
-    // down, else when subnet management sends it down.
+    // New widths and speeds take effect at the next training (IBA 14.2.5.6): now if the link is
+    // down, else when subnet management sets it down.
     void attributes_changed(ib::PortEvents events) {
         const bool down = events.has(ib::PortEvent::kDownRequest);
         if (down || (events.has(ib::PortEvent::kLinkOffer) && !attrs_.link_is_up())) {
             push(down);
         }
     }
-    // Without its cable a port offers nothing, whatever subnet management wants.
+    // A port without a cable offers no link, regardless of subnet management.
     void set_cable(bool plugged) {
         cable_ = plugged;
         push(false);
@@ -95,12 +95,12 @@ class OfferSender {
     ib::link::Link offered_{};
 };
 
-// The port at an end of a link: what its neighbour does to it. Times are those of its owner.
+// The port at an end of a link: actions of its neighbour. Times are those of its owner.
 class LinkUser {
   public:
     virtual ~LinkUser() = default;
     virtual void attach(PortLink& link) = 0;
-    virtual void detach() = 0;  // the link is gone; no link_down() has come before
+    virtual void detach() = 0;  // the link is gone, without an earlier link_down()
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
     virtual void receive(const link::LinkPacket& packet) = 0;
@@ -108,7 +108,7 @@ class LinkUser {
     virtual std::uint32_t receive_run(const link::LinkRun& /*run*/, std::uint32_t /*from*/) {
         return 0;
     }
-    // The same of a run whose payload has not come: all of it, or false.
+    // The same for a run without payload: takes all of it, or returns false.
     virtual bool receive_reference(const link::LinkRun& /*run*/,
                                    const RamReference& /*reference*/) {
         return false;
@@ -132,7 +132,7 @@ class Admission {
     [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
     // Features of this side for links in shared memory (ib::link::kFeature...).
     [[nodiscard]] virtual std::uint32_t link_features() const = 0;
-    // The port for who says HELLO, or why there is none.
+    // The port for the sender of HELLO, or the reason for a refusal.
     [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) = 0;
 };

@@ -306,7 +306,7 @@ void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
 
 // ---- runs
 
-// Where a run's packets leave; nullptr: that has to be found out packet by packet.
+// Egress port of a run; nullptr: each packet has to be forwarded singly.
 SwitchPort* Switch::run_egress(SwitchPort& in, const ib::Lrh& lrh) {
     const bool seen = tap_ != nullptr && in.captured();
     if (seen || lrh.vl.value() >= in.limits().data_vls || !lrh.dlid.is_unicast() ||
@@ -317,8 +317,8 @@ SwitchPort* Switch::run_egress(SwitchPort& in, const ib::Lrh& lrh) {
     return egress == 0 || egress > num_ports() || egress == in.number() ? nullptr : &port(egress);
 }
 
-// All its packets have the same way, so what is right for the first is right for all. Whatever is
-// not right is found again, and counted, packet by packet.
+// All packets of a run have the same route, so the checks of the first one hold for all. The
+// single-packet path repeats failed checks and counts them.
 bool Switch::run_arrived(SwitchPort& in, const ib::PacketRun& run, const RamReference* reference) {
     const ib::Lrh& lrh = run.first().lrh();
     SwitchPort* out = run_egress(in, lrh);

@@ -25,7 +25,7 @@ class PacketTap {
 
 class Switch final : public Admission, public Timed, private PortHost {
   public:
-    // With a clock of its own, unless there is an agenda for many; that outlives the switch.
+    // The switch has a clock of its own, unless it shares an agenda, which outlives it.
     explicit Switch(const SwitchConfig& config, Agenda* agenda = nullptr);
     ~Switch() override;
     Switch(const Switch&) = delete;
@@ -40,28 +40,28 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
-    // The lowest port that is free. Who was here before (a port GUID; of a switch, one of its
-    // ports) gets its old port back, so that the subnet looks the same after a reconnect.
+    // The lowest free port. A peer that was here before (by port GUID; a switch by node GUID and
+    // port) gets its old port back, so the subnet looks the same after a reconnect.
     [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
     [[nodiscard]] Place place(unsigned number);
-    // admit() gives this port to nobody: this side connects it.
+    // Excludes this port from admit(), because this side connects it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
     void set_neighbour(unsigned number, const ib::link::Hello& hello);
 
-    // Without an agenda: moves the clock (nanoseconds, never backwards) and does what has become
-    // due. To be called before anything that a link reports.
+    // Without an agenda: moves the clock (nanoseconds, never backwards) and does due work. Must
+    // precede all reports of links.
     void advance(std::uint64_t now_ns);
     void time_has_come(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;
     [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
 
   private:
-    // Where a packet came from and where it says it goes.
+    // Ingress port and destination of a packet.
     struct Route {
         std::uint8_t ingress = 0;  // 0: made here
         ib::Lrh lrh;
@@ -87,7 +87,7 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] SwitchPort* run_egress(SwitchPort& in, const ib::Lrh& lrh);
     void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t port);
 
-    // switch_management.cc: what port 0 receives and sends
+    // switch_management.cc: packets of port 0
     void smp_arrived(std::uint8_t ingress, Transit& packet, const ib::Lrh& lrh);
     void directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
     void follow(const ib::SmiDecision& decision, const ib::Mad& smp);

@@ -95,7 +95,7 @@ void Switch::apply(const ib::SmaAnswer& answer) {
     }
 }
 
-// Sends from QP0; `out_port` 0: wherever the LFT says.
+// Sends from QP0; `out_port` 0: by the LFT.
 void Switch::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port) {
     const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : node_.port0().lid();
     const MadPacket made(smp_headers(dlid, slid, sl, ib::Psn(next_psn_++)), smp);

@@ -24,13 +24,13 @@ struct SwitchConfig {
     std::uint32_t vendor_id = 0;             // 0: that of software devices
     std::uint16_t device_id = 0;
     LinkModes modes = kAllLinkModes;
-    std::vector<LinkModes> port_modes;  // [0] is port 1; what is missing or not said is `modes`
+    std::vector<LinkModes> port_modes;  // [0] is port 1; missing or unset ports use `modes`
     ib::Mtu mtu_cap = ib::Mtu::k4096;
     std::uint8_t vl_cap = 4;  // VLCap code: 8 data VLs
     std::uint16_t lft_cap = ib::Lid::kMulticastFirst;
     std::uint16_t mft_cap = 4096;
-    // Per port and VL, 64 bytes each: 256 KiB, as of the HCA. With half of that a sender of 64 KiB
-    // messages waited for credits after the second.
+    // Blocks of 64 bytes for each port and VL: 256 KiB, as in the HCA. With half of that a sender
+    // of 64 KiB messages waited for credits after the second message.
     std::uint32_t receive_blocks = 4096;
     bool runs = true;      // several packets in one frame, if the neighbour agrees
     bool one_copy = true;  // copies between adapters that share their memory; needs runs

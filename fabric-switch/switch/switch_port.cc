@@ -103,7 +103,7 @@ void SwitchPort::receive(const link::LinkPacket& packet) {
     }
 }
 
-// In one piece where nobody wants to see, change or hold single packets.
+// A run stays whole unless a capture, a fault or a queue needs single packets.
 std::uint32_t SwitchPort::receive_run(const link::LinkRun& run, std::uint32_t from) {
     return from == 0 && pass_run(run, nullptr) ? run.packets.size().packets : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One external port of a switch: link state, egress queues by VL with credits, head-of-queue
-// lifetime, counters (IBA 7.6, 18.2.5). Forwarding is the switch's business.
+// lifetime, counters (IBA 7.6, 18.2.5). The switch does the forwarding.
 #pragma once
 
 #include <array>
@@ -24,23 +24,22 @@ class SwitchPort;
 class PortHost : public OriginSink {
   public:
     [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
-    // Something happens at a port: what is due next may have changed. A port that has not said so
-    // since it was at rest is not looked at.
+    // Reports an event at a port, which may change its next deadline. Idle ports without such a
+    // report are not visited.
     virtual void port_touched(SwitchPort& port) = 0;
     // A packet that has passed the ingress faults and is counted.
     virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
-    // A run that may be forwarded as it is; false: nothing has happened, and its packets follow.
-    // `reference`: where its payload is, if it has not come with it.
+    // A run that may be forwarded whole; false: no effect, and its packets follow singly.
+    // `reference`: location of the payload, if the run carries none.
     virtual bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
                              const RamReference* reference) = 0;
-    // PortState went to or from Down by the link's own doing (trap 128,
-    // SwitchInfo:PortStateChange).
+    // The link itself moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;
     // Too many errors of one kind: a trap is due (129 to 131).
     virtual void link_error(SwitchPort& port, ib::LinkError error) = 0;
 };
 
-// Values of PortInfo that packets are held against, decoded once.
+// Decoded values of PortInfo for checks of packets.
 struct PortLimits {
     ib::PortState state = ib::PortState::kDown;
     unsigned data_vls = 0;          // OperationalVLs
@@ -60,7 +59,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] ib::PortCounters& counters() { return counters_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
     [[nodiscard]] bool attached() const { return offers_.link() != nullptr; }
-    // Whether a capture sees what comes in here; false where the neighbour's switch has shown it.
+    // Whether a capture includes packets that arrive here; false if the neighbour's switch has
+    // captured them.
     void set_captured(bool captured) { captured_ = captured; }
     [[nodiscard]] bool captured() const { return captured_; }
 
@@ -80,13 +80,13 @@ class SwitchPort final : public LinkUser, private FaultSink {
     // Queues a packet for this port's neighbour, or sends it at once. VL15 goes out in every state
     // but Down, data needs Active. MTU and partition have been checked.
     void send(Transit& packet, unsigned vl);
-    // Sends a run at once, in one piece; false: its packets have to go singly.
+    // Sends a run at once, whole; false: its packets have to be sent singly.
     bool send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
-    // Nothing waits here, so that advance() has nothing to do until the next port_touched().
+    // True if the port is idle, so that advance() has no work until the next port_touched().
     [[nodiscard]] bool at_rest() const {
         return waiting_ == 0 && noted_waiting_ == 0 && !ingress_faults_.holds() &&
                !egress_faults_.holds();
@@ -100,7 +100,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] bool cable() const { return offers_.cable(); }
     [[nodiscard]] FaultStage& ingress_faults() { return ingress_faults_; }
     [[nodiscard]] FaultStage& egress_faults() { return egress_faults_; }
-    // Counts and tells the error as if it had been found.
+    // Counts and reports the error as if the port had detected it.
     void raise(ib::LinkError error);
     [[nodiscard]] std::size_t queued_packets() const;
     // Copy counts of an adapter with peer copy; nullptr: none.
@@ -111,7 +111,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
   private:
     bool pass_run(const link::LinkRun& run, const RamReference* reference);
     static constexpr unsigned kVls = 16;
-    // More SMPs than any subnet manager has on the wire; what exceeds it is VL15Dropped.
+    // More SMPs than any subnet manager has on the wire; further ones are dropped (VL15Dropped).
     static constexpr std::size_t kMaxVl15Packets = 1024;
     using Damage = std::optional<std::uint32_t>;
 
@@ -143,7 +143,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void clear_queues();
     void refresh_limits();
 
-    // The egress side of fault injection: what comes out of it is queued.
+    // The egress side of fault injection, whose output is queued.
     struct EgressSink final : FaultSink {
         SwitchPort& port;
         explicit EgressSink(SwitchPort& p) : port(p) {}
@@ -165,8 +165,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
     ib::VlArbiter arbiter_;
     std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
-    // PortXmitWait: what waited when it was last looked, when that was, and the parts of a tick
-    // that are not counted yet, of the port and of each VL.
+    // PortXmitWait: waiting VLs at the last check, its time, and fractions of ticks that are not
+    // counted yet, for the port and each VL.
     ib::VlMask noted_waiting_ = 0;
     std::uint64_t noted_ns_ = 0;
     std::uint64_t wait_remainder_ns_ = 0;

@@ -71,7 +71,8 @@ void SwitchPort::count_discard(Counter detail) {
 }
 
 void SwitchPort::enqueue(Transit& packet, unsigned vl, Damage damage) {
-    if (limits_.state == ib::PortState::kDown) {  // went down while faults held the packet
+    // The link went down while the fault stage delayed the packet.
+    if (limits_.state == ib::PortState::kDown) {
         count_discard(Counter::kPortInactiveDiscards);
         return;
     }
@@ -181,8 +182,8 @@ void SwitchPort::count_wait(Counter counter, std::uint64_t waited_ns, std::uint6
     remainder_ns %= ib::kPmaTickNs;
 }
 
-// PortXmitWait counts the time in which there was data and nothing could be sent (IBA 16.1.3.5),
-// PortVLXmitWait the same of a VL.
+// PortXmitWait counts the time with waiting data and no transmission (IBA 16.1.3.5), PortVLXmitWait
+// the same for a VL.
 void SwitchPort::note_waiting() {
     if (waiting_ == 0 && noted_waiting_ == 0) {
         return;
@@ -214,8 +215,8 @@ std::uint64_t SwitchPort::head_deadline(const VlQueue& queue) const {
                     add_saturated(queue.entries.front().queued_ns, packet_lifetime_ns_));
 }
 
-// VLStallCount packets in a row that had to be discarded stall the VL: for a while everything at
-// its head is discarded, so that a dead neighbour costs one lifetime and not one per packet.
+// VLStallCount discarded packets in a row stall the VL: for some time all packets at its head are
+// discarded, so that a dead neighbour costs one lifetime and not one for each packet.
 void SwitchPort::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_[vl];
     if (queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a switch's SMA has beyond the attributes of every node, and how a switch is made.
+// Attributes of a switch's SMA beyond those of every node, and the construction of a switch.
 #include <algorithm>
 
 #include "switch/switch_node.h"
@@ -51,7 +51,7 @@ AttributeResult set_switch_info(SwitchNode& node, const SmpRequest&, Data data) 
     for (const ib::Field field : kWritable) {
         node.set(field, ib::get(data, field));
     }
-    // Writing one acknowledges the change; zero leaves it alone.
+    // Writing 1 acknowledges the change; 0 has no effect.
     if (ib::get(data, si::kPortStateChange) != 0) {
         node.set(si::kPortStateChange, 0);
     }

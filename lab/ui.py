@@ -2,6 +2,7 @@
 """Progress messages of the lab: one line per step, a heartbeat in long ones, and the end of the log when a step
 fails."""
 
+import contextlib
 import os
 import pathlib
 import shlex
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from lab import paths
+from lab import groups, paths
 
 START = time.monotonic()
 HEARTBEAT_S = 15
@@ -30,6 +31,11 @@ def log_path(name: str) -> pathlib.Path:
     return directory / f"{name}.log"
 
 
+def printable(text: str) -> str:
+    """The text without what would make a terminal do something."""
+    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+
+
 def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
     try:
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
@@ -44,24 +50,43 @@ def run(title: str, argv: list[str], log: str, *, cwd=None, env=None, stdin=None
     with open(path, "ab") as out:
         out.write(f"\n$ {shlex.join(map(str, argv))}\n".encode())
         out.flush()
-        process = subprocess.Popen([str(arg) for arg in argv], stdout=out, stderr=out, cwd=cwd,
-                                   env=env, stdin=stdin or subprocess.DEVNULL)
-        code = _wait(process, title, path)
+        streams = {"stdin": stdin or subprocess.DEVNULL, "stdout": out, "stderr": out}
+        code = (_ask if stdin else _wait)([str(arg) for arg in argv], title, path,
+                                          {"cwd": cwd, "env": env, **streams})
     if code:
         raise LabError(f"{title}: failed (status {code})\n{tail(path)}\n"
                        f"(all of it in {os.path.relpath(path)})")
 
 
-def _wait(process: subprocess.Popen, title: str, path: pathlib.Path) -> int:
-    began = time.monotonic()
+def _ask(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
+    """With the terminal, at which sudo asks, and so in our own group."""
+    process = subprocess.Popen(argv, **options)
     try:
-        while True:
-            try:
-                return process.wait(HEARTBEAT_S)
-            except subprocess.TimeoutExpired:
-                last = tail(path, 1).strip()[:100]
-                say(f"  … {title}: {time.monotonic() - began:.0f} s — {last}")
+        return _outcome(process, title, path)
     except BaseException:
-        process.terminate()
+        with contextlib.suppress(PermissionError):      # it may be root's, and has seen the same Ctrl-C
+            process.terminate()
         process.wait()
         raise
+
+
+def _wait(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
+    process = groups.RUNNING.start(argv, **options)
+    try:
+        return _outcome(process, title, path)
+    except BaseException:
+        groups.stop(process)
+        raise
+    finally:
+        groups.RUNNING.forget(process)
+        groups.RUNNING.check()
+
+
+def _outcome(process: subprocess.Popen, title: str, path: pathlib.Path) -> int:
+    began = time.monotonic()
+    while True:
+        try:
+            return process.wait(HEARTBEAT_S)
+        except subprocess.TimeoutExpired:
+            last = tail(path, 1).strip()[:100]
+            say(f"  … {title}: {time.monotonic() - began:.0f} s — {last}")

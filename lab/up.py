@@ -5,7 +5,7 @@ import pathlib
 import signal
 
 from lab import table, ui
-from lab.build import deps, guest_build, host_build, preflight
+from lab.build import deps, guest_build, host_build, preflight, steps
 from lab.fabric import cluster, measure, subnet, switch_process
 from lab.guests import guest_kernel, image, vm
 
@@ -17,12 +17,16 @@ def machine() -> None:
     preflight.check_programs()
 
 
+def _guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
+    base = guest_kernel.image()
+    return base, guest_build.build(base)
+
+
 def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
     """Installs and builds all that guests need; (image, trees to lay over it)."""
     machine()
-    host_build.build()
-    base = guest_kernel.image()
-    return base, guest_build.build(base)
+    made, _ = steps.together(_guest_side, host_build.build)
+    return made
 
 
 def boot(lab: cluster.Cluster, count: int, **options) -> None:

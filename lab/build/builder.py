@@ -5,13 +5,12 @@ Sources are copied in and results copied out, rather than mounted, so that a
 plain chroot is all it takes. Each checkout has a working directory of its own.
 """
 
-import contextlib
-import fcntl
 import os
 import pathlib
 import shutil
 
-from lab import paths, ui
+from lab import lock, paths, ui
+from lab.build import user_namespace
 
 # As another user than root: a user namespace, with the host's devices in it.
 UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; '
@@ -25,12 +24,9 @@ class Builder:
         self.work = self.tree / self.inside.lstrip("/")
         self.work.mkdir(parents=True, exist_ok=True)
 
-    @contextlib.contextmanager
     def locked(self):
         """One build of a checkout at a time."""
-        with open(self.work / ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        return lock.held(self.work / ".lock")
 
     def sh(self, title: str, script: str, log: str) -> None:
         """Runs a script in the checkout's working directory of the build tree."""
@@ -38,8 +34,7 @@ class Builder:
                   f"cd {self.inside}; {script}")
         argv = ["chroot", str(self.tree), "/bin/sh", "-ec", script]
         if os.geteuid() != 0:
-            argv = ["unshare", "--map-auto", "--map-root-user", "--mount", "sh", "-ec",
-                    UNPRIVILEGED, "sh", str(self.tree), script]
+            argv = [*user_namespace.ENTER, "sh", "-ec", UNPRIVILEGED, "sh", str(self.tree), script]
         ui.run(title, argv, log, env={"PATH": os.environ["PATH"]})
 
     def bring(self, source: pathlib.Path, name: str) -> None:

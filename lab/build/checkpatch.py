@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from lab import paths, ui
-from lab.build import debian
+from lab.build import cache, debian
 from lab.guests import image
 
 SOURCE = "u-boot"
@@ -34,32 +34,22 @@ def driver_files() -> list[pathlib.Path]:
 
 def ensure() -> pathlib.Path:
     """The script, from the cache; fetched when it is not there."""
-    final = paths.cache() / f"checkpatch-{image.RELEASES[0]}"
-    if not final.is_dir():
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=final.parent, prefix="checkpatch.") as name:
-            work = pathlib.Path(name)
-            _fetch(work, work / "out")
-            try:
-                (work / "out").rename(final)
-            except OSError:
-                if not final.is_dir():      # else: somebody else was quicker, with the same result
-                    raise
-    return final / SCRIPT
+    return cache.entry(f"checkpatch-{image.RELEASES[0]}", _make) / SCRIPT
 
 
-def _fetch(work: pathlib.Path, out: pathlib.Path) -> None:
+def _make(out: pathlib.Path) -> None:
     suites = [debian.Suite(debian.mirror(), image.RELEASES[0], "Debian")]
-    archive = debian.SourceArchive(work, suites)
-    archive.update(LOG)
-    versions = archive.versions(SOURCE)
-    if not versions:
-        raise ui.LabError(f"the mirror has no source of {SOURCE}, which has checkpatch")
-    archive.download(SOURCE, versions[0], LOG, tarball_only=True)
-    out.mkdir()
-    ui.run("unpacking checkpatch",
-           ["tar", "-xf", next(work.glob(f"{SOURCE}_*.orig.tar.*")), "-C", out,
-            "--strip-components=1", "--wildcards", *(f"*/{part}" for part in PARTS)], LOG)
+    with tempfile.TemporaryDirectory(dir=out, prefix="source.") as name:
+        work = pathlib.Path(name)
+        archive = debian.Archive(work, suites)
+        archive.update(LOG)
+        versions = archive.versions(SOURCE)
+        if not versions:
+            raise ui.LabError(f"the mirror has no source of {SOURCE}, which has checkpatch")
+        archive.download(SOURCE, versions[0], LOG, tarball_only=True)
+        ui.run("unpacking checkpatch",
+               ["tar", "-xf", next(work.glob(f"{SOURCE}_*.orig.tar.*")), "-C", out,
+                "--strip-components=1", "--wildcards", *(f"*/{part}" for part in PARTS)], LOG)
 
 
 def complaints(files: list[pathlib.Path]) -> list[str]:

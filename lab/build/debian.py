@@ -96,36 +96,38 @@ def at_least(version: str, minimum: str) -> bool:
                           check=False).returncode == 0
 
 
-class SourceArchive:
-    """Source packages, through apt (which checks signatures and hashes) but with
+class Archive:
+    """Packages of some suites, through apt (which checks signatures and hashes) but with
     lists of our own: the machine's sources stay as they are and no root is needed."""
 
-    def __init__(self, directory: pathlib.Path, from_suites: list[Suite]):
+    def __init__(self, directory: pathlib.Path, from_suites: list[Suite], kinds: tuple[str, ...] = ("deb-src",)):
         self.directory = directory
-        (directory / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        self.lists = directory / "lists"
+        (self.lists / "partial").mkdir(parents=True, exist_ok=True)
         (directory / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        (directory / "sources.list").write_text("".join(
-            f"deb-src [signed-by={KEYRING}] {suite.uri} {suite.name} main\n"
-            for suite in from_suites))
+        self.sources = [f"{kind} [signed-by={KEYRING}] {suite.uri} {suite.name} main"
+                        for suite in from_suites for kind in kinds]
+        (directory / "sources.list").write_text("\n".join([*self.sources, ""]))
         config = directory / "apt.conf"
         config.write_text(f'Dir::Etc::sourcelist "{directory}/sources.list";\n'
                           f'Dir::Etc::sourceparts "-";\n'
-                          f'Dir::State::lists "{directory}/lists";\n'
+                          f'Dir::State::lists "{self.lists}";\n'
                           f'Dir::Cache "{directory}/cache";\n'
                           'APT::Sandbox::User "root";\n')
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
 
     def update(self, log: str) -> None:
-        ui.run("reading the source package index", ["apt-get", "update"], log, env=self.env)
+        ui.run("reading the package lists", ["apt-get", "-o", "Acquire::Retries=3", "update"], log, env=self.env)
 
     def versions(self, package: str) -> list[str]:
         text = output("apt-cache", "showsrc", "--only-source", package, env=self.env)
         return [line.split(":", 1)[1].strip() for line in text.splitlines()
                 if line.startswith("Version:")]
 
-    def download(self, package: str, version: str, log: str, *, tarball_only: bool) -> None:
-        """Leaves the source package's files in the directory."""
+    def download(self, package: str, version: str, log: str, *, tarball_only: bool,
+                 to: pathlib.Path | None = None) -> None:
+        """Leaves the source package's files in a directory, without `to` the lists'."""
         only = ["--tar-only"] if tarball_only else []
         ui.run(f"downloading the source of {package} {version}",
                ["apt-get", "source", "--download-only", *only, f"{package}={version}"],
-               log, cwd=self.directory, env=self.env)
+               log, cwd=to or self.directory, env=self.env)

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 
 from lab import paths, ui
-from lab.build import builder, debian
+from lab.build import builder, rdma_core
 from lab.guests import image
 
 OUT = paths.BUILD / "guest"
@@ -27,12 +27,14 @@ DRIVER = "guest-driver"
 PROVIDER = "guest-provider"
 PROGRAMS = "tests/guest/programs"
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
+CMAKE_OPTIONS = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo -DNO_MAN_PAGES=1 -DNO_PYVERBS=1 -DENABLE_RESOLVE_NEIGH=0 "
+                 "-DENABLE_STATIC=0 -DCMAKE_INSTALL_PREFIX=/usr")
 # Kernel headers come compiled for the chroot's own machine; use every core.
 MAKE = "make -j$(nproc)"
 
 
 def _inputs(base: pathlib.Path, *folders: str) -> str:
-    parts: list[str | bytes] = [REVISION, str(base)]
+    parts: list[str | bytes] = [REVISION, str(base), image.identity(base)]
     for folder in folders:
         for path in sorted((paths.ROOT / folder).rglob("*")):
             if path.is_file() and not builder.is_product(path):
@@ -71,8 +73,7 @@ def _module_indexes(base: pathlib.Path, module: pathlib.Path, tree: pathlib.Path
         shutil.copytree(target / "updates", copy / "updates")
         for index in copy.glob("modules.*"):
             _unlink_shared(index)
-        depmod = shutil.which("depmod", path="/usr/sbin:/sbin:/usr/bin") or "depmod"
-        ui.run("indexing kernel modules", [depmod, "-b", name, version], "guest-driver")
+        ui.run("indexing kernel modules", ["depmod", "-b", name, version], "guest-driver")
         for index in copy.glob("modules.*"):
             shutil.copy(index, target / index.name)
 
@@ -103,61 +104,24 @@ def driver(base: pathlib.Path, tools: builder.Builder) -> None:
 
 # -- provider ---------------------------------------------------------------
 
-def _rdma_core_version(base: pathlib.Path) -> str:
-    status = (base / "builder" / "var" / "lib" / "dpkg" / "status").read_text()
-    entry = re.search(r"^Package: libibverbs-dev\n(?:.+\n)*?Version: (.+)$", status, re.MULTILINE)
-    if not entry:
-        raise ui.LabError("the guest build tree has no libibverbs-dev")
-    return entry.group(1)
-
-
-def _rdma_core_source(base: pathlib.Path) -> pathlib.Path:
-    """rdma-core's source of the guest's version, in the cache."""
-    version = _rdma_core_version(base)
-    final = paths.cache() / f"rdma-core-{version}"
-    if final.is_dir():
-        return final
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix="rdma-core.") as name:
-        work = pathlib.Path(name)
-        archive = debian.SourceArchive(work, debian.release_suites(image.release()))
-        archive.update("guest-provider")
-        try:
-            archive.download("rdma-core", version, "guest-provider", tarball_only=True)
-        except ui.LabError as error:    # some mirrors carry an old release's packages alone
-            raise ui.LabError(f"{error}\nIf the mirror does not have it, unpack the source of that "
-                              f"release from elsewhere as {final}") from error
-        ui.run("unpacking rdma-core's source",
-               ["tar", "-xf", next(work.glob("rdma-core_*.orig.tar.*")), "-C", work],
-               "guest-provider")
-        unpacked = next(path for path in work.glob("rdma-core-*") if path.is_dir())
-        try:
-            unpacked.rename(final)
-        except OSError:
-            if not final.is_dir():
-                raise
-    return final
-
-
-def _configured(base: pathlib.Path, tools: builder.Builder) -> None:
+def _configured(tools: builder.Builder) -> None:
     """An rdma-core tree in the working directory that knows our provider."""
-    version, mark = _rdma_core_version(base), tools.work / "rdma-core.version"
-    if mark.exists() and mark.read_text() == version:
+    source, mark = rdma_core.source(tools.tree), tools.work / "rdma-core.configured"
+    flags = f"{CMAKE_OPTIONS} -DCMAKE_C_FLAGS={shlex.quote(f'-I{tools.inside}/{COMMON}')}"
+    recipe = paths.recipe_hash(REVISION, source.name, flags)
+    if mark.exists() and mark.read_text() == recipe:
         return
+    mark.unlink(missing_ok=True)
     tree = tools.work / "rdma-core"
     shutil.rmtree(tree, ignore_errors=True)
-    shutil.copytree(_rdma_core_source(base), tree, symlinks=True)
+    shutil.copytree(source, tree, symlinks=True)
     (tree / "providers" / "pib").symlink_to("../../guest-provider")
     lists = tree / "CMakeLists.txt"
     lists.write_text(lists.read_text().replace(
         "add_subdirectory(providers/rxe)\n",
         "add_subdirectory(providers/rxe)\nadd_subdirectory(providers/pib)\n", 1))
-    flags = f"-I{tools.inside}/{COMMON}"
-    tools.sh("configuring rdma-core",
-             "cmake -S rdma-core -B rdma-core/build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "
-             "-DNO_MAN_PAGES=1 -DNO_PYVERBS=1 -DENABLE_RESOLVE_NEIGH=0 -DENABLE_STATIC=0 "
-             "-DCMAKE_INSTALL_PREFIX=/usr "
-             f"-DCMAKE_C_FLAGS={shlex.quote(flags)}", "guest-provider")
-    mark.write_text(version)
+    tools.sh("configuring rdma-core", f"cmake -S rdma-core -B rdma-core/build -G Ninja {flags}", "guest-provider")
+    mark.write_text(recipe)
 
 
 def provider(base: pathlib.Path, tools: builder.Builder) -> None:
@@ -169,7 +133,7 @@ def provider(base: pathlib.Path, tools: builder.Builder) -> None:
                      (paths.ROOT / PROVIDER / "CMakeLists.txt").read_text()).group(1)
     tools.bring(paths.ROOT / COMMON, COMMON)
     tools.bring(paths.ROOT / PROVIDER, PROVIDER)
-    _configured(base, tools)
+    _configured(tools)
     tools.sh("building the guest's provider",
              "cd rdma-core/build; ninja $(ninja -t targets all | "
              f"sed -n 's#^\\(lib/lib{name}-rdmav[0-9]*\\.so\\):.*#\\1#p')", "guest-provider")

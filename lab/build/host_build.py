@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds what runs on the host, with meson: as released, or with sanitizers for the tests."""
 
-import os
 import pathlib
 import subprocess
 
-from lab import paths, ui
+from lab import lock, paths, ui
 from lab.build import qemu_headers
 
 SANITIZED = paths.ROOT / "build-sanitized"
@@ -57,11 +56,16 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
 def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
     """Brings a build directory up to date; returns it."""
     headers = qemu_headers.ensure()
+    with lock.held(paths.RUN / f"{directory.name}.lock"):
+        _build(directory, headers)
+    return directory
+
+
+def _build(directory: pathlib.Path, headers: pathlib.Path) -> None:
     # Parameters of the configuration: another QEMU means other headers, which ninja cannot see.
     mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS[directory]])
     if not configured(directory) or not mark.exists() or mark.read_text() != wanted:
         _configure(directory, headers)
         mark.write_text(wanted)
-    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, f"-j{os.cpu_count()}",
-                                           *_wanted(directory)], directory.name, cwd=paths.ROOT)
-    return directory
+    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, *_wanted(directory)], directory.name,
+           cwd=paths.ROOT)

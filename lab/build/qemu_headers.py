@@ -25,7 +25,7 @@ import sys
 import tempfile
 
 from lab import paths, ui
-from lab.build import debian
+from lab.build import cache, debian
 
 PACKAGE = "qemu-system-x86"
 LOG = "qemu-headers"
@@ -61,7 +61,7 @@ def directory() -> pathlib.Path:
 
 def fetch(work: pathlib.Path, version: str) -> pathlib.Path:
     """Downloads and unpacks the source; returns its top directory."""
-    archive = debian.SourceArchive(work, debian.suites())
+    archive = debian.Archive(work, debian.suites())
     archive.update(LOG)
     # Any revision of the same upstream version has the same .orig tarball; a mirror
     # may have dropped the very revision that is installed.
@@ -105,26 +105,20 @@ def copy_headers(tree: pathlib.Path, to: pathlib.Path) -> None:
             shutil.copy(pathlib.Path(top) / name, to / relative / name)
 
 
-def ensure() -> pathlib.Path:
-    final = directory()
-    if final.is_dir():
-        return final
+def _make(final: pathlib.Path) -> None:
     version = package_version()
-    final.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=final.parent, prefix="qemu-headers.") as name:
+    with tempfile.TemporaryDirectory(dir=final, prefix="qemu.") as name:
         work = pathlib.Path(name)
-        source, build, out = fetch(work, version), work / "build", work / "out"
+        source, build = fetch(work, version), work / "build"
         configure(source, build)
         generate(build)
-        copy_headers(build, out / "build")
-        copy_headers(source, out / "source")
-        (out / "version").write_text((source / "VERSION").read_text())
-        try:
-            out.rename(final)
-        except OSError:
-            if not final.is_dir():      # else: somebody else was quicker, with the same result
-                raise
-    return final
+        copy_headers(build, final / "build")
+        copy_headers(source, final / "source")
+        (final / "version").write_text((source / "VERSION").read_text())
+
+
+def ensure() -> pathlib.Path:
+    return cache.entry(directory().name, _make)
 
 
 def main() -> int:

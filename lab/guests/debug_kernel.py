@@ -10,10 +10,9 @@ Everything is built in, so that a guest needs no module but the driver's.
 import os
 import pathlib
 import shutil
-import tempfile
 
 from lab import paths, ui
-from lab.build import builder
+from lab.build import builder, cache, rdma_core, user_namespace
 from lab.guests import image
 
 NAME = "lockdep"
@@ -23,8 +22,8 @@ REVISION = "1"                  # version of the code below
 SOURCE = "/usr/src/linux"       # within the build tree
 
 
-def directory() -> pathlib.Path:
-    recipe = paths.recipe_hash(REVISION, image.directory().name, FRAGMENT.read_bytes(),
+def directory(base: pathlib.Path) -> pathlib.Path:
+    recipe = paths.recipe_hash(REVISION, image.identity(base), FRAGMENT.read_bytes(),
                                *image.packages("kernel-packages.txt"))
     return paths.cache() / f"guest-{image.release()}-{NAME}-{recipe}"
 
@@ -65,7 +64,10 @@ def _compile(tools: builder.Builder) -> str:
 
 def _make(base: pathlib.Path, made: pathlib.Path) -> None:
     wanted = [*image.packages("builder-packages.txt"), *image.packages("kernel-packages.txt")]
-    image.bootstrap_builder(made / "builder", wanted)
+    lists = image.package_lists(made)
+    image.bootstrap_builder(made / "builder", wanted, lists)
+    rdma_core.ensure(made / "builder", lists)
+    user_namespace.remove(lists.directory)
     tools = builder.Builder(made)
     tools.sh("unpacking the kernel's source",
              f"mkdir {SOURCE}; tar -C {SOURCE} --strip-components=1 -xf "
@@ -80,20 +82,12 @@ def _make(base: pathlib.Path, made: pathlib.Path) -> None:
     (tree / "lab" / "lib").rename(made / "modules" / "lib")
     for name in ("root.ext4", "busybox"):
         os.link(base / name, made / name)
+    image.write_identity(made, image.identity(base))
 
 
 def ensure() -> pathlib.Path:
     """The image's directory, from the cache; made when it is not there."""
     if image.release() != image.RELEASES[0]:
         raise ui.LabError(f"the {NAME} kernel is made for guests of {image.RELEASES[0]} only")
-    base, final = image.ensure(), directory()
-    if not final.is_dir():
-        made = pathlib.Path(tempfile.mkdtemp(dir=final.parent, prefix="kernel."))
-        made.chmod(0o755)
-        try:
-            _make(base, made)
-            if not final.is_dir():
-                made.rename(final)
-        finally:
-            image.remove(made)
-    return final
+    base = image.ensure()
+    return cache.entry(directory(base).name, lambda made: _make(base, made))

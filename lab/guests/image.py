@@ -9,6 +9,7 @@ and kept in the cache under a hash of their recipe:
     busybox         for the initramfs
     modules/        lib/modules of the image, for the initramfs and for depmod on the host
     builder/        compiler, kernel headers, libraries (see guest_build.py)
+    identity        hash of all packages of both
 
 The driver and provider under development are in neither: they reach a guest
 through the initramfs at boot (initramfs.py). Which release the guests are is in the
@@ -17,19 +18,20 @@ environment, so that a test runner hands it on to its tests.
 
 import os
 import pathlib
+import shlex
 import shutil
-import subprocess
-import tempfile
 
 from lab import paths, ui
-from lab.build import debian
+from lab.build import cache, debian, rdma_core, steps, user_namespace
 
 VARIABLE = "PIB_GUEST"
 RELEASES = ("trixie", "bookworm")   # the first is what all is tested on
 LOG = "guest-image"
+BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
-REVISION = "3"                  # version of the code below
+REVISION = "4"                  # version of the code below, without lists of options
+DPKG_STATUS = "var/lib/dpkg/status"
 
 # Left out of the image: what no guest of this lab can use, which is most of the
 # kernel's modules by size.
@@ -60,43 +62,44 @@ def choose(name: str) -> None:
 
 
 def directory() -> pathlib.Path:
-    recipe = paths.recipe_hash(REVISION, release(), *UNUSED, ROOT_SIZE,
-                               "image", *packages("image-packages.txt"),
-                               "builder", *packages("builder-packages.txt"))
+    recipe = paths.recipe_hash(REVISION, release(), ROOT_SIZE,
+                               "image", *packages("image-packages.txt"), *image_options(),
+                               "builder", *packages("builder-packages.txt"), *builder_options())
     return paths.cache() / f"guest-{release()}-{recipe}"
+
+
+def identity(image: pathlib.Path) -> str:
+    """Differs when image or build tree have been made anew, maybe with other packages."""
+    return (image / "identity").read_text()
+
+
+def write_identity(image: pathlib.Path, *parts: str | bytes) -> None:
+    (image / "identity").write_text(paths.recipe_hash(*parts, (image / "builder" / DPKG_STATUS).read_bytes()))
 
 
 def kernel_version(image: pathlib.Path) -> str:
     return (image / "kernel-version").read_text().strip()
 
 
-def as_owner() -> list[str]:
-    """Prefix for commands that handle files of other owners: for anyone but root a user
-    namespace with the sub-ids of the user, as mmdebstrap uses it."""
-    return [] if os.geteuid() == 0 else ["unshare", "--map-auto", "--map-root-user", "--"]
+def package_lists(image: pathlib.Path) -> debian.Archive:
+    """One state of the archive for all that is taken from it, so that kernel and headers, library and source fit."""
+    lists = debian.Archive(image / "apt", debian.release_suites(release()), ("deb", "deb-src"))
+    lists.update(LOG)
+    return lists
 
 
-def remove(tree: pathlib.Path) -> None:
-    subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", tree], check=True)
+def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str], debian_release: str,
+              lists: debian.Archive, log: str = LOG) -> None:
+    """Makes one Debian tree of what the lists have."""
+    argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=update",
+            f"--setup-hook=cp {shlex.quote(str(lists.lists))}/*_* \"$1/var/lib/apt/lists/\"",
+            '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
+            "--dpkgopt=force-unsafe-io", *options, f"--include={','.join(wanted)}", debian_release, tree,
+            *lists.sources]
+    ui.run(title, [*user_namespace.as_owner(), *argv], log)
 
 
-def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str]) -> None:
-    """Makes one Debian tree from this machine's mirrors."""
-    sources = [f"deb [signed-by={debian.KEYRING}] {suite.uri} {suite.name} main"
-               for suite in debian.release_suites(release())]
-    root = os.geteuid() == 0
-    made = tree if root else tree.with_suffix(".tar")
-    ui.run(title, ["mmdebstrap", "--variant=minbase", f"--format={'directory' if root else 'tar'}",
-                   '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
-                   *options, f"--include={','.join(wanted)}", release(), made, *sources], LOG)
-    if not root:
-        tree.mkdir()
-        ui.run(f"unpacking {tree.name}/", [*as_owner(), "tar", "-xpf", made, "-C", tree,
-                                           "--numeric-owner", "--exclude=./dev/*"], LOG)
-        made.unlink()
-
-
-def bootstrap_image(tree: pathlib.Path) -> None:
+def image_options() -> list[str]:
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
@@ -109,20 +112,22 @@ def bootstrap_image(tree: pathlib.Path) -> None:
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
-    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree,
-              [*keep_tests, *no_initramfs, *(f"--dpkgopt=path-exclude=/{path}" for path in UNUSED),
-               *plain_modules])
+    return [*keep_tests, *no_initramfs, *(f"--dpkgopt=path-exclude=/{path}" for path in UNUSED), *plain_modules]
 
 
-def bootstrap_builder(tree: pathlib.Path, wanted: list[str]) -> None:
+def builder_options() -> list[str]:
     excluded = ("usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*")
-    bootstrap("making the guest build tree: packages", wanted, tree,
-              [f"--dpkgopt=path-exclude=/{path}" for path in excluded])
+    return [f"--dpkgopt=path-exclude=/{path}" for path in excluded]
+
+
+def bootstrap_builder(tree: pathlib.Path, wanted: list[str], lists: debian.Archive) -> None:
+    bootstrap("making the guest build tree", wanted, tree, builder_options(), release(), lists,
+              BUILDER_LOG)
 
 
 def make_root_disk(tree: pathlib.Path, disk: pathlib.Path) -> None:
     ui.run("making the guest image: root disk",
-           [*as_owner(), "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal",
+           [*user_namespace.as_owner(), "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal",
             "-E", "lazy_itable_init=1,nodiscard", "-L", "pib-guest", "-d", tree, disk, ROOT_SIZE],
            LOG)
 
@@ -136,30 +141,33 @@ def take_kernel(tree: pathlib.Path, image: pathlib.Path) -> None:
     (tree / "usr" / "lib" / "modules").rename(image / "modules" / "lib" / "modules")
 
 
-def make(image: pathlib.Path) -> None:
+def _make_disk(image: pathlib.Path, lists: debian.Archive) -> bytes:
+    """Returns what the disk's packages are."""
     tree = image / "rootfs"
-    bootstrap_image(tree)
+    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree, image_options(), release(),
+              lists)
+    installed = (tree / DPKG_STATUS).read_bytes()
     make_root_disk(tree, image / "root.ext4")
     take_kernel(tree, image)
-    remove(tree)
-    bootstrap_builder(image / "builder", packages("builder-packages.txt"))
+    user_namespace.remove(tree)
+    return installed
+
+
+def _make_builder(image: pathlib.Path, lists: debian.Archive) -> None:
+    bootstrap_builder(image / "builder", packages("builder-packages.txt"), lists)
+    rdma_core.ensure(image / "builder", lists)
+
+
+def make(image: pathlib.Path) -> None:
+    lists = package_lists(image)
+    installed, _ = steps.together(lambda: _make_disk(image, lists), lambda: _make_builder(image, lists))
     headers = image / "builder" / "usr" / "src" / f"linux-headers-{kernel_version(image)}"
     if not headers.is_dir():
-        raise ui.LabError(f"kernel {kernel_version(image)} of the image has no headers in the "
-                          "build tree: the archive changed in between. Run the same command again.")
+        raise ui.LabError(f"the archive has no headers of kernel {kernel_version(image)}, which is in the image. Wait "
+                          "some hours, until its kernel packages are of one version, and run the same command again")
+    write_identity(image, installed)
+    user_namespace.remove(lists.directory)
 
 
 def ensure() -> pathlib.Path:
-    final = directory()
-    if final.is_dir():
-        return final
-    final.parent.mkdir(parents=True, exist_ok=True)
-    image = pathlib.Path(tempfile.mkdtemp(dir=final.parent, prefix="guest."))
-    image.chmod(0o755)              # the build tree is entered as root of a user namespace
-    try:
-        make(image)
-        if not final.is_dir():      # else: somebody else was quicker, with the same result
-            image.rename(final)
-    finally:
-        remove(image)
-    return final
+    return cache.entry(directory().name, make)

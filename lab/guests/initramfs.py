@@ -45,6 +45,13 @@ def cpio(tree: pathlib.Path, archive: pathlib.Path) -> None:
                         "--owner=0:0"], cwd=tree, input=listing, stdout=out, check=True)
 
 
+def _open_to_all(tree: pathlib.Path) -> None:
+    """A guest's files are for its users, whatever modes the checkout has them in."""
+    for path in [tree, *tree.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+
+
 def _install_key(tree: pathlib.Path, public_key: pathlib.Path) -> None:
     directory = tree / "root" / ".ssh"
     directory.mkdir(parents=True)
@@ -78,6 +85,7 @@ def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: list[pathlib.Pa
         add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)
         for part in [ROOTFS, *artefacts]:
             shutil.copytree(part, tree / "overlay", symlinks=True, dirs_exist_ok=True)
+        _open_to_all(tree)
         if public_key:
             _install_key(tree / "overlay", public_key)
         cpio(tree, initramfs)

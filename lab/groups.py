@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Programs of a command's steps, each in a process group of its own, so that it ends with all that it has started."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from typing import Iterator
+
+STOP_S = 10
+# The kernel ends the program when this command is killed.
+WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
+
+
+class Ended(Exception):
+    """A step ends because another one has failed or the command is to end."""
+
+
+class Groups:
+    """Those that run now. Once they are ended no new ones are started until the outermost block is left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen] = set()
+        self._ended = False
+        self._blocks = 0
+
+    def start(self, argv: list[str], **options) -> subprocess.Popen:
+        with self._lock:
+            self._check()
+            process = subprocess.Popen([*WITH_US, *argv], process_group=0, **options)
+            self._running.add(process)
+            return process
+
+    def forget(self, process: subprocess.Popen) -> None:
+        with self._lock:
+            self._running.discard(process)
+
+    def check(self) -> None:
+        """Raises when all is to end."""
+        with self._lock:
+            self._check()
+
+    def _check(self) -> None:
+        if self._ended:
+            raise Ended
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                _signal(process, signal.SIGTERM)
+
+    @contextlib.contextmanager
+    def block(self) -> Iterator[None]:
+        with self._lock:
+            self._blocks += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._blocks -= 1
+                self._ended = self._ended and self._blocks > 0
+
+
+def _signal(process: subprocess.Popen, number: int) -> None:
+    """A group that is gone, or root's under sudo, ends by itself."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def stop(process: subprocess.Popen) -> None:
+    """Ends a program with all that it has started."""
+    _signal(process, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_S)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+RUNNING = Groups()

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Locks between ./pib commands: files that say which command has them."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shlex
+import sys
+import time
+from typing import Iterator, TextIO
+
+from lab import groups, ui
+
+POLL_S = 0.2
+
+
+@contextlib.contextmanager
+def held(path: pathlib.Path) -> Iterator[None]:
+    """Has the lock for as long as the block lasts. While another command has it, this one waits, and says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as file:
+        _take(file)
+        file.truncate(0)
+        file.write(f"{shlex.join(['./pib', *sys.argv[1:]])} (process {os.getpid()})")
+        file.flush()
+        yield
+
+
+def _free(file: TextIO) -> bool:
+    """Takes the lock if another command does not have it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def _take(file: TextIO) -> None:
+    if not _free(file):
+        file.seek(0)
+        ui.say(f"waiting for another command to finish: {file.read(200) or 'it does not say which'}")
+        while not _free(file):
+            groups.RUNNING.check()
+            time.sleep(POLL_S)

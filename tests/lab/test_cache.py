@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Entries of the cache: made once, whole or not at all, and steps that make them side by side."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from lab import groups, paths, ui
+from lab.build import cache, steps
+
+LIMIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(paths, "RUN", tmp_path / "run")
+    return tmp_path / "pib-hca"
+
+
+def wait_until(ready) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def write(out: pathlib.Path) -> None:
+    (out / "file").write_text("whole")
+
+
+def test_an_entry_is_made_once(place):
+    assert cache.entry("a", write) == place / "a"
+    assert (place / "a" / "file").read_text() == "whole"
+    cache.entry("a", lambda _out: pytest.fail("made again"))
+
+
+def test_an_entry_that_fails_leaves_nothing(place):
+    def fail(out: pathlib.Path) -> None:
+        write(out)
+        raise ui.LabError("no")
+    with pytest.raises(ui.LabError):
+        cache.entry("a", fail)
+    assert [path.name for path in place.iterdir()] == ["locks"]
+
+
+def test_two_makers_make_one(place, capsys):
+    begun, go_on = threading.Event(), threading.Event()
+    made = []
+
+    def slow(out: pathlib.Path) -> None:
+        begun.set()
+        assert go_on.wait(LIMIT_S)
+        made.append(out)
+        write(out)
+    first = threading.Thread(target=cache.entry, args=("a", slow))
+    first.start()
+    assert begun.wait(LIMIT_S)
+    second = threading.Thread(target=cache.entry, args=("a", slow))
+    second.start()
+    said = []
+    wait_until(lambda: said.append(capsys.readouterr().err) or "waiting for another" in "".join(said))
+    go_on.set()
+    first.join()
+    second.join()
+    assert len(made) == 1
+    assert f"process {os.getpid()}" in "".join(said)
+
+
+def test_what_a_killed_maker_left_is_removed(place):
+    code = ("import time; from lab.build import cache; "
+            "cache.entry('a', lambda out: (print(flush=True), time.sleep(600)))")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
+                          env={**os.environ, "PYTHONPATH": str(paths.ROOT)}) as maker:
+        maker.stdout.readline()
+        cache.entry("b", write)
+        assert (place / "a.part").is_dir()      # it is being made
+        maker.kill()
+    cache.entry("c", write)
+    assert not (place / "a.part").exists()
+
+
+STEP = """
+import pathlib, signal, sys
+from lab import paths, ui
+from lab.build import cache
+def stop(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGTERM, stop)
+cache.entry("a", lambda out: ui.run("step", ["sh", "-c", "sleep 600 & echo $$ $! > " + sys.argv[1] + "; wait"], "x"))
+"""
+
+
+def ended(pid: int) -> bool:
+    try:
+        return "State:\tZ" in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+
+
+@pytest.fixture
+def command(tmp_path):
+    """A command with a step that runs a shell, which runs another program; the process and their two ids."""
+    note = tmp_path / "pids"
+    with subprocess.Popen([sys.executable, "-c", STEP, note], stderr=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHONPATH": str(paths.ROOT)}) as running:
+        wait_until(lambda: note.exists() and len(note.read_text().split()) == 2)
+        shell, other = map(int, note.read_text().split())
+        yield running, shell, other
+        running.kill()
+    if not ended(other):
+        os.kill(other, signal.SIGKILL)
+
+
+def test_a_step_ends_with_all_that_it_has_started(place, command):
+    running, shell, other = command
+    running.terminate()
+    running.wait(LIMIT_S)
+    wait_until(lambda: ended(shell) and ended(other))
+    assert not (place / "a.part").exists()
+
+
+def test_a_step_ends_when_its_command_is_killed(command):
+    running, shell, _ = command
+    running.kill()
+    wait_until(lambda: ended(shell))
+
+
+def test_steps_run_side_by_side():
+    meet = threading.Barrier(2)
+    assert steps.together(lambda: meet.wait(LIMIT_S) >= 0, lambda: meet.wait(LIMIT_S) >= 0) == [True, True]
+
+
+def test_the_failure_of_a_step_ends_the_others():
+    def fail() -> None:
+        raise ui.LabError("the reason")
+    with pytest.raises(ui.LabError, match="the reason"):
+        steps.together(lambda: ui.run("endless", ["sleep", "600"], "x"),
+                       lambda: steps.together(lambda: ui.run("endless", ["sleep", "600"], "x"), fail))
+    ui.run("afterwards", ["true"], "x")
+
+
+def test_a_program_that_is_not_there_is_told():
+    with pytest.raises(ui.LabError, match="no-such-program"):
+        ui.run("step", ["no-such-program"], "x")
+
+
+def test_a_step_that_others_end_is_not_the_reason():
+    with pytest.raises(groups.Ended), groups.RUNNING.block():
+        groups.RUNNING.end()
+        ui.run("never", ["true"], "x")

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""When what guests get is made anew, and how it lies in a guest."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from lab import paths
+from lab.build import builder, guest_build, rdma_core
+from lab.guests import image, initramfs
+
+STATUS = "Package: libibverbs-dev\nStatus: install ok installed\nVersion: {}\n\n"
+
+
+@pytest.fixture
+def base(tmp_path) -> pathlib.Path:
+    """An image's directory, as far as builds look at it."""
+    made = tmp_path / "image"
+    dpkg = made / "builder" / "var" / "lib" / "dpkg"
+    dpkg.mkdir(parents=True)
+    (dpkg / "status").write_text(STATUS.format("56.1-1"))
+    image.write_identity(made, b"packages of the disk")
+    return made
+
+
+def test_another_kernel_in_the_image_is_another_input(base):
+    before = guest_build._inputs(base, guest_build.COMMON)
+    assert guest_build._inputs(base, guest_build.COMMON) == before
+    image.write_identity(base, b"packages of the disk, with another kernel")
+    other_disk = guest_build._inputs(base, guest_build.COMMON)
+    (base / "builder" / image.DPKG_STATUS).write_text(STATUS.format("56.1-2"))
+    image.write_identity(base, b"packages of the disk, with another kernel")
+    assert len({before, other_disk, guest_build._inputs(base, guest_build.COMMON)}) == 3
+
+
+def test_a_source_that_is_gone_is_told(base, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(guest_build.ui.LabError, match="rdma-core-56.1-1 is gone"):
+        rdma_core.source(base / "builder")
+    (paths.cache() / "rdma-core-56.1-1").mkdir(parents=True)
+    assert rdma_core.source(base / "builder") == paths.cache() / "rdma-core-56.1-1"
+
+
+def test_other_flags_configure_rdma_core_anew(base, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = paths.cache() / "rdma-core-56.1-1"
+    (source / "providers").mkdir(parents=True)
+    (source / "CMakeLists.txt").write_text("add_subdirectory(providers/rxe)\n")
+    ran = []
+    monkeypatch.setattr(builder.Builder, "sh", lambda _self, _title, script, _log: ran.append(script))
+    tools = builder.Builder(base)
+    guest_build._configured(tools)
+    guest_build._configured(tools)
+    assert len(ran) == 1
+    monkeypatch.setattr(guest_build, "CMAKE_OPTIONS", guest_build.CMAKE_OPTIONS + " -DOTHER=1")
+    guest_build._configured(tools)
+    assert len(ran) == 2 and "-DOTHER=1" in ran[1]
+
+
+def test_options_of_the_trees_are_in_the_images_name(monkeypatch):
+    before = image.directory()
+    monkeypatch.setattr(image, "builder_options", lambda: ["--dpkgopt=other"])
+    assert image.directory() != before
+
+
+def test_a_guests_files_are_for_its_users_whatever_the_checkouts_modes(monkeypatch, tmp_path):
+    monkeypatch.setattr(initramfs, "add_boot_files", lambda tree, *_: (tree / "init").touch(0o700))
+    part = tmp_path / "part"
+    (part / "etc").mkdir(parents=True)
+    (part / "etc" / "file").touch(0o600)
+    (part / "etc" / "program").touch(0o700)
+    for directory in (part, part / "etc"):
+        directory.chmod(0o700)
+    (tmp_path / "key.pub").write_text("key")
+    archive = initramfs.make(tmp_path, tmp_path / "initramfs", [part], tmp_path / "key.pub")
+    out = tmp_path / "out"
+    out.mkdir()
+    subprocess.run(["cpio", "--extract", "--quiet", "-F", archive, "-D", out, "--no-preserve-owner"], check=True)
+    modes = {name: (out / "overlay" / name).stat().st_mode & 0o777
+             for name in (".", "etc", "etc/file", "etc/program", "usr/local", "root/.ssh", "root/.ssh/authorized_keys")}
+    assert modes == {".": 0o755, "etc": 0o755, "etc/file": 0o644, "etc/program": 0o755, "usr/local": 0o755,
+                     "root/.ssh": 0o700, "root/.ssh/authorized_keys": 0o600}

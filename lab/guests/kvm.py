@@ -3,7 +3,7 @@
 
 The device can exist and still fail in the boot loader (seen under nested
 virtualization), so the probe boots the lab's own kernel up to the first line of
-its init. The answer is remembered until the host is booted again. PIB_ACCEL=kvm
+its init. The answer is remembered until the host is booted again, a failure for an hour. PIB_ACCEL=kvm
 or PIB_ACCEL=tcg in the environment is an answer, too.
 """
 
@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 from lab import paths, ui
 from lab.guests import initramfs, vm
@@ -19,6 +20,7 @@ from lab.guests import initramfs, vm
 VARIABLE = "PIB_ACCEL"
 ACCELERATORS = ("kvm", "tcg")
 PROBE_S = 30
+FAILURE_COUNTS_S = 3600
 MARK = b"lab: probe has run a guest"
 
 
@@ -28,26 +30,41 @@ def _now() -> dict[str, str]:
     return {"boot": boot, "qemu": version.stdout.splitlines()[0] if version.stdout else ""}
 
 
-def _runs_a_guest(image: pathlib.Path) -> bool:
+def _failure(image: pathlib.Path) -> str:
+    """Why no guest runs with KVM; "" when one has."""
     with tempfile.TemporaryDirectory(prefix="pib-") as name:
-        return _boots(image, initramfs.make(image, pathlib.Path(name) / "initramfs.cpio"))
+        return _boot(image, initramfs.make(image, pathlib.Path(name) / "initramfs.cpio"))
 
 
-def _boots(image: pathlib.Path, initrd: pathlib.Path) -> bool:
+def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
     argv = [vm.QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512",
             "-kernel", str(image / "vmlinuz"), "-initrd", str(initrd),
             "-append", "console=ttyS0 panic=-1 lab.probe", "-serial", "stdio"]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True,
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=PROBE_S, check=False)
+        said, end = done.stdout, f"QEMU ended with status {done.returncode}"
     except subprocess.TimeoutExpired as expired:
-        return MARK in (expired.stdout or b"")
-    return MARK in done.stdout
+        said, end = expired.stdout or b"", f"no guest has run within {PROBE_S} s"
+    if MARK in said:
+        return ""
+    return ui.printable(said.decode(errors="replace").strip().rpartition("\n")[2])[:200] or end
+
+
+def _known(memory: pathlib.Path, now: dict[str, str]) -> dict | None:
+    """What was found out before, unless something has changed since; a failure may pass, and counts for an hour."""
+    try:
+        known = json.loads(memory.read_text())
+        same = {key: known.get(key) for key in now} == now
+        fresh = not known["failure"] or 0 <= time.time() - known["time"] < FAILURE_COUNTS_S
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return known if same and fresh else None
 
 
 def accelerator(image: pathlib.Path) -> str:
-    """ "kvm" where a guest really ran with it, else "tcg"; says which when it is new."""
+    """ "kvm" where a guest really ran with it, else "tcg"; says why not."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         if chosen not in ACCELERATORS:
@@ -57,14 +74,12 @@ def accelerator(image: pathlib.Path) -> str:
         return "tcg"
     memory = paths.cache() / "kvm.json"
     now = _now()
-    try:
-        known = json.loads(memory.read_text())
-    except (OSError, ValueError):
-        known = {}
-    if {key: known.get(key) for key in now} != now:
+    known = _known(memory, now)
+    if known is None:
         ui.say("trying KVM")
-        known = {**now, "accel": "kvm" if _runs_a_guest(image) else "tcg"}
+        known = {**now, "failure": _failure(image), "time": time.time()}
         memory.write_text(json.dumps(known))
-        if known["accel"] == "tcg":
-            ui.say("KVM is there but cannot run a guest: using emulation (TCG)")
-    return known["accel"]
+    if known["failure"]:
+        ui.say(f"emulation (TCG), for KVM is there but fails: {known['failure']}. It is tried again after an hour, or "
+               f"when {memory} is removed")
+    return "tcg" if known["failure"] else "kvm"

@@ -12,7 +12,7 @@ import pytest
 from lab import paths, process, ui
 from lab.build import builder
 from lab.fabric import measure
-from lab.guests import debug_kernel, guest_kernel, image, initramfs, kvm, nested
+from lab.guests import debug_kernel, guest_kernel, image, initramfs, nested
 
 
 def test_modules_are_loaded_after_what_they_need(tmp_path):
@@ -128,15 +128,6 @@ def test_an_unknown_guest_kernel_is_refused(monkeypatch):
     monkeypatch.setenv(guest_kernel.VARIABLE, "best")
     with pytest.raises(ui.LabError, match="lockdep"):
         guest_kernel.image()
-
-
-def test_the_accelerator_can_be_chosen(monkeypatch, tmp_path):
-    for name in kvm.ACCELERATORS:
-        monkeypatch.setenv(kvm.VARIABLE, name)
-        assert kvm.accelerator(tmp_path) == name
-    monkeypatch.setenv(kvm.VARIABLE, "KVM")
-    with pytest.raises(ui.LabError, match="kvm, tcg"):
-        kvm.accelerator(tmp_path)
 
 
 def test_an_emulated_host_runs_the_same_command(monkeypatch, tmp_path):

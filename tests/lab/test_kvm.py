@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is remembered of KVM. QEMU is a script of ours."""
+
+import json
+import os
+import time
+
+import pytest
+
+from lab import ui
+from lab.guests import initramfs, kvm, vm
+
+GOOD = f"#!/bin/sh\necho {kvm.MARK.decode()}\n"
+BAD = "#!/bin/sh\necho >&2 'first'; echo >&2 'ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy'; exit 1\n"
+
+
+@pytest.fixture
+def qemu(tmp_path, monkeypatch):
+    """Puts a script into QEMU's place; the KVM device is there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(kvm.VARIABLE, raising=False)
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    monkeypatch.setattr(initramfs, "make", lambda _image, path: path)
+    monkeypatch.setattr(vm, "QEMU", str(tmp_path / "qemu"))
+    (tmp_path / "pib-hca").mkdir()
+
+    def put(script: str) -> None:
+        (tmp_path / "qemu").write_text(script)
+        (tmp_path / "qemu").chmod(0o755)
+    return put
+
+
+def test_the_accelerator_can_be_chosen(monkeypatch, tmp_path):
+    for name in kvm.ACCELERATORS:
+        monkeypatch.setenv(kvm.VARIABLE, name)
+        assert kvm.accelerator(tmp_path) == name
+    monkeypatch.setenv(kvm.VARIABLE, "KVM")
+    with pytest.raises(ui.LabError, match="kvm, tcg"):
+        kvm.accelerator(tmp_path)
+
+
+def test_kvm_that_works_is_remembered(qemu, tmp_path):
+    qemu(GOOD)
+    assert kvm.accelerator(tmp_path) == "kvm"
+    memory = tmp_path / "pib-hca" / "kvm.json"
+    memory.write_text(json.dumps({**json.loads(memory.read_text()), "time": 0}))
+    qemu(f"#!/bin/sh\n[ \"$1\" = --version ] && echo {kvm.MARK.decode()}\n")    # runs no guest any more
+    assert kvm.accelerator(tmp_path) == "kvm"
+
+
+def test_a_failure_counts_for_an_hour_and_its_reason_is_told_each_time(qemu, tmp_path, capsys):
+    qemu(BAD)
+    for _ in range(2):
+        assert kvm.accelerator(tmp_path) == "tcg"
+        assert "Device or resource busy" in capsys.readouterr().err
+    memory = tmp_path / "pib-hca" / "kvm.json"
+    known = json.loads(memory.read_text())
+    qemu(GOOD.replace("#!/bin/sh", "#!/bin/sh\n[ \"$1\" = --version ] && exit"))
+    assert kvm.accelerator(tmp_path) == "tcg"
+    memory.write_text(json.dumps({**known, "time": time.time() - kvm.FAILURE_COUNTS_S - 1}))
+    assert kvm.accelerator(tmp_path) == "kvm"
+
+
+def test_what_an_older_version_remembered_is_not_trusted(qemu, tmp_path):
+    qemu(GOOD)
+    (tmp_path / "pib-hca" / "kvm.json").write_text('{"accel": "tcg"}')
+    assert kvm.accelerator(tmp_path) == "kvm"

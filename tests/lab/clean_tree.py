@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A Debian system that has never seen this project: mmdebstrap's smallest, in a directory.
+
+It is entered as its root or as an ordinary user who may use sudo. Packages (.deb) that were
+fetched for one tree stay in the cache for the next one.
+"""
+
+import pathlib
+import shlex
+import subprocess
+import tempfile
+
+from lab import paths
+from lab.build import debian, user_namespace
+from lab.guests import image
+
+LOG = "clean-tree"
+MINIMAL = ("git", "python3", "sudo")
+USER = "someone"
+SOURCE = "/checkout"
+# A new root file system rather than a chroot: inside of a chroot the kernel gives no user namespaces.
+ENTER = """
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount --bind "$1" "$1"
+mount --rbind /dev "$1/dev"
+mount -t proc proc "$1/proc"
+mount --bind "$2" "$1/var/cache/apt/archives"
+cd "$1"
+pivot_root . .
+umount -l .
+exec env -i PATH=$PATH LC_ALL=C.UTF-8 su - "$3" -c "$4"
+"""
+PREPARE = f"""
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+useradd --create-home --shell /bin/bash {USER}
+echo '{USER} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{USER}
+chown -R {USER} {SOURCE}
+"""
+FILL = """
+mkdir "$1$2"
+tar --no-same-owner -C "$1$2" -xf -
+cp /etc/resolv.conf /etc/hosts "$1/etc"
+chroot "$1" /bin/sh -ec "$3"
+"""
+
+
+def _archives(release: str) -> pathlib.Path:
+    directory = paths.cache() / "debs" / release
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+class Tree:
+    """The tree itself is root/ in the directory, which is of the calling user."""
+
+    def __init__(self, release: str):
+        paths.cache().mkdir(parents=True, exist_ok=True)
+        self.release = release
+        self.directory = pathlib.Path(tempfile.mkdtemp(dir=paths.cache(), prefix="clean."))
+        self.root = self.directory / "root"
+
+    def run(self, user: str, script: str) -> subprocess.CompletedProcess:
+        """In the checkout, in a login shell of the user, with the environment that Debian gives one."""
+        script = f"set -e; cd {SOURCE}\n{script}"
+        argv = [*user_namespace.as_owner(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER,
+                "sh", self.root, _archives(self.release), user, script]
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+
+    def copy(self) -> "Tree":
+        other = Tree(self.release)
+        subprocess.run([*user_namespace.as_owner(), "cp", "-a", "--reflink=auto", self.root, other.root], check=True)
+        return other
+
+    def remove(self) -> None:
+        user_namespace.remove(self.directory)
+
+
+def _checkout() -> bytes:
+    """A tar of the files of this checkout that git knows or would take, as they are now."""
+    listed = subprocess.run(["git", "-C", paths.ROOT, "ls-files", "-z", "--cached", "--others",
+                             "--exclude-standard"], check=True, capture_output=True).stdout
+    there = b"\0".join(name for name in listed.split(b"\0") if name and (paths.ROOT / name.decode()).is_file())
+    return subprocess.run(["tar", "-C", paths.ROOT, "--null", "-T", "-", "-cf", "-"], input=there, check=True,
+                          capture_output=True).stdout
+
+
+def make(release: str) -> Tree:
+    tree = Tree(release)
+    lists = debian.Archive(tree.directory / "apt", debian.release_suites(release), ("deb",))
+    lists.update(LOG)
+    archives = shlex.quote(str(_archives(release)))
+    image.bootstrap(f"making a clean tree of {release}", list(MINIMAL), tree.root,
+                    ['--setup-hook=mkdir -p "$1/var/cache/apt/archives"',
+                     f"--setup-hook=sync-in {archives} /var/cache/apt/archives",
+                     f"--customize-hook=sync-out /var/cache/apt/archives {archives}",
+                     "--skip=essential/unlink"], release, lists, LOG)
+    subprocess.run([*user_namespace.as_owner(), "sh", "-ec", FILL, "sh", tree.root, SOURCE, PREPARE], input=_checkout(),
+                   check=True)
+    return tree

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib deps on systems that have never seen this project, as root and as an ordinary user with sudo."""
+
+import concurrent.futures
+import subprocess
+
+import clean_tree
+import pytest
+
+from lab.build import deps
+
+USERS = ("root", clean_tree.USER)
+SCRIPT = """
+./pib deps
+qemu-system-x86_64 --version
+meson --version
+sudo apt-get -q autoclean >/dev/null
+"""
+
+
+def _in_clean_trees(release: str) -> dict[str, subprocess.CompletedProcess]:
+    """What each user sees, in a tree of his own."""
+    done = {}
+    tree = clean_tree.make(release)
+    try:
+        for user in USERS:
+            copy = tree.copy()
+            try:
+                done[user] = copy.run(user, SCRIPT)
+            finally:
+                copy.remove()
+    finally:
+        tree.remove()
+    return done
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """Of each release, both made side by side."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        yield {release: pool.submit(_in_clean_trees, release) for release in deps.RELEASES}
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("release", deps.RELEASES)
+def test_a_clean_tree_gets_all_packages(seen, release, user):
+    done = seen[release].result()[user]
+    assert done.returncode == 0, done.stdout
+    assert "QEMU emulator version 10" in done.stdout and done.stdout.splitlines()[-1].startswith("1."), done.stdout

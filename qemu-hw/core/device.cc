@@ -114,7 +114,7 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
 
 void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
     enter([&] {
-        // A stopped device has no objects left that a doorbell could name.
+        // Doorbells of a stopped device name no object.
         const bool known =
             bar == PIB_HCA_BAR_REGS
                 ? write_register(registers(), *this, offset, size, value)
@@ -219,7 +219,7 @@ bool Device::link_poll(unsigned port) {
         more = p->link_poll();
         turn();
     });
-    // Last, so that whoever sleeps has told everything.
+    // Last, after all parts have reported their events.
     return more || !p->link_may_sleep();
 }
 
@@ -281,8 +281,8 @@ void Device::fail(uint32_t cause) {
     host_.log(LogLevel::kGuestError, "pib-hca: the device has stopped (see FATAL_CAUSE)");
 }
 
-// The last event tells the driver; then nothing reaches guest memory any more but the refusals of
-// the commands that it may still have in flight. The ports go on: the subnet manager may ask them.
+// The last event reports the stop to the driver. After it the device writes only refusals of
+// commands in flight to guest memory. The ports continue, for the subnet manager.
 void Device::halt() {
     halted_ = true;
     if (regs_.fatal_cause == PIB_HCA_FATAL_CMDQ_OVERRUN) {
@@ -306,8 +306,8 @@ void Device::settle() {
     ports_.flush();
     const uint64_t deadline =
         std::min({transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
-    // A timer that goes off too early finds nothing due and is set anew; moving it at every ACK
-    // would cost more, a wake-up of the main loop each.
+    // A timer that expires too early finds no due work and is set again. Moving it at every ACK
+    // would cost a wake-up of the main loop each time.
     if (deadline < deadline_ns_) {
         deadline_ns_ = deadline;
         host_.set_timer(deadline);

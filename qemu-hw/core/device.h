@@ -56,12 +56,12 @@ class Device final : private EqTable::Events {
     void link_writable(unsigned port);
     void link_closed(unsigned port);
 
-    // For people: every object (docs/observability.md), and the trace of Config::trace_entries.
+    // For humans: every object (docs/observability.md), and the trace of Config::trace_entries, as
     // JSON.
     std::string objects();
     std::string trace() const { return trace_.json(); }
-    // Memory has been handed over, before the bytes that it came with go to link_rx(). It stays
-    // until link_closed() or Host::link_close().
+    // The peer has shared memory; called before its bytes are passed to link_rx(). The mapping
+    // stays until link_closed() or Host::link_close().
     void link_shared(unsigned port, const link::LinkRings& rings);
     // One copy: the switch may be given the guest's RAM; it is handed over with the bytes that go
     // to Host::link_write() during link_memory(). The memory stays as long as the rings.
@@ -126,16 +126,15 @@ class Device final : private EqTable::Events {
     void run_commands();
     void do_reset(bool cold);
     bool is_fatal() const { return (regs_.status & PIB_HCA_STATUS_FATAL) != 0; }
-    // Remembers why the device stops; settle() stops it, when nothing of it is at work any more.
+    // Records the reason for a stop; settle() stops the device when the current call ends.
     void fail(uint32_t cause);
     void halt();
-    // Runs an entry point: afterwards the fabric gets what was queued and the host the next
-    // deadline. Whatever the body throws (memory exhausted) stops the device instead of the virtual
-    // machine.
+    // Runs an entry point: afterwards it sends queued frames and sets the host's timer. An
+    // exception of the body (memory exhausted) stops the device instead of the virtual machine.
     template <typename F>
     void enter(F&& body) noexcept;
     void settle();
-    // Runs what a packet, a credit or a timer has made due, without another wake-up.
+    // Runs work caused by a packet, a credit or a timer, without another wake-up.
     void turn();
     void bad_access(std::string_view what, uint64_t offset);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The registers of BAR0: the table, and what writing them does.
+// The registers of BAR0: the table, and the effects of writes.
 #include "device.h"
 #include "mmio/registers.h"
 

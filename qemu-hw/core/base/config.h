@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a user chooses for one device, and the limits that follow. Numbers, not pointers: it is
-// copied.
+// A user's configuration of one device, and its limits. Plain values, which are copied.
 #pragma once
 
 #include <array>
@@ -12,12 +11,12 @@
 
 namespace pib::hca {
 
-// For those who test applications: legal behaviour that is rarely seen (docs/observability.md). All
-// off by default.
+// Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All off by
+// default.
 struct Knobs {
     bool inject = false;       // INJECT_EVENT is offered
-    bool poison_wc = false;    // fields of a CQE that nothing is said of have surprising values
-    bool shuffle_srq = false;  // SRQs give their WQEs in any order
+    bool poison_wc = false;    // undefined fields of a CQE have surprising values
+    bool shuffle_srq = false;  // SRQs supply their WQEs in random order
     bool warnings = false;     // legal but doubtful use is logged
     NumberChoice qpn_choice = NumberChoice::kRound;
 };
@@ -37,7 +36,7 @@ struct Config {
     bool uar_index = false;              // SET_UAR_INDEX is offered
     bool runs = true;                    // several packets in one frame, if the switch agrees
     bool one_copy = false;               // the switch may copy from guest to guest
-    uint32_t trace_entries = 0;          // packets, WQEs and commands that are remembered; 0: none
+    uint32_t trace_entries = 0;          // recorded packets, WQEs and commands; 0: none
     Knobs knobs;
 };
 

@@ -9,11 +9,11 @@
 
 namespace pib::hca {
 
-// Events since reset, by enum pib_hca_counter, of each port. And the device's trace, which
-// everything that counts can write to; nullptr: nothing is traced.
+// Events since reset, by enum pib_hca_counter, of each port. Also the device's trace, for all parts
+// that count; nullptr: no trace.
 struct Counters {
     using Row = std::array<uint64_t, PIB_HCA_COUNTER_COUNT>;
-    static constexpr unsigned kNoPort = 0;  // the row of what no port has a part in
+    static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
 
     std::array<Row, PIB_HCA_MAX_PORTS + 1> rows{};
     Trace* trace = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The world as the HCA sees it: guest memory, interrupts, one clock, one timer, the fabric links.
-// The core calls nothing else. QEMU (qemu-hw/glue) and the tests (tests/support/fake_host.h)
+// The environment of the HCA: guest memory, interrupts, one clock, one timer, the fabric links. The
+// core calls no other interface. QEMU (qemu-hw/glue) and the tests (tests/support/fake_host.h)
 // implement it.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace pib::hca {
 constexpr uint64_t kNever = UINT64_MAX;
 
 enum class LogLevel : uint8_t {
-    kGuestError,  // the guest programmed the device wrongly; may be switched off, may repeat
+    kGuestError,  // the guest programmed the device wrongly; can be disabled, may repeat
     kWarning,     // the user should know: a refused link, a protocol error of the switch
     kTrace,
 };
@@ -24,9 +24,8 @@ class Host {
   public:
     virtual ~Host() = default;
 
-    // Copies from or to guest RAM at a bus address. False, and nothing touched, when any byte of
-    // the range is not RAM that the device may reach (holes, ROM on write, MMIO, bus mastering
-    // off).
+    // Copies from or to guest RAM at a bus address. False, without effect, when any byte of the
+    // range is not RAM that the device may reach (holes, ROM on write, MMIO, bus mastering off).
     virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
     virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
 
@@ -34,12 +33,13 @@ class Host {
     // guest's processors. Returns false when not RAM; otherwise `expected` becomes the old value.
     virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;
 
-    // Where `length` bytes of guest RAM lie in the host's memory: for loads, and for stores that
-    // ram_written() is told of. Good for as long as ram_generation() stays. nullptr when they do
-    // not lie there in one piece, may not be written, are not the device's to reach at present, or
-    // have no lasting translation (a vIOMMU): dma_read() and dma_write() then decide by the access.
+    // Host address of `length` bytes of guest RAM, for loads, and for stores that the caller
+    // reports by ram_written(). Valid while ram_generation() stays the same. nullptr when they are
+    // not contiguous in the host's memory, may not be written, are out of the device's present
+    // reach, or have no lasting translation (a vIOMMU): the caller then uses dma_read() and
+    // dma_write().
     virtual uint8_t* ram(uint64_t bus_addr, uint64_t length) = 0;
-    // Bytes that were stored through such a pointer: the VM's dirty pages and translated code.
+    // Reports bytes stored through such a pointer, for the VM's dirty pages and translated code.
     virtual void ram_written(uint64_t bus_addr, uint64_t length) = 0;
     // Never 0.
     uint64_t ram_generation() const { return ram_generation_; }
@@ -51,20 +51,20 @@ class Host {
     // (release).
     virtual void dma_barrier() = 0;
 
-    // To be sent when the call into the device has returned: the message is a write to an address
-    // of the guest's choice, and may come back as a call of any function of the device.
+    // The host sends the message after the call into the device has returned: it is a write to an
+    // address of the guest's choice, and may call any function of the device again.
     virtual void raise_msix(unsigned vector) = 0;
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;
-    // A clock that runs whatever the VM does, and a moment of waiting: for what another process
-    // holds, within bounds.
+    // A clock that also runs while the VM is stopped, and a short pause, for bounded waits for
+    // another process.
     virtual uint64_t real_ns() = 0;
     virtual void relax() = 0;
     // Asks for Device::timer() once the clock reaches `deadline_ns`; replaces the last one.
     virtual void set_timer(uint64_t deadline_ns) = 0;
-    // Whether stores to PIB_HCA_UAR_KICK of this UAR may come as Device::kick() from now on, at the
-    // host's choice; as doorbells they may come in any case.
+    // From now on stores to PIB_HCA_UAR_KICK of this UAR may also arrive as Device::kick(), at the
+    // host's choice; without it they arrive as doorbells only.
     virtual void kicks(uint32_t uar, bool wanted) = 0;
     // Asks for Device::run() soon, outside the current call.
     virtual void wake() = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Just enough JSON (RFC 8259) for what the device says about itself to tools: text is built front
-// to back, commas and escapes are taken care of.
+// A JSON writer (RFC 8259) for reports of the device to tools: it builds text front to back, with
+// commas and escapes.
 #pragma once
 
 #include <concepts>
@@ -27,7 +27,7 @@ class JsonWriter {
     void member(std::string_view key, T value) {
         number(key, value);
     }
-    // As a string of hexadecimal digits: numbers of 64 bits are more than a JSON reader may keep.
+    // As a string of hexadecimal digits, because JSON readers may lose bits of 64-bit numbers.
     void hex(std::string_view key, uint64_t value);
     void hex(std::string_view key, std::span<const uint8_t> bytes);
 

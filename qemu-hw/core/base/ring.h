@@ -7,8 +7,7 @@
 
 namespace pib::hca {
 
-// A first-in, first-out queue that keeps its memory: nothing is allocated once it has seen its
-// peak.
+// A FIFO that keeps its memory: it allocates only when it exceeds its peak.
 template <typename T>
 class Ring {
   public:
@@ -32,7 +31,7 @@ class Ring {
         return value;
     }
 
-    // All that are equal to `value`; the others keep their order.
+    // Removes all elements equal to `value`; the others keep their order.
     void remove(const T& value) {
         for (size_t n = count_; n > 0; --n) {
             if (T entry = pop(); entry != value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How a refusal is named: command statuses, completion statuses and events of the hardware
-// interface as types, so that one cannot be taken for another.
+// Statuses of refusals: command statuses, completion statuses and events of the hardware interface
+// as types, so that the compiler rejects mix-ups.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace pib::hca {
 
-// The interface is little-endian and its structures are used as they lie in memory.
+// The interface is little-endian, and the core uses its structures as they are in memory.
 static_assert(std::endian::native == std::endian::little, "big-endian hosts are not supported");
 
 using CmdStatus = pib_hca_cmd_status;

@@ -10,8 +10,8 @@
 
 namespace pib::hca {
 
-// Which free number a new object gets: the next one after the last, so that a stale number rarely
-// names a new object; the lowest; or any.
+// Choice of a new object's number: the next free one after the last, so that a stale number rarely
+// names a new object; the lowest free one; or a random one.
 enum class NumberChoice : uint8_t { kRound, kLowest, kRandom };
 
 // Holds at most `capacity` objects numbered first .. first + capacity - 1.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One deadline for each QP, in a heap that knows where each QP's entry is: an ACK moves its QP's
-// deadline a thousand times for each time that one expires.
+// One deadline for each QP, in a heap that knows the place of each QP's entry: ACKs move deadlines
+// a thousand times more often than deadlines expire.
 #pragma once
 
 #include <cstdint>

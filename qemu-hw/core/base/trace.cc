@@ -10,8 +10,7 @@ namespace pib::hca {
 
 namespace {
 
-// The packet's line as of all of its bytes: the headers are there, and no more of the payload is
-// looked at than was kept.
+// Describes the packet in one line: the headers are complete, and only recorded payload is read.
 std::string describe_packet(std::span<const uint8_t> kept, uint32_t length) {
     std::vector<uint8_t> bytes(length);
     std::ranges::copy(kept, bytes.begin());

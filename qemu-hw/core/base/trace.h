@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last packets, work queue elements and commands of one device, for whoever looks for what went
-// on before something went wrong. A ring of fixed size in host memory; what it holds becomes text
-// only when it is read.
+// The last packets, WQEs and commands of one device, to find the cause of a failure. A ring of
+// fixed size in host memory, which is converted to text only when it is read.
 #pragma once
 
 #include <array>
@@ -43,13 +42,13 @@ class Trace {
     static constexpr size_t kKept = 128;
     struct Entry {
         uint64_t time_ns = 0;
-        uint64_t sequence = 0;  // counts from the device's start: what is missing was overwritten
+        uint64_t sequence = 0;  // counts from the device's start; missing entries were overwritten
         Kind kind = Kind::kPacketOut;
         uint8_t status = 0;   // command
         uint16_t opcode = 0;  // command
         uint32_t object = 0;  // port, QPN, or the command's object
         uint32_t number = 0;  // counter of the WQE, or the command's result
-        uint32_t length = 0;  // bytes that there were; at most kKept are kept
+        uint32_t length = 0;  // full length; at most kKept bytes are kept
         std::array<uint8_t, kKept> bytes;
     };
 

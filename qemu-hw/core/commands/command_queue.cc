@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kRingAlignment = 4096;
 
-// Every page of a ring takes reads and writes; what it holds stays as it is.
+// Checks that every page of a ring is readable and writable, without changing its contents.
 bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
     for (uint64_t offset = 0; offset < bytes; offset += kRingAlignment) {
         uint64_t expected = 0;
@@ -54,7 +54,7 @@ bool CommandQueue::start(const Rings& rings) {
 }
 
 uint32_t CommandQueue::doorbell(uint32_t producer) {
-    // Modulo 2^32: a counter that goes backwards is as far ahead as one can be.
+    // Modulo 2^32: a counter that moves backwards appears far ahead.
     if (producer - consumed_ > 1u << rings_.log_depth ||
         producer - consumed_ < producer_ - consumed_) {
         return PIB_HCA_FATAL_CMDQ_OVERRUN;
@@ -100,7 +100,8 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
         return PIB_HCA_CMD_STATUS_BAD_MEMORY;
     }
     turn_pages_ += spec->page_count(in);
-    // The output is written with zeros first: a command that takes effect can also tell its result.
+    // The output is zeroed first, so that each command that takes effect can also return its
+    // result.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     if (spec->out_length != 0 &&
         !host_.dma_write(cmd.out_addr, std::span(kZeros).first(spec->out_length))) {

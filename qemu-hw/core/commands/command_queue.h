@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The command queue: fetches entries from the ring, checks what is common to all commands, runs
+// The command queue: fetches entries from the ring, does the checks that all commands share, runs
 // them and writes their completions.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace pib::hca {
 
 class CommandQueue {
   public:
-    // Commands of one turn, and after how many pages in their lists none follows; the rest waits
-    // for run(), so that no doorbell takes long.
+    // Limits of one turn in commands, and in pages of their lists; the rest waits for run(), so
+    // that no doorbell takes long.
     static constexpr uint32_t kCommandsPerTurn = 16;
     static constexpr uint64_t kPagesPerTurn = 1u << 16;
 
@@ -25,10 +25,9 @@ class CommandQueue {
         uint32_t log_depth = 0;
     };
 
-    // False, and nothing started, when the rings are too large, not aligned to 4 KiB, or not
-    // memory.
+    // False, without effect, when the rings are too large, not aligned to 4 KiB, or not RAM.
     bool start(const Rings& rings);
-    // No entry is read any more; the counters stay, for who wants to know how far it came.
+    // Stops reading entries; the counters keep their values.
     void stop() { running_ = false; }
     void reset() {
         running_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a command is once its queue entry has been copied and its lengths have been checked, and the
-// table of all commands. The functions of the table (*_commands.cc) see no guest memory but what a
-// page list names.
+// A command after its queue entry has been copied and its lengths have been checked, and the table
+// of all commands. The functions of the table (*_commands.cc) access no guest memory except page
+// lists.
 #pragma once
 
 #include <array>
@@ -69,7 +69,7 @@ struct CommandSpec {
     CommandFunction run;
     uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input
 
-    // How many pages the input names: what the command's time grows with. Not checked.
+    // Number of pages in the input, which determines the command's time. Not checked.
     uint32_t page_count(const CommandInput& in) const {
         pib_hca_pages pages{};
         if (pages_at != kNoPages) {

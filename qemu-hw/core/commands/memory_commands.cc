@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands about what other objects are made in: UARs, protection domains, memory regions and
-// windows.
+// Commands about UARs, protection domains, memory regions and windows.
 #include "commands/command_table.h"
 
 namespace pib::hca {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Every object of a device as JSON, for whoever looks at a device from outside
-// (docs/observability.md). Reads the device's own state only: no guest memory.
+// Every object of a device as JSON, for tools on the host (docs/observability.md). It reads the
+// device's own state only, no guest memory.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands for tools and testers: what the device knows of an object, and events that have not
-// happened.
+// Commands for tools and testers: queries of an object's state, and injected events.
 #include "commands/command_table.h"
 #include "qp/qp.h"
 

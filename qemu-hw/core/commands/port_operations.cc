@@ -17,7 +17,7 @@ constexpr uint32_t kModifyDeviceMask =
     PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID | PIB_HCA_MODIFY_DEVICE_NODE_DESC;
 constexpr uint8_t kMadIfcFlags = PIB_HCA_MAD_IFC_IGNORE_MKEY | PIB_HCA_MAD_IFC_IGNORE_BKEY;
 
-// PortInfo fields that QUERY_PORT shows as they are.
+// PortInfo fields that QUERY_PORT copies unchanged.
 struct ByteField {
     uint8_t pib_hca_query_port::* member;
     ib::Field field;
@@ -160,8 +160,7 @@ CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// IGNORE_BKEY has no bearing: baseboard management, which a B_Key protects, is left to software
-// altogether.
+// IGNORE_BKEY has no effect: software does all baseboard management, which a B_Key protects.
 CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t number, const pib_hca_mad_ifc& in,
                                uint64_t now_ns) {
     if (ports.find(number) == nullptr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The commands about ports and about the node as subnet management sees it. The command queue has
-// copied the input and checked its length; what the fields say is checked here. A refused command
-// has changed nothing.
+// copied the input and checked its length; these functions check the fields. A refused command
+// changes nothing.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@ constexpr uint64_t kTableBytes = PIB_HCA_TABLE_ENTRIES * sizeof(uint64_t);
 constexpr unsigned kLogTableEntries = 9;
 static_assert(1u << kLogTableEntries == PIB_HCA_TABLE_ENTRIES);
 
-// The description alone, before any of the guest's memory is looked at.
+// Checks the description alone, before any read of guest memory.
 CmdStatus check_description(const pib_hca_pages& pages, uint64_t bytes, uint32_t max_pages) {
     if (pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -42,7 +42,7 @@ bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
         uint8_t byte;
         return host.dma_read(addr, {&byte, 1});
     }
-    // Zero for zero: proves that the page takes writes and changes nothing, whatever it holds.
+    // Compare-and-swap of zero by zero: proves that the page is writable, and changes no contents.
     uint64_t expected = 0;
     return host.dma_cmpxchg64(addr, expected, 0);
 }
@@ -84,8 +84,8 @@ CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const pib_hca_pages& 
     return buffer;
 }
 
-// Appends the pages below one table. Depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every call but
-// those that fail adds a page, so that page_count_ bounds the work.
+// Appends the pages below one table. Depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every
+// successful call adds a page, so page_count_ bounds the work.
 CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     if (table % kTableBytes != 0) {
         return PIB_HCA_CMD_STATUS_BAD_PARAM;
@@ -114,8 +114,8 @@ CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// The guest's list may name pages at both ends of the bus: no sum may wrap and make that look
-// small.
+// The guest's list may name pages at both ends of the bus, so the sums must not wrap to a small
+// value.
 void GuestBuffer::find_bounds() {
     const uint64_t page_size = uint64_t{1} << log_page_size_;
     low_ = page(0);

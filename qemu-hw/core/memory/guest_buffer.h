@@ -24,10 +24,10 @@ class GuestBuffer {
 
     GuestBuffer() = default;
 
-    // Reads the list; `bytes` is what must fit in it (page_offset included), `max_pages` the
-    // caller's limit. BAD_PARAM, BAD_RESERVED or BAD_MEMORY (a table page or, for its first bytes,
-    // a listed page is not RAM). What it allocates is bounded by `max_pages` and by table pages
-    // that were really read.
+    // Reads the list; it must cover `bytes` (page_offset included) and have at most `max_pages`
+    // pages. BAD_PARAM, BAD_RESERVED or BAD_MEMORY (a table page or, for its first bytes, a listed
+    // page is not RAM). What it allocates is bounded by `max_pages` and by table pages that were
+    // really read.
     static CmdResult<GuestBuffer> load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
                                        uint32_t max_pages, Proof proof = Proof::kReadable);
     // The same for the buffer of a queue: writable, and counted against the pages that all queues
@@ -51,7 +51,7 @@ class GuestBuffer {
 
     uint32_t page_count() const { return page_count_; }
     uint64_t bytes() const { return uint64_t{page_count_} << log_page_size_; }
-    // Pages whose addresses the host keeps: what a limit on host memory counts.
+    // Pages whose addresses the host keeps, which count against the limit of host memory.
     uint32_t listed_pages() const { return static_cast<uint32_t>(list_.size()); }
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where a payload lies, for who is to move it without the device touching it (one copy): pieces of
-// the host's memory, and the keys that gave the right to them.
+// Location of a payload that the switch moves instead of the device (peer copy): pieces of the
+// host's memory, and the keys that gave access to them.
 #pragma once
 
 #include <array>

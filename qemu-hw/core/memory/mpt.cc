@@ -11,9 +11,8 @@ namespace pib::hca {
 
 namespace {
 
-// Keys that follow each other are easily guessed. A four-round Feistel network over the 24-bit
-// index scatters them; both directions are a few instructions. It is no secret and replaces no
-// R_Key check.
+// Consecutive keys are easily guessed. A four-round Feistel network scrambles the 24-bit index;
+// both directions are a few instructions. It is no secret and replaces no R_Key check.
 constexpr uint32_t kHalf = 0xfff;
 constexpr uint32_t kRounds[] = {0x9e5, 0x3c7, 0xb1d, 0x64f};
 
@@ -106,7 +105,7 @@ CmdStatus check_fast(const pib_hca_create_mr& in) {
                : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-// The tables stay the guest's, so there is nothing of them to check but the root.
+// The guest owns the tables and may change them, so only the root is checked.
 CmdStatus check_on_demand(const pib_hca_create_mr& in) {
     if (in.pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -252,7 +251,7 @@ CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
     return key;
 }
 
-// IBA vol. 1, 11.2.8.5: with the mask's fields, as if it were registered anew.
+// IBA vol. 1, 11.2.8.5: with the mask's fields, like a new registration.
 CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
     MemoryRegion* region = find_region(key);
     if (region == nullptr) {
@@ -296,7 +295,7 @@ CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
 CmdStatus Mpt::destroy(uint32_t key) {
     const uint32_t number = number_of(key);
     const MemoryRegion* region = region_at(number);
-    // The key byte of a fast region is that of the last REG_MR, which may never have been executed.
+    // The last REG_MR sets the key byte of a fast region, and may not have executed.
     if (region == nullptr || (!region->fast && region->key != (key & 0xff))) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -367,7 +366,7 @@ bool Mpt::may_flush(const KeyUser& user, const KeyedRange& range, bool whole) co
     if (!whole) {
         return resolve(user, range, target);
     }
-    // Its first byte stands for all of it: rights belong to the key, not to bytes.
+    // The first byte is checked for the whole region: rights belong to the key, not to bytes.
     const uint32_t number = number_of(range.key);
     KeyedRange first = range;
     first.length = 1;
@@ -491,7 +490,7 @@ bool Mpt::cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expe
                !target.region->buffer.bus_address(target.offset, bus_addr)) {
         return false;
     }
-    // An iova that is aligned may still lie unaligned in its pages: page_offset is the guest's.
+    // An aligned iova may be unaligned in its pages, because the guest chooses page_offset.
     return bus_addr % 8 == 0 && host_.dma_cmpxchg64(bus_addr, expected, desired);
 }
 

@@ -18,8 +18,7 @@
 
 namespace pib::hca {
 
-// The L_Key that means bus addresses (QUERY_DEVICE:privileged_lkey). Index 0 is never given to a
-// region.
+// The L_Key for bus addresses (QUERY_DEVICE:privileged_lkey). No region gets index 0.
 constexpr uint32_t kPrivilegedLkey = 0x000000ff;
 
 // User of a key: the QP's protection domain, its right to the privileged L_Key, and the QP itself,
@@ -105,7 +104,7 @@ class Mpt {
     bool invalidate_local(const KeyUser& user, uint32_t key);
     // By a SEND with Invalidate (IBA 9.4.1.1.3).
     bool invalidate_remote(const KeyUser& user, uint32_t rkey);
-    // The QP is no more, or anew: the windows of type 2 that it has bound are free.
+    // The QP is destroyed or reset: frees the windows of type 2 that it has bound.
     void unbind_windows_of(uint32_t qpn);
 
     // True when `user` may access all of `range`. A zero length needs no valid key (IBA vol. 1,
@@ -113,21 +112,22 @@ class Mpt {
     bool check(const KeyUser& user, const KeyedRange& range) const;
 
     // Copies at range.addr after check(); range.length must equal the span. False: refused, not
-    // RAM, or a page is absent, which take_miss() tells; then a prefix may have been copied.
+    // RAM, or an absent page, which take_miss() reports; then a prefix may have been copied.
     bool read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to);
     bool write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from);
-    // Adds to `out` where the range lies, for who moves the bytes himself. False: refused as read()
-    // and write() refuse, or no lasting RAM throughout; then a prefix may have been added.
+    // Adds the location of the range to `out`, for callers that move the bytes themselves. False:
+    // refused as by read() and write(), or a part has no lasting host address; then a prefix may
+    // have been added.
     bool locate(const KeyUser& user, const KeyedRange& range, Located& out) const;
     // Atomic on the aligned 8 bytes at range.addr (as Host::dma_cmpxchg64).
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
 
-    // Why the last read(), write() or cmpxchg64() has failed, if it was for an absent page.
+    // The absent page that made the last read(), write() or cmpxchg64() fail, if any.
     std::optional<PageMiss> take_miss() { return std::exchange(miss_, std::nullopt); }
 
-    // Whether a FLUSH with the rights of range.access may name the range, or, with `whole`, the
-    // region or window that has the key, whatever the range says.
+    // Whether a FLUSH with the rights of range.access may name the range or, with `whole`, the
+    // whole region or window of the key.
     bool may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const;
     // Makes all earlier writes visible to the whole guest.
     void flush() { host_.dma_barrier(); }
@@ -156,7 +156,7 @@ class Mpt {
   private:
     using MemoryKey = std::variant<MemoryRegion, MemoryWindow>;
 
-    // A range that passed: the region, or none for bus addresses, and the offset in its buffer.
+    // A checked range: the region, or none for bus addresses, and the offset in its buffer.
     struct Target {
         const MemoryRegion* region = nullptr;
         uint64_t offset = 0;
@@ -172,7 +172,7 @@ class Mpt {
     template <typename Piece>
     bool for_each_page(const Target& target, const KeyedRange& range, bool for_write,
                        Piece&& piece);
-    // The number in the table of what a key names.
+    // The table number of a key.
     static uint32_t number_of(uint32_t key);
     static uint32_t key_of(uint32_t number);  // its key byte is 0
     // By number; nullptr when it is not there or of the other kind.
@@ -185,7 +185,7 @@ class Mpt {
     void leave_pd(uint32_t pd);
     CmdResult<uint32_t> insert(MemoryKey entry, uint32_t pd, uint8_t key_byte);
     void erase(uint32_t number, uint32_t pd);
-    // The region that a window may be bound to as `in` says, or nullptr.
+    // The region to which `in` may bind a window, or nullptr.
     MemoryRegion* region_to_bind(const KeyUser& user, const pib_hca_wqe_bind& in) const;
     void unbind(MemoryWindow& window, uint32_t number);
     bool invalidate(const KeyUser& user, uint32_t key, bool remote);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which rights there are, and which go together: for regions, fast registrations and windows alike.
+// Valid rights and their combinations, for regions, fast registrations and windows.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ constexpr uint32_t kRemoteAccess = PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_
                                    PIB_HCA_ACCESS_REMOTE_ATOMIC | PIB_HCA_ACCESS_FLUSH_GLOBAL;
 constexpr uint32_t kRegionAccess =
     PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_MW_BIND | kRemoteAccess;
-// A window has remote rights only; that local write may be said of it, too, is for software that
-// passes on what it says of regions.
+// A window has remote rights only; local write is accepted for software that passes the same rights
+// as for regions.
 constexpr uint32_t kWindowAccess =
     PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_ZERO_BASED | kRemoteAccess;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory windows, fast registration and invalidation: what work requests and packets do to keys
-// (IBA vol. 1, 10.6.4 and 10.6.7).
+// Memory windows, fast registration and invalidation: operations of work requests and packets on
+// keys (IBA vol. 1, 10.6.4 and 10.6.7).
 #include <utility>
 
 #include "base/config.h"
@@ -115,7 +115,7 @@ bool Mpt::bind(const KeyUser& user, const pib_hca_wqe_bind& in) {
     return true;
 }
 
-// A window is named by packets alone: what asks for no remote right is no R_Key's use.
+// Only packets name windows, so an access without a remote right cannot use one.
 bool Mpt::resolve_window(const MemoryWindow& window, const KeyUser& user, const KeyedRange& range,
                          Target& target) const {
     if (!window.bound || window.key != key_byte(range.key) || window.pd != user.pd ||

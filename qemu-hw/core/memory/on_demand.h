@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // On-demand regions: their translation is a tree of tables in guest memory that the guest changes
-// while the region is in use. It is walked at every access; nothing of it is kept.
+// while the region is in use. The device walks it at every access and caches no part of it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct OnDemandTable {
 
     // Bytes that the tables can describe.
     uint64_t reach() const;
-    // Bus address of the byte at `offset`; nothing when its page is absent, may not be written
+    // Bus address of the byte at `offset`; no value when its page is absent, may not be written
     // although `for_write`, or a table cannot be read.
     std::optional<uint64_t> walk(Host& host, uint64_t offset, bool for_write) const;
 };

@@ -61,7 +61,7 @@ void OneCopy::count(Shared& shared, const MemoryRegion& region, bool comes) {
     (void)region.buffer.for_each_piece(host_, region.page_offset, region.length, piece);
 }
 
-// Which pages lie where is the memory map's: with another one everything is counted anew.
+// Page numbers depend on the memory map, so a new map requires a new count of all pages.
 void OneCopy::refresh(Shared& shared) {
     if (shared.generation == host_.ram_generation()) {
         return;
@@ -79,7 +79,7 @@ void OneCopy::refresh(Shared& shared) {
 
 void OneCopy::region_comes(const MemoryRegion& region) {
     for_each_shared([&](PortState&, Shared& shared) {
-        // Otherwise it is counted with all others, when somebody asks.
+        // Otherwise the next use counts it with all others.
         if (shared.generation == host_.ram_generation()) {
             count(shared, region, true);
         }
@@ -154,7 +154,7 @@ bool OneCopy::begin_pull(unsigned port, uint32_t qpn, const Located& located,
 bool OneCopy::end_pull(unsigned port, const Located& located,
                        std::span<const link::RamPiece> where) {
     PortState& state = ports_[port - 1];
-    // Otherwise the memory was the guest's in the meantime, and may hold anything by now.
+    // Otherwise the guest may have changed the memory in between.
     if (!std::exchange(state.to_guest, false) || !state.shared ||
         !translate(*state.shared, located, pieces_) || !std::ranges::equal(pieces_, where)) {
         return false;

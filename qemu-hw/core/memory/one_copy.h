@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One copy: payload that the switch moves from guest to guest (docs/fabric-protocol.md, "One
-// copy"). Here is what the device has to hold together for it: which memory a link has handed out,
-// which references to it are live, and what the switch may be writing to at the moment. Whatever
-// takes memory away from the fabric says so here first; when the call returns, the switch does not
-// touch that memory any more.
+// Peer copy: the switch moves payload from guest to guest (docs/fabric-protocol.md, "Peer copy").
+// This class keeps the device's side of it: the memory that a link shares, the live references to
+// it, and the target of the current pull. Code that takes memory away from the fabric calls this
+// class first; when the call returns, the switch no longer accesses that memory.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@
 
 namespace pib::hca {
 
-// A link as far as one copy goes.
+// Interface of a link for peer copies.
 class OneCopyLink {
   public:
     virtual ~OneCopyLink() = default;
@@ -38,7 +37,7 @@ struct OneCopyMemory {
 
 class OneCopy final : public MemoryWatch {
   public:
-    // Less is copied: a reference costs two wake-ups.
+    // Shorter payloads are copied, because a reference costs two wake-ups.
     static constexpr uint32_t kMinBytes = 64 * 1024;
 
     OneCopy(Host& host, Mpt& mpt, uint32_t min_bytes = kMinBytes);
@@ -59,7 +58,7 @@ class OneCopy final : public MemoryWatch {
     };
     std::optional<Reference> open(unsigned port, const Located& located,
                                   const ReferenceOwner& owner);
-    // No packet with the handle was sent.
+    // Revokes a handle that no packet has carried.
     void close(unsigned port, uint64_t handle);
     // Everything before `una` has been acknowledged; whether there is more of the QP's requests.
     bool acknowledged(uint32_t qpn, ib::Psn una);
@@ -71,7 +70,7 @@ class OneCopy final : public MemoryWatch {
     // Whether it is still there.
     bool end_pull(unsigned port, const Located& located, std::span<const link::RamPiece> where);
 
-    // The last one has ended, and nothing was taken.
+    // The last pull has ended, and its run was not accepted.
     void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
 
     // --- what ends both

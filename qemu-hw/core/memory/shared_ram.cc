@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kPage = link::kPageBytes;
 constexpr size_t kNoSlot = link::kReferenceSlots;
 
-// The switch looks at single bits whenever it likes; only we write.
+// The switch may read single bits at any time; only the device writes.
 void write_word(uint64_t& word, uint64_t value) {
     std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
 }
@@ -115,7 +115,8 @@ void References::end_slot(size_t slot) {
     live_[slot] = {};
     --count_;
     control_.slots[slot].store(0, std::memory_order_release);
-    // The switch says what it reads before it looks at the slot; one of us sees the other.
+    // The switch announces the reference before it checks the slot, so one side sees the other's
+    // store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const auto is_read = [&] { return control_.reading.load(std::memory_order_acquire) == handle; };
     if (is_read()) [[unlikely]] {

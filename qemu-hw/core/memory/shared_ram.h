@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The guest RAM that one link has handed to the switch, and what both of them see of it: which
-// pages are registered, and which references are live (docs/fabric-protocol.md, "One copy").
+// The guest RAM that one link shares with the switch, and its control data: the registered pages,
+// and the live references (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace pib::hca {
 
-// How long a switch that is at work on the guest's memory is waited for.
+// Longest wait for a switch that accesses the guest's memory.
 constexpr uint64_t kPatienceNs = 1'000'000'000;
 
-// Waits while busy(), but no longer than that, and says whether it has ended. Bounded because it is
-// under a lock that the guest's processors wait for.
+// Waits while busy(), at most kPatienceNs; true if busy() has ended. The wait is bounded because
+// the guest's processors may wait for the lock that the caller holds.
 template <typename Busy>
 bool wait_while(Host& host, Busy&& busy) {
     const uint64_t since = host.real_ns();
@@ -38,7 +38,7 @@ struct RamBlock {
     uint64_t bytes;
 };
 
-// The pages that some region covers: counted here, one bit each where the switch looks.
+// The pages that regions cover: counted here, and one bit each for the switch.
 class RegisteredPages {
   public:
     // `bitmaps`: of all blocks, one after the other, as kBitmapsOffset has them; zeroed.
@@ -77,10 +77,10 @@ class References {
   public:
     References(Host& host, link::OneCopyControl& control) : host_(host), control_(control) {}
 
-    // A new handle, never 0; for want of a slot the oldest READ response goes. 0: no slot.
+    // A new handle; without a free slot the oldest READ response is revoked. 0: no slot.
     uint64_t open(const ReferenceOwner& owner);
-    // When it returns nobody reads what the reference stood for, and nobody will; a switch that
-    // does not answer is waited for no longer than kPatienceNs.
+    // When it returns, the switch no longer reads the memory of the reference. It waits at most
+    // kPatienceNs for a switch that does not answer.
     void end(uint64_t handle) { end_slot(handle % link::kReferenceSlots); }
     // Ends those for which gone(owner) is true.
     template <typename Gone>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The objects of one HCA, as commands and doorbells see them. Everything here is named by number.
+// The objects of one HCA, as commands and doorbells see them. All objects are named by number.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@
 
 namespace pib::hca {
 
-// Protection domains, XRC domains and UARs are only numbers: who uses them counts, not what they
-// are.
+// Protection domains, XRC domains and UARs are only numbers with a count of users.
 struct ProtectionDomain {};
 struct UserAccessRegion {};
 struct XrcDomain {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory-mapped registers as a table: where they are, how wide, who may read or write them, what
-// they do. What the table does not describe reads as zero and ignores writes.
+// Memory-mapped registers as a table: offset, width, access, handlers. Offsets outside the table
+// read as zero and ignore writes.
 #pragma once
 
 #include <cstdint>

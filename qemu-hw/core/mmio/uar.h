@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells: the stores of one UAR page, decoded and handed to the objects that they name.
+// Doorbells: decodes the stores to one UAR page and calls the objects that they name.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class UarPages {
   public:
     explicit UarPages(DeviceObjects& objects) : objects_(objects) {}
 
-    // `offset` in BAR2. False for what is no doorbell (a hole, a wrong size); a doorbell that names
+    // `offset` in BAR2. False for other stores (a hole, a wrong size); a doorbell that names
     // an object of another UAR, or of none, is counted and otherwise ignored.
     bool read(uint64_t offset, unsigned size, uint64_t& value);
     bool write(uint64_t offset, unsigned size, uint64_t value);

@@ -12,11 +12,11 @@ namespace pib::hca {
 
 namespace {
 
-// QPs whose doorbells one call rings, each with the work of a doorbell.
+// Limit of doorbells that one call rings, each with the work of a doorbell.
 constexpr unsigned kDoorbells = 64;
 // Attempts at a word that the guest's processors keep changing.
 constexpr unsigned kTries = 8;
-// Looks at a page that goes on being written.
+// Limit of reads of a page that the guest keeps writing.
 constexpr unsigned kLooks = 4;
 constexpr uint32_t kSlots = 64 * PIB_HCA_UAR_INDEX_WORDS;
 
@@ -88,7 +88,7 @@ UarIndexes::Left UarIndexes::go_on(uint32_t uar, Index& index) {
     return left;
 }
 
-// While anything is left, who posts need not kick: we look again in any case.
+// While work is left, posters need not kick, because the device reads the page again.
 UarIndexes::Left UarIndexes::serve(uint32_t uar, Index& index) {
     unsigned budget = kDoorbells;
     for (unsigned i = 0; i < kLooks; ++i) {
@@ -109,8 +109,8 @@ UarIndexes::Left UarIndexes::serve(uint32_t uar, Index& index) {
     return Left::kMore;
 }
 
-// The guest notes and then looks whether it must kick; we say that it must and then look what it
-// has noted. One of the two sees the other's store.
+// The guest sets its bit and then reads the awake flag; the device clears the flag and then reads
+// the bits. One side sees the other's store.
 bool UarIndexes::may_sleep(Index& index) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     uint64_t summary = 0;
@@ -124,13 +124,13 @@ void UarIndexes::tell(Index& index, bool awake) {
         return;
     }
     const uint64_t flags = awake ? PIB_HCA_UAR_INDEX_AWAKE : 0;
-    // A page that has vanished shows itself at the next look.
+    // The next read detects a page that has vanished.
     (void)index.page.write(host_, offsetof(pib_hca_uar_index, flags),
                            {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
 }
 
-// All of a word, which is 0 afterwards. A word that changes too often gives nothing now: who has
-// set another bit of it says so in the summary next.
+// Takes a whole word, which is 0 afterwards. A word that changes too often yields 0 now: a thread
+// that sets another bit of it sets its summary bit next.
 uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
     uint64_t word = 0;
     uint64_t bus_addr = 0;
@@ -150,7 +150,7 @@ uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
     return 0;
 }
 
-// From the guest's page to ours. The summary first: software sets it last.
+// Copies bits from the guest's page. The summary is read first, because software sets it last.
 void UarIndexes::take(Index& index) {
     index.words |= take_word(index, offsetof(pib_hca_uar_index, summary));
     for (uint64_t left = index.words; left != 0; left &= left - 1) {
@@ -159,7 +159,7 @@ void UarIndexes::take(Index& index) {
     }
 }
 
-// At most `budget` doorbells; how many they were.
+// Rings at most `budget` doorbells; returns their number.
 unsigned UarIndexes::ring(uint32_t uar, Index& index, unsigned budget) {
     unsigned done = 0;
     for (uint64_t left = index.words; left != 0; left &= left - 1) {
@@ -178,7 +178,8 @@ unsigned UarIndexes::ring(uint32_t uar, Index& index, unsigned budget) {
     return done;
 }
 
-// Several QPs may have one bit; a doorbell too many does no harm. Another UAR's QP is none.
+// Several QPs may share one bit; a superfluous doorbell is harmless. QPs of another UAR are
+// skipped.
 void UarIndexes::ring_slot(uint32_t uar, uint32_t slot) {
     for (uint32_t qpn = slot; qpn < PIB_HCA_FIRST_QPN + Limits::kQps; qpn += kSlots) {
         (void)transport_.send_doorbell(uar, qpn);

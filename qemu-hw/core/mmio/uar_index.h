@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells without their value: each UAR may have a page of guest memory (struct
-// pib_hca_uar_index) in which software notes the QPs whose send queues have moved, before a kick
-// that says nothing but "look". A kick need not stop the guest's processor: the host may take it by
-// an eventfd.
+// Shadow doorbells: each UAR may have a page of guest memory (struct pib_hca_uar_index) in which
+// software marks the QPs with new send requests, before a kick without a value. A kick need not
+// stop the guest's processor: the host may take it by an eventfd.
 #pragma once
 
 #include <array>
@@ -21,16 +20,16 @@ class UarIndexes {
   public:
     UarIndexes(Host& host, Transport& transport) : host_(host), transport_(transport) {}
 
-    // Gives the UAR the page at the bus address; 0 takes it back. BAD_PARAM when it is not aligned,
-    // BAD_MEMORY when it is not RAM, BAD_STATE when the UAR has one, or has none to be taken.
+    // Sets the UAR's page to this bus address; 0 removes it. BAD_PARAM when it is not aligned,
+    // BAD_MEMORY when it is not RAM, BAD_STATE when the UAR has a page already, or none to remove.
     CmdStatus set(uint32_t uar, uint64_t bus_addr);
     bool has(uint32_t uar) const { return indexes_.contains(uar); }
     void clear();
 
-    // Takes what the page notes and rings the doorbells of a bounded number of QPs; the rest is
-    // done in run(). False: the UAR has no page.
+    // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
+    // rest. False: the UAR has no page.
     bool kick(uint32_t uar);
-    // Goes on with what kick() has left over, after the transport's turn. True when there is more.
+    // Continues the work that kick() has left, after the transport's turn. True when there is more.
     bool run();
 
   private:
@@ -39,11 +38,11 @@ class UarIndexes {
         // Words of page.rung, taken from page.summary, that are still to be read.
         uint64_t words = 0;
         std::array<uint64_t, PIB_HCA_UAR_INDEX_WORDS> rung{};  // taken from page.rung
-        bool awake = false;   // the guest has been told that it need not kick
+        bool awake = false;   // the awake flag is set: the guest need not kick
         bool queued = false;  // in owed_
     };
-    // Why an index is to be looked at again: the transport is at work and will come by; or there is
-    // more than one call may do.
+    // Reason to read a page again: the transport still works; or there is more than one call may
+    // do.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
     Left serve(uint32_t uar, Index& index);

@@ -31,7 +31,7 @@ bool is_from(const pib_hca_av& av, const Port& port, const ib::PacketView& packe
     if (!packet.grh()) {
         return !wants_grh;
     }
-    // A peer may add a GRH on its own; it must then be meant for this port.
+    // A peer may add a GRH; it must then be addressed to this port.
     return wants_grh ? equal(packet.grh()->sgid, av.dgid) &&
                            equal(packet.grh()->dgid, port.gid(av.sgid_index))
                      : is_own_gid(port, packet.grh()->dgid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whether a packet may belong to a connection at all (IBA vol. 1, 9.6.1). What fails is dropped
-// without an answer: an answer would go to the peer, who did not send it.
+// Checks whether a packet may belong to a connection (IBA vol. 1, 9.6.1). Other packets are dropped
+// without an answer, which would go to the peer although another node sent the packet.
 #pragma once
 
 #include "ib/wire/packet.h"

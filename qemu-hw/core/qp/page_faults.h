@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Page faults of on-demand regions that the driver has not been told of yet. Each half of a QP has
-// one at the most, so that their number is bounded.
+// Page faults of on-demand regions that the driver has not fetched yet. Each half of a QP has at
+// most one, which bounds their number.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct PageWait {
 
 class PageFaults {
   public:
-    // True when the driver sleeps and an event has to wake it.
+    // True when an event has to wake the driver.
     bool add(uint32_t qpn, QpHalf half, const PageMiss& miss) {
         faults_.insert_or_assign({qpn, half}, miss);
         return !std::exchange(announced_, true);
     }
-    // The next one, which is forgotten; length 0: none, and the next add() wakes the driver.
+    // Removes and returns the next fault; length 0: none, and the next add() wakes the driver.
     pib_hca_page_fault take();
     void forget(uint32_t qpn) {
         faults_.erase({qpn, QpHalf::kRequester});

@@ -17,7 +17,7 @@ bool comes_by_alternate(const QpServices& services, const QueuePair& qp, unsigne
            pkey_is_right(qp.attr.alt_pkey_index, port_at(services, port), packet);
 }
 
-// Anybody can send such packets: one event tells of all until software does something about it.
+// Any node can send such packets, so one event reports all of them until the next MODIFY_QP.
 void refuse_migration(QpServices& services, QueuePair& qp) {
     if (!qp.mig_error_reported) {
         qp.mig_error_reported = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Automatic path migration (IBA vol. 1, 17.2.8): which of its two paths a connection uses, and what
-// packets and failures change about that. What software may ask for is in qp_modify.h.
+// Automatic path migration (IBA vol. 1, 17.2.8): the choice between the two paths of a connection,
+// and the packets and failures that change it. qp_modify.h checks the requests of software.
 #pragma once
 
 #include "ib/wire/packet.h"
@@ -8,7 +8,7 @@
 
 namespace pib::hca {
 
-// Whether a packet that came in by `port` (1..) is the connection's.
+// Whether a packet that arrived at `port` (1..) belongs to the connection.
 enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 
 // A packet may also arm the QP (Rearm, and the peer does not ask for migration), have it migrate
@@ -17,8 +17,7 @@ enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
-// Whether check_path() would be kOk and change nothing, and that for every packet that comes the
-// same way.
+// Whether check_path() would return kOk without effect, for every packet on the same path.
 bool comes_as_expected(const QpServices& services, const QueuePair& qp, unsigned port,
                        const ib::PacketView& packet);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The context of a queue pair (IBA vol. 1, 10.2.4): plain data, copied and compared as it stands.
-// What is done with it is in requester.h, completer.h, responder.h and datagram.h.
+// The context of a queue pair (IBA vol. 1, 10.2.4): plain data, which can be copied and compared.
+// requester.h, completer.h, responder.h and datagram.h work on it.
 #pragma once
 
 #include <array>
@@ -36,8 +36,9 @@ struct RequesterState {
     uint8_t rnr_retries_left = 0;
     uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
     uint8_t packets_since_ack_req = 0;
-    bool references = false;     // to its memory may be live (one_copy.h)
-    bool retry_started = false;  // for `una`, by a NAK or an implied one; what follows is its echo
+    bool references = false;  // references to its memory may be live (one_copy.h)
+    // A NAK or implied NAK for `una` has started a retry; later ones repeat it.
+    bool retry_started = false;
     QpTimer timer = QpTimer::kNone;
 };
 
@@ -103,10 +104,10 @@ struct ResponderState {
     ReceiveRequest recv;
     PendingAck ack;
     bool nak_sent = false;  // a NAK or RNR NAK of expected_psn is out: later packets are dropped
-    std::vector<RdResource> rd;  // a ring, oldest at rd_head; sized by max_dest_rd_atomic
+    std::vector<RdResource> rd;  // a ring of max_dest_rd_atomic entries, oldest at rd_head
     uint32_t rd_head = 0;
     bool communication_established = false;
-    // XRC: of the packet that is being looked at (IBA annex A14).
+    // XRC: SRQ of the current packet (IBA annex A14).
     uint32_t xrc_srqn = 0;
     uint32_t xrc_pd = 0;
 };
@@ -138,9 +139,11 @@ struct QueuePair {
 
     PageWait send_page;
     PageWait recv_page;
-    bool response_lost = false;  // it had nowhere to go: all responses are, until send_page's comes
-    bool read_waits = false;     // a READ response waits for recv_page, and all answers after it
-    bool alt_loaded = false;     // attr.alt_* say something
+    // A response was dropped for an absent page; later ones are dropped until send_page is
+    // resolved.
+    bool response_lost = false;
+    bool read_waits = false;  // a READ response waits for recv_page, and all answers after it
+    bool alt_loaded = false;  // attr.alt_* say something
     bool mig_error_reported = false;  // PATH_MIG_FAILED, since the last MODIFY_QP
     // Where the last datagram went: the next one waits in the lane of that.
     uint16_t last_dlid = 0;
@@ -149,8 +152,8 @@ struct QueuePair {
     bool fatal_reported = false;
     bool last_wqe_reported = false;
     bool queued = false;   // in the run queue
-    bool blocked = false;  // the port had no room for it; port_ready() ends this
-    bool parked = false;   // in the port's list of those to be told
+    bool blocked = false;  // the port had no room for its packet, until port_ready()
+    bool parked = false;   // in the port's list of waiting QPs
 
     PageWait& page_wait(QpHalf half) { return half == QpHalf::kRequester ? send_page : recv_page; }
     bool is_xrc() const { return type == PIB_HCA_QP_XRC_INI || type == PIB_HCA_QP_XRC_TGT; }
@@ -168,7 +171,7 @@ struct QueuePair {
     uint32_t shared_queue() const { return srq != 0 ? srq : resp.xrc_srqn; }
     bool has_receive_queue() const { return rq.present || shared_queue() != 0; }
     uint8_t port() const { return is_special() ? special_port : attr.port; }
-    // The number by which the wire knows it.
+    // Its QP number on the wire.
     ib::Qpn wire_qpn() const {
         return is_special() ? (type == PIB_HCA_QP_SMI ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
     }
@@ -187,7 +190,7 @@ struct QueuePair {
     bool can_send() const { return state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD; }
 };
 
-// How far `later` lies after `earlier`; both belong to one window of at most 2^23 PSNs.
+// Distance from `earlier` to `later`; both belong to one window of at most 2^23 PSNs.
 constexpr uint32_t psn_distance(ib::Psn later, ib::Psn earlier) {
     return (later.value() - earlier.value()) & ib::Psn::kMask;
 }

@@ -76,7 +76,7 @@ bool srq_is_valid(const pib_hca_create_qp& in) {
 }
 
 // XRC halves of a connection (annex A14): an initiator only sends; a target has neither queues nor
-// memory of its own, and nobody rings for it.
+// memory of its own, and no doorbells.
 bool xrc_is_valid(const pib_hca_create_qp& in) {
     constexpr uint32_t kNoQueues = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
     if (in.type == PIB_HCA_QP_XRC_INI) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// CREATE_QP: checks, and the context that follows from it.
+// CREATE_QP: checks the command and makes the context.
 #pragma once
 
 #include "base/host.h"
@@ -14,7 +14,7 @@ CmdStatus check_create_qp(const pib_hca_create_qp& in, unsigned port_count);
 // reduced. BAD_MEMORY or another status of GuestBuffer::load(), NO_RESOURCES.
 CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& pages_left);
 
-// Back to Reset: everything but what CREATE_QP gave is forgotten.
+// Back to Reset: only values from CREATE_QP stay.
 void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots);
 
 }  // namespace pib::hca

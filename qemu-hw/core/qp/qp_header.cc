@@ -17,13 +17,13 @@ QueueRead refresh_rq(Host& host, QueuePair& qp) {
 }
 
 void write_header_flags(Host& host, QueuePair& qp, uint32_t flags) {
-    // A buffer that has vanished shows itself at the next read.
+    // The next read detects a buffer that has vanished.
     (void)qp.buffer.write(host, offsetof(pib_hca_qp_header, flags),
                           {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
     host.dma_barrier();
-    // The guest stores its producer and then loads the flags; we store the flags and then load the
-    // producer. One of the two must see the other's store, which release ordering alone does not
-    // give.
+    // The guest stores its producer and then loads the flags; the device stores the flags and then
+    // loads the producer. One side must see the other's store, which release ordering alone does
+    // not ensure.
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -37,8 +37,8 @@ struct Masks {
     uint32_t optional;
 };
 
-// The steps of IBA table 91 (QP state transition properties), in this order in each column. Those
-// from any state to Reset and Error need and take nothing, and are not listed.
+// The steps of IBA table 91 (QP state transition properties), in this order in each column.
+// Transitions from any state to Reset and Error take no attributes, and are not listed.
 struct Step {
     QpState from;
     QpState to;
@@ -222,7 +222,7 @@ CmdStatus check_alternate_path(const QueuePair& qp, In in, std::span<Port* const
 }
 
 // IBA 17.2.8: software loads a path and asks for Rearm; the device arms when the peer has done so,
-// too; in Armed software may migrate. An armed path is not exchanged under the peer's feet.
+// too; in Armed software may migrate. An armed path cannot be replaced.
 CmdStatus check_migration(const QueuePair& qp, In in) {
     const bool loads = (in.attr_mask & kAltPath) != 0;
     const bool armed = qp.attr.path_mig_state == PIB_HCA_MIG_ARMED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// MODIFY_QP before it has any effect: which state may follow which, with which attributes, and
-// which values they may have (IBA vol. 1, 10.3.1, 11.2.5.2). Pure checks; nothing is changed here.
+// Checks of MODIFY_QP before it takes effect: state transitions, their attributes, and the values
+// of these (IBA vol. 1, 10.3.1, 11.2.5.2). Pure checks; nothing is changed here.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ CmdStatus check_attributes(const QueuePair& qp, const pib_hca_modify_qp& in,
 QpState target_state(const QueuePair& qp, const pib_hca_modify_qp& in);
 
 // Copies the attributes in the mask.
-// `in` has the QP use its alternate path (IBA 17.2.8); its attributes are valid.
+// `in` makes the QP use its alternate path (IBA 17.2.8); its attributes are valid.
 bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in);
 
 void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What requester, completer, responder and datagram service share: completions, error states, the
-// run queue, the timers. Nothing here sends or receives a packet.
+// Services shared by requester, completer, responder and datagrams: completions, error states, the
+// run queue, the timers. They neither send nor receive packets.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@ namespace pib::hca {
 struct Budget {
     uint32_t packets;
     uint32_t bytes;
-    // The VL to which the turn was given; packets on others are not to take it.
+    // The VL that got the turn; packets on other VLs must not use it.
     uint8_t vl = kAnyVl;
     static constexpr uint8_t kAnyVl = 0xff;
 
     bool spent() const { return packets == 0 || bytes == 0; }
-    // The turn is as long as a VL's weight: nothing that is longer than a run may be sent in one.
+    // The turn is as long as a VL's weight, so nothing longer than one run may be sent in it.
     bool is_arbitrated() const { return vl != kAnyVl; }
-    // For something that is sent in one piece, a packet or a run of them.
+    // Charges a packet or a run, which is sent as a whole.
     void charge(uint32_t payload_bytes, uint32_t packets_sent = 1) {
         const uint32_t cost = payload_bytes + packets_sent * header_weight();
         packets -= packets != 0 ? 1 : 0;
         bytes -= cost < bytes ? cost : bytes;
     }
 
-    // How many packets with so much payload, the last of which may exceed what is left.
+    // Number of packets with this payload; the last one may exceed the budget.
     uint32_t packets_of(uint32_t mtu) const { return packet_count(bytes, mtu + header_weight()); }
     // Bytes charged to a VL's weight for a packet besides its payload: headers, and rounding up to
     // the unit of weights.
@@ -59,10 +59,9 @@ class QpOwner {
     virtual ~QpOwner() = default;
     // nullptr when there is none of this number.
     virtual QueuePair* find_qp(uint32_t qpn) = 0;
-    // A CQ takes no more entries: every QP that completes to it is in trouble, not only the one
-    // that found out (IBA 10.8.3).
+    // A CQ takes no more entries, which affects every QP that completes to it (IBA 10.8.3).
     virtual void cq_failed(uint32_t cqn) = 0;
-    // The QP waits for no port's room any more.
+    // The QP no longer waits for room in a port.
     virtual void unpark(QueuePair& qp) = 0;
 };
 
@@ -84,28 +83,28 @@ class QpServices {
     // invalid.
     void acknowledge_references(QueuePair& qp);
     void forget_references(QueuePair& qp);
-    // The QP's memory is the guest's again, whatever is told of it next.
+    // Revokes all references to the QP's memory, before its completions are written.
     void leave_memory(QueuePair& qp);
     Timers& timers() { return timers_; }
     const Timers& timers() const { return timers_; }
     SnapshotBudget& snapshots() { return snapshots_; }
-    // The QP is in a state in which it has a port.
+    // Requires a state in which the QP has a port.
     Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
     // Path of a connected QP's packets.
     Outlet outlet_of(const QueuePair& qp) {
         return {.port = port_of(qp), .static_rate = qp.attr.av.static_rate};
     }
 
-    // Gives the QP a turn in run(), which is asked for if need be.
+    // Schedules the QP for run(), and requests run() if necessary.
     void schedule(QueuePair& qp);
     void unpark(QueuePair& qp) { owner_.unpark(qp); }
     bool has_work() const { return !run_queue_.empty(); }
     RunQueue& run_queue() { return run_queue_; }
-    // Where the QP's next packet waits for its turn: see Port::lane(). kFreeLane: nowhere.
+    // Lane of the QP's next packet: see Port::lane(). kFreeLane: it waits for no VL.
     unsigned lane_of(const QueuePair& qp);
-    // Whether a turn for this QP now would get ahead of others that wait for the same link.
+    // Whether a turn for this QP now would overtake others that wait for the same link.
     bool others_wait(const QueuePair& qp);
-    // run() has been reached; schedule() need not ask for it while it works.
+    // run() has started; schedule() need not request it until it ends.
     void set_running(bool running) { running_ = running; }
     void wake();
     void woken() { woken_ = false; }
@@ -114,7 +113,7 @@ class QpServices {
     // Completes the oldest request of the send window and removes it. An unsignalled success leaves
     // no CQE (IBA 10.8.6); every error does.
     void complete_send(QueuePair& qp, const WqeError& error);
-    // Completes the operations on keys that have been done and have become the oldest requests.
+    // Completes executed operations on keys that have become the oldest requests.
     void complete_local(QueuePair& qp);
     // Completes qp.resp.recv.
     void complete_recv(QueuePair& qp, const ReceiveReport& report);
@@ -126,21 +125,20 @@ class QpServices {
 
     // Error state (IBA 10.3.1.7): the flush is done in later turns.
     void enter_error(QueuePair& qp);
-    // Error state after a responder's NAK: what is owed before the NAK, and the NAK, are still
-    // sent.
+    // Error state after a responder's NAK: earlier responses and the NAK itself are still sent.
     void enter_error_after_nak(QueuePair& qp);
-    // Error state for a reason that no completion can tell: PIB_HCA_EVENT_QP_FATAL, once.
+    // Error state for a reason that no completion can report: raises PIB_HCA_EVENT_QP_FATAL, once.
     void fatal(QueuePair& qp);
     // The oldest send request fails: SQE on unreliable QPs, else Error (IBA 10.3.1.6).
     void fail_send(QueuePair& qp, const WqeError& error);
 
-    // Flushes what the state says must be flushed, in order.
+    // Flushes the queues that the state requires to be flushed, in order.
     Turn flush(QueuePair& qp, Budget& budget);
-    // SQD: tells once that everything that was begun has completed (IBA 10.3.1.5).
+    // SQD: raises SQ_DRAINED once when all started requests have completed (IBA 10.3.1.5).
     void report_drained(QueuePair& qp);
-    // Reads the send producer; a bad one is fatal to the QP. False then.
+    // Reads the send producer; false if it is impossible, which is fatal to the QP.
     bool refresh_send_queue(QueuePair& qp);
-    // For the trace: what was copied from a queue.
+    // For the trace: an entry copied from a queue.
     void trace_send(const QueuePair& qp, std::span<const uint8_t> wqe) {
         if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
             trace->send_wqe(host().now_ns(), qp.qpn, qp.sq.consumer, wqe);
@@ -151,8 +149,8 @@ class QpServices {
             trace->recv_wqe(host().now_ns(), qp.qpn, qp.resp.recv.counter, qp.resp.recv.bytes);
         }
     }
-    // After a failed access by key of this half: true when a page was absent, of which the driver
-    // has been told; until it resumes the half, that waits. False: the access was an error.
+    // After a failed access by key of this half: true when a page was absent; the fault is
+    // reported, and the half waits until the driver resumes it. False: the access was an error.
     bool await_page(QueuePair& qp, QpHalf half);
     void forget_page_faults(QueuePair& qp);
     PageFaults& page_faults() { return page_faults_; }

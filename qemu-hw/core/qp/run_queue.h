@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// QPs that have a turn coming, by port and lane: those of one VL wait for each other only, so that
-// a port can choose among the VLs that have something to send (IBA 7.6.9).
+// QPs that wait for a turn, by port and lane: a QP waits only for QPs of its own lane, so that a
+// port can choose among the VLs with packets (IBA 7.6.9).
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ class RunQueue {
     // Ports count from 1; a QP is in it once.
     void push(uint32_t qpn, unsigned port, unsigned lane);
     bool empty() const { return ports_ == 0; }
-    // Whether somebody waits for the same link in a lane that `lane` may not get ahead of.
+    // Whether a QP waits for the same link in a lane that `lane` must not overtake.
     bool others_wait(unsigned port, unsigned lane) const;
 
-    // The port that is served next; they take turns. Not when it is empty.
+    // The next port; ports take turns. The queue is not empty.
     unsigned next_port();
-    // The lane of it that is served next, unless that has to be arbitrated: the only one; VL15,
-    // before all; kFreeLane in turn with the others.
+    // The next lane of the port: the only non-empty one, or VL15, or kFreeLane every other time. No
+    // value: several data VLs wait, and the port must arbitrate.
     std::optional<unsigned> next_lane(unsigned port);
     // Its data VLs in which QPs wait.
     ib::VlMask data_vls(unsigned port) const { return at(port).lanes & kDataLanes; }

@@ -25,7 +25,7 @@ struct SendRequest {
     ib::Psn psn_first = {};
     // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
     uint32_t packets = 0;
-    // Success, or the local error with which it completes once everything before it has.
+    // Success, or the local error with which it completes after all requests before it.
     WqeError error{PIB_HCA_WC_SUCCESS, VendorError::kNone};
     bool started = false;  // its first packet has been sent once, or the key's operation is done
 
@@ -50,7 +50,7 @@ class SendWindow {
 
     // Room for one more, with `stride` bytes to copy its WQE to; empty when the window is full.
     std::span<uint8_t> reserve(uint32_t stride, SnapshotBudget& budget);
-    // Puts the request whose WQE lies in the reserved bytes at the end.
+    // Appends the request whose WQE is in the reserved bytes.
     SendRequest& push(const SendRequest& request);
     void pop() {
         head_ = (head_ + 1) % capacity();

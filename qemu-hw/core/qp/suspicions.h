@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// For testers of applications: says what is legal and yet probably not meant.
+// Usage warnings for testers of applications: logs legal but doubtful use.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace pib::hca {
 
 class Suspicions {
   public:
-    // A program that does it once does it often: no more lines than these, until power-on.
+    // Limit of lines until power-on, because a program repeats its mistakes.
     static constexpr uint32_t kMostLines = 100;
 
     explicit Suspicions(Host& host) : host_(host) {}

@@ -16,7 +16,7 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
     return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
 }
 
-// Far above the round trip of an SMP, and far below what anybody waits for one.
+// Far above the round trip of an SMP, and far below the timeout of its sender.
 constexpr uint64_t kPatienceNs = 1'000'000;
 
 constexpr uint32_t pages_for(uint64_t bytes) {
@@ -42,7 +42,7 @@ constexpr uint8_t owner_bit(uint32_t counter, unsigned log_depth) {
     return (counter >> log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
 }
 
-// Whether an arm that has seen `consumer` completions missed one it waits for.
+// Whether the CQ has a completion beyond `consumer` for which this arm waits.
 bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
     const uint32_t unseen = cq.producer - consumer;
     if (arm == CqArm::kNext) {

@@ -63,12 +63,13 @@ class CqTable {
     // `patient`: its event can wait a moment for that of another completion.
     bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient = false);
 
-    // Moderation from now on; an event that waits is told at once.
+    // Sets the moderation; a delayed event is raised at once.
     CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
     uint64_t next_deadline() const { return timers_.next(); }
-    void timer(uint64_t now_ns);  // tells the events that have waited long enough
+    void timer(uint64_t now_ns);  // raises delayed events whose time is over
 
-    // As if it had overrun. False when it is in error already. The caller sees to its QPs.
+    // Puts the CQ into error, as an overrun does. False when it is in error already. The caller
+    // moves its QPs to Error.
     bool inject_error(uint32_t cqn);
     // Fields that IBA 11.4.2.1 leaves undefined for a completion get values that nobody expects.
     void set_poison(bool poison) { poison_ = poison; }
@@ -79,7 +80,7 @@ class CqTable {
     bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, pib_hca_cqe cqe);
-    // An event for `unseen` completions is due: now, or when moderation says so.
+    // Raises an event for `unseen` completions: now, or as moderation requires.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
     // 0: for as long as it takes.
     void hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns);

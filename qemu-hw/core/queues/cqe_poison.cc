@@ -7,7 +7,7 @@ namespace pib::hca {
 
 namespace {
 
-// Numbers that no length, QPN, LID or index of a working program is.
+// Values that no length, QPN, LID or index of a working program has.
 constexpr uint32_t kWord = 0xa5a5a5a5;
 constexpr uint16_t kHalf = 0xa5a5;
 constexpr uint8_t kByte = 0xa5;
@@ -16,13 +16,13 @@ bool has_immediate(const pib_hca_cqe& cqe) {
     return (cqe.flags & (PIB_HCA_CQE_FLAG_IMM | PIB_HCA_CQE_FLAG_INVALIDATED)) != 0;
 }
 
-// Received, read or exchanged bytes are counted; of a SEND or WRITE nothing is said.
+// byte_count is defined for received, read or exchanged bytes, not for SEND and WRITE.
 bool has_byte_count(const pib_hca_cqe& cqe) {
     return (cqe.opcode & PIB_HCA_CQE_IS_RECV) != 0 || cqe.opcode == PIB_HCA_CQE_RDMA_READ ||
            cqe.opcode == PIB_HCA_CQE_CMP_SWAP || cqe.opcode == PIB_HCA_CQE_FETCH_ADD;
 }
 
-// A datagram says who sent it; the port is there for datagrams only.
+// Only datagrams have a sender and a port.
 bool has_source(const pib_hca_cqe& cqe) {
     return (cqe.opcode & PIB_HCA_CQE_IS_RECV) != 0 && cqe.port != 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// For testers of applications: what a completion leaves undefined shall not look as expected.
+// For testers of applications: gives undefined fields of completions surprising values.
 #pragma once
 
 #include "pib_hca_hw.h"

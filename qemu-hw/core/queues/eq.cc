@@ -103,7 +103,7 @@ bool EqTable::doorbell(uint64_t value) {
         eq->waiting_cqs.erase(eq->waiting_cqs.begin());
         post(*eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
     }
-    // An event that came between the driver's last look and its arming must not be slept over.
+    // An event between the driver's last read and its arming must raise an interrupt.
     if (eq->armed && eq->producer != eq->consumer) {
         fire(*eq);
     }
@@ -121,8 +121,7 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
     if (eq == nullptr || stopped_) {
         return;
     }
-    // Those that wait go first; a set of numbers, because a second event for a CQ would say nothing
-    // new.
+    // Waiting events are written first; a set of numbers, because one event for each CQ is enough.
     if (full(*eq) || !eq->waiting_cqs.empty()) {
         eq->waiting_cqs.insert(cqn);
         return;

@@ -25,8 +25,7 @@ struct EventQueue {
 
 class EqTable {
   public:
-    // `fatal` is told PIB_HCA_FATAL_EQ_DMA or PIB_HCA_FATAL_EQ_OVERRUN, once per table until
-    // clear().
+    // Calls `fatal` with PIB_HCA_FATAL_EQ_DMA or PIB_HCA_FATAL_EQ_OVERRUN, once until clear().
     class Events {
       public:
         virtual ~Events() = default;
@@ -51,12 +50,12 @@ class EqTable {
     void completion_event(uint32_t eqn, uint32_t cqn);
     // Forgets an event of a CQ that waits for room: the CQ is destroyed.
     void forget_completion(uint32_t eqn, uint32_t cqn);
-    // To the async EQ; dropped while there is none (nobody has asked yet).
+    // Writes an event to the async EQ; dropped while there is none.
     void async_event(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
     // The device stopped for `cause`: an event if it can still be written, and an interrupt in any
     // case. No other event follows until clear().
     void fatal_event(uint32_t cause);
-    // The device stops with PIB_HCA_FATAL_INTERNAL because it is asked to.
+    // Stops the device with PIB_HCA_FATAL_INTERNAL on request.
     void inject_fatal() { stop(PIB_HCA_FATAL_INTERNAL); }
     bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
 

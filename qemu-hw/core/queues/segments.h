@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A WQE's data segment as one run of bytes: gather for what is sent, scatter for what arrives.
+// A WQE's data segment as one sequence of bytes: gather for sent data, scatter for received data.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace pib::hca {
 
-// A copied WQE, its data segment, and whose keys its SGEs name.
+// A copied WQE, its data segment, and the user of the keys in its SGEs.
 struct SegmentView {
     std::span<const uint8_t> wqe;
     const DataSegment& data;
@@ -25,8 +25,8 @@ bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access
 bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to);
 bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<const uint8_t> from);
 
-// Adds to `out` where `bytes` of the data segment at `offset` lie, as Mpt::locate(). False also for
-// inline data, which is the WQE's.
+// Adds the location of `bytes` of the data segment at `offset` to `out`, as Mpt::locate(). False
+// also for inline data, which is part of the WQE.
 bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
             uint32_t access, Located& out);
 

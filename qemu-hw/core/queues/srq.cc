@@ -31,7 +31,7 @@ WorkQueue make_queue(const pib_hca_create_srq& in) {
             .present = true};
 }
 
-// WQEs that shuffling draws from: enough to be noticed, few enough to be worth copying ahead.
+// Number of WQEs from which shuffling draws: enough for a visible effect, few enough to copy ahead.
 constexpr size_t kShufflePool = 8;
 
 CmdStatus check_fields(const pib_hca_create_srq& in) {
@@ -124,7 +124,7 @@ CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// The WQEs that wait keep their counters and move to the places that these have in the new ring.
+// Waiting WQEs keep their counters and move to the corresponding places in the new ring.
 CmdStatus SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
     WorkQueue queue = srq.queue;
     queue.log_depth = in.log_depth;
@@ -244,7 +244,7 @@ void SrqTable::take(uint32_t srqn) {
     SharedReceiveQueue& srq = *srqs_.find(srqn);
     if (!srq.pool.empty()) {
         srq.pool.pop_back();
-        // Whichever the next one is, peeking at it twice shows the same.
+        // Two peeks return the same WQE.
         if (!srq.pool.empty()) {
             std::swap(srq.pool.back(), srq.pool[random_() % srq.pool.size()]);
         }
@@ -254,8 +254,7 @@ void SrqTable::take(uint32_t srqn) {
     check_limit(srqn, srq);
 }
 
-// The pool lies behind the queue's counters: what is in it has left the ring, as far as whoever
-// posts can tell.
+// WQEs in the pool have left the ring, so software may reuse their entries.
 bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
     if (!srq.pool.empty()) {
         return true;
@@ -294,8 +293,8 @@ bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
     return result == QueueRead::kOk;
 }
 
-// One event for each time that a limit is set. The producer is read only when what is known of it
-// does not suffice.
+// One event for each limit that is set. The producer is read only when the known value does not
+// suffice.
 void SrqTable::check_limit(uint32_t srqn, SharedReceiveQueue& srq) {
     if (srq.limit == 0 || srq.waiting() >= srq.limit || !refresh(srqn, srq)) {
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Shared receive queues (IBA vol. 1, 10.2.9): receive WQEs that any of several QPs takes, one at a
-// time and in order. What a QP does with a WQE it has taken is the QP's affair.
+// Shared receive queues (IBA vol. 1, 10.2.9): receive WQEs that several QPs take, one at a time and
+// in order. A taken WQE belongs to its QP.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class SrqTable {
     void take(uint32_t srqn);
 
     void set_shuffle(bool shuffle) { shuffle_ = shuffle; }
-    // As if its memory had vanished. False when it is in error already.
+    // Puts the SRQ into error, as vanished memory does. False when it is in error already.
     bool inject_error(uint32_t srqn);
 
   private:

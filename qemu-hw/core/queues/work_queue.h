@@ -28,12 +28,12 @@ struct WorkQueue {
 enum class QueueRead : uint8_t {
     kOk,
     kMemory,   // the buffer is no longer RAM
-    kOverrun,  // a producer that is behind, or further ahead than the queue is deep
+    kOverrun,  // a producer that moved back, or is more than the depth ahead
 };
 
 // Reads the producer counter, which lies at `producer_offset` in the buffer. Unless kOk, the
-// queue's producer stays what it was. `held` entries
-// have been copied and not completed: software may not reuse their places yet.
+// queue's producer stays what it was. `held` entries have been copied and not completed: software
+// must not reuse them yet.
 QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer_offset,
                         WorkQueue& queue, uint32_t held);
 

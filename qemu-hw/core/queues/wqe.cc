@@ -46,7 +46,7 @@ enum : uint8_t { kOnRc = 1, kOnUc = 2, kOnUd = 4 };
 constexpr uint8_t kConnected = kOnRc | kOnUc;
 constexpr uint8_t kAll = kConnected | kOnUd;
 
-// One row an opcode: what it is made of, and where it exists.
+// One row for each opcode: its segments, and the services that have it.
 struct OpcodeRow {
     Segment segment;
     bool allows_inline;

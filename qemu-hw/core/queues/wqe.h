@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Work queue elements: from the bytes that were copied out of guest memory to values that have been
-// checked. Nothing here reads guest memory, so what was checked is what is used (a WQE cannot
-// change between the two).
+// Work queue elements: converts bytes copied from guest memory to checked values. This code does
+// not read guest memory, so a WQE cannot change between check and use.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace pib::hca {
 
-// pib_hca_cqe.vendor_error: which rule a refused WQE broke. Values are part of the interface
+// pib_hca_cqe.vendor_error: the rule that a refused WQE broke. Values are part of the interface
 // (docs/device-spec.md).
 enum class VendorError : uint8_t {
     kNone = 0,
@@ -27,7 +26,7 @@ enum class VendorError : uint8_t {
     kPkeyIndex = 7,
     kLocalKey = 8,   // an SGE's L_Key, bounds or rights
     kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
-    kResponse = 10,  // the peer's response does not fit the request
+    kResponse = 10,  // the peer's response does not match the request
     kMemory = 11,    // a bind, fast registration or invalidation that the key does not allow
 };
 
@@ -90,7 +89,7 @@ struct SendWqe {
     pib_hca_wqe_opcode opcode = PIB_HCA_WQE_SEND;
     uint8_t flags = 0;      // PIB_HCA_WQE_*
     uint32_t srqn = 0;      // XRC: at the destination
-    uint32_t imm_data = 0;  // as it lies in memory: wire order
+    uint32_t imm_data = 0;  // as in memory: wire order
     DataSegment data;
     std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
         op;
@@ -104,11 +103,11 @@ struct SendWqe {
     }
     bool is_flush() const { return opcode == PIB_HCA_WQE_FLUSH; }
     bool is_atomic_write() const { return opcode == PIB_HCA_WQE_ATOMIC_WRITE; }
-    // Data comes back to the SGEs.
+    // Response data is written to the SGEs.
     bool fetches() const { return is_read() || is_atomic(); }
-    // The responder answers with data; an ACK alone does not complete it (IBA 9.7.5.1.1).
+    // The responder returns data; an ACK alone does not complete the request (IBA 9.7.5.1.1).
     bool needs_response() const { return fetches() || is_flush() || is_atomic_write(); }
-    // Sends no packet: it changes a key, and is done.
+    // The operation changes a key and sends no packet.
     bool is_local() const {
         return opcode == PIB_HCA_WQE_LOCAL_INV || opcode == PIB_HCA_WQE_BIND_MW ||
                opcode == PIB_HCA_WQE_REG_MR;

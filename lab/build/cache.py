@@ -45,7 +45,7 @@ def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
 
 def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
     part = final.with_name(final.name + PART)
-    user_namespace.remove(part)     # of a maker that was killed after the sweep
+    user_namespace.remove(part)     # a maker may have been killed after the sweep
     part.mkdir()
     part.chmod(0o755)               # trees in it are entered as root of a user namespace
     try:

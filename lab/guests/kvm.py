@@ -53,7 +53,7 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
 
 
 def _known(memory: pathlib.Path, now: dict[str, str]) -> dict | None:
-    """What was found out before, unless something has changed since; a failure may pass, and counts for an hour."""
+    """The answer of an earlier probe, if nothing has changed since; a failure may pass, and counts for an hour."""
     try:
         known = json.loads(memory.read_text())
         same = {key: known.get(key) for key in now} == now

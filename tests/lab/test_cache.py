@@ -50,7 +50,9 @@ def test_an_entry_that_fails_leaves_nothing(place):
     assert [path.name for path in place.iterdir()] == ["locks"]
 
 
-def test_two_makers_make_one(place, capsys):
+def test_two_makers_make_one(place, monkeypatch):
+    said = []
+    monkeypatch.setattr(ui, "say", said.append)
     begun, go_on = threading.Event(), threading.Event()
     made = []
 
@@ -64,8 +66,7 @@ def test_two_makers_make_one(place, capsys):
     assert begun.wait(LIMIT_S)
     second = threading.Thread(target=cache.entry, args=("a", slow))
     second.start()
-    said = []
-    wait_until(lambda: said.append(capsys.readouterr().err) or "waiting for another" in "".join(said))
+    wait_until(lambda: "waiting for another" in "".join(said))
     go_on.set()
     first.join()
     second.join()

@@ -19,7 +19,7 @@ sudo apt-get -q autoclean >/dev/null
 
 
 def _in_clean_trees(release: str) -> dict[str, subprocess.CompletedProcess]:
-    """What each user sees, in a tree of his own."""
+    """Runs the script as each user, in a tree of its own."""
     done = {}
     tree = clean_tree.make(release)
     try:
@@ -36,7 +36,7 @@ def _in_clean_trees(release: str) -> dict[str, subprocess.CompletedProcess]:
 
 @pytest.fixture(scope="module")
 def seen():
-    """Of each release, both made side by side."""
+    """The results of each release; the releases run side by side."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
         yield {release: pool.submit(_in_clean_trees, release) for release in deps.RELEASES}
 

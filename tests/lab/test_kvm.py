@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is remembered of KVM. QEMU is a script of ours."""
+"""The memory of KVM's probes, with a script in QEMU's place."""
 
 import json
 import os

@@ -43,6 +43,7 @@ class COps final : public Host {
     void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }
     void kicks(uint32_t uar, bool wanted) override { ops_.kicks(opaque_, uar, wanted); }
     void wake() override { ops_.wake(opaque_); }
+    void link_wake(unsigned port) override { ops_.link_wake(opaque_, port); }
     // No heap: an entry point that only reads must not throw.
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
         std::array<PibHcaBytes, 16> list;

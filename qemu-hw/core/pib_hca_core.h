@@ -48,6 +48,7 @@ typedef struct PibHcaHostOps {
     void (*set_timer)(void *opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
     void (*kicks)(void *opaque, uint32_t uar, bool wanted);
     void (*wake)(void *opaque);
+    void (*link_wake)(void *opaque, unsigned port);
     size_t (*link_write)(void *opaque, unsigned port, const PibHcaBytes *parts, size_t count);
     void (*link_close)(void *opaque, unsigned port);
     void (*link_kick)(void *opaque, unsigned port);

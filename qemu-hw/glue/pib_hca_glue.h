@@ -43,7 +43,7 @@ typedef struct PibHcaLinks PibHcaLinks;
 typedef struct PibHcaOneCopy PibHcaOneCopy;
 typedef struct PibHcaThreads PibHcaThreads;
 
-/* Values of the properties; docs/user-guide.md says what they mean. */
+/* Values of the properties, which pib_hca_props.c describes. */
 typedef struct PibHcaProps {
     char *fabric;
     uint32_t ports;
@@ -197,6 +197,7 @@ void pib_hca_thread_stop(PibHca *hca, unsigned port);
 /* Wakes all threads; call after `paused` has changed. */
 void pib_hca_threads_wake(PibHca *hca);
 void pib_hca_wake(void *opaque);
+void pib_hca_link_wake(void *opaque, unsigned port);
 
 /* pib_hca_kick.c */
 void pib_hca_kicks_init(PibHca *hca);

@@ -78,6 +78,7 @@ const PibHcaHostOps pib_hca_host_ops = {
     .set_timer = pib_hca_set_timer,
     .kicks = pib_hca_kicks,
     .wake = pib_hca_wake,
+    .link_wake = pib_hca_link_wake,
     .link_write = pib_hca_link_write,
     .link_close = pib_hca_link_close,
     .link_kick = pib_hca_link_kick,

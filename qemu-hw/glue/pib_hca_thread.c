@@ -281,3 +281,17 @@ void pib_hca_wake(void *opaque)
     }
     qemu_bh_schedule(hca->bh);
 }
+
+/*
+ * Host::link_wake(), on any thread with the lock. The thread of the port itself
+ * polls its link before it sleeps.
+ */
+void pib_hca_link_wake(void *opaque, unsigned port)
+{
+    PibHca *hca = opaque;
+    PibHcaThread *thread = hca->threads->of_port[port - 1];
+
+    if (thread && !qemu_thread_is_self(&thread->thread)) {
+        pib_hca_thread_wake(thread);
+    }
+}

@@ -140,7 +140,8 @@ void Guest::disconnect() {
 // Both ends of shared memory, each only if it is awake.
 bool Guest::serve_rings() {
     bool moved = cable_->serve(std::exchange(host.links[1].kicks, 0) != 0);
-    asleep_ = asleep_ && !cable_->take_kick();
+    const bool woken = std::exchange(host.links[1].woken, false);
+    asleep_ = asleep_ && !cable_->take_kick() && !woken;
     if (sharing_ && !asleep_) {
         asleep_ = !device->link_poll(1);
         moved = true;

@@ -29,6 +29,7 @@ FITTING = 1000  # a ring has room for more SMPs than this
 
 MEMFD = "/memfd:pib-link"  # docs/fabric-protocol.md, "Shared memory"
 WAKES = 1024 + 128         # the futex of the connecting side
+PRODUCED, CONSUMED = 0, 64  # offsets in the control of the ring to the switch
 SYS_FUTEX, FUTEX_WAKE = 202, 1  # x86-64
 
 
@@ -65,9 +66,9 @@ class Flood(Loopback):
         self.hca.qtest.write(self.qp, self.producer, 4)
         self.hca.write(2, UAR_SEND, self.qpn)
 
-    def fill_ring(self):
+    def fill_ring(self, port=1):
         """Sends SMPs until none fits into the ring any more."""
-        self.send_all()
+        self.send_all(port)
         assert eventually(lambda: len(self.statuses()) > FITTING)
         assert eventually(self.stands_still) and set(self.statuses()) == {0}
         assert len(self.statuses()) < SMPS, "the ring never was full"
@@ -90,6 +91,20 @@ def stretched_moments(folder):
     source = pathlib.Path(__file__).with_name("moments.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source], check=True)
     return library
+
+
+def empty_rings(fabric):
+    """Takes everything out of the rings to the switch, without a wake-up."""
+    for page in rings_of(fabric):
+        page[CONSUMED:CONSUMED + 4] = page[PRODUCED:PRODUCED + 4]
+
+
+def link_threads_sleep(qtest):
+    """Whether all threads of links are asleep; QEMU must run with -name debug-threads=on."""
+    states = [stat.rsplit(")", 1)[1].split()[0] for path in pathlib.Path(f"/proc/{qtest.process.pid}/task").iterdir()
+              if "(pib-hca/" in (stat := (path / "stat").read_text(encoding="utf-8"))]
+    assert states, "no link has a thread"
+    return set(states) == {"S"}
 
 
 def rings_of(process):

@@ -12,6 +12,7 @@ import pytest
 
 import driver
 from driver import Driver
+from flood import Flood, empty_rings, link_threads_sleep
 from loopback import Loopback
 from qtest import Qtest
 from support import (HOT_PLUG, SIZE, SLTCTL_POWER_OFF, TARGET, behind_root_port, eventually,
@@ -120,6 +121,22 @@ def test_a_switch_that_stands_still(tmp_path):
         assert device.port_state() == driver.PORT_ACTIVE
         fabric.send_signal(signal.SIGCONT)
         assert device.port_state() == driver.PORT_ACTIVE
+
+
+def test_room_in_the_ring_of_one_port_wakes_the_thread_of_that_port(tmp_path):
+    """The thread of port 1 cannot use the room in the ring of port 2, and must not look for it for ever."""
+    with switch(tmp_path) as fabric, \
+            Qtest("-name", "debug-threads=on",
+                  "-device", f"pib-hca,addr=4,ports=2,fabric=unix:{tmp_path}/fabric") as qtest:
+        device = Flood(qtest.pci(4).map_bars()).enable()
+        assert device.all_ports_up(2)
+        fabric.send_signal(signal.SIGSTOP)
+        device.create(port=2).fill_ring(port=2)
+        sent = len(device.statuses())
+        empty_rings(fabric)
+        assert device.command(driver.CMD_NOP) == driver.STATUS_OK
+        assert eventually(lambda: len(device.statuses()) > sent)
+        assert eventually(lambda: link_threads_sleep(qtest))
 
 
 def test_a_switch_that_comes_and_goes(tmp_path):

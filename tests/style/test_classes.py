@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "pib::hca::Requester": (31, 2),
     "pib::hca::Responder": (51, 6),
     "pib::hca::Transport": (50, 3),
-    "pib::hca::test::FakeHost": (31, 1),
+    "pib::hca::test::FakeHost": (32, 1),
     "pib::hca::test::Hca": (28, 1),
     "pib::hca::test::MiniDriver": (48, 1),
     "pib::ib::Mad": (28, 0),

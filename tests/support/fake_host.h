@@ -65,6 +65,7 @@ class FakeHost : public Host {
     void set_timer(uint64_t deadline_ns) override { timer_deadline_ns = deadline_ns; }
     void kicks(uint32_t uar, bool wanted) override;
     void wake() override { woken = true; }
+    void link_wake(unsigned port) override { links.at(port).woken = true; }
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override;
     void link_close(unsigned port) override;
     void link_kick(unsigned port) override { ++links.at(port).kicks; }
@@ -144,6 +145,7 @@ class FakeHost : public Host {
         bool blocked = false;       // a write fell short: link_writable() is owed
         unsigned closes = 0;
         uint64_t kicks = 0;
+        bool woken = false;  // link_poll() is owed
     };
     std::array<Link, PIB_HCA_MAX_PORTS + 1> links;
     // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()

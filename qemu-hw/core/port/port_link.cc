@@ -198,9 +198,9 @@ void PortLink::flush() {
     if (endpoint_->publish()) {
         host_.link_kick(port_);
     }
-    // A doorbell fills the ring while nobody polls the link.
+    // Only poll() uses the room, and another port's thread may be the one that runs.
     if (endpoint_->room_is_back()) {
-        host_.wake();
+        host_.link_wake(port_);
     }
 }
 

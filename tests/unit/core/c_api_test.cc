@@ -34,6 +34,7 @@ const PibHcaHostOps kOps = {
     .set_timer = [](void* o, uint64_t deadline) { host_of(o).set_timer(deadline); },
     .kicks = [](void* o, uint32_t uar, bool wanted) { host_of(o).kicks(uar, wanted); },
     .wake = [](void* o) { host_of(o).wake(); },
+    .link_wake = [](void* o, unsigned port) { host_of(o).link_wake(port); },
     .link_write =
         [](void* o, unsigned port, const PibHcaBytes* parts, size_t count) {
             std::vector<std::span<const uint8_t>> spans;

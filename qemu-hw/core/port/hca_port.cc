@@ -99,6 +99,10 @@ void HcaPort::link_memory(const OneCopyMemory& memory) {
 }
 
 void HcaPort::link_gone() {
+    // Between begin_packet() and commit_packet(), when a completion has closed the link.
+    if (out_.route == Route::kLink) {
+        out_ = {};
+    }
     if (parts_.one_copy != nullptr) {
         parts_.one_copy->detach(number_);
     }

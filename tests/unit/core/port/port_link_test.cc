@@ -181,3 +181,15 @@ TEST_CASE("frames go out in batches and wait for a host that takes no more") {
     CHECK(bench.client.ready == 1);
     CHECK(bench.send_data(0x20, 2048));
 }
+
+TEST_CASE("a link that is closed drops the packet that is being written") {
+    PortBench bench;
+    bench.bring_up();
+    const TxRequest request{.dlid = 0x20, .sl = 0, .vl15 = false, .bytes = 92};
+    REQUIRE_FALSE(bench.port().begin_packet(request).empty());
+    bench.port().link_closed();
+    bench.port().commit_packet();
+    CHECK(bench.state() == PortState::kDown);
+    bench.bring_up();
+    CHECK(bench.send_data(0x20));
+}

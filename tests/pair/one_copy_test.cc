@@ -327,4 +327,25 @@ TEST_CASE("a reference that is being read is waited for") {
     CHECK(turns == 5);
 }
 
+TEST_CASE("a switch that reads one reference after the other is waited for once") {
+    Slots test;
+    for (unsigned i = 0; i < link::kReferenceSlots; ++i) {
+        (void)test.references.open({.qpn = 1});
+    }
+    uint64_t handle = 1;
+    uint64_t next_ns = 0;
+    test.control.reading = handle;
+    test.host.while_waiting = [&] {
+        if (test.host.real_clock_ns >= next_ns) {
+            next_ns += kPatienceNs * 9 / 10;
+            test.control.reading = ++handle;
+        }
+    };
+    Patience patience;
+    test.references.end_if(patience, [](const ReferenceOwner&) { return true; });
+    CHECK(test.references.count() == 0);
+    CHECK(test.host.real_clock_ns >= kPatienceNs);
+    CHECK(test.host.real_clock_ns <= 2 * kPatienceNs);
+}
+
 }  // namespace pib::hca::test

@@ -94,14 +94,15 @@ void OneCopy::region_goes(const MemoryRegion& region) {
 }
 
 void OneCopy::key_goes(uint32_t number) {
+    Patience patience;
     for_each_shared([&](PortState& port, Shared&) {
         if (port.to_guest && port.keys.has(number)) {
-            settle(port);
+            settle(port, patience);
         }
     });
     for_each_shared([&](PortState&, Shared& shared) {
         shared.references.end_if(
-            [&](const ReferenceOwner& owner) { return owner.keys.has(number); });
+            patience, [&](const ReferenceOwner& owner) { return owner.keys.has(number); });
     });
 }
 
@@ -116,13 +117,13 @@ void OneCopy::keys_cleared() {
 
 // ---- pulls
 
-void OneCopy::settle(PortState& port) {
+void OneCopy::settle(PortState& port, Patience& patience) {
     port.to_guest = false;
     if (!port.link->pulling()) {
         return;
     }
     port.link->cancel_pull();
-    if (!wait_while(host_, [&] { return port.link->pulling(); })) {
+    if (!wait_while(host_, patience, [&] { return port.link->pulling(); })) {
         port.link->give_up();
     }
 }
@@ -184,9 +185,10 @@ void OneCopy::close(unsigned port, uint64_t handle) {
 }
 
 bool OneCopy::acknowledged(uint32_t qpn, ib::Psn una) {
+    Patience patience;
     bool more = false;
     for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if([&](const ReferenceOwner& owner) {
+        shared.references.end_if(patience, [&](const ReferenceOwner& owner) {
             const bool mine = owner.qpn == qpn && !owner.response;
             const bool done = mine && una.distance_from(owner.end) >= 0;
             more = more || (mine && !done);
@@ -197,31 +199,36 @@ bool OneCopy::acknowledged(uint32_t qpn, ib::Psn una) {
 }
 
 void OneCopy::forget_requests(uint32_t qpn) {
+    Patience patience;
     for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if(
-            [&](const ReferenceOwner& owner) { return owner.qpn == qpn && !owner.response; });
+        shared.references.end_if(patience, [&](const ReferenceOwner& owner) {
+            return owner.qpn == qpn && !owner.response;
+        });
     });
 }
 
 void OneCopy::qp_goes(uint32_t qpn) {
+    Patience patience;
     for_each_shared([&](PortState& port, Shared&) {
         if (port.to_guest && port.qpn == qpn) {
-            settle(port);
+            settle(port, patience);
         }
     });
     for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if([&](const ReferenceOwner& owner) { return owner.qpn == qpn; });
+        shared.references.end_if(patience,
+                                 [&](const ReferenceOwner& owner) { return owner.qpn == qpn; });
     });
 }
 
 void OneCopy::stop_all() {
+    Patience patience;
     for_each_shared([&](PortState& port, Shared&) {
         if (port.to_guest) {
-            settle(port);
+            settle(port, patience);
         }
     });
     for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if([](const ReferenceOwner&) { return true; });
+        shared.references.end_if(patience, [](const ReferenceOwner&) { return true; });
     });
 }
 

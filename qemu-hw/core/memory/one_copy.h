@@ -104,7 +104,7 @@ class OneCopy final : public MemoryWatch {
     bool translate(Shared& shared, const Located& located, std::vector<link::RamPiece>& out);
     void refresh(Shared& shared);
     void count(Shared& shared, const MemoryRegion& region, bool comes);
-    void settle(PortState& port);
+    void settle(PortState& port, Patience& patience);
     template <typename F>
     void for_each_shared(F&& f) {
         for (PortState& port : ports_) {

@@ -94,7 +94,8 @@ uint64_t References::open(const ReferenceOwner& owner) {
         if (oldest == kNoSlot) {
             return 0;
         }
-        end_slot(oldest);
+        Patience patience;
+        end_slot(oldest, patience);
     }
     do {
         ++last_;  // ends: a slot is free
@@ -107,7 +108,7 @@ uint64_t References::open(const ReferenceOwner& owner) {
 }
 
 // The fence orders the guest's later accesses behind the end of the slot, for the switch as well.
-void References::end_slot(size_t slot) {
+void References::end_slot(size_t slot, Patience& patience) {
     if (live_[slot].handle == 0) {
         return;
     }
@@ -120,7 +121,7 @@ void References::end_slot(size_t slot) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const auto is_read = [&] { return control_.reading.load(std::memory_order_acquire) == handle; };
     if (is_read()) [[unlikely]] {
-        (void)wait_while(host_, is_read);
+        (void)wait_while(host_, patience, is_read);
     }
 }
 

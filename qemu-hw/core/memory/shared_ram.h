@@ -15,16 +15,24 @@
 
 namespace pib::hca {
 
-// Longest wait for a switch that accesses the guest's memory.
+// Longest wait of one call for switches that access the guest's memory.
 constexpr uint64_t kPatienceNs = 1'000'000'000;
 
-// Waits while busy(), at most kPatienceNs; true if busy() has ended. The wait is bounded because
-// the guest's processors may wait for the lock that the caller holds.
+// The waits of one call share kPatienceNs. They are bounded because the guest's processors may wait
+// for the lock that the caller holds.
+struct Patience {
+    uint64_t until_ns = 0;  // 0: the call has not waited yet
+};
+
+// Waits while busy(), until the patience ends; true if busy() has ended.
 template <typename Busy>
-bool wait_while(Host& host, Busy&& busy) {
-    const uint64_t since = host.real_ns();
+bool wait_while(Host& host, Patience& patience, Busy&& busy) {
     while (busy()) {
-        if (host.real_ns() - since > kPatienceNs) {
+        const uint64_t now = host.real_ns();
+        if (patience.until_ns == 0) {
+            patience.until_ns = now + kPatienceNs;
+        }
+        if (now > patience.until_ns) {
             return false;
         }
         host.relax();
@@ -81,13 +89,16 @@ class References {
     uint64_t open(const ReferenceOwner& owner);
     // When it returns, the switch no longer reads the memory of the reference. It waits at most
     // kPatienceNs for a switch that does not answer.
-    void end(uint64_t handle) { end_slot(handle % link::kReferenceSlots); }
+    void end(uint64_t handle) {
+        Patience patience;
+        end_slot(handle % link::kReferenceSlots, patience);
+    }
     // Ends those for which gone(owner) is true.
     template <typename Gone>
-    void end_if(Gone&& gone) {
+    void end_if(Patience& patience, Gone&& gone) {
         for (size_t slot = 0; slot < live_.size(); ++slot) {
             if (live_[slot].handle != 0 && gone(live_[slot].owner)) {
-                end_slot(slot);
+                end_slot(slot, patience);
             }
         }
     }
@@ -98,7 +109,7 @@ class References {
         uint64_t handle = 0;
         ReferenceOwner owner;
     };
-    void end_slot(size_t slot);
+    void end_slot(size_t slot, Patience& patience);
     size_t oldest_response() const;
 
     Host& host_;

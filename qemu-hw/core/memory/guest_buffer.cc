@@ -47,6 +47,43 @@ bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
     return host.dma_cmpxchg64(addr, expected, 0);
 }
 
+template <typename T>
+bool load_as(const uint8_t* ram, std::span<uint8_t> to) {
+    if (to.size() != sizeof(T) || reinterpret_cast<uintptr_t>(ram) % sizeof(T) != 0) {
+        return false;
+    }
+    const T value = __atomic_load_n(reinterpret_cast<const T*>(ram), __ATOMIC_RELAXED);
+    std::memcpy(to.data(), &value, sizeof value);
+    return true;
+}
+
+template <typename T>
+bool store_as(uint8_t* ram, std::span<const uint8_t> from) {
+    if (from.size() != sizeof(T) || reinterpret_cast<uintptr_t>(ram) % sizeof(T) != 0) {
+        return false;
+    }
+    T value;
+    std::memcpy(&value, from.data(), sizeof value);
+    __atomic_store_n(reinterpret_cast<T*>(ram), value, __ATOMIC_RELAXED);
+    return true;
+}
+
+// Drivers and programs poll counters, flags and owner bytes: an aligned access of 1, 2, 4 or 8
+// bytes is one load or store. memcpy() may split or repeat it.
+void load_ram(const uint8_t* ram, std::span<uint8_t> to) {
+    if (!load_as<uint8_t>(ram, to) && !load_as<uint16_t>(ram, to) && !load_as<uint32_t>(ram, to) &&
+        !load_as<uint64_t>(ram, to)) {
+        std::memcpy(to.data(), ram, to.size());
+    }
+}
+
+void store_ram(uint8_t* ram, std::span<const uint8_t> from) {
+    if (!store_as<uint8_t>(ram, from) && !store_as<uint16_t>(ram, from) &&
+        !store_as<uint32_t>(ram, from) && !store_as<uint64_t>(ram, from)) {
+        std::memcpy(ram, from.data(), from.size());
+    }
+}
+
 }  // namespace
 
 CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
@@ -163,7 +200,7 @@ bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const
         const uint64_t n = run(offset, to.size());
         const uint64_t bus_addr = bus_of(offset);
         if (ram != nullptr) {
-            std::memcpy(to.data(), ram + (bus_addr - low_), n);
+            load_ram(ram + (bus_addr - low_), to.first(n));
         } else if (!host.dma_read(bus_addr, to.first(n))) {
             return false;
         }
@@ -182,7 +219,7 @@ bool GuestBuffer::write(Host& host, uint64_t offset, std::span<const uint8_t> fr
         const uint64_t n = run(offset, from.size());
         const uint64_t bus_addr = bus_of(offset);
         if (ram != nullptr) {
-            std::memcpy(ram + (bus_addr - low_), from.data(), n);
+            store_ram(ram + (bus_addr - low_), from.first(n));
             host.ram_written(bus_addr, n);
         } else if (!host.dma_write(bus_addr, from.first(n))) {
             return false;

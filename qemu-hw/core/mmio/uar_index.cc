@@ -157,6 +157,9 @@ void UarIndexes::take(Index& index) {
         const auto word = static_cast<unsigned>(std::countr_zero(left));
         index.rung[word] |= take_word(index, word_offset(word));
     }
+    // A compare-and-swap is no full barrier. The guest stores its producer and then looks at the
+    // bit; the bit is cleared here, and then the producer is loaded.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 // Rings at most `budget` doorbells; returns their number.

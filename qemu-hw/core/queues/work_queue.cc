@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "queues/work_queue.h"
 
+#include <atomic>
+
 namespace pib::hca {
 
 QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer_offset,
@@ -13,6 +15,8 @@ QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer
                      {reinterpret_cast<uint8_t*>(&producer), sizeof producer})) {
         return QueueRead::kMemory;
     }
+    // The entries that the producer covers are read after it.
+    std::atomic_thread_fence(std::memory_order_acquire);
     if (producer - queue.consumer > queue.depth() - held) {
         return QueueRead::kOverrun;
     }

@@ -54,7 +54,8 @@ RingView SharedMemory::ring(unsigned direction) const {
             .size = static_cast<std::uint32_t>(ring_)};
 }
 
-// Each ring's bytes come twice in a row; the reservation keeps others out of the gaps meanwhile.
+// Maps each ring's bytes twice in a row, into a range that is reserved first: no other thread's
+// mapping can get in between.
 std::expected<SharedMemory, std::string> SharedMemory::map_rings(int memfd, std::size_t ring) {
     SharedMemory memory;
     memory.ring_ = ring;
@@ -105,7 +106,7 @@ std::expected<SharedMemory, std::string> SharedMemory::map(int memfd) {
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
         return std::unexpected("the link's shared memory is not sealed");
     }
-    struct stat info {};
+    struct stat info{};
     if (::fstat(memfd, &info) != 0) {
         return failed("fstat");
     }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The memory of a link's two rings: a sealed memfd that the listening side makes and hands to the
-// connecting side with its WELCOME. Linux only, as the memfd is; whoever joins ends otherwise does
-// not need this file.
+// connecting side with its WELCOME. It needs Linux; an end that never shares memory does without.
 //
-//   offset           size      what
-//   0                4096      RingControl of ring 0, and of ring 1 at kControlStride; the rest is
-//   0 4096             ring      bytes of ring 0: connecting side to listening side 4096 + ring
-//   ring      bytes of ring 1: listening side to connecting side
+// offset          size   content
+// 0               65536  RingControl of ring 0, RingControl of ring 1 at kControlStride
+// 65536           ring   bytes of ring 0, from the connecting side to the listening side
+// 65536 + ring    ring   bytes of ring 1, from the listening side to the connecting side
 #pragma once
 
 #include <cstddef>
@@ -20,22 +19,23 @@ namespace pib::link {
 
 class SharedMemory {
   public:
-    static constexpr std::size_t kControlBytes = 4096;
+    // The largest page size of a kernel: rings are mapped from here on.
+    static constexpr std::size_t kControlBytes = 65536;
     static constexpr std::size_t kControlStride = 1024;
     static constexpr unsigned kMinLogRing = 16;
     static constexpr unsigned kMaxLogRing = 26;
 
-    // New memory with two empty rings. Errors are one line.
+    // Makes memory with two empty rings. The error is one line.
     [[nodiscard]] static std::expected<SharedMemory, std::string> create(unsigned log_ring);
-    // Maps what the peer made, after its size and seals have been checked: memory that could shrink
-    // would end this process. The descriptor stays the caller's.
+    // Maps the peer's memory after a check of size and seals: memory that shrinks would end this
+    // process. The descriptor remains the caller's.
     [[nodiscard]] static std::expected<SharedMemory, std::string> map(int memfd);
 
     SharedMemory(SharedMemory&& other) noexcept;
     SharedMemory& operator=(SharedMemory&& other) noexcept;
     ~SharedMemory();
 
-    // Of create(): to be handed over; -1 after map().
+    // The descriptor of create(), for the peer; -1 after map().
     [[nodiscard]] int memfd() const { return memfd_; }
     [[nodiscard]] RingView ring(unsigned direction) const;
     [[nodiscard]] std::size_t ring_size() const { return ring_; }

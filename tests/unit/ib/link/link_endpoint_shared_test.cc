@@ -106,13 +106,13 @@ TEST_CASE("shared memory: the bytes of a ring come twice in a row") {
 
 TEST_CASE("shared memory: what is not sealed or has an odd size is refused") {
     const int loose = ::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    REQUIRE(::ftruncate(loose, 4096 + 2 * kRing) == 0);
+    REQUIRE(::ftruncate(loose, 65536 + 2 * kRing) == 0);
     CHECK_FALSE(SharedMemory::map(loose));
     REQUIRE(::fcntl(loose, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     CHECK(SharedMemory::map(loose));
-    REQUIRE(::ftruncate(loose, 4096 + 2 * kRing + 2) == 0);
+    REQUIRE(::ftruncate(loose, 65536 + 2 * kRing + 2) == 0);
     CHECK_FALSE(SharedMemory::map(loose));
-    REQUIRE(::ftruncate(loose, 4096 + 3 * kRing) == 0);
+    REQUIRE(::ftruncate(loose, 65536 + 3 * kRing) == 0);
     CHECK_FALSE(SharedMemory::map(loose));
     ::close(loose);
     CHECK_FALSE(SharedMemory::map(0));

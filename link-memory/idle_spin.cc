@@ -13,11 +13,11 @@
 
 namespace {
 
-// What is left of the time after many vain attempts: little against a wake-up, enough to find out
-// that things have changed.
+// The time after many vain attempts: short against a wake-up, but long enough to notice that work
+// comes again.
 constexpr std::uint64_t kLeastNs = 2'000;
-// How long an answer about the other threads is believed: that none wants to run; that some do,
-// which has no reason to change between two packets of a stream.
+// How long the count of runnable threads is believed: while no other thread is runnable, and while
+// one is, which does not change between two packets of a stream.
 constexpr std::uint64_t kLookNs = 4'000;
 constexpr std::uint64_t kBusyNs = 200'000;
 
@@ -26,7 +26,7 @@ std::uint64_t now_ns() {
                                       std::chrono::nanoseconds(1));
 }
 
-// Processors that this thread may run on.
+// Counts the processors that this thread may run on.
 unsigned own_processors() {
     cpu_set_t set;
     return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set))
@@ -66,7 +66,7 @@ void pib_idle_spin_init(PibIdleSpin* spin, uint32_t most_us) {
              .looked_ns = 0,
              .busy_until_ns = 0};
     spin->budget_ns = std::min(spin->most_ns, 2 * kLeastNs);
-    // With one processor whoever could bring something waits for us.
+    // With one processor the thread that brings the work waits for this one.
     if (most_us != 0 && spin->processors > 1) {
         spin->loadavg_fd = ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     }

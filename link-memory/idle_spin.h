@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whether a thread that has nothing to do stays awake for a moment. Waking a thread takes ten
- * microseconds and a system call of whoever wakes it; a processor that nobody else wants is cheaper.
- * On one that somebody wants (a virtual processor that polls) an awake thread only delays what it
- * waits for, so the answer is no as soon as more threads can run than there are processors.
+ * Decides whether a thread with no work stays awake for a moment. To wake a
+ * thread takes ten microseconds, and a system call of the thread that wakes it:
+ * a processor that no other thread wants is cheaper. Where another thread wants
+ * the processor, such as a vCPU that polls, an awake thread delays the event
+ * that it waits for. So threads sleep at once as soon as more threads are
+ * runnable than there are processors.
  *
- * The time adapts: doubled when something came in time, halved when nothing did.
+ * The time adapts: it doubles when work came within it, and halves when none
+ * came.
  */
 #ifndef PIB_IDLE_SPIN_H
 #define PIB_IDLE_SPIN_H
@@ -17,27 +20,33 @@
 extern "C" {
 #endif
 
-/* Of one thread; nothing in it is to be looked at. */
+/* The state of one thread; private to idle_spin.cc. */
 typedef struct PibIdleSpin {
-    int loadavg_fd; /* -1: it cannot be known who else wants to run, so nobody stays awake */
+    int loadavg_fd; /* -1: unknown what else is runnable, so never stay awake */
     unsigned processors;
     uint64_t most_ns;
     uint64_t budget_ns;
     uint64_t began_ns; /* 0: not idle */
     uint64_t looked_ns;
-    uint64_t busy_until_ns; /* others want to run */
+    uint64_t busy_until_ns; /* other threads are runnable until then */
 } PibIdleSpin;
 
-/* Called by the thread that is to spin. `most_us`: the longest time; 0: never. */
+/* Call on the thread that spins, for at most `most_us`; 0: never. */
 void pib_idle_spin_init(PibIdleSpin *spin, uint32_t most_us);
 void pib_idle_spin_end(PibIdleSpin *spin);
 
-/* There is nothing to do: whether to look again (after a short pause) instead of going to sleep. */
+/*
+ * Call when there is no work. True: pause for a moment and look again; false:
+ * sleep.
+ */
 bool pib_idle_spin_go_on(PibIdleSpin *spin);
-/* There was something to do. */
+/* Call when there was work. */
 void pib_idle_spin_found(PibIdleSpin *spin);
 
-/* Of /proc/loadavg ("0.1 0.2 0.3 RUNNABLE/ALL PID"): threads that run or could; 0: not that. */
+/*
+ * Parses the count of runnable threads from /proc/loadavg
+ * ("0.1 0.2 0.3 RUNNABLE/ALL PID"); 0: not in this form.
+ */
 unsigned pib_runnable_threads(const char *loadavg);
 
 #ifdef __cplusplus

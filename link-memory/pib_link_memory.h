@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * SharedMemory::map() of shared_memory.h for C: the connecting side of a link maps what the listening side
- * has handed over.
+ * shared_memory.h for C: the connecting side of a link maps the memory that the
+ * listening side has handed over.
  */
 #ifndef PIB_LINK_MEMORY_H
 #define PIB_LINK_MEMORY_H
@@ -16,20 +16,23 @@ extern "C" {
 
 typedef struct PibLinkMemory PibLinkMemory;
 
-/* One direction; what a ring is, ib/link/shared_ring.h says. */
+/* One direction: a RingView of ib/link/shared_ring.h. */
 typedef struct PibLinkRing {
     void *control;
     uint8_t *bytes; /* mapped twice in a row */
     uint32_t size;
 } PibLinkRing;
 
-/* The descriptor stays the caller's. NULL, and one line in *error (free() it), when it is not what it has to be. */
+/*
+ * Returns NULL, and a line in *error for free(), when the memory is not as the
+ * protocol says. The descriptor remains the caller's.
+ */
 PibLinkMemory *pib_link_memory_map(int memfd, char **error);
-void pib_link_memory_unmap(PibLinkMemory *memory); /* NULL: nothing happens */
+void pib_link_memory_unmap(PibLinkMemory *memory); /* NULL is allowed */
 
 PibLinkRing pib_link_memory_out(const PibLinkMemory *memory);
 PibLinkRing pib_link_memory_in(const PibLinkMemory *memory);
-/* The futex that the listening side wakes the connecting side by. */
+/* The futex by which the listening side wakes the connecting side. */
 uint32_t *pib_link_memory_wakes(const PibLinkMemory *memory);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@ namespace {
 
 using link::PacketFault;
 
-// By PacketFault: what PortRcvErrorDetails calls it (IBA 16.1.4.1).
+// Counter of PortRcvErrorDetails for each PacketFault (IBA 16.1.4.1).
 constexpr Counter kDetails[] = {
     Counter::kPortMalformedPacketErrors, Counter::kPortMalformedPacketErrors,
     Counter::kPortLocalPhysicalErrors,   Counter::kPortLocalPhysicalErrors,
@@ -32,7 +32,7 @@ const Row& row_of(LinkError error) {
 
 }  // namespace
 
-// 7.12.2: more of them than LocalPhyErrors, where each good packet makes up for one.
+// 7.12.2: more errors than LocalPhyErrors; each good packet cancels one.
 bool LinkErrors::one_more_physical(std::uint64_t threshold) {
     if (++physical <= threshold) {
         return false;
@@ -41,7 +41,7 @@ bool LinkErrors::one_more_physical(std::uint64_t threshold) {
     return true;
 }
 
-// 16.1.3.5: OverrunErrors periods in succession, each with an overrun. No threshold is as one of 1.
+// 16.1.3.5: OverrunErrors periods in succession, each with an overrun. Threshold 0 acts as 1.
 bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns) {
     const std::uint64_t period = now_ns / kFlowControlPeriodNs + 1;
     if (period == last_overrun) {

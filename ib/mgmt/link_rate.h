@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How fast links and paths are: the codes of PathRecord:Rate, which static rates are given in too
-// (IBA 15.2.5.16, 9.11), and the width and speed that are active at a port.
+// Rates of links and paths: the codes of PathRecord:Rate, also used for static rates (IBA
+// 15.2.5.16, 9.11), and the active width and speed of a port.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace pib::ib {
 // Codes above this one are reserved.
 inline constexpr std::uint8_t kMaxRateCode = 22;
 
-// Bytes of packets that go at such a rate, in units of 10^6 bits a second: without what 8b/10b and
-// 64b/66b add. 0 for a code that says no rate.
+// Data rate of packets in 10^6 bits a second, without the overhead of 8b/10b and 64b/66b. 0 for a
+// code without a rate.
 [[nodiscard]] std::uint32_t data_mbps(std::uint8_t rate_code);
-// The same of LinkWidthActive and LinkSpeedActive, or LinkSpeedExtActive.
+// The same for LinkWidthActive and LinkSpeedActive, or LinkSpeedExtActive.
 [[nodiscard]] std::uint32_t active_data_mbps(const Port& port);
 
 }  // namespace pib::ib

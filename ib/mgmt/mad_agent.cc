@@ -86,7 +86,7 @@ bool m_key_is_readable(const Port& port, const Mad& request) {
 SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival) {
     Port* port = node.managed_port(arrival.port);
     const bool other_base = request.base_version() != kMadBaseVersion;
-    // A request that is on its way back has lost its way (C14-13).
+    // A request must not be on the return path (C14-13).
     const bool returning = request.is_directed_route() && request.direction();
     if (port == nullptr || other_base || returning || !request.is_smp() ||
         !smp_is_for_sma(request)) {

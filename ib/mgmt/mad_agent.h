@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What every subnet management agent does with an SMP before and after its attribute: version,
-// M_Key, method and attribute checks, the reply (IBA 13.4.5, 14.2.4, 14.3). Attributes are rows of
-// a table; those that channel adapters and switches share are here, a switch adds its own.
+// Steps of every subnet management agent before and after the attribute of an SMP: version, M_Key,
+// method and attribute checks, the reply (IBA 13.4.5, 14.2.4, 14.3). Attributes are rows of a
+// table; this file has those that channel adapters and switches share, a switch adds its own.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace pib::ib {
 
-// A node as its SMA presents it. Plain data.
+// A node as seen by its SMA. Plain data.
 struct SmaNode {
     NodeType type = NodeType::kChannelAdapter;
     Guid system_image_guid{};
@@ -35,7 +35,7 @@ struct SmaNode {
 
     [[nodiscard]] bool is_switch() const { return type == NodeType::kSwitch; }
     [[nodiscard]] std::uint8_t first_port() const { return is_switch() ? 0 : 1; }
-    // NodeInfo:NumPorts, which leaves port 0 of a switch out.
+    // NodeInfo:NumPorts, which does not count port 0 of a switch.
     [[nodiscard]] std::uint8_t num_ports() const {
         return static_cast<std::uint8_t>(ports.size() - (is_switch() && !ports.empty() ? 1 : 0));
     }
@@ -47,7 +47,7 @@ struct SmaNode {
     [[nodiscard]] const Port* port(std::uint32_t number) const {
         return const_cast<SmaNode*>(this)->port(number);
     }
-    // The port whose M_Key, LIDs and traps count for an SMP that came in by `ingress_port`.
+    // The port whose M_Key, LIDs and traps apply to an SMP that arrived at `ingress_port`.
     [[nodiscard]] Port* managed_port(std::uint8_t ingress_port) {
         return port(is_switch() ? 0 : ingress_port);
     }
@@ -59,7 +59,7 @@ struct SmaNode {
 
 // How an SMP arrived.
 struct SmpArrival {
-    std::uint8_t port = 1;  // external port it came in by; 0: from the switch itself
+    std::uint8_t port = 1;  // external ingress port; 0: the switch itself
     Lid slid{};             // LRH:SLID
     std::uint64_t now_ns = 0;
     bool ignore_m_key = false;  // from privileged software of the node itself
@@ -79,8 +79,8 @@ struct AttributeResult {
     std::uint8_t port = 0;
 };
 
-// A handler gets `data` as the request carries it and leaves there what the reply shall carry; a
-// set handler applies it, after which the get handler is called for the reply.
+// A handler gets the request's `data` and replaces it by the reply's. A set handler applies it; the
+// get handler then makes the reply.
 template <typename Node>
 using AttributeHandler = AttributeResult (*)(Node& node, const SmpRequest& request,
                                              std::span<std::uint8_t, kSmpDataSize> data);
@@ -108,11 +108,11 @@ struct SmaAnswer {
     bool wants_attribute = false;  // a Get or Set that has passed its checks
 };
 
-// All that comes before the attribute: versions, M_Key and its lease, violations and trap 256,
-// TrapRepress, method. The answer is complete unless it says wants_attribute.
+// All checks before the attribute: versions, M_Key and its lease, violations and trap 256,
+// TrapRepress, method. The answer is complete unless wants_attribute is set.
 [[nodiscard]] SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
-// The reply to `request`: method GetResp, D bit of a directed route, status; its data is left.
+// The reply to `request`: method GetResp, D bit of a directed route, status; its data is unchanged.
 [[nodiscard]] Mad make_reply(const Mad& request, std::uint16_t status);
 
 // Whether the M_Key of `port` may be shown in answer to this request (C14-16 and table 142).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The attributes of subnet management that channel adapters and switches have in common: which
-// port an attribute modifier means (IBA 14.2.5), and the way from there to the port's tables.
+// The attributes of subnet management that channel adapters and switches have in common: the port
+// that an attribute modifier names (IBA 14.2.5), and access to the port's tables.
 #include <array>
 #include <bit>
 
@@ -56,8 +56,8 @@ AttributeResult get_node_info(SmaNode& node, const SmpRequest& request, Data dat
     return {};
 }
 
-// The low byte names the port; at a channel adapter 0 means the one that the SMP came in by. Bit 31
-// says that the SM knows the extended speeds, which changes nothing here.
+// The low byte names the port; at a channel adapter 0 means the ingress port of the SMP. Bit 31
+// means that the SM knows the extended speeds; it has no effect.
 Port* port_info_port(SmaNode& node, const SmpRequest& request) {
     const std::uint32_t number = request.modifier() & 0x7FFFFFFF;
     return number == 0 && !node.is_switch() ? node.port(request.arrival.port) : node.port(number);
@@ -82,7 +82,7 @@ AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Dat
 
 AttributeResult set_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
     Port* port = port_info_port(node, request);
-    // A channel adapter's port can only be set through itself: others may be in other subnets.
+    // Only SMPs through a channel adapter's port can set it: other ports may be in other subnets.
     if (port == nullptr || (!node.is_switch() && port->number != request.arrival.port)) {
         return fail();
     }
@@ -99,7 +99,7 @@ AttributeResult set_guid_info(SmaNode& node, const SmpRequest& request, Data dat
     return done(set_guid_block(*port, request.modifier(), data), *port);
 }
 
-// At a switch the upper half of the modifier names the port, at a channel adapter nothing does.
+// At a switch the upper half of the modifier names the port, a channel adapter has no such field.
 Port* upper_half_port(SmaNode& node, const SmpRequest& request) {
     return node.is_switch() ? node.port(request.modifier() >> 16) : node.port(request.arrival.port);
 }
@@ -121,7 +121,8 @@ AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data da
 }
 
 // SL to VL: at a switch the modifier names input port (bits 15-8) and output port (bits 7-0). The
-// bits above ask for writing many at once (OptimizedSLtoVLMappingProgramming), not offered here.
+// bits above request a write of many rows (OptimizedSLtoVLMappingProgramming), which is not
+// supported.
 struct Mapping {
     Port* port = nullptr;
     std::uint8_t input = 0;
@@ -200,7 +201,7 @@ AttributeResult set_led_info(SmaNode& node, const SmpRequest& request, Data data
     return {.status = mad_status::kOk, .events = {}, .port = port->number};
 }
 
-// No diagnostics beyond DiagCode: one page that says there is no further one.
+// No diagnostics beyond DiagCode: one page, which has no next page.
 AttributeResult get_vendor_diag(SmaNode&, const SmpRequest& request, Data data) {
     clear(data);
     return request.modifier() == 0 ? AttributeResult{} : fail();

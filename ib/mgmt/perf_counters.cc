@@ -151,14 +151,14 @@ constexpr CounterAttribute kCounterAttributes[] = {
     {attr::kPortXmitDataSl, CounterView::kClassic, kXmitDataSlRows},
     {attr::kPortRcvDataSl, CounterView::kClassic, kRcvDataSlRows},
     {attr::kPortVlXmitWaitCounters, CounterView::kClassic, kVlXmitWaitRows},
-    // A byte stream has neither flow control packets that must come in time nor blocks, lanes and
-    // forward error correction: what follows counts errors that happen on demand only.
+    // A byte stream has neither deadlines of flow control packets nor blocks, lanes and forward
+    // error correction: the following counters count injected errors only.
     {attr::kPortVlXmitFlowCtlUpdateErrors, CounterView::kClassic, kVlUpdateErrorRows},
     {attr::kPortExtendedSpeedsCounters, CounterView::kClassic, kExtendedSpeedsRows,
      kSelectExtendedSpeeds},
 };
 
-// The ports that PortSelect means; empty if there are none such.
+// The ports that PortSelect names; empty if there are none.
 std::span<PortCounters> selected_ports(const PmaNode& node, std::uint64_t port_select) {
     if (port_select == pma::kAllPorts && node.all_port_select) {
         return node.ports;
@@ -229,7 +229,7 @@ std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attri
 std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, Mad& reply) {
     namespace cpi = class_port_info;
     if (request.method() == Method::kSet) {
-        // All that could be set is where traps go, and this class sends none.
+        // Only the destination of traps could be set, and this class sends none.
         return mad_status::kBadMethodAttribute;
     }
     const Data data = reply.gmp_data();

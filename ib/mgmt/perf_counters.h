@@ -50,7 +50,7 @@ enum class Counter : std::uint8_t {
     kPortNeighborMtuDiscards,
     kPortSwLifetimeLimitDiscards,
     kPortSwHoqLifetimeLimitDiscards,
-    // Blocks, of which this is the first counter: one for each SL or VL, or for each lane.
+    // First counters of blocks with one counter for each SL or VL, or for each lane.
     kPortXmitDataSl,  // in 4-byte words
     kPortRcvDataSl = kPortXmitDataSl + kPerPriority,
     kPortVlXmitWait = kPortRcvDataSl + kPerPriority,  // in ticks of kPmaTickNs
@@ -65,7 +65,7 @@ enum class Counter : std::uint8_t {
 };
 inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
 
-// The `index`th counter of a block; the caller stays inside of it.
+// Counter `index` of a block; the caller checks the index.
 [[nodiscard]] constexpr Counter counter_of(Counter first, std::size_t index) {
     return static_cast<Counter>(static_cast<std::size_t>(first) + index);
 }
@@ -112,7 +112,7 @@ struct PortSampling {
     Status status = Status::kDone;
     std::uint64_t begin_ns = 0;  // start of the interval
     std::uint64_t end_ns = 0;
-    // While running the totals at the begin of the interval, when done what was counted in it.
+    // Totals at the start of the interval while it runs, then the difference.
     std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};
 
     bool operator==(const PortSampling&) const = default;
@@ -133,13 +133,13 @@ struct PmaNode {
     }
 };
 
-// Answers a MAD of the performance class. Nothing when there is nothing to answer: a response, or
+// Answers a MAD of the performance class. No value for MADs without an answer: a response, or
 // another base version (IBA 13.4.5, 16.1.2).
 [[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
                                             std::uint64_t now_ns);
 
-// Sampling looks at the counters when an interval begins and when it ends: the next such time, and
-// what to call then.
+// Sampling reads the counters at the start and at the end of an interval: the next such time, and
+// the call that is then due.
 [[nodiscard]] std::optional<std::uint64_t> pma_next_deadline_ns(const PortSampling& sampling);
 void pma_advance(const PmaNode& node, std::uint64_t now_ns);
 

@@ -58,7 +58,7 @@ void init_vl_fields(Port& port, const PortConfig& config) {
     const auto low = std::min<std::uint8_t>(config.vl_arb_low_cap, 64);
     port.set(port_info::kVlArbitrationHighCap, high);
     port.set(port_info::kVlArbitrationLowCap, low);
-    // Until a subnet manager says otherwise every VL is served alike, from the low table.
+    // Until a subnet manager sets it, the low table serves every VL equally.
     port.vl_arb_high.resize(high);
     port.vl_arb_low.resize(low);
     for (std::size_t i = 0; i < std::min<std::size_t>(low, vls); ++i) {
@@ -114,7 +114,7 @@ PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed,
         return {};
     }
     port.set(port_info::kLinkWidthActive, width);
-    // With an extended speed active the basic field keeps what it can say (IBA 14.2.5.6).
+    // While an extended speed is active, the basic field has its highest value (IBA 14.2.5.6).
     port.set(port_info::kLinkSpeedActive, speed != 0 ? speed : link_speed::kSdr);
     port.set(port_info::kLinkSpeedExtActive, speed_ext);
     port.set(port_info::kPortPhysicalState, static_cast<unsigned>(PhysState::kLinkUp));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The state of one port as subnet management sees it: PortInfo, P_Key table, GUIDInfo, SL to VL
-// mapping, VL arbitration and the link state machine (IBA 7.2, 14.2.5). One implementation for
-// the ports of channel adapters and of switches; plain data, so it can be saved and compared.
+// The attributes of one port: PortInfo, P_Key table, GUIDInfo, SL to VL mapping, VL arbitration and
+// the link state machine (IBA 7.2, 14.2.5). One implementation for the ports of channel adapters
+// and of switches; plain data, so it can be saved and compared.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class PortKind : std::uint8_t {
 enum class PortEvent : std::uint16_t {
     kLidChange = 1U << 0,         // LID or LMC
     kSmChange = 1U << 1,          // MasterSMLID or MasterSMSL
-    kClientReregister = 1U << 2,  // the SM asks clients to register again
+    kClientReregister = 1U << 2,  // the SM requests reregistration of clients
     kPKeyChange = 1U << 3,
     kGidChange = 1U << 4,      // GidPrefix or GUIDInfo
     kStateChange = 1U << 5,    // PortState, by command or by link
@@ -94,8 +94,8 @@ struct Port {
     bool partition_enforcement_cap = false;
     bool raw_filter_cap = false;
     std::uint8_t number = 1;
-    // PortInfo as it goes on the wire; read and written through the port_info fields. M_Key
-    // disclosure and LocalPortNum are added when it is answered.
+    // PortInfo in wire format, accessed by the port_info fields. The answer adds M_Key disclosure
+    // and LocalPortNum.
     std::array<std::uint8_t, kSmpDataSize> info{};
     std::vector<PKey> pkeys;
     std::vector<Guid> guids;       // [0] is the port GUID and never changes
@@ -138,8 +138,8 @@ struct Port {
     }
     [[nodiscard]] std::uint8_t data_vls() const;  // VLs in operation, without VL15: 1, 2, 4, 8, 15
 
-    // Which packets the link state lets through (IBA 7.2.7): subnet management on VL15 always
-    // while the link is up, data received from Armed on, data sent in Active only.
+    // Packets that the link state admits (IBA 7.2.7): subnet management on VL15 always while the
+    // link is up, data received from Armed on, data sent in Active only.
     [[nodiscard]] bool link_is_up() const { return state() >= PortState::kInitialize; }
     [[nodiscard]] bool may_receive_data() const { return state() >= PortState::kArmed; }
     [[nodiscard]] bool may_send_data() const { return state() == PortState::kActive; }
@@ -152,14 +152,14 @@ struct Port {
 // 0xFFFF, default GID prefix, everything supported enabled.
 [[nodiscard]] Port make_port(const PortConfig& config);
 
-// The link's physical side. Each returns what changed.
-// Training ended with these active values: LinkUp and Initialize. No effect if disabled.
+// Events of the physical link; each call returns the changes. Training has ended with these active
+// values: LinkUp and Initialize. No effect if disabled.
 PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed, std::uint8_t speed_ext);
 // The link is lost: Down, and on to Polling unless disabled or asleep.
 PortEvents port_link_down(Port& port);
 // A data packet arrived while Armed: the neighbour is Active, so this port becomes Active (7.2.7).
 PortEvents port_data_arrived(Port& port);
-// Whether the port wants a link at all; what LINK frames say as `up`.
+// Whether the port wants a link: `up` of LINK frames.
 [[nodiscard]] bool port_wants_link(const Port& port);
 // The port's values for LINK frames; the link sets `epoch`.
 [[nodiscard]] link::Link link_offer(const Port& port);
@@ -167,8 +167,8 @@ PortEvents port_data_arrived(Port& port);
 // Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.
 void count_violation(Port& port, Field violations);
 
-// Outcome of setting an attribute: a MAD status and what happened. On kBadField the fields that
-// were valid have been applied and the others are unchanged (IBA 14.2.5.6).
+// Outcome of a Set: a MAD status and events. On kBadField the valid fields are applied and the
+// others are unchanged (IBA 14.2.5.6).
 struct SetResult {
     std::uint16_t status = mad_status::kOk;
     PortEvents events{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Get and Set of PortInfo (IBA 14.2.5.6): one row for each component that can be set, with the
-// kinds of port that have it and the rule for its values. What no row names is read-only.
+// kinds of port that have it and the rule for its values. Components without a row are read-only.
 #include <algorithm>
 #include <bit>
 
@@ -33,12 +33,12 @@ Verdict unicast_lid(const Port&, std::uint64_t value) {
     return take_if(Lid(static_cast<Lid::rep>(value)).is_unicast(), value);
 }
 
-// Violation counters can only be cleared; another value leaves them alone.
+// Violation counters can only be cleared; other values have no effect.
 Verdict clear_only(const Port&, std::uint64_t value) {
     return value == 0 ? take(0) : kKeepOld;
 }
 
-// 0 keeps, `all` stands for what is supported, anything else must be part of that.
+// 0 keeps the value, `all` selects all supported bits, other values must be a subset of these.
 Verdict subset(std::uint64_t supported, std::uint64_t all, std::uint64_t value) {
     if (value == 0) {
         return kKeepOld;
@@ -113,7 +113,7 @@ struct Row {
     Field field;
     std::uint8_t kinds;
     Rule rule;
-    PortEvents change;  // reported when the value becomes another one
+    PortEvents change;  // reported when the value changes
 };
 
 constexpr Row kRows[] = {
@@ -161,7 +161,7 @@ void apply_row(Port& port, const Row& row, Data data, SetResult& result) {
     }
 }
 
-// Takes the link down and leaves the physical state that was asked for.
+// Takes the link down, into the requested physical state.
 void command_down(Port& port, PhysState phys, SetResult& result) {
     if (phys == PhysState::kNoChange) {
         if (!port.link_is_up()) {
@@ -230,7 +230,7 @@ SetResult set_port_info(Port& port, Data data) {
     }
     const bool linked = (kLinked & bit(port.kind)) != 0;
     if (linked) {
-        // Last, so that a port is armed with the values that came in the same Set.
+        // Last, so that a port is armed with the values of the same Set.
         command_port(port, data, result);
     }
     const bool reregister_offered =

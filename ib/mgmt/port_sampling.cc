@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sampling: SampleStart ticks after a Set the counters are remembered, SampleInterval ticks later
-// the difference is taken, and the result waits to be fetched.
+// Sampling: SampleStart ticks after a Set the agent records the counters, SampleInterval ticks
+// later it takes the difference, and keeps the result for a Get.
 #include "ib/mgmt/port_sampling.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ std::uint64_t total_of(const PmaNode& node, std::size_t index) {
     return port->total[static_cast<std::size_t>(*counter)];
 }
 
-// Turns remembered totals into differences, or the other way round.
+// Converts recorded totals to differences, or back.
 void difference_to_totals(const PmaNode& node) {
     for (std::size_t i = 0; i < kImplementedCounters; ++i) {
         node.sampling.counts[i] = total_of(node, i) - node.sampling.counts[i];
@@ -125,7 +125,7 @@ std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, st
         return mad_status::kBadField;
     }
     std::uint16_t status = mad_status::kOk;
-    // A measurement that runs is not disturbed (16.1.3.2): the reply shows that it is not done.
+    // A Set does not disturb a running measurement (16.1.3.2): the reply has its status.
     if (request.method() == Method::kSet && sampling.status == Status::kDone) {
         if (!request_is_valid(node, request.gmp_data())) {
             status = mad_status::kBadField;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The sampling attributes of the performance management agent (IBA 16.1.3.2 to 16.1.3.4); part of
-// perf_counters.cc, apart because they are the only ones with a course in time.
+// The sampling attributes of the performance management agent (IBA 16.1.3.2 to 16.1.3.4); separate
+// from perf_counters.cc because only they depend on time.
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,7 @@ struct Refuse {
     static constexpr std::size_t kMaxText = 256;
 
     RefuseReason reason{};
-    std::string text{};  // one line of UTF-8; what exceeds kMaxText is cut when written
+    std::string text{};  // one line of UTF-8, cut to kMaxText when written
 
     bool operator==(const Refuse&) const = default;
     [[nodiscard]] static std::expected<Refuse, FrameError> parse(
@@ -128,9 +128,9 @@ struct Link {
     [[nodiscard]] static std::expected<Link, FrameError> parse(std::span<const std::uint8_t> body);
 };
 
-// Why a link has dropped a packet that came in; the port counts it.
+// Reason for which a link has dropped an inbound packet; the port counts it.
 enum class PacketFault : std::uint8_t {
-    kMalformed,  // LVer, PktLen against the frame's length, too short
+    kMalformed,  // wrong LVer or PktLen, or too short
     kTooLong,    // more payload than the receiving port's MTU
     kIcrc,
     kVcrc,
@@ -161,7 +161,7 @@ struct Credit {
         std::span<const std::uint8_t> body);
 };
 
-// ---- one copy: memory that an adapter shows to its switch, and who wants what of it
+// ---- peer copy: memory that an adapter shares with its switch, and pulls
 
 inline constexpr std::size_t kMaxReferenceBytes = 1024 * 1024;  // payload that a RUN refers to
 // 1 MiB in pages of 4096 bytes that start anywhere in the first.
@@ -202,7 +202,7 @@ struct Reference {
     std::vector<RamPiece> pieces{};
 
     bool operator==(const Reference&) const = default;
-    // `body`: what follows the headers of the run.
+    // `body`: the bytes behind the headers of the run.
     [[nodiscard]] static std::expected<Reference, FrameError> parse(
         std::span<const std::uint8_t> body);
 };
@@ -213,7 +213,7 @@ struct Reference {
 void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
                      std::span<const RamPiece> pieces);
 
-// Copy what a reference stands for to these pieces, and answer.
+// Requests a copy of a reference's payload to these pieces.
 struct Pull {
     static constexpr std::size_t kFixed = 24;
 
@@ -269,19 +269,20 @@ struct FrameHeader {
 [[nodiscard]] std::expected<FrameHeader, FrameError> parse_frame_header(
     std::span<const std::uint8_t, kHeaderSize> in);
 
-// Cuts a byte stream into frames. Its memory is bounded by what it was made with, whatever the
-// peer sends; after an error it stays in error, because the stream has lost its frame boundary.
+// Cuts a byte stream into frames. Its constructor bounds its memory, whatever the peer sends. After
+// an error it stays in error, because the stream has lost its frame boundary.
 class FrameReader {
   public:
     static constexpr std::size_t kDefaultCapacity = 64 * 1024;
 
     explicit FrameReader(std::size_t capacity = kDefaultCapacity);
 
-    // Where to read bytes to; never empty once next() has returned nothing.
+    // Buffer for further bytes; not empty after next() has returned no frame.
     [[nodiscard]] std::span<std::uint8_t> space();
-    // That many bytes of space() have been filled.
+    // Reports the number of bytes written to space().
     void commit(std::size_t bytes);
-    // The next whole frame, nothing if more bytes are needed, or why the connection must end.
+    // The next whole frame, no value if more bytes are needed, or the error that ends the
+    // connection.
     [[nodiscard]] std::expected<std::optional<Frame>, FrameError> next();
 
   private:

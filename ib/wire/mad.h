@@ -121,7 +121,7 @@ inline constexpr std::size_t kReturnPathOffset = 192;
 
 inline constexpr std::size_t kGmpDataOffset = 64;
 
-// One MAD as its 256 bytes, with names for what the bytes mean.
+// One MAD of 256 bytes, with accessors for its fields.
 struct Mad {
     std::array<std::uint8_t, kMadSize> bytes{};
 
@@ -453,7 +453,7 @@ inline constexpr std::size_t kGid1Offset = 28;  // bytes
 inline constexpr std::size_t kGid2Offset = 44;
 }  // namespace notice_details
 
-// Trap 259 (IBA table 131): like 257, with a mask of what is valid and the port that noticed.
+// Trap 259 (IBA table 131): like 257, with a mask of valid fields and the detecting port.
 namespace notice_details_259 {
 inline constexpr Field kDataValid{80, 16};
 inline constexpr std::uint16_t kLid1Valid = 1U << 0;
@@ -476,7 +476,7 @@ inline constexpr Field kSwitchLid{464, 16};
 inline constexpr Field kPortNumber{480, 8};
 }  // namespace notice_details_259
 
-// ClassPortInfo (IBA table 111), as every general class answers it.
+// ClassPortInfo (IBA table 111), common to all general classes.
 namespace class_port_info {
 inline constexpr Field kBaseVersion{0, 8};
 inline constexpr Field kClassVersion{8, 8};

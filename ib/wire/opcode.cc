@@ -81,7 +81,7 @@ constexpr Operation kOperations[] = {
     {opcode::kAtomicWrite,
      OpKind::kAtomicWrite,
      Position::kOnly,
-     kAny,  // 8 bytes; what has others is told so
+     kAny,  // 8 bytes; operations with another size have their own check
      {Ext::kReth}},
 };
 

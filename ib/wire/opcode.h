@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What each BTH opcode means (IBA 9.2.1, tables 36 to 38, annexes A10, A14 and A19), as one table:
-// whoever needs to know looks it up, nobody switches over opcodes.
+// The BTH opcodes (IBA 9.2.1, tables 36 to 38, annexes A10, A14 and A19) as one table, which
+// replaces switches over opcodes.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ enum class OpKind : std::uint8_t {
     kCongestionNotification,
 };
 
-// Where in a message the packet stands.
+// Position of the packet in its message.
 enum class Position : std::uint8_t { kFirst, kMiddle, kLast, kOnly };
 
 // Payload lengths that an opcode admits (IBA 9.4, C9-47 and neighbours).

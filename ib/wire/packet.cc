@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packet parsing in the order of the packet's headers, each check before the first use of what it
-// protects, and building in the same order.
+// Packet parsing in the order of the packet's headers, with each check before the first use of the
+// checked value, and building in the same order.
 #include "ib/wire/packet.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void store_le(std::span<std::uint8_t> to, T value) {
     }
 }
 
-// Whether a payload of this length can be right under any MTU; the exact rule needs the path's.
+// Whether a payload of this length is valid under any MTU; the exact rule needs the path's MTU.
 bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad) {
     if (info.payload == PayloadRule::kFullMtu) {
         // Every MTU is a power of two from 256 on, so there is nothing to pad.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reading and writing whole packets. PacketView::parse checks every length before any header is
-// believed; PacketBuilder lays a packet out in the caller's buffer. Neither allocates.
+// Reading and writing whole packets. PacketView::parse checks every length before it uses a header;
+// PacketBuilder builds a packet in the caller's buffer. Neither allocates.
 #pragma once
 
 #include <concepts>
@@ -32,11 +32,11 @@ inline constexpr std::size_t kMaxPacket = kMaxPayload + 126;
 // Bytes that the headers of any packet need at the most: LRH, GRH, BTH and MaskedAtomicETH.
 inline constexpr std::size_t kMaxHeaders = 104;
 
-// Why a packet is not a packet. All of them mean: drop and count, never answer (IBA 9.6.1).
+// Reasons to reject a packet. The receiver drops and counts it, and never answers (IBA 9.6.1).
 enum class ParseError : std::uint8_t {
     kTruncated,         // fewer bytes than the headers need
     kLinkVersion,       // LRH:LVer is not 0
-    kPacketLength,      // LRH:PktLen and the bytes at hand disagree, or it is too small
+    kPacketLength,      // LRH:PktLen differs from the number of bytes, or is too small
     kIpVersion,         // GRH:IPVer is not 6
     kNextHeader,        // GRH:NxtHdr is not IBA
     kGrhPayloadLength,  // GRH:PayLen disagrees with LRH:PktLen
@@ -54,9 +54,9 @@ enum class ParseError : std::uint8_t {
 // of a buffer that its owner writes to); headers that change after their checks would not be.
 class PacketBytes {
   public:
-    // Bytes that nobody else writes to.
+    // Bytes that no other thread or process writes.
     template <std::convertible_to<std::span<const std::uint8_t>> Bytes>
-    PacketBytes(const Bytes& bytes)  // NOLINT: every buffer of one's own is one
+    PacketBytes(const Bytes& bytes)  // NOLINT: every private buffer converts
         : head_(bytes), whole_(head_) {}
     // `head` is a copy of the first bytes of `whole`; `whole` is not longer, or `head` has at least
     // kMaxHeaders bytes.
@@ -72,7 +72,7 @@ class PacketBytes {
         return offset + bytes <= head_.size() ? head_.subspan(offset, bytes)
                                               : whole_.subspan(offset, bytes);
     }
-    // All of it, with the headers that were checked. `to` has at least size() bytes.
+    // Copies the whole packet, with the checked headers. `to` has at least size() bytes.
     void copy_to(std::span<std::uint8_t> to) const {
         std::memcpy(to.data(), head_.data(), head_.size());
         std::memcpy(to.data() + head_.size(), whole_.data() + head_.size(),
@@ -84,13 +84,13 @@ class PacketBytes {
     std::span<const std::uint8_t> whole_;
 };
 
-// The link level alone, all that a switch looks at: version, and PktLen against the bytes at hand.
-// `bytes` is exactly one packet from the LRH through the last checksum that `crcs` says is there.
+// Checks the link level alone, as a switch needs it: version, and PktLen against the number of
+// bytes. `bytes` is exactly one packet from the LRH through the last checksum of `crcs`.
 [[nodiscard]] std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs);
 
-// A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for what needs
-// knowledge of the port: MTU, LIDs, P_Key, and its checksums, which the caller asks for.
-// The view refers to the caller's bytes; headers are copied out as they are asked for.
+// A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for checks that
+// depend on the port (MTU, LIDs, P_Key), and checksums, which the caller requests. The view refers
+// to the caller's bytes; accessors return copies of headers.
 class PacketView {
   public:
     [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
@@ -101,7 +101,7 @@ class PacketView {
     [[nodiscard]] const Bth& bth() const { return bth_; }
     [[nodiscard]] const OpcodeInfo& opcode() const { return *opcode_; }
 
-    // The extended headers; nothing where the opcode does not carry them.
+    // The extended headers; no value if the opcode does not have them.
     [[nodiscard]] std::optional<Rdeth> rdeth() const { return ext<Rdeth>(Ext::kRdeth); }
     [[nodiscard]] std::optional<Deth> deth() const { return ext<Deth>(Ext::kDeth); }
     [[nodiscard]] std::optional<Xrceth> xrceth() const { return ext<Xrceth>(Ext::kXrceth); }
@@ -125,7 +125,7 @@ class PacketView {
     // The packet as given, checksums included.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
-    // Whether the checksums that are there are right; true for what is elided.
+    // Whether the present checksums are right; true for elided ones.
     [[nodiscard]] bool icrc_is_good() const;
     [[nodiscard]] bool vcrc_is_good() const;
 
@@ -159,8 +159,8 @@ class PacketView {
 // switches, which check links and not transports.
 [[nodiscard]] bool vcrc_is_good(std::span<const std::uint8_t> bytes);
 
-// Everything a packet says before its payload. LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt are
-// computed; of the extended headers only those that BTH:OpCode carries are used.
+// All headers of a packet. LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt are computed; of the
+// extended headers only those that BTH:OpCode carries are used.
 struct PacketHeaders {
     Lrh lrh{};
     std::optional<Grh> grh{};
@@ -201,9 +201,9 @@ class PacketBuilder {
     [[nodiscard]] std::span<std::uint8_t> payload() const {
         return buffer_.subspan(payload_offset_, payload_bytes_);
     }
-    // Copies the parts one after the other; what exceeds the payload is left out.
+    // Copies the parts one after the other, up to the size of the payload.
     PacketBuilder& gather(std::span<const std::span<const std::uint8_t>> parts);
-    // Computes the checksums over what is in the buffer now; the finished packet.
+    // Computes the checksums of the buffer's contents; returns the finished packet.
     std::span<std::uint8_t> finish();
 
   private:

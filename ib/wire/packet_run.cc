@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs of packets: both ends are parsed as packets, and the one held against the other.
+// Runs of packets: both ends are parsed as packets, and compared with each other.
 #include "ib/wire/packet_run.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr std::uint8_t kPktLenReserved = 0xF8;
 constexpr std::uint8_t kSolicited = 0x80;
 constexpr std::uint8_t kPadCount = 0x30;
 constexpr std::uint8_t kAckReq = 0x80;
-// RETH or AETH, and all that may stand before.
+// RETH or AETH, and all headers that may precede it.
 static_assert(kRunHeadersSize >=
               Lrh::kSize + Grh::kSize + Bth::kSize + Xrceth::kSize + Reth::kSize);
 
@@ -34,8 +34,8 @@ bool same(Bytes a, Bytes b, std::size_t from, std::size_t to) {
                       b.begin() + static_cast<std::ptrdiff_t>(from));
 }
 
-// Whether `b` could stand `distance` packets behind `a` in one run: everything is the same that is
-// not different from packet to packet, and only the last may ask for an ACK or an event.
+// Whether `b` can follow `a` at `distance` packets in one run: all fields are equal that do not
+// change from packet to packet, and only the last may request an ACK or an event.
 bool follows(const PacketView& first, const PacketView& last, std::uint32_t distance, bool xrc) {
     const Bytes a = first.bytes().head();
     const Bytes b = last.bytes().head();
@@ -160,7 +160,7 @@ PacketBytes PacketRun::packet(std::uint32_t index, RunHeaders& room) const {
             bytes_.part(payload - middle_headers_, middle_headers_ + size_.mtu)};
 }
 
-// Both ends become headers of their own: those of packet(), which end where the payload starts.
+// Copies the headers of both ends, as packet() builds them, up to the payload.
 std::expected<PacketRun, ParseError> PacketRun::part(std::uint32_t from, std::uint32_t count,
                                                      RunHead& head) const {
     head.fill(0);
@@ -217,7 +217,7 @@ std::expected<RunSize, BuildError> RunBuilder::size(const PacketHeaders& first,
 namespace {
 
 void write_headers(std::span<std::uint8_t> to, const PacketHeaders& headers, std::size_t payload) {
-    // Only headers are written here, and the pad.
+    // Writes only headers and the pad.
     std::array<std::uint8_t, kMaxPacket> packet;
     const auto builder = PacketBuilder::begin(packet, headers, payload, Crcs::kElided);
     const auto bytes = builder->payload().data() - packet.data();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Runs: consecutive packets of one message as one piece (docs/fabric-protocol.md, RUN). Headers of
 // the first and the last packet, then the payloads of all, one after the other; the headers in
-// between follow from the first. Whoever needs single packets takes them one by one, and gets the
-// bytes that would have come singly.
+// between follow from the first. Callers can extract single packets, with the same bytes as if they
+// had been sent singly.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxRunPayload = 64 * 1024;
 inline constexpr std::uint32_t kMinRunMtu = 256;
 inline constexpr std::uint32_t kMaxRunPackets = kMaxRunPayload / kMinRunMtu;
 
-// How a run lies in memory: numbers, headers of the first and of the last packet, each with room
+// Layout of a run in memory: numbers, headers of the first and of the last packet, each with room
 // for any, payloads and the last one's pad.
 inline constexpr std::size_t kRunHeadersSize = 88;
 inline constexpr std::size_t kRunFirst = 8;
@@ -42,7 +42,7 @@ struct RunSize {
     }
     // The longest packet.
     [[nodiscard]] std::size_t longest() const { return first > last ? first : last; }
-    // Sum over `count` packets from `from` on of what `of` makes of a packet's bytes.
+    // Sum of `of`(bytes of a packet) over `count` packets from `from` on.
     template <typename Of>
     [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {
         const std::uint32_t firsts = from == 0 && count != 0 ? 1 : 0;
@@ -62,11 +62,11 @@ struct RunSize {
     [[nodiscard]] std::size_t body() const { return kRunPayload + payload; }
 };
 
-// The MIDDLE opcode of a run that starts with this one; nullptr: no run starts with it.
+// The MIDDLE opcode of a run that starts with this one; nullptr: no run can start with it.
 [[nodiscard]] const OpcodeInfo* run_middle(const OpcodeInfo& first);
 
-// A run that has been checked as PacketView::parse() checks a packet, and for being one: the same
-// LRH, GRH, BTH and XRCETH in all packets but for what tells them apart.
+// A checked run: each packet passes PacketView::parse(), and all packets have the same LRH, GRH,
+// BTH and XRCETH except for the fields that differ by position.
 class PacketRun {
   public:
     // `head` is a copy of the first kRunPayload bytes of `whole`, which the sender may still write
@@ -74,7 +74,7 @@ class PacketRun {
     [[nodiscard]] static std::expected<PacketRun, ParseError> parse(
         std::span<const std::uint8_t, kRunPayload> head, std::span<const std::uint8_t> whole,
         std::size_t most = kMaxRunPayload);
-    // Some of its packets as a run of their own, at least two; its head is written to `head`.
+    // A part of its packets as a run, at least two; writes its head to `head`.
     [[nodiscard]] std::expected<PacketRun, ParseError> part(std::uint32_t from, std::uint32_t count,
                                                             RunHead& head) const;
 
@@ -82,12 +82,13 @@ class PacketRun {
     [[nodiscard]] const PacketView& first() const { return first_; }
     [[nodiscard]] const PacketView& last() const { return last_; }
     [[nodiscard]] Psn psn(std::uint32_t index) const { return first_.bth().psn + index; }
-    // As it came: to be copied on.
+    // The bytes as received, for copies.
     [[nodiscard]] PacketBytes bytes() const { return bytes_; }
 
     // One packet; its headers are written to `room`, which outlives it.
     [[nodiscard]] PacketBytes packet(std::uint32_t index, RunHeaders& room) const;
-    // How many packets from `index` on are MIDDLE packets that ask for nothing: no ACK, no event.
+    // Number of packets from `index` on that are MIDDLE packets without a request for an ACK or an
+    // event.
     [[nodiscard]] std::uint32_t middles_from(std::uint32_t index) const;
     // Payloads of `count` packets, none of them the last of its message; to be copied once.
     [[nodiscard]] std::span<const std::uint8_t> payload(std::uint32_t index,
@@ -119,8 +120,8 @@ class RunBuilder {
     static void headers(std::span<std::uint8_t> head, const RunSize& size,
                         const PacketHeaders& first, const PacketHeaders& last,
                         std::size_t payload_bytes);
-    // Writes everything but the payload to `body`, which has size.body() bytes; where the payload
-    // goes.
+    // Writes all except the payload to `body`, which has size.body() bytes; returns the place of
+    // the payload.
     static std::span<std::uint8_t> begin(std::span<std::uint8_t> body, const RunSize& size,
                                          const PacketHeaders& first, const PacketHeaders& last,
                                          std::size_t payload_bytes);

@@ -95,8 +95,7 @@ inline constexpr Field kPortSwLifetimeLimitDiscards{64, 16};
 inline constexpr Field kPortSwHoqLifetimeLimitDiscards{80, 16};
 }  // namespace port_xmit_discard_details
 
-// Attributes with a counter for each VL or SL: the first of kPerPriority counters, each behind the
-// one before it.
+// Attributes with a counter for each VL or SL: the first of kPerPriority consecutive counters.
 inline constexpr std::size_t kPerPriority = 16;
 namespace port_vl_xmit_flow_ctl_update_errors {
 inline constexpr Field kFirst{32, 2};
@@ -108,7 +107,7 @@ namespace port_data_sl {                // PortXmitDataSL and PortRcvDataSL
 inline constexpr Field kFirst{32, 32};  // 4-byte words
 }
 
-// PortExtendedSpeedsCounters. Of counters of lanes the first of kLanes.
+// PortExtendedSpeedsCounters; for lanes the first of kLanes counters.
 namespace port_extended_speeds {
 inline constexpr std::size_t kLanes = 12;
 inline constexpr Field kCounterSelect{64, 64};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The numbers InfiniBand names, each as a type of its own, so that a LID cannot be passed where a
-// QPN belongs. All are plain values: trivially copyable, comparable, without invariants beyond
-// their width. Values are in host order; headers.h and mad.h put them on the wire.
+// InfiniBand's numbers, each as a separate type, so that a LID cannot be passed for a QPN. All are
+// plain values: trivially copyable, comparable, without invariants beyond their width. Values are
+// in host order; headers.h and mad.h put them on the wire.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace pib::ib {
 
-// An unsigned number of `Bits` bits; construction drops what does not fit, as a wire field does.
+// An unsigned number of `Bits` bits; construction drops higher bits, as a wire field does.
 template <typename Tag, std::unsigned_integral Rep, unsigned Bits = sizeof(Rep) * 8>
 class Number {
   public:
@@ -81,7 +81,7 @@ class Psn {
     }
     constexpr Psn& operator++() { return *this = *this + 1; }
 
-    // How far this PSN lies after `other`: negative when it lies before. Range -2^23 .. 2^23 - 1.
+    // Distance from `other` to this PSN, negative if this PSN is earlier. Range -2^23 .. 2^23 - 1.
     [[nodiscard]] constexpr std::int32_t distance_from(Psn other) const {
         return static_cast<std::int32_t>((value_ - other.value_) << 8) >> 8;
     }
@@ -139,7 +139,7 @@ struct Gid {
     }
 };
 
-// Every port answers to this prefix, whatever the subnet manager assigned (IBA 4.1.3).
+// Every port accepts this prefix in addition to its own (IBA 4.1.3).
 inline constexpr std::uint64_t kDefaultGidPrefix = 0xFE80000000000000;
 
 // MTU codes of PortInfo and path records (IBA table 146); 0 and 6..15 are reserved.

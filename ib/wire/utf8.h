@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// UTF-8 as the IBA and the fabric protocol use it: names of nodes and one-line messages that end
-// up in logs, so that a peer must not be able to put control characters there.
+// UTF-8 as the IBA and the fabric protocol use it: names of nodes and one-line messages. They are
+// logged, so control characters of a peer are refused.
 #pragma once
 
 #include <cstddef>

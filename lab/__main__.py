@@ -207,7 +207,7 @@ def _add_parts(add) -> None:
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="for results as JSON, table and plot (default: .lab/bench)")
     add("build", _build, "install and build what up needs, but start nothing")
-    add("deps", lambda _options: deps.install() or 0,
+    add("deps", lambda _options: deps.install(tests=True) or 0,
         "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")

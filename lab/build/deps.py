@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Installs what packages.txt asks for and the machine lacks."""
+"""Installs what the lists of packages ask for and the machine lacks."""
 
 import dataclasses
 import os
@@ -13,6 +13,7 @@ from lab import ui
 from lab.build import debian, preflight
 
 LIST = pathlib.Path(__file__).with_name("packages.txt")
+TEST_LIST = LIST.with_name("test-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 VARIABLE = "PIB_DEPS"           # "skip": all is there, under whatever names
@@ -40,9 +41,11 @@ def needs(text: str) -> list[Need]:
     return found
 
 
-def missing() -> list[Need]:
+def missing(tests: bool) -> list[Need]:
+    """tests: of what the tests need, too."""
+    wanted = needs(LIST.read_text()) + (needs(TEST_LIST.read_text()) if tests else [])
     installed = debian.installed()
-    return [need for need in needs(LIST.read_text()) if not need.met_by(installed.get(need.package, ""))]
+    return [need for need in wanted if not need.met_by(installed.get(need.package, ""))]
 
 
 def candidates(package: str) -> list[tuple[str, str]]:
@@ -151,14 +154,14 @@ def _elsewhere() -> None:
                           f"that are missing: {', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 
-def install() -> None:
-    """Brings the machine to what packages.txt asks for; nothing to do is quick and silent."""
+def install(tests: bool = False) -> None:
+    """Brings the machine to what the lists ask for; nothing to do is quick and silent."""
     if os.environ.get(VARIABLE) == "skip":
         return
     if debian.codename() not in RELEASES:
         _elsewhere()
         return
-    lacking = missing()
+    lacking = missing(tests)
     if not lacking:
         return
     ui.say("missing packages: " + " ".join(need.package for need in lacking))
@@ -174,7 +177,7 @@ def install() -> None:
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown))
     as_root(install_script(chosen), f"installing {len(chosen)} packages")
-    still = missing()
+    still = missing(tests)
     if still:
         raise ui.LabError("still missing after the installation: "
                           + " ".join(need.package for need in still))

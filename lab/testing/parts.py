@@ -123,7 +123,7 @@ ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit h
 
 def test(name: str | None) -> int:
     """name: of PARTS, or ALL; None: those of DEFAULT."""
-    deps.install()
+    deps.install(tests=True)
     paths.RUN.mkdir(exist_ok=True)
     parts = [PARTS[name] for name in {None: DEFAULT, ALL: ALL_PARTS}.get(name, (name,))]
     progress = Progress([stage for part in parts for stage in part.stages], whole="PYTEST_ADDOPTS" not in os.environ)

@@ -47,7 +47,8 @@ def test_package_list_is_understood():
 
 
 def test_own_package_list_is_understood():
-    assert {"meson", "qemu-system-x86"} <= {need.package for need in deps.needs(deps.LIST.read_text())}
+    own = [{need.package for need in deps.needs(file.read_text())} for file in (deps.LIST, deps.TEST_LIST)]
+    assert {"meson", "qemu-system-x86"} <= own[0] and "python3-pytest" in own[1] and not own[0] & own[1]
 
 
 def test_packages_of_another_suite_bring_their_dependencies_from_it():
@@ -73,11 +74,15 @@ def test_apt_is_understood_whatever_the_users_language(program, monkeypatch):
 def test_one_query_tells_what_is_missing(program, tmp_path, monkeypatch):
     listing = tmp_path / "packages.txt"
     listing.write_text("a\nb >= 2\nc\nd\n")
+    tests = tmp_path / "test-packages.txt"
+    tests.write_text("e\n")
     monkeypatch.setattr(deps, "LIST", listing)
+    monkeypatch.setattr(deps, "TEST_LIST", tests)
     program("dpkg-query", f"#!/bin/sh\necho called >> {tmp_path}/calls\n"
             "echo 'ii |a:amd64|1.0'; echo 'ii |b|1.0'; echo 'rc |c|1.0'\n")
-    assert [need.package for need in deps.missing()] == ["b", "c", "d"]
+    assert [need.package for need in deps.missing(tests=False)] == ["b", "c", "d"]
     assert (tmp_path / "calls").read_text() == "called\n"
+    assert [need.package for need in deps.missing(tests=True)] == ["b", "c", "d", "e"]
 
 
 LOCKED_TWICE = """#!/bin/sh
@@ -143,7 +148,7 @@ def test_a_system_without_a_name_is_told_as_such(system, monkeypatch):
 
 def test_packages_can_be_left_to_the_user(monkeypatch):
     monkeypatch.setenv(deps.VARIABLE, "skip")
-    monkeypatch.setattr(deps, "missing", lambda: pytest.fail("looked for packages"))
+    monkeypatch.setattr(deps, "missing", lambda _tests: pytest.fail("looked for packages"))
     deps.install()
 
 

@@ -14,4 +14,5 @@ def as_owner() -> list[str]:
 
 
 def remove(tree: pathlib.Path) -> None:
-    subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", tree], check=True)
+    if tree.exists():
+        subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", tree], check=True)

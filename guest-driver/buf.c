@@ -184,11 +184,29 @@ void pib_hca_table_free(struct pib_hca_dev *dev, struct pib_hca_page_table *tabl
 	table->tables = NULL;
 }
 
+/* ---------------------------------------------------------------- memory of processes -------- */
+
+int pib_hca_check_user_dma(struct pib_hca_dev *dev)
+{
+	if (!dev->dma_needs_sync)
+		return 0;
+	ibdev_err_ratelimited(&dev->ibdev,
+			      "memory of processes refused: DMA needs bounce buffers (swiotlb) or cache maintenance; boot without swiotlb=force, or use kernel consumers only\n");
+	return -EOPNOTSUPP;
+}
+
 /* ---------------------------------------------------------------- memory of queues ----------- */
 
 int pib_hca_queue_mem_kernel(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, size_t bytes)
 {
 	return pib_hca_buf_alloc(dev, &mem->buf, bytes);
+}
+
+struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes, int access)
+{
+	int ret = pib_hca_check_user_dma(dev);
+
+	return ret ? ERR_PTR(ret) : pib_hca_compat_umem_get(&dev->ibdev, addr, bytes, access);
 }
 
 /* Pins what the queue needs of a process's buffer, which begins on a page. */
@@ -199,7 +217,7 @@ int pib_hca_queue_mem_user(struct pib_hca_dev *dev, struct pib_hca_queue_mem *me
 
 	if (length < bytes || !PAGE_ALIGNED(addr))
 		return -EINVAL;
-	umem = pib_hca_umem_get(&dev->ibdev, addr, bytes, IB_ACCESS_LOCAL_WRITE);
+	umem = pib_hca_umem_get(dev, addr, bytes, IB_ACCESS_LOCAL_WRITE);
 	if (IS_ERR(umem))
 		return PTR_ERR(umem);
 	mem->umem = umem;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The command queue: a ring of commands, a ring of completions, and ids that tie them together.
- * Completions are polled for until there is an event queue, then announced by events. A command
- * that never ends costs the device its life: its memory cannot be taken back otherwise.
+ * Completions are polled for until there is an event queue, then announced by events. The driver
+ * gives up a device that never ends a command: only a reset takes the command's memory back.
  */
 #include <linux/delay.h>
 
@@ -10,7 +10,7 @@
 
 /*
  * Commands take microseconds, but page lists may be long and an emulated device's host may be busy:
- * this is for a device that does not answer any more.
+ * only a device that does not answer any more takes as long as this.
  */
 #define PIB_HCA_CMD_TIMEOUT (60 * HZ)
 #define PIB_HCA_CMD_LOOK_AGAIN HZ
@@ -119,7 +119,7 @@ static void pib_hca_release_slot(struct pib_hca_cmdq *cmdq, struct pib_hca_cmd_s
 	spin_unlock_irq(&cmdq->lock);
 }
 
-/* The device takes the doorbell's counter only forwards, so that order matters. */
+/* Doorbells must be rung in order: the device takes the counter only forwards. */
 static void pib_hca_cmdq_post(struct pib_hca_dev *dev, const struct pib_hca_cmd *cmd)
 {
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
@@ -170,29 +170,41 @@ static void pib_hca_wait(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot,
 	} while (!done); /* either kind of death completes the slot */
 }
 
-static int pib_hca_run_slot(struct pib_hca_dev *dev, struct pib_hca_cmd *cmd,
-			    struct pib_hca_cmd_args *args, void *out)
+/* Where a slot's input lies in cmdq->mailboxes; its output follows. */
+static size_t pib_hca_mailbox(const struct pib_hca_cmdq *cmdq, const struct pib_hca_cmd_slot *slot)
+{
+	return (slot - cmdq->slots) * 2 * PIB_HCA_CMD_MAX_LENGTH;
+}
+
+static int pib_hca_run_slot(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot,
+			    struct pib_hca_cmd *cmd, struct pib_hca_cmd_args *args)
 {
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
-	struct pib_hca_cmd_slot *slot;
+	size_t mailbox = pib_hca_mailbox(cmdq, slot);
+	void *out = pib_hca_buf_at(&cmdq->mailboxes, mailbox + PIB_HCA_CMD_MAX_LENGTH);
 	int ret;
 
-	slot = pib_hca_take_slot(cmdq);
-	if (!slot)
-		return -EIO;
 	cmd->id = cpu_to_le16(slot - cmdq->slots);
+	if (args->in_length) {
+		memcpy(pib_hca_buf_at(&cmdq->mailboxes, mailbox), args->in, args->in_length);
+		cmd->in_addr = cpu_to_le64(pib_hca_buf_dma_at(&cmdq->mailboxes, mailbox));
+	}
+	if (args->out_length) {
+		memset(out, 0, args->out_length);
+		cmd->out_addr = cpu_to_le64(pib_hca_buf_dma_at(&cmdq->mailboxes, mailbox +
+							       PIB_HCA_CMD_MAX_LENGTH));
+	}
 	pib_hca_cmdq_post(dev, cmd);
 	pib_hca_wait(dev, slot, args->opcode);
 
 	ret = slot->error ?: pib_hca_status_to_errno(slot->cpl.status);
-	if (!ret) {
-		args->result = le32_to_cpu(slot->cpl.result);
-		/* What the device did not write is as zero as the mailbox was. */
-		if (out)
-			memcpy(args->out, out, args->out_length);
-	}
-	pib_hca_release_slot(cmdq, slot);
-	return ret;
+	if (ret)
+		return ret;
+	args->result = le32_to_cpu(slot->cpl.result);
+	/* Fields that the device does not know are zero; it cuts fields that the driver lacks. */
+	if (args->out_length)
+		memcpy(args->out, out, args->out_length);
+	return 0;
 }
 
 int pib_hca_cmd(struct pib_hca_dev *dev, struct pib_hca_cmd_args *args)
@@ -204,34 +216,18 @@ int pib_hca_cmd(struct pib_hca_dev *dev, struct pib_hca_cmd_args *args)
 		.out_length = cpu_to_le32(args->out_length),
 	};
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
-	void *in = NULL, *out = NULL;
-	dma_addr_t in_dma, out_dma;
-	int ret = -ENOMEM;
+	struct pib_hca_cmd_slot *slot;
+	int ret = -EIO;
 
 	if (WARN_ON_ONCE(args->in_length > PIB_HCA_CMD_MAX_LENGTH ||
 			 args->out_length > PIB_HCA_CMD_MAX_LENGTH))
 		return -EINVAL;
-	/* Whoever may go on owns one slot, and no more mailboxes exist than slots. */
 	down(&cmdq->slots_free);
-	if (args->in_length) {
-		in = dma_pool_alloc(cmdq->mailboxes, GFP_KERNEL, &in_dma);
-		if (!in)
-			goto out;
-		memcpy(in, args->in, args->in_length);
-		cmd.in_addr = cpu_to_le64(in_dma);
+	slot = pib_hca_take_slot(cmdq);
+	if (slot) {
+		ret = pib_hca_run_slot(dev, slot, &cmd, args);
+		pib_hca_release_slot(cmdq, slot);
 	}
-	if (args->out_length) {
-		out = dma_pool_zalloc(cmdq->mailboxes, GFP_KERNEL, &out_dma);
-		if (!out)
-			goto out;
-		cmd.out_addr = cpu_to_le64(out_dma);
-	}
-	ret = pib_hca_run_slot(dev, &cmd, args, out);
-out:
-	if (out)
-		dma_pool_free(cmdq->mailboxes, out, out_dma);
-	if (in)
-		dma_pool_free(cmdq->mailboxes, in, in_dma);
 	up(&cmdq->slots_free);
 	return ret;
 }
@@ -302,7 +298,7 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 
 	if (!ret)
 		return;
-	/* The core destroys nothing that is in use, so one of the two has lost count. */
+	/* The core destroys only what is not in use: the device or the core has lost count. */
 	dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
 	pib_hca_die(dev, "an object cannot be destroyed");
 }
@@ -313,16 +309,18 @@ static int pib_hca_cmdq_alloc(struct pib_hca_dev *dev)
 {
 	struct device *dma_dev = &dev->pdev->dev;
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
+	int ret;
 
 	/* A page each, as the rings are page aligned. */
 	BUILD_BUG_ON(sizeof(struct pib_hca_cmd) * PIB_HCA_CMDQ_DEPTH > PAGE_SIZE);
-	cmdq->mailboxes = dma_pool_create(PIB_HCA_NAME "_mailbox", dma_dev, PIB_HCA_CMD_MAX_LENGTH,
-					  PIB_HCA_CMD_MAX_LENGTH, 0);
-	if (!cmdq->mailboxes)
-		return -ENOMEM;
+	/* All that commands ever need, because destroying an object must not fail for memory. */
+	ret = pib_hca_buf_alloc(dev, &cmdq->mailboxes,
+				PIB_HCA_CMDQ_DEPTH * 2 * PIB_HCA_CMD_MAX_LENGTH);
+	if (ret)
+		return ret;
 	cmdq->ring = dma_alloc_coherent(dma_dev, PAGE_SIZE, &cmdq->ring_dma, GFP_KERNEL);
 	if (!cmdq->ring)
-		goto err_pool;
+		goto err_mailboxes;
 	cmdq->cpl_ring = dma_alloc_coherent(dma_dev, PAGE_SIZE, &cmdq->cpl_ring_dma, GFP_KERNEL);
 	if (!cmdq->cpl_ring)
 		goto err_ring;
@@ -330,8 +328,8 @@ static int pib_hca_cmdq_alloc(struct pib_hca_dev *dev)
 
 err_ring:
 	dma_free_coherent(dma_dev, PAGE_SIZE, cmdq->ring, cmdq->ring_dma);
-err_pool:
-	dma_pool_destroy(cmdq->mailboxes);
+err_mailboxes:
+	pib_hca_buf_free(dev, &cmdq->mailboxes);
 	return -ENOMEM;
 }
 
@@ -342,7 +340,7 @@ static void pib_hca_cmdq_free(struct pib_hca_dev *dev)
 
 	dma_free_coherent(dma_dev, PAGE_SIZE, cmdq->cpl_ring, cmdq->cpl_ring_dma);
 	dma_free_coherent(dma_dev, PAGE_SIZE, cmdq->ring, cmdq->ring_dma);
-	dma_pool_destroy(cmdq->mailboxes);
+	pib_hca_buf_free(dev, &cmdq->mailboxes);
 }
 
 static int pib_hca_cmdq_enable(struct pib_hca_dev *dev)

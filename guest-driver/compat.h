@@ -1,52 +1,66 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* All that differs between the kernels that the driver supports, 6.1 and newer. */
+/*
+ * The differences between the kernels that the driver supports, 6.1 and newer. Kbuild asks the
+ * kernel's headers for each PIB_HCA_HAS_*, because distributions take changes earlier than their
+ * version number says. compat.c has those verbs whose type differs; no other file knows a kernel.
+ *
+ * PIB_HCA_HAS_CREATE_CQ_ATTRS: create_cq receives all attributes of the command.
+ * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf does.
+ * PIB_HCA_HAS_REG_MR_DMAH: reg_user_mr receives a DMA handle, a steering hint.
+ * PIB_HCA_HAS_RESIZE_USER_CQ: resize_cq is called resize_user_cq and takes an unsigned count.
+ * PIB_HCA_HAS_FILL_RES_SRQ: drivers may add details to `rdma resource show srq`.
+ * PIB_HCA_HAS_UMEM_GET_VA: ib_umem_get() is called ib_umem_get_va().
+ * PIB_HCA_HAS_ODP: the kernel can page on demand.
+ * PIB_HCA_HAS_ODP_DMA_LIST: the core maps on-demand pages for DMA into ib_umem_odp.dma_list.
+ * Otherwise the driver maps them, in ib_umem_odp.map.
+ * PIB_HCA_HAS_PLACEMENT: the core knows FLUSH and ATOMIC WRITE. Elsewhere processes can use ATOMIC
+ * WRITE all the same, but cannot ask for the rights that FLUSH needs.
+ * PIB_HCA_HAS_VM_FLAGS_MOD: vm_flags are changed by functions.
+ */
 #ifndef PIB_HCA_COMPAT_H
 #define PIB_HCA_COMPAT_H
 
-#include <linux/version.h>
+#include <linux/mm.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
-struct pib_hca_dev;
-
-/* 6.11: create_cq is given all of a command's attributes, not the driver's data alone. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-#define PIB_HCA_CREATE_CQ_LAST_ARG struct uverbs_attr_bundle *attrs
-#define PIB_HCA_CREATE_CQ_UDATA (attrs ? &attrs->driver_udata : NULL)
-#else
-#define PIB_HCA_CREATE_CQ_LAST_ARG struct ib_udata *udata
-#define PIB_HCA_CREATE_CQ_UDATA udata
+/* The iterators over DMA blocks moved here from ib_umem.h and ib_verbs.h. */
+#if __has_include("rdma/iter.h")
+#include <rdma/iter.h>
 #endif
 
-/*
- * PIB_HCA_HAS_REG_MR_DMAH (from Kbuild): reg_user_mr may be given a DMA handle, a hint on steering
- * that this device does not know.
- * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf is given all attributes, as create_cq.
- * PIB_HCA_HAS_UMEM_GET_VA: user memory by address is one of several kinds.
- * PIB_HCA_HAS_FILL_RES_SRQ: SRQs can have details in `rdma resource` as other objects have.
- * PIB_HCA_HAS_ODP: the kernel pages on demand and tells in ib_umem_odp.dma_list what it has mapped.
- * PIB_HCA_HAS_PLACEMENT: the core knows FLUSH and ATOMIC WRITE. Elsewhere processes can use ATOMIC
- * WRITE all the same, but cannot ask for the rights that FLUSH needs.
- */
 #ifndef PIB_HCA_HAS_PLACEMENT
 #define IB_ACCESS_FLUSH_GLOBAL 0
 #define IB_DEVICE_FLUSH_GLOBAL 0
 #define IB_DEVICE_ATOMIC_WRITE 0
+/* The numbers that newer cores have. */
+#define IB_WR_ATOMIC_WRITE 15
+#define IB_WC_ATOMIC_WRITE ((enum ib_wc_opcode)9)
 #endif
 
+/* compat.c: create_cq, resize_cq, reg_user_mr, reg_user_mr_dmabuf, fill_res_srq_entry. */
+extern const struct ib_device_ops pib_hca_compat_ops;
+
+/* Pins a process's memory. */
+static inline struct ib_umem *pib_hca_compat_umem_get(struct ib_device *ibdev, u64 addr,
+						      size_t bytes, int access)
+{
 #ifdef PIB_HCA_HAS_UMEM_GET_VA
-static inline struct ib_umem *pib_hca_umem_get(struct ib_device *ibdev, u64 addr, size_t bytes,
-					       int access)
-{
 	return ib_umem_get_va(ibdev, addr, bytes, access);
-}
 #else
-static inline struct ib_umem *pib_hca_umem_get(struct ib_device *ibdev, u64 addr, size_t bytes,
-					       int access)
-{
 	return ib_umem_get(ibdev, addr, bytes, access);
-}
 #endif
+}
+
+static inline void pib_hca_compat_vm_flags_mod(struct vm_area_struct *vma, unsigned long set,
+					       unsigned long clear)
+{
+#ifdef PIB_HCA_HAS_VM_FLAGS_MOD
+	vm_flags_mod(vma, set, clear);
+#else
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+#endif
+}
 
 #endif /* PIB_HCA_COMPAT_H */

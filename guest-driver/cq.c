@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Completion queues (IBA vol. 1, 11.2.5 and 11.4.2). Those of processes are polled by the provider;
- * what is here about polling is for the kernel's own.
+ * Completion queues (IBA vol. 1, 11.2.5 and 11.4.2). The provider polls the CQs of processes; the
+ * polling here is for kernel CQs only.
  */
 #include <linux/irqflags.h>
 
@@ -49,9 +49,7 @@ static const enum ib_wc_opcode pib_hca_send_opcodes[] = {
 	[PIB_HCA_CQE_LOCAL_INV] = IB_WC_LOCAL_INV,
 	[PIB_HCA_CQE_BIND_MW] = IB_WC_BIND_MW,
 	[PIB_HCA_CQE_REG_MR] = IB_WC_REG_MR,
-#ifdef PIB_HCA_HAS_PLACEMENT
 	[PIB_HCA_CQE_ATOMIC_WRITE] = IB_WC_ATOMIC_WRITE,
-#endif
 	[PIB_HCA_CQE_MASKED_CMP_SWAP] = IB_WC_MASKED_COMP_SWAP,
 	[PIB_HCA_CQE_MASKED_FETCH_ADD] = IB_WC_MASKED_FETCH_ADD,
 };
@@ -66,7 +64,7 @@ static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
 							   IB_WC_SEND;
 }
 
-/* NULL for a QP that has gone, whose last completions nobody wants. */
+/* NULL for a QP that has been destroyed: its last completions are dropped. */
 static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
 {
 	if (!cq->last_qp || cq->last_qp->qpn != qpn)
@@ -84,7 +82,7 @@ static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 	return wr_id;
 }
 
-/* The CQE's work request is over; false when it was none that is known. */
+/* Retires the work request of a CQE; false when the QP has no such queue. */
 static bool pib_hca_retire_cqe(struct pib_hca_qp *qp, const struct pib_hca_cqe *cqe, u64 *wr_id)
 {
 	u32 counter = le32_to_cpu(cqe->wqe_counter);
@@ -155,8 +153,8 @@ static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int ro
 }
 
 /*
- * A dead device completes nothing, but consumers that take their leave wait for all they posted:
- * it is flushed here (IBA vol. 1, 10.3.1.7). cq->lock is held.
+ * A dead device completes nothing, but consumers wait for all that they have posted before they
+ * leave: it is flushed here (IBA vol. 1, 10.3.1.7). cq->lock is held.
  */
 static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
 {
@@ -183,7 +181,7 @@ static struct pib_hca_cq *pib_hca_next_cq(struct pib_hca_dev *dev, unsigned long
 	return cq;
 }
 
-/* Makes every kernel consumer poll, for want of a device that would interrupt. */
+/* Makes every kernel consumer poll: a dead device raises no interrupt. */
 void pib_hca_flush_work(struct work_struct *work)
 {
 	struct pib_hca_dev *dev = container_of(work, struct pib_hca_dev, flush_work);
@@ -191,8 +189,10 @@ void pib_hca_flush_work(struct work_struct *work)
 	struct pib_hca_cq *cq;
 
 	for (; (cq = pib_hca_next_cq(dev, &index)); index++) {
-		if (!cq->mem.umem && cq->ibcq.comp_handler) {
-			/* As in the interrupt handler that it expects to be called from. */
+		/* Consumers poll a direct CQ themselves; its handler only warns. */
+		if (!cq->mem.umem && cq->ibcq.comp_handler &&
+		    cq->ibcq.poll_ctx != IB_POLL_DIRECT) {
+			/* The handler expects to be called from an interrupt. */
 			local_irq_disable();
 			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 			local_irq_enable();
@@ -236,14 +236,14 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	value = (u64)cq->consumer << PIB_HCA_DB_COUNTER_SHIFT | cq->cqn;
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 
-	/* Who asks for this answer polls again, and an event would only come on top of that. */
+	/* The consumer polls again when it gets this answer: it needs no event. */
 	if (pending && (flags & IB_CQ_REPORT_MISSED_EVENTS))
 		return 1;
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		value |= PIB_HCA_DB_CQ_SOLICITED;
 	/*
-	 * The device compares the counter with what it has written: a CQE that comes before the
-	 * doorbell does raises its event then, and none is missed.
+	 * The device compares the counter with what it has written: a CQE that it writes before it
+	 * sees the doorbell raises its event then. None is missed.
 	 */
 	writeq(value, dev->uar0 + PIB_HCA_UAR_CQ_ARM);
 	return 0;
@@ -350,19 +350,6 @@ void pib_hca_cq_reset_qp(struct pib_hca_qp *qp)
 
 /* ---------------------------------------------------------------- create and destroy --------- */
 
-struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn)
-{
-	struct pib_hca_cq *cq;
-	unsigned long flags;
-
-	xa_lock_irqsave(&dev->cqs, flags);
-	cq = xa_load(&dev->cqs, cqn);
-	if (cq)
-		refcount_inc(&cq->ref.count);
-	xa_unlock_irqrestore(&dev->cqs, flags);
-	return cq;
-}
-
 static u64 pib_hca_cq_bytes(u8 log_depth)
 {
 	return PIB_HCA_QUEUE_HEADER_SIZE + ((u64)sizeof(struct pib_hca_cqe) << log_depth);
@@ -409,19 +396,22 @@ static int pib_hca_cq_create_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
 	return ret;
 }
 
-/* No event handler has the CQ after this, and the device does not use its memory. */
+/* Ends all use of the CQ by event handlers and of its memory by the device. */
 static void pib_hca_cq_withdraw(struct pib_hca_dev *dev, struct pib_hca_cq *cq)
 {
-	/* Out of the array first: the number may be another's as soon as the command has ended. */
+	/* Leave the array first: the number may be another's as soon as the command has ended. */
 	xa_erase_irq(&dev->cqs, cq->cqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
-	/* Its last events are gone too, so that none of them is taken for one of a later CQ. */
+	/*
+	 * Handlers that run may have found the CQ before. One that is pending finds nothing: the
+	 * device reuses a number only after all others.
+	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&cq->ref);
 }
 
-int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-			   struct ib_udata *udata)
+int pib_hca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		      struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibcq->device);
 	struct pib_hca_create_cq_resp resp = {};
@@ -467,8 +457,8 @@ err_mem:
 	return ret;
 }
 
-/* Moderation of completion events, which is all that there is to modify. */
-int pib_hca_modify_cq_verb(struct ib_cq *ibcq, u16 count, u16 period_us)
+/* Moderation of completion events is all that can be modified. */
+int pib_hca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
 {
 	struct pib_hca_moderate_cq in = {
 		.count = cpu_to_le16(count),
@@ -505,8 +495,8 @@ static int pib_hca_cq_resize_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
 	return ret;
 }
 
-/* The provider polls nothing meanwhile; the device moves what waits to the new buffer. */
-int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata)
+/* The provider does not poll meanwhile; the device moves waiting CQEs to the new buffer. */
+int pib_hca_resize_cq(struct ib_cq *ibcq, unsigned int entries, struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibcq->device);
 	struct pib_hca_cq *cq = to_pcq(ibcq);
@@ -514,7 +504,7 @@ int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *uda
 	struct pib_hca_resize_cq_req req;
 	int ret;
 
-	if (!udata) /* nobody in the kernel resizes its CQ */
+	if (!udata) /* the kernel has no such verb for its own CQs */
 		return -EOPNOTSUPP;
 	if (entries < 1 || entries > le32_to_cpu(dev->caps.max_cqe))
 		return -EINVAL;

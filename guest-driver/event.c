@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Events: what an event queue entry says, and whom it concerns (IBA vol. 1, 11.6.3). In interrupt
- * context throughout.
+ * Events: each event queue entry is handed to the object that it names (IBA vol. 1, 11.6.3). All of
+ * this runs in interrupt context.
  */
 #include "pib_hca.h"
 
@@ -13,14 +13,14 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 		.element.port_num = port,
 	};
 
-	/* The core remembers the device for as long as it is registered only. */
+	/* Before, the core's caches are not set up; afterwards, it does not know the device. */
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		ib_dispatch_event(&event);
 }
 
 /*
- * In the order in which they are told: what the core's caches hold is refreshed before the port's
- * users hear that it is Active.
+ * The core is told in this order, so that its caches are refreshed before a port's users hear that
+ * the port is Active.
  */
 static const struct {
 	u32 flag;
@@ -35,16 +35,38 @@ static const struct {
 	{ PIB_HCA_PORT_EVENT_CLIENT_REREGISTER, IB_EVENT_CLIENT_REREGISTER },
 };
 
-static void pib_hca_port_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+/* Tells the core the port's events, once the core is ready for them. */
+static void pib_hca_tell_port(struct pib_hca_dev *dev, u32 port)
 {
-	u32 flags = le32_to_cpu(eqe->data);
-	u32 i;
+	u32 flags, i;
 
-	if (!rdma_is_port_valid(&dev->ibdev, eqe->port))
+	if (!test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		return;
+	flags = atomic_xchg(&dev->port_events[port - 1], 0);
 	for (i = 0; i < ARRAY_SIZE(pib_hca_port_events); i++)
 		if (flags & pib_hca_port_events[i].flag)
-			pib_hca_dispatch(dev, pib_hca_port_events[i].type, eqe->port);
+			pib_hca_dispatch(dev, pib_hca_port_events[i].type, port);
+}
+
+static void pib_hca_port_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
+{
+	if (!eqe->port || eqe->port > dev->caps.port_count)
+		return;
+	atomic_or(le32_to_cpu(eqe->data), &dev->port_events[eqe->port - 1]);
+	smp_mb__after_atomic(); /* pairs with the one in pib_hca_enable_driver() */
+	pib_hca_tell_port(dev, eqe->port);
+}
+
+int pib_hca_enable_driver(struct ib_device *ibdev)
+{
+	struct pib_hca_dev *dev = to_pdev(ibdev);
+	u32 port;
+
+	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	smp_mb__after_atomic(); /* either the handler sees the bit or the loop its flags */
+	for (port = 1; port <= dev->caps.port_count; port++)
+		pib_hca_tell_port(dev, port);
+	return 0;
 }
 
 static void pib_hca_completion_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)

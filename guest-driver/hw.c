@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device below its commands: BARs, reset, version, and giving it up for good. The sequence is
- * that of docs/device-spec.md, "Reset and bring-up".
+ * The device below its commands: BARs, reset and version. The sequence is that of
+ * docs/device-spec.md, "Reset and bring-up".
  */
 #include <linux/delay.h>
+#include <linux/dma-mapping.h>
 #include <linux/iopoll.h>
 
 #include "pib_hca.h"
 
 #define PIB_HCA_RESET_TIMEOUT_US (10 * USEC_PER_SEC)
-#define PIB_HCA_ALL_ONES (~0U) /* what a load from a device that is gone returns */
 
 int pib_hca_reset(struct pib_hca_dev *dev)
 {
@@ -63,7 +63,8 @@ static int pib_hca_enable_pci(struct pib_hca_dev *dev)
 
 	/* A mapping of a larger page would show a process the UARs of its neighbours. */
 	if (PAGE_SIZE != PIB_HCA_UAR_PAGE_SIZE) {
-		dev_err(&pdev->dev, "needs a kernel with pages of 4 KiB\n");
+		dev_err(&pdev->dev, "page size %lu is not supported: boot a kernel with 4096\n",
+			PAGE_SIZE);
 		return -EOPNOTSUPP;
 	}
 	ret = pci_enable_device(pdev);
@@ -97,6 +98,30 @@ static void pib_hca_disable_pci(struct pib_hca_dev *dev)
 	pci_disable_device(dev->pdev);
 }
 
+/*
+ * Streaming mappings need a copy at each use where DMA goes through bounce buffers (swiotlb=force,
+ * encrypted guests) or caches are not coherent. The device and a process that share memory cannot
+ * wait for that.
+ */
+static int pib_hca_probe_streaming_dma(struct pib_hca_dev *dev)
+{
+	struct device *dma_dev = &dev->pdev->dev;
+	struct page *page = alloc_page(GFP_KERNEL);
+	dma_addr_t dma;
+	int ret;
+
+	if (!page)
+		return -ENOMEM;
+	dma = dma_map_page(dma_dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	ret = dma_mapping_error(dma_dev, dma);
+	if (!ret) {
+		dev->dma_needs_sync = dma_need_sync(dma_dev, dma);
+		dma_unmap_page(dma_dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	}
+	__free_page(page);
+	return ret;
+}
+
 int pib_hca_hw_init(struct pib_hca_dev *dev)
 {
 	int ret;
@@ -104,10 +129,12 @@ int pib_hca_hw_init(struct pib_hca_dev *dev)
 	ret = pib_hca_enable_pci(dev);
 	if (ret)
 		return ret;
-	/* Before the reset the device may still write where another kernel told it to. */
+	/* Until the reset the device may still write to memory that a previous kernel gave it. */
 	ret = pib_hca_check_version(dev);
 	if (!ret)
 		ret = pib_hca_reset(dev);
+	if (!ret)
+		ret = pib_hca_probe_streaming_dma(dev);
 	if (ret) {
 		pib_hca_disable_pci(dev);
 		return ret;
@@ -120,47 +147,4 @@ void pib_hca_hw_cleanup(struct pib_hca_dev *dev)
 {
 	pci_clear_master(dev->pdev);
 	pib_hca_disable_pci(dev);
-}
-
-bool pib_hca_has_failed(struct pib_hca_dev *dev)
-{
-	u32 status;
-
-	if (pib_hca_is_dead(dev))
-		return true;
-	status = pib_hca_read(dev, PIB_HCA_REG_STATUS);
-	if (status == PIB_HCA_ALL_ONES) {
-		pib_hca_die(dev, "the device is gone");
-		return true;
-	}
-	if (status & PIB_HCA_STATUS_FATAL) {
-		dev_err(&dev->pdev->dev, "fatal error, cause %u\n",
-			pib_hca_read(dev, PIB_HCA_REG_FATAL_CAUSE));
-		pib_hca_die(dev, "the device reports a fatal error");
-		return true;
-	}
-	return false;
-}
-
-void pib_hca_die(struct pib_hca_dev *dev, const char *why)
-{
-	u32 status;
-
-	if (test_and_set_bit(PIB_HCA_DEV_DEAD, &dev->flags))
-		return;
-	dev_err(&dev->pdev->dev, "%s; given up until the driver is bound again\n", why);
-
-	/*
-	 * All that the device knows of this machine's memory it forgets in a reset, so that memory
-	 * of failed commands and of queues may be freed. If even that fails, it loses the bus.
-	 */
-	pib_hca_write(dev, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
-	status = pib_hca_read(dev, PIB_HCA_REG_STATUS);
-	if (status)
-		pci_clear_master(dev->pdev);
-
-	pib_hca_cmdq_stop(dev);
-	pib_hca_dispatch(dev, IB_EVENT_DEVICE_FATAL, 0);
-	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
-		schedule_work(&dev->flush_work);
 }

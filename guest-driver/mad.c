@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Management datagrams: the device answers for its own SMA and PMA, software for all else. The core
- * shows us each MAD that comes in or goes to this port itself.
+ * Management datagrams: the device answers for its own SMA and PMA, software for all other agents.
+ * The core passes each MAD that arrives, or that is sent to this port itself.
  */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_smi.h>

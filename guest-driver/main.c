@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* The module: finding devices, bringing them up and down, and the table of verbs. */
 #include <linux/module.h>
+#include <linux/pm.h>
 
 #include "pib_hca.h"
 
@@ -8,46 +9,7 @@ MODULE_AUTHOR("The pib-hca authors");
 MODULE_DESCRIPTION("Driver of the pib-hca InfiniBand HCA");
 MODULE_LICENSE("Dual BSD/GPL");
 
-static int pib_hca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-			     PIB_HCA_CREATE_CQ_LAST_ARG)
-{
-	return pib_hca_create_cq_verb(ibcq, attr, PIB_HCA_CREATE_CQ_UDATA);
-}
-
-#ifdef PIB_HCA_HAS_REG_MR_DMAH
-static struct ib_mr *pib_hca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova,
-					 int access, struct ib_dmah *dmah, struct ib_udata *udata)
-{
-	if (dmah)
-		return ERR_PTR(-EOPNOTSUPP);
-	return pib_hca_reg_mr(ibpd, start, length, iova, access, udata);
-}
-#else
-#define pib_hca_reg_user_mr pib_hca_reg_mr
-#endif
-
-#if defined(PIB_HCA_HAS_REG_MR_DMAH)
-static struct ib_mr *pib_hca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length,
-						u64 iova, int fd, int access,
-						struct ib_dmah *dmah,
-						struct uverbs_attr_bundle *attrs)
-{
-	if (dmah)
-		return ERR_PTR(-EOPNOTSUPP);
-	return pib_hca_reg_dmabuf(ibpd, offset, length, iova, fd, access, &attrs->driver_udata);
-}
-#elif defined(PIB_HCA_HAS_REG_DMABUF_ATTRS)
-static struct ib_mr *pib_hca_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length,
-						u64 iova, int fd, int access,
-						struct uverbs_attr_bundle *attrs)
-{
-	return pib_hca_reg_dmabuf(ibpd, offset, length, iova, fd, access, &attrs->driver_udata);
-}
-#else
-#define pib_hca_reg_user_mr_dmabuf pib_hca_reg_dmabuf
-#endif
-
-/* What ibstat shows. */
+/* Shown by ibstat. */
 static ssize_t hca_type_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "pib-hca\n");
@@ -88,9 +50,8 @@ static const struct ib_device_ops pib_hca_ops = {
 	.alloc_xrcd = pib_hca_alloc_xrcd,
 	.attach_mcast = pib_hca_attach_mcast,
 	.create_ah = pib_hca_create_ah,
-	.create_cq = pib_hca_create_cq,
-	.create_qp = pib_hca_create_qp_verb,
-	.create_srq = pib_hca_create_srq_verb,
+	.create_qp = pib_hca_create_qp,
+	.create_srq = pib_hca_create_srq,
 	.create_user_ah = pib_hca_create_ah,
 	.dealloc_dm = pib_hca_dealloc_dm,
 	.dealloc_mw = pib_hca_dealloc_mw,
@@ -105,12 +66,10 @@ static const struct ib_device_ops pib_hca_ops = {
 	.detach_mcast = pib_hca_detach_mcast,
 	.device_group = &pib_hca_attribute_group,
 	.disassociate_ucontext = pib_hca_disassociate_ucontext,
+	.enable_driver = pib_hca_enable_driver,
 	.fill_res_cq_entry = pib_hca_fill_res_cq_entry,
 	.fill_res_mr_entry = pib_hca_fill_res_mr_entry,
 	.fill_res_qp_entry = pib_hca_fill_res_qp_entry,
-#ifdef PIB_HCA_HAS_FILL_RES_SRQ
-	.fill_res_srq_entry = pib_hca_fill_res_srq_entry,
-#endif
 	.get_dev_fw_str = pib_hca_get_dev_fw_str,
 	.get_dma_mr = pib_hca_get_dma_mr,
 	.get_hw_stats = pib_hca_get_stats,
@@ -119,30 +78,27 @@ static const struct ib_device_ops pib_hca_ops = {
 	.map_mr_sg = pib_hca_map_mr_sg,
 	.mmap = pib_hca_mmap,
 	.mmap_free = pib_hca_mmap_free,
-	.modify_cq = pib_hca_modify_cq_verb,
-	.modify_device = pib_hca_modify_device_verb,
-	.modify_port = pib_hca_modify_port_verb,
-	.modify_qp = pib_hca_modify_qp_verb,
-	.modify_srq = pib_hca_modify_srq_verb,
+	.modify_cq = pib_hca_modify_cq,
+	.modify_device = pib_hca_modify_device,
+	.modify_port = pib_hca_modify_port,
+	.modify_qp = pib_hca_modify_qp,
+	.modify_srq = pib_hca_modify_srq,
 	.poll_cq = pib_hca_poll_cq,
 	.post_recv = pib_hca_post_recv,
 	.post_send = pib_hca_post_send,
 	.post_srq_recv = pib_hca_post_srq_recv,
 	.process_mad = pib_hca_process_mad,
 	.query_ah = pib_hca_query_ah,
-	.query_device = pib_hca_query_device_verb,
+	.query_device = pib_hca_query_device,
 	.query_gid = pib_hca_query_gid,
 	.query_pkey = pib_hca_query_pkey,
-	.query_port = pib_hca_query_port_verb,
+	.query_port = pib_hca_query_port,
 	.query_qp = pib_hca_query_qp,
 	.query_srq = pib_hca_query_srq,
 	.query_ucontext = pib_hca_query_ucontext,
 	.reg_dm_mr = pib_hca_reg_dm_mr,
-	.reg_user_mr = pib_hca_reg_user_mr,
-	.reg_user_mr_dmabuf = pib_hca_reg_user_mr_dmabuf,
 	.req_notify_cq = pib_hca_req_notify_cq,
 	.rereg_user_mr = pib_hca_rereg_mr,
-	.resize_cq = pib_hca_resize_cq_verb,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, pib_hca_ah, ibah),
 	INIT_RDMA_OBJ_SIZE(ib_cq, pib_hca_cq, ibcq),
@@ -183,28 +139,38 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 	memcpy(&ibdev->node_guid, dev->caps.node_guid, sizeof(ibdev->node_guid));
 	memcpy(ibdev->node_desc, dev->caps.node_description, sizeof(dev->caps.node_description));
 	ib_set_device_ops(ibdev, &pib_hca_ops);
+	ib_set_device_ops(ibdev, &pib_hca_compat_ops);
 	if (IS_ENABLED(CONFIG_INFINIBAND_USER_ACCESS))
 		ibdev->driver_def = pib_hca_import_defs;
 
-	/* Before the clients are told of the device: they may miss nothing of what they ask. */
-	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	set_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
 	ret = ib_register_device(ibdev, "pib_%d", &dev->pdev->dev);
-	if (ret)
+	if (ret) {
 		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-	else
-		pib_hca_debugfs_add(dev);
-	return ret;
+		clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
+		pib_hca_eqs_sync(dev);
+		cancel_work_sync(&dev->flush_work);
+		return ret;
+	}
+	pib_hca_debugfs_add(dev);
+	pib_hca_health_start(dev);
+	return 0;
 }
 
 static void pib_hca_unregister(struct pib_hca_dev *dev)
 {
-	/* No event is dispatched once its handlers are through: the core forgets the device. */
+	/* A device that is gone dies now, while consumers can be told. */
+	pib_hca_has_failed(dev);
+	/* The core must get no event once it forgets the device: wait for the event handlers. */
 	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
 	pib_hca_eqs_sync(dev);
 	pib_hca_debugfs_remove(dev);
+	/* Consumers that leave wait for their completions; if the device dies, they are flushed. */
 	ib_unregister_device(&dev->ibdev);
-	xa_destroy(&dev->keys);
+	pib_hca_health_stop(dev);
+	clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
 	cancel_work_sync(&dev->flush_work);
+	xa_destroy(&dev->keys);
 }
 
 static int pib_hca_start(struct pci_dev *pdev)
@@ -221,6 +187,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->keys, XA_FLAGS_LOCK_IRQ);
 	INIT_WORK(&dev->flush_work, pib_hca_flush_work);
+	mutex_init(&dev->node_desc_mutex);
 
 	ret = pib_hca_hw_init(dev);
 	if (ret)
@@ -298,7 +265,7 @@ static void pib_hca_remove(struct pci_dev *pdev)
 	pib_hca_stop(pdev);
 }
 
-/* Nothing of this kernel's memory may be written when the next one, or the firmware, runs. */
+/* The device must not write to memory that the next kernel, or the firmware, uses. */
 static void pib_hca_shutdown(struct pci_dev *pdev)
 {
 	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
@@ -306,20 +273,24 @@ static void pib_hca_shutdown(struct pci_dev *pdev)
 	if (!dev)
 		return;
 	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-	pib_hca_die(dev, "the machine shuts down");
+	pib_hca_cut_off(dev);
 	pci_clear_master(pdev);
 }
 
-static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+static int pib_hca_restart(struct pci_dev *pdev)
 {
-	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+	int ret = pib_hca_start(pdev);
 
-	if (dev)
-		pib_hca_die(dev, "PCI reports an error");
-	return PCI_ERS_RESULT_DISCONNECT;
+	if (ret)
+		dev_err(&pdev->dev, "not started again: error %d; bind the driver to retry\n",
+			ret);
+	return ret;
 }
 
-/* A function level reset loses all: the device goes away before it and comes back anew. */
+/*
+ * A function level reset, and a suspended machine, make the device forget everything: the driver
+ * stops it before and starts it as a new one afterwards.
+ */
 static void pib_hca_reset_prepare(struct pci_dev *pdev)
 {
 	pib_hca_stop(pdev);
@@ -327,14 +298,55 @@ static void pib_hca_reset_prepare(struct pci_dev *pdev)
 
 static void pib_hca_reset_done(struct pci_dev *pdev)
 {
-	int ret = pib_hca_start(pdev);
+	pib_hca_restart(pdev);
+}
 
-	if (ret)
-		dev_err(&pdev->dev, "does not come back after the reset: %d\n", ret);
+static int pib_hca_suspend(struct device *device)
+{
+	pib_hca_stop(to_pci_dev(device));
+	return 0;
+}
+
+static int pib_hca_resume(struct device *device)
+{
+	return pib_hca_restart(to_pci_dev(device));
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(pib_hca_pm_ops, pib_hca_suspend, pib_hca_resume);
+
+/* An error that is not fatal has cost no more than one transaction, which the device reports. */
+static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+
+	if (state == pci_channel_io_normal)
+		return PCI_ERS_RESULT_CAN_RECOVER;
+	if (dev)
+		pib_hca_die(dev, "PCI reports an error");
+	if (state == pci_channel_io_perm_failure)
+		return PCI_ERS_RESULT_DISCONNECT;
+	pib_hca_stop(pdev);
+	return PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t pib_hca_mmio_enabled(struct pci_dev *pdev)
+{
+	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+
+	return dev && !pib_hca_has_failed(dev) ? PCI_ERS_RESULT_RECOVERED :
+						 PCI_ERS_RESULT_DISCONNECT;
+}
+
+static pci_ers_result_t pib_hca_slot_reset(struct pci_dev *pdev)
+{
+	pci_restore_state(pdev);
+	return pib_hca_restart(pdev) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
 }
 
 static const struct pci_error_handlers pib_hca_err_handlers = {
 	.error_detected = pib_hca_error_detected,
+	.mmio_enabled = pib_hca_mmio_enabled,
+	.slot_reset = pib_hca_slot_reset,
 	.reset_prepare = pib_hca_reset_prepare,
 	.reset_done = pib_hca_reset_done,
 };
@@ -352,6 +364,7 @@ static struct pci_driver pib_hca_driver = {
 	.remove = pib_hca_remove,
 	.shutdown = pib_hca_shutdown,
 	.err_handler = &pib_hca_err_handlers,
+	.driver.pm = pm_sleep_ptr(&pib_hca_pm_ops),
 };
 
 static int __init pib_hca_module_init(void)

@@ -23,7 +23,7 @@ struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	/* PIB_HCA_ACCESS_* have the core's values. */
+	/* The numbers are equal: see abi_check.c. */
 	in->pd = cpu_to_le32(to_ppd(ibpd)->pdn);
 	in->access = cpu_to_le32(access & PIB_HCA_ACCESS_ALL);
 	in->key = pib_hca_new_key_byte();
@@ -77,8 +77,8 @@ struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 /* ---------------------------------------------------------------- memory of processes -------- */
 
 /*
- * The device counts a region's addresses from any first byte, so that pages may be as large as the
- * memory's own, whatever the region's address is: they are sought for the bus address.
+ * A region's first byte may lie anywhere in its first page, so that the page size depends on the
+ * memory's bus address only, not on the region's address.
  */
 static unsigned long pib_hca_best_page_size(struct pib_hca_dev *dev, struct ib_umem *umem)
 {
@@ -101,7 +101,7 @@ static int pib_hca_describe_umem(struct pib_hca_dev *dev, struct pib_hca_page_ta
 	return pib_hca_table_from_umem(dev, table, &in->pages, umem, page_size);
 }
 
-/* The umem is the region's, or released. */
+/* Consumes the umem: the region keeps it, or it is released. */
 static struct ib_mr *pib_hca_reg_umem(struct ib_pd *ibpd, struct ib_umem *umem, u64 iova,
 				      int access)
 {
@@ -141,7 +141,7 @@ static int pib_hca_check_reg(struct pib_hca_dev *dev, u64 length, int access,
 		return -EOPNOTSUPP;
 	if (length > le64_to_cpu(dev->caps.max_mr_size))
 		return -EINVAL;
-	return pib_hca_udata_no_input(udata);
+	return pib_hca_udata_no_input(udata) ?: pib_hca_check_user_dma(dev);
 }
 
 struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access,
@@ -149,7 +149,7 @@ struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova
 {
 	struct pib_hca_dev *dev = to_pdev(ibpd->device);
 	bool on_demand = access & IB_ACCESS_ON_DEMAND;
-	/* All of the address space is not a length. */
+	/* Length U64_MAX means all of the address space. */
 	bool implicit = on_demand && !start && length == U64_MAX;
 	struct ib_umem *umem;
 	int ret;
@@ -159,13 +159,13 @@ struct ib_mr *pib_hca_reg_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova
 		return ERR_PTR(ret);
 	if (on_demand)
 		return pib_hca_reg_odp_mr(ibpd, start, length, iova, access);
-	umem = pib_hca_umem_get(ibpd->device, start, length, access);
+	umem = pib_hca_umem_get(dev, start, length, access);
 	if (IS_ERR(umem))
 		return ERR_CAST(umem);
 	return pib_hca_reg_umem(ibpd, umem, iova, access);
 }
 
-/* Memory of another device's, which stays where it is as long as the region exists. */
+/* The exporter keeps the memory in place as long as the region exists. */
 struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova, int fd,
 				 int access, struct ib_udata *udata)
 {
@@ -183,7 +183,7 @@ struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64
 
 /* ---------------------------------------------------------------- reregistration ------------- */
 
-/* Rights that the memory was not pinned for, and another origin, need it to be described anew. */
+/* Write access to memory that was pinned for reading, or another origin, needs a new umem. */
 static bool pib_hca_needs_new_umem(const struct pib_hca_mr *mr, int access)
 {
 	return (ib_access_writable(access) && !mr->umem->writable) ||
@@ -194,10 +194,10 @@ static struct ib_umem *pib_hca_repin(struct pib_hca_mr *mr, int access)
 {
 	struct ib_umem *umem = mr->umem;
 
-	/* By address only who has the address space can do it. */
+	/* Only the process whose address space it is can pin memory by address. */
 	if (umem->is_dmabuf || umem->owning_mm != current->mm)
 		return ERR_PTR(-EOPNOTSUPP);
-	return pib_hca_umem_get(mr->ibmr.device, umem->address, umem->length, access);
+	return pib_hca_umem_get(to_pdev(mr->ibmr.device), umem->address, umem->length, access);
 }
 
 static int pib_hca_rereg_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
@@ -218,7 +218,7 @@ static int pib_hca_rereg_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	return 0;
 }
 
-/* Takes the place of the region's umem; NULL: the memory stays. */
+/* Replaces the region's umem; NULL keeps the memory. */
 static int pib_hca_rereg_umem(struct pib_hca_mr *mr, struct pib_hca_rereg_mr *in,
 			      struct ib_umem *umem, u64 iova)
 {
@@ -242,15 +242,15 @@ static int pib_hca_rereg_umem(struct pib_hca_mr *mr, struct pib_hca_rereg_mr *in
 	return 0;
 }
 
-/* NULL: the region itself has changed. Whatever fails leaves it as it was. */
+/* NULL means that the region itself has changed. A failure leaves it as it was. */
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata)
 {
 	struct pib_hca_mr *mr = to_pmr(ibmr);
 	struct pib_hca_rereg_mr in = {
-		/* PIB_HCA_REREG_MR_* have the core's values. */
+		/* The numbers are equal: see abi_check.c. */
 		.mask = cpu_to_le32(flags),
-		/* Who was told the R_Key before goes on using it. */
+		/* The key byte stays: peers go on using the R_Key. */
 		.mr.key = ibmr->lkey & 0xff,
 	};
 	struct ib_umem *umem = NULL;
@@ -268,7 +268,7 @@ struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 len
 	if (ret)
 		return ERR_PTR(ret);
 	if (flags & IB_MR_REREG_TRANS)
-		umem = pib_hca_umem_get(ibmr->device, start, length, access);
+		umem = pib_hca_umem_get(to_pdev(ibmr->device), start, length, access);
 	else if (pib_hca_needs_new_umem(mr, access))
 		umem = pib_hca_repin(mr, access);
 	if (IS_ERR(umem))
@@ -347,7 +347,7 @@ int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 
 	if (mr->odp)
 		return pib_hca_dereg_odp_mr(dev, mr);
-	/* The device is through with the memory when the command ends. Windows keep a region. */
+	/* The device does not use the memory after the command. -EBUSY: windows are bound to it. */
 	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, ibmr->lkey);
 	if (ret)
 		return ret;

@@ -6,7 +6,7 @@
  *
  * Locks, in the order in which they are taken:
  *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
- *   odp.lock, umem_mutex      see odp.c; sleep
+ *   odp->mutex, umem_mutex    see pib_hca_odp.h; sleep
  *   cmdq->slots (semaphore)   as many commands in flight as the ring holds; sleeps
  *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
  *   qp->sq.lock, qp->rq.lock  posting; never both of them; irqs off
@@ -23,7 +23,6 @@
 #define PIB_HCA_H
 
 #include <linux/completion.h>
-#include <linux/dmapool.h>
 #include <linux/io.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
@@ -35,7 +34,6 @@
 
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
-#include <rdma/iter.h>
 
 #include "pib_hca_hw.h"
 #include "pib_hca_abi.h"
@@ -73,6 +71,12 @@ static inline void *pib_hca_buf_at(const struct pib_hca_buf *buf, size_t offset)
 	       (offset & ((1UL << buf->chunk_shift) - 1));
 }
 
+static inline dma_addr_t pib_hca_buf_dma_at(const struct pib_hca_buf *buf, size_t offset)
+{
+	return buf->chunks[offset >> buf->chunk_shift].dma +
+	       (offset & ((1UL << buf->chunk_shift) - 1));
+}
+
 /* Table pages behind a struct pib_hca_pages. The device reads them only while the command runs. */
 struct pib_hca_page_table {
 	struct pib_hca_chunk *tables;
@@ -101,6 +105,10 @@ struct pib_hca_queue_mem {
 };
 
 int pib_hca_queue_mem_kernel(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, size_t bytes);
+/* -EOPNOTSUPP, and says why, where device and processes cannot share memory. */
+int pib_hca_check_user_dma(struct pib_hca_dev *dev);
+/* Pins a process's memory; -EOPNOTSUPP where the device cannot share it with the process. */
+struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes, int access);
 int pib_hca_queue_mem_user(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, u64 addr,
 			   u64 length, u64 bytes);
 int pib_hca_queue_mem_table(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
@@ -125,7 +133,7 @@ struct pib_hca_cmdq {
 	struct pib_hca_cmd_cpl *cpl_ring;
 	dma_addr_t ring_dma;
 	dma_addr_t cpl_ring_dma;
-	struct dma_pool *mailboxes;
+	struct pib_hca_buf mailboxes; /* two of a page for each slot: input and output */
 	struct semaphore slots_free;
 	struct mutex post_mutex; /* producer, and the doorbell's order */
 	u32 producer;
@@ -171,7 +179,7 @@ int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out
  * not let go is reset.
  */
 void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
-/* The same for what users may ask for too early: -EBUSY, and nothing has happened. */
+/* The same for objects that may still be in use: -EBUSY, and the object stays. */
 int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
 
 /* ---------------------------------------------------------------- events (eq.c, event.c) ----- */
@@ -184,21 +192,28 @@ struct pib_hca_eq {
 	u32 vector;
 	u8 log_depth;
 	bool async;
+	char name[48]; /* in /proc/interrupts */
 };
 
 int pib_hca_eqs_init(struct pib_hca_dev *dev);
 void pib_hca_eqs_cleanup(struct pib_hca_dev *dev);
-/* Waits until the handlers of events that the device has written before are through. */
+/* Waits until the event handlers that run now have returned. */
 void pib_hca_eqs_sync(struct pib_hca_dev *dev);
 
 void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
+/*
+ * Lets events through to the core, with those of ports that came before. The core calls it when its
+ * caches are set up and before it tells its clients of the device.
+ */
+int pib_hca_enable_driver(struct ib_device *ibdev);
 void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);
 
 /* ---------------------------------------------------------------- the device ----------------- */
 
 enum pib_hca_dev_flag {
-	PIB_HCA_DEV_DEAD,    /* reset and lost; commands fail, destroying succeeds */
-	PIB_HCA_DEV_EVENTS,  /* registered: consumers want asynchronous events */
+	PIB_HCA_DEV_DEAD,       /* reset and given up; see health.c */
+	PIB_HCA_DEV_REGISTERED, /* consumers may wait for completions */
+	PIB_HCA_DEV_EVENTS,     /* the core takes asynchronous events */
 };
 
 struct pib_hca_dev {
@@ -208,6 +223,10 @@ struct pib_hca_dev {
 	u8 __iomem *uar0;        /* the kernel's doorbells */
 	phys_addr_t uar_base;
 	unsigned long flags;     /* enum pib_hca_dev_flag */
+	bool dma_needs_sync;     /* processes' memory cannot be shared with the device */
+	atomic_t port_events[PIB_HCA_MAX_PORTS]; /* flags that the core has not been told */
+	struct delayed_work health;
+	struct mutex node_desc_mutex; /* the device's and the core's node description agree */
 
 	u32 vector_count;        /* MSI-X vectors in use */
 	u32 eq_count;            /* 1 async, then one per completion vector */
@@ -227,11 +246,10 @@ struct pib_hca_dev {
 		struct gen_pool *pool; /* of addresses from `start` on */
 	} dm;
 	struct {
-		struct mutex lock; /* see odp.c */
 		struct xarray mrs; /* pib_hca_mr by key without its key byte */
 		struct workqueue_struct *queue;
-		struct work_struct work;
-	} odp;
+		struct delayed_work fetch;
+	} odp;                   /* see pib_hca_odp.h */
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;
 	struct work_struct flush_work; /* completions in software once the device is dead */
@@ -251,9 +269,15 @@ static inline bool pib_hca_is_dead(const struct pib_hca_dev *dev)
 int pib_hca_hw_init(struct pib_hca_dev *dev);
 void pib_hca_hw_cleanup(struct pib_hca_dev *dev);
 int pib_hca_reset(struct pib_hca_dev *dev);
-/* True, and says why, when the device has stopped or has gone. Any context. */
+
+/* health.c */
+void pib_hca_health_start(struct pib_hca_dev *dev);
+void pib_hca_health_stop(struct pib_hca_dev *dev);
+/* True, after giving it up, when the device has stopped, was reset or has gone. Any context. */
 bool pib_hca_has_failed(struct pib_hca_dev *dev);
-/* Gives the device up: no DMA after this, every waiter is woken. Any context, more than once. */
+/* Ends the device's DMA and wakes every waiter; false if that has been done before. Any context. */
+bool pib_hca_cut_off(struct pib_hca_dev *dev);
+/* The same, and tells the log and the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 
 static inline u32 pib_hca_read(const struct pib_hca_dev *dev, u32 reg)
@@ -270,7 +294,7 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 
 /* ---------------------------------------------------------------- uverbs data ---------------- */
 
-/* Input may be shorter than *req, or longer when the rest is zero (then -EOPNOTSUPP if not). */
+/* Input may be shorter than *req, or longer if the rest is zero; -EOPNOTSUPP if it is not. */
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size);
 /* As much of *resp as user space has room for; what it has room for beyond is zeroed. */
 int pib_hca_udata_out(struct ib_udata *udata, void *resp, size_t size);
@@ -280,12 +304,12 @@ int pib_hca_udata_no_input(struct ib_udata *udata);
 /* ---------------------------------------------------------------- verbs ---------------------- */
 
 /* port.c */
-int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *attr,
-			      struct ib_udata *udata);
-int pib_hca_modify_device_verb(struct ib_device *ibdev, int mask, struct ib_device_modify *props);
-int pib_hca_query_port_verb(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
-int pib_hca_modify_port_verb(struct ib_device *ibdev, u32 port, int mask,
-			     struct ib_port_modify *props);
+int pib_hca_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
+			 struct ib_udata *udata);
+int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *props);
+int pib_hca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr);
+int pib_hca_modify_port(struct ib_device *ibdev, u32 port, int mask,
+			struct ib_port_modify *props);
 int pib_hca_query_pkey(struct ib_device *ibdev, u32 port, u16 index, u16 *pkey);
 int pib_hca_query_gid(struct ib_device *ibdev, u32 port, int index, union ib_gid *gid);
 int pib_hca_get_port_immutable(struct ib_device *ibdev, u32 port,
@@ -334,15 +358,13 @@ void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, 
 #define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
 
 /* cq.c */
-int pib_hca_create_cq_verb(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
-			   struct ib_udata *udata);
-int pib_hca_resize_cq_verb(struct ib_cq *ibcq, int entries, struct ib_udata *udata);
+int pib_hca_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		      struct ib_udata *udata);
+int pib_hca_resize_cq(struct ib_cq *ibcq, unsigned int entries, struct ib_udata *udata);
 int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
-int pib_hca_modify_cq_verb(struct ib_cq *ibcq, u16 count, u16 period_us);
+int pib_hca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
 int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
-/* Found by number, with a reference to put; NULL when there is none. Any context. */
-struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn);
 /* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
 void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
 void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
@@ -351,16 +373,14 @@ void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
 void pib_hca_flush_work(struct work_struct *work);
 
 /* qp.c, qp_modify.c */
-int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
-			   struct ib_udata *udata);
+int pib_hca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
+		      struct ib_udata *udata);
 int pib_hca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
-int pib_hca_modify_qp_verb(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
-			   struct ib_udata *udata);
+int pib_hca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
+		      struct ib_udata *udata);
 int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 		     struct ib_qp_init_attr *init_attr);
 void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap);
-/* Found by number, with a reference to put; NULL when there is none. Any context. */
-struct pib_hca_qp *pib_hca_get_qp(struct pib_hca_dev *dev, u32 qpn);
 
 /* wr.c */
 int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
@@ -377,18 +397,16 @@ u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
 void pib_hca_put_recv(struct pib_hca_recv_wqe *wqe, const struct ib_recv_wr *wr, u32 id);
 
 /* srq.c */
-int pib_hca_create_srq_verb(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_attr,
-			    struct ib_udata *udata);
-int pib_hca_modify_srq_verb(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
-			    enum ib_srq_attr_mask mask, struct ib_udata *udata);
+int pib_hca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_attr,
+		       struct ib_udata *udata);
+int pib_hca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+		       enum ib_srq_attr_mask mask, struct ib_udata *udata);
 int pib_hca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			  const struct ib_recv_wr **bad_wr);
 /* Of a kernel SRQ: the wr_id of a completed WQE, whose id may be used again. Any context. */
 u64 pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id);
-/* Found by number, with a reference to put; NULL when there is none. Any context. */
-struct pib_hca_srq *pib_hca_get_srq(struct pib_hca_dev *dev, u32 srqn);
 
 /* debugfs.c */
 void pib_hca_debugfs_init(void);

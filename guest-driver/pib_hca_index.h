@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* kick.c: doorbells as bits in a page of memory. */
+/* kick.c: shadow doorbell pages. */
 #ifndef PIB_HCA_INDEX_H
 #define PIB_HCA_INDEX_H
 
@@ -8,7 +8,7 @@
 struct page;
 struct pib_hca_dev;
 
-/* The page in which a UAR's rung QPs are noted. */
+/* A UAR's shadow doorbell page. */
 struct pib_hca_index {
 	u32 uar;
 	struct page *page;
@@ -19,7 +19,7 @@ struct pib_hca_index {
 /* Leaves `map` NULL when the device has no such pages. */
 int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32 uar);
 void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index);
-/* Of a kernel QP, after its sq_producer. */
+/* Rings the doorbell of a kernel QP, after its sq_producer has been stored. */
 void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn);
 
 #endif /* PIB_HCA_INDEX_H */

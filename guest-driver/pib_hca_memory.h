@@ -9,7 +9,7 @@ struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u3
 int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		      unsigned int *sg_offset);
 int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
-/* A key of what is no more is unlikely to fit what comes in its place. */
+/* Random, so that a stale key is unlikely to match the object that reuses its index. */
 u8 pib_hca_new_key_byte(void);
 
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
@@ -20,11 +20,11 @@ struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
 
-/* `in` gets all but where the memory is, for PIB_HCA_CMD_CREATE_MR. */
+/* Fills all of `in`, for PIB_HCA_CMD_CREATE_MR, except the fields that name the memory. */
 struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 			  const struct pib_hca_create_mr *in);
-/* `in` says where the memory is; the rest is filled in here. */
+/* Registers the memory that `in` names; fills in the other fields. */
 struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 
 /* mw.c */
@@ -45,11 +45,11 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 
 /* ---------------------------------------------------------------- paging on demand (odp.c) --- */
 
+#ifdef PIB_HCA_HAS_ODP
 int pib_hca_odp_init(struct pib_hca_dev *dev);
 void pib_hca_odp_cleanup(struct pib_hca_dev *dev);
-
-#ifdef PIB_HCA_HAS_ODP
 void pib_hca_odp_caps(const struct pib_hca_dev *dev, struct ib_device_attr *attr);
+/* The device has page faults to tell of. Any context. */
 void pib_hca_odp_event(struct pib_hca_dev *dev);
 struct ib_mr *pib_hca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access);
 int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr);
@@ -57,6 +57,15 @@ int pib_hca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice
 		      struct ib_sge *sges, u32 num_sge, struct uverbs_attr_bundle *attrs);
 #else
 #define pib_hca_advise_mr NULL
+static inline int pib_hca_odp_init(struct pib_hca_dev *dev)
+{
+	return 0;
+}
+
+static inline void pib_hca_odp_cleanup(struct pib_hca_dev *dev)
+{
+}
+
 static inline void pib_hca_odp_caps(const struct pib_hca_dev *dev, struct ib_device_attr *attr)
 {
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* What the driver keeps of each verbs object: part of pib_hca.h. */
+/* The driver's part of each verbs object: part of pib_hca.h. */
 #ifndef PIB_HCA_OBJECTS_H
 #define PIB_HCA_OBJECTS_H
 
@@ -15,7 +15,7 @@ enum pib_hca_mmap_kind {
 	PIB_HCA_MMAP_DM, /* device memory */
 };
 
-/* What a process maps. */
+/* Something that a process may map. */
 struct pib_hca_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	struct pib_hca_dev *dev;
@@ -63,7 +63,7 @@ struct pib_hca_mw {
 	struct ib_mw ibmw;
 };
 
-/* One reference is the owner's, others are of interrupt handlers; the last one wakes destroy. */
+/* The owner has one reference, running handlers have others; the last put wakes destroy. */
 struct pib_hca_ref {
 	refcount_t count;
 	struct completion last_put;
@@ -73,6 +73,23 @@ static inline void pib_hca_ref_init(struct pib_hca_ref *ref)
 {
 	refcount_set(&ref->count, 1);
 	init_completion(&ref->last_put);
+}
+
+/*
+ * The object of this number, with a reference to put; NULL when there is none. Its struct
+ * pib_hca_ref is at `ref_offset`. Any context.
+ */
+static inline void *pib_hca_get_object(struct xarray *objects, u32 number, size_t ref_offset)
+{
+	unsigned long flags;
+	void *object;
+
+	xa_lock_irqsave(objects, flags);
+	object = xa_load(objects, number);
+	if (object)
+		refcount_inc(&((struct pib_hca_ref *)(object + ref_offset))->count);
+	xa_unlock_irqrestore(objects, flags);
+	return object;
 }
 
 static inline void pib_hca_ref_put(struct pib_hca_ref *ref)
@@ -182,6 +199,21 @@ static inline struct pib_hca_cq *to_pcq(struct ib_cq *ibcq)
 static inline struct pib_hca_srq *to_psrq(struct ib_srq *ibsrq)
 {
 	return container_of(ibsrq, struct pib_hca_srq, ibsrq);
+}
+
+static inline struct pib_hca_cq *pib_hca_get_cq(struct pib_hca_dev *dev, u32 cqn)
+{
+	return pib_hca_get_object(&dev->cqs, cqn, offsetof(struct pib_hca_cq, ref));
+}
+
+static inline struct pib_hca_qp *pib_hca_get_qp(struct pib_hca_dev *dev, u32 qpn)
+{
+	return pib_hca_get_object(&dev->qps, qpn, offsetof(struct pib_hca_qp, ref));
+}
+
+static inline struct pib_hca_srq *pib_hca_get_srq(struct pib_hca_dev *dev, u32 srqn)
+{
+	return pib_hca_get_object(&dev->srqs, srqn, offsetof(struct pib_hca_srq, ref));
 }
 
 static inline u64 pib_hca_srq_bytes(const struct pib_hca_srq *srq, u32 depth)

@@ -74,8 +74,8 @@ static u64 pib_hca_cap_flags(u64 features)
 	return flags;
 }
 
-int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *attr,
-			      struct ib_udata *udata)
+int pib_hca_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
+			 struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibdev);
 	int ret;
@@ -97,11 +97,12 @@ int pib_hca_query_device_verb(struct ib_device *ibdev, struct ib_device_attr *at
 	return 0;
 }
 
-int pib_hca_modify_device_verb(struct ib_device *ibdev, int mask, struct ib_device_modify *props)
+int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *props)
 {
 	struct pib_hca_modify_device in = {
 		.mask = cpu_to_le32(PIB_HCA_MODIFY_DEVICE_NODE_DESC),
 	};
+	struct pib_hca_dev *dev = to_pdev(ibdev);
 	int ret;
 
 	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
@@ -110,9 +111,12 @@ int pib_hca_modify_device_verb(struct ib_device *ibdev, int mask, struct ib_devi
 		return 0;
 	BUILD_BUG_ON(sizeof(in.node_description) != sizeof(props->node_desc));
 	memcpy(in.node_description, props->node_desc, sizeof(in.node_description));
-	ret = pib_hca_cmd_set(to_pdev(ibdev), PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
+	/* Of two writers at a time, the last one's text stays in the device and in the core. */
+	mutex_lock(&dev->node_desc_mutex);
+	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
 	if (!ret)
 		memcpy(ibdev->node_desc, props->node_desc, sizeof(ibdev->node_desc));
+	mutex_unlock(&dev->node_desc_mutex);
 	return ret;
 }
 
@@ -153,7 +157,7 @@ static int pib_hca_query_port_cmd(struct ib_device *ibdev, u32 port,
 	return pib_hca_cmd_query(to_pdev(ibdev), PIB_HCA_CMD_QUERY_PORT, port, out, sizeof(*out));
 }
 
-int pib_hca_query_port_verb(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
+int pib_hca_query_port(struct ib_device *ibdev, u32 port, struct ib_port_attr *attr)
 {
 	struct pib_hca_query_port out;
 	int ret;
@@ -185,8 +189,8 @@ int pib_hca_query_port_verb(struct ib_device *ibdev, u32 port, struct ib_port_at
 	return 0;
 }
 
-int pib_hca_modify_port_verb(struct ib_device *ibdev, u32 port, int mask,
-			     struct ib_port_modify *props)
+int pib_hca_modify_port(struct ib_device *ibdev, u32 port, int mask,
+			struct ib_port_modify *props)
 {
 	struct pib_hca_modify_port in = {
 		.set_capability_mask = cpu_to_le32(props->set_port_cap_mask),
@@ -201,8 +205,8 @@ int pib_hca_modify_port_verb(struct ib_device *ibdev, u32 port, int mask,
 }
 
 /*
- * One entry of a table that a query gives as a whole. The device wants room for all of it, however
- * long it is; the core asks for what lies within the lengths that QUERY_PORT told only.
+ * One entry of a table that a query gives as a whole. A device of interface 1.1 wants room for all
+ * of the table. The core asks only for entries within the lengths that QUERY_PORT tells.
  */
 static int pib_hca_query_table(struct ib_device *ibdev, u16 opcode, u32 port, u32 index,
 			       void *entry, u32 entry_size)

@@ -2,19 +2,6 @@
 /* Queue pairs: creating and destroying them, and where their queues lie (IBA vol. 1, 11.2.4). */
 #include "pib_hca.h"
 
-struct pib_hca_qp *pib_hca_get_qp(struct pib_hca_dev *dev, u32 qpn)
-{
-	struct pib_hca_qp *qp;
-	unsigned long flags;
-
-	xa_lock_irqsave(&dev->qps, flags);
-	qp = xa_load(&dev->qps, qpn);
-	if (qp)
-		refcount_inc(&qp->ref.count);
-	xa_unlock_irqrestore(&dev->qps, flags);
-	return qp;
-}
-
 void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap)
 {
 	cap->max_send_wr = qp->sq.depth;
@@ -95,7 +82,7 @@ static int pib_hca_layout_kernel(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return ret;
 }
 
-/* One queue as user space describes it. Whether the two fit together is the device's to judge. */
+/* One queue as user space describes it. The device checks that the two do not overlap. */
 static int pib_hca_take_wq(struct pib_hca_wq *wq, u32 offset, u8 log_depth, u8 log_stride)
 {
 	if (!offset) /* there is no such queue */
@@ -152,7 +139,7 @@ static bool pib_hca_cap_is_valid(struct pib_hca_dev *dev, const struct ib_qp_cap
 	       cap->max_inline_data <= le32_to_cpu(dev->caps.max_inline_data);
 }
 
-/* What is laid out has to hold what the verb asks for. */
+/* The layout must have room for what the verb asks for. */
 static bool pib_hca_cap_is_met(const struct pib_hca_qp *qp, const struct ib_qp_cap *cap)
 {
 	struct ib_qp_cap have;
@@ -173,8 +160,8 @@ static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 	bool xrc = target || type == IB_QPT_XRC_INI;
 
 	/*
-	 * Nobody in the kernel has XRC, nor a process special QPs. A target is the XRC domain's:
-	 * the core does not say which process asks for it.
+	 * XRC initiators are for processes, special QPs for the kernel. A target belongs to the XRC
+	 * domain: the core does not say which process creates it.
 	 */
 	if ((type > IB_QPT_UD && !xrc) || (special && user) || (type == IB_QPT_XRC_INI && !user))
 		return -EOPNOTSUPP;
@@ -216,7 +203,7 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 		.rq_offset = cpu_to_le32(qp->rq.offset),
 		.flags = cpu_to_le32(pib_hca_create_flags(qp)),
 		.max_inline = cpu_to_le32(qp->max_inline),
-		.type = qp->ibqp.qp_type, /* enum pib_hca_qp_type has the same values */
+		.type = qp->ibqp.qp_type, /* equal numbers: see abi_check.c */
 		.port = qp->port,
 		.log_sq_depth = qp->sq.depth ? ilog2(qp->sq.depth) : 0,
 		.log_rq_depth = qp->rq.depth ? ilog2(qp->rq.depth) : 0,
@@ -236,7 +223,7 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return ret;
 }
 
-/* What the wire calls the QP: special ones have fixed numbers on every port. */
+/* The QP's number on the wire: special QPs have fixed ones on every port. */
 static u32 pib_hca_wire_qpn(const struct pib_hca_qp *qp)
 {
 	switch (qp->ibqp.qp_type) {
@@ -272,18 +259,21 @@ static int pib_hca_tell_user(struct pib_hca_qp *qp, struct ib_udata *udata)
 	return pib_hca_udata_out(udata, &resp, sizeof(resp));
 }
 
-/* No event handler has the QP after this, and the device does not use its memory. */
+/* Ends all use of the QP by event handlers and of its memory by the device. */
 static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {
-	/* Out of the array first: the number may be another's as soon as the command has ended. */
+	/* Leave the array first: the number may be another's as soon as the command has ended. */
 	xa_erase_irq(&dev->qps, qp->qpn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_QP, qp->qpn);
-	/* Its last events are gone too, so that none of them is taken for one of a later QP. */
+	/*
+	 * Handlers that run may have found the QP before. One that is pending finds nothing: the
+	 * device reuses a number only after all others.
+	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&qp->ref);
 }
 
-/* What is asked for queues that the QP does not have means nothing. */
+/* Ignores the sizes of queues that the QP does not have, as the verb does. */
 static void pib_hca_trim_cap(struct ib_qp_init_attr *init_attr)
 {
 	struct ib_qp_cap *cap = &init_attr->cap;
@@ -305,8 +295,8 @@ static int pib_hca_layout(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 		       pib_hca_layout_kernel(dev, qp, &init_attr->cap);
 }
 
-int pib_hca_create_qp_verb(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
-			   struct ib_udata *udata)
+int pib_hca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
+		      struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibqp->device);
 	struct pib_hca_qp *qp = to_pqp(ibqp);

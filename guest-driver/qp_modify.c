@@ -18,11 +18,11 @@ static void pib_hca_paths_from_attr(struct pib_hca_modify_qp *in, const struct i
 	}
 }
 
-/* Fields that the mask does not name are written too; the device does not look at them. */
+/* All fields are written; the device reads only those that the mask names. */
 static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct ib_qp_attr *attr,
 				     int mask)
 {
-	/* The mask's bits, states and MTUs have the core's values; see pib_hca_hw.h. */
+	/* The numbers are equal: see abi_check.c. */
 	*in = (struct pib_hca_modify_qp) {
 		.attr_mask = cpu_to_le32(mask),
 		.state = attr->qp_state,
@@ -33,7 +33,7 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 		.rq_psn = cpu_to_le32(attr->rq_psn),
 		.sq_psn = cpu_to_le32(attr->sq_psn),
 		.dest_qpn = cpu_to_le32(attr->dest_qp_num),
-		/* What says how a region is made says nothing of a QP. */
+		/* Hints on how to register a region mean nothing for a QP. */
 		.access_flags = cpu_to_le32(attr->qp_access_flags &
 					    ~(PIB_HCA_ACCESS_HINTS | IB_ACCESS_ON_DEMAND)),
 		.pkey_index = cpu_to_le16(attr->pkey_index),
@@ -49,7 +49,7 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 	pib_hca_paths_from_attr(in, attr, mask);
 }
 
-/* Leaving for good is always possible; on a dead device all have already left. */
+/* Reset and Error can always be entered; on a dead device every QP counts as there. */
 static bool pib_hca_may_fail(enum ib_qp_state new_state)
 {
 	return new_state != IB_QPS_RESET && new_state != IB_QPS_ERR;
@@ -75,8 +75,8 @@ static int pib_hca_modify_locked(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return 0;
 }
 
-int pib_hca_modify_qp_verb(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
-			   struct ib_udata *udata)
+int pib_hca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
+		      struct ib_udata *udata)
 {
 	struct pib_hca_qp *qp = to_pqp(ibqp);
 	int ret;

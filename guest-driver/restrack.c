@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* What `rdma -dd resource show …` shows beyond the core's own: the device's view of an object. */
+/* The device's view of an object, added to the core's in `rdma -dd resource show …`. */
 #include <net/netlink.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/restrack.h>

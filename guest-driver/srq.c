@@ -7,19 +7,6 @@
  */
 #include "pib_hca.h"
 
-struct pib_hca_srq *pib_hca_get_srq(struct pib_hca_dev *dev, u32 srqn)
-{
-	struct pib_hca_srq *srq;
-	unsigned long flags;
-
-	xa_lock_irqsave(&dev->srqs, flags);
-	srq = xa_load(&dev->srqs, srqn);
-	if (srq)
-		refcount_inc(&srq->ref.count);
-	xa_unlock_irqrestore(&dev->srqs, flags);
-	return srq;
-}
-
 /* ---------------------------------------------------------------- posting -------------------- */
 
 static int pib_hca_build_srq_recv(struct pib_hca_srq *srq, const struct ib_recv_wr *wr)
@@ -127,7 +114,7 @@ static void pib_hca_srq_free(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
 	kvfree(srq->free_ids);
 }
 
-/* What is laid out has to hold what the verb asks for. */
+/* The layout must have room for what the verb asks for. */
 static int pib_hca_srq_set_max_sge(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 				   const struct ib_srq_attr *attr)
 {
@@ -172,13 +159,16 @@ static int pib_hca_srq_set_limit(struct pib_hca_dev *dev, struct pib_hca_srq *sr
 	return pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_SRQ, srq->srqn, &in, sizeof(in));
 }
 
-/* No event handler has the SRQ after this, and the device does not use its memory. */
+/* Ends all use of the SRQ by event handlers and of its memory by the device. */
 static void pib_hca_srq_withdraw(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
 {
-	/* Out of the array first: the number may be another's as soon as the command has ended. */
+	/* Leave the array first: the number may be another's as soon as the command has ended. */
 	xa_erase_irq(&dev->srqs, srq->srqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_SRQ, srq->srqn);
-	/* Its last events are gone too, so that none of them is taken for one of a later SRQ. */
+	/*
+	 * Handlers that run may have found the SRQ before. One that is pending finds nothing: the
+	 * device reuses a number only after all others.
+	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&srq->ref);
 }
@@ -203,14 +193,14 @@ static int pib_hca_srq_layout(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 	return ret ?: pib_hca_srq_set_max_sge(dev, srq, attr);
 }
 
-int pib_hca_create_srq_verb(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_attr,
-			    struct ib_udata *udata)
+int pib_hca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_attr,
+		       struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibsrq->device);
 	struct pib_hca_srq *srq = to_psrq(ibsrq);
 	int ret;
 
-	/* Nobody in the kernel has XRC; its SRQs are for processes. */
+	/* XRC SRQs are for processes only. */
 	if (init_attr->srq_type != IB_SRQT_BASIC &&
 	    (init_attr->srq_type != IB_SRQT_XRC || !udata))
 		return -EOPNOTSUPP;
@@ -263,7 +253,7 @@ int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
  * The provider posts nothing meanwhile; the device moves what waits to the new buffer. A limit in
  * the same request is set by the same command, so that it takes effect together or not at all.
  */
-static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
+static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq, u32 max_wr,
 			      struct pib_hca_modify_srq *in, struct ib_udata *udata)
 {
 	struct pib_hca_page_table table = {};
@@ -276,7 +266,7 @@ static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 		return ret;
 	if (memchr_inv(req.reserved, 0, sizeof(req.reserved)))
 		return -EOPNOTSUPP;
-	if (req.log_depth > PIB_HCA_MAX_WQ_LOG_DEPTH)
+	if (req.log_depth > PIB_HCA_MAX_WQ_LOG_DEPTH || 1U << req.log_depth < max_wr)
 		return -EINVAL;
 	in->log_depth = req.log_depth;
 	ret = pib_hca_queue_mem_user(dev, &mem, req.buf_addr, req.buf_length,
@@ -297,13 +287,13 @@ static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 	return ret;
 }
 
-int pib_hca_modify_srq_verb(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
-			    enum ib_srq_attr_mask mask, struct ib_udata *udata)
+int pib_hca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
+		       enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibsrq->device);
 	struct pib_hca_srq *srq = to_psrq(ibsrq);
 	struct pib_hca_modify_srq in = {
-		.attr_mask = cpu_to_le32(mask), /* PIB_HCA_SRQ_ATTR_* have the core's values */
+		.attr_mask = cpu_to_le32(mask), /* equal numbers: see abi_check.c */
 		.limit = cpu_to_le32(mask & IB_SRQ_LIMIT ? attr->srq_limit : 0),
 	};
 
@@ -312,11 +302,11 @@ int pib_hca_modify_srq_verb(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	if (!(mask & IB_SRQ_MAX_WR))
 		return pib_hca_udata_no_input(udata) ?:
 		       pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_SRQ, srq->srqn, &in, sizeof(in));
-	if (!udata) /* nobody in the kernel resizes its SRQ */
+	if (!udata) /* the kernel has no such verb for its own SRQs */
 		return -EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > le32_to_cpu(dev->caps.max_srq_wr))
 		return -EINVAL;
-	return pib_hca_srq_resize(dev, srq, &in, udata);
+	return pib_hca_srq_resize(dev, srq, attr->max_wr, &in, udata);
 }
 
 int pib_hca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)

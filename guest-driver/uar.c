@@ -175,14 +175,14 @@ void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext)
 }
 
 /*
- * That there is such a function lets the core unload the driver under open applications: it takes
- * away the mapping of the UAR and destroys the context's objects, and nothing is left to do here.
+ * The core unloads a driver under open applications only if this function exists. The core removes
+ * the mapping of the UAR and destroys the context's objects; nothing is left to do here.
  */
 void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
 }
 
-/* Memory and not a BAR: the mapping holds the page itself. */
+/* The page is memory, not part of a BAR: the mapping holds a reference to it. */
 static int pib_hca_mmap_index(struct pib_hca_index *index, struct vm_area_struct *vma)
 {
 	if (vma->vm_end - vma->vm_start != PAGE_SIZE || !(vma->vm_flags & VM_SHARED) ||
@@ -201,7 +201,7 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 	if (!rdma_entry)
 		return -EINVAL;
 	entry = to_pentry(rdma_entry);
-	/* rdma_user_mmap_io() refuses private and executable mappings, too, and a wrong length. */
+	/* rdma_user_mmap_io() refuses private and executable mappings and wrong lengths. */
 	if (entry->kind == PIB_HCA_MMAP_INDEX)
 		ret = pib_hca_mmap_index(&to_pindex(rdma_entry)->index, vma);
 	else
@@ -211,6 +211,9 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 						pgprot_writecombine(vma->vm_page_prot) :
 						pgprot_noncached(vma->vm_page_prot),
 					rdma_entry);
+	/* Nothing there is code, and a core dump of doorbells would ring them. */
+	if (!ret)
+		pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_MAYEXEC);
 	rdma_user_mmap_entry_put(rdma_entry);
 	return ret;
 }

@@ -17,7 +17,7 @@ enum pib_hca_segment {
 #define PIB_HCA_ON_CONNECTED (PIB_HCA_ON_RC | PIB_HCA_ON_UC)
 #define PIB_HCA_ON_ALL (PIB_HCA_ON_CONNECTED | PIB_HCA_ON_UD)
 
-/* One row for each opcode that there is. */
+/* One row for each opcode. */
 static const struct pib_hca_send_op {
 	u8 services;
 	bool has_imm;
@@ -43,10 +43,8 @@ static const struct pib_hca_send_op {
 		PIB_HCA_WQE_MASKED_CMP_SWAP, PIB_HCA_SEGMENT_ATOMIC },
 	[IB_WR_MASKED_ATOMIC_FETCH_AND_ADD] = { PIB_HCA_ON_RC, false, false,
 		PIB_HCA_WQE_MASKED_FETCH_ADD, PIB_HCA_SEGMENT_ATOMIC },
-#ifdef PIB_HCA_HAS_PLACEMENT
 	[IB_WR_ATOMIC_WRITE] = { PIB_HCA_ON_RC, false, true,
 		PIB_HCA_WQE_ATOMIC_WRITE, PIB_HCA_SEGMENT_RDMA },
-#endif
 	[IB_WR_SEND_WITH_INV] = { PIB_HCA_ON_RC, false, true,
 		PIB_HCA_WQE_SEND_WITH_INV, PIB_HCA_SEGMENT_NONE },
 	[IB_WR_LOCAL_INV] = { PIB_HCA_ON_CONNECTED, false, false,
@@ -197,7 +195,7 @@ static u32 pib_hca_put_ud(struct pib_hca_qp *qp, void *segment, const struct ib_
 	return sizeof(*ud);
 }
 
-/* What stands before the data on connected QPs; returns its length. */
+/* Writes the segment before the data on connected QPs; returns its length. */
 static u32 (*const pib_hca_put_segment[])(void *segment, const struct ib_send_wr *wr) = {
 	[PIB_HCA_SEGMENT_NONE] = NULL,
 	[PIB_HCA_SEGMENT_RDMA] = pib_hca_put_rdma,
@@ -312,7 +310,7 @@ static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 he
 	smp_store_release(&wq->head, head);
 }
 
-/* What is posted to a dead device is flushed in software; pib_hca_die() looks after the earlier. */
+/* Work posted to a dead device is flushed in software; pib_hca_cut_off() flushes earlier work. */
 static void pib_hca_flush_if_dead(struct pib_hca_dev *dev)
 {
 	smp_mb(); /* the head before the flag, as there the flag before the head */

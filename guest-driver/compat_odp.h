@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* On-demand paging: who maps pages for DMA differs between kernels; see compat.h. */
+#ifndef PIB_HCA_COMPAT_ODP_H
+#define PIB_HCA_COMPAT_ODP_H
+
+#include <rdma/ib_umem_odp.h>
+
+#ifdef PIB_HCA_HAS_ODP_DMA_LIST
+
+/* The access mask of ib_umem_odp_map_dma_and_lock(). */
+static inline u64 pib_hca_compat_odp_access(bool write)
+{
+	return ODP_READ_ALLOWED_BIT | (write ? ODP_WRITE_ALLOWED_BIT : 0);
+}
+
+/* The device's table entry of one page, 0 if it is absent. umem_mutex is held. */
+static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
+{
+	BUILD_BUG_ON(ODP_READ_ALLOWED_BIT != PIB_HCA_ON_DEMAND_READ ||
+		     ODP_WRITE_ALLOWED_BIT != PIB_HCA_ON_DEMAND_WRITE);
+	*entry = umem->dma_list[index];
+	return 0;
+}
+
+#else
+
+#include <linux/hmm.h>
+#include <linux/pci-p2pdma.h>
+
+static inline u64 pib_hca_compat_odp_access(bool write)
+{
+	return write ? HMM_PFN_WRITE : 0;
+}
+
+/* Maps the page for DMA, unless it is mapped already; ib_umem_odp_unmap_dma_pages() ends that. */
+static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
+{
+	struct device *dma_dev = umem->umem.ibdev->dma_device;
+	unsigned long pfn = umem->map.pfn_list[index];
+	struct pci_p2pdma_map_state p2pdma = {};
+	dma_addr_t dma;
+
+	*entry = 0;
+	if (!(pfn & HMM_PFN_VALID))
+		return 0;
+	dma = hmm_dma_map_pfn(dma_dev, &umem->map, index, &p2pdma);
+	if (dma_mapping_error(dma_dev, dma))
+		return -EFAULT;
+	if (!(pfn & HMM_PFN_DMA_MAPPED))
+		umem->npages++;
+	*entry = dma | PIB_HCA_ON_DEMAND_READ;
+	if ((pfn & HMM_PFN_WRITE) && umem->umem.writable)
+		*entry |= PIB_HCA_ON_DEMAND_WRITE;
+	return 0;
+}
+
+#endif
+
+#endif /* PIB_HCA_COMPAT_ODP_H */

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The device's health: noticing that it has stopped, and giving it up. A dead device has been
+ * reset, which ends its use of this machine's memory; its commands fail, destroying its objects
+ * succeeds, and work requests are flushed in software.
+ */
+#include "pib_hca.h"
+
+#define PIB_HCA_HEALTH_INTERVAL HZ
+#define PIB_HCA_ALL_ONES (~0U) /* what a load from a device that is gone returns */
+
+bool pib_hca_cut_off(struct pib_hca_dev *dev)
+{
+	if (test_and_set_bit(PIB_HCA_DEV_DEAD, &dev->flags))
+		return false;
+	/* A device that does not take the reset loses the bus. */
+	pib_hca_write(dev, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+	if (pib_hca_read(dev, PIB_HCA_REG_STATUS))
+		pci_clear_master(dev->pdev);
+	/* No waiter returns, and so none frees memory, before the device has forgotten it. */
+	pib_hca_cmdq_stop(dev);
+	if (test_bit(PIB_HCA_DEV_REGISTERED, &dev->flags))
+		schedule_work(&dev->flush_work);
+	return true;
+}
+
+void pib_hca_die(struct pib_hca_dev *dev, const char *why)
+{
+	if (!pib_hca_cut_off(dev))
+		return;
+	dev_err(&dev->pdev->dev, "%s; given up until the driver is bound again\n", why);
+	pib_hca_dispatch(dev, IB_EVENT_DEVICE_FATAL, 0);
+}
+
+bool pib_hca_has_failed(struct pib_hca_dev *dev)
+{
+	u32 status;
+
+	if (pib_hca_is_dead(dev))
+		return true;
+	status = pib_hca_read(dev, PIB_HCA_REG_STATUS);
+	if (status == PIB_HCA_ALL_ONES) {
+		pib_hca_die(dev, "the device is gone");
+	} else if (status & PIB_HCA_STATUS_FATAL) {
+		dev_err(&dev->pdev->dev, "fatal error, cause %u\n",
+			pib_hca_read(dev, PIB_HCA_REG_FATAL_CAUSE));
+		pib_hca_die(dev, "the device reports a fatal error");
+	} else if (!(status & PIB_HCA_STATUS_ENABLED)) {
+		pib_hca_die(dev, "the device was reset behind the driver's back");
+	}
+	return pib_hca_is_dead(dev);
+}
+
+/* A reset raises no interrupt: without a command in flight only a look at STATUS shows it. */
+static void pib_hca_health_work(struct work_struct *work)
+{
+	struct pib_hca_dev *dev = container_of(to_delayed_work(work), struct pib_hca_dev, health);
+
+	if (!pib_hca_has_failed(dev))
+		schedule_delayed_work(&dev->health, PIB_HCA_HEALTH_INTERVAL);
+}
+
+void pib_hca_health_start(struct pib_hca_dev *dev)
+{
+	INIT_DELAYED_WORK(&dev->health, pib_hca_health_work);
+	schedule_delayed_work(&dev->health, PIB_HCA_HEALTH_INTERVAL);
+}
+
+void pib_hca_health_stop(struct pib_hca_dev *dev)
+{
+	cancel_delayed_work_sync(&dev->health);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * On-demand paging: page faults of the device. It announces by one event that there are some;
+ * pib_hca_odp_fetch() asks for them until there is none left. Each fault is served by a work of its
+ * own, because memory that a slow file server holds must not delay the faults of others.
+ */
+#include <linux/delay.h>
+
+#include "pib_hca_odp.h"
+
+#ifdef PIB_HCA_HAS_ODP
+
+/* The device asks again for what is missing after so much of a long access. */
+#define PIB_HCA_ODP_FAULT_STEP SZ_2M
+/* The delay before the device tries again what has failed for want of memory or time. */
+#define PIB_HCA_ODP_RETRY_MS 10
+
+struct pib_hca_fault_work {
+	struct work_struct work;
+	struct pib_hca_dev *dev;
+	struct pib_hca_page_fault fault;
+};
+
+static bool pib_hca_may_work_later(int error)
+{
+	return error == -EAGAIN || error == -EBUSY || error == -ENOMEM || error == -EINTR;
+}
+
+/* Lets the half of the QP that waits for the page go on. */
+static void pib_hca_odp_resume(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
+			       bool refused)
+{
+	u32 responder = le32_to_cpu(fault->flags) & PIB_HCA_PAGE_FAULT_RESPONDER;
+	struct pib_hca_resume_page_fault resume = {
+		.flags = cpu_to_le32(responder | (refused ? PIB_HCA_PAGE_FAULT_REFUSED : 0)),
+	};
+
+	/* An error means that the QP has gone or has left the state in which it waits. */
+	pib_hca_cmd_set(dev, PIB_HCA_CMD_RESUME_PAGE_FAULT, le32_to_cpu(fault->qpn), &resume,
+			sizeof(resume));
+}
+
+static void pib_hca_odp_serve(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault)
+{
+	u64 length = min_t(u64, le64_to_cpu(fault->length), PIB_HCA_ODP_FAULT_STEP);
+	bool write = le32_to_cpu(fault->flags) & PIB_HCA_PAGE_FAULT_WRITE;
+	int ret;
+
+	ret = pib_hca_odp_demand(dev, le32_to_cpu(fault->key), NULL, le64_to_cpu(fault->addr),
+				 length, write, true);
+	if (pib_hca_may_work_later(ret))
+		msleep(PIB_HCA_ODP_RETRY_MS);
+	pib_hca_odp_resume(dev, fault, ret && !pib_hca_may_work_later(ret));
+}
+
+static void pib_hca_odp_serve_work(struct work_struct *work)
+{
+	struct pib_hca_fault_work *item = container_of(work, struct pib_hca_fault_work, work);
+
+	pib_hca_odp_serve(item->dev, &item->fault);
+	kfree(item);
+}
+
+/* Serves the fault in a work of its own; here and now if there is no memory for one. */
+static void pib_hca_odp_hand_out(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault)
+{
+	struct pib_hca_fault_work *item = kmalloc(sizeof(*item), GFP_KERNEL);
+
+	if (!item) {
+		pib_hca_odp_serve(dev, fault);
+		return;
+	}
+	INIT_WORK(&item->work, pib_hca_odp_serve_work);
+	item->dev = dev;
+	item->fault = *fault;
+	queue_work(dev->odp.queue, &item->work);
+}
+
+static void pib_hca_odp_fetch(struct work_struct *work)
+{
+	struct pib_hca_dev *dev = container_of(to_delayed_work(work), struct pib_hca_dev,
+					       odp.fetch);
+	struct pib_hca_page_fault fault;
+	int ret;
+
+	do {
+		ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_PAGE_FAULT, 0, &fault,
+					sizeof(fault));
+		if (!ret && fault.length)
+			pib_hca_odp_hand_out(dev, &fault);
+		cond_resched();
+	} while (!ret && fault.length);
+	/* The device sends no further event before it has been asked for the last fault. */
+	if (ret && !pib_hca_is_dead(dev))
+		queue_delayed_work(dev->odp.queue, &dev->odp.fetch,
+				   msecs_to_jiffies(PIB_HCA_ODP_RETRY_MS));
+}
+
+void pib_hca_odp_event(struct pib_hca_dev *dev)
+{
+	mod_delayed_work(dev->odp.queue, &dev->odp.fetch, 0);
+}
+
+int pib_hca_odp_init(struct pib_hca_dev *dev)
+{
+	xa_init(&dev->odp.mrs);
+	INIT_DELAYED_WORK(&dev->odp.fetch, pib_hca_odp_fetch);
+	dev->odp.queue = alloc_workqueue("pib_hca_odp", WQ_UNBOUND, 0);
+	return dev->odp.queue ? 0 : -ENOMEM;
+}
+
+void pib_hca_odp_cleanup(struct pib_hca_dev *dev)
+{
+	/* No event comes any more; a fetch that failed may still be waiting for its time. */
+	cancel_delayed_work_sync(&dev->odp.fetch);
+	destroy_workqueue(dev->odp.queue);
+	WARN_ON(!xa_empty(&dev->odp.mrs));
+}
+
+#endif /* PIB_HCA_HAS_ODP */

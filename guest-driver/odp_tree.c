@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* On-demand paging: the tree of tables that the device walks; see pib_hca_odp.h. */
+#include "pib_hca_odp.h"
+
+#ifdef PIB_HCA_HAS_ODP
+
+static struct pib_hca_odp_node *pib_hca_odp_node_alloc(struct pib_hca_dev *dev, bool lowest)
+{
+	struct pib_hca_odp_node *node = kzalloc(sizeof(*node), GFP_KERNEL_ACCOUNT);
+
+	if (!node)
+		return NULL;
+	node->entries = dma_alloc_coherent(&dev->pdev->dev, PAGE_SIZE, &node->dma,
+					   GFP_KERNEL_ACCOUNT);
+	if (!node->entries)
+		goto err_node;
+	if (lowest)
+		return node;
+	node->children = kcalloc(PIB_HCA_TABLE_ENTRIES, sizeof(*node->children),
+				 GFP_KERNEL_ACCOUNT);
+	if (node->children)
+		return node;
+	dma_free_coherent(&dev->pdev->dev, PAGE_SIZE, node->entries, node->dma);
+err_node:
+	kfree(node);
+	return NULL;
+}
+
+/* Recurses at most PIB_HCA_MAX_ON_DEMAND_LEVELS deep. */
+static void pib_hca_odp_node_free(struct pib_hca_dev *dev, struct pib_hca_odp_node *node)
+{
+	u32 i;
+
+	if (!node)
+		return;
+	for (i = 0; node->children && i < PIB_HCA_TABLE_ENTRIES; i++)
+		pib_hca_odp_node_free(dev, node->children[i]);
+	kfree(node->children);
+	dma_free_coherent(&dev->pdev->dev, PAGE_SIZE, node->entries, node->dma);
+	kfree(node);
+}
+
+u64 pib_hca_odp_reach(void)
+{
+	return 1ULL << (PAGE_SHIFT + PIB_HCA_MAX_ON_DEMAND_LEVELS * PIB_HCA_LOG_ENTRIES);
+}
+
+int pib_hca_odp_tree_init(struct pib_hca_odp *odp, u64 pages)
+{
+	odp->levels = 1;
+	while (pages > 1ULL << (odp->levels * PIB_HCA_LOG_ENTRIES))
+		odp->levels++;
+	odp->root = pib_hca_odp_node_alloc(odp->dev, odp->levels == 1);
+	return odp->root ? 0 : -ENOMEM;
+}
+
+void pib_hca_odp_tree_free(struct pib_hca_odp *odp)
+{
+	pib_hca_odp_node_free(odp->dev, odp->root);
+}
+
+/* Adds a table below the entry `index` of `node`. */
+static struct pib_hca_odp_node *pib_hca_odp_add_child(struct pib_hca_odp *odp,
+						      struct pib_hca_odp_node *node, u32 index,
+						      bool lowest)
+{
+	struct pib_hca_odp_node *child = pib_hca_odp_node_alloc(odp->dev, lowest);
+
+	if (!child)
+		return NULL;
+	WRITE_ONCE(node->entries[index], cpu_to_le64(child->dma | PIB_HCA_ON_DEMAND_READ));
+	/* Pairs with the acquire in pib_hca_odp_entry(), which takes no lock. */
+	smp_store_release(&node->children[index], child);
+	return child;
+}
+
+/* The entry of the page at `va`. Where tables are missing, `grow` adds them; else it is NULL. */
+static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va, bool grow)
+{
+	u64 page = (va - odp->first) >> PAGE_SHIFT;
+	struct pib_hca_odp_node *node = odp->root;
+	u32 level, index;
+
+	for (level = odp->levels - 1; level > 0; level--) {
+		struct pib_hca_odp_node *child;
+
+		index = page >> (level * PIB_HCA_LOG_ENTRIES) & (PIB_HCA_TABLE_ENTRIES - 1);
+		/* Pairs with the release in pib_hca_odp_add_child(). */
+		child = smp_load_acquire(&node->children[index]);
+		if (!child && grow)
+			child = pib_hca_odp_add_child(odp, node, index, level == 1);
+		if (!child)
+			return NULL;
+		node = child;
+	}
+	return &node->entries[page & (PIB_HCA_TABLE_ENTRIES - 1)];
+}
+
+/* The address of the first page that the next table of the lowest level describes. */
+static u64 pib_hca_odp_next_table(const struct pib_hca_odp *odp, u64 va)
+{
+	return ALIGN_DOWN(va - odp->first, PIB_HCA_ODP_TABLE_BYTES) + odp->first +
+	       PIB_HCA_ODP_TABLE_BYTES;
+}
+
+int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end)
+{
+	u64 va;
+
+	for (va = start; va < end; va = pib_hca_odp_next_table(odp, va))
+		if (!pib_hca_odp_entry(odp, va, true))
+			return -ENOMEM;
+	return 0;
+}
+
+int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end)
+{
+	u64 va, value;
+	int ret;
+
+	for (va = start; va < end; va += PAGE_SIZE) {
+		__le64 *entry = pib_hca_odp_entry(odp, va, false);
+
+		ret = pib_hca_compat_odp_entry(umem, (va - ib_umem_start(umem)) >> PAGE_SHIFT,
+					       &value);
+		if (ret)
+			return ret;
+		if (entry)
+			WRITE_ONCE(*entry, cpu_to_le64(value));
+	}
+	wmb(); /* the entries before the doorbell that makes the device look again */
+	return 0;
+}
+
+void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end)
+{
+	u64 va = start;
+
+	while (va < end) {
+		__le64 *entry = pib_hca_odp_entry(odp, va, false);
+
+		if (entry)
+			WRITE_ONCE(*entry, 0);
+		va = entry ? va + PAGE_SIZE : pib_hca_odp_next_table(odp, va);
+	}
+	wmb(); /* the entries before the load */
+	/* When the load returns, no access uses what it has found in the entries before. */
+	pib_hca_read(odp->dev, PIB_HCA_REG_STATUS);
+}
+
+#endif /* PIB_HCA_HAS_ODP */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * On-demand paging: regions whose pages come when the device asks for them and go when the kernel
+ * wants them back. The device walks a tree of tables in kernel memory at each access. The driver
+ * takes a page out of the tree by clearing its entry and then loading a register: the load returns
+ * when no access uses the old entry any more.
+ *
+ * Locks, in the order in which they are taken:
+ *   odp->mutex         growth of one region's tree and of its chunks; sleeps
+ *   umem->umem_mutex   the entries of one umem's pages; the kernel's invalidation takes only this
+ * No lock is held while the kernel faults memory in: that may take as long as a file server likes.
+ * A region in use by a fault is kept by its reference count.
+ */
+#ifndef PIB_HCA_ODP_H
+#define PIB_HCA_ODP_H
+
+#include "pib_hca.h"
+
+#ifdef PIB_HCA_HAS_ODP
+#include "compat_odp.h"
+
+#define PIB_HCA_LOG_ENTRIES ilog2(PIB_HCA_TABLE_ENTRIES)
+/* The bytes that one table of the lowest level describes. */
+#define PIB_HCA_ODP_TABLE_BYTES ((u64)PIB_HCA_TABLE_ENTRIES << PAGE_SHIFT)
+
+struct pib_hca_odp_node {
+	__le64 *entries;
+	dma_addr_t dma;
+	struct pib_hca_odp_node **children; /* NULL at the lowest level */
+};
+
+struct pib_hca_odp {
+	struct pib_hca_dev *dev;
+	struct ib_umem_odp *umem; /* of an implicit region the root of its chunks */
+	struct xarray chunks;     /* of an implicit region: ib_umem_odp by address */
+	struct mutex mutex;
+	struct pib_hca_ref ref;
+	struct pib_hca_odp_node *root;
+	u64 first;                /* address of the first entry's page */
+	u32 levels;
+	bool implicit;
+};
+
+/* odp_tree.c */
+
+/* The bytes that a tree with as many levels as the device takes can describe. */
+u64 pib_hca_odp_reach(void);
+/* Makes a tree for so many pages; -ENOMEM. */
+int pib_hca_odp_tree_init(struct pib_hca_odp *odp, u64 pages);
+void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
+/* Adds the tables for [start, end). odp->mutex is held. */
+int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
+/* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
+int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
+/* Clears the entries of [start, end) and waits for the device's accesses. umem_mutex is held. */
+void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end);
+
+/* odp.c */
+
+/*
+ * Maps what the device or a process asks for: -EPERM or -EFAULT if that cannot be, -EAGAIN, -EBUSY
+ * or -ENOMEM if it may work later. `addr` counts as in work requests; `ibpd`, if not NULL, must be
+ * the region's.
+ */
+int pib_hca_odp_demand(struct pib_hca_dev *dev, u32 key, struct ib_pd *ibpd, u64 addr, u64 length,
+		       bool write, bool fault);
+
+#endif /* PIB_HCA_HAS_ODP */
+#endif /* PIB_HCA_ODP_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Index pages: where a device has them, doorbells of send queues are bits in a page of memory and a
- * kick that says nothing else, which a hypervisor takes without a stop of this processor. A kick
- * that another is under way for, or that the device says it does not need, is left out. The order
- * of the accesses is that of docs/device-spec.md, "Kicks".
+ * Shadow doorbell pages: on devices that have them, a send queue's doorbell is a bit in a page of
+ * memory and a kick, a store without a value that a hypervisor takes without stopping this
+ * processor. The kick is left out while the device says that it is awake. The order of the accesses
+ * is that of docs/device-spec.md, "Kicks".
  */
 #include <linux/dma-mapping.h>
 
@@ -19,6 +19,9 @@ int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32
 
 	*index = (struct pib_hca_index){ .uar = uar };
 	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_UAR_INDEX))
+		return 0;
+	/* Both sides use the page all the time: where it would have to be copied, do without. */
+	if (dev->dma_needs_sync)
 		return 0;
 	index->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
 	if (!index->page)
@@ -42,7 +45,7 @@ err_page:
 	return ret;
 }
 
-/* A process that still maps the page keeps it; nobody looks at it any more. */
+/* A process that still maps the page keeps it; the device does not read it any more. */
 void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
 {
 	struct pib_hca_set_uar_index in = {};
@@ -58,22 +61,25 @@ void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
 }
 
 /*
- * A kernel with one processor takes the lock prefixes out of its atomic operations, and the device
- * is another processor: what it clears may then come back by our store. Therefore each store of
- * ours is followed by the summary and, if it is asked for, a kick, whatever the bit was before it;
- * and the barriers are those for devices.
+ * A kernel with one processor takes the lock prefixes out of its atomic operations, but the device
+ * is another processor: a store of ours may bring back a bit that the device clears. Therefore each
+ * store is followed by the summary and, unless the device is awake, a kick, whatever the bit was
+ * before; and the barriers are those for devices.
  */
 static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 {
 	u32 slot = qpn % PIB_HCA_INDEX_SLOTS;
 	__le64 bit = cpu_to_le64(BIT_ULL(slot % 64));
+	__le64 summary_bit = cpu_to_le64(BIT_ULL(slot / 64));
 
-	/* Whoever has set the bit that is still there kicks; the device looks after that. */
-	mb();
-	if (READ_ONCE(map->rung[slot / 64]) & bit)
-		return false;
-	set_bit_le(slot, map->rung);
-	set_bit_le(slot / 64, &map->summary);
+	mb(); /* the QP's producer before the bit */
+	if (!(READ_ONCE(map->rung[slot / 64]) & bit)) {
+		set_bit_le(slot, map->rung);
+		set_bit_le(slot / 64, &map->summary);
+	} else if (!(READ_ONCE(map->summary) & summary_bit)) {
+		/* The poster that has set the bit may be stopped before this: do its part. */
+		set_bit_le(slot / 64, &map->summary);
+	}
 	mb(); /* the device says that it sleeps and then looks at the summary; one sees the other */
 	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_UAR_INDEX_AWAKE);
 }

@@ -38,20 +38,22 @@ static inline bool pib_index_has(__le64 *words, uint32_t bit)
 }
 
 /*
- * Whether the device must be kicked to see the QP's new counter, which has been stored. Who finds
- * the QP's bit set leaves it to the one who has set it; the device takes bits before it looks. On that
- * emulated machine an atomic operation of ours may bring back what the device clears meanwhile:
- * each is therefore followed by all that comes after a bit that was not set.
+ * Whether the device must be kicked to see the QP's new counter, which has been stored. The poster
+ * that has set a bit may be stopped or killed before it goes on: a poster that finds the bit set
+ * does the rest for it. On the emulated machine above an atomic operation on `rung` may bring back
+ * bits that the device clears meanwhile; the store to `summary` after it makes up for that.
  */
 static inline bool pib_index_needs_kick(struct pib_hca_uar_index *index, uint32_t qpn)
 {
 	uint32_t slot = qpn % (PIB_HCA_UAR_INDEX_WORDS * 64);
 
 	pib_full_barrier();
-	if (pib_index_has(index->rung, slot))
-		return false;
-	pib_index_set(index->rung, slot);
-	pib_index_set(&index->summary, slot / 64);
+	if (!pib_index_has(index->rung, slot)) {
+		pib_index_set(index->rung, slot);
+		pib_index_set(&index->summary, slot / 64);
+	} else if (!pib_index_has(&index->summary, slot / 64)) {
+		pib_index_set(&index->summary, slot / 64);
+	}
 	pib_full_barrier();
 	return !pib_index_has(&index->flags, 0); /* PIB_HCA_UAR_INDEX_AWAKE */
 }

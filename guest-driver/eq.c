@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Event queues: one for all that is asynchronous, command completions among it, and one for each
- * completion vector. With a single MSI-X vector both kinds share it.
+ * Event queues: one for asynchronous events and command completions, and one for each completion
+ * vector. With a single MSI-X vector both kinds share it.
  */
 #include <linux/cpumask.h>
 #include <linux/interrupt.h>
@@ -12,6 +12,8 @@
 #define PIB_HCA_ASYNC_EQ_LOG_DEPTH PIB_HCA_MAX_EQ_LOG_DEPTH
 /* The device holds completion events back while an EQ is full. */
 #define PIB_HCA_COMPLETION_EQ_LOG_DEPTH 12
+/* Events that one interrupt handles: a small part of each EQ, so that new ones have room. */
+#define PIB_HCA_EQ_BUDGET 256
 
 static void pib_hca_eq_doorbell(struct pib_hca_eq *eq, bool arm)
 {
@@ -36,19 +38,16 @@ static struct pib_hca_eqe *pib_hca_next_eqe(struct pib_hca_eq *eq)
 	return eqe;
 }
 
-/* Handles what there is, at most a queue full: arming raises the interrupt again for the rest. */
+/* Handles a bounded number of events: arming raises the interrupt again for the rest. */
 static bool pib_hca_poll_eq(struct pib_hca_eq *eq)
 {
-	u32 depth = 1U << eq->log_depth;
 	struct pib_hca_eqe *eqe;
 	u32 handled = 0;
 
-	while (handled < depth && (eqe = pib_hca_next_eqe(eq))) {
+	while (handled < PIB_HCA_EQ_BUDGET && (eqe = pib_hca_next_eqe(eq))) {
 		pib_hca_handle_event(eq->dev, eqe);
 		eq->consumer++;
-		/* Room for new events long before the queue is full. */
-		if (!(++handled % (depth / 4)))
-			pib_hca_eq_doorbell(eq, false);
+		handled++;
 	}
 	pib_hca_eq_doorbell(eq, true);
 	return handled;
@@ -148,6 +147,17 @@ static void pib_hca_free_irqs(struct pib_hca_dev *dev, u32 count)
 	}
 }
 
+static void pib_hca_name_eq(struct pib_hca_eq *eq)
+{
+	const char *slot = pci_name(eq->dev->pdev);
+
+	if (eq->async)
+		snprintf(eq->name, sizeof(eq->name), PIB_HCA_NAME "-async@pci:%s", slot);
+	else
+		snprintf(eq->name, sizeof(eq->name), PIB_HCA_NAME "-comp%u@pci:%s",
+			 eq->vector - 1, slot);
+}
+
 static int pib_hca_request_irqs(struct pib_hca_dev *dev)
 {
 	int node = dev_to_node(&dev->pdev->dev);
@@ -157,12 +167,13 @@ static int pib_hca_request_irqs(struct pib_hca_dev *dev)
 	for (i = 0; i < dev->vector_count; i++) {
 		int irq = pci_irq_vector(dev->pdev, i);
 
-		ret = request_irq(irq, pib_hca_interrupt, 0, PIB_HCA_NAME, &dev->eqs[i]);
+		pib_hca_name_eq(&dev->eqs[i]);
+		ret = request_irq(irq, pib_hca_interrupt, 0, dev->eqs[i].name, &dev->eqs[i]);
 		if (ret) {
 			pib_hca_free_irqs(dev, i);
 			return ret;
 		}
-		/* A completion vector for each processor; the async vector goes where it likes. */
+		/* Each processor has a completion vector; the async vector may go to any. */
 		if (i)
 			irq_set_affinity_and_hint(irq,
 						  cpumask_of(cpumask_local_spread(i - 1, node)));
@@ -185,7 +196,7 @@ static int pib_hca_alloc_vectors(struct pib_hca_dev *dev)
 	return 0;
 }
 
-/* The first command whose end is told by an interrupt. */
+/* Runs the first command whose end is announced by an interrupt. */
 static int pib_hca_test_events(struct pib_hca_dev *dev)
 {
 	struct pib_hca_cmd_args args = { .opcode = PIB_HCA_CMD_NOP };

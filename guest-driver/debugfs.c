@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * /sys/kernel/debug/pib_hca/DEVICE: what the device says of every object that this driver has made,
- * asked when a file is read; and events on purpose, for those who test applications. Not an
- * interface: files come and go, and nothing should parse them but people.
+ * /sys/kernel/debug/pib_hca/PCI-ADDRESS: the device's view of every object of this driver, queried
+ * when a file is read; and injected events, for tests of applications. These files are for people:
+ * they change without notice, and no program should parse them.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -27,7 +27,7 @@ static const char *pib_hca_name_of(const char *const *names, size_t count, u8 va
 	return value < count ? names[value] : "?";
 }
 
-/* What a file shows of one object; an object that has gone meanwhile is left out. */
+/* Shows one object; an object that has been destroyed meanwhile is left out. */
 typedef void (*pib_hca_show_fn)(struct seq_file *s, struct pib_hca_dev *dev, u32 number);
 
 static void pib_hca_show_qp(struct seq_file *s, struct pib_hca_dev *dev, u32 qpn)
@@ -106,7 +106,7 @@ static void pib_hca_show_key(struct seq_file *s, struct pib_hca_dev *dev, u32 in
 		   le32_to_cpu(key.access), key.valid);
 }
 
-/* Numbers are found by the driver; the device tells what is behind them, and may have lost them. */
+/* The driver knows the numbers, the device the objects; it may have lost some in an error. */
 static void pib_hca_show_all(struct seq_file *s, struct xarray *objects, pib_hca_show_fn show)
 {
 	struct pib_hca_dev *dev = s->private;
@@ -256,7 +256,7 @@ static const struct file_operations pib_hca_inject_fops = {
 
 /* ---------------------------------------------------------------- up and down ---------------- */
 
-/* Nothing but what is shown hangs on this: a key for which there was no memory is not shown. */
+/* Best effort: on -ENOMEM the key is only missing from debugfs. */
 void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key)
 {
 	u32 index = key >> PIB_HCA_KEY_INDEX_SHIFT;
@@ -271,7 +271,8 @@ void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key)
 
 void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 {
-	struct dentry *dir = debugfs_create_dir(dev_name(&dev->ibdev.dev), pib_hca_debugfs_root);
+	/* The IB device's name may change, and then become another device's. */
+	struct dentry *dir = debugfs_create_dir(pci_name(dev->pdev), pib_hca_debugfs_root);
 
 	dev->debugfs = dir;
 	debugfs_create_file("qps", 0400, dir, dev, &qps_fops);
@@ -283,7 +284,7 @@ void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 		debugfs_create_file("inject", 0600, dir, dev, &pib_hca_inject_fops);
 }
 
-/* Waits for whoever reads or writes one of the files. */
+/* Waits until no file is being read or written. */
 void pib_hca_debugfs_remove(struct pib_hca_dev *dev)
 {
 	debugfs_remove_recursive(dev->debugfs);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Device memory: RAM behind BAR2 that processes map and that regions are made of. The device
- * reaches it as it reaches all memory, by bus address; who has which of its pages is known here
- * alone.
+ * reaches it by bus address, as all memory; only this file knows which process has which page.
  */
 #include <linux/dma-mapping.h>
 #include <linux/genalloc.h>
@@ -61,7 +60,7 @@ static struct pib_hca_dm_entry *pib_hca_alloc_dm_pages(struct pib_hca_dev *dev, 
 		kfree(entry);
 		return NULL;
 	}
-	/* Another process may have had them before. */
+	/* The pages may hold another process's data. */
 	memset_io(dev->dm.cpu + (entry->mmap.addr - dev->dm.start), 0, entry->bytes);
 	return entry;
 }
@@ -132,7 +131,7 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 		.pages.log_page_size = PAGE_SHIFT,
 	};
 
-	/* No bytes are no memory: a key that reaches nothing, as of a region never given any. */
+	/* A region of no bytes has a key that reaches nothing. */
 	struct pib_hca_create_mr nothing = {
 		.pages.page_count = cpu_to_le32(1),
 		.flags = PIB_HCA_MR_FAST,
@@ -191,7 +190,7 @@ static int pib_hca_dm_map(struct pib_hca_dev *dev)
 	dev->dm.cpu = ioremap_wc(dev->dm.start, dev->dm.bytes);
 	if (!dev->dm.cpu)
 		return -ENOMEM;
-	/* The way from the device to its own BAR leads over the bus, past an IOMMU if any. */
+	/* The device reaches its own BAR over the bus, through an IOMMU if there is one. */
 	dev->dm.bus = dma_map_resource(&dev->pdev->dev, dev->dm.start, dev->dm.bytes,
 				       DMA_BIDIRECTIONAL, 0);
 	if (dma_mapping_error(&dev->pdev->dev, dev->dm.bus)) {
@@ -245,6 +244,8 @@ void pib_hca_dm_cleanup(struct pib_hca_dev *dev)
 {
 	if (!dev->dm.bytes)
 		return;
-	gen_pool_destroy(dev->dm.pool);
+	/* gen_pool_destroy() stops the machine when something is still allocated: leak it then. */
+	if (!WARN_ON(gen_pool_avail(dev->dm.pool) != gen_pool_size(dev->dm.pool)))
+		gen_pool_destroy(dev->dm.pool);
 	pib_hca_dm_unmap(dev);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The memory that rings are made of: ours, or a parent domain's allocator's. */
+/* Memory of rings: the provider's own, or from a parent domain's allocator. */
 #include <config.h>
 
 #include <errno.h>
@@ -19,7 +19,10 @@ static int pib_map(struct pib_buf *buf)
 	return ENOMEM;
 }
 
-/* Memory of the domain's allocator, or ours if it leaves that to us (ibv_alloc_parent_domain(3)). */
+/*
+ * Memory from the domain's allocator; from the provider if the allocator asks for that
+ * (ibv_alloc_parent_domain(3)).
+ */
 static int pib_ask_allocator(struct pib_pd *domain, struct pib_buf *buf, size_t page_size)
 {
 	void *addr = domain->alloc(&domain->ibv_pd, domain->pd_context, buf->length, page_size,

@@ -33,7 +33,10 @@ int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *value
 	if (!check_comp_mask(values->comp_mask, IBV_VALUES_MASK_RAW_CLOCK))
 		return EINVAL;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
-		/* As ibv_wc_read_completion_ts() counts, and not cut into seconds: users compare. */
+		/*
+		 * All nanoseconds in one number, because users compare it with
+		 * ibv_wc_read_completion_ts().
+		 */
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = pib_read_clock(to_pctx(context));
 	}
@@ -41,8 +44,8 @@ int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *value
 }
 
 /*
- * The device's clock is read between two looks at the wall clock; of some tries the one counts
- * that was interrupted least.
+ * Reads the device's clock between two readings of the wall clock, several times, and takes the
+ * try with the shortest interval.
  */
 static uint64_t pib_measure_offset(struct pib_context *ctx)
 {
@@ -62,8 +65,8 @@ static uint64_t pib_measure_offset(struct pib_context *ctx)
 }
 
 /*
- * Measured anew every second: both clocks drift apart, and somebody may set the wall clock. The
- * present second is asked for without a system call.
+ * Measures again every second, because the clocks drift apart and the wall clock may be set.
+ * Asking for the present second takes no system call.
  */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp)
 {

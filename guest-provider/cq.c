@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "doorbell.h"
+#include "compat.h"
 #include "pib.h"
 #include "pib-abi.h"
 
@@ -57,14 +58,14 @@ static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
 }
 
 /*
- * The SRQ that a CQE's WQE was taken from. A QP with an SRQ knows it; of an XRC SRQ the QP may be
- * another process's.
+ * The SRQ that a CQE's WQE was taken from, or NULL. A QP with an SRQ knows it; with an XRC SRQ,
+ * the QP may be another process's.
  */
 static struct pib_srq *pib_cqe_srq(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
 				   const struct pib_qp *qp)
 {
 	if (qp)
-		return to_psrq(qp->verbs_qp.qp.srq);
+		return qp->verbs_qp.qp.srq ? to_psrq(qp->verbs_qp.qp.srq) : NULL;
 	return pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->xrc_srqs, le32toh(cqe->srqn));
 }
 
@@ -201,7 +202,7 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
-/* Whose completions go: a QP's, or with `qp` NULL an XRC SRQ's. */
+/* The object whose completions are dropped: a QP or, with `qp` NULL, an XRC SRQ. */
 struct pib_leaver {
 	struct pib_qp *qp;
 	uint32_t srqn;
@@ -217,6 +218,7 @@ static bool pib_cqe_leaves(const struct pib_hca_cqe *cqe, const struct pib_leave
 static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 {
 	struct pib_hca_cqe *cqe;
+	struct pib_srq *srq;
 	uint32_t counter = cq->consumer;
 	uint32_t dropped = 0;
 
@@ -228,10 +230,10 @@ static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 	while (counter != cq->consumer) {
 		cqe = pib_cqe_at(cq, --counter);
 		if (pib_cqe_leaves(cqe, leaver)) {
-			/* Nobody will poll it, but its WQE's id is free again. */
-			if (leaver->qp && (cqe->flags & PIB_HCA_CQE_FLAG_SRQ))
-				pib_srq_retire(to_psrq(leaver->qp->verbs_qp.qp.srq),
-					       le32toh(cqe->wqe_counter));
+			/* The CQE is never polled: free its WQE's id here. */
+			srq = leaver->qp ? pib_cqe_srq(cq, cqe, leaver->qp) : NULL;
+			if (srq && (cqe->flags & PIB_HCA_CQE_FLAG_SRQ))
+				pib_srq_retire(srq, le32toh(cqe->wqe_counter));
 			dropped++;
 		} else if (dropped) {
 			memcpy(pib_cqe_at(cq, counter + dropped), cqe,
@@ -348,7 +350,7 @@ static int pib_check_cq_attr_ex(const struct ibv_cq_init_attr_ex *attr)
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !pib_parent_domain(attr->parent_domain))
 		return EINVAL;
-	/* All CQs lock; a CQ used by one thread is as right with it. */
+	/* Every CQ has a lock; for a CQ of a single thread it is merely not needed. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return EOPNOTSUPP;
@@ -374,14 +376,13 @@ struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
 	if (ret)
 		goto err_free;
 
-	/* Which fields are read, and whose memory it is, concerns only us. */
+	/* The kernel does not know which fields are read, nor parent domains. */
 	kernel_attr.wc_flags = 0;
 	kernel_attr.comp_mask &= ~IBV_CQ_INIT_ATTR_MASK_PD;
 	kernel_attr.cqe = 1 << cq->log_depth;
 	pib_fill_create_cq(&cmd.drv_payload, cq);
-	ret = ibv_cmd_create_cq_ex(context, &kernel_attr, &cq->verbs_cq,
-				   &cmd.ibv_cmd, sizeof(cmd), &resp.ibv_resp,
-				   sizeof(resp), 0);
+	ret = pib_compat_create_cq_ex(context, &kernel_attr, &cq->verbs_cq, &cmd.ibv_cmd,
+				      sizeof(cmd), &resp.ibv_resp, sizeof(resp));
 	if (ret)
 		goto err_rings;
 	cq->cqn = resp.drv_payload.cqn;
@@ -417,43 +418,49 @@ int pib_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* The lock is held: nobody polls or arms while the device moves what waits to the new buffer. */
-static int pib_resize_locked(struct pib_cq *cq, int cqe)
+/*
+ * The lock is held: polling and arming wait while the device moves CQEs to the new buffer. On
+ * success *buf becomes the old one.
+ */
+static int pib_resize_locked(struct pib_cq *cq, struct pib_buf *buf, uint8_t log_depth)
 {
 	struct ib_uverbs_resize_cq_resp resp = {};
 	struct pib_resize_cq cmd = {};
-	uint8_t log_depth = ilog32(cqe - 1);
-	struct pib_buf buf;
+	struct pib_buf old = cq->buf;
 	int ret;
 
-	ret = pib_cq_alloc_buf(to_pctx(cq->verbs_cq.cq.context),
-			       cq->buf.domain ? &cq->buf.domain->ibv_pd : NULL, &buf, log_depth);
-	if (ret)
-		return ret;
-	cmd.drv_payload.buf_addr = (uintptr_t)buf.addr;
-	cmd.drv_payload.buf_length = buf.length;
+	cmd.drv_payload.buf_addr = (uintptr_t)buf->addr;
+	cmd.drv_payload.buf_length = buf->length;
 	cmd.drv_payload.log_depth = log_depth;
 	ret = ibv_cmd_resize_cq(&cq->verbs_cq.cq, 1 << log_depth, &cmd.ibv_cmd, sizeof(cmd),
 				&resp, sizeof(resp));
-	if (ret) {
-		pib_free_buf(&buf);
+	if (ret)
 		return ret;
-	}
-	pib_free_buf(&cq->buf);
-	pib_cq_use_buf(cq, &buf, log_depth);
+	pib_cq_use_buf(cq, buf, log_depth);
 	cq->consumer = 0;
+	*buf = old;
 	return 0;
 }
 
+/* A parent domain's allocator may poll this very CQ: it is called without the lock. */
 int pib_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
+	struct pib_context *ctx = to_pctx(ibcq->context);
 	struct pib_cq *cq = to_pcq(ibcq);
+	struct pib_buf buf;
+	uint8_t log_depth;
 	int ret;
 
-	if (cqe < 1 || cqe > (int)to_pctx(ibcq->context)->max_cqe)
+	if (cqe < 1 || cqe > (int)ctx->max_cqe)
 		return EINVAL;
+	log_depth = ilog32(cqe - 1);
+	ret = pib_cq_alloc_buf(ctx, cq->buf.domain ? &cq->buf.domain->ibv_pd : NULL, &buf,
+			       log_depth);
+	if (ret)
+		return ret;
 	pthread_spin_lock(&cq->lock);
-	ret = pib_resize_locked(cq, cqe);
+	ret = pib_resize_locked(cq, &buf, log_depth);
 	pthread_spin_unlock(&cq->lock);
+	pib_free_buf(&buf);
 	return ret;
 }

@@ -132,7 +132,7 @@ err:
 	return NULL;
 }
 
-/* Of what was imported: whose it is keeps it. */
+/* The device memory stays with the process that has allocated it. */
 void pib_unimport_dm(struct ibv_dm *ibdm)
 {
 	struct pib_dm *dm = to_pdm(ibdm);

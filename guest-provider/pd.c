@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Protection and XRC domains, kept by the kernel; parent and thread domains, which it knows not. */
+/*
+ * Protection and XRC domains, which the kernel keeps; parent and thread domains, which it does not
+ * know.
+ */
 #include <config.h>
 
 #include <errno.h>

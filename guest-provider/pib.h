@@ -62,11 +62,11 @@ struct pib_context {
 	struct pib_table xrc_srqs; /* likewise, of XRC's SRQs; each has one CQ */
 };
 
-/* A PD, or a parent domain, which stands for one (ibv_alloc_parent_domain(3)). */
+/* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */
 struct pib_pd {
 	struct ibv_pd ibv_pd;
 	atomic_uint users;        /* parent domains made of a PD; buffers of a parent domain */
-	/* What follows is of parent domains only. */
+	/* Parent domains only: */
 	struct pib_pd *contained; /* NULL: a PD */
 	struct pib_td *td;        /* NULL: none */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -76,9 +76,9 @@ struct pib_pd {
 };
 
 /*
- * The promise that one thread at a time uses what is in it. Locks that nobody contends for cost
- * next to nothing, and the UAR page has no state that threads could disturb: nothing is to be had
- * from the promise, and the objects work as they do without it.
+ * A thread domain promises that one thread at a time uses its objects. The provider makes no use
+ * of the promise: uncontended locks cost next to nothing, and the UAR page has no state that
+ * threads could disturb.
  */
 struct pib_td {
 	struct ibv_td ibv_td;
@@ -94,7 +94,7 @@ struct pib_ah {
 struct pib_buf {
 	void *addr;
 	size_t length;
-	struct pib_pd *domain;  /* the parent domain that it is of, or NULL */
+	struct pib_pd *domain;  /* the parent domain whose allocator gave it, or NULL */
 	uint64_t resource_type; /* PIB_RESOURCE_*, as allocators are told */
 	bool is_foreign;        /* an allocator's */
 	bool is_kept;           /* from forks */
@@ -102,7 +102,7 @@ struct pib_buf {
 
 enum pib_resource_type { PIB_RESOURCE_QP = 1, PIB_RESOURCE_SRQ = 2, PIB_RESOURCE_CQ = 3 };
 
-/* How far the wall clock is ahead of the device's, and when that was measured; zeros: not yet. */
+/* The wall clock's lead over the device's clock, and when it was measured; zeros: not yet. */
 struct pib_clock {
 	uint64_t second;
 	uint64_t offset; /* nanoseconds, modulo 2^64 */
@@ -211,7 +211,11 @@ static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 	return container_of(ibqp, struct pib_qp, verbs_qp.qp);
 }
 
-/* pib.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
+/* context.c: NULL, with errno, when a context cannot be had. */
+struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *private_data);
+struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd);
+
+/* clock.c, import.c, buf.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
 int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 /* Nanoseconds since 1970 of what the device's clock has told; `clock` is kept from call to call. */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp);
@@ -274,7 +278,7 @@ void pib_cq_free_rings(struct pib_cq *cq);
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);
 /* Tells the device that the CQEs before cq->consumer may be overwritten. */
 void pib_cq_publish_consumer(struct pib_cq *cq);
-/* Retires the CQE's WQE; false for one of a QP or SRQ that is no more. */
+/* Retires the CQE's WQE; false if its QP or SRQ has been destroyed. */
 bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *wr_id);
 enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe);
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);

@@ -9,7 +9,7 @@
 #include "pib.h"
 #include "pib-abi.h"
 
-/* What stands before the data in the longest send WQE, an atomic or a datagram. */
+/* The longest header before the data of a send WQE: an atomic's or a datagram's. */
 #define PIB_SEND_WQE_OVERHEAD 64
 
 /* NULL when the QP has no such CQ: XRC. */
@@ -117,7 +117,7 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 	if (ret)
 		return ret;
 
-	/* Rounding up left room; all of it is offered. */
+	/* Rounding up leaves room: the QP offers all of it. */
 	if (qp->sq.depth) {
 		uint32_t room = (1u << qp->sq.log_stride) - PIB_SEND_WQE_OVERHEAD;
 
@@ -365,7 +365,7 @@ struct ibv_qp *pib_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* The device has forgotten the queues' contents; so do we, before the QP leaves Reset. */
+/* In Reset the device forgets the queues' contents: forget them before the QP leaves Reset. */
 static void pib_reset_queues(struct pib_qp *qp)
 {
 	pib_lock_cqs(qp);

@@ -297,11 +297,39 @@ int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 
 /* ---------------------------------------------------------------- modify and query ----------- */
 
-/* The lock is held: nobody posts while the device moves what waits to the new buffer. */
-static int pib_resize_srq(struct pib_context *ctx, struct pib_srq *srq,
-			  struct ibv_srq_attr *attr, int attr_mask)
+/*
+ * The lock is held: posting waits while the device moves WQEs to the new buffer. On success *buf
+ * becomes the old one.
+ */
+static int pib_resize_locked(struct pib_srq *srq, struct ibv_srq_attr *attr, int attr_mask,
+			     struct pib_buf *buf, uint32_t depth)
 {
 	struct pib_modify_srq cmd = {};
+	struct pib_buf old = srq->buf;
+	int ret;
+
+	if (pib_srq_posted(srq) > depth)
+		return EINVAL;
+	ret = pib_srq_grow_ids(srq, depth);
+	if (ret)
+		return ret;
+	cmd.drv_payload.buf_addr = (uintptr_t)buf->addr;
+	cmd.drv_payload.buf_length = buf->length;
+	cmd.drv_payload.log_depth = ilog32(depth - 1);
+	ret = ibv_cmd_modify_srq(&srq->verbs_srq.srq, attr, attr_mask, &cmd.ibv_cmd, sizeof(cmd));
+	if (ret)
+		return ret;
+	srq->buf = *buf;
+	srq->header = buf->addr;
+	srq->depth = depth;
+	*buf = old;
+	return 0;
+}
+
+/* A parent domain's allocator may post to this very SRQ: it is called without the lock. */
+static int pib_resize_srq(struct pib_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct pib_context *ctx = to_pctx(srq->verbs_srq.srq.context);
 	struct pib_buf buf;
 	uint32_t depth;
 	int ret;
@@ -309,42 +337,24 @@ static int pib_resize_srq(struct pib_context *ctx, struct pib_srq *srq,
 	if (!attr->max_wr || attr->max_wr > ctx->max_qp_wr)
 		return EINVAL;
 	depth = 1u << ilog32(attr->max_wr - 1);
-	if (pib_srq_posted(srq) > depth)
-		return EINVAL;
-	ret = pib_srq_grow_ids(srq, depth);
-	if (ret)
-		return ret;
 	ret = pib_alloc_buf(ctx, srq->verbs_srq.srq.pd, PIB_RESOURCE_SRQ, &buf,
 			    pib_srq_bytes(srq, depth));
 	if (ret)
 		return ret;
-	cmd.drv_payload.buf_addr = (uintptr_t)buf.addr;
-	cmd.drv_payload.buf_length = buf.length;
-	cmd.drv_payload.log_depth = ilog32(depth - 1);
-	ret = ibv_cmd_modify_srq(&srq->verbs_srq.srq, attr, attr_mask, &cmd.ibv_cmd, sizeof(cmd));
-	if (ret) {
-		pib_free_buf(&buf);
-		return ret;
-	}
-	pib_free_buf(&srq->buf);
-	srq->buf = buf;
-	srq->header = buf.addr;
-	srq->depth = depth;
-	return 0;
+	pthread_spin_lock(&srq->lock);
+	ret = pib_resize_locked(srq, attr, attr_mask, &buf, depth);
+	pthread_spin_unlock(&srq->lock);
+	pib_free_buf(&buf);
+	return ret;
 }
 
 int pib_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask)
 {
-	struct pib_srq *srq = to_psrq(ibsrq);
 	struct ibv_modify_srq cmd;
-	int ret;
 
-	if (!(attr_mask & IBV_SRQ_MAX_WR))
-		return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
-	pthread_spin_lock(&srq->lock);
-	ret = pib_resize_srq(to_pctx(ibsrq->context), srq, attr, attr_mask);
-	pthread_spin_unlock(&srq->lock);
-	return ret;
+	if (attr_mask & IBV_SRQ_MAX_WR)
+		return pib_resize_srq(to_psrq(ibsrq), attr, attr_mask);
+	return ibv_cmd_modify_srq(ibsrq, attr, attr_mask, &cmd, sizeof(cmd));
 }
 
 int pib_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)

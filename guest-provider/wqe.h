@@ -17,7 +17,7 @@ enum pib_wqe_segment {
 	PIB_SEGMENT_FLUSH,
 };
 
-/* What a work request's opcode means for its WQE. */
+/* How a work request's opcode is put into its WQE. */
 struct pib_send_op {
 	bool supported;
 	uint8_t opcode; /* enum pib_hca_wqe_opcode */

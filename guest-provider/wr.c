@@ -51,6 +51,8 @@ static int pib_put_inline(struct pib_qp *qp, void *wqe, const struct pib_send_op
 	uint32_t length = 0;
 	int i;
 
+	if (wr->num_sge < 0)
+		return EINVAL;
 	for (i = 0; i < wr->num_sge; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The driver beyond verbs: power management, resets that nobody tells it of, interrupts, on-demand paging."""
+import contextlib
+import re
+import subprocess
+import zlib
+
+import pytest
+
+from rdma import DEVICE, PATIENCE_S, lid, put_program, sh, wait_active, wait_until
+from traffic import unbind_and_bind
+
+CONTENT = b"late" * 16384
+
+
+def slot(node):
+    return sh(node, f"basename $(readlink -f /sys/class/infiniband/{DEVICE}/device)").strip()
+
+
+def log_after(node, mark):
+    return sh(node, "dmesg").rsplit(mark, 1)[-1]
+
+
+def test_a_suspended_machine_comes_back_with_its_hca(vm0, vm1):
+    """The device may not reach memory while the machine sleeps: MADs that arrive then are dropped."""
+    wait_active(vm0, vm1)
+    sh(vm1, "echo 'lab: suspend' >/dev/kmsg")
+    asking = vm0.start([f"for n in $(seq 20); do smpquery -t 200 nodeinfo {lid(vm1)}; done"],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:    # as far as all devices are suspended, which is undone after a second
+        sh(vm1, "echo devices >/sys/power/pm_test; echo 1 >/sys/module/suspend/parameters/pm_test_delay; "
+                "echo freeze >/sys/power/state; echo none >/sys/power/pm_test")
+    finally:
+        asking.kill()
+        asking.wait()
+    wait_active(vm1)
+    said = log_after(vm1, "lab: suspend")
+    assert "PM: suspend exit" in said and "given up" not in said and "not started again" not in said, said
+    sh(vm0, f"smpquery nodeinfo {lid(vm1)}")
+
+
+def test_a_reset_behind_the_drivers_back_is_noticed_without_a_command(vm1):
+    wait_active(vm1)
+    sh(vm1, "echo 'lab: reset' >/dev/kmsg")
+    device = slot(vm1)
+    sh(vm1, f"cp /sys/bus/pci/devices/{device}/config /tmp/config; setpci -s {device} CAP_EXP+8.w=8000:8000; "
+            f"sleep 0.2; dd if=/tmp/config of=/sys/bus/pci/devices/{device}/config bs=256 count=1 2>/dev/null")
+    wait_until(lambda: "given up until" in log_after(vm1, "lab: reset"), "the driver to notice")
+    unbind_and_bind(vm1, lambda: None)
+    wait_active(vm1)
+
+
+def test_interrupts_say_whose_they_are(vm1):
+    names = re.findall(r"pib_hca-(\S+)@pci:(\S+)", sh(vm1, "cat /proc/interrupts"))
+    assert names[0][0] == "async" and {where for _, where in names} == {slot(vm1)}
+    assert [name for name, _ in names[1:]] == [f"comp{number}" for number in range(len(names) - 1)]
+
+
+# -- on-demand paging ---------------------------------------------------------
+
+@contextlib.contextmanager
+def slow_file(node):
+    """A file whose content arrives only when go() is called; yields (path, wait until it is read, go)."""
+    put_program(node, "slow_file.py")
+    sh(node, "modprobe fuse; mkdir -p /tmp/slow")
+    server = node.start([f"exec timeout {PATIENCE_S} python3 /tmp/slow_file.py /tmp/slow"], text=True,
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def heard(word):
+        said = server.stdout.readline()
+        assert said == f"{word}\n", said
+
+    def go():
+        server.stdin.write("\n" * 64)
+        server.stdin.flush()
+
+    try:
+        heard("mounted")
+        yield "/tmp/slow/slow", lambda: heard("reading"), go
+    finally:
+        go()
+        sh(node, "umount -l /tmp/slow", check=False)
+        server.kill()
+
+
+def write_from(node, path, *how):
+    put_program(node, "on_demand.py")
+    return node.start([f"exec timeout {PATIENCE_S} python3 /tmp/on_demand.py {DEVICE} {path} {' '.join(how)}"],
+                      text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def arrived(program):
+    """The CRC of what a program has written."""
+    said = program.communicate(timeout=PATIENCE_S)[0]
+    assert program.returncode == 0, said
+    return int(said)
+
+
+def test_a_slow_page_delays_no_other_program(vm0):
+    """Neither its page faults nor the end of its regions."""
+    wait_active(vm0)
+    sh(vm0, "head -c 65536 /dev/urandom >/tmp/quick")
+    expected = int(sh(vm0, "python3 -c 'import zlib; print(zlib.crc32(open(\"/tmp/quick\", \"rb\").read()))'"))
+    with slow_file(vm0) as (path, wait_until_read, go):
+        slow = write_from(vm0, path)
+        try:
+            wait_until_read()
+            assert arrived(write_from(vm0, "/tmp/quick")) == expected
+            assert slow.poll() is None
+            go()
+            assert arrived(slow) == zlib.crc32(CONTENT)
+        finally:
+            slow.kill()
+
+
+@pytest.mark.parametrize("kind", ["explicit", "implicit"])
+def test_the_device_reads_pages_that_it_may_not_write(vm0, kind):
+    wait_active(vm0)
+    sh(vm0, "yes late | tr -d '\\n' | head -c 65536 >/tmp/read-only")
+    assert arrived(write_from(vm0, "/tmp/read-only", *([kind] if kind == "implicit" else []))) == zlib.crc32(CONTENT)

@@ -81,7 +81,7 @@ constexpr Operation kOperations[] = {
     {opcode::kAtomicWrite,
      OpKind::kAtomicWrite,
      Position::kOnly,
-     kAny,  // 8 bytes; operations with another size have their own check
+     kAny,  // 8 bytes; the responder refuses other sizes
      {Ext::kReth}},
 };
 

@@ -81,7 +81,8 @@ def _image(_options) -> int:
 
 
 def _checkpatch(_options) -> int:
-    found = checkpatch.complaints(checkpatch.driver_files())
+    found = (checkpatch.complaints(checkpatch.driver_files())
+             + checkpatch.complaints(checkpatch.glue_files(), checkpatch.QEMU))
     print("\n".join(found) or "checkpatch has nothing to say")
     return 1 if found else 0
 
@@ -212,7 +213,7 @@ def _add_parts(add) -> None:
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")
     add("guest-build", _guest_build, "build driver, provider and test programs for guests")
-    add("checkpatch", _checkpatch, "hold the driver against the kernel's coding style")
+    add("checkpatch", _checkpatch, "check the driver against the kernel's coding style, the glue against QEMU's")
     add("image", _image, "make the guest image and its build tree; print where")
 
 

@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The driver's sources against the kernel's coding style."""
+"""The driver's sources against the kernel's coding style, the glue's against QEMU's."""
 import pytest
 
 from lab import ui
 from lab.build import checkpatch
 
+STYLES = {"kernel": (checkpatch.KERNEL, checkpatch.driver_files, 15),
+          "qemu": (checkpatch.QEMU, checkpatch.glue_files, 7)}
+BAD = "// SPDX-License-Identifier: GPL-2.0\nint f(void) {\n  return(0);\n}\n"
+NOTICED = {"kernel": ("OPEN_BRACE", "RETURN_PARENTHESES"), "qemu": ("return is not a function", "open brace")}
 
-@pytest.fixture(scope="module")
-def script():
+
+@pytest.fixture(name="style", params=STYLES)
+def fetched(request):
     try:
-        return checkpatch.ensure()
+        checkpatch.ensure(STYLES[request.param][0])
     except ui.LabError as error:
-        pytest.skip(f"checkpatch is not to be had: {error}")
+        pytest.skip(f"no checkpatch: {error}")
+    return request.param
 
 
-def test_the_driver_is_in_the_kernels_style(script):
-    files = checkpatch.driver_files()
-    assert len(files) > 15
-    assert checkpatch.complaints(files) == []
+def test_the_sources_are_in_style(style):
+    rules, files, least = STYLES[style]
+    assert len(files()) > least
+    assert checkpatch.complaints(files(), rules) == []
 
 
-def test_a_fault_is_noticed(script, tmp_path):
+def test_a_fault_is_noticed(style, tmp_path):
     bad = tmp_path / "bad.c"
-    bad.write_text("// SPDX-License-Identifier: GPL-2.0\nint f(void) {\n  return(0);\n}\n")
-    said = "\n".join(checkpatch.complaints([bad]))
-    assert "OPEN_BRACE" in said and "RETURN_PARENTHESES" in said
+    bad.write_text(BAD)
+    said = "\n".join(checkpatch.complaints([bad], STYLES[style][0]))
+    assert all(text in said for text in NOTICED[style]), said

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The programs of infiniband-diags, and what they are to say of any fabric."""
+import contextlib
 import re
 import subprocess
 
@@ -27,7 +28,7 @@ def clear_errors(guest):
 
 
 def no_errors(guest):
-    log = sh(guest, f"cat {managers.LOG}")
+    log = sh(guest, f"cat {managers.LAB_LOG}")
     assert not managers.errors(log), log[-4000:]
 
 
@@ -59,21 +60,30 @@ def perfquery(guest, option, number):
     assert (code == 0) == PERFQUERY[option], f"LID {number}: {out}{err}"
 
 
-def ping_and_sysstat(client, server):
-    for program, line in (("ibping -S", "ibping -c 10"), ("ibsysstat -S", "ibsysstat -v")):
-        serving = server.start([f"exec timeout 250 {program}"], stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL)
-        try:
-            answer = wait_until(lambda line=line: _answer(client, f"{line} {lid(server)}"), line, 120)
-            assert "0% packet loss" in answer or server.name in answer or "sysstat" in answer, answer
-        finally:
-            serving.kill()
-            sh(server, f"pkill {program.split()[0]}", check=False)
+@contextlib.contextmanager
+def serving(node, program):
+    """A server of ibping or ibsysstat."""
+    running = node.start([f"exec timeout 250 {program} -S"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        running.kill()
+        sh(node, f"pkill -x {program}", check=False)
 
 
-def _answer(guest, line):
-    code, out, err = sh(guest, f"timeout 30 {line}", check=False)
-    return out + err if code == 0 else ""
+def ibping(client, server, count):
+    """Once the server answers, it answers each of so many pings."""
+    with serving(server, "ibping"):
+        line = f"timeout 60 ibping -f {lid(server)} -c"
+        wait_until(lambda: " 1 received" in sh(client, f"{line} 1", check=False)[1], "ibping's server")
+        answer = sh(client, f"{line} {count}")
+        assert f"{count} packets transmitted, {count} received, 0% packet loss" in answer, answer
+
+
+def ibsysstat(client, server):
+    with serving(server, "ibsysstat"):
+        line = f"timeout 60 ibsysstat {lid(server)}"
+        wait_until(lambda: "sysstat ping succeeded" in sh(client, line, check=False)[1], "ibsysstat's server")
 
 
 def change_port(guest, port):

@@ -11,7 +11,7 @@ from rdma import lid, sh, switch_port, wait_active, wait_until
 def told(vm0, trap, source, port):
     """How often opensm in vm0 has heard of a trap from a LID, about a port."""
     return len(re.findall(rf"Generic Notice type:\S+ num:{trap} .* from LID:{source} Port {port}\b",
-                          sh(vm0, f"cat {managers.LOG}")))
+                          sh(vm0, f"cat {managers.LAB_LOG}")))
 
 
 def errors_of(vm0, number, port, name):
@@ -33,7 +33,7 @@ def test_a_wire_that_corrupts_is_told_to_the_subnet_manager(lab, vm0, vm1, switc
     assert lab.switch().ctl("fault", port, "--direction", "both", "--corrupt", "1")
     try:
         for node, other in ((vm0, vm1), (vm1, vm0)):
-            sh(node, f"ibping -c 20 -t 20 {lids[other]}", check=False)
+            sh(node, f"ibping -f -c 20 -t 20 {lids[other]}", check=False)
         for end, (heard, _) in zip(ends, before):
             wait_until(lambda: told(vm0, 129, *end) > heard, f"trap 129 from LID {end[0]}")
     finally:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reports of the driver about itself: debugfs, and driver details of rdma resource. See docs/observability.md."""
+import subprocess
+
 from lab.guests import image
-from rdma import DEVICE, sh
+from rdma import DEVICE, PATIENCE_S, sh, wait_until
 
 FOLDER = "/sys/kernel/debug/pib_hca/*"     # by PCI address; a guest of the lab has one HCA
 
@@ -11,14 +13,33 @@ def show(node, name):
     return sh(node, f"cat {FOLDER}/{name}").splitlines()
 
 
+OBJECTS = {"qps": "qp", "cqs": "cq", "srqs": "srq", "mrs": "mr"}
+
+
 def test_debugfs_shows_the_objects_of_the_kernel(vm0):
     qps = show(vm0, "qps")
     assert any(line.startswith("qp 0 state RTS") or line.startswith("qp 0x0 state RTS") for line in qps), qps
-    assert all(line.startswith("cq ") and " error 0 " in line for line in show(vm0, "cqs"))
+    cqs = show(vm0, "cqs")
+    assert cqs and all(line.startswith("cq ") and " error 0 " in line for line in cqs), cqs
     eqs = show(vm0, "eqs")
     assert " async 1 " in eqs[0] and len(eqs) > 1
-    assert show(vm0, "srqs") == [] or show(vm0, "srqs")[0].startswith("srq ")
-    assert all(line.startswith("mr ") for line in show(vm0, "mrs"))
+
+
+def test_debugfs_shows_the_objects_of_a_program(vm0):
+    """A server that waits for its client has a CQ, an SRQ, a region and queue pairs, which go with it."""
+    before = {name: show(vm0, name) for name in OBJECTS}
+    serving = vm0.start([f"exec timeout {PATIENCE_S} ibv_srq_pingpong -d {DEVICE} -q 4"], stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(show(vm0, "qps")) >= len(before["qps"]) + 4, "the program's queue pairs")
+        for name, kind in OBJECTS.items():
+            shown = show(vm0, name)
+            assert len(shown) > len(before[name]) and all(line.startswith(f"{kind} ") for line in shown), (name, shown)
+    finally:
+        sh(vm0, "pkill -x ibv_srq_pingpon", check=False)    # a name has 15 characters
+        serving.wait(timeout=60)
+    wait_until(lambda: {name: len(show(vm0, name)) for name in OBJECTS}
+               == {name: len(shown) for name, shown in before.items()}, "the program's objects to go")
 
 
 def test_events_are_injected_only_where_the_device_allows_it(vm0):

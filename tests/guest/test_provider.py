@@ -6,6 +6,8 @@ import pytest
 
 from rdma import DEVICE, PATIENCE_S, pair, sh, wait_active
 
+CHECKS = 40     # there are more; without DMA-BUFs, or huge pages, one or two of them fail or are left out
+
 
 @pytest.fixture(scope="module")
 def active(vm0, vm1):
@@ -19,20 +21,21 @@ def test_the_library_finds_the_device_without_a_word(vm0):
 
 
 def test_provider_checks(vm0, active):
-    _, out, err = sh(vm0, f"provider-checks {DEVICE}", check=False)
+    code, out, err = sh(vm0, f"provider-checks {DEVICE}", check=False)
     # Debian 12's kernel makes no DMA-BUFs.
     impossible = [] if sh(vm0, "ls /dev").count("udmabuf") else ["dma_bufs_are_memory"]
     assert re.findall("^not ok (.*)$", out, re.MULTILINE) == impossible, out + err
-    assert len(re.findall("^ok ", out, re.MULTILINE)) > 15, out
+    assert code == len(impossible), out + err
+    assert len(re.findall("^ok ", out, re.MULTILINE)) >= CHECKS, out
 
 
 def test_the_provider_is_clean_in_memcheck(vm0, active):
     """No access that is wrong, no value that nobody wrote, no block lost. libibverbs keeps its list of
     devices by pointers into them, which memcheck calls "possibly lost"."""
-    _, out, err = sh(vm0, "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect "
+    code, out, err = sh(vm0, "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect "
                      "--show-leak-kinds=definite,indirect --child-silent-after-fork=yes "
                      f"provider-checks {DEVICE}", check=False, timeout=4 * PATIENCE_S)
-    assert len(re.findall("^ok ", out, re.MULTILINE)) >= 40 and "==" not in err, out + err
+    assert code <= 1 and len(re.findall("^ok ", out, re.MULTILINE)) >= CHECKS and "==" not in err, out + err
 
 
 def test_the_longest_messages_and_one_byte_more(vm0, active):

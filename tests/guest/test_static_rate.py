@@ -29,4 +29,5 @@ def test_a_slow_path_gets_no_more_than_its_static_rate(ends):
     assert alone["sent"][0] < 250e6 * alone["seconds"] + (8 << 20), alone
     mixed = send(ends, 1024, f"0:{RATE_2_5_GBPS}:2,0:0:2")
     assert mixed["sent"][0] < 250e6 * mixed["seconds"] + (8 << 20), mixed
+    assert min(mixed["sent"]) > 8 << 20, mixed      # neither path is starved
     assert sh(ends[0], "dmesg -l err,crit,alert,emerg") == ""

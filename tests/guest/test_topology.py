@@ -112,10 +112,20 @@ def test_perfquery_of_every_kind_of_node(guests, lids, option):
         diags.perfquery(guests[0], option, lids[name])
 
 
-def test_perfquery_resets(guests, lids):
-    sh(guests[0], f"perfquery -x -R {lids['leaf2']} 5")
-    text = sh(guests[0], f"perfquery -x {lids['leaf2']} 5")
-    assert int(re.search(r"PortXmitPkts:\.+(\d+)", text)[1]) < 10000
+def test_perfquery_resets(guests, lids, wanted):
+    """The counters of a leaf's port to a guest go to zero."""
+    host = next(node for node in wanted.hosts() if lids[node.name] == lid(guests[3]))
+    leaf, port = host.peers[1]
+
+    def sent():
+        text = sh(guests[0], f"perfquery -x {lids[leaf]} {port}")
+        return int(re.search(r"PortXmitPkts:\.+(\d+)", text)[1])
+
+    line = f"ib_write_bw -d {DEVICE} -F -s 65536 -n 200 -u 18"      # 16 packets each
+    pair(guests[3], guests[0], line, f"{line} {guests[3].name}")
+    assert sent() >= 3200
+    sh(guests[0], f"perfquery -x -R {lids[leaf]} {port}")
+    assert sent() < 3200
 
 
 def data_by_level(guest, lid, option):
@@ -140,7 +150,8 @@ def test_perfquery_counts_data_by_service_level(guests, lids):
 
 
 def test_ibping_and_ibsysstat(guests):
-    diags.ping_and_sysstat(guests[0], guests[3])
+    diags.ibping(guests[0], guests[3], 100)
+    diags.ibsysstat(guests[0], guests[3])
 
 
 def test_ibportstate(guests, lids):

@@ -106,7 +106,8 @@ def test_perfquery(guest, lids, some, option):
 
 @pytest.mark.nightly
 def test_ibping_and_ibsysstat(manager, guest):
-    diags.ping_and_sysstat(guest, manager)
+    diags.ibping(guest, manager, 100)
+    diags.ibsysstat(guest, manager)
 
 
 @pytest.mark.nightly

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "checks.h"
@@ -183,44 +184,78 @@ static void an_event_waits_for_its_completions(void)
 	CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* SQD: what has begun ends, what is posted then waits until the queue is let go on. */
-static void a_send_queue_drains_and_goes_on(void)
+/* Two SENDs, of which the second finds no receive request, and a send queue that drains meanwhile. */
+static void begin_to_drain(struct qp_pair *pair)
 {
 	struct ibv_qp_attr drain = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
-	struct ibv_qp_attr attr;
+	struct ibv_wc wc;
+
+	pair_create(&lo, pair, IBV_QPT_RC, CAP, NULL);
+	pair_connect(&lo, pair);
+	CHECK_EQUAL(post_recv_at(&lo, pair->qp[1], 3, 4096, 64), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(post_send_at(&lo, pair->qp[0], i, 0, 64, IBV_SEND_SIGNALED), 0);
+	/* When the first has arrived the second is on its way. */
+	poll_one(pair->cq[0], &wc);
+	CHECK_EQUAL(ibv_modify_qp(pair->qp[0], &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+}
+
+static void expect_draining(struct ibv_qp *qp, bool draining)
+{
 	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQUAL(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQUAL(attr.qp_state, IBV_QPS_SQD);
+	CHECK_EQUAL(!!attr.sq_draining, draining);
+}
+
+static void expect_sent(struct qp_pair *pair, uint64_t wr_id)
+{
+	struct ibv_wc wc;
+
+	poll_one(pair->cq[0], &wc);
+	CHECK_EQUAL(wc.wr_id, wr_id);
+	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+}
+
+/* SQD: requests that have begun end, later ones wait until the queue goes on. */
+static void a_send_queue_drains_and_goes_on(void)
+{
 	struct qp_pair pair;
 	struct ibv_wc wc;
 
-	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);
-	pair_connect(&lo, &pair);
-	CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 3, 4096, 64), 0);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQUAL(post_send_at(&lo, pair.qp[0], i, 0, 64, IBV_SEND_SIGNALED), 0);
-	/* When the first has arrived the second is on its way, too, and finds no place to go to. */
-	poll_one(pair.cq[0], &wc);
-	CHECK_EQUAL(ibv_modify_qp(pair.qp[0], &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	begin_to_drain(&pair);
 	CHECK_EQUAL(post_send_at(&lo, pair.qp[0], 2, 0, 64, IBV_SEND_SIGNALED), 0);
-	CHECK_EQUAL(ibv_query_qp(pair.qp[0], &attr, IBV_QP_STATE, &init), 0);
-	CHECK_EQUAL(attr.qp_state, IBV_QPS_SQD);
-	CHECK(attr.sq_draining);
+	expect_draining(pair.qp[0], true);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 3, 4096, 64), 0);
 	expect_event(pair.qp[0], IBV_EVENT_SQ_DRAINED);
-	poll_one(pair.cq[0], &wc);
-	CHECK_EQUAL(wc.wr_id, 1);
-	CHECK_EQUAL(ibv_query_qp(pair.qp[0], &attr, IBV_QP_STATE, &init), 0);
-	CHECK(!attr.sq_draining);
+	expect_sent(&pair, 1);
+	expect_draining(pair.qp[0], false);
 	CHECK_EQUAL(ibv_poll_cq(pair.cq[0], 1, &wc), 0);
 	qp_to_state(pair.qp[0], IBV_QPS_RTS);
-	poll_one(pair.cq[0], &wc);
-	CHECK_EQUAL(wc.wr_id, 2);
-	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+	expect_sent(&pair, 2);
+	pair_destroy(&pair);
+}
+
+/* As above, but no later request wakes the queue. */
+static void a_send_queue_drains_by_itself(void)
+{
+	struct qp_pair pair;
+
+	begin_to_drain(&pair);
+	expect_draining(pair.qp[0], true);
+	CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 3, 4096, 64), 0);
+	expect_event(pair.qp[0], IBV_EVENT_SQ_DRAINED);
+	expect_sent(&pair, 1);
+	expect_draining(pair.qp[0], false);
 	pair_destroy(&pair);
 }
 
 const struct check path_checks[] = {
 	{ "a send queue drains and goes on", a_send_queue_drains_and_goes_on },
+	{ "a send queue drains by itself", a_send_queue_drains_by_itself },
 	{ "a path is loaded, armed and taken", a_path_is_loaded_armed_and_taken },
 	{ "a path that is not armed is not taken", a_path_that_is_not_armed_is_not_taken },
 	{ "an event waits for its completions", an_event_waits_for_its_completions },

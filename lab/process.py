@@ -15,7 +15,7 @@ STOP_S = 10
 
 @dataclasses.dataclass
 class Process:
-    """A process by number and start time: a number alone may come to mean another."""
+    """A process by number and start time, because numbers are reused."""
     pid: int
     started: int                # clock ticks since boot, as in /proc/PID/stat
 
@@ -40,7 +40,7 @@ class Process:
 
 
 def _start_time(pid: int) -> int:
-    """0 if there is no such process, or only its remains."""
+    """0 if there is no such process, or only a zombie."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:

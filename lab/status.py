@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib status and ./pib run: what runs, and how to join it with a VM of one's own."""
+"""./pib status and ./pib run: the running lab, and the command line of another VM that joins it."""
 
 import shlex
 

@@ -11,7 +11,7 @@ from lab.guests import guest_kernel, image, vm
 
 
 def machine() -> None:
-    """Looks at what this machine has, and installs what it lacks."""
+    """Checks the machine, and installs missing packages."""
     preflight.check(not image.directory().is_dir(), not host_build.configured())
     deps.install()
     preflight.check_programs()

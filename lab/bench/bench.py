@@ -63,7 +63,7 @@ GROUPS = (
           lambda run: bench_host.switch_steps(run.results), guests=False),
 )
 NAMES = [group.name for group in GROUPS]
-SWEEP, SWEEP_S = "sweep", 600   # has a lab of its own, and takes long: only when it is asked for
+SWEEP, SWEEP_S = "sweep", 600   # has a lab of its own and takes long, so it runs only on request
 
 
 def estimate_s(groups: list[Group], rounds: int) -> int:
@@ -113,7 +113,7 @@ def report(results: bench_figures.Results) -> str:
 
 
 def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Path:
-    """Writes a run's three files; the path of the one for machines."""
+    """Writes a run's three files; returns the path of the JSON file."""
     directory.mkdir(parents=True, exist_ok=True)
     sweeps = bench_sweep.ORACLE in results.subjects()
     against = bench_sweep.ORACLE if sweeps else bench_guests.ROCE

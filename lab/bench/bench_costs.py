@@ -54,7 +54,7 @@ class Counters:
         self.monitors = [guests.lab.monitor(name) for name in ("vm0", "vm1")]
 
     def profile(self, how: str) -> None:
-        """QEMU looks at how long its locks are waited for: "on" or "off"."""
+        """Switches QEMU's profile of lock waits "on" or "off"."""
         for monitor in self.monitors:
             vm.monitor_line(monitor, f"sync-profile {how}")
 
@@ -77,7 +77,7 @@ class Counters:
 
 
 def _measure(guests: Guests, messages: Messages, test: bench_messages.Test, what: str) -> None:
-    """The start of the programs is in it."""
+    """The costs include the start of the programs."""
     events = what == ROCE and messages.with_events(guests, test)
     counters = Counters(guests, what)
     counters.profile("on")

@@ -73,7 +73,7 @@ class Guests:
         _, self.artefacts = up.prepare()
 
     def boot(self, count: int = 2) -> None:
-        """Makes so many guests run, keeping those that do; all ports are Active afterwards."""
+        """Boots guests up to this number, keeping running ones; all ports are Active afterwards."""
         self.count = count
         with self.lab.locked():
             self.lab.up(count, self.artefacts, hca_options=self.hca_options, direct=True)
@@ -91,7 +91,7 @@ class Guests:
         return End(node, next(port.device for port in subnet.ports_of(node) if port.state == "ACTIVE"))
 
     def mend(self) -> None:
-        """After a failure nobody knows what still runs in there."""
+        """After a failure programs may still run in the guests."""
         self.down()
         self.boot(self.count)
         if self.switch_options:
@@ -103,7 +103,7 @@ class Guests:
 
     @contextlib.contextmanager
     def crowd(self, count: int):
-        """That there are more guests, for as long as the block lasts."""
+        """Boots more guests for the duration of the block."""
         self.boot(count)
         try:
             yield
@@ -112,7 +112,7 @@ class Guests:
 
     @contextlib.contextmanager
     def one_copy(self):
-        """That the switch copies from guest to guest, for as long as the block lasts: other guests."""
+        """Boots other guests with peer copy for the duration of the block."""
         self.hca_options = vm.ZERO_COPY
         self.boot()
         try:
@@ -123,7 +123,7 @@ class Guests:
 
     @contextlib.contextmanager
     def sockets(self):
-        """That frames go through sockets, for as long as the block lasts."""
+        """Uses sockets for all links for the duration of the block."""
         self._restart_switch("--no-shared-memory")
         try:
             yield

@@ -42,7 +42,7 @@ class Test:
 
 
 def _size(size: int) -> tuple[str, str]:
-    """For a key and for a title."""
+    """The program's name for a key and for a title."""
     if size >= 1 << 20:
         return f"{size >> 20}m", f"{size >> 20} MiB"
     return (f"{size >> 10}k", f"{size >> 10} KiB") if size >= 1024 else (str(size), f"{size} B")
@@ -140,7 +140,7 @@ class Messages:
             guests.results.figure(kind).add(what, row[column] * test.factor)
 
     def with_events(self, guests: Guests, test: Test) -> bool:
-        """On one processor polling takes from Soft-RoCE, which is the guest's own kernel, what it needs to answer."""
+        """On one processor polling takes the time that Soft-RoCE, part of the guest's kernel, needs to answer."""
         key = test.kind.key
         if test.events and key not in self.use_events:
             column = next(iter(test.columns))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measurements one after the other: each says that it begins, and none that fails loses the rest."""
+"""Measurements in sequence: each prints a line when it starts, and a failed one does not stop the others."""
 
 import dataclasses
 import traceback

@@ -79,7 +79,7 @@ def heavy(guest: remote.Remote, before: str = "") -> float:
 
 
 def light(guest: remote.Remote, before: str = "") -> float:
-    """A look at a subnet in which nothing has changed; the shortest of some."""
+    """A light sweep of an unchanged subnet; the shortest of several."""
     running = guest.start([f"rm -f {LOG}; {before}exec opensm -s 1 -D {VERBOSE} -f {LOG}"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + WAIT_S
@@ -108,7 +108,7 @@ def _measure(results: bench_figures.Results, guest: remote.Remote, hosts: int, w
 
 
 def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
-    """The switch starts anew as this fabric, with every port as after power-on."""
+    """Restarts the switch with this fabric, with every port as after power-on."""
     lab.stop_switch(signal.SIGTERM)
     switch_process.Switch(pathlib.Path(lab.state.sockets)).topology.write_text(text(hosts))
     lab.start_switch()

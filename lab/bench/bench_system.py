@@ -118,7 +118,7 @@ def bring_up(guests: Guests) -> Iterable[Step]:
 # ---- idle
 
 class Usage:
-    """Share of a processor that a process takes from now on."""
+    """Share of a processor that a process takes in the next seconds."""
 
     def __init__(self, running: process.Process):
         self.running, self.begun = running, time.monotonic()
@@ -130,7 +130,7 @@ class Usage:
 
 
 def idle(guests: Guests) -> None:
-    """A guest whose port is Active, the switch, and a guest that has no HCA, while nobody asks anything of them. The
+    """A guest whose port is Active, the switch, and a guest without an HCA, all idle. The
     subnet manager is in the other guest."""
     bare = cluster.Cluster(paths.RUN / "bench" / "bare")
     try:
@@ -157,7 +157,7 @@ def idle_steps(guests: Guests) -> Iterable[Step]:
 # ---- neighbours
 
 class Flood:
-    """WRITEs of 64 KiB from a guest to another, as fast as they go, for as long as the block lasts."""
+    """Sends WRITEs of 64 KiB from a guest to another at full rate for the duration of the block."""
 
     def __init__(self, guests: Guests, client: str, server: str):
         self.ends = [guests.hca(guests.lab.node(name)) for name in (server, client)]
@@ -184,7 +184,7 @@ class Flood:
 
 @contextlib.contextmanager
 def standstill(guests: Guests, name: str) -> Iterator[None]:
-    """A guest's processors and its device do nothing: its port takes nothing out of its ring."""
+    """Stops a guest's processors and its device, so that its port takes no frame out of its ring."""
     monitor = guests.lab.monitor(name)
     vm.monitor_command(monitor, "stop")
     try:
@@ -211,7 +211,7 @@ def _beside_a_standstill(guests: Guests) -> None:
 
 
 def neighbour(guests: Guests) -> Iterable[Step]:
-    """Four guests on two processors share these, too: that is in it."""
+    """The result includes the sharing of two processors by four guests."""
     with guests.crowd(4):
         yield Step("a latency alone", lambda: _latency(guests, ALONE, BESIDE_A_FLOOD, BESIDE_A_STANDSTILL))
         yield Step("the same beside a pair that floods", lambda: _beside_a_flood(guests))

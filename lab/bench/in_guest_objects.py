@@ -61,8 +61,8 @@ def connections(verbs):
 
 
 def region(size):
-    """Address of so many bytes that take one chunk of memory, mapped over and over: no two pages that follow each
-    other in memory by chance make it easier, and the kernel's own work for new pages is not in it."""
+    """Address of a range that maps one chunk of memory repeatedly: the result depends neither on pages that are
+    contiguous by chance nor on the kernel's work for new pages."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

@@ -25,7 +25,7 @@ class Builder:
         self.work.mkdir(parents=True, exist_ok=True)
 
     def locked(self):
-        """One build of a checkout at a time."""
+        """Lock for one build of a checkout at a time."""
         return lock.held(self.work / ".lock")
 
     def sh(self, title: str, script: str, log: str) -> None:

@@ -81,7 +81,7 @@ class Cluster:
         return pathlib.Path(self.state.sockets) / f"{name}.qmp"
 
     def switch(self, number: int = 0) -> switch_process.Switch | None:
-        """A process of the fabric, if it runs; there is but one unless the fabric is split."""
+        """A process of the fabric, if it runs; a fabric that is not split has one process."""
         found = switch_process.Switch(pathlib.Path(self.state.sockets), number=number) if self.state else None
         return found if found and self.alive(found.name) else None
 
@@ -89,7 +89,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def locked(self):
-        """One command at a time changes what runs."""
+        """Lock for the one command that changes the lab."""
         with open(self.directory / "lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,7 +141,7 @@ class Cluster:
         if not self.key().exists():
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "pib-lab",
                             "-f", self.key()], check=True, stdin=subprocess.DEVNULL)
-        self.key().chmod(0o600)     # ssh takes no key that others can read
+        self.key().chmod(0o600)     # ssh refuses a key that others can read
 
     def _start_hub(self) -> None:
         if self.alive("hub"):
@@ -228,7 +228,7 @@ class Cluster:
             self.state.processes[switch.name].stop(signal)
 
     def down(self) -> None:
-        """Ends everything and forgets it. Safe to call when nothing runs."""
+        """Stops all processes and removes the state. Safe to call when nothing runs."""
         if not self.state:
             return
         for name in list(self.state.ssh_ports):

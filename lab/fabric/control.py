@@ -66,7 +66,7 @@ class End:
 
 @dataclasses.dataclass
 class Link:
-    """a is a port of a switch. b: who is there, or was there last."""
+    """a: a port of a switch. b: its present or last peer."""
     a: End
     b: End
     state: str                  # PortState of a: Down, Initialize, Armed, Active

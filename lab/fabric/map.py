@@ -9,8 +9,8 @@ from lab import table, ui
 from lab.fabric import control
 
 MIB = 1 << 20
-INTERVAL_S = 1.0                # between the two looks from which traffic is computed
-LARGE = 120                     # nodes; beyond, layers are too wide to be looked at
+INTERVAL_S = 1.0                # seconds between the two samples of traffic
+LARGE = 120                     # nodes; with more, layers are too wide to read
 COLOURS = {"Active": "#2a9d4a", "Armed": "#e0a100", "Initialize": "#e0a100"}
 DOWN = "#c43131"
 
@@ -72,7 +72,7 @@ def _node(node: control.Node) -> str:
 
 
 def heights(picture: control.Picture) -> dict[str, int]:
-    """How many links each node is away from the nearest host, by GUID; 0 where there is no way."""
+    """Distance in links from each node to the nearest host, by GUID; 0 without a path."""
     found = {guid: 0 for guid, node in picture.nodes.items() if node.kind == "host"}
     layer = list(found)
     while layer:
@@ -83,7 +83,7 @@ def heights(picture: control.Picture) -> dict[str, int]:
 
 
 def _edge(link: control.Link, rate: float, busiest: float, height: dict[str, int]) -> str:
-    """Graphviz puts the end that it is told first above the other."""
+    """Graphviz draws the first end of an edge above the second."""
     upper, lower = sorted((link.a.guid, link.b.guid), key=lambda guid: -height[guid])
     width = 1 + (5 * rate / busiest if busiest else 0)
     style = "" if link.rate else ", style=dashed"

@@ -20,7 +20,7 @@ class Result:
 
 
 def wait_listen(server: remote.Remote, program: str) -> None:
-    """Until a perftest program that has been started takes connections."""
+    """Waits until a started perftest program accepts connections."""
     if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
         raise ui.LabError(f"{program} does not listen in {server.name}")
 
@@ -49,7 +49,7 @@ def perftest(client: remote.Remote, server: remote.Remote, program: str, options
 
 
 def columns(text: str, size: int) -> list[float]:
-    """The numbers of the result line for a message size."""
+    """Numbers in the result line of a message size."""
     for line in text.splitlines():
         words = line.split()
         if words and words[0] == str(size):

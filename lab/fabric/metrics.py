@@ -19,7 +19,7 @@ def metric_name(counter: str) -> str:
 
 
 class Collector:
-    """Asks the switch at each scrape, so that nothing runs in between."""
+    """Queries the switch at each scrape, so that no work is done in between."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path

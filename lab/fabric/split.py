@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def _units(net: topology.Net) -> list[list[topology.Node]]:
-    """Switches that have to stay together: an adapter is in one process with all of its ports."""
+    """Groups of switches that must share a process: an adapter is in one process with all of its ports."""
     unit = {switch.name: [switch] for switch in net.switches()}
     for host in net.hosts():
         for one, other in itertools.pairwise(peer for peer, _port in host.peers.values()):
@@ -22,7 +22,7 @@ def _units(net: topology.Net) -> list[list[topology.Node]]:
 
 
 def parts(net: topology.Net, count: int) -> list[list[str]]:
-    """Names of each process's switches: of those with hosts and of those without, each has its share."""
+    """Names of each process's switches: switches with hosts and switches without are both divided equally."""
     units = _units(net)
     with_hosts = [unit for unit in units
                   if any(net.nodes[peer].kind == "Ca" for switch in unit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The switch process, and what the guests' devices are built from."""
+"""The switch process, and the products for the guests' devices."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ def built() -> bool:
 
 
 def stamp() -> str:
-    """Changes with the device or the switch that guests would be started with."""
+    """A hash that changes with the device or the switch of newly started guests."""
     files = [PROGRAM, vm.MODULE, vm.MODULE.parent / "pib-hca-device.so"]
     return paths.recipe_hash(*(path.read_bytes() if path.exists() else b"" for path in files))
 
@@ -47,7 +47,7 @@ class Switch:
 
     @property
     def topology(self) -> pathlib.Path:
-        """The file of the fabric that this process is; if there is none, it is one switch."""
+        """The topology file of this process; without one it is a single switch."""
         return self.directory / "topology"
 
     def argv(self) -> list[str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Topology files: what ibnetdiscover writes and ibsim and pib-switch read.
 
-A Net is nodes and links. net() reads one, text() writes one, wiring() is what two
-descriptions of the same fabric have in common, whatever its nodes are called there.
+A Net is nodes and links. net() reads one, text() writes one, wiring() is equal for two descriptions of
+the same fabric with different names of nodes.
 """
 
 import dataclasses
@@ -150,7 +150,7 @@ def _take_port(node: Node, found: re.Match) -> None:
 
 
 def _join(made: Net) -> None:
-    """A link that only one end names is the other's as well."""
+    """Adds a link to both ends if only one end names it."""
     for node in list(made.nodes.values()):
         for port, (peer, peer_port) in list(node.peers.items()):
             if peer not in made.nodes:
@@ -168,7 +168,7 @@ def load(path: pathlib.Path) -> Net:
 
 
 def places(fabric: Net, count: int) -> list[Node]:
-    """The hosts that count guests stand for: vm0, vm1, … where there are such, else spread evenly."""
+    """The hosts that the guests replace: vm0, vm1, … if there are such, else evenly distributed ones."""
     named = [fabric.nodes.get(f"vm{number}") for number in range(count)]
     if all(named):
         return named

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which kernel the guests run: Debian's, or the one that checks its locking.
+"""The guests' kernel: Debian's, or the one that checks its locking.
 
 The choice is in the environment, so that a test runner hands it on to its tests.
 """

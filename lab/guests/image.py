@@ -69,7 +69,7 @@ def directory() -> pathlib.Path:
 
 
 def identity(image: pathlib.Path) -> str:
-    """Differs when image or build tree have been made anew, maybe with other packages."""
+    """A value that changes when image or build tree are made again, possibly with other packages."""
     return (image / "identity").read_text()
 
 
@@ -90,7 +90,7 @@ def package_lists(image: pathlib.Path) -> debian.Archive:
 
 def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str], debian_release: str,
               lists: debian.Archive, log: str = LOG) -> None:
-    """Makes one Debian tree of what the lists have."""
+    """Makes one Debian tree from the lists."""
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=update",
             f"--setup-hook=cp {shlex.quote(str(lists.lists))}/*_* \"$1/var/lib/apt/lists/\"",
             '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",

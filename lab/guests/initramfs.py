@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The initramfs of a guest: the way to the root disk, and what the guest gets on
-top of the image (start-up files, key, driver, provider), which its init copies
-there. Changing a driver so never touches the image.
+"""The initramfs of a guest: it mounts the root disk, and its init copies files over the image (start-up files, key,
+driver, provider). A changed driver therefore needs no new image.
 """
 
 import pathlib
@@ -46,7 +45,7 @@ def cpio(tree: pathlib.Path, archive: pathlib.Path) -> None:
 
 
 def _open_to_all(tree: pathlib.Path) -> None:
-    """A guest's files are for its users, whatever modes the checkout has them in."""
+    """Sets the modes of a guest's files for its users, whatever modes the checkout has."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -93,7 +92,7 @@ def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: list[pathlib.Pa
 
 
 def stamp(artefacts: list[pathlib.Path]) -> str:
-    """Changes when anything that a guest gets does."""
+    """A hash of all files that a guest gets."""
     parts: list[str | bytes] = [INIT.read_bytes(), *ROOT_DISK_MODULES]
     for root in [ROOTFS, *artefacts]:
         for path in sorted(root.rglob("*")):

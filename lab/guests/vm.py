@@ -55,7 +55,7 @@ class Size:
 
 @dataclasses.dataclass
 class Machine:
-    """All that makes a guest's command line."""
+    """All parameters of a guest's command line."""
     number: int
     kernel: pathlib.Path
     initrd: pathlib.Path
@@ -91,8 +91,8 @@ class Machine:
     def _machine(self) -> list[str]:
         # Five-level page tables make every TLB miss of an emulated processor longer.
         cpu = "host" if self.accel == "kvm" else "max,la57=off"
-        # With a thread for each processor QEMU 10.0 now and then ends at boot, when one of them looks at a map of
-        # memory that another one has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
+        # With a thread for each processor QEMU 10.0 sometimes crashes at boot, when one of them reads a map of memory
+        # that another one has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
         accel = "tcg,thread=single" if self.accel == "tcg" and self.size.cpus > 1 else self.accel
         memory = f"{self.size.memory_mib}M"
         shared = any(ZERO_COPY in hca.extra for hca in self.hcas)
@@ -136,7 +136,7 @@ class Machine:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback address that nobody listens on now."""
+    """A free TCP port of the loopback address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -151,7 +151,7 @@ def start(machine: Machine) -> process.Process:
 
 
 def wait_ready(machine: Machine, running: process.Process) -> None:
-    """Returns when the guest's start-up files are through."""
+    """Waits until the guest's start-up files have run."""
     def ready() -> bool:
         return machine.console.exists() and READY in machine.console.read_text(errors="replace")
     try:
@@ -185,7 +185,7 @@ def monitor_line(path: pathlib.Path, line: str) -> str:
 
 
 def device_property(path: pathlib.Path, name: str, slot: int = 0):
-    """A property of an HCA that is JSON, as what it stands for."""
+    """A JSON property of an HCA, decoded."""
     # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
     return json.loads(monitor_command(path, "qom-get", path=f"/machine/peripheral/hca{slot}", property=name))
 

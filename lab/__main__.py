@@ -118,7 +118,8 @@ def _add_lab(add) -> None:
                               "checks of locking, sleeping, lists and DMA, once, in some minutes")
     command.add_argument("--guest", choices=image.RELEASES,
                          help=f"the guests' Debian release (default: {image.VARIABLE}, or trixie): "
-                              "trixie has kernel 6.12 and rdma-core 56, bookworm 6.1 and 44")
+                              "trixie has kernel 6.12 and rdma-core 56, bookworm 6.1 and 44, "
+                              "trixie-backports the newest kernel that Debian has for trixie")
     command = add("exec", _exec, "run a command in a guest, as root")
     command.add_argument("node", metavar="NODE")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
@@ -191,8 +192,9 @@ def _add_parts(add) -> None:
                               "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
-                              "thread sanitizer; coverage: lines and branches that unit tests execute; style: "
-                              "a part of unit; all: every part, and the tests that are marked nightly, which "
+                              "thread sanitizer; coverage: lines and branches that unit tests execute; kernels: "
+                              "compile driver and provider for all kernels and rdma-core releases of Debian; "
+                              "style: a part of unit; all: every part, and the tests that are marked nightly, which "
                               "takes a night. Default: unit and guest")
     command = add("bench", _bench, "measure, side by side with what it is held against")
     command.add_argument("--rounds", type=int, default=5, metavar="N",

@@ -12,8 +12,13 @@ import shutil
 from lab import lock, paths, ui
 from lab.build import user_namespace
 
+# The objtool of newer kernels reads /proc. A container's root may not be allowed to mount it.
+AS_ROOT = ('if unshare --mount true 2>/dev/null; then '
+           'exec unshare --mount sh -ec \'mount --rbind /proc "$1/proc"; '
+           'exec chroot "$1" /bin/sh -ec "$2"\' sh "$1" "$2"; '
+           'else exec chroot "$1" /bin/sh -ec "$2"; fi')
 # As another user than root: a user namespace, with the host's devices in it.
-UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; '
+UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"; '
                 'exec chroot "$1" /bin/sh -ec "$2"')
 
 
@@ -32,7 +37,7 @@ class Builder:
         """Runs a script in the checkout's working directory of the build tree."""
         script = ("export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LC_ALL=C.UTF-8; "
                   f"cd {self.inside}; {script}")
-        argv = ["chroot", str(self.tree), "/bin/sh", "-ec", script]
+        argv = ["sh", "-ec", AS_ROOT, "sh", str(self.tree), script]
         if os.geteuid() != 0:
             argv = [*user_namespace.ENTER, "sh", "-ec", UNPRIVILEGED, "sh", str(self.tree), script]
         ui.run(title, argv, log, env={"PATH": os.environ["PATH"]})

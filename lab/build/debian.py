@@ -72,15 +72,24 @@ def mirror(label: str = "Debian") -> str:
     return next((suite.uri for suite in suites() if suite.label == label and NETWORK.match(suite.uri)), "")
 
 
+def base_release(release: str) -> str:
+    return release.removesuffix("-backports")
+
+
 def release_suites(release: str) -> list[Suite]:
-    """The suites of another release on this machine's mirrors."""
+    """The suites of another release on this machine's mirrors; "-backports" adds that suite."""
     main, security = mirror(), mirror("Debian-Security")
     if not main:
         raise ui.LabError("apt knows no Debian mirror on a network here. Add one to /etc/apt/sources.list.d and run "
                           "as root:  apt-get update")
-    wanted = [Suite(main, release, "Debian"), Suite(main, f"{release}-updates", "Debian")]
+    base = base_release(release)
+    if base == "testing":           # its security updates are its own
+        return [Suite(main, base, "Debian")]
+    wanted = [Suite(main, base, "Debian"), Suite(main, f"{base}-updates", "Debian")]
+    if release != base:
+        wanted.append(Suite(main, release, "Debian Backports"))
     if security:
-        wanted.append(Suite(security, f"{release}-security", "Debian-Security"))
+        wanted.append(Suite(security, f"{base}-security", "Debian-Security"))
     return wanted
 
 
@@ -94,6 +103,12 @@ def installed() -> dict[str, str]:
 def at_least(version: str, minimum: str) -> bool:
     return subprocess.run(["dpkg", "--compare-versions", version, "ge", minimum],
                           check=False).returncode == 0
+
+
+def _lagging(suites: list[Suite]) -> str:
+    """Testing's index is valid for a week only, which some mirrors lag behind: apt checks its signature
+    but not its date."""
+    return 'Acquire::Check-Valid-Until "false";\n' if any(suite.name == "testing" for suite in suites) else ""
 
 
 class Archive:
@@ -113,6 +128,8 @@ class Archive:
                           f'Dir::Etc::sourceparts "-";\n'
                           f'Dir::State::lists "{self.lists}";\n'
                           f'Dir::Cache "{directory}/cache";\n'
+                          'Dir::State::status "/dev/null";\n'
+                          f'{_lagging(from_suites)}'
                           'APT::Sandbox::User "root";\n')
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
 

@@ -33,13 +33,18 @@ CMAKE_OPTIONS = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo -DNO_MAN_PAGES=1 -DNO_PYVERB
 MAKE = "make -j$(nproc)"
 
 
-def _inputs(base: pathlib.Path, *folders: str) -> str:
-    parts: list[str | bytes] = [REVISION, str(base), image.identity(base)]
+def sources(*folders: str) -> list[str | bytes]:
+    """Names and contents of the files in folders of this checkout."""
+    parts: list[str | bytes] = []
     for folder in folders:
         for path in sorted((paths.ROOT / folder).rglob("*")):
             if path.is_file() and not builder.is_product(path):
                 parts += [str(path.relative_to(paths.ROOT)), path.read_bytes()]
-    return paths.recipe_hash(*parts)
+    return parts
+
+
+def _inputs(base: pathlib.Path, *folders: str) -> str:
+    return paths.recipe_hash(REVISION, str(base), image.identity(base), *sources(*folders))
 
 
 def _fresh(base: pathlib.Path, name: str, inputs: str) -> pathlib.Path | None:
@@ -124,26 +129,35 @@ def _configured(tools: builder.Builder) -> None:
     mark.write_text(recipe)
 
 
-def provider(base: pathlib.Path, tools: builder.Builder) -> None:
-    inputs = _inputs(base, COMMON, PROVIDER)
-    tree = _fresh(base, "provider", inputs)
-    if tree is None:
-        return
-    name = re.search(r"rdma_provider\s*\(\s*([\w-]+)",
+def _provider_name() -> str:
+    return re.search(r"rdma_provider\s*\(\s*([\w-]+)",
                      (paths.ROOT / PROVIDER / "CMakeLists.txt").read_text()).group(1)
+
+
+def compile_provider(tools: builder.Builder) -> pathlib.Path:
+    """The provider as a library of the tree's rdma-core."""
+    name = _provider_name()
     tools.bring(paths.ROOT / COMMON, COMMON)
     tools.bring(paths.ROOT / PROVIDER, PROVIDER)
     _configured(tools)
     tools.sh("building the guest's provider",
              "cd rdma-core/build; ninja $(ninja -t targets all | "
              f"sed -n 's#^\\(lib/lib{name}-rdmav[0-9]*\\.so\\):.*#\\1#p')", "guest-provider")
-    built = next((tools.work / "rdma-core" / "build" / "lib").glob(f"lib{name}-rdmav*.so"))
+    return next((tools.work / "rdma-core" / "build" / "lib").glob(f"lib{name}-rdmav*.so"))
+
+
+def provider(base: pathlib.Path, tools: builder.Builder) -> None:
+    inputs = _inputs(base, COMMON, PROVIDER)
+    tree = _fresh(base, "provider", inputs)
+    if tree is None:
+        return
+    built = compile_provider(tools)
     plugins = tree / MULTIARCH / "libibverbs"
     config = tree / "etc" / "libibverbs.d"
     plugins.mkdir(parents=True)
     config.mkdir(parents=True)
     shutil.copy(built, plugins)
-    (config / f"{name}.driver").write_text(f"driver {name}\n")
+    (config / f"{_provider_name()}.driver").write_text(f"driver {_provider_name()}\n")
     _done(base, "provider", inputs)
 
 

@@ -25,7 +25,9 @@ from lab import paths, ui
 from lab.build import cache, debian, rdma_core, steps, user_namespace
 
 VARIABLE = "PIB_GUEST"
-RELEASES = ("trixie", "bookworm")   # the first is what all is tested on
+# All tests run on the first; the last is the first with the newest kernel that Debian has for it.
+RELEASES = ("trixie", "bookworm", "trixie-backports")
+KERNEL_PACKAGES = "linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite
 LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"
@@ -50,11 +52,16 @@ def packages(name: str) -> list[str]:
 
 
 def release() -> str:
-    """The Debian release of the guests."""
+    """The guests' Debian release, or the suite of its backports."""
     chosen = os.environ.get(VARIABLE, RELEASES[0])
     if chosen not in RELEASES:
         raise ui.LabError(f"{VARIABLE}={chosen}: expected one of {', '.join(RELEASES)}")
     return chosen
+
+
+def debian_release() -> str:
+    """The Debian release of the guests, whatever their kernel."""
+    return debian.base_release(release())
 
 
 def choose(name: str) -> None:
@@ -99,6 +106,14 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
     ui.run(title, [*user_namespace.as_owner(), *argv], log)
 
 
+def kernel_options() -> list[str]:
+    """With guests of a backports suite, their kernel comes from it."""
+    if release() == debian_release():
+        return []
+    pin = f"Package: {KERNEL_PACKAGES}\\nPin: release n={release()}\\nPin-Priority: 900\\n"
+    return [f"--setup-hook=printf '{pin}' > \"$1/etc/apt/preferences.d/kernel\""]
+
+
 def image_options() -> list[str]:
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
@@ -112,16 +127,17 @@ def image_options() -> list[str]:
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
-    return [*keep_tests, *no_initramfs, *(f"--dpkgopt=path-exclude=/{path}" for path in UNUSED), *plain_modules]
+    unused = [f"--dpkgopt=path-exclude=/{path}" for path in UNUSED]
+    return [*keep_tests, *no_initramfs, *kernel_options(), *unused, *plain_modules]
 
 
 def builder_options() -> list[str]:
     excluded = ("usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*")
-    return [f"--dpkgopt=path-exclude=/{path}" for path in excluded]
+    return [*kernel_options(), *(f"--dpkgopt=path-exclude=/{path}" for path in excluded)]
 
 
 def bootstrap_builder(tree: pathlib.Path, wanted: list[str], lists: debian.Archive) -> None:
-    bootstrap("making the guest build tree", wanted, tree, builder_options(), release(), lists,
+    bootstrap("making the guest build tree", wanted, tree, builder_options(), debian_release(), lists,
               BUILDER_LOG)
 
 
@@ -144,8 +160,8 @@ def take_kernel(tree: pathlib.Path, image: pathlib.Path) -> None:
 def _make_disk(image: pathlib.Path, lists: debian.Archive) -> bytes:
     """Returns what the disk's packages are."""
     tree = image / "rootfs"
-    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree, image_options(), release(),
-              lists)
+    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree, image_options(),
+              debian_release(), lists)
     installed = (tree / DPKG_STATUS).read_bytes()
     make_root_disk(tree, image / "root.ext4")
     take_kernel(tree, image)

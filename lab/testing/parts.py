@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from lab import paths, ui, up
-from lab.build import deps, host_build
+from lab.build import deps, host_build, kernels
 from lab.guests import guest_kernel, image, kvm, nested, vm
 from lab.testing import coverage, runners, style
 from lab.testing.counts import FAILURE, Count
@@ -115,7 +115,8 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "tsan": Part(tsan, (host_build.THREADS.name,)),
          "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
          **{name: _guests(name) for name in GUESTS},
-         "kvm": Part(on_kvm, (_stage("kvm"),))}
+         "kvm": Part(on_kvm, (_stage("kvm"),)),
+         "kernels": Part(lambda run: kernels.check(run.progress), (kernels.STAGE,))}
 
 
 ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has

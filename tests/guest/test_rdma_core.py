@@ -9,7 +9,8 @@ from lab.guests import image
 from rdma import DEVICE, sh, wait_active
 
 SUITE = "/tmp/rdma-core/tests"
-VERSIONS = {"trixie": ("6.12.", "56."), "bookworm": ("6.1.", "44.")}  # kernel, rdma-core
+# Kernel, rdma-core.
+VERSIONS = {"trixie": ("6.12.", "56."), "bookworm": ("6.1.", "44."), "trixie-backports": ("7.", "56.")}
 # Tests of each module, those for the devices mlx5 and efa excepted.
 TESTS = {
     "trixie": {"addr": 3, "atomic": 9, "cq": 4, "cq_events": 2, "cqex": 5, "cuda_dmabuf": 1, "device": 23,
@@ -19,7 +20,7 @@ TESTS = {
     "bookworm": {"addr": 3, "atomic": 9, "cq": 4, "cq_events": 2, "cqex": 5, "cuda_dmabuf": 1, "device": 22,
                  "flow": 5, "fork": 1, "mr": 27, "odp": 17, "parent_domain": 6, "pd": 4, "qp": 26, "qpex": 20,
                  "rdmacm": 10, "relaxed_ordering": 3, "rss_traffic": 1, "shared_pd": 1, "tag_matching": 4},
-}[image.release()]
+}[image.debian_release()]
 # Those that ask for an Ethernet link, a graphics card or tag matching. All others pass.
 SKIPPED = {
     "addr": {"test_create_ah_roce"},

@@ -24,7 +24,7 @@ struct pib_hca_cmd {
 	__le64 in_addr;    /* bus address of the input structure, or 0 */
 	__le64 out_addr;   /* bus address of the output structure, or 0 */
 	__le32 in_length;  /* bytes, exactly what the command takes, <= 4096 */
-	__le32 out_length; /* bytes, at least what the command returns, <= 4096 */
+	__le32 out_length; /* bytes of room for the output structure, <= 4096 */
 	__le32 modifier;   /* per command, otherwise 0 */
 	__le32 reserved[7];
 };
@@ -32,7 +32,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_cmd, 64);
 
 struct pib_hca_cmd_cpl {
 	__le32 result;     /* number of the created object, or per command */
-	__le32 out_length; /* bytes written to out_addr */
+	__le32 out_length; /* bytes of the output structure; written as far as there is room */
 	__le16 id;
 	__u8 status; /* PIB_HCA_CMD_STATUS_* */
 	__u8 reserved[4];

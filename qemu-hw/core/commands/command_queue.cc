@@ -28,9 +28,26 @@ CmdStatus check_entry(const pib_hca_cmd& cmd, const CommandSpec& spec) {
     if (!all_zero(cmd.reserved) || cmd.modifier != 0 || (cmd.object != 0 && !spec.names_object)) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
-    if (cmd.in_length != spec.in_length || cmd.out_length < spec.out_length ||
+    if (cmd.in_length < spec.in_length || cmd.in_length > PIB_HCA_CMD_MAX_LENGTH ||
         cmd.out_length > PIB_HCA_CMD_MAX_LENGTH) {
         return PIB_HCA_CMD_STATUS_BAD_LENGTH;
+    }
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+// A driver of a later interface may pass a longer structure if it does not use what has been added.
+CmdStatus check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) {
+    std::array<uint8_t, kMaxCommandData> bytes;
+    for (uint32_t at = spec.in_length; at < cmd.in_length;) {
+        const size_t count = std::min<size_t>(cmd.in_length - at, bytes.size());
+        const auto part = std::span(bytes).first(count);
+        if (!host.dma_read(cmd.in_addr + at, part)) {
+            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        }
+        if (std::ranges::any_of(part, [](uint8_t byte) { return byte != 0; })) {
+            return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        }
+        at += static_cast<uint32_t>(count);
     }
     return PIB_HCA_CMD_STATUS_OK;
 }
@@ -99,17 +116,20 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
         !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec->in_length))) {
         return PIB_HCA_CMD_STATUS_BAD_MEMORY;
     }
+    if (const CmdStatus s = check_tail(host_, cmd, *spec); s != PIB_HCA_CMD_STATUS_OK) {
+        return s;
+    }
     turn_pages_ += spec->page_count(in);
     // The output is zeroed first, so that each command that takes effect can also return its
-    // result.
+    // result. It is cut to the room that a driver of an earlier interface has for it.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
-    if (spec->out_length != 0 &&
-        !host_.dma_write(cmd.out_addr, std::span(kZeros).first(spec->out_length))) {
+    const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
+    if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
         return PIB_HCA_CMD_STATUS_BAD_MEMORY;
     }
     CommandReply reply = spec->run(objects_, in);
-    if (reply.out_length != 0 &&
-        !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(reply.out_length))) {
+    const uint32_t written = std::min(room, reply.out_length);
+    if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
         return PIB_HCA_CMD_STATUS_BAD_MEMORY;
     }
     return reply;

@@ -63,8 +63,8 @@ struct CommandSpec {
     static constexpr uint16_t kNoPages = UINT16_MAX;
 
     uint16_t opcode;
-    uint16_t in_length;   // exactly
-    uint16_t out_length;  // at least
+    uint16_t in_length;   // at least; more must be zeros
+    uint16_t out_length;  // at most; less room cuts it
     bool names_object;    // otherwise `object` is reserved
     CommandFunction run;
     uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input

@@ -22,7 +22,8 @@ class LabError(Exception):
 
 
 def say(text: str) -> None:
-    print(f"[{time.monotonic() - START:5.0f}s] {text}", file=sys.stderr, flush=True)
+    # In one piece: steps side by side say things at once.
+    print(f"[{time.monotonic() - START:5.0f}s] {text}\n", end="", file=sys.stderr, flush=True)
 
 
 def log_path(name: str) -> pathlib.Path:

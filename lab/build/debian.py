@@ -130,6 +130,7 @@ class Archive:
                           f'Dir::Cache "{directory}/cache";\n'
                           'Dir::State::status "/dev/null";\n'
                           f'{_lagging(from_suites)}'
+                          'Acquire::Languages "none";\n'
                           'APT::Sandbox::User "root";\n')
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
 

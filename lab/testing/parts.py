@@ -43,7 +43,7 @@ class Run:
 
 def unit(run: Run) -> Count:
     host_build.build()
-    count = runners.pytest(run.progress, "tests/lab") + style.style(run.progress)
+    count = runners.pytest(run.progress, "tests/lab") + style.style(run.progress, run.nightly)
     if vm.module_usable():
         count += runners.pytest(run.progress, "tests/qemu")
     else:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib test style: the rules of CONTRIBUTING.md that a machine can check."""
 
+import os
+
 from lab.testing import runners
 from lab.testing.counts import Count
 from lab.testing.progress import Progress
@@ -8,5 +10,8 @@ from lab.testing.progress import Progress
 FOLDERS = ("tests/style", "tests/driver")
 
 
-def style(progress: Progress) -> Count:
+def style(progress: Progress, nightly: bool = False) -> Count:
+    """nightly: clang-tidy checks the whole tree."""
+    if nightly:
+        os.environ["PIB_TIDY"] = "all"
     return sum((runners.pytest(progress, folder) for folder in FOLDERS), Count())

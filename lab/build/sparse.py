@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""sparse over the driver: byte order, address spaces, locks.
+
+The host's sparse reads the kernel's headers in the guest's build tree, with the options by which
+the kernel's build has compiled each file there.
+"""
+
+import pathlib
+import re
+import shlex
+import subprocess
+
+from lab import paths
+from lab.build import builder, guest_build
+
+# gcc has these macros, sparse does not.
+OPTIONS = ("-D__linux__", "-Dlinux", "-D__unix__", "-Dunix", "-D__x86_64__", "-D__CHECK_ENDIAN__", "-m64", "-Wbitwise",
+           "-Wcontext", "-Wno-return-void", "-Wno-unknown-attribute")
+# sparse does not know __has_include. The driver asks for one header.
+ASKED_FOR = "include/rdma/iter.h"
+WITH_VALUE = ("-include", "-I", "-D")
+
+
+def _headers(tree: pathlib.Path) -> pathlib.Path:
+    """Folder of the kernel's build, from which relative paths in its options start."""
+    return next(path for path in sorted((tree / "usr" / "src").glob("linux-headers-*"))
+                if not path.name.endswith("-common"))
+
+
+def _options(tree: pathlib.Path, recorded: pathlib.Path) -> list[str]:
+    """Include paths and macros of the command in a .cmd file, with paths of the host."""
+    words = iter(shlex.split(recorded.read_text().splitlines()[0].split(":=", 1)[1].split(";")[0]))
+    kept = []
+    for word in words:
+        if word in WITH_VALUE:
+            kept += [word, _on_host(tree, next(words))]
+        elif word.startswith(("-I", "-D", "-std")) or word == "-nostdinc":
+            kept.append(_on_host(tree, word))
+    return kept
+
+
+def _has_include(tree: pathlib.Path) -> str:
+    found = list((tree / "usr" / "src").glob(f"linux-headers-*/{ASKED_FOR}"))
+    return f"-D__has_include(header)={int(bool(found))}"
+
+
+def _on_host(tree: pathlib.Path, word: str) -> str:
+    word = re.sub(r"^(-I)?(?=/usr/)", lambda found: f"{found.group()}{tree}", word)
+    return re.sub(r"^-I/work/\w+/guest-driver/\.\.", f"-I{paths.ROOT}", word)
+
+
+def complaints(base: pathlib.Path, files: list[pathlib.Path], like: str | None = None) -> list[str]:
+    """base: the guest's image, whose build tree has compiled the driver. like: the driver's file whose options
+    count, without ".c"; None: the file itself."""
+    tools = builder.Builder(base)
+    said = []
+    for file in files:
+        recorded = tools.work / guest_build.DRIVER / f".{like or file.stem}.o.cmd"
+        done = subprocess.run(["sparse", *OPTIONS, _has_include(tools.tree), *_options(tools.tree, recorded), file], cwd=_headers(tools.tree),
+                              capture_output=True, text=True, check=False)
+        said += (done.stdout + done.stderr).splitlines()
+    return said

@@ -82,8 +82,8 @@ std::uint64_t FabricServer::clock_ns() {
                                       std::chrono::nanoseconds(1));
 }
 
-std::expected<void, std::string> FabricServer::listen(const Address& address) {
-    auto fds = listen_on(address);
+std::expected<void, std::string> FabricServer::listen(const Address& address, unsigned mode) {
+    auto fds = listen_on(address, mode);
     if (!fds) {
         return std::unexpected(fds.error());
     }

@@ -27,7 +27,8 @@ class FabricServer final : private ConnectionHost {
     ~FabricServer() override;
 
     // Errors are one line for a user.
-    [[nodiscard]] std::expected<void, std::string> listen(const Address& address);
+    // `mode`: permissions of a Unix socket.
+    [[nodiscard]] std::expected<void, std::string> listen(const Address& address, unsigned mode);
     // Keeps the trunks to these nodes of other processes connected; if `nodes` is empty, all trunks
     // that are not connected yet. It queries a name server once, now.
     [[nodiscard]] std::expected<void, std::string> connect(const Address& address,

@@ -138,7 +138,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
         if (!address) {
             return std::unexpected(address.error());
         }
-        if (const auto listening = server.listen(*address); !listening) {
+        if (const auto listening = server.listen(*address, options.socket_mode); !listening) {
             return listening;
         }
     }

@@ -4,16 +4,41 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 
 namespace pib::fabric {
 namespace {
 
+constexpr unsigned kMostMode = 0777;
 constexpr const char* kPortHelp = "a number, or NODE[NUMBER] in a topology";
+
+// Octal, with or without a 0 in front.
+std::string take_mode(const std::string& text, unsigned& mode) {
+    char* end = nullptr;
+    const unsigned long given = std::strtoul(text.c_str(), &end, 8);
+    if (text.empty() || text.front() == '-' || *end != '\0' || given > kMostMode) {
+        return "permissions are octal, 0 to 0777, not " + text;
+    }
+    mode = static_cast<unsigned>(given);
+    return {};
+}
+
+void add_socket_mode(CLI::App& app, ServeOptions& options) {
+    app.add_option_function<std::string>(
+           "--socket-mode",
+           [&options](const std::string& text) { take_mode(text, options.socket_mode); },
+           "permissions of Unix sockets to listen on, octal: who may join the fabric (0666)")
+        ->check([](const std::string& text) {
+            unsigned mode = 0;
+            return take_mode(text, mode);
+        });
+}
 
 void add_serve_options(CLI::App& app, ServeOptions& options) {
     app.add_option(
         "--listen", options.listen,
         "unix:PATH, tcp:HOST:PORT, or tcp:PORT on the loopback addresses; may be repeated");
+    add_socket_mode(app, options);
     app.add_option("--connect", options.connect,
                    "ADDRESS[=NODE,...]: connect the cables to these switches, or all that leave "
                    "this process, to a pib-switch that listens there; may be repeated");

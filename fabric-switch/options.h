@@ -15,6 +15,7 @@ namespace pib::fabric {
 
 struct ServeOptions {
     std::vector<std::string> listen;   // unix:PATH, tcp:HOST:PORT or tcp:PORT
+    unsigned socket_mode = 0666;       // permissions of the Unix sockets in listen
     std::vector<std::string> connect;  // the same, with =NODE,... for some nodes only
     std::vector<std::string> only;     // switches of this process; empty: all
     std::string control;

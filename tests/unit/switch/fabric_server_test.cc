@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 
 #include "base/address.h"
 #include "link_pair.h"
@@ -45,6 +46,17 @@ TEST_CASE("program: links over sockets, status, restart") {
     SocketHca back(program.fabric_path(), 0x1000);
     REQUIRE(back.until([&] { return back.end->is_up(); }));
     CHECK(program.stop(SIGTERM) == 0);
+}
+
+TEST_CASE("program: --socket-mode says who may connect") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    const auto mode_of = [](const std::string& path) {
+        return static_cast<unsigned>(std::filesystem::status(path).permissions());
+    };
+    CHECK(mode_of(Program().fabric_path()) == 0666);
+    CHECK(mode_of(Program({"--socket-mode", "0600"}).fabric_path()) == 0600);
 }
 
 TEST_CASE("program: garbage, silence and thousands of connections harm nobody") {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds what runs on the host, with meson: as released, or with sanitizers for the tests."""
 
+import json
 import pathlib
 import subprocess
 
@@ -25,9 +26,18 @@ OPTIONS = {
 THREADED = ("link-endpoint",)
 
 
+def _is_of_this_checkout(directory: pathlib.Path) -> bool:
+    """A copy of a checkout has a build directory whose sources are the original's."""
+    try:
+        info = json.loads((directory / "meson-info" / "meson-info.json").read_text())
+        return pathlib.Path(info["directories"]["source"]) == paths.ROOT
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
     argv = ["meson", "setup", directory, f"-Dqemu_headers={headers}", *OPTIONS[directory]]
-    if (directory / "build.ninja").exists():
+    if configured(directory):
         argv.append("--reconfigure")
     elif directory.exists() and any(directory.iterdir()):
         argv.append("--wipe" if (directory / "meson-private").is_dir() else "--reconfigure")
@@ -50,7 +60,7 @@ def _wanted(directory: pathlib.Path) -> list[str]:
 
 
 def configured(directory: pathlib.Path = paths.BUILD) -> bool:
-    return (directory / "build.ninja").exists()
+    return (directory / "build.ninja").exists() and _is_of_this_checkout(directory)
 
 
 def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Build directories belong to the checkout that they are in."""
+
+import json
+import shutil
+
+import pytest
+
+from lab import paths
+from lab.build import host_build, qemu_headers
+
+PROJECT = "project('x')\ncustom_target('copy', input: 'in', output: 'out', command: ['cp', '@INPUT@', '@OUTPUT@'])\n"
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """Builds a small project in a directory as if that were the checkout."""
+    monkeypatch.setattr(paths, "RUN", tmp_path / "run")
+    monkeypatch.setattr(qemu_headers, "ensure", lambda: tmp_path)
+    monkeypatch.setattr(host_build, "PRODUCTS", ("out",))
+
+    def begin(root):
+        monkeypatch.setattr(paths, "ROOT", root)
+        monkeypatch.setattr(host_build, "OPTIONS", {root / "build": []})
+        return host_build.build(root / "build")
+    return begin
+
+
+@pytest.mark.parametrize("name", ["copy", "with space", "a,b", "a:b"])
+def test_a_copied_checkout_builds_its_own_sources(tmp_path, build, name):
+    original, copy = tmp_path / "original", tmp_path / name
+    original.mkdir()
+    (original / "meson.build").write_text(PROJECT)
+    (original / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n")
+    (original / "in").write_text("original")
+    build(original)
+    assert host_build.configured(original / "build")
+    shutil.copytree(original, copy)
+    (copy / "in").write_text("copy")
+    (copy / "meson.build").write_text(PROJECT + "# changed\n")
+    build(copy)
+    assert (copy / "build" / "out").read_text() == "copy"
+    info = json.loads((copy / "build" / "meson-info" / "meson-info.json").read_text())
+    assert info["directories"]["source"] == str(copy)
+    assert (original / "build" / "out").read_text() == "original"

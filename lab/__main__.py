@@ -3,15 +3,19 @@
 
 import argparse
 import pathlib
+import re
 import sys
 
-from lab import environment, status, ui, up
+from lab import environment, errors, paths, signals, status, ui, up
 from lab.bench import bench
-from lab.build import checkpatch, deps, guest_build, qemu_headers
-from lab.fabric import cluster, metrics, topology_kinds
+from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
+from lab.fabric import cluster, metrics, topology_kinds, wanted
 from lab.guests import guest_kernel, image, vm
 from lab.fabric import map as fabric_map
 from lab.testing import parts
+
+
+MOST_PORT = 65535
 
 
 def _build(_options) -> int:
@@ -19,28 +23,33 @@ def _build(_options) -> int:
     return 0
 
 
+def _words(rest: list[str]) -> list[str]:
+    """The words after the -- that ends pib's own options."""
+    return rest[1:] if rest[:1] == ["--"] else rest
+
+
 def _exec(options) -> int:
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = _words(options.command)
     if not command:
         raise ui.LabError("exec: no command. Usage:  ./pib exec NODE -- COMMAND…")
-    cluster.Cluster().node(options.node).replace_me(command)
-    return 0
+    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return cluster.Cluster().node(options.node).attach(command, terminal=terminal)
 
 
 def _shell(options) -> int:
-    cluster.Cluster().node(options.node).replace_me([], terminal=True)
-    return 0
+    return cluster.Cluster().node(options.node).attach([], terminal=True)
 
 
 def _run(options) -> int:
-    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
-    status.run(cluster.Cluster(), options.number, options.fabric, arguments)
+    status.run(cluster.Cluster(), options.number, options.fabric, _words(options.arguments))
     return 0
 
 
 def _up(options) -> int:
-    if not 1 <= options.nodes <= cluster.MOST_NODES:
-        raise ui.LabError(f"-n {options.nodes}: expected 1 to {cluster.MOST_NODES}")
+    if not 1 <= options.nodes <= wanted.MOST_NODES:
+        raise ui.LabError(f"-n {options.nodes}: expected 1 to {wanted.MOST_NODES}")
+    if options.memory < vm.LEAST_MEMORY_MIB:
+        raise ui.LabError(f"--memory {options.memory}: a guest needs at least {vm.LEAST_MEMORY_MIB} MiB")
     if options.split < 1 or options.split > 1 and not options.topology:
         raise ui.LabError("--split is a number of processes, and wants a --topology to split")
     guest_kernel.choose(options.kernel)
@@ -50,16 +59,8 @@ def _up(options) -> int:
         raise ui.LabError(f"--cpus {options.cpus}: expected 1 to {vm.MOST_CPUS}")
     if options.zero_copy:
         options.hca_options = ",".join(filter(None, (options.hca_options, vm.ZERO_COPY)))
-    up.up(options.nodes, options.hca_options, vm.Size(options.memory, options.cpus),
-          options.topology, options.split)
-    return 0
-
-
-def _down(_options) -> int:
-    lab = cluster.Cluster()
-    with lab.locked():
-        lab.down()
-    return 0
+    return up.up(wanted.Wanted(options.nodes, options.hca_options, vm.Size(options.memory, options.cpus),
+                               options.topology, switch_processes=options.split))
 
 
 def _bench(options) -> int:
@@ -112,7 +113,7 @@ def _add_lab(add) -> None:
                          help="a fabric as in this file (see ./pib topology), of which the guests "
                               "are hosts; default: one switch")
     command.add_argument("--split", type=int, default=1, metavar="N",
-                         help="of the topology: N pib-switch processes, joined over TCP (default 1)")
+                         help="of the topology: N pib-switch processes, joined by sockets (default 1)")
     command.add_argument("--kernel", choices=guest_kernel.KINDS, default=guest_kernel.chosen(),
                          help="debian: as released (default); lockdep: compiled with the kernel's "
                               "checks of locking, sleeping, lists and DMA, once, in some minutes")
@@ -123,13 +124,15 @@ def _add_lab(add) -> None:
     command = add("exec", _exec, "run a command in a guest, as root")
     command.add_argument("node", metavar="NODE")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
-                         help="one word: a line for the guest's shell; several: passed as they are")
+                         help="one word: a line for the guest's shell; several: passed as they are. It ends in "
+                              "the guest when this command ends, or when nobody reads its output any more")
     command = add("shell", _shell, "a shell in a guest")
     command.add_argument("node", metavar="NODE")
     add("status", lambda _options: status.status(cluster.Cluster()), "what runs")
-    add("down", _down, "stop guests and switch")
+    command = add("down", lambda options: status.down(options.all), "stop guests and switch")
+    command.add_argument("--all", action="store_true", help="those of tests and benchmarks, too")
     command = add("run", _run, "print the QEMU command line for a VM of your own on the fabric")
-    command.add_argument("--number", type=int, default=cluster.MOST_NODES, metavar="N",
+    command.add_argument("--number", type=int, default=wanted.MOST_NODES, metavar="N",
                          help="makes its GUIDs; the lab's own guests count from 0 (default: the "
                               "first number that they never have)")
     command.add_argument("--fabric", default="", metavar="ADDRESS",
@@ -159,6 +162,8 @@ def _map(options) -> int:
 
 
 def _metrics(options) -> int:
+    if not 1 <= options.port <= MOST_PORT:
+        raise ui.LabError(f"--port {options.port}: expected 1 to {MOST_PORT}")
     metrics.serve(_control_path(options), options.port)
     return 0
 
@@ -219,9 +224,23 @@ def _add_parts(add) -> None:
     add("image", _image, "make the guest image and its build tree; print where")
 
 
+class _Version(argparse.Action):
+    """The version as meson.build has it; in a clone with the commit."""
+
+    def __init__(self, option_strings, dest):
+        super().__init__(option_strings, dest, nargs=0, help="show it")
+
+    def __call__(self, parser_, _options, _values, _name=None):
+        found = re.search(r"version: '([^']+)'", (paths.ROOT / "meson.build").read_text())
+        commit = debian.output("git", "-C", str(paths.ROOT), "describe", "--always", "--dirty").strip()
+        print(f"pib-hca {found[1] if found else '?'}" + (f" ({commit})" if commit else ""))
+        parser_.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="pib", description="InfiniBand HCAs made of software, "
                                   "in virtual machines on this host.")
+    top.add_argument("--version", action=_Version)
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 
     def add(name: str, function, text: str) -> argparse.ArgumentParser:
@@ -235,17 +254,26 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def main() -> int:
-    environment.settle()
-    options = parser().parse_args()
+def _command() -> int | str | None:
     try:
+        options = parser().parse_args()
         return options.function(options)
-    except ui.LabError as error:
-        print(f"pib: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("pib: interrupted", file=sys.stderr)
-        return 130
+    except SystemExit as end:       # --help, or a mistake that argparse has printed
+        return end.code
+
+
+def main() -> int | str | None:
+    environment.settle()
+    signals.raise_on_end()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.reconfigure(errors="replace")
+        code = _command()
+        if sys.stdout:
+            sys.stdout.flush()
+        return code
+    except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
+        return errors.status(error)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def held(path: pathlib.Path) -> Iterator[None]:
     with open(path, "a+", encoding="utf-8") as file:
         _take(file)
         file.truncate(0)
-        file.write(f"{shlex.join(['./pib', *sys.argv[1:]])} (process {os.getpid()})")
+        file.write(f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}")
         file.flush()
         yield
 
@@ -39,7 +39,7 @@ def _free(file: TextIO) -> bool:
 def _take(file: TextIO) -> None:
     if not _free(file):
         file.seek(0)
-        ui.say(f"waiting for another command to finish: {file.read(200) or 'it does not say which'}")
+        ui.say(f"waiting for another command to finish: {ui.printable(file.read(200)) or 'it does not say which'}")
         while not _free(file):
             groups.RUNNING.check()
             time.sleep(POLL_S)

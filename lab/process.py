@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Processes that outlive the command that started them."""
+"""Processes that outlive the command that started them.
+
+Each bears a mark in its environment that says which lab it belongs to, by which it is found when that lab's own
+record is lost.
+"""
 
 import dataclasses
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import time
+from typing import Callable, Iterator, TypeVar
 
-from lab import paths, ui
+from lab import paths, ui, waiting
 
 STOP_S = 10
+Value = TypeVar("Value")
+MARK = "PIB_LAB"                # environment variable: DIRECTORY:NAME
 
 
 @dataclasses.dataclass
@@ -22,27 +30,35 @@ class Process:
     def alive(self) -> bool:
         return self.started != 0 and _start_time(self.pid) == self.started
 
-    def stop(self, first: int = signal.SIGTERM) -> None:
-        for number in (first, signal.SIGKILL):
-            if not self.alive():
-                return
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:
-                return
-            self._wait_gone()
+    def stop(self, first: int = signal.SIGTERM) -> bool:
+        """Whether it is gone afterwards. first: the signal to begin with."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True
+        try:    # the number cannot come to mean another one any more
+            return not self.alive() or any(self._end(handle, number) for number in (first, signal.SIGKILL))
+        finally:
+            os.close(handle)
 
-    def _wait_gone(self) -> None:
-        end = time.monotonic() + STOP_S
-        while self.alive() and time.monotonic() < end:
-            _reap(self.pid)
-            time.sleep(0.02)
+    def _end(self, handle: int, number: int) -> bool:
+        try:
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        gone = select.poll()
+        gone.register(handle, select.POLLIN)
+        ended = bool(gone.poll(STOP_S * 1000))
+        _reap(self.pid)
+        return ended
 
 
 def _start_time(pid: int) -> int:
     """0 if there is no such process, or only a zombie."""
     try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return 0
     fields = text.rsplit(")", 1)[1].split()     # the name may hold anything
@@ -56,23 +72,53 @@ def _reap(pid: int) -> None:
         pass
 
 
-def start(argv: list[str], log: pathlib.Path, extra_env: dict[str, str] | None = None) -> Process:
-    """Starts a process in a session of its own, with its output in a file."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "wb") as out:
+def _open_new(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: str,
+          extra_env: dict[str, str] | None = None) -> Process:
+    """Starts a process of the lab in this directory, in a session of its own. Its output goes to the file log."""
+    env = {**os.environ, **(extra_env or {}), MARK: f"{directory}:{name}"}
+    with open(log, "wb", opener=_open_new) as out:
         child = subprocess.Popen([str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=out,
-                                 stderr=out, cwd=paths.ROOT, start_new_session=True,
-                                 env={**os.environ, **(extra_env or {})})
+                                 stderr=out, cwd=paths.ROOT, start_new_session=True, env=env)
     return Process(child.pid, _start_time(child.pid))
 
 
-def wait_for(what: str, ready, process: Process, log: pathlib.Path, limit_s: float) -> None:
-    """Polls until ready() is true; a process that ended or takes too long is an error."""
-    end = time.monotonic() + limit_s
-    while not ready():
+def wait_for(what: str, ready: Callable[[], Value], process: Process, log: pathlib.Path, limit_s: float) -> Value:
+    """Waits until ready(), and returns that; a process that has ended is an error."""
+    begun = time.monotonic()
+
+    def check() -> None:
         _reap(process.pid)
         if not process.alive():
-            raise ui.LabError(f"{what} ended at once:\n{ui.tail(log)}")
-        if time.monotonic() > end:
-            raise ui.LabError(f"{what} was not ready after {limit_s:.0f} s:\n{ui.tail(log)}")
-        time.sleep(0.05)
+            raise ui.LabError(f"{what} ended after {time.monotonic() - begun:.0f} s:\n{ui.said(log)}")
+    return waiting.poll(what, ready, limit_s, check=check, doing=lambda: ui.tail(log, 1))
+
+
+# -- by their marks ---------------------------------------------------------
+
+def marked() -> Iterator[tuple[pathlib.Path, str, Process]]:
+    """Processes of labs of this user, as (directory of the lab, name, process)."""
+    for path in pathlib.Path("/proc").iterdir():
+        if path.name.isdigit() and (mark := _mark(path)):
+            directory, _, name = mark.rpartition(":")
+            pid = int(path.name)
+            yield pathlib.Path(directory), name, Process(pid, _start_time(pid))
+
+
+def _mark(path: pathlib.Path) -> str:
+    """The mark of the process with this directory in /proc; "" for another user's, or another container's."""
+    try:
+        if path.stat().st_uid != os.getuid() or _namespace(path) != _namespace(pathlib.Path("/proc/self")):
+            return ""
+        environment = os.fsdecode((path / "environ").read_bytes())
+    except OSError:
+        return ""
+    prefix = f"{MARK}="
+    return next((word.removeprefix(prefix) for word in environment.split("\0") if word.startswith(prefix)), "")
+
+
+def _namespace(path: pathlib.Path) -> str:
+    return os.readlink(path / "ns" / "pid")

@@ -1,31 +1,97 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib status and ./pib run: the running lab, and the command line of another VM that joins it."""
+"""./pib status, down and run: the running lab, its end, and the command line of another VM that joins it."""
 
+import pathlib
 import shlex
 
-from lab import table, ui
-from lab.fabric import cluster, subnet, switch_process
+from lab import paths, table, ui
+from lab.fabric import cluster, labs, rundir, subnet, switch_process
 from lab.guests import vm
+
+ANSWER_S = 5                    # limit for the answer of a guest or a switch
 
 
 def status(lab: cluster.Cluster) -> int:
-    """0 when everything that was started still runs."""
-    if not lab.state:
+    """0 when everything that was started still runs, and answers."""
+    good = bool(lab.state)
+    if lab.state:
+        good = _processes(lab) & _ports(lab) & _switches(lab)
+        print(f"\nlogs and sockets: {lab.state.sockets}    "
+              f"processor: {'KVM' if lab.state.accel == 'kvm' else 'emulation (TCG)'}")
+    else:
         print("Nothing runs. Start it:  ./pib up")
-        return 1
-    rows = [[name, "running" if running.alive() else "ended", str(running.pid)]
-            for name, running in lab.state.processes.items()]
-    print(table.table(["process", "state", "pid"], rows))
-    ports = subnet.ports(lab)
+    _others()
+    return 0 if good else 1
+
+
+def _processes(lab: cluster.Cluster) -> bool:
+    seen = {name: _process_state(lab, name) for name in lab.state.processes}
+    print(table.table(["process", "state", "pid"], [[name, state, str(lab.state.processes[name].pid)]
+                                                    for name, state in seen.items()]))
+    return set(seen.values()) <= {"running"}
+
+
+def _process_state(lab: cluster.Cluster, name: str) -> str:
+    """QEMU stops a guest whose throw-away disk finds no room, and says so nowhere else."""
+    if not lab.alive(name):
+        return "ended"
+    if name not in lab.nodes():
+        return "running"
+    try:
+        return vm.monitor_command(lab.monitor(name), "query-status")["status"]
+    except ui.LabError:
+        return "does not answer"
+
+
+def _ports(lab: cluster.Cluster) -> bool:
+    seen = subnet.look(lab, ANSWER_S)
+    ports = [port for found in seen.values() for port in found or []]
     if ports:
         print("\n" + table.ports_table(ports, {}))
-    for number in range(max(len(lab.state.parts), 1)):
-        if not (switch := lab.switch(number)):
-            continue
-        print("\npib-switch:\n" + switch.ctl("status").rstrip())
-    print(f"\nlogs and sockets: {lab.state.sockets}    "
-          f"processor: {'KVM' if lab.state.accel == 'kvm' else 'emulation (TCG)'}")
-    return 0 if all(running.alive() for running in lab.state.processes.values()) else 1
+    silent = [name for name, found in seen.items() if found is None]
+    if silent:
+        print(f"\n{', '.join(silent)}: does not answer within {ANSWER_S} s. "
+              f"Look at its console:  {lab.state.sockets}/{silent[0]}.console")
+    return not silent
+
+
+def _switches(lab: cluster.Cluster) -> bool:
+    good = True
+    for switch in lab.switches():
+        try:
+            print(f"\npib-{switch.name}:\n" + switch.ctl("status", timeout_s=ANSWER_S).rstrip())
+        except ui.LabError as error:
+            print(f"\n{error}")
+            good = False
+    return good
+
+
+def _others() -> None:
+    others = {labs.title(directory): names for directory, names in labs.running().items() if directory != paths.RUN}
+    for title, names in sorted(others.items()):
+        print(f"\nof tests or benchmarks there runs, too, {title}: {', '.join(names)}    end all:  ./pib down --all")
+
+
+def down(every: bool) -> int:
+    """every: also labs of tests and benchmarks."""
+    ended = labs.down_all() if every else {paths.RUN: labs.down(paths.RUN)}
+    for directory, names in ended.items():
+        if names:
+            print(f"ended: {', '.join(names)}" + ("" if directory == paths.RUN else f" of {labs.title(directory)}"))
+    if not any(ended.values()):
+        print("nothing ran")
+    _others()
+    return 0
+
+
+def _preload(lab: cluster.Cluster) -> pathlib.Path:
+    """A path of the device that LD_PRELOAD takes: it is taken apart at spaces and colons."""
+    if rundir.fit(str(vm.MODULE)):
+        return vm.MODULE
+    if not lab.state:
+        raise ui.LabError(f"LD_PRELOAD cannot have a path with these characters: {vm.MODULE}. Start the lab, which "
+                          "makes a link to it:  ./pib up")
+    return lab.sockets() / vm.LINK / vm.MODULE.name
 
 
 def run(lab: cluster.Cluster, number: int, fabric_address: str, arguments: list[str]) -> None:
@@ -38,4 +104,4 @@ def run(lab: cluster.Cluster, number: int, fabric_address: str, arguments: list[
                           "and name it:  ./pib run --fabric unix:PATH")
     hca = vm.default_hca(number, address)
     argv = [vm.QEMU, "-machine", "q35", *hca.argv(0), *arguments]
-    print(f"LD_PRELOAD={shlex.quote(str(vm.MODULE))} {shlex.join(argv)}")
+    print(f"LD_PRELOAD={shlex.quote(str(_preload(lab)))} {shlex.join(argv)}")

@@ -15,6 +15,8 @@ from lab import groups, paths
 START = time.monotonic()
 HEARTBEAT_S = 15
 TAIL_LINES = 40
+TAIL_BYTES = 64 << 10
+LOG_BYTES = 4 << 20             # a log that is longer begins anew, with the old one beside it
 
 
 class LabError(Exception):
@@ -29,7 +31,16 @@ def say(text: str) -> None:
 def log_path(name: str) -> pathlib.Path:
     directory = paths.RUN / "log"
     directory.mkdir(parents=True, exist_ok=True)
-    return directory / f"{name}.log"
+    path = directory / f"{name}.log"
+    if path.exists() and path.stat().st_size > LOG_BYTES:
+        path.replace(path.with_suffix(".log.old"))
+    return path
+
+
+def beat(what: str, seconds: float, doing: str) -> None:
+    """A sign of life in a long step. doing: untrusted text, of which the last line counts."""
+    last = printable(doing.strip().rpartition("\n")[2])[:100]
+    say(f"  … {what}: {seconds:.0f} s" + (f" — {last}" if last else ""))
 
 
 def printable(text: str) -> str:
@@ -38,10 +49,19 @@ def printable(text: str) -> str:
 
 
 def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a file, of which the end is looked at; "" if there is none."""
     try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        with open(path, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - TAIL_BYTES, 0))
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
+    return printable("\n".join(text.splitlines()[-lines:]))
+
+
+def said(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
+    """The same, for an error message."""
+    return tail(path, lines) or f"(nothing is in {path})"
 
 
 def run(title: str, argv: list[str], log: str, *, cwd=None, env=None, stdin=None) -> None:
@@ -89,5 +109,4 @@ def _outcome(process: subprocess.Popen, title: str, path: pathlib.Path) -> int:
         try:
             return process.wait(HEARTBEAT_S)
         except subprocess.TimeoutExpired:
-            last = tail(path, 1).strip()[:100]
-            say(f"  … {title}: {time.monotonic() - began:.0f} s — {last}")
+            beat(title, time.monotonic() - began, tail(path, 1))

@@ -2,11 +2,12 @@
 """./pib up: from a fresh machine to a measured subnet."""
 
 import pathlib
-import signal
+import subprocess
 
-from lab import table, ui
+from lab import memory, table, ui
 from lab.build import deps, guest_build, host_build, preflight, steps
 from lab.fabric import cluster, measure, subnet, switch_process
+from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, image, vm
 
 
@@ -29,11 +30,13 @@ def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
     return made
 
 
-def boot(lab: cluster.Cluster, count: int, **options) -> None:
+def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     """Boots guests and makes them a subnet: every connected port is ACTIVE afterwards."""
+    new = wanted.count - len(lab.nodes())
+    memory.check(f"{new} guests", new * min(vm.LEAST_USED_MIB, wanted.size.memory_mib), new * wanted.size.memory_mib,
+                 "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
     _, artefacts = prepare()
-    with lab.locked():
-        lab.up(count, artefacts, **options)
+    lab.up(wanted, artefacts)
     if not (vm.module_usable() and switch_process.built()):
         raise ui.LabError("the device or the switch has not been built; the guests run without a "
                           "fabric. Look at the output of:  ninja -C build")
@@ -52,24 +55,34 @@ def restart_switch(lab: cluster.Cluster, *options: str) -> None:
     """Ends the switch and starts it with these options; its ports, ACTIVE before, are ACTIVE afterwards."""
     hcas = {port.device for port in subnet.ports(lab) if port.lid}  # Soft-RoCE's have no LID
     with lab.locked():
-        lab.stop_switch(signal.SIGTERM)
+        lab.stop_switch()
         subnet.wait_down(lab, hcas)
         lab.start_switch(*options)
     subnet.wait_connected(lab)
     subnet.wait_active(lab)
 
 
-def up(count: int, hca_options: str, size: vm.Size, fabric_file: pathlib.Path | None,
-       processes: int) -> None:
+def up(wanted: Wanted) -> int:
     lab = cluster.Cluster()
-    boot(lab, count, hca_options=hca_options, size=size, fabric_file=fabric_file,
-         processes=processes)
-    measured = {}
-    if count > 1:
-        ui.say("measuring between vm0 and vm1")
+    try:
+        boot(lab, wanted)
+        measured = _measured(lab) if wanted.count > 1 else {}
+        print(table.ports_table(subnet.ports(lab), measured))
+        if measured:
+            print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")
+    finally:
+        if lab.nodes():
+            print("The guests keep running: ./pib exec vm0 -- ibnetdiscover, ./pib shell vm0, ./pib down")
+    return 0 if measured or wanted.count == 1 else 1
+
+
+def _measured(lab: cluster.Cluster) -> dict[str, measure.Result]:
+    """By guest. A measurement that fails is told, and leaves none: the guests run all the same."""
+    ui.say("measuring between vm0 and vm1")
+    try:
         result = measure.measure(lab.node("vm0"), lab.node("vm1"))
-        measured = {"vm0": result, "vm1": result}
-    print(table.ports_table(subnet.ports(lab), measured))
-    if measured:
-        print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")
-    print("The guests keep running: ./pib exec vm0 -- ibnetdiscover, ./pib shell vm0, ./pib down")
+    except (ui.LabError, subprocess.TimeoutExpired) as error:
+        lab.check()
+        ui.say(f"the measurement failed: {error}")
+        return {}
+    return {"vm0": result, "vm1": result}

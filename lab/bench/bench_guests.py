@@ -9,7 +9,9 @@ import pathlib
 from lab import ui, up
 from lab.bench import bench_figures, bench_host
 from lab.fabric import cluster, subnet
-from lab.guests import remote, vm
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+from lab.guests.guest import Guest
 
 ROCE, ROCE_DEVICE = "Soft-RoCE", "rxe0"
 SOCKETS = "pib, sockets"        # the same HCAs, frames through sockets
@@ -20,13 +22,13 @@ DIRECT = "10.99.0.{}"           # addresses on the direct cable
 @dataclasses.dataclass
 class End:
     """A device in a guest. options: of perftest, so that it is used; gid: index, where there are no LIDs."""
-    node: remote.Remote
+    node: Guest
     device: str
     options: tuple[str, ...] = ()
     gid: int | None = None
 
 
-def sh(node: remote.Remote, line: str, timeout_s: float = 300) -> str:
+def sh(node: Guest, line: str, timeout_s: float = 300) -> str:
     done = node.run([line], timeout_s=timeout_s)
     if done.returncode:
         raise ui.LabError(f"{node.name}: {line}\n{done.stdout.decode()}{done.stderr.decode()}")
@@ -48,7 +50,7 @@ exit 1
 """
 
 
-def roce_end(node: remote.Remote, number: int) -> End:
+def roce_end(node: Guest, number: int) -> End:
     """Soft-RoCE on the direct cable; large frames, so that its packets carry 4096 bytes."""
     mac = vm.direct_mac(number)
     sh(node, f"card=$(grep -l {mac} /sys/class/net/*/address | cut -d/ -f5); "
@@ -75,8 +77,7 @@ class Guests:
     def boot(self, count: int = 2) -> None:
         """Boots guests up to this number, keeping running ones; all ports are Active afterwards."""
         self.count = count
-        with self.lab.locked():
-            self.lab.up(count, self.artefacts, hca_options=self.hca_options, direct=True)
+        self.lab.up(Wanted(count, self.hca_options, direct=True), self.artefacts)
         up.make_subnet(self.lab)
         self.find_ends()
 
@@ -87,7 +88,7 @@ class Guests:
         self.ends = {bench_host.DEVICE: hca, ROCE: roce, SOCKETS: hca, ONE_COPY: hca}
 
     @staticmethod
-    def hca(node: remote.Remote) -> End:
+    def hca(node: Guest) -> End:
         return End(node, next(port.device for port in subnet.ports_of(node) if port.state == "ACTIVE"))
 
     def mend(self) -> None:
@@ -98,8 +99,7 @@ class Guests:
             self._restart_switch(*self.switch_options)
 
     def down(self) -> None:
-        with self.lab.locked():
-            self.lab.down()
+        self.lab.down()
 
     @contextlib.contextmanager
     def crowd(self, count: int):

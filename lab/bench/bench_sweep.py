@@ -5,14 +5,14 @@ beside the same opensm in the same guest on ibsim with the same file."""
 import datetime
 import pathlib
 import re
-import signal
 import subprocess
 import time
 
 from lab import ui, up
 from lab.bench import bench_figures
-from lab.fabric import cluster, subnet, switch_process, topology_kinds
-from lab.guests import remote
+from lab.fabric import cluster, subnet, topology_kinds
+from lab.fabric.wanted import Wanted
+from lab.guests.guest import Guest
 from lab.bench.bench_figures import LESS, Kind
 
 SUBJECT, ORACLE = "pib", "ibsim"
@@ -64,11 +64,11 @@ def spans(log: str, begin: str, end: str) -> list[float]:
     return found
 
 
-def _log(guest: remote.Remote) -> str:
+def _log(guest: Guest) -> str:
     return guest.run(["cat", LOG]).stdout.decode(errors="replace")
 
 
-def heavy(guest: remote.Remote, before: str = "") -> float:
+def heavy(guest: Guest, before: str = "") -> float:
     """A first sweep: from the discovery's begin until the subnet is up. before: a shell's assignments."""
     done = guest.run([f"rm -f {LOG}; {before}timeout {WAIT_S} opensm -o -f {LOG}"], timeout_s=WAIT_S + 60)
     log = _log(guest)
@@ -78,7 +78,7 @@ def heavy(guest: remote.Remote, before: str = "") -> float:
     return found[0]
 
 
-def light(guest: remote.Remote, before: str = "") -> float:
+def light(guest: Guest, before: str = "") -> float:
     """A light sweep of an unchanged subnet; the shortest of several."""
     running = guest.start([f"rm -f {LOG}; {before}exec opensm -s 1 -D {VERBOSE} -f {LOG}"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -101,7 +101,7 @@ def _kind(how: str, hosts: int) -> Kind:
     return Kind(f"sweep_{how}_{hosts}", f"{how} sweep of {hosts} hosts", "s", LESS)
 
 
-def _measure(results: bench_figures.Results, guest: remote.Remote, hosts: int, what: str,
+def _measure(results: bench_figures.Results, guest: Guest, hosts: int, what: str,
              before: str = "") -> None:
     results.figure(_kind("heavy", hosts)).add(what, heavy(guest, before))
     results.figure(_kind("light", hosts)).add(what, light(guest, before))
@@ -109,8 +109,8 @@ def _measure(results: bench_figures.Results, guest: remote.Remote, hosts: int, w
 
 def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
     """Restarts the switch with this fabric, with every port as after power-on."""
-    lab.stop_switch(signal.SIGTERM)
-    switch_process.Switch(pathlib.Path(lab.state.sockets)).topology.write_text(text(hosts))
+    lab.stop_switch()
+    pathlib.Path(lab.state.topology).write_text(text(hosts))
     lab.start_switch()
     subnet.wait_connected(lab)
     _measure(results, lab.node(HOST), hosts, SUBJECT)
@@ -139,7 +139,7 @@ def measure(results: bench_figures.Results, run: pathlib.Path, sizes: tuple[int,
     file.write_text(text(min(FABRICS)))
     lab = cluster.Cluster(run / "sweep")
     try:
-        up.boot(lab, 1, fabric_file=file)
+        up.boot(lab, Wanted(1, fabric_file=file))
         lab.node(HOST).run(["pkill -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; true"])
         for number in range(results.rounds):
             for hosts in sizes or FABRICS:

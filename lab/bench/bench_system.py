@@ -8,9 +8,10 @@ import subprocess
 import time
 from typing import Iterable, Iterator
 
-from lab import paths, process, ui
+from lab import paths, process, waiting
 from lab.bench import bench_guests, bench_host, bench_messages
 from lab.fabric import cluster, control, measure, subnet
+from lab.fabric.wanted import Wanted
 from lab.guests import vm
 from lab.bench.bench_figures import LESS, Kind
 from lab.bench.bench_guests import Guests, sh
@@ -57,15 +58,12 @@ class SwitchPort:
             asked.ask("link", switch=self.switch, port=self.number, state=state)
 
     def wait(self, state: str) -> None:
-        end = time.monotonic() + ACTIVE_S
         with control.Control(self.control) as asked:
-            while True:
-                port = asked.ask("status", switch=self.switch)["ports"][self.number - 1]
-                if port["state"] == state:
-                    return
-                if time.monotonic() > end:
-                    raise ui.LabError(f"port {self.number} of the switch is {port['state']}, not {state}")
-                time.sleep(POLL_S)
+            waiting.poll(f"port {self.number} of the switch {state}", lambda: self._state(asked) == state, ACTIVE_S,
+                         doing=lambda: self._state(asked), every_s=POLL_S)
+
+    def _state(self, asked: control.Control) -> str:
+        return asked.ask("status", switch=self.switch)["ports"][self.number - 1]["state"]
 
 
 def boot(guests: Guests) -> None:
@@ -73,7 +71,7 @@ def boot(guests: Guests) -> None:
     the device's agent makes the port Active long before the driver is loaded."""
     with guests.lab.locked():
         guests.lab.stop_node("vm1")
-        guests.lab.up(guests.count, guests.artefacts, direct=True)
+        guests.lab.up(Wanted(guests.count, direct=True), guests.artefacts)
     subnet.wait_devices(guests.lab)
     subnet.wait_connected(guests.lab)
     subnet.wait_active(guests.lab)
@@ -134,8 +132,7 @@ def idle(guests: Guests) -> None:
     subnet manager is in the other guest."""
     bare = cluster.Cluster(paths.RUN / "bench" / "bare")
     try:
-        with bare.locked():
-            bare.up(1, guests.artefacts, hcas=False)
+        bare.up(Wanted(1, hcas=False), guests.artefacts)
         running = {"vm1": guests.lab.state.processes["vm1"], "switch": guests.lab.state.processes["switch"],
                    "bare": bare.state.processes["vm0"]}
         time.sleep(IDLE_S)      # remaining work of the start
@@ -143,8 +140,7 @@ def idle(guests: Guests) -> None:
         time.sleep(IDLE_S)
         percent = {name: one.percent() for name, one in usage.items()}
     finally:
-        with bare.locked():
-            bare.down()
+        bare.down()
     guests.results.figure(IDLE).add(bench_host.DEVICE, percent["vm1"])
     guests.results.figure(IDLE).add(NO_DEVICE, percent["bare"])
     guests.results.figure(IDLE_SWITCH).add(bench_host.DEVICE, percent["switch"])

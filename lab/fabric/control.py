@@ -22,7 +22,7 @@ class Control:
         try:
             self.socket.connect(str(path))
         except OSError as error:
-            raise ui.LabError(f"{path}: no switch answers there ({error.strerror}). Give the path "
+            raise ui.LabError(f"{path}: no switch answers there ({error.strerror or error}). Give the path "
                               "that pib-switch has as --control, or start the lab:  ./pib up"
                               ) from error
         self.stream = self.socket.makefile("rw")

@@ -6,7 +6,7 @@ import subprocess
 
 from lab import ui
 from lab.fabric import subnet
-from lab.guests import remote
+from lab.guests.guest import Guest
 
 CONTROL_PORT = 18515            # perftest's own
 LIMIT_S = 120
@@ -19,13 +19,13 @@ class Result:
     latency_us: float           # ib_write_lat, 8 bytes, typical (median of half round trips)
 
 
-def wait_listen(server: remote.Remote, program: str) -> None:
-    """Waits until a started perftest program accepts connections."""
+def wait_listen(server: Guest, program: str) -> None:
+    """Until a perftest program that has been started takes connections."""
     if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
         raise ui.LabError(f"{program} does not listen in {server.name}")
 
 
-def perftest(client: remote.Remote, server: remote.Remote, program: str, options: list[str],
+def perftest(client: Guest, server: Guest, program: str, options: list[str],
              client_port: subnet.Port, server_port: subnet.Port) -> str:
     """Runs a perftest program between two guests; the client's output."""
     def command(port: subnet.Port) -> list[str]:
@@ -36,11 +36,11 @@ def perftest(client: remote.Remote, server: remote.Remote, program: str, options
     try:
         wait_listen(server, program)
         done = client.run([*command(client_port), server.name], timeout_s=LIMIT_S + 30)
+        if done.returncode:
+            serving.end()
         text, _ = serving.communicate(timeout=LIMIT_S + 30)
     finally:
-        if serving.poll() is None:
-            serving.kill()
-            server.run(["pkill", "-x", program])
+        serving.end()
     if done.returncode or serving.returncode:
         raise ui.LabError(f"{program} {client.name} -> {server.name} failed:\n"
                           f"{done.stdout.decode()}{done.stderr.decode()}\n"
@@ -57,9 +57,15 @@ def columns(text: str, size: int) -> list[float]:
     raise ui.LabError(f"no result for {size} bytes in:\n{text}")
 
 
-def measure(client: remote.Remote, server: remote.Remote) -> Result:
-    client_port, server_port = (next(port for port in subnet.ports_of(node)
-                                     if port.state == "ACTIVE") for node in (client, server))
+def _active_port(node: Guest) -> subnet.Port:
+    for port in subnet.ports_of(node):
+        if port.state == "ACTIVE":
+            return port
+    raise ui.LabError(f"no port of {node.name} is ACTIVE. Look at:  ./pib status")
+
+
+def measure(client: Guest, server: Guest) -> Result:
+    client_port, server_port = _active_port(client), _active_port(server)
     bandwidth = columns(perftest(client, server, "ib_write_bw", ["-s", "65536", "-n", "500"],
                                  client_port, server_port), 65536)
     latency = columns(perftest(client, server, "ib_write_lat", ["-s", "8", "-n", "500"],

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One fabric in several switch processes, joined over TCP: ./pib up --split."""
+"""One fabric in several switch processes, joined by sockets of the lab's: ./pib up --split."""
 
 import itertools
+import pathlib
 
 from lab import ui
 from lab.fabric import topology
-
-LOOPBACK = "127.0.0.1"
 
 
 def _units(net: topology.Net) -> list[list[topology.Node]]:
@@ -41,16 +40,21 @@ def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> in
     return next(number for number, names in enumerate(made) if switches & set(names))
 
 
-def options(net: topology.Net, made: list[list[str]], number: int, ports: list[int]) -> list[str]:
-    """Arguments of pib-switch for one process, which connects to those before it. ports: TCP ports on which the
-    processes listen."""
+def _trunk(sockets: pathlib.Path, number: int) -> str:
+    """The address on which a process accepts those after it."""
+    return f"unix:{sockets / f'trunk{number}'}"
+
+
+def options(net: topology.Net, made: list[list[str]], number: int, sockets: pathlib.Path) -> list[str]:
+    """Arguments of pib-switch for one process, which connects to those before it. sockets: the lab's private
+    directory for sockets."""
     mine = set(made[number])
     words = ["--only", ",".join(made[number])]
     if number + 1 < len(made):
-        words += ["--listen", f"tcp:{LOOPBACK}:{ports[number]}"]
+        words += ["--listen", _trunk(sockets, number)]
     for before in range(number):
         far = sorted({peer for name in mine for peer, _port in net.nodes[name].peers.values()}
                      & set(made[before]))
         if far:
-            words += ["--connect", f"tcp:{LOOPBACK}:{ports[before]}={','.join(far)}"]
+            words += ["--connect", f"{_trunk(sockets, before)}={','.join(far)}"]
     return words

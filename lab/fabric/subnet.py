@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The InfiniBand side of a running lab: ports, subnet manager, waiting for ACTIVE."""
 
+import concurrent.futures
 import dataclasses
-import time
+import subprocess
+from typing import Callable
 
-from lab import ui
+from lab import ui, waiting
 from lab.fabric import cluster
-from lab.guests import remote
+from lab.guests.guest import Guest
 
-WAIT_S = 120
+WAIT_S = 300                    # only a hang takes this long
+WAIT_EACH_S = 30                # more for each guest: they share the host's processors
 POLL_S = 0.2
+LOOK_S = 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,20 +34,36 @@ class Port:
         return self.physical == "LinkUp"
 
 
-def ports_of(node: remote.Remote) -> list[Port]:
+def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
     found = []
-    for line in node.run(["/usr/local/lib/lab/ports"]).stdout.decode().splitlines():
+    for line in node.run(["/usr/local/lib/lab/ports"], timeout_s=timeout_s).stdout.decode().splitlines():
         device, number, guid, lid, sm_lid, state, physical, rate = line.split("|")
         found.append(Port(node.name, device, int(number), guid, int(lid), int(sm_lid), state,
                           physical, rate))
     return found
 
 
+def look(lab: cluster.Cluster, timeout_s: float = LOOK_S) -> dict[str, list[Port] | None]:
+    """Ports of each guest that runs; all are asked side by side. None: it does not answer."""
+    def of(name: str) -> list[Port] | None:
+        try:
+            return ports_of(lab.node(name), timeout_s)
+        except (subprocess.TimeoutExpired, ui.LabError):
+            return None
+    names = lab.nodes()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(len(names), 1)) as askers:
+        return dict(zip(names, askers.map(of, names)))
+
+
 def ports(lab: cluster.Cluster) -> list[Port]:
-    return [port for name in lab.nodes() for port in ports_of(lab.node(name))]
+    seen = look(lab)
+    if silent := [name for name, found in seen.items() if found is None]:
+        lab.check()
+        raise ui.LabError(f"{', '.join(silent)}: no answer. What runs:  ./pib status")
+    return [port for found in seen.values() for port in found]
 
 
-def start_manager(node: remote.Remote) -> None:
+def start_manager(node: Guest) -> None:
     """Starts opensm in a guest unless it runs there."""
     if node.run(["pidof", "opensm"]).returncode == 0:
         return
@@ -54,18 +74,22 @@ def start_manager(node: remote.Remote) -> None:
                           + node.run(["tail", "-n", "20", "/var/log/opensm.out"]).stdout.decode())
 
 
-def _wait(lab: cluster.Cluster, what: str, good) -> list[Port]:
+def _limit_s(lab: cluster.Cluster) -> float:
+    return WAIT_S + WAIT_EACH_S * len(lab.nodes())
+
+
+def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool]) -> list[Port]:
     """Polls the ports until good(port) holds for each port in question."""
-    end = time.monotonic() + WAIT_S
-    while True:
-        seen = ports(lab)
-        if seen and all(map(good, seen)):
-            return seen
-        if time.monotonic() > end:
-            raise ui.LabError(f"after {WAIT_S} s not every port is {what}:\n" + "\n".join(
-                f"  {port.node} {port.device} port {port.number}: {port.state}, {port.physical}"
-                for port in seen))
-        time.sleep(POLL_S)
+    seen: list[Port] = []
+
+    def ready() -> list[Port]:
+        seen[:] = ports(lab)
+        return seen if all(map(good, seen)) else []
+
+    def doing() -> str:
+        return "; ".join(f"{port.node} {port.device} port {port.number}: {port.state}, {port.physical}"
+                         for port in seen if not good(port))
+    return list(waiting.poll(f"every port {what}", ready, _limit_s(lab), check=lab.check, doing=doing, every_s=POLL_S))
 
 
 def wait_connected(lab: cluster.Cluster) -> list[Port]:
@@ -83,17 +107,22 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
     try:
         return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected)
     except ui.LabError as error:
+        lab.check()
         log = lab.node(manager).run(["tail", "-n", "20", "/var/log/opensm.log"]).stdout.decode()
         raise ui.LabError(f"{error}\nopensm in {manager} says:\n{log}") from error
 
 
 def wait_devices(lab: cluster.Cluster) -> None:
     """Waits until each guest's driver has registered its HCA."""
-    end = time.monotonic() + WAIT_S
-    for name in lab.nodes():
-        node = lab.node(name)
-        while not ports_of(node):
-            if time.monotonic() > end:
-                raise ui.LabError(f"{name} shows no InfiniBand device. Its kernel says:\n"
-                                  + node.run(["sh", "-c", "dmesg | tail -n 20"]).stdout.decode())
-            time.sleep(POLL_S)
+    bare: list[str] = []
+
+    def ready() -> bool:
+        bare[:] = [name for name, found in look(lab).items() if not found]
+        return not bare
+    try:
+        waiting.poll("an InfiniBand device in each guest", ready, _limit_s(lab), check=lab.check,
+                     doing=lambda: f"not yet in {', '.join(bare)}", every_s=POLL_S)
+    except ui.LabError as error:
+        lab.check()
+        raise ui.LabError(f"{error}\nThe kernel of {bare[0]} says:\n"
+                          + lab.node(bare[0]).run(["sh", "-c", "dmesg | tail -n 20"]).stdout.decode()) from error

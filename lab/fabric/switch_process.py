@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 
-from lab import paths, process
+from lab import paths, ui
 from lab.guests import vm
 
 PROGRAM = paths.BUILD / "fabric-switch" / "pib-switch"
@@ -22,12 +22,13 @@ def stamp() -> str:
     return paths.recipe_hash(*(path.read_bytes() if path.exists() else b"" for path in files))
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Switch:
-    """One pib-switch, its sockets and files in a directory."""
+    """One pib-switch, its sockets in the lab's directory for them."""
     directory: pathlib.Path
     options: tuple[str, ...] = ()   # more of the program's
     number: int = 0                 # where one fabric is several processes
+    topology: str = ""              # topology file of this process; without one it is a single switch
 
     @property
     def name(self) -> str:
@@ -43,29 +44,27 @@ class Switch:
 
     @property
     def control(self) -> pathlib.Path:
+        """It appears when all the others listen."""
         return self.directory / f"{self.name}.control"
 
-    @property
-    def topology(self) -> pathlib.Path:
-        """The topology file of this process; without one it is a single switch."""
-        return self.directory / "topology"
-
     def argv(self) -> list[str]:
-        words = [str(PROGRAM), "--listen", self.address, "--control", str(self.control),
+        """Only the user who runs the lab may join its fabric."""
+        words = [str(PROGRAM), "--listen", self.address, "--socket-mode", "0600", "--control", str(self.control),
                  *self.options]
-        return words + (["--topology", str(self.topology)] if self.topology.exists() else [])
+        return words + (["--topology", self.topology] if self.topology else [])
 
-    def start(self) -> process.Process:
-        # A switch that was killed leaves its sockets behind.
+    def remove_sockets(self) -> None:
+        """A switch that was killed leaves them behind."""
         for path in (self.socket, self.control):
             path.unlink(missing_ok=True)
-        output = self.directory / f"{self.name}.out"
-        started = process.start(self.argv(), output)
-        process.wait_for("pib-switch", self.control.exists, started, output, 30)
-        return started
 
-    def ctl(self, *words: str) -> str:
-        """Output of a control command; "" when the switch does not answer."""
-        done = subprocess.run([PROGRAM, "ctl", "--control", self.control, *words],
-                              capture_output=True, text=True, timeout=30, check=False)
-        return done.stdout if done.returncode == 0 else ""
+    def ctl(self, *words: str, timeout_s: float = 30) -> str:
+        """Output of a control command."""
+        try:
+            done = subprocess.run([PROGRAM, "ctl", "--control", self.control, *words],
+                                  capture_output=True, text=True, timeout=timeout_s, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise ui.LabError(f"{self.name} does not answer. Its log: {self.directory}/{self.name}.log") from error
+        if done.returncode:
+            raise ui.LabError(f"{self.name}: {' '.join(words)}: {done.stderr.strip() or 'refused'}")
+        return done.stdout

@@ -5,7 +5,10 @@ QEMU's stream netdev sends each frame behind its length in four big-endian bytes
 This is deliberately apart from the fabric: programs with an out-of-band connection
 run as they do on real hosts, also while the fabric is down.
 
-    python3 -m lab.guests.hub SOCKET
+    python3 -P -B lab/start.py lab.guests.hub SOCKET
+
+What guests send is not trusted: a frame has a greatest length, a guest that does not read has a greatest backlog, and
+the table of addresses a greatest size.
 """
 
 import os
@@ -18,6 +21,7 @@ import sys
 HEADER = struct.Struct(">I")
 LARGEST = 65536 + 256           # a frame with segmentation offload, and room
 BACKLOG = 8 << 20               # bytes kept for a guest that reads slowly, then frames are lost
+ADDRESSES = 1024                # remembered; beyond, the oldest is forgotten, and frames to it go to everybody
 
 
 class Port:
@@ -60,11 +64,13 @@ class Port:
 class Hub:
     def __init__(self, path: str):
         self.selector = selectors.DefaultSelector()
-        self.ports: dict[bytes, Port] = {}      # where an address was last seen
+        self.ports: dict[bytes, Port] = {}      # where an address was last seen, oldest first
         self.all: set[Port] = set()
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(path)
+        unready = f"{path}.new"
+        self.listener.bind(unready)
         self.listener.listen(64)
+        os.rename(unready, path)    # a path that can be seen can be connected to
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
 
@@ -106,7 +112,10 @@ class Hub:
 
     def forward(self, origin: Port, frame: bytes) -> None:
         to, sender = frame[4:10], frame[10:16]
+        self.ports.pop(sender, None)
         self.ports[sender] = origin
+        if len(self.ports) > ADDRESSES:
+            del self.ports[next(iter(self.ports))]
         known = None if to[0:1] and to[0] & 1 else self.ports.get(to)
         for port in [known] if known in self.all else list(self.all):
             if port is not origin:

@@ -11,12 +11,13 @@ import shlex
 import signal
 import tempfile
 
-from lab import child, paths, ui
+from lab import child, memory, paths, ui
 from lab.guests import image, initramfs, kvm, vm
 
 INIT = image.FILES / "nested-init"
 MODULES = ("9pnet_virtio", "9p", "overlay", "kvm_amd")
 MEMORY_MIB = 6144               # two guests, and what they and their tests write
+LEAST_MIB = 2048                # without which it does not come far
 CPUS = 2
 HANDED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "PYTEST_ADDOPTS")
 
@@ -51,6 +52,7 @@ def _qemu(base: pathlib.Path, archive: pathlib.Path) -> list[str]:
 def run(base: pathlib.Path, argv: list[str]) -> str:
     """Runs a command of this checkout on an emulated host with KVM; shows, and returns, what it and that host
     print. base: the image whose kernel is booted."""
+    memory.check("an emulated host", LEAST_MIB, MEMORY_MIB, "End other programs")
     ui.say("starting an emulated host that has KVM; this takes minutes")
     said = []
 

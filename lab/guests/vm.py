@@ -5,14 +5,19 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import socket
 
-from lab import paths, process, ui
+from lab import paths, process, ui, waiting
 
 QEMU = "qemu-system-x86_64"
 MODULE = paths.BUILD / "qemu-hw" / "glue" / "libpib-hca.so"
+LINK = "glue"                   # in the lab's short directory: leads to the module's directory
 READY = "lab: ready"
 BOOT_S = 900                    # only a hang takes this long, on whatever host
+BOOT_EACH_S = 60                # more for each guest that boots at the same time
+MONITOR_S = 10
+FORWARDED = re.compile(r"TCP\[HOST_FORWARD\].*?127\.0\.0\.1 +(\d+) ")     # as "info usernet" says it
 # Locally administered EUI-64s: "pib", the kind of thing, its number.
 NODE_GUID = 0x0270_6962_0001_0000
 PORT_GUID = 0x0270_6962_0002_0000
@@ -20,6 +25,13 @@ PORTS_PER_NODE = 16             # room in the numbering, not in the device
 DIRECT_MTU = 9000
 ZERO_COPY = "zero-copy=switch"  # property of an HCA; the guest's memory must be such that others can map it
 MOST_CPUS = 64
+LEAST_MEMORY_MIB = 256          # with less a guest does not boot
+LEAST_USED_MIB = 400            # use of a guest and its QEMU after the boot, however much it may have
+
+
+def _value(path: pathlib.Path | str) -> str:
+    """A path or an address as a value in an option of QEMU, where commas end one."""
+    return str(path).replace(",", ",,")
 
 
 @dataclasses.dataclass
@@ -31,8 +43,8 @@ class Hca:
     extra: str = ""             # more properties, as on the command line
 
     def argv(self, slot: int) -> list[str]:
-        device = (f"pib-hca,id=hca{slot},bus=fabric{slot},fabric={self.fabric},node-guid={self.node_guid:#018x},"
-                  f"port-guid={self.port_guid:#018x}")
+        device = (f"pib-hca,id=hca{slot},bus=fabric{slot},fabric={_value(self.fabric)},"
+                  f"node-guid={self.node_guid:#018x},port-guid={self.port_guid:#018x}")
         return ["-device", f"pcie-root-port,id=fabric{slot},chassis={slot + 1}",
                 "-device", device + (f",{self.extra}" if self.extra else "")]
 
@@ -62,7 +74,6 @@ class Machine:
     disk: pathlib.Path
     directory: pathlib.Path     # short: holds sockets
     accel: str                  # "kvm" or "tcg"
-    ssh_port: int
     hub: pathlib.Path | None
     hcas: list[Hca]
     size: Size = Size()
@@ -80,8 +91,18 @@ class Machine:
     def monitor(self) -> pathlib.Path:
         return self.directory / f"{self.name}.qmp"
 
+    @property
+    def log(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.log"
+
+    def remove_files(self) -> None:
+        """An earlier guest of this name leaves them behind."""
+        for kind in ("console", "qmp", "ssh"):
+            (self.directory / f"{self.name}.{kind}").unlink(missing_ok=True)
+
     def environment(self) -> dict[str, str]:
-        return {"LD_PRELOAD": str(MODULE)} if self.hcas else {}
+        """LD_PRELOAD is taken apart at spaces and colons, which a checkout's path may have."""
+        return {"LD_PRELOAD": str(self.directory / LINK / MODULE.name)} if self.hcas else {}
 
     def argv(self) -> list[str]:
         return [QEMU, "-name", self.name, *self._machine(), *self._boot(), *self._disk(),
@@ -108,75 +129,88 @@ class Machine:
         return ["-kernel", str(self.kernel), "-initrd", str(self.initrd), "-append", line]
 
     def _disk(self) -> list[str]:
-        return ["-drive", f"file={self.disk},format=raw,if=none,id=root,snapshot=on",
+        return ["-drive", f"file={_value(self.disk)},format=raw,if=none,id=root,snapshot=on",
                 "-device", "virtio-blk-pci,drive=root",
                 "-object", "rng-random,id=entropy,filename=/dev/urandom",
                 "-device", "virtio-rng-pci,rng=entropy"]
 
     def _networks(self) -> list[str]:
         low = self.number.to_bytes(2, "big").hex(":")
-        words = ["-netdev", f"user,id=exec,restrict=on,ipv6=off,"
-                            f"hostfwd=tcp:127.0.0.1:{self.ssh_port}-10.0.2.15:22",
+        words = ["-netdev", "user,id=exec,restrict=on,ipv6=off,"
+                            "hostfwd=tcp:127.0.0.1:0-10.0.2.15:22",
                  "-device", f"virtio-net-pci,netdev=exec,mac=52:54:00:70:01:{low[-2:]},romfile="]
         if self.hub:
-            words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={self.hub}",
+            words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={_value(self.hub)}",
                       "-device",
                       f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
         return words + (self._direct() if self.direct else [])
 
     def _direct(self) -> list[str]:
         end = "server=on" if self.number == 0 else "server=off,reconnect-ms=100"
-        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={self.direct}",
+        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={_value(self.direct)}",
                 "-device", f"virtio-net-pci,netdev=direct,mac={direct_mac(self.number)},"
                            f"host_mtu={DIRECT_MTU},romfile="]
 
     def _channels(self) -> list[str]:
-        return ["-chardev", f"file,id=console,path={self.console}", "-serial", "chardev:console",
-                "-qmp", f"unix:{self.monitor},server=on,wait=off"]
+        return ["-chardev", f"file,id=console,path={_value(self.console)}", "-serial", "chardev:console",
+                "-qmp", f"unix:{_value(self.monitor)},server=on,wait=off"]
 
 
-def free_port() -> int:
-    """A free TCP port of the loopback address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def start(machine: Machine) -> process.Process:
-    """Starts QEMU; the guest boots meanwhile."""
-    log = machine.directory / f"{machine.name}.qemu"
-    started = process.start(machine.argv(), log, machine.environment())
-    process.wait_for(f"QEMU of {machine.name}", machine.monitor.exists, started, log, 30)
-    return started
-
-
-def wait_ready(machine: Machine, running: process.Process) -> None:
-    """Waits until the guest's start-up files have run."""
-    def ready() -> bool:
-        return machine.console.exists() and READY in machine.console.read_text(errors="replace")
+def _ssh_port(monitor: pathlib.Path) -> int | None:
+    """The port of the loopback address that QEMU has taken for the guest's ssh server; None: it does not say yet."""
     try:
-        process.wait_for(machine.name, ready, running, machine.directory / f"{machine.name}.qemu",
-                         BOOT_S)
-    except ui.LabError as error:
-        raise ui.LabError(f"{error}\nconsole of {machine.name}:\n"
-                          f"{ui.tail(machine.console)}") from error
+        found = FORWARDED.search(monitor_line(monitor, "info usernet"))
+    except ui.LabError:
+        return None
+    return int(found[1]) if found else None
+
+
+def wait_started(machine: Machine, running: process.Process) -> int:
+    """Waits until QEMU runs; the port that leads to the guest's ssh server."""
+    return process.wait_for(f"QEMU of {machine.name}", lambda: _ssh_port(machine.monitor), running, machine.log, BOOT_S)
+
+
+def _ready(machine: Machine) -> bool:
+    return machine.console.exists() and READY in machine.console.read_text(errors="replace")
+
+
+def wait_ready(booting: list[tuple[Machine, process.Process]]) -> None:
+    """Returns when the start-up files of all these guests are through."""
+    def check() -> None:
+        for machine, running in booting:
+            if not running.alive():
+                raise ui.LabError(f"{machine.name} has ended:\n{ui.tail(machine.log)}\n"
+                                  f"Its console said last:\n{ui.said(machine.console)}")
+
+    def doing() -> str:
+        late = [machine for machine, _ in booting if not _ready(machine)]
+        return ", ".join(f"{machine.name} {ui.tail(machine.console, 1)}".strip() for machine in late)
+    waiting.poll("booting", lambda: all(_ready(machine) for machine, _ in booting),
+                 BOOT_S + BOOT_EACH_S * len(booting), check=check, doing=doing)
 
 
 def monitor_command(path: pathlib.Path, command: str, /, **arguments):
     """One QMP command; its return value."""
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(10)
-        sock.connect(str(path))
-        stream = sock.makefile("rw")
-        stream.readline()
-        for execute, given in (("qmp_capabilities", {}), (command, arguments)):
-            stream.write(json.dumps({"execute": execute, "arguments": given}) + "\n")
-            stream.flush()
-            while "event" in (answer := json.loads(stream.readline())):
-                pass
-        if "error" in answer:
-            raise ui.LabError(f"{command}: {answer['error'].get('desc')}")
-        return answer["return"]
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(MONITOR_S)
+            sock.connect(str(path))
+            with sock.makefile("rw") as stream:
+                return _converse(stream, command, arguments)
+    except (OSError, ValueError) as error:      # it ends: an empty line, which is no JSON
+        raise ui.LabError(f"{path}: QEMU does not answer {command} ({error}). What runs:  ./pib status") from error
+
+
+def _converse(stream, command: str, arguments: dict):
+    stream.readline()
+    for execute, given in (("qmp_capabilities", {}), (command, arguments)):
+        stream.write(json.dumps({"execute": execute, "arguments": given}) + "\n")
+        stream.flush()
+        while "event" in (answer := json.loads(stream.readline())):
+            pass
+    if "error" in answer:
+        raise ui.LabError(f"{command}: {answer['error'].get('desc')}")
+    return answer["return"]
 
 
 def monitor_line(path: pathlib.Path, line: str) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Booted guests for tests: `lab` is the running lab.fabric.cluster.Cluster, `vm0`, `vm1` the
-lab.guests.remote.Remote of a guest, `nodes` all of them.
+lab.guests.guest.Guest of a guest, `nodes` all of them.
 
 One boot serves the whole session, in a run directory of its own, so that a user's
 lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them.

@@ -7,6 +7,7 @@ import subprocess
 
 from lab import paths, up
 from lab.fabric import cluster
+from lab.fabric.wanted import Wanted
 
 _running = []
 _looks = itertools.count()
@@ -20,18 +21,17 @@ def hca_options(own=""):
 
 @contextlib.contextmanager
 def booted(name, count, hca="", keep=False, **options):
-    """A lab, which ends with the block. hca: properties of its HCAs; keep: it runs on; options: as for up.boot()."""
+    """A lab, which ends with the block. hca: properties of its HCAs; keep: it runs on; options: others of Wanted."""
     running = cluster.Cluster(paths.RUN / name)
     try:
-        up.boot(running, count, hca_options=hca_options(hca), **options)
+        up.boot(running, Wanted(count, hca_options(hca), **options))
         _running.append(running)
         yield running
     finally:
         if running in _running:
             _running.remove(running)
         if not keep:
-            with running.locked():
-                running.down()
+            running.down()
 
 
 def new_kernel_messages():

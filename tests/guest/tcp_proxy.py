@@ -5,6 +5,13 @@ import socket
 import threading
 
 
+def free_port():
+    """A TCP port of the loopback address that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Proxy:
     """Listens on a loopback address and carries every connection to `target`, while it may."""
 

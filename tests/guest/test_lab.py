@@ -1,9 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The lab itself: the way into guests, their names, what udev has loaded."""
 
+import dataclasses
 import hashlib
+import os
+import pty
 import random
+import signal
 import subprocess
+import sys
+
+import pytest
+
+from lab import paths
+from rdma import sh, wait_until
+
+# As ./pib exec does it; arguments: the fields of a Guest, whether with a terminal, and a command.
+ATTACH = """
+import pathlib, sys
+from lab import signals
+from lab.guests.guest import Guest
+signals.raise_on_end()
+name, port, key, control, log, terminal, *command = sys.argv[1:]
+sys.exit(Guest(name, int(port), *map(pathlib.Path, (key, control, log))).attach(command, terminal=terminal == "t"))
+"""
 
 
 def test_streams_and_status_are_passed_through(vm0):
@@ -45,3 +65,44 @@ def test_udev_has_loaded_the_modules(nodes):
         for module, name in (("ib_uverbs", "uverbs0"), ("ib_umad", "issm0"), ("rdma_ucm", "rdma_cm"),
                              ("ib_ipoib", "ib0")):
             assert name in made, f"{module} is not loaded in {node.name}"
+
+
+def attach(guest, *command, terminal="", **options):
+    fields = [str(field) for field in dataclasses.astuple(guest)]
+    return subprocess.Popen([sys.executable, "-c", ATTACH, *fields, terminal, *command], cwd=paths.ROOT, **options)
+
+
+def runs(guest, line):
+    return line in sh(guest, "ps -eo args")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_ends_with_the_one_that_attached_it(vm0, number):
+    line = f"sleep 4321.{number.value}"
+    one = attach(vm0, *line.split(), stdin=subprocess.DEVNULL)
+    wait_until(lambda: runs(vm0, line), line)
+    one.send_signal(number)
+    assert one.wait(60) != 0 and not runs(vm0, line)
+
+
+def test_a_command_ends_when_its_output_has_no_reader(vm0):
+    one = attach(vm0, "yes", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert one.stdout.readline() == b"y\n"
+    one.stdout.close()
+    assert one.wait(60) != 0 and not runs(vm0, "yes")
+
+
+def test_a_terminal_is_known_in_the_guest_and_hands_on_ctrl_c(vm0):
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-kitty"}
+    one = attach(vm0, "tty; echo $TERM; exec sleep 9876", terminal="t", stdin=theirs, stdout=theirs, stderr=theirs,
+                 env=env)
+    os.close(theirs)
+    said = b""
+    while b"xterm-256color" not in said:
+        said += os.read(ours, 1000)
+    assert b"/dev/pts/" in said
+    wait_until(lambda: runs(vm0, "sleep 9876"), "the command")
+    os.write(ours, b"\x03")
+    assert one.wait(60) != 0 and not runs(vm0, "sleep 9876")
+    os.close(ours)

@@ -11,17 +11,16 @@ import pytest
 import diags
 from lab import paths
 from lab.fabric import topology
-from lab.guests import vm
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, perftest_rows, sh, wait_active, wait_until
-from tcp_proxy import Proxy
+from tcp_proxy import Proxy, free_port
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 
 
 @pytest.fixture(scope="module")
 def tree():
-    with booted("test-split", 2, fabric_file=FILE, processes=2) as running:
+    with booted("test-split", 2, fabric_file=FILE, switch_processes=2) as running:
         yield running
 
 
@@ -52,7 +51,7 @@ def cable(tree, guests, request):
     host = request.param
     if not have(host):
         pytest.skip(f"this host has no {host}")
-    port = vm.free_port()
+    port = free_port()
     proxy = Proxy(host, (host, port))
     parts = tree.state.parts
     address = f"[{host}]" if ":" in host else host

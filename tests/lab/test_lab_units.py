@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The parts of the lab that need no guest."""
 
-import pathlib
-import socket
-import struct
 import subprocess
-import sys
 
 import pytest
 
-from lab import paths, process, ui
+from lab import paths, ui
 from lab.build import builder
-from lab.fabric import measure
 from lab.guests import debug_kernel, guest_kernel, image, initramfs, nested
 
 
@@ -27,65 +22,6 @@ def test_modules_are_loaded_after_what_they_need(tmp_path):
 
 def test_recipe_parts_cannot_run_into_each_other():
     assert paths.recipe_hash("ab", "c") != paths.recipe_hash("a", "bc")
-
-
-def test_perftest_results_are_read():
-    text = " #bytes  #iterations  BW peak  BW average  MsgRate\n 65536  500  101.5  99.25  0.0015\n"
-    assert measure.columns(text, 65536)[3] == 99.25
-    with pytest.raises(ui.LabError):
-        measure.columns(text, 8)
-
-
-def frame(to: bytes, origin: bytes, payload: bytes) -> bytes:
-    body = to + origin + payload
-    return struct.pack(">I", len(body)) + body
-
-
-@pytest.fixture
-def hub_socket(tmp_path):
-    path, log = tmp_path / "hub", tmp_path / "log"
-    running = process.start([sys.executable, "-B", "-m", "lab.guests.hub", path], log)
-    process.wait_for("hub", path.exists, running, log, 30)
-    yield path
-    running.stop()
-
-
-def connect(path: pathlib.Path) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(30)
-    sock.connect(str(path))
-    return sock
-
-
-def test_hub_floods_then_learns_and_drops_garbage(hub_socket):
-    first, second, third, bad = (connect(hub_socket) for _ in range(4))
-    a, b, everyone = b"\x52\0\0\0\0\1", b"\x52\0\0\0\0\2", b"\xff" * 6
-    hello = frame(everyone, a, b"hello")
-    first.sendall(hello)
-    for sock in (second, third):
-        assert sock.recv(100) == hello
-    answer, last = frame(a, b, b"answer"), frame(everyone, b, b"last")
-    second.sendall(answer + last[:7])
-    second.sendall(last[7:])
-    assert first.recv(len(answer), socket.MSG_WAITALL) == answer
-    assert third.recv(len(last), socket.MSG_WAITALL) == last    # and not the answer before it
-    bad.sendall(struct.pack(">I", 1 << 30))
-    while bad.recv(1000):
-        pass
-    first.sendall(hello)
-    assert second.recv(len(hello), socket.MSG_WAITALL) == hello
-
-
-def test_a_recycled_process_number_is_not_ours():
-    child = subprocess.Popen(["sleep", "60"])
-    try:
-        ours = process.Process(child.pid, process._start_time(child.pid))
-        assert ours.alive()
-        assert not process.Process(child.pid, ours.started + 1).alive()
-    finally:
-        child.kill()
-        child.wait()
-    assert not ours.alive()
 
 
 def test_only_changed_sources_are_touched(tmp_path):

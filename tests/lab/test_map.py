@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib map and ./pib metrics of a switch process that runs without guests."""
 
-import shutil
+import socket
 import subprocess
 import time
 import urllib.request
@@ -9,9 +9,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from lab import paths, ui
+from lab import paths, process, ui
 from lab.fabric import control, map as fabric_map, metrics, switch_process, topology
-from lab.guests import vm
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 PATIENCE_S = 60
@@ -20,11 +19,12 @@ PATIENCE_S = 60
 @pytest.fixture(scope="module")
 def switch(tmp_path_factory):
     directory = tmp_path_factory.mktemp("switch")
-    running = switch_process.Switch(directory)
-    shutil.copy(FILE, running.topology)
-    process = running.start()
+    running = switch_process.Switch(directory, topology=str(FILE))
+    log = directory / "log"
+    started = process.start(running.argv(), log, directory=directory, name="switch")
+    process.wait_for("pib-switch", running.control.exists, started, log, PATIENCE_S)
     yield running.control
-    process.stop()
+    started.stop()
 
 
 def test_the_picture_is_the_topology(switch):
@@ -92,7 +92,9 @@ def test_metric_names():
 
 
 def test_metrics_over_http(switch):
-    port = vm.free_port()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     serving = subprocess.Popen([paths.ROOT / "pib", "metrics", "--control", switch, "--port", str(port)],
                                stderr=subprocess.DEVNULL)
     try:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Topology files: made, read again, and the examples that are in the tree."""
 
+import pathlib
+
 import pytest
 
 from lab import paths, ui
@@ -68,10 +70,10 @@ def test_a_fabric_is_split_between_processes_with_hosts():
     assert made == [["leaf1", "leaf2", "spine1"], ["leaf3", "leaf4", "spine2"]]
     one, other = topology.places(net, 2)
     assert (split.part_of(net, made, one), split.part_of(net, made, other)) == (0, 1)
-    assert split.options(net, made, 0, [71, 72]) == ["--only", "leaf1,leaf2,spine1",
-                                                     "--listen", "tcp:127.0.0.1:71"]
-    assert split.options(net, made, 1, [71, 72]) == ["--only", "leaf3,leaf4,spine2",
-                                                     "--connect", "tcp:127.0.0.1:71=leaf1,leaf2,spine1"]
+    sockets = pathlib.Path("/tmp/x")
+    assert split.options(net, made, 0, sockets) == ["--only", "leaf1,leaf2,spine1", "--listen", "unix:/tmp/x/trunk0"]
+    assert split.options(net, made, 1, sockets) == ["--only", "leaf3,leaf4,spine2",
+                                                    "--connect", "unix:/tmp/x/trunk0=leaf1,leaf2,spine1"]
     with pytest.raises(ui.LabError, match="at most 4"):
         split.parts(net, 5)
 

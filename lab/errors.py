@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A failed command's message, which is one sentence, and its exit status."""
+
+import os
+import pwd
+import shlex
+import subprocess
+import sys
+import traceback
+
+from lab import signals, ui
+
+DEBUG = "PIB_DEBUG"
+INTERRUPTED = 130               # exit status, as shells have it for SIGINT
+NOT_READ = 141                  # the same for SIGPIPE
+
+
+def sentence(error: Exception) -> str:
+    if isinstance(error, ui.LabError):
+        return str(error)
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"{_program(error.cmd)} did not end within {error.timeout:.0f} s. What runs:  ./pib status"
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"{_program(error.cmd)} failed (status {error.returncode}){_its_words(error)}"
+    if isinstance(error, PermissionError):
+        return f"{error.filename or 'permission'}: {error.strerror}{_owner(error.filename)}"
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+    return f"this is a mistake in pib: {type(error).__name__}: {error}. Where it is:  {DEBUG}=1 ./pib …"
+
+
+def _program(command) -> str:
+    return shlex.split(command)[0] if isinstance(command, str) else str(command[0])
+
+
+def _its_words(error: subprocess.CalledProcessError) -> str:
+    said = error.stderr or b""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    return f": {ui.printable(text.strip())}" if text.strip() else ""
+
+
+def _owner(name) -> str:
+    """sudo leaves files behind that are root's."""
+    try:
+        owner = os.stat(name).st_uid
+        if owner == os.getuid():
+            return ""
+        return (f". It is {pwd.getpwuid(owner).pw_name}'s, maybe after sudo ./pib: work as that user, or give it "
+                f"back:  sudo chown -R $(id -un) {shlex.quote(str(name))}")
+    except (OSError, TypeError, KeyError):
+        return ""
+
+
+def end_output() -> None:
+    """Discards the rest of the output: its reader has gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+
+
+def status(error: BaseException) -> int:
+    """Tells the user; the exit status."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    if isinstance(error, BrokenPipeError):
+        end_output()
+        return NOT_READ
+    if isinstance(error, KeyboardInterrupt):
+        print("pib: interrupted", file=sys.stderr)
+        return 128 + error.number if isinstance(error, signals.Stopped) else INTERRUPTED
+    print(f"pib: {sentence(error)}", file=sys.stderr)
+    return 1

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All labs of this checkout: the user's, and those of tests and benchmarks, which are in directories below it."""
+
+import pathlib
+
+from lab import paths, process, ui
+from lab.fabric import recorded, state
+
+
+def running() -> dict[pathlib.Path, list[str]]:
+    """Names of their processes, by directory. A lab whose record is lost or damaged is found by its processes."""
+    found: dict[pathlib.Path, list[str]] = {}
+    for directory, name, _ in process.marked():
+        if directory.is_relative_to(paths.RUN):
+            found.setdefault(directory, []).append(name)
+    return found
+
+
+def title(directory: pathlib.Path) -> str:
+    return "the lab" if directory == paths.RUN else str(directory.relative_to(paths.RUN))
+
+
+def down(directory: pathlib.Path) -> list[str]:
+    """Ends the lab in a directory; the names of what it has ended."""
+    try:
+        lab = recorded.Recorded(directory)
+    except state.Unusable as error:
+        ui.say(f"{error}. Now it is forgotten")
+        (directory / state.NAME).unlink()
+        lab = recorded.Recorded(directory)
+    return lab.down()
+
+
+def down_all() -> dict[pathlib.Path, list[str]]:
+    with_record = {file.parent for file in paths.RUN.rglob(state.NAME)}
+    return {directory: down(directory) for directory in sorted({paths.RUN, *running(), *with_record})}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The processes of a lab, and the record of them: a process is on record from its first moment to its last."""
+
+import contextlib
+import pathlib
+import signal
+from typing import Callable, Iterator
+
+from lab import lock, process, signals, ui
+from lab.fabric import rundir, state
+
+START_S = 300                   # only a hang takes this long
+
+
+class Recorded:
+    """Processes by their names, in a directory of the checkout."""
+
+    def __init__(self, directory: pathlib.Path):
+        self.directory = directory
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.file = self.directory / state.NAME
+        self.state = state.load(self.file)
+        self._locks = 0
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock for the one command that changes the lab. A command may take it again within the block."""
+        with contextlib.ExitStack() as held:
+            if not self._locks:
+                held.enter_context(lock.held(self.directory / "lock"))
+                self.state = state.load(self.file)
+            self._locks += 1
+            try:
+                yield
+            finally:
+                self._locks -= 1
+
+    # -- looking ------------------------------------------------------------
+
+    def alive(self, name: str) -> bool:
+        return bool(self.state and name in self.state.processes
+                    and self.state.processes[name].alive())
+
+    def running(self) -> dict[str, process.Process]:
+        found = self.state.processes if self.state else {}
+        return {name: running for name, running in found.items() if running.alive()}
+
+    def sockets(self) -> pathlib.Path:
+        """The directory for them, which is looked at again each time: it has a name in /tmp."""
+        directory = pathlib.Path(self.state.sockets)
+        if not rundir.ours(directory):
+            raise ui.LabError(f"{directory} is not the lab's any more: it was removed, or is someone else's now. "
+                              "Begin anew:  ./pib down   and then  ./pib up")
+        return directory
+
+    def log(self, name: str) -> pathlib.Path:
+        """Output of a process."""
+        return self.sockets() / f"{name}.log"
+
+    def check(self) -> None:
+        """Raises when the lab is not what this command works with any more: waiting has no use then."""
+        now = state.load(self.file)
+        if not now or not self.state or now.sockets != self.state.sockets:
+            raise ui.LabError("another ./pib command has ended this lab meanwhile. Start it again:  ./pib up")
+        for name, running in now.processes.items():
+            if not running.alive():
+                raise ui.LabError(f"{name} has ended. Its output:\n{ui.said(self.log(name))}\n"
+                                  "Start it again:  ./pib up")
+
+    # -- starting -----------------------------------------------------------
+
+    def save(self) -> None:
+        self.state.save(self.file)
+
+    def start(self, name: str, argv: list[str], env: dict[str, str] | None = None) -> process.Process:
+        with signals.deferred():
+            started = process.start(argv, self.log(name), directory=self.directory, name=name, extra_env=env)
+            self.state.processes[name] = started
+            self.save()
+        return started
+
+    def start_and_wait(self, name: str, argv: list[str], ready: Callable[[], object]) -> None:
+        started = self.start(name, argv)
+        try:
+            process.wait_for(name, ready, started, self.log(name), START_S)
+        except BaseException:
+            self.end(name)
+            raise
+
+    @contextlib.contextmanager
+    def ended_on_failure(self) -> Iterator[None]:
+        """Processes that are started in the block end when the block fails."""
+        before = list(self.running().values())
+        try:
+            yield
+        except BaseException:
+            with signals.held_off():
+                self._end_all_but(before)
+            raise
+
+    # -- ending -------------------------------------------------------------
+
+    def _end_all_but(self, before: list[process.Process]) -> None:
+        recorded = self.state.processes if self.state else {}
+        new = [name for name, running in recorded.items() if running not in before]
+        if alive := [name for name in new if self.alive(name)]:
+            ui.say(f"ending what this command had started: {', '.join(alive)}")
+        if len(alive) == len(self.running()):
+            self.down()
+        else:
+            self.end(*new)
+
+    def end(self, *names: str, first: int = signal.SIGTERM) -> None:
+        """Ends processes and takes them off the record. first: the signal to begin with."""
+        for name in names:
+            if self.state and name in self.state.processes:
+                _stop(name, self.state.processes[name], first)
+                del self.state.processes[name]
+                self.state.ssh_ports.pop(name, None)
+                self.save()
+
+    def end_strays(self) -> list[str]:
+        """Ends processes of this lab that are not on record, because the record is lost or a command was killed."""
+        recorded = list(self.running().values())
+        strays = [(name, stray) for directory, name, stray in process.marked()
+                  if directory == self.directory and stray not in recorded]
+        for name, stray in strays:
+            _stop(name, stray)
+        return [name for name, _ in strays]
+
+    def down(self) -> list[str]:
+        """Ends all processes and removes the state; returns the names of the processes. Safe to call when nothing runs."""
+        with self.locked():
+            ended = list(self.running())
+            for name, running in self.running().items():
+                _stop(name, running)
+            ended += self.end_strays()
+            if self.state:
+                rundir.remove(pathlib.Path(self.state.sockets))
+            self.file.unlink(missing_ok=True)
+            self.state = None
+        return ended
+
+
+def _stop(name: str, running: process.Process, first: int = signal.SIGTERM) -> None:
+    if not running.stop(first):
+        raise ui.LabError(f"{name} (process {running.pid}) does not end, not even by SIGKILL: it is another user's, "
+                          f"or waits for a device. Look at it:  ps -fp {running.pid}")

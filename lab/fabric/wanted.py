@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guests and the fabric that ./pib up is asked for."""
+
+import dataclasses
+import functools
+import pathlib
+
+from lab import paths
+from lab.fabric import split, switch_process, topology
+from lab.guests import initramfs, vm
+
+MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """count guests. With a topology as fabric_file they are hosts of that fabric, which is as many switch_processes,
+    else at one switch. direct: vm0 and vm1 have a network cable to each other, too. hcas: False for guests without
+    the device."""
+    count: int
+    hca_options: str = ""
+    size: vm.Size = vm.Size()
+    fabric_file: pathlib.Path | None = None
+    direct: bool = False
+    switch_processes: int = 1
+    hcas: bool = True
+
+    @functools.cached_property
+    def net(self) -> topology.Net | None:
+        return topology.load(self.fabric_file) if self.fabric_file else None
+
+    @functools.cached_property
+    def parts(self) -> list[list[str]]:
+        """Names of switches, by switch process; none where there is but one process."""
+        return split.parts(self.net, self.switch_processes) if self.net and self.switch_processes > 1 else []
+
+    @functools.cached_property
+    def wiring(self) -> bytes:
+        return self.fabric_file.read_bytes() if self.fabric_file else b""
+
+    def stamp(self, base: pathlib.Path, accel: str, artefacts: list[pathlib.Path], key: pathlib.Path) -> str:
+        """Changes with anything that makes other guests; of a fabric from a file the number of guests, too, for it
+        says where they are."""
+        return paths.recipe_hash(
+            str(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts), switch_process.stamp(),
+            self.wiring, str(self.count) if self.net else "", str(self.direct), str(self.parts), str(self.hcas),
+            key.read_bytes())
+
+    def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
+        """The devices of a guest: one of its own, or the host of the topology that it stands for."""
+        if not self.hcas:
+            return []
+        if not self.net:
+            address = switch_process.Switch(sockets).address
+            return [vm.default_hca(number, address, self.hca_options)]
+        host, options = topology.places(self.net, self.count)[number], self.hca_options
+        part = split.part_of(self.net, self.parts, host) if self.parts else 0
+        if host.ports > 1 and "ports=" not in options:
+            options = ",".join(filter(None, (f"ports={host.ports}", options)))
+        return [vm.Hca(switch_process.Switch(sockets, number=part).address, host.guid, host.port_guid(1), options)]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands in a guest, over one ssh connection per guest.
+
+The connection is opened once, by `up`; every command is a channel in it, which
+starts promptly, keeps standard output and error apart, is binary-safe and returns
+the exit status. The port is bound to the loopback address and takes one key.
+
+The ssh server sends no signal when a channel closes. A command that may have to end before its time therefore bears a
+token in its environment, by which it and all that it has started are found and ended through another channel.
+"""
+
+import dataclasses
+import fcntl
+import pathlib
+import secrets
+import shlex
+import subprocess
+
+from lab import signals, ui, waiting
+from lab.guests import relay
+
+CONNECT_S = 300                 # only a hang takes this long
+TOKEN = "PIB_EXEC"              # environment variable in the guest
+END = "/usr/local/lib/lab/end"
+END_S = 30
+SHELL = "/usr/local/lib/lab/shell"
+
+
+def _with_token(line: str, token: str) -> str:
+    """A line that runs this one in a session of its own, marked with the token."""
+    return f"{TOKEN}={token} exec setsid sh -c {shlex.quote(line)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Guest:
+    """The way into one guest."""
+    name: str
+    port: int                   # on the loopback address
+    key: pathlib.Path
+    control: pathlib.Path       # socket of the open connection
+    log: pathlib.Path
+
+    def _ssh(self, *options: str) -> list[str]:
+        return ["ssh", "-F", "none", "-S", str(self.control), "-i", str(self.key),
+                "-p", str(self.port), "-l", "root",
+                "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR",
+                # The host key is made anew at each boot, on this machine's loopback.
+                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                *options, "127.0.0.1"]
+
+    def connected(self) -> bool:
+        return self.control.exists() and subprocess.run(
+            self._ssh("-O", "check"), capture_output=True, check=False).returncode == 0
+
+    def connect(self) -> None:
+        """Opens the connection unless it is open. Of two commands that want it one opens it."""
+        with open(self.control.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            waiting.poll(f"a connection to {self.name}", self._connect, CONNECT_S, every_s=0.2,
+                         doing=lambda: ui.tail(self.log, 1))
+
+    def _connect(self) -> bool:
+        if self.connected():
+            return True
+        with open(self.log, "ab") as log:
+            return subprocess.run(self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
+                                            "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
+                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode == 0
+
+    def disconnect(self) -> None:
+        if self.control.exists():
+            subprocess.run(self._ssh("-O", "exit"), capture_output=True, check=False)
+
+    def argv(self, command: list[str], *, token: str = "", terminal: bool = False) -> list[str]:
+        """The local command that runs this one in the guest. One word is a line for
+        the guest's shell, several words are passed as they are."""
+        line = command[0] if len(command) == 1 else shlex.join(command)
+        if token:               # with a terminal it has a session
+            line = f"{TOKEN}={token} exec {SHELL} {shlex.quote(line)}" if terminal else _with_token(line, token)
+        return [*self._ssh("-o", "ControlMaster=no", "-t" if terminal else "-T"), *([line] if line else [])]
+
+    def run(self, command: list[str], *, stdin: bytes | None = None,
+            timeout_s: float = 120) -> subprocess.CompletedProcess:
+        """Runs a command to its end; output as bytes."""
+        return subprocess.run(self.argv(command), capture_output=True, timeout=timeout_s, check=False,
+                              **({"input": stdin} if stdin is not None
+                                 else {"stdin": subprocess.DEVNULL}))
+
+    def start(self, command: list[str], **options) -> "Running":
+        return Running(self, command, **options)
+
+    def attach(self, command: list[str], *, terminal: bool) -> int:
+        """Runs a command with this process' own streams; its exit status. It ends in the guest, too, when this
+        process is told to end, or its output is not read any more. No command: a shell."""
+        self.connect()
+        token = secrets.token_hex(8)
+        try:
+            status = relay.run(self.argv(command, token=token, terminal=terminal))
+        except BaseException:
+            with signals.held_off():
+                self.end(token)
+            raise
+        if status == relay.NOT_READ:
+            self.end(token)
+        return status
+
+    def end(self, token: str) -> None:
+        """Ends the command with this token, and all that it has started and that has not got rid of the token."""
+        subprocess.run(self.argv([END, f"{TOKEN}={token}"]), stdin=subprocess.DEVNULL, capture_output=True,
+                       timeout=END_S, check=False, start_new_session=True)
+
+
+class Running(subprocess.Popen):
+    """A command that runs in a guest: the local process that stands for it."""
+
+    def __init__(self, guest: Guest, command: list[str], **options):
+        self._guest, self._token = guest, secrets.token_hex(8)
+        super().__init__(guest.argv(command, token=self._token), **options)
+
+    def end(self) -> None:
+        """In the guest, and here."""
+        if self.poll() is None:
+            self._guest.end(self._token)
+            self.kill()
+            self.wait()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A program with this process' own standard streams, that ends when nobody reads its output any more."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+NOT_READ = 128 + signal.SIGPIPE     # exit status, as the shell has it
+
+
+def run(argv: list[str]) -> int:
+    """Its exit status, or NOT_READ. On the way out by an exception it is ended."""
+    with subprocess.Popen(argv) as child:
+        try:
+            if _output_is_read(child):
+                return _status(child.wait())
+            return NOT_READ
+        finally:
+            if child.poll() is None:
+                child.terminate()
+
+
+def _status(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+def _output_is_read(child: subprocess.Popen) -> bool:
+    """Waits for the end of the child, or of who reads standard output; False: the latter came first."""
+    ended, events = os.pidfd_open(child.pid), select.poll()
+    try:
+        events.register(ended, select.POLLIN)
+        if sys.stdout is not None:
+            events.register(1, 0)       # tells of errors: a pipe without a reader, a terminal that was closed
+        return any(descriptor == ended for descriptor, _ in events.poll())
+    finally:
+        os.close(ended)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether the host's memory is enough for what is about to start."""
+
+import pathlib
+
+from lab import ui
+
+MEMINFO = pathlib.Path("/proc/meminfo")
+CONTROL_GROUP = pathlib.Path("/proc/self/cgroup")
+CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def _number(path: pathlib.Path) -> int | None:
+    """The number in a control group's file; None: no file, or no limit."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _group_mib() -> int | None:
+    """The rest below the limits of this process' control group and of those above it; None: no limit."""
+    try:
+        name = CONTROL_GROUP.read_text().strip().rpartition("::")[2].lstrip("/")
+    except OSError:
+        return None
+    left = []
+    for group in [CONTROL_GROUPS / name, *(CONTROL_GROUPS / name).parents]:
+        most, used = _number(group / "memory.max"), _number(group / "memory.current")
+        if most is not None and used is not None:
+            left.append((most - used) >> 20)
+    return min(left, default=None)
+
+
+def available_mib() -> int:
+    line = next(line for line in MEMINFO.read_text().splitlines() if line.startswith("MemAvailable:"))
+    free = int(line.split()[1]) >> 10
+    group = _group_mib()
+    return free if group is None else min(free, group)
+
+
+def check(what: str, least_mib: int, most_mib: int, advice: str) -> None:
+    """Says that the memory may become scarce; an error when it cannot do. least_mib: what it takes at once;
+    most_mib: in the end."""
+    free = available_mib()
+    if least_mib > free:
+        raise ui.LabError(f"{what}: at least {least_mib} MiB of memory are needed, {free} MiB are free. {advice}")
+    if most_mib > free:
+        ui.say(f"{what}: up to {most_mib} MiB of memory may be used, {free} MiB are free; when that is gone the kernel "
+               f"ends processes. {advice}")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Waiting: one loop, which says from time to time what it still waits for."""
+
+import time
+from typing import Callable, TypeVar
+
+from lab import ui
+
+POLL_S = 0.05
+Value = TypeVar("Value")
+
+
+def _nothing() -> None:
+    pass
+
+
+def _silent() -> str:
+    return ""
+
+
+def poll(what: str, ready: Callable[[], Value], limit_s: float, *, check: Callable[[], None] = _nothing,
+         doing: Callable[[], str] = _silent, every_s: float = POLL_S) -> Value:
+    """The first true value of ready(). check raises when it cannot come any more; doing: what is seen meanwhile."""
+    begun = told = time.monotonic()
+    while not (value := ready()):
+        check()
+        now = time.monotonic()
+        if now - begun > limit_s:
+            raise ui.LabError(f"{what}: not ready after {limit_s:.0f} s. {doing()}".rstrip())
+        if now - told >= ui.HEARTBEAT_S:
+            ui.beat(what, now - begun, doing())
+            told = now
+        time.sleep(every_s)
+    return value

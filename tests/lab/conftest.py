@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Labs for tests: `checkout` is a copy of the lab's code, with a run directory of its own;
+`lab` is a Cluster whose QEMU and ssh are those of programs/, so that it boots without guests."""
+
+import os
+import pathlib
+
+import pytest
+
+from checkouts import copy_checkout, pib
+from lab import paths
+from lab.fabric import cluster, switch_process
+from lab.guests import guest_kernel, initramfs, kvm, vm
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    where = copy_checkout(tmp_path / "checkout")
+    yield where
+    pib(where, "down", "--all")
+
+
+@pytest.fixture(name="lab")
+def cluster_without_guests(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
+    monkeypatch.setenv(kvm.VARIABLE, "tcg")
+    monkeypatch.setattr(guest_kernel, "image", lambda: tmp_path)
+    monkeypatch.setattr(initramfs, "make", lambda *_: None)
+    monkeypatch.setattr(switch_process, "PROGRAM", tmp_path / "none")
+    monkeypatch.setattr(vm, "module_usable", lambda: False)
+    made = cluster.Cluster()
+    yield made
+    made.down()

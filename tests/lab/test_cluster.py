@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""up() leaves the wanted guests running or, when it fails, the earlier ones."""
+
+import os
+import pathlib
+import signal
+import threading
+
+import pytest
+
+from lab import process, signals, ui, waiting
+from lab.fabric import cluster, state
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+
+
+def strays(lab):
+    return [name for directory, name, _ in process.marked() if directory == lab.directory]
+
+
+def has_console(lab):
+    now = state.load(lab.file)
+    return now and "vm0" in now.processes and "starting" in ui.tail(pathlib.Path(now.sockets) / "vm0.console")
+
+
+def test_up_and_down(lab):
+    lab.up(Wanted(2), [])
+    assert lab.nodes() == ["vm0", "vm1"] and sorted(strays(lab)) == ["hub", "vm0", "vm1"]
+    assert lab.node("vm1").port == 4321             # as QEMU says
+    pids = {name: running.pid for name, running in lab.running().items()}
+    cluster.Cluster().up(Wanted(1), [])
+    again = cluster.Cluster()
+    assert again.running().keys() == {"hub", "vm0"} and again.running()["vm0"].pid == pids["vm0"]
+    sockets = again.sockets()
+    assert sorted(again.down()) == ["hub", "vm0"]
+    assert not strays(lab) and not sockets.exists() and again.down() == []
+
+
+@pytest.mark.parametrize("kind, limit, said", [("no-monitor", 1, "QEMU of vm0: not ready after 1 s"),
+                                               ("ends", 60, "(?s)QEMU of vm0 ended after .*a bad option"),
+                                               ("no-boot", 1, "booting: not ready .*vm0 starting")])
+def test_a_guest_that_does_not_come_up_leaves_nothing_behind(lab, monkeypatch, kind, limit, said):
+    monkeypatch.setenv("FAKE_QEMU", kind)
+    monkeypatch.setattr(vm, "BOOT_S", limit)
+    monkeypatch.setattr(vm, "BOOT_EACH_S", 0)
+    with pytest.raises(ui.LabError, match=said):
+        lab.up(Wanted(1), [])
+    assert not strays(lab) and not lab.file.exists()
+
+
+def test_what_ran_before_a_failure_stays(lab, monkeypatch):
+    lab.up(Wanted(1), [])
+    before = dict(lab.state.processes)
+    monkeypatch.setenv("FAKE_QEMU", "ends")
+    with pytest.raises(ui.LabError, match="vm1 ended"):
+        lab.up(Wanted(2), [])
+    assert cluster.Cluster().state.processes == before and sorted(strays(lab)) == sorted(before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_up_that_is_told_to_end_ends_what_it_has_started(lab, monkeypatch, capfd, number):
+    monkeypatch.setenv("FAKE_QEMU", "no-boot")
+    handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
+    signals.raise_on_end()
+
+    def interrupt():
+        waiting.poll("vm0", lambda: "vm0" in strays(lab), 60)
+        os.kill(os.getpid(), number)
+    teller = threading.Thread(target=interrupt)
+    teller.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lab.up(Wanted(1), [])
+    finally:
+        teller.join()
+        for ending, handler in handlers.items():
+            signal.signal(ending, handler)
+    assert not strays(lab) and not lab.file.exists()
+    assert "ending what this command had started: hub, vm0" in capfd.readouterr().err
+
+
+def test_a_killed_up_is_taken_over(lab, monkeypatch):
+    monkeypatch.setenv("FAKE_QEMU", "no-boot")
+    child = os.fork()
+    if not child:
+        try:
+            lab.up(Wanted(1), [])
+        finally:
+            os._exit(1)
+    waiting.poll("its console", lambda: has_console(lab), 60)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    found = cluster.Cluster()
+    assert found.nodes() == ["vm0"]
+    with pytest.raises(ui.LabError, match="has not booted"):
+        found.node("vm0")
+    (found.sockets() / "vm0.console").write_text(vm.READY)
+    before = found.state.processes["vm0"]
+    found.up(Wanted(1), [])
+    assert found.state.processes["vm0"] == before and found.node("vm0").connected()
+
+
+def test_a_process_that_is_not_on_record_does_not_disturb_a_new_one(lab):
+    lab.up(Wanted(1), [])
+    stray = lab.state.processes.pop("vm0")      # its command was killed before it had written that down
+    lab.save()
+    lab.up(Wanted(1), [])
+    assert not stray.alive() and lab.alive("vm0") and sorted(strays(lab)) == ["hub", "vm0"]
+
+
+def test_a_lab_that_was_ended_meanwhile_is_not_waited_for(lab):
+    lab.up(Wanted(1), [])
+    lab.check()
+    other = cluster.Cluster()
+    other.state.processes["vm0"].stop(signal.SIGKILL)
+    with pytest.raises(ui.LabError, match="vm0 has ended"):
+        lab.check()
+    other.down()
+    with pytest.raises(ui.LabError, match="another ./pib command has ended this lab"):
+        lab.check()
+
+
+def test_guests_that_run_are_connected_by_a_later_up(lab):
+    """An earlier one was killed before it came to that."""
+    lab.up(Wanted(1), [])
+    lab.node("vm0").control.unlink()
+    lab.up(Wanted(1), [])
+    assert lab.node("vm0").control.exists()
+
+
+def test_a_key_without_its_public_half_is_mended(lab):
+    lab.up(Wanted(1), [])
+    public = lab.key().with_suffix(".pub")
+    before = public.read_text()
+    public.unlink()
+    lab.up(Wanted(1), [])
+    assert public.read_text() == before
+    lab.key().unlink()
+    first = lab.state.processes["vm0"]
+    lab.up(Wanted(1), [])
+    assert public.read_text() != before and lab.state.processes["vm0"] != first     # guests know the old one
+
+
+def test_a_second_command_waits_and_says_for_which(lab, monkeypatch):
+    said = []
+    monkeypatch.setattr(ui, "say", said.append)
+    began, end = threading.Event(), threading.Event()
+
+    def hold():
+        with cluster.Cluster().locked():
+            began.set()
+            end.wait(60)
+    holder, waiter = threading.Thread(target=hold), threading.Thread(target=lab.down)
+    holder.start()
+    began.wait(60)
+    waiter.start()
+    waiting.poll("its word", lambda: said, 60)
+    end.set()
+    holder.join()
+    waiter.join()
+    assert f"process {os.getpid()}, ./pib" in said[0]
+
+
+def test_locks_of_one_command_do_not_wait_for_each_other(lab):
+    with lab.locked(), lab.locked():
+        lab.up(Wanted(1), [])
+        lab.down()
+    assert not lab.running()

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A command that fails says one sentence; one whose output nobody reads ends quietly."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from checkouts import pib
+from lab import errors, signals, ui
+
+
+@pytest.mark.parametrize("error, expected", [
+    (ui.LabError("say this"), "say this"),
+    (subprocess.TimeoutExpired(["ssh", "x"], 30), "ssh did not end within 30 s. What runs:  ./pib status"),
+    (subprocess.CalledProcessError(2, ["cpio"], stderr=b"no room\n"), "cpio failed (status 2): no room"),
+    (FileNotFoundError(2, "No such file or directory", "x/map.svg"), "x/map.svg: No such file or directory"),
+    (OSError(28, "No space left on device"), "No space left on device"),
+])
+def test_a_failure_is_a_sentence(error, expected):
+    assert errors.sentence(error) == expected
+
+
+def test_the_owner_of_what_sudo_has_left_behind_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    said = errors.sentence(PermissionError(13, "Permission denied", str(tmp_path)))
+    assert said.startswith(f"{tmp_path}: Permission denied") and "chown" in said
+
+
+def test_a_mistake_of_pib_says_how_to_find_it(checkout):
+    (checkout / "lab" / "status.py").write_text(
+        "def status(_lab):\n    return {}['x']\n\n\ndef down(_every):\n    return 0\n")
+    done = pib(checkout, "status")
+    assert done.returncode == 1 and done.stderr.startswith("pib: this is a mistake in pib: KeyError")
+    assert "PIB_DEBUG=1" in done.stderr and "Traceback" not in done.stderr
+    assert "Traceback" in pib(checkout, "status", env={**os.environ, "PIB_DEBUG": "1"}).stderr
+
+
+def test_a_directory_of_another_user_is_named(checkout):
+    if os.getuid() == 0:
+        pytest.skip("root may write everywhere")
+    checkout.chmod(0o500)
+    assert "Permission denied" in pib(checkout, "status").stderr
+
+
+@pytest.mark.parametrize("words", [["status"], ["--help"], ["topology", "fat-tree"]])
+def test_output_that_nobody_reads_is_no_failure_to_tell(checkout, words):
+    there, here = os.pipe()
+    os.close(there)
+    with open(here, "wb") as closed:
+        done = pib(checkout, *words, capture_output=False, stdout=closed, stderr=subprocess.PIPE)
+    assert done.returncode == errors.NOT_READ and done.stderr == ""
+
+
+def test_a_full_disk_is_told(checkout):
+    with open("/dev/full", "wb") as full:
+        done = pib(checkout, "topology", "fat-tree", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1 and done.stderr.startswith("pib: ") and "No space left" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_locale_without_the_characters_is_no_failure(checkout):
+    (checkout / "lab" / "status.py").write_text(
+        "def status(_lab):\n    print('────')\n    return 0\n\n\ndef down(_every):\n    return 0\n")
+    done = pib(checkout, "status", env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stdout) == (0, "????\n")
+
+
+@pytest.mark.parametrize("words", [["metrics", "--port", "99999"], ["up", "--memory", "32"], ["up", "-n", "0"]])
+def test_a_number_out_of_range_is_told(checkout, words):
+    done = pib(checkout, *words)
+    assert done.returncode == 1 and "expected" in done.stderr or "at least" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_exit_status_names_the_signal():
+    assert errors.status(KeyboardInterrupt()) == 130
+    assert errors.status(signals.Stopped(signal.SIGTERM)) == 143
+
+
+def test_text_for_terminals_has_no_control_characters(tmp_path):
+    log = pathlib.Path(tmp_path / "log")
+    log.write_bytes(b"x" * (1 << 20) + b"\none\n\x1b[2Jtwo\xff\n")
+    assert ui.tail(log, 2) == "one\n [2Jtwo�"
+    assert ui.tail(tmp_path / "none") == ""
+
+
+def test_a_log_does_not_grow_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(ui.paths, "RUN", tmp_path)
+    monkeypatch.setattr(ui, "LOG_BYTES", 10)
+    for _ in range(5):
+        ui.log_path("x").open("a").write("12345678")
+    assert sum(path.stat().st_size for path in (tmp_path / "log").iterdir()) <= 32

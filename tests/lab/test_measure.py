@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Results of perftest, and the lab's message when perftest cannot run."""
+
+import subprocess
+
+import pytest
+
+from lab import ui
+from lab.fabric import measure, subnet
+
+
+def test_perftest_results_are_read():
+    text = " #bytes  #iterations  BW peak  BW average  MsgRate\n 65536  500  101.5  99.25  0.0015\n"
+    assert measure.columns(text, 65536)[3] == 99.25
+    with pytest.raises(ui.LabError):
+        measure.columns(text, 8)
+
+
+def test_a_guest_without_an_active_port_is_named(monkeypatch):
+    class Node:
+        name = "vm1"
+    monkeypatch.setattr(subnet, "ports_of",
+                        lambda node: [subnet.Port(node.name, "pib_0", 1, "0x1", 0, 0, "INIT", "LinkUp", "")])
+    with pytest.raises(ui.LabError, match="no port of vm1 is ACTIVE"):
+        measure.measure(Node(), Node())
+
+
+def test_guests_are_asked_side_by_side_and_silent_ones_are_told(monkeypatch):
+    class Lab:
+        def nodes(self):
+            return ["vm0", "vm1"]
+
+        def node(self, name):
+            return name
+
+        def check(self):
+            pass
+
+    def ports_of(name, _timeout_s):
+        if name == "vm0":
+            raise subprocess.TimeoutExpired("ssh", 5)
+        return []
+    monkeypatch.setattr(subnet, "ports_of", ports_of)
+    assert subnet.look(Lab()) == {"vm0": None, "vm1": []}
+    with pytest.raises(ui.LabError, match="vm0: no answer"):
+        subnet.ports(Lab())

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib exec ends its command in the guest when it ends itself, and when nobody reads its output any more."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from lab import paths, ui, waiting
+from lab.guests import guest, relay
+
+ATTACH = """
+import pathlib, sys
+from lab import signals
+from lab.guests import guest
+signals.raise_on_end()
+directory = pathlib.Path(sys.argv[1])
+one = guest.Guest("vm0", 1, directory / "key", directory / "vm0.ssh", directory / "log")
+sys.exit(one.attach(sys.argv[2:], terminal=False))
+"""
+
+
+@pytest.fixture
+def attach(tmp_path, monkeypatch):
+    """Runs a command by attach() in a process of its own; its guest is this machine."""
+    end = paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end"
+    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parent / 'programs'}:{os.environ['PATH']}")
+    code = ATTACH.replace("signals.raise", f"guest.END = {str(end)!r}\nsignals.raise")
+
+    def start(*command, **options):
+        return subprocess.Popen([sys.executable, "-c", code, tmp_path, *command], cwd=paths.ROOT,
+                                stdin=subprocess.DEVNULL, **options)
+    return start
+
+
+def runs(marker):
+    done = subprocess.run(["pgrep", "-f", f"^sleep {marker}"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def test_streams_and_status_are_passed_through(attach):
+    one = attach("echo out; echo err >&2; exit 7", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert one.communicate(timeout=60) == (b"out\n", b"err\n") and one.returncode == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_and_its_children(attach, number):
+    marker = f"43210.{os.getpid()}{number.value}"
+    one = attach(f"(sleep {marker} & wait) & sleep {marker}")
+    waiting.poll("the command", lambda: runs(marker), 60)
+    one.send_signal(number)
+    assert one.wait(60) != 0
+    waiting.poll("its end", lambda: not runs(marker), 60)
+
+
+def test_output_that_nobody_reads_ends_the_command(attach):
+    marker = f"43211.{os.getpid()}"
+    one = attach(f"echo y; sleep {marker}; true", stdout=subprocess.PIPE)
+    assert one.stdout.readline() == b"y\n"
+    one.stdout.close()
+    assert one.wait(60) == relay.NOT_READ
+    waiting.poll("its end", lambda: not runs(marker), 60)
+
+
+def test_a_command_that_ends_leaves_what_it_put_into_the_background(attach):
+    marker = f"43212.{os.getpid()}"
+    one = attach(f"sleep {marker} >/dev/null 2>&1 &", stdout=subprocess.PIPE)
+    assert one.wait(60) == 0 and runs(marker)
+    subprocess.run(["pkill", "-f", f"^sleep {marker}"], check=True)
+
+
+def test_a_command_that_was_started_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parent / 'programs'}:{os.environ['PATH']}")
+    monkeypatch.setattr(guest, "END", str(paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end"))
+    one = guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log")
+    marker = f"43213.{os.getpid()}"
+    started = one.start([f"trap '' TERM; sleep {marker} & sleep {marker}"])
+    waiting.poll("the command", lambda: runs(marker), 60)
+    started.end()
+    assert started.returncode is not None and not runs(marker)
+
+
+def test_two_commands_open_one_connection(tmp_path, monkeypatch):
+    """Each finds it open, or opens it while the other waits."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ssh").write_text(f"""#!/bin/sh
+case "$*" in *" -M "*) echo opened >>{tmp_path}/opened; sleep 0.2; : >{tmp_path}/vm0.ssh ;; esac
+""")
+    (tools / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    code = ATTACH.replace("sys.exit(one.attach(sys.argv[2:], terminal=False))", "one.connect()")
+    both = [subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=paths.ROOT) for _ in range(2)]
+    assert [one.wait(60) for one in both] == [0, 0]
+    assert (tmp_path / "opened").read_text() == "opened\n"
+
+
+def test_a_guest_that_does_not_answer_is_told_with_the_words_of_ssh(tmp_path, monkeypatch):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ssh").write_text("#!/bin/sh\necho Connection refused >&2\nexit 255\n")
+    (tools / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setattr(guest, "CONNECT_S", 0)
+    one = guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log")
+    with pytest.raises(ui.LabError, match="vm0: not ready .*Connection refused"):
+        one.connect()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib takes code from its checkout alone, whatever directory one stands in and whatever that is called."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from checkouts import copy_checkout, pib
+
+
+def test_code_of_the_working_directory_is_not_run(checkout, tmp_path):
+    foreign = tmp_path / "foreign"
+    (foreign / "lab").mkdir(parents=True)
+    for name in ("lab/__init__.py", "lab/__main__.py", "json.py", "argparse.py"):
+        (foreign / name).write_text(f"open({str(tmp_path / 'proof')!r}, 'w')\n")
+    done = pib(checkout, "status", cwd=foreign)
+    assert "Nothing runs" in done.stdout, done.stderr
+    assert not (tmp_path / "proof").exists()
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a,b", "a'b"])
+def test_a_checkout_may_have_any_name(tmp_path, name):
+    assert "Nothing runs" in pib(copy_checkout(tmp_path / name), "status").stdout
+
+
+def test_programs_that_are_started_do_not_inherit_the_path(checkout):
+    """The version asks git, which is told here to show its environment."""
+    tools = checkout / "tools"
+    tools.mkdir()
+    (tools / "git").write_text("#!/bin/sh\nenv\n")
+    (tools / "git").chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = pib(checkout, "--version", env={**env, "PATH": f"{tools}:{os.environ['PATH']}"})
+    assert done.stdout.startswith("pib-hca 0.") and "PATH=" in done.stdout
+    assert "PYTHONPATH=" not in done.stdout
+
+
+def test_the_starter_hands_on_arguments(checkout):
+    (checkout / "lab" / "echo.py").write_text("import sys\nprint(sys.argv[1:], __name__)\n")
+    said = subprocess.run([sys.executable, "-P", "-B", checkout / "lab" / "start.py", "lab.echo", "a", "b c"],
+                          capture_output=True, text=True, check=True).stdout
+    assert said == "['a', 'b c'] __main__\n"

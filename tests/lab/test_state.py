@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The record of what runs: whose it is, and what a command does with one that it cannot use."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import pytest
+
+from checkouts import copy_checkout, pib
+from lab import process
+from lab.fabric import labs, recorded, rundir, state
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / state.NAME
+
+
+def saved(file, **changes):
+    """A state of this place, but for the changes."""
+    place = dataclasses.replace(state.Place.of(file.parent), **changes)
+    state.State(place, "/nowhere", "tcg", "stamp").save(file)
+
+
+def test_what_is_saved_is_loaded(file):
+    assert state.load(file) is None
+    one = state.State(state.Place.of(file.parent), "/tmp/x", "kvm", "s", {"vm0": process.Process(1, 2)}, {"vm0": 3})
+    one.save(file)
+    assert state.load(file) == one
+
+
+def test_another_boot_has_ended_everything(file):
+    saved(file, boot="earlier")
+    assert state.load(file) is None
+    saved(file, boot="earlier", namespace="pid:[1]")
+    assert state.load(file) is None
+
+
+@pytest.mark.parametrize("change", [{"machine": "other", "boot": "other"}, {"namespace": "pid:[1]"}])
+def test_another_host_or_container_is_named(file, change):
+    saved(file, **change, host="elsewhere")
+    with pytest.raises(state.Unusable, match="elsewhere"):
+        state.load(file)
+
+
+def test_a_copy_of_a_state_is_not_taken_for_the_original(tmp_path):
+    (tmp_path / "original").mkdir()
+    saved(tmp_path / "original" / state.NAME)
+    shutil.copytree(tmp_path / "original", tmp_path / "copy")
+    assert state.load(tmp_path / "copy" / state.NAME) is None
+    (tmp_path / "original").rename(tmp_path / "moved")
+    assert state.load(tmp_path / "moved" / state.NAME).place.directory == str(tmp_path / "moved")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 2, "place": {}}'])
+def test_a_damaged_state_is_an_error_that_says_what_to_do(file, text):
+    file.write_text(text)
+    with pytest.raises(state.Unusable, match="pib down"):
+        state.load(file)
+
+
+def test_a_full_disk_leaves_the_state_that_was(file, monkeypatch):
+    saved(file)
+    before = file.read_bytes()
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        saved(file, host="new")
+    assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
+
+
+@pytest.fixture
+def start_one():
+    """Starts a process in the lab of a checkout."""
+    made = []
+
+    def start(where):
+        lab = recorded.Recorded(where / ".lab")
+        made.append(rundir.make())
+        lab.state = state.State(state.Place.of(lab.directory), str(made[-1]), "tcg", "stamp")
+        return lab, lab.start("hub", ["sleep", "1000"])
+    yield start
+    for directory in made:
+        rundir.remove(directory)
+
+
+def test_down_in_a_copied_checkout_leaves_the_original_alone(checkout, tmp_path, start_one):
+    lab, running = start_one(checkout)
+    copy = tmp_path / "copy"
+    shutil.copytree(checkout, copy)
+    assert "Nothing runs" in pib(copy, "status").stdout
+    assert "nothing ran" in pib(copy, "down").stdout
+    assert running.alive() and lab.sockets().is_dir()
+    assert "ended: hub" in pib(checkout, "down").stdout
+    assert not running.alive()
+
+
+def test_down_in_a_moved_checkout_ends_what_it_had_started(tmp_path, start_one):
+    _, running = start_one(copy_checkout(tmp_path / "old"))
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert "ended: hub" in pib(tmp_path / "new", "down").stdout
+    assert not running.alive()
+
+
+@pytest.mark.parametrize("loss", ["damaged", "removed"])
+def test_down_finds_processes_whose_record_is_lost(checkout, loss, start_one):
+    lab, running = start_one(checkout)
+    if loss == "damaged":
+        lab.file.write_text("")
+        assert "damaged" in pib(checkout, "status").stderr
+    else:
+        shutil.rmtree(checkout / ".lab")        # git clean -fdx
+    assert "ended: hub" in pib(checkout, "down").stdout
+    assert not running.alive()
+
+
+def test_other_labs_of_a_checkout_are_shown_and_ended(checkout, start_one):
+    lab, running = start_one(checkout / ".lab" / "test")    # its directory is .lab/test/.lab
+    name = str(lab.directory.relative_to(checkout / ".lab"))
+    shown = pib(checkout, "status").stdout
+    assert name in shown and "hub" in shown and "down --all" in shown
+    assert "nothing ran" in pib(checkout, "down").stdout and running.alive()
+    assert f"ended: hub of {name}" in pib(checkout, "down", "--all").stdout
+    assert not running.alive()
+
+
+def test_a_state_of_another_version_is_forgotten_by_down(checkout):
+    (checkout / ".lab").mkdir()
+    (checkout / ".lab" / state.NAME).write_text(json.dumps({"version": 1}))
+    assert pib(checkout, "status").returncode == 1
+    assert pib(checkout, "down").returncode == 0
+    assert "Nothing runs" in pib(checkout, "status").stdout
+
+
+def test_labs_of_others_are_not_counted(tmp_path, start_one):
+    _, running = start_one(tmp_path)
+    try:
+        assert tmp_path / ".lab" not in labs.running()
+    finally:
+        running.stop()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest's command line and its monitor."""
+
+import pathlib
+import socket
+import threading
+
+import pytest
+
+from lab import status, ui
+from lab.fabric import rundir
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+
+
+def machine(directory, disk=pathlib.Path("/cache/root.ext4")):
+    return vm.Machine(0, pathlib.Path("/k"), pathlib.Path("/i"), disk, directory, "tcg", directory / "hub",
+                      [vm.default_hca(0, f"unix:{directory}/fabric")])
+
+
+def test_commas_in_paths_are_doubled_for_qemu():
+    words = machine(pathlib.Path("/tmp/x"), pathlib.Path("/a,b/root.ext4")).argv()
+    assert "file=/a,,b/root.ext4,format=raw,if=none,id=root,snapshot=on" in words
+
+
+def test_the_device_is_loaded_through_the_labs_own_directory(monkeypatch):
+    monkeypatch.setattr(vm, "MODULE", pathlib.Path("/home/a b:c/build/libpib-hca.so"))
+    assert machine(pathlib.Path("/tmp/pib-x")).environment() == {"LD_PRELOAD": "/tmp/pib-x/glue/libpib-hca.so"}
+
+
+def test_a_vm_of_ones_own_loads_it_so_as_well(lab, monkeypatch, capsys):
+    monkeypatch.setattr(vm, "MODULE", pathlib.Path("/home/a b:c/build/libpib-hca.so"))
+    with pytest.raises(ui.LabError, match="pib up"):
+        status.run(lab, 0, "unix:/x", [])
+    lab.up(Wanted(1), [])
+    status.run(lab, 0, "unix:/x", [])
+    link = lab.sockets() / vm.LINK
+    assert capsys.readouterr().out.startswith(f"LD_PRELOAD={link}/libpib-hca.so ")
+    assert str(link.readlink()) == "/home/a b:c/build" and rundir.fit(str(link))
+
+
+def test_qemu_chooses_the_port_of_the_loopback_address():
+    assert any("hostfwd=tcp:127.0.0.1:0-" in word for word in machine(pathlib.Path("/tmp/x")).argv())
+
+
+@pytest.mark.parametrize("said", [b"", b'{"QMP": {}}\n', b'{"QMP": {}}\n{"return": {}}\n'])
+def test_a_qemu_that_ends_while_it_is_asked_is_an_error(tmp_path, said):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "qmp"))
+    server.listen()
+
+    def answer():
+        one, _ = server.accept()
+        one.sendall(said)
+        one.shutdown(socket.SHUT_WR)
+        while one.recv(1000):
+            pass
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with pytest.raises(ui.LabError, match="QEMU does not answer query-status"):
+        vm.monitor_command(tmp_path / "qmp", "query-status")
+    thread.join()

@@ -167,7 +167,11 @@ void ControlServer::accept_one(int listening_fd) {
 
 void ControlServer::bury() {
     gone_.clear();
-    if (deaf_turns_ != 0 && --deaf_turns_ == 0) {
+    if (deaf_turns_ == 0) {
+        return;
+    }
+    --deaf_turns_;
+    if (deaf_turns_ == 0) {
         poller_.modify(listener_->fd(), EPOLLIN, *listener_);
     }
 }

@@ -129,7 +129,7 @@ class Recorded:
         return [name for name, _ in strays]
 
     def down(self) -> list[str]:
-        """Ends all processes and removes the state; returns the names of the processes. Safe to call when nothing runs."""
+        """Ends all processes and removes the state; returns their names. Safe to call when nothing runs."""
         with self.locked():
             ended = list(self.running())
             for name, running in self.running().items():

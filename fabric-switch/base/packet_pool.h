@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "ib/wire/packet.h"
+#include "ib/wire/burst.h"
 
 namespace pib::fabric {
 
@@ -97,14 +97,28 @@ class PacketPool {
     std::size_t held_ = 0;
 };
 
-// A packet on its way through the switch: a view at first, a buffered packet when it must wait. If
-// it ends as a view, its receive buffer is free at once.
+struct RamReference;
+
+// Packets of one burst on their way through the switch. A single one is a view as long as nobody
+// has to keep it, and a held packet from then on. Several are never held: they go on at once, or
+// come singly. When a transit ends without having been held, its receive buffer is free at once.
 class Transit {
   public:
-    Transit(PacketPool& pool, OriginSink& sink, const ib::PacketBytes& bytes, const Origin& origin)
-        : pool_(pool), sink_(&sink), bytes_(bytes), origin_(origin) {}
-    Transit(PacketPool& pool, PacketRef packet)
-        : pool_(pool), bytes_(packet.bytes()), origin_(packet.origin()), held_(std::move(packet)) {}
+    // `offer`: where the payload is, if it has not come.
+    Transit(PacketPool& pool, OriginSink& sink, const ib::Burst& burst, const RamReference* offer,
+            const Origin& origin)
+        : pool_(pool),
+          sink_(&sink),
+          lrh_(burst.lrh()),
+          bytes_(burst.bytes()),
+          size_(burst.size()),
+          offer_(offer),
+          origin_(origin) {}
+    // A packet that is held, or that the switch has made.
+    Transit(PacketPool& pool, PacketRef packet) : Transit(pool, packet.bytes(), packet.origin()) {
+        held_ = std::move(packet);
+    }
+    Transit(PacketPool& pool, const ib::PacketBytes& packet) : Transit(pool, packet, Origin{}) {}
     Transit(const Transit&) = delete;
     Transit& operator=(const Transit&) = delete;
     ~Transit() {
@@ -113,8 +127,17 @@ class Transit {
         }
     }
 
+    // The LRH of the first packet; those of the others differ in PktLen alone.
+    [[nodiscard]] const ib::Lrh& lrh() const { return lrh_; }
+    [[nodiscard]] const ib::BurstSize& size() const { return size_; }
+    [[nodiscard]] bool is_single() const { return size_.packets == 1; }
+    [[nodiscard]] const RamReference* offer() const { return offer_; }
     [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
-    // The same for callers that read more than headers.
+    // The stable bytes of the first packet: at least its headers.
+    [[nodiscard]] std::span<const std::uint8_t> head() const {
+        return bytes_.head().subspan(is_single() ? 0 : ib::kBurstFirst);
+    }
+    // The single packet for callers that read more than headers.
     [[nodiscard]] std::span<const std::uint8_t> settled() {
         if (!bytes_.is_stable()) {
             hold();
@@ -129,11 +152,23 @@ class Transit {
         }
         return held_;
     }
+    // Its packets come singly, and they have the receive buffer.
+    void split() { origin_.blocks = 0; }
 
   private:
+    Transit(PacketPool& pool, const ib::PacketBytes& packet, const Origin& origin)
+        : pool_(pool),
+          lrh_(ib::Lrh::parse(packet.head().first<ib::Lrh::kSize>())),
+          bytes_(packet),
+          size_(ib::BurstSize::of(packet.size())),
+          origin_(origin) {}
+
     PacketPool& pool_;
     OriginSink* sink_ = nullptr;
+    ib::Lrh lrh_;
     ib::PacketBytes bytes_;
+    ib::BurstSize size_;
+    const RamReference* offer_ = nullptr;
     Origin origin_;
     PacketRef held_;
 };

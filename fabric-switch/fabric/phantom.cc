@@ -73,7 +73,7 @@ class PhantomHca::Port final : public LinkUser {
         tell(error);
     }
     void pump() override;
-    void receive(const link::LinkPacket& packet) override;
+    std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) override;
     // `vl`: the VL in the packet's LRH.
     void send(std::span<const std::uint8_t> packet);
     void attributes_changed(ib::PortEvents events) { offers_.attributes_changed(events); }
@@ -96,35 +96,39 @@ class PhantomHca::Port final : public LinkUser {
     RingQueue<PacketRef> waiting_;
 };
 
-void PhantomHca::Port::receive(const link::LinkPacket& packet) {
+// It has no QPs for messages of several packets: those come singly.
+std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const RamReference*) {
+    if (!burst.is_single()) {
+        return 0;
+    }
     hca_.agenda_.touch(hca_);
-    counters.count_received(packet.lrh);
+    counters.count_received(burst.lrh());
     errors_.good(1);
-    const bool management = packet.lrh.vl == ib::kVl15;
+    const bool management = burst.lrh().vl == ib::kVl15;
     if (!management) {
         ib::port_data_arrived(attrs);
     }
     const bool taken = management || attrs.may_receive_data();
-    const auto view = ib::PacketView::parse(packet.bytes, ib::Crcs::kElided);
+    const auto view = ib::PacketView::parse(burst.bytes(), burst.lrh());
     if (taken && view && management) {
         hca_.smp_arrived(*this, *view);
     } else if (taken && view) {
         hca_.gmp_arrived(*this, *view);
     }
     if (offers_.link() != nullptr) {
-        offers_.link()->release(packet.lrh.vl.value(), packet.blocks);
+        offers_.link()->release(burst.lrh().vl.value(), link::burst_blocks(burst));
     }
+    return 1;
 }
 
 bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    const auto out =
-        offers_.link()->begin_packet(lrh.vl.value(), packet.size(), link::SendCrc::kElided);
-    if (out.empty()) {
+    const auto room = offers_.link()->begin({.vl = lrh.vl.value(), .longest = packet.size()});
+    if (room.packets == 0) {
         return false;
     }
-    std::ranges::copy(packet, out.begin());
-    offers_.link()->commit_packet();
+    std::ranges::copy(packet, room.bytes.begin());
+    offers_.link()->commit(ib::BurstSize::of(packet.size()), nullptr);
     counters.count_sent(lrh);
     return true;
 }

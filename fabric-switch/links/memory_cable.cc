@@ -82,23 +82,23 @@ bool MemoryCable::End::can_send(unsigned vl, std::size_t bytes, link::SendCrc cr
     return used_[vl] + blocks <= cable_.receive_blocks_;
 }
 
-std::span<std::uint8_t> MemoryCable::End::begin_packet(unsigned vl, std::size_t bytes,
-                                                       link::SendCrc crc) {
-    if (!can_send(vl, bytes, crc)) {
+// Packets go singly here.
+link::BurstRoom MemoryCable::End::begin(const link::BurstRequest& request) {
+    if (request.is_offer || !can_send(request.vl, request.longest, request.crc)) {
         return {};
     }
-    const bool given = crc == link::SendCrc::kGiven;
+    const bool given = request.crc == link::SendCrc::kGiven;
     const std::uint32_t blocks =
-        given ? ib::link::credit_blocks(bytes) : link::packet_blocks(bytes);
+        given ? ib::link::credit_blocks(request.longest) : link::packet_blocks(request.longest);
     // Within a process, checksums are written only for injected errors.
-    pending_ = {.bytes = cable_.pool_.take(bytes, {}),
-                .vl = static_cast<std::uint8_t>(vl),
+    pending_ = {.bytes = cable_.pool_.take(request.longest, {}),
+                .vl = static_cast<std::uint8_t>(request.vl),
                 .with_crcs = given,
-                .blocks = vl < link::kDataVls ? blocks : 0};
-    return pending_.bytes.bytes();
+                .blocks = request.vl < link::kDataVls ? blocks : 0};
+    return {.bytes = pending_.bytes.bytes(), .packets = 1};
 }
 
-void MemoryCable::End::commit_packet() {
+void MemoryCable::End::commit(const ib::BurstSize&, const RamReference*) {
     if (!pending_.bytes) {
         return;
     }
@@ -141,8 +141,7 @@ void MemoryCable::End::deliver(unsigned packets) {
         auto checked =
             link::check_packet(packet.bytes.bytes(), packet.with_crcs, peer_.offer_.mtu_cap);
         if (checked) {
-            checked->blocks = packet.blocks;
-            peer_.user_.receive(*checked);
+            (void)peer_.user_.receive(*checked, nullptr);
         } else {
             peer_.release(packet.vl, packet.blocks);
             peer_.user_.receive_fault(checked.error());

@@ -40,9 +40,8 @@ class MemoryCable final {
         End(MemoryCable& cable, LinkUser& user, End& peer)
             : cable_(cable), user_(user), peer_(peer) {}
 
-        std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
-                                             link::SendCrc crc) override;
-        void commit_packet() override;
+        link::BurstRoom begin(const link::BurstRequest& request) override;
+        void commit(const ib::BurstSize& size, const RamReference* offer) override;
         [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                     link::SendCrc crc) const override;
         void release(unsigned vl, std::uint32_t blocks) override;

@@ -135,10 +135,14 @@ std::expected<std::span<std::uint8_t>, std::string> SwitchLink::link_memory(
     return copier_->room();
 }
 
-bool SwitchLink::link_referenced(const link::LinkRun& run, const ib::link::Reference& to) {
-    const RamReference reference{copier_->memory(), to.handle, to.bytes, to.pieces};
-    const bool taken = place_.port->receive_reference(run, reference);
-    ++(taken ? copier_->counts().forwarded : copier_->counts().taken_apart);
+std::uint32_t SwitchLink::link_burst(ib::Burst& burst, ib::Placement& payload) {
+    if (!payload.is_offered()) [[likely]] {
+        return place_.port->receive(burst, nullptr);
+    }
+    const ib::link::Reference& to = *payload.offer;
+    const RamReference offer{copier_->memory(), to.handle, to.bytes, to.pieces};
+    const std::uint32_t taken = place_.port->receive(burst, &offer);
+    ++(taken != 0 ? copier_->counts().forwarded : copier_->counts().taken_apart);
     return taken;
 }
 
@@ -148,41 +152,30 @@ bool SwitchLink::link_dereference(const ib::link::Reference& from, std::span<std
     return read;
 }
 
-bool SwitchLink::send_reference(unsigned vl, const ib::PacketRun& run,
-                                const RamReference& reference) {
-    const auto handle = copier_ && copier_->memory() ? copier_->table().next() : std::nullopt;
-    if (!handle) {
-        return false;
-    }
-    const auto room = endpoint_.begin_reference(vl, run.size(), *handle, {});
-    if (room.empty()) {
-        return false;
-    }
-    std::ranges::copy(run.bytes().head().first(ib::kRunPayload), room.begin());
-    ib::set_run_vl(room, static_cast<std::uint8_t>(vl));
-    endpoint_.commit_packet();
-    copier_->table().add(reference);
-    notify();
-    return true;
-}
-
 void SwitchLink::copy(std::uint64_t bytes) {
     if (copier_ && copier_->step(bytes)) {
         owner_.link_wake();
     }
 }
 
-std::span<std::uint8_t> SwitchLink::begin_packet(unsigned vl, std::size_t bytes,
-                                                 link::SendCrc crc) {
-    const auto out = endpoint_.begin_packet(vl, bytes, crc);
-    if (out.empty()) {
+link::BurstRoom SwitchLink::begin(const link::BurstRequest& request) {
+    if (request.is_offer && !(copier_ && copier_->memory() && copier_->table().next())) {
+        return {};
+    }
+    const auto room = endpoint_.begin(request);
+    if (room.packets == 0) {
         notify();  // the ring may have been full before this turn, and no sender waits for room yet
     }
-    return out;
+    return room;
 }
 
-void SwitchLink::commit_packet() {
-    endpoint_.commit_packet();
+void SwitchLink::commit(const ib::BurstSize& size, const RamReference* offer) {
+    if (offer != nullptr) {
+        endpoint_.commit(size, {.handle = *copier_->table().next()});
+        copier_->table().add(*offer);
+    } else {
+        endpoint_.commit(size);
+    }
     notify();
 }
 

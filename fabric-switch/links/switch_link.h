@@ -77,14 +77,8 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
 
     // PortLink
-    std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
-                                         link::SendCrc crc) override;
-    void commit_packet() override;
-    std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size) override {
-        return endpoint_.begin_run(vl, size);
-    }
-    bool send_reference(unsigned vl, const ib::PacketRun& run,
-                        const RamReference& reference) override;
+    link::BurstRoom begin(const link::BurstRequest& request) override;
+    void commit(const ib::BurstSize& size, const RamReference* offer) override;
     [[nodiscard]] const CopyCounts* copies() const override {
         return copier_ ? &copier_->counts() : nullptr;
     }
@@ -99,14 +93,10 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
-    void link_packet(const link::LinkPacket& packet) override { place_.port->receive(packet); }
-    std::uint32_t link_run(const link::LinkRun& run, std::uint32_t from) override {
-        return place_.port->receive_run(run, from);
-    }
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
     std::expected<std::span<std::uint8_t>, std::string> link_memory(
         const ib::link::Memory& memory) override;
-    bool link_referenced(const link::LinkRun& run, const ib::link::Reference& to) override;
     bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override;
     std::expected<void, std::string> link_pull(const ib::link::Pull& pull) override {
         return copier_->start(pull);

@@ -20,20 +20,10 @@ struct RamReference;
 class PortLink {
   public:
     virtual ~PortLink() = default;
-    // Room for one packet, or an empty span: no credit or no room; see
-    // LinkEndpoint::begin_packet().
-    virtual std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
-                                                 link::SendCrc crc) = 0;
-    virtual void commit_packet() = 0;
-    // The same for a run; always empty on links for single packets only.
-    virtual std::span<std::uint8_t> begin_run(unsigned /*vl*/, const ib::RunSize& /*size*/) {
-        return {};
-    }
-    // Sends a run without its payload, as a reference; false: it has to be sent with payload.
-    virtual bool send_reference(unsigned /*vl*/, const ib::PacketRun& /*run*/,
-                                const RamReference& /*reference*/) {
-        return false;
-    }
+    // As LinkEndpoint::begin(); for fewer packets than are wanted where only single ones go.
+    virtual link::BurstRoom begin(const link::BurstRequest& request) = 0;
+    // Sends what was written. `offer`: where the payload is, if it was an offer.
+    virtual void commit(const ib::BurstSize& size, const RamReference* offer) = 0;
     // Counts of an adapter that shares its memory; nullptr: none.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
@@ -103,16 +93,9 @@ class LinkUser {
     virtual void detach() = 0;  // the link is gone, without an earlier link_down()
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
-    virtual void receive(const link::LinkPacket& packet) = 0;
-    // See LinkEvents::link_run().
-    virtual std::uint32_t receive_run(const link::LinkRun& /*run*/, std::uint32_t /*from*/) {
-        return 0;
-    }
-    // The same for a run without payload: takes all of it, or returns false.
-    virtual bool receive_reference(const link::LinkRun& /*run*/,
-                                   const RamReference& /*reference*/) {
-        return false;
-    }
+    // Packets that have come in: how many were taken, as LinkEvents::link_burst(). `offer`: where
+    // the payload is, if it has not come.
+    virtual std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) = 0;
     virtual void receive_fault(link::PacketFault fault) = 0;
     // The link may take more than before: credits came in or output was written.
     virtual void pump() = 0;

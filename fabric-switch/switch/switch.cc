@@ -194,159 +194,133 @@ void Switch::link_error(SwitchPort& port, ib::LinkError error) {
 
 // ---- forwarding
 
-void Switch::packet_arrived(SwitchPort& port, Transit& packet) {
-    const auto lrh = ib::Lrh::parse(packet.bytes().head().first<ib::Lrh::kSize>());
+bool Switch::packets_arrived(SwitchPort& port, Transit& packets) {
     if (tap_ != nullptr && port.captured()) {
-        tap_->packet_seen(packet.settled(), now_ns());
+        if (!packets.is_single()) {
+            return false;
+        }
+        tap_->packet_seen(packets.settled(), now_ns());
     }
-    if (lrh.vl == ib::kVl15) {
-        smp_arrived(port.number(), packet, lrh);
-    } else {
-        data_arrived(port, packet, lrh);
+    if (packets.lrh().vl == ib::kVl15) {
+        smp_arrived(port.number(), packets);
+        return true;
     }
+    return data_arrived(port, packets);
 }
 
-void Switch::data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh) {
+bool Switch::data_arrived(SwitchPort& port, Transit& packets) {
     if (port.limits().state < ib::PortState::kArmed) {
-        return;  // not linked for data (IBA 7.2.7): silently
+        return true;  // not linked for data (IBA 7.2.7): silently
     }
-    if (lrh.vl.value() >= port.limits().data_vls) {
-        count_relay_error(port.number(), Counter::kPortVlMappingErrors);
-        return;
+    if (packets.lrh().vl.value() >= port.limits().data_vls) {
+        return refuse(port.number(), packets, Counter::kPortVlMappingErrors);
     }
     if (port.limits().enforce_pkey_in &&
-        !pkey_admitted(packet.bytes(), port, Counter::kPortRcvConstraintErrors)) {
-        return;
+        !pkey_admitted(packets, port, Counter::kPortRcvConstraintErrors)) {
+        return packets.is_single();
     }
-    forward({port.number(), lrh}, packet);
+    return forward(port.number(), packets);
 }
 
 // No port has received a packet that the switch itself generated (IBA 16.1.3.5).
-void Switch::count_relay_error(std::uint8_t ingress, Counter detail) {
-    if (ingress == 0) {
-        return;
+bool Switch::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
+    if (packets.is_single() && ingress != 0) {
+        counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
+        counters_[ingress].add(detail);
     }
-    counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
-    counters_[ingress].add(detail);
+    return packets.is_single();
 }
 
-void Switch::forward(const Route& route, Transit& packet) {
-    if (route.lrh.dlid.is_multicast()) {
-        forward_multicast(route, packet);
-    } else if (route.lrh.dlid.is_unicast()) {
-        forward_unicast(route, packet);
-    } else {
-        count_relay_error(route.ingress, Counter::kPortDlidMappingErrors);
-    }
+bool Switch::forward(std::uint8_t ingress, Transit& packets) {
+    const ib::Lid dlid = packets.lrh().dlid;
+    return dlid.is_multicast() ? forward_multicast(ingress, packets)
+           : dlid.is_unicast() ? forward_unicast(ingress, packets)
+                               : refuse(ingress, packets, Counter::kPortDlidMappingErrors);
 }
 
-void Switch::forward_unicast(const Route& route, Transit& packet) {
-    if (node_.port0().owns_lid(route.lrh.dlid)) {
-        if (const auto view = ib::PacketView::parse(packet.bytes(), ib::Crcs::kElided)) {
-            gmp_arrived(*view);
+bool Switch::forward_unicast(std::uint8_t ingress, Transit& packets) {
+    const ib::Lid dlid = packets.lrh().dlid;
+    if (node_.port0().owns_lid(dlid)) {
+        if (packets.is_single()) {
+            if (const auto view = ib::PacketView::parse(packets.bytes(), packets.lrh())) {
+                gmp_arrived(*view);
+            }
         }
-        return;
+        return packets.is_single();
     }
-    const std::uint8_t egress = node_.lft.port(route.lrh.dlid);
+    const std::uint8_t egress = node_.lft.port(dlid);
     if (egress == 0 || egress > num_ports()) {
-        count_relay_error(route.ingress, Counter::kPortDlidMappingErrors);
-    } else if (egress == route.ingress) {
-        count_relay_error(route.ingress, Counter::kPortLoopingErrors);
-    } else {
-        relay(route, egress, packet);
+        return refuse(ingress, packets, Counter::kPortDlidMappingErrors);
     }
+    if (egress == ingress) {
+        return refuse(ingress, packets, Counter::kPortLoopingErrors);
+    }
+    return relay(ingress, egress, packets);
 }
 
 // A multicast LID that the table does not list goes by the default ports: everything to the primary
 // one, and what came from there to the other (IBA 18.2.4.3.3). A packet never returns to where it
 // came from.
-void Switch::forward_multicast(const Route& route, Transit& packet) {
+bool Switch::forward_multicast(std::uint8_t ingress, Transit& packet) {
+    if (!packet.is_single()) {
+        return false;
+    }
     PortMask ports = 0;
-    if (const auto listed = node_.mft.ports(route.lrh.dlid)) {
+    if (const auto listed = node_.mft.ports(packet.lrh().dlid)) {
         ports = *listed;
     } else {
         const auto primary = node_.get(si::kDefaultMulticastPrimaryPort);
         const auto other = node_.get(si::kDefaultMulticastNotPrimaryPort);
-        const auto chosen = route.ingress == primary ? other : primary;
+        const auto chosen = ingress == primary ? other : primary;
         ports = chosen >= 1 && chosen <= num_ports() ? PortMask{1} << chosen : 0;
     }
     if (ports == 0) {
-        count_relay_error(route.ingress, Counter::kPortDlidMappingErrors);
-        return;
+        return refuse(ingress, packet, Counter::kPortDlidMappingErrors);
     }
-    ports &= ~(PortMask{1} << route.ingress) & ~PortMask{1};
+    ports &= ~(PortMask{1} << ingress) & ~PortMask{1};
     ports &= (PortMask{2} << num_ports()) - 1;
     for (; ports != 0; ports &= ports - 1) {
-        relay(route, static_cast<std::uint8_t>(std::countr_zero(ports)), packet);
+        (void)relay(ingress, static_cast<std::uint8_t>(std::countr_zero(ports)), packet);
     }
+    return true;
 }
 
-void Switch::relay(const Route& route, std::uint8_t egress, Transit& packet) {
+// All packets of a burst have the same way: what is right for the first is right for all but their
+// length.
+bool Switch::relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets) {
     SwitchPort& out = port(egress);
-    if (route.lrh.vl == ib::kVl15) {
-        out.send(packet, link::kVl15);
-        return;
+    if (packets.lrh().vl == ib::kVl15) {
+        return out.send(packets, link::kVl15);
     }
-    const unsigned vl = node_.ports[egress].sl_to_vl[route.ingress][route.lrh.sl.value()];
+    const unsigned vl = node_.ports[egress].sl_to_vl[ingress][packets.lrh().sl.value()];
     if (vl >= out.limits().data_vls) {
-        count_relay_error(route.ingress, Counter::kPortVlMappingErrors);
-        return;
+        return refuse(ingress, packets, Counter::kPortVlMappingErrors);
     }
-    if (route.lrh.pkt_len > out.limits().max_pkt_len) {
-        out.counters().add(Counter::kPortXmitDiscards);
-        out.counters().add(Counter::kPortNeighborMtuDiscards);
-        return;
+    if ((packets.size().longest() + ib::kIcrcSize) / 4 > out.limits().max_pkt_len) {
+        if (packets.is_single()) {
+            out.counters().add(Counter::kPortXmitDiscards);
+            out.counters().add(Counter::kPortNeighborMtuDiscards);
+        }
+        return packets.is_single();
     }
     if (out.limits().enforce_pkey_out &&
-        !pkey_admitted(packet.bytes(), out, Counter::kPortXmitConstraintErrors)) {
-        return;
+        !pkey_admitted(packets, out, Counter::kPortXmitConstraintErrors)) {
+        return packets.is_single();
     }
-    out.send(packet, vl);
-}
-
-// ---- runs
-
-// Egress port of a run; nullptr: each packet has to be forwarded singly.
-SwitchPort* Switch::run_egress(SwitchPort& in, const ib::Lrh& lrh) {
-    const bool seen = tap_ != nullptr && in.captured();
-    if (seen || lrh.vl.value() >= in.limits().data_vls || !lrh.dlid.is_unicast() ||
-        node_.port0().owns_lid(lrh.dlid)) {
-        return nullptr;
-    }
-    const std::uint8_t egress = node_.lft.port(lrh.dlid);
-    return egress == 0 || egress > num_ports() || egress == in.number() ? nullptr : &port(egress);
-}
-
-// All packets of a run have the same route, so the checks of the first one hold for all. The
-// single-packet path repeats failed checks and counts them.
-bool Switch::run_arrived(SwitchPort& in, const ib::PacketRun& run, const RamReference* reference) {
-    const ib::Lrh& lrh = run.first().lrh();
-    SwitchPort* out = run_egress(in, lrh);
-    if (out == nullptr) {
-        return false;
-    }
-    const auto head = run.first().bytes().head();
-    const auto admitted = [&](SwitchPort& at, bool enforced, bool inbound) {
-        return !enforced || of_partition(head, lrh, at.attrs(), inbound);
-    };
-    const unsigned vl = node_.ports[out->number()].sl_to_vl[in.number()][lrh.sl.value()];
-    const auto longest = std::max(lrh.pkt_len, run.last().lrh().pkt_len);
-    return vl < out->limits().data_vls && longest <= out->limits().max_pkt_len &&
-           admitted(in, in.limits().enforce_pkey_in, true) &&
-           admitted(*out, out->limits().enforce_pkey_out, false) &&
-           out->send_run(run, vl, reference);
+    return out.send(packets, vl);
 }
 
 // ---- partitions (IBA 10.9.2, 18.2.4.2)
 
-bool Switch::pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at, Counter counter) {
-    const auto lrh = ib::Lrh::parse(packet.head().first<ib::Lrh::kSize>());
-    if (of_partition(packet.head(), lrh, at.attrs(),
+bool Switch::pkey_admitted(const Transit& packets, SwitchPort& at, Counter counter) {
+    if (of_partition(packets.head(), packets.lrh(), at.attrs(),
                      counter == Counter::kPortRcvConstraintErrors)) {
         return true;
     }
-    at.counters().add(counter);
-    report_pkey_violation(packet, at.number());
+    if (packets.is_single()) {
+        at.counters().add(counter);
+        report_pkey_violation(packets.bytes(), at.number());
+    }
     return false;
 }
 

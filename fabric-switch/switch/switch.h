@@ -61,34 +61,26 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
 
   private:
-    // Ingress port and destination of a packet.
-    struct Route {
-        std::uint8_t ingress = 0;  // 0: made here
-        ib::Lrh lrh;
-    };
-
     void release_origin(const Origin& origin) override;
-    void packet_arrived(SwitchPort& port, Transit& packet) override;
-    bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
-                     const RamReference* reference) override;
+    bool packets_arrived(SwitchPort& port, Transit& packets) override;
     void link_state_changed(SwitchPort& port) override;
     void link_error(SwitchPort& port, ib::LinkError error) override;
     void port_touched(SwitchPort& port) override;
 
-    // switch.cc: forwarding
-    void data_arrived(SwitchPort& port, Transit& packet, const ib::Lrh& lrh);
-    void forward(const Route& route, Transit& packet);
-    void forward_unicast(const Route& route, Transit& packet);
-    void forward_multicast(const Route& route, Transit& packet);
-    void relay(const Route& route, std::uint8_t egress, Transit& packet);
-    void count_relay_error(std::uint8_t ingress, ib::Counter detail);
-    [[nodiscard]] bool pkey_admitted(const ib::PacketBytes& packet, SwitchPort& at,
-                                     ib::Counter counter);
-    [[nodiscard]] SwitchPort* run_egress(SwitchPort& in, const ib::Lrh& lrh);
+    // switch.cc: forwarding. `ingress`: the port by which packets came in, 0: made here. False of
+    // several packets: nothing has happened, and they come singly; so does what is refused and
+    // counted.
+    bool data_arrived(SwitchPort& port, Transit& packets);
+    bool forward(std::uint8_t ingress, Transit& packets);
+    bool forward_unicast(std::uint8_t ingress, Transit& packets);
+    bool forward_multicast(std::uint8_t ingress, Transit& packet);
+    bool relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets);
+    bool refuse(std::uint8_t ingress, const Transit& packets, ib::Counter detail);
+    [[nodiscard]] bool pkey_admitted(const Transit& packets, SwitchPort& at, ib::Counter counter);
     void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t port);
 
     // switch_management.cc: packets of port 0
-    void smp_arrived(std::uint8_t ingress, Transit& packet, const ib::Lrh& lrh);
+    void smp_arrived(std::uint8_t ingress, Transit& packet);
     void directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
     void follow(const ib::SmiDecision& decision, const ib::Mad& smp);
     void answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);

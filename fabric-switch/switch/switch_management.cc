@@ -19,15 +19,16 @@ ib::PmaNode Switch::pma_node() {
 
 // ---- SMPs
 
-void Switch::smp_arrived(std::uint8_t ingress, Transit& packet, const ib::Lrh& lrh) {
+void Switch::smp_arrived(std::uint8_t ingress, Transit& packet) {
+    const ib::Lrh& lrh = packet.lrh();
     const bool to_port0 = lrh.dlid.is_permissive() || node_.port0().owns_lid(lrh.dlid);
     if (!to_port0) {
         if (lrh.dlid.is_unicast()) {
-            forward_unicast({ingress, lrh}, packet);
+            (void)forward_unicast(ingress, packet);
         }
         return;
     }
-    const auto view = ib::PacketView::parse(packet.bytes(), ib::Crcs::kElided);
+    const auto view = ib::PacketView::parse(packet.bytes(), lrh);
     auto smp = view ? mad_of(*view, ib::kQp0) : std::nullopt;
     if (!smp) {
         return;
@@ -107,8 +108,8 @@ void Switch::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t 
     if (tap_ != nullptr) {
         tap_->packet_seen(packet, now_ns());
     }
-    Transit transit(pool_, *this, packet, {});
-    port(out_port).send(transit, link::kVl15);
+    Transit transit(pool_, packet);
+    (void)port(out_port).send(transit, link::kVl15);
 }
 
 void Switch::originate(std::span<const std::uint8_t> packet) {
@@ -118,10 +119,9 @@ void Switch::originate(std::span<const std::uint8_t> packet) {
     if (tap_ != nullptr) {
         tap_->packet_seen(packet, now_ns());
     }
-    const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    counters_[0].count_sent(lrh);
-    Transit transit(pool_, *this, packet, {});
-    forward({0, lrh}, transit);
+    Transit transit(pool_, packet);
+    counters_[0].count_sent(transit.lrh());
+    (void)forward(0, transit);
 }
 
 void Switch::send_traps() {

@@ -89,40 +89,32 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 
 // ---- packets in
 
-void SwitchPort::receive(const link::LinkPacket& packet) {
+// Several packets go on together where nobody wants to see, change or hold single ones.
+std::uint32_t SwitchPort::receive(const ib::Burst& burst, const RamReference* offer) {
     host_.port_touched(*this);
-    const auto vl = packet.lrh.vl.value();
-    counters_.count_received(packet.lrh);
-    Transit transit(
-        pool_, host_, packet.bytes,
-        {.port = number(), .vl = vl, .blocks = packet.blocks, .link_serial = link_serial_});
-    if (ingress_faults_.in_use()) {
-        ingress_faults_.pass(transit, vl, host_.now_ns());
-    } else {
-        deliver(transit, vl, std::nullopt);
+    const auto vl = burst.lrh().vl.value();
+    Transit transit(pool_, host_, burst, offer,
+                    {.port = number(),
+                     .vl = vl,
+                     .blocks = link::burst_blocks(burst),
+                     .link_serial = link_serial_});
+    if (!burst.is_single()) {
+        if (ingress_faults_.in_use() || limits_.state != ib::PortState::kActive ||
+            !host_.packets_arrived(*this, transit)) {
+            transit.split();
+            return 0;
+        }
+        errors_.good(burst.count());
     }
-}
-
-// A run stays whole unless a capture, a fault or a queue needs single packets.
-std::uint32_t SwitchPort::receive_run(const link::LinkRun& run, std::uint32_t from) {
-    return from == 0 && pass_run(run, nullptr) ? run.packets.size().packets : 0;
-}
-
-bool SwitchPort::receive_reference(const link::LinkRun& run, const RamReference& reference) {
-    return pass_run(run, &reference);
-}
-
-bool SwitchPort::pass_run(const link::LinkRun& run, const RamReference* reference) {
-    if (ingress_faults_.in_use() || limits_.state != ib::PortState::kActive ||
-        !host_.run_arrived(*this, run.packets, reference)) {
-        return false;
+    counters_.count_received(burst.lrh(), burst.size().words(), burst.count());
+    if (burst.is_single()) {
+        if (ingress_faults_.in_use()) {
+            ingress_faults_.pass(transit, vl, host_.now_ns());
+        } else {
+            deliver(transit, vl, std::nullopt);
+        }
     }
-    const ib::RunSize& size = run.packets.size();
-    const ib::Lrh& lrh = run.packets.first().lrh();
-    counters_.count_received(lrh, size.words(), size.packets);
-    errors_.good(size.packets);
-    offers_.link()->release(lrh.vl.value(), run.blocks(0, size.packets));
-    return true;
+    return burst.count();
 }
 
 // A packet damaged on its way in would fail its VCRC here.
@@ -136,7 +128,7 @@ void SwitchPort::deliver(Transit& packet, unsigned vl, Damage damage) {
         ib::port_data_arrived(attrs_);
         refresh_limits();
     }
-    host_.packet_arrived(*this, packet);
+    (void)host_.packets_arrived(*this, packet);
 }
 
 void SwitchPort::receive_fault(link::PacketFault fault) {

@@ -27,12 +27,9 @@ class PortHost : public OriginSink {
     // Reports an event at a port, which may change its next deadline. Idle ports without such a
     // report are not visited.
     virtual void port_touched(SwitchPort& port) = 0;
-    // A packet that has passed the ingress faults and is counted.
-    virtual void packet_arrived(SwitchPort& port, Transit& packet) = 0;
-    // A run that may be forwarded whole; false: no effect, and its packets follow singly.
-    // `reference`: location of the payload, if the run carries none.
-    virtual bool run_arrived(SwitchPort& port, const ib::PacketRun& run,
-                             const RamReference* reference) = 0;
+    // Packets that have passed the ingress faults. A single one is counted already, and always
+    // taken. False of several: nothing has happened, and they come singly.
+    [[nodiscard]] virtual bool packets_arrived(SwitchPort& port, Transit& packets) = 0;
     // The link itself moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;
     // Too many errors of one kind: a trap is due (129 to 131).
@@ -69,19 +66,16 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void detach() override;
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
-    void receive(const link::LinkPacket& packet) override;
-    std::uint32_t receive_run(const link::LinkRun& run, std::uint32_t from) override;
-    bool receive_reference(const link::LinkRun& run, const RamReference& reference) override;
+    std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) override;
     void receive_fault(link::PacketFault fault) override;
     void pump() override;
     void release(const Origin& origin);  // receive buffer of a packet that came in here
 
     // --- the switch
-    // Queues a packet for this port's neighbour, or sends it at once. VL15 goes out in every state
-    // but Down, data needs Active. MTU and partition have been checked.
-    void send(Transit& packet, unsigned vl);
-    // Sends a run at once, whole; false: its packets have to be sent singly.
-    bool send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference);
+    // Sends packets to this port's neighbour, or queues a single one. VL15 goes out in every state
+    // but Down, data needs Active. MTU and partition have been checked. False: several, of which
+    // none was sent, as they have to go singly.
+    bool send(Transit& packets, unsigned vl);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);
@@ -109,7 +103,6 @@ class SwitchPort final : public LinkUser, private FaultSink {
     }
 
   private:
-    bool pass_run(const link::LinkRun& run, const RamReference* reference);
     static constexpr unsigned kVls = 16;
     // More SMPs than any subnet manager has on the wire; further ones are dropped (VL15Dropped).
     static constexpr std::size_t kMaxVl15Packets = 1024;
@@ -129,7 +122,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     void deliver(Transit& packet, unsigned vl, Damage damage) override;  // ingress faults' sink
     void enqueue(Transit& packet, unsigned vl, Damage damage);
-    bool transmit(const ib::PacketBytes& bytes, unsigned vl, Damage damage);
+    bool transmit(const Transit& packets, unsigned vl, Damage damage);
     void push(Transit& packet, unsigned vl, Damage damage);
     void pop(unsigned vl);
     [[nodiscard]] ib::VlMask sendable() const;

@@ -18,50 +18,29 @@ constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 // A VL that has stalled discards for so many head-of-queue lifetimes (IBA 18.2.5.4).
 constexpr std::uint64_t kStallLifetimes = 8;
 
-bool copy_run(PortLink& link, const ib::PacketRun& run, unsigned vl) {
-    const auto out = link.begin_run(vl, run.size());
-    if (out.empty()) {
-        return false;
-    }
-    run.bytes().copy_to(out);
-    ib::set_run_vl(out, static_cast<std::uint8_t>(vl));
-    link.commit_packet();
-    return true;
-}
-
 std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
     return b > kNever - a ? kNever : a + b;
 }
 
 }  // namespace
 
-void SwitchPort::send(Transit& packet, unsigned vl) {
-    const bool vl15 = vl == link::kVl15;
-    if (offers_.link() == nullptr || limits_.state == ib::PortState::kDown ||
-        (!vl15 && limits_.state != ib::PortState::kActive)) {
-        count_discard(Counter::kPortInactiveDiscards);
-        return;
-    }
-    if (egress_faults_.in_use()) {
-        host_.port_touched(*this);
-        egress_faults_.pass(packet, vl, host_.now_ns());
-    } else {
-        enqueue(packet, vl, std::nullopt);
-    }
-}
-
 // Waiting packets are sent first, and faults apply to single packets.
-bool SwitchPort::send_run(const ib::PacketRun& run, unsigned vl, const RamReference* reference) {
-    if (offers_.link() == nullptr || limits_.state != ib::PortState::kActive ||
-        egress_faults_.in_use() || !queues_[vl].entries.empty()) {
-        return false;
+bool SwitchPort::send(Transit& packets, unsigned vl) {
+    const bool vl15 = vl == link::kVl15;
+    const bool open = offers_.link() != nullptr && limits_.state != ib::PortState::kDown &&
+                      (vl15 || limits_.state == ib::PortState::kActive);
+    if (!packets.is_single()) {
+        return open && !egress_faults_.in_use() && queues_[vl].entries.empty() &&
+               transmit(packets, vl, std::nullopt);
     }
-    const bool sent = reference != nullptr ? offers_.link()->send_reference(vl, run, *reference)
-                                           : copy_run(*offers_.link(), run, vl);
-    if (!sent) {
-        return false;
+    if (!open) {
+        count_discard(Counter::kPortInactiveDiscards);
+    } else if (egress_faults_.in_use()) {
+        host_.port_touched(*this);
+        egress_faults_.pass(packets, vl, host_.now_ns());
+    } else {
+        enqueue(packets, vl, std::nullopt);
     }
-    counters_.count_sent(run.first().lrh(), run.size().words(), run.size().packets);
     return true;
 }
 
@@ -77,7 +56,7 @@ void SwitchPort::enqueue(Transit& packet, unsigned vl, Damage damage) {
         return;
     }
     VlQueue& queue = queues_[vl];
-    if (queue.entries.empty() && transmit(packet.bytes(), vl, damage)) {
+    if (queue.entries.empty() && transmit(packet, vl, damage)) {
         return;
     }
     if (vl == link::kVl15 && queue.entries.size() >= kMaxVl15Packets) {
@@ -88,21 +67,31 @@ void SwitchPort::enqueue(Transit& packet, unsigned vl, Damage damage) {
 }
 
 // VL is the only part of a packet that a switch changes (IBA 7.8.1); the ICRC leaves it out.
-bool SwitchPort::transmit(const ib::PacketBytes& bytes, unsigned vl, Damage damage) {
-    const auto crc = damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
-    const auto out = offers_.link()->begin_packet(vl, bytes.size() + (damage ? kCrcBytes : 0), crc);
-    if (out.empty()) {
+bool SwitchPort::transmit(const Transit& packets, unsigned vl, Damage damage) {
+    const ib::BurstSize& size = packets.size();
+    const std::size_t crcs = damage ? kCrcBytes : 0;
+    const auto room =
+        offers_.link()->begin({.vl = vl,
+                               .longest = size.longest() + crcs,
+                               .packets = size.packets,
+                               .mtu = size.mtu,
+                               .crc = damage ? link::SendCrc::kGiven : link::SendCrc::kElided,
+                               .is_offer = packets.offer() != nullptr});
+    if (room.packets < size.packets) {
         return false;
     }
-    bytes.copy_to(out);
-    out[0] = static_cast<std::uint8_t>(vl << 4 | (out[0] & 0xF));
-    const ib::Lrh lrh = ib::Lrh::parse(out.first<ib::Lrh::kSize>());
-    if (damage) {
-        link::append_crcs(out);
-        out[*damage / 8 % out.size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
+    if (packets.offer() != nullptr) {
+        std::ranges::copy(packets.bytes().head().first(ib::kBurstPayload), room.bytes.begin());
+    } else {
+        packets.bytes().copy_to(room.bytes);
     }
-    offers_.link()->commit_packet();
-    counters_.count_sent(lrh);
+    ib::set_burst_vl(room.bytes, size.packets, static_cast<std::uint8_t>(vl));
+    if (damage) {
+        link::append_crcs(room.bytes);
+        room.bytes[*damage / 8 % room.bytes.size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
+    }
+    offers_.link()->commit(damage ? ib::BurstSize::of(room.bytes.size()) : size, packets.offer());
+    counters_.count_sent(packets.lrh(), size.words(), size.packets);
     return true;
 }
 
@@ -148,7 +137,7 @@ ib::VlMask SwitchPort::sendable() const {
 void SwitchPort::drain_vl15() {
     auto& entries = queues_[link::kVl15].entries;
     while (!entries.empty() &&
-           transmit(entries.front().packet.bytes(), link::kVl15, entries.front().damage)) {
+           transmit(Transit(pool_, entries.front().packet), link::kVl15, entries.front().damage)) {
         pop(link::kVl15);
     }
 }
@@ -157,7 +146,7 @@ void SwitchPort::drain_data() {
     while (const auto vl = arbiter_.choose(sendable())) {
         const Entry& head = queues_[*vl].entries.front();
         const std::size_t bytes = head.packet.bytes().size();
-        if (!transmit(head.packet.bytes(), *vl, head.damage)) {
+        if (!transmit(Transit(pool_, head.packet), *vl, head.damage)) {
             break;
         }
         arbiter_.account(bytes);

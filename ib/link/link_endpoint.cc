@@ -32,7 +32,7 @@ std::uint32_t grant_step(std::uint32_t capacity) {
     return std::max(capacity / 4, 1U);
 }
 
-// Credit blocks of a packet that begin_packet() is told of.
+// Credit blocks of a packet as BurstRequest has it.
 std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
     return crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
 }
@@ -429,8 +429,8 @@ std::uint32_t LinkEndpoint::credits(unsigned vl) const {
 
 // ---- packets in
 
-std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body, bool with_crcs,
-                                                    std::uint8_t mtu_cap) {
+std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, bool with_crcs,
+                                                   std::uint8_t mtu_cap) {
     const std::size_t crc_bytes = with_crcs ? kCrcBytes : 0;
     const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
     // Raw packets, which have no ICRC, are not spoken here.
@@ -441,7 +441,7 @@ std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
         return std::unexpected(PacketFault::kTooLong);
     }
     if (!with_crcs) {
-        return LinkPacket{.lrh = *lrh, .bytes = body, .blocks = 0};
+        return ib::Burst(*lrh, body);
     }
     const auto bytes = body.head().first(body.size() - crc_bytes);
     if (!ib::vcrc_is_good(body.head())) {
@@ -450,7 +450,7 @@ std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
     if (!icrc_is_good(bytes, bytes.data() + bytes.size())) {
         return std::unexpected(PacketFault::kIcrc);
     }
-    return LinkPacket{.lrh = *lrh, .bytes = bytes, .blocks = 0};
+    return ib::Burst(*lrh, bytes);
 }
 
 // Receive buffer that a packet takes; false: more than was granted, and it takes none. What is held
@@ -503,8 +503,8 @@ void LinkEndpoint::hand_over(const ib::PacketBytes& body, bool with_crcs, unsign
         }
         return;
     }
-    packet->blocks = blocks;
-    events_.link_packet(*packet);
+    ib::Placement here;
+    (void)events_.link_burst(*packet, here);
 }
 
 // ---- packets out
@@ -521,36 +521,72 @@ bool LinkEndpoint::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
            finds_room(kHeaderSize + on_wire + kReservedOutput);
 }
 
-std::span<std::uint8_t> LinkEndpoint::begin_packet(unsigned vl, std::size_t bytes, SendCrc crc) {
-    if (!can_send(vl, bytes, crc)) {
-        return {};
+// Several packets leave room for what must not wait behind them, as one packet does.
+std::uint32_t LinkEndpoint::limit(const BurstRequest& request) const {
+    if (request.packets > 1 && runs_ && active_ && request.vl != kVl15) {
+        constexpr std::size_t kBeside = kHeaderSize + ib::kBurstPayload + kReservedOutput;
+        const std::uint32_t most =
+            std::min({request.packets, credits(request.vl) / packet_blocks(request.longest),
+                      static_cast<std::uint32_t>(ib::kMaxBurstPayload / request.mtu)});
+        const std::size_t wanted = ring_bytes(kBeside + std::size_t{most} * request.mtu);
+        const std::size_t room = rings_->out.room_for(wanted);
+        const std::uint32_t packets =
+            room >= wanted
+                ? most
+                : static_cast<std::uint32_t>((room - std::min(room, kBeside)) / request.mtu);
+        if (packets > 1) {
+            return packets;
+        }
     }
-    const std::size_t crc_bytes = crc == SendCrc::kComputed ? kCrcBytes : 0;
-    pending_ = {.frame = reserve(kHeaderSize + bytes + crc_bytes),
-                .vl = vl,
-                .crc = crc,
-                .blocks = vl == kVl15 ? 0 : blocks_of(bytes, crc)};
-    return pending_.frame.subspan(kHeaderSize, bytes);
+    return can_send(request.vl, request.longest, request.crc) ? 1 : 0;
 }
 
-void LinkEndpoint::commit_packet() {
-    if (pending_.frame.empty()) {
+BurstRoom LinkEndpoint::begin(const BurstRequest& request) {
+    const std::uint32_t packets = request.is_offer ? offer_limit(request) : limit(request);
+    if (packets == 0) {
+        return {};
+    }
+    const bool computed = request.crc == SendCrc::kComputed;
+    const std::size_t bytes =
+        request.is_offer ? ib::kBurstPayload + ib::link::reference_bytes(ib::link::kMaxPieces)
+        : packets > 1    ? ib::kBurstPayload + std::size_t{packets} * request.mtu
+                         : request.longest + (computed ? kCrcBytes : 0);
+    pending_ = {.frame = reserve(kHeaderSize + bytes),
+                .vl = request.vl,
+                .crc = request.crc,
+                .is_offer = request.is_offer};
+    const auto body = pending_.frame.subspan(kHeaderSize);
+    return {.bytes = body.first(request.is_offer ? ib::kBurstPayload
+                                : packets > 1    ? bytes
+                                                 : request.longest),
+            .packets = packets};
+}
+
+void LinkEndpoint::commit(const ib::BurstSize& size, const OfferedPayload& offered) {
+    const Pending pending = std::exchange(pending_, {});
+    if (pending.frame.empty()) {
         return;
     }
-    const auto body = pending_.frame.subspan(kHeaderSize);
-    if (pending_.crc == SendCrc::kComputed) {
-        append_crcs(body);
+    const auto room = pending.frame.subspan(kHeaderSize);
+    const bool computed = pending.crc == SendCrc::kComputed;
+    std::size_t body = size.packets > 1 ? size.body() : size.first + (computed ? kCrcBytes : 0);
+    if (pending.is_offer) {
+        body = ib::kBurstPayload + ib::link::reference_bytes(offered.pieces.size());
+        ib::link::write_reference(room.subspan(ib::kBurstPayload), offered.handle,
+                                  static_cast<std::uint32_t>(size.payload), offered.pieces);
+    } else if (computed) {
+        append_crcs(room.first(body));
     }
-    const std::uint8_t flags = pending_.is_reference ? ib::link::kFlagReference : 0;
     const auto header =
-        pending_.is_run ? ib::link::run_header(body.size(), flags)
-                        : ib::link::packet_header(body.size(), pending_.crc == SendCrc::kElided);
-    std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
-    commit(pending_.frame.size());
-    if (pending_.vl != kVl15) {
-        vls_[pending_.vl].sent += pending_.blocks;
+        size.packets > 1
+            ? ib::link::run_header(body, pending.is_offer ? ib::link::kFlagReference : 0)
+            : ib::link::packet_header(body, pending.crc == SendCrc::kElided);
+    std::memcpy(pending.frame.data(), header.data(), kHeaderSize);
+    commit(kHeaderSize + body);
+    if (pending.vl != kVl15) {
+        vls_[pending.vl].sent += size.packets > 1 ? size.sum(0, size.packets, packet_blocks)
+                                                  : blocks_of(size.first, pending.crc);
     }
-    pending_ = {};
 }
 
 }  // namespace pib::link

@@ -18,12 +18,14 @@
 #include <string>
 #include <vector>
 
+#include "ib/link/burst_room.h"
 #include "ib/link/one_copy.h"
 #include "ib/link/output_buffer.h"
 #include "ib/link/shared_ring.h"
+#include "ib/wire/burst.h"
 #include "ib/wire/link_frame.h"
 #include "ib/wire/packet.h"
-#include "ib/wire/packet_run.h"
+#include "ib/wire/placement.h"
 
 namespace pib::link {
 
@@ -46,28 +48,15 @@ inline constexpr unsigned kVl15 = 15;
     return ib::link::credit_blocks(bytes + ib::kIcrcSize + ib::kVcrcSize);
 }
 
-// A packet that has come in and that fits its LRH:PktLen; its checksums, if any, were right.
-struct LinkPacket {
-    ib::Lrh lrh;
-    ib::PacketBytes bytes;     // LRH to end of padding; valid during the call
-    std::uint32_t blocks = 0;  // receive buffer it occupies until released; VL15: 0
-};
-
-// The same of `count` packets of a run from `from` on, which take what they would take singly.
-[[nodiscard]] inline std::uint32_t run_blocks(const ib::RunSize& run, std::uint32_t from,
-                                              std::uint32_t count) {
-    return run.sum(from, count, packet_blocks);
+// Receive buffer that `count` packets of a burst take from `from` on, as if they came singly; VL15
+// has none.
+[[nodiscard]] inline std::uint32_t burst_blocks(const ib::Burst& burst, std::uint32_t from,
+                                                std::uint32_t count) {
+    return burst.lrh().vl == ib::kVl15 ? 0 : burst.size().sum(from, count, packet_blocks);
 }
-
-// A run that has come in.
-struct LinkRun {
-    const ib::PacketRun& packets;
-
-    // Receive buffer of `count` packets from `from` on.
-    [[nodiscard]] std::uint32_t blocks(std::uint32_t from, std::uint32_t count) const {
-        return run_blocks(packets.size(), from, count);
-    }
-};
+[[nodiscard]] inline std::uint32_t burst_blocks(const ib::Burst& burst) {
+    return burst_blocks(burst, 0, burst.count());
+}
 
 // Why a connection has to end. The text that goes with it is for the log.
 enum class LinkError : std::uint8_t {
@@ -111,40 +100,28 @@ class LinkEvents {
     // A link that was up goes down and comes up again within one call when either side retrains.
     virtual void link_up(const ActiveLink& link) = 0;
     virtual void link_down() = 0;
-    // Never called while the link is down. The receive buffer it takes is given back by
-    // LinkEndpoint::release(), now or later.
-    virtual void link_packet(const LinkPacket& packet) = 0;
-    // Packets of a run from `from` on: how many of them were taken in one piece, exactly as if they
-    // had come singly; their receive buffer is given back as that of packets. 0: the next one comes
-    // by link_packet().
-    virtual std::uint32_t link_run(const LinkRun& /*run*/, std::uint32_t /*from*/) { return 0; }
+    // Packets that have come in; never called while the link is down. Returns how many were taken
+    // from the first one on; LinkEndpoint::release() gives their receive buffer back, now or later.
+    // A single packet is always taken. 0 of several: nothing has happened, the first one comes
+    // alone and then the rest.
+    //
+    // With peer copy the payload of a burst of MIDDLE packets may be elsewhere and must not be
+    // looked at. kOffered, at a switch: all are taken, or 0, and they come with their payload. At
+    // an adapter: all, and `where` has at most kMaxPieces pieces of the blocks of MEMORY to which
+    // the payload is to be pulled; nothing else has happened then. kPulled: all are taken, or 0 if
+    // they belong elsewhere by now. The answer 0 brings the packets again, with their payload.
+    virtual std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
     virtual void link_packet_fault(PacketFault fault) = 0;
 
-    // --- one copy, at the adapter. The payload of these runs is not there and must not be looked
-    // at. Where all of it would go now, at most kMaxPieces pieces of the blocks of MEMORY; false:
-    // it is to come packet by packet.
-    virtual bool link_reference(const LinkRun& /*run*/, std::vector<RamPiece>& /*where*/) {
-        return false;
-    }
-    // It is there. True: the run was taken, as by link_run(). False: it would go elsewhere by now,
-    // and is to come packet by packet.
-    virtual bool link_placed(const LinkRun& /*run*/, std::span<const RamPiece> /*where*/) {
-        return false;
-    }
-    // The switch would not copy to where link_reference() said; the run is lost.
+    // --- peer copy, at the adapter. The switch would not copy to `where`; the burst is lost.
     virtual void link_copy_refused() {}
 
-    // --- one copy, at the switch. Memory of kReferenceRoom bytes for runs that are taken apart,
-    // which outlives the endpoint; empty: what was handed over cannot be used, and the link goes on
-    // without it. Or why the connection ends.
+    // --- peer copy, at the switch. Memory of kReferenceRoom bytes for bursts that come with their
+    // payload in the end, which outlives the endpoint; empty: what was handed over cannot be used,
+    // and the link goes on without it. Or why the connection ends.
     virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
         const ib::link::Memory& memory);
-    // A run whose payload has not come; all pieces lie in the blocks of MEMORY. True: taken, its
-    // receive buffer is given back as that of packets. False: it is taken apart.
-    virtual bool link_referenced(const LinkRun& /*run*/, const ib::link::Reference& /*to*/) {
-        return false;
-    }
-    // Copies what the reference stands for; false: it does not hold any more, the packets are lost.
+    // Copies the payload of an offer; false: the offer is revoked, and the packets are lost.
     virtual bool link_dereference(const ib::link::Reference& /*from*/,
                                   std::span<std::uint8_t> /*to*/) {
         return false;
@@ -153,21 +130,14 @@ class LinkEvents {
     virtual std::expected<void, std::string> link_pull(const ib::link::Pull& pull);
 };
 
-// Which checksums a packet is sent with.
-enum class SendCrc : std::uint8_t {
-    kElided,    // none: LRH to padding goes on the wire as it is
-    kComputed,  // both are computed when the packet is committed
-    kGiven,     // the caller wrote both (or damaged ones: fault injection)
-};
-
 // Writes ICRC and VCRC into the last six bytes of `packet_and_room`; before them is the packet.
 void append_crcs(std::span<std::uint8_t> packet_and_room);
 
-// What a receiver makes of a packet: its length, its LRH and, with `crcs`, its checksums, which are
-// taken off. `mtu_cap` is PortInfo:MTUCap of the receiver. LinkPacket::blocks is left 0.
-[[nodiscard]] std::expected<LinkPacket, PacketFault> check_packet(const ib::PacketBytes& body,
-                                                                  bool with_crcs,
-                                                                  std::uint8_t mtu_cap);
+// Checks the length and the LRH of a packet and, with `with_crcs`, its checksums, which the burst
+// does not have. `mtu_cap` is PortInfo:MTUCap of the receiver.
+[[nodiscard]] std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body,
+                                                                 bool with_crcs,
+                                                                 std::uint8_t mtu_cap);
 
 class LinkEndpoint {
   public:
@@ -205,7 +175,7 @@ class LinkEndpoint {
     [[nodiscard]] std::span<std::uint8_t> input_space();
     [[nodiscard]] std::expected<void, LinkFailure> feed_input(std::size_t bytes);
 
-    // Bytes for the peer, contiguous; consume what was written. Then begin_packet() may succeed
+    // Bytes for the peer, contiguous; consume what was written. Then begin() may succeed
     // again, and the link may come up.
     [[nodiscard]] std::span<const std::uint8_t> output() const;
     void consume_output(std::size_t bytes);
@@ -241,28 +211,21 @@ class LinkEndpoint {
     [[nodiscard]] const ActiveLink& active() const { return *active_; }
     [[nodiscard]] const ib::link::Link& peer() const { return *peer_; }
 
-    // Whether begin_packet() would succeed. VL15 needs no credits. Where a ring is full, both count
-    // as asking for room: see room_is_back().
+    // Whether begin() would have room for one packet. VL15 needs no credits. Where a ring is full,
+    // both count as asking for room: see room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                 SendCrc crc = SendCrc::kElided) const;
     // Blocks that the peer would still take on a data VL.
     [[nodiscard]] std::uint32_t credits(unsigned vl) const;
-    // Room for one packet of `bytes` in the output, or an empty span: link down, no credit, or
-    // output full. Nothing else may be called on the endpoint before commit_packet(). With kGiven
-    // `bytes` includes both checksums. LRH:VL in the packet must be `vl`.
-    [[nodiscard]] std::span<std::uint8_t> begin_packet(unsigned vl, std::size_t bytes,
-                                                       SendCrc crc = SendCrc::kElided);
-    void commit_packet();
-
-    // Whether both sides have agreed on runs.
+    // Whether both sides have agreed on bursts of several packets; all go singly otherwise.
     [[nodiscard]] bool takes_runs() const { return runs_; }
-    // How many packets of a message may go as one run now: so far as credits, room and the bounds
-    // of a run reach. `longest`: LRH to padding of the longest of them, `mtu`: of their path.
-    [[nodiscard]] std::uint32_t run_limit(unsigned vl, std::size_t longest,
-                                          std::uint32_t mtu) const;
-    // Room for a run, size.body() bytes, as begin_packet(); commit_packet() sends it. Without it
-    // nothing waits: its packets can be sent singly.
-    [[nodiscard]] std::span<std::uint8_t> begin_run(unsigned vl, const ib::RunSize& size);
+    // Room for as many packets as credits and the output admit. The caller writes them, and then
+    // calls commit(); or nothing, and it is as if it had not asked. Nothing else may be called on
+    // the endpoint in between. An offer is of several MIDDLE packets that want no ACK, or there is
+    // no room for it.
+    [[nodiscard]] BurstRoom begin(const BurstRequest& request);
+    // Sends what was written: as many packets as there was room for, or one.
+    void commit(const ib::BurstSize& size, const OfferedPayload& offered = {});
 
     // --- one copy. Both sides have agreed on it; then an adapter may hand over its memory.
     [[nodiscard]] bool one_copy_agreed() const { return one_copy_agreed_; }
@@ -272,15 +235,7 @@ class LinkEndpoint {
     void share_memory(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks);
     // Whether references may be sent.
     [[nodiscard]] bool shares_memory() const;
-    // How many packets of a message may go as one reference now. As run_limit().
-    [[nodiscard]] std::uint32_t reference_limit(unsigned vl, std::size_t longest,
-                                                std::uint32_t mtu) const;
-    // Room for the head of a run (ib::kRunPayload bytes) of MIDDLE packets that want no ACK, whose
-    // payload stays where it is: an adapter says where, a switch does not. As begin_run().
-    [[nodiscard]] std::span<std::uint8_t> begin_reference(unsigned vl, const ib::RunSize& size,
-                                                          std::uint64_t handle,
-                                                          std::span<const RamPiece> pieces);
-    // The adapter: whether the switch may be writing to where link_reference() said, also after
+    // The adapter: whether the switch may be writing to where link_burst() said, also after
     // close(). Meanwhile receive() does nothing, and the switch wakes this side when it has ended.
     [[nodiscard]] bool pulling() const;
     // Asks for that to end soon; pulling() says when it has. Afterwards receive() asks anew where
@@ -317,23 +272,22 @@ class LinkEndpoint {
         std::uint32_t held = 0;        // delivered and not yet released
         std::uint32_t capacity = 0;
     };
-    struct PendingPacket {
-        std::span<std::uint8_t> frame;  // header, then packet
+    // What begin() has given out.
+    struct Pending {
+        std::span<std::uint8_t> frame;  // header, then packets
         unsigned vl = 0;
         SendCrc crc{};
-        std::uint32_t blocks = 0;
-        bool is_run = false;
-        bool is_reference = false;
+        bool is_offer = false;
     };
     // A reference at the front of the ring, which is not skipped before it has been dealt with.
     struct Awaited {
         ib::link::Reference reference;
-        ib::PacketRun run;  // of Rings::frame and OneCopy::room
+        ib::Burst burst;  // of Rings::frame and OneCopy::room
         std::size_t frame_bytes = 0;
         std::uint16_t epoch = 0;  // of the own LINK
         bool asked = false;       // PULL is written, its answer has not been seen
         bool bounce = false;      // to OneCopy::room, and from there packet by packet
-        std::vector<RamPiece> where{};
+        ib::Placement payload{};
     };
     struct OneCopy {
         std::vector<std::uint64_t> blocks;  // of the adapter's memory, bytes
@@ -356,18 +310,21 @@ class LinkEndpoint {
     Result on_pull(const ib::link::Frame& frame);
     Result on_reference(const ib::link::Frame& frame);
     Result check_reference(const ib::link::Reference& reference);
-    void take_reference(const ib::PacketRun& run, const ib::link::Reference& reference);
+    void take_reference(ib::Burst& burst, const ib::link::Reference& reference);
     void await_answer();
     [[nodiscard]] bool is_answered() const;
     void answered(PullResult result);
     void ask();
     void finish_awaited();
-    void drop(const ib::PacketRun& run);
+    void drop(const ib::Burst& burst);
     [[nodiscard]] bool holds(const Awaited& awaited) const;
-    [[nodiscard]] bool fits(const ib::PacketRun& run) const;
-    void hand_over_parts(const ib::PacketRun& run);
-    void hand_over(const LinkRun& run);
+    [[nodiscard]] bool fits(const ib::Burst& burst) const;
+    void hand_over_parts(const ib::Burst& burst);
+    void hand_over(ib::Burst& burst);
+    std::uint32_t hand_over_rest(ib::Burst& burst, std::uint32_t from);
     void hand_over(const ib::PacketBytes& body, bool with_crcs, unsigned vl, std::uint32_t blocks);
+    [[nodiscard]] std::uint32_t limit(const BurstRequest& request) const;
+    [[nodiscard]] std::uint32_t offer_limit(const BurstRequest& request) const;
     bool take_credit(unsigned vl, std::uint32_t blocks);
     void overrun(unsigned vl, std::uint32_t packets);
     Result refuse(ib::link::Refuse refusal);
@@ -403,7 +360,7 @@ class LinkEndpoint {
     std::optional<ib::link::Link> peer_;
     std::optional<ActiveLink> active_;
     std::array<VlState, kDataVls> vls_{};
-    PendingPacket pending_;
+    Pending pending_;
     ib::link::FrameReader reader_;
     OutputBuffer output_;
     std::unique_ptr<Rings> rings_;       // nullptr: frames go through the stream

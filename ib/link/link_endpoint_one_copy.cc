@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs whose payload stays in the memory of who sends them, until who receives them says where it
-// goes (docs/fabric-protocol.md, "One copy").
+// Peer copy: the payload of an offered burst stays in the memory of its sender until the receiver
+// says to where it is pulled (docs/fabric-protocol.md, "One copy").
 #include <algorithm>
 #include <cstring>
 
@@ -70,39 +70,19 @@ LinkEndpoint::Result LinkEndpoint::on_memory(const Frame& frame) {
     return {};
 }
 
-// ---- references out
+// ---- offers out
 
-std::uint32_t LinkEndpoint::reference_limit(unsigned vl, std::size_t longest,
-                                            std::uint32_t mtu) const {
-    constexpr std::size_t kLargest = kHeaderSize + ib::kRunPayload +
+std::uint32_t LinkEndpoint::offer_limit(const BurstRequest& request) const {
+    constexpr std::size_t kLargest = kHeaderSize + ib::kBurstPayload +
                                      ib::link::reference_bytes(ib::link::kMaxPieces) +
                                      kReservedOutput;
-    if (!active_ || vl == kVl15 || !shares_memory() || !has_room(kLargest)) {
+    if (!active_ || request.vl == kVl15 || !shares_memory() || !has_room(kLargest)) {
         return 0;
     }
-    const auto packets = static_cast<std::uint32_t>(
-        std::min<std::size_t>(kMaxReferenceBytes / mtu, ib::kMaxRunPackets));
-    return std::min(credits(vl) / packet_blocks(longest), packets);
-}
-
-std::span<std::uint8_t> LinkEndpoint::begin_reference(unsigned vl, const ib::RunSize& size,
-                                                      std::uint64_t handle,
-                                                      std::span<const RamPiece> pieces) {
-    if (pieces.size() > ib::link::kMaxPieces ||
-        reference_limit(vl, size.longest(), size.mtu) < size.packets) {
-        return {};
-    }
-    const std::size_t body = ib::kRunPayload + ib::link::reference_bytes(pieces.size());
-    pending_ = {.frame = reserve(kHeaderSize + body),
-                .vl = vl,
-                .crc = SendCrc::kElided,
-                .blocks = run_blocks(size, 0, size.packets),
-                .is_run = true,
-                .is_reference = true};
-    const auto room = pending_.frame.subspan(kHeaderSize);
-    ib::link::write_reference(room.subspan(ib::kRunPayload), handle,
-                              static_cast<std::uint32_t>(size.payload), pieces);
-    return room.first(ib::kRunPayload);
+    const std::uint32_t packets = std::min(
+        {request.packets, credits(request.vl) / packet_blocks(request.longest),
+         static_cast<std::uint32_t>(kMaxReferenceBytes / request.mtu), ib::kMaxBurstPackets});
+    return packets > 1 ? packets : 0;
 }
 
 // ---- references in
@@ -129,7 +109,7 @@ LinkEndpoint::Result LinkEndpoint::on_reference(const Frame& frame) {
     if (!one_copy_) {
         return fail(LinkError::kUnexpectedFrame, "reference without MEMORY");
     }
-    const auto reference = ib::link::Reference::parse(frame.body.subspan(ib::kRunPayload));
+    const auto reference = ib::link::Reference::parse(frame.body.subspan(ib::kBurstPayload));
     if (!reference) {
         return fail(LinkError::kMalformedFrame,
                     std::string("reference: ") + to_string(reference.error()));
@@ -137,69 +117,67 @@ LinkEndpoint::Result LinkEndpoint::on_reference(const Frame& frame) {
     if (auto checked = check_reference(*reference); !checked) {
         return checked;
     }
-    const auto run = ib::PacketRun::parse(frame.body.first<ib::kRunPayload>(),
-                                          one_copy_->room.first(ib::kRunPayload + reference->bytes),
-                                          kMaxReferenceBytes);
-    if (!run || run->first().lrh().vl == ib::kVl15 || run->middles_from(0) != run->size().packets) {
+    auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(),
+                                  one_copy_->room.first(ib::kBurstPayload + reference->bytes),
+                                  kMaxReferenceBytes);
+    if (!burst || burst->lrh().vl == ib::kVl15 || !burst->is_middle()) {
         return fail(LinkError::kMalformedFrame, "RUN: no packets that a reference may stand for");
     }
-    const unsigned vl = run->first().lrh().vl.value();
-    if (!take_credit(vl, run_blocks(run->size(), 0, run->size().packets))) {
+    const unsigned vl = burst->lrh().vl.value();
+    if (!take_credit(vl, burst_blocks(*burst))) {
         return fail(LinkError::kCreditExceeded, "VL " + std::to_string(vl));
     }
-    take_reference(*run, *reference);
+    take_reference(*burst, *reference);
     return {};
 }
 
-bool LinkEndpoint::fits(const ib::PacketRun& run) const {
-    return run.size().longest() + ib::kIcrcSize <= max_packet_bytes(offer_.mtu_cap);
+bool LinkEndpoint::fits(const ib::Burst& burst) const {
+    return burst.size().longest() + ib::kIcrcSize <= max_packet_bytes(offer_.mtu_cap);
 }
 
-void LinkEndpoint::take_reference(const ib::PacketRun& run, const ib::link::Reference& reference) {
-    const LinkRun packets{run};
+void LinkEndpoint::take_reference(ib::Burst& burst, const ib::link::Reference& reference) {
     if (connecting_) {
         one_copy_->awaited =
             Awaited{.reference = reference,
-                    .run = run,
-                    .frame_bytes = kHeaderSize + ib::kRunPayload + ib::link::reference_bytes(0),
+                    .burst = burst,
+                    .frame_bytes = kHeaderSize + ib::kBurstPayload + ib::link::reference_bytes(0),
                     .epoch = offer_.epoch};
         await_answer();
-    } else if (!active_ || !fits(run)) {
-        hand_over_parts(run);  // which finds and counts what is wrong, and looks at no payload
-    } else if (!events_.link_referenced(packets, reference)) {
-        const auto payload = one_copy_->room.subspan(ib::kRunPayload, reference.bytes);
-        if (events_.link_dereference(reference, payload)) {
-            hand_over_parts(run);
-        } else {
-            drop(run);
-        }
+        return;
+    }
+    if (!active_ || !fits(burst)) {
+        hand_over_parts(burst);  // which finds and counts what is wrong, and looks at no payload
+        return;
+    }
+    ib::Placement offered{.form = ib::Placement::Form::kOffered, .offer = &reference};
+    if (events_.link_burst(burst, offered) != 0) {
+        return;
+    }
+    const auto payload = one_copy_->room.subspan(ib::kBurstPayload, reference.bytes);
+    if (events_.link_dereference(reference, payload)) {
+        hand_over_parts(burst);
+    } else {
+        drop(burst);
     }
 }
 
-void LinkEndpoint::drop(const ib::PacketRun& run) {
-    release(run.first().lrh().vl.value(), run_blocks(run.size(), 0, run.size().packets));
+void LinkEndpoint::drop(const ib::Burst& burst) {
+    release(burst.lrh().vl.value(), burst_blocks(burst));
 }
 
-// The payload is in the room: from here on these are runs as others.
-void LinkEndpoint::hand_over_parts(const ib::PacketRun& run) {
-    const ib::RunSize& size = run.size();
-    const LinkRun whole{run};
-    const auto step = static_cast<std::uint32_t>(ib::kMaxRunPayload / size.mtu);
+// The payload is in the room: from here on these are bursts as others.
+void LinkEndpoint::hand_over_parts(const ib::Burst& burst) {
+    const auto step = static_cast<std::uint32_t>(ib::kMaxBurstPayload / burst.size().mtu);
     const auto epoch = offer_.epoch;
-    for (std::uint32_t i = 0; i < size.packets; i += step) {
-        const std::uint32_t count = std::min(step, size.packets - i);
+    for (std::uint32_t i = 0; i < burst.count(); i += step) {
         if (offer_.epoch != epoch) {  // a handler has retrained the link
-            release(run.first().lrh().vl.value(), whole.blocks(i, size.packets - i));
+            release(burst.lrh().vl.value(), burst_blocks(burst, i, burst.count() - i));
             return;
         }
-        ib::RunHead head;
-        const auto part =
-            count < 2 ? std::unexpected(ib::ParseError::kPacketLength) : run.part(i, count, head);
+        ib::BurstHead head;
+        auto part = burst.part(i, std::min(step, burst.count() - i), head);
         if (part) {
-            hand_over(LinkRun{*part});
-        } else {
-            ib::RunHeaders room;
-            hand_over(run.packet(i, room), false, run.first().lrh().vl.value(), whole.blocks(i, 1));
+            hand_over(*part);
         }
     }
 }
@@ -253,12 +231,15 @@ void LinkEndpoint::answered(PullResult result) {
         return;
     }
     if (result != PullResult::kDone || !holds(awaited)) {
-        drop(awaited.run);
+        drop(awaited.burst);
     } else if (awaited.bounce) {
-        hand_over_parts(awaited.run);
-    } else if (!events_.link_placed(LinkRun{awaited.run}, awaited.where)) {
-        awaited.bounce = true;
-        return;
+        hand_over_parts(awaited.burst);
+    } else {
+        awaited.payload.form = ib::Placement::Form::kPulled;
+        if (events_.link_burst(awaited.burst, awaited.payload) == 0) {
+            awaited.bounce = true;
+            return;
+        }
     }
     finish_awaited();
 }
@@ -267,34 +248,36 @@ void LinkEndpoint::answered(PullResult result) {
 void LinkEndpoint::ask() {
     OneCopy& own = *one_copy_;
     Awaited& awaited = *own.awaited;
-    if (!holds(awaited) || !fits(awaited.run)) {
+    if (!holds(awaited) || !fits(awaited.burst)) {
         if (holds(awaited)) {
-            hand_over_parts(awaited.run);  // each too long: counted, and not looked at
+            hand_over_parts(awaited.burst);  // each too long: counted, and not looked at
         } else {
-            drop(awaited.run);
+            drop(awaited.burst);
         }
         finish_awaited();
         return;
     }
-    awaited.where.clear();
+    std::vector<RamPiece>& where = awaited.payload.where;
+    where.clear();
     if (!awaited.bounce) {
-        const bool placed = events_.link_reference(LinkRun{awaited.run}, awaited.where);
+        awaited.payload.form = ib::Placement::Form::kOffered;
+        const bool placed = events_.link_burst(awaited.burst, awaited.payload) != 0;
         const auto own_memory = [&](const RamPiece& piece) {
             return piece.length != 0 && piece_fits(piece, own.blocks, false);
         };
-        awaited.bounce = !placed || awaited.where.size() > ib::link::kMaxPieces ||
-                         ib::link::pieces_bytes(awaited.where) != awaited.reference.bytes ||
-                         !std::ranges::all_of(awaited.where, own_memory);
+        awaited.bounce = !placed || where.size() > ib::link::kMaxPieces ||
+                         ib::link::pieces_bytes(where) != awaited.reference.bytes ||
+                         !std::ranges::all_of(where, own_memory);
     }
     if (awaited.bounce) {
-        awaited.where = {{.offset = 0, .block = kBounceBlock, .length = awaited.reference.bytes}};
+        where = {{.offset = 0, .block = kBounceBlock, .length = awaited.reference.bytes}};
     }
     const std::uint32_t next = own.sequence + 1 == 0 ? 1 : own.sequence + 1;
     if (send_control(ib::link::Pull{.handle = awaited.reference.handle,
                                     .sequence = next,
                                     .offset = 0,
                                     .length = awaited.reference.bytes,
-                                    .pieces = awaited.where})) {
+                                    .pieces = where})) {
         own.sequence = next;
         awaited.asked = true;
     }

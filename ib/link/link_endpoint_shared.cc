@@ -66,7 +66,7 @@ static_assert(kCopiedHead >= ib::kMaxHeaders);
 std::size_t copied(const ib::link::FrameHeader& header) {
     if (header.type == ib::link::FrameType::kRun &&
         (header.flags & ib::link::kFlagReference) == 0) {
-        return ib::kRunPayload;
+        return ib::kBurstPayload;
     }
     const bool in_place = header.type == ib::link::FrameType::kPacket &&
                           (header.flags & ib::link::kFlagCrcElided) != 0 &&
@@ -128,9 +128,9 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::read_front(Rings& rings) {
     return size;
 }
 
-// ---- runs
+// ---- bursts of several packets
 
-// A run that is none ends the connection: it is this protocol that it breaks, and not the link
+// A burst that is none ends the connection: it is this protocol that it breaks, and not the link
 // layer of the packets.
 LinkEndpoint::Result LinkEndpoint::on_run(const Frame& frame) {
     if (!runs_ || !peer_) {
@@ -139,64 +139,50 @@ LinkEndpoint::Result LinkEndpoint::on_run(const Frame& frame) {
     if ((frame.flags & ib::link::kFlagReference) != 0) {
         return on_reference(frame);
     }
-    const auto run = ib::PacketRun::parse(frame.body.first<ib::kRunPayload>(), frame.shared);
-    if (!run || run->first().lrh().vl == ib::kVl15) {
+    auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(), frame.shared);
+    if (!burst || burst->lrh().vl == ib::kVl15) {
         return fail(LinkError::kMalformedFrame,
-                    std::string("RUN: ") + (run ? "VL 15" : to_string(run.error())));
+                    std::string("RUN: ") + (burst ? "VL 15" : to_string(burst.error())));
     }
-    const LinkRun packets{*run};
-    const unsigned vl = run->first().lrh().vl.value();
-    if (!take_credit(vl, packets.blocks(0, run->size().packets))) {
-        overrun(vl, run->size().packets);
+    const unsigned vl = burst->lrh().vl.value();
+    if (!take_credit(vl, burst_blocks(*burst))) {
+        overrun(vl, burst->count());
         return {};
     }
-    hand_over(packets);
+    hand_over(*burst);
     return {};
 }
 
-void LinkEndpoint::hand_over(const LinkRun& run) {
-    const ib::RunSize& size = run.packets.size();
-    const unsigned vl = run.packets.first().lrh().vl.value();
+// Packets from `from` on as one burst; how many of them were taken.
+std::uint32_t LinkEndpoint::hand_over_rest(ib::Burst& burst, std::uint32_t from) {
+    ib::Placement here;
+    if (from == 0) {
+        return events_.link_burst(burst, here);
+    }
+    ib::BurstHead head;
+    auto rest = burst.part(from, burst.count() - from, head);
+    return rest ? events_.link_burst(*rest, here) : 0;
+}
+
+// What is not taken as a whole comes as its first packet and the rest.
+void LinkEndpoint::hand_over(ib::Burst& burst) {
+    const unsigned vl = burst.lrh().vl.value();
     const auto epoch = offer_.epoch;
-    const bool all_fit = fits(run.packets);
-    ib::RunHeaders room;
-    for (std::uint32_t i = 0; i < size.packets;) {
+    const bool all_fit = fits(burst);
+    ib::BurstHeaders room;
+    for (std::uint32_t i = 0; i < burst.count();) {
         if (offer_.epoch != epoch) {  // a handler has retrained the link
-            release(vl, run.blocks(i, size.packets - i));
+            release(vl, burst_blocks(burst, i, burst.count() - i));
             return;
         }
-        std::uint32_t taken = active_ && all_fit ? events_.link_run(run, i) : 0;
+        const bool several = burst.count() - i > 1;
+        std::uint32_t taken = several && active_ && all_fit ? hand_over_rest(burst, i) : 0;
         if (taken == 0) {
-            hand_over(run.packets.packet(i, room), false, vl, run.blocks(i, 1));
+            hand_over(burst.packet(i, room), false, vl, burst_blocks(burst, i, 1));
             taken = 1;
         }
         i += taken;
     }
-}
-
-std::uint32_t LinkEndpoint::run_limit(unsigned vl, std::size_t longest, std::uint32_t mtu) const {
-    if (!runs_ || !active_ || vl == kVl15) {
-        return 0;
-    }
-    constexpr std::size_t kBeside = kHeaderSize + ib::kRunPayload + kReservedOutput;
-    const std::uint32_t most =
-        std::min<std::uint32_t>(credits(vl) / packet_blocks(longest), ib::kMaxRunPayload / mtu);
-    const std::size_t wanted = ring_bytes(kBeside + std::size_t{most} * mtu);
-    const std::size_t room = rings_->out.room_for(wanted);
-    return room >= wanted ? most
-                          : static_cast<std::uint32_t>((room - std::min(room, kBeside)) / mtu);
-}
-
-std::span<std::uint8_t> LinkEndpoint::begin_run(unsigned vl, const ib::RunSize& size) {
-    if (run_limit(vl, size.longest(), size.mtu) < size.packets) {
-        return {};
-    }
-    pending_ = {.frame = rings_->out.reserve(kHeaderSize + size.body()),
-                .vl = vl,
-                .crc = SendCrc::kElided,
-                .blocks = run_blocks(size, 0, size.packets),
-                .is_run = true};
-    return pending_.frame.subspan(kHeaderSize);
 }
 
 bool LinkEndpoint::publish() {

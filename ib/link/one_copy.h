@@ -89,11 +89,11 @@ inline constexpr std::size_t kBitmapsOffset = kBounceOffset + kMaxReferenceBytes
 }
 
 // Memory for the head of a run and the payload that a reference stands for, as one piece.
-inline constexpr std::size_t kReferenceRoom = ib::kRunPayload + kMaxReferenceBytes;
+inline constexpr std::size_t kReferenceRoom = ib::kBurstPayload + kMaxReferenceBytes;
 // Of the adapter: its bounce area and what lies before.
 [[nodiscard]] inline std::span<std::uint8_t> reference_room(std::uint8_t* control_memory) {
-    return {control_memory + kBounceOffset - ib::kRunPayload, kReferenceRoom};
+    return {control_memory + kBounceOffset - ib::kBurstPayload, kReferenceRoom};
 }
-static_assert(sizeof(OneCopyControl) + ib::kRunPayload <= kBounceOffset);
+static_assert(sizeof(OneCopyControl) + ib::kBurstPayload <= kBounceOffset);
 
 }  // namespace pib::link

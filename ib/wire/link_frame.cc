@@ -34,12 +34,12 @@ constexpr FrameRule kRules[] = {
     {Link::kSize, Link::kSize, 0},
     {Credit::kSize, Credit::kSize, 0},
     {kLrhSize, kMaxBody, kFlagCrcElided},
-    {kRunPayload, kMaxRunBody, kFlagReference},
+    {kBurstPayload, kMaxRunBody, kFlagReference},
     {Memory::kFixed + 8, Memory::kFixed + kMaxMemoryBlocks * 8, 0},
     {Pull::kFixed + RamPiece::kSize, Pull::kFixed + kMaxPieces* RamPiece::kSize, 0},
 };
 // Largest body of a RUN that refers to memory.
-constexpr std::uint32_t kMaxReferenceBody = kRunPayload + reference_bytes(kMaxPieces);
+constexpr std::uint32_t kMaxReferenceBody = kBurstPayload + reference_bytes(kMaxPieces);
 static_assert(kMaxReferenceBody <= kMaxBody);
 
 // Appends header and a zeroed body; the caller fills the returned body.

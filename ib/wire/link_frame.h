@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ib/wire/packet_run.h"
+#include "ib/wire/burst.h"
 #include "ib/wire/types.h"
 
 namespace pib::ib::link {
@@ -22,7 +22,7 @@ inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 3;
 inline constexpr std::size_t kHeaderSize = 8;
 inline constexpr std::size_t kMaxBody = 8192;  // limit for all frames except RUN
-inline constexpr std::size_t kMaxRunBody = kRunPayload + kMaxRunPayload;
+inline constexpr std::size_t kMaxRunBody = kBurstPayload + kMaxBurstPayload;
 inline constexpr std::uint32_t kMagic = 0x5049424C;  // "PIBL"
 
 enum class FrameType : std::uint8_t {

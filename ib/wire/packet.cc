@@ -91,21 +91,23 @@ std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs) {
 
 std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes, Crcs crcs) {
     const auto lrh = parse_lrh(bytes, crcs);
-    if (!lrh) {
-        return std::unexpected(lrh.error());
-    }
-    if (is_raw(lrh->lnh)) {
+    return lrh ? parse(bytes, *lrh, crcs) : std::unexpected(lrh.error());
+}
+
+std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes, const Lrh& lrh,
+                                                        Crcs crcs) {
+    if (is_raw(lrh.lnh)) {
         return std::unexpected(ParseError::kRaw);
     }
     PacketView view(bytes);
     view.crcs_ = crcs;
-    view.lrh_ = *lrh;
+    view.lrh_ = lrh;
     view.bth_offset_ = Lrh::kSize;
     if (bytes.size() < Lrh::kSize + crc_bytes(crcs, false)) {
         return std::unexpected(ParseError::kTruncated);
     }
     view.crc_offset_ = bytes.size() - crc_bytes(crcs, false);
-    if (lrh->lnh == Lnh::kIbaGlobal) {
+    if (lrh.lnh == Lnh::kIbaGlobal) {
         if (const auto checked = view.parse_grh(); !checked) {
             return std::unexpected(checked.error());
         }

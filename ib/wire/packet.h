@@ -66,6 +66,8 @@ class PacketBytes {
     [[nodiscard]] std::size_t size() const { return whole_.size(); }
     // Bytes that may be read repeatedly.
     [[nodiscard]] std::span<const std::uint8_t> head() const { return head_; }
+    // All of it, to be copied and not looked at.
+    [[nodiscard]] std::span<const std::uint8_t> whole() const { return whole_; }
     [[nodiscard]] bool is_stable() const { return head_.size() == whole_.size(); }
     // Bytes that may be copied only once, behind the headers.
     [[nodiscard]] std::span<const std::uint8_t> part(std::size_t offset, std::size_t bytes) const {
@@ -95,6 +97,11 @@ class PacketView {
   public:
     [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
                                                                      Crcs crcs);
+    // The same of a packet without checksums whose LRH parse_lrh() has checked.
+    [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
+                                                                     const Lrh& lrh) {
+        return parse(bytes, lrh, Crcs::kElided);
+    }
 
     [[nodiscard]] const Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const std::optional<Grh>& grh() const { return grh_; }
@@ -131,6 +138,8 @@ class PacketView {
 
   private:
     explicit PacketView(const PacketBytes& bytes) : bytes_(bytes) {}
+    [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
+                                                                     const Lrh& lrh, Crcs crcs);
 
     template <typename Header>
     [[nodiscard]] std::optional<Header> ext(Ext which) const {

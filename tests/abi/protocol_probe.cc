@@ -103,7 +103,7 @@ void show_link_state() {
 }
 
 void show_run() {
-    std::vector<std::uint8_t> zero(kRunPayload);
+    std::vector<std::uint8_t> zero(kBurstPayload);
     show("RUN", "-", zero);
     const auto field = [&](const char* name, std::size_t at, std::size_t bytes) {
         auto body = zero;
@@ -112,8 +112,8 @@ void show_run() {
     };
     field("packets", 0, 2);
     field("mtu", 2, 2);
-    field("first", kRunFirst, kRunHeadersSize);
-    field("last", kRunLast, kRunHeadersSize);
+    field("first", kBurstFirst, kBurstHeadersSize);
+    field("last", kBurstLast, kBurstHeadersSize);
 }
 
 // Field of a frame that is written by hand: `bytes` from `at` on.
@@ -240,6 +240,6 @@ int main() {
                 kMaxBody);
     std::printf("FEATURE_SHARED_MEMORY %u\nFEATURE_RUNS %u\nRING_ALIGN %u\n", kFeatureSharedMemory,
                 kFeatureRuns, pib::link::kRingAlign);
-    std::printf("MAX_RUN_PAYLOAD %zu\nMAX_RUN_PACKETS %u\n", kMaxRunPayload, kMaxRunPackets);
+    std::printf("MAX_RUN_PAYLOAD %zu\nMAX_RUN_PACKETS %u\n", kMaxBurstPayload, kMaxBurstPackets);
     std::printf("FLAG_CRC_ELIDED %u\nCREDIT_BLOCK_BYTES %zu\n", kFlagCrcElided, kCreditBlockBytes);
 }

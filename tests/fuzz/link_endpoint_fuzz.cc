@@ -45,21 +45,25 @@ class Port final : public link::LinkEvents {
         require(up_, "down once");
         up_ = false;
     }
-    void link_packet(const link::LinkPacket& packet) override {
+    std::uint32_t link_burst(ib::Burst& packet, ib::Placement&) override {
+        if (!packet.is_single()) {
+            return 0;
+        }
         require(up_, "packets only while up");
-        require(packet.bytes.size() + 4 == packet.lrh.pkt_len * 4U, "a packet has its length");
-        require(packet.lrh.pkt_len * 4U <= 4096 + 124, "a packet fits the MTU");
-        const unsigned vl = packet.lrh.vl.value();
+        require(packet.bytes().size() + 4 == packet.lrh().pkt_len * 4U, "a packet has its length");
+        require(packet.lrh().pkt_len * 4U <= 4096 + 124, "a packet fits the MTU");
+        const unsigned vl = packet.lrh().vl.value();
         if (vl == link::kVl15) {
-            require(packet.blocks == 0, "VL15 has no credits");
-            return;
+            require(link::burst_blocks(packet) == 0, "VL15 has no credits");
+            return 1;
         }
         require(vl < 2, "data only on VLs that have buffer");
-        held_[vl] += packet.blocks;
+        held_[vl] += link::burst_blocks(packet);
         require(held_[vl] <= kBlocks, "no more than was granted");
-        if ((packet.bytes.head().back() & 1) == 0) {
+        if ((packet.bytes().head().back() & 1) == 0) {
             release();
         }
+        return 1;
     }
     void link_packet_fault(link::PacketFault) override { require(up_, "faults only while up"); }
     void release() {
@@ -95,11 +99,11 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
     const std::size_t bytes = 28 + (action >> 2) * 4U;
     const auto crc = static_cast<link::SendCrc>(action % 2);
     const bool possible = end.can_send(vl, bytes, crc);
-    const auto room = end.begin_packet(vl, bytes, crc);
-    require(room.empty() != possible, "can_send tells the truth");
-    if (!room.empty()) {
-        std::ranges::fill(room, action);
-        end.commit_packet();
+    const auto room = end.begin({.vl = vl, .longest = bytes, .crc = crc});
+    require((room.packets != 0) == possible, "can_send tells the truth");
+    if (room.packets != 0) {
+        std::ranges::fill(room.bytes, action);
+        end.commit(ib::BurstSize::of(bytes));
     }
     if (action == 200) {
         end.retrain();

@@ -35,10 +35,11 @@ hca::Config a_config() {
 // Where packets for the guest arrive.
 class Guest final : public hca::PortClient {
   public:
-    void packet_in(unsigned port, const ib::PacketView& packet) override {
+    std::uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement&) override {
         require(port == 1, "packets come in by the port that has a link");
+        const ib::PacketView& packet = burst.first();
         if (packet.bth().dest_qp != ib::kQp0) {
-            return;
+            return 1;
         }
         require(packet.lrh().vl == ib::kVl15, "QP0 hears VL15 only");
         require(packet.payload().size() == ib::kMadSize, "SMPs have one size");
@@ -46,6 +47,7 @@ class Guest final : public hca::PortClient {
         std::ranges::copy(packet.payload(), mad.bytes.begin());
         require(mad.is_smp(), "QP0 gets SMPs");
         require(!ib::smp_is_for_sma(mad), "the device answers for the SMA itself");
+        return 1;
     }
     void port_ready(unsigned) override {}
     void port_changed(unsigned) override {}
@@ -153,14 +155,14 @@ void Bench::from_link(Input& in) {
 void Bench::from_guest(Input& in) {
     const Bytes packet = a_packet(in);
     const auto lrh = ib::Lrh::parse(std::span(packet).first<8>());
-    const auto room = port().begin_packet({.dlid = lrh.dlid.value(),
-                                           .sl = lrh.sl.value(),
-                                           .vl15 = lrh.vl == ib::kVl15,
-                                           .bytes = static_cast<std::uint32_t>(packet.size())});
-    if (!room.empty()) {
-        require(room.size() == packet.size(), "room is what was asked for");
-        std::ranges::copy(packet, room.begin());
-        port().commit_packet();
+    const auto room = port().begin({.dlid = lrh.dlid.value(),
+                                    .sl = lrh.sl.value(),
+                                    .vl15 = lrh.vl == ib::kVl15,
+                                    .bytes = static_cast<std::uint32_t>(packet.size())});
+    if (room.packets != 0) {
+        require(room.bytes.size() == packet.size(), "room is what was asked for");
+        std::ranges::copy(packet, room.bytes.begin());
+        port().commit(ib::BurstSize::of(packet.size()), {});
     }
 }
 

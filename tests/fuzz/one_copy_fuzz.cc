@@ -92,9 +92,9 @@ class Adapter final : private fabric::SwitchLink::Owner {
                 parse_frame_header(std::span<const std::uint8_t, kHeaderSize>(in_->front(), 8));
             require(header.has_value(), "what the switch writes are frames");
             if (header->type == FrameType::kRun && (header->flags & kFlagReference) != 0) {
-                require(
-                    ib::load_be<std::uint64_t>(in_->front() + 8 + ib::kRunPayload) == ++references_,
-                    "references are numbered");
+                require(ib::load_be<std::uint64_t>(in_->front() + 8 + ib::kBurstPayload) ==
+                            ++references_,
+                        "references are numbered");
             }
             in_->skip(kHeaderSize + header->length);
         }
@@ -174,13 +174,13 @@ void Adapter::refer(Input& in) {
     const std::uint32_t bytes = packets * kMtu;
     const auto where = pieces(in, bytes);
     const auto first = headers_of(index_, 7), last = headers_of(index_, 6 + packets);
-    const auto size = ib::RunBuilder::size(first, last, packets, kMtu, bytes);
-    const std::size_t body = ib::kRunPayload + reference_bytes(where.size());
+    const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, bytes);
+    const std::size_t body = ib::kBurstPayload + reference_bytes(where.size());
     Bytes frame(kHeaderSize + body);
     std::ranges::copy(run_header(body, kFlagReference), frame.begin());
     const auto rest = std::span(frame).subspan(kHeaderSize);
-    ib::RunBuilder::headers(rest, *size, first, last, bytes);
-    write_reference(rest.subspan(ib::kRunPayload), handle, bytes, where);
+    ib::BurstBuilder::headers(rest, *size, first, last, bytes);
+    write_reference(rest.subspan(ib::kBurstPayload), handle, bytes, where);
     if (in.byte() % 16 == 0) {
         frame[in.byte() % frame.size()] = in.byte();
     }

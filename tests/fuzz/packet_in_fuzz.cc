@@ -120,7 +120,7 @@ class Program {
     void raw() {
         const auto bytes = in_.take(8 + in_.byte());
         if (const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided)) {
-            b().transport.packet_in(1, *view);
+            pair_.give(b(), ib::Burst(*view));
         }
     }
 
@@ -156,7 +156,7 @@ class Program {
         }
         builder->gather({{std::span<const uint8_t>(payload)}});
         if (const auto view = ib::PacketView::parse(builder->finish(), ib::Crcs::kElided)) {
-            b().transport.packet_in(1, *view);
+            pair_.give(b(), ib::Burst(*view));
         }
         pair_.settle();
         for (const Qp* qp : {&rc_, &uc_, &shared_, &ud_, &smi_, &gsi_}) {

@@ -115,14 +115,20 @@ class Adapter final : private link::LinkEvents {
     }
     void link_up(const link::ActiveLink&) override { up_ = true; }
     void link_down() override { up_ = false; }
-    void link_packet(const link::LinkPacket& packet) override {
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         require(up_, "packets only while up");
-        end_.release(packet.lrh.vl.value(), packet.blocks);
+        if (payload.is_offered()) {
+            return locate(burst, payload.where) ? burst.count() : 0;
+        }
+        if (!payload.is_here() && !take_pulled(payload.where)) {
+            return 0;
+        }
+        end_.release(burst.lrh().vl.value(), link::burst_blocks(burst));
+        return burst.count();
     }
     void link_packet_fault(link::PacketFault) override { require(up_, "faults only while up"); }
-    bool link_reference(const link::LinkRun& run, std::vector<link::RamPiece>& where) override {
-        require(up_, "asked only while up");
-        const auto bytes = static_cast<std::uint32_t>(run.packets.size().payload);
+    bool locate(const ib::Burst& burst, std::vector<link::RamPiece>& where) const {
+        const auto bytes = static_cast<std::uint32_t>(burst.size().payload);
         if (places_ == 1) {
             where = {{.offset = 0, .block = 0, .length = 100},
                      {.offset = 4096, .block = 0, .length = bytes - 100}};
@@ -131,15 +137,12 @@ class Adapter final : private link::LinkEvents {
         }
         return places_ != 0;
     }
-    bool link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) override {
+    bool take_pulled(std::span<const link::RamPiece> where) const {
         const std::uint64_t answer = control().answer;
         require(up_ && answer >> 8 >= sequence_ &&
                     (answer & 0xFF) == static_cast<unsigned>(PullResult::kDone),
                 "only what the switch says is there");
         require(where.size() == 2, "where it was said to go");
-        if (stays_) {
-            end_.release(0, run.blocks(0, run.packets.size().packets));
-        }
         return stays_;
     }
 
@@ -171,12 +174,12 @@ void Adapter::refer(Input& in) {
     auto last = first;
     last.bth.psn = ib::Psn(6 + packets);
     const std::uint32_t bytes = packets * kMtu;
-    const auto size = ib::RunBuilder::size(first, last, packets, kMtu, bytes);
-    Bytes frame(kHeaderSize + ib::kRunPayload + reference_bytes(0));
+    const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, bytes);
+    Bytes frame(kHeaderSize + ib::kBurstPayload + reference_bytes(0));
     std::ranges::copy(run_header(frame.size() - kHeaderSize, kFlagReference), frame.begin());
     const auto body = std::span(frame).subspan(kHeaderSize);
-    ib::RunBuilder::headers(body, *size, first, last, bytes);
-    write_reference(body.subspan(ib::kRunPayload), handle, bytes, {});
+    ib::BurstBuilder::headers(body, *size, first, last, bytes);
+    write_reference(body.subspan(ib::kBurstPayload), handle, bytes, {});
     if (damage == 2) {
         frame[in.byte() % frame.size()] = in.byte();
     }

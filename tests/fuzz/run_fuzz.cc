@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fuzz_target.h"
-#include "ib/wire/packet_run.h"
+#include "ib/wire/burst.h"
 
 namespace pib::fuzz {
 namespace {
@@ -28,18 +28,18 @@ PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, bool global) {
 Bytes seed(std::uint8_t first, std::uint8_t last, std::uint32_t packets, bool global) {
     const auto a = headers_of(first, 0xfffffe, global);
     const auto b = headers_of(last, 0xfffffe + packets - 1, global);
-    const std::size_t payload = (packets - 1) * kMinRunMtu + 7;
-    const auto size = RunBuilder::size(a, b, packets, kMinRunMtu, payload);
+    const std::size_t payload = (packets - 1) * kMinBurstMtu + 7;
+    const auto size = BurstBuilder::size(a, b, packets, kMinBurstMtu, payload);
     Bytes body(size->body());
-    (void)RunBuilder::begin(body, *size, a, b, payload);
+    (void)BurstBuilder::begin(body, *size, a, b, payload);
     return body;
 }
 
-void check_packets(const PacketRun& run) {
-    const RunSize& size = run.size();
-    require(size.packets >= 2 && size.packets <= kMaxRunPackets, "packets are bounded");
-    require(size.payload <= kMaxRunPayload, "payload is bounded");
-    RunHeaders room;
+void check_packets(const Burst& run) {
+    const BurstSize& size = run.size();
+    require(size.packets >= 2 && size.packets <= kMaxBurstPackets, "packets are bounded");
+    require(size.payload <= kMaxBurstPayload, "payload is bounded");
+    BurstHeaders room;
     std::size_t bytes = 0, payload = 0;
     std::uint64_t words = 0;
     for (std::uint32_t i = 0; i < size.packets; ++i) {
@@ -55,9 +55,11 @@ void check_packets(const PacketRun& run) {
     }
     require(bytes == size.bytes() && words == size.words(), "sums are sums");
     require(payload == size.payload, "nothing is left over");
-    const std::uint32_t middles = run.middles_from(1);
-    require(middles < size.packets && run.payload(1, middles).size() == middles * size.mtu,
-            "what is taken together is there");
+    require(run.payload().size() == payload - run.last().bth().pad_count, "all payload is there");
+    BurstHead head;
+    const auto rest = run.part(1, size.packets - 1, head);
+    require(rest && rest->count() == size.packets - 1, "the rest of a burst is one");
+    require(rest->size().bytes() == size.bytes(1, size.packets - 1), "of the same packets");
 }
 
 }  // namespace
@@ -73,14 +75,14 @@ std::vector<Bytes> seeds() {
 }
 
 void run(std::span<const std::uint8_t> input) {
-    if (input.size() < kRunPayload) {
+    if (input.size() < kBurstPayload) {
         return;
     }
     // Copies of their own size: a read past the end is then seen.
     const Bytes whole(input.begin(), input.end());
-    const Bytes head(whole.begin(), whole.begin() + kRunPayload);
+    const Bytes head(whole.begin(), whole.begin() + kBurstPayload);
     const auto parsed =
-        PacketRun::parse(std::span<const std::uint8_t>(head).first<kRunPayload>(), whole);
+        Burst::parse(std::span<const std::uint8_t>(head).first<kBurstPayload>(), whole);
     if (parsed) {
         check_packets(*parsed);
     }

@@ -51,53 +51,42 @@ class FakePort : public Port {
     }
 
     // ---- Port
-    std::span<uint8_t> begin_packet(const TxRequest& request) override {
-        if (sent.size() >= capacity) {
-            refused = true;
+    link::BurstRoom begin(const TxRequest& request) override {
+        const size_t room = capacity - std::min(capacity, sent.size());
+        const uint32_t packets =
+            request.is_offer ? offer_limit(request, room) : limit(request, room);
+        refused = refused || (packets == 0 && !request.is_offer);
+        if (packets == 0) {
             return {};
         }
         last_request = request;
-        pending_.assign(request.bytes, 0xee);
-        is_run_ = false;
-        reference_ = nullptr;
-        return pending_;
+        is_offer_ = request.is_offer;
+        const size_t several =
+            ib::kBurstPayload + (is_offer_ ? size_t{0} : size_t{packets} * request.mtu);
+        pending_.assign(packets == 1 ? request.bytes : several, 0xee);
+        return {.bytes = pending_, .packets = packets};
     }
-    void commit_packet() override {
-        if (active && is_run_) {
-            take_apart();
-        } else if (active) {
-            charge(pending_.size());
-            sent.emplace_back().assign(pending_.begin(), pending_.end());
+    void commit(const ib::BurstSize& size, const link::OfferedPayload& offered) override {
+        if (!active) {
+            return;
         }
-    }
-    uint32_t run_limit(const TxRequest&, uint32_t run_mtu) override {
-        const size_t room = capacity - std::min(capacity, sent.size());
-        const auto most = static_cast<uint32_t>(std::min(room, ib::kMaxRunPayload / run_mtu));
-        return takes_runs ? most : 0;
-    }
-    std::span<uint8_t> begin_run(const TxRequest& request, const ib::RunSize& size) override {
-        last_request = request;
-        pending_.assign(size.body(), 0xee);
-        is_run_ = true;
+        if (size.packets == 1) {
+            charge(size.first);
+            sent.emplace_back().assign(pending_.begin(),
+                                       pending_.begin() + static_cast<ptrdiff_t>(size.first));
+            return;
+        }
         reference_ = nullptr;
-        return pending_;
-    }
-    uint32_t reference_limit(const TxRequest&, uint32_t run_mtu) override {
-        const size_t room = capacity - std::min(capacity, sent.size());
-        return one_copy == nullptr
-                   ? 0
-                   : static_cast<uint32_t>(std::min({room, ib::link::kMaxReferenceBytes / run_mtu,
-                                                     size_t{ib::kMaxRunPackets}}));
-    }
-    std::span<uint8_t> begin_reference(const TxRequest& request, const ib::RunSize& size,
-                                       uint64_t handle,
-                                       std::span<const link::RamPiece> pieces) override {
-        last_request = request;
-        pending_.assign(ib::kRunPayload, 0xee);
-        is_run_ = true;
-        reference_ = std::make_shared<SentReference>(
-            SentReference{one_copy, handle, {pieces.begin(), pieces.end()}, size.packets});
-        return pending_;
+        if (is_offer_) {
+            reference_ = std::make_shared<SentReference>(
+                SentReference{one_copy,
+                              offered.handle,
+                              {offered.pieces.begin(), offered.pieces.end()},
+                              size.packets});
+        } else {
+            pending_.resize(size.body());
+        }
+        split();
     }
     unsigned lane(const TxRequest& request) const override {
         const bool free = !active || owns_lid(request.dlid);
@@ -150,7 +139,21 @@ class FakePort : public Port {
             arbiter_.account(bytes);
         }
     }
-    void take_apart() {
+    uint32_t limit(const TxRequest& request, size_t room) const {
+        if (!takes_runs || request.packets == 1) {
+            return room != 0 ? 1 : 0;
+        }
+        return static_cast<uint32_t>(
+            std::min({room, size_t{request.packets}, ib::kMaxBurstPayload / request.mtu}));
+    }
+    uint32_t offer_limit(const TxRequest& request, size_t room) const {
+        const size_t most =
+            std::min({room, size_t{request.packets}, ib::link::kMaxReferenceBytes / request.mtu,
+                      size_t{ib::kMaxBurstPackets}});
+        return one_copy != nullptr && most > 1 ? static_cast<uint32_t>(most) : 0;
+    }
+    // The burst that is pending.
+    void split() {
         if (reference_) {
             const std::vector<uint8_t> payload = one_copy->gather(reference_->pieces);
             pending_.insert(pending_.end(), payload.begin(), payload.end());
@@ -158,13 +161,13 @@ class FakePort : public Port {
         }
         const std::span<const uint8_t> body(pending_);
         const auto run =
-            ib::PacketRun::parse(body.first<ib::kRunPayload>(), body, ib::link::kMaxReferenceBytes);
+            ib::Burst::parse(body.first<ib::kBurstPayload>(), body, ib::link::kMaxReferenceBytes);
         if (!run) {
             throw std::runtime_error(std::string("malformed run: ") + ib::to_string(run.error()));
         }
         ++runs_sent;
-        ib::RunHeaders room;
-        for (uint32_t i = 0; i < run->size().packets; ++i) {
+        ib::BurstHeaders room;
+        for (uint32_t i = 0; i < run->count(); ++i) {
             const ib::PacketBytes packet = run->packet(i, room);
             charge(packet.size());
             packet.copy_to(sent.emplace_back(packet.size()));
@@ -175,7 +178,7 @@ class FakePort : public Port {
 
     uint16_t lid_;
     std::vector<uint8_t> pending_;
-    bool is_run_ = false;
+    bool is_offer_ = false;
     std::shared_ptr<const SentReference> reference_;
     ib::VlArbiter arbiter_{vl_port};
     unsigned granted_vl_ = kLanes;

@@ -44,7 +44,7 @@ void Pair::carry(Hca& from) {
 namespace {
 
 // Whether `next` may follow `before` in a run; that it is the run's first message, and so on, is
-// for PacketRun to find.
+// for Burst to find.
 bool continues(const ib::PacketView& before, const ib::PacketView& next) {
     const auto position = next.opcode().position;
     return (position == ib::Position::kMiddle || position == ib::Position::kLast) &&
@@ -59,12 +59,12 @@ void put_headers(std::vector<uint8_t>& body, size_t at, const ib::PacketView& pa
 }
 
 std::vector<uint8_t> join(std::span<const ib::PacketView> packets) {
-    std::vector<uint8_t> body(ib::kRunPayload);
-    body.reserve(ib::kRunPayload + packets.size() * ib::kMaxPayload);
+    std::vector<uint8_t> body(ib::kBurstPayload);
+    body.reserve(ib::kBurstPayload + packets.size() * ib::kMaxPayload);
     ib::store_be(&body[0], static_cast<uint16_t>(packets.size()));
     ib::store_be(&body[2], static_cast<uint16_t>(packets.front().payload().size()));
-    put_headers(body, ib::kRunFirst, packets.front());
-    put_headers(body, ib::kRunLast, packets.back());
+    put_headers(body, ib::kBurstFirst, packets.front());
+    put_headers(body, ib::kBurstLast, packets.back());
     for (const ib::PacketView& packet : packets) {
         body.insert(body.end(), packet.payload().begin(), packet.payload().end());
         body.insert(body.end(), packet.bth().pad_count, 0);
@@ -80,7 +80,7 @@ bool Pair::deliver_run() {
     for (const InFlight& next : wire_) {
         const auto view = ib::PacketView::parse(next.bytes, ib::Crcs::kElided);
         const bool full = !packets.empty() &&
-                          (packets.size() + 1) * packets[0].payload().size() > ib::kMaxRunPayload;
+                          (packets.size() + 1) * packets[0].payload().size() > ib::kMaxBurstPayload;
         // Packets that may travel as a reference stay separate.
         const bool refers =
             !packets.empty() && next.bytes.reference != nullptr && next.bytes.index == 0;
@@ -95,11 +95,11 @@ bool Pair::deliver_run() {
     }
     const std::vector<uint8_t> body = join(packets);
     const auto run =
-        ib::PacketRun::parse(std::span<const uint8_t>(body).first<ib::kRunPayload>(), body);
+        ib::Burst::parse(std::span<const uint8_t>(body).first<ib::kBurstPayload>(), body);
     if (!run) {
         return false;
     }
-    ib::RunHeaders room;
+    ib::BurstHeaders room;
     // Not in all of the largest messages: that would take minutes.
     constexpr uint64_t kCompared = 1u << 18;
     for (uint32_t i = 0; i < packets.size() && packets_joined < kCompared; ++i) {
@@ -134,8 +134,8 @@ bool Pair::deliver_reference() {
         return false;
     }
     std::vector<uint8_t> body = join(packets);
-    const std::vector<uint8_t> payload(body.begin() + ib::kRunPayload, body.end());
-    std::fill(body.begin() + ib::kRunPayload, body.end(), uint8_t{0xdd});
+    const std::vector<uint8_t> payload(body.begin() + ib::kBurstPayload, body.end());
+    std::fill(body.begin() + ib::kBurstPayload, body.end(), uint8_t{0xdd});
     const auto dlid = packets.front().lrh().dlid.value();
     wire_.erase(wire_.begin(), wire_.begin() + static_cast<ptrdiff_t>(packets.size()));
     if (!reference->memory->is_live(reference->handle)) {
@@ -143,9 +143,9 @@ bool Pair::deliver_reference() {
     }
     for (Hca* hca : {&a, &b}) {
         if (hca->port.owns_lid(dlid) && !place(*reference, body, *hca)) {
-            std::ranges::copy(payload, body.begin() + ib::kRunPayload);
-            arrive(ib::PacketRun::parse(std::span<const uint8_t>(body).first<ib::kRunPayload>(),
-                                        body, ib::link::kMaxReferenceBytes)
+            std::ranges::copy(payload, body.begin() + ib::kBurstPayload);
+            arrive(ib::Burst::parse(std::span<const uint8_t>(body).first<ib::kBurstPayload>(), body,
+                                    ib::link::kMaxReferenceBytes)
                        .value());
         }
     }
@@ -154,37 +154,47 @@ bool Pair::deliver_reference() {
 
 bool Pair::place(const SentReference& reference, std::span<const uint8_t> body, Hca& to) {
     const auto run =
-        ib::PacketRun::parse(body.first<ib::kRunPayload>(), body, ib::link::kMaxReferenceBytes)
+        ib::Burst::parse(body.first<ib::kBurstPayload>(), body, ib::link::kMaxReferenceBytes)
             .value();
-    std::vector<link::RamPiece> where;
-    if (!to.transport.reference_in(1, run, where)) {
+    ib::Placement payload{.form = ib::Placement::Form::kOffered};
+    if (to.transport.burst_in(1, run, payload) == 0) {
         return false;
     }
-    to.one_copy->scatter(where, reference.memory->gather(reference.pieces));
+    to.one_copy->scatter(payload.where, reference.memory->gather(reference.pieces));
     if (while_placing) {
         while_placing();
     }
-    if (!to.transport.placed_in(1, run, where)) {
+    payload.form = ib::Placement::Form::kPulled;
+    if (to.transport.burst_in(1, run, payload) == 0) {
         return false;
     }
-    packets_joined += run.size().packets;
+    packets_joined += run.count();
     ++references_placed;
     return true;
 }
 
-// As a link does.
-void Pair::arrive(const ib::PacketRun& run) {
-    const auto dlid = run.first().lrh().dlid.value();
+uint32_t Pair::give(Hca& to, const ib::Burst& burst) {
+    ib::Placement here;
+    return to.transport.burst_in(1, burst, here);
+}
+
+// As a link does: what is not taken as a whole comes as its first packet and the rest.
+void Pair::arrive(const ib::Burst& run) {
+    const auto dlid = run.lrh().dlid.value();
     for (Hca* hca : {&a, &b}) {
-        for (uint32_t i = 0; i < run.size().packets && hca->port.owns_lid(dlid);) {
-            const uint32_t taken = hca->transport.run_in(1, run, i);
+        for (uint32_t i = 0; i < run.count() && hca->port.owns_lid(dlid);) {
+            ib::BurstHead head;
+            ib::Burst rest = run.part(i, run.count() - i, head).value();
+            uint32_t taken = rest.is_single() ? 0 : give(*hca, rest);
             packets_joined += taken;
-            ib::RunHeaders room;
             if (taken == 0) {
-                hca->transport.packet_in(
-                    1, *ib::PacketView::parse(run.packet(i, room), ib::Crcs::kElided));
+                ib::Burst single = run.part(i, 1, head).value();
+                if (!single.check()) {
+                    throw std::runtime_error("a packet of a burst is none");
+                }
+                taken = give(*hca, single);
             }
-            i += std::max(taken, 1u);
+            i += taken;
         }
     }
 }
@@ -215,7 +225,7 @@ void Pair::arrive(const std::vector<uint8_t>& bytes) {
         const bool to_all = dlid.is_multicast() || dlid.is_permissive();
         const bool own = slid.value() == hca->port.lid();
         if (to_all ? !own : hca->port.owns_lid(dlid.value())) {
-            hca->transport.packet_in(1, *view);
+            give(*hca, ib::Burst(*view));
         }
     }
 }
@@ -226,7 +236,7 @@ void Pair::inject(Hca& to, const ib::PacketHeaders& headers, std::span<const uin
         ib::PacketBuilder::begin(bytes, headers, payload.size(), ib::Crcs::kElided).value();
     builder.gather({{payload}});
     const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
-    to.transport.packet_in(1, view);
+    give(to, ib::Burst(view));
     settle();
 }
 

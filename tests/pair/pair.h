@@ -41,6 +41,9 @@ class Pair {
     // caller's.
     void inject(Hca& to, const ib::PacketHeaders& headers, std::span<const uint8_t> payload = {});
 
+    // Hands packets to a transport; how many it took.
+    static uint32_t give(Hca& to, const ib::Burst& burst);
+
     // Whether a packet passes; the default lets all pass. Called before the seeded faults.
     std::function<bool(const ib::PacketView&)> filter;
     // Sees every packet that is put on the wire.
@@ -69,7 +72,7 @@ class Pair {
     bool deliver_reference();
     bool place(const SentReference& reference, std::span<const uint8_t> body, Hca& to);
     bool deliver_run();
-    void arrive(const ib::PacketRun& run);
+    void arrive(const ib::Burst& run);
 
     std::deque<InFlight> wire_;
     const bool joins_ = runs_wanted();

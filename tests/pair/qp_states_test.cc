@@ -85,7 +85,7 @@ TEST_CASE("a QP does not go without the ACK that it owes") {
     pair.a.post(qa, {});
     const auto bytes = pair.a.port.sent.at(0);
     pair.a.port.sent.clear();
-    pair.b.transport.packet_in(1, ib::PacketView::parse(bytes, ib::Crcs::kElided).value());
+    pair.give(pair.b, ib::Burst(ib::PacketView::parse(bytes, ib::Crcs::kElided).value()));
     REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program that sees this may be gone at once
     REQUIRE(pair.b.port.sent.empty());
     if (destroyed) {

@@ -246,7 +246,7 @@ TEST_CASE("more READs at once than the responder has room for") {
     }
     t.pair.a.ring(t.qa);
     for (auto& packet : t.pair.a.port.sent) {
-        t.pair.b.transport.packet_in(1, ib::PacketView::parse(packet, ib::Crcs::kElided).value());
+        t.pair.give(t.pair.b, ib::Burst(ib::PacketView::parse(packet, ib::Crcs::kElided).value()));
     }
     t.pair.a.port.sent.clear();
     t.pair.b.port.capacity = 64;

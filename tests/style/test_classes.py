@@ -17,22 +17,22 @@ FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "fabric-switch/", "tests/")
 # Methods and source files of classes that are still to be divided. The list only shrinks.
 EXCEPTIONS = {
     "pib::fabric::Fabric": (43, 3),
-    "pib::fabric::Switch": (43, 2),
-    "pib::fabric::SwitchLink": (37, 1),
-    "pib::fabric::SwitchPort": (47, 2),
+    "pib::fabric::Switch": (41, 2),
+    "pib::fabric::SwitchLink": (33, 1),
+    "pib::fabric::SwitchPort": (43, 2),
     "pib::hca::Device": (53, 2),
     "pib::hca::Mpt": (44, 2),
-    "pib::hca::HcaPort": (84, 3),
-    "pib::hca::PortLink": (35, 1),
+    "pib::hca::HcaPort": (78, 3),
+    "pib::hca::PortLink": (28, 1),
     "pib::hca::QpServices": (50, 1),
-    "pib::hca::Requester": (31, 2),
-    "pib::hca::Responder": (51, 6),
-    "pib::hca::Transport": (50, 3),
+    "pib::hca::Requester": (30, 1),
+    "pib::hca::Responder": (47, 4),
+    "pib::hca::Transport": (47, 2),
     "pib::hca::test::FakeHost": (32, 1),
     "pib::hca::test::Hca": (28, 1),
     "pib::hca::test::MiniDriver": (48, 1),
     "pib::ib::Mad": (28, 0),
-    "pib::link::LinkEndpoint": (77, 3),
+    "pib::link::LinkEndpoint": (76, 3),
 }
 
 

@@ -102,15 +102,17 @@ class CopyHca final : public RingHca {
     unsigned placed = 0, refused = 0, wakes = 0;
 
   private:
-    bool link_reference(const link::LinkRun&, std::vector<link::RamPiece>& where) override {
-        where = place;
-        return !place.empty();
-    }
-    bool link_placed(const link::LinkRun& run, std::span<const link::RamPiece>) override {
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (payload.is_here()) {
+            return RingHca::link_burst(burst, payload);
+        }
+        if (payload.is_offered()) {
+            payload.where = place;
+            return place.empty() ? 0 : burst.count();
+        }
         ++placed;
-        own_end().release(run.packets.first().lrh().vl.value(),
-                          run.blocks(0, run.packets.size().packets));
-        return true;
+        own_end().release(burst.lrh().vl.value(), link::burst_blocks(burst));
+        return burst.count();
     }
     void link_copy_refused() override { ++refused; }
     std::expected<std::shared_ptr<const fabric::AdapterMemory>, std::string> link_map(

@@ -78,14 +78,19 @@ struct LinkRecorder : link::LinkEvents {
     void link_refused(const ib::link::Refuse& refusal) override { refusals.push_back(refusal); }
     void link_up(const link::ActiveLink&) override { ++ups; }
     void link_down() override { ++downs; }
-    void link_packet(const link::LinkPacket& packet) override {
-        packets.emplace_back(packet.bytes.size());
-        packet.bytes.copy_to(packets.back());
-        if (hold) {
-            held.emplace_back(packet.lrh.vl.value(), packet.blocks);
-        } else {
-            endpoint->release(packet.lrh.vl.value(), packet.blocks);
+    // Takes packets singly.
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement&) override {
+        if (!burst.is_single()) {
+            return 0;
         }
+        packets.emplace_back(burst.bytes().size());
+        burst.bytes().copy_to(packets.back());
+        if (hold) {
+            held.emplace_back(burst.lrh().vl.value(), link::burst_blocks(burst));
+        } else {
+            endpoint->release(burst.lrh().vl.value(), link::burst_blocks(burst));
+        }
+        return 1;
     }
     void link_packet_fault(link::PacketFault fault) override { faults.push_back(fault); }
     void release_all() {
@@ -106,12 +111,13 @@ inline Bytes packet_frame(const Bytes& packet) {
 
 inline bool send(link::LinkEndpoint& from, const Bytes& packet,
                  link::SendCrc crc = link::SendCrc::kElided) {
-    const auto room = from.begin_packet(packet[0] >> 4, packet.size(), crc);
-    if (room.empty()) {
+    const unsigned vl = packet[0] >> 4;
+    const auto room = from.begin({.vl = vl, .longest = packet.size(), .crc = crc});
+    if (room.packets == 0) {
         return false;
     }
-    std::ranges::copy(packet, room.begin());
-    from.commit_packet();
+    std::ranges::copy(packet, room.bytes.begin());
+    from.commit(ib::BurstSize::of(packet.size()));
     return true;
 }
 

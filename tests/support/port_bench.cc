@@ -215,16 +215,16 @@ uint32_t PortBench::take_events() {
 
 bool PortBench::send_data(uint16_t dlid, size_t payload, uint8_t sl, uint8_t static_rate) {
     const Bytes packet = ::pib::test::make_packet(0, dlid, payload, port().lid(), sl);
-    const auto room = port().begin_packet({.dlid = dlid,
-                                           .sl = sl,
-                                           .vl15 = false,
-                                           .bytes = static_cast<uint32_t>(packet.size()),
-                                           .static_rate = static_rate});
-    if (room.empty()) {
+    const auto room = port().begin({.dlid = dlid,
+                                    .sl = sl,
+                                    .vl15 = false,
+                                    .bytes = static_cast<uint32_t>(packet.size()),
+                                    .static_rate = static_rate});
+    if (room.packets == 0) {
         return false;
     }
-    std::ranges::copy(packet, room.begin());
-    port().commit_packet();
+    std::ranges::copy(packet, room.bytes.begin());
+    port().commit(ib::BurstSize::of(packet.size()), {});
     return true;
 }
 

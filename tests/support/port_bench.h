@@ -52,12 +52,16 @@ class RecordingClient : public PortClient {
     unsigned changed = 0;
     std::function<void(const ib::PacketView&)> on_packet;
 
-    void packet_in(unsigned, const ib::PacketView& packet) override {
-        packets.emplace_back(packet.bytes().size());
-        packet.bytes().copy_to(packets.back());
-        if (on_packet) {
-            on_packet(packet);
+    uint32_t burst_in(unsigned, const ib::Burst& burst, ib::Placement&) override {
+        if (!burst.is_single()) {
+            return 0;
         }
+        packets.emplace_back(burst.bytes().size());
+        burst.bytes().copy_to(packets.back());
+        if (on_packet) {
+            on_packet(burst.first());
+        }
+        return 1;
     }
     void port_ready(unsigned) override { ++ready; }
     void port_changed(unsigned) override { ++changed; }

@@ -61,14 +61,18 @@ class RingHca : public FakeHca {
     std::optional<link::LinkRings> link_rings() override {
         return link::LinkRings{.out = memory_->ring(0), .in = memory_->ring(1)};
     }
-    void link_packet(const link::LinkPacket& packet) override {
-        if (counting) {
-            ++arrived_;
-            own_end().release(packet.lrh.vl.value(), packet.blocks);
-        } else {
-            FakeHca::link_packet(packet);
+
+  protected:
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (!counting) {
+            return FakeHca::link_burst(burst, payload);
         }
+        arrived_ += burst.count();
+        own_end().release(burst.lrh().vl.value(), link::burst_blocks(burst));
+        return burst.count();
     }
+
+  private:
     bool exchange() {
         if (!sw_link || !own_end().is_shared() || !sw_link->is_shared()) {
             return false;

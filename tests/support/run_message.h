@@ -33,16 +33,18 @@ inline bool send_run(link::LinkEndpoint& from, std::uint32_t packets, const Way&
     const auto first = headers_of(ib::opcode::kRdmaWriteFirst, 0, way);
     const auto last = headers_of(ib::opcode::kRdmaWriteLast, packets - 1, way);
     const std::size_t payload = std::size_t{packets - 1} * kMtu + kLastPayload;
-    const auto size = ib::RunBuilder::size(first, last, packets, kMtu, payload).value();
-    const auto room = from.begin_run(way.vl, size);
-    if (room.empty()) {
+    const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, payload).value();
+    const auto room =
+        from.begin({.vl = way.vl, .longest = size.longest(), .packets = packets, .mtu = kMtu});
+    if (room.packets < packets) {
         return false;
     }
-    const auto place = ib::RunBuilder::begin(room, size, first, last, payload);
+    const auto place =
+        ib::BurstBuilder::begin(room.bytes.first(size.body()), size, first, last, payload);
     for (std::size_t i = 0; i < place.size(); ++i) {
         place[i] = static_cast<std::uint8_t>(i / kMtu);
     }
-    from.commit_packet();
+    from.commit(size);
     return true;
 }
 
@@ -54,13 +56,17 @@ inline bool send_reference(link::LinkEndpoint& from, std::uint64_t handle,
     const auto last = headers_of(ib::opcode::kRdmaWriteMiddle, 6 + packets, way);
     const std::size_t bytes = std::size_t{packets} * kMtu;
     const auto size =
-        ib::RunBuilder::size(first, last, packets, kMtu, bytes, link::kMaxReferenceBytes);
-    const auto room = from.begin_reference(way.vl, size.value(), handle, pieces);
-    if (room.empty()) {
+        ib::BurstBuilder::size(first, last, packets, kMtu, bytes, link::kMaxReferenceBytes);
+    const auto room = from.begin({.vl = way.vl,
+                                  .longest = size.value().longest(),
+                                  .packets = packets,
+                                  .mtu = kMtu,
+                                  .is_offer = true});
+    if (room.packets < packets) {
         return false;
     }
-    ib::RunBuilder::headers(room, *size, first, last, bytes);
-    from.commit_packet();
+    ib::BurstBuilder::headers(room.bytes, *size, first, last, bytes);
+    from.commit(*size, {.handle = handle, .pieces = pieces});
     return true;
 }
 

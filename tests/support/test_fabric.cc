@@ -113,21 +113,21 @@ void FakeHca::send_smp(ib::Mad smp) {
     }
 }
 
-void FakeHca::link_packet(const link::LinkPacket& packet) {
-    const auto view = ib::PacketView::parse(packet.bytes, ib::Crcs::kElided);
-    const bool smp = packet.lrh.vl == ib::kVl15 && view && view->bth().dest_qp == ib::kQp0 &&
+std::uint32_t FakeHca::link_burst(ib::Burst& burst, ib::Placement& payload) {
+    const auto view = ib::PacketView::parse(burst.bytes(), burst.lrh());
+    const bool smp = burst.lrh().vl == ib::kVl15 && view && view->bth().dest_qp == ib::kQp0 &&
                      view->payload().size() == ib::kMadSize;
     if (!smp) {
-        LinkRecorder::link_packet(packet);
-        return;
+        return LinkRecorder::link_burst(burst, payload);
     }
     ib::Mad mad;
     std::ranges::copy(view->payload(), mad.bytes.begin());
-    smp_lrhs.push_back(packet.lrh);
-    smp_arrived(packet, mad);
+    smp_lrhs.push_back(burst.lrh());
+    smp_arrived(burst, mad);
+    return 1;
 }
 
-void FakeHca::smp_arrived(const link::LinkPacket& packet, ib::Mad smp) {
+void FakeHca::smp_arrived(const ib::Burst& packet, ib::Mad smp) {
     const ib::SmiNode self{ib::NodeType::kChannelAdapter, 1};
     if (smp.is_directed_route() && ib::smi_receive(smp, self, 1).action != ib::SmiAction::kLocal) {
         return;
@@ -137,9 +137,9 @@ void FakeHca::smp_arrived(const link::LinkPacket& packet, ib::Mad smp) {
         return;
     }
     requests.push_back(smp);
-    auto answer = ib::sma_answer(node, smp, {.port = 1, .slid = packet.lrh.slid, .now_ns = 0});
+    auto answer = ib::sma_answer(node, smp, {.port = 1, .slid = packet.lrh().slid, .now_ns = 0});
     if (answer.disposition == ib::SmaDisposition::kReply && smp.is_directed_route() &&
-        ib::smi_send(answer.reply, self, 1, packet.lrh.slid).action == ib::SmiAction::kPort) {
+        ib::smi_send(answer.reply, self, 1, packet.lrh().slid).action == ib::SmiAction::kPort) {
         send_packet(smp_packet(answer.reply, ib::kPermissiveLid, ib::kPermissiveLid));
     }
 }

@@ -47,12 +47,12 @@ class FakeHca : public LinkRecorder, public fabric::SwitchLink::Owner {
 
     [[nodiscard]] link::LinkEndpoint& own_end() { return endpoint_; }
     [[nodiscard]] unsigned port() const { return sw_link ? sw_link->port_number() : 0; }
-    void link_packet(const link::LinkPacket& packet) override;
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
 
   private:
     void link_output_ready() override { ++ready; }
     void link_note(const std::string& text) override { notes.push_back(text); }
-    void smp_arrived(const link::LinkPacket& packet, ib::Mad smp);
+    void smp_arrived(const ib::Burst& packet, ib::Mad smp);
 
     link::LinkEndpoint endpoint_;
 };

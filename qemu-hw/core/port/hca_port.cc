@@ -99,7 +99,7 @@ void HcaPort::link_memory(const OneCopyMemory& memory) {
 }
 
 void HcaPort::link_gone() {
-    // Between begin_packet() and commit_packet(), when a completion has closed the link.
+    // Between begin() and commit(), when a completion has closed the link.
     if (out_.route == Route::kLink) {
         out_ = {};
     }
@@ -122,7 +122,9 @@ bool HcaPort::run() {
     for (unsigned i = 0; i < kLoopedPerRun && !loopback_.empty(); ++i) {
         const auto bytes = loopback_.front();
         if (const auto lrh = ib::parse_lrh(bytes, ib::Crcs::kElided)) {
-            receive(bytes, *lrh, true);
+            ib::Burst packet(*lrh, bytes);
+            ib::Placement here;
+            (void)receive(packet, here, true);
         }
         loopback_.pop();
     }

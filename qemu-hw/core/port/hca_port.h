@@ -74,14 +74,8 @@ class HcaPort final : public Port, private PortLink::Owner, private OneCopyLink 
     void apply(ib::PortEvents events);
 
     // ---- Port
-    std::span<uint8_t> begin_packet(const TxRequest& request) override;
-    void commit_packet() override;
-    uint32_t run_limit(const TxRequest& request, uint32_t mtu) override;
-    std::span<uint8_t> begin_run(const TxRequest& request, const ib::RunSize& size) override;
-    uint32_t reference_limit(const TxRequest& request, uint32_t mtu) override;
-    std::span<uint8_t> begin_reference(const TxRequest& request, const ib::RunSize& size,
-                                       uint64_t handle,
-                                       std::span<const link::RamPiece> pieces) override;
+    link::BurstRoom begin(const TxRequest& request) override;
+    void commit(const ib::BurstSize& size, const link::OfferedPayload& offered) override;
     unsigned lane(const TxRequest& request) const override;
     VlGrant arbitrate(ib::VlMask ready) override;
     void end_grant() override { granted_vl_ = kNoVl; }
@@ -104,9 +98,10 @@ class HcaPort final : public Port, private PortLink::Owner, private OneCopyLink 
         Route route = Route::kNone;
         uint8_t vl = 0;
         ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
-        std::span<uint8_t> packet{};
         uint8_t paced_rate = 0;  // not 0: its path is slower than the link
-        ib::RunSize run{};       // packets != 0: `packet` is a run
+        uint8_t sl = 0;
+        uint16_t dlid = 0;
+        std::span<uint8_t> bytes{};  // room for the packets
     };
     // What sending and receiving look at for every packet, drawn from the ib::Port by refresh().
     struct View {
@@ -139,11 +134,8 @@ class HcaPort final : public Port, private PortLink::Owner, private OneCopyLink 
     // ---- PortLink::Owner
     void link_up(const link::ActiveLink& link) override;
     void link_down() override;
-    void link_packet(const link::LinkPacket& packet) override;
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
     void link_packet_fault(link::PacketFault fault) override;
-    uint32_t link_run(const ib::PacketRun& run, uint32_t from) override;
-    bool link_reference(const ib::PacketRun& run, std::vector<link::RamPiece>& where) override;
-    bool link_placed(const ib::PacketRun& run, std::span<const link::RamPiece> where) override;
     void link_gone() override;
 
     // ---- OneCopyLink
@@ -160,13 +152,11 @@ class HcaPort final : public Port, private PortLink::Owner, private OneCopyLink 
 
     // port_transmit.cc
     Outgoing route(const TxRequest& request) const;
-    std::span<uint8_t> begin(const TxRequest& request, const Outgoing& out);
-    void commit(const Outgoing& out);
-    template <typename Begin>
-    std::span<uint8_t> begin_on_link(const TxRequest& request, const ib::RunSize& size,
-                                     Begin&& begin);
-    void commit_run(const Outgoing& out);
-    void charge(const Outgoing& out, uint16_t dlid);
+    link::BurstRoom begin(const TxRequest& request, const Outgoing& out);
+    void commit(const Outgoing& out, const ib::BurstSize& size,
+                const link::OfferedPayload& offered);
+    void charge(const Outgoing& out, const ib::BurstSize& size);
+    void refused(const TxRequest& request, const Outgoing& out);
     bool must_wait_for_others(unsigned vl) const;
     bool is_slower_than_link(const TxRequest& request) const {
         return (view_.slower_rates >> (request.static_rate & 31) & 1) != 0;
@@ -182,17 +172,23 @@ class HcaPort final : public Port, private PortLink::Owner, private OneCopyLink 
     bool try_send(const OwnMad& mad);
 
     // port_receive.cc
-    void receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped);
-    bool passes_link(const ib::Lrh& lrh, bool looped);
+    enum class Admission : uint8_t { kYes, kWakes, kNoVl, kDropped };
+    uint32_t receive(ib::Burst& burst, ib::Placement& payload, bool looped);
+    uint32_t take(ib::Burst& burst, ib::Placement& payload, bool looped);
+    Admission admit(const ib::Lrh& lrh, bool looped) const;
+    bool passes_link(const ib::Burst& burst, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;
-    bool takes_runs_of(const ib::PacketRun& run) const;
-    void count_received(const ib::PacketRun& run, uint32_t from, uint32_t count);
+    void count_received(const ib::Burst& burst, uint32_t count, bool looped);
     void drop() { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, number_); }
-    void receive_smp(const ib::PacketView& packet, bool looped);
+    void receive_smp(const ib::Burst& burst, bool looped);
     bool direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
                       bool& loopback) const;
     void answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
-    void receive_gmp(const ib::PacketView& packet);
+    void receive_gmp(const ib::Burst& burst);
+    void give_to_client(const ib::Burst& packet) {
+        ib::Placement here;
+        (void)client_->burst_in(number_, packet, here);
+    }
     void answer_gmp(const ib::PacketView& packet, const ib::Mad& request);
     ib::PacketHeaders reply_headers(const ib::PacketView& request) const;
     ib::Lid reply_slid(ib::Lid request_dlid) const;

@@ -8,39 +8,23 @@
 #include <span>
 #include <vector>
 
+#include "ib/link/burst_room.h"
 #include "ib/mgmt/vl_arbiter.h"
-#include "ib/wire/link_frame.h"
-#include "ib/wire/packet_run.h"
+#include "ib/wire/placement.h"
 
 namespace pib::hca {
 
 // What a port tells the transport. Packets and readiness come while the device handles its link,
-// its timer or run(), never from begin_packet() or commit_packet(): a packet to this port itself
-// waits in a queue until run().
+// its timer or run(), never from begin() or commit(): a packet to this port itself waits in a queue
+// until run().
 class PortClient {
   public:
     virtual ~PortClient() = default;
-    // A packet for a QP, CRCs checked, P_Key and Q_Key not: everything except the SMPs and PMA
-    // queries that the port has answered itself. The view is valid during the call.
-    virtual void packet_in(unsigned port, const ib::PacketView& packet) = 0;
-    // How many packets of a run from `from` on were taken in one piece, as if packet_in() had been
-    // called for each; 0: it is to be called for the next.
-    virtual uint32_t run_in(unsigned /*port*/, const ib::PacketRun& /*run*/, uint32_t /*from*/) {
-        return 0;
-    }
-    // One copy: where the payload of a run that has not come with it would go, all of it. False:
-    // run_in() and packet_in() are to be called when it has come.
-    virtual bool reference_in(unsigned /*port*/, const ib::PacketRun& /*run*/,
-                              std::vector<ib::link::RamPiece>& /*where*/) {
-        return false;
-    }
-    // It has been copied there. True: the run is taken as by run_in(); false: it would go elsewhere
-    // by now.
-    virtual bool placed_in(unsigned /*port*/, const ib::PacketRun& /*run*/,
-                           std::span<const ib::link::RamPiece> /*where*/) {
-        return false;
-    }
-    // begin_packet() was refused before and may now succeed.
+    // Packets for a QP, their headers checked, P_Key and Q_Key not: everything except the SMPs and
+    // PMA queries that the port has answered itself. The burst is valid during the call. Returns
+    // how many packets were taken, and uses `payload`, as link::LinkEvents::link_burst().
+    virtual uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) = 0;
+    // begin() was refused before and may now succeed.
     virtual void port_ready(unsigned port) = 0;
     // The port's P_Key table, LID or GIDs changed: caches of them are void. During a command, too.
     virtual void port_changed(unsigned port) = 0;
@@ -50,9 +34,12 @@ struct TxRequest {
     uint16_t dlid;
     uint8_t sl;
     bool vl15;       // an SMP from QP0
-    uint32_t bytes;  // LRH to end of padding, without ICRC and VCRC
+    uint32_t bytes;  // of the longest packet: LRH to end of padding, without ICRC and VCRC
     // Of its address vector: a code of PathRecord:Rate, or 0 for the port's own.
     uint8_t static_rate = 0;
+    uint32_t packets = 1;   // of one message, at most
+    uint32_t mtu = 0;       // of several: payload of each but the last
+    bool is_offer = false;  // MIDDLE packets without ACK, whose payload the switch takes itself
 };
 
 // What a packet waits in before it is sent: one lane for each VL, and one for what needs no turn on
@@ -73,35 +60,18 @@ class Port {
   public:
     virtual ~Port() = default;
 
-    // Room for one packet, or an empty span while there is no credit or no queue space, or while
-    // the static rate does not let it out (IBA 9.11); port_ready() follows. The caller writes LRH
-    // (with VL 0) to padding and commits, or calls nothing. A port that is not Active takes data
-    // packets and discards them, as IBA vol. 1, 7.2.7 has it: timeouts do the rest. So it does with
-    // SMPs while the link is down, with what is longer than NeighborMTU and with an SL that maps to
-    // no VL. A packet to one of the port's own LIDs comes back by PortClient::packet_in();
-    // multicast goes out, its local copies are the transport's business.
-    virtual std::span<uint8_t> begin_packet(const TxRequest& request) = 0;
-    // The port counts packets and bytes, TX and RX, in Counters, too.
-    virtual void commit_packet() = 0;
-
-    // How many packets of one message may go to this destination as one run now, of which the
-    // longest is request.bytes long and `mtu` the payload of all but the last; less than two: none,
-    // they have to go singly, which may have to wait.
-    virtual uint32_t run_limit(const TxRequest& /*request*/, uint32_t /*mtu*/) { return 0; }
-    // Room for a run within that limit, or an empty span; commit_packet() sends it.
-    virtual std::span<uint8_t> begin_run(const TxRequest& /*request*/,
-                                         const ib::RunSize& /*size*/) {
-        return {};
-    }
-
-    // The same for runs whose payload stays where it is, at `pieces` of the memory that the link
-    // has handed out (one_copy.h): MIDDLE packets that ask for no ACK. Room for the headers alone.
-    virtual uint32_t reference_limit(const TxRequest& /*request*/, uint32_t /*mtu*/) { return 0; }
-    virtual std::span<uint8_t> begin_reference(const TxRequest& /*request*/,
-                                               const ib::RunSize& /*size*/, uint64_t /*handle*/,
-                                               std::span<const ib::link::RamPiece> /*pieces*/) {
-        return {};
-    }
+    // Room for as many of the packets as may go now, or for none while there is no credit or no
+    // queue space, or while the static rate does not let them out (IBA 9.11); port_ready() follows
+    // unless it was for an offer. The caller writes LRH (with VL 0) to padding, of several packets
+    // what ib::BurstBuilder lays out, and commits, or calls nothing. A port that is not Active
+    // takes data packets and discards them, as IBA vol. 1, 7.2.7 has it: timeouts do the rest. So
+    // it does with SMPs while the link is down, with what is longer than NeighborMTU and with an SL
+    // that maps to no VL. A packet to one of the port's own LIDs comes back by
+    // PortClient::burst_in(); multicast goes out, its local copies are the transport's business.
+    virtual link::BurstRoom begin(const TxRequest& request) = 0;
+    // The port counts packets and bytes, TX and RX, in Counters, too. `offered`: where the payload
+    // of an offer is.
+    virtual void commit(const ib::BurstSize& size, const link::OfferedPayload& offered = {}) = 0;
 
     // The lane of a packet to this destination on this SL; its length does not matter.
     virtual unsigned lane(const TxRequest& request) const = 0;

@@ -113,15 +113,6 @@ void PortLink::link_copy_refused() {
     }
 }
 
-bool PortLink::link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) {
-    const bool taken = owner_.link_placed(run.packets, where);
-    if (taken && endpoint_) {
-        endpoint_->release(run.packets.first().lrh().vl.value(),
-                           link::run_blocks(run.packets.size(), 0, run.packets.size().packets));
-    }
-    return taken;
-}
-
 void PortLink::set_offer(const ib::link::Link& offer) {
     if (endpoint_) {
         endpoint_->set_offer(offer);
@@ -149,37 +140,29 @@ void PortLink::link_down() {
     owner_.link_down();
 }
 
-void PortLink::link_packet(const link::LinkPacket& packet) {
-    const uint8_t vl = packet.lrh.vl.value();
-    const uint32_t blocks = packet.blocks;
-    owner_.link_packet(packet);
-    if (endpoint_) {
-        endpoint_->release(vl, blocks);
-    }
-}
-
-uint32_t PortLink::link_run(const link::LinkRun& run, uint32_t from) {
-    const uint32_t taken = owner_.link_run(run.packets, from);
-    if (endpoint_ && taken != 0) {
-        endpoint_->release(run.packets.first().lrh().vl.value(), run.blocks(from, taken));
+// What is to be pulled keeps its receive buffer until it has come.
+uint32_t PortLink::link_burst(ib::Burst& burst, ib::Placement& payload) {
+    const uint32_t taken = owner_.link_burst(burst, payload);
+    if (endpoint_ && taken != 0 && !payload.is_offered()) {
+        endpoint_->release(burst.lrh().vl.value(), link::burst_blocks(burst, 0, taken));
     }
     return taken;
 }
 
-std::span<uint8_t> PortLink::begin_packet(unsigned vl, size_t bytes) {
+link::BurstRoom PortLink::begin(const link::BurstRequest& request) {
     if (!endpoint_) {
         return {};
     }
-    const auto room = endpoint_->begin_packet(vl, bytes);
-    if (!room.empty() || blocked_) {
+    const auto room = endpoint_->begin(request);
+    if (room.packets != 0 || blocked_ || request.is_offer) {
         return room;
     }
     flush();
-    return endpoint_->begin_packet(vl, bytes);
+    return endpoint_->begin(request);
 }
 
-void PortLink::commit_packet() {
-    endpoint_->commit_packet();
+void PortLink::commit(const ib::BurstSize& size, const link::OfferedPayload& offered) {
+    endpoint_->commit(size, offered);
     if (endpoint_->output().size() >= kLargeBatch || endpoint_->unpublished() >= kLargeRingBatch) {
         flush();
     }

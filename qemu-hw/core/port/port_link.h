@@ -22,13 +22,8 @@ class PortLink : private link::LinkEvents {
         virtual ~Owner() = default;
         virtual void link_up(const link::ActiveLink& link) = 0;
         virtual void link_down() = 0;
-        virtual void link_packet(const link::LinkPacket& packet) = 0;
+        virtual uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
         virtual void link_packet_fault(link::PacketFault fault) = 0;
-        virtual uint32_t link_run(const ib::PacketRun& run, uint32_t from) = 0;
-        virtual bool link_reference(const ib::PacketRun& run,
-                                    std::vector<link::RamPiece>& where) = 0;
-        virtual bool link_placed(const ib::PacketRun& run,
-                                 std::span<const link::RamPiece> where) = 0;
         // The connection has ended, and with it what was handed over.
         virtual void link_gone() = 0;
     };
@@ -59,28 +54,13 @@ class PortLink : private link::LinkEvents {
     bool has_credit(unsigned vl, size_t bytes) const {
         return endpoint_ && link::packet_blocks(bytes) <= endpoint_->credits(vl);
     }
-    // As LinkEndpoint's: LRH to end of padding; empty when the link is down, without credit or
-    // full.
-    std::span<uint8_t> begin_packet(unsigned vl, size_t bytes);
-    void commit_packet();
-    uint32_t run_limit(unsigned vl, size_t longest, uint32_t mtu) const {
-        return endpoint_ ? endpoint_->run_limit(vl, longest, mtu) : 0;
-    }
-    std::span<uint8_t> begin_run(unsigned vl, const ib::RunSize& size) {
-        return endpoint_ ? endpoint_->begin_run(vl, size) : std::span<uint8_t>{};
-    }
+    // As LinkEndpoint's; no room when the link is down, without credit or full.
+    link::BurstRoom begin(const link::BurstRequest& request);
+    void commit(const ib::BurstSize& size, const link::OfferedPayload& offered);
     // One copy (LinkEndpoint's functions of these names).
     bool one_copy_agreed() const { return endpoint_ && endpoint_->one_copy_agreed(); }
     void share_memory(uint8_t* control, std::span<const uint64_t> blocks);
     bool shares_memory() const { return endpoint_ && endpoint_->shares_memory(); }
-    uint32_t reference_limit(unsigned vl, size_t longest, uint32_t mtu) const {
-        return endpoint_ ? endpoint_->reference_limit(vl, longest, mtu) : 0;
-    }
-    std::span<uint8_t> begin_reference(unsigned vl, const ib::RunSize& size, uint64_t handle,
-                                       std::span<const link::RamPiece> pieces) {
-        return endpoint_ ? endpoint_->begin_reference(vl, size, handle, pieces)
-                         : std::span<uint8_t>{};
-    }
     bool pulling() const { return endpoint_ && endpoint_->pulling(); }
     void cancel_pull();
     // The switch does not answer.
@@ -94,12 +74,7 @@ class PortLink : private link::LinkEvents {
     std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& link) override;
     void link_down() override;
-    void link_packet(const link::LinkPacket& packet) override;
-    uint32_t link_run(const link::LinkRun& run, uint32_t from) override;
-    bool link_reference(const link::LinkRun& run, std::vector<link::RamPiece>& where) override {
-        return owner_.link_reference(run.packets, where);
-    }
-    bool link_placed(const link::LinkRun& run, std::span<const link::RamPiece> where) override;
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
     void link_copy_refused() override;
     void link_packet_fault(link::PacketFault fault) override { owner_.link_packet_fault(fault); }
 

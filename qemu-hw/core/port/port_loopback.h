@@ -21,18 +21,18 @@ class PortLoopback {
     bool can_send(bool vl15, size_t bytes) const {
         return filling_.has_room(sizeof(uint32_t) + bytes + (vl15 ? 0 : kReservedForVl15));
     }
-    // Room for one packet, or an empty span; it is queued by commit_packet().
-    std::span<uint8_t> begin_packet(bool vl15, size_t bytes) {
+    // Room for one packet, or an empty span; it is queued by commit().
+    std::span<uint8_t> begin(bool vl15, size_t bytes) {
         if (!can_send(vl15, bytes)) {
             return {};
         }
         pending_ = filling_.reserve(sizeof(uint32_t) + bytes);
         return pending_.subspan(sizeof(uint32_t));
     }
-    void commit_packet() {
-        const auto bytes = static_cast<uint32_t>(pending_.size() - sizeof(uint32_t));
+    void commit(size_t packet_bytes) {
+        const auto bytes = static_cast<uint32_t>(packet_bytes);
         std::memcpy(pending_.data(), &bytes, sizeof bytes);
-        filling_.commit(pending_.size());
+        filling_.commit(sizeof bytes + packet_bytes);
     }
 
     bool empty() const { return filling_.size() == 0 && draining_.size() == 0; }

@@ -27,9 +27,8 @@ ib::Mad copy_mad(const ib::PacketView& packet) {
 
 }  // namespace
 
-void HcaPort::link_packet(const link::LinkPacket& packet) {
-    link_errors_.good(1);
-    receive(packet.bytes, packet.lrh, false);
+uint32_t HcaPort::link_burst(ib::Burst& burst, ib::Placement& payload) {
+    return receive(burst, payload, false);
 }
 
 void HcaPort::link_packet_fault(link::PacketFault fault) {
@@ -47,91 +46,98 @@ bool HcaPort::accepts_dlid(const ib::Lrh& lrh) const {
 }
 
 // What the link state, the VL and the DLID let in (IBA 7.2.7, 7.6, 7.11).
-bool HcaPort::passes_link(const ib::Lrh& lrh, bool looped) {
+HcaPort::Admission HcaPort::admit(const ib::Lrh& lrh, bool looped) const {
     const bool vl15 = lrh.vl == ib::kVl15;
     if (!vl15 && lrh.vl.value() >= view_.data_vls) {
-        link_packet_fault(link::PacketFault::kMalformed);
-        return false;
+        return Admission::kNoVl;
     }
     const bool state = vl15 ? looped || view_.link_up : view_.receives;
     if (!state || !accepts_dlid(lrh)) {
-        drop();
+        return Admission::kDropped;
+    }
+    return vl15 || view_.active ? Admission::kYes : Admission::kWakes;
+}
+
+// Several packets pass if nothing is to be done for any of them.
+bool HcaPort::passes_link(const ib::Burst& burst, bool looped) {
+    const Admission admission = admit(burst.lrh(), looped);
+    if (admission == Admission::kYes) [[likely]] {
+        return true;
+    }
+    if (!burst.is_single()) {
         return false;
     }
-    if (!vl15 && !view_.active) {
+    if (admission == Admission::kWakes) {
         // The neighbour sends data, so it is Active, and so are we.
         apply(ib::port_data_arrived(attrs()));
+        return true;
     }
-    return true;
+    if (admission == Admission::kNoVl) {
+        link_packet_fault(link::PacketFault::kMalformed);
+    } else {
+        drop();
+    }
+    return false;
 }
 
-void HcaPort::receive(const ib::PacketBytes& bytes, const ib::Lrh& lrh, bool looped) {
+void HcaPort::count_received(const ib::Burst& burst, uint32_t count, bool looped) {
     if (!looped) {
-        pma().count_received(lrh);
+        link_errors_.good(count);
+        pma().count_received(burst.lrh(), burst.size().words(0, count), count);
     }
-    if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->packet_in(parts_.host.now_ns(), number_, bytes.head(), bytes.size());
-    }
-    parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_);
-    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, bytes.size());
-    if (!passes_link(lrh, looped)) {
-        return;
-    }
-    const auto packet = ib::PacketView::parse(bytes, ib::Crcs::kElided);
-    const bool vl15 = lrh.vl == ib::kVl15;
-    // QP0 and VL15 belong together (IBA 9.6.1.5, C9-53).
-    if (!packet || vl15 != (packet->bth().dest_qp == ib::kQp0)) {
-        return drop();
-    }
-    if (vl15) {
-        return receive_smp(*packet, looped);
-    }
-    if (packet->bth().dest_qp == ib::kQp1) {
-        return receive_gmp(*packet);
-    }
-    client_->packet_in(number_, *packet);
-}
-
-// Packets that the transport takes in one piece are data for one of its QPs, over a link that is
-// Active: nothing here treats them otherwise than packet by packet.
-bool HcaPort::takes_runs_of(const ib::PacketRun& run) const {
-    const ib::Lrh& lrh = run.first().lrh();
-    return parts_.counters.trace == nullptr && view_.active && lrh.vl.value() < view_.data_vls &&
-           owns_lid(lrh.dlid.value());
-}
-
-void HcaPort::count_received(const ib::PacketRun& run, uint32_t from, uint32_t count) {
     parts_.counters.add(PIB_HCA_COUNTER_RX_PACKETS, number_, count);
-    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, run.size().bytes(from, count));
-    pma().count_received(run.first().lrh(), run.size().words(from, count), count);
-    link_errors_.good(count);
+    parts_.counters.add(PIB_HCA_COUNTER_RX_BYTES, number_, burst.size().bytes(0, count));
 }
 
-uint32_t HcaPort::link_run(const ib::PacketRun& run, uint32_t from) {
-    const uint32_t taken = takes_runs_of(run) ? client_->run_in(number_, run, from) : 0;
-    if (taken != 0) {
-        count_received(run, from, taken);
+// A single packet is counted before anybody looks at it: it may ask for these counters. Of several
+// those count that were taken.
+uint32_t HcaPort::receive(ib::Burst& burst, ib::Placement& payload, bool looped) {
+    Trace* trace = parts_.counters.trace;
+    if (burst.is_single()) {
+        count_received(burst, 1, looped);
+        if (trace != nullptr) [[unlikely]] {
+            trace->packet_in(parts_.host.now_ns(), number_, burst.bytes().head(),
+                             burst.bytes().size());
+        }
+        (void)take(burst, payload, looped);
+        return 1;
+    }
+    const uint32_t taken = trace == nullptr ? take(burst, payload, looped) : 0;
+    if (taken != 0 && !payload.is_offered()) {
+        count_received(burst, taken, looped);
     }
     return taken;
 }
 
-bool HcaPort::link_reference(const ib::PacketRun& run, std::vector<link::RamPiece>& where) {
-    return takes_runs_of(run) && client_->reference_in(number_, run, where);
-}
-
-bool HcaPort::link_placed(const ib::PacketRun& run, std::span<const link::RamPiece> where) {
-    if (!takes_runs_of(run) || !client_->placed_in(number_, run, where)) {
-        return false;
+uint32_t HcaPort::take(ib::Burst& burst, ib::Placement& payload, bool looped) {
+    if (!passes_link(burst, looped)) {
+        return 0;
     }
-    count_received(run, 0, run.size().packets);
-    return true;
+    const bool vl15 = burst.lrh().vl == ib::kVl15;
+    // QP0 and VL15 belong together (IBA 9.6.1.5, C9-53).
+    if (!burst.check() || vl15 != (burst.first().bth().dest_qp == ib::kQp0)) {
+        if (burst.is_single()) {
+            drop();
+        }
+        return 0;
+    }
+    if (vl15) {
+        receive_smp(burst, looped);
+        return 1;
+    }
+    if (burst.first().bth().dest_qp == ib::kQp1 && burst.is_single()) {
+        receive_gmp(burst);
+        return 1;
+    }
+    return client_->burst_in(number_, burst, payload);
 }
 
 // ---- subnet management
 
 // Directed-route SMPs reach the guest as they came: its SMI does the same to them as ours, which
 // here only decides whether they are for this node at all.
-void HcaPort::receive_smp(const ib::PacketView& packet, bool looped) {
+void HcaPort::receive_smp(const ib::Burst& burst, bool looped) {
+    const ib::PacketView& packet = burst.first();
     if (!carries_mad(packet) || packet.grh()) {
         return drop();
     }
@@ -149,7 +155,7 @@ void HcaPort::receive_smp(const ib::PacketView& packet, bool looped) {
     if (ib::smp_is_for_sma(mad)) {
         answer_smp(packet, mad, looped);
     } else {
-        client_->packet_in(number_, packet);
+        give_to_client(burst);
     }
 }
 
@@ -192,14 +198,15 @@ void HcaPort::answer_smp(const ib::PacketView& packet, const ib::Mad& request, b
 
 // QP1 takes any P_Key of the table and one Q_Key (C9-42, C9-50); of what the guest gets the
 // transport checks both.
-void HcaPort::receive_gmp(const ib::PacketView& packet) {
+void HcaPort::receive_gmp(const ib::Burst& burst) {
+    const ib::PacketView& packet = burst.first();
     const bool unicast = !packet.lrh().dlid.is_multicast();
     if (!unicast || !carries_mad(packet)) {
-        return client_->packet_in(number_, packet);
+        return give_to_client(burst);
     }
     const ib::Mad mad = copy_mad(packet);
     if (!is_for_pma(mad)) {
-        return client_->packet_in(number_, packet);
+        return give_to_client(burst);
     }
     if (attrs().find_pkey(packet.bth().pkey) < 0) {
         pkey_violation(packet);

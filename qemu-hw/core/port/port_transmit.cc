@@ -27,7 +27,10 @@ HcaPort::Outgoing HcaPort::route(const TxRequest& request) const {
     if (request.vl15) {
         // The node's own management works without a link.
         return way == Route::kLoopback || (view_.link_up && link_.is_up())
-                   ? Outgoing{.route = way, .vl = link::kVl15}
+                   ? Outgoing{.route = way,
+                              .vl = link::kVl15,
+                              .sl = request.sl,
+                              .dlid = request.dlid}
                    : discard(ib::Counter::kPortInactiveDiscards);
     }
     if (!view_.active) {
@@ -40,48 +43,68 @@ HcaPort::Outgoing HcaPort::route(const TxRequest& request) const {
     if (vl >= view_.data_vls) {
         return discard(ib::Counter::kPortXmitDiscards);
     }
-    return {.route = way, .vl = vl};
+    return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid};
 }
 
-std::span<uint8_t> HcaPort::begin(const TxRequest& request, const Outgoing& out) {
+// Several packets go together over the link alone; and a trace is one of packets.
+link::BurstRoom HcaPort::begin(const TxRequest& request, const Outgoing& out) {
     switch (out.route) {
         case Route::kLink:
-            return link_.begin_packet(out.vl, request.bytes);
-        case Route::kLoopback:
-            return loopback_.begin_packet(request.vl15, request.bytes);
-        default:
-            return std::span(discarded_).first(std::min<size_t>(request.bytes, discarded_.size()));
-    }
-}
-
-std::span<uint8_t> HcaPort::begin_packet(const TxRequest& request) {
-    out_ = route(request);
-    if (!may_leave(request, out_)) [[unlikely]] {
-        out_ = {};
-        return {};
-    }
-    if (out_.route == Route::kLink && must_wait_for_others(out_.vl)) [[unlikely]] {
-        wait_in(out_.vl, request.bytes);
-        out_ = {};
-        return {};
-    }
-    out_.packet = begin(request, out_);
-    if (out_.packet.empty()) {
-        if (out_.route == Route::kLink && !request.vl15 &&
-            link_.has_credit(out_.vl, request.bytes)) {
-            wants_room_ |= static_cast<ib::VlMask>(1u << out_.vl);
+            return link_.begin({.vl = out.vl,
+                                .longest = request.bytes,
+                                .packets = parts_.counters.trace == nullptr ? request.packets : 1,
+                                .mtu = request.mtu,
+                                .is_offer = request.is_offer});
+        case Route::kLoopback: {
+            const auto bytes = loopback_.begin(request.vl15, request.bytes);
+            return {.bytes = bytes, .packets = bytes.empty() ? 0u : 1u};
         }
-        wait_in(out_.route == Route::kLoopback ? kLoopbackLane : out_.vl, request.bytes);
-        out_ = {};
+        default:
+            return {
+                .bytes =
+                    std::span(discarded_).first(std::min<size_t>(request.bytes, discarded_.size())),
+                .packets = 1};
     }
-    return out_.packet;
 }
 
-void HcaPort::commit_packet() {
-    commit(std::exchange(out_, {}));
+// What is refused waits, but for an offer, which can go with its payload.
+void HcaPort::refused(const TxRequest& request, const Outgoing& out) {
+    if (request.is_offer) {
+        return;
+    }
+    if (out.route == Route::kLink && !request.vl15 && link_.has_credit(out.vl, request.bytes) &&
+        !must_wait_for_others(out.vl)) {
+        wants_room_ |= static_cast<ib::VlMask>(1u << out.vl);
+    }
+    wait_in(out.route == Route::kLoopback ? kLoopbackLane : out.vl, request.bytes);
 }
 
-void HcaPort::commit(const Outgoing& out) {
+link::BurstRoom HcaPort::begin(const TxRequest& request) {
+    out_ = {};
+    Outgoing out = route(request);
+    if (request.is_offer && (out.route != Route::kLink || is_slower_than_link(request))) {
+        return {};  // an offer would be a long burst on a slow path
+    }
+    if (!may_leave(request, out)) [[unlikely]] {
+        return {};
+    }
+    const bool must_wait = out.route == Route::kLink && must_wait_for_others(out.vl);
+    const link::BurstRoom room = must_wait ? link::BurstRoom{} : begin(request, out);
+    if (room.packets == 0) [[unlikely]] {
+        refused(request, out);
+        return {};
+    }
+    out_ = out;
+    out_.bytes = room.bytes;
+    return room;
+}
+
+void HcaPort::commit(const ib::BurstSize& size, const link::OfferedPayload& offered) {
+    commit(std::exchange(out_, {}), size, offered);
+}
+
+void HcaPort::commit(const Outgoing& out, const ib::BurstSize& size,
+                     const link::OfferedPayload& offered) {
     if (out.route == Route::kNone) {
         return;
     }
@@ -92,94 +115,32 @@ void HcaPort::commit(const Outgoing& out) {
         }
         return;
     }
-    if (out.run.packets != 0) {
-        return commit_run(out);
-    }
-    out.packet[0] = static_cast<uint8_t>(out.vl << 4 | (out.packet[0] & 0xf));
+    ib::set_burst_vl(out.bytes, size.packets, out.vl);
     if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->packet_out(parts_.host.now_ns(), number_, out.packet);
+        trace->packet_out(parts_.host.now_ns(), number_, out.bytes.first(size.first));
     }
-    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_);
-    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, out.packet.size());
+    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_, size.packets);
+    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, size.bytes());
     if (out.route == Route::kLoopback) {
-        loopback_.commit_packet();
+        loopback_.commit(size.first);
         parts_.host.wake();
         return;
     }
-    const auto lrh = ib::Lrh::parse(std::span<const uint8_t>(out.packet).first<ib::Lrh::kSize>());
-    pma().count_sent(lrh);
-    charge(out, lrh.dlid.value());
-    link_.commit_packet();
+    pma().count_sent({.sl = ib::Sl(out.sl), .dlid = ib::Lid(out.dlid)}, size.words(), size.packets);
+    charge(out, size);
+    link_.commit(size, offered);
 }
 
 // To the VL that has its turn and to the path that is slower than the link, if they are any.
-void HcaPort::charge(const Outgoing& out, uint16_t dlid) {
-    const bool is_run = out.run.packets != 0;
+void HcaPort::charge(const Outgoing& out, const ib::BurstSize& size) {
     if (out.vl == granted_vl_) [[unlikely]] {
-        for (uint32_t i = 0; i < std::max(out.run.packets, 1u); ++i) {
-            arbiter_.account(is_run ? out.run.packet(i) : out.packet.size());
+        for (uint32_t i = 0; i < size.packets; ++i) {
+            arbiter_.account(size.packet(i));
         }
     }
     if (out.paced_rate != 0) [[unlikely]] {
-        pacer_.sent(dlid, is_run ? out.run.bytes() : out.packet.size(),
-                    ib::data_mbps(out.paced_rate), parts_.host.now_ns());
+        pacer_.sent(out.dlid, size.bytes(), ib::data_mbps(out.paced_rate), parts_.host.now_ns());
     }
-}
-
-// ---- runs
-
-// Over the link alone; and a trace is one of packets.
-uint32_t HcaPort::run_limit(const TxRequest& request, uint32_t mtu) {
-    const Outgoing out = route(request);
-    return out.route == Route::kLink && parts_.counters.trace == nullptr &&
-                   !must_wait_for_others(out.vl)
-               ? link_.run_limit(out.vl, request.bytes, mtu)
-               : 0;
-}
-
-// Many packets in one piece, for which begin(vl) makes room: on the link or not at all.
-template <typename Begin>
-std::span<uint8_t> HcaPort::begin_on_link(const TxRequest& request, const ib::RunSize& size,
-                                          Begin&& begin) {
-    Outgoing out = route(request);
-    if (out.route == Route::kLink && may_leave(request, out)) {
-        out.packet = begin(out.vl);
-        out.run = size;
-    }
-    out_ = out.packet.empty() ? Outgoing{} : out;
-    return out_.packet;
-}
-
-std::span<uint8_t> HcaPort::begin_run(const TxRequest& request, const ib::RunSize& size) {
-    return begin_on_link(request, size, [&](unsigned vl) { return link_.begin_run(vl, size); });
-}
-
-uint32_t HcaPort::reference_limit(const TxRequest& request, uint32_t mtu) {
-    const Outgoing out = route(request);
-    const bool paced = is_slower_than_link(request);  // a reference would be a long burst
-    return out.route == Route::kLink && !paced && parts_.counters.trace == nullptr &&
-                   !must_wait_for_others(out.vl)
-               ? link_.reference_limit(out.vl, request.bytes, mtu)
-               : 0;
-}
-
-std::span<uint8_t> HcaPort::begin_reference(const TxRequest& request, const ib::RunSize& size,
-                                            uint64_t handle,
-                                            std::span<const link::RamPiece> pieces) {
-    return begin_on_link(request, size, [&](unsigned vl) {
-        return link_.begin_reference(vl, size, handle, pieces);
-    });
-}
-
-void HcaPort::commit_run(const Outgoing& out) {
-    ib::set_run_vl(out.packet, out.vl);
-    const auto lrh = ib::Lrh::parse(
-        std::span<const uint8_t>(out.packet).subspan<ib::kRunFirst, ib::Lrh::kSize>());
-    parts_.counters.add(PIB_HCA_COUNTER_TX_PACKETS, number_, out.run.packets);
-    parts_.counters.add(PIB_HCA_COUNTER_TX_BYTES, number_, out.run.bytes());
-    pma().count_sent(lrh, out.run.words(), out.run.packets);
-    charge(out, lrh.dlid.value());
-    link_.commit_packet();
 }
 
 // ---- static rate
@@ -288,12 +249,13 @@ void HcaPort::resume() {
 bool HcaPort::try_send(const OwnMad& mad) {
     Outgoing out =
         mad.loopback ? Outgoing{.route = Route::kLoopback, .vl = link::kVl15} : route(mad.request);
-    out.packet = begin(mad.request, out);
-    if (out.packet.empty()) {
+    const link::BurstRoom room = begin(mad.request, out);
+    if (room.packets == 0) {
         return false;
     }
-    std::copy_n(mad.bytes.begin(), out.packet.size(), out.packet.begin());
-    commit(out);
+    out.bytes = room.bytes;
+    std::copy_n(mad.bytes.begin(), mad.request.bytes, out.bytes.begin());
+    commit(out, ib::BurstSize::of(mad.request.bytes), {});
     return true;
 }
 

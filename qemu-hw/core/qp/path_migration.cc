@@ -50,13 +50,6 @@ PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
     return PathCheck::kOk;
 }
 
-bool comes_as_expected(const QpServices& services, const QueuePair& qp, unsigned port,
-                       const ib::PacketView& packet) {
-    return qp.attr.path_mig_state == PIB_HCA_MIG_MIGRATED && qp.port() == port &&
-           is_from(qp.attr.av, port_at(services, port), packet) &&
-           pkey_is_right(qp.attr.pkey_index, port_at(services, port), packet);
-}
-
 void migrate(QpServices& services, QueuePair& qp) {
     services.unpark(qp);  // it may wait for the port that it leaves
     pib_hca_modify_qp& attr = qp.attr;

@@ -17,10 +17,6 @@ enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
-// Whether check_path() would return kOk without effect, for every packet on the same path.
-bool comes_as_expected(const QpServices& services, const QueuePair& qp, unsigned port,
-                       const ib::PacketView& packet);
-
 // From here on the alternate path is the connection's: PIB_HCA_EVENT_PATH_MIGRATED.
 void migrate(QpServices& services, QueuePair& qp);
 

@@ -172,7 +172,10 @@ void QpServices::complete_recv(QueuePair& qp, const ReceiveReport& report) {
 }
 
 // The oldest WQE of the QP's own receive queue, copied and not yet taken.
-QpServices::Fetch QpServices::peek_own(QueuePair& qp) {
+QpServices::Fetch QpServices::peek_recv(QueuePair& qp) {
+    if (qp.shared_queue() != 0) {
+        return peek_shared(qp);
+    }
     WorkQueue& rq = qp.rq;
     if (rq.ready() == 0 && refresh_rq(host(), qp) != QueueRead::kOk) {
         fatal(qp);
@@ -215,7 +218,7 @@ QpServices::Fetch QpServices::peek_shared(QueuePair& qp) {
 }
 
 QpServices::Fetch QpServices::fetch_recv(QueuePair& qp, uint32_t bytes) {
-    const Fetch peeked = qp.shared_queue() != 0 ? peek_shared(qp) : peek_own(qp);
+    const Fetch peeked = peek_recv(qp);
     if (peeked != Fetch::kOk) {
         if (peeked == Fetch::kNone) {
             count(qp, PIB_HCA_COUNTER_OUT_OF_BUFFER);

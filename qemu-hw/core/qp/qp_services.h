@@ -122,6 +122,8 @@ class QpServices {
     // stays in the queue. kBad: it was completed in error, or the QP is in Error.
     enum class Fetch : uint8_t { kOk, kNone, kShort, kBad };
     Fetch fetch_recv(QueuePair& qp, uint32_t bytes = 0);
+    // Looks for the WQE that fetch_recv() would take, and leaves it in its queue.
+    Fetch peek_recv(QueuePair& qp);
 
     // Error state (IBA 10.3.1.7): the flush is done in later turns.
     void enter_error(QueuePair& qp);
@@ -164,7 +166,6 @@ class QpServices {
     void count_error(const QueuePair& qp, const WqeError& error, bool is_send);
     bool flush_one_send(QueuePair& qp);
     bool flush_one_recv(QueuePair& qp);
-    Fetch peek_own(QueuePair& qp);
     Fetch peek_shared(QueuePair& qp);
     void report_last_wqe(QueuePair& qp);
     void start_error(QueuePair& qp);

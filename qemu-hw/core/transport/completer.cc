@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "qp/path_migration.h"
-#include "queues/segments.h"
+#include "transport/payload_target.h"
 
 namespace pib::hca {
 namespace {
@@ -31,22 +31,22 @@ constexpr std::array<NakMeaning, 5> kNakMeanings = {{
 
 }  // namespace
 
-void Completer::response_in(QueuePair& qp, const ib::PacketView& packet) {
-    if (qp.response_lost) {
-        return;  // the one before this is asked for again, and then this one
-    }
+uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload) {
+    const ib::PacketView& packet = burst.first();
     const ib::Psn psn = packet.bth().psn;
-    // Ghosts: responses to what was acknowledged long ago, or was never sent (IBA 9.7.5.1.3).
-    if (!qp.can_send() ||
+    uint32_t taken = burst.is_single() ? 1 : 0;
+    // After a lost response this one is asked for again. Ghosts: responses to what was acknowledged
+    // long ago, or was never sent (IBA 9.7.5.1.3).
+    if (qp.response_lost || !qp.can_send() ||
         psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
-        return;
+        return taken;
     }
     switch (packet.opcode().kind) {
         case ib::OpKind::kAcknowledge:
             acknowledge_in(qp, psn, *packet.aeth());
             break;
         case ib::OpKind::kRdmaReadResponse:
-            read_response_in(qp, packet);
+            taken = read_response_in(qp, burst, payload);
             break;
         case ib::OpKind::kAtomicAcknowledge:
             atomic_ack_in(qp, packet);
@@ -55,6 +55,7 @@ void Completer::response_in(QueuePair& qp, const ib::PacketView& packet) {
             break;
     }
     settle(qp);
+    return taken;
 }
 
 // Whatever may be done now that was not before: later requests, a failed one that has become the
@@ -237,103 +238,64 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
 }
 
 // A response whose page is absent is lost: it is asked for again when the page is there.
-void Completer::cannot_scatter(QueuePair& qp) {
+uint32_t Completer::cannot_scatter(QueuePair& qp) {
     if (services_.await_page(qp, QpHalf::kRequester)) {
         qp.response_lost = true;
         requester_.stop_timer(qp);
     } else {
         fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
     }
+    return 1;
 }
 
-void Completer::read_response_in(QueuePair& qp, const ib::PacketView& packet) {
-    const ib::Psn psn = packet.bth().psn;
+uint32_t Completer::bad_response(QueuePair& qp) {
+    fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+    return 1;
+}
+
+// Several responses are taken as one if they are the next of the oldest READ; what else they may
+// mean is found singly.
+uint32_t Completer::read_response_in(QueuePair& qp, const ib::Burst& burst,
+                                     ib::Placement& payload) {
+    const ib::Psn psn = burst.psn(0);
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const bool single = burst.is_single();
+    if (!single && (burst.size().mtu != mtu || psn != qp.req.una || qp.window.empty() ||
+                    !covers(qp.window.front(), psn) || !qp.window.front().wqe.is_read())) {
+        return 0;
+    }
     if (!expect_response(qp, psn)) {
-        return;
+        return 1;
     }
     const SendRequest& request = qp.window.front();
-    const uint32_t mtu = qp.path_mtu_bytes();
-    const uint32_t index = psn_distance(psn, request.psn_first);
-    const uint64_t offset = uint64_t{index} * mtu;
-    const bool last = index + 1 == request.packets;
+    const uint64_t index = psn_distance(psn, request.psn_first);
+    const uint64_t offset = index * mtu;
+    const uint64_t end = index + burst.count();
+    const bool last = end == request.packets;
     // First and Middle look alike here: the response to a repeated request starts anywhere. What
-    // must fit is where the message ends, and how much it brings.
-    const auto position = packet.opcode().position;
-    const bool ends = position == ib::Position::kLast || position == ib::Position::kOnly;
-    // FLUSH and ATOMIC WRITE are answered by an empty response (annex A19).
+    // must fit is where the message ends, and how much it brings. FLUSH and ATOMIC WRITE are
+    // answered by an empty response (annex A19).
     const uint64_t length = request.wqe.is_read() ? request.wqe.data.length : 0;
-    const uint64_t expected = last ? length - offset : mtu;
-    if (request.wqe.is_atomic() || ends != last || packet.payload().size() != expected) {
-        fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
-        return;
+    const uint64_t expected = last ? length - offset : burst.count() * uint64_t{mtu};
+    if (request.wqe.is_atomic() || end > request.packets ||
+        burst.last().opcode().ends_message() != last || burst.payload_bytes() != expected) {
+        return single ? bad_response(qp) : 0;
     }
-    const SegmentView segments{
-        .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
-    if (request.wqe.is_read() && !scatter(services_.mpt(), segments, offset, packet.payload())) {
-        cannot_scatter(qp);
-        return;
+    const WqeTarget target{
+        .segments = {.wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()},
+        .offset = offset};
+    if (request.wqe.is_read() && !place_payload(services_, qp, target, burst, payload)) {
+        return single ? cannot_scatter(qp) : 0;
+    }
+    if (payload.is_offered()) {
+        return burst.count();
     }
     if (last) {
         complete_front(qp);
     } else {
-        advance(qp, psn + 1);
+        advance(qp, burst.psn(burst.count()));
     }
-}
-
-// What is due, of a READ that has room for it before its last packet: nothing that
-// read_response_in() would find to complain about.
-bool Completer::middles_fit(const QueuePair& qp, const ib::PacketRun& run, uint32_t from,
-                            uint32_t count) {
-    const ib::Psn psn = run.psn(from);
-    if (qp.response_lost || !qp.can_send() || qp.window.empty() ||
-        run.size().mtu != qp.path_mtu_bytes() || psn != qp.req.una ||
-        psn_distance(qp.req.sent_end, psn) < count) {
-        return false;
-    }
-    const SendRequest& request = qp.window.front();
-    const uint32_t index = psn_distance(psn, request.psn_first);
-    return request.wqe.is_read() && uint64_t{index} + count < request.packets;
-}
-
-namespace {
-
-// Of the READ that is being answered: where its next response's payload goes.
-SegmentView read_segments(const QueuePair& qp) {
-    return {
-        .wqe = qp.window.bytes_at(0), .data = qp.window.front().wqe.data, .user = qp.key_user()};
-}
-
-uint64_t read_offset(const QueuePair& qp, ib::Psn psn) {
-    return uint64_t{psn_distance(psn, qp.window.front().psn_first)} * qp.path_mtu_bytes();
-}
-
-}  // namespace
-
-bool Completer::middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count) {
-    const ib::Psn psn = run.psn(from);
-    if (!middles_fit(qp, run, from, count) ||
-        !scatter(services_.mpt(), read_segments(qp), read_offset(qp, psn),
-                 run.payload(from, count))) {
-        return false;
-    }
-    middles_done(qp, psn + count);
-    return true;
-}
-
-void Completer::middles_done(QueuePair& qp, ib::Psn end) {
-    advance(qp, end);
-    settle(qp);
-}
-
-bool Completer::locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out) {
-    const uint32_t count = run.size().packets;
-    return middles_fit(qp, run, 0, count) &&
-           locate(services_.mpt(), read_segments(qp), read_offset(qp, run.psn(0)),
-                  uint64_t{count} * run.size().mtu, PIB_HCA_ACCESS_LOCAL_WRITE, out);
-}
-
-void Completer::middles_placed(QueuePair& qp, const ib::PacketRun& run) {
-    middles_done(qp, run.psn(run.size().packets));
+    return burst.count();
 }
 
 void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {
@@ -342,7 +304,7 @@ void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {
     }
     const SendRequest& request = qp.window.front();
     if (!request.wqe.is_atomic()) {
-        fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+        (void)bad_response(qp);
         return;
     }
     const uint64_t original = packet.atomic_ack_eth()->original_data;
@@ -351,7 +313,7 @@ void Completer::atomic_ack_in(QueuePair& qp, const ib::PacketView& packet) {
     const SegmentView segments{
         .wqe = qp.window.bytes_at(0), .data = request.wqe.data, .user = qp.key_user()};
     if (!scatter(services_.mpt(), segments, 0, bytes)) {
-        cannot_scatter(qp);
+        (void)cannot_scatter(qp);
         return;
     }
     complete_front(qp);

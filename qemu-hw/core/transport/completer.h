@@ -14,14 +14,9 @@ class Completer {
     Completer(QpServices& services, Requester& requester)
         : services_(services), requester_(requester) {}
 
-    // An ACK, NAK, READ response or atomic ACK for a QP that can send; address and P_Key are
-    // checked.
-    void response_in(QueuePair& qp, const ib::PacketView& packet);
-    // As Responder::middles_in(), of a READ response.
-    bool middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
-    // As Responder's of these names.
-    bool locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out);
-    void middles_placed(QueuePair& qp, const ib::PacketRun& run);
+    // ACK, NAK, READ responses or atomic ACK for a QP that can send; address and P_Key are checked.
+    // How many packets were taken: see PortClient::burst_in().
+    uint32_t response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     // The QP's timer has expired.
     void timer(QueuePair& qp);
 
@@ -29,12 +24,12 @@ class Completer {
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
-    void cannot_scatter(QueuePair& qp);
-    void read_response_in(QueuePair& qp, const ib::PacketView& packet);
+    // How a single response is taken that cannot be.
+    uint32_t cannot_scatter(QueuePair& qp);
+    uint32_t bad_response(QueuePair& qp);
+    uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);
 
-    bool middles_fit(const QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
-    void middles_done(QueuePair& qp, ib::Psn end);
     bool acknowledge_before(QueuePair& qp, ib::Psn end);
     bool expect_response(QueuePair& qp, ib::Psn psn);
     void advance(QueuePair& qp, ib::Psn una);

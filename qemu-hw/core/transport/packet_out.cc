@@ -35,42 +35,6 @@ void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port
 
 namespace {
 
-Sent send_reference(Port& port, const RunOut& run, const OneCopy::Reference& reference) {
-    const auto size = ib::RunBuilder::size(run.first, run.last, run.packets, run.mtu,
-                                           run.payload_bytes, ib::link::kMaxReferenceBytes);
-    if (!size) {
-        return Sent::kNoPayload;
-    }
-    // A path slower than the link has no references: reference_limit() has said so.
-    const TxRequest request = tx_request({.port = port}, run.first, size->longest());
-    const std::span<uint8_t> room =
-        port.begin_reference(request, *size, reference.handle, reference.pieces);
-    if (room.empty()) {
-        return Sent::kBlocked;
-    }
-    ib::RunBuilder::headers(room, *size, run.first, run.last, run.payload_bytes);
-    port.commit_packet();
-    return Sent::kYes;
-}
-
-}  // namespace
-
-bool send_by_reference(QpServices& services, const QueuePair& qp, const RunOut& run,
-                       const Located& located, const ReferenceOwner& owner) {
-    OneCopy& memory = *services.one_copy();
-    const auto reference = memory.open(qp.port(), located, owner);
-    if (!reference) {
-        return false;
-    }
-    if (send_reference(services.port_of(qp), run, *reference) != Sent::kYes) {
-        memory.close(qp.port(), reference->handle);
-        return false;
-    }
-    return true;
-}
-
-namespace {
-
 // IBA 9.2.1: the connected transports share the operations' low bits.
 uint8_t transport_bits(const QueuePair& qp) {
     switch (qp.transport()) {

@@ -5,15 +5,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "ib/wire/packet_run.h"
+#include "ib/wire/burst.h"
 #include "port/port.h"
 #include "qp/qp.h"
 
 namespace pib::hca {
-
-class QpServices;
-struct Located;
-struct ReferenceOwner;
 
 // What became of a packet that was to be sent.
 enum class Sent : uint8_t {
@@ -40,8 +36,22 @@ inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, 
             .static_rate = to.static_rate};
 }
 
-// Sends one packet. `fill` writes the payload into its place and returns whether it could;
-// `observe` sees the packet before it goes.
+// Writes one packet to its room and sends it. `fill` writes the payload into its place and returns
+// whether it could; `observe` sees the packet before it goes.
+template <typename Fill, typename Observe>
+Sent write_packet(Port& port, std::span<uint8_t> room, const ib::PacketHeaders& headers,
+                  uint32_t payload_bytes, Fill&& fill, Observe&& observe) {
+    auto builder = ib::PacketBuilder::begin(room, headers, payload_bytes, ib::Crcs::kElided);
+    if (!builder || (payload_bytes != 0 && !fill(builder->payload()))) {
+        return Sent::kNoPayload;
+    }
+    const std::span<const uint8_t> packet = builder->finish();
+    observe(packet);
+    port.commit(ib::BurstSize::of(packet.size()));
+    return Sent::kYes;
+}
+
+// Sends one packet, as write_packet().
 template <typename Fill, typename Observe>
 Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t payload_bytes,
                  Fill&& fill, Observe&& observe, bool vl15 = false) {
@@ -49,17 +59,10 @@ Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t pa
     if (!size) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room = to.port.begin_packet(tx_request(to, headers, *size, vl15));
-    if (room.empty()) {
-        return Sent::kBlocked;
-    }
-    auto builder = ib::PacketBuilder::begin(room, headers, payload_bytes, ib::Crcs::kElided);
-    if (!builder || (payload_bytes != 0 && !fill(builder->payload()))) {
-        return Sent::kNoPayload;
-    }
-    observe(std::span<const uint8_t>(builder->finish()));
-    to.port.commit_packet();
-    return Sent::kYes;
+    const link::BurstRoom room = to.port.begin(tx_request(to, headers, *size, vl15));
+    return room.packets == 0
+               ? Sent::kBlocked
+               : write_packet(to.port, room.bytes, headers, payload_bytes, fill, observe);
 }
 
 template <typename Fill>
@@ -68,58 +71,56 @@ Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t pa
     return send_packet(to, headers, payload_bytes, fill, [](auto) {});
 }
 
-// How many packets, at most `wanted`, the port takes as one run with this one as its longest.
-inline uint32_t run_limit(const Outlet& to, const ib::PacketHeaders& longest, uint32_t mtu,
-                          uint32_t wanted) {
-    const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
-    if (wanted < 2 || !size) {
-        return 0;
-    }
-    return std::min(wanted, to.port.run_limit(tx_request(to, longest, *size), mtu));
-}
-
-// As run_limit(), of runs whose payload stays where it is.
-inline uint32_t reference_limit(const Outlet& to, const ib::PacketHeaders& longest, uint32_t mtu,
-                                uint32_t wanted) {
-    const auto size = ib::packet_size(longest, mtu, ib::Crcs::kElided);
-    return size ? std::min(wanted, to.port.reference_limit(tx_request(to, longest, *size), mtu))
-                : 0;
-}
-
-// The ends of a run, and what it carries.
-struct RunOut {
+// Packets of one message that are to be sent.
+struct BurstOut {
     ib::PacketHeaders first{};
-    ib::PacketHeaders last{};
-    uint32_t packets = 0;
+    uint32_t packets = 1;  // at most
     uint32_t mtu = 0;
-    uint32_t payload_bytes = 0;
+    uint32_t payload_bytes = 0;  // of all of them
+
+    // LAST has at most an immediate more than the others.
+    uint32_t longest() const {
+        const uint32_t payload = packets > 1 ? mtu : payload_bytes;
+        const auto size = ib::packet_size(first, payload, ib::Crcs::kElided);
+        const size_t more = packets > 1 ? ib::ImmDt::kSize : 0;
+        return size ? static_cast<uint32_t>(*size + more) : 0;
+    }
+    uint32_t payload_of(uint32_t count) const {
+        return static_cast<uint32_t>(std::min<uint64_t>(uint64_t{count} * mtu, payload_bytes));
+    }
 };
 
-// Sends consecutive packets as one run. Unless that is kYes nothing has happened, and they can be
-// sent singly.
-template <typename Fill>
-Sent send_run(const Outlet& to, const RunOut& run, Fill&& fill) {
-    const auto size =
-        ib::RunBuilder::size(run.first, run.last, run.packets, run.mtu, run.payload_bytes);
-    if (!size) {
+// Sends as many of the packets as the port takes now, at least one; `sent`: how many. last(n) are
+// the headers of the n-th, n > 1. `fill` writes the payload of all that go.
+template <typename Last, typename Fill>
+Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill, uint32_t& sent) {
+    const uint32_t longest = out.longest();
+    if (longest == 0) {
         return Sent::kNoPayload;
     }
-    const std::span<uint8_t> room =
-        to.port.begin_run(tx_request(to, run.first, size->longest()), *size);
-    if (room.empty()) {
+    TxRequest request = tx_request(to, out.first, longest);
+    request.packets = out.packets;
+    request.mtu = out.mtu;
+    const link::BurstRoom room = to.port.begin(request);
+    sent = room.packets;
+    if (sent == 0) {
         return Sent::kBlocked;
     }
-    if (!fill(ib::RunBuilder::begin(room, *size, run.first, run.last, run.payload_bytes))) {
-        return Sent::kNoPayload;
+    const uint32_t bytes = out.payload_of(sent);
+    if (sent == 1) {
+        return write_packet(to.port, room.bytes, out.first, bytes, fill, [](auto) {});
     }
-    to.port.commit_packet();
-    return Sent::kYes;
+    const ib::PacketHeaders end = last(sent);
+    const auto size = ib::BurstBuilder::size(out.first, end, sent, out.mtu, bytes);
+    if (size && fill(ib::BurstBuilder::begin(room.bytes.first(size->body()), *size, out.first, end,
+                                             bytes))) {
+        to.port.commit(*size);
+        return Sent::kYes;
+    }
+    // Those before the page that is missing, if any, can go.
+    const BurstOut one{.first = out.first, .mtu = out.mtu, .payload_bytes = out.payload_of(1)};
+    return send_burst(to, one, last, fill, sent);
 }
-
-// Sends MIDDLE packets as one run whose payload stays at `located`, where the switch takes it.
-// False: nothing has happened.
-bool send_by_reference(QpServices& services, const QueuePair& qp, const RunOut& run,
-                       const Located& located, const ReferenceOwner& owner);
 
 // A packet without payload.
 inline Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers) {

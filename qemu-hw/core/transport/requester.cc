@@ -7,6 +7,7 @@
 
 #include "queues/segments.h"
 #include "queues/work_queue.h"
+#include "transport/offer_out.h"
 
 namespace pib::hca {
 namespace {
@@ -49,6 +50,10 @@ ib::ImmDt immediate(uint32_t imm_data) {
 }
 
 }  // namespace
+
+uint32_t Requester::reference_window(const QueuePair& qp) {
+    return services_.one_copy()->attached(qp.port()) ? kReferenceWindow : kWindowPackets;
+}
 
 SegmentView Requester::segments_of(const QueuePair& qp, const SendRequest& request) {
     const uint32_t n = request.counter - (qp.sq.consumer - qp.window.size());
@@ -271,70 +276,94 @@ ib::PacketHeaders Requester::data_headers(QueuePair& qp, const SendRequest& requ
     return out;
 }
 
-void Requester::data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t packets,
-                          uint32_t bytes, Budget& budget) {
+void Requester::data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes,
+                          Budget& budget) {
     qp.req.packets_since_ack_req =
-        last.bth.ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + packets);
+        ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + packets);
     budget.charge(bytes, packets);
 }
 
-// As much of the message as may go now, in one piece; false: it has to go packet by packet.
-bool Requester::send_data_run(QueuePair& qp, const SendRequest& request, Budget& budget,
-                              uint32_t& packets) {
-    const uint32_t mtu = qp.path_mtu_bytes();
+// Whether the message has MIDDLE packets left to send for the first time, and enough of them to
+// offer. What is sent again goes with its payload. Of UC nobody says when the peer has them.
+bool Requester::can_offer(QueuePair& qp, const SendRequest& request, const Budget& budget) {
+    if (services_.one_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
+        qp.req.cursor != qp.req.sent_end || request.wqe.data.is_inline ||
+        !services_.one_copy()->attached(qp.port())) {
+        return false;
+    }
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
-    // Up to the packet that asks for an ACK, which only the last of a run may.
-    const uint32_t until_ack =
-        qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxRunPackets;
-    const uint32_t wanted =
-        std::min({request.packets - packet, until_ack, budget.packets_of(mtu), window_left(qp)});
-    if (wanted < 2) {
-        return false;
-    }
-    RunOut run{.first = data_headers(qp, request, 0), .mtu = mtu};
-    run.packets = run_limit(services_.outlet_of(qp), run.first, mtu, wanted);
-    if (run.packets < 2) {
-        return false;
-    }
-    run.last = data_headers(qp, request, run.packets - 1);
-    const uint64_t offset = uint64_t{packet} * mtu;
-    run.payload_bytes = static_cast<uint32_t>(
-        std::min(uint64_t{run.packets} * mtu, request.wqe.data.length - offset));
-    const SegmentView segments = segments_of(qp, request);
-    const Sent result = send_run(services_.outlet_of(qp), run, [&](std::span<uint8_t> room) {
-        return gather(services_.mpt(), segments, offset, room);
-    });
-    if (result != Sent::kYes) {
-        return false;
-    }
-    data_sent(qp, run.last, run.packets, run.payload_bytes, budget);
-    packets = run.packets;
-    return true;
+    const uint64_t middles = request.packets - std::min(request.packets, std::max(packet, 1u) + 1);
+    return middles * qp.path_mtu_bytes() >= services_.one_copy()->min_bytes();
 }
 
+// FIRST and LAST go as all packets do, so that the peer sees all in order; and a packet that asks
+// for an ACK is not offered: the next one asks.
+uint32_t Requester::offer_data(QueuePair& qp, const SendRequest& request, Budget& budget) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    if (packet == 0 || qp.req.packets_since_ack_req + 1 >= kAckInterval) {
+        return 0;
+    }
+    const auto headers_at = [&](uint32_t ahead) {
+        ib::PacketHeaders headers = data_headers(qp, request, ahead);
+        headers.bth.ack_req = false;
+        return headers;
+    };
+    const uint32_t wanted = std::min(request.packets - 1 - packet, window_left(qp));
+    const BurstOut out{
+        .first = headers_at(0), .packets = wanted, .mtu = mtu, .payload_bytes = wanted * mtu};
+    const uint32_t sent = send_offer(
+        services_, qp, out, [&](uint32_t n) { return headers_at(n - 1); },
+        [&](uint32_t bytes, Located& located) {
+            return locate(services_.mpt(), segments_of(qp, request), uint64_t{packet} * mtu, bytes,
+                          0, located);
+        },
+        {});
+    if (sent != 0) {
+        qp.req.references = true;
+        qp.req.packets_since_ack_req = static_cast<uint8_t>(
+            std::min<uint32_t>(kAckInterval - 1, qp.req.packets_since_ack_req + sent));
+        budget.charge(0);
+    }
+    return sent;
+}
+
+// As much of the message as may go now, up to the packet that asks for an ACK, which only the last
+// of a burst may.
 Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
                           uint32_t& packets) {
-    const bool by_reference = services_.one_copy() != nullptr && !budget.is_arbitrated() &&
-                              wants_reference(qp, request);  // as a rule not
-    if (by_reference && send_by_reference(qp, request, budget, packets)) {
-        return Sent::kYes;
-    }
-    // The first packet goes alone then, so that what follows it can go by reference.
-    const bool alone = by_reference && qp.req.cursor == request.psn_first;
-    if (!alone && send_data_run(qp, request, budget, packets)) {
+    const bool offers = can_offer(qp, request, budget);  // as a rule not
+    packets = offers ? offer_data(qp, request, budget) : 0;
+    if (packets != 0) {
         return Sent::kYes;
     }
     const uint32_t mtu = qp.path_mtu_bytes();
-    const uint64_t offset = uint64_t{psn_distance(qp.req.cursor, request.psn_first)} * mtu;
-    const auto bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(mtu, request.wqe.data.length - offset));
-    const ib::PacketHeaders out = data_headers(qp, request, 0);
+    const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
+    const uint64_t offset = uint64_t{packet} * mtu;
+    const uint32_t until_ack =
+        qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxBurstPackets;
+    const uint32_t wanted = std::max(1u, std::min({request.packets - packet, until_ack,
+                                                   budget.packets_of(mtu), window_left(qp)}));
+    // The first packet goes alone if what follows it can be offered.
+    BurstOut out{.first = data_headers(qp, request, 0),
+                 .packets = offers && packet == 0 ? 1 : wanted,
+                 .mtu = mtu};
+    out.payload_bytes = static_cast<uint32_t>(
+        std::min(uint64_t{out.packets} * mtu, request.wqe.data.length - offset));
+    bool ack_req = out.first.bth.ack_req;
     const SegmentView segments = segments_of(qp, request);
-    const Sent result = send_packet(
-        services_.outlet_of(qp), out, bytes,
-        [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); });
+    const Sent result = send_burst(
+        services_.outlet_of(qp), out,
+        [&](uint32_t n) {
+            const ib::PacketHeaders last = data_headers(qp, request, n - 1);
+            ack_req = last.bth.ack_req;
+            return last;
+        },
+        [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); },
+        packets);
     if (result == Sent::kYes) {
-        data_sent(qp, out, 1, bytes, budget);
+        ack_req = packets == 1 ? out.first.bth.ack_req : ack_req;
+        data_sent(qp, ack_req, packets, out.payload_of(packets), budget);
     }
     return result;
 }

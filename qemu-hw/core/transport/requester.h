@@ -63,15 +63,10 @@ class Requester {
     Sent send_one(QueuePair& qp, SendRequest& request, Budget& budget);
     // `packets`: how many have gone.
     Sent send_data(QueuePair& qp, const SendRequest& request, Budget& budget, uint32_t& packets);
-    bool send_data_run(QueuePair& qp, const SendRequest& request, Budget& budget,
-                       uint32_t& packets);
-    // requester_one_copy.cc
-    bool wants_reference(QueuePair& qp, const SendRequest& request);
-    bool send_by_reference(QueuePair& qp, const SendRequest& request, Budget& budget,
-                           uint32_t& packets);
+    bool can_offer(QueuePair& qp, const SendRequest& request, const Budget& budget);
+    uint32_t offer_data(QueuePair& qp, const SendRequest& request, Budget& budget);
     ib::PacketHeaders data_headers(QueuePair& qp, const SendRequest& request, uint32_t ahead);
-    void data_sent(QueuePair& qp, const ib::PacketHeaders& last, uint32_t packets, uint32_t bytes,
-                   Budget& budget);
+    void data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes, Budget& budget);
     Sent send_read(QueuePair& qp, const SendRequest& request);
     Sent send_atomic(QueuePair& qp, const SendRequest& request);
     Sent send_flush(QueuePair& qp, const SendRequest& request);

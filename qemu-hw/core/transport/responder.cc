@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
-#include "queues/segments.h"
+#include "transport/payload_target.h"
 #include "transport/request_rights.h"
 
 namespace pib::hca {
@@ -22,27 +23,9 @@ InboundMessage message_of(ib::OpKind kind) {
     }
 }
 
-bool starts(const ib::PacketView& packet) {
-    const auto position = packet.opcode().position;
-    return position == ib::Position::kFirst || position == ib::Position::kOnly;
-}
-
-bool ends(const ib::PacketView& packet) {
-    const auto position = packet.opcode().position;
-    return position == ib::Position::kLast || position == ib::Position::kOnly;
-}
-
-uint32_t payload_bytes(const ib::PacketView& packet) {
-    return static_cast<uint32_t>(packet.payload().size());
-}
-
 // A WRITE's bytes that have not arrived before this packet.
 uint32_t write_remaining(const ResponderState& resp) {
     return resp.write_length - resp.received;
-}
-
-SegmentView receive_segments(const QueuePair& qp) {
-    return {.wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.resp.recv.user};
 }
 
 }  // namespace
@@ -86,6 +69,10 @@ Responder::Refusal Responder::operational_error(const WqeError& receive) {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
 }
 
+Responder::Refusal Responder::of_some() {
+    return {.of_some = true};
+}
+
 Responder::Refusal Responder::not_ready(const QueuePair& qp) {
     return {.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
 }
@@ -110,21 +97,19 @@ void Responder::established(QueuePair& qp) {
     }
 }
 
-void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
+// Several packets are taken as one: what is checked of the first holds for all, and lengths are
+// those of all. Where that does not say enough, they come singly.
+uint32_t Responder::request_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload) {
     ResponderState& resp = qp.resp;
+    const Request request{burst, payload};
     established(qp);
-    const int32_t distance = packet.bth().psn.distance_from(resp.expected_psn);
-    if (distance < 0) {
-        duplicate_in(qp, packet);
-        return;
-    }
-    if (distance > 0) {
-        // Something is missing; said once, then silence until it comes (IBA 9.7.5.1.2, C9-111).
-        services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
-        if (!resp.nak_sent) {
-            refuse(qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
+    const int32_t distance = request.packet.bth().psn.distance_from(resp.expected_psn);
+    if (distance != 0) {
+        if (!burst.is_single()) {
+            return 0;
         }
-        return;
+        out_of_order(qp, request.packet, distance);
+        return 1;
     }
     static constexpr CheckStep kSteps[] = {
         &Responder::check_sequence,  &Responder::check_operation, &Responder::check_xrc_srq,
@@ -132,29 +117,51 @@ void Responder::request_in(QueuePair& qp, const ib::PacketView& packet) {
         &Responder::execute,
     };
     resp.nak_sent = false;
-    for (const CheckStep step : kSteps) {
-        if (const Check refusal = (this->*step)(qp, packet)) {
+    for (const CheckStep& step : kSteps) {
+        // The last one has executed all; the others are about the first packet.
+        const uint32_t refused = &step == std::end(kSteps) - 1 ? burst.count() : 1;
+        if (const Check refusal = (this->*step)(qp, request)) {
+            if (refusal->of_some) {
+                return 0;
+            }
             refuse(qp, *refusal);
-            return;
+            return refused;
         }
         if (!qp.can_receive()) {
-            return;  // its CQ or queue has failed: an error of its own
+            return refused;  // its CQ or queue has failed: an error of its own
         }
     }
-    accepted(qp, packet);
+    if (!payload.is_offered()) {
+        accepted(qp, burst);
+    }
+    return burst.count();
+}
+
+void Responder::out_of_order(QueuePair& qp, const ib::PacketView& packet, int32_t distance) {
+    if (distance < 0) {
+        duplicate_in(qp, packet);
+        return;
+    }
+    // Something is missing; said once, then silence until it comes (IBA 9.7.5.1.2, C9-111).
+    services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+    if (!qp.resp.nak_sent) {
+        refuse(qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
+    }
 }
 
 // A message's packets follow each other (IBA 9.7.4.1.2, table 56).
-Responder::Check Responder::check_sequence(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::check_sequence(QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
     const bool in_message = qp.resp.message != InboundMessage::kNone;
-    if (starts(packet) ? in_message : qp.resp.message != message_of(packet.opcode().kind)) {
+    if (request.starts() ? in_message : qp.resp.message != message_of(packet.opcode().kind)) {
         return invalid_request();
     }
     return std::nullopt;
 }
 
 // Operations that this responder has and this QP allows (IBA 9.7.4.1.3).
-Responder::Check Responder::check_operation(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::check_operation(QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
     const ib::OpKind kind = packet.opcode().kind;
     const bool known =
         message_of(kind) != InboundMessage::kNone || packet.opcode().takes_rd_resource();
@@ -169,7 +176,8 @@ Responder::Check Responder::check_operation(QueuePair& qp, const ib::PacketView&
 
 // The SRQ that an XRCETH names is of the QP's domain and stays the same in a message; its PD is the
 // one of the R_Keys (annex A14).
-Responder::Check Responder::check_xrc_srq(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::check_xrc_srq(QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
     const auto xrceth = packet.xrceth();
     if (!xrceth) {
         return std::nullopt;
@@ -177,7 +185,7 @@ Responder::Check Responder::check_xrc_srq(QueuePair& qp, const ib::PacketView& p
     ResponderState& resp = qp.resp;
     const SharedReceiveQueue* srq = services_.parts().srqs.find(xrceth->xrc_srq);
     if (srq == nullptr || srq->xrcd != qp.xrcd ||
-        (!starts(packet) && resp.xrc_srqn != xrceth->xrc_srq)) {
+        (!request.starts() && resp.xrc_srqn != xrceth->xrc_srq)) {
         return invalid_request();
     }
     resp.xrc_srqn = xrceth->xrc_srq;
@@ -186,7 +194,8 @@ Responder::Check Responder::check_xrc_srq(QueuePair& qp, const ib::PacketView& p
 }
 
 // A receive WQE, or a place for a READ or atomic (IBA 9.7.4.1.4).
-Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::check_resources(QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
     if (packet.opcode().takes_rd_resource()) {
         const auto& rd = qp.resp.rd;
         const bool room =
@@ -195,13 +204,19 @@ Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView&
     }
     const bool is_send = packet.opcode().kind == ib::OpKind::kSend;
     const bool takes_receive =
-        is_send ? starts(packet) : packet.opcode().consumes_receive() && ends(packet);
+        is_send ? request.starts()
+                : request.burst.last().opcode().consumes_receive() && request.ends();
     // A UC message that was given up has left its WQE to the next.
     if (!takes_receive || qp.resp.recv.valid) {
         return std::nullopt;
     }
     if (!qp.has_receive_queue()) {
         return invalid_request();
+    }
+    // The last packet of a WRITE takes it: without one, those before are executed.
+    if (!request.burst.is_single() && !is_send &&
+        services_.peek_recv(qp) != QpServices::Fetch::kOk) {
+        return of_some();
     }
     switch (services_.fetch_recv(qp)) {
         case QpServices::Fetch::kOk:
@@ -215,15 +230,21 @@ Responder::Check Responder::check_resources(QueuePair& qp, const ib::PacketView&
 }
 
 // Packet and message lengths (IBA 9.7.4.1.6).
-Responder::Check Responder::check_length(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::check_length(QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
     const ResponderState& resp = qp.resp;
-    const uint32_t bytes = payload_bytes(packet);
-    if (!packet.opcode().admits_payload(bytes, qp.path_mtu_bytes())) {
-        return invalid_request();
+    const uint32_t bytes = request.bytes();
+    const bool single = request.burst.is_single();
+    const uint32_t mtu = qp.path_mtu_bytes();
+    if (single ? !packet.opcode().admits_payload(bytes, mtu) : request.burst.size().mtu != mtu) {
+        return single ? invalid_request() : of_some();
     }
     if (packet.opcode().kind == ib::OpKind::kSend) {
-        const uint32_t before = starts(packet) ? 0 : resp.received;
+        const uint32_t before = request.starts() ? 0 : resp.received;
         if (bytes > resp.recv.data.length - before || before + bytes > Limits::kMaxMessage) {
+            if (!single) {
+                return of_some();
+            }
             services_.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
             Refusal refusal = invalid_request();
             refusal.receive = {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};
@@ -243,12 +264,13 @@ Responder::Check Responder::check_length(QueuePair& qp, const ib::PacketView& pa
     }
     // A WRITE brings exactly the bytes its RETH announced.
     const uint32_t remaining = reth ? reth->dma_len : write_remaining(resp);
-    const bool fits = ends(packet) ? bytes == remaining : bytes < remaining;
-    return fits ? Check() : invalid_request();
+    const bool fits = request.ends() ? bytes == remaining : bytes < remaining;
+    return fits ? Check() : single ? invalid_request() : of_some();
 }
 
 // The whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).
-Responder::Check Responder::check_rkey(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::check_rkey(QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
     const auto range = named_range(packet);
     if (!range) {
         return std::nullopt;
@@ -260,61 +282,80 @@ Responder::Check Responder::check_rkey(QueuePair& qp, const ib::PacketView& pack
     return allowed ? Check() : access_error();
 }
 
-Responder::Check Responder::execute(QueuePair& qp, const ib::PacketView& packet) {
-    switch (packet.opcode().kind) {
+Responder::Check Responder::execute(QueuePair& qp, const Request& request) {
+    switch (request.packet.opcode().kind) {
         case ib::OpKind::kSend:
-            return execute_send(qp, packet);
+            return execute_send(qp, request);
         case ib::OpKind::kRdmaWrite:
-            return execute_write(qp, packet);
+            return execute_write(qp, request);
         default:
-            return execute_rd(qp, packet);
+            return execute_rd(qp, request.packet);
     }
 }
 
-Responder::Check Responder::execute_send(QueuePair& qp, const ib::PacketView& packet) {
+// Of several packets some may have a place, and one that was pulled has none here any more.
+Responder::Check Responder::cannot_place(QueuePair& qp, const Request& request,
+                                         const Refusal& error) {
+    return request.burst.is_single() ? cannot_access(qp, error) : of_some();
+}
+
+Responder::Check Responder::execute_send(QueuePair& qp, const Request& request) {
     ResponderState& resp = qp.resp;
-    if (starts(packet)) {
+    if (request.starts()) {
         resp.received = 0;
     }
-    if (!scatter(services_.mpt(), receive_segments(qp), resp.received, packet.payload())) {
-        return cannot_access(qp,
-                             operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey}));
+    const WqeTarget target{
+        .segments = {.wqe = resp.recv.bytes, .data = resp.recv.data, .user = resp.recv.user},
+        .offset = resp.received};
+    if (!place_payload(services_, qp, target, request.burst, request.payload)) {
+        return cannot_place(qp, request,
+                            operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey}));
     }
-    resp.received += payload_bytes(packet);
-    if (const auto ieth = packet.ieth();
+    if (request.payload.is_offered()) {
+        return std::nullopt;
+    }
+    resp.received += request.bytes();
+    if (const auto ieth = request.burst.last().ieth();
         ieth && !services_.mpt().invalidate_remote(qp.remote_user(), ieth->rkey.value())) {
+        resp.expected_psn = request.burst.psn(request.burst.count() - 1);
         return invalidate_error();
     }
-    complete_message(qp, packet);
+    complete_message(qp, request);
     return std::nullopt;
 }
 
-Responder::Check Responder::execute_write(QueuePair& qp, const ib::PacketView& packet) {
+Responder::Check Responder::execute_write(QueuePair& qp, const Request& request) {
     ResponderState& resp = qp.resp;
-    if (const auto reth = packet.reth()) {
+    const auto reth = request.packet.reth();
+    if (reth) {
         resp.write_va = reth->va;
         resp.write_rkey = reth->rkey.value();
         resp.write_length = reth->dma_len;
         resp.received = 0;
+    }
+    const KeyTarget target{
+        .user = qp.remote_user(), .key = resp.write_rkey, .addr = resp.write_va + resp.received};
+    const bool placed = place_payload(services_, qp, target, request.burst, request.payload);
+    if (reth && (placed || request.burst.is_single())) {
         services_.count(qp, PIB_HCA_COUNTER_RX_WRITE_REQUESTS);
     }
-    const KeyedRange range{.key = resp.write_rkey,
-                           .addr = resp.write_va + resp.received,
-                           .length = payload_bytes(packet),
-                           .access = PIB_HCA_ACCESS_REMOTE_WRITE};
     // The region may have gone since the first packet, or its memory may be no RAM (T27).
-    if (!services_.mpt().write(qp.remote_user(), range, packet.payload())) {
-        return cannot_access(qp, access_error());
+    if (!placed) {
+        return cannot_place(qp, request, access_error());
     }
-    resp.received += payload_bytes(packet);
-    complete_message(qp, packet);
+    if (request.payload.is_offered()) {
+        return std::nullopt;
+    }
+    resp.received += request.bytes();
+    complete_message(qp, request);
     return std::nullopt;
 }
 
 // The last packet of a SEND or WRITE: a receive completion if the message takes one, and the MSN.
-void Responder::complete_message(QueuePair& qp, const ib::PacketView& packet) {
+void Responder::complete_message(QueuePair& qp, const Request& request) {
     ResponderState& resp = qp.resp;
-    if (!ends(packet)) {
+    const ib::PacketView& packet = request.burst.last();
+    if (!request.ends()) {
         resp.message = message_of(packet.opcode().kind);
         return;
     }
@@ -339,9 +380,9 @@ void Responder::complete_message(QueuePair& qp, const ib::PacketView& packet) {
     services_.complete_recv(qp, report);
 }
 
-void Responder::accepted(QueuePair& qp, const ib::PacketView& packet) {
+void Responder::accepted(QueuePair& qp, const ib::Burst& burst) {
     ResponderState& resp = qp.resp;
-    if (packet.opcode().takes_rd_resource()) {
+    if (burst.first().opcode().takes_rd_resource()) {
         const auto newest = (resp.rd_head + resp.rd.size() - 1) % resp.rd.size();
         resp.expected_psn = resp.expected_psn + resp.rd[newest].packets;
         // Its response acknowledges everything before it (IBA 9.7.5.1.1).
@@ -349,8 +390,8 @@ void Responder::accepted(QueuePair& qp, const ib::PacketView& packet) {
         services_.schedule(qp);
         return;
     }
-    ++resp.expected_psn;
-    if (packet.bth().ack_req || resp.ack.kind != AckKind::kNone) {
+    resp.expected_psn = resp.expected_psn + burst.count();
+    if (burst.last().bth().ack_req || resp.ack.kind != AckKind::kNone) {
         // A NAK that was owed and not sent is overtaken by the packet that it missed.
         resp.ack = {};
         owe(qp, {.kind = AckKind::kAck});

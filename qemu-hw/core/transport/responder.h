@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "ib/wire/packet_run.h"
+#include "ib/wire/burst.h"
 #include "qp/qp_services.h"
 #include "transport/packet_out.h"
 
@@ -21,20 +21,12 @@ class Responder {
     // max_dest_rd_atomic has changed.
     static void resize_rd(QueuePair& qp);
 
-    // A request packet for a QP that can receive; address and P_Key are checked.
-    void request_in(QueuePair& qp, const ib::PacketView& packet);
+    // Request packets for a QP that can receive; address and P_Key are checked. How many were
+    // taken: see PortClient::burst_in().
+    uint32_t request_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
 
     // Likewise for a UC QP.
-    void unreliable_in(QueuePair& qp, const ib::PacketView& packet);
-
-    // `count` MIDDLE packets of a run from `from` on, for any connected QP: true when they
-    // were executed at once, exactly as one by one; false: nothing has happened, and that remains.
-    bool middles_in(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
-
-    // The same for all of a run that comes by reference: where its payload would go, and what is to
-    // be done when it is there.
-    bool locate_middles(QueuePair& qp, const ib::PacketRun& run, Located& out);
-    void middles_placed(QueuePair& qp, const ib::PacketRun& run);
+    uint32_t unreliable_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
 
     // Sends READ responses, atomic results, and then the ACK or NAK.
     Turn run(QueuePair& qp, Budget& budget);
@@ -49,43 +41,55 @@ class Responder {
         uint8_t code = 0;
         pib_hca_event event = PIB_HCA_EVENT_COMPLETION;  // COMPLETION: none
         WqeError receive{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
+        // Of several packets: not the first one, nor all, but some. Nothing has happened, and they
+        // come singly.
+        bool of_some = false;
     };
     using Check = std::optional<Refusal>;
-    using CheckStep = Check (Responder::*)(QueuePair&, const ib::PacketView&);
+    // What has come in.
+    struct Request {
+        const ib::Burst& burst;
+        ib::Placement& payload;
+        const ib::PacketView& packet = burst.first();
+
+        bool starts() const { return packet.opcode().starts_message(); }
+        bool ends() const { return burst.last().opcode().ends_message(); }
+        uint32_t bytes() const { return static_cast<uint32_t>(burst.payload_bytes()); }
+    };
+    using CheckStep = Check (Responder::*)(QueuePair&, const Request&);
 
     void established(QueuePair& qp);
     void drop_message(QueuePair& qp, const WqeError& receive);
 
-    Check check_sequence(QueuePair& qp, const ib::PacketView& packet);
-    Check check_operation(QueuePair& qp, const ib::PacketView& packet);
-    Check check_xrc_srq(QueuePair& qp, const ib::PacketView& packet);
-    Check check_resources(QueuePair& qp, const ib::PacketView& packet);
-    Check check_length(QueuePair& qp, const ib::PacketView& packet);
-    Check check_rkey(QueuePair& qp, const ib::PacketView& packet);
-    Check execute(QueuePair& qp, const ib::PacketView& packet);
+    Check check_sequence(QueuePair& qp, const Request& request);
+    Check check_operation(QueuePair& qp, const Request& request);
+    Check check_xrc_srq(QueuePair& qp, const Request& request);
+    Check check_resources(QueuePair& qp, const Request& request);
+    Check check_length(QueuePair& qp, const Request& request);
+    Check check_rkey(QueuePair& qp, const Request& request);
+    Check execute(QueuePair& qp, const Request& request);
 
-    Check execute_send(QueuePair& qp, const ib::PacketView& packet);
-    Check execute_write(QueuePair& qp, const ib::PacketView& packet);
+    Check execute_send(QueuePair& qp, const Request& request);
+    Check execute_write(QueuePair& qp, const Request& request);
+    Check cannot_place(QueuePair& qp, const Request& request, const Refusal& error);
     // READ, atomics, FLUSH, ATOMIC WRITE: responder_rd.cc.
     static Check check_rd_operation(const ib::PacketView& packet);
     Check execute_rd(QueuePair& qp, const ib::PacketView& packet);
     Check execute_atomic(QueuePair& qp, const ib::PacketView& packet, RdResource& resource);
     Check execute_atomic_write(QueuePair& qp, const ib::PacketView& packet);
-    void complete_message(QueuePair& qp, const ib::PacketView& packet);
-    // responder_runs.cc
-    bool middles_fit(QueuePair& qp, const ib::PacketRun& run, uint32_t from, uint32_t count);
-    void middles_done(QueuePair& qp, uint32_t count);
-    bool place_middles(QueuePair& qp, std::span<const uint8_t> payload);
+    void complete_message(QueuePair& qp, const Request& request);
 
     static Refusal not_ready(const QueuePair& qp);
     Refusal cannot_access(QueuePair& qp, const Refusal& error);
+    static Refusal of_some();
     static Refusal invalid_request();
     static Refusal access_error();
     static Refusal invalidate_error();
     static Refusal operational_error(const WqeError& receive);
     void refuse(QueuePair& qp, const Refusal& refusal);
-    void accepted(QueuePair& qp, const ib::PacketView& packet);
+    void accepted(QueuePair& qp, const ib::Burst& burst);
 
+    void out_of_order(QueuePair& qp, const ib::PacketView& packet, int32_t distance);
     void duplicate_in(QueuePair& qp, const ib::PacketView& packet);
     void duplicate_read(QueuePair& qp, const ib::PacketView& packet);
     void duplicate_other(QueuePair& qp, const ib::PacketView& packet);
@@ -95,10 +99,8 @@ class Responder {
     static Sent read_response_sent(RdResource& resource, uint32_t packets);
     Sent send_read_response(QueuePair& qp, RdResource& resource, Budget& budget);
     static KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets);
-    uint32_t send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget);
-    // responder_one_copy.cc
-    bool wants_reference(const QueuePair& qp, const RdResource& resource);
-    uint32_t send_read_reference(QueuePair& qp, const RdResource& resource);
+    bool can_offer(const QueuePair& qp, const RdResource& resource, const Budget& budget);
+    uint32_t offer_response(QueuePair& qp, const RdResource& resource);
     ib::PacketHeaders read_response_headers(const QueuePair& qp, const RdResource& resource,
                                             uint32_t packet);
     Sent send_atomic_ack(QueuePair& qp, RdResource& resource);

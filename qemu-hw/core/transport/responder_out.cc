@@ -2,6 +2,7 @@
 // What the responder sends: in PSN order, and an ACK only after the responses it would imply.
 #include <algorithm>
 
+#include "transport/offer_out.h"
 #include "transport/responder.h"
 
 namespace pib::hca {
@@ -102,56 +103,70 @@ ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const Rd
     return headers;
 }
 
-// As much of the response as may go now; 0: it has to go packet by packet.
-uint32_t Responder::send_read_run(QueuePair& qp, const RdResource& resource, const Budget& budget) {
-    const uint32_t mtu = qp.path_mtu_bytes();
-    const uint32_t next = resource.next_packet;
-    const uint32_t wanted = std::min(resource.end_packet - next, budget.packets_of(mtu));
-    if (wanted < 2) {
-        return 0;
+// Whether the response has MIDDLE packets left, and enough of them to offer. What is asked for
+// again goes with its payload.
+bool Responder::can_offer(const QueuePair& qp, const RdResource& resource, const Budget& budget) {
+    if (services_.one_copy() == nullptr || budget.is_arbitrated() ||
+        resource.kind != RdKind::kRead || resource.replay ||
+        !services_.one_copy()->attached(qp.port())) {
+        return false;
     }
-    const Outlet to = services_.outlet_of(qp);
-    RunOut run{.first = read_response_headers(qp, resource, next), .mtu = mtu};
-    run.packets = run_limit(to, run.first, mtu, wanted);
-    if (run.packets < 2) {
-        return 0;
-    }
-    run.last = read_response_headers(qp, resource, next + run.packets - 1);
-    const KeyedRange range = response_range(resource, mtu, run.packets);
-    run.payload_bytes = static_cast<uint32_t>(range.length);
-    const Sent result = send_run(to, run, [&](std::span<uint8_t> room) {
-        return services_.mpt().read(resource.user, range, room);
-    });
-    return result == Sent::kYes ? run.packets : 0;
+    const uint32_t next = std::max(resource.next_packet, resource.first_packet + 1);
+    const uint64_t middles = resource.end_packet - std::min(resource.end_packet, next + 1);
+    return middles * qp.path_mtu_bytes() >= services_.one_copy()->min_bytes();
 }
 
+uint32_t Responder::offer_response(QueuePair& qp, const RdResource& resource) {
+    const uint32_t mtu = qp.path_mtu_bytes();
+    const uint32_t next = resource.next_packet;
+    if (next == resource.first_packet) {
+        return 0;
+    }
+    const uint32_t wanted = resource.end_packet - 1 - next;
+    const BurstOut out{.first = read_response_headers(qp, resource, next),
+                       .packets = wanted,
+                       .mtu = mtu,
+                       .payload_bytes = wanted * mtu};
+    return send_offer(
+        services_, qp, out,
+        [&](uint32_t n) { return read_response_headers(qp, resource, next + n - 1); },
+        [&](uint32_t bytes, Located& located) {
+            return services_.mpt().locate(resource.user, response_range(resource, mtu, bytes / mtu),
+                                          located);
+        },
+        {.response = true});
+}
+
+// As much of the response as may go now.
 Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
-    const bool by_reference =
-        services_.one_copy() != nullptr && !budget.is_arbitrated() && wants_reference(qp, resource);
-    uint32_t packets = by_reference ? send_read_reference(qp, resource) : 0;
+    const uint32_t next = resource.next_packet;
+    const bool offers = can_offer(qp, resource, budget);  // as a rule not
+    uint32_t packets = offers ? offer_response(qp, resource) : 0;
     if (packets != 0) {
         budget.charge(0);
         return read_response_sent(resource, packets);
     }
-    // The first packet goes alone then, so that what follows it can go by reference.
-    if (!by_reference || resource.next_packet != resource.first_packet) {
-        packets = send_read_run(qp, resource, budget);
+    // The first packet goes alone if what follows it can be offered.
+    const bool alone = offers && next == resource.first_packet;
+    BurstOut out{.first = read_response_headers(qp, resource, next), .mtu = mtu};
+    out.packets =
+        alone ? 1 : std::max(1u, std::min(resource.end_packet - next, budget.packets_of(mtu)));
+    out.payload_bytes = static_cast<uint32_t>(response_range(resource, mtu, out.packets).length);
+    const Sent result = send_burst(
+        services_.outlet_of(qp), out,
+        [&](uint32_t n) { return read_response_headers(qp, resource, next + n - 1); },
+        [&](std::span<uint8_t> room) {
+            KeyedRange range = response_range(resource, mtu, 1);
+            range.length = room.size();
+            return services_.mpt().read(resource.user, range, room);
+        },
+        packets);
+    if (result == Sent::kYes) {
+        budget.charge(out.payload_of(packets), packets);
+        return read_response_sent(resource, packets);
     }
-    if (packets == 0) {
-        const KeyedRange range = response_range(resource, mtu, 1);
-        const Sent result = send_packet(
-            services_.outlet_of(qp), read_response_headers(qp, resource, resource.next_packet),
-            static_cast<uint32_t>(range.length), [&](std::span<uint8_t> room) {
-                return services_.mpt().read(resource.user, range, room);
-            });
-        if (result != Sent::kYes) {
-            return result;
-        }
-        packets = 1;
-    }
-    budget.charge(static_cast<uint32_t>(response_range(resource, mtu, packets).length), packets);
-    return read_response_sent(resource, packets);
+    return result;
 }
 
 Sent Responder::read_response_sent(RdResource& resource, uint32_t packets) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The responder of a UC QP (IBA vol. 1, 9.8.2.2): the checks of a connection, but whatever fails
 // them is dropped together with the rest of its message, and nothing is ever sent.
+#include <iterator>
+
 #include "transport/responder.h"
 
 namespace pib::hca {
@@ -12,32 +14,44 @@ bool is_local_error(const WqeError& receive) {
 
 }  // namespace
 
-void Responder::unreliable_in(QueuePair& qp, const ib::PacketView& packet) {
+uint32_t Responder::unreliable_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload) {
     ResponderState& resp = qp.resp;
+    const Request request{burst, payload};
     established(qp);
     // A gap ends the message that it is in; the next one to begin is taken from its first packet
     // (9.8.2.2.1). Its PSN is where counting goes on.
-    if (packet.bth().psn != resp.expected_psn) {
+    if (request.packet.bth().psn != resp.expected_psn) {
+        if (!burst.is_single()) {
+            return 0;
+        }
         services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
         resp.message = InboundMessage::kNone;
     }
-    resp.expected_psn = packet.bth().psn + 1;
-    if (packet.opcode().starts_message()) {
+    if (request.starts()) {
         resp.message = InboundMessage::kNone;  // the last packets of the one before are missing
     }
     static constexpr CheckStep kSteps[] = {
         &Responder::check_sequence, &Responder::check_operation, &Responder::check_resources,
         &Responder::check_length,   &Responder::check_rkey,      &Responder::execute,
     };
-    for (const CheckStep step : kSteps) {
-        if (const Check refusal = (this->*step)(qp, packet)) {
-            drop_message(qp, refusal->receive);
-            return;
+    for (const CheckStep& step : kSteps) {
+        const uint32_t refused = &step == std::end(kSteps) - 1 ? burst.count() : 1;
+        const Check refusal = (this->*step)(qp, request);
+        if (refusal && refusal->of_some) {
+            return 0;
         }
-        if (!qp.can_receive()) {
-            return;  // its CQ or queue has failed: an error of its own
+        if (refusal || !qp.can_receive()) {  // or its CQ or queue has failed: an error of its own
+            resp.expected_psn = burst.psn(refused);
+            if (refusal) {
+                drop_message(qp, refusal->receive);
+            }
+            return refused;
         }
     }
+    if (!payload.is_offered()) {
+        resp.expected_psn = burst.psn(burst.count());
+    }
+    return burst.count();
 }
 
 // IBA table 59: class D for what the peer did wrong: the receive WQE, if the message has one, waits

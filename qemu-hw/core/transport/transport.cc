@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "memory/one_copy.h"
 #include "qp/path_migration.h"
 #include "qp/qp_header.h"
 #include "queues/work_queue.h"
@@ -199,74 +200,68 @@ void Transport::port_changed(unsigned port) {
     port_ready(port);
 }
 
-void Transport::packet_in(unsigned port, const ib::PacketView& packet) {
+uint32_t Transport::burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) {
+    const uint32_t taken = take(port, burst, payload);
+    if (taken == 0 && payload.form == ib::Placement::Form::kPulled &&
+        services_.one_copy() != nullptr) {
+        services_.one_copy()->pull_ended(port);
+    }
+    return taken;
+}
+
+uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& payload) {
+    const ib::PacketView& packet = burst.first();
     const ib::Transport transport = packet.opcode().transport;
     const ib::Qpn dest = packet.bth().dest_qp;
     if (transport == ib::Transport::kUd && dest == ib::kMulticastQpn) {
         datagram_.multicast_in(port, packet);
-        return;
+        return 1;
     }
     QueuePair* qp = find_wire_qp(port, dest);
     if (qp != nullptr && transport == ib::Transport::kUd && qp->is_datagram()) {
         datagram_.packet_in(*qp, port, packet);
-    } else if (qp != nullptr && qp->is_connected() && transport == qp->transport()) {
-        connected_in(*qp, port, packet);
-    } else {
-        services_.count_dropped(port);
+        return 1;
     }
+    const bool known = qp != nullptr && qp->is_connected() && transport == qp->transport();
+    return known ? connected_in(*qp, port, burst, payload) : drop(port, burst);
 }
 
-void Transport::connected_in(QueuePair& qp, unsigned port_number, const ib::PacketView& packet) {
-    if (!qp.can_receive()) {
-        services_.count_dropped(port_number);
-        return;
+// Several packets are dropped one by one.
+uint32_t Transport::drop(unsigned port, const ib::Burst& burst) {
+    if (!burst.is_single()) {
+        return 0;
     }
-    switch (check_path(services_, qp, port_number, packet)) {
+    services_.count_dropped(port);
+    return 1;
+}
+
+// The path is that of all packets.
+uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& burst,
+                                 ib::Placement& payload) {
+    if (!qp.can_receive()) {
+        return drop(port, burst);
+    }
+    const ib::PacketView& packet = burst.first();
+    switch (check_path(services_, qp, port, packet)) {
         case PathCheck::kForeign:
-            services_.count_dropped(port_number);
-            return;
+            return drop(port, burst);
         case PathCheck::kWrongPKey:
-            services_.port_of(qp).pkey_violation(packet);
-            services_.count_dropped(port_number);
-            return;
+            if (burst.is_single()) {
+                services_.port_of(qp).pkey_violation(packet);
+            }
+            return drop(port, burst);
         case PathCheck::kOk:
             break;
     }
     const bool is_response = packet.opcode().is_response();
     if (qp.is_xrc() && is_response != (qp.type == PIB_HCA_QP_XRC_INI)) {
-        services_.count_dropped(
-            port_number);  // an initiator has no responder, a target no requester
-    } else if (!qp.is_reliable()) {
-        responder_.unreliable_in(qp, packet);
-    } else if (is_response) {
-        completer_.response_in(qp, packet);
-    } else {
-        responder_.request_in(qp, packet);
+        return drop(port, burst);  // an initiator has no responder, a target no requester
     }
-}
-
-QueuePair* Transport::run_target(unsigned port, const ib::PacketRun& run) {
-    const ib::PacketView& packet = run.first();
-    QueuePair* qp = find_wire_qp(port, packet.bth().dest_qp);
-    if (qp == nullptr || !qp->is_connected() || packet.opcode().transport != qp->transport() ||
-        !qp->can_receive() || !comes_as_expected(services_, *qp, port, packet)) {
-        return nullptr;
+    if (!qp.is_reliable()) {
+        return responder_.unreliable_in(qp, burst, payload);
     }
-    const bool is_response = packet.opcode().is_response();
-    return qp->is_xrc() && is_response != (qp->type == PIB_HCA_QP_XRC_INI) ? nullptr : qp;
-}
-
-// What is neither start nor end of a message, for a QP of which nothing else is to be said.
-uint32_t Transport::run_in(unsigned port, const ib::PacketRun& run, uint32_t from) {
-    const uint32_t count = run.middles_from(from);
-    QueuePair* qp = count != 0 ? run_target(port, run) : nullptr;
-    if (qp == nullptr) {
-        return 0;
-    }
-    const bool taken = run.first().opcode().is_response()
-                           ? completer_.middles_in(*qp, run, from, count)
-                           : responder_.middles_in(*qp, run, from, count);
-    return taken ? count : 0;
+    return is_response ? completer_.response_in(qp, burst, payload)
+                       : responder_.request_in(qp, burst, payload);
 }
 
 }  // namespace pib::hca

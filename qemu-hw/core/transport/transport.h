@@ -72,12 +72,7 @@ class Transport final : public PortClient, private QpOwner {
     void reset();
 
     // ---- PortClient
-    void packet_in(unsigned port, const ib::PacketView& packet) override;
-    uint32_t run_in(unsigned port, const ib::PacketRun& run, uint32_t from) override;
-    bool reference_in(unsigned port, const ib::PacketRun& run,
-                      std::vector<ib::link::RamPiece>& where) override;
-    bool placed_in(unsigned port, const ib::PacketRun& run,
-                   std::span<const ib::link::RamPiece> where) override;
+    uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) override;
     void port_ready(unsigned port) override;
     void port_changed(unsigned port) override;
 
@@ -104,10 +99,10 @@ class Transport final : public PortClient, private QpOwner {
     Turn turn(QueuePair& qp, Budget& budget);
     void after_turn(QueuePair& qp, Turn turn);
     void unpark(QueuePair& qp) override;
-    // Whom packets of a run are for, if nothing else is to be said of them.
-    QueuePair* run_target(unsigned port, const ib::PacketRun& run);
-    QueuePair* locate_run(unsigned port, const ib::PacketRun& run);
-    void connected_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
+    uint32_t take(unsigned port, const ib::Burst& burst, ib::Placement& payload);
+    uint32_t connected_in(QueuePair& qp, unsigned port, const ib::Burst& burst,
+                          ib::Placement& payload);
+    uint32_t drop(unsigned port, const ib::Burst& burst);
 
     QpServices services_;
     McastTable mcast_;
@@ -120,7 +115,6 @@ class Transport final : public PortClient, private QpOwner {
     std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
     uint64_t pages_left_ = Limits::kQpPages;
     Suspicions suspicions_;
-    Located located_;  // of the run that was asked for last
 };
 
 }  // namespace pib::hca

@@ -191,14 +191,14 @@ TEST_CASE("an SMP from the guest to its own LID is answered like any other") {
     bench.take_sent();
     const Bytes packet = make_packet(smp_to(PortBench::kLid, PortBench::kLid),
                                      lid_smp(Method::kGet, ib::attr::kNodeInfo));
-    const auto room = bench.port().begin_packet({.dlid = PortBench::kLid,
-                                                 .sl = 0,
-                                                 .vl15 = true,
-                                                 .bytes = static_cast<uint32_t>(packet.size())});
-    REQUIRE(room.size() == packet.size());
-    std::ranges::copy(packet, room.begin());
-    bench.port().commit_packet();
-    CHECK(bench.client.packets.empty());  // never from commit_packet()
+    const auto room = bench.port().begin({.dlid = PortBench::kLid,
+                                          .sl = 0,
+                                          .vl15 = true,
+                                          .bytes = static_cast<uint32_t>(packet.size())});
+    REQUIRE(room.bytes.size() == packet.size());
+    std::ranges::copy(packet, room.bytes.begin());
+    bench.port().commit(ib::BurstSize::of(packet.size()), {});
+    CHECK(bench.client.packets.empty());  // never from commit()
     bench.pump();
     const auto delivered = bench.take_delivered();
     REQUIRE(delivered.size() == 1);

@@ -53,18 +53,21 @@ struct AdapterEvents : LinkRecorder {
     unsigned asked = 0, placed = 0, refused = 0;
 
     std::optional<link::LinkRings> link_rings() override { return rings; }
-    bool link_reference(const link::LinkRun&, std::vector<RamPiece>& where) override {
-        ++asked;
-        where = place;
-        return !place.empty();
-    }
-    bool link_placed(const link::LinkRun& run, std::span<const RamPiece> where) override {
-        CHECK(std::ranges::equal(where, place));
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (payload.is_here()) {
+            return LinkRecorder::link_burst(burst, payload);
+        }
+        if (payload.is_offered()) {
+            ++asked;
+            payload.where = place;
+            return place.empty() ? 0 : burst.count();
+        }
+        CHECK(payload.where == place);
         if (stays) {
             ++placed;
-            endpoint->release(0, run.blocks(0, run.packets.size().packets));
+            endpoint->release(0, link::burst_blocks(burst));
         }
-        return stays;
+        return stays ? burst.count() : 0;
     }
     void link_copy_refused() override { ++refused; }
 };
@@ -83,12 +86,15 @@ struct SwitchEvents : LinkRecorder {
         memories.push_back(memory);
         return mappable ? std::span(room) : std::span<std::uint8_t>{};
     }
-    bool link_referenced(const link::LinkRun& run, const ib::link::Reference& to) override {
-        references.push_back(to);
-        if (takes) {
-            endpoint->release(0, run.blocks(0, run.packets.size().packets));
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (!payload.is_offered()) {
+            return LinkRecorder::link_burst(burst, payload);
         }
-        return takes;
+        references.push_back(*payload.offer);
+        if (takes) {
+            endpoint->release(0, link::burst_blocks(burst));
+        }
+        return takes ? burst.count() : 0;
     }
     bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override {
         for (std::size_t i = 0; i < to.size(); ++i) {
@@ -285,11 +291,14 @@ TEST_CASE("one copy: a reference that cannot go on is taken apart") {
 TEST_CASE("one copy: what cannot be a reference is not sent") {
     OneCopyPair pair;
     pair.share();
-    const auto limit = pair.hca.reference_limit(0, 20 + kMtu, kMtu);
-    CHECK(limit == 256);
-    CHECK(pair.hca.reference_limit(0, 20 + 4096, 4096) == 256);
-    CHECK(pair.hca.reference_limit(link::kVl15, 20 + kMtu, kMtu) == 0);
-    CHECK_FALSE(pair.refer(pair.hca, std::vector<RamPiece>(258, {.length = 1})));
+    const auto limit = [&](unsigned vl, std::uint32_t mtu) {
+        return pair.hca
+            .begin({.vl = vl, .longest = 20 + mtu, .packets = 1000, .mtu = mtu, .is_offer = true})
+            .packets;
+    };
+    CHECK(limit(0, kMtu) == 256);
+    CHECK(limit(0, 4096) == 256);
+    CHECK(limit(link::kVl15, kMtu) == 0);
     std::uint32_t sent = 0;
     while (pair.refer(pair.hca, {}, 256)) {
         ++sent;
@@ -509,7 +518,7 @@ TEST_CASE("one copy: what an adapter may not say ends the connection") {
     SECTION("an ACK that is wanted") {
         const auto at = body();
         REQUIRE(pair.refer(pair.hca, kPlace));
-        at[ib::kRunLast + 8 + 8] |= 0x80;
+        at[ib::kBurstLast + 8 + 8] |= 0x80;
     }
     (void)pair.hca.publish();
     pair.turn(pair.sw);

@@ -16,16 +16,19 @@ constexpr std::uint32_t kBoth = ib::link::kFeatureSharedMemory | ib::link::kFeat
 struct Recorder : LinkRecorder {
     std::optional<link::LinkRings> rings;
     std::optional<link::LinkRings> link_rings() override { return rings; }
-    std::uint32_t link_run(const link::LinkRun& run, std::uint32_t from) override {
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (burst.is_single()) {
+            return LinkRecorder::link_burst(burst, payload);
+        }
         ++runs;
-        if (from != takes_from) {
+        if (burst.psn(0).value() != takes_from) {  // send_run() starts with PSN 0
             return 0;
         }
         taken += takes;
-        endpoint->release(run.packets.first().lrh().vl.value(), run.blocks(from, takes));
+        endpoint->release(burst.lrh().vl.value(), link::burst_blocks(burst, 0, takes));
         return takes;
     }
-    unsigned runs = 0;  // calls of link_run()
+    unsigned runs = 0;  // bursts of several packets
     std::uint32_t takes_from = 0, takes = 0;
     std::uint32_t taken = 0;
 };
@@ -91,7 +94,7 @@ TEST_CASE("runs: the packets and the credits of single packets") {
         (void)pair->hca.publish();
         RunPair::turn(pair->sw);
     }
-    CHECK(with.switch_events.runs == 9);  // asked before each
+    CHECK(with.switch_events.runs == 8);  // asked before each but the last
     CHECK(with.switch_events.packets == without.switch_events.packets);
     CHECK(with.switch_events.held == without.switch_events.held);
 }
@@ -116,12 +119,16 @@ TEST_CASE("runs: so far as credits and room reach") {
     RunPair pair(kBoth, kBoth, 200);
     pair.bring_up();
     pair.switch_events.hold = true;
-    const std::uint32_t limit = pair.hca.run_limit(0, 28 + 16 + kMtu, kMtu);
+    const auto limit_of = [](RunPair& of, unsigned vl) {
+        return of.hca.begin({.vl = vl, .longest = 28 + 16 + kMtu, .packets = 1000, .mtu = kMtu})
+            .packets;
+    };
+    const std::uint32_t limit = limit_of(pair, 0);
     CHECK(limit == pair.hca.credits(0) / 18);
     CHECK_FALSE(send_run(pair.hca, limit + 1));
     CHECK(send_run(pair.hca, limit));
-    CHECK(pair.hca.run_limit(0, 28 + 16 + kMtu, kMtu) < 2);
-    CHECK(pair.hca.run_limit(link::kVl15, 28 + kMtu, kMtu) == 0);
+    CHECK(limit_of(pair, 0) < 2);
+    CHECK(limit_of(pair, link::kVl15) == 1);
     (void)pair.hca.publish();
     RunPair::turn(pair.sw);
     RunPair::turn(pair.hca);
@@ -135,7 +142,7 @@ TEST_CASE("runs: so far as credits and room reach") {
     full.bring_up();
     while (send_run(full.hca, 60)) {
     }
-    const std::uint32_t left = full.hca.run_limit(0, 28 + 16 + kMtu, kMtu);
+    const std::uint32_t left = limit_of(full, 0);
     CHECK(left < 60);
     CHECK((left < 2 || send_run(full.hca, left)));
     CHECK(full.hca.can_send(link::kVl15, 256 + 28));
@@ -176,7 +183,7 @@ TEST_CASE("runs: of more than was granted every packet is an overrun, and VL 15 
     const auto ring = pair.memory.ring(0);
     std::uint8_t* body = ring.bytes + ring.control->produced % ring.size + 8;
     SECTION("a VL without buffer") {
-        ib::set_run_vl({body, ib::kRunPayload}, 7);
+        ib::set_burst_vl({body, ib::kBurstPayload}, 8, 7);
         (void)pair.hca.publish();
         REQUIRE(pair.sw.receive(SIZE_MAX));
         CHECK(pair.switch_events.faults == std::vector(8, link::PacketFault::kOverrun));
@@ -184,7 +191,7 @@ TEST_CASE("runs: of more than was granted every packet is an overrun, and VL 15 
         CHECK(pair.sw.is_up());
     }
     SECTION("VL 15") {
-        ib::set_run_vl({body, ib::kRunPayload}, 15);
+        ib::set_burst_vl({body, ib::kBurstPayload}, 8, 15);
         (void)pair.hca.publish();
         const auto received = pair.sw.receive(SIZE_MAX);
         REQUIRE_FALSE(received);

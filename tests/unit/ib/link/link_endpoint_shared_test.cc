@@ -427,9 +427,9 @@ TEST_CASE("shared link: a flood is taken in portions") {
 // A peer that writes to its packet while it is handled.
 struct Tampered : SharedRecorder {
     std::uint8_t* frame = nullptr;  // the packet in the ring
-    void link_packet(const link::LinkPacket& packet) override {
-        std::memset(frame, 0xEE, packet.bytes.size());
-        SharedRecorder::link_packet(packet);
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        std::memset(frame, 0xEE, burst.bytes().size());
+        return SharedRecorder::link_burst(burst, payload);
     }
 };
 
@@ -455,11 +455,11 @@ TEST_CASE("shared link: headers are copied before they are checked, of long pack
         (void)pair.hca.publish();
     }
     const Bytes packet = make_packet(0, 2, payload);
-    const auto room = pair.hca.begin_packet(0, packet.size());
-    REQUIRE(room.size() == packet.size());
-    std::ranges::copy(packet, room.begin());
-    receiver.frame = room.data();
-    pair.hca.commit_packet();
+    const auto room = pair.hca.begin({.vl = 0, .longest = packet.size()});
+    REQUIRE(room.bytes.size() == packet.size());
+    std::ranges::copy(packet, room.bytes.begin());
+    receiver.frame = room.bytes.data();
+    pair.hca.commit(ib::BurstSize::of(packet.size()));
     (void)pair.hca.publish();
     REQUIRE(sw.receive(SIZE_MAX));
     REQUIRE(receiver.packets.size() == 1);

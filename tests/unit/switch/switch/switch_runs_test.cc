@@ -18,9 +18,9 @@ constexpr std::uint32_t kPackets = 12;
 class RunHca final : public RingHca {
   public:
     using RingHca::RingHca;
-    std::uint32_t link_run(const link::LinkRun&, std::uint32_t from) override {
-        runs += from == 0;
-        return 0;
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        runs += burst.count() == kPackets;
+        return burst.is_single() ? RingHca::link_burst(burst, payload) : 0;
     }
     unsigned runs = 0;  // that came in
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Runs against the packets that they stand for.
-#include "ib/wire/packet_run.h"
+#include "ib/wire/burst.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -82,15 +82,15 @@ Made make(const Shape& shape, std::uint32_t packets, std::uint32_t mtu, std::uin
     }
     const auto first = headers_of(shape.first, 0, false, global);
     const auto last = headers_of(shape.last, packets - 1, true, global);
-    const auto size = RunBuilder::size(first, last, packets, mtu, payload.size()).value();
+    const auto size = BurstBuilder::size(first, last, packets, mtu, payload.size()).value();
     made.body.assign(size.body(), 0xee);
     std::ranges::copy(payload,
-                      RunBuilder::begin(made.body, size, first, last, payload.size()).begin());
+                      BurstBuilder::begin(made.body, size, first, last, payload.size()).begin());
     return made;
 }
 
 auto parse(const Bytes& body) {
-    return PacketRun::parse(std::span<const std::uint8_t>(body).first<kRunPayload>(), body);
+    return Burst::parse(std::span<const std::uint8_t>(body).first<kBurstPayload>(), body);
 }
 
 Bytes copy(const PacketBytes& packet) {
@@ -110,7 +110,7 @@ TEST_CASE("run: its packets are those that would have been sent singly") {
     const auto run = parse(made.body);
     REQUIRE(run);
     CHECK(run->size().packets == packets);
-    RunHeaders room;
+    BurstHeaders room;
     std::size_t bytes = 0;
     std::uint64_t words = 0;
     for (std::uint32_t i = 0; i < packets; ++i) {
@@ -121,18 +121,59 @@ TEST_CASE("run: its packets are those that would have been sent singly") {
     }
     CHECK(run->size().bytes() == bytes);
     CHECK(run->size().words() == words);
-    // The last asks for an ACK, so it is none of those in between.
-    const bool from_first = shape.first == shape.middle;
-    CHECK(run->middles_from(0) == (from_first ? packets - 1 : 0));
-    CHECK(run->middles_from(1) == packets - 2);
+    // The last asks for an ACK.
+    CHECK_FALSE(run->is_middle());
+    CHECK(run->payload().size() == std::size_t{packets - 1} * mtu + rest);
+}
+
+TEST_CASE("burst: a part of a burst has the same packets") {
+    const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
+    const bool global = GENERATE(false, true);
+    constexpr std::uint32_t kPackets = 5;
+    const std::uint32_t from = GENERATE(range(0u, 5u));
+    const std::uint32_t count = GENERATE_COPY(range(1u, kPackets - from + 1));
+    const std::uint32_t rest = shape.last == shape.middle ? 512 : 99;
+    const Made made = make(shape, kPackets, 512, rest, global);
+    const auto whole = parse(made.body);
+    REQUIRE(whole);
+    BurstHead head;
+    auto part = whole->part(from, count, head);
+    REQUIRE(part);
+    REQUIRE(part->check());
+    REQUIRE(part->count() == count);
+    CHECK(part->is_single() == (count == 1));
+    std::size_t payload = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        BurstHeaders room;
+        CHECK(copy(part->packet(i, room)) == made.packets[from + i]);
+        CHECK(part->size().packet(i) == made.packets[from + i].size());
+        payload += PacketView::parse(made.packets[from + i], Crcs::kElided)->payload().size();
+    }
+    CHECK(part->payload().size() == payload);
+    CHECK(part->first().bth().psn == whole->psn(from));
+}
+
+TEST_CASE("burst: one packet is checked once, when its headers are wanted") {
+    const Made made = make(kShapes[3], 2, 512, 7, false);
+    Bytes packet = made.packets[1];
+    Burst burst(parse_lrh(packet, Crcs::kElided).value(), packet);
+    CHECK(burst.is_single());
+    CHECK(burst.size().bytes() == packet.size());
+    REQUIRE(burst.check());
+    CHECK(burst.first().bth().psn == burst.last().bth().psn);
+    CHECK(burst.payload().size() == 7);
+    CHECK_FALSE(burst.is_middle());
+    packet[Lrh::kSize] = 0xff;  // no opcode
+    Burst other(parse_lrh(packet, Crcs::kElided).value(), packet);
+    CHECK_FALSE(other.check());
 }
 
 TEST_CASE("run: the VL is that of all packets") {
     Made made = make(kShapes[0], 4, 1024, 10, false);
-    set_run_vl(made.body, 9);
+    set_burst_vl(made.body, 4, 9);
     const auto run = parse(made.body);
     REQUIRE(run);
-    RunHeaders room;
+    BurstHeaders room;
     for (std::uint32_t i = 0; i < 4; ++i) {
         CHECK(PacketView::parse(run->packet(i, room), Crcs::kElided)->lrh().vl == Vl(9));
     }
@@ -140,19 +181,19 @@ TEST_CASE("run: the VL is that of all packets") {
 
 TEST_CASE("run: what is none") {
     const Made good = make(kShapes[3], 4, 1024, 12, true);
-    const std::size_t last_bth = kRunLast + Lrh::kSize + Grh::kSize;
+    const std::size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
     struct Change {
         std::size_t at;
         std::uint8_t value;
     };
     const auto change = GENERATE_COPY(
         Change{0, 1}, Change{1, 1}, Change{1, 5}, Change{2, 8}, Change{3, 1}, Change{7, 1},
-        Change{kRunFirst, 0x31}, Change{kRunFirst, 0x40}, Change{kRunFirst + 5, 0xff},
-        Change{kRunFirst + 7, 0x23}, Change{kRunLast + 3, 0x12}, Change{kRunLast + 5, 0xff},
-        Change{kRunLast + 16, 1}, Change{last_bth, op::kRdmaWriteOnly},
+        Change{kBurstFirst, 0x31}, Change{kBurstFirst, 0x40}, Change{kBurstFirst + 5, 0xff},
+        Change{kBurstFirst + 7, 0x23}, Change{kBurstLast + 3, 0x12}, Change{kBurstLast + 5, 0xff},
+        Change{kBurstLast + 16, 1}, Change{last_bth, op::kRdmaWriteOnly},
         Change{last_bth, op::kSendLast}, Change{last_bth, op::kUc | op::kRdmaWriteLast},
         Change{last_bth + 2, 0x7f}, Change{last_bth + 7, 0x35}, Change{last_bth + 11, 0x7f},
-        Change{kRunFirst + 48 + 8, 0x80}, Change{kRunFirst + 48 + 1, 0xc0});
+        Change{kBurstFirst + 48 + 8, 0x80}, Change{kBurstFirst + 48 + 1, 0xc0});
     Bytes body = good.body;
     REQUIRE(body[change.at] != change.value);
     body[change.at] = change.value;
@@ -161,18 +202,19 @@ TEST_CASE("run: what is none") {
 
 TEST_CASE("run: too short, too long, cut") {
     const Made good = make(kShapes[3], 4, 1024, 12, false);
-    for (const std::size_t bytes : {kRunPayload, kRunPayload + 3 * 1024, good.body.size() - 4,
-                                    good.body.size() + 4, kRunPayload + 5 * 1024}) {
+    for (const std::size_t bytes : {kBurstPayload, kBurstPayload + 3 * 1024, good.body.size() - 4,
+                                    good.body.size() + 4, kBurstPayload + 5 * 1024}) {
         Bytes body = good.body;
         body.resize(bytes);
         CHECK_FALSE(parse(body));
     }
     const auto first = headers_of(op::kSendFirst, 0, false, false);
     const auto last = headers_of(op::kSendLast, 1, true, false);
-    CHECK_FALSE(RunBuilder::size(first, last, 17, 4096, 17 * 4096));
-    CHECK_FALSE(RunBuilder::size(first, last, 1, 4096, 4096));
-    CHECK_FALSE(RunBuilder::size(first, last, 2, 4096, 4096));
-    CHECK_FALSE(RunBuilder::size(headers_of(op::kSendOnly, 0, false, false), last, 2, 4096, 5000));
+    CHECK_FALSE(BurstBuilder::size(first, last, 17, 4096, 17 * 4096));
+    CHECK(BurstBuilder::size(first, last, 1, 4096, 4096)->packets == 1);
+    CHECK_FALSE(BurstBuilder::size(first, last, 2, 4096, 4096));
+    CHECK_FALSE(
+        BurstBuilder::size(headers_of(op::kSendOnly, 0, false, false), last, 2, 4096, 5000));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs of packets: both ends are parsed as packets, and compared with each other.
-#include "ib/wire/packet_run.h"
+// Bursts of several packets: both ends are parsed as packets, and compared with each other.
+#include "ib/wire/burst.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@ constexpr std::uint8_t kSolicited = 0x80;
 constexpr std::uint8_t kPadCount = 0x30;
 constexpr std::uint8_t kAckReq = 0x80;
 // RETH or AETH, and all headers that may precede it.
-static_assert(kRunHeadersSize >=
+static_assert(kBurstHeadersSize >=
               Lrh::kSize + Grh::kSize + Bth::kSize + Xrceth::kSize + Reth::kSize);
 
 std::size_t bth_offset(const PacketView& packet) {
@@ -34,8 +34,8 @@ bool same(Bytes a, Bytes b, std::size_t from, std::size_t to) {
                       b.begin() + static_cast<std::ptrdiff_t>(from));
 }
 
-// Whether `b` can follow `a` at `distance` packets in one run: all fields are equal that do not
-// change from packet to packet, and only the last may request an ACK or an event.
+// Whether `last` can follow `first` at `distance` packets in one burst: all fields are equal that
+// do not change from packet to packet, and only the last may request an ACK or an event.
 bool follows(const PacketView& first, const PacketView& last, std::uint32_t distance, bool xrc) {
     const Bytes a = first.bytes().head();
     const Bytes b = last.bytes().head();
@@ -57,7 +57,7 @@ bool follows(const PacketView& first, const PacketView& last, std::uint32_t dist
 
 }  // namespace
 
-const OpcodeInfo* run_middle(const OpcodeInfo& first) {
+const OpcodeInfo* burst_middle(const OpcodeInfo& first) {
     const bool connected = first.transport == Transport::kRc || first.transport == Transport::kUc ||
                            first.transport == Transport::kXrc;
     if (!connected || first.payload != PayloadRule::kFullMtu) {
@@ -75,12 +75,12 @@ const OpcodeInfo* run_middle(const OpcodeInfo& first) {
 
 namespace {
 
-// One end of a run: headers at `at`, `payload` bytes of payload and pad at `offset` of `whole`.
+// One end of a burst: headers at `at`, `payload` bytes of payload and pad at `offset` of `whole`.
 std::expected<PacketView, ParseError> parse_end(Bytes head, Bytes whole, std::size_t at,
                                                 std::size_t offset, std::size_t payload) {
     const Lrh lrh = Lrh::parse(head.subspan(at).first<Lrh::kSize>());
     const std::size_t counted = std::size_t{lrh.pkt_len} * 4;
-    if (counted < payload + kIcrcSize || counted - payload - kIcrcSize > kRunHeadersSize) {
+    if (counted < payload + kIcrcSize || counted - payload - kIcrcSize > kBurstHeadersSize) {
         return std::unexpected(ParseError::kPacketLength);
     }
     const std::size_t headers = counted - payload - kIcrcSize;
@@ -98,29 +98,30 @@ std::expected<PacketView, ParseError> parse_end(Bytes head, Bytes whole, std::si
 
 }  // namespace
 
-std::expected<PacketRun, ParseError> PacketRun::parse(
-    std::span<const std::uint8_t, kRunPayload> head, Bytes whole, std::size_t most) {
-    RunSize size{.packets = load_be<std::uint16_t>(&head[0]),
-                 .mtu = load_be<std::uint16_t>(&head[2])};
-    const bool shape = size.packets >= 2 && size.packets <= kMaxRunPackets &&
-                       std::has_single_bit(size.mtu) && size.mtu >= kMinRunMtu &&
+std::expected<Burst, ParseError> Burst::parse(std::span<const std::uint8_t, kBurstPayload> head,
+                                              Bytes whole, std::size_t most) {
+    BurstSize size{.packets = load_be<std::uint16_t>(&head[0]),
+                   .mtu = load_be<std::uint16_t>(&head[2])};
+    const bool shape = size.packets >= 2 && size.packets <= kMaxBurstPackets &&
+                       std::has_single_bit(size.mtu) && size.mtu >= kMinBurstMtu &&
                        size.mtu <= kMaxPayload && load_be<std::uint32_t>(&head[4]) == 0;
     const std::size_t before_last = std::size_t{size.packets - 1} * size.mtu;
-    if (!shape || whole.size() <= kRunPayload + before_last ||
-        whole.size() > kRunPayload + before_last + size.mtu || whole.size() > kRunPayload + most) {
+    if (!shape || whole.size() <= kBurstPayload + before_last ||
+        whole.size() > kBurstPayload + before_last + size.mtu ||
+        whole.size() > kBurstPayload + most) {
         return std::unexpected(ParseError::kPacketLength);
     }
-    size.payload = whole.size() - kRunPayload;
-    const auto first = parse_end(head, whole, kRunFirst, kRunPayload, size.mtu);
+    size.payload = whole.size() - kBurstPayload;
+    const auto first = parse_end(head, whole, kBurstFirst, kBurstPayload, size.mtu);
     if (!first) {
         return std::unexpected(first.error());
     }
     const std::size_t rest = size.payload - before_last;
-    const auto last = parse_end(head, whole, kRunLast, kRunPayload + before_last, rest);
+    const auto last = parse_end(head, whole, kBurstLast, kBurstPayload + before_last, rest);
     if (!last) {
         return std::unexpected(last.error());
     }
-    const OpcodeInfo* middle = run_middle(first->opcode());
+    const OpcodeInfo* middle = burst_middle(first->opcode());
     const OpcodeInfo& end = last->opcode();
     if (middle == nullptr || end.kind != middle->kind || end.transport != middle->transport ||
         !(end.position == Position::kLast ||
@@ -128,70 +129,98 @@ std::expected<PacketRun, ParseError> PacketRun::parse(
         !follows(*first, *last, size.packets - 1, middle->has(Ext::kXrceth))) {
         return std::unexpected(ParseError::kReservedOpcode);
     }
-    PacketRun run(PacketBytes(head, whole), *first, *last);
-    run.middle_headers_ = bth_offset(*first) + middle->header_bytes;
+    Burst burst(PacketBytes(head, whole), *first, *last);
+    burst.middle_headers_ = bth_offset(*first) + middle->header_bytes;
     size.first = first->bytes().size();
-    size.middle = run.middle_headers_ + size.mtu;
+    size.middle = burst.middle_headers_ + size.mtu;
     size.last = last->bytes().size();
-    run.size_ = size;
-    return run;
+    burst.size_ = size;
+    return burst;
 }
 
-PacketBytes PacketRun::packet(std::uint32_t index, RunHeaders& room) const {
+std::expected<void, ParseError> Burst::check() {
+    if (!first_) {
+        const auto view = PacketView::parse(bytes_, lrh_);
+        if (!view) {
+            return std::unexpected(view.error());
+        }
+        first_ = *view;
+    }
+    return {};
+}
+
+PacketBytes Burst::packet(std::uint32_t index, BurstHeaders& room) const {
+    if (is_single()) {
+        return bytes_;
+    }
     if (index == 0) {
-        return first_.bytes();
+        return first_->bytes();
     }
     if (index + 1 == size_.packets) {
-        return last_.bytes();
+        return last_->bytes();
     }
-    std::ranges::copy(first_.bytes().head().first(middle_headers_), room.begin());
-    const std::size_t bth = bth_offset(first_);
+    std::ranges::copy(first_->bytes().head().first(middle_headers_), room.begin());
+    const std::size_t bth = bth_offset(*first_);
     const auto counted = static_cast<std::uint16_t>(size_.middle + kIcrcSize);
     const auto reserved = static_cast<std::uint8_t>(room[kPktLen] & kPktLenReserved);
     store_be(&room[kPktLen], static_cast<std::uint16_t>(counted / 4));
     room[kPktLen] = static_cast<std::uint8_t>(room[kPktLen] | reserved);
-    if (first_.grh()) {
+    if (first_->grh()) {
         store_be(&room[Lrh::kSize + kPayLen], static_cast<std::uint16_t>(counted - bth));
     }
-    room[bth] = run_middle(first_.opcode())->opcode;
+    room[bth] = burst_middle(first_->opcode())->opcode;
     store_be24(&room[bth + 9], psn(index).value());
-    const std::size_t payload = kRunPayload + std::size_t{index} * size_.mtu;
+    const std::size_t payload = kBurstPayload + std::size_t{index} * size_.mtu;
     return {std::span(room).first(middle_headers_),
             bytes_.part(payload - middle_headers_, middle_headers_ + size_.mtu)};
 }
 
 // Copies the headers of both ends, as packet() builds them, up to the payload.
-std::expected<PacketRun, ParseError> PacketRun::part(std::uint32_t from, std::uint32_t count,
-                                                     RunHead& head) const {
+std::expected<Burst, ParseError> Burst::part(std::uint32_t from, std::uint32_t count,
+                                             BurstHead& head) const {
+    BurstHeaders room;
+    if (count == 1) {
+        const PacketBytes single = packet(from, room);
+        std::ranges::copy(single.head(), head.begin());
+        const PacketBytes bytes(Bytes(head).first(single.head().size()), single.whole());
+        const auto lrh = parse_lrh(bytes, Crcs::kElided);
+        if (!lrh) {
+            return std::unexpected(lrh.error());
+        }
+        return Burst(*lrh, bytes);
+    }
     head.fill(0);
     store_be(&head[0], static_cast<std::uint16_t>(count));
     store_be(&head[2], static_cast<std::uint16_t>(size_.mtu));
     for (const auto& [index, at] :
-         {std::pair(from, kRunFirst), std::pair(from + count - 1, kRunLast)}) {
-        RunHeaders room;
+         {std::pair(from, kBurstFirst), std::pair(from + count - 1, kBurstLast)}) {
         std::ranges::copy(packet(index, room).head(), &head[at]);
     }
     const std::size_t payload =
         std::min(std::size_t{count} * size_.mtu, size_.payload - std::size_t{from} * size_.mtu);
-    return parse(head, bytes_.part(std::size_t{from} * size_.mtu, kRunPayload + payload));
+    return parse(head, bytes_.part(std::size_t{from} * size_.mtu, kBurstPayload + payload));
 }
 
-std::uint32_t PacketRun::middles_from(std::uint32_t index) const {
-    if (index == 0 && first_.opcode().position != Position::kMiddle) {
-        return 0;
+bool Burst::is_middle() const {
+    return first_->opcode().position == Position::kMiddle &&
+           last().opcode().position == Position::kMiddle && !last().bth().ack_req &&
+           !last().bth().solicited_event;
+}
+
+std::expected<BurstSize, BuildError> BurstBuilder::size(const PacketHeaders& first,
+                                                        const PacketHeaders& last,
+                                                        std::uint32_t packets, std::uint32_t mtu,
+                                                        std::size_t payload_bytes,
+                                                        std::size_t most) {
+    if (packets == 1) {
+        const auto bytes = packet_size(first, payload_bytes, Crcs::kElided);
+        if (!bytes) {
+            return std::unexpected(bytes.error());
+        }
+        return BurstSize::of(*bytes);
     }
-    const bool last_too = last_.opcode().position == Position::kMiddle && !last_.bth().ack_req &&
-                          !last_.bth().solicited_event;
-    const std::uint32_t end = size_.packets - (last_too ? 0 : 1);
-    return index < end ? end - index : 0;
-}
-
-std::expected<RunSize, BuildError> RunBuilder::size(const PacketHeaders& first,
-                                                    const PacketHeaders& last,
-                                                    std::uint32_t packets, std::uint32_t mtu,
-                                                    std::size_t payload_bytes, std::size_t most) {
     const OpcodeInfo* info = find_opcode(first.bth.opcode);
-    const OpcodeInfo* middle = info != nullptr ? run_middle(*info) : nullptr;
+    const OpcodeInfo* middle = info != nullptr ? burst_middle(*info) : nullptr;
     if (middle == nullptr) {
         return std::unexpected(BuildError::kReservedOpcode);
     }
@@ -206,12 +235,12 @@ std::expected<RunSize, BuildError> RunBuilder::size(const PacketHeaders& first,
         return std::unexpected(first_size ? last_size.error() : first_size.error());
     }
     const std::size_t route = Lrh::kSize + (first.grh ? Grh::kSize : 0);
-    return RunSize{.packets = packets,
-                   .mtu = mtu,
-                   .first = *first_size,
-                   .middle = route + middle->header_bytes + mtu,
-                   .last = *last_size,
-                   .payload = (payload_bytes + 3) / 4 * 4};
+    return BurstSize{.packets = packets,
+                     .mtu = mtu,
+                     .first = *first_size,
+                     .middle = route + middle->header_bytes + mtu,
+                     .last = *last_size,
+                     .payload = (payload_bytes + 3) / 4 * 4};
 }
 
 namespace {
@@ -226,29 +255,34 @@ void write_headers(std::span<std::uint8_t> to, const PacketHeaders& headers, std
 
 }  // namespace
 
-void RunBuilder::headers(std::span<std::uint8_t> head, const RunSize& size,
-                         const PacketHeaders& first, const PacketHeaders& last,
-                         std::size_t payload_bytes) {
-    std::ranges::fill(head.first(kRunPayload), std::uint8_t{0});
+void BurstBuilder::headers(std::span<std::uint8_t> head, const BurstSize& size,
+                           const PacketHeaders& first, const PacketHeaders& last,
+                           std::size_t payload_bytes) {
+    std::ranges::fill(head.first(kBurstPayload), std::uint8_t{0});
     store_be(&head[0], static_cast<std::uint16_t>(size.packets));
     store_be(&head[2], static_cast<std::uint16_t>(size.mtu));
-    write_headers(head.subspan(kRunFirst), first, size.mtu);
-    write_headers(head.subspan(kRunLast), last,
+    write_headers(head.subspan(kBurstFirst), first, size.mtu);
+    write_headers(head.subspan(kBurstLast), last,
                   payload_bytes - std::size_t{size.packets - 1} * size.mtu);
 }
 
-std::span<std::uint8_t> RunBuilder::begin(std::span<std::uint8_t> body, const RunSize& size,
-                                          const PacketHeaders& first, const PacketHeaders& last,
-                                          std::size_t payload_bytes) {
+std::span<std::uint8_t> BurstBuilder::begin(std::span<std::uint8_t> body, const BurstSize& size,
+                                            const PacketHeaders& first, const PacketHeaders& last,
+                                            std::size_t payload_bytes) {
     headers(body, size, first, last, payload_bytes);
-    std::ranges::fill(body.subspan(kRunPayload + payload_bytes), std::uint8_t{0});
-    return body.subspan(kRunPayload, payload_bytes);
+    std::ranges::fill(body.subspan(kBurstPayload + payload_bytes), std::uint8_t{0});
+    return body.subspan(kBurstPayload, payload_bytes);
 }
 
-void set_run_vl(std::span<std::uint8_t> body, std::uint8_t vl) {
-    for (const std::size_t at : {kRunFirst, kRunLast}) {
+void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl) {
+    const auto set = [&](std::size_t at) {
         body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));
+    };
+    if (packets == 1) {
+        return set(0);
     }
+    set(kBurstFirst);
+    set(kBurstLast);
 }
 
 }  // namespace pib::ib

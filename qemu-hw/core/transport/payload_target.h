@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Where in guest memory the payload of a burst belongs, and getting it there in whatever form it
+// comes.
+#pragma once
+
+#include "ib/wire/burst.h"
+#include "ib/wire/placement.h"
+#include "memory/one_copy.h"
+#include "qp/qp_services.h"
+#include "queues/segments.h"
+
+namespace pib::hca {
+
+// In the data segment of a WQE, from an offset on.
+struct WqeTarget {
+    SegmentView segments;
+    uint64_t offset;
+
+    bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
+        return scatter(mpt, segments, offset, payload);
+    }
+    bool locate(const Mpt& mpt, uint64_t bytes, Located& out) const {
+        return hca::locate(mpt, segments, offset, bytes, PIB_HCA_ACCESS_LOCAL_WRITE, out);
+    }
+};
+
+// In a memory region, from an address on.
+struct KeyTarget {
+    KeyUser user;
+    uint32_t key;
+    uint64_t addr;
+
+    KeyedRange range(uint64_t bytes) const {
+        return {.key = key, .addr = addr, .length = bytes, .access = PIB_HCA_ACCESS_REMOTE_WRITE};
+    }
+    bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
+        return mpt.write(user, range(payload.size()), payload);
+    }
+    bool locate(const Mpt& mpt, uint64_t bytes, Located& out) const {
+        return mpt.locate(user, range(bytes), out);
+    }
+};
+
+// Copies a payload that is here; of one that is offered, says to where it is to be pulled; of one
+// that was pulled, checks that it belongs where it is. False: a key or memory does not allow it, a
+// page is absent, or it was pulled to what is another place by now.
+template <typename Target>
+bool place_payload(QpServices& services, const QueuePair& qp, const Target& target,
+                   const ib::Burst& burst, ib::Placement& payload) {
+    if (payload.is_here()) [[likely]] {
+        return target.copy(services.mpt(), burst.payload());
+    }
+    Located located;
+    if (services.one_copy() == nullptr ||
+        !target.locate(services.mpt(), burst.payload_bytes(), located)) {
+        return false;
+    }
+    return payload.is_offered()
+               ? services.one_copy()->begin_pull(qp.port(), qp.qpn, located, payload.where)
+               : services.one_copy()->end_pull(qp.port(), located, payload.where);
+}
+
+}  // namespace pib::hca

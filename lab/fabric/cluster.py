@@ -104,7 +104,7 @@ class Cluster(Recorded):
             return
         path = self.sockets() / HUB
         path.unlink(missing_ok=True)
-        self.start_and_wait(HUB, ["/usr/bin/python3", "-P", "-B", str(paths.ROOT / "lab" / "start.py"),
+        self.start_and_wait(HUB, ["/usr/bin/python3", "-I", "-B", str(paths.ROOT / "lab" / "start.py"),
                                   "lab.guests.hub", str(path)], path.exists)
 
     def start_switch(self, *options: str, number: int = 0) -> None:

@@ -5,7 +5,7 @@ QEMU's stream netdev sends each frame behind its length in four big-endian bytes
 This is deliberately apart from the fabric: programs with an out-of-band connection
 run as they do on real hosts, also while the fabric is down.
 
-    python3 -P -B lab/start.py lab.guests.hub SOCKET
+    python3 -I -B lab/start.py lab.guests.hub SOCKET
 
 What guests send is not trusted: a frame has a greatest length, a guest that does not read has a greatest backlog, and
 the table of addresses a greatest size.

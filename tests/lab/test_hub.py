@@ -20,7 +20,7 @@ def frame(to: bytes, origin: bytes, payload: bytes) -> bytes:
 @pytest.fixture
 def hub_socket(tmp_path):
     path, log = tmp_path / "hub", tmp_path / "log"
-    running = process.start([sys.executable, "-P", "-B", paths.ROOT / "lab" / "start.py", "lab.guests.hub", path], log,
+    running = process.start([sys.executable, "-I", "-B", paths.ROOT / "lab" / "start.py", "lab.guests.hub", path], log,
                             directory=tmp_path, name="hub")
     process.wait_for("hub", path.exists, running, log, 60)
     yield path

@@ -10,12 +10,13 @@ import pytest
 from checkouts import copy_checkout, pib
 
 
-def test_code_of_the_working_directory_is_not_run(checkout, tmp_path):
+@pytest.mark.parametrize("python_path", ["", "."])
+def test_code_of_the_working_directory_is_not_run(checkout, tmp_path, python_path):
     foreign = tmp_path / "foreign"
     (foreign / "lab").mkdir(parents=True)
     for name in ("lab/__init__.py", "lab/__main__.py", "json.py", "argparse.py"):
         (foreign / name).write_text(f"open({str(tmp_path / 'proof')!r}, 'w')\n")
-    done = pib(checkout, "status", cwd=foreign)
+    done = pib(checkout, "status", cwd=foreign, env={**os.environ, "PYTHONPATH": python_path})
     assert "Nothing runs" in done.stdout, done.stderr
     assert not (tmp_path / "proof").exists()
 
@@ -39,6 +40,6 @@ def test_programs_that_are_started_do_not_inherit_the_path(checkout):
 
 def test_the_starter_hands_on_arguments(checkout):
     (checkout / "lab" / "echo.py").write_text("import sys\nprint(sys.argv[1:], __name__)\n")
-    said = subprocess.run([sys.executable, "-P", "-B", checkout / "lab" / "start.py", "lab.echo", "a", "b c"],
+    said = subprocess.run([sys.executable, "-I", "-B", checkout / "lab" / "start.py", "lab.echo", "a", "b c"],
                           capture_output=True, text=True, check=True).stdout
     assert said == "['a', 'b c'] __main__\n"

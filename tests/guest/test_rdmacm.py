@@ -6,21 +6,29 @@ import subprocess
 import pytest
 
 from lab.fabric import measure
-from rdma import DEVICE, wait_until
+from rdma import DEVICE, sh, wait_until
 
 LIMIT_S = 150
 
 
+def wait_listening(node, program: str) -> None:
+    """Until a program of this name waits for connections."""
+    def listens() -> bool:
+        shown = sh(node, "rdma resource show cm_id").splitlines()
+        return any("state LISTEN " in line and f" comm {program[:15]} " in line for line in shown)
+
+    wait_until(listens, f"{program} in {node.name} to listen", LIMIT_S)
+
+
 def pair(server, client, server_line: str, client_line: str, endless: bool = False) -> str:
-    """Runs a server and, until one succeeds, clients: rdma_cm's listeners are in no
-    table that shows them, so asking is the only way to wait. The client's output.
+    """Runs a server and, once it listens, one client. The client's output.
     endless: the server goes on when its client has gone."""
     program = server_line.split()[0]
     serving = server.start([f"exec timeout {LIMIT_S} {server_line}"], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        done = client.run([f"for i in $(seq 60); do timeout {LIMIT_S} {client_line} && exit 0; "
-                           "sleep 0.5; done; exit 1"], timeout_s=3 * LIMIT_S)
+        wait_listening(server, program)
+        done = client.run([f"timeout {LIMIT_S} {client_line}"], timeout_s=LIMIT_S + 30)
         assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
         if not endless:
             text, _ = serving.communicate(timeout=LIMIT_S + 30)
@@ -126,8 +134,8 @@ def test_a_program_that_takes_its_time_is_waited_for(vm0, vm1, addresses):
                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     connect = f"timeout {LIMIT_S} rping -c -p 7181 -a {addresses[0]} -V -C 3"
     try:
-        done = vm1.run([f"for i in $(seq 60); do {connect} && exit 0; sleep 0.5; done; exit 1"],
-                       timeout_s=3 * LIMIT_S)
+        wait_listening(vm0, "rping")
+        done = vm1.run([connect], timeout_s=LIMIT_S + 30)
         assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
         said, heard = messages(vm0, "tx")["mra"], messages(vm1, "rx")["mra"]
         vm0.run(["pkill -STOP -x rping"])
@@ -158,8 +166,8 @@ def test_a_tcp_program_over_rsockets(vm0, vm1, addresses):
                          f"exec env {preload} python3 -m http.server 8777 -d /tmp/served"],
                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        done = vm1.run([f"for i in $(seq 60); do {preload} timeout 120 python3 -c \"{fetch}\" && exit 0; sleep 0.5; "
-                        "done; exit 1"], timeout_s=3 * LIMIT_S)
+        wait_listening(vm0, "python3")
+        done = vm1.run([f"{preload} timeout 120 python3 -c \"{fetch}\""], timeout_s=LIMIT_S)
         assert done.returncode == 0 and done.stdout.split()[-1] == b"1000000", done.stderr.decode()[-2000:]
         assert counted(vm0) - before > 1_000_000 / 4    # it was InfiniBand that carried it
     finally:

@@ -441,7 +441,7 @@ std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, 
         return std::unexpected(PacketFault::kTooLong);
     }
     if (!with_crcs) {
-        return std::expected<ib::Burst, PacketFault>(std::in_place, *lrh, body);
+        return ib::Burst(*lrh, body);
     }
     const auto bytes = body.head().first(body.size() - crc_bytes);
     if (!ib::vcrc_is_good(body.head())) {
@@ -450,7 +450,7 @@ std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, 
     if (!icrc_is_good(bytes, bytes.data() + bytes.size())) {
         return std::unexpected(PacketFault::kIcrc);
     }
-    return std::expected<ib::Burst, PacketFault>(std::in_place, *lrh, bytes);
+    return ib::Burst(*lrh, bytes);
 }
 
 // Receive buffer that a packet takes; false: more than was granted, and it takes none. What is held
@@ -523,7 +523,7 @@ bool LinkEndpoint::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
 
 // Several packets leave room for what must not wait behind them, as one packet does.
 std::uint32_t LinkEndpoint::limit(const BurstRequest& request) const {
-    if (request.packets > 1 && runs_ && active_ && request.vl != kVl15) [[unlikely]] {
+    if (request.packets > 1 && runs_ && active_ && request.vl != kVl15) {
         constexpr std::size_t kBeside = kHeaderSize + ib::kBurstPayload + kReservedOutput;
         const std::uint32_t most =
             std::min({request.packets, credits(request.vl) / packet_blocks(request.longest),

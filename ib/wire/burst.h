@@ -100,10 +100,7 @@ class Burst {
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Checks what follows the LRH, unless that has been done: first() and last() are there then.
-    [[nodiscard]] std::expected<void, ParseError> check() {
-        return first_ ? std::expected<void, ParseError>()
-                      : PacketView::parse_to(first_, bytes_, lrh_);
-    }
+    [[nodiscard]] std::expected<void, ParseError> check();
     [[nodiscard]] const PacketView& first() const { return *first_; }
     [[nodiscard]] const PacketView& last() const { return last_ ? *last_ : *first_; }
     [[nodiscard]] Psn psn(std::uint32_t index) const { return first().bth().psn + index; }
@@ -152,14 +149,6 @@ class BurstBuilder {
 };
 
 // Sets the VL of all packets of a burst in memory.
-inline void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl) {
-    const auto set = [&](std::size_t at) {
-        body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));
-    };
-    set(packets == 1 ? 0 : kBurstFirst);
-    if (packets != 1) {
-        set(kBurstLast);
-    }
-}
+void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl);
 
 }  // namespace pib::ib

@@ -96,39 +96,26 @@ std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes
 
 std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes, const Lrh& lrh,
                                                         Crcs crcs) {
-    PacketView view(Key{}, bytes);
-    if (const auto checked = view.parse_rest(lrh, crcs); !checked) {
-        return std::unexpected(checked.error());
-    }
-    return view;
-}
-
-std::expected<void, ParseError> PacketView::parse_to(std::optional<PacketView>& to,
-                                                     const PacketBytes& bytes, const Lrh& lrh) {
-    const auto checked = to.emplace(Key{}, bytes).parse_rest(lrh, Crcs::kElided);
-    if (!checked) {
-        to.reset();
-    }
-    return checked;
-}
-
-std::expected<void, ParseError> PacketView::parse_rest(const Lrh& lrh, Crcs crcs) {
     if (is_raw(lrh.lnh)) {
         return std::unexpected(ParseError::kRaw);
     }
-    crcs_ = crcs;
-    lrh_ = lrh;
-    bth_offset_ = Lrh::kSize;
-    if (bytes_.size() < Lrh::kSize + crc_bytes(crcs, false)) {
+    PacketView view(bytes);
+    view.crcs_ = crcs;
+    view.lrh_ = lrh;
+    view.bth_offset_ = Lrh::kSize;
+    if (bytes.size() < Lrh::kSize + crc_bytes(crcs, false)) {
         return std::unexpected(ParseError::kTruncated);
     }
-    crc_offset_ = bytes_.size() - crc_bytes(crcs, false);
+    view.crc_offset_ = bytes.size() - crc_bytes(crcs, false);
     if (lrh.lnh == Lnh::kIbaGlobal) {
-        if (const auto checked = parse_grh(); !checked) {
-            return checked;
+        if (const auto checked = view.parse_grh(); !checked) {
+            return std::unexpected(checked.error());
         }
     }
-    return parse_transport();
+    if (const auto checked = view.parse_transport(); !checked) {
+        return std::unexpected(checked.error());
+    }
+    return view;
 }
 
 std::expected<void, ParseError> PacketView::parse_grh() {

@@ -272,7 +272,7 @@ class LinkEndpoint {
         std::uint32_t held = 0;        // delivered and not yet released
         std::uint32_t capacity = 0;
     };
-    // What begin() has given out.
+    // The room that begin() has granted.
     struct Pending {
         std::span<std::uint8_t> frame;  // header, then packets
         unsigned vl = 0;

@@ -164,7 +164,7 @@ std::uint32_t LinkEndpoint::hand_over_rest(ib::Burst& burst, std::uint32_t from)
     return rest ? events_.link_burst(*rest, here) : 0;
 }
 
-// What is not taken as a whole comes as its first packet and the rest.
+// A burst that is not taken whole comes as its first packet and the rest.
 void LinkEndpoint::hand_over(ib::Burst& burst) {
     const unsigned vl = burst.lrh().vl.value();
     const auto epoch = offer_.epoch;

@@ -14,7 +14,7 @@
 
 namespace pib::hca {
 
-// What a port tells the transport. Packets and readiness come while the device handles its link,
+// Calls of a port to the transport. Packets and readiness come while the device handles its link,
 // its timer or run(), never from begin() or commit(): a packet to this port itself waits in a queue
 // until run().
 class PortClient {

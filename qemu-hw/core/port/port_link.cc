@@ -140,7 +140,7 @@ void PortLink::link_down() {
     owner_.link_down();
 }
 
-// What is to be pulled keeps its receive buffer until it has come.
+// A burst to be pulled keeps its receive buffer until it has come.
 uint32_t PortLink::link_burst(ib::Burst& burst, ib::Placement& payload) {
     const uint32_t taken = owner_.link_burst(burst, payload);
     if (endpoint_ && taken != 0 && !payload.is_offered()) {

@@ -17,7 +17,7 @@ using namespace pib;
 using namespace pib::fabric;
 
 // The same every time for the same addresses, so that a restarted switch is the same node to the
-// subnet manager; the second bit says that no registry has given it out (EUI-64).
+// subnet manager. It is locally administered, and begins with 0x06 as the GUIDs of topology.cc do.
 ib::Guid default_guid(const std::vector<std::string>& listen) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const std::string& address : listen) {
@@ -25,7 +25,7 @@ ib::Guid default_guid(const std::vector<std::string>& listen) {
             hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
         }
     }
-    return ib::Guid(0x0250'4942'0000'0000 | (hash & 0xFFFF'FFFF));
+    return ib::Guid(0x0650'4942'0000'0000 | (hash & 0xFFFF'FFFF));
 }
 
 std::expected<ib::Guid, std::string> parse_guid(const std::string& text) {

@@ -17,9 +17,10 @@ namespace {
 using Failure = std::unexpected<std::string>;
 using Result = std::expected<void, std::string>;
 
-// Locally administered EUI-64s for nodes without a GUID in the file.
-constexpr std::uint64_t kFirstSwitchGuid = 0x0250'4942'0001'0000;
-constexpr std::uint64_t kFirstCaGuid = 0x0250'4942'0100'0000;
+// Locally administered EUI-64s for nodes without a GUID in the file. They begin with 0x06, because
+// Linux's ib_cm refuses service IDs that begin with 0x02, and SRP targets listen at their GUID.
+constexpr std::uint64_t kFirstSwitchGuid = 0x0650'4942'0001'0000;
+constexpr std::uint64_t kFirstCaGuid = 0x0650'4942'0100'0000;
 
 std::string quoted(std::string_view id) {
     return "\"" + std::string(id) + "\"";

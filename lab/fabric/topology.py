@@ -11,8 +11,8 @@ import re
 
 from lab import ui
 
-SWITCH_GUID = 0x0250_4942_0001_0000     # locally administered, as pib-switch makes them up
-HOST_GUID = 0x0250_4942_0100_0000
+SWITCH_GUID = 0x0650_4942_0001_0000     # locally administered, as pib-switch makes them up
+HOST_GUID = 0x0650_4942_0100_0000
 VENDOR = 0x001234
 DEVICES = {"Switch": 0x1b0d, "Ca": 0x1b0e}
 

@@ -18,9 +18,10 @@ BOOT_S = 900                    # only a hang takes this long, on whatever host
 BOOT_EACH_S = 60                # more for each guest that boots at the same time
 MONITOR_S = 10
 FORWARDED = re.compile(r"TCP\[HOST_FORWARD\].*?127\.0\.0\.1 +(\d+) ")     # as "info usernet" says it
-# Locally administered EUI-64s: "pib", the kind of thing, its number.
-NODE_GUID = 0x0270_6962_0001_0000
-PORT_GUID = 0x0270_6962_0002_0000
+# Locally administered EUI-64s: "pib", the kind of thing, its number. They begin with 0x06: SRP targets listen at
+# their GUID, and ib_cm refuses service IDs that begin with 0x02.
+NODE_GUID = 0x0670_6962_0001_0000
+PORT_GUID = 0x0670_6962_0002_0000
 PORTS_PER_NODE = 16             # room in the numbering, not in the device
 DIRECT_MTU = 9000
 ZERO_COPY = "zero-copy=switch"  # property of an HCA; the guest's memory must be such that others can map it

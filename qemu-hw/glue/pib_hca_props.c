@@ -99,9 +99,10 @@ static const PibHcaChoice *pib_hca_choose_number(const PibHcaChoice *choices,
 }
 
 /*
- * A locally administered GUID (bit 57). A VM with a UUID has the same one at
- * each start for a device in the same slot; otherwise it is random. The low
- * byte counts the ports.
+ * A locally administered GUID (bit 57). Its first byte is 0x06: Linux's ib_cm
+ * refuses service IDs that begin with 0x02, and SRP targets listen at their
+ * GUID. A VM with a UUID has the same GUID at each start for a device in the
+ * same slot; otherwise it is random. The low byte counts the ports.
  */
 static uint64_t pib_hca_default_node_guid(PibHca *hca)
 {
@@ -117,7 +118,7 @@ static uint64_t pib_hca_default_node_guid(PibHca *hca)
     } else {
         qemu_guest_getrandom_nofail(&bits, sizeof(bits));
     }
-    return 0x0250000000000000ull | (bits & 0x0000ffffffffff00ull);
+    return 0x0650000000000000ull | (bits & 0x0000ffffffffff00ull);
 }
 
 static bool pib_hca_link_config(PibHca *hca, PibHcaConfig *config,

@@ -18,6 +18,7 @@ def test_what_is_made_is_read_again(kind):
     assert all(host.peers for host in net.hosts())
     guids = [node.guid for node in net.nodes.values()]
     assert len(set(guids)) == len(guids)
+    assert {guid >> 56 for guid in guids} == {0x06}
     for node in net.nodes.values():
         for port, (peer, peer_port) in node.peers.items():
             assert net.nodes[peer].peers[peer_port] == (node.name, port)

@@ -23,6 +23,11 @@ def test_commas_in_paths_are_doubled_for_qemu():
     assert "file=/a,,b/root.ext4,format=raw,if=none,id=root,snapshot=on" in words
 
 
+def test_guids_of_guests_are_locally_administered_and_no_assigned_service_ids():
+    hca = vm.default_hca(3, "unix:/fabric")
+    assert {guid >> 56 for guid in (hca.node_guid, hca.port_guid)} == {0x06}
+
+
 def test_the_device_is_loaded_through_the_labs_own_directory(monkeypatch):
     monkeypatch.setattr(vm, "MODULE", pathlib.Path("/home/a b:c/build/libpib-hca.so"))
     assert machine(pathlib.Path("/tmp/pib-x")).environment() == {"LD_PRELOAD": "/tmp/pib-x/glue/libpib-hca.so"}

@@ -9,7 +9,7 @@ import pytest
 from qtest import Qtest, run_qemu
 
 SLOT = 4
-DEVICE = f"pib-hca,id=hca,addr={SLOT},node-guid=0x0250000000000100"
+DEVICE = f"pib-hca,id=hca,addr={SLOT},node-guid=0x0650000000000100"
 
 REG_VERSION, REG_CONTROL, REG_STATUS = 0x000, 0x004, 0x008
 REG_PORT_COUNT, REG_VECTOR_COUNT, REG_UAR_COUNT, REG_SCRATCH = 0x010, 0x014, 0x018, 0x01C
@@ -106,7 +106,7 @@ def test_registers_after_reset(hca):
     assert hca.read(0, REG_PORT_COUNT) == 1
     assert hca.read(0, REG_VECTOR_COUNT) == 9
     assert hca.read(0, REG_UAR_COUNT) == 1024
-    assert hca.read(0, REG_NODE_GUID, 8) == 0x0250000000000100
+    assert hca.read(0, REG_NODE_GUID, 8) == 0x0650000000000100
     hca.write(0, REG_SCRATCH, 0x12345678)
     assert hca.read(0, REG_SCRATCH) == 0x12345678
 
@@ -214,7 +214,10 @@ def test_plug_and_unplug_many_times():
 def test_several_devices():
     with Qtest("-device", "pib-hca,addr=4", "-device", "pib-hca,addr=5,ports=4") as qtest:
         first, second = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)
-        assert first.read(0, REG_NODE_GUID, 8) != second.read(0, REG_NODE_GUID, 8)
+        guids = [device.read(0, REG_NODE_GUID, 8) for device in (first, second)]
+        assert guids[0] != guids[1]
+        # Linux's ib_cm refuses service IDs that begin with 0x02; SRP targets listen at their GUID.
+        assert [guid >> 56 for guid in guids] == [0x06, 0x06]
         assert second.read(0, REG_PORT_COUNT) == 4
 
 

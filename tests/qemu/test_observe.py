@@ -8,7 +8,7 @@ from qtest import Qtest
 from test_hostile import eventually, switch
 
 SLOT = 4
-DEVICE = f"pib-hca,id=hca,addr={SLOT},node-guid=0x0250000000000100"
+DEVICE = f"pib-hca,id=hca,addr={SLOT},node-guid=0x0650000000000100"
 
 
 def connected(folder):

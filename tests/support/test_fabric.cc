@@ -9,7 +9,7 @@
 namespace pib::test {
 namespace {
 
-constexpr std::uint64_t kFirstGuid = 0x0250000000001000;
+constexpr std::uint64_t kFirstGuid = 0x0650000000001000;
 
 }  // namespace
 
@@ -148,7 +148,7 @@ void FakeHca::smp_arrived(const ib::Burst& packet, ib::Mad smp) {
 
 fabric::SwitchConfig TestFabric::default_config() {
     fabric::SwitchConfig config;
-    config.node_guid = ib::Guid(0x0250000000000001);
+    config.node_guid = ib::Guid(0x0650000000000001);
     config.num_ports = 8;
     return config;
 }

@@ -137,6 +137,15 @@ TEST_CASE("program: control clients that flood or do not read are bounded") {
     CHECK(program.ask({{"command", "status"}}).at("ok") == true);
 }
 
+TEST_CASE("program: a switch without --guid has a locally administered GUID") {
+    if (!have_program()) {
+        SKIP("no pib-switch");
+    }
+    const Program program;
+    const json answer = program.ask({{"command", "status"}});
+    CHECK(answer.at("switch").at("guid").get<std::string>().starts_with("0x06"));
+}
+
 TEST_CASE("program: a control client that asks much at once gets every answer") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");

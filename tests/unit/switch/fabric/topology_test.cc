@@ -90,6 +90,9 @@ TEST_CASE("a topology may be as short as ibsim's") {
     CHECK(topology->nodes[0].port(5).modes.width == 1);
     CHECK(topology->nodes[0].port(5).modes.speed == 1);
     CHECK(topology->nodes[1].guid != topology->nodes[2].guid);
+    for (const TopologyNode& node : topology->nodes) {
+        CHECK(node.guid.value() >> 56 == 0x06);
+    }
     CHECK(topology->nodes[1].description == "hca1");
 }
 

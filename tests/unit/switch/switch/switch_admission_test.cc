@@ -7,7 +7,7 @@
 namespace pib::test {
 namespace {
 
-constexpr std::uint64_t kGuid = 0x0250000000009000;
+constexpr std::uint64_t kGuid = 0x0650000000009000;
 
 fabric::SwitchConfig two_ports() {
     auto config = TestFabric::default_config();

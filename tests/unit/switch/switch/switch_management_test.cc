@@ -21,7 +21,7 @@ TEST_CASE("management: NodeInfo and PortInfo of a switch by directed route") {
     CHECK(info->status() == 0);
     CHECK(ib::get(info->smp_data(), ni::kNodeType) == 2);
     CHECK(ib::get(info->smp_data(), ni::kNumPorts) == 8);
-    CHECK(ib::get(info->smp_data(), ni::kNodeGuid) == 0x0250000000000001);
+    CHECK(ib::get(info->smp_data(), ni::kNodeGuid) == 0x0650000000000001);
     CHECK(ib::get(info->smp_data(), ni::kLocalPortNum) == 1);
     const auto port = fabric.query(Method::kGet, ib::attr::kPortInfo, 2);
     REQUIRE(port);

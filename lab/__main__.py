@@ -129,6 +129,8 @@ def _add_lab(add) -> None:
     command = add("shell", _shell, "a shell in a guest")
     command.add_argument("node", metavar="NODE")
     add("status", lambda _options: status.status(cluster.Cluster()), "what runs")
+    command = add("kvm", lambda options: status.accelerator(options.again), "whether guests run with KVM here")
+    command.add_argument("--again", action="store_true", help="forget the answer of an earlier trial, and try")
     command = add("down", lambda options: status.down(options.all), "stop guests and switch")
     command.add_argument("--all", action="store_true", help="those of tests and benchmarks, too")
     command = add("run", _run, "print the QEMU command line for a VM of your own on the fabric")

@@ -5,9 +5,10 @@ import pathlib
 import shlex
 
 from lab import paths, table, ui
-from lab.fabric import cluster, labs, rundir, subnet, switch_process
-from lab.guests import vm
+from lab.fabric import cluster, labs, rundir, state, subnet, switch_process
+from lab.guests import guest_kernel, kvm, vm
 
+PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
 ANSWER_S = 5                    # limit for the answer of a guest or a switch
 
 
@@ -17,11 +18,17 @@ def status(lab: cluster.Cluster) -> int:
     if lab.state:
         good = _processes(lab) & _ports(lab) & _switches(lab)
         print(f"\nlogs and sockets: {lab.state.sockets}    "
-              f"processor: {'KVM' if lab.state.accel == 'kvm' else 'emulation (TCG)'}")
+              f"processor: {PROCESSORS[lab.state.accel]}")
+        _tell_age(lab.state)
     else:
         print("Nothing runs. Start it:  ./pib up")
     _others()
     return 0 if good else 1
+
+
+def _tell_age(running: state.State) -> None:
+    if running.image and not guest_kernel.is_current(pathlib.Path(running.image), running.identity):
+        print("The guests' image is older than its recipe or its packages. Start guests of the new one:  ./pib up")
 
 
 def _processes(lab: cluster.Cluster) -> bool:
@@ -81,6 +88,14 @@ def down(every: bool) -> int:
     if not any(ended.values()):
         print("nothing ran")
     _others()
+    return 0
+
+
+def accelerator(again: bool) -> int:
+    """again: what is remembered of an earlier trial does not count."""
+    if again:
+        kvm.forget()
+    print(f"processor: {PROCESSORS[kvm.accelerator(guest_kernel.image())]}")
     return 0
 
 

@@ -68,9 +68,9 @@ def _offered(release: str) -> list[str]:
 
 
 def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
-    archive = _archive(out / "apt", release)
-    image.bootstrap(f"making the tree of {release}", wanted, out / "builder", image.builder_options(),
-                    debian.base_release(release), archive, LOG)
+    archive, base = _archive(out / "apt", release), debian.base_release(release)
+    image.bootstrap(f"making the tree of {release}", wanted, out / "builder", image.builder_options(base),
+                    base, archive, LOG)
     rdma_core.ensure(out / "builder", archive)
     user_namespace.remove(archive.directory)
 

@@ -8,7 +8,7 @@ from lab import paths, ui
 from lab.fabric import rundir, split, state, switch_process, topology
 from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, initramfs, key, kvm, vm
+from lab.guests import guest_kernel, image, initramfs, key, kvm, vm
 from lab.guests.guest import Guest
 
 HUB = "hub"
@@ -71,7 +71,7 @@ class Cluster(Recorded):
             base = guest_kernel.image()
             accel = kvm.accelerator(base)
             key.ensure(self.key())
-            self._begin(accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
+            self._begin(base, accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
             for surplus in [name for name in self.nodes() if _number(name) >= wanted.count]:
                 self.stop_node(surplus)
             self._start_hub()
@@ -79,7 +79,7 @@ class Cluster(Recorded):
                 self.start_switch(number=number)
             self._start_guests(base, wanted, artefacts)
 
-    def _begin(self, accel: str, wanted: Wanted, stamp: str) -> None:
+    def _begin(self, base: pathlib.Path, accel: str, wanted: Wanted, stamp: str) -> None:
         """A state that fits what is wanted, and the files that go with it."""
         if self.state and (self.state.stamp != stamp or not rundir.ours(pathlib.Path(self.state.sockets))):
             if self.nodes():
@@ -87,7 +87,7 @@ class Cluster(Recorded):
             self.down()
         if not self.state:
             self.state = state.State(state.Place.of(self.directory), str(rundir.make()), accel, stamp,
-                                     parts=wanted.parts)
+                                     parts=wanted.parts, image=str(base), identity=image.identity(base))
         self.state.topology = str(self._write_topology(wanted.wiring)) if wanted.net else ""
         link = self.sockets() / vm.LINK
         link.unlink(missing_ok=True)

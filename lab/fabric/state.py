@@ -52,6 +52,8 @@ class State:
     ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # ports of guests that have booted
     parts: list[list[str]] = dataclasses.field(default_factory=list)    # names of switches, by switch process
     topology: str = ""          # the fabric's file; none: one switch
+    image: str = ""             # directory of the guests' image
+    identity: str = ""          # see image.identity
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:

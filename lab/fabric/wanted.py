@@ -7,7 +7,7 @@ import pathlib
 
 from lab import paths
 from lab.fabric import split, switch_process, topology
-from lab.guests import initramfs, vm
+from lab.guests import image, initramfs, vm
 
 MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
 
@@ -42,8 +42,8 @@ class Wanted:
         """Changes with anything that makes other guests; of a fabric from a file the number of guests, too, for it
         says where they are."""
         return paths.recipe_hash(
-            str(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts), switch_process.stamp(),
-            self.wiring, str(self.count) if self.net else "", str(self.direct), str(self.parts), str(self.hcas),
+            str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
+            switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct), str(self.parts), str(self.hcas),
             key.read_bytes())
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:

@@ -22,6 +22,17 @@ def choose(kind: str) -> None:
     os.environ[VARIABLE] = kind
 
 
+def is_current(base: pathlib.Path, identity: str) -> bool:
+    """Whether guests of the image that was there with this identity would be of the same one today."""
+    current = [debian_image.directory(name) for name in debian_image.RELEASES]
+    try:
+        if base not in current:
+            current = [debug_kernel.directory(current[0])]
+        return base in current and debian_image.identity(base) == identity
+    except OSError:
+        return False
+
+
 def image() -> pathlib.Path:
     """The image directory of the chosen kernel; made when it is not there."""
     if chosen() not in KINDS:

@@ -68,11 +68,13 @@ def choose(name: str) -> None:
     os.environ[VARIABLE] = name
 
 
-def directory() -> pathlib.Path:
-    recipe = paths.recipe_hash(REVISION, release(), ROOT_SIZE,
-                               "image", *packages("image-packages.txt"), *image_options(),
-                               "builder", *packages("builder-packages.txt"), *builder_options())
-    return paths.cache() / f"guest-{release()}-{recipe}"
+def directory(name: str = "") -> pathlib.Path:
+    """name: of RELEASES; without one the chosen release."""
+    name = name or release()
+    recipe = paths.recipe_hash(REVISION, name, ROOT_SIZE,
+                               "image", *packages("image-packages.txt"), *image_options(name),
+                               "builder", *packages("builder-packages.txt"), *builder_options(name))
+    return paths.cache() / f"guest-{name}-{recipe}"
 
 
 def identity(image: pathlib.Path) -> str:
@@ -106,15 +108,15 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
     ui.run(title, [*user_namespace.as_owner(), *argv], log)
 
 
-def kernel_options() -> list[str]:
+def kernel_options(name: str) -> list[str]:
     """With guests of a backports suite, their kernel comes from it."""
-    if release() == debian_release():
+    if name == debian.base_release(name):
         return []
-    pin = f"Package: {KERNEL_PACKAGES}\\nPin: release n={release()}\\nPin-Priority: 900\\n"
+    pin = f"Package: {KERNEL_PACKAGES}\\nPin: release n={name}\\nPin-Priority: 900\\n"
     return [f"--setup-hook=printf '{pin}' > \"$1/etc/apt/preferences.d/kernel\""]
 
 
-def image_options() -> list[str]:
+def image_options(name: str) -> list[str]:
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
@@ -128,16 +130,16 @@ def image_options() -> list[str]:
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
     unused = [f"--dpkgopt=path-exclude=/{path}" for path in UNUSED]
-    return [*keep_tests, *no_initramfs, *kernel_options(), *unused, *plain_modules]
+    return [*keep_tests, *no_initramfs, *kernel_options(name), *unused, *plain_modules]
 
 
-def builder_options() -> list[str]:
+def builder_options(name: str) -> list[str]:
     excluded = ("usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*", "usr/share/info/*")
-    return [*kernel_options(), *(f"--dpkgopt=path-exclude=/{path}" for path in excluded)]
+    return [*kernel_options(name), *(f"--dpkgopt=path-exclude=/{path}" for path in excluded)]
 
 
 def bootstrap_builder(tree: pathlib.Path, wanted: list[str], lists: debian.Archive) -> None:
-    bootstrap("making the guest build tree", wanted, tree, builder_options(), debian_release(), lists,
+    bootstrap("making the guest build tree", wanted, tree, builder_options(release()), debian_release(), lists,
               BUILDER_LOG)
 
 
@@ -160,8 +162,8 @@ def take_kernel(tree: pathlib.Path, image: pathlib.Path) -> None:
 def _make_disk(image: pathlib.Path, lists: debian.Archive) -> bytes:
     """Returns what the disk's packages are."""
     tree = image / "rootfs"
-    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree, image_options(),
-              debian_release(), lists)
+    bootstrap("making the guest image: packages", packages("image-packages.txt"), tree,
+              image_options(release()), debian_release(), lists)
     installed = (tree / DPKG_STATUS).read_bytes()
     make_root_disk(tree, image / "root.ext4")
     take_kernel(tree, image)

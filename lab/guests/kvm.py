@@ -52,15 +52,24 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
     return ui.printable(said.decode(errors="replace").strip().rpartition("\n")[2])[:200] or end
 
 
-def _known(memory: pathlib.Path, now: dict[str, str]) -> dict | None:
+def _known(file: pathlib.Path, now: dict[str, str]) -> dict | None:
     """The answer of an earlier probe, if nothing has changed since; a failure may pass, and counts for an hour."""
     try:
-        known = json.loads(memory.read_text())
+        known = json.loads(file.read_text())
         same = {key: known.get(key) for key in now} == now
         fresh = not known["failure"] or 0 <= time.time() - known["time"] < FAILURE_COUNTS_S
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return known if same and fresh else None
+
+
+def memory() -> pathlib.Path:
+    """The file that remembers the answer."""
+    return paths.cache() / "kvm.json"
+
+
+def forget() -> None:
+    memory().unlink(missing_ok=True)
 
 
 def accelerator(image: pathlib.Path) -> str:
@@ -72,14 +81,13 @@ def accelerator(image: pathlib.Path) -> str:
         return chosen
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
-    memory = paths.cache() / "kvm.json"
     now = _now()
-    known = _known(memory, now)
+    known = _known(memory(), now)
     if known is None:
         ui.say("trying KVM")
         known = {**now, "failure": _failure(image), "time": time.time()}
-        memory.write_text(json.dumps(known))
+        memory().write_text(json.dumps(known))
     if known["failure"]:
         ui.say(f"emulation (TCG), for KVM is there but fails: {known['failure']}. It is tried again after an hour, or "
-               f"when {memory} is removed")
+               "by:  ./pib kvm --again")
     return "tcg" if known["failure"] else "kvm"

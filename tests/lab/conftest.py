@@ -28,6 +28,7 @@ def cluster_without_guests(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
     monkeypatch.setenv(kvm.VARIABLE, "tcg")
     monkeypatch.setattr(guest_kernel, "image", lambda: tmp_path)
+    (tmp_path / "identity").write_text("packages of today")
     monkeypatch.setattr(initramfs, "make", lambda *_: None)
     monkeypatch.setattr(switch_process, "PROGRAM", tmp_path / "none")
     monkeypatch.setattr(vm, "module_usable", lambda: False)

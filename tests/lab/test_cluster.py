@@ -166,3 +166,13 @@ def test_locks_of_one_command_do_not_wait_for_each_other(lab):
         lab.up(Wanted(1), [])
         lab.down()
     assert not lab.running()
+
+
+def test_guests_of_an_image_that_was_made_again_are_started_anew(lab, tmp_path):
+    lab.up(Wanted(1), [])
+    before = lab.state.processes["vm0"]
+    lab.up(Wanted(1), [])
+    assert lab.state.processes["vm0"] == before
+    (tmp_path / "identity").write_text("packages of tomorrow")
+    lab.up(Wanted(1), [])
+    assert lab.state.processes["vm0"] != before and not before.alive()

@@ -60,7 +60,7 @@ def test_other_flags_configure_rdma_core_anew(base, monkeypatch, tmp_path):
 
 def test_options_of_the_trees_are_in_the_images_name(monkeypatch):
     before = image.directory()
-    monkeypatch.setattr(image, "builder_options", lambda: ["--dpkgopt=other"])
+    monkeypatch.setattr(image, "builder_options", lambda _name: ["--dpkgopt=other"])
     assert image.directory() != before
 
 

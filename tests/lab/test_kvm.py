@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from lab import ui
-from lab.guests import initramfs, kvm, vm
+from lab import status, ui
+from lab.guests import guest_kernel, initramfs, kvm, vm
 
 GOOD = f"#!/bin/sh\necho {kvm.MARK.decode()}\n"
 BAD = "#!/bin/sh\necho >&2 'first'; echo >&2 'ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy'; exit 1\n"
@@ -65,3 +65,14 @@ def test_what_an_older_version_remembered_is_not_trusted(qemu, tmp_path):
     qemu(GOOD)
     (tmp_path / "pib-hca" / "kvm.json").write_text('{"accel": "tcg"}')
     assert kvm.accelerator(tmp_path) == "kvm"
+
+
+def test_again_forgets_a_failure(qemu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(guest_kernel, "image", lambda: tmp_path)
+    qemu(BAD)
+    assert status.accelerator(False) == 0 and "emulation (TCG)" in capsys.readouterr().out
+    qemu(GOOD.replace("#!/bin/sh", "#!/bin/sh\n[ \"$1\" = --version ] && exit"))
+    status.accelerator(False)
+    assert "./pib kvm --again" in capsys.readouterr().err
+    status.accelerator(True)
+    assert capsys.readouterr().out == "processor: KVM\n"

@@ -3,9 +3,12 @@
 
 import signal
 
+import pytest
+
 from lab import status
 from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
+from lab.guests import debug_kernel, guest_kernel, image
 
 
 def test_what_runs_is_shown(lab, capsys):
@@ -37,3 +40,30 @@ def test_down_says_what_it_has_ended(lab, capsys):
     assert capsys.readouterr().out == "ended: hub, vm0\n"
     assert status.down(True) == 0
     assert capsys.readouterr().out == "nothing ran\n"
+
+
+@pytest.mark.parametrize("change", ["recipe", "packages", "removed", None])
+def test_an_image_that_is_older_than_its_recipe_is_told(lab, capsys, monkeypatch, tmp_path, change):
+    monkeypatch.setattr(image, "directory", lambda name="": tmp_path / ("" if name == image.RELEASES[0] else name))
+    lab.up(Wanted(1), [])
+    if change == "recipe":
+        monkeypatch.setattr(image, "directory", lambda name="": tmp_path / f"{name}-new")
+    elif change == "packages":
+        (tmp_path / "identity").write_text("others")
+    elif change:
+        (tmp_path / "identity").unlink()
+    status.status(cluster.Cluster())
+    assert ("older than its recipe" in capsys.readouterr().out) == bool(change)
+
+
+def test_guests_of_the_lockdep_kernel_have_an_age_as_well(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    base = image.directory(image.RELEASES[0])
+    base.mkdir(parents=True)
+    (base / "identity").write_text("base")
+    made = debug_kernel.directory(base)
+    made.mkdir()
+    (made / "identity").write_text("its own")
+    assert guest_kernel.is_current(made, "its own") and guest_kernel.is_current(base, "base")
+    (base / "identity").write_text("another base")
+    assert not guest_kernel.is_current(made, "its own")

@@ -43,8 +43,8 @@ class Wanted:
         says where they are."""
         return paths.recipe_hash(
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
-            switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct), str(self.parts), str(self.hcas),
-            key.read_bytes())
+            switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
+            str(self.parts), str(self.hcas), key.read_bytes())
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
         """The devices of a guest: one of its own, or the host of the topology that it stands for."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's numbers that the driver passes on as the core's, and the other way round, without
- * looking at them: that they are equal is checked here, when the driver is compiled.
+ * Compile-time checks that the device's numbers equal the core's where the driver passes them on
+ * unchanged, in either direction.
  */
 #include "pib_hca.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Memory shared with the device: chunks of the kernel's, pinned pages of a process, and the page
- * tables by which both are made known in a struct pib_hca_pages.
+ * Memory shared with the device: chunks of kernel memory, pinned pages of a process, and the page
+ * tables that describe either one in a struct pib_hca_pages.
  */
 #include "pib_hca.h"
 
-/* Large enough that few queues need a table, small enough to be had when memory is fragmented. */
+/* 64 KiB: few queues need more than one chunk, and fragmented memory still has such chunks. */
 #define PIB_HCA_MAX_CHUNK_SHIFT 16
 
 static void pib_hca_chunks_free(struct pib_hca_dev *dev, struct pib_hca_chunk *chunks, u32 count,
@@ -155,7 +155,7 @@ int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *
 int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 			       u32 max_pages)
 {
-	/* Two at least: a list of one page would have no table. */
+	/* At least two pages: a list of one page has no table. */
 	struct pib_hca_pages pages = { .page_count = cpu_to_le32(max_t(u32, max_pages, 2)) };
 
 	if (max_pages > PIB_HCA_TABLE_ENTRIES * PIB_HCA_TABLE_ENTRIES)

@@ -2,7 +2,7 @@
 /*
  * The command queue: a ring of commands, a ring of completions, and ids that tie them together.
  * Completions are polled for until there is an event queue, then announced by events. The driver
- * gives up a device that never ends a command: only a reset takes the command's memory back.
+ * resets a device that does not complete a command: nothing else ends its use of that memory.
  */
 #include <linux/delay.h>
 
@@ -10,7 +10,7 @@
 
 /*
  * Commands take microseconds, but page lists may be long and an emulated device's host may be busy:
- * only a device that does not answer any more takes as long as this.
+ * only a device that has stopped takes longer than this.
  */
 #define PIB_HCA_CMD_TIMEOUT (60 * HZ)
 #define PIB_HCA_CMD_LOOK_AGAIN HZ
@@ -48,7 +48,7 @@ static bool pib_hca_cmdq_reap_one(struct pib_hca_dev *dev)
 
 	if ((READ_ONCE(cpl->owner) & PIB_HCA_OWNER_BIT) != first_pass)
 		return false;
-	dma_rmb(); /* the body is older than the owner bit */
+	dma_rmb(); /* read the owner bit before the body */
 	cmdq->consumer++;
 	id = le16_to_cpu(cpl->id);
 	if (id >= PIB_HCA_CMDQ_DEPTH || !cmdq->slots[id].busy) {
@@ -92,7 +92,7 @@ void pib_hca_cmdq_stop(struct pib_hca_dev *dev)
 
 /* ---------------------------------------------------------------- one command ---------------- */
 
-/* A free slot, or NULL when the device is dead; the semaphore says that there is one. */
+/* Takes a free slot, NULL when the device is dead; the semaphore counts the free ones. */
 static struct pib_hca_cmd_slot *pib_hca_take_slot(struct pib_hca_cmdq *cmdq)
 {
 	struct pib_hca_cmd_slot *slot = NULL;
@@ -167,10 +167,10 @@ static void pib_hca_wait(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot,
 		} else if (!done) {
 			pib_hca_has_failed(dev);
 		}
-	} while (!done); /* either kind of death completes the slot */
+	} while (!done); /* pib_hca_cmdq_stop() completes the slot as well */
 }
 
-/* Where a slot's input lies in cmdq->mailboxes; its output follows. */
+/* The offset of a slot's input in cmdq->mailboxes; its output follows. */
 static size_t pib_hca_mailbox(const struct pib_hca_cmdq *cmdq, const struct pib_hca_cmd_slot *slot)
 {
 	return (slot - cmdq->slots) * 2 * PIB_HCA_CMD_MAX_LENGTH;
@@ -201,7 +201,7 @@ static int pib_hca_run_slot(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *sl
 	if (ret)
 		return ret;
 	args->result = le32_to_cpu(slot->cpl.result);
-	/* Fields that the device does not know are zero; it cuts fields that the driver lacks. */
+	/* An older device leaves new fields zero; a newer one writes at most out_length. */
 	if (args->out_length)
 		memcpy(args->out, out, args->out_length);
 	return 0;
@@ -313,7 +313,7 @@ static int pib_hca_cmdq_alloc(struct pib_hca_dev *dev)
 
 	/* A page each, as the rings are page aligned. */
 	BUILD_BUG_ON(sizeof(struct pib_hca_cmd) * PIB_HCA_CMDQ_DEPTH > PAGE_SIZE);
-	/* All that commands ever need, because destroying an object must not fail for memory. */
+	/* Allocate all mailboxes now: destroying an object must not fail for memory. */
 	ret = pib_hca_buf_alloc(dev, &cmdq->mailboxes,
 				PIB_HCA_CMDQ_DEPTH * 2 * PIB_HCA_CMD_MAX_LENGTH);
 	if (ret)
@@ -380,7 +380,7 @@ int pib_hca_cmdq_init(struct pib_hca_dev *dev)
 	return ret;
 }
 
-/* Resets the device, which is what ends its use of the rings. */
+/* Resets the device, which ends its use of the rings. */
 void pib_hca_cmdq_cleanup(struct pib_hca_dev *dev)
 {
 	pib_hca_cmdq_stop(dev);

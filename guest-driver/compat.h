@@ -5,7 +5,7 @@
  * version number says. compat.c has those verbs whose type differs; no other file knows a kernel.
  *
  * PIB_HCA_HAS_CREATE_CQ_ATTRS: create_cq receives all attributes of the command.
- * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf does.
+ * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf receives them.
  * PIB_HCA_HAS_REG_MR_DMAH: reg_user_mr receives a DMA handle, a steering hint.
  * PIB_HCA_HAS_RESIZE_USER_CQ: resize_cq is called resize_user_cq and takes an unsigned count.
  * PIB_HCA_HAS_FILL_RES_SRQ: drivers may add details to `rdma resource show srq`.
@@ -34,7 +34,7 @@
 #define IB_ACCESS_FLUSH_GLOBAL 0
 #define IB_DEVICE_FLUSH_GLOBAL 0
 #define IB_DEVICE_ATOMIC_WRITE 0
-/* The numbers that newer cores have. */
+/* Numbers that only newer cores define. */
 #define IB_WR_ATOMIC_WRITE 15
 #define IB_WC_ATOMIC_WRITE ((enum ib_wc_opcode)9)
 #endif

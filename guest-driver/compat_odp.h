@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* On-demand paging: who maps pages for DMA differs between kernels; see compat.h. */
+/* On-demand paging: either the core or the driver maps pages for DMA; see compat.h. */
 #ifndef PIB_HCA_COMPAT_ODP_H
 #define PIB_HCA_COMPAT_ODP_H
 

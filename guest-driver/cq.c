@@ -28,13 +28,13 @@ static struct pib_hca_cqe *pib_hca_valid_cqe(struct pib_hca_cq *cq, u32 counter)
 
 	if ((READ_ONCE(cqe->owner) & PIB_HCA_OWNER_BIT) != first_pass)
 		return NULL;
-	dma_rmb(); /* the body is older than the owner bit */
+	dma_rmb(); /* read the owner bit before the body */
 	return cqe;
 }
 
 static void pib_hca_publish_consumer(struct pib_hca_cq *cq)
 {
-	dma_mb(); /* the CQEs have been read before the device may overwrite them */
+	dma_mb(); /* read the CQEs before the device may overwrite them */
 	WRITE_ONCE(pib_hca_cq_header(cq)->consumer, cpu_to_le32(cq->consumer));
 }
 
@@ -72,12 +72,12 @@ static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
 	return cq->last_qp;
 }
 
-/* Work requests complete in order, so that this one retires the unsignaled ones before it too. */
+/* Work requests complete in order: this one also retires the unsignaled ones before it. */
 static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 {
 	u64 wr_id = wq->wr_ids[counter & (wq->depth - 1)];
 
-	/* wr_id has been read before a poster may reuse the place. */
+	/* Read wr_id before a poster may reuse its slot. */
 	smp_store_release(&wq->tail, counter + 1);
 	return wr_id;
 }
@@ -139,7 +139,7 @@ static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe
 static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int room,
 			    struct ib_wc *wc)
 {
-	u32 head = smp_load_acquire(&wq->head); /* wr_ids before it are written */
+	u32 head = smp_load_acquire(&wq->head); /* acquire: reads the wr_ids stored before head */
 	int filled;
 
 	for (filled = 0; filled < room && wq->tail != head; filled++) {
@@ -153,8 +153,8 @@ static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int ro
 }
 
 /*
- * A dead device completes nothing, but consumers wait for all that they have posted before they
- * leave: it is flushed here (IBA vol. 1, 10.3.1.7). cq->lock is held.
+ * A dead device completes nothing, but consumers wait for their posted work requests before they
+ * leave: flushes these (IBA vol. 1, 10.3.1.7). cq->lock is held.
  */
 static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
 {
@@ -168,7 +168,7 @@ static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
 	return filled;
 }
 
-/* The next CQ at or after *index, with a reference. */
+/* Returns the next CQ at or after *index, with a reference. */
 static struct pib_hca_cq *pib_hca_next_cq(struct pib_hca_dev *dev, unsigned long *index)
 {
 	struct pib_hca_cq *cq;
@@ -236,14 +236,14 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	value = (u64)cq->consumer << PIB_HCA_DB_COUNTER_SHIFT | cq->cqn;
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 
-	/* The consumer polls again when it gets this answer: it needs no event. */
+	/* A consumer that is told of missed events polls again: it needs no event. */
 	if (pending && (flags & IB_CQ_REPORT_MISSED_EVENTS))
 		return 1;
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		value |= PIB_HCA_DB_CQ_SOLICITED;
 	/*
 	 * The device compares the counter with what it has written: a CQE that it writes before it
-	 * sees the doorbell raises its event then. None is missed.
+	 * sees the doorbell raises its event then. No event is lost.
 	 */
 	writeq(value, dev->uar0 + PIB_HCA_UAR_CQ_ARM);
 	return 0;
@@ -403,8 +403,8 @@ static void pib_hca_cq_withdraw(struct pib_hca_dev *dev, struct pib_hca_cq *cq)
 	xa_erase_irq(&dev->cqs, cq->cqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
 	/*
-	 * Handlers that run may have found the CQ before. One that is pending finds nothing: the
-	 * device reuses a number only after all others.
+	 * Handlers that run may have found the CQ already. A pending one finds nothing: the device
+	 * reuses a number only after all others.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&cq->ref);
@@ -495,7 +495,7 @@ static int pib_hca_cq_resize_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
 	return ret;
 }
 
-/* The provider does not poll meanwhile; the device moves waiting CQEs to the new buffer. */
+/* The provider does not poll meanwhile. The device moves waiting CQEs to the new buffer. */
 int pib_hca_resize_cq(struct ib_cq *ibcq, unsigned int entries, struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibcq->device);

@@ -106,7 +106,7 @@ static void pib_hca_show_key(struct seq_file *s, struct pib_hca_dev *dev, u32 in
 		   le32_to_cpu(key.access), key.valid);
 }
 
-/* The driver knows the numbers, the device the objects; it may have lost some in an error. */
+/* Queries the device by the driver's numbers; after an error the device may lack an object. */
 static void pib_hca_show_all(struct seq_file *s, struct xarray *objects, pib_hca_show_fn show)
 {
 	struct pib_hca_dev *dev = s->private;
@@ -271,7 +271,7 @@ void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key)
 
 void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 {
-	/* The IB device's name may change, and then become another device's. */
+	/* Named by PCI address: an IB device may be renamed, its name given to another. */
 	struct dentry *dir = debugfs_create_dir(pci_name(dev->pdev), pib_hca_debugfs_root);
 
 	dev->debugfs = dir;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Device memory: RAM behind BAR2 that processes map and that regions are made of. The device
- * reaches it by bus address, as all memory; only this file knows which process has which page.
+ * Device memory: RAM behind BAR2 that processes map and register. The device addresses it by bus
+ * address, like all memory; only this file knows which process has which page.
  */
 #include <linux/dma-mapping.h>
 #include <linux/genalloc.h>
@@ -21,7 +21,7 @@ struct pib_hca_dm {
 struct pib_hca_dm_entry {
 	struct pib_hca_mmap_entry mmap;
 	size_t bytes;
-	u64 length; /* as asked for; bytes: as taken from the pool */
+	u64 length; /* requested; bytes: taken from the pool */
 };
 
 static struct pib_hca_dm *to_pdm(struct ib_dm *ibdm)
@@ -131,7 +131,7 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 		.pages.log_page_size = PAGE_SHIFT,
 	};
 
-	/* A region of no bytes has a key that reaches nothing. */
+	/* An empty region: its key gives access to no byte. */
 	struct pib_hca_create_mr nothing = {
 		.pages.page_count = cpu_to_le32(1),
 		.flags = PIB_HCA_MR_FAST,

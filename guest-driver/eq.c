@@ -12,7 +12,7 @@
 #define PIB_HCA_ASYNC_EQ_LOG_DEPTH PIB_HCA_MAX_EQ_LOG_DEPTH
 /* The device holds completion events back while an EQ is full. */
 #define PIB_HCA_COMPLETION_EQ_LOG_DEPTH 12
-/* Events that one interrupt handles: a small part of each EQ, so that new ones have room. */
+/* Most events that one interrupt handles: a small part of each EQ, so that new ones have room. */
 #define PIB_HCA_EQ_BUDGET 256
 
 static void pib_hca_eq_doorbell(struct pib_hca_eq *eq, bool arm)
@@ -21,7 +21,7 @@ static void pib_hca_eq_doorbell(struct pib_hca_eq *eq, bool arm)
 
 	if (arm)
 		value |= PIB_HCA_DB_EQ_ARM;
-	dma_mb(); /* the entries have been read before they are handed back */
+	dma_mb(); /* read the entries before the device may overwrite them */
 	writeq(value, eq->dev->uar0 + PIB_HCA_UAR_EQ);
 }
 
@@ -34,7 +34,7 @@ static struct pib_hca_eqe *pib_hca_next_eqe(struct pib_hca_eq *eq)
 
 	if ((READ_ONCE(eqe->owner) & PIB_HCA_OWNER_BIT) != first_pass)
 		return NULL;
-	dma_rmb(); /* the body is older than the owner bit */
+	dma_rmb(); /* read the owner bit before the body */
 	return eqe;
 }
 

@@ -13,7 +13,7 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 		.element.port_num = port,
 	};
 
-	/* Before, the core's caches are not set up; afterwards, it does not know the device. */
+	/* Before, the core's caches are not set up; afterwards the device is not registered. */
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		ib_dispatch_event(&event);
 }
@@ -74,7 +74,7 @@ static void pib_hca_completion_event(struct pib_hca_dev *dev, const struct pib_h
 	struct pib_hca_cq *cq = pib_hca_get_cq(dev, le32_to_cpu(eqe->number));
 
 	if (!cq)
-		return; /* destroyed while the event was on its way */
+		return; /* destroyed before its event was handled */
 	if (cq->ibcq.comp_handler)
 		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
 	pib_hca_ref_put(&cq->ref);

@@ -7,7 +7,7 @@
 #include "pib_hca.h"
 
 #define PIB_HCA_HEALTH_INTERVAL HZ
-#define PIB_HCA_ALL_ONES (~0U) /* what a load from a device that is gone returns */
+#define PIB_HCA_ALL_ONES (~0U) /* a load from an unplugged device */
 
 bool pib_hca_cut_off(struct pib_hca_dev *dev)
 {
@@ -17,7 +17,7 @@ bool pib_hca_cut_off(struct pib_hca_dev *dev)
 	pib_hca_write(dev, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
 	if (pib_hca_read(dev, PIB_HCA_REG_STATUS))
 		pci_clear_master(dev->pdev);
-	/* No waiter returns, and so none frees memory, before the device has forgotten it. */
+	/* Wake waiters only after the reset: they free memory that the device used. */
 	pib_hca_cmdq_stop(dev);
 	if (test_bit(PIB_HCA_DEV_REGISTERED, &dev->flags))
 		schedule_work(&dev->flush_work);
@@ -51,7 +51,7 @@ bool pib_hca_has_failed(struct pib_hca_dev *dev)
 	return pib_hca_is_dead(dev);
 }
 
-/* A reset raises no interrupt: without a command in flight only a look at STATUS shows it. */
+/* A reset raises no interrupt: without a command in flight only reading STATUS shows it. */
 static void pib_hca_health_work(struct work_struct *work)
 {
 	struct pib_hca_dev *dev = container_of(to_delayed_work(work), struct pib_hca_dev, health);

@@ -99,9 +99,9 @@ static void pib_hca_disable_pci(struct pib_hca_dev *dev)
 }
 
 /*
- * Streaming mappings need a copy at each use where DMA goes through bounce buffers (swiotlb=force,
- * encrypted guests) or caches are not coherent. The device and a process that share memory cannot
- * wait for that.
+ * Streaming mappings need a sync at each use where DMA goes through bounce buffers (swiotlb=force,
+ * encrypted guests) or caches are not coherent. Memory that a process shares with the device is
+ * never synced.
  */
 static int pib_hca_probe_streaming_dma(struct pib_hca_dev *dev)
 {
@@ -129,7 +129,7 @@ int pib_hca_hw_init(struct pib_hca_dev *dev)
 	ret = pib_hca_enable_pci(dev);
 	if (ret)
 		return ret;
-	/* Until the reset the device may still write to memory that a previous kernel gave it. */
+	/* The device may write to a previous kernel's memory until it is reset. */
 	ret = pib_hca_check_version(dev);
 	if (!ret)
 		ret = pib_hca_reset(dev);

@@ -20,7 +20,7 @@ int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32
 	*index = (struct pib_hca_index){ .uar = uar };
 	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_UAR_INDEX))
 		return 0;
-	/* Both sides use the page all the time: where it would have to be copied, do without. */
+	/* Driver and device use the page without syncs: where DMA needs them, have no page. */
 	if (dev->dma_needs_sync)
 		return 0;
 	index->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
@@ -72,15 +72,15 @@ static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 	__le64 bit = cpu_to_le64(BIT_ULL(slot % 64));
 	__le64 summary_bit = cpu_to_le64(BIT_ULL(slot / 64));
 
-	mb(); /* the QP's producer before the bit */
+	mb(); /* store the QP's producer before the bit */
 	if (!(READ_ONCE(map->rung[slot / 64]) & bit)) {
 		set_bit_le(slot, map->rung);
 		set_bit_le(slot / 64, &map->summary);
 	} else if (!(READ_ONCE(map->summary) & summary_bit)) {
-		/* The poster that has set the bit may be stopped before this: do its part. */
+		/* The poster that has set the bit may be preempted here: set the summary for it. */
 		set_bit_le(slot / 64, &map->summary);
 	}
-	mb(); /* the device says that it sleeps and then looks at the summary; one sees the other */
+	mb(); /* the device clears AWAKE, then reads the summary: one side sees the other's store */
 	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_UAR_INDEX_AWAKE);
 }
 

@@ -9,7 +9,7 @@ MODULE_AUTHOR("The pib-hca authors");
 MODULE_DESCRIPTION("Driver of the pib-hca InfiniBand HCA");
 MODULE_LICENSE("Dual BSD/GPL");
 
-/* Shown by ibstat. */
+/* ibstat(8) prints it. */
 static ssize_t hca_type_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "pib-hca\n");
@@ -159,7 +159,7 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 
 static void pib_hca_unregister(struct pib_hca_dev *dev)
 {
-	/* A device that is gone dies now, while consumers can be told. */
+	/* Declare an unplugged device dead now, while consumers can be told. */
 	pib_hca_has_failed(dev);
 	/* The core must get no event once it forgets the device: wait for the event handlers. */
 	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
@@ -288,8 +288,8 @@ static int pib_hca_restart(struct pci_dev *pdev)
 }
 
 /*
- * A function level reset, and a suspended machine, make the device forget everything: the driver
- * stops it before and starts it as a new one afterwards.
+ * A function level reset, or a suspend, erases the device's state: the driver unregisters it before
+ * and registers it anew afterwards.
  */
 static void pib_hca_reset_prepare(struct pci_dev *pdev)
 {
@@ -314,7 +314,7 @@ static int pib_hca_resume(struct device *device)
 
 static DEFINE_SIMPLE_DEV_PM_OPS(pib_hca_pm_ops, pib_hca_suspend, pib_hca_resume);
 
-/* An error that is not fatal has cost no more than one transaction, which the device reports. */
+/* A non-fatal error costs one transaction, which the device reports. */
 static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
 	struct pib_hca_dev *dev = pci_get_drvdata(pdev);

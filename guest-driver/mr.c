@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Memory regions (IBA vol. 1, 10.6 and 11.2.8): pinned memory of processes, the DMA MR, and regions
- * that work requests give memory to.
+ * Memory regions (IBA vol. 1, 10.6 and 11.2.8): pinned memory of processes, the DMA MR, and fast
+ * registration regions, which a work request fills.
  */
 #include <linux/random.h>
 
@@ -77,8 +77,8 @@ struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 /* ---------------------------------------------------------------- memory of processes -------- */
 
 /*
- * A region's first byte may lie anywhere in its first page, so that the page size depends on the
- * memory's bus address only, not on the region's address.
+ * A region may begin at any offset in its first page: the page size depends on the bus address of
+ * its memory only, not on its virtual address.
  */
 static unsigned long pib_hca_best_page_size(struct pib_hca_dev *dev, struct ib_umem *umem)
 {
@@ -250,7 +250,7 @@ struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 len
 	struct pib_hca_rereg_mr in = {
 		/* The numbers are equal: see abi_check.c. */
 		.mask = cpu_to_le32(flags),
-		/* The key byte stays: peers go on using the R_Key. */
+		/* Keep the key byte: peers go on using the R_Key. */
 		.mr.key = ibmr->lkey & 0xff,
 	};
 	struct ib_umem *umem = NULL;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* On-demand paging: regions, and how their pages come and go; see pib_hca_odp.h. */
+/* On-demand paging: regions, mapping and invalidation of their pages; see pib_hca_odp.h. */
 #include <linux/sched/signal.h>
 
 #include "pib_hca_odp.h"
 
 #ifdef PIB_HCA_HAS_ODP
 
-/* A process may be killed between two steps of a prefetch. */
+/* A prefetch goes in steps, between which the process can be killed. */
 #define PIB_HCA_ODP_PREFETCH_STEP SZ_2M
 
-/* ---------------------------------------------------------------- pages that go -------------- */
+/* ---------------------------------------------------------------- invalidation --------------- */
 
 static bool pib_hca_odp_invalidate(struct mmu_interval_notifier *mni,
 				   const struct mmu_notifier_range *range, unsigned long cur_seq)
@@ -37,7 +37,7 @@ static const struct mmu_interval_notifier_ops pib_hca_odp_ops = {
 	.invalidate = pib_hca_odp_invalidate,
 };
 
-/* ---------------------------------------------------------------- pages that come ------------ */
+/* ---------------------------------------------------------------- mapping -------------------- */
 
 static void pib_hca_odp_set_private(struct ib_umem_odp *umem, struct pib_hca_odp *odp)
 {
@@ -284,7 +284,7 @@ static int pib_hca_odp_create(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	ret = pib_hca_create_mr_cmd(dev, mr, in);
 	if (ret)
 		return ret;
-	/* A region that is being destroyed may still stand there: the device has reused its key. */
+	/* The entry may be that of a region being destroyed, whose key the device has reused. */
 	ret = xa_err(xa_store(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr,
 			      GFP_KERNEL));
 	if (ret) {
@@ -347,7 +347,7 @@ int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr)
 	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, mr->ibmr.lkey);
 	if (ret)
 		return ret;
-	/* Another region may have got the key meanwhile: its entry stays. */
+	/* Keep the entry of another region that has got the key by now. */
 	xa_cmpxchg(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr, NULL, GFP_KERNEL);
 	pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey);
 	pib_hca_ref_wait(&mr->odp->ref);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * On-demand paging: page faults of the device. It announces by one event that there are some;
- * pib_hca_odp_fetch() asks for them until there is none left. Each fault is served by a work of its
- * own, because memory that a slow file server holds must not delay the faults of others.
+ * On-demand paging: page faults of the device. One event announces them; pib_hca_odp_fetch() takes
+ * them until none is left. Each fault has a work item of its own: a page on a slow file server must
+ * not delay other faults.
  */
 #include <linux/delay.h>
 
@@ -10,9 +10,9 @@
 
 #ifdef PIB_HCA_HAS_ODP
 
-/* The device asks again for what is missing after so much of a long access. */
+/* Bytes of a long access that one fault maps: the device faults again for the rest. */
 #define PIB_HCA_ODP_FAULT_STEP SZ_2M
-/* The delay before the device tries again what has failed for want of memory or time. */
+/* Delay before the device repeats an access whose fault failed for now (-EAGAIN, -ENOMEM). */
 #define PIB_HCA_ODP_RETRY_MS 10
 
 struct pib_hca_fault_work {
@@ -26,7 +26,7 @@ static bool pib_hca_may_work_later(int error)
 	return error == -EAGAIN || error == -EBUSY || error == -ENOMEM || error == -EINTR;
 }
 
-/* Lets the half of the QP that waits for the page go on. */
+/* Resumes the half of the QP that waits for the page. */
 static void pib_hca_odp_resume(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
 			       bool refused)
 {
@@ -61,7 +61,7 @@ static void pib_hca_odp_serve_work(struct work_struct *work)
 	kfree(item);
 }
 
-/* Serves the fault in a work of its own; here and now if there is no memory for one. */
+/* Serves the fault in a work item, or at once if there is no memory for one. */
 static void pib_hca_odp_hand_out(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault)
 {
 	struct pib_hca_fault_work *item = kmalloc(sizeof(*item), GFP_KERNEL);
@@ -111,7 +111,7 @@ int pib_hca_odp_init(struct pib_hca_dev *dev)
 
 void pib_hca_odp_cleanup(struct pib_hca_dev *dev)
 {
-	/* No event comes any more; a fetch that failed may still be waiting for its time. */
+	/* No more events come; a failed fetch may still be queued. */
 	cancel_delayed_work_sync(&dev->odp.fetch);
 	destroy_workqueue(dev->odp.queue);
 	WARN_ON(!xa_empty(&dev->odp.mrs));

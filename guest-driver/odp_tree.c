@@ -74,7 +74,7 @@ static struct pib_hca_odp_node *pib_hca_odp_add_child(struct pib_hca_odp *odp,
 	return child;
 }
 
-/* The entry of the page at `va`. Where tables are missing, `grow` adds them; else it is NULL. */
+/* Returns the entry of the page at `va`; adds missing tables with `grow`, else returns NULL. */
 static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va, bool grow)
 {
 	u64 page = (va - odp->first) >> PAGE_SHIFT;
@@ -96,7 +96,7 @@ static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va, bool grow)
 	return &node->entries[page & (PIB_HCA_TABLE_ENTRIES - 1)];
 }
 
-/* The address of the first page that the next table of the lowest level describes. */
+/* Returns the first address that the next table of the lowest level describes. */
 static u64 pib_hca_odp_next_table(const struct pib_hca_odp *odp, u64 va)
 {
 	return ALIGN_DOWN(va - odp->first, PIB_HCA_ODP_TABLE_BYTES) + odp->first +
@@ -128,7 +128,7 @@ int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 star
 		if (entry)
 			WRITE_ONCE(*entry, cpu_to_le64(value));
 	}
-	wmb(); /* the entries before the doorbell that makes the device look again */
+	wmb(); /* store the entries before the doorbell that makes the device read them */
 	return 0;
 }
 
@@ -143,8 +143,8 @@ void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end)
 			WRITE_ONCE(*entry, 0);
 		va = entry ? va + PAGE_SIZE : pib_hca_odp_next_table(odp, va);
 	}
-	wmb(); /* the entries before the load */
-	/* When the load returns, no access uses what it has found in the entries before. */
+	wmb(); /* store the entries before the load */
+	/* When the load returns, no access uses the entries' old values. */
 	pib_hca_read(odp->dev, PIB_HCA_REG_STATUS);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Protection and XRC domains, and how data is passed between the provider and the verbs. */
+/* Protection and XRC domains, and copying of the provider's data in and out of verbs. */
 #include "pib_hca.h"
 
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size)

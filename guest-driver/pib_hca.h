@@ -64,7 +64,7 @@ struct pib_hca_buf {
 int pib_hca_buf_alloc(struct pib_hca_dev *dev, struct pib_hca_buf *buf, size_t bytes);
 void pib_hca_buf_free(struct pib_hca_dev *dev, struct pib_hca_buf *buf);
 
-/* Nothing that crosses a chunk: every entry is aligned to its power-of-two size. */
+/* An entry never crosses a chunk: it is aligned to its size, a power of two. */
 static inline void *pib_hca_buf_at(const struct pib_hca_buf *buf, size_t offset)
 {
 	return buf->chunks[offset >> buf->chunk_shift].addr +
@@ -237,13 +237,13 @@ struct pib_hca_dev {
 	struct xarray qps;       /* by the device's number; also read without lock when polling */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
-	struct pib_hca_index index; /* of UAR 0 */
+	struct pib_hca_index index; /* shadow doorbell page of UAR 0 */
 	struct {
 		phys_addr_t start;
 		u64 bytes;       /* 0: there is none */
 		dma_addr_t bus;
 		u8 __iomem *cpu;
-		struct gen_pool *pool; /* of addresses from `start` on */
+		struct gen_pool *pool; /* allocates addresses from `start` on */
 	} dm;
 	struct {
 		struct xarray mrs; /* pib_hca_mr by key without its key byte */
@@ -365,7 +365,7 @@ int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int pib_hca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
 int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
-/* Of a kernel QP: enters it into its CQs' lists, and takes it and its completions out again. */
+/* Enter a kernel QP into its CQs' lists; take it and its completions out again. */
 void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
 void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
 /* Forgets the completions and everything posted, as a QP does that enters Reset. */
@@ -387,9 +387,9 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		      const struct ib_send_wr **bad_wr);
 int pib_hca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		      const struct ib_recv_wr **bad_wr);
-/* Nothing is posted any more; the locks of both CQs are held. */
+/* The caller holds both CQs' locks; nobody posts any more. */
 void pib_hca_reset_rings(struct pib_hca_qp *qp);
-/* Bytes of a send WQE that carries so much, before rounding up to a stride. */
+/* Returns the bytes of a send WQE with room for this much data, before rounding up to a stride. */
 u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline);
 u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
 
@@ -405,13 +405,13 @@ int pib_hca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			  const struct ib_recv_wr **bad_wr);
-/* Of a kernel SRQ: the wr_id of a completed WQE, whose id may be used again. Any context. */
+/* Frees the id of a kernel SRQ's completed WQE and returns its wr_id. Any context. */
 u64 pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id);
 
 /* debugfs.c */
 void pib_hca_debugfs_init(void);
 void pib_hca_debugfs_exit(void);
-/* Of a registered device. */
+/* Called for registered devices. */
 void pib_hca_debugfs_add(struct pib_hca_dev *dev);
 void pib_hca_debugfs_remove(struct pib_hca_dev *dev);
 void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key);

@@ -45,7 +45,7 @@ struct pib_hca_ah {
 
 struct pib_hca_mr {
 	struct ib_mr ibmr;
-	/* Of processes' memory. */
+	/* Regions of processes' memory: */
 	struct ib_umem *umem;
 	u64 iova;
 	int access; /* as asked for: enum ib_access_flags */
@@ -53,7 +53,7 @@ struct pib_hca_mr {
 	struct pib_hca_odp *odp;
 	u64 odp_start;  /* in the process's address space */
 	u64 odp_length;
-	/* Of IB_MR_TYPE_MEM_REG: what ib_map_mr_sg() has put into the table. */
+	/* IB_MR_TYPE_MEM_REG: the pages that ib_map_mr_sg() has put into the table. */
 	struct pib_hca_page_table fast_table;
 	u32 fast_max_pages;
 	u32 fast_pages;
@@ -107,14 +107,14 @@ static inline void pib_hca_ref_wait(struct pib_hca_ref *ref)
 struct pib_hca_cq {
 	struct ib_cq ibcq;
 	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* of resize: mem and the device's buffer are one */
+	struct mutex mutex; /* serializes resizes, so that mem is the device's buffer */
 	u32 cqn;
 	u8 log_depth;
 	struct pib_hca_ref ref;
-	/* What follows is of kernel CQs only. */
+	/* Kernel CQs only: */
 	spinlock_t lock;
 	u32 consumer;
-	struct pib_hca_qp *last_qp; /* whose CQE was polled last */
+	struct pib_hca_qp *last_qp; /* the QP of the last polled CQE */
 	struct list_head send_qps;
 	struct list_head recv_qps;
 };
@@ -122,14 +122,14 @@ struct pib_hca_cq {
 struct pib_hca_srq {
 	struct ib_srq ibsrq;
 	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* of resize: mem and the device's buffer are one */
+	struct mutex mutex; /* serializes resizes, so that mem is the device's buffer */
 	u32 srqn;
-	u32 offset; /* of entry 0 in the buffer */
+	u32 offset; /* offset of entry 0 in the buffer */
 	u32 depth;  /* power of two */
 	u32 max_sge;
 	u8 log_stride;
 	struct pib_hca_ref ref;
-	/* What follows is of kernel SRQs only. */
+	/* Kernel SRQs only: */
 	spinlock_t lock;
 	u32 head;       /* posted, modulo 2^32 */
 	u64 *wr_ids;    /* by id */
@@ -138,9 +138,9 @@ struct pib_hca_srq {
 };
 
 struct pib_hca_wq {
-	spinlock_t lock; /* of those who post: head, wr_ids, the entries */
+	spinlock_t lock; /* posters: head, wr_ids, the entries */
 	u64 *wr_ids;
-	u32 offset;   /* of entry 0 in the QP's buffer */
+	u32 offset;   /* offset of entry 0 in the QP's buffer */
 	u32 depth;    /* power of two; 0: there is no such queue */
 	u32 max_sge;
 	u32 head;     /* posted, modulo 2^32 */
@@ -151,7 +151,7 @@ struct pib_hca_wq {
 struct pib_hca_qp {
 	struct ib_qp ibqp;
 	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* of modify: one transition at a time, and state */
+	struct mutex mutex; /* one transition at a time; guards state */
 	u32 qpn; /* the device's; of special QPs another than ibqp.qp_num */
 	u32 xrcdn; /* XRC target */
 	u8 port; /* SMI and GSI */

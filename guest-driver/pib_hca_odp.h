@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * On-demand paging: regions whose pages come when the device asks for them and go when the kernel
- * wants them back. The device walks a tree of tables in kernel memory at each access. The driver
- * takes a page out of the tree by clearing its entry and then loading a register: the load returns
- * when no access uses the old entry any more.
+ * On-demand paging: regions whose pages are mapped when the device faults on them and unmapped when
+ * the kernel reclaims them. The device walks a tree of tables in kernel memory at each access. To
+ * unmap a page the driver clears its entry and then loads a register: the load returns when no
+ * access uses the old entry any more.
  *
  * Locks, in the order in which they are taken:
  *   odp->mutex         growth of one region's tree and of its chunks; sleeps
  *   umem->umem_mutex   the entries of one umem's pages; the kernel's invalidation takes only this
- * No lock is held while the kernel faults memory in: that may take as long as a file server likes.
+ * No lock is held while the kernel faults memory in: a file server may take arbitrarily long.
  * A region in use by a fault is kept by its reference count.
  */
 #ifndef PIB_HCA_ODP_H
@@ -31,8 +31,8 @@ struct pib_hca_odp_node {
 
 struct pib_hca_odp {
 	struct pib_hca_dev *dev;
-	struct ib_umem_odp *umem; /* of an implicit region the root of its chunks */
-	struct xarray chunks;     /* of an implicit region: ib_umem_odp by address */
+	struct ib_umem_odp *umem; /* implicit region: the root of its chunks */
+	struct xarray chunks;     /* implicit region: ib_umem_odp by address */
 	struct mutex mutex;
 	struct pib_hca_ref ref;
 	struct pib_hca_odp_node *root;
@@ -43,9 +43,9 @@ struct pib_hca_odp {
 
 /* odp_tree.c */
 
-/* The bytes that a tree with as many levels as the device takes can describe. */
+/* Returns the bytes that a tree of the device's greatest depth describes. */
 u64 pib_hca_odp_reach(void);
-/* Makes a tree for so many pages; -ENOMEM. */
+/* Makes a tree for `pages` pages; 0 or -ENOMEM. */
 int pib_hca_odp_tree_init(struct pib_hca_odp *odp, u64 pages);
 void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
 /* Adds the tables for [start, end). odp->mutex is held. */

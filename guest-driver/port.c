@@ -43,7 +43,7 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	attr->max_mcast_grp = le32_to_cpu(caps->max_mcast_grp);
 	attr->max_mcast_qp_attach = le32_to_cpu(caps->max_mcast_qp_attach);
 	attr->max_total_mcast_qp_attach = le32_to_cpu(caps->max_total_mcast_qp_attach);
-	attr->max_ah = INT_MAX; /* an address handle is software's alone */
+	attr->max_ah = INT_MAX; /* the device has no address handles */
 	/* The device's atomics are atomic among themselves only (IBA vol. 1, 10.7.2.3). */
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->masked_atomic_cap =
@@ -111,7 +111,7 @@ int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_mo
 		return 0;
 	BUILD_BUG_ON(sizeof(in.node_description) != sizeof(props->node_desc));
 	memcpy(in.node_description, props->node_desc, sizeof(in.node_description));
-	/* Of two writers at a time, the last one's text stays in the device and in the core. */
+	/* Concurrent writers are serialised: device and core keep the same text. */
 	mutex_lock(&dev->node_desc_mutex);
 	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
 	if (!ret)
@@ -140,7 +140,7 @@ static const struct {
 	{ 1, IB_SPEED_FDR },
 };
 
-/* LinkSpeedExtActive goes before LinkSpeedActive where it is not zero (IBA vol. 1, 14.2.5.6). */
+/* A LinkSpeedExtActive that is not zero overrides LinkSpeedActive (IBA vol. 1, 14.2.5.6). */
 static u16 pib_hca_active_speed(const struct pib_hca_query_port *port)
 {
 	u32 i;
@@ -205,8 +205,8 @@ int pib_hca_modify_port(struct ib_device *ibdev, u32 port, int mask,
 }
 
 /*
- * One entry of a table that a query gives as a whole. A device of interface 1.1 wants room for all
- * of the table. The core asks only for entries within the lengths that QUERY_PORT tells.
+ * Reads one entry of a table that a query returns as a whole. A device of interface 1.1 wants room
+ * for all of the table. The core asks only for entries within the lengths that QUERY_PORT tells.
  */
 static int pib_hca_query_table(struct ib_device *ibdev, u16 opcode, u32 port, u32 index,
 			       void *entry, u32 entry_size)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Queue pairs: creating and destroying them, and where their queues lie (IBA vol. 1, 11.2.4). */
+/* Queue pairs: creation, destruction, layout of their queues (IBA vol. 1, 11.2.4). */
 #include "pib_hca.h"
 
 void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap)
@@ -192,7 +192,7 @@ static u32 pib_hca_cqn(struct ib_cq *ibcq)
 static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 				 struct ib_udata *udata)
 {
-	struct ib_pd *ibpd = qp->ibqp.pd; /* of XRC targets none, and no UAR */
+	struct ib_pd *ibpd = qp->ibqp.pd; /* NULL for XRC targets, which have no UAR either */
 	bool has_queues = qp->ibqp.qp_type != IB_QPT_XRC_TGT;
 	struct pib_hca_create_qp in = {
 		.pd = cpu_to_le32(ibpd ? to_ppd(ibpd)->pdn : 0),
@@ -223,7 +223,7 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return ret;
 }
 
-/* The QP's number on the wire: special QPs have fixed ones on every port. */
+/* Returns the QP's number on the wire: special QPs have the same one on every port. */
 static u32 pib_hca_wire_qpn(const struct pib_hca_qp *qp)
 {
 	switch (qp->ibqp.qp_type) {
@@ -266,8 +266,8 @@ static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 	xa_erase_irq(&dev->qps, qp->qpn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_QP, qp->qpn);
 	/*
-	 * Handlers that run may have found the QP before. One that is pending finds nothing: the
-	 * device reuses a number only after all others.
+	 * Handlers that run may have found the QP already. A pending one finds nothing: the device
+	 * reuses a number only after all others.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&qp->ref);
@@ -342,8 +342,8 @@ err_queues:
 /* ---------------------------------------------------------------- destroy -------------------- */
 
 /*
- * A kernel's completions are taken out of its CQs before the number can be another QP's: in Reset
- * the QP makes no more of them, and still exists.
+ * Removes a kernel QP's completions from its CQs before another QP can get its number: a QP in
+ * Reset makes no more completions and still exists.
  */
 static void pib_hca_silence_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {

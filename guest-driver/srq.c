@@ -43,7 +43,7 @@ int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			break;
 		}
 	}
-	dma_wmb(); /* the WQEs before the counter that gives them to the device */
+	dma_wmb(); /* store the WQEs before the counter that gives them to the device */
 	WRITE_ONCE(header->producer, cpu_to_le32(srq->head));
 	spin_unlock_irqrestore(&srq->lock, flags);
 	return ret;
@@ -80,7 +80,7 @@ static int pib_hca_srq_layout_kernel(struct pib_hca_dev *dev, struct pib_hca_srq
 	for (i = 0; i < srq->depth; i++)
 		srq->free_ids[i] = i;
 	srq->free_count = srq->depth;
-	/* At a multiple of an entry's size, so that none crosses a chunk of the buffer. */
+	/* A multiple of an entry's size, so that no entry crosses a chunk of the buffer. */
 	srq->offset = max_t(u32, 1U << srq->log_stride, PIB_HCA_QUEUE_HEADER_SIZE);
 	return pib_hca_queue_mem_kernel(dev, &srq->mem, pib_hca_srq_bytes(srq, srq->depth));
 }
@@ -166,8 +166,8 @@ static void pib_hca_srq_withdraw(struct pib_hca_dev *dev, struct pib_hca_srq *sr
 	xa_erase_irq(&dev->srqs, srq->srqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_SRQ, srq->srqn);
 	/*
-	 * Handlers that run may have found the SRQ before. One that is pending finds nothing: the
-	 * device reuses a number only after all others.
+	 * Handlers that run may have found the SRQ already. A pending one finds nothing: the device
+	 * reuses a number only after all others.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&srq->ref);
@@ -250,8 +250,8 @@ int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 /* ---------------------------------------------------------------- modify and query ----------- */
 
 /*
- * The provider posts nothing meanwhile; the device moves what waits to the new buffer. A limit in
- * the same request is set by the same command, so that it takes effect together or not at all.
+ * The provider posts nothing meanwhile. The device moves waiting WQEs to the new buffer. The same
+ * command sets a limit of the same request, so that both take effect or neither.
  */
 static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq, u32 max_wr,
 			      struct pib_hca_modify_srq *in, struct ib_udata *udata)

@@ -64,7 +64,7 @@ static struct pib_hca_index_entry *to_pindex(struct rdma_user_mmap_entry *rdma_e
 	return container_of(to_pentry(rdma_entry), struct pib_hca_index_entry, mmap);
 }
 
-/* The context's index page, if the device has such. */
+/* Maps the context's shadow doorbell page on devices that have them. */
 static int pib_hca_add_index(struct pib_hca_dev *dev, struct pib_hca_ucontext *context)
 {
 	struct pib_hca_index_entry *entry;
@@ -211,7 +211,7 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 						pgprot_writecombine(vma->vm_page_prot) :
 						pgprot_noncached(vma->vm_page_prot),
 					rdma_entry);
-	/* Nothing there is code, and a core dump of doorbells would ring them. */
+	/* Neither executable nor in core dumps: reading doorbells would ring them. */
 	if (!ret)
 		pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_MAYEXEC);
 	rdma_user_mmap_entry_put(rdma_entry);

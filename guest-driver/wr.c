@@ -301,7 +301,7 @@ static int pib_hca_build_send(struct pib_hca_qp *qp, void *wqe, const struct ib_
 	return pib_hca_put_data(qp, control, next, wr);
 }
 
-/* The WQEs before the counter that gives them to the device. */
+/* Stores the WQEs before the counter that gives them to the device. */
 static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 head)
 {
 	dma_wmb();
@@ -313,7 +313,7 @@ static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 he
 /* Work posted to a dead device is flushed in software; pib_hca_cut_off() flushes earlier work. */
 static void pib_hca_flush_if_dead(struct pib_hca_dev *dev)
 {
-	smp_mb(); /* the head before the flag, as there the flag before the head */
+	smp_mb(); /* head before flag; pib_hca_cut_off(): flag before head */
 	if (unlikely(pib_hca_is_dead(dev)))
 		schedule_work(&dev->flush_work);
 }
@@ -350,7 +350,7 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	spin_unlock_irqrestore(&wq->lock, flags);
 
 	/*
-	 * The device may work inside this store for a while; other posters need not wait. It reads
+	 * The device may execute WQEs inside this store: let other posters go on. It reads
 	 * the counter afresh, so that the order of two doorbells does not matter. The counter is
 	 * ordered before the doorbell.
 	 */

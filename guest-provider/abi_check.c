@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's numbers that the provider passes on as verbs' without looking at them: that they are
- * equal is checked here, when the provider is compiled. Numbers that pass through the kernel are
- * checked in the driver's abi_check.c.
+ * Compile-time checks that the device's numbers equal those of verbs where the provider passes them
+ * on unchanged. The driver's abi_check.c checks numbers that pass through the kernel.
  */
 #include <config.h>
 
@@ -36,7 +35,7 @@ PIB_SAME(PIB_HCA_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ);
 PIB_SAME(PIB_HCA_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_ATOMIC);
 PIB_SAME(PIB_HCA_ACCESS_ZERO_BASED, IBV_ACCESS_ZERO_BASED);
 
-/* wr_ex.c: what a FLUSH makes visible, and of how much. */
+/* wr_ex.c: what a FLUSH makes visible, and its range. */
 #ifdef PIB_HAVE_FLUSH
 PIB_SAME(PIB_HCA_FLUSH_GLOBAL, IBV_FLUSH_GLOBAL);
 PIB_SAME(PIB_HCA_FLUSH_PERSISTENT, IBV_FLUSH_PERSISTENT);

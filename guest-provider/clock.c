@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's clock, whose nanoseconds CQEs are stamped with, and how far it is from the wall
- * clock. Reading it takes a trip out of the guest.
+ * The device's clock, which stamps CQEs with nanoseconds, and its offset from the wall clock.
+ * Reading it leaves the guest (a VM exit).
  */
 #include <config.h>
 

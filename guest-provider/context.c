@@ -112,7 +112,7 @@ static const struct verbs_context_ops pib_ctx_ops = {
 	.unimport_pd = pib_unimport_pd,
 };
 
-/* NULL, with errno, when it cannot be had. */
+/* Maps a page of the context's file; NULL, with errno, on failure. */
 static void *pib_map_page(struct pib_context *ctx, int cmd_fd, uint64_t offset)
 {
 	void *at = mmap(NULL, ctx->uar_size, PROT_READ | PROT_WRITE, MAP_SHARED, cmd_fd, offset);

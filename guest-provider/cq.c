@@ -36,7 +36,7 @@ struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq)
 	struct pib_hca_cqe *cqe = pib_cqe_if_valid(cq, cq->consumer);
 
 	if (cqe)
-		udma_from_device_barrier(); /* the body is older than the owner bit */
+		udma_from_device_barrier(); /* read the owner bit before the body */
 	return cqe;
 }
 
@@ -190,10 +190,10 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	uint32_t end;
 
 	/*
-	 * The request is for what is added from now on (IBA 11.4.2.2): CQEs that wait to be
-	 * polled raise nothing, or a program that takes one CQE for each event falls behind. The
-	 * device compares the counter with what it has written, so one that comes between
-	 * this look and the doorbell raises its event and is not lost.
+	 * Only CQEs added from now on raise the event (IBA 11.4.2.2): a program that polls one CQE
+	 * per event would fall behind if waiting CQEs raised it too. The device compares the
+	 * counter with the CQEs it has written: one that it writes between this read and the
+	 * doorbell still raises the event.
 	 */
 	pthread_spin_lock(&cq->lock); /* until after the doorbell: resizing counts anew */
 	end = pib_cq_end(cq);
@@ -202,7 +202,7 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
-/* The object whose completions are dropped: a QP or, with `qp` NULL, an XRC SRQ. */
+/* An object whose completions are dropped: a QP or, with `qp` NULL, an XRC SRQ. */
 struct pib_leaver {
 	struct pib_qp *qp;
 	uint32_t srqn;
@@ -442,7 +442,7 @@ static int pib_resize_locked(struct pib_cq *cq, struct pib_buf *buf, uint8_t log
 	return 0;
 }
 
-/* A parent domain's allocator may poll this very CQ: it is called without the lock. */
+/* Called without the lock: a parent domain's allocator may poll this CQ. */
 int pib_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct pib_context *ctx = to_pctx(ibcq->context);

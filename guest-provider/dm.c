@@ -19,7 +19,7 @@
 struct pib_dm {
 	struct verbs_dm verbs_dm;
 	uint8_t *map;
-	size_t length; /* as asked for */
+	size_t length; /* as requested, bytes */
 };
 
 static struct pib_dm *to_pdm(struct ibv_dm *dm)
@@ -46,7 +46,7 @@ static int pib_memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset, const void *fr
 	if (!pib_dm_range_ok(dm, offset, length))
 		return EINVAL;
 	memcpy(dm->map + offset, from, length);
-	/* What is posted next may read it: nothing stays in a write-combining buffer. */
+	/* Flush write-combining buffers: the next posted work request may read the data. */
 	mmio_flush_writes();
 	return 0;
 }
@@ -146,7 +146,7 @@ int pib_free_dm(struct ibv_dm *ibdm)
 	struct pib_dm *dm = to_pdm(ibdm);
 	int ret;
 
-	/* Regions keep it. */
+	/* The kernel refuses while a region uses the memory. */
 	ret = ibv_cmd_free_dm(&dm->verbs_dm);
 	if (ret)
 		return ret;

@@ -97,7 +97,7 @@ struct pib_buf {
 	struct pib_pd *domain;  /* the parent domain whose allocator gave it, or NULL */
 	uint64_t resource_type; /* PIB_RESOURCE_*, as allocators are told */
 	bool is_foreign;        /* an allocator's */
-	bool is_kept;           /* from forks */
+	bool is_kept;           /* by MADV_DONTFORK */
 };
 
 enum pib_resource_type { PIB_RESOURCE_QP = 1, PIB_RESOURCE_SRQ = 2, PIB_RESOURCE_CQ = 3 };
@@ -117,7 +117,7 @@ struct pib_cq {
 	uint32_t cqn;
 	uint32_t consumer; /* modulo 2^32 */
 	uint8_t log_depth;
-	/* The QP that the last CQE belonged to: mostly the next one's too. */
+	/* The QP of the last CQE: mostly that of the next one as well. */
 	struct pib_qp *last_qp;
 	/* Between start_poll and end_poll. */
 	struct pib_hca_cqe *cur_cqe;
@@ -130,7 +130,7 @@ struct pib_srq {
 	struct pib_buf buf;
 	struct pib_hca_srq_header *header;
 	uint64_t *wr_ids;    /* by id */
-	uint32_t *free_ids;  /* the first free_count of them: no WQE has them */
+	uint32_t *free_ids;  /* stack of unused ids: the first free_count */
 	uint32_t free_count;
 	uint32_t id_count;   /* at least depth */
 	uint32_t head;       /* posted, modulo 2^32 */
@@ -217,7 +217,7 @@ struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd);
 
 /* clock.c, import.c, buf.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
 int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
-/* Nanoseconds since 1970 of what the device's clock has told; `clock` is kept from call to call. */
+/* Converts a time of the device's clock to nanoseconds since 1970. `clock` keeps the offset. */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp);
 
 struct pib_hca_alloc_ucontext_resp;
@@ -227,7 +227,7 @@ void pib_unimport_pd(struct ibv_pd *pd);
 struct ibv_mr *pib_import_mr(struct ibv_pd *pd, uint32_t handle);
 void pib_unimport_mr(struct ibv_mr *mr);
 
-/* `pd`: whose object it is for, or NULL; 0 or an errno value. */
+/* `pd` is the PD of the object, or NULL. Returns 0 or an errno value. */
 int pib_alloc_buf(struct pib_context *ctx, struct ibv_pd *pd, uint64_t resource_type,
 		  struct pib_buf *buf, size_t length);
 void pib_free_buf(struct pib_buf *buf);
@@ -317,7 +317,7 @@ int pib_destroy_srq(struct ibv_srq *ibsrq);
 int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
 int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
-/* The wr_id of a completed WQE, whose id may be used again. */
+/* Frees the id of a completed WQE and returns its wr_id. */
 uint64_t pib_srq_retire(struct pib_srq *srq, uint32_t id);
 
 /* wr.c, wr_ex.c */
@@ -326,7 +326,7 @@ int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 int pib_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr);
 bool pib_sq_can_post(const struct pib_qp *qp);
-/* Makes the WQEs before `head` the device's and rings. sq.lock is held on entry and released. */
+/* Publishes the WQEs before `head` and rings. sq.lock is held on entry and released. */
 void pib_sq_publish(struct pib_qp *qp, uint32_t head);
 uint64_t pib_send_ops_supported(enum ibv_qp_type type);
 void pib_qp_set_wr_ops(struct pib_qp *qp);

@@ -109,7 +109,7 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 			  PIB_HCA_MIN_LOG_SQ_STRIDE);
 	if (ret)
 		return ret;
-	/* Without a receive queue it does not matter what is asked for (ibv_create_qp(3)). */
+	/* Ignore max_recv_wr without a receive queue (ibv_create_qp(3)). */
 	ret = pib_size_wq(&qp->rq, has_rq ? cap->max_recv_wr : 0,
 			  sizeof(struct pib_hca_recv_wqe) +
 				  cap->max_recv_sge * sizeof(struct pib_hca_sge),
@@ -117,7 +117,7 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 	if (ret)
 		return ret;
 
-	/* Rounding up leaves room: the QP offers all of it. */
+	/* Report the depth after rounding up. */
 	if (qp->sq.depth) {
 		uint32_t room = (1u << qp->sq.log_stride) - PIB_SEND_WQE_OVERHEAD;
 
@@ -241,8 +241,8 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 }
 
 /*
- * XRC targets have no queues, and live on in their domain when this process has gone: nothing of
- * them is ours but the handle.
+ * XRC targets have no queues, and outlive this process in their domain: the provider keeps only
+ * their handle.
  */
 static struct ibv_qp *pib_new_target(struct ibv_context *context,
 				     struct ibv_qp_init_attr_ex *attr,
@@ -365,7 +365,7 @@ struct ibv_qp *pib_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* In Reset the device forgets the queues' contents: forget them before the QP leaves Reset. */
+/* Empties the queues, as the device does in Reset, before the QP leaves Reset. */
 static void pib_reset_queues(struct pib_qp *qp)
 {
 	pib_lock_cqs(qp);

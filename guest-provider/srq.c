@@ -51,7 +51,7 @@ int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 			break;
 		}
 	}
-	/* The WQEs before the counter that gives them to the device. */
+	/* Stores the WQEs before the counter that gives them to the device. */
 	udma_to_device_barrier();
 	atomic_store_explicit((_Atomic(uint32_t) *)&srq->header->producer, htole32(srq->head),
 			      memory_order_relaxed);
@@ -132,7 +132,7 @@ static void pib_free_srq(struct pib_srq *srq)
 	free(srq);
 }
 
-/* NULL with errno set when it cannot be. */
+/* Allocates an SRQ with its ring and ids; NULL, with errno, on failure. */
 static struct pib_srq *pib_alloc_srq(struct pib_context *ctx, struct ibv_pd *pd,
 				     const struct ibv_srq_attr *attr,
 				     struct pib_hca_create_srq_req *req)
@@ -289,7 +289,7 @@ int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 {
 	struct pib_srq *srq = to_psrq(ibsrq);
 
-	if (!srq->cq) /* an SRQ that is not XRC's has no number for others */
+	if (!srq->cq) /* only XRC SRQs have a number that peers use */
 		return EOPNOTSUPP;
 	*number = srq->srqn;
 	return 0;
@@ -326,7 +326,7 @@ static int pib_resize_locked(struct pib_srq *srq, struct ibv_srq_attr *attr, int
 	return 0;
 }
 
-/* A parent domain's allocator may post to this very SRQ: it is called without the lock. */
+/* Called without the lock: a parent domain's allocator may post to this SRQ. */
 static int pib_resize_srq(struct pib_srq *srq, struct ibv_srq_attr *attr, int attr_mask)
 {
 	struct pib_context *ctx = to_pctx(srq->verbs_srq.srq.context);

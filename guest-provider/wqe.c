@@ -74,7 +74,7 @@ const struct pib_send_op *pib_find_send_op(enum ibv_qp_type type, enum ibv_wr_op
 
 	if (opcode >= count || !ops[opcode].supported)
 		return NULL;
-	/* IBA table 81: no operation that needs an answer, or that the answer makes safe. */
+	/* IBA table 81: UC has no operation that needs a response or an acknowledgement. */
 	if (type == IBV_QPT_UC && ops[opcode].needs_reliability)
 		return NULL;
 	return &ops[opcode];
@@ -93,7 +93,7 @@ int pib_wqe_put_control(void *wqe, const struct pib_send_op *op, unsigned int se
 	if ((send_flags & IBV_SEND_INLINE) && !op->may_inline)
 		return EINVAL;
 
-	/* INLINE is set together with the data's length. */
+	/* pib_wqe_set_inline() sets INLINE together with the length. */
 	memset(control, 0, sizeof(*control));
 	control->opcode = op->opcode;
 	control->flags = (send_flags & IBV_SEND_SIGNALED ? PIB_HCA_WQE_SIGNALED : 0) |

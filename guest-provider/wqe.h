@@ -17,16 +17,16 @@ enum pib_wqe_segment {
 	PIB_SEGMENT_FLUSH,
 };
 
-/* How a work request's opcode is put into its WQE. */
+/* The encoding of a work request's opcode in its WQE. */
 struct pib_send_op {
 	bool supported;
 	uint8_t opcode; /* enum pib_hca_wqe_opcode */
 	enum pib_wqe_segment segment;
-	uint8_t data_offset; /* of the SGEs or the inline data in the WQE */
+	uint8_t data_offset; /* offset of the SGEs or the inline data, bytes */
 	bool has_imm;
 	bool may_inline;
 	bool needs_reliability; /* not on UC */
-	bool no_data; /* an operation on a key: what the work request says of SGEs is not looked at */
+	bool no_data; /* an operation on a key, which ignores the work request's SGEs */
 };
 
 /* NULL when a QP of this type has no such operation. */
@@ -83,7 +83,7 @@ static inline void pib_wqe_put_key(void *wqe, uint32_t rkey)
 	key->key = htole32(rkey);
 }
 
-/* `placement` and `level` are as the device has them: enum ibv_placement_type and its neighbour. */
+/* `placement`: enum ibv_placement_type; `level`: enum ibv_selectivity_level. */
 static inline void pib_wqe_put_flush(void *wqe, uint32_t rkey, uint64_t remote_addr,
 				     uint32_t length, uint8_t placement, uint8_t level)
 {

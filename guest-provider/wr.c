@@ -12,7 +12,7 @@
 
 static void pib_set_producer(__le32 *producer, uint32_t head)
 {
-	/* The WQEs, and the data they point to, before the counter that gives them away. */
+	/* Stores WQEs and their data before the counter that gives them to the device. */
 	udma_to_device_barrier();
 	atomic_store_explicit((_Atomic(uint32_t) *)producer, htole32(head),
 			      memory_order_relaxed);
@@ -35,7 +35,7 @@ void pib_sq_publish(struct pib_qp *qp, uint32_t head)
 	}
 	pthread_spin_unlock(&qp->sq.lock);
 	/*
-	 * The device may work inside this store for a while; other posters need not wait. It
+	 * The device may execute WQEs inside this store: let other posters go on. It
 	 * reads the counter afresh, so the order of two doorbells does not matter.
 	 */
 	if (ring) {
@@ -117,7 +117,7 @@ static int pib_build_send(struct pib_qp *qp, void *wqe, const struct ibv_send_wr
 		pib_find_send_op(qp->verbs_qp.qp.qp_type, wr->opcode);
 	int ret;
 
-	/* A work request has no fields for what a FLUSH needs. */
+	/* struct ibv_send_wr has no fields for a FLUSH. */
 	if (!op || op->segment == PIB_SEGMENT_FLUSH)
 		return EINVAL;
 	/* Windows of type 1 are bound by the verb (IBA 11.2.8.10). */
@@ -154,7 +154,7 @@ int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		}
 		qp->sq.wr_ids[head & (qp->sq.depth - 1)] = wr->wr_id;
 	}
-	/* The ones before the bad one are posted. */
+	/* Post the work requests before the bad one. */
 	pib_sq_publish(qp, head);
 	return ret;
 }

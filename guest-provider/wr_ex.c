@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Posting by builder and setter functions (ibv_wr_start() to ibv_wr_complete()). The first
- * error is kept and makes the whole batch fail; nothing of it has been published then.
+ * error is kept and makes ibv_wr_complete() fail; it publishes no WQE of the batch.
  */
 #include <config.h>
 
@@ -187,7 +187,7 @@ static void pib_wr_atomic_write(struct ibv_qp_ex *qp_ex, uint32_t rkey,
 	pib_wqe_put_rdma(wqe, rkey, remote_addr);
 	memcpy(wqe + qp->ex_data_offset, atomic_wr, sizeof(uint64_t));
 	pib_wqe_set_inline(wqe, sizeof(uint64_t));
-	/* The data is there. */
+	/* The WQE has its data. */
 	qp->ex_data_offset = 0;
 	qp->ex_inline_allowed = false;
 }

@@ -10,9 +10,9 @@ import tree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Folders and files whose comments keep to the rule. The list only grows.
-HELD = ("fabric-switch/", "hw-interface/", "ib/mgmt/", "ib/wire/", "lab/", "qemu-hw/core/base/",
-        "qemu-hw/core/commands/", "qemu-hw/core/memory/", "qemu-hw/core/mmio/", "qemu-hw/core/qp/",
-        "qemu-hw/core/queues/", "tests/")
+HELD = ("fabric-switch/", "guest-driver/", "guest-provider/", "hw-interface/", "ib/mgmt/", "ib/wire/", "lab/",
+        "qemu-hw/core/base/", "qemu-hw/core/commands/", "qemu-hw/core/memory/", "qemu-hw/core/mmio/",
+        "qemu-hw/core/qp/", "qemu-hw/core/queues/", "tests/")
 
 
 class Comments(unittest.TestCase):

@@ -186,19 +186,19 @@ void pib_hca_core_timer(PibHcaCore* core) {
     core->device->timer();
 }
 void pib_hca_core_link_connected(PibHcaCore* core, unsigned port, bool can_share) {
-    core->device->link_connected(port, can_share);
+    core->device->links().connected(port, can_share);
 }
 
 void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, size_t length) {
-    core->device->link_rx(port, {data, length});
+    core->device->links().received(port, {data, length});
 }
 
 void pib_hca_core_link_writable(PibHcaCore* core, unsigned port) {
-    core->device->link_writable(port);
+    core->device->links().writable(port);
 }
 
 void pib_hca_core_link_closed(PibHcaCore* core, unsigned port) {
-    core->device->link_closed(port);
+    core->device->links().closed(port);
 }
 
 char* pib_hca_core_objects(PibHcaCore* core) {
@@ -211,15 +211,15 @@ char* pib_hca_core_trace(PibHcaCore* core) {
 
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in) {
-    core->device->link_shared(port, {.out = ring_from_c(*out), .in = ring_from_c(*in)});
+    core->device->links().shared(port, {.out = ring_from_c(*out), .in = ring_from_c(*in)});
 }
 
 bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port) {
-    return core->device->link_poll(port);
+    return core->device->links().poll(port);
 }
 
 bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port) {
-    return core->device->link_wants_memory(port);
+    return core->device->links().wants_memory(port);
 }
 
 uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count) {
@@ -237,7 +237,7 @@ void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
         for (size_t i = 0; i < count; ++i) {
             memory.blocks.push_back({.base = blocks[i].base, .bytes = blocks[i].bytes});
         }
-        core->device->link_memory(port, memory);
+        core->device->links().share_memory(port, memory);
     } catch (const std::exception&) {
         return;  // the link goes on without
     }

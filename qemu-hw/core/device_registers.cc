@@ -1,85 +1,133 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The registers of BAR0: the table, and the effects of writes.
-#include "device.h"
+#include "device_registers.h"
+
+#include <cstdio>
+
 #include "mmio/registers.h"
 
 namespace pib::hca {
 
-const Register<Device> Device::kRegisters[] = {
-    {PIB_HCA_REG_VERSION, 4, reads<Device, &Device::read_version>, nullptr},
-    {PIB_HCA_REG_CONTROL, 4, reads<Device, &Device::read_control>,
-     writes<Device, &Device::write_control>},
-    {PIB_HCA_REG_STATUS, 4, reads<Device, &Device::read_status>, nullptr},
-    {PIB_HCA_REG_FATAL_CAUSE, 4, reads<Device, &Device::read_fatal_cause>, nullptr},
-    {PIB_HCA_REG_PORT_COUNT, 4, reads<Device, &Device::read_port_count>, nullptr},
-    {PIB_HCA_REG_VECTOR_COUNT, 4, reads<Device, &Device::read_vector_count>, nullptr},
-    {PIB_HCA_REG_UAR_COUNT, 4, reads<Device, &Device::read_uar_count>, nullptr},
-    {PIB_HCA_REG_SCRATCH, 4, reads<Device, &Device::read_scratch>,
-     writes<Device, &Device::write_scratch>},
-    {PIB_HCA_REG_CMDQ_BASE, 8, reads<Device, &Device::read_cmdq_base>,
-     writes<Device, &Device::write_cmdq_base>},
-    {PIB_HCA_REG_CMDQ_CPL_BASE, 8, reads<Device, &Device::read_cmdq_cpl_base>,
-     writes<Device, &Device::write_cmdq_cpl_base>},
-    {PIB_HCA_REG_CMDQ_LOG_DEPTH, 4, reads<Device, &Device::read_cmdq_log_depth>,
-     writes<Device, &Device::write_cmdq_log_depth>},
-    {PIB_HCA_REG_CMDQ_DOORBELL, 4, nullptr, writes<Device, &Device::write_cmdq_doorbell>},
-    {PIB_HCA_REG_CMDQ_CONSUMED, 4, reads<Device, &Device::read_cmdq_consumed>, nullptr},
-    {PIB_HCA_REG_TEST_IRQ, 4, nullptr, writes<Device, &Device::write_test_irq>},
-    {PIB_HCA_REG_CLOCK, 8, reads<Device, &Device::read_clock>, nullptr},
-    {PIB_HCA_REG_NODE_GUID, 8, reads<Device, &Device::read_node_guid>, nullptr},
+namespace {
+
+// BAR0 during one access.
+struct Bar0 {
+    Engine& engine;
+    DeviceRegisters::Values& values;
+
+    template <auto kField>
+    uint64_t value() {
+        return values.*kField;
+    }
+    template <auto kField>
+    void set(uint64_t value) {
+        values.*kField = static_cast<std::remove_reference_t<decltype(values.*kField)>>(value);
+    }
+
+    Host& host() { return engine.objects().host; }
+    const Config& config() { return engine.objects().config; }
+
+    uint64_t version() { return PIB_HCA_INTERFACE_MAJOR << 16 | PIB_HCA_INTERFACE_MINOR; }
+    uint64_t status() {
+        return (engine.commands().running() ? PIB_HCA_STATUS_ENABLED : 0) |
+               (engine.health().is_fatal() ? PIB_HCA_STATUS_FATAL : 0) |
+               (values.bad_enable ? PIB_HCA_STATUS_BAD_ENABLE : 0);
+    }
+    uint64_t fatal_cause() { return engine.health().cause(); }
+    uint64_t port_count() { return config().port_count; }
+    uint64_t vector_count() { return config().vector_count; }
+    uint64_t uar_count() { return PIB_HCA_MAX_UARS; }
+    uint64_t consumed() { return engine.commands().consumed(); }
+    uint64_t clock() { return host().now_ns(); }
+    uint64_t node_guid() { return config().node_guid; }
+
+    void control(uint64_t value);
+    void command_doorbell(uint64_t value);
+    void test_irq(uint64_t value);
+    void enable();
 };
 
-std::span<const Register<Device>> Device::registers() {
-    return kRegisters;
-}
+using Values = DeviceRegisters::Values;
 
-uint64_t Device::read_version() {
-    return PIB_HCA_INTERFACE_MAJOR << 16 | PIB_HCA_INTERFACE_MINOR;
-}
+constexpr Register<Bar0> kRegisters[] = {
+    {PIB_HCA_REG_VERSION, 4, reads<Bar0, &Bar0::version>, nullptr},
+    {PIB_HCA_REG_CONTROL, 4, reads<Bar0, &Bar0::value<&Values::control>>,
+     writes<Bar0, &Bar0::control>},
+    {PIB_HCA_REG_STATUS, 4, reads<Bar0, &Bar0::status>, nullptr},
+    {PIB_HCA_REG_FATAL_CAUSE, 4, reads<Bar0, &Bar0::fatal_cause>, nullptr},
+    {PIB_HCA_REG_PORT_COUNT, 4, reads<Bar0, &Bar0::port_count>, nullptr},
+    {PIB_HCA_REG_VECTOR_COUNT, 4, reads<Bar0, &Bar0::vector_count>, nullptr},
+    {PIB_HCA_REG_UAR_COUNT, 4, reads<Bar0, &Bar0::uar_count>, nullptr},
+    {PIB_HCA_REG_SCRATCH, 4, reads<Bar0, &Bar0::value<&Values::scratch>>,
+     writes<Bar0, &Bar0::set<&Values::scratch>>},
+    {PIB_HCA_REG_CMDQ_BASE, 8, reads<Bar0, &Bar0::value<&Values::cmdq_base>>,
+     writes<Bar0, &Bar0::set<&Values::cmdq_base>>},
+    {PIB_HCA_REG_CMDQ_CPL_BASE, 8, reads<Bar0, &Bar0::value<&Values::cmdq_cpl_base>>,
+     writes<Bar0, &Bar0::set<&Values::cmdq_cpl_base>>},
+    {PIB_HCA_REG_CMDQ_LOG_DEPTH, 4, reads<Bar0, &Bar0::value<&Values::cmdq_log_depth>>,
+     writes<Bar0, &Bar0::set<&Values::cmdq_log_depth>>},
+    {PIB_HCA_REG_CMDQ_DOORBELL, 4, nullptr, writes<Bar0, &Bar0::command_doorbell>},
+    {PIB_HCA_REG_CMDQ_CONSUMED, 4, reads<Bar0, &Bar0::consumed>, nullptr},
+    {PIB_HCA_REG_TEST_IRQ, 4, nullptr, writes<Bar0, &Bar0::test_irq>},
+    {PIB_HCA_REG_CLOCK, 8, reads<Bar0, &Bar0::clock>, nullptr},
+    {PIB_HCA_REG_NODE_GUID, 8, reads<Bar0, &Bar0::node_guid>, nullptr},
+};
 
-void Device::write_control(uint64_t value) {
-    const bool was_enabled = (regs_.control & PIB_HCA_CONTROL_ENABLE) != 0;
+void Bar0::control(uint64_t value) {
+    const bool was_enabled = (values.control & PIB_HCA_CONTROL_ENABLE) != 0;
     const bool enable_wanted = (value & PIB_HCA_CONTROL_ENABLE) != 0;
     if ((value & ~uint64_t{PIB_HCA_CONTROL_ENABLE | PIB_HCA_CONTROL_RESET}) != 0) {
-        bad_access("reserved bits written to register", PIB_HCA_REG_CONTROL);
+        report_bad_access(host(), "reserved bits written to register", PIB_HCA_REG_CONTROL);
     }
     if ((value & PIB_HCA_CONTROL_RESET) != 0 || (was_enabled && !enable_wanted)) {
-        do_reset(false);
+        engine.reset(false);
+        values = {};
     } else if (!was_enabled && enable_wanted) {
         enable();
     }
 }
 
-void Device::enable() {
-    regs_.status &= ~uint32_t{PIB_HCA_STATUS_BAD_ENABLE};
-    if (is_fatal() || !cmdq_.start({regs_.cmdq_base, regs_.cmdq_cpl_base, regs_.cmdq_log_depth})) {
-        regs_.status |= PIB_HCA_STATUS_BAD_ENABLE;
-        return;
+void Bar0::enable() {
+    values.bad_enable =
+        !engine.enable({values.cmdq_base, values.cmdq_cpl_base, values.cmdq_log_depth});
+    if (!values.bad_enable) {
+        values.control |= PIB_HCA_CONTROL_ENABLE;
     }
-    regs_.control |= PIB_HCA_CONTROL_ENABLE;
-    regs_.status |= PIB_HCA_STATUS_ENABLED;
 }
 
-void Device::write_cmdq_doorbell(uint64_t value) {
-    if (!cmdq_.running()) {
-        bad_access("command doorbell while not enabled", PIB_HCA_REG_CMDQ_DOORBELL);
+void Bar0::command_doorbell(uint64_t value) {
+    if (!engine.commands().running()) {
+        report_bad_access(host(), "command doorbell while not enabled", PIB_HCA_REG_CMDQ_DOORBELL);
         return;
     }
-    if (const uint32_t cause = cmdq_.doorbell(static_cast<uint32_t>(value));
-        cause != PIB_HCA_FATAL_NONE) {
-        fail(cause);
-        return;
-    }
-    run_commands();
+    engine.command_doorbell(static_cast<uint32_t>(value));
 }
 
-void Device::write_test_irq(uint64_t value) {
-    if (value >= config_.vector_count) {
-        bad_access("no such vector written to register", PIB_HCA_REG_TEST_IRQ);
+void Bar0::test_irq(uint64_t value) {
+    if (value >= config().vector_count) {
+        report_bad_access(host(), "no such vector written to register", PIB_HCA_REG_TEST_IRQ);
         return;
     }
-    host_.raise_msix(static_cast<unsigned>(value));
-    interrupt_raised();
+    host().raise_msix(static_cast<unsigned>(value));
+    engine.health().interrupt_raised();
+}
+
+}  // namespace
+
+void report_bad_access(Host& host, const char* fault, uint64_t offset) {
+    char text[96];
+    std::snprintf(text, sizeof text, "pib-hca: %s %#llx", fault,
+                  static_cast<unsigned long long>(offset));
+    host.log(LogLevel::kGuestError, text);
+}
+
+bool DeviceRegisters::read(uint64_t offset, unsigned size, uint64_t& value) {
+    Bar0 bar{engine_, values_};
+    return read_register<Bar0>(kRegisters, bar, offset, size, value);
+}
+
+bool DeviceRegisters::write(uint64_t offset, unsigned size, uint64_t value) {
+    Bar0 bar{engine_, values_};
+    return write_register<Bar0>(kRegisters, bar, offset, size, value);
 }
 
 }  // namespace pib::hca

@@ -17,42 +17,42 @@ extern "C" {
 typedef struct PibHcaCore PibHcaCore;
 
 typedef struct PibHcaBytes {
-    const uint8_t *data;
+    const uint8_t* data;
     size_t length;
 } PibHcaBytes;
 
 /* One direction of a link in shared memory: a RingView of ib/link/shared_ring.h. */
 typedef struct PibHcaRing {
-    void *control;
-    uint8_t *bytes;
+    void* control;
+    uint8_t* bytes;
     uint32_t size;
 } PibHcaRing;
 
 /* RAM of the guest that the switch may be given. */
 typedef struct PibHcaRamBlock {
-    uint8_t *base;
+    uint8_t* base;
     uint64_t bytes;
 } PibHcaRamBlock;
 
 typedef struct PibHcaHostOps {
-    bool (*dma_read)(void *opaque, uint64_t bus_addr, uint8_t *to, size_t length);
-    bool (*dma_write)(void *opaque, uint64_t bus_addr, const uint8_t *from, size_t length);
-    bool (*dma_cmpxchg64)(void *opaque, uint64_t bus_addr, uint64_t *expected, uint64_t desired);
-    uint8_t *(*ram)(void *opaque, uint64_t bus_addr, uint64_t length);
-    void (*ram_written)(void *opaque, uint64_t bus_addr, uint64_t length);
-    void (*dma_barrier)(void *opaque);
-    void (*raise_msix)(void *opaque, unsigned vector);
-    uint64_t (*now_ns)(void *opaque);
-    uint64_t (*real_ns)(void *opaque);
-    void (*relax)(void *opaque);
-    void (*set_timer)(void *opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
-    void (*kicks)(void *opaque, uint32_t uar, bool wanted);
-    void (*wake)(void *opaque);
-    void (*link_wake)(void *opaque, unsigned port);
-    size_t (*link_write)(void *opaque, unsigned port, const PibHcaBytes *parts, size_t count);
-    void (*link_close)(void *opaque, unsigned port);
-    void (*link_kick)(void *opaque, unsigned port);
-    void (*log)(void *opaque, unsigned level, const char *text); /* level: enum LogLevel */
+    bool (*dma_read)(void* opaque, uint64_t bus_addr, uint8_t* to, size_t length);
+    bool (*dma_write)(void* opaque, uint64_t bus_addr, const uint8_t* from, size_t length);
+    bool (*dma_cmpxchg64)(void* opaque, uint64_t bus_addr, uint64_t* expected, uint64_t desired);
+    uint8_t* (*ram)(void* opaque, uint64_t bus_addr, uint64_t length);
+    void (*ram_written)(void* opaque, uint64_t bus_addr, uint64_t length);
+    void (*dma_barrier)(void* opaque);
+    void (*raise_msix)(void* opaque, unsigned vector);
+    uint64_t (*now_ns)(void* opaque);
+    uint64_t (*real_ns)(void* opaque);
+    void (*relax)(void* opaque);
+    void (*set_timer)(void* opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
+    void (*kicks)(void* opaque, uint32_t uar, bool wanted);
+    void (*wake)(void* opaque);
+    void (*link_wake)(void* opaque, unsigned port);
+    size_t (*link_write)(void* opaque, unsigned port, const PibHcaBytes* parts, size_t count);
+    void (*link_close)(void* opaque, unsigned port);
+    void (*link_kick)(void* opaque, unsigned port);
+    void (*log)(void* opaque, unsigned level, const char* text); /* level: enum LogLevel */
 } PibHcaHostOps;
 
 typedef struct PibHcaConfig {
@@ -60,7 +60,7 @@ typedef struct PibHcaConfig {
     uint32_t vector_count;
     uint64_t node_guid;
     uint64_t port_guids[4];
-    const char *node_description;
+    const char* node_description;
     uint8_t link_width;
     uint8_t link_speed;
     uint8_t link_speed_ext;
@@ -79,38 +79,38 @@ typedef struct PibHcaConfig {
 } PibHcaConfig;
 
 /* Fills in the defaults of config.h. */
-void pib_hca_config_init(PibHcaConfig *config);
+void pib_hca_config_init(PibHcaConfig* config);
 
 /* NULL, and one line in *error for the user (free() it), when the configuration is not possible. */
-PibHcaCore *pib_hca_core_create(const PibHcaConfig *config, const PibHcaHostOps *ops, void *opaque,
-                                char **error);
-void pib_hca_core_destroy(PibHcaCore *core);
+PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps* ops, void* opaque,
+                                char** error);
+void pib_hca_core_destroy(PibHcaCore* core);
 
-uint64_t pib_hca_core_mmio_read(PibHcaCore *core, unsigned bar, uint64_t offset, unsigned size);
-void pib_hca_core_mmio_write(PibHcaCore *core, unsigned bar, uint64_t offset, uint64_t value,
+uint64_t pib_hca_core_mmio_read(PibHcaCore* core, unsigned bar, uint64_t offset, unsigned size);
+void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, uint64_t value,
                              unsigned size);
-void pib_hca_core_reset(PibHcaCore *core, bool cold);
-void pib_hca_core_ram_changed(PibHcaCore *core);
-void pib_hca_core_kick(PibHcaCore *core, uint32_t uar);
-void pib_hca_core_run(PibHcaCore *core);
-void pib_hca_core_timer(PibHcaCore *core);
-void pib_hca_core_link_connected(PibHcaCore *core, unsigned port, bool can_share);
-void pib_hca_core_link_rx(PibHcaCore *core, unsigned port, const uint8_t *data, size_t length);
-void pib_hca_core_link_writable(PibHcaCore *core, unsigned port);
-void pib_hca_core_link_closed(PibHcaCore *core, unsigned port);
+void pib_hca_core_reset(PibHcaCore* core, bool cold);
+void pib_hca_core_ram_changed(PibHcaCore* core);
+void pib_hca_core_kick(PibHcaCore* core, uint32_t uar);
+void pib_hca_core_run(PibHcaCore* core);
+void pib_hca_core_timer(PibHcaCore* core);
+void pib_hca_core_link_connected(PibHcaCore* core, unsigned port, bool can_share);
+void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, size_t length);
+void pib_hca_core_link_writable(PibHcaCore* core, unsigned port);
+void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 
 /* JSON to be free()d; NULL when there is no memory for it. */
-char *pib_hca_core_objects(PibHcaCore *core);
-char *pib_hca_core_trace(PibHcaCore *core);
-void pib_hca_core_link_shared(PibHcaCore *core, unsigned port, const PibHcaRing *out,
-                              const PibHcaRing *in);
-bool pib_hca_core_link_poll(PibHcaCore *core, unsigned port);
+char* pib_hca_core_objects(PibHcaCore* core);
+char* pib_hca_core_trace(PibHcaCore* core);
+void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
+                              const PibHcaRing* in);
+bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port);
 /* One copy; the control memory has pib_hca_core_control_bytes(), zeroed. */
-bool pib_hca_core_link_wants_memory(PibHcaCore *core, unsigned port);
-uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock *blocks, size_t count);
-void pib_hca_core_link_memory(PibHcaCore *core, unsigned port, uint8_t *control,
-                              const PibHcaRamBlock *blocks, size_t count);
-void pib_hca_core_stop_copying(PibHcaCore *core);
+bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port);
+uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count);
+void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
+                              const PibHcaRamBlock* blocks, size_t count);
+void pib_hca_core_stop_copying(PibHcaCore* core);
 
 #ifdef __cplusplus
 }

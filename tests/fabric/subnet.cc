@@ -128,11 +128,11 @@ LinkMode default_link_mode() {
 void Guest::connect(std::unique_ptr<Cable> cable) {
     cable_ = std::move(cable);
     sharing_ = false;
-    device->link_connected(1, cable_->can_share());
+    device->links().connected(1, cable_->can_share());
 }
 
 void Guest::disconnect() {
-    device->link_closed(1);  // before the memory goes
+    device->links().closed(1);  // before the memory goes
     cable_.reset();
     host.take_link(1);
 }
@@ -143,7 +143,7 @@ bool Guest::serve_rings() {
     const bool woken = std::exchange(host.links[1].woken, false);
     asleep_ = asleep_ && !cable_->take_kick() && !woken;
     if (sharing_ && !asleep_) {
-        asleep_ = !device->link_poll(1);
+        asleep_ = !device->links().poll(1);
         moved = true;
     }
     return moved;
@@ -160,16 +160,16 @@ bool Guest::move() {
         moved = true;
     }
     if (std::exchange(host.links[1].blocked, false)) {
-        device->link_writable(1);
+        device->links().writable(1);
         moved = true;
     }
     if (cable_ && cable_->take(carried_)) {
         if (const auto rings = cable_->handed_over()) {
-            device->link_shared(1, *rings);
+            device->links().shared(1, *rings);
             sharing_ = true;
             asleep_ = false;
         }
-        device->link_rx(1, carried_);
+        device->links().received(1, carried_);
         moved = true;
     }
     return (cable_ && serve_rings()) || moved;

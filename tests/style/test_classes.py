@@ -20,7 +20,6 @@ EXCEPTIONS = {
     "pib::fabric::Switch": (41, 2),
     "pib::fabric::SwitchLink": (33, 1),
     "pib::fabric::SwitchPort": (43, 2),
-    "pib::hca::Device": (53, 2),
     "pib::hca::Mpt": (44, 2),
     "pib::hca::HcaPort": (78, 3),
     "pib::hca::PortLink": (28, 1),

@@ -68,13 +68,13 @@ class Host {
     virtual void kicks(uint32_t uar, bool wanted) = 0;
     // Asks for Device::run() soon, outside the current call.
     virtual void wake() = 0;
-    // Asks for Device::link_poll() of a link in shared memory, as the other end does when it wakes
+    // Asks for DeviceLinks::poll() of a link in shared memory, as the other end does when it wakes
     // us.
     virtual void link_wake(unsigned port) = 0;
 
     // Writes to the stream of a port's fabric link (port 1..). Returns the bytes taken; fewer than
-    // given means Device::link_writable() will follow. link_close() drops the connection; the host
-    // reports Device::link_connected() when it has a new one.
+    // given means DeviceLinks::writable() will follow. link_close() drops the connection; the host
+    // reports DeviceLinks::connected() when it has a new one.
     virtual size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) = 0;
     virtual void link_close(unsigned port) = 0;
     // Wakes the other end of a link in shared memory, which sleeps.

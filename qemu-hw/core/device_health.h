@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Whether the device works, or why it has stopped: STATUS.FATAL and FATAL_CAUSE.
+#pragma once
+
+#include <cstdint>
+
+#include "base/counters.h"
+#include "base/host.h"
+#include "queues/eq.h"
+
+namespace pib::hca {
+
+class DeviceHealth final : public EqTable::Events {
+  public:
+    DeviceHealth(Host& host, Counters& counters) : host_(host), counters_(counters) {}
+
+    bool is_fatal() const { return cause_ != PIB_HCA_FATAL_NONE; }
+    uint32_t cause() const { return cause_; }
+    // Records the first cause. The engine halts the device when the current entry ends.
+    void fail(uint32_t cause) {
+        if (!is_fatal()) {
+            cause_ = cause;
+            host_.log(LogLevel::kGuestError,
+                      "pib-hca: the device has stopped (see FATAL_CAUSE); reset it");
+        }
+    }
+    // True once after fail().
+    bool must_halt() {
+        const bool due = is_fatal() && !halted_;
+        halted_ = halted_ || due;
+        return due;
+    }
+    void reset() {
+        cause_ = PIB_HCA_FATAL_NONE;
+        halted_ = false;
+    }
+
+    // ---- EqTable::Events
+    void eq_fatal(uint32_t cause) override { fail(cause); }
+    void interrupt_raised() override {
+        counters_.add(PIB_HCA_COUNTER_INTERRUPTS, Counters::kNoPort);
+    }
+
+  private:
+    Host& host_;
+    Counters& counters_;
+    uint32_t cause_ = PIB_HCA_FATAL_NONE;
+    bool halted_ = false;
+};
+
+}  // namespace pib::hca

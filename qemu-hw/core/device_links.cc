@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "device_links.h"
+
+#include "port/hca_port.h"
+
+namespace pib::hca {
+
+void DeviceLinks::connected(unsigned port, bool can_share) {
+    engine_.enter([&] {
+        if (HcaPort* p = find(port)) {
+            p->link_connected(can_share);
+        }
+    });
+}
+
+void DeviceLinks::received(unsigned port, std::span<const uint8_t> bytes) {
+    engine_.enter([&] {
+        if (HcaPort* p = find(port)) {
+            engine_.begin_input();
+            p->link_rx(bytes);
+            engine_.turn();
+        }
+    });
+}
+
+void DeviceLinks::writable(unsigned port) {
+    engine_.enter([&] {
+        if (HcaPort* p = find(port)) {
+            p->link_writable();
+        }
+    });
+}
+
+void DeviceLinks::closed(unsigned port) {
+    engine_.enter([&] {
+        if (HcaPort* p = find(port)) {
+            p->link_closed();
+        }
+    });
+}
+
+void DeviceLinks::shared(unsigned port, const link::LinkRings& rings) {
+    if (HcaPort* p = find(port)) {
+        p->link_shared(rings);
+    }
+}
+
+bool DeviceLinks::poll(unsigned port) {
+    bool more = false;
+    HcaPort* p = find(port);
+    if (p == nullptr) {
+        return false;
+    }
+    engine_.enter([&] {
+        engine_.begin_input();
+        more = p->link_poll();
+        engine_.turn();
+    });
+    // Last, after all parts have reported their events.
+    return more || !p->link_may_sleep();
+}
+
+bool DeviceLinks::wants_memory(unsigned port) {
+    const HcaPort* p = find(port);
+    return p != nullptr && p->link_wants_memory();
+}
+
+void DeviceLinks::share_memory(unsigned port, const OneCopyMemory& memory) {
+    engine_.enter([&] {
+        if (HcaPort* p = find(port); p != nullptr && p->link_wants_memory()) {
+            p->link_memory(memory);
+        }
+    });
+}
+
+}  // namespace pib::hca

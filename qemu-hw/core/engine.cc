@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "engine.h"
+
+#include <algorithm>
+
+namespace pib::hca {
+
+Engine::Engine(const Config& config, Host& host)
+    : config_(config),
+      host_(host),
+      trace_(config.trace_entries),
+      counters_(fresh_counters()),
+      health_(host, counters_),
+      eqs_(host, health_, Limits::kEqs, config.vector_count),
+      cqs_(host, eqs_, Limits::kCqs),
+      srqs_(host, eqs_, cqs_, Limits::kSrqs),
+      mpt_(host, Limits::kMrs, Limits::kMrPages),
+      one_copy_(config.one_copy ? std::make_unique<OneCopy>(host, mpt_) : nullptr),
+      ports_(config_, host, eqs_, counters_, one_copy_.get()),
+      transport_({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), one_copy_.get()}),
+      objects_{config_, host, counters_, eqs_, cqs_, srqs_, mpt_, ports_, transport_},
+      commands_(objects_) {
+    ports_.set_client(transport_);
+    cqs_.set_poison(config.knobs.poison_wc);
+    srqs_.set_shuffle(config.knobs.shuffle_srq);
+    transport_.set_knobs(config.knobs);
+}
+
+void Engine::run() {
+    if (commands_.has_work()) {
+        run_commands();
+    }
+    const bool ports_left = ports_.run();
+    turn();
+    if (ports_left) {
+        host_.wake();
+    }
+}
+
+void Engine::turn() {
+    if (health_.is_fatal()) {
+        return;
+    }
+    const bool more = transport_.run();
+    if (objects_.uar_indexes.run() || more) {
+        host_.wake();
+    }
+}
+
+void Engine::timer() {
+    deadline_ns_ = kNever;  // the host's timer has gone off
+    const uint64_t now = host_.now_ns();
+    if (!health_.is_fatal()) {
+        transport_.timer(now);
+        cqs_.timer(now);
+    }
+    ports_.timer(now);
+}
+
+void Engine::reset(bool cold) {
+    stop_copying();
+    commands_.reset();
+    objects_.clear();
+    counters_ = fresh_counters();
+    health_.reset();
+    ports_.reset(cold);
+}
+
+void Engine::stop_copying() {
+    if (one_copy_) {
+        one_copy_->stop_all();
+    }
+}
+
+// ---- commands
+
+bool Engine::enable(const CommandQueue::Rings& rings) {
+    return !health_.is_fatal() && commands_.start(rings);
+}
+
+void Engine::command_doorbell(uint32_t producer) {
+    if (const uint32_t cause = commands_.doorbell(producer); cause != PIB_HCA_FATAL_NONE) {
+        health_.fail(cause);
+        return;
+    }
+    run_commands();
+}
+
+void Engine::run_commands() {
+    if (const uint32_t cause = commands_.run(health_.is_fatal()); cause != PIB_HCA_FATAL_NONE) {
+        commands_.stop();
+        health_.fail(cause);
+    }
+    if (commands_.has_work()) {
+        host_.wake();
+    }
+}
+
+// ---- the end of an entry
+
+void Engine::halt_if_fatal() {
+    if (health_.must_halt()) {
+        halt();
+    }
+}
+
+// The last event reports the stop to the driver. After it the device writes only refusals of
+// commands in flight to guest memory. The ports continue, for the subnet manager.
+void Engine::halt() {
+    if (health_.cause() == PIB_HCA_FATAL_CMDQ_OVERRUN) {
+        commands_.stop();
+    }
+    eqs_.fatal_event(health_.cause());
+    objects_.uar_indexes.clear();
+    transport_.reset();
+    cqs_.clear();
+    srqs_.clear();
+    mpt_.clear();
+}
+
+void Engine::settle() {
+    halt_if_fatal();
+    ports_.flush();
+    const uint64_t deadline =
+        std::min({transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
+    // A timer that expires too early finds no due work and is set again. Moving it at every ACK
+    // would cost a wake-up of the main loop each time.
+    if (deadline < deadline_ns_) {
+        deadline_ns_ = deadline;
+        host_.set_timer(deadline);
+    }
+}
+
+}  // namespace pib::hca

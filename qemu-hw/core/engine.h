@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The parts of the device, and what concerns all of them: entries from the host, turns, reset, and
+// the stop after a fatal error.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/host.h"
+#include "base/trace.h"
+#include "commands/command_queue.h"
+#include "device_health.h"
+#include "memory/mpt.h"
+#include "memory/one_copy.h"
+#include "mmio/device_objects.h"
+#include "port/hca_ports.h"
+#include "queues/cq.h"
+#include "queues/eq.h"
+#include "queues/srq.h"
+#include "transport/transport.h"
+
+namespace pib::hca {
+
+class Engine {
+  public:
+    Engine(const Config& config, Host& host);
+
+    // Runs an entry point: afterwards it sends queued frames and sets the host's timer. An
+    // exception of the body (memory exhausted) stops the device instead of the virtual machine.
+    template <typename F>
+    void enter(F&& body) noexcept {
+        try {
+            body();
+            settle();
+        } catch (const std::exception&) {
+            health_.fail(PIB_HCA_FATAL_INTERNAL);
+            halt_if_fatal();
+        }
+    }
+
+    // The rest is called inside of enter().
+    void run();
+    void timer();
+    void reset(bool cold);
+    // False, without effect, when the device has stopped or the rings are refused.
+    bool enable(const CommandQueue::Rings& rings);
+    // `producer`: the command doorbell's value.
+    void command_doorbell(uint32_t producer);
+    // Before a link passes on what has come in, and afterwards: work that packets and credits have
+    // caused is done without another wake-up.
+    void begin_input() { transport_.run_follows(); }
+    void turn();
+    void stop_copying();
+
+    DeviceObjects& objects() { return objects_; }
+    const CommandQueue& commands() const { return commands_; }
+    const Trace& trace() const { return trace_; }
+    DeviceHealth& health() { return health_; }
+
+  private:
+    Counters fresh_counters() { return {.trace = trace_.enabled() ? &trace_ : nullptr}; }
+    void run_commands();
+    void halt_if_fatal();
+    void halt();
+    void settle();
+
+    const Config config_;
+    Host& host_;
+    Trace trace_;
+    Counters counters_;
+    DeviceHealth health_;
+    EqTable eqs_;
+    CqTable cqs_;
+    SrqTable srqs_;
+    Mpt mpt_;
+    std::unique_ptr<OneCopy> one_copy_;  // nullptr unless Config::one_copy
+    HcaPorts ports_;
+    Transport transport_;
+    DeviceObjects objects_;
+    CommandQueue commands_;
+    uint64_t deadline_ns_ = kNever;
+};
+
+}  // namespace pib::hca

@@ -196,13 +196,13 @@ void FabricServer::close(Connection& connection) {
 }
 
 void FabricServer::bury() {
-    std::erase_if(to_flush_, [](const Connection* c) { return !c->is_open(); });
-    std::erase_if(busy_, [](const Connection* c) { return !c->is_open(); });
+    std::erase_if(to_flush_, [](Connection* c) { return !c->is_open(); });
+    std::erase_if(busy_, [](Connection* c) { return !c->is_open(); });
     closed_.clear();
 }
 
 void FabricServer::forget_who_has_spoken() {
-    std::erase_if(silent_, [](const Connection* c) { return c->link.handshake_done(); });
+    std::erase_if(silent_, [](Connection* c) { return c->link.handshake_done(); });
 }
 
 void FabricServer::drop_silent_connections() {

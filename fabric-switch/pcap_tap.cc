@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "ib/link/link_endpoint.h"
+#include "ib/link/packet_checksums.h"
 #include "ib/wire/field.h"
 
 namespace pib::fabric {

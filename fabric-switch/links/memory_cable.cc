@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "ib/link/packet_checksums.h"
+
 namespace pib::fabric {
 namespace {
 

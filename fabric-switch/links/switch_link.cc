@@ -46,7 +46,7 @@ std::expected<bool, link::LinkFailure> SwitchLink::receive(std::size_t bytes) {
 
 bool SwitchLink::publish() {
     notified_ = false;
-    return endpoint_.publish();
+    return endpoint_.channel().publish();
 }
 
 void SwitchLink::close() {
@@ -61,8 +61,8 @@ void SwitchLink::close() {
 }
 
 void SwitchLink::notify() {
-    if (!notified_ &&
-        (!endpoint_.output().empty() || endpoint_.unpublished() != 0 || endpoint_.wants_room())) {
+    if (!notified_ && (!endpoint_.output().empty() || endpoint_.channel().unpublished() != 0 ||
+                       endpoint_.channel().wants_room())) {
         notified_ = true;
         owner_.link_output_ready();
     }
@@ -180,7 +180,7 @@ void SwitchLink::commit(const ib::BurstSize& size, const RamReference* offer) {
 }
 
 bool SwitchLink::can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const {
-    return endpoint_.can_send(vl, bytes, crc);
+    return endpoint_.sender().can_send(vl, bytes, crc);
 }
 
 void SwitchLink::release(unsigned vl, std::uint32_t blocks) {
@@ -189,12 +189,12 @@ void SwitchLink::release(unsigned vl, std::uint32_t blocks) {
 }
 
 void SwitchLink::set_offer(const ib::link::Link& offer) {
-    endpoint_.set_offer(offer);
+    endpoint_.training().set_offer(offer);
     notify();
 }
 
 void SwitchLink::retrain() {
-    endpoint_.retrain();
+    endpoint_.training().retrain();
     notify();
 }
 

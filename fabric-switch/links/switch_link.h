@@ -59,7 +59,7 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
     void consume_output(std::size_t bytes);
     // The same of a link in shared memory.
-    [[nodiscard]] bool is_shared() const { return endpoint_.is_shared(); }
+    [[nodiscard]] bool is_shared() { return endpoint_.channel().is_shared(); }
     [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
     [[nodiscard]] bool publish();
     [[nodiscard]] bool may_sleep() {
@@ -68,12 +68,12 @@ class SwitchLink final : public PortLink, private link::LinkEvents {
     // Continues the peer's pull up to this limit.
     void copy(std::uint64_t bytes);
     // Whether the next input may carry descriptors.
-    [[nodiscard]] bool takes_memory() const { return endpoint_.one_copy_agreed() && !copier_; }
-    [[nodiscard]] bool room_is_back() { return endpoint_.room_is_back(); }
+    [[nodiscard]] bool takes_memory() const { return endpoint_.agreed().peer_copy && !copier_; }
+    [[nodiscard]] bool room_is_back() { return endpoint_.channel().room_is_back(); }
     // The connection is gone; the port goes Down. A REFUSE may still be in output().
     void close();
 
-    [[nodiscard]] bool handshake_done() const { return endpoint_.handshake_done(); }
+    [[nodiscard]] bool handshake_done() { return endpoint_.training().is_open(); }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
 
     // PortLink

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "ib/link/packet_checksums.h"
 #include "ib/wire/headers.h"
 #include "switch/switch_port.h"
 

@@ -96,7 +96,7 @@ class Bench {
             for (unsigned n = 0;
                  !packets_[i].empty() && n < batch_ && hcas_[i]->send_packet(packets_[i]); ++n) {
             }
-            (void)hcas_[i]->own_end().publish();
+            (void)hcas_[i]->own_end().channel().publish();
         }
         now_ns_ += kTurnNs;
         const std::uint64_t before = cpu_ns();

@@ -6,6 +6,7 @@
 
 #include "fuzz_target.h"
 #include "ib/link/link_endpoint.h"
+#include "ib/link/packet_checksums.h"
 #include "link_parts.h"
 
 namespace pib::fuzz {
@@ -98,7 +99,7 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
     const unsigned vl = action & 1 ? link::kVl15 : action >> 1 & 1;
     const std::size_t bytes = 28 + (action >> 2) * 4U;
     const auto crc = static_cast<link::SendCrc>(action % 2);
-    const bool possible = end.can_send(vl, bytes, crc);
+    const bool possible = end.sender().can_send(vl, bytes, crc);
     const auto room = end.begin({.vl = vl, .longest = bytes, .crc = crc});
     require((room.packets != 0) == possible, "can_send tells the truth");
     if (room.packets != 0) {
@@ -106,11 +107,11 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
         end.commit(ib::BurstSize::of(bytes));
     }
     if (action == 200) {
-        end.retrain();
+        end.training().retrain();
     } else if (action == 201) {
         auto offer = an_offer(2);
         offer.up = !port.up();
-        end.set_offer(offer);
+        end.training().set_offer(offer);
     } else if (action % 4 == 3) {
         port.release();
     }
@@ -161,7 +162,7 @@ void run(std::span<const std::uint8_t> input) {
         end.emplace(a_hello(), buffers, port);
     }
     port.end = &*end;
-    end->set_offer(an_offer(2));
+    end->training().set_offer(an_offer(2));
     FrameReader reader;
     while (!in.empty()) {
         const auto bytes = in.take(chunk);

@@ -26,7 +26,7 @@ class Adapter final : private link::LinkEvents {
         : control_bytes_(link::one_copy_bytes(blocks_)),
           control_(zeroed(control_bytes_)),
           end_(hello(), buffers(), *this) {
-        end_.set_offer(an_offer(1, 0));
+        end_.training().set_offer(an_offer(1, 0));
         end_.consume_output(end_.output().size());
         Bytes bytes;
         append(bytes, Welcome{.features = kAll, .switch_guid = ib::Guid(9), .port_number = 1});
@@ -54,7 +54,7 @@ class Adapter final : private link::LinkEvents {
     void turn() {
         open_ = open_ && end_.receive(1 << 16).has_value();
         if (open_) {
-            (void)end_.publish();
+            (void)end_.channel().publish();
             read();
         }
     }
@@ -69,7 +69,7 @@ class Adapter final : private link::LinkEvents {
         places_ = what & 3;
         stays_ = (what & 4) != 0;
         if ((what & 0xF8) == 0xF8) {
-            end_.retrain();
+            end_.training().retrain();
         } else if ((what & 0x18) == 0x18) {
             (void)end_.cancel_pull();
         }

@@ -31,7 +31,6 @@ EXCEPTIONS = {
     "pib::hca::test::Hca": (28, 1),
     "pib::hca::test::MiniDriver": (48, 1),
     "pib::ib::Mad": (28, 0),
-    "pib::link::LinkEndpoint": (76, 3),
 }
 
 

@@ -148,8 +148,8 @@ struct LinkPair {
         return n != 0;
     }
     void bring_up() {
-        hca.set_offer(make_offer());
-        sw.set_offer(make_offer());
+        hca.training().set_offer(make_offer());
+        sw.training().set_offer(make_offer());
         pump();
     }
 };

@@ -31,7 +31,7 @@ class RingHca : public FakeHca {
         while (true) {
             const auto more = own_end().receive(kTurnBytes);
             must(more.has_value(), "the adapter ended the link");
-            (void)own_end().publish();
+            (void)own_end().channel().publish();
             if (!*more) {
                 return std::exchange(arrived_, 0);
             }
@@ -74,15 +74,15 @@ class RingHca : public FakeHca {
 
   private:
     bool exchange() {
-        if (!sw_link || !own_end().is_shared() || !sw_link->is_shared()) {
+        if (!sw_link || !own_end().channel().is_shared() || !sw_link->is_shared()) {
             return false;
         }
-        const bool to_switch = own_end().publish();
+        const bool to_switch = own_end().channel().publish();
         serve();
         const bool to_adapter = sw_link->publish();
         (void)sw_link->may_sleep();
         must(own_end().receive(kTurnBytes).has_value(), "the adapter ended the link");
-        const bool answered = own_end().publish();
+        const bool answered = own_end().channel().publish();
         (void)own_end().may_sleep();
         return to_switch || to_adapter || answered;
     }

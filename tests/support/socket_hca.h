@@ -28,7 +28,7 @@ struct SocketHca {
         fd = std::move(*connected);
         end = std::make_unique<link::LinkEndpoint>(make_hello(guid), make_buffers(), recorder);
         recorder.endpoint = end.get();
-        end->set_offer(make_offer());
+        end->training().set_offer(make_offer());
     }
     void pump() {
         const auto out = end->output();

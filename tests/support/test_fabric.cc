@@ -62,7 +62,7 @@ FakeHca::FakeHca(fabric::Admission& fabric, const ib::link::Hello& hello,
     node.ports.push_back(ib::make_port({.guid = hello.port_guid}));
     auto offer = make_offer();
     offer.vl_cap = 4;
-    endpoint_.set_offer(offer);
+    endpoint_.training().set_offer(offer);
 }
 
 bool FakeHca::carry() {

@@ -29,7 +29,7 @@ link::LinkEndpoint::Buffers buffers(uint8_t vl_cap) {
 void PortLink::connected(const ib::link::Hello& hello, const ib::link::Link& offer) {
     closed();
     endpoint_.emplace(hello, buffers(offer.vl_cap), static_cast<link::LinkEvents&>(*this));
-    endpoint_->set_offer(offer);
+    endpoint_->training().set_offer(offer);
     flush();
 }
 
@@ -115,7 +115,7 @@ void PortLink::link_copy_refused() {
 
 void PortLink::set_offer(const ib::link::Link& offer) {
     if (endpoint_) {
-        endpoint_->set_offer(offer);
+        endpoint_->training().set_offer(offer);
     }
 }
 
@@ -124,9 +124,9 @@ void PortLink::retrain(const ib::link::Link& offer) {
         return;
     }
     const unsigned before = trainings_;
-    endpoint_->set_offer(offer);
+    endpoint_->training().set_offer(offer);
     if (before == trainings_ && endpoint_->is_up()) {
-        endpoint_->retrain();
+        endpoint_->training().retrain();
     }
 }
 
@@ -163,7 +163,8 @@ link::BurstRoom PortLink::begin(const link::BurstRequest& request) {
 
 void PortLink::commit(const ib::BurstSize& size, const link::OfferedPayload& offered) {
     endpoint_->commit(size, offered);
-    if (endpoint_->output().size() >= kLargeBatch || endpoint_->unpublished() >= kLargeRingBatch) {
+    if (endpoint_->output().size() >= kLargeBatch ||
+        endpoint_->channel().unpublished() >= kLargeRingBatch) {
         flush();
     }
 }
@@ -178,11 +179,11 @@ void PortLink::flush() {
     if (!endpoint_) {
         return;
     }
-    if (endpoint_->publish()) {
+    if (endpoint_->channel().publish()) {
         host_.link_kick(port_);
     }
     // Only poll() uses the room, and another port's thread may be the one that runs.
-    if (endpoint_->room_is_back()) {
+    if (endpoint_->channel().room_is_back()) {
         host_.link_wake(port_);
     }
 }

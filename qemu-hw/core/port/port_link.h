@@ -49,16 +49,16 @@ class PortLink : private link::LinkEvents {
 
     bool is_up() const { return endpoint_ && endpoint_->is_up(); }
     bool can_send(unsigned vl, size_t bytes) const {
-        return endpoint_ && endpoint_->can_send(vl, bytes);
+        return endpoint_ && endpoint_->sender().can_send(vl, bytes);
     }
     bool has_credit(unsigned vl, size_t bytes) const {
-        return endpoint_ && link::packet_blocks(bytes) <= endpoint_->credits(vl);
+        return endpoint_ && link::packet_blocks(bytes) <= endpoint_->sender().credits(vl);
     }
     // As LinkEndpoint's; no room when the link is down, without credit or full.
     link::BurstRoom begin(const link::BurstRequest& request);
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered);
     // One copy (LinkEndpoint's functions of these names).
-    bool one_copy_agreed() const { return endpoint_ && endpoint_->one_copy_agreed(); }
+    bool one_copy_agreed() const { return endpoint_ && endpoint_->agreed().peer_copy; }
     void share_memory(uint8_t* control, std::span<const uint64_t> blocks);
     bool shares_memory() const { return endpoint_ && endpoint_->shares_memory(); }
     bool pulling() const { return endpoint_ && endpoint_->pulling(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Data packets: what the port's state, VLs, credits and MTU let through, and packets to the port
 // itself.
+#include "ib/link/packet_checksums.h"
 #include "port_bench.h"
 
 using namespace pib;

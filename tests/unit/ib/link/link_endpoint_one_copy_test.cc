@@ -124,8 +124,8 @@ struct OneCopyPair {
         hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
         switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
         switch_events.answer = ib::link::Welcome{.features = granted, .port_number = 1};
-        hca.set_offer(make_offer());
-        sw.set_offer(make_offer());
+        hca.training().set_offer(make_offer());
+        sw.training().set_offer(make_offer());
         stream(hca, sw);
         stream(sw, hca);
         turns();
@@ -150,7 +150,7 @@ struct OneCopyPair {
     }
     void turn(link::LinkEndpoint& end) {
         note(end.receive(SIZE_MAX));
-        (void)end.publish();
+        (void)end.channel().publish();
     }
     void turns() {
         for (unsigned i = 0; i < 4; ++i) {
@@ -179,7 +179,7 @@ struct OneCopyPair {
         return again();
     }
     const ib::link::Pull& again() {
-        (void)sw.publish();
+        (void)sw.channel().publish();
         turn(hca);
         turn(sw);
         REQUIRE(!switch_events.pulls.empty());
@@ -199,7 +199,7 @@ const std::vector<RamPiece> kPlace = {{.offset = 4096, .block = 0, .length = 100
 
 TEST_CASE("one copy: only after memory has been handed over and mapped") {
     OneCopyPair pair;
-    CHECK(pair.hca.one_copy_agreed());
+    CHECK(pair.hca.agreed().peer_copy);
     CHECK_FALSE(pair.hca.shares_memory());
     CHECK_FALSE(pair.refer(pair.hca, kPlace));
     pair.hca.share_memory(pair.shown.data(), pair.shown.blocks);
@@ -212,14 +212,14 @@ TEST_CASE("one copy: only after memory has been handed over and mapped") {
     CHECK(pair.error.empty());
 
     OneCopyPair without(ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns);
-    CHECK_FALSE(without.hca.one_copy_agreed());
+    CHECK_FALSE(without.hca.agreed().peer_copy);
     without.share();
     CHECK(without.switch_events.memories.empty());
     CHECK_FALSE(without.refer(without.hca, kPlace));
     // Not one byte more buffer than before.
-    CHECK(without.hca.credits(0) == 1024);
-    CHECK(pair.hca.credits(0) == link::LinkEndpoint::kSwitchCopyBlocks);
-    CHECK(pair.sw.credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
+    CHECK(without.hca.sender().credits(0) == 1024);
+    CHECK(pair.hca.sender().credits(0) == link::LinkEndpoint::kSwitchCopyBlocks);
+    CHECK(pair.sw.sender().credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
 }
 
 TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was") {
@@ -231,7 +231,7 @@ TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was
     CHECK_FALSE(pair.sw.shares_memory());
     CHECK_FALSE(pair.refer(pair.hca, kPlace));
     CHECK(send_run(pair.hca, 3));
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     pair.turn(pair.sw);
     CHECK(pair.switch_events.packets.size() == 3);
 }
@@ -239,10 +239,10 @@ TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was
 TEST_CASE("one copy: a reference says where the payload is, and takes its credits") {
     OneCopyPair pair;
     pair.share();
-    const std::uint32_t credits = pair.hca.credits(0);
+    const std::uint32_t credits = pair.hca.sender().credits(0);
     REQUIRE(pair.refer(pair.hca, kPlace));
-    CHECK(credits - pair.hca.credits(0) == kPackets * link::packet_blocks(8 + 12 + kMtu));
-    (void)pair.hca.publish();
+    CHECK(credits - pair.hca.sender().credits(0) == kPackets * link::packet_blocks(8 + 12 + kMtu));
+    (void)pair.hca.channel().publish();
     pair.turn(pair.sw);
     REQUIRE(pair.switch_events.references.size() == 1);
     const auto& reference = pair.switch_events.references[0];
@@ -253,7 +253,7 @@ TEST_CASE("one copy: a reference says where the payload is, and takes its credit
     // Again and again: all receive buffer comes back.
     for (unsigned i = 0; i < 1000; ++i) {
         REQUIRE(pair.refer(pair.hca, kPlace));
-        (void)pair.hca.publish();
+        (void)pair.hca.channel().publish();
         pair.turns();
     }
     CHECK(pair.error.empty());
@@ -264,7 +264,7 @@ TEST_CASE("one copy: a reference that cannot go on is taken apart") {
     pair.share();
     pair.switch_events.takes = false;
     REQUIRE(pair.refer(pair.hca, kPlace));
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     SECTION("into the packets that it stands for") {
         pair.turn(pair.sw);
         REQUIRE(pair.switch_events.packets.size() == kPackets);
@@ -284,7 +284,7 @@ TEST_CASE("one copy: a reference that cannot go on is taken apart") {
         CHECK(pair.switch_events.packets.empty());
     }
     pair.turns();
-    CHECK(pair.hca.credits(0) >= link::LinkEndpoint::kSwitchCopyBlocks * 3 / 4);
+    CHECK(pair.hca.sender().credits(0) >= link::LinkEndpoint::kSwitchCopyBlocks * 3 / 4);
     CHECK(pair.error.empty());
 }
 
@@ -318,7 +318,7 @@ TEST_CASE("one copy: the adapter asks for the payload, and the frames behind wai
     CHECK(pull.pieces == kPlace);
     CHECK(pair.hca.pulling());
     REQUIRE(send(pair.sw, make_packet(0, 5, 64)));
-    (void)pair.sw.publish();
+    (void)pair.sw.channel().publish();
     pair.turn(pair.hca);
     CHECK(pair.hca_events.packets.empty());
     CHECK(pair.hca.may_sleep());
@@ -406,7 +406,7 @@ TEST_CASE("one copy: answers that bring nothing") {
     CHECK(pair.hca_events.packets.empty());
     CHECK(pair.finished() == 1);
     pair.turns();
-    CHECK(pair.sw.credits(0) >= link::LinkEndpoint::kAdapterCopyBlocks / 4 * 3);
+    CHECK(pair.sw.sender().credits(0) >= link::LinkEndpoint::kAdapterCopyBlocks / 4 * 3);
     CHECK(pair.error.empty());
 }
 
@@ -436,7 +436,7 @@ TEST_CASE("one copy: a link that goes through Down meanwhile loses the run") {
     pair.share();
     pair.hca_events.place = kPlace;
     (void)pair.asked();
-    pair.hca.retrain();
+    pair.hca.training().retrain();
     CHECK(pair.hca.pulling());
     pair.answer(PullResult::kDone);
     CHECK(pair.hca_events.placed == 0);
@@ -475,7 +475,7 @@ TEST_CASE("one copy: what a switch may not say ends the connection") {
         pair.next_handle = 2;
         REQUIRE(pair.refer(pair.sw, {}));
     }
-    (void)pair.sw.publish();
+    (void)pair.sw.channel().publish();
     pair.turn(pair.hca);
     CHECK(pair.error.starts_with("reference"));
 }
@@ -520,7 +520,7 @@ TEST_CASE("one copy: what an adapter may not say ends the connection") {
         REQUIRE(pair.refer(pair.hca, kPlace));
         at[ib::kBurstLast + 8 + 8] |= 0x80;
     }
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     pair.turn(pair.sw);
     CHECK_FALSE(pair.error.empty());
     CHECK(pair.switch_events.references.empty());
@@ -531,7 +531,7 @@ TEST_CASE("one copy: a PULL to no memory ends the connection") {
     pair.share();
     pair.hca_events.place = kPlace;
     REQUIRE(pair.refer(pair.sw, {}));
-    (void)pair.sw.publish();
+    (void)pair.sw.channel().publish();
     const auto ring = pair.memory.ring(0);
     std::uint8_t* pull = ring.bytes + ring.control->produced % ring.size + 8;
     pair.turn(pair.hca);

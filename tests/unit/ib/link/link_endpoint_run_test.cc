@@ -55,8 +55,8 @@ struct RunPair {
         return hello;
     }
     std::expected<void, link::LinkFailure> handshake() {
-        hca.set_offer(make_offer());
-        sw.set_offer(make_offer());
+        hca.training().set_offer(make_offer());
+        sw.training().set_offer(make_offer());
         const Bytes asked(hca.output().begin(), hca.output().end());
         hca.consume_output(asked.size());
         REQUIRE(sw.feed(asked));
@@ -73,7 +73,7 @@ struct RunPair {
     }
     static void turn(link::LinkEndpoint& end) {
         REQUIRE(end.receive(SIZE_MAX));
-        (void)end.publish();
+        (void)end.channel().publish();
     }
 };
 
@@ -83,15 +83,15 @@ TEST_CASE("runs: the packets and the credits of single packets") {
     RunPair with, without;
     with.bring_up();
     without.bring_up();
-    REQUIRE(with.hca.takes_runs());
-    const std::uint32_t credits = with.hca.credits(0);
+    REQUIRE(with.hca.agreed().bursts);
+    const std::uint32_t credits = with.hca.sender().credits(0);
     REQUIRE(send_run(with.hca, 9));
     REQUIRE(send_singly(without.hca, 9));
-    CHECK(with.hca.credits(0) < credits);
-    CHECK(with.hca.credits(0) == without.hca.credits(0));
+    CHECK(with.hca.sender().credits(0) < credits);
+    CHECK(with.hca.sender().credits(0) == without.hca.sender().credits(0));
     for (RunPair* pair : {&with, &without}) {
         pair->switch_events.hold = true;
-        (void)pair->hca.publish();
+        (void)pair->hca.channel().publish();
         RunPair::turn(pair->sw);
     }
     CHECK(with.switch_events.runs == 8);  // asked before each but the last
@@ -106,7 +106,7 @@ TEST_CASE("runs: what the port takes in one piece does not come singly") {
     pair.switch_events.takes = 6;
     for (unsigned i = 0; i < 1000; ++i) {  // many times the buffer: it is given back in full
         REQUIRE(send_run(pair.hca, 9));
-        (void)pair.hca.publish();
+        (void)pair.hca.channel().publish();
         RunPair::turn(pair.sw);
         RunPair::turn(pair.hca);
     }
@@ -124,17 +124,17 @@ TEST_CASE("runs: so far as credits and room reach") {
             .packets;
     };
     const std::uint32_t limit = limit_of(pair, 0);
-    CHECK(limit == pair.hca.credits(0) / 18);
+    CHECK(limit == pair.hca.sender().credits(0) / 18);
     CHECK_FALSE(send_run(pair.hca, limit + 1));
     CHECK(send_run(pair.hca, limit));
     CHECK(limit_of(pair, 0) < 2);
     CHECK(limit_of(pair, link::kVl15) == 1);
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     RunPair::turn(pair.sw);
     RunPair::turn(pair.hca);
     CHECK_FALSE(send_run(pair.hca, 2));
     pair.switch_events.release_all();
-    (void)pair.sw.publish();
+    (void)pair.sw.channel().publish();
     RunPair::turn(pair.hca);
     CHECK(send_run(pair.hca, 2));
 
@@ -145,14 +145,14 @@ TEST_CASE("runs: so far as credits and room reach") {
     const std::uint32_t left = limit_of(full, 0);
     CHECK(left < 60);
     CHECK((left < 2 || send_run(full.hca, left)));
-    CHECK(full.hca.can_send(link::kVl15, 256 + 28));
+    CHECK(full.hca.sender().can_send(link::kVl15, 256 + 28));
 }
 
 TEST_CASE("runs: only where both sides have said so") {
     const std::uint32_t memory = ib::link::kFeatureSharedMemory;
     RunPair not_granted(kBoth, memory);
     not_granted.bring_up();
-    CHECK_FALSE(not_granted.hca.takes_runs());
+    CHECK_FALSE(not_granted.hca.agreed().bursts);
     CHECK_FALSE(send_run(not_granted.hca, 2));
     RunPair not_asked(memory, kBoth);
     const auto answered = not_asked.handshake();
@@ -184,7 +184,7 @@ TEST_CASE("runs: of more than was granted every packet is an overrun, and VL 15 
     std::uint8_t* body = ring.bytes + ring.control->produced % ring.size + 8;
     SECTION("a VL without buffer") {
         ib::set_burst_vl({body, ib::kBurstPayload}, 8, 7);
-        (void)pair.hca.publish();
+        (void)pair.hca.channel().publish();
         REQUIRE(pair.sw.receive(SIZE_MAX));
         CHECK(pair.switch_events.faults == std::vector(8, link::PacketFault::kOverrun));
         CHECK(pair.switch_events.packets.empty());
@@ -192,7 +192,7 @@ TEST_CASE("runs: of more than was granted every packet is an overrun, and VL 15 
     }
     SECTION("VL 15") {
         ib::set_burst_vl({body, ib::kBurstPayload}, 8, 15);
-        (void)pair.hca.publish();
+        (void)pair.hca.channel().publish();
         const auto received = pair.sw.receive(SIZE_MAX);
         REQUIRE_FALSE(received);
         CHECK(received.error().error == link::LinkError::kMalformedFrame);

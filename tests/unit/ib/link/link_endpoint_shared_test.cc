@@ -54,8 +54,8 @@ struct SharedPair {
         return hello;
     }
     void bring_up() {
-        hca.set_offer(make_offer());
-        sw.set_offer(make_offer());
+        hca.training().set_offer(make_offer());
+        sw.training().set_offer(make_offer());
         for (auto [from, to] : {std::pair(&hca, &sw), std::pair(&sw, &hca)}) {
             const Bytes bytes(from->output().begin(), from->output().end());
             from->consume_output(bytes.size());
@@ -75,7 +75,7 @@ struct SharedPair {
         if (const auto received = end.receive(SIZE_MAX); !received) {
             error = received.error().text;
         }
-        const bool kicked = end.publish();
+        const bool kicked = end.channel().publish();
         kicks_of_peer += kicked;
         return !end.may_sleep() || kicked;
     }
@@ -245,7 +245,7 @@ struct Side {
                 fine = peer->fine = false;
                 peer->wake();
             }
-            if (end.publish()) {
+            if (end.channel().publish()) {
                 peer->wake();
             }
             if (!done && sent == count && events.packets.size() >= count) {
@@ -284,7 +284,7 @@ TEST_CASE("shared link: frames leave the stream, packets arrive, few are woken")
     REQUIRE(pair.error.empty());
     REQUIRE(pair.hca.is_up());
     REQUIRE(pair.sw.is_up());
-    CHECK(pair.hca.is_shared());
+    CHECK(pair.hca.channel().is_shared());
     CHECK(pair.hca.output().empty());
     const unsigned kicks = pair.switch_kicks;
     Bytes packet = make_packet(0, 5, 1000);
@@ -308,24 +308,24 @@ TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when the
     for (; send(pair.hca, packet); ++sent) {
     }
     CHECK(sent >= 6);
-    CHECK_FALSE(pair.hca.can_send(1, packet.size()));
-    (void)pair.hca.publish();
+    CHECK_FALSE(pair.hca.sender().can_send(1, packet.size()));
+    (void)pair.hca.channel().publish();
     REQUIRE(pair.hca.may_sleep());
     REQUIRE(pair.sw.receive(SIZE_MAX));
-    CHECK(pair.sw.publish());  // there is room again
-    CHECK(pair.hca.room_is_back());
-    CHECK(pair.hca.room_is_back());  // any caller
+    CHECK(pair.sw.channel().publish());  // there is room again
+    CHECK(pair.hca.channel().room_is_back());
+    CHECK(pair.hca.channel().room_is_back());  // any caller
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
-    CHECK(pair.hca.can_send(1, packet.size()));
+    CHECK(pair.hca.sender().can_send(1, packet.size()));
     // The next time it asks first, and is refused nothing: that is waiting, too.
-    for (; pair.hca.can_send(1, packet.size()); ++sent) {
+    for (; pair.hca.sender().can_send(1, packet.size()); ++sent) {
         REQUIRE(send(pair.hca, packet));
     }
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     REQUIRE(pair.hca.may_sleep());
     REQUIRE(pair.sw.receive(SIZE_MAX));
-    CHECK(pair.sw.publish());
+    CHECK(pair.sw.channel().publish());
     CHECK(pair.switch_events.packets.size() == sent);
     CHECK(pair.error.empty());
 }
@@ -333,7 +333,7 @@ TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when the
 TEST_CASE("shared link: a retrain and a closed peer, as over a stream") {
     SharedPair pair;
     pair.bring_up();
-    pair.sw.retrain();
+    pair.sw.training().retrain();
     pair.pump();
     CHECK(pair.hca_events.downs == 1);
     CHECK(pair.hca.is_up());
@@ -345,7 +345,7 @@ TEST_CASE("shared link: a retrain and a closed peer, as over a stream") {
 TEST_CASE("shared link: WELCOME must bring the memory it promises") {
     SharedPair pair;
     pair.hca_events.rings.reset();
-    pair.hca.set_offer(make_offer());
+    pair.hca.training().set_offer(make_offer());
     const Bytes hello(pair.hca.output().begin(), pair.hca.output().end());
     pair.hca.consume_output(hello.size());
     REQUIRE(pair.sw.feed(hello));
@@ -419,7 +419,7 @@ TEST_CASE("shared link: a flood is taken in portions") {
     pair.bring_up();
     while (send(pair.hca, make_packet(0, 5, 4000))) {
     }
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     CHECK(pair.sw.receive(4096).value());
     CHECK(pair.switch_events.packets.size() <= 2);
 }
@@ -443,16 +443,16 @@ TEST_CASE("shared link: headers are copied before they are checked, of long pack
     receiver.rings = pair.switch_events.rings;
     receiver.answer = pair.switch_events.answer;
     for (auto [from, to] : {std::pair(&pair.hca, &sw), std::pair(&sw, &pair.hca)}) {
-        from->set_offer(make_offer());
+        from->training().set_offer(make_offer());
         const Bytes bytes(from->output().begin(), from->output().end());
         from->consume_output(bytes.size());
         REQUIRE(to->feed(bytes));
     }
     for (unsigned i = 0; i < 4; ++i) {
         REQUIRE(sw.receive(SIZE_MAX));
-        (void)sw.publish();
+        (void)sw.channel().publish();
         REQUIRE(pair.hca.receive(SIZE_MAX));
-        (void)pair.hca.publish();
+        (void)pair.hca.channel().publish();
     }
     const Bytes packet = make_packet(0, 2, payload);
     const auto room = pair.hca.begin({.vl = 0, .longest = packet.size()});
@@ -460,7 +460,7 @@ TEST_CASE("shared link: headers are copied before they are checked, of long pack
     std::ranges::copy(packet, room.bytes.begin());
     receiver.frame = room.bytes.data();
     pair.hca.commit(ib::BurstSize::of(packet.size()));
-    (void)pair.hca.publish();
+    (void)pair.hca.channel().publish();
     REQUIRE(sw.receive(SIZE_MAX));
     REQUIRE(receiver.packets.size() == 1);
     const Bytes& seen = receiver.packets[0];

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "ib/link/packet_checksums.h"
 #include "ib/wire/crc.h"
 #include "link_pair.h"
 
@@ -32,8 +33,8 @@ Bytes frame(ib::link::FrameType type, const Bytes& body, std::uint8_t flags = 0)
 TEST_CASE("link: handshake and link up, in any fragmentation") {
     const std::size_t chunk = GENERATE_COPY(std::size_t{1}, std::size_t{7}, SIZE_MAX);
     LinkPair pair;
-    pair.hca.set_offer(make_offer());
-    pair.sw.set_offer(make_offer());
+    pair.hca.training().set_offer(make_offer());
+    pair.sw.training().set_offer(make_offer());
     pair.pump(chunk);
     REQUIRE(pair.error.empty());
     REQUIRE(pair.switch_events.hellos.size() == 1);
@@ -43,24 +44,24 @@ TEST_CASE("link: handshake and link up, in any fragmentation") {
     REQUIRE(pair.sw.is_up());
     CHECK(pair.hca_events.ups == 1);
     CHECK(pair.switch_events.ups == 1);
-    CHECK(pair.hca.active() == pair.sw.active());
-    CHECK(pair.hca.active().width == 2);
-    CHECK(pair.hca.active().speed_ext == 2);
-    CHECK(pair.hca.credits(0) == 1024);
-    CHECK(pair.hca.credits(1) == 1024);
-    CHECK(pair.hca.credits(2) == 0);
+    CHECK(pair.hca.training().active() == pair.sw.training().active());
+    CHECK(pair.hca.training().active().width == 2);
+    CHECK(pair.hca.training().active().speed_ext == 2);
+    CHECK(pair.hca.sender().credits(0) == 1024);
+    CHECK(pair.hca.sender().credits(1) == 1024);
+    CHECK(pair.hca.sender().credits(2) == 0);
 }
 
 TEST_CASE("link: no common width keeps it down, a change brings it up") {
     LinkPair pair;
     auto narrow = make_offer();
     narrow.width_enabled = 8;
-    pair.hca.set_offer(make_offer());
-    pair.sw.set_offer(narrow);
+    pair.hca.training().set_offer(make_offer());
+    pair.sw.training().set_offer(narrow);
     pair.pump();
     CHECK_FALSE(pair.hca.is_up());
-    CHECK_FALSE(pair.hca.can_send(15, 100));
-    pair.sw.set_offer(make_offer());
+    CHECK_FALSE(pair.hca.sender().can_send(15, 100));
+    pair.sw.training().set_offer(make_offer());
     pair.pump();
     CHECK(pair.hca.is_up());
     CHECK(pair.sw.is_up());
@@ -69,14 +70,14 @@ TEST_CASE("link: no common width keeps it down, a change brings it up") {
 TEST_CASE("link: disable and retrain pass through down on both sides") {
     LinkPair pair;
     pair.bring_up();
-    pair.sw.retrain();
+    pair.sw.training().retrain();
     CHECK(pair.switch_events.downs == 1);
     pair.pump();
     CHECK(pair.hca_events.downs == 1);
     CHECK(pair.hca_events.ups == 2);
     CHECK(pair.switch_events.ups == 2);
-    CHECK(pair.sw.credits(0) == 1024);
-    pair.hca.set_offer(make_offer(false));
+    CHECK(pair.sw.sender().credits(0) == 1024);
+    pair.hca.training().set_offer(make_offer(false));
     pair.pump();
     CHECK_FALSE(pair.hca.is_up());
     CHECK_FALSE(pair.sw.is_up());
@@ -122,12 +123,12 @@ TEST_CASE("link: buffer held over a retrain is not granted twice") {
     pair.switch_events.hold = true;
     CHECK(send(pair.hca, make_packet(0, 5, 4096)));
     pair.pump();
-    pair.hca.retrain();
+    pair.hca.training().retrain();
     pair.pump();
-    CHECK(pair.hca.credits(0) == 160 - 65);
+    CHECK(pair.hca.sender().credits(0) == 160 - 65);
     pair.switch_events.release_all();
     pair.pump();
-    CHECK(pair.hca.credits(0) == 160);
+    CHECK(pair.hca.sender().credits(0) == 160);
 }
 
 TEST_CASE("link: a stream of packets keeps flowing within its credits") {
@@ -155,8 +156,8 @@ TEST_CASE("link: output is bounded when the peer does not read, and VL15 still f
     }
     CHECK(queued * big.size() < 256 * 1024);
     CHECK(send(pair.hca, make_packet(15, 5, 256)));
-    pair.hca.set_offer(make_offer(false));
-    pair.hca.set_offer(make_offer(true));
+    pair.hca.training().set_offer(make_offer(false));
+    pair.hca.training().set_offer(make_offer(true));
     pair.pump();
     CHECK(pair.error.empty());
     CHECK(pair.hca.is_up());
@@ -224,7 +225,7 @@ TEST_CASE("link: a peer that neither reads nor looks at its credits fills no mem
     }
     CHECK(pair.switch_events.packets.size() == 80);
     CHECK(pair.switch_events.faults.size() == 200'000 - 80);
-    CHECK(pair.sw.output().size() <= 2 * link::LinkEndpoint::kReservedOutput);
+    CHECK(pair.sw.output().size() <= 2 * link::FrameChannel::kReservedOutput);
     CHECK(pair.sw.is_up());
 }
 
@@ -232,8 +233,8 @@ TEST_CASE("link: a packet longer than the MTU is a fault") {
     LinkPair pair;
     auto small = make_offer();
     small.mtu_cap = 3;
-    pair.hca.set_offer(make_offer());
-    pair.sw.set_offer(small);
+    pair.hca.training().set_offer(make_offer());
+    pair.sw.training().set_offer(small);
     pair.pump();
     CHECK(send(pair.hca, make_packet(0, 5, 1024)));
     CHECK(send(pair.hca, make_packet(0, 5, 2048)));
@@ -253,7 +254,7 @@ TEST_CASE("link: refusals carry reason and text") {
     REQUIRE(pair.hca_events.refusals.size() == 1);
     CHECK(pair.hca_events.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
     CHECK(pair.error == "refused: port GUID in use");
-    CHECK_FALSE(pair.sw.handshake_done());
+    CHECK_FALSE(pair.sw.training().is_open());
 }
 
 TEST_CASE("link: what the protocol does not allow ends the connection") {
@@ -288,9 +289,9 @@ TEST_CASE("link: what the protocol does not allow ends the connection") {
 TEST_CASE("link: a CREDIT of an older epoch is ignored") {
     LinkPair pair;
     pair.bring_up();
-    const std::uint32_t before = pair.sw.credits(0);
+    const std::uint32_t before = pair.sw.sender().credits(0);
     CHECK(pair.sw.feed(frame(ib::link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
-    CHECK(pair.sw.credits(0) == before);
+    CHECK(pair.sw.sender().credits(0) == before);
     CHECK(pair.sw.is_up());
 }
 

@@ -30,8 +30,8 @@ struct MemoryHca : LinkRecorder {
         hello.features = features;
         end = std::make_unique<link::LinkEndpoint>(hello, make_buffers(), *this);
         endpoint = end.get();
-        end->set_offer(make_offer());
-        REQUIRE(until([this] { return end->handshake_done(); }));
+        end->training().set_offer(make_offer());
+        REQUIRE(until([this] { return end->training().is_open(); }));
     }
     std::optional<link::LinkRings> link_rings() override {
         REQUIRE(received.size() == 2);
@@ -88,9 +88,9 @@ struct MemoryHca : LinkRecorder {
             REQUIRE(end->feed(std::span(bytes).first(static_cast<std::size_t>(n))));
         }
         closed = closed || n == 0;
-        if (end->is_shared() && !closed) {
+        if (end->channel().is_shared() && !closed) {
             REQUIRE(end->receive(SIZE_MAX));
-            if (end->publish()) {
+            if (end->channel().publish()) {
                 wake();
             }
         }
@@ -123,7 +123,7 @@ TEST_CASE("program: memory comes by the socket, and is mapped") {
     }
     Program program;
     MemoryHca hca(program.fabric_path(), 0x100);
-    REQUIRE(hca.end->one_copy_agreed());
+    REQUIRE(hca.end->agreed().peer_copy);
     CHECK_FALSE(one_copy(program, 1));
     ShownMemory shown;
     hca.share(shown);
@@ -154,8 +154,8 @@ TEST_CASE("program: no memory where it is not wanted") {
     }
     Program program({"--no-one-copy"});
     MemoryHca hca(program.fabric_path(), 0x100);
-    CHECK_FALSE(hca.end->one_copy_agreed());
-    CHECK(hca.end->takes_runs());
+    CHECK_FALSE(hca.end->agreed().peer_copy);
+    CHECK(hca.end->agreed().bursts);
     CHECK_FALSE(one_copy(program, 1));
     // And nobody gets rid of descriptors here.
     ShownMemory shown;

@@ -251,7 +251,7 @@ TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot 
 
 TEST_CASE("one copy: not where the switch or the adapter does not want it") {
     CopyFabric off(kCopyFeatures, false);
-    CHECK_FALSE(off.from->own_end().one_copy_agreed());
+    CHECK_FALSE(off.from->own_end().agreed().peer_copy);
     CHECK_FALSE(off.from->refer(kSource, kPackets, CopyFabric::way()));
     CHECK(off.fabric.sw.port(off.from->port()).copies() == nullptr);
 
@@ -259,7 +259,7 @@ TEST_CASE("one copy: not where the switch or the adapter does not want it") {
     auto& alone = static_cast<CopyHca&>(fabric.add(
         std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures & ~ib::link::kFeatureRuns)));
     fabric.settle();
-    CHECK_FALSE(alone.own_end().one_copy_agreed());
+    CHECK_FALSE(alone.own_end().agreed().peer_copy);
 }
 
 TEST_CASE("one copy: memory that could end the switch is let go") {

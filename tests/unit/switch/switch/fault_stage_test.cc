@@ -44,7 +44,7 @@ TEST_CASE("faults: loss, both ways of injecting it, and the same for the same se
         CHECK(lost < 200);
         CHECK(std::ranges::is_sorted(numbers));
         CHECK(fabric.sw.held_packets() == 0);
-        CHECK(fabric.hca(0).own_end().credits(0) > 1024);
+        CHECK(fabric.hca(0).own_end().sender().credits(0) > 1024);
         CHECK((round == 0 || numbers == first));
         first = numbers;
         CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {2}));

@@ -175,7 +175,7 @@ TEST_CASE("forwarding: a multicast packet waits for slow members and frees its b
         fabric.settle();
     }
     CHECK(fabric.sw.held_packets() == 0);
-    CHECK(fabric.hca(0).own_end().credits(0) >= 1024);
+    CHECK(fabric.hca(0).own_end().sender().credits(0) >= 1024);
 }
 
 TEST_CASE("forwarding: partitions are enforced at ingress and egress, with trap 259") {

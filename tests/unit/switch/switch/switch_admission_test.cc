@@ -117,7 +117,7 @@ TEST_CASE("admission: a link that flaps leaves nothing behind") {
     TestFabric fabric(2);
     fabric.make_active();
     for (unsigned round = 0; round < 1000; ++round) {
-        fabric.hca(1).own_end().set_offer(make_offer(round % 2 == 1));
+        fabric.hca(1).own_end().training().set_offer(make_offer(round % 2 == 1));
         fabric.advance(1'000'000);
     }
     CHECK(fabric.hca(1).own_end().is_up());

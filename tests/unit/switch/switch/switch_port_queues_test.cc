@@ -33,7 +33,7 @@ TEST_CASE("queues: a neighbour without credits stops its senders and nobody else
     CHECK(sent > 20);
     CHECK(fabric.hca(1).packets.size() == 1024 / 65);
     CHECK(fabric.sw.port(2).queued_packets() == sent - fabric.hca(1).packets.size());
-    CHECK(fabric.hca(0).own_end().credits(0) < 65);
+    CHECK(fabric.hca(0).own_end().sender().credits(0) < 65);
 
     const Bytes other = make_packet(0, 3, 4096, 2);
     for (unsigned i = 0; i < 100; ++i) {
@@ -126,7 +126,7 @@ TEST_CASE("queues: the head-of-queue lifetime empties a stuck queue") {
     CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == queued);
     CHECK(fabric.count(2, Counter::kPortXmitDiscards) == queued);
     CHECK(fabric.sw.held_packets() == 0);
-    CHECK(fabric.hca(0).own_end().credits(0) > 1024);
+    CHECK(fabric.hca(0).own_end().sender().credits(0) > 1024);
     fabric.advance(200 * kMs);
     fabric.hca(1).release_all();
     fabric.settle();
@@ -175,7 +175,7 @@ TEST_CASE("queues: a link that goes down discards what waited and frees its send
     CHECK(fabric.sw.port(2).queued_packets() == 0);
     CHECK(fabric.sw.held_packets() == 0);
     CHECK(fabric.count(2, Counter::kPortInactiveDiscards) == queued);
-    CHECK(fabric.hca(0).own_end().credits(0) >= 1024);
+    CHECK(fabric.hca(0).own_end().sender().credits(0) >= 1024);
 }
 
 TEST_CASE("queues: the sender of waiting packets may go, and come back") {
@@ -186,12 +186,13 @@ TEST_CASE("queues: the sender of waiting packets may go, and come back") {
     fabric.hca(0).disconnect();
     auto& again = fabric.add_hca(guid);
     CHECK(again.port() == 1);
-    const auto credits = again.own_end().credits(0);
+    const auto credits = again.own_end().sender().credits(0);
     while (fabric.sw.held_packets() != 0) {
         fabric.hca(1).release_all();
         fabric.settle();
     }
-    CHECK(again.own_end().credits(0) == credits);  // credits of the old link do not come back here
+    CHECK(again.own_end().sender().credits(0) ==
+          credits);  // credits of the old link do not come back here
 }
 
 TEST_CASE("queues: mixed traffic loses and reorders nothing") {

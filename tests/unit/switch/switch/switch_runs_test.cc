@@ -247,7 +247,7 @@ TEST_CASE("switch: a partition that is enforced and right stops no run") {
 
 TEST_CASE("switch: without runs it agrees on none") {
     RunFabric net(kRuns, 8192, false);
-    CHECK_FALSE(net.from->own_end().takes_runs());
+    CHECK_FALSE(net.from->own_end().agreed().bursts);
     CHECK_FALSE(net.send());
 }
 

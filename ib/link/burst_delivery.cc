@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/burst_delivery.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ib/link/link_limits.h"
+#include "ib/link/packet_checksums.h"
+
+namespace pib::link {
+
+using ib::link::Frame;
+
+// Packets that CreditLedger::take() has refused are dropped (IBA 7.12.2). The peer has counted them
+// as sent, and so have we: what it may send goes on from there.
+void BurstDelivery::overrun(unsigned vl, std::uint32_t packets) {
+    credits_.grant(vl);
+    for (; training_.is_up() && packets != 0; --packets) {
+        events_.link_packet_fault(PacketFault::kOverrun);
+    }
+}
+
+LinkResult BurstDelivery::receive_packet(const Frame& frame) {
+    if (!training_.has_peer()) {
+        return failure(LinkError::kUnexpectedFrame, "PACKET before LINK");
+    }
+    const ib::PacketBytes body(frame.body, frame.shared.empty() ? frame.body : frame.shared);
+    const unsigned vl = body.head()[0] >> 4;
+    std::uint32_t blocks = 0;
+    if (vl != kVl15) {
+        blocks = ib::link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
+        if (!credits_.take(vl, blocks)) {
+            overrun(vl, 1);
+            return {};
+        }
+    }
+    deliver_packet(body, !frame.crc_elided(), vl, blocks);
+    return {};
+}
+
+void BurstDelivery::deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl,
+                                   std::uint32_t blocks) {
+    auto packet = check_packet(body, with_crcs, training_.mtu_cap());
+    if (!training_.is_up() || !packet) {
+        credits_.release(vl, blocks);
+        if (training_.is_up()) {
+            events_.link_packet_fault(packet.error());
+        }
+        return;
+    }
+    ib::Placement here;
+    (void)events_.link_burst(*packet, here);
+}
+
+// A burst that is none ends the connection: it is this protocol that it breaks, and not the link
+// layer of the packets.
+LinkResult BurstDelivery::receive_run(const Frame& frame) {
+    auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(), frame.shared);
+    if (!burst || burst->lrh().vl == ib::kVl15) {
+        return failure(LinkError::kMalformedFrame,
+                       std::string("RUN: ") + (burst ? "VL 15" : to_string(burst.error())));
+    }
+    const unsigned vl = burst->lrh().vl.value();
+    if (!credits_.take(vl, burst_blocks(*burst))) {
+        overrun(vl, burst->count());
+        return {};
+    }
+    deliver(*burst);
+    return {};
+}
+
+// Packets from `from` on as one burst; how many of them were taken.
+std::uint32_t BurstDelivery::deliver_rest(ib::Burst& burst, std::uint32_t from) {
+    ib::Placement here;
+    if (from == 0) {
+        return events_.link_burst(burst, here);
+    }
+    ib::BurstHead head;
+    auto rest = burst.part(from, burst.count() - from, head);
+    return rest ? events_.link_burst(*rest, here) : 0;
+}
+
+// A burst that is not taken whole comes as its first packet and the rest.
+void BurstDelivery::deliver(ib::Burst& burst) {
+    const unsigned vl = burst.lrh().vl.value();
+    const auto epoch = training_.epoch();
+    const bool all_fit = fits(burst);
+    ib::BurstHeaders room;
+    for (std::uint32_t i = 0; i < burst.count();) {
+        if (training_.epoch() != epoch) {  // a handler has retrained the link
+            credits_.release(vl, burst_blocks(burst, i, burst.count() - i));
+            return;
+        }
+        const bool several = burst.count() - i > 1;
+        std::uint32_t taken = several && training_.is_up() && all_fit ? deliver_rest(burst, i) : 0;
+        if (taken == 0) {
+            deliver_packet(burst.packet(i, room), false, vl, burst_blocks(burst, i, 1));
+            taken = 1;
+        }
+        i += taken;
+    }
+}
+
+bool BurstDelivery::fits(const ib::Burst& burst) const {
+    return burst.size().longest() + ib::kIcrcSize <= max_packet_bytes(training_.mtu_cap());
+}
+
+void BurstDelivery::drop(const ib::Burst& burst) {
+    credits_.release(burst.lrh().vl.value(), burst_blocks(burst));
+}
+
+// The payload of an offer has come: from here on its parts are bursts as others.
+void BurstDelivery::deliver_parts(const ib::Burst& burst) {
+    const auto step = static_cast<std::uint32_t>(ib::kMaxBurstPayload / burst.size().mtu);
+    const auto epoch = training_.epoch();
+    for (std::uint32_t i = 0; i < burst.count(); i += step) {
+        if (training_.epoch() != epoch) {  // a handler has retrained the link
+            credits_.release(burst.lrh().vl.value(), burst_blocks(burst, i, burst.count() - i));
+            return;
+        }
+        ib::BurstHead head;
+        auto part = burst.part(i, std::min(step, burst.count() - i), head);
+        if (part) {
+            deliver(*part);
+        }
+    }
+}
+
+}  // namespace pib::link

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packets in: PACKET and RUN become bursts that are checked, take credit and go to LinkEvents.
+#pragma once
+
+#include <cstdint>
+
+#include "ib/link/credit_ledger.h"
+#include "ib/link/link_events.h"
+#include "ib/link/link_training.h"
+#include "ib/wire/burst.h"
+#include "ib/wire/link_frame.h"
+#include "ib/wire/packet.h"
+
+namespace pib::link {
+
+class BurstDelivery {
+  public:
+    BurstDelivery(const LinkTraining& training, CreditLedger& credits, LinkEvents& events)
+        : training_(training), credits_(credits), events_(events) {}
+
+    [[nodiscard]] LinkResult receive_packet(const ib::link::Frame& frame);
+    // RUN with its payload.
+    [[nodiscard]] LinkResult receive_run(const ib::link::Frame& frame);
+
+    // Packets whose credit has been taken, for peer copy: whether each is as short as MTUCap says;
+    // delivers them, when their payload is there; drops them.
+    [[nodiscard]] bool fits(const ib::Burst& burst) const;
+    void deliver_parts(const ib::Burst& burst);
+    void drop(const ib::Burst& burst);
+
+  private:
+    void deliver(ib::Burst& burst);
+    std::uint32_t deliver_rest(ib::Burst& burst, std::uint32_t from);
+    void deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl,
+                        std::uint32_t blocks);
+    void overrun(unsigned vl, std::uint32_t packets);
+
+    const LinkTraining& training_;
+    CreditLedger& credits_;
+    LinkEvents& events_;
+};
+
+}  // namespace pib::link

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/burst_sender.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ib/link/link_limits.h"
+#include "ib/link/one_copy.h"
+#include "ib/link/packet_checksums.h"
+
+namespace pib::link {
+namespace {
+
+using ib::link::kHeaderSize;
+
+// Credit blocks of a packet as BurstRequest has it.
+std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
+    return crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
+}
+
+}  // namespace
+
+bool BurstSender::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
+    const std::size_t on_wire = bytes + (crc == SendCrc::kComputed ? kCrcBytes : 0);
+    if (!training_.is_up() || bytes < ib::Lrh::kSize || on_wire > ib::link::kMaxBody) {
+        return false;
+    }
+    if (vl == kVl15) {
+        return channel_.finds_room(kHeaderSize + on_wire);
+    }
+    return credits(vl) >= blocks_of(bytes, crc) &&
+           channel_.finds_room(kHeaderSize + on_wire + FrameChannel::kReservedOutput);
+}
+
+// Several packets leave room for what must not wait behind them, as one packet does.
+std::uint32_t BurstSender::limit(const BurstRequest& request) const {
+    if (request.packets > 1 && bursts_ && training_.is_up() && request.vl != kVl15) {
+        constexpr std::size_t kBeside =
+            kHeaderSize + ib::kBurstPayload + FrameChannel::kReservedOutput;
+        const std::uint32_t most =
+            std::min({request.packets, credits(request.vl) / packet_blocks(request.longest),
+                      static_cast<std::uint32_t>(ib::kMaxBurstPayload / request.mtu)});
+        const std::size_t wanted = ring_bytes(kBeside + std::size_t{most} * request.mtu);
+        const std::size_t room = channel_.room_for(wanted);
+        const std::uint32_t packets =
+            room >= wanted
+                ? most
+                : static_cast<std::uint32_t>((room - std::min(room, kBeside)) / request.mtu);
+        if (packets > 1) {
+            return packets;
+        }
+    }
+    return can_send(request.vl, request.longest, request.crc) ? 1 : 0;
+}
+
+std::uint32_t BurstSender::offer_limit(const BurstRequest& request) const {
+    constexpr std::size_t kLargest = kHeaderSize + ib::kBurstPayload +
+                                     ib::link::reference_bytes(ib::link::kMaxPieces) +
+                                     FrameChannel::kReservedOutput;
+    if (!training_.is_up() || request.vl == kVl15 || !channel_.has_room(kLargest)) {
+        return 0;
+    }
+    const std::uint32_t packets = std::min(
+        {request.packets, credits(request.vl) / packet_blocks(request.longest),
+         static_cast<std::uint32_t>(kMaxReferenceBytes / request.mtu), ib::kMaxBurstPackets});
+    return packets > 1 ? packets : 0;
+}
+
+BurstRoom BurstSender::begin(const BurstRequest& request) {
+    const std::uint32_t packets = request.is_offer ? offer_limit(request) : limit(request);
+    if (packets == 0) {
+        return {};
+    }
+    const bool computed = request.crc == SendCrc::kComputed;
+    const std::size_t bytes =
+        request.is_offer ? ib::kBurstPayload + ib::link::reference_bytes(ib::link::kMaxPieces)
+        : packets > 1    ? ib::kBurstPayload + std::size_t{packets} * request.mtu
+                         : request.longest + (computed ? kCrcBytes : 0);
+    pending_ = {.frame = channel_.reserve(kHeaderSize + bytes),
+                .vl = request.vl,
+                .crc = request.crc,
+                .is_offer = request.is_offer};
+    const auto body = pending_.frame.subspan(kHeaderSize);
+    return {.bytes = body.first(request.is_offer ? ib::kBurstPayload
+                                : packets > 1    ? bytes
+                                                 : request.longest),
+            .packets = packets};
+}
+
+void BurstSender::commit(const ib::BurstSize& size, const OfferedPayload& offered) {
+    const Pending pending = std::exchange(pending_, {});
+    if (pending.frame.empty()) {
+        return;
+    }
+    const auto room = pending.frame.subspan(kHeaderSize);
+    const bool computed = pending.crc == SendCrc::kComputed;
+    std::size_t body = size.packets > 1 ? size.body() : size.first + (computed ? kCrcBytes : 0);
+    if (pending.is_offer) {
+        body = ib::kBurstPayload + ib::link::reference_bytes(offered.pieces.size());
+        ib::link::write_reference(room.subspan(ib::kBurstPayload), offered.handle,
+                                  static_cast<std::uint32_t>(size.payload), offered.pieces);
+    } else if (computed) {
+        append_crcs(room.first(body));
+    }
+    const auto header =
+        size.packets > 1
+            ? ib::link::run_header(body, pending.is_offer ? ib::link::kFlagReference : 0)
+            : ib::link::packet_header(body, pending.crc == SendCrc::kElided);
+    std::memcpy(pending.frame.data(), header.data(), kHeaderSize);
+    channel_.commit(kHeaderSize + body);
+    if (pending.vl != kVl15) {
+        credits_.spend(pending.vl, size.packets > 1 ? size.sum(0, size.packets, packet_blocks)
+                                                    : blocks_of(size.first, pending.crc));
+    }
+}
+
+}  // namespace pib::link

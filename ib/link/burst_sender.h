@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packets out: room for as many as credits and the channel admit, and the frame around them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ib/link/burst_room.h"
+#include "ib/link/credit_ledger.h"
+#include "ib/link/frame_channel.h"
+#include "ib/link/link_training.h"
+
+namespace pib::link {
+
+class BurstSender {
+  public:
+    BurstSender(const LinkTraining& training, CreditLedger& credits, FrameChannel& channel)
+        : training_(training), credits_(credits), channel_(channel) {}
+
+    // Both sides have agreed on bursts of several packets; all go singly otherwise.
+    void allow_bursts() { bursts_ = true; }
+
+    // Whether begin() would have room for one packet. VL15 needs no credits. Where a ring is full,
+    // both count as asking for room: see FrameChannel::room_is_back().
+    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
+                                SendCrc crc = SendCrc::kElided) const;
+    // Blocks that the peer would still take on a data VL.
+    [[nodiscard]] std::uint32_t credits(unsigned vl) const {
+        return training_.is_up() && vl < kDataVls ? credits_.available(vl) : 0;
+    }
+    // As LinkEndpoint's.
+    [[nodiscard]] BurstRoom begin(const BurstRequest& request);
+    void commit(const ib::BurstSize& size, const OfferedPayload& offered);
+
+  private:
+    // The room that begin() has granted.
+    struct Pending {
+        std::span<std::uint8_t> frame;  // header, then packets
+        unsigned vl = 0;
+        SendCrc crc{};
+        bool is_offer = false;
+    };
+
+    [[nodiscard]] std::uint32_t limit(const BurstRequest& request) const;
+    [[nodiscard]] std::uint32_t offer_limit(const BurstRequest& request) const;
+
+    const LinkTraining& training_;
+    CreditLedger& credits_;
+    FrameChannel& channel_;
+    bool bursts_ = false;
+    Pending pending_;
+};
+
+}  // namespace pib::link

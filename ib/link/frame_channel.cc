@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/frame_channel.h"
+
+#include <algorithm>
+
+#include "ib/wire/burst.h"
+#include "ib/wire/packet.h"
+
+namespace pib::link {
+namespace {
+
+using ib::link::FrameHeader;
+using ib::link::FrameType;
+using ib::link::kHeaderSize;
+
+// Of a packet this much is copied before it is looked at: more than any headers, and all of a MAD.
+constexpr std::size_t kCopiedHead = 128;
+constexpr std::size_t kCopiedWhole = 512;
+static_assert(kCopiedHead >= ib::kMaxHeaders);
+
+// Bytes of a frame's body that are copied before they are looked at.
+std::size_t copied(const FrameHeader& header) {
+    if (header.type == FrameType::kRun && (header.flags & ib::link::kFlagReference) == 0) {
+        return ib::kBurstPayload;
+    }
+    const bool in_place = header.type == FrameType::kPacket &&
+                          (header.flags & ib::link::kFlagCrcElided) != 0 &&
+                          header.length > kCopiedWhole;
+    return in_place ? kCopiedHead : header.length;
+}
+
+}  // namespace
+
+FrameChannel::FrameChannel(std::size_t output_bytes)
+    : output_(std::max(output_bytes, 2 * kReservedOutput)) {
+    scratch_.reserve(kHeaderSize + ib::link::Hello::kSize + ib::link::Refuse::kMaxText);
+}
+
+std::expected<ib::link::Frame, LinkFailure> FrameChannel::front() {
+    const std::uint8_t* front = rings_->in.front();
+    std::array<std::uint8_t, kHeaderSize> raw;
+    std::memcpy(raw.data(), front, raw.size());
+    const auto header = ib::link::parse_frame_header(raw);
+    if (!header) {
+        return failure(LinkError::kMalformedFrame, to_string(header.error()));
+    }
+    if (header->type == FrameType::kMemory) {
+        return failure(LinkError::kUnexpectedFrame, "MEMORY in shared memory");
+    }
+    if (kHeaderSize + header->length > rings_->in.available()) {
+        return failure(LinkError::kMalformedFrame, "a frame that is not there to its end");
+    }
+    const std::span shared(front + kHeaderSize, header->length);
+    const auto copy = std::span(rings_->frame).first(copied(*header));
+    std::memcpy(copy.data(), shared.data(), copy.size());
+    return ib::link::Frame{header->type, header->flags, copy,
+                           copy.size() < shared.size() ? shared : std::span<const std::uint8_t>{}};
+}
+
+bool FrameChannel::publish() {
+    if (!rings_) {
+        return false;
+    }
+    rings_->in.give_back();
+    rings_->out.publish();
+    const bool data = rings_->out.must_kick();
+    const bool room = rings_->in.must_kick();
+    return data || room;
+}
+
+bool FrameChannel::room_is_back() {
+    if (!rings_ || !rings_->wants_room) {
+        return false;
+    }
+    // await_room() asks anew each time: a sender that has been answered must not ask again.
+    rings_->room_is_back = rings_->room_is_back || !rings_->out.await_room();
+    return rings_->room_is_back;
+}
+
+}  // namespace pib::link

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/handshake.h"
+
+#include <utility>
+
+namespace pib::link {
+namespace {
+
+using ib::link::FrameError;
+using ib::link::RefuseReason;
+
+Features refuse(ib::link::Refuse refusal, FrameChannel& channel) {
+    channel.send(refusal);
+    return failure(LinkError::kRefused, std::move(refusal.text));
+}
+
+}  // namespace
+
+Features answer_hello(const ib::link::Frame& frame, FrameChannel& channel, LinkEvents& events) {
+    const auto hello = ib::link::Hello::parse(frame.body);
+    if (!hello) {
+        const bool version = hello.error() == FrameError::kVersion;
+        return refuse({version ? RefuseReason::kVersion : RefuseReason::kMalformedHello,
+                       version ? "this side speaks version 1 of the fabric link protocol"
+                               : to_string(hello.error())},
+                      channel);
+    }
+    auto answer = events.link_hello(*hello);
+    if (!answer) {
+        return refuse(std::move(answer.error()), channel);
+    }
+    channel.send(*answer);
+    return answer->features;
+}
+
+Features accept_welcome(const ib::link::Frame& frame, std::uint32_t asked, LinkEvents& events) {
+    const auto welcome = ib::link::Welcome::parse(frame.body);
+    if (!welcome) {
+        return failure(welcome.error() == FrameError::kVersion ? LinkError::kVersion
+                                                               : LinkError::kMalformedFrame,
+                       to_string(welcome.error()));
+    }
+    constexpr std::uint32_t kAskedFor = ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+    if ((welcome->features & ~asked & kAskedFor) != 0) {
+        return failure(LinkError::kUnexpectedFrame, "WELCOME with what nobody asked for");
+    }
+    events.link_welcome(*welcome);
+    return welcome->features;
+}
+
+LinkFailure accept_refusal(const ib::link::Frame& frame, LinkEvents& events) {
+    const auto refusal = ib::link::Refuse::parse(frame.body);
+    if (!refusal) {
+        return {LinkError::kMalformedFrame, to_string(refusal.error())};
+    }
+    events.link_refused(*refusal);
+    return {LinkError::kRefused, refusal->text};
+}
+
+}  // namespace pib::link

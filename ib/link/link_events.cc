@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/link_events.h"
+
+#include <array>
+
+namespace pib::link {
+
+const char* to_string(LinkError error) {
+    static constexpr std::array<const char*, 5> kNames = {
+        "refused", "malformed frame", "unexpected frame", "other protocol version",
+        "credit limit exceeded"};
+    const auto index = static_cast<std::size_t>(error);
+    return index < kNames.size() ? kNames[index] : "unknown";
+}
+
+HelloAnswer LinkEvents::link_hello(const ib::link::Hello&) {
+    return std::unexpected(
+        ib::link::Refuse{ib::link::RefuseReason::kNoFreePort, "this side does not listen"});
+}
+
+std::expected<std::span<std::uint8_t>, std::string> LinkEvents::link_memory(
+    const ib::link::Memory&) {
+    return std::unexpected("this side takes no memory");
+}
+
+std::expected<void, std::string> LinkEvents::link_pull(const ib::link::Pull&) {
+    return std::unexpected("this side copies nothing");
+}
+
+}  // namespace pib::link

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The state of a link: what either side offers, and what of it is active (docs/fabric-protocol.md,
+// "Link state").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ib/link/credit_ledger.h"
+#include "ib/link/frame_channel.h"
+#include "ib/link/link_events.h"
+#include "ib/wire/link_frame.h"
+
+namespace pib::link {
+
+class LinkTraining {
+  public:
+    LinkTraining(FrameChannel& channel, CreditLedger& credits, LinkEvents& events)
+        : channel_(channel), credits_(credits), events_(events) {}
+
+    // The handshake is over: LINK is sent.
+    void open();
+    // The connection is gone or has failed: link_down() if the link was up.
+    void close();
+    [[nodiscard]] bool is_open() const { return phase_ == Phase::kOpen; }
+    [[nodiscard]] bool is_closed() const { return phase_ == Phase::kClosed; }
+
+    // The port's side of the link; `epoch` is ignored. Sent when it differs from the last; takes
+    // the link down, and up again when both still want it. Kept until the handshake is over.
+    // Packets longer than `mtu_cap` are faults when they come in.
+    void set_offer(const ib::link::Link& offer);
+    // Sends the same offer with another epoch: the link goes through Down (IBA 7.2.1).
+    void retrain();
+    // The peer's LINK.
+    [[nodiscard]] LinkResult receive(const ib::link::Frame& frame);
+    // Sends LINK and CREDIT that there was no room for.
+    void send_unsent();
+
+    [[nodiscard]] bool is_up() const { return active_.has_value(); }
+    // Both meaningful while is_up(): what is active, and the peer's newest LINK.
+    [[nodiscard]] const ActiveLink& active() const { return *active_; }
+    [[nodiscard]] const ib::link::Link& peer() const { return *peer_; }
+    [[nodiscard]] bool has_peer() const { return peer_.has_value(); }
+    // Of the own offer.
+    [[nodiscard]] std::uint16_t epoch() const { return offer_.epoch; }
+    [[nodiscard]] std::uint8_t mtu_cap() const { return offer_.mtu_cap; }
+
+  private:
+    enum class Phase : std::uint8_t { kHandshake, kOpen, kClosed };
+
+    void take_down();
+    void bring_up();
+    void send_offer();
+
+    FrameChannel& channel_;
+    CreditLedger& credits_;
+    LinkEvents& events_;
+    Phase phase_ = Phase::kHandshake;
+    bool offer_unsent_ = false;  // LINK waits for room in the output
+    ib::link::Link offer_{.up = false, .mtu_cap = 5, .vl_cap = 1};
+    std::optional<ib::link::Link> peer_;
+    std::optional<ActiveLink> active_;
+};
+
+}  // namespace pib::link

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/packet_checksums.h"
+
+#include <cstring>
+
+#include "ib/link/link_limits.h"
+#include "ib/wire/crc.h"
+
+namespace pib::link {
+namespace {
+
+using ib::link::PacketFault;
+
+// LRH, BTH: nothing shorter is an IBA packet.
+constexpr std::size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
+
+bool is_iba(const ib::Lrh& lrh) {
+    return lrh.lnh == ib::Lnh::kIbaLocal || lrh.lnh == ib::Lnh::kIbaGlobal;
+}
+
+// Whether the ICRC that stands behind `packet` (LRH to padding) is its own.
+bool icrc_is_good(std::span<const std::uint8_t> packet, const std::uint8_t* stored) {
+    const std::uint32_t crc = ib::icrc(packet);
+    const std::uint8_t wire[] = {
+        static_cast<std::uint8_t>(crc), static_cast<std::uint8_t>(crc >> 8),
+        static_cast<std::uint8_t>(crc >> 16), static_cast<std::uint8_t>(crc >> 24)};
+    return std::memcmp(wire, stored, sizeof(wire)) == 0;
+}
+
+}  // namespace
+
+void append_crcs(std::span<std::uint8_t> packet_and_room) {
+    const auto packet = packet_and_room.first(packet_and_room.size() - kCrcBytes);
+    std::uint8_t* out = packet_and_room.data() + packet.size();
+    const std::uint32_t icrc = ib::icrc(packet);
+    for (unsigned i = 0; i < ib::kIcrcSize; ++i) {
+        out[i] = static_cast<std::uint8_t>(icrc >> (8 * i));
+    }
+    const std::uint16_t vcrc = ib::vcrc(packet_and_room.first(packet.size() + ib::kIcrcSize));
+    out[4] = static_cast<std::uint8_t>(vcrc);
+    out[5] = static_cast<std::uint8_t>(vcrc >> 8);
+}
+
+std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, bool with_crcs,
+                                                   std::uint8_t mtu_cap) {
+    const std::size_t crc_bytes = with_crcs ? kCrcBytes : 0;
+    const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
+    // Raw packets, which have no ICRC, are not spoken here.
+    if (!lrh || !is_iba(*lrh) || body.size() < kMinPacket + crc_bytes) {
+        return std::unexpected(PacketFault::kMalformed);
+    }
+    if (lrh->pkt_len * 4U > max_packet_bytes(mtu_cap)) {
+        return std::unexpected(PacketFault::kTooLong);
+    }
+    if (!with_crcs) {
+        return ib::Burst(*lrh, body);
+    }
+    const auto bytes = body.head().first(body.size() - crc_bytes);
+    if (!ib::vcrc_is_good(body.head())) {
+        return std::unexpected(PacketFault::kVcrc);
+    }
+    if (!icrc_is_good(bytes, bytes.data() + bytes.size())) {
+        return std::unexpected(PacketFault::kIcrc);
+    }
+    return ib::Burst(*lrh, bytes);
+}
+
+}  // namespace pib::link

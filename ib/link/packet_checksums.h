@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// ICRC and VCRC of single packets on a link, and the checks of the link layer (IBA 7.3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+
+#include "ib/wire/burst.h"
+#include "ib/wire/link_frame.h"
+#include "ib/wire/packet.h"
+
+namespace pib::link {
+
+inline constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
+
+// Writes ICRC and VCRC into the last six bytes of `packet_and_room`; before them is the packet.
+void append_crcs(std::span<std::uint8_t> packet_and_room);
+
+// Checks the length and the LRH of a packet and, with `with_crcs`, its checksums, which the burst
+// does not have. `mtu_cap` is PortInfo:MTUCap of the receiver.
+[[nodiscard]] std::expected<ib::Burst, ib::link::PacketFault> check_packet(
+    const ib::PacketBytes& body, bool with_crcs, std::uint8_t mtu_cap);
+
+}  // namespace pib::link

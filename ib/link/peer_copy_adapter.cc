@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/peer_copy_adapter.h"
+
+#include <algorithm>
+
+#include "ib/link/peer_offer.h"
+
+namespace pib::link {
+
+using ib::link::kHeaderSize;
+
+PeerCopyAdapter::PeerCopyAdapter(const Link& link, std::uint8_t* control_memory,
+                                 std::span<const std::uint64_t> blocks)
+    : link_(link),
+      blocks_(blocks.begin(), blocks.end()),
+      room_(reference_room(control_memory)),
+      control_(reinterpret_cast<OneCopyControl*>(control_memory)) {}
+
+LinkResult PeerCopyAdapter::receive_offer(const ib::link::Frame& frame) {
+    auto reference = offered_reference(frame);
+    if (!reference) {
+        return std::unexpected(std::move(reference.error()));
+    }
+    if (!reference->pieces.empty() || reference->handle != last_handle_ + 1) {
+        return failure(LinkError::kMalformedFrame, "reference out of order");
+    }
+    last_handle_ = reference->handle;
+    auto burst = offered_burst(frame, *reference, room_, link_.credits);
+    if (!burst) {
+        return std::unexpected(std::move(burst.error()));
+    }
+    awaited_ = Awaited{.reference = *reference, .burst = *burst, .epoch = link_.training.epoch()};
+    ask();
+    return {};
+}
+
+std::size_t PeerCopyAdapter::frame_bytes() const {
+    return kHeaderSize + ib::kBurstPayload + ib::link::reference_bytes(0);
+}
+
+bool PeerCopyAdapter::is_answered() const {
+    const std::uint64_t answer = control_->answer.load(std::memory_order_acquire);
+    return awaited_->asked && answer >> 8 == sequence_;
+}
+
+bool PeerCopyAdapter::cancel() {
+    if (!is_pulling()) {
+        return false;
+    }
+    control_->cancel.store(sequence_, std::memory_order_release);
+    return link_.channel.publish();
+}
+
+void PeerCopyAdapter::proceed() {
+    if (awaited_->asked) {
+        if (!is_answered()) {
+            return;
+        }
+        awaited_->asked = false;
+        answered(static_cast<PullResult>(control_->answer & 0xFF));
+    }
+    if (awaited_) {
+        ask();
+    }
+}
+
+// Whether the link is still the one over which the offer came.
+bool PeerCopyAdapter::holds() const {
+    return link_.training.is_up() && link_.training.epoch() == awaited_->epoch;
+}
+
+void PeerCopyAdapter::answered(PullResult result) {
+    Awaited& awaited = *awaited_;
+    if (result == PullResult::kRefused) {
+        link_.events.link_copy_refused();
+    }
+    if (result == PullResult::kCancelled) {
+        awaited.bounce = false;
+        return;
+    }
+    if (result != PullResult::kDone || !holds()) {
+        link_.delivery.drop(awaited.burst);
+    } else if (awaited.bounce) {
+        link_.delivery.deliver_parts(awaited.burst);
+    } else {
+        awaited.payload.form = ib::Placement::Form::kPulled;
+        if (link_.events.link_burst(awaited.burst, awaited.payload) == 0) {
+            awaited.bounce = true;
+            return;
+        }
+    }
+    finish();
+}
+
+void PeerCopyAdapter::ask() {
+    if (!holds()) {
+        link_.delivery.drop(awaited_->burst);
+        finish();
+    } else if (!link_.delivery.fits(awaited_->burst)) {
+        link_.delivery.deliver_parts(awaited_->burst);  // each too long: counted, not looked at
+        finish();
+    } else {
+        locate();
+        send_pull();
+    }
+}
+
+// Finds where the payload goes: its place if there is one, else the bounce area.
+void PeerCopyAdapter::locate() {
+    Awaited& awaited = *awaited_;
+    std::vector<RamPiece>& where = awaited.payload.where;
+    where.clear();
+    if (!awaited.bounce) {
+        awaited.payload.form = ib::Placement::Form::kOffered;
+        const bool placed = link_.events.link_burst(awaited.burst, awaited.payload) != 0;
+        const auto own_memory = [&](const RamPiece& piece) {
+            return piece.length != 0 && piece_fits(piece, blocks_, false);
+        };
+        awaited.bounce = !placed || where.size() > ib::link::kMaxPieces ||
+                         ib::link::pieces_bytes(where) != awaited.reference.bytes ||
+                         !std::ranges::all_of(where, own_memory);
+    }
+    if (awaited.bounce) {
+        where = {{.offset = 0, .block = kBounceBlock, .length = awaited.reference.bytes}};
+    }
+}
+
+void PeerCopyAdapter::send_pull() {
+    Awaited& awaited = *awaited_;
+    const std::uint32_t next = sequence_ + 1 == 0 ? 1 : sequence_ + 1;
+    if (link_.channel.send(ib::link::Pull{.handle = awaited.reference.handle,
+                                          .sequence = next,
+                                          .offset = 0,
+                                          .length = awaited.reference.bytes,
+                                          .pieces = awaited.payload.where})) {
+        sequence_ = next;
+        awaited.asked = true;
+    }
+}
+
+void PeerCopyAdapter::finish() {
+    control_->finished.store(awaited_->reference.handle, std::memory_order_release);
+    awaited_.reset();
+}
+
+}  // namespace pib::link

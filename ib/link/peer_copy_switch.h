@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Peer copy at a switch: an adapter has handed its memory over, offers payload in it, and asks for
+// pulls to it.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ib/link/burst_delivery.h"
+#include "ib/link/credit_ledger.h"
+#include "ib/link/link_events.h"
+#include "ib/link/link_training.h"
+#include "ib/link/one_copy.h"
+
+namespace pib::link {
+
+class PeerCopySwitch {
+  public:
+    // What a link consists of.
+    struct Link {
+        CreditLedger& credits;
+        const LinkTraining& training;
+        BurstDelivery& delivery;
+        LinkEvents& events;
+    };
+
+    // Takes MEMORY; nullptr: the memory cannot be used, and the link goes on without it.
+    [[nodiscard]] static std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> create(
+        const ib::link::Frame& memory, const Link& link);
+    // `blocks` are the sizes of the adapter's blocks, and `room` has kReferenceRoom bytes.
+    PeerCopySwitch(const Link& link, std::vector<std::uint64_t> blocks,
+                   std::span<std::uint8_t> room);
+
+    [[nodiscard]] LinkResult receive_offer(const ib::link::Frame& frame);
+    [[nodiscard]] LinkResult receive_pull(const ib::link::Frame& frame);
+
+  private:
+    void deliver(ib::Burst& burst, const ib::link::Reference& reference);
+
+    const Link link_;
+    const std::vector<std::uint64_t> blocks_;
+    const std::span<std::uint8_t> room_;
+};
+
+}  // namespace pib::link

@@ -110,7 +110,7 @@ def _add_lab(add) -> None:
                          help="processors of a guest (default 1); the driver has a completion vector "
                               "for each")
     command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
-                         help="a fabric as in this file (see ./pib topology), of which the guests "
+                         help="a fabric as in this file (see the command topology), of which the guests "
                               "are hosts; default: one switch")
     command.add_argument("--split", type=int, default=1, metavar="N",
                          help="of the topology: N pib-switch processes, joined by sockets (default 1)")
@@ -185,13 +185,23 @@ def _topology(options) -> int:
     return 0
 
 
-def _add_parts(add) -> None:
+def _add_topology(add) -> None:
     command = add("topology", _topology, "print a topology file of one of the usual kinds")
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.epilog = f"kinds, and what can be set:\n{topology_kinds.usage()}"
     command.add_argument("kind", metavar="KIND")
     command.add_argument("settings", nargs="*", metavar="NAME=NUMBER")
     command.add_argument("--speed", default="4xEDR", help="of every link (default 4xEDR)")
+
+
+def _add_steps(add) -> None:
+    add("build", _build, "install and build what up needs, but start nothing")
+    add("guest-build", _guest_build, "build driver, provider and test programs for guests")
+    add("image", _image, "make the guest image and its build tree; print where")
+
+
+def _add_development(add) -> None:
+    """Commands that need a checkout."""
     command = add("test", lambda options: parts.test(options.part),
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
@@ -216,30 +226,30 @@ def _add_parts(add) -> None:
         + [f"  {bench.SWEEP:<10} {bench.SWEEP_S:>4}  opensm's sweeps of 16 to 2,000 hosts, beside ibsim's"])
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="for results as JSON, table and plot (default: .lab/bench)")
-    add("build", _build, "install and build what up needs, but start nothing")
     add("deps", lambda _options: deps.install(tests=True) or 0,
         "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")
-    add("guest-build", _guest_build, "build driver, provider and test programs for guests")
     add("checkpatch", _checkpatch, "check the driver against the kernel's coding style, the glue against QEMU's")
-    add("image", _image, "make the guest image and its build tree; print where")
 
 
 class _Version(argparse.Action):
-    """The version as meson.build has it; in a clone with the commit."""
+    """The version as meson.build has it, in a clone with the commit; of an installed lab the one it was built as."""
 
     def __init__(self, option_strings, dest):
         super().__init__(option_strings, dest, nargs=0, help="show it")
 
     def __call__(self, parser_, _options, _values, _name=None):
+        if paths.INSTALLED:
+            print(f"pib-hca {paths.INSTALLED['version']}, for QEMU {paths.INSTALLED['qemu']}")
+            parser_.exit()
         found = re.search(r"version: '([^']+)'", (paths.ROOT / "meson.build").read_text())
         commit = debian.output("git", "-C", str(paths.ROOT), "describe", "--always", "--dirty").strip()
         print(f"pib-hca {found[1] if found else '?'}" + (f" ({commit})" if commit else ""))
         parser_.exit()
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="pib", description="InfiniBand HCAs made of software, "
                                   "in virtual machines on this host.")
     top.add_argument("--version", action=_Version)
@@ -252,8 +262,16 @@ def parser() -> argparse.ArgumentParser:
 
     _add_lab(add)
     _add_views(add)
-    _add_parts(add)
+    _add_topology(add)
+    _add_steps(add)
+    if not installed:
+        _add_development(add)
     return top
+
+
+def installed_parser() -> argparse.ArgumentParser:
+    """The parser that pib(1) is made from."""
+    return parser(installed=True)
 
 
 def _command() -> int | str | None:

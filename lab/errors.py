@@ -67,5 +67,5 @@ def status(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         print("pib: interrupted", file=sys.stderr)
         return 128 + error.number if isinstance(error, signals.Stopped) else INTERRUPTED
-    print(f"pib: {sentence(error)}", file=sys.stderr)
+    print(f"pib: {ui.named(sentence(error))}", file=sys.stderr)
     return 1

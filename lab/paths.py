@@ -3,24 +3,51 @@
 
 The cache holds what depends only on its recipe (QEMU headers, guest image) and
 is shared by all checkouts of a user; the run directory holds what one checkout's
-running lab needs (sockets, pids, logs).
+running lab needs (sockets, pids, logs). An installed lab has one run directory for
+each user, and its programs where `meson install` has noted them.
 """
 
 import hashlib
+import json
 import os
 import pathlib
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build"
-RUN = ROOT / ".lab"
+NOTE = ROOT / "installed.json"
+INSTALLED: dict[str, str] = json.loads(NOTE.read_text()) if NOTE.exists() else {}   # empty in a checkout
+COMMAND = "pib" if INSTALLED else "./pib"
+BUILD = ROOT / "build"          # in a checkout
+
+
+def _of_user(variable: str, default: str) -> pathlib.Path | None:
+    """The directory that an XDG variable names, which counts when it is absolute, else the default in the home
+    directory; None without a home directory."""
+    chosen, home = os.environ.get(variable, ""), os.path.expanduser("~")
+    if os.path.isabs(chosen):
+        return pathlib.Path(chosen) / "pib-hca"
+    return pathlib.Path(home) / default / "pib-hca" if os.path.isabs(home) else None
+
+
+def _run() -> pathlib.Path:
+    if not INSTALLED:
+        return ROOT / ".lab"
+    return _of_user("XDG_STATE_HOME", ".local/state") or sys.exit(
+        "pib: this user has no home directory. Name one:  HOME=DIRECTORY pib …")
+
+
+RUN = _run()
+SWITCH = pathlib.Path(INSTALLED.get("switch", BUILD / "fabric-switch" / "pib-switch"))
+DEVICE = pathlib.Path(INSTALLED.get("device", BUILD / "qemu-hw" / "glue" / "libpib-hca.so"))
 
 
 def cache() -> pathlib.Path:
-    """In XDG_CACHE_HOME, which counts when it is absolute, or the home directory, or without one in the checkout."""
-    chosen, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
-    if os.path.isabs(chosen):
-        return pathlib.Path(chosen) / "pib-hca"
-    return pathlib.Path(home) / ".cache" / "pib-hca" if os.path.isabs(home) else RUN / "cache"
+    return _of_user("XDG_CACHE_HOME", ".cache") or RUN / "cache"
+
+
+def guest_results() -> pathlib.Path:
+    """The place of what is compiled for guests."""
+    return cache() / "guest-results" if INSTALLED else BUILD / "guest"
 
 
 def recipe_hash(*parts: str | bytes) -> str:

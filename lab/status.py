@@ -21,7 +21,7 @@ def status(lab: cluster.Cluster) -> int:
               f"processor: {PROCESSORS[lab.state.accel]}")
         _tell_age(lab.state)
     else:
-        print("Nothing runs. Start it:  ./pib up")
+        print(ui.named("Nothing runs. Start it:  ./pib up"))
     _others()
     return 0 if good else 1
 

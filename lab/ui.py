@@ -23,9 +23,14 @@ class LabError(Exception):
     """A failure that the user can act on; its text says how."""
 
 
+def named(text: str) -> str:
+    """The text with the name that the command has here: an installed one is on the PATH."""
+    return text.replace("./pib", paths.COMMAND)
+
+
 def say(text: str) -> None:
     # In one piece: steps side by side say things at once.
-    print(f"[{time.monotonic() - START:5.0f}s] {text}\n", end="", file=sys.stderr, flush=True)
+    print(f"[{time.monotonic() - START:5.0f}s] {named(text)}\n", end="", file=sys.stderr, flush=True)
 
 
 def log_path(name: str) -> pathlib.Path:

@@ -4,7 +4,7 @@
 import pathlib
 import subprocess
 
-from lab import memory, table, ui
+from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, preflight, steps
 from lab.fabric import cluster, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
@@ -12,9 +12,10 @@ from lab.guests import guest_kernel, image, vm
 
 
 def machine() -> None:
-    """Checks the machine, and installs missing packages."""
-    preflight.check(not image.directory().is_dir(), not host_build.configured())
-    deps.install()
+    """Checks the machine, and installs missing packages. An installed lab's are there, and its programs built."""
+    preflight.check(not image.directory().is_dir(), not paths.INSTALLED and not host_build.configured())
+    if not paths.INSTALLED:
+        deps.install()
     preflight.check_programs()
 
 
@@ -26,6 +27,8 @@ def _guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
 def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
     """Installs and builds all that guests need; (image, trees to lay over it)."""
     machine()
+    if paths.INSTALLED:
+        return _guest_side()
     made, _ = steps.together(_guest_side, host_build.build)
     return made
 
@@ -72,7 +75,7 @@ def up(wanted: Wanted) -> int:
             print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")
     finally:
         if lab.nodes():
-            print("The guests keep running: ./pib exec vm0 -- ibnetdiscover, ./pib shell vm0, ./pib down")
+            print(ui.named("The guests keep running: ./pib exec vm0 -- ibnetdiscover, ./pib shell vm0, ./pib down"))
     return 0 if measured or wanted.count == 1 else 1
 
 

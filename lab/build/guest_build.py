@@ -20,7 +20,7 @@ from lab import paths, ui
 from lab.build import builder, rdma_core
 from lab.guests import image
 
-OUT = paths.BUILD / "guest"
+OUT = paths.guest_results()
 REVISION = "2"                  # version of the code below
 COMMON = "hw-interface"
 DRIVER = "guest-driver"
@@ -120,11 +120,7 @@ def _configured(tools: builder.Builder) -> None:
     tree = tools.work / "rdma-core"
     shutil.rmtree(tree, ignore_errors=True)
     shutil.copytree(source, tree, symlinks=True)
-    (tree / "providers" / "pib").symlink_to("../../guest-provider")
-    lists = tree / "CMakeLists.txt"
-    lists.write_text(lists.read_text().replace(
-        "add_subdirectory(providers/rxe)\n",
-        "add_subdirectory(providers/rxe)\nadd_subdirectory(providers/pib)\n", 1))
+    rdma_core.add_provider(tree, f"../../{PROVIDER}")
     tools.sh("configuring rdma-core", f"cmake -S rdma-core -B rdma-core/build -G Ninja {flags}", "guest-provider")
     mark.write_text(recipe)
 

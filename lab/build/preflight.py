@@ -13,9 +13,10 @@ import tempfile
 
 from lab import paths, ui
 
-# Which program, and in which of Debian's packages it is.
-PROGRAMS = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",
-            "bison": "bison", "tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x86",
+# Which program, and in which of Debian's packages it is. An installed lab compiles nothing for the host.
+COMPILING = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",
+             "bison": "bison"}
+PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x86",
             "mmdebstrap": "mmdebstrap", "apt-get": "apt", "unshare": "util-linux", "setpriv": "util-linux",
             "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
             "ssh-keygen": "openssh-client"}
@@ -33,7 +34,7 @@ BUILD_MIB = 1500                # memory of the largest compilation
 
 def missing_programs() -> list[str]:
     """Programs that are not there, each with its package."""
-    wanted = PROGRAMS if os.geteuid() == 0 else PROGRAMS | FOR_USERS
+    wanted = PROGRAMS | (FOR_USERS if os.geteuid() else {}) | ({} if paths.INSTALLED else COMPILING)
     return [f"{program} (package {package})" for program, package in wanted.items() if not shutil.which(program)]
 
 
@@ -41,7 +42,8 @@ def programs() -> list[str]:
     lacking = missing_programs()
     if not lacking:
         return []
-    return [f"programs are missing: {', '.join(lacking)}. Install their packages (./pib deps), and have /usr/sbin and "
+    how = "as root:  apt-get install" if paths.INSTALLED else "./pib deps"
+    return [f"programs are missing: {', '.join(lacking)}. Install their packages ({how}), and have /usr/sbin and "
             "/usr/bin in PATH"]
 
 
@@ -54,7 +56,8 @@ def _gib_free(path: pathlib.Path) -> float:
 def space(new_image: bool, new_build: bool) -> list[str]:
     """Disk space where the lab writes."""
     wanted = ((paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
-              (paths.ROOT, BUILD_GIB if new_build else CHECKOUT_GIB, "use a checkout elsewhere"),
+              (paths.RUN, BUILD_GIB if new_build else CHECKOUT_GIB,
+               "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"),
               (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"))
     return [f"{path}: {_gib_free(path):.1f} GiB are free, {least} are needed: free some, or {other}"
             for path, least, other in wanted if _gib_free(path) < least]

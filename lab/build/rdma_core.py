@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""rdma-core's source, of the version that a build tree has the libraries of, in the cache."""
+"""rdma-core's source, of the version that a build tree has the libraries of, in the cache.
 
+    python3 -I -B lab/start.py lab.build.rdma_core DIR
+
+makes DIR a source of the version that this machine has the libraries of, with the provider in it.
+PIB_RDMA_CORE names a source that is taken instead of the archive's.
+"""
+
+import os
 import pathlib
 import re
+import shutil
+import sys
 import tempfile
 
 from lab import paths, ui
@@ -10,6 +19,10 @@ from lab.build import cache, debian
 
 LOG = "guest-provider"
 PACKAGE = "rdma-core"
+VARIABLE = "PIB_RDMA_CORE"
+PROVIDER = paths.ROOT / "guest-provider"
+HERE = pathlib.Path("/")        # this machine as a tree
+NEIGHBOUR = "add_subdirectory(providers/rxe)\n"
 
 
 def version(tree: pathlib.Path) -> str:
@@ -17,7 +30,7 @@ def version(tree: pathlib.Path) -> str:
     entry = re.search(r"^Package: libibverbs-dev\n(?:.+\n)*?Version: (.+)$", status, re.MULTILINE)
     if not entry:
         raise ui.LabError(f"{tree} has no libibverbs-dev")
-    return entry.group(1)
+    return re.sub(r"\+b\d+$", "", entry.group(1))      # a package that was built again has the same source
 
 
 def _directory(wanted: str) -> pathlib.Path:
@@ -48,3 +61,37 @@ def _make(out: pathlib.Path, wanted: str, lists: debian.Archive) -> None:
         ui.run("unpacking rdma-core's source",
                ["tar", "-xf", next(pathlib.Path(name).glob(f"{PACKAGE}_*.orig.tar.*")), "-C", out,
                 "--strip-components=1"], LOG)
+
+
+def add_provider(tree: pathlib.Path, where: str | pathlib.Path) -> None:
+    """Makes the provider's folder, to which a link leads, a part of an rdma-core source."""
+    (tree / "providers" / "pib").symlink_to(where)
+    lists = tree / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace(NEIGHBOUR, f"{NEIGHBOUR}add_subdirectory(providers/pib)\n", 1))
+
+
+def _of_this_machine() -> pathlib.Path:
+    if given := os.environ.get(VARIABLE):
+        return pathlib.Path(given)
+    if (found := _directory(version(HERE))).is_dir():
+        return found
+    with tempfile.TemporaryDirectory() as name:
+        lists = debian.Archive(pathlib.Path(name), debian.suites())
+        lists.update(LOG)
+        return ensure(HERE, lists)
+
+
+def main() -> int:
+    try:
+        tree = pathlib.Path(sys.argv[1])
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(_of_this_machine(), tree, symlinks=True)
+        add_provider(tree, PROVIDER)
+    except ui.LabError as error:
+        print(f"pib: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

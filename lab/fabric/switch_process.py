@@ -9,7 +9,7 @@ import subprocess
 from lab import paths, ui
 from lab.guests import vm
 
-PROGRAM = paths.BUILD / "fabric-switch" / "pib-switch"
+PROGRAM = paths.SWITCH
 
 
 def built() -> bool:

@@ -11,7 +11,7 @@ import socket
 from lab import paths, process, ui, waiting
 
 QEMU = "qemu-system-x86_64"
-MODULE = paths.BUILD / "qemu-hw" / "glue" / "libpib-hca.so"
+MODULE = paths.DEVICE
 LINK = "glue"                   # in the lab's short directory: leads to the module's directory
 READY = "lab: ready"
 BOOT_S = 900                    # only a hang takes this long, on whatever host

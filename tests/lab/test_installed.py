@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An installed lab: its programs are where `meson install` has noted them, and each user has a state."""
+
+import json
+import os
+import re
+
+import pytest
+
+from checkouts import pib
+from lab import paths
+from lab.build import preflight
+
+NOTE = {"version": "1.2.3", "qemu": "10.0.2", "switch": "/usr/bin/pib-switch",
+        "device": "/usr/lib/pib-hca/libpib-hca.so"}
+DEVELOPMENT = ("test", "bench", "deps", "qemu-headers", "checkpatch")
+
+
+@pytest.fixture
+def installed(checkout, tmp_path):
+    """Runs a command of an installed lab, as a user with an empty home directory."""
+    (checkout / paths.NOTE.name).write_text(json.dumps(NOTE))
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {**{name: value for name, value in os.environ.items() if not name.startswith("XDG_")}, "HOME": str(home)}
+    return lambda *words, **more: pib(checkout, *words, env=env | more)
+
+
+def test_the_state_is_the_users(installed, checkout, tmp_path):
+    assert installed("status").returncode == 1
+    assert (tmp_path / "home" / ".local" / "state" / "pib-hca").is_dir() and not (checkout / ".lab").exists()
+    installed("status", XDG_STATE_HOME=str(tmp_path / "state"))
+    assert (tmp_path / "state" / "pib-hca").is_dir()
+
+
+def test_messages_name_the_command_on_the_path(installed, checkout):
+    assert installed("status").stdout == "Nothing runs. Start it:  pib up\n"
+    assert "Start it:  pib up\n" in installed("exec", "vm0", "--", "true").stderr
+    assert pib(checkout.parent / "checkout", "--version", env=os.environ).stdout == "pib-hca 1.2.3, for QEMU 10.0.2\n"
+
+
+def test_commands_of_a_checkout_are_not_there(installed, checkout):
+    said = installed("--help").stdout
+    (checkout / paths.NOTE.name).unlink()
+    own = pib(checkout, "--help").stdout
+    for command in DEVELOPMENT:
+        listed = re.compile(rf"^ +{command}\s", re.MULTILINE)
+        assert listed.search(own) and not listed.search(said)
+
+
+def test_no_compiler_is_asked_for(monkeypatch):
+    monkeypatch.setattr(preflight.shutil, "which", lambda program: None if program in ("g++", "meson") else program)
+    assert any("g++" in found for found in preflight.missing_programs())
+    monkeypatch.setattr(paths, "INSTALLED", NOTE)
+    assert preflight.missing_programs() == []

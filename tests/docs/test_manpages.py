@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The sources of manual pages against the programs: every option is there."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "packaging"))
+import manpage  # noqa: E402  pylint: disable=wrong-import-position
+
+SWITCH_OPTION = re.compile(r'"!?(--[a-z][a-z0-9-]+)"')
+SWITCH_COMMAND = re.compile(r'add_command\(\*ctl, options, "(\w+)"')
+FAULT = re.compile(r'^ {8}\{"([a-z0-9-]+)", "', re.MULTILINE)
+PROPERTY = re.compile(r'DEFINE_PROP_\w+\("([\w-]+)"')
+
+
+class ManualPages(unittest.TestCase):
+    def page(self, name: str) -> str:
+        return manpage.document((ROOT / "docs" / f"{name}.md").read_text(), "description")
+
+    def test_the_switch_has_all_of_its_options_and_commands(self):
+        source = (ROOT / "fabric-switch" / "options.cc").read_text()
+        page = self.page("pib-switch")
+        options = set(SWITCH_OPTION.findall(source)) | {f"--{name}" for name in FAULT.findall(source)}
+        self.assertGreater(len(options), 20)
+        self.assertEqual([name for name in sorted(options) if name not in page], [])
+        commands = set(SWITCH_COMMAND.findall(source)) | {"fault"}
+        self.assertGreater(len(commands), 6)
+        self.assertEqual([name for name in sorted(commands) if f"`{name}" not in page], [])
+
+    def test_the_device_has_all_of_its_properties(self):
+        source = manpage.GLUE.read_text()
+        names = PROPERTY.findall(source)
+        self.assertGreater(len(names), 20)
+        self.assertEqual(sorted(names), sorted(manpage.properties()))
+        page = self.page("pib-hca")
+        self.assertEqual([name for name in names if f"`{name}`\n\n: " not in page], [])
+
+    def test_a_table_becomes_a_list(self):
+        text = "a\n\n| option | |\n|---|---|\n| `-x` | first |\n| | second |\n| `a\\|b` | third |\n\nz"
+        self.assertEqual(manpage.tables(text).split("\n\n"),
+                         ["a", "`-x`", ": first second", "`a|b`", ": third", "", "z"])
+
+    def test_links_and_paths_of_a_checkout_go(self):
+        page = manpage.document("# x\n\n`./pib up`, see [here](y.md#z).\n", "description")
+        self.assertEqual(page, "# NAME\n\nx - description\n\n# DESCRIPTION\n\n`pib up`, see here.")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -9,7 +9,7 @@ import pytest
 
 from checkouts import pib
 from lab import paths
-from lab.build import preflight
+from lab.build import deps, preflight
 
 NOTE = {"version": "1.2.3", "qemu": "10.0.2", "switch": "/usr/bin/pib-switch",
         "device": "/usr/lib/pib-hca/libpib-hca.so"}
@@ -53,3 +53,21 @@ def test_no_compiler_is_asked_for(monkeypatch):
     assert any("g++" in found for found in preflight.missing_programs())
     monkeypatch.setattr(paths, "INSTALLED", NOTE)
     assert preflight.missing_programs() == []
+
+
+def _depends() -> str:
+    text = (paths.ROOT / "debian" / "control").read_text()
+    return re.search(r"^Package: pib-lab\n.*?^Recommends:.*?$", text, re.MULTILINE | re.DOTALL)[0]
+
+
+def test_the_package_depends_on_all_that_guests_need():
+    """Sections of packages.txt, after the one for building; QEMU is a dependency of the device."""
+    used = deps.LIST.read_text().split("# guest image and running guests")[1]
+    lacking = [need.package for need in deps.needs(used) if not re.search(rf"\b{need.package}\b", _depends())]
+    assert lacking == []
+    assert re.search(r"^Depends:.*\$\{qemu:Depends\}", (paths.ROOT / "debian" / "control").read_text(), re.MULTILINE)
+
+
+def test_the_packages_have_the_version_of_the_source():
+    version = re.search(r"version: '([^']+)'", (paths.ROOT / "meson.build").read_text())[1]
+    assert (paths.ROOT / "debian" / "changelog").read_text().startswith(f"pib-hca ({version}) ")

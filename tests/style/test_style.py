@@ -33,7 +33,7 @@ UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
 # Formats without comments.
 NO_COMMENTS = {".hex"}
-WITHOUT_COMMENTS = {"packaging/installed.json.in"}
+WITHOUT_COMMENTS = {"debian/changelog", "debian/copyright", "debian/source/format", "packaging/installed.json.in"}
 
 
 def licence_of(path: pathlib.Path) -> str:

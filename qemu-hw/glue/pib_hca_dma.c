@@ -6,9 +6,9 @@
  * ends in the registers of a device.
  */
 #include "qemu/osdep.h"
-#include "exec/memory.h"
 #include "hw/pci/pci.h"
 #include "pib_hca_glue.h"
+#include "pib_hca_qemu.h"
 #include "qemu/bswap.h"
 #include "qemu/rcu.h"
 

@@ -7,13 +7,12 @@
  * an interrupt controller but to other memory of the guest's choice.
  */
 #include "qemu/osdep.h"
-#include "exec/address-spaces.h"
-#include "exec/memory.h"
 #include "hw/pci/msi.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
+#include "pib_hca_qemu.h"
 #include "qemu/bitops.h"
 #include "qemu/event_notifier.h"
 #include "qemu/thread.h"

@@ -8,9 +8,8 @@
 #include <sys/mman.h>
 #include <sys/vfs.h>
 #include "exec/cpu-common.h"
-#include "exec/memory.h"
-#include "exec/ramblock.h"
 #include "pib_hca_glue.h"
+#include "pib_hca_qemu.h"
 #include "qemu/error-report.h"
 
 #define RAM_BLOCKS 16

@@ -10,6 +10,7 @@
 #include "migration/vmstate.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
+#include "pib_hca_qemu.h"
 #include "qapi/error.h"
 #include "qemu/main-loop.h"
 #include "qemu/module.h"
@@ -356,7 +357,7 @@ static const VMStateDescription pib_hca_vmstate = {
     .unmigratable = 1,
 };
 
-static void pib_hca_class_init(ObjectClass *klass, void *data)
+static void pib_hca_class_init(ObjectClass *klass)
 {
     DeviceClass *dc = DEVICE_CLASS(klass);
     PCIDeviceClass *pc = PCI_DEVICE_CLASS(klass);
@@ -377,6 +378,8 @@ static void pib_hca_class_init(ObjectClass *klass, void *data)
     pib_hca_observe_register(OBJECT_CLASS(klass));
 }
 
+PIB_HCA_CLASS_INIT(pib_hca_class_init)
+
 static void pib_hca_instance_init(Object *obj)
 {
     pib_hca_lock_init(PIB_HCA(obj));
@@ -395,7 +398,7 @@ static const TypeInfo pib_hca_types[] = {
         .instance_size = sizeof(PibHca),
         .instance_init = pib_hca_instance_init,
         .instance_finalize = pib_hca_instance_finalize,
-        .class_init = pib_hca_class_init,
+        .class_init = PIB_HCA_CLASS_INIT_OF(pib_hca_class_init),
         .interfaces = (InterfaceInfo[]){{INTERFACE_PCIE_DEVICE}, {} },
     },
 };

@@ -5,9 +5,9 @@
  * line that says what is accepted.
  */
 #include "qemu/osdep.h"
-#include "hw/qdev-properties.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
+#include "pib_hca_qemu.h"
 #include "qapi/error.h"
 #include "qemu/guest-random.h"
 #include "qemu/units.h"

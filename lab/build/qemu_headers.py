@@ -59,37 +59,44 @@ def directory() -> pathlib.Path:
     return paths.cache() / f"qemu-headers-{version}-{recipe}"
 
 
-def fetch(work: pathlib.Path, version: str) -> pathlib.Path:
+def fetch(work: pathlib.Path, version: str, archive: debian.Archive) -> pathlib.Path:
     """Downloads and unpacks the source; returns its top directory."""
-    archive = debian.Archive(work, debian.suites())
-    archive.update(LOG)
     # Any revision of the same upstream version has the same .orig tarball; a mirror
     # may have dropped the very revision that is installed.
     same = [v for v in archive.versions("qemu") if upstream(v) == upstream(version)]
     if not same:
         raise ui.LabError(f"the mirror has no source of QEMU {upstream(version)} (installed: "
                           f"{version}). Run as root:  apt-get update && apt-get install {PACKAGE}")
-    archive.download("qemu", version if version in same else same[0], LOG, tarball_only=True)
+    archive.download("qemu", version if version in same else same[0], LOG, tarball_only=True, to=work)
     tarball = next(work.glob("qemu_*.orig.tar.*"))
     ui.run("unpacking QEMU's source", ["tar", "-xf", tarball, "-C", work], LOG)
     return next(path for path in work.glob("qemu-*") if path.is_dir())
 
 
-def configure(source: pathlib.Path, build: pathlib.Path) -> None:
-    # Debian's tarball lacks the UEFI images, which meson insists on seeing.
+def complete(source: pathlib.Path) -> None:
+    """Debian's tarball lacks UEFI images and compiled device trees, which meson insists on seeing."""
     listed = (source / "pc-bios" / "meson.build").read_text()
     for name in set(re.findall(r"edk2-[a-z0-9_-]+\.fd", listed)):
         (source / "pc-bios" / f"{name}.bz2").touch()
+    for tree in (source / "pc-bios" / "dtb").glob("*.dts"):
+        tree.with_suffix(".dtb").touch()
+
+
+def configure(source: pathlib.Path, build: pathlib.Path) -> None:
     build.mkdir()
     ui.run("configuring QEMU for its headers",
            [source / "configure", "--python=/usr/bin/python3", *CONFIGURE], LOG, cwd=build)
 
 
+def generated(listed: str) -> list[str]:
+    """The headers among the targets of a build, as ninja lists them."""
+    return [target for line in listed.splitlines() if GENERATED.fullmatch(target := line.split(":")[0])]
+
+
 def generate(build: pathlib.Path) -> None:
     listed = subprocess.run(["ninja", "-t", "targets", "all"], cwd=build, check=True,
                             capture_output=True, text=True).stdout
-    targets = [line.split(":")[0] for line in listed.splitlines()]
-    wanted = [target for target in targets if GENERATED.fullmatch(target)]
+    wanted = generated(listed)
     ui.run(f"generating {len(wanted)} headers", ["ninja", *wanted], LOG, cwd=build)
 
 
@@ -105,16 +112,23 @@ def copy_headers(tree: pathlib.Path, to: pathlib.Path) -> None:
             shutil.copy(pathlib.Path(top) / name, to / relative / name)
 
 
+def collect(source: pathlib.Path, build: pathlib.Path, to: pathlib.Path) -> None:
+    copy_headers(build, to / "build")
+    copy_headers(source, to / "source")
+    (to / "version").write_text((source / "VERSION").read_text())
+
+
 def _make(final: pathlib.Path) -> None:
     version = package_version()
     with tempfile.TemporaryDirectory(dir=final, prefix="qemu.") as name:
         work = pathlib.Path(name)
-        source, build = fetch(work, version), work / "build"
+        archive = debian.Archive(work, debian.suites())
+        archive.update(LOG)
+        source, build = fetch(work, version, archive), work / "build"
+        complete(source)
         configure(source, build)
         generate(build)
-        copy_headers(build, final / "build")
-        copy_headers(source, final / "source")
-        (final / "version").write_text((source / "VERSION").read_text())
+        collect(source, build, final)
 
 
 def ensure() -> pathlib.Path:

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""QEMU's source is completed before its configure runs; headers are found among its targets."""
+
+from lab.build import qemu_headers
+
+
+def test_files_that_debians_tarball_lacks_are_put_there(tmp_path):
+    firmware = tmp_path / "pc-bios"
+    (firmware / "dtb").mkdir(parents=True)
+    (firmware / "meson.build").write_text("fds = [\n  'edk2-arm-code.fd',\n  'edk2-x86_64-code.fd',\n]\n")
+    (firmware / "dtb" / "bamboo.dts").touch()       # compiled by dtc, which a host need not have
+    qemu_headers.complete(tmp_path)
+    assert (firmware / "edk2-arm-code.fd.bz2").exists() and (firmware / "edk2-x86_64-code.fd.bz2").exists()
+    assert (firmware / "dtb" / "bamboo.dtb").exists()
+
+
+def test_headers_are_found_among_the_targets_of_a_build():
+    listed = ("qapi/qapi-types.h: CUSTOM_COMMAND\nqapi/qapi-types.c: CUSTOM_COMMAND\n"
+              "trace/trace-hw_net.h: CUSTOM_COMMAND\nqemu-version.h: CUSTOM_COMMAND\nqemu-system-x86_64: c_LINKER\n")
+    assert qemu_headers.generated(listed) == ["qapi/qapi-types.h", "trace/trace-hw_net.h", "qemu-version.h"]

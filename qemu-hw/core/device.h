@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The HCA as a whole: what QEMU or a test creates, and the entry points by which the world reaches
-// it. One caller at a time.
+// it. One caller at a time. Each entry does a bounded amount of work. A command that takes memory
+// away from the fabric while the switch copies (Config::one_copy) completes later. Four things wait
+// for such a switch instead, 1 s at most: reset(), stop_copying(), a QP that fails, and a work
+// request or packet that invalidates a key.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +45,7 @@ class Device {
     void stop_copying();
 
     DeviceLinks& links() { return links_; }
+    Engine& engine() { return engine_; }
 
     // For humans: every object (docs/observability.md), and the trace of Config::trace_entries, as
     // JSON.

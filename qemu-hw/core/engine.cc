@@ -5,6 +5,13 @@
 
 namespace pib::hca {
 
+namespace {
+
+// A switch that has answered wakes the link, one that has stopped reading does not.
+constexpr uint64_t kHeldPollNs = 1'000'000;
+
+}  // namespace
+
 Engine::Engine(const Config& config, Host& host)
     : config_(config),
       host_(host),
@@ -18,7 +25,8 @@ Engine::Engine(const Config& config, Host& host)
       one_copy_(config.one_copy ? std::make_unique<OneCopy>(host, mpt_) : nullptr),
       ports_(config_, host, eqs_, counters_, one_copy_.get()),
       transport_({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), one_copy_.get()}),
-      objects_{config_, host, counters_, eqs_, cqs_, srqs_, mpt_, ports_, transport_},
+      objects_{config_, host, counters_, eqs_,       cqs_,
+               srqs_,   mpt_, ports_,    transport_, one_copy_.get()},
       commands_(objects_) {
     ports_.set_client(transport_);
     cqs_.set_poison(config.knobs.poison_wc);
@@ -37,8 +45,10 @@ void Engine::run() {
     }
 }
 
+// While a command waits for the switch no QP has a turn: a flush would return buffers to software
+// that the switch may still write.
 void Engine::turn() {
-    if (health_.is_fatal()) {
+    if (health_.is_fatal() || commands_.is_held()) {
         return;
     }
     const bool more = transport_.run();
@@ -96,6 +106,15 @@ void Engine::run_commands() {
     }
 }
 
+// The turns that were left out follow in run().
+void Engine::resume_commands() {
+    run_commands();
+    halt_if_fatal();
+    if (!commands_.is_held()) {
+        host_.wake();
+    }
+}
+
 // ---- the end of an entry
 
 void Engine::halt_if_fatal() {
@@ -120,9 +139,14 @@ void Engine::halt() {
 
 void Engine::settle() {
     halt_if_fatal();
+    uint64_t held_until = kNever;
+    if (commands_.is_held()) [[unlikely]] {
+        resume_commands();
+        held_until = commands_.is_held() ? host_.now_ns() + kHeldPollNs : kNever;
+    }
     ports_.flush();
-    const uint64_t deadline =
-        std::min({transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline()});
+    const uint64_t deadline = std::min(
+        {transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline(), held_until});
     // A timer that expires too early finds no due work and is set again. Moving it at every ACK
     // would cost a wake-up of the main loop each time.
     if (deadline < deadline_ns_) {

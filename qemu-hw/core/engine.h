@@ -63,6 +63,7 @@ class Engine {
   private:
     Counters fresh_counters() { return {.trace = trace_.enabled() ? &trace_ : nullptr}; }
     void run_commands();
+    void resume_commands();
     void halt_if_fatal();
     void halt();
     void settle();

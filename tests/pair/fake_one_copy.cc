@@ -11,7 +11,7 @@ bool FakeOneCopy::is_registered(const link::RamPiece& piece) const {
         piece.length > kSharedBytes - piece.offset) {
         throw std::runtime_error("a piece of no memory");
     }
-    const uint64_t* bits = lines_[link::kBitmapsOffset / sizeof(Line)].words;
+    const uint64_t* bits = memory_.bitmaps();
     const uint64_t last = (piece.offset + piece.length - 1) / link::kPageBytes;
     for (uint64_t page = piece.offset / link::kPageBytes; page <= last; ++page) {
         if ((bits[page / 64] >> page % 64 & 1) == 0) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fake_copy_link.h"
 #include "fake_host.h"
 #include "memory/one_copy.h"
 
@@ -18,40 +19,19 @@ inline bool one_copy_wanted() {
     return runs != nullptr && std::string_view(runs) == "one-copy";
 }
 
-// A link of which the test says whether the switch is at work.
-class FakeCopyLink final : public OneCopyLink {
-  public:
-    bool pulling() const override { return is_pulling; }
-    void cancel_pull() override { ++cancels; }
-    void give_up() override {
-        ++given_up;
-        is_pulling = false;
-    }
-
-    bool is_pulling = false;
-    unsigned cancels = 0;
-    unsigned given_up = 0;
-};
-
 class FakeOneCopy {
   public:
     // The first part of guest memory is shared, and what lies behind is not.
     static constexpr uint64_t kSharedBytes = 64ull << 20;
 
     FakeOneCopy(FakeHost& host, Mpt& mpt, uint32_t min_bytes)
-        : base(host.ram(FakeHost::kRamBase, 1)),
-          lines_((link::kBitmapsOffset + link::bitmap_bytes(kSharedBytes)) / sizeof(Line)),
-          core(host, mpt, min_bytes) {
+        : base(host.ram(FakeHost::kRamBase, 1)), memory_(kSharedBytes), core(host, mpt, min_bytes) {
         core.set_link(1, link);
-        core.attach(1, {.control = reinterpret_cast<uint8_t*>(lines_.data()),
-                        .blocks = {{base, kSharedBytes}}});
+        core.attach(1, {.control = memory_.bytes(), .blocks = {{base, kSharedBytes}}});
     }
 
-    // Memory that the switch reads.
-    const link::OneCopyControl& control() const {
-        return *reinterpret_cast<const link::OneCopyControl*>(lines_.data());
-    }
-    bool is_live(uint64_t handle) const {
+    link::OneCopyControl& control() { return memory_.control(); }
+    bool is_live(uint64_t handle) {
         return control().slots[handle % link::kReferenceSlots].load() == handle;
     }
     bool is_registered(const link::RamPiece& piece) const;
@@ -66,10 +46,7 @@ class FakeOneCopy {
     FakeCopyLink link;
 
   private:
-    struct alignas(64) Line {
-        uint64_t words[8];
-    };
-    std::vector<Line> lines_;
+    FakeControlMemory memory_;
 
   public:
     OneCopy core;

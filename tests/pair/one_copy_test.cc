@@ -252,8 +252,8 @@ TEST_CASE("a switch that does not answer is given up") {
         test.pair.b.host.while_waiting = nullptr;
         (void)test.pair.b.mpt.destroy(test.to.key);
         CHECK(test.link().given_up == 1);
-        CHECK(test.pair.b.host.real_clock_ns >= kPatienceNs);
-        CHECK(test.pair.b.host.real_clock_ns <= 2 * kPatienceNs);
+        CHECK(test.pair.b.host.real_clock_ns >= OneCopy::kPatienceNs);
+        CHECK(test.pair.b.host.real_clock_ns <= 2 * OneCopy::kPatienceNs);
     };
     test.post();
     test.pair.settle();
@@ -288,10 +288,9 @@ struct Slots {
     struct alignas(64) Memory {
         uint8_t bytes[link::kBounceOffset]{};
     };
-    FakeHost host;
     const std::unique_ptr<Memory> memory = std::make_unique<Memory>();
     link::OneCopyControl& control = *reinterpret_cast<link::OneCopyControl*>(memory->bytes);
-    References references{host, control};
+    References references{control};
 };
 
 }  // namespace
@@ -314,38 +313,49 @@ TEST_CASE("handles are never used twice, and there are as many as slots") {
     CHECK(test.control.slots[17].load() == newer);
 }
 
-TEST_CASE("a reference that is being read is waited for") {
+TEST_CASE("the reader of a revoked reference is known until it reads another one") {
     Slots test;
     const uint64_t handle = test.references.open({.qpn = 1});
+    const uint64_t other = test.references.open({.qpn = 1});
     test.control.reading = handle;
-    unsigned turns = 0;
-    test.host.while_waiting = [&] {
-        CHECK(test.control.slots[handle].load() == 0);
-        test.control.reading = ++turns == 5 ? 0 : handle;
-    };
+    CHECK_FALSE(test.references.being_read());
     test.references.end(handle);
+    CHECK(test.control.slots[handle].load() == 0);
+    CHECK(test.references.being_read());
+    test.control.reading = other;
+    CHECK_FALSE(test.references.being_read());
+    test.control.reading = handle;  // the slot was cleared long ago
+    CHECK_FALSE(test.references.being_read());
+}
+
+TEST_CASE("a reference that is being read is waited for") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    REQUIRE(test.live() == 1);
+    auto& control = test.pair.a.one_copy->control();
+    control.reading = 1;
+    unsigned turns = 0;
+    test.pair.a.host.while_waiting = [&] {
+        CHECK(control.slots[1].load() == 0);
+        control.reading = ++turns == 5 ? 0 : 1;
+    };
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == PIB_HCA_CMD_STATUS_OK);
     CHECK(turns == 5);
 }
 
-TEST_CASE("a switch that reads one reference after the other is waited for once") {
-    Slots test;
-    for (unsigned i = 0; i < link::kReferenceSlots; ++i) {
-        (void)test.references.open({.qpn = 1});
-    }
-    uint64_t handle = 1;
-    uint64_t next_ns = 0;
-    test.control.reading = handle;
-    test.host.while_waiting = [&] {
-        if (test.host.real_clock_ns >= next_ns) {
-            next_ns += kPatienceNs * 9 / 10;
-            test.control.reading = ++handle;
-        }
-    };
-    Patience patience;
-    test.references.end_if(patience, [](const ReferenceOwner&) { return true; });
-    CHECK(test.references.count() == 0);
-    CHECK(test.host.real_clock_ns >= kPatienceNs);
-    CHECK(test.host.real_clock_ns <= 2 * kPatienceNs);
+TEST_CASE("a reader that does not answer is waited for once") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    REQUIRE(test.live() == 1);
+    test.pair.a.one_copy->control().reading = 1;
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == PIB_HCA_CMD_STATUS_OK);
+    const uint64_t waited = test.pair.a.host.real_clock_ns;
+    CHECK(waited >= OneCopy::kPatienceNs);
+    CHECK(waited <= 2 * OneCopy::kPatienceNs);
+    test.pair.a.one_copy->core.stop_all();
+    CHECK(test.pair.a.host.real_clock_ns == waited);
 }
 
 }  // namespace pib::hca::test

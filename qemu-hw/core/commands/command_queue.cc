@@ -5,6 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <utility>
+
+#include "memory/one_copy.h"
 
 namespace pib::hca {
 
@@ -82,24 +85,44 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
 
 uint32_t CommandQueue::run(bool refuse) {
     turn_pages_ = 0;
+    if (held_) {
+        if (refuse) {
+            held_->reply = PIB_HCA_CMD_STATUS_FATAL;
+        } else if (!memory_is_free()) {
+            return PIB_HCA_FATAL_NONE;
+        }
+        if (!complete(*std::exchange(held_, std::nullopt))) {
+            return PIB_HCA_FATAL_CMDQ_DMA;
+        }
+    }
     for (uint32_t n = 0; n < kCommandsPerTurn && turn_pages_ < kPagesPerTurn && has_work(); ++n) {
-        pib_hca_cmd cmd;
-        const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
-        if (!host_.dma_read(rings_.base + slot * sizeof cmd,
-                            {reinterpret_cast<uint8_t*>(&cmd), sizeof cmd})) {
+        Executed next;
+        if (!fetch(next.cmd)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
-        const CommandReply reply = refuse ? CommandReply(PIB_HCA_CMD_STATUS_FATAL) : execute(cmd);
-        if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
-            trace->command(host_.now_ns(), cmd, reply.result, static_cast<uint8_t>(reply.status));
+        if (!refuse) {
+            const OneCopy::Deferral deferral(objects_.one_copy);
+            next.reply = execute(next.cmd);
+        } else {
+            next.reply = PIB_HCA_CMD_STATUS_FATAL;
         }
-        if (!complete(cmd, reply)) {
+        if (!refuse && !memory_is_free()) {
+            held_ = next;
+        } else if (!complete(next)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
-        ++consumed_;
-        objects_.eqs.async_event(PIB_HCA_EVENT_COMMAND, cmd.id);
     }
     return PIB_HCA_FATAL_NONE;
+}
+
+bool CommandQueue::fetch(pib_hca_cmd& cmd) {
+    const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
+    return host_.dma_read(rings_.base + slot * sizeof cmd,
+                          {reinterpret_cast<uint8_t*>(&cmd), sizeof cmd});
+}
+
+bool CommandQueue::memory_is_free() const {
+    return objects_.one_copy == nullptr || objects_.one_copy->settled();
 }
 
 CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
@@ -135,7 +158,21 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     return reply;
 }
 
-bool CommandQueue::complete(const pib_hca_cmd& cmd, const CommandReply& reply) {
+bool CommandQueue::complete(const Executed& executed) {
+    const auto& [cmd, reply] = executed;
+    if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
+        trace->command(host_.now_ns(), cmd, reply.result, static_cast<uint8_t>(reply.status));
+    }
+    if (!write_completion(executed)) {
+        return false;
+    }
+    ++consumed_;
+    objects_.eqs.async_event(PIB_HCA_EVENT_COMMAND, cmd.id);
+    return true;
+}
+
+bool CommandQueue::write_completion(const Executed& executed) {
+    const auto& [cmd, reply] = executed;
     pib_hca_cmd_cpl cpl{};
     cpl.result = reply.result;
     cpl.out_length = reply.out_length;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The command queue: fetches entries from the ring, does the checks that all commands share, runs
-// them and writes their completions.
+// them and writes their completions. The completion of a command that takes memory away from the
+// fabric is held back until the switch has let go of that memory; later commands wait behind it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/host.h"
 #include "commands/command_table.h"
@@ -30,6 +32,7 @@ class CommandQueue {
     // Stops reading entries; the counters keep their values.
     void stop() { running_ = false; }
     void reset() {
+        held_.reset();
         running_ = false;
         producer_ = 0;
         consumed_ = 0;
@@ -45,15 +48,28 @@ class CommandQueue {
     // PIB_HCA_CMD_STATUS_FATAL. PIB_HCA_FATAL_CMDQ_DMA when a ring has vanished, else
     // PIB_HCA_FATAL_NONE.
     uint32_t run(bool refuse);
-    bool has_work() const { return running_ && consumed_ != producer_; }
+    bool has_work() const { return running_ && !held_ && consumed_ != producer_; }
+    // A completion is held back: run() writes it when the switch has let go of the memory.
+    bool is_held() const { return running_ && held_; }
 
   private:
+    // A command that has been executed.
+    struct Executed {
+        pib_hca_cmd cmd;
+        CommandReply reply;
+    };
+
+    bool fetch(pib_hca_cmd& cmd);
     CommandReply execute(const pib_hca_cmd& cmd);
-    bool complete(const pib_hca_cmd& cmd, const CommandReply& reply);
+    // Whether the switch has let go of what the last command took away.
+    bool memory_is_free() const;
+    bool complete(const Executed& executed);
+    bool write_completion(const Executed& executed);
 
     DeviceObjects& objects_;
     Host& host_;
     Rings rings_;
+    std::optional<Executed> held_;
     bool running_ = false;
     uint32_t producer_ = 0;
     uint32_t consumed_ = 0;

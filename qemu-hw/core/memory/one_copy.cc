@@ -15,10 +15,10 @@ link::OneCopyControl& control_of(const OneCopyMemory& memory) {
 
 }  // namespace
 
-OneCopy::Shared::Shared(Host& host, const OneCopyMemory& memory)
+OneCopy::Shared::Shared(const OneCopyMemory& memory)
     : control(control_of(memory)),
       pages(memory.blocks, memory.control + link::kBitmapsOffset),
-      references(host, control) {}
+      references(control) {}
 
 OneCopy::OneCopy(Host& host, Mpt& mpt, uint32_t min_bytes)
     : host_(host), mpt_(mpt), min_bytes_(min_bytes) {
@@ -30,13 +30,14 @@ OneCopy::~OneCopy() {
 }
 
 void OneCopy::attach(unsigned port, const OneCopyMemory& memory) {
-    ports_[port - 1].shared = std::make_unique<Shared>(host_, memory);
+    ports_[port - 1].shared = std::make_unique<Shared>(memory);
     refresh(*ports_[port - 1].shared);
 }
 
 void OneCopy::detach(unsigned port) {
     ports_[port - 1].shared.reset();
     ports_[port - 1].to_guest = false;
+    ports_[port - 1].cancelled = 0;
 }
 
 // ---- registered pages
@@ -94,16 +95,14 @@ void OneCopy::region_goes(const MemoryRegion& region) {
 }
 
 void OneCopy::key_goes(uint32_t number) {
-    Patience patience;
-    for_each_shared([&](PortState& port, Shared&) {
+    for_each_shared([&](PortState& port, Shared& shared) {
         if (port.to_guest && port.keys.has(number)) {
-            settle(port, patience);
+            port.cancel();
         }
-    });
-    for_each_shared([&](PortState&, Shared& shared) {
         shared.references.end_if(
-            patience, [&](const ReferenceOwner& owner) { return owner.keys.has(number); });
+            [&](const ReferenceOwner& owner) { return owner.keys.has(number); });
     });
+    wait_unless_deferred();
 }
 
 void OneCopy::keys_cleared() {
@@ -117,14 +116,59 @@ void OneCopy::keys_cleared() {
 
 // ---- pulls
 
-void OneCopy::settle(PortState& port, Patience& patience) {
-    port.to_guest = false;
-    if (!port.link->pulling()) {
-        return;
+void OneCopy::PortState::cancel() {
+    to_guest = false;
+    if (link->pulling()) {
+        link->cancel_pull();
+        cancelled = pulls;
     }
-    port.link->cancel_pull();
-    if (!wait_while(host_, patience, [&] { return port.link->pulling(); })) {
-        port.link->give_up();
+}
+
+// A later pull has other memory as its target.
+bool OneCopy::PortState::is_busy() {
+    if (cancelled != 0 && (cancelled != pulls || !link->pulling())) {
+        cancelled = 0;
+    }
+    return cancelled != 0 || (shared && shared->references.being_read());
+}
+
+// A link is not closed for a late reader: the link may be the caller's own.
+void OneCopy::PortState::give_up() {
+    if (shared) {
+        shared->references.forget_reader();
+    }
+    if (is_busy()) {
+        cancelled = 0;
+        link->give_up();
+    }
+}
+
+bool OneCopy::settled() {
+    if (std::ranges::none_of(ports_, &PortState::is_busy)) [[likely]] {
+        until_ns_ = 0;
+        return true;
+    }
+    const uint64_t now = host_.real_ns();
+    if (until_ns_ == 0) {
+        until_ns_ = now + kPatienceNs;
+    }
+    if (now <= until_ns_) {
+        return false;
+    }
+    std::ranges::for_each(ports_, &PortState::give_up);
+    until_ns_ = 0;
+    return true;
+}
+
+void OneCopy::wait() {
+    while (!settled()) {
+        host_.relax();
+    }
+}
+
+void OneCopy::wait_unless_deferred() {
+    if (deferrals_ == 0) {
+        wait();
     }
 }
 
@@ -147,6 +191,7 @@ bool OneCopy::begin_pull(unsigned port, uint32_t qpn, const Located& located,
         return false;
     }
     state.to_guest = true;
+    ++state.pulls;
     state.qpn = qpn;
     state.keys = located.keys;
     return true;
@@ -181,55 +226,50 @@ std::optional<OneCopy::Reference> OneCopy::open(unsigned port, const Located& lo
 void OneCopy::close(unsigned port, uint64_t handle) {
     if (PortState& state = ports_[port - 1]; state.shared) {
         state.shared->references.end(handle);
+        wait_unless_deferred();
     }
 }
 
 bool OneCopy::acknowledged(uint32_t qpn, ib::Psn una) {
-    Patience patience;
     bool more = false;
     for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if(patience, [&](const ReferenceOwner& owner) {
+        shared.references.end_if([&](const ReferenceOwner& owner) {
             const bool mine = owner.qpn == qpn && !owner.response;
             const bool done = mine && una.distance_from(owner.end) >= 0;
             more = more || (mine && !done);
             return done;
         });
     });
+    wait_unless_deferred();
     return more;
 }
 
 void OneCopy::forget_requests(uint32_t qpn) {
-    Patience patience;
     for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if(patience, [&](const ReferenceOwner& owner) {
-            return owner.qpn == qpn && !owner.response;
-        });
+        shared.references.end_if(
+            [&](const ReferenceOwner& owner) { return owner.qpn == qpn && !owner.response; });
     });
+    wait_unless_deferred();
 }
 
 void OneCopy::qp_goes(uint32_t qpn) {
-    Patience patience;
-    for_each_shared([&](PortState& port, Shared&) {
+    for_each_shared([&](PortState& port, Shared& shared) {
         if (port.to_guest && port.qpn == qpn) {
-            settle(port, patience);
+            port.cancel();
         }
+        shared.references.end_if([&](const ReferenceOwner& owner) { return owner.qpn == qpn; });
     });
-    for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if(patience,
-                                 [&](const ReferenceOwner& owner) { return owner.qpn == qpn; });
-    });
+    wait_unless_deferred();
 }
 
 void OneCopy::stop_all() {
-    Patience patience;
-    for_each_shared([&](PortState& port, Shared&) {
+    for_each_shared([&](PortState& port, Shared& shared) {
         if (port.to_guest) {
-            settle(port, patience);
+            port.cancel();
         }
+        shared.references.end_if([](const ReferenceOwner&) { return true; });
     });
-    for_each_shared([&](PortState&, Shared& shared) {
-        shared.references.end_if(patience, [](const ReferenceOwner&) { return true; });
-    });
+    wait();
 }
 
 }  // namespace pib::hca

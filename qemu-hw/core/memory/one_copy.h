@@ -2,7 +2,8 @@
 // Peer copy: the switch moves payload from guest to guest (docs/fabric-protocol.md, "Peer copy").
 // This class keeps the device's side of it: the memory that a link shares, the live references to
 // it, and the target of the current pull. Code that takes memory away from the fabric calls this
-// class first; when the call returns, the switch no longer accesses that memory.
+// class first; when the call returns, the switch no longer accesses that memory. In the scope of a
+// Deferral the call only starts that, and settled() becomes true when the switch has let go.
 #pragma once
 
 #include <array>
@@ -37,6 +38,9 @@ struct OneCopyMemory {
 
 class OneCopy final : public MemoryWatch {
   public:
+    // Longest wait for a switch that accesses the guest's memory. It is bounded because the guest's
+    // processors may wait for the lock that the caller holds.
+    static constexpr uint64_t kPatienceNs = 1'000'000'000;
     // Shorter payloads are copied, because a reference costs two wake-ups.
     static constexpr uint32_t kMinBytes = 64 * 1024;
 
@@ -70,12 +74,34 @@ class OneCopy final : public MemoryWatch {
     // Whether it is still there.
     bool end_pull(unsigned port, const Located& located, std::span<const link::RamPiece> where);
 
-    // The last pull has ended, and its run was not accepted.
+    // The last pull has ended, and its burst was not accepted.
     void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
+
+    // --- revocations that do not wait
+    // While one exists, revocations return at once.
+    class Deferral {
+      public:
+        explicit Deferral(OneCopy* copy) : copy_(copy) { count(1); }
+        ~Deferral() { count(-1); }
+        Deferral(const Deferral&) = delete;
+        Deferral& operator=(const Deferral&) = delete;
+
+      private:
+        void count(int by) {
+            if (copy_ != nullptr) {
+                copy_->deferrals_ += by;
+            }
+        }
+        OneCopy* copy_;
+    };
+    // Whether the switch has let go of all memory that was revoked. A switch that takes longer than
+    // kPatienceNs loses its link.
+    bool settled();
 
     // --- what ends both
     void qp_goes(uint32_t qpn);
-    // Revokes all references and ends the pull: before the memory map changes, or the VM stops.
+    // Revokes all references and ends the pull: before the memory map changes, or the VM stops. It
+    // waits in any case.
     void stop_all();
 
     // ---- MemoryWatch
@@ -86,7 +112,7 @@ class OneCopy final : public MemoryWatch {
 
   private:
     struct Shared {
-        Shared(Host& host, const OneCopyMemory& memory);
+        explicit Shared(const OneCopyMemory& memory);
         link::OneCopyControl& control;
         RegisteredPages pages;
         References references;
@@ -94,17 +120,26 @@ class OneCopy final : public MemoryWatch {
         uint32_t physical_regions = 0;  // that give a right to all memory
     };
     struct PortState {
+        // Cancels the current pull.
+        void cancel();
+        // Whether the switch still accesses memory that was revoked.
+        bool is_busy();
+        void give_up();
+
         OneCopyLink* link = nullptr;
         std::unique_ptr<Shared> shared;
         // Target of the current pull.
         bool to_guest = false;
+        uint64_t pulls = 0;      // that have begun
+        uint64_t cancelled = 0;  // number of the pull that is to end; 0: none
         uint32_t qpn = 0;
         KeySet keys{};
     };
     bool translate(Shared& shared, const Located& located, std::vector<link::RamPiece>& out);
     void refresh(Shared& shared);
     void count(Shared& shared, const MemoryRegion& region, bool comes);
-    void settle(PortState& port, Patience& patience);
+    void wait();
+    void wait_unless_deferred();
     template <typename F>
     void for_each_shared(F&& f) {
         for (PortState& port : ports_) {
@@ -117,6 +152,8 @@ class OneCopy final : public MemoryWatch {
     Host& host_;
     Mpt& mpt_;
     const uint32_t min_bytes_;
+    int deferrals_ = 0;
+    uint64_t until_ns_ = 0;  // on the host's real clock; 0: nothing is waited for
     std::array<PortState, PIB_HCA_MAX_PORTS> ports_;
     std::vector<link::RamPiece> pieces_;  // segments of the reference being sent
 };

@@ -2,7 +2,6 @@
 #include "memory/shared_ram.h"
 
 #include <algorithm>
-#include <atomic>
 
 namespace pib::hca {
 
@@ -94,8 +93,7 @@ uint64_t References::open(const ReferenceOwner& owner) {
         if (oldest == kNoSlot) {
             return 0;
         }
-        Patience patience;
-        end_slot(oldest, patience);
+        end_slot(oldest);
     }
     do {
         ++last_;  // ends: a slot is free
@@ -108,7 +106,7 @@ uint64_t References::open(const ReferenceOwner& owner) {
 }
 
 // The fence orders the guest's later accesses behind the end of the slot, for the switch as well.
-void References::end_slot(size_t slot, Patience& patience) {
+void References::end_slot(size_t slot) {
     if (live_[slot].handle == 0) {
         return;
     }
@@ -119,9 +117,8 @@ void References::end_slot(size_t slot, Patience& patience) {
     // The switch announces the reference before it checks the slot, so one side sees the other's
     // store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    const auto is_read = [&] { return control_.reading.load(std::memory_order_acquire) == handle; };
-    if (is_read()) [[unlikely]] {
-        (void)wait_while(host_, patience, is_read);
+    if (control_.reading.load(std::memory_order_acquire) == handle) [[unlikely]] {
+        read_ = handle;
     }
 }
 

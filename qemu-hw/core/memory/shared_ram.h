@@ -4,41 +4,16 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "base/host.h"
 #include "ib/link/one_copy.h"
 #include "ib/wire/types.h"
 #include "memory/located.h"
 
 namespace pib::hca {
-
-// Longest wait of one call for switches that access the guest's memory.
-constexpr uint64_t kPatienceNs = 1'000'000'000;
-
-// The waits of one call share kPatienceNs. They are bounded because the guest's processors may wait
-// for the lock that the caller holds.
-struct Patience {
-    uint64_t until_ns = 0;  // 0: the call has not waited yet
-};
-
-// Waits while busy(), until the patience ends; true if busy() has ended.
-template <typename Busy>
-bool wait_while(Host& host, Patience& patience, Busy&& busy) {
-    while (busy()) {
-        const uint64_t now = host.real_ns();
-        if (patience.until_ns == 0) {
-            patience.until_ns = now + kPatienceNs;
-        }
-        if (now > patience.until_ns) {
-            return false;
-        }
-        host.relax();
-    }
-    return true;
-}
 
 // RAM of the guest as it lies in this process, in the order of MEMORY.
 struct RamBlock {
@@ -83,25 +58,30 @@ struct ReferenceOwner {
 // The live references of a link, and their slots.
 class References {
   public:
-    References(Host& host, link::OneCopyControl& control) : host_(host), control_(control) {}
+    explicit References(link::OneCopyControl& control) : control_(control) {}
 
     // A new handle; without a free slot the oldest READ response is revoked. 0: no slot.
     uint64_t open(const ReferenceOwner& owner);
-    // When it returns, the switch no longer reads the memory of the reference. It waits at most
-    // kPatienceNs for a switch that does not answer.
-    void end(uint64_t handle) {
-        Patience patience;
-        end_slot(handle % link::kReferenceSlots, patience);
-    }
+    // Revokes a handle. The switch may still read the memory until being_read() is false.
+    void end(uint64_t handle) { end_slot(handle % link::kReferenceSlots); }
     // Ends those for which gone(owner) is true.
     template <typename Gone>
-    void end_if(Patience& patience, Gone&& gone) {
+    void end_if(Gone&& gone) {
         for (size_t slot = 0; slot < live_.size(); ++slot) {
             if (live_[slot].handle != 0 && gone(live_[slot].owner)) {
-                end_slot(slot, patience);
+                end_slot(slot);
             }
         }
     }
+    // Whether the switch still reads the memory of a revoked reference.
+    bool being_read() {
+        if (read_ != 0 && control_.reading.load(std::memory_order_acquire) != read_) {
+            read_ = 0;
+        }
+        return read_ != 0;
+    }
+    // The switch does not answer: nothing waits for it.
+    void forget_reader() { read_ = 0; }
     uint32_t count() const { return count_; }
 
   private:
@@ -109,13 +89,13 @@ class References {
         uint64_t handle = 0;
         ReferenceOwner owner;
     };
-    void end_slot(size_t slot, Patience& patience);
+    void end_slot(size_t slot);
     size_t oldest_response() const;
 
-    Host& host_;
     link::OneCopyControl& control_;
     std::array<Live, link::kReferenceSlots> live_{};
     uint64_t last_ = 0;
+    uint64_t read_ = 0;  // a revoked handle that the switch was reading; it reads one at a time
     uint32_t count_ = 0;
 };
 

@@ -26,6 +26,8 @@ struct XrcDomain {};
 // UAR 0 is the kernel's: it exists without ALLOC_UAR and is never freed.
 constexpr uint32_t kKernelUar = 0;
 
+class OneCopy;
+
 struct DeviceObjects {
     const Config& config;
     Host& host;
@@ -36,6 +38,7 @@ struct DeviceObjects {
     Mpt& mpt;
     HcaPorts& ports;
     Transport& transport;
+    OneCopy* one_copy;  // nullptr: payload is copied
     Table<ProtectionDomain> pds{1, Limits::kPds};
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Commands that take memory away from the fabric while the switch copies: the doorbell returns, and
+// the completion comes when the switch has let go.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <functional>
+
+#include "bench.h"
+#include "commands/command_queue.h"
+#include "fake_copy_link.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr uint64_t kSharedBytes = 16 << 20;
+constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
+
+Config copying_config() {
+    Config config = bench_config();
+    config.one_copy = true;
+    return config;
+}
+
+// A device whose link shares the first RAM, with a region and a QP that the switch copies for.
+struct CopyBench : ReadyBench {
+    CopyBench() : ReadyBench(copying_config()), memory(kSharedBytes) {
+        copy().set_link(1, link);
+        copy().attach(1, {.control = memory.bytes(),
+                          .blocks = {{host.ram(FakeHost::kRamBase, 1), kSharedBytes}}});
+        qp = driver.create_qp(shape());
+        RcPath path;
+        path.av.dlid = 1;
+        path.dest_qpn = qp.qpn;
+        driver.connect_rc(qp, path);
+        mr = driver.create_mr(pd, FakeHost::kPage, kAccess);
+    }
+    ~CopyBench() {
+        link.is_pulling = false;
+        memory.control().reading = 0;
+        copy().detach(1);
+    }
+    DeviceObjects& objects() { return device->engine().objects(); }
+    OneCopy& copy() { return *objects().one_copy; }
+
+    Located located() {
+        Located out;
+        const KeyedRange range{.key = mr.key, .addr = mr.addr, .length = 64, .access = 0};
+        REQUIRE(objects().mpt.locate({.pd = pd, .privileged = false}, range, out));
+        return out;
+    }
+    void start_pull() {
+        std::vector<pib::link::RamPiece> where;
+        REQUIRE(copy().begin_pull(1, qp.qpn, located(), where));
+        link.is_pulling = true;
+    }
+    void start_read() {
+        const auto reference = copy().open(1, located(), {.qpn = qp.qpn, .keys = located().keys});
+        REQUIRE(reference);
+        memory.control().reading = reference->handle;
+    }
+    // The time of the link's next answer, or of the poll.
+    void tick() {
+        host.clock_ns += 2'000'000;
+        device->timer();
+        driver.pump();
+    }
+
+    FakeCopyLink link;
+    FakeControlMemory memory;
+    MiniQp qp;
+    MiniMr mr;
+};
+
+// Commands that take the memory of the region or of the QP away.
+CommandOutcome take_away(CopyBench& bench, int which) {
+    MiniDriver& d = bench.driver;
+    pib_hca_modify_qp to{};
+    to.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    to.state = which == 1 ? PIB_HCA_QPS_ERR : PIB_HCA_QPS_RESET;
+    switch (which) {
+        case 0:
+            return d.command(PIB_HCA_CMD_DESTROY_MR, bench.mr.key);
+        case 1:
+        case 2:
+            return d.modify(bench.qp, to);
+        default:
+            return d.command(PIB_HCA_CMD_DESTROY_QP, bench.qp.qpn);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a command that takes memory from a pull completes when the switch has cancelled it") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK_FALSE(take_away(bench, GENERATE(0, 1, 2, 3)).ok());  // no completion yet
+    CHECK(bench.link.cancels == 1);
+    CHECK(bench.host.real_clock_ns == 0);  // the doorbell has not waited
+    CHECK_FALSE(bench.host.woken);
+    bench.tick();
+    CHECK(bench.driver.reap().status == 0xff);
+    CHECK(bench.host.timer_deadline_ns != kNever);
+    bench.link.is_pulling = false;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.link.given_up == 0);
+    CHECK(bench.host.real_clock_ns == 0);
+}
+
+TEST_CASE("a command that takes memory from a reader completes when the switch has read it") {
+    CopyBench bench;
+    bench.start_read();
+    CHECK(take_away(bench, GENERATE(0, 1, 2, 3)).status == 0xff);
+    bench.memory.control().reading = 0;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.host.real_clock_ns == 0);
+}
+
+TEST_CASE("the link's thread completes a held command without the timer") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    bench.link.is_pulling = false;
+    bench.device->links().writable(1);
+    CHECK(bench.driver.reap().ok());
+}
+
+TEST_CASE("commands behind a held one wait, and keep their order") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    CHECK(bench.driver.command(PIB_HCA_CMD_ALLOC_PD).status == 0xff);
+    CHECK(bench.driver.command(PIB_HCA_CMD_DESTROY_MR, bench.mr.key).status == 0xff);
+    const uint32_t consumed = bench.driver.read32(PIB_HCA_REG_CMDQ_CONSUMED);
+    bench.link.is_pulling = false;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    const CommandOutcome pd = bench.driver.reap();
+    CHECK((pd.ok() && pd.result != 0));
+    CHECK(bench.driver.reap().status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(bench.driver.read32(PIB_HCA_REG_CMDQ_CONSUMED) == consumed + 3);
+}
+
+TEST_CASE("commands that take nothing away do not wait for a pull") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(bench.driver.command(PIB_HCA_CMD_NOP).ok());
+    const MiniMr other = bench.driver.create_mr(bench.pd, 64, kAccess);
+    CHECK(bench.driver.command(PIB_HCA_CMD_DESTROY_MR, other.key).ok());
+    CHECK(bench.link.cancels == 0);
+}
+
+TEST_CASE("no WQE is flushed before the switch has let go of its buffer") {
+    CopyBench bench;
+    const pib_hca_sge sge = MiniDriver::sge(bench.mr, 0, 64);
+    bench.driver.post_recv(bench.qp, {&sge, 1});
+    bench.start_pull();
+    CHECK(take_away(bench, 1).status == 0xff);
+    bench.device->run();
+    bench.driver.ring_send(bench.qp);
+    bench.tick();
+    CHECK_FALSE(bench.driver.poll(bench.cq));
+    bench.link.is_pulling = false;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    const auto cqe = bench.driver.poll(bench.cq);
+    REQUIRE(cqe);
+    CHECK(cqe->status == PIB_HCA_WC_WR_FLUSH_ERR);
+}
+
+TEST_CASE("a switch that keeps a command waiting loses its link") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    bench.host.real_clock_ns += OneCopy::kPatienceNs / 2;
+    bench.tick();
+    CHECK(bench.driver.reap().status == 0xff);
+    bench.host.real_clock_ns += OneCopy::kPatienceNs;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.link.given_up == 1);
+}
+
+TEST_CASE("a reset ends a held command, and the next commands do not see it") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    bench.host.while_waiting = [&] { bench.link.is_pulling = false; };
+    const bool by_register = GENERATE(true, false);
+    if (by_register) {
+        bench.driver.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+    } else {
+        bench.device->reset(true);
+    }
+    CHECK_FALSE(bench.link.is_pulling);
+    const uint64_t old_ring = bench.driver.cmdq_cpl_base();
+    CHECK(bench.host.peek<pib_hca_cmd_cpl>(old_ring).status == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(bench.driver.enable());
+    CHECK(bench.driver.command(PIB_HCA_CMD_NOP).ok());
+    CHECK(bench.driver.reap().status == 0xff);
+}
+
+TEST_CASE("a stop of the VM waits for the switch and completes a held command") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    bench.host.while_waiting = [&] { bench.link.is_pulling = false; };
+    bench.device->stop_copying();
+    CHECK(bench.driver.reap().ok());
+}
+
+TEST_CASE("a fatal error refuses a held command") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    bench.host.while_waiting = [&] { bench.link.is_pulling = false; };
+    bench.objects().eqs.inject_fatal();
+    bench.tick();
+    CHECK((bench.driver.read32(PIB_HCA_REG_STATUS) & PIB_HCA_STATUS_FATAL) != 0);
+    CHECK(bench.driver.reap().status == PIB_HCA_CMD_STATUS_FATAL);
+}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""NVMe over fabrics: a kernel user of fast registration (REG_MR), of remote and local invalidation, of
-the local DMA L_Key and, at the target, of a shared receive queue."""
+"""Disks of kernel users: NVMe over fabrics by rdma_cm, SRP by ib_cm at the target's service ID. Both use fast
+registration (REG_MR), remote and local invalidation, the local DMA L_Key and, at the target, a shared receive queue."""
 import hashlib
 import random
 
@@ -33,6 +33,29 @@ CONNECT = ("modprobe nvme-rdma; echo transport=rdma,traddr={address},trsvcid=442
            "hostnqn=nqn.2014-08.org.nvmexpress:uuid:70696200-0000-4000-8000-000000000001,"
            "hostid=70696200-0000-4000-8000-000000000001 > /dev/nvme-fabrics")
 
+SRP_TARGET = """
+modprobe ib_srpt
+mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+truncate -s {mib}M /tmp/disk
+cd /sys/kernel/config/target
+mkdir -p core/fileio_0/disk srpt
+echo fd_dev_name=/tmp/disk,fd_dev_size=$(({mib} << 20)) > core/fileio_0/disk/control
+echo 1 > core/fileio_0/disk/enable
+mkdir -p srpt/{gid}/{gid}/lun/lun_0 srpt/{gid}/{gid}/acls/{initiator}/lun_0
+ln -s $PWD/core/fileio_0/disk srpt/{gid}/{gid}/lun/lun_0/disk
+ln -s $PWD/srpt/{gid}/{gid}/lun/lun_0 srpt/{gid}/{gid}/acls/{initiator}/lun_0/disk
+echo 1 > srpt/{gid}/{gid}/enable
+"""
+NO_SRP_TARGET = """
+cd /sys/kernel/config/target
+rm -f srpt/{gid}/{gid}/acls/{initiator}/lun_0/disk srpt/{gid}/{gid}/lun/lun_0/disk
+rmdir srpt/{gid}/{gid}/acls/{initiator}/lun_0 srpt/{gid}/{gid}/acls/{initiator} srpt/{gid}/{gid}/lun/lun_0
+rmdir srpt/{gid}/{gid} srpt/{gid} srpt core/fileio_0/disk core/fileio_0
+modprobe -r ib_srpt
+"""
+SRP_LOGIN = ("modprobe -a ib_srp sd_mod; echo id_ext={service},ioc_guid={service},dgid={dgid},pkey=ffff,"
+             f"service_id={{service}} > /sys/class/infiniband_srp/srp-{DEVICE}-1/add_target")
+
 
 @pytest.fixture
 def adaptive(vm0, vm1):
@@ -60,25 +83,51 @@ def disk(vm0, vm1, addresses, adaptive):
         sh(vm0, NO_TARGET.format(**names), check=False)
 
 
-def test_a_disk_over_nvme_of(vm0, vm1, disk):
-    """Written and read in pieces of several pages, small and large; every byte is right."""
-    data = random.Random(3).randbytes(MIB << 20)
-    vm1.run(["cat >/tmp/data"], stdin=data)
-    for size in ("4k", "64k", "1M"):
-        sh(vm1, f"dd if=/tmp/data of={disk} bs={size} oflag=direct status=none")
-        out = sh(vm1, f"dd if={disk} bs={size} iflag=direct status=none | sha256sum")
+def gid(node):
+    """Of port 1, as 32 hexadecimal digits."""
+    return sh(node, f"tr -d ': \\n' </sys/class/infiniband/{DEVICE}/ports/1/gids/0")
+
+
+@pytest.fixture
+def srp_disk(vm0, vm1):
+    """vm1's SCSI disk, whose bytes vm0 keeps. The target listens at its node GUID as service ID."""
+    wait_active(vm0, vm1)
+    names = {"mib": MIB, "gid": "0x" + gid(vm0), "initiator": "0x" + "0" * 16 + gid(vm1)[16:], "dgid": gid(vm0),
+             "service": sh(vm0, f"tr -d ': \\n' </sys/class/infiniband/{DEVICE}/node_guid")}
+    sh(vm0, "set -e" + SRP_TARGET.format(**names))
+    try:
+        sh(vm1, SRP_LOGIN.format(**names))
+        name = wait_until(lambda: sh(vm1, "ls /dev | grep -x 'sd[a-z]' || true").strip(), "the disk")
+        yield f"/dev/{name}"
+    finally:
+        sh(vm1, "for p in /sys/class/srp_remote_ports/port-*; do echo 1 > $p/delete; done; modprobe -r ib_srp",
+           check=False)
+        sh(vm0, NO_SRP_TARGET.format(**names), check=False)
+
+
+def write_and_read(target, client, disk, sizes, seed):
+    """Writes and reads in pieces of each size; every byte is right, at the target as well."""
+    data = random.Random(seed).randbytes(MIB << 20)
+    client.run(["cat >/tmp/data"], stdin=data)
+    for size in sizes:
+        sh(client, f"dd if=/tmp/data of={disk} bs={size} oflag=direct status=none")
+        out = sh(client, f"dd if={disk} bs={size} iflag=direct status=none | sha256sum")
         assert out.split()[0] == hashlib.sha256(data).hexdigest(), size
-    assert sh(vm0, "sha256sum /tmp/disk").split()[0] == hashlib.sha256(data).hexdigest()
+    assert sh(target, "sha256sum /tmp/disk").split()[0] == hashlib.sha256(data).hexdigest()
+
+
+def test_a_disk_over_nvme_of(vm0, vm1, disk):
+    write_and_read(vm0, vm1, disk, ("4k", "64k", "1M"), 3)
     shown = sh(vm0, "rdma resource show srq")
     assert "nvmet" in shown, shown
+
+
+def test_a_disk_over_srp(vm0, vm1, srp_disk):
+    write_and_read(vm0, vm1, srp_disk, ("64k", "1M"), 4)
 
 
 def test_a_disk_whose_events_the_kernel_moderates(vm0, vm1, disk):
     """Adaptive moderation (DIM) is the kernel's: the device may be told to, its CQs are, and the data are right."""
     for node in (vm0, vm1):
         assert "adaptive-moderation on" in sh(node, "rdma -d resource show cq")
-    data = random.Random(5).randbytes(MIB << 20)
-    vm1.run(["cat >/tmp/data"], stdin=data)
-    sh(vm1, f"dd if=/tmp/data of={disk} bs=1M oflag=direct status=none")
-    out = sh(vm1, f"dd if={disk} bs=4k iflag=direct status=none | sha256sum")
-    assert out.split()[0] == hashlib.sha256(data).hexdigest()
+    write_and_read(vm0, vm1, disk, ("64k",), 5)

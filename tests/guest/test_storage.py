@@ -84,7 +84,7 @@ def disk(vm0, vm1, addresses, adaptive):
 
 
 def gid(node):
-    """Of port 1, as 32 hexadecimal digits."""
+    """GID 0 of port 1, as 32 hexadecimal digits."""
     return sh(node, f"tr -d ': \\n' </sys/class/infiniband/{DEVICE}/ports/1/gids/0")
 
 

@@ -52,7 +52,7 @@ class Builder:
         for gone in set(map(pathlib.Path, known)) - wanted:
             (target / gone).unlink(missing_ok=True)
         for path in sorted(wanted):
-            _copy_if_changed(source / path, target / path)
+            copy_if_changed(source / path, target / path)
         listing.write_text("\n".join(sorted(map(str, wanted))))
 
 
@@ -62,10 +62,15 @@ def is_product(path: pathlib.Path) -> bool:
             or path.name in ("Module.symvers", "modules.order"))
 
 
-def _copy_if_changed(source: pathlib.Path, target: pathlib.Path) -> None:
-    data = source.read_bytes()
+def copy_if_changed(source: pathlib.Path, target: pathlib.Path) -> None:
+    if write_if_changed(source.read_bytes(), target):
+        shutil.copymode(source, target)
+
+
+def write_if_changed(data: bytes, target: pathlib.Path) -> bool:
+    """Whether it was written."""
     if target.exists() and target.read_bytes() == data:
-        return
+        return False
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
-    shutil.copymode(source, target)
+    return True

@@ -100,6 +100,15 @@ def installed() -> dict[str, str]:
     return {package.split(":", 1)[0]: version for _, package, version in rows}
 
 
+def package_version(tree: pathlib.Path, package: str) -> str:
+    """Version of a package that is installed in a tree."""
+    status = (tree / "var" / "lib" / "dpkg" / "status").read_text()
+    entry = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$", status, re.MULTILINE)
+    if not entry:
+        raise ui.LabError(f"{tree} has no {package}. Remove {tree.parent}, and run the same command again")
+    return entry.group(1)
+
+
 def at_least(version: str, minimum: str) -> bool:
     return subprocess.run(["dpkg", "--compare-versions", version, "ge", minimum],
                           check=False).returncode == 0
@@ -111,11 +120,18 @@ def _lagging(suites: list[Suite]) -> str:
     return 'Acquire::Check-Valid-Until "false";\n' if any(suite.name == "testing" for suite in suites) else ""
 
 
+def _architectures(names: tuple[str, ...]) -> str:
+    words = " ".join(f'"{name}";' for name in names)
+    return f"APT::Architectures {{ {words} }};\n" if names else ""
+
+
 class Archive:
     """Packages of some suites, through apt (which checks signatures and hashes) but with
     lists of our own: the machine's sources stay as they are and no root is needed."""
 
-    def __init__(self, directory: pathlib.Path, from_suites: list[Suite], kinds: tuple[str, ...] = ("deb-src",)):
+    def __init__(self, directory: pathlib.Path, from_suites: list[Suite], kinds: tuple[str, ...] = ("deb-src",),
+                 architectures: tuple[str, ...] = ()):
+        """architectures: of the packages, the first one this machine's; none: this machine's alone."""
         self.directory = directory
         self.lists = directory / "lists"
         (self.lists / "partial").mkdir(parents=True, exist_ok=True)
@@ -130,6 +146,7 @@ class Archive:
                           f'Dir::Cache "{directory}/cache";\n'
                           'Dir::State::status "/dev/null";\n'
                           f'{_lagging(from_suites)}'
+                          f'{_architectures(architectures)}'
                           'Acquire::Languages "none";\n'
                           'APT::Sandbox::User "root";\n')
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
@@ -141,6 +158,12 @@ class Archive:
         text = output("apt-cache", "showsrc", "--only-source", package, env=self.env)
         return [line.split(":", 1)[1].strip() for line in text.splitlines()
                 if line.startswith("Version:")]
+
+    def newest(self, package: str) -> str:
+        """Newest version of a package, not of its source; "" if there is none."""
+        text = output("apt-cache", "show", "--all-versions", package, env=self.env)
+        versions = re.findall(r"^Version: (\S+)$", text, re.MULTILINE)
+        return functools.reduce(lambda one, other: one if at_least(one, other) else other, versions, "")
 
     def download(self, package: str, version: str, log: str, *, tarball_only: bool,
                  to: pathlib.Path | None = None) -> None:

@@ -6,6 +6,7 @@ kernels that its suites offer. A driver that compiles there with W=1 passes only
 a warning, and with everything that the kernel offers in it.
 """
 
+import contextlib
 import pathlib
 import re
 import shutil
@@ -28,9 +29,11 @@ TOOLS = ("perl", "dwarves")
 COMPLAINT = re.compile(r"warning|error", re.IGNORECASE)
 # Functions of the core that the driver uses where nothing has been compiled out.
 WANTED_SYMBOLS = {"ib_umem_odp_map_dma_and_lock", "ib_umem_dmabuf_get_pinned"}
+# The first series of Debian's kernels that offers what the driver asks the headers for.
+OFFERED_SINCE = {"ODP": (6, 1), "PLACEMENT": (6, 12), "FILL_RES_SRQ": (6, 12), "RESIZE_USER_CQ": (7, 2)}
 
 
-def _count(what: str, faults: list[str]) -> Count:
+def verdict(what: str, faults: list[str]) -> Count:
     ui.say(f"{what}: {'; '.join(faults[:3]) or 'passed'}")
     return Count(failed=1) if faults else Count(passed=1)
 
@@ -71,7 +74,8 @@ def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
     archive, base = _archive(out / "apt", release), debian.base_release(release)
     image.bootstrap(f"making the tree of {release}", wanted, out / "builder", image.builder_options(base),
                     base, archive, LOG)
-    rdma_core.ensure(out / "builder", archive)
+    with contextlib.suppress(ui.LabError):  # told when the provider is compiled; kernels need no source
+        rdma_core.ensure(out / "builder", archive)
     user_namespace.remove(archive.directory)
 
 
@@ -101,8 +105,15 @@ def missing_symbols(listing: str) -> list[str]:
     return [f"{symbol} is compiled out" for symbol in sorted(WANTED_SYMBOLS - present)]
 
 
-def _compile_driver(tools: builder.Builder, kernel: str) -> list[str]:
-    """Complaints of one kernel's build. What has compiled well before is not compiled again."""
+def missing_features(kernel: str, options: str) -> list[str]:
+    """Complaints about features that a kernel offers and the options of the compiler do not have."""
+    series = tuple(_numbers(kernel)[:2])
+    return [f"{name} is compiled out" for name, since in OFFERED_SINCE.items()
+            if series >= since and f"-DPIB_HCA_HAS_{name} " not in options]
+
+
+def compile_driver(tools: builder.Builder, kernel: str, options: str = "") -> list[str]:
+    """Complaints of one kernel's build. options: more of make. What has compiled well before is not compiled again."""
     work = f"kernels/{kernel}"
     stamp = tools.work / work / "passed"
     inputs = paths.recipe_hash(kernel, *guest_build.sources(guest_build.COMMON, guest_build.DRIVER))
@@ -114,12 +125,13 @@ def _compile_driver(tools: builder.Builder, kernel: str) -> list[str]:
     driver = f"{work}/{guest_build.DRIVER}"
     try:
         tools.sh(f"compiling the driver for {kernel}",
-                 f"{guest_build.MAKE} -C {driver} W=1 KDIR=/usr/src/linux-headers-{kernel} "
+                 f"{guest_build.MAKE} -C {driver} W=1 {options} KDIR=/usr/src/linux-headers-{kernel} "
                  f"> {driver}/output 2>&1; nm -u {driver}/pib_hca.ko > {driver}/symbols", LOG)
     except ui.LabError:
         return complaints((tools.work / driver / "output").read_text()) or ["make failed"]
     found = complaints((tools.work / driver / "output").read_text())
     found += missing_symbols((tools.work / driver / "symbols").read_text())
+    found += missing_features(kernel, (tools.work / driver / ".main.o.cmd").read_text())
     if not found:
         stamp.write_text(inputs)
     return found
@@ -127,11 +139,19 @@ def _compile_driver(tools: builder.Builder, kernel: str) -> list[str]:
 
 # -- provider -----------------------------------------------------------------
 
-def _compile_provider(tools: builder.Builder) -> list[str]:
+def _get_source(tools: builder.Builder, release: str) -> None:
+    """Tries again if the mirror did not have it when the tree was made."""
+    if not rdma_core.present(tools.tree):
+        with tempfile.TemporaryDirectory(prefix="pib-kernels.") as name:
+            rdma_core.ensure(tools.tree, _archive(pathlib.Path(name), release))
+
+
+def _compile_provider(tools: builder.Builder, release: str) -> list[str]:
     try:
+        _get_source(tools, release)
         guest_build.compile_provider(tools)
     except ui.LabError as error:
-        return [str(error).splitlines()[0], *complaints(str(error))]
+        return [str(error).splitlines()[0], *complaints(str(error)), str(error).splitlines()[-1]]
     return []
 
 
@@ -139,17 +159,20 @@ def _check(release: str) -> Count:
     base = tree(release)
     tools = builder.Builder(base)
     with tools.locked():
-        count = sum((_count(f"driver, {release}, kernel {kernel}", _compile_driver(tools, kernel))
+        count = sum((verdict(f"driver, {release}, kernel {kernel}", compile_driver(tools, kernel))
                      for kernel in kernels(base)), Count())
         version = rdma_core.version(base / "builder")
-        return count + _count(f"provider, {release}, rdma-core {version}", _compile_provider(tools))
+        return count + verdict(f"provider, {release}, rdma-core {version}", _compile_provider(tools, release))
 
 
 def check(progress: Progress) -> Count:
-    """Compiles driver and provider everywhere."""
+    """Compiles driver and provider everywhere. A release whose tree cannot be made is a failure."""
     stage, count = progress.begin(STAGE), Count()
     for number, release in enumerate(RELEASES, 1):
-        count += _check(release)
+        try:
+            count += _check(release)
+        except ui.LabError as error:
+            count += verdict(release, [str(error)])
         stage.count(number, len(RELEASES))
         progress.show(stage)
     stage.end(count)

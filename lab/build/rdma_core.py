@@ -26,11 +26,8 @@ NEIGHBOUR = "add_subdirectory(providers/rxe)\n"
 
 
 def version(tree: pathlib.Path) -> str:
-    status = (tree / "var" / "lib" / "dpkg" / "status").read_text()
-    entry = re.search(r"^Package: libibverbs-dev\n(?:.+\n)*?Version: (.+)$", status, re.MULTILINE)
-    if not entry:
-        raise ui.LabError(f"{tree} has no libibverbs-dev")
-    return re.sub(r"\+b\d+$", "", entry.group(1))      # a package that was built again has the same source
+    # A package that was built again has the same source.
+    return re.sub(r"\+b\d+$", "", debian.package_version(tree, "libibverbs-dev"))
 
 
 def _directory(wanted: str) -> pathlib.Path:
@@ -41,6 +38,10 @@ def ensure(tree: pathlib.Path, lists: debian.Archive) -> pathlib.Path:
     """Fetched by the lists that the tree was made from: later the archive may have another version alone."""
     wanted = version(tree)
     return cache.entry(_directory(wanted).name, lambda out: _make(out, wanted, lists))
+
+
+def present(tree: pathlib.Path) -> bool:
+    return _directory(version(tree)).is_dir()
 
 
 def source(tree: pathlib.Path) -> pathlib.Path:

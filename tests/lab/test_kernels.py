@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which kernels ./pib test kernels compiles the driver for, and what it takes for a fault."""
 
-from lab.build import kernels
+import pathlib
+
+import pytest
+
+from lab import ui
+from lab.build import builder, debian, guest_build, kernels, rdma_core
 
 
 def test_the_ends_of_each_series_are_taken():
@@ -24,3 +29,67 @@ def test_a_warning_is_a_fault():
 def test_a_feature_that_is_compiled_out_is_a_fault():
     listing = "                 U ib_umem_odp_map_dma_and_lock\n                 U kfree\n"
     assert kernels.missing_symbols(listing) == ["ib_umem_dmabuf_get_pinned is compiled out"]
+
+
+def test_a_feature_that_a_kernel_offers_is_to_be_found_in_its_headers():
+    assert kernels.missing_features("6.1.0-56-amd64", "gcc -DPIB_HCA_HAS_ODP -c") == []
+    assert kernels.missing_features("6.12.117+deb13-amd64", "gcc -DPIB_HCA_HAS_ODP -DPIB_HCA_HAS_PLACEMENT -c") == [
+        "FILL_RES_SRQ is compiled out"]
+    assert "ODP is compiled out" in kernels.missing_features("7.3.4+deb13-amd64", "gcc -DPIB_HCA_HAS_ODP_DMA_LIST -c")
+
+
+@pytest.fixture(name="tools")
+def tree_without_source(monkeypatch, tmp_path):
+    """A tree with libraries of rdma-core 44; the mirror does not have their source."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    status = tmp_path / "tree" / "builder" / "var" / "lib" / "dpkg" / "status"
+    status.parent.mkdir(parents=True)
+    status.write_text("Package: libibverbs-dev\nVersion: 44.0-2+b1\n")
+
+    def fail(*_arguments, **_options):
+        raise ui.LabError("404  Not Found")
+    monkeypatch.setattr(kernels, "_archive", lambda directory, _release: debian.Archive(directory, []))
+    monkeypatch.setattr(debian.Archive, "download", fail)
+    monkeypatch.setattr(builder.Builder, "__init__", lambda self, tree: setattr(self, "tree", tree / "builder"))
+    return builder.Builder(tmp_path / "tree")
+
+
+def test_a_source_that_the_mirror_lacks_is_a_fault_of_the_provider_and_says_what_to_do(tools, tmp_path):
+    faults = kernels._compile_provider(tools, "bookworm")
+    assert "404" in faults[0] and f"unpack the source of that release from elsewhere as {tmp_path}" in faults[-1]
+
+
+def test_a_source_that_is_put_into_the_cache_is_taken(tools, monkeypatch, tmp_path):
+    (tmp_path / "pib-hca" / "rdma-core-44.0-2").mkdir(parents=True)
+    monkeypatch.setattr(guest_build, "compile_provider", lambda found: rdma_core.source(found.tree))
+    assert kernels._compile_provider(tools, "bookworm") == []
+
+
+def test_a_tree_is_made_without_the_source(tools, monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels.image, "bootstrap", lambda *_: None)
+    kernels._make(tmp_path / "tree", "bookworm", [])
+    assert not list(pathlib.Path(tmp_path).glob("pib-hca/rdma-core*")) and tools
+
+
+def test_a_release_whose_tree_cannot_be_made_leaves_the_others_to_be_tested(monkeypatch):
+    def check(release):
+        if release == "testing":
+            raise ui.LabError("no mirror")
+        return kernels.Count(passed=2)
+    monkeypatch.setattr(kernels, "_check", check)
+    assert kernels.check(Silent()) == kernels.Count(passed=4, failed=1)
+
+
+class Silent:
+    """Progress that is not shown."""
+    def begin(self, _name):
+        return self
+
+    def count(self, _done, _total):
+        pass
+
+    def show(self, _stage):
+        pass
+
+    def end(self, _count):
+        pass

@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOTE = ROOT / "installed.json"
 INSTALLED: dict[str, str] = json.loads(NOTE.read_text()) if NOTE.exists() else {}   # empty in a checkout
 COMMAND = "pib" if INSTALLED else "./pib"
-BUILD = ROOT / "build"          # in a checkout
+BUILD_VARIABLE = "PIB_BUILD"    # environment: another build directory of the checkout
+BUILD = ROOT / os.environ.get(BUILD_VARIABLE, "build")
 
 
 def _of_user(variable: str, default: str) -> pathlib.Path | None:

@@ -36,7 +36,7 @@ def _is_of_this_checkout(directory: pathlib.Path) -> bool:
 
 
 def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
-    argv = ["meson", "setup", directory, f"-Dqemu_headers={headers}", *OPTIONS[directory]]
+    argv = ["meson", "setup", directory, f"-Dqemu_headers={headers}", *OPTIONS.get(directory, [])]
     if configured(directory):
         argv.append("--reconfigure")
     elif directory.exists() and any(directory.iterdir()):
@@ -63,9 +63,9 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
     return (directory / "build.ninja").exists() and _is_of_this_checkout(directory)
 
 
-def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
-    """Brings a build directory up to date; returns it."""
-    headers = qemu_headers.ensure()
+def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None) -> pathlib.Path:
+    """Brings a build directory up to date; returns it. headers: of another QEMU than the installed one."""
+    headers = headers or qemu_headers.ensure()
     with lock.held(paths.RUN / f"{directory.name}.lock"):
         _build(directory, headers)
     return directory
@@ -73,7 +73,7 @@ def build(directory: pathlib.Path = paths.BUILD) -> pathlib.Path:
 
 def _build(directory: pathlib.Path, headers: pathlib.Path) -> None:
     # Parameters of the configuration: another QEMU means other headers, which ninja cannot see.
-    mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS[directory]])
+    mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS.get(directory, [])])
     if not configured(directory) or not mark.exists() or mark.read_text() != wanted:
         _configure(directory, headers)
         mark.write_text(wanted)

@@ -28,6 +28,7 @@ from lab import paths, ui
 from lab.build import cache, debian
 
 PACKAGE = "qemu-system-x86"
+VARIABLE = "PIB_QEMU_HEADERS"     # environment: a directory that counts instead of the installed QEMU's
 LOG = "qemu-headers"
 CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--enable-modules",
              "--enable-plugins", "--enable-kvm", "--enable-tcg", "--disable-docs",
@@ -52,8 +53,9 @@ def upstream(version: str) -> str:
     return version.split(":", 1)[-1].rsplit("-", 1)[0]
 
 
-def directory() -> pathlib.Path:
-    version = upstream(package_version())
+def directory(version: str = "") -> pathlib.Path:
+    """version: of the package; without it the installed one."""
+    version = upstream(version or package_version())
     recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT),
                                *SUFFIXES)
     return paths.cache() / f"qemu-headers-{version}-{recipe}"
@@ -65,7 +67,7 @@ def fetch(work: pathlib.Path, version: str, archive: debian.Archive) -> pathlib.
     # may have dropped the very revision that is installed.
     same = [v for v in archive.versions("qemu") if upstream(v) == upstream(version)]
     if not same:
-        raise ui.LabError(f"the mirror has no source of QEMU {upstream(version)} (installed: "
+        raise ui.LabError(f"the mirror has no source of QEMU {upstream(version)} (package: "
                           f"{version}). Run as root:  apt-get update && apt-get install {PACKAGE}")
     archive.download("qemu", version if version in same else same[0], LOG, tarball_only=True, to=work)
     tarball = next(work.glob("qemu_*.orig.tar.*"))
@@ -118,11 +120,10 @@ def collect(source: pathlib.Path, build: pathlib.Path, to: pathlib.Path) -> None
     (to / "version").write_text((source / "VERSION").read_text())
 
 
-def _make(final: pathlib.Path) -> None:
-    version = package_version()
+def _make(final: pathlib.Path, version: str, suites: list[debian.Suite]) -> None:
     with tempfile.TemporaryDirectory(dir=final, prefix="qemu.") as name:
         work = pathlib.Path(name)
-        archive = debian.Archive(work, debian.suites())
+        archive = debian.Archive(work, suites)
         archive.update(LOG)
         source, build = fetch(work, version, archive), work / "build"
         complete(source)
@@ -131,8 +132,12 @@ def _make(final: pathlib.Path) -> None:
         collect(source, build, final)
 
 
-def ensure() -> pathlib.Path:
-    return cache.entry(directory().name, _make)
+def ensure(version: str = "", suites: list[debian.Suite] | None = None) -> pathlib.Path:
+    """The headers of the installed QEMU, or of a version that these suites have; made when they are not there."""
+    if not version and VARIABLE in os.environ:
+        return pathlib.Path(os.environ[VARIABLE])
+    version = version or package_version()
+    return cache.entry(directory(version).name, lambda out: _make(out, version, suites or debian.suites()))
 
 
 def main() -> int:

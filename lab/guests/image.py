@@ -45,6 +45,11 @@ UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
               "drivers/accel", "drivers/platform", "drivers/bluetooth", "drivers/isdn",
               "drivers/net/can", "net/bluetooth", "net/mac80211", "net/can")))
 
+# The lab brings its own initramfs; building Debian's takes longer than all the rest.
+NO_INITRAMFS = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
+                'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"',
+                "--dpkgopt=force-confold"]
+
 
 def packages(name: str) -> list[str]:
     lines = (FILES / name).read_text().splitlines()
@@ -110,27 +115,28 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
 
 def kernel_options(name: str) -> list[str]:
     """With guests of a backports suite, their kernel comes from it."""
+    return pin(KERNEL_PACKAGES, name)
+
+
+def pin(packages_: str, name: str) -> list[str]:
+    """Options of mmdebstrap by which these packages come from a backports suite; none for another suite."""
     if name == debian.base_release(name):
         return []
-    pin = f"Package: {KERNEL_PACKAGES}\\nPin: release n={name}\\nPin-Priority: 900\\n"
-    return [f"--setup-hook=printf '{pin}' > \"$1/etc/apt/preferences.d/kernel\""]
+    rule = f"Package: {packages_}\\nPin: release n={name}\\nPin-Priority: 900\\n"
+    return [f"--setup-hook=printf '{rule}' > \"$1/etc/apt/preferences.d/kernel\""]
 
 
 def image_options(name: str) -> list[str]:
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
-    # The lab brings its own initramfs; building Debian's takes longer than all the rest.
-    no_initramfs = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
-                    'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"',
-                    "--dpkgopt=force-confold"]
     # Decompressing a module costs an emulated processor far more than reading it.
     plain_modules = ['--customize-hook=find "$1/usr/lib/modules" -name "*.ko.xz" -print0 '
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
     unused = [f"--dpkgopt=path-exclude=/{path}" for path in UNUSED]
-    return [*keep_tests, *no_initramfs, *kernel_options(name), *unused, *plain_modules]
+    return [*keep_tests, *NO_INITRAMFS, *kernel_options(name), *unused, *plain_modules]
 
 
 def builder_options(name: str) -> list[str]:

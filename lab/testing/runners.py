@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Meson's tests and pytest's, each from its start to its count."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
 import signal
 import threading
+from collections.abc import Iterator
 
 from lab import child, paths, ui
 from lab.build import host_build
@@ -43,6 +45,20 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
     count = counts.meson(log, status)
     stage.end(count)
     return count
+
+
+@contextlib.contextmanager
+def environment(values: dict[str, str]) -> Iterator[None]:
+    """Variables for what runs in the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 class _Lane:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The QEMU of a Debian release, unpacked in the cache, and its headers: another QEMU than this machine's, for tests.
+
+bin/qemu-system-x86_64 runs it with the libraries of its release, so that it can stand first in PATH.
+"""
+
+import dataclasses
+import pathlib
+import tempfile
+
+from lab import paths, ui
+from lab.build import cache, debian, qemu_headers, user_namespace
+from lab.guests import image
+
+PACKAGES = (qemu_headers.PACKAGE, "libstdc++6")     # the device needs the latter
+FROM_BACKPORTS = "qemu-* seabios ipxe-qemu"
+LOG = "qemu-release"
+REVISION = "1"                  # version of the code below
+MULTIARCH = "usr/lib/x86_64-linux-gnu"
+WRAPPER = f"""#!/bin/sh
+# Relative, as the directory is renamed when it is complete.
+root="${{0%/*}}/../root"
+export QEMU_MODULE_DIR="$root/{MULTIARCH}/qemu"
+exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/{MULTIARCH}" "$root/usr/bin/${{0##*/}}" \\
+    -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" "$@"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """version: of the package. bin: the folder for PATH."""
+    version: str
+    bin: pathlib.Path
+    headers: pathlib.Path
+
+
+def _make(out: pathlib.Path, release: str) -> None:
+    archive = debian.Archive(out / "apt", debian.release_suites(release), ("deb",))
+    archive.update(LOG)
+    image.bootstrap(f"unpacking the QEMU of {release}", list(PACKAGES), out / "root",
+                    ["--variant=extract", *image.pin(FROM_BACKPORTS, release)], debian.base_release(release), archive,
+                    LOG)
+    wrapper = out / "bin" / "qemu-system-x86_64"
+    wrapper.parent.mkdir()
+    wrapper.write_text(WRAPPER)
+    wrapper.chmod(0o755)
+    user_namespace.remove(archive.directory)
+
+
+def ensure(release: str) -> Release:
+    suites = debian.release_suites(release)
+    with tempfile.TemporaryDirectory(prefix="pib-qemu.") as name:
+        archive = debian.Archive(pathlib.Path(name), suites, ("deb",))
+        archive.update(LOG)
+        version = archive.newest(qemu_headers.PACKAGE)
+    if not version:
+        raise ui.LabError(f"the mirror has no {qemu_headers.PACKAGE} of {release}")
+    recipe = paths.recipe_hash(REVISION, version, WRAPPER, *PACKAGES)
+    made = cache.entry(f"qemu-{release}-{recipe}", lambda out: _make(out, release))
+    return Release(version, made / "bin", qemu_headers.ensure(version, suites))

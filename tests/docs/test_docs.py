@@ -189,5 +189,33 @@ class Coverage(unittest.TestCase):
             self.assertEqual(len(coverage_faults(row)), 1, row)
 
 
+REPORTED = re.compile(r"^\| `PIB_HCA_WC_(\w+)` \| \d+ \| (?!never)(?=\S)", re.MULTILINE)
+
+
+def reported_statuses(text: str) -> set[str]:
+    """Names in verbs of the completion statuses that the device reports, by the manual's table."""
+    return {f"IBV_WC_{name}" for name in REPORTED.findall(text)} - {"IBV_WC_SUCCESS"}
+
+
+def raised_events() -> set[str]:
+    """Names in verbs of the asynchronous events that the driver passes on."""
+    text = "".join(path.read_text() for path in (ROOT / "guest-driver").glob("*.c"))
+    return {f"IBV_EVENT_{name}" for name in re.findall(r"\bIB_EVENT_(\w+)", text)}
+
+
+class Troubleshooting(unittest.TestCase):
+    def test_every_error_and_event_is_explained(self):
+        statuses = reported_statuses((ROOT / "docs" / "device-spec.md").read_text())
+        events = raised_events()
+        self.assertGreater(len(statuses), 8)
+        self.assertGreater(len(events), 15)
+        explained = HEADING.findall((ROOT / "docs" / "troubleshooting.md").read_text())
+        self.assertEqual(statuses | events, {heading for heading in explained if heading.startswith("IBV_")})
+
+    def test_a_status_that_is_never_reported_is_left_out(self):
+        row = "| `PIB_HCA_WC_{}` | 1 | {} |\n"
+        self.assertEqual(reported_statuses(row.format("A", "never") + row.format("B", "when x")), {"IBV_WC_B"})
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)

@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One InfiniBand switch: ports, forwarding, subnet management and performance agents on port 0 (IBA
-// 18.2). Pure and single-threaded: packets come in by SwitchPort, time as an argument.
+// One InfiniBand switch (IBA 18.2): its ports, packet relay and port 0, who may connect to which
+// port, and time. Pure and single-threaded: packets come in by SwitchPort, time as an argument.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/agenda.h"
-#include "ib/mgmt/smi.h"
+#include "switch/packet_relay.h"
+#include "switch/packet_tap.h"
+#include "switch/switch_management.h"
 #include "switch/switch_node.h"
 #include "switch/switch_port.h"
 
 namespace pib::fabric {
-
-// Sees every packet that reaches the switch or is made by it: LRH to padding.
-class PacketTap {
-  public:
-    virtual ~PacketTap() = default;
-    virtual void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) = 0;
-};
 
 class Switch final : public Admission, public Timed, private PortHost {
   public:
@@ -38,7 +32,10 @@ class Switch final : public Admission, public Timed, private PortHost {
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number]; }
     [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
-    void set_tap(PacketTap* tap) { tap_ = tap; }
+    void set_tap(PacketTap* tap) {
+        tap_ = tap;
+        management_.set_tap(tap);
+    }
 
     // The lowest free port. A peer that was here before (by port GUID; a switch by node GUID and
     // port) gets its old port back, so the subnet looks the same after a reconnect.
@@ -67,43 +64,19 @@ class Switch final : public Admission, public Timed, private PortHost {
     void link_error(SwitchPort& port, ib::LinkError error) override;
     void port_touched(SwitchPort& port) override;
 
-    // switch.cc: forwarding. `ingress`: the port by which packets came in, 0: made here. False of
-    // several packets: nothing has happened, and they come singly; so does what is refused and
-    // counted.
-    bool data_arrived(SwitchPort& port, Transit& packets);
-    bool forward(std::uint8_t ingress, Transit& packets);
-    bool forward_unicast(std::uint8_t ingress, Transit& packets);
-    bool forward_multicast(std::uint8_t ingress, Transit& packet);
-    bool relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets);
-    bool refuse(std::uint8_t ingress, const Transit& packets, ib::Counter detail);
-    [[nodiscard]] bool pkey_admitted(const Transit& packets, SwitchPort& at, ib::Counter counter);
-    void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t port);
-
-    // switch_management.cc: packets of port 0
-    void smp_arrived(std::uint8_t ingress, Transit& packet);
-    void directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
-    void follow(const ib::SmiDecision& decision, const ib::Mad& smp);
-    void answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
-    void apply(const ib::SmaAnswer& answer);
-    void gmp_arrived(const ib::PacketView& request);
-    void send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port);
-    void send_traps();
-    void originate(std::span<const std::uint8_t> packet);
-    [[nodiscard]] ib::PmaNode pma_node();
-
     SwitchConfig config_;
     SwitchNode node_;
     std::vector<ib::PortCounters> counters_;  // by port number, 0 included
-    ib::PortSampling sampling_;
     PacketPool pool_;
-    std::vector<std::unique_ptr<SwitchPort>> ports_;
+    SwitchPorts ports_;
     std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
     PortMask reserved_ = 0;
     PortMask active_ = 0;  // ports that may not be at rest; the others have no deadline
     Clock own_clock_;
     Agenda* agenda_;
     const Clock& clock_;
-    std::uint32_t next_psn_ = 0;
+    PacketRelay relay_;
+    SwitchManagement management_;
     PacketTap* tap_ = nullptr;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Port 0: directed-route SMPs on their way, requests to the SMA and the PMA, traps.
+#include "switch/switch_management.h"
+
 #include <algorithm>
 
 #include "base/mad_packets.h"
 #include "ib/wire/field.h"
-#include "switch/switch.h"
 
 namespace pib::fabric {
 namespace {
@@ -13,18 +13,14 @@ namespace si = ib::switch_info;
 
 }  // namespace
 
-ib::PmaNode Switch::pma_node() {
-    return {.ports = counters_, .sampling = sampling_, .first_port = 0, .all_port_select = true};
-}
-
 // ---- SMPs
 
-void Switch::smp_arrived(std::uint8_t ingress, Transit& packet) {
+void SwitchManagement::receive_smp(std::uint8_t ingress, Transit& packet) {
     const ib::Lrh& lrh = packet.lrh();
-    const bool to_port0 = lrh.dlid.is_permissive() || node_.port0().owns_lid(lrh.dlid);
+    const bool to_port0 = lrh.dlid.is_permissive() || parts_.node.port0().owns_lid(lrh.dlid);
     if (!to_port0) {
         if (lrh.dlid.is_unicast()) {
-            (void)forward_unicast(ingress, packet);
+            (void)parts_.relay.forward_unicast(ingress, packet);
         }
         return;
     }
@@ -41,7 +37,7 @@ void Switch::smp_arrived(std::uint8_t ingress, Transit& packet) {
     }
 }
 
-void Switch::directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
+void SwitchManagement::directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
     const ib::SmiNode self{ib::NodeType::kSwitch, num_ports()};
     const auto decision = ib::smi_receive(smp, self, ingress);
     if (decision.action == ib::SmiAction::kLocal) {
@@ -51,7 +47,7 @@ void Switch::directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& l
     }
 }
 
-void Switch::follow(const ib::SmiDecision& decision, const ib::Mad& smp) {
+void SwitchManagement::follow(const ib::SmiDecision& decision, const ib::Mad& smp) {
     switch (decision.action) {
         case ib::SmiAction::kPort:
             send_smp(smp, ib::kPermissiveLid, ib::Sl{}, decision.port);
@@ -65,9 +61,9 @@ void Switch::follow(const ib::SmiDecision& decision, const ib::Mad& smp) {
     }
 }
 
-void Switch::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
-    const ib::SmpArrival arrival{.port = ingress, .slid = lrh.slid, .now_ns = now_ns()};
-    ib::SmaAnswer answer = ib::sma_answer(node_, switch_attributes(), smp, arrival);
+void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
+    const ib::SmpArrival arrival{.port = ingress, .slid = lrh.slid, .now_ns = parts_.clock.now_ns};
+    ib::SmaAnswer answer = ib::sma_answer(parts_.node, switch_attributes(), smp, arrival);
     if (answer.disposition != ib::SmaDisposition::kReply) {
         return;
     }
@@ -86,9 +82,9 @@ void Switch::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh&
 }
 
 // Changes by a Set take effect after its answer has been sent.
-void Switch::apply(const ib::SmaAnswer& answer) {
-    const std::uint64_t lifetime = lifetime_ns(node_.get(si::kLifeTimeValue));
-    for (const auto& port : ports_) {
+void SwitchManagement::apply(const ib::SmaAnswer& answer) {
+    const std::uint64_t lifetime = lifetime_ns(parts_.node.get(si::kLifeTimeValue));
+    for (const auto& port : parts_.ports) {
         port->set_packet_lifetime(lifetime);
     }
     if (answer.port >= 1 && answer.port <= num_ports() && answer.events.any()) {
@@ -97,56 +93,90 @@ void Switch::apply(const ib::SmaAnswer& answer) {
 }
 
 // Sends from QP0; `out_port` 0: by the LFT.
-void Switch::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port) {
-    const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : node_.port0().lid();
+void SwitchManagement::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl,
+                                std::uint8_t out_port) {
+    const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : parts_.node.port0().lid();
     const MadPacket made(smp_headers(dlid, slid, sl, ib::Psn(next_psn_++)), smp);
     const auto packet = made.bytes();
     if (out_port == 0) {
         originate(packet);
         return;
     }
-    if (tap_ != nullptr) {
-        tap_->packet_seen(packet, now_ns());
-    }
-    Transit transit(pool_, packet);
+    show(packet);
+    Transit transit(parts_.pool, packet);
     (void)port(out_port).send(transit, link::kVl15);
 }
 
-void Switch::originate(std::span<const std::uint8_t> packet) {
+void SwitchManagement::originate(std::span<const std::uint8_t> packet) {
     if (packet.empty()) {
         return;
     }
-    if (tap_ != nullptr) {
-        tap_->packet_seen(packet, now_ns());
+    show(packet);
+    Transit transit(parts_.pool, packet);
+    parts_.counters[0].count_sent(transit.lrh());
+    if (parts_.relay.forward(0, transit) == PacketRelay::Outcome::kLocal) {
+        receive_gmp(transit);
     }
-    Transit transit(pool_, packet);
-    counters_[0].count_sent(transit.lrh());
-    (void)forward(0, transit);
 }
 
-void Switch::send_traps() {
-    ib::Port& port0 = node_.port0();
-    while (const auto trap = ib::next_trap(node_, port0, now_ns())) {
+// ---- events and time
+
+void SwitchManagement::link_state_changed() {
+    parts_.node.set(si::kPortStateChange, 1);
+    ib::Port& port0 = parts_.node.port0();
+    port0.traps.add(ib::link_state_notice(port0.lid()), parts_.clock.now_ns);
+}
+
+void SwitchManagement::link_error(ib::LinkError error, std::uint8_t at) {
+    ib::tell_link_error(error, at, parts_.node.port0(), parts_.clock.now_ns);
+}
+
+void SwitchManagement::advance(std::uint64_t now_ns) {
+    ib::pma_advance(pma_node(), now_ns);
+    ib::Port& port0 = parts_.node.port0();
+    while (const auto trap = ib::next_trap(parts_.node, port0, parts_.clock.now_ns)) {
         send_smp(*trap, port0.sm_lid(), port0.sm_sl(), 0);
     }
 }
 
+std::uint64_t SwitchManagement::next_deadline() const {
+    constexpr std::uint64_t kNever = UINT64_MAX;
+    const ib::Port& port0 = parts_.node.port0();
+    const std::uint64_t trap =
+        port0.sm_lid().is_unicast() ? port0.traps.deadline_ns().value_or(kNever) : kNever;
+    return std::min(trap, ib::pma_next_deadline_ns(sampling_).value_or(kNever));
+}
+
+void SwitchManagement::show(std::span<const std::uint8_t> packet) const {
+    if (tap_ != nullptr) {
+        tap_->packet_seen(packet, parts_.clock.now_ns);
+    }
+}
+
+ib::PmaNode SwitchManagement::pma_node() {
+    return {
+        .ports = parts_.counters, .sampling = sampling_, .first_port = 0, .all_port_select = true};
+}
+
 // ---- general management: the PMA answers, other classes have no agent here
 
-void Switch::gmp_arrived(const ib::PacketView& request) {
-    const ib::Lrh& lrh = request.lrh();
-    counters_[0].count_received(lrh);
-    ib::Port& port0 = node_.port0();
-    const auto mad = gmp_of(request, port0);
+void SwitchManagement::receive_gmp(const Transit& packet) {
+    const auto request = ib::PacketView::parse(packet.bytes(), packet.lrh());
+    if (!request) {
+        return;
+    }
+    parts_.counters[0].count_received(request->lrh());
+    ib::Port& port0 = parts_.node.port0();
+    const auto mad = gmp_of(*request, port0);
     if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf) {
         return;
     }
-    const auto reply = ib::pma_answer(pma_node(), *mad, now_ns());
+    const auto reply = ib::pma_answer(pma_node(), *mad, parts_.clock.now_ns);
     if (!reply) {
         return;
     }
-    const MadPacket packet(gmp_reply_headers(request, port0, ib::Psn(next_psn_++)), *reply);
-    originate(packet.bytes());
+    const MadPacket made(gmp_reply_headers(*request, port0, ib::Psn(next_psn_++)), *reply);
+    originate(made.bytes());
 }
 
 }  // namespace pib::fabric

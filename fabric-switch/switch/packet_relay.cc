@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "switch/packet_relay.h"
+
+#include <bit>
+
+#include "ib/wire/field.h"
+
+namespace pib::fabric {
+namespace {
+
+namespace si = ib::switch_info;
+using ib::Counter;
+using Outcome = PacketRelay::Outcome;
+
+constexpr std::size_t kPKeyOffset = 2;  // in the BTH
+
+std::size_t bth_offset(const ib::Lrh& lrh) {
+    return ib::Lrh::kSize + (lrh.lnh == ib::Lnh::kIbaGlobal ? ib::Grh::kSize : 0);
+}
+
+// The P_Key of a packet that may be too short to have one.
+std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> head, const ib::Lrh& lrh) {
+    const std::size_t bth = bth_offset(lrh);
+    if (head.size() < bth + ib::Bth::kSize) {
+        return std::nullopt;
+    }
+    return ib::PKey(ib::load_be<std::uint16_t>(&head[bth + kPKeyOffset]));
+}
+
+// The table of a port is that of the channel adapter behind it. What goes there has to match as at
+// the adapter itself, where two limited members do not (10.9.3). What comes from there carries the
+// P_Key that its sender has in its table, and the switch compares it with a copy of that table: the
+// rule for two members would turn away every limited member at its own port, as it has 0x0001 on
+// both sides, and let pass one that calls itself full, which all limited members would then accept.
+// So a packet may come in with the membership of its sender or with a lesser one.
+bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
+    return std::ranges::any_of(table, [pkey](ib::PKey entry) {
+        return entry.base() == pkey.base() && (entry.is_full_member() || !pkey.is_full_member());
+    });
+}
+
+// Whether a port lets a packet in, or out.
+bool of_partition(std::span<const std::uint8_t> head, const ib::Lrh& lrh, const ib::Port& at,
+                  bool inbound) {
+    const auto pkey = packet_pkey(head, lrh);
+    return pkey && pkey->is_valid() &&
+           (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
+}
+
+// A single packet is dropped; several come singly.
+Outcome taken_if_single(const Transit& packets) {
+    return packets.is_single() ? Outcome::kTaken : Outcome::kSingly;
+}
+
+}  // namespace
+
+Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
+    if (port.limits().state < ib::PortState::kArmed) {
+        return Outcome::kTaken;  // not linked for data (IBA 7.2.7): silently
+    }
+    if (packets.lrh().vl.value() >= port.limits().data_vls) {
+        return refuse(port.number(), packets, Counter::kPortVlMappingErrors);
+    }
+    if (port.limits().enforce_pkey_in &&
+        !pkey_admitted(packets, port, Counter::kPortRcvConstraintErrors)) {
+        return taken_if_single(packets);
+    }
+    return forward(port.number(), packets);
+}
+
+// No port has received a packet that the switch itself generated (IBA 16.1.3.5).
+Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
+    if (packets.is_single() && ingress != 0) {
+        counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
+        counters_[ingress].add(detail);
+    }
+    return taken_if_single(packets);
+}
+
+Outcome PacketRelay::forward(std::uint8_t ingress, Transit& packets) {
+    const ib::Lid dlid = packets.lrh().dlid;
+    return dlid.is_multicast() ? forward_multicast(ingress, packets)
+           : dlid.is_unicast() ? forward_unicast(ingress, packets)
+                               : refuse(ingress, packets, Counter::kPortDlidMappingErrors);
+}
+
+Outcome PacketRelay::forward_unicast(std::uint8_t ingress, Transit& packets) {
+    const ib::Lid dlid = packets.lrh().dlid;
+    if (node_.port0().owns_lid(dlid)) {
+        return packets.is_single() ? Outcome::kLocal : Outcome::kSingly;
+    }
+    const std::uint8_t egress = node_.lft.port(dlid);
+    if (egress == 0 || egress > ports_.size()) {
+        return refuse(ingress, packets, Counter::kPortDlidMappingErrors);
+    }
+    if (egress == ingress) {
+        return refuse(ingress, packets, Counter::kPortLoopingErrors);
+    }
+    return relay(ingress, egress, packets);
+}
+
+// A multicast LID that the table does not list goes by the default ports: everything to the primary
+// one, and what came from there to the other (IBA 18.2.4.3.3).
+PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const {
+    if (const auto listed = node_.mft.ports(dlid)) {
+        return *listed;
+    }
+    const auto primary = node_.get(si::kDefaultMulticastPrimaryPort);
+    const auto other = node_.get(si::kDefaultMulticastNotPrimaryPort);
+    const auto chosen = ingress == primary ? other : primary;
+    return chosen >= 1 && chosen <= ports_.size() ? PortMask{1} << chosen : 0;
+}
+
+// A packet never returns to where it came from.
+Outcome PacketRelay::forward_multicast(std::uint8_t ingress, Transit& packet) {
+    if (!packet.is_single()) {
+        return Outcome::kSingly;
+    }
+    PortMask ports = multicast_ports(ingress, packet.lrh().dlid);
+    if (ports == 0) {
+        return refuse(ingress, packet, Counter::kPortDlidMappingErrors);
+    }
+    ports &= ~(PortMask{1} << ingress) & ~PortMask{1};
+    ports &= (PortMask{2} << ports_.size()) - 1;
+    for (; ports != 0; ports &= ports - 1) {
+        (void)relay(ingress, static_cast<std::uint8_t>(std::countr_zero(ports)), packet);
+    }
+    return Outcome::kTaken;
+}
+
+// All packets of a burst have the same way: what is right for the first is right for all but their
+// length.
+Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets) {
+    SwitchPort& out = port(egress);
+    if (packets.lrh().vl == ib::kVl15) {
+        return out.send(packets, link::kVl15) ? Outcome::kTaken : Outcome::kSingly;
+    }
+    const unsigned vl = node_.ports[egress].sl_to_vl[ingress][packets.lrh().sl.value()];
+    if (vl >= out.limits().data_vls) {
+        return refuse(ingress, packets, Counter::kPortVlMappingErrors);
+    }
+    if ((packets.size().longest() + ib::kIcrcSize) / 4 > out.limits().max_pkt_len) {
+        if (packets.is_single()) {
+            out.counters().add(Counter::kPortXmitDiscards);
+            out.counters().add(Counter::kPortNeighborMtuDiscards);
+        }
+        return taken_if_single(packets);
+    }
+    if (out.limits().enforce_pkey_out &&
+        !pkey_admitted(packets, out, Counter::kPortXmitConstraintErrors)) {
+        return taken_if_single(packets);
+    }
+    return out.send(packets, vl) ? Outcome::kTaken : Outcome::kSingly;
+}
+
+// ---- partitions (IBA 10.9.2, 18.2.4.2)
+
+bool PacketRelay::pkey_admitted(const Transit& packets, SwitchPort& at, Counter counter) {
+    if (of_partition(packets.head(), packets.lrh(), at.attrs(),
+                     counter == Counter::kPortRcvConstraintErrors)) {
+        return true;
+    }
+    if (packets.is_single()) {
+        at.counters().add(counter);
+        report_pkey_violation(packets.bytes(), at.number());
+    }
+    return false;
+}
+
+void PacketRelay::report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t at) {
+    const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
+    if (!view) {
+        return;
+    }
+    ib::KeyViolation violation{.key = view->bth().pkey.value(),
+                               .sl = view->lrh().sl,
+                               .slid = view->lrh().slid,
+                               .dlid = view->lrh().dlid,
+                               .src_qp = {},
+                               .dest_qp = view->bth().dest_qp,
+                               .sgid = {},
+                               .dgid = {}};
+    if (const auto deth = view->deth()) {
+        violation.src_qp = deth->src_qp;
+    }
+    if (view->grh()) {
+        violation.sgid = view->grh()->sgid;
+        violation.dgid = view->grh()->dgid;
+    }
+    node_.port0().traps.add(ib::bad_p_key_at_switch_notice(violation, node_.port0().lid(), at),
+                            clock_.now_ns);
+}
+
+}  // namespace pib::fabric

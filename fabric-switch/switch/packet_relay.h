@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The packet relay of a switch (IBA 18.2.4): checks packets that came in, chooses their egress
+// ports, and sends them there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/agenda.h"
+#include "ib/mgmt/perf_counters.h"
+#include "switch/switch_node.h"
+#include "switch/switch_port.h"
+
+namespace pib::fabric {
+
+// Ports 1 .. of a switch, in this order.
+using SwitchPorts = std::vector<std::unique_ptr<SwitchPort>>;
+
+class PacketRelay {
+  public:
+    // `counters` by port number, 0 included. All outlive the relay.
+    PacketRelay(SwitchNode& node, SwitchPorts& ports, std::vector<ib::PortCounters>& counters,
+                const Clock& clock)
+        : node_(node), ports_(ports), counters_(counters), clock_(clock) {}
+
+    // What happened to packets.
+    enum class Outcome : std::uint8_t {
+        kTaken,   // they are sent, queued, or dropped and counted
+        kSingly,  // nothing: they have to come singly
+        kLocal,   // nothing: a single packet is for port 0
+    };
+    // Data packets that came in at a port.
+    [[nodiscard]] Outcome receive(SwitchPort& port, Transit& packets);
+    // Packets that came in at `ingress`, 0: made by port 0.
+    [[nodiscard]] Outcome forward(std::uint8_t ingress, Transit& packets);
+    [[nodiscard]] Outcome forward_unicast(std::uint8_t ingress, Transit& packets);
+
+  private:
+    Outcome forward_multicast(std::uint8_t ingress, Transit& packet);
+    Outcome relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets);
+    Outcome refuse(std::uint8_t ingress, const Transit& packets, ib::Counter detail);
+    [[nodiscard]] PortMask multicast_ports(std::uint8_t ingress, ib::Lid dlid) const;
+    [[nodiscard]] bool pkey_admitted(const Transit& packets, SwitchPort& at, ib::Counter counter);
+    void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t at);
+    [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
+
+    SwitchNode& node_;
+    SwitchPorts& ports_;
+    std::vector<ib::PortCounters>& counters_;
+    const Clock& clock_;
+};
+
+}  // namespace pib::fabric

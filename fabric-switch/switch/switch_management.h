@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Port 0 of a switch: directed-route SMPs on their way, requests to the SMA and the PMA, traps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/agenda.h"
+#include "ib/mgmt/perf_counters.h"
+#include "ib/mgmt/smi.h"
+#include "switch/packet_relay.h"
+#include "switch/packet_tap.h"
+#include "switch/switch_node.h"
+
+namespace pib::fabric {
+
+class SwitchManagement {
+  public:
+    // The switch. All outlive its port 0.
+    struct Parts {
+        SwitchNode& node;
+        SwitchPorts& ports;
+        std::vector<ib::PortCounters>& counters;  // by port number, 0 included
+        PacketRelay& relay;
+        PacketPool& pool;
+        const Clock& clock;
+    };
+    explicit SwitchManagement(const Parts& parts) : parts_(parts) {}
+
+    // Sees the packets that port 0 makes; nullptr: none.
+    void set_tap(PacketTap* tap) { tap_ = tap; }
+
+    // A packet of VL15.
+    void receive_smp(std::uint8_t ingress, Transit& packet);
+    // A data packet for port 0.
+    void receive_gmp(const Transit& packet);
+    void link_state_changed();
+    void link_error(ib::LinkError error, std::uint8_t port);
+
+    // Moves the PMA's sampling and sends traps that are due.
+    void advance(std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+
+  private:
+    void directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
+    void follow(const ib::SmiDecision& decision, const ib::Mad& smp);
+    void answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
+    void apply(const ib::SmaAnswer& answer);
+    void send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port);
+    void originate(std::span<const std::uint8_t> packet);
+    void show(std::span<const std::uint8_t> packet) const;
+    [[nodiscard]] ib::PmaNode pma_node();
+    [[nodiscard]] std::uint8_t num_ports() const {
+        return static_cast<std::uint8_t>(parts_.ports.size());
+    }
+    [[nodiscard]] SwitchPort& port(unsigned number) { return *parts_.ports[number - 1]; }
+
+    const Parts parts_;
+    ib::PortSampling sampling_;
+    std::uint32_t next_psn_ = 0;
+    PacketTap* tap_ = nullptr;
+};
+
+}  // namespace pib::fabric

@@ -105,17 +105,17 @@ json port_status(Switch& sw, unsigned number) {
         {"port", number},
         {"state", state_name(attrs.state())},
         {"phys_state", phys_name(attrs.phys_state())},
-        {"connected", port.attached()},
-        {"cable", port.cable()},
+        {"connected", port.cable().attached()},
+        {"cable", port.cable().is_plugged()},
         {"mtu", ib::mtu_bytes(attrs.neighbor_mtu())},
         {"data_vls", attrs.data_vls()},
-        {"queued_packets", port.queued_packets()},
+        {"queued_packets", port.queues().size()},
         {"width", up ? width_name(attrs.get(pi::kLinkWidthActive)) : ""},
         {"speed",
          up ? speed_name(attrs.get(pi::kLinkSpeedActive), attrs.get(pi::kLinkSpeedExtActive)) : ""},
         {"lids", lids_behind(sw.node(), number)},
         {"faults", port.ingress_faults().spec().any() || port.egress_faults().spec().any()},
-        {"one_copy", port.copies() != nullptr}};
+        {"one_copy", port.cable().copies() != nullptr}};
     if (const auto* who = sw.neighbour(number)) {
         out["neighbour"] = {{"node_guid", hex(who->node_guid.value(), 16)},
                             {"port_guid", hex(who->port_guid.value(), 16)},
@@ -259,7 +259,7 @@ json port_counters(Switch& sw, unsigned number, bool clear) {
             counters.write(counter, ib::CounterView::kExtended, 0);
         }
     }
-    if (const CopyCounts* copies = number != 0 ? sw.port(number).copies() : nullptr) {
+    if (const CopyCounts* copies = number != 0 ? sw.port(number).cable().copies() : nullptr) {
         add_copies(out, *copies);
     }
     return out;
@@ -328,7 +328,7 @@ json link_command(Switch& sw, const json& request) {
     }
     const auto state = request.at("state").get<std::string>();
     if (state == "up" || state == "down") {
-        port->set_cable(state == "up");
+        port->cable().plug(state == "up");
     } else if (state == "retrain") {
         port->attributes_changed(ib::PortEvent::kDownRequest);
     } else {

@@ -317,7 +317,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
         return not_here(what + " is in another process: connect to that one");
     }
     Switch& sw = *nodes_[port.peer_node].sw;
-    if (nodes_[found->node].phantom == nullptr && sw.port(port.peer_port).attached()) {
+    if (nodes_[found->node].phantom == nullptr && sw.port(port.peer_port).cable().attached()) {
         return std::unexpected(Refuse{RefuseReason::kDuplicatePortGuid,
                                       what + " is connected already: another device has its name "
                                              "or GUID"});

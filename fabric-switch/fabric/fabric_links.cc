@@ -138,7 +138,7 @@ std::expected<void, std::string> Fabric::link(const PortId& a, const PortId& b) 
 
 std::expected<void, std::string> Fabric::unlink(const PortId& port) {
     if (SwitchPort* way = cable_switch(port)) {
-        way->set_cable(false);
+        way->cable().plug(false);
         return {};
     }
     const std::uint32_t index = nodes_[port.node].links[port.port - 1U];
@@ -151,7 +151,7 @@ std::expected<void, std::string> Fabric::unlink(const PortId& port) {
 
 std::expected<void, std::string> Fabric::relink(const PortId& port) {
     if (SwitchPort* way = cable_switch(port)) {
-        way->set_cable(true);
+        way->cable().plug(true);
         return {};
     }
     const PortId other = nodes_[port.node].unlinked[port.port - 1U];

@@ -44,12 +44,12 @@ ib::PortConfig port_config(const PhantomHca::PortConfig& port, std::uint8_t numb
 class PhantomHca::Port final : public LinkUser {
   public:
     Port(PhantomHca& hca, ib::Port& attrs, ib::PortCounters& counters)
-        : attrs(attrs), counters(counters), hca_(hca), offers_(attrs) {}
+        : attrs(attrs), counters(counters), hca_(hca), cable_(attrs) {}
 
-    void attach(PortLink& link) override { offers_.attach(link); }
+    void attach(PortLink& link) override { cable_.attach(link); }
     void detach() override {
         link_down();
-        offers_.detach();
+        cable_.detach();
     }
     void link_up(const link::ActiveLink& active) override {
         errors_ = {};
@@ -76,8 +76,8 @@ class PhantomHca::Port final : public LinkUser {
     std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) override;
     // `vl`: the VL in the packet's LRH.
     void send(std::span<const std::uint8_t> packet);
-    void attributes_changed(ib::PortEvents events) { offers_.attributes_changed(events); }
-    void set_cable(bool plugged) { offers_.set_cable(plugged); }
+    void attributes_changed(ib::PortEvents events) { cable_.attributes_changed(events); }
+    void set_cable(bool plugged) { cable_.plug(plugged); }
 
     ib::Port& attrs;
     ib::PortCounters& counters;
@@ -91,7 +91,7 @@ class PhantomHca::Port final : public LinkUser {
     }
 
     PhantomHca& hca_;
-    OfferSender offers_;
+    CableEnd cable_;
     ib::LinkErrors errors_;
     RingQueue<PacketRef> waiting_;
 };
@@ -115,27 +115,27 @@ std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const RamReferen
     } else if (taken && view) {
         hca_.gmp_arrived(*this, *view);
     }
-    if (offers_.link() != nullptr) {
-        offers_.link()->release(burst.lrh().vl.value(), link::burst_blocks(burst));
+    if (cable_.link() != nullptr) {
+        cable_.link()->release(burst.lrh().vl.value(), link::burst_blocks(burst));
     }
     return 1;
 }
 
 bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    const auto room = offers_.link()->begin({.vl = lrh.vl.value(), .longest = packet.size()});
+    const auto room = cable_.link()->begin({.vl = lrh.vl.value(), .longest = packet.size()});
     if (room.packets == 0) {
         return false;
     }
     std::ranges::copy(packet, room.bytes.begin());
-    offers_.link()->commit(ib::BurstSize::of(packet.size()), nullptr);
+    cable_.link()->commit(ib::BurstSize::of(packet.size()), nullptr);
     counters.count_sent(lrh);
     return true;
 }
 
 void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
     const bool vl15 = (packet[0] >> 4) == link::kVl15;
-    if (offers_.link() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
+    if (cable_.link() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
         return;
     }
     if (waiting_.empty() && transmit(packet)) {
@@ -149,7 +149,7 @@ void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
 }
 
 void PhantomHca::Port::pump() {
-    while (offers_.link() != nullptr && !waiting_.empty() && transmit(waiting_.front().bytes())) {
+    while (cable_.link() != nullptr && !waiting_.empty() && transmit(waiting_.front().bytes())) {
         waiting_.pop();
     }
 }

@@ -70,7 +70,7 @@ std::expected<Admission::Place, Refuse> Crossing::admit(const ib::link::Hello& h
                                       what + "is connected from this side: only one of the two "
                                              "processes may have --connect for it"});
     }
-    if (port().attached()) {
+    if (port().cable().attached()) {
         return std::unexpected(
             Refuse{RefuseReason::kDuplicatePortGuid, what + "is connected already"});
     }

@@ -35,13 +35,19 @@ class PortLink {
     virtual void retrain() = 0;
 };
 
-// Sends a port's offer to its neighbour whenever it changes.
-class OfferSender {
+// A port's end of the cable: the link that is attached, if any, and the port's offer, which is sent
+// to the neighbour whenever it changes.
+class CableEnd {
   public:
-    explicit OfferSender(const ib::Port& attrs) : attrs_(attrs) {}
+    explicit CableEnd(const ib::Port& attrs) : attrs_(attrs) {}
 
     // nullptr: no link.
     [[nodiscard]] PortLink* link() const { return link_; }
+    [[nodiscard]] bool attached() const { return link_ != nullptr; }
+    // Counts of an adapter with peer copy; nullptr: none.
+    [[nodiscard]] const CopyCounts* copies() const {
+        return link_ != nullptr ? link_->copies() : nullptr;
+    }
     void attach(PortLink& link) {
         link_ = &link;
         offered_ = {};
@@ -57,11 +63,11 @@ class OfferSender {
         }
     }
     // A port without a cable offers no link, regardless of subnet management.
-    void set_cable(bool plugged) {
-        cable_ = plugged;
+    void plug(bool plugged) {
+        plugged_ = plugged;
         push(false);
     }
-    [[nodiscard]] bool cable() const { return cable_; }
+    [[nodiscard]] bool is_plugged() const { return plugged_; }
 
   private:
     // The link goes through Down when the offer differs from the last, or when that is asked for.
@@ -70,7 +76,7 @@ class OfferSender {
             return;
         }
         ib::link::Link now = ib::link_offer(attrs_);
-        now.up = now.up && cable_;
+        now.up = now.up && plugged_;
         if (now != offered_) {
             offered_ = now;
             link_->set_offer(now);
@@ -81,7 +87,7 @@ class OfferSender {
 
     const ib::Port& attrs_;
     PortLink* link_ = nullptr;
-    bool cable_ = true;
+    bool plugged_ = true;
     ib::link::Link offered_{};
 };
 

@@ -33,7 +33,7 @@ Switch::Switch(const SwitchConfig& config, Agenda* agenda)
     for (unsigned number = 1; number <= config.num_ports; ++number) {
         ports_.push_back(
             std::make_unique<SwitchPort>(host, pool_, node_.ports[number], counters_[number]));
-        ports_.back()->set_packet_lifetime(lifetime_ns(node_.get(si::kLifeTimeValue)));
+        ports_.back()->queues().set_packet_lifetime(lifetime_ns(node_.get(si::kLifeTimeValue)));
     }
 }
 
@@ -80,10 +80,10 @@ std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::
         if (who != nullptr && same_port(*who, hello)) {
             known = number;
         }
-        vacant = port(number).attached() ? vacant : number;
+        vacant = port(number).cable().attached() ? vacant : number;
         unused = who == nullptr ? number : unused;
     }
-    if (known != 0 && port(known).attached()) {
+    if (known != 0 && port(known).cable().attached()) {
         return std::unexpected(ib::link::Refuse{
             kDuplicatePortGuid, "port GUID is connected to port " + std::to_string(known) +
                                     " already: give each device its own GUID"});

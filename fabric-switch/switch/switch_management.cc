@@ -85,7 +85,7 @@ void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, cons
 void SwitchManagement::apply(const ib::SmaAnswer& answer) {
     const std::uint64_t lifetime = lifetime_ns(parts_.node.get(si::kLifeTimeValue));
     for (const auto& port : parts_.ports) {
-        port->set_packet_lifetime(lifetime);
+        port->queues().set_packet_lifetime(lifetime);
     }
     if (answer.port >= 1 && answer.port <= num_ports() && answer.events.any()) {
         port(answer.port).attributes_changed(answer.events);

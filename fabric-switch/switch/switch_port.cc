@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Link side, counters and attributes of a switch port; its queues are in switch_port_queues.cc.
 #include "switch/switch_port.h"
 
 #include <algorithm>
@@ -11,15 +10,27 @@ namespace pi = ib::port_info;
 using ib::Counter;
 using ib::PortEvent;
 
-constexpr std::uint64_t kNever = UINT64_MAX;
 // Bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr std::uint32_t kPacketOverhead = 124;
 
-}  // namespace
-
-std::uint64_t lifetime_ns(std::uint64_t value) {
-    return value > 19 ? kNever : 4096ULL << value;
+PortLimits limits_of(const ib::Port& attrs) {
+    return {.state = attrs.state(),
+            .data_vls = attrs.data_vls(),
+            .max_pkt_len = (ib::mtu_bytes(attrs.neighbor_mtu()) + kPacketOverhead) / 4,
+            .hoq_life_ns = lifetime_ns(attrs.get(pi::kHoqLife)),
+            .vl_stall_count = static_cast<unsigned>(attrs.get(pi::kVlStallCount)),
+            .enforce_pkey_in = attrs.get(pi::kPartitionEnforcementInbound) != 0,
+            .enforce_pkey_out = attrs.get(pi::kPartitionEnforcementOutbound) != 0};
 }
+
+// Drops the packets that wait in a port.
+void drop_packets(SwitchPortQueues& queues, FaultStage& ingress, FaultStage& egress) {
+    queues.clear();
+    ingress.clear();
+    egress.clear();
+}
+
+}  // namespace
 
 SwitchPort::SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs,
                        ib::PortCounters& counters)
@@ -27,40 +38,29 @@ SwitchPort::SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs,
       pool_(pool),
       attrs_(attrs),
       counters_(counters),
-      offers_(attrs),
-      arbiter_(attrs),
+      limits_(limits_of(attrs)),
+      cable_(attrs),
+      queues_({host, pool, attrs, counters, limits_, cable_}),
       ingress_faults_(pool, *this),
-      egress_faults_(pool, egress_sink_) {
-    refresh_limits();
-}
-
-void SwitchPort::refresh_limits() {
-    limits_.state = attrs_.state();
-    limits_.data_vls = attrs_.data_vls();
-    limits_.max_pkt_len = (ib::mtu_bytes(attrs_.neighbor_mtu()) + kPacketOverhead) / 4;
-    limits_.hoq_life_ns = lifetime_ns(attrs_.get(pi::kHoqLife));
-    limits_.vl_stall_count = static_cast<unsigned>(attrs_.get(pi::kVlStallCount));
-    limits_.enforce_pkey_in = attrs_.get(pi::kPartitionEnforcementInbound) != 0;
-    limits_.enforce_pkey_out = attrs_.get(pi::kPartitionEnforcementOutbound) != 0;
-}
+      egress_faults_(pool, queues_) {}
 
 // ---- link
 
 void SwitchPort::attach(PortLink& link) {
     ++link_serial_;
-    offers_.attach(link);
+    cable_.attach(link);
 }
 
 void SwitchPort::detach() {
     link_down();
-    offers_.detach();
+    cable_.detach();
 }
 
 void SwitchPort::link_up(const link::ActiveLink& active) {
     host_.port_touched(*this);
     errors_ = {};
     const auto events = ib::port_link_up(attrs_, active.width, active.speed, active.speed_ext);
-    refresh_limits();
+    limits_ = limits_of(attrs_);
     if (events.has(PortEvent::kStateChange)) {
         host_.link_state_changed(*this);
     }
@@ -69,8 +69,8 @@ void SwitchPort::link_up(const link::ActiveLink& active) {
 void SwitchPort::link_down() {
     host_.port_touched(*this);
     const auto events = ib::port_link_down(attrs_);
-    refresh_limits();
-    clear_queues();
+    limits_ = limits_of(attrs_);
+    drop_packets(queues_, ingress_faults_, egress_faults_);
     if (events.has(PortEvent::kStateChange)) {
         counters_.add(Counter::kLinkDowned);
         host_.link_state_changed(*this);
@@ -78,12 +78,12 @@ void SwitchPort::link_down() {
 }
 
 void SwitchPort::attributes_changed(ib::PortEvents events) {
-    refresh_limits();
-    arbiter_.restart();
+    limits_ = limits_of(attrs_);
+    queues_.restart_arbiter();
     if (events.has(PortEvent::kDownRequest)) {
-        clear_queues();
+        drop_packets(queues_, ingress_faults_, egress_faults_);
     }
-    offers_.attributes_changed(events);
+    cable_.attributes_changed(events);
     pump();
 }
 
@@ -118,7 +118,7 @@ std::uint32_t SwitchPort::receive(const ib::Burst& burst, const RamReference* of
 }
 
 // A packet damaged on its way in would fail its VCRC here.
-void SwitchPort::deliver(Transit& packet, unsigned vl, Damage damage) {
+void SwitchPort::deliver(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage) {
     if (damage) {
         receive_fault(link::PacketFault::kVcrc);
         return;
@@ -126,7 +126,7 @@ void SwitchPort::deliver(Transit& packet, unsigned vl, Damage damage) {
     errors_.good(1);
     if (vl != link::kVl15 && limits_.state == ib::PortState::kArmed) {
         ib::port_data_arrived(attrs_);
-        refresh_limits();
+        limits_ = limits_of(attrs_);
     }
     (void)host_.packets_arrived(*this, packet);
 }
@@ -145,9 +145,50 @@ void SwitchPort::raise(ib::LinkError error) {
 }
 
 void SwitchPort::release(const Origin& origin) {
-    if (offers_.link() != nullptr && origin.link_serial == link_serial_) {
-        offers_.link()->release(origin.vl, origin.blocks);
+    if (cable_.link() != nullptr && origin.link_serial == link_serial_) {
+        cable_.link()->release(origin.vl, origin.blocks);
     }
+}
+
+// ---- packets out
+
+// Faults apply to single packets.
+bool SwitchPort::send(Transit& packets, unsigned vl) {
+    const bool open = cable_.link() != nullptr && limits_.state != ib::PortState::kDown &&
+                      (vl == link::kVl15 || limits_.state == ib::PortState::kActive);
+    if (!packets.is_single()) {
+        return open && !egress_faults_.in_use() && queues_.send(packets, vl);
+    }
+    if (!open) {
+        count_discard(counters_, Counter::kPortInactiveDiscards);
+    } else if (egress_faults_.in_use()) {
+        host_.port_touched(*this);
+        egress_faults_.pass(packets, vl, host_.now_ns());
+    } else if (!queues_.send(packets, vl)) {
+        host_.port_touched(*this);
+        queues_.enqueue(packets, vl, std::nullopt);
+    }
+    return true;
+}
+
+void SwitchPort::pump() {
+    if (cable_.link() != nullptr) {
+        host_.port_touched(*this);
+        queues_.pump();
+    }
+}
+
+// ---- time
+
+void SwitchPort::advance(std::uint64_t now_ns) {
+    ingress_faults_.advance(now_ns);
+    egress_faults_.advance(now_ns);
+    queues_.advance(now_ns);
+}
+
+std::uint64_t SwitchPort::next_deadline() const {
+    return std::min(
+        {ingress_faults_.next_deadline(), egress_faults_.next_deadline(), queues_.next_deadline()});
 }
 
 }  // namespace pib::fabric

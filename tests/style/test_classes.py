@@ -18,7 +18,6 @@ FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "fabric-switch/", "tests/")
 EXCEPTIONS = {
     "pib::fabric::Fabric": (43, 3),
     "pib::fabric::SwitchLink": (33, 1),
-    "pib::fabric::SwitchPort": (43, 2),
     "pib::hca::Mpt": (44, 2),
     "pib::hca::HcaPort": (78, 3),
     "pib::hca::PortLink": (28, 1),

@@ -213,9 +213,9 @@ TEST_CASE("verbs: a single switch has cables to its machines only") {
     CHECK_FALSE(fabric::run_verb(one, "Link \"test switch\"[1] \"test switch\"[2]"));
     const std::string name = one.nodes()[0].id;
     CHECK(fabric::run_verb(one, "Unlink \"" + name + "\"[1]"));
-    CHECK_FALSE(one.nodes()[0].sw->port(1).cable());
+    CHECK_FALSE(one.nodes()[0].sw->port(1).cable().is_plugged());
     CHECK(fabric::run_verb(one, "ReLink \"" + name + "\"[1]"));
-    CHECK(one.nodes()[0].sw->port(1).cable());
+    CHECK(one.nodes()[0].sw->port(1).cable().is_plugged());
 }
 
 }  // namespace pib::test

@@ -83,7 +83,9 @@ struct CopyFabric {
         fabric.settle();
         REQUIRE_FALSE(to->own_end().pulling());
     }
-    const fabric::CopyCounts& counts(CopyHca* hca) { return *fabric.sw.port(hca->port()).copies(); }
+    const fabric::CopyCounts& counts(CopyHca* hca) {
+        return *fabric.sw.port(hca->port()).cable().copies();
+    }
     void check_arrived() { CHECK(bytes_of(*to, kPlace) == bytes_of(*from, kSource)); }
     // That it came in packets, whole and in order.
     void check_packets() {
@@ -230,7 +232,7 @@ TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot 
         net.fabric.advance(1'000'000);
         CHECK(tap.seen == (way == 0 ? kPackets : 0));
     } else {
-        CHECK(out.copies() == nullptr);
+        CHECK(out.cable().copies() == nullptr);
         REQUIRE(net.send());
     }
     net.fabric.sw.set_tap(nullptr);
@@ -253,7 +255,7 @@ TEST_CASE("one copy: not where the switch or the adapter does not want it") {
     CopyFabric off(kCopyFeatures, false);
     CHECK_FALSE(off.from->own_end().agreed().peer_copy);
     CHECK_FALSE(off.from->refer(kSource, kPackets, CopyFabric::way()));
-    CHECK(off.fabric.sw.port(off.from->port()).copies() == nullptr);
+    CHECK(off.fabric.sw.port(off.from->port()).cable().copies() == nullptr);
 
     TestFabric fabric;
     auto& alone = static_cast<CopyHca&>(fabric.add(

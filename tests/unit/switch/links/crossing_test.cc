@@ -169,7 +169,7 @@ TEST_CASE("crossing: a peer that reads nothing holds nobody else up") {
     for (unsigned i = 0; i < 3000; ++i) {
         net.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {7});
     }
-    CHECK(net.sw("left").port(7).queued_packets() <= 1024);
+    CHECK(net.sw("left").port(7).queues().size() <= 1024);
     for (const auto& cable : net.cables) {
         cable->stalled = false;
     }

@@ -171,11 +171,11 @@ TEST_CASE("management: a disabled port stays down until it is enabled") {
 TEST_CASE("management: a pulled cable") {
     TestFabric fabric(2);
     fabric.make_active();
-    fabric.sw.port(2).set_cable(false);
+    fabric.sw.port(2).cable().plug(false);
     fabric.settle();
     CHECK_FALSE(fabric.hca(1).own_end().is_up());
     CHECK(fabric.sw.port(2).attrs().phys_state() == ib::PhysState::kPolling);
-    fabric.sw.port(2).set_cable(true);
+    fabric.sw.port(2).cable().plug(true);
     fabric.settle();
     CHECK(fabric.hca(1).own_end().is_up());
     CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kInitialize);

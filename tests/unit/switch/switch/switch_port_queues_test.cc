@@ -32,7 +32,7 @@ TEST_CASE("queues: a neighbour without credits stops its senders and nobody else
     const unsigned sent = fill(fabric);
     CHECK(sent > 20);
     CHECK(fabric.hca(1).packets.size() == 1024 / 65);
-    CHECK(fabric.sw.port(2).queued_packets() == sent - fabric.hca(1).packets.size());
+    CHECK(fabric.sw.port(2).queues().size() == sent - fabric.hca(1).packets.size());
     CHECK(fabric.hca(0).own_end().sender().credits(0) < 65);
 
     const Bytes other = make_packet(0, 3, 4096, 2);
@@ -115,14 +115,14 @@ TEST_CASE("queues: the head-of-queue lifetime empties a stuck queue") {
     fabric.make_active();
     fabric.set_port_info(2, {{pi::kHoqLife, 12}, {pi::kVlStallCount, 3}});  // 16.8 ms
     fill(fabric);
-    const auto queued = fabric.sw.port(2).queued_packets();
+    const auto queued = fabric.sw.port(2).queues().size();
     REQUIRE(queued > 4);
     CHECK(fabric.sw.next_deadline() <= fabric.now_ns() + 17 * kMs);
     fabric.advance(17 * kMs);
-    CHECK(fabric.sw.port(2).queued_packets() == queued - 1);
+    CHECK(fabric.sw.port(2).queues().size() == queued - 1);
     fabric.advance(17 * kMs);
     fabric.advance(17 * kMs);  // the third in a row: the VL stalls and all of it goes
-    CHECK(fabric.sw.port(2).queued_packets() == 0);
+    CHECK(fabric.sw.port(2).queues().size() == 0);
     CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == queued);
     CHECK(fabric.count(2, Counter::kPortXmitDiscards) == queued);
     CHECK(fabric.sw.held_packets() == 0);
@@ -141,12 +141,12 @@ TEST_CASE("queues: a packet lives in the switch no longer than LifeTimeValue say
     fabric.make_active();
     fabric.set_port_info(2, {{pi::kHoqLife, 31}});
     fill(fabric);
-    const auto queued = fabric.sw.port(2).queued_packets();
+    const auto queued = fabric.sw.port(2).queues().size();
     REQUIRE(queued > 0);
     fabric.advance(900 * kMs);
-    CHECK(fabric.sw.port(2).queued_packets() == queued);
+    CHECK(fabric.sw.port(2).queues().size() == queued);
     fabric.advance(200 * kMs);  // 2^18 times 4.096 us
-    CHECK(fabric.sw.port(2).queued_packets() == 0);
+    CHECK(fabric.sw.port(2).queues().size() == 0);
     CHECK(fabric.count(2, Counter::kPortSwLifetimeLimitDiscards) == queued);
 }
 
@@ -169,10 +169,10 @@ TEST_CASE("queues: a link that goes down discards what waited and frees its send
     TestFabric fabric(2);
     fabric.make_active();
     fill(fabric);
-    const auto queued = fabric.sw.port(2).queued_packets();
+    const auto queued = fabric.sw.port(2).queues().size();
     fabric.hca(1).disconnect();
     fabric.settle();
-    CHECK(fabric.sw.port(2).queued_packets() == 0);
+    CHECK(fabric.sw.port(2).queues().size() == 0);
     CHECK(fabric.sw.held_packets() == 0);
     CHECK(fabric.count(2, Counter::kPortInactiveDiscards) == queued);
     CHECK(fabric.hca(0).own_end().sender().credits(0) >= 1024);

@@ -159,7 +159,7 @@ TEST_CASE("switch: a run to who takes none, or has no room for it, arrives singl
 TEST_CASE("switch: the first packet that waits for room in a ring has its owner ask for that") {
     RunFabric net(kRuns, 65536);  // credits for more than the ring holds
     const Bytes packet = make_packet(0, TestFabric::lid_of(1), 4096, TestFabric::lid_of(0));
-    const auto& port = net.fabric.sw.port(net.to->port());
+    auto& port = net.fabric.sw.port(net.to->port());
     unsigned sent = 0;
     do {
         net.to->publish();
@@ -167,7 +167,7 @@ TEST_CASE("switch: the first packet that waits for room in a ring has its owner 
         REQUIRE(net.from->send_packet(packet));
         REQUIRE(net.from->carry());
         ++sent;
-    } while (port.queued_packets() == 0);
+    } while (port.queues().size() == 0);
     CHECK(net.to->ready == 1);
     net.to->publish();
     CHECK_FALSE(net.to->sw_link->room_is_back());

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// What the parts of a switch port share: the switch above the port, and decoded PortInfo.
+#pragma once
+
+#include <cstdint>
+
+#include "base/packet_pool.h"
+#include "ib/mgmt/link_errors.h"
+#include "ib/mgmt/port_attrs.h"
+
+namespace pib::fabric {
+
+class SwitchPort;
+
+// Interface of the switch for its ports.
+class PortHost : public OriginSink {
+  public:
+    [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
+    // Reports an event at a port, which may change its next deadline. Idle ports without such a
+    // report are not visited.
+    virtual void port_touched(SwitchPort& port) = 0;
+    // Packets that have passed the ingress faults. A single one is counted already, and always
+    // taken. False of several: nothing has happened, and they come singly.
+    [[nodiscard]] virtual bool packets_arrived(SwitchPort& port, Transit& packets) = 0;
+    // The link itself moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
+    virtual void link_state_changed(SwitchPort& port) = 0;
+    // Too many errors of one kind: a trap is due (129 to 131).
+    virtual void link_error(SwitchPort& port, ib::LinkError error) = 0;
+};
+
+// Decoded values of PortInfo for checks of packets.
+struct PortLimits {
+    ib::PortState state = ib::PortState::kDown;
+    unsigned data_vls = 0;          // OperationalVLs
+    std::uint32_t max_pkt_len = 0;  // LRH:PktLen that NeighborMTU admits
+    std::uint64_t hoq_life_ns = 0;  // UINT64_MAX: for ever
+    unsigned vl_stall_count = 0;    // 0: never stalls
+    bool enforce_pkey_in = false;
+    bool enforce_pkey_out = false;
+};
+
+// 4.096 us times 2^value, as HOQLife and LifeTimeValue count; from 20 on for ever (IBA 18.2.5.4).
+[[nodiscard]] constexpr std::uint64_t lifetime_ns(std::uint64_t value) {
+    return value > 19 ? UINT64_MAX : 4096ULL << value;
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The egress side of a switch port: one queue per VL, VL15 first, the others as arbitration and
+// credits admit, and the lifetime limits that keep a stuck neighbour from filling the switch (IBA
+// 7.6, 18.2.5).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/packet_pool.h"
+#include "base/ring_queue.h"
+#include "ib/mgmt/perf_counters.h"
+#include "ib/mgmt/vl_arbiter.h"
+#include "switch/fault_stage.h"
+#include "switch/port_host.h"
+#include "switch/port_link.h"
+#include "switch/xmit_wait.h"
+
+namespace pib::fabric {
+
+// Counts a packet that could not be sent.
+void count_discard(ib::PortCounters& counters, ib::Counter detail);
+
+class SwitchPortQueues final : public FaultSink {
+  public:
+    using Damage = std::optional<std::uint32_t>;  // as FaultSink has it
+
+    // The port. All outlive its queues.
+    struct Port {
+        const PortHost& host;
+        PacketPool& pool;
+        const ib::Port& attrs;
+        ib::PortCounters& counters;
+        const PortLimits& limits;
+        const CableEnd& cable;
+    };
+    explicit SwitchPortQueues(const Port& port)
+        : port_(port), arbiter_(port.attrs), xmit_wait_(port.counters) {}
+
+    // Sends packets if none wait and the link has room; false: nothing has happened.
+    [[nodiscard]] bool send(const Transit& packets, unsigned vl);
+    // Queues a single packet; what is too much of VL15 is dropped and counted.
+    void enqueue(Transit& packet, unsigned vl, Damage damage);
+    // A single packet that has passed the faults: sends or queues it.
+    void deliver(Transit& packet, unsigned vl, Damage damage) override;
+    // Sends what waits, as far as the link has room.
+    void pump();
+    // Drops all that waits, and counts it.
+    void clear();
+    // The arbitration tables have changed.
+    void restart_arbiter() { arbiter_.restart(); }
+    // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
+    void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
+    // Packets that wait.
+    [[nodiscard]] std::size_t size() const;
+
+    // Drops packets whose lifetime is over.
+    void advance(std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    [[nodiscard]] bool at_rest() const { return waiting_ == 0 && xmit_wait_.at_rest(); }
+
+  private:
+    static constexpr unsigned kVls = 16;
+    // More SMPs than any subnet manager has on the wire; further ones are dropped (VL15Dropped).
+    static constexpr std::size_t kMaxVl15Packets = 1024;
+
+    struct Entry {
+        PacketRef packet;
+        std::uint64_t queued_ns = 0;
+        Damage damage;
+    };
+    struct VlQueue {
+        RingQueue<Entry> entries;
+        std::uint64_t head_since_ns = 0;
+        unsigned discarded_in_a_row = 0;
+        std::uint64_t stalled_until_ns = 0;
+    };
+
+    bool transmit(const Transit& packets, unsigned vl, Damage damage);
+    void push(Transit& packet, unsigned vl, Damage damage);
+    void pop(unsigned vl);
+    [[nodiscard]] ib::VlMask sendable() const;
+    void drain_vl15();
+    void drain_data();
+    void expire(unsigned vl, std::uint64_t now_ns);
+    [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
+
+    const Port port_;
+    std::array<VlQueue, kVls> queues_;
+    ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
+    ib::VlArbiter arbiter_;
+    std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
+    XmitWait xmit_wait_;
+};
+
+}  // namespace pib::fabric

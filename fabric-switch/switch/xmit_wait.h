@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// PortXmitWait of a switch port: the time with waiting data and no transmission (IBA 16.1.3.5), and
+// PortVLXmitWait, the same for each VL.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ib/mgmt/perf_counters.h"
+#include "ib/mgmt/vl_arbiter.h"
+
+namespace pib::fabric {
+
+class XmitWait {
+  public:
+    explicit XmitWait(ib::PortCounters& counters) : counters_(counters) {}
+
+    // Data waits on these VLs from now on; counts the time since the last call.
+    void note(ib::VlMask waiting, std::uint64_t now_ns) {
+        if (waiting == 0 && waiting_ == 0) {
+            return;
+        }
+        if (waiting_ != 0 && now_ns != since_ns_) {
+            add(now_ns - since_ns_);
+        }
+        waiting_ = waiting;
+        since_ns_ = now_ns;
+    }
+    // No VL waited at the last call.
+    [[nodiscard]] bool at_rest() const { return waiting_ == 0; }
+
+  private:
+    void add(std::uint64_t waited_ns);
+    void count(ib::Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns);
+
+    ib::PortCounters& counters_;
+    ib::VlMask waiting_ = 0;
+    std::uint64_t since_ns_ = 0;
+    // Fractions of ticks that are not counted yet.
+    std::uint64_t remainder_ns_ = 0;
+    std::array<std::uint64_t, 16> vl_remainder_ns_{};
+};
+
+}  // namespace pib::fabric

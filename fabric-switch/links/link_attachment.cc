@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "links/link_attachment.h"
+
+#include <utility>
+
+namespace pib::fabric {
+
+void LinkAttachment::detach() {
+    if (copier_) {
+        copier_->give_up();
+    }
+    if (place_.port != nullptr) {
+        place_.port->detach();
+        place_ = {};
+    }
+}
+
+link::HelloAnswer LinkAttachment::link_hello(const ib::link::Hello& hello) {
+    const auto place = admission_->admit(hello);
+    if (!place) {
+        return std::unexpected(place.error());
+    }
+    place_ = *place;
+    place_.port->attach(link_);
+    if ((hello.features & ib::link::kFeatureSharedMemory) != 0) {
+        rings_ = owner_.link_share();
+    }
+    owner_.link_note(place_.name + ": " + hello.node_description + " connected" +
+                     (rings_ ? ", shared memory" : ""));
+    return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
+                             .features = rings_ ? shared_features(hello) : 0,
+                             .switch_guid = place_.node_guid,
+                             .port_number = place_.number};
+}
+
+// Only adapters share memory, and only runs use it.
+std::uint32_t LinkAttachment::shared_features(const ib::link::Hello& hello) const {
+    std::uint32_t common = hello.features & admission_->link_features();
+    if (hello.role != ib::link::Role::kChannelAdapter || (common & ib::link::kFeatureRuns) == 0) {
+        common &= ~ib::link::kFeatureOneCopy;
+    }
+    return common | ib::link::kFeatureSharedMemory;
+}
+
+// Without a port nothing is offered, so that the link cannot come up before it is closed.
+void LinkAttachment::link_welcome(const ib::link::Welcome& welcome) {
+    const auto place = outgoing_->welcomed(welcome);
+    if (!place) {
+        unwelcome_ = place.error();
+        return;
+    }
+    place_ = *place;
+    place_.port->attach(link_);
+    owner_.link_note(place_.name + ": connected");
+}
+
+void LinkAttachment::link_up(const link::ActiveLink& active) {
+    place_.port->link_up(active);
+    owner_.link_note(place_.name + ": link up");
+}
+
+void LinkAttachment::link_down() {
+    place_.port->link_down();
+    owner_.link_note(place_.name + ": link down");
+}
+
+// ---- one copy
+
+std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
+    const ib::link::Memory& memory) {
+    auto mapped = owner_.link_map(memory);
+    if (!mapped) {
+        return std::unexpected(mapped.error());
+    }
+    if (*mapped == nullptr) {
+        return std::span<std::uint8_t>{};
+    }
+    copier_ = std::make_unique<Copier>(std::move(*mapped));
+    copier_->memory()->control().mapped.store(link::kMapped, std::memory_order_release);
+    owner_.link_wake();  // the port may have packets to send
+    owner_.link_note(place_.name + ": one copy");
+    return copier_->room();
+}
+
+std::uint32_t LinkAttachment::link_burst(ib::Burst& burst, ib::Placement& payload) {
+    if (!payload.is_offered()) [[likely]] {
+        return place_.port->receive(burst, nullptr);
+    }
+    const ib::link::Reference& to = *payload.offer;
+    const RamReference offer{copier_->memory(), to.handle, to.bytes, to.pieces};
+    const std::uint32_t taken = place_.port->receive(burst, &offer);
+    ++(taken != 0 ? copier_->counts().forwarded : copier_->counts().taken_apart);
+    return taken;
+}
+
+bool LinkAttachment::link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) {
+    const bool read = read_reference(*copier_->memory(), from.handle, from.pieces, to);
+    copier_->counts().lost += read ? 0 : 1;
+    return read;
+}
+
+}  // namespace pib::fabric

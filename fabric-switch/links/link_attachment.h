@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The port at this end of a connection: found when HELLO or WELCOME comes, and then told what the
+// link endpoint reports. Peer copy begins here with MEMORY.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "links/copier.h"
+#include "switch/port_link.h"
+
+namespace pib::fabric {
+
+// Has the connection of a link.
+class LinkOwner {
+  public:
+    virtual ~LinkOwner() = default;
+    // Output for the peer is ready; called once until consume_output() or publish().
+    virtual void link_output_ready() = 0;
+    // The peer can share memory: returns rings, which outlive the link; no value if this side
+    // cannot.
+    virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
+    // Maps an adapter's shared memory; nullptr: unusable, as a note reports. The error ends the
+    // connection.
+    virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+        const ib::link::Memory& /*memory*/) {
+        return std::unexpected("descriptors are missing");
+    }
+    // An answer for the peer, which may sleep.
+    virtual void link_wake() {}
+    // A message for the user; one line.
+    virtual void link_note(const std::string& text) = 0;
+};
+
+// The peer to which this side connects.
+class OutgoingLink {
+  public:
+    virtual ~OutgoingLink() = default;
+    [[nodiscard]] virtual ib::link::Hello hello() const = 0;
+    [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
+    // The port for the answering peer, or the reason for a refusal, in one line.
+    [[nodiscard]] virtual std::expected<Admission::Place, std::string> welcomed(
+        const ib::link::Welcome& welcome) = 0;
+};
+
+class LinkAttachment final : public link::LinkEvents {
+  public:
+    // The listening side, and the connecting one. All outlive the attachment; `link` is what the
+    // port sends over.
+    LinkAttachment(Admission& admission, LinkOwner& owner, PortLink& link)
+        : admission_(&admission), owner_(owner), link_(link) {}
+    LinkAttachment(OutgoingLink& outgoing, LinkOwner& owner, PortLink& link)
+        : outgoing_(&outgoing), owner_(owner), link_(link) {}
+
+    // nullptr: neither HELLO nor WELCOME has come, or the connection is gone.
+    [[nodiscard]] LinkUser* port() const { return place_.port; }
+    [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
+    // Why the answer of the peer does not fit; empty: it does.
+    [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
+    // nullptr: the peer has not handed memory over.
+    [[nodiscard]] Copier* copier() const { return copier_.get(); }
+    // The connection is gone; the port goes Down.
+    void detach();
+
+    // LinkEvents
+    link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
+    void link_welcome(const ib::link::Welcome& welcome) override;
+    std::optional<link::LinkRings> link_rings() override { return rings_; }
+    void link_up(const link::ActiveLink& active) override;
+    void link_down() override;
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
+    void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
+    std::expected<std::span<std::uint8_t>, std::string> link_memory(
+        const ib::link::Memory& memory) override;
+    bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override;
+    std::expected<void, std::string> link_pull(const ib::link::Pull& pull) override {
+        return copier_->start(pull);
+    }
+
+  private:
+    [[nodiscard]] std::uint32_t shared_features(const ib::link::Hello& hello) const;
+
+    Admission* admission_ = nullptr;  // one of these
+    OutgoingLink* outgoing_ = nullptr;
+    LinkOwner& owner_;
+    PortLink& link_;
+    Admission::Place place_;
+    std::string unwelcome_;
+    std::optional<link::LinkRings> rings_;
+    std::unique_ptr<Copier> copier_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The cables of a fabric: laid at the start, removed and restored by an operator while all runs,
+// and what is under way in them. The way to a virtual machine cannot be laid elsewhere: it goes
+// down and comes back. Errors are one line for a user.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric_nodes.h"
+#include "fabric/trunks.h"
+#include "links/memory_cable.h"
+
+namespace pib::fabric {
+
+class FabricCables final : private CableScheduler {
+  public:
+    // `receive_blocks`: receive buffer of a port for each VL. All outlive the cables.
+    FabricCables(FabricNodes& nodes, Trunks& trunks, std::uint32_t receive_blocks, PacketPool& pool)
+        : nodes_(nodes), trunks_(trunks), receive_blocks_(receive_blocks), pool_(pool) {}
+
+    // Joins the ports of the topology file.
+    void lay_all();
+    [[nodiscard]] std::expected<void, std::string> link(const PortId& a, const PortId& b);
+    [[nodiscard]] std::expected<void, std::string> unlink(const PortId& port);
+    // Restores the cable that unlink() removed, from either end.
+    [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
+    // Removes the cables of a phantom: a device takes its place, over connections.
+    void cut_node(std::uint32_t node);
+
+    // Carries a bounded number of packets from node to node; false: no packet is left.
+    bool deliver();
+    [[nodiscard]] bool is_idle() const { return ready_.empty(); }
+
+  private:
+    struct Link {
+        PortId a, b;
+        std::unique_ptr<MemoryCable> cable;  // none: a link over a connection
+    };
+
+    void cable_ready(MemoryCable& cable) override { ready_.push_back(&cable); }
+    void join(const PortId& a, const PortId& b);
+    [[nodiscard]] std::uint32_t free_index();
+    void lay(Link& link);
+    void cut(Link& link);
+    void tell_neighbours(const Link& link);
+    [[nodiscard]] SwitchPort* connection_port(const PortId& port);
+
+    FabricNodes& nodes_;
+    Trunks& trunks_;
+    const std::uint32_t receive_blocks_;
+    PacketPool& pool_;
+    std::deque<MemoryCable*> ready_;
+    std::vector<std::uint32_t> free_links_;  // unused indexes of links_
+    std::vector<Link> links_;                // after all that cables use
+};
+
+}  // namespace pib::fabric

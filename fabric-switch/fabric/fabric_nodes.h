@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The nodes of a fabric, by index as in the topology file, and the port that each port is joined
+// to. A single switch without a file is the only node.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fabric/phantom.h"
+#include "fabric/topology.h"
+#include "switch/switch.h"
+
+namespace pib::fabric {
+
+// A port of a node, by the node's index.
+struct PortId {
+    std::uint32_t node = 0;
+    std::uint8_t port = 0;
+    bool operator==(const PortId&) const = default;
+};
+
+class FabricNodes {
+  public:
+    struct Node {
+        std::string id;
+        std::string description;
+        std::unique_ptr<Switch> sw;           // or
+        std::unique_ptr<PhantomHca> phantom;  // or neither: a virtual machine, connected or not
+        bool elsewhere = false;               // or in another process
+        std::vector<std::uint32_t> links;     // by port number - 1, index of a link; kNoLink
+        std::vector<PortId> unlinked;         // by port number - 1: peer before unlink(); port 0
+    };
+    static constexpr std::uint32_t kNoLink = UINT32_MAX;
+
+    // No switch or phantom is made yet.
+    explicit FabricNodes(Topology topology);
+    // One switch.
+    explicit FabricNodes(std::unique_ptr<Switch> only);
+
+    [[nodiscard]] const std::vector<Node>& all() const { return nodes_; }
+    [[nodiscard]] Node& operator[](std::uint32_t node) { return nodes_[node]; }
+    [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
+    // As the file says, but for cables that were laid or removed since.
+    [[nodiscard]] const Topology& topology() const { return topology_; }
+    [[nodiscard]] std::vector<Switch*> switches() const;
+
+    // By id, description, or GUID in hexadecimal with 0x. No value if there is none, or several.
+    [[nodiscard]] std::optional<std::uint32_t> find(std::string_view name) const;
+    [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
+                                                               unsigned port) const;
+    // The port of a switch; for a channel adapter the switch port at its other end.
+    [[nodiscard]] std::expected<PortId, std::string> switch_port(std::string_view node,
+                                                                 unsigned port) const;
+    // The port at the other end; no value if there is no link.
+    [[nodiscard]] std::optional<PortId> peer(const PortId& port) const;
+    // As an operator reads it.
+    [[nodiscard]] std::string name_of(const PortId& port) const;
+    // A port of a switch or phantom of this process.
+    [[nodiscard]] LinkUser& user(const PortId& port);
+
+    // Both ports have this link, and are each other's peer; or none, and remember each other.
+    void join(const PortId& a, const PortId& b, std::uint32_t link);
+    void separate(const PortId& a, const PortId& b);
+    // The link of a port, or kNoLink.
+    [[nodiscard]] std::uint32_t link_of(const PortId& port) const {
+        return nodes_[port.node].links[port.port - 1U];
+    }
+
+  private:
+    Topology topology_;
+    std::vector<Node> nodes_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Which port of a topology file a device takes that connects.
+#pragma once
+
+#include <expected>
+
+#include "fabric/fabric_nodes.h"
+#include "fabric/topology.h"
+#include "ib/wire/link_frame.h"
+
+namespace pib::fabric {
+
+// By port GUID, node GUID or name; or the reason for a refusal.
+[[nodiscard]] std::expected<PortId, ib::link::Refuse> find_place(const Topology& topology,
+                                                                 const ib::link::Hello& hello);
+
+}  // namespace pib::fabric

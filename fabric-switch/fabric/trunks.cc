@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "fabric/trunks.h"
+
+#include <algorithm>
+
+namespace pib::fabric {
+
+using ib::link::Hello;
+using ib::link::Refuse;
+using ib::link::RefuseReason;
+
+void Trunks::add(const PortId& a, const PortId& b) {
+    const bool a_is_here = !nodes_[a.node].elsewhere;
+    const PortId& near = a_is_here ? a : b;
+    const PortId& far = a_is_here ? b : a;
+    const TopologyNode& node = nodes_.topology().nodes[far.node];
+    crossings_.push_back(std::make_unique<Crossing>(*nodes_[near.node].sw, near.port,
+                                                    Crossing::Far{node.guid, far.port, node.id}));
+}
+
+// A single switch connects to any peer.
+std::expected<Crossing*, std::string> Trunks::add_to_single() {
+    const std::size_t taken = crossings_.size();
+    if (taken >= nodes_[0].sw->num_ports()) {
+        return std::unexpected("more addresses to connect to than the switch has ports");
+    }
+    const auto port = static_cast<std::uint8_t>(nodes_[0].sw->num_ports() - taken);
+    nodes_[0].sw->reserve(port);
+    crossings_.push_back(std::make_unique<Crossing>(*nodes_[0].sw, port, Crossing::Far{}));
+    return crossings_.back().get();
+}
+
+std::expected<std::vector<Crossing*>, std::string> Trunks::to(
+    const std::vector<std::string>& nodes) {
+    if (!nodes_.has_topology()) {
+        const auto made = add_to_single();
+        return made ? std::expected<std::vector<Crossing*>, std::string>({*made})
+                    : std::unexpected(made.error());
+    }
+    std::vector<Crossing*> found;
+    for (const auto& crossing : crossings_) {
+        const bool named =
+            nodes.empty() || std::ranges::find(nodes, crossing->far().id) != nodes.end();
+        if (named && !crossing->connects()) {
+            found.push_back(crossing.get());
+        }
+    }
+    for (const std::string& name : nodes) {
+        if (std::ranges::find(found, name, [](Crossing* c) { return c->far().id; }) ==
+            found.end()) {
+            return std::unexpected("no cable leads from here to \"" + name +
+                                   "\" in another process, or all of them are connected already");
+        }
+    }
+    if (found.empty()) {
+        return std::unexpected(
+            "no cable leads from here to another process: --only says which "
+            "switches are here");
+    }
+    return found;
+}
+
+std::expected<Admission::Place, Refuse> Trunks::admit(const Hello& hello) {
+    for (const auto& crossing : crossings_) {
+        if (crossing->is_end_of(hello)) {
+            return crossing->admit(hello);
+        }
+    }
+    return std::unexpected(
+        Refuse{RefuseReason::kNotInTopology,
+               "no cable leads from here to port " + std::to_string(hello.port_number) + " of \"" +
+                   hello.node_description + "\": do both processes have the same topology file?"});
+}
+
+}  // namespace pib::fabric

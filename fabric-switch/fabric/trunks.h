@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The cables of a fabric to switches of other processes.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/fabric_nodes.h"
+#include "links/crossing.h"
+
+namespace pib::fabric {
+
+class Trunks {
+  public:
+    explicit Trunks(FabricNodes& nodes) : nodes_(nodes) {}
+
+    // One end is here, the other is elsewhere.
+    void add(const PortId& a, const PortId& b);
+    // The trunks to these nodes of other processes; if `nodes` is empty, all trunks that this side
+    // does not connect yet. A single switch gets one more trunk, at its highest free port.
+    [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> to(
+        const std::vector<std::string>& nodes);
+    // A switch connects.
+    [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
+        const ib::link::Hello& hello);
+
+  private:
+    [[nodiscard]] std::expected<Crossing*, std::string> add_to_single();
+
+    FabricNodes& nodes_;
+    std::vector<std::unique_ptr<Crossing>> crossings_;
+};
+
+}  // namespace pib::fabric

@@ -24,11 +24,11 @@ class PacketRelay {
                 const Clock& clock)
         : node_(node), ports_(ports), counters_(counters), clock_(clock) {}
 
-    // What happened to packets.
+    // The packets' fate.
     enum class Outcome : std::uint8_t {
         kTaken,   // they are sent, queued, or dropped and counted
-        kSingly,  // nothing: they have to come singly
-        kLocal,   // nothing: a single packet is for port 0
+        kSingly,  // they are untouched, and have to come singly
+        kLocal,   // a single packet is untouched: it is for port 0
     };
     // Data packets that came in at a port.
     [[nodiscard]] Outcome receive(SwitchPort& port, Transit& packets);

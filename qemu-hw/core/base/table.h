@@ -49,6 +49,11 @@ class Table {
         return slot_used(index) ? slots_[index].get() : nullptr;
     }
 
+    const T* find(uint32_t number) const {
+        const uint32_t index = number - first_;
+        return slot_used(index) ? slots_[index].get() : nullptr;
+    }
+
     bool erase(uint32_t number) {
         const uint32_t index = number - first_;
         if (!slot_used(index)) {
@@ -64,6 +69,15 @@ class Table {
         for (uint32_t i = 0; i < slots_.size(); ++i) {
             if (slots_[i]) {
                 f(first_ + i, *slots_[i]);
+            }
+        }
+    }
+
+    template <typename F>
+    void for_each(F&& f) const {
+        for (uint32_t i = 0; i < slots_.size(); ++i) {
+            if (slots_[i]) {
+                f(first_ + i, std::as_const(*slots_[i]));
             }
         }
     }

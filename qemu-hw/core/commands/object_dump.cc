@@ -196,18 +196,17 @@ struct KeyDump {
     uint32_t key;
 
     void operator()(const MemoryRegion& region) const {
-        out.member("kind", region.physical    ? "physical"
-                           : region.fast      ? "fast"
-                           : region.on_demand ? "on-demand"
-                                              : "region");
+        // In the order of MemoryRegion::memory.
+        constexpr const char* kKinds[] = {"region", "fast", "physical", "on-demand"};
+        out.member("kind", kKinds[region.memory.index()]);
         out.hex("key", key | region.key);
         out.member("pd", region.pd);
         out.hex("access", region.access);
         out.hex("iova", region.iova);
         out.member("length", region.length);
-        out.member("valid", region.valid);
+        out.member("valid", !region.is_free());
         out.member("windows", region.windows);
-        out.member("pages", region.buffer.listed_pages());
+        out.member("pages", region.pages() != nullptr ? region.pages()->listed_pages() : 0);
     }
     void operator()(const MemoryWindow& window) const {
         out.member("kind", window.type == PIB_HCA_MW_TYPE_1 ? "window-1" : "window-2B");

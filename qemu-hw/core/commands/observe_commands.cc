@@ -15,11 +15,11 @@ struct KeyQuery {
         out.addr = region.iova;
         out.length = region.length;
         out.access = region.access;
-        out.kind = region.physical    ? PIB_HCA_KEY_PHYSICAL
-                   : region.fast      ? PIB_HCA_KEY_FAST
-                   : region.on_demand ? PIB_HCA_KEY_ON_DEMAND
-                                      : PIB_HCA_KEY_REGION;
-        out.valid = region.valid ? 1 : 0;
+        // In the order of MemoryRegion::memory.
+        constexpr uint8_t kKinds[] = {PIB_HCA_KEY_REGION, PIB_HCA_KEY_FAST, PIB_HCA_KEY_PHYSICAL,
+                                      PIB_HCA_KEY_ON_DEMAND};
+        out.kind = kKinds[region.memory.index()];
+        out.valid = region.is_free() ? 0 : 1;
         return out;
     }
     pib_hca_query_key operator()(uint32_t key, const MemoryWindow& window) const {

@@ -43,13 +43,14 @@ void OneCopy::detach(unsigned port) {
 // ---- registered pages
 
 void OneCopy::count(Shared& shared, const MemoryRegion& region, bool comes) {
-    if (region.physical) {
+    if (region.is_physical()) {
         shared.physical_regions += comes ? 1 : -1;
         shared.control.flags.store(
             shared.physical_regions != 0 ? link::OneCopyControl::kAllRegistered : 0,
             std::memory_order_release);
     }
-    if (region.physical || region.on_demand || !region.valid) {
+    const GuestBuffer* pages = region.pages();
+    if (pages == nullptr) {
         return;
     }
     const auto piece = [&](uint8_t* at, uint64_t bus_addr, uint64_t n) {
@@ -59,7 +60,7 @@ void OneCopy::count(Shared& shared, const MemoryRegion& region, bool comes) {
         }
         return true;
     };
-    (void)region.buffer.for_each_piece(host_, region.page_offset, region.length, piece);
+    (void)pages->for_each_piece(host_, region.page_offset, region.length, piece);
 }
 
 // Page numbers depend on the memory map, so a new map requires a new count of all pages.

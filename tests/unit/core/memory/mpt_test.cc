@@ -73,6 +73,18 @@ TEST_CASE("regions that cannot be are refused") {
           PIB_HCA_CMD_STATUS_BAD_PARAM);
     CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_READ; }) ==
           PIB_HCA_CMD_STATUS_OK);
+    // The flags name kinds of memory: none can be added to another one.
+    for (const uint8_t flags :
+         {PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST, PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_ON_DEMAND,
+          PIB_HCA_MR_FAST | PIB_HCA_MR_ON_DEMAND}) {
+        pib_hca_create_mr in{};
+        in.pd = 7;
+        in.flags = flags;
+        in.iova = (flags & PIB_HCA_MR_FAST) != 0 ? 0 : 4096;
+        in.length = (flags & PIB_HCA_MR_FAST) != 0 ? 0 : 4096;
+        in.pages.page_count = (flags & PIB_HCA_MR_FAST) != 0 ? 1 : 0;
+        CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    }
     // More pages than one command may take, and than the device keeps for all.
     CHECK(status([](auto& in) { in.pages.page_count = Limits::kPagesPerMr + 1; }) ==
           PIB_HCA_CMD_STATUS_NO_RESOURCES);

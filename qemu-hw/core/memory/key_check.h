@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Rights of keys: whether a user may access a range, and which memory that is.
+#pragma once
+
+#include <cstdint>
+
+#include "memory/key_table.h"
+
+namespace pib::hca {
+
+// The L_Key for bus addresses (QUERY_DEVICE:privileged_lkey). No region gets index 0.
+constexpr uint32_t kPrivilegedLkey = 0x000000ff;
+
+// User of a key: the QP's protection domain, its right to the privileged L_Key, and the QP itself,
+// to which windows of type 2 are bound.
+struct KeyUser {
+    uint32_t pd;
+    bool privileged;
+    uint32_t qpn = UINT32_MAX;
+};
+
+// A range named by a key, and the PIB_HCA_ACCESS_* rights its use needs (0: local read).
+struct KeyedRange {
+    uint32_t key;
+    uint64_t addr;
+    uint64_t length;
+    uint32_t access;
+};
+
+// A checked range: the region, or none for bus addresses, and the offset in its pages.
+struct Target {
+    const MemoryRegion* region = nullptr;
+    uint64_t offset = 0;
+};
+
+// False: the user may not access all of the range.
+bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target);
+// The part about the region itself: whether the range lies in it.
+bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target);
+// Whether a FLUSH with the rights of range.access may name the range or, with `whole`, the whole
+// region or window of the key.
+bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, bool whole);
+
+}  // namespace pib::hca

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The objects that keys name: regions and windows (IBA vol. 1, 10.6).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "memory/guest_buffer.h"
+#include "memory/on_demand.h"
+
+namespace pib::hca {
+
+// PIB_HCA_MR_PHYSICAL: all of guest memory, by bus address.
+struct PhysicalMemory {};
+
+// PIB_HCA_MR_FAST: REG_MR names the pages. Without pages the region is in the Free state (IBA
+// 10.6.4.1).
+struct FastMemory {
+    uint32_t max_pages;
+    std::optional<GuestBuffer> pages;
+};
+
+struct MemoryRegion {
+    uint32_t pd;
+    uint32_t access;
+    uint64_t iova;
+    uint64_t length;
+    uint32_t page_offset;
+    uint8_t key;
+    uint32_t windows = 0;  // bound to it
+    uint32_t number = 0;   // in the table of keys
+    // A page list, or what a flag of CREATE_MR has chosen instead.
+    std::variant<GuestBuffer, FastMemory, PhysicalMemory, OnDemandTable> memory;
+
+    bool is_physical() const { return std::holds_alternative<PhysicalMemory>(memory); }
+    const OnDemandTable* on_demand() const { return std::get_if<OnDemandTable>(&memory); }
+    FastMemory* fast() { return std::get_if<FastMemory>(&memory); }
+    const FastMemory* fast() const { return std::get_if<FastMemory>(&memory); }
+    // nullptr: its pages are not listed.
+    const GuestBuffer* pages() const {
+        if (const auto* buffer = std::get_if<GuestBuffer>(&memory)) [[likely]] {
+            return buffer;
+        }
+        return fast() != nullptr && fast()->pages ? &*fast()->pages : nullptr;
+    }
+    bool is_free() const { return fast() != nullptr && !fast()->pages; }
+};
+
+struct MemoryWindow {
+    uint32_t pd;
+    uint8_t type;  // PIB_HCA_MW_TYPE_*
+    uint8_t key;
+    // The binding. Without one: Free (type 2), or bound to nothing (type 1).
+    bool bound;
+    uint32_t access;
+    uint64_t addr;  // in the region's address space
+    uint64_t length;
+    uint32_t region;  // its number in the table
+    uint32_t qpn;     // type 2: by which it was bound
+};
+
+}  // namespace pib::hca

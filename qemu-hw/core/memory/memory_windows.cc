@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "memory/memory_windows.h"
+
+#include "memory/mpt_rules.h"
+
+namespace pib::hca {
+
+namespace {
+
+uint8_t key_byte(uint32_t key) {
+    return static_cast<uint8_t>(key & 0xff);
+}
+
+}  // namespace
+
+CmdResult<uint32_t> MemoryWindows::alloc(const pib_hca_alloc_mw& in) {
+    if (in.type != PIB_HCA_MW_TYPE_1 && in.type != PIB_HCA_MW_TYPE_2) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
+    }
+    if (keys_.is_full()) {
+        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    }
+    MemoryWindow window{};
+    window.pd = in.pd;
+    window.type = in.type;
+    window.key = in.key;
+    return KeyTable::key_of(keys_.insert(window, in.pd)) | in.key;
+}
+
+CmdStatus MemoryWindows::dealloc(uint32_t rkey) {
+    const uint32_t number = KeyTable::number_of(rkey);
+    MemoryWindow* window = keys_.window(number);
+    if (window == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+    }
+    unbind(*window, number);
+    keys_.erase(number, window->pd);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+void MemoryWindows::unbind(MemoryWindow& window, uint32_t number) {
+    if (!window.bound) {
+        return;
+    }
+    if (watch_ != nullptr) {
+        watch_->key_goes(number);
+    }
+    window.bound = false;
+    --keys_.region(window.region)->windows;
+    if (window.type == PIB_HCA_MW_TYPE_2) {
+        of_qp_.erase({window.qpn, number});
+    }
+}
+
+void MemoryWindows::unbind_all_of(uint32_t qpn) {
+    for (auto it = of_qp_.lower_bound({qpn, 0}); it != of_qp_.end() && it->first == qpn;
+         it = of_qp_.lower_bound({qpn, 0})) {
+        const uint32_t number = it->second;
+        unbind(*keys_.window(number), number);
+    }
+}
+
+// IBA 10.6.7.2.1: same PD, bind enabled, within the region, and not more rights than it has.
+const MemoryRegion* MemoryWindows::region_to_bind(const KeyUser& user,
+                                                  const pib_hca_wqe_bind& in) const {
+    const MemoryRegion* region = keys_.region_with(in.lkey);
+    if (region == nullptr || region->is_free() || region->pd != user.pd ||
+        (region->access & PIB_HCA_ACCESS_MW_BIND) == 0) {
+        return nullptr;
+    }
+    const bool may_write = (region->access & PIB_HCA_ACCESS_LOCAL_WRITE) != 0;
+    const KeyedRange range{.key = in.lkey, .addr = in.addr, .length = in.length, .access = 0};
+    Target target;
+    const bool fits = (may_write || !writes_remotely(in.access)) &&
+                      range_is_sane(in.addr, in.length) && resolve_region(*region, range, target);
+    return fits ? region : nullptr;
+}
+
+bool MemoryWindows::bind(const KeyUser& user, const pib_hca_wqe_bind& in) {
+    const uint32_t number = KeyTable::number_of(in.rkey);
+    MemoryWindow* window = keys_.window(number);
+    if (window == nullptr || window->pd != user.pd || window->key == key_byte(in.rkey)) {
+        return false;
+    }
+    const bool type_1 = window->type == PIB_HCA_MW_TYPE_1;
+    if (type_1 && in.length == 0) {
+        unbind(*window, number);
+        window->key = key_byte(in.rkey);
+        return true;
+    }
+    if (region_to_bind(user, in) == nullptr || (in.access & ~kWindowAccess) != 0 ||
+        (!type_1 && window->bound)) {
+        return false;
+    }
+    unbind(*window, number);
+    ++keys_.region(KeyTable::number_of(in.lkey))->windows;
+    *window = {.pd = window->pd,
+               .type = window->type,
+               .key = key_byte(in.rkey),
+               .bound = true,
+               .access = in.access,
+               .addr = in.addr,
+               .length = in.length,
+               .region = KeyTable::number_of(in.lkey),
+               .qpn = user.qpn};
+    if (!type_1) {
+        of_qp_.insert({user.qpn, number});
+    }
+    return true;
+}
+
+// Type 1 is unbound by binding it to nothing (IBA 10.6.7.2.4).
+bool MemoryWindows::invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote) {
+    MemoryWindow* found = keys_.window(number);
+    if (found == nullptr) {
+        return false;
+    }
+    MemoryWindow& window = *found;
+    if (window.type != PIB_HCA_MW_TYPE_2 || window.pd != user.pd || window.key != key) {
+        return false;
+    }
+    if (!window.bound) {
+        return !remote;
+    }
+    if (window.qpn != user.qpn) {
+        return false;
+    }
+    unbind(window, number);
+    return true;
+}
+
+}  // namespace pib::hca

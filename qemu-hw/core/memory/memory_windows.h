@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory windows: allocation, binding, invalidation (IBA vol. 1, 10.6.7).
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "base/status.h"
+#include "memory/key_check.h"
+#include "memory/memory_watch.h"
+
+namespace pib::hca {
+
+class MemoryWindows {
+  public:
+    explicit MemoryWindows(KeyTable& keys) : keys_(keys) {}
+
+    void set_watch(MemoryWatch* watch) { watch_ = watch; }
+    CmdResult<uint32_t> alloc(const pib_hca_alloc_mw& in);
+    CmdStatus dealloc(uint32_t rkey);
+    // False, without effect: a memory management operation error.
+    bool bind(const KeyUser& user, const pib_hca_wqe_bind& in);
+    bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);
+    // Frees the windows of type 2 that the QP has bound.
+    void unbind_all_of(uint32_t qpn);
+    void clear() { of_qp_.clear(); }
+
+  private:
+    const MemoryRegion* region_to_bind(const KeyUser& user, const pib_hca_wqe_bind& in) const;
+    void unbind(MemoryWindow& window, uint32_t number);
+
+    KeyTable& keys_;
+    MemoryWatch* watch_ = nullptr;
+    std::set<std::pair<uint32_t, uint32_t>> of_qp_;  // QPN, number of a window of type 2
+};
+
+}  // namespace pib::hca

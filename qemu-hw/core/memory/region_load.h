@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A registration's fields become a checked region.
+#pragma once
+
+#include <cstdint>
+
+#include "base/host.h"
+#include "base/status.h"
+#include "memory/memory_region.h"
+
+namespace pib::hca {
+
+// The fields that all kinds of regions share.
+CmdStatus check_region(const pib_hca_create_mr& in);
+// After check_region(): the rest, and the page list. `pages_left`: that may still be listed.
+CmdResult<MemoryRegion> load_region(Host& host, const pib_hca_create_mr& in, uint64_t pages_left);
+
+// The changed region: fields of the mask from `in`, all others from the old region.
+pib_hca_create_mr merge(const MemoryRegion& region, const pib_hca_rereg_mr& in);
+
+// Pages that count against the limit of all regions.
+uint32_t kept_pages(const MemoryRegion& region);
+
+}  // namespace pib::hca

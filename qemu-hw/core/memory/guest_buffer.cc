@@ -47,6 +47,56 @@ bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
     return host.dma_cmpxchg64(addr, expected, 0);
 }
 
+// Stretches of RAM to which the host has pointers: a page in one of them needs no proof of its own,
+// so that a long list costs a few questions for each piece of guest RAM instead of one a page.
+class ProvenRam {
+  public:
+    explicit ProvenRam(Host& host) : host_(host) {}
+
+    // Whether the page, which has a power of two bytes and is aligned to it, is RAM of the host.
+    bool has(uint64_t page, uint64_t bytes) {
+        const auto around = [&](const Block& block) { return page - block.base < block.bytes; };
+        if (around(blocks_[last_])) {
+            return true;
+        }
+        const auto found = std::ranges::find_if(blocks_, around);
+        if (found != blocks_.end()) {
+            last_ = static_cast<size_t>(found - blocks_.begin());
+            return true;
+        }
+        return failures_ < kMostFailures && add(page, bytes);
+    }
+
+  private:
+    struct Block {
+        uint64_t base = 0;
+        uint64_t bytes = 0;
+    };
+    static constexpr size_t kBlocks = 64;
+    static constexpr uint64_t kLargest = uint64_t{1} << 46;
+    // Under a vIOMMU no page has a pointer.
+    static constexpr unsigned kMostFailures = 64;
+
+    bool add(uint64_t page, uint64_t bytes) {
+        if (host_.ram(page, bytes) == nullptr) {
+            ++failures_;
+            return false;
+        }
+        while (bytes < kLargest && host_.ram(page & ~(2 * bytes - 1), 2 * bytes) != nullptr) {
+            bytes *= 2;
+        }
+        last_ = next_++ % kBlocks;
+        blocks_[last_] = {.base = page & ~(bytes - 1), .bytes = bytes};
+        return true;
+    }
+
+    Host& host_;
+    std::array<Block, kBlocks> blocks_{};
+    size_t last_ = 0;
+    size_t next_ = 0;
+    unsigned failures_ = 0;
+};
+
 template <typename T>
 bool load_as(const uint8_t* ram, std::span<uint8_t> to) {
     if (to.size() != sizeof(T) || reinterpret_cast<uintptr_t>(ram) % sizeof(T) != 0) {
@@ -169,8 +219,10 @@ bool GuestBuffer::prove(Host& host, Proof proof) const {
     if (proof == Proof::kNone || ram(host) != nullptr) {
         return true;
     }
+    ProvenRam proven(host);
     for (uint32_t i = 0; i < page_count_; ++i) {
-        if (!prove_page(host, page(i), proof)) {
+        if (!proven.has(page(i), uint64_t{1} << log_page_size_) &&
+            !prove_page(host, page(i), proof)) {
             return false;
         }
     }

@@ -89,6 +89,21 @@ TEST_CASE("where its RAM lies is asked once, until the memory map changes") {
     CHECK(host.dma_reads == reads);
 }
 
+TEST_CASE("pages on both sides of a hole are not proven one by one") {
+    FakeHost host;
+    const GuestMemory memory(host, 2048 * 4096);
+    host.make_hole(memory.page(1000) + 4096, 4096);  // between two pages of the list
+    REQUIRE(GuestBuffer::load(host, memory.list(), 1, 2048));
+    CHECK(host.dma_reads <= 8);  // the tables
+    CHECK(host.ram_asked <= 200);
+    host.make_hole(memory.page(1500), 4096);
+    CHECK(load_status(host, memory.list()) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    host.direct = false;  // as under a vIOMMU
+    CHECK(load_status(host, memory.list()) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    host.heal();
+    CHECK(load_status(host, memory.list()) == PIB_HCA_CMD_STATUS_OK);
+}
+
 TEST_CASE("memory that vanishes, and comes back, is no longer, and again, reached") {
     FakeHost host;
     const GuestMemory memory(host, 8 * 4096);

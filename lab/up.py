@@ -13,6 +13,8 @@ from lab.guests import guest_kernel, image, vm
 
 def machine() -> None:
     """Checks the machine, and installs missing packages. An installed lab's are there, and its programs built."""
+    if not paths.INSTALLED:
+        deps.name_container()
     preflight.check(not image.directory().is_dir(), not paths.INSTALLED and not host_build.configured())
     if not paths.INSTALLED:
         deps.install()

@@ -16,6 +16,7 @@ LIST = pathlib.Path(__file__).with_name("packages.txt")
 TEST_LIST = LIST.with_name("test-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
+CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
 VARIABLE = "PIB_DEPS"           # "skip": all is there, under whatever names
 
 
@@ -145,13 +146,19 @@ def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
     return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 
+def name_container() -> None:
+    """Says on another system than Debian 12 or 13, before all else, that there is a container."""
+    if debian.codename() not in RELEASES:
+        ui.say(f"this is {debian.host_name()}, not Debian 12 or 13. The container runs here, too:  {CONTAINER}")
+
+
 def _elsewhere() -> None:
     """Another system than Debian 12 or 13 will do when all programs are there."""
     lacking = preflight.missing_programs()
     if lacking:
-        raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. On "
-                          "other systems use a container or a virtual machine of Debian 13, or install the programs "
-                          f"that are missing: {', '.join(lacking)} ({LIST.name} names Debian's packages)")
+        raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. Use "
+                          f"the container:\n  {CONTAINER}\nor install the programs that are missing: "
+                          f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 
 def install(tests: bool = False) -> None:

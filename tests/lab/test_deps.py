@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lab import ui
+from lab import paths, ui, up
 from lab.build import debian, deps, preflight
 
 GERMAN_POLICY = """#!/bin/sh
@@ -167,3 +167,20 @@ def test_a_mirror_is_on_a_network(monkeypatch):
 def test_a_program_that_is_not_there_says_nothing(monkeypatch):
     monkeypatch.setenv("PATH", str(pathlib.Path("/nowhere")))
     assert debian.output("apt-cache", "policy") == ""
+
+
+def test_another_system_hears_of_the_container_first(system, capsys, monkeypatch):
+    system.write_text('PRETTY_NAME="Fedora Linux 42"\n')
+    monkeypatch.setattr(preflight, "check", lambda *_: None)
+    monkeypatch.setattr(preflight, "check_programs", lambda: None)
+    monkeypatch.setattr(deps, "install", lambda: None)
+    up.machine()
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "this is Fedora Linux 42, not Debian 12 or 13" in first and "podman run --rm -it pib-hca" in first
+    assert (paths.ROOT / "packaging" / "Containerfile").is_file()
+
+
+def test_debian_hears_nothing_of_it(system, capsys):
+    system.write_text("VERSION_CODENAME=trixie\n")
+    deps.name_container()
+    assert capsys.readouterr().err == ""

@@ -20,7 +20,7 @@ void expire_m_key_lease(Port& port, std::uint64_t now_ns) {
 
 bool m_key_matches(const Port& port, const Mad& request) {
     const std::uint64_t key = port.get(port_info::kMKey);
-    return key == 0 || key == request.m_key();
+    return key == 0 || key == m_key(request);
 }
 
 // IBA table 142: a Set or TrapRepress always needs the key, a Get from protection level 2 on.

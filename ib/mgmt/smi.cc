@@ -34,19 +34,19 @@ bool is_switch(SmiNode node) {
 // rest that only a switch may start.
 SmiDecision outgoing_end(Mad& smp, SmiNode node) {
     set_hop_pointer(smp, smp.hop_count() + 1U);
-    if (smp.dr_dlid().is_permissive()) {
+    if (dr_dlid(smp).is_permissive()) {
         return local();
     }
-    return is_switch(node) ? by_lid(smp.dr_dlid()) : kDiscarded;
+    return is_switch(node) ? by_lid(dr_dlid(smp)) : kDiscarded;
 }
 
 // The end of the returning directed part (C14-13, third rule).
 SmiDecision returning_end(Mad& smp, SmiNode node) {
     set_hop_pointer(smp, 0);
-    if (smp.dr_slid().is_permissive()) {
+    if (dr_slid(smp).is_permissive()) {
         return local();
     }
-    return is_switch(node) ? by_lid(smp.dr_slid()) : kDiscarded;
+    return is_switch(node) ? by_lid(dr_slid(smp)) : kDiscarded;
 }
 
 SmiDecision next_hop(Mad& smp, SmiNode node) {
@@ -68,7 +68,7 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
     if (pointer == 0 && count != 0) {
         // Only a LID-routed first part ends with the pointer still at 0, and only at a switch; a
         // node one hop away has been sent 1.
-        const bool starts_here = is_switch(node) && !smp.dr_slid().is_permissive();
+        const bool starts_here = is_switch(node) && !dr_slid(smp).is_permissive();
         return starts_here ? next_hop(smp, node) : kDiscarded;
     }
     if (pointer < count) {
@@ -94,7 +94,7 @@ SmiDecision receive_returning(Mad& smp, SmiNode node) {
     const unsigned count = smp.hop_count();
     if (count != 0 && pointer == count + 1) {
         // The LID-routed first part of the way back has ended at this switch.
-        const bool starts_here = is_switch(node) && !smp.dr_dlid().is_permissive();
+        const bool starts_here = is_switch(node) && !dr_dlid(smp).is_permissive();
         return starts_here ? previous_hop(smp, node) : kDiscarded;
     }
     if (pointer >= 2 && pointer <= count) {
@@ -135,7 +135,7 @@ SmiDecision smi_send(Mad& smp, SmiNode node, std::uint8_t port, Lid reply_lid) {
         }
         decision = count == 0 ? outgoing_end(smp, node) : next_hop(smp, node);
     } else if (pointer == count + 1) {
-        if (!smp.dr_dlid().is_permissive()) {
+        if (!dr_dlid(smp).is_permissive()) {
             return by_lid(reply_lid);
         }
         decision = count == 0 ? returning_end(smp, node) : previous_hop(smp, node);

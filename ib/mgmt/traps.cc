@@ -76,11 +76,11 @@ Notice bad_m_key_notice(const Mad& smp, Lid slid) {
     set(n, nd::kMethod, static_cast<unsigned>(smp.method()));
     set(n, nd::kAttributeId, smp.attribute_id());
     set(n, nd::kAttributeModifier, smp.attribute_modifier());
-    set(n, nd::kMKey, smp.m_key());
+    set(n, nd::kMKey, m_key(smp));
     if (!smp.is_directed_route()) {
         return n;
     }
-    set(n, nd::kDrSlid, smp.dr_slid().value());
+    set(n, nd::kDrSlid, dr_slid(smp).value());
     set(n, nd::kDrNotice, 1);
     const std::size_t hops = std::min<std::size_t>(smp.hop_count(), nd::kDrReturnPathSize);
     set(n, nd::kDrPathTruncated, hops < smp.hop_count() ? 1 : 0);

@@ -163,8 +163,6 @@ struct Mad {
     [[nodiscard]] bool direction() const { return get(smp::kD) != 0; }
     [[nodiscard]] std::uint8_t hop_pointer() const { return bytes[6]; }
     [[nodiscard]] std::uint8_t hop_count() const { return bytes[7]; }
-    [[nodiscard]] Lid dr_slid() const { return Lid(static_cast<Lid::rep>(get(smp::kDrSlid))); }
-    [[nodiscard]] Lid dr_dlid() const { return Lid(static_cast<Lid::rep>(get(smp::kDrDlid))); }
     [[nodiscard]] std::span<std::uint8_t, kSmpPathSize> initial_path() {
         return std::span(bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
     }
@@ -178,7 +176,6 @@ struct Mad {
         return std::span(bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
     }
 
-    [[nodiscard]] std::uint64_t m_key() const { return get(smp::kMKey); }
     [[nodiscard]] std::span<std::uint8_t, kSmpDataSize> smp_data() {
         return std::span(bytes).subspan<smp::kDataOffset, kSmpDataSize>();
     }
@@ -193,6 +190,18 @@ struct Mad {
         return std::span(bytes).subspan<kGmpDataOffset, kGmpDataSize>();
     }
 };
+
+// The key that an SMP presents, and the LIDs at the ends of its directed route, which only a
+// directed SMP has.
+[[nodiscard]] inline std::uint64_t m_key(const Mad& mad) {
+    return mad.get(smp::kMKey);
+}
+[[nodiscard]] inline Lid dr_slid(const Mad& mad) {
+    return Lid(static_cast<Lid::rep>(mad.get(smp::kDrSlid)));
+}
+[[nodiscard]] inline Lid dr_dlid(const Mad& mad) {
+    return Lid(static_cast<Lid::rep>(mad.get(smp::kDrDlid)));
+}
 
 enum class NodeType : std::uint8_t { kChannelAdapter = 1, kSwitch = 2, kRouter = 3 };
 

@@ -25,7 +25,6 @@ EXCEPTIONS = {
     "pib::hca::test::FakeHost": (32, 1),
     "pib::hca::test::Hca": (28, 1),
     "pib::hca::test::MiniDriver": (48, 1),
-    "pib::ib::Mad": (28, 0),
 }
 
 

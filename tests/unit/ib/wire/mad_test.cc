@@ -56,9 +56,9 @@ TEST_CASE("MAD header and SMP") {
     CHECK(mad.transaction_id() == 0x55);
     CHECK(mad.attribute_id() == attr::kPortInfo);
     CHECK(mad.attribute_modifier() == 9);
-    CHECK(mad.m_key() == 0x77);
-    CHECK(mad.dr_slid().is_permissive());
-    CHECK(mad.dr_dlid() == Lid(0x11));
+    CHECK(m_key(mad) == 0x77);
+    CHECK(dr_slid(mad).is_permissive());
+    CHECK(dr_dlid(mad) == Lid(0x11));
     CHECK(mad.initial_path()[1] == 2);
     CHECK(mad.return_path()[1] == 6);
     mad.set_status(mad_status::kBadMethod);

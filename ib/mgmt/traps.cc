@@ -119,13 +119,18 @@ Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
 }
 
 void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
+    const auto same_number = [&](const Pending& waiting) {
+        return get(waiting.notice, notice::kTrapNumber) == get(notice, notice::kTrapNumber);
+    };
     const auto same = [&](const Pending& waiting) {
         // Producer and issuer are filled in when sending; the rest tells whether it is the same.
-        return std::ranges::equal(std::span(waiting.notice).subspan<notice::kDetailsOffset>(),
-                                  std::span(notice).subspan<notice::kDetailsOffset>()) &&
-               get(waiting.notice, notice::kTrapNumber) == get(notice, notice::kTrapNumber);
+        return same_number(waiting) &&
+               std::ranges::equal(std::span(waiting.notice).subspan<notice::kDetailsOffset>(),
+                                  std::span(notice).subspan<notice::kDetailsOffset>());
     };
-    if (std::ranges::any_of(pending, same) || pending.size() >= kMaxPending) {
+    const auto of_number = static_cast<std::size_t>(std::ranges::count_if(pending, same_number));
+    if (std::ranges::any_of(pending, same) || of_number >= kMaxOfNumber ||
+        pending.size() >= kMaxPending) {
         return;
     }
     pending.push_back({notice, next_transaction_id++, now_ns});

@@ -63,8 +63,11 @@ struct TrapSender {
 
 // Traps of one port (of port 0 at a switch). Plain data with bounded memory.
 struct TrapQueue {
-    // A further kind of trap while so many wait for repression is dropped; each kind counts once.
-    static constexpr std::size_t kMaxPending = 16;
+    // A further trap of a number is dropped while so many of that number wait for repression, so
+    // that a flood of one number, such as P_Key violations, leaves room for the others.
+    static constexpr std::size_t kMaxOfNumber = 8;
+    // 128 to 131, 144, 145 and 256 to 259.
+    static constexpr std::size_t kMaxPending = 10 * kMaxOfNumber;
 
     struct Pending {
         Notice notice{};

@@ -2,7 +2,9 @@
 // Notices byte by byte where a subnet manager reads them, and the pace of the queue.
 #include "ib/mgmt/traps.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <vector>
 
 using namespace pib::ib;
 
@@ -129,11 +131,40 @@ TEST_CASE("equal traps are one, different ones take turns, and memory is bounded
     for (std::uint8_t port = 0; port < 200; ++port) {
         queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), port), 0);
     }
-    CHECK(queue.pending.size() == TrapQueue::kMaxPending);
+    CHECK(queue.pending.size() == 1 + TrapQueue::kMaxOfNumber);
     const auto first = queue.next(a_sender(), 0);
     CHECK_FALSE(queue.next(a_sender(), 0).has_value());
     const auto second = queue.next(a_sender(), 10 * kMs);
     REQUIRE(first.has_value());
     REQUIRE(second.has_value());
     CHECK(first->transaction_id() != second->transaction_id());
+}
+
+TEST_CASE("a flood of one trap number leaves room for the others") {
+    TrapQueue queue;
+    for (std::uint32_t qp = 0; qp < 1000; ++qp) {
+        const KeyViolation violation{.key = 0x1234,
+                                     .sl = Sl{},
+                                     .slid = Lid(5),
+                                     .dlid = Lid(6),
+                                     .src_qp = Qpn(7),
+                                     .dest_qp = Qpn(qp),
+                                     .sgid = {},
+                                     .dgid = {}};
+        queue.add(bad_p_key_at_switch_notice(violation, Lid(3), 1), 0);
+        queue.add(bad_q_key_notice(violation), 0);
+    }
+    CHECK(queue.pending.size() == 2 * TrapQueue::kMaxOfNumber);
+    queue.add(link_state_notice(Lid(3)), 0);
+    queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), 1), 0);
+    CHECK(queue.pending.size() == 2 * TrapQueue::kMaxOfNumber + 2);
+    // All of them leave, one after the other.
+    std::vector<std::uint64_t> numbers;
+    for (std::uint64_t ms = 0; ms < 100 && numbers.size() < queue.pending.size(); ms += 2) {
+        if (const auto sent = queue.next(a_sender(), ms * kMs)) {
+            numbers.push_back(get(sent->smp_data(), notice::kTrapNumber));
+        }
+    }
+    CHECK(std::ranges::count(numbers, 128U) == 1);
+    CHECK(std::ranges::count(numbers, 129U) == 1);
 }

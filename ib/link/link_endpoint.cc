@@ -88,7 +88,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
         if (!frame) {
             return std::unexpected(frame.error());
         }
-        done += *frame;
+        done += *frame + (switch_ ? switch_->take_copied() : 0);
         if (training_.is_closed() || *frame == 0) {
             return false;  // a handler has closed the link, or an answer is awaited
         }

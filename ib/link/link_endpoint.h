@@ -67,8 +67,8 @@ class LinkEndpoint {
     // The packets that come up are views into that space.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return reader_.space(); }
     [[nodiscard]] LinkResult feed_input(std::size_t bytes);
-    // In shared memory: handles frames until there are none or `bytes` have been read; true when
-    // more may be there. Fails as feed() does.
+    // In shared memory: handles frames until there are none or `bytes` have been read or copied for
+    // offers; true when more may be there. Fails as feed() does.
     [[nodiscard]] std::expected<bool, LinkFailure> receive(std::size_t bytes);
 
     // ---- frames out

@@ -59,6 +59,7 @@ void PeerCopySwitch::deliver(ib::Burst& burst, const ib::link::Reference& refere
         return;
     }
     const auto payload = room_.subspan(ib::kBurstPayload, reference.bytes);
+    copied_ += payload.size();
     if (link_.events.link_dereference(reference, payload)) {
         link_.delivery.deliver_parts(burst);
     } else {

@@ -3,10 +3,12 @@
 // pulls to it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ib/link/burst_delivery.h"
@@ -36,6 +38,8 @@ class PeerCopySwitch {
 
     [[nodiscard]] LinkResult receive_offer(const ib::link::Frame& frame);
     [[nodiscard]] LinkResult receive_pull(const ib::link::Frame& frame);
+    // Payload that was copied out of the adapter's memory since the last call, in bytes.
+    [[nodiscard]] std::size_t take_copied() { return std::exchange(copied_, 0); }
 
   private:
     void deliver(ib::Burst& burst, const ib::link::Reference& reference);
@@ -43,6 +47,7 @@ class PeerCopySwitch {
     const Link link_;
     const std::vector<std::uint64_t> blocks_;
     const std::span<std::uint8_t> room_;
+    std::size_t copied_ = 0;
 };
 
 }  // namespace pib::link

@@ -288,6 +288,25 @@ TEST_CASE("one copy: a reference that cannot go on is taken apart") {
     CHECK(pair.error.empty());
 }
 
+TEST_CASE("one copy: the payload of references that are taken apart counts for a turn") {
+    OneCopyPair pair;
+    pair.share();
+    pair.switch_events.takes = false;
+    unsigned sent = 0;
+    while (sent < 8 && pair.refer(pair.hca, kPlace)) {
+        ++sent;
+    }
+    REQUIRE(sent == 8);
+    (void)pair.hca.channel().publish();
+    const auto more = pair.sw.receive(3 * kPayload);
+    REQUIRE(more);
+    CHECK(*more);
+    CHECK(pair.switch_events.references.size() == 3);
+    pair.turn(pair.sw);
+    CHECK(pair.switch_events.references.size() == 8);
+    CHECK(pair.error.empty());
+}
+
 TEST_CASE("one copy: what cannot be a reference is not sent") {
     OneCopyPair pair;
     pair.share();

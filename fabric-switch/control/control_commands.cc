@@ -166,6 +166,18 @@ std::expected<void, std::string> fault_everywhere(Fabric& fabric, json request) 
     return {};
 }
 
+// To copy a JSON value recurses, so a request nests no deeper than commands need.
+json parse_request(std::string_view line) {
+    constexpr int kMaxDepth = 8;
+    bool too_deep = false;
+    const auto check = [&too_deep](int depth, json::parse_event_t, const json&) {
+        too_deep = too_deep || depth > kMaxDepth;
+        return !too_deep;
+    };
+    json request = json::parse(line, check, false);
+    return too_deep ? json(json::value_t::discarded) : request;
+}
+
 }  // namespace
 
 std::expected<void, std::string> apply_fault_option(Fabric& fabric, const std::string& text) {
@@ -205,7 +217,7 @@ json run_control_command(Fabric& fabric, const json& request) {
 }
 
 std::string run_control_line(Fabric& fabric, std::string_view line) {
-    const json request = json::parse(line, nullptr, false);
+    const json request = parse_request(line);
     return run_control_command(fabric, request)
         .dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -88,6 +88,9 @@ TEST_CASE("control: what is not a request is answered with an error") {
         CHECK_FALSE(answer.at("error").get<std::string>().empty());
     }
     CHECK(json::parse(fabric::run_control_line(one, std::string(60'000, '['))).at("ok") == false);
+    const std::string deep = R"({"command":"status","deep":)" + std::string(30'000, '[') +
+                             std::string(30'000, ']') + "}";
+    CHECK(json::parse(fabric::run_control_line(one, deep)).at("ok") == false);
 }
 
 }  // namespace pib::test

@@ -15,8 +15,13 @@
 namespace pib::fabric {
 namespace {
 
-// More than the memory of any machine; sums of a few do not overflow.
-constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 46;
+// Bytes of sparse files cost their maker nothing, but each mapped byte takes address space, without
+// which the switch ends. One adapter may map 8 TiB, all together a quarter of the 128 TiB.
+constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{1} << 43;
+constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{1} << 45;
+
+// Bytes that all adapters have mapped; the switch has one thread.
+std::uint64_t mapped_bytes = 0;
 
 // Mappings, which live until the last reference is dropped.
 class Mappings {
@@ -27,15 +32,20 @@ class Mappings {
     ~Mappings() {
         for (const auto& mapping : all_) {
             ::munmap(mapping.data(), mapping.size());
+            mapped_bytes -= mapping.size();
         }
     }
     [[nodiscard]] std::expected<std::span<std::uint8_t>, std::string> add(int fd,
                                                                           std::uint64_t bytes) {
+        if (bytes > kMaxMappedBytes - mapped_bytes) {
+            return std::unexpected("all adapters together would map more than 32 TiB");
+        }
         void* base =
             ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base == MAP_FAILED) {
             return std::unexpected(std::string("mmap: ") + std::strerror(errno));
         }
+        mapped_bytes += bytes;
         all_.emplace_back(static_cast<std::uint8_t*>(base), bytes);
         return all_.back();
     }
@@ -82,13 +92,25 @@ std::expected<std::vector<std::span<std::uint8_t>>, std::string> map_blocks(
     return mapped;
 }
 
+// The sum cannot overflow.
+bool too_large(std::span<const std::uint64_t> blocks) {
+    std::uint64_t left = kMaxAdapterBytes;
+    return !std::ranges::all_of(blocks, [&left](std::uint64_t bytes) {
+        const bool fits = bytes <= left;
+        left -= fits ? bytes : 0;
+        return fits;
+    });
+}
+
 }  // namespace
 
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks) {
-    if (descriptors.size() != blocks.size() + 1 ||
-        std::ranges::any_of(blocks, [](std::uint64_t bytes) { return bytes > kMaxBlockBytes; })) {
+    if (descriptors.size() != blocks.size() + 1) {
         return std::unexpected("its memory has not the size it says");
+    }
+    if (too_large(blocks)) {
+        return std::unexpected("its memory is more than 8 TiB");
     }
     const std::uint64_t control_bytes = link::one_copy_bytes(blocks);
     if (const auto checked = check(descriptors[0].get(), control_bytes, true); !checked) {

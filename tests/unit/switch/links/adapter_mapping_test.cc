@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Adapters that hand memory over to pib-switch as a program: by descriptors on a real socket.
+#include "links/adapter_mapping.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -190,6 +195,39 @@ TEST_CASE("program: other descriptors than MEMORY says end the connection") {
     MemoryHca other(program.fabric_path(), 0x300);
     other.share(shown);
     CHECK(other.until([&] { return other.end->shares_memory(); }));
+}
+
+// A memfd of this size, of which no page is there.
+fabric::UniqueFd sparse(std::uint64_t bytes) {
+    fabric::UniqueFd fd(::memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
+    REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    return fd;
+}
+
+// As map_adapter_memory(), with a control memory that fits.
+auto map_sparse(const std::vector<std::uint64_t>& blocks) {
+    std::vector<fabric::UniqueFd> descriptors;
+    descriptors.push_back(sparse(link::one_copy_bytes(blocks)));
+    for (const std::uint64_t bytes : blocks) {
+        descriptors.push_back(sparse(bytes));
+    }
+    return fabric::map_adapter_memory(descriptors, blocks);
+}
+
+TEST_CASE("memory: sparse files do not take the address space of the switch") {
+    constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
+    CHECK_FALSE(map_sparse({16 * kTiB}));
+    CHECK_FALSE(map_sparse(std::vector<std::uint64_t>(9, kTiB)));
+    std::vector<std::shared_ptr<const fabric::AdapterMemory>> kept;
+    for (auto mapped = map_sparse({7 * kTiB}); mapped; mapped = map_sparse({7 * kTiB})) {
+        kept.push_back(*mapped);
+        REQUIRE(kept.size() < 16);
+    }
+    CHECK(kept.size() == 4);
+    // Others can map it once it is let go.
+    kept.clear();
+    CHECK(map_sparse({7 * kTiB}));
 }
 
 }  // namespace pib::test

@@ -94,13 +94,13 @@ class Pair {
 
   private:
     std::vector<uint8_t> encode(const Figure& figure) {
-        SendRequest request;
+        SendWr request;
         request.opcode = figure.opcode;
         request.sges = {MiniDriver::sge(ends_[0].mr, 0, figure.bytes)};
         request.remote_addr = ends_[1].mr.addr;
         request.rkey = ends_[1].mr.key;
         request.swap_or_add = 1;
-        return MiniDriver::encode(ends_[0].qp, request);
+        return encode_send(ends_[0].qp.shape.type, request);
     }
 
     void round(const Figure& figure, std::span<const uint8_t> wqe) {

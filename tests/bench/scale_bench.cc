@@ -114,13 +114,13 @@ class Crowd {
         MiniDriver& sender = subnet_.guest(0).driver;
         for (uint32_t i = 0; i < kBatch; ++i) {
             const uint32_t n = next(i);
-            SendRequest request;
+            SendWr request;
             request.opcode = PIB_HCA_WQE_RDMA_WRITE;
             request.sges = {MiniDriver::sge(members_[0][n].mr, 0, 8)};
             request.remote_addr = members_[1][n].mr.addr;
             request.rkey = members_[1][n].mr.key;
             MiniQp& qp = members_[0][n].qp;
-            sender.post_send_bytes(qp, MiniDriver::encode(qp, request));
+            sender.post_send_bytes(qp, encode_send(qp.shape.type, request));
         }
         subnet_.settle();
         for (uint32_t i = 0; i < kBatch; ++i) {

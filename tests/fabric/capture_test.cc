@@ -157,9 +157,9 @@ bool consumes_receive(pib_hca_wqe_opcode opcode) {
 }
 
 void post(End& from, const End& to, const Work& work) {
-    SendRequest request;
+    SendWr request;
     request.opcode = work.opcode;
-    request.imm_data = kImmediate;
+    request.imm = kImmediate;
     request.sges = {MiniDriver::sge(from.memory, 0, work.bytes)};
     request.remote_addr = to.memory.addr;
     request.rkey = to.memory.key;
@@ -167,7 +167,7 @@ void post(End& from, const End& to, const Work& work) {
 }
 
 void post_datagram(End& from, const End& to) {
-    SendRequest request;
+    SendWr request;
     request.sges = {MiniDriver::sge(from.memory, 0, 201)};
     request.av.dlid = to.lid;
     request.av.port = 1;

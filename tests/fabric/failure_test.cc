@@ -48,7 +48,7 @@ struct Connected {
         subnet.guest(index).driver.connect_rc(from.qp, path);
     }
     void write(uint32_t bytes) {
-        SendRequest request;
+        SendWr request;
         request.opcode = PIB_HCA_WQE_RDMA_WRITE;
         request.sges = {MiniDriver::sge(a.mr, 0, bytes)};
         request.remote_addr = b.mr.addr;

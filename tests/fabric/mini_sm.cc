@@ -36,7 +36,7 @@ void MadQp::post_recv(uint32_t slot) {
 void MadQp::send(const ib::Mad& mad, uint16_t dlid, uint32_t dest_qp) {
     const uint32_t offset = (kSlots + next_send_++ % kSlots) * kSlotBytes;
     mr_.memory.write(offset, mad.bytes);
-    hca::test::SendRequest request;
+    hca::test::SendWr request;
     request.sges = {guest_.driver.sge(mr_, offset, ib::kMadSize)};
     request.av.dlid = dlid;
     request.av.port = 1;

@@ -58,7 +58,7 @@ struct UdEnd {
     void send(const pib_hca_av& av, uint32_t dest_qpn, uint32_t qkey, uint8_t fill) {
         const std::vector<uint8_t> data(1000, fill);
         mr.memory.write(kSlots * kSlotBytes, data);
-        SendRequest request;
+        SendWr request;
         request.sges = {MiniDriver::sge(mr, kSlots * kSlotBytes, 1000)};
         request.av = av;
         request.dest_qpn = dest_qpn;

@@ -192,7 +192,7 @@ class Traffic {
     }
 
     static void post(End& from, End& to, const Transfer& transfer) {
-        SendRequest request;
+        SendWr request;
         request.opcode = transfer.opcode;
         const MiniMr* local = &from.out;
         const MiniMr* remote = &to.in;
@@ -282,7 +282,7 @@ TEST_CASE("a burst larger than the link's buffers is sent to its end at once") {
     connect(from, to, sm.lid_of(1));
     connect(to, from, sm.lid_of(0));
     for (uint32_t slot = 0; slot < kSlots; ++slot) {
-        SendRequest request;
+        SendWr request;
         request.opcode = PIB_HCA_WQE_RDMA_WRITE;
         request.sges = {MiniDriver::sge(from.out, uint64_t{slot} * kSlotBytes, kSlotBytes)};
         request.remote_addr = to.in.addr;

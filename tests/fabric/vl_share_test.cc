@@ -93,7 +93,7 @@ struct Flows {
         senders.push_back(qps[0]);
     }
     void post() {
-        SendRequest request;
+        SendWr request;
         request.opcode = PIB_HCA_WQE_RDMA_WRITE;
         request.flags = 0;
         request.sges = {MiniDriver::sge(mr[0], 0, kMessage)};

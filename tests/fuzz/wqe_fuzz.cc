@@ -170,7 +170,7 @@ class Program {
             wr.dest_qpn = peer.qp.qpn;
             wr.qkey = kQkey;
         }
-        auto wqe = watched.hca->encode(watched.qp, wr);
+        auto wqe = encode(watched.qp, wr);
         bend(wqe);
         watched.hca->write_raw_send(watched.qp, wqe);
     }
@@ -203,7 +203,7 @@ class Program {
                 wr = reg_mr({});
                 break;
         }
-        auto wqe = watched.hca->encode(watched.qp, wr);
+        auto wqe = encode(watched.qp, wr);
         bend(wqe);
         watched.hca->write_raw_send(watched.qp, wqe);
     }

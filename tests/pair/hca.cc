@@ -9,18 +9,8 @@
 namespace pib::hca::test {
 namespace {
 
-constexpr uint8_t kEqLogDepth = 12;
 // So that the tests' short messages go by reference, too.
 constexpr uint32_t kMinReference = 512;
-
-template <typename T>
-void put(std::vector<uint8_t>& bytes, size_t offset, const T& value) {
-    std::memcpy(bytes.data() + offset, &value, sizeof value);
-}
-
-bool is_datagram(QpType type) {
-    return type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
-}
 
 // Which halves of a reliable connection a QP has.
 bool requests_reliably(QpType type) {
@@ -28,16 +18,6 @@ bool requests_reliably(QpType type) {
 }
 bool responds_reliably(QpType type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
-}
-
-bool is_atomic(uint8_t opcode) {
-    return opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD ||
-           opcode == PIB_HCA_WQE_MASKED_CMP_SWAP || opcode == PIB_HCA_WQE_MASKED_FETCH_ADD;
-}
-
-bool has_rdma_segment(uint8_t opcode) {
-    return (opcode >= PIB_HCA_WQE_RDMA_WRITE && opcode <= PIB_HCA_WQE_RDMA_READ) ||
-           opcode == PIB_HCA_WQE_ATOMIC_WRITE;
 }
 
 pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
@@ -65,7 +45,7 @@ void must(CmdStatus status) {
 }  // namespace
 
 Hca::Hca(uint16_t lid)
-    : eqs(host, *this, 16, 4),
+    : eqs(host, sink(), 16, 4),
       cqs(host, eqs, Limits::kCqs),
       srqs(host, eqs, cqs, Limits::kSrqs),
       mpt(host, Limits::kMrs, Limits::kMrPages),
@@ -77,9 +57,10 @@ Hca::Hca(uint16_t lid)
           {host, mpt, cqs, srqs, eqs, counters, ports, one_copy ? &one_copy->core : nullptr}) {
     port.one_copy = one_copy.get();
     const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
-    eq_addr_ = host.alloc(bytes);
+    const uint64_t ring = host.alloc(bytes);
+    read_from(host, ring);
     pib_hca_create_eq in{};
-    in.pages = contiguous(eq_addr_, bytes);
+    in.pages = contiguous(ring, bytes);
     in.log_depth = kEqLogDepth;
     in.flags = PIB_HCA_EQ_ASYNC;
     eqn_ = must(eqs.create(in));
@@ -135,12 +116,8 @@ Srq Hca::make_srq(uint8_t log_depth, uint32_t pd, uint32_t xrcd) {
 }
 
 void Hca::post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges) {
-    std::vector<uint8_t> bytes(1u << srq.log_stride);
-    put(bytes, 0,
-        pib_hca_recv_wqe{.num_sge = static_cast<uint32_t>(sges.size()), .id = id, .reserved = {}});
-    for (size_t i = 0; i < sges.size(); ++i) {
-        put(bytes, 16 + 16 * i, sges[i]);
-    }
+    std::vector<uint8_t> bytes = encode_recv(sges, id);
+    bytes.resize(size_t{1} << srq.log_stride);
     const uint32_t index = srq.producer & ((1u << srq.log_depth) - 1);
     host.poke_bytes(srq.addr + 64 + (uint64_t{index} << srq.log_stride), bytes);
     host.poke(srq.addr, ++srq.producer);
@@ -223,52 +200,9 @@ Qp Hca::create(const QpConfig& config) {
     return must(try_create(config));
 }
 
-std::vector<uint8_t> Hca::encode(const Qp& qp, const SendWr& wr) const {
-    std::vector<uint8_t> bytes(1u << qp.config.log_sq_stride);
-    const bool is_inline = !wr.inline_data.empty();
-    put(bytes, 0,
-        pib_hca_wqe_control{
-            .opcode = wr.opcode,
-            .flags = static_cast<uint8_t>(wr.flags | (is_inline ? PIB_HCA_WQE_INLINE : 0)),
-            .num_sge = static_cast<uint8_t>(is_inline ? 0 : wr.sges.size()),
-            .reserved = 0,
-            .imm_data = wr.imm,
-            .inline_length = static_cast<uint32_t>(wr.inline_data.size()),
-            .srqn = wr.srqn});
-    size_t data = 16;
-    if (!wr.segment.empty()) {
-        std::ranges::copy(wr.segment, bytes.begin() + 16);
-        data = 16 + wr.segment.size();
-    } else if (is_datagram(qp.config.type)) {
-        put(bytes, 16,
-            pib_hca_wqe_ud{.av = wr.av,
-                           .dest_qpn = wr.dest_qpn,
-                           .qkey = wr.qkey,
-                           .pkey_index = wr.pkey_index,
-                           .reserved = {}});
-        data = 64;
-    } else if (is_atomic(wr.opcode)) {
-        put(bytes, 16,
-            pib_hca_wqe_atomic{.remote_addr = wr.remote_addr,
-                               .rkey = wr.rkey,
-                               .reserved = 0,
-                               .swap_or_add = wr.swap_or_add,
-                               .compare = wr.compare,
-                               .swap_mask = wr.swap_mask,
-                               .compare_mask = wr.compare_mask});
-        data = 64;
-    } else if (has_rdma_segment(wr.opcode)) {
-        put(bytes, 16,
-            pib_hca_wqe_rdma{.remote_addr = wr.remote_addr, .rkey = wr.rkey, .reserved = 0});
-        data = 32;
-    }
-    if (is_inline) {
-        std::copy(wr.inline_data.begin(), wr.inline_data.end(),
-                  bytes.begin() + static_cast<ptrdiff_t>(data));
-    }
-    for (size_t i = 0; i < wr.sges.size() && !is_inline; ++i) {
-        put(bytes, data + 16 * i, wr.sges[i]);
-    }
+std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr) {
+    std::vector<uint8_t> bytes = encode_send(qp.config.type, wr);
+    bytes.resize(size_t{1} << qp.config.log_sq_stride);
     return bytes;
 }
 
@@ -283,12 +217,8 @@ void Hca::write_send(Qp& qp, const SendWr& wr) {
 }
 
 void Hca::post_recv(Qp& qp, const std::vector<pib_hca_sge>& sges) {
-    std::vector<uint8_t> bytes(1u << qp.config.log_rq_stride);
-    put(bytes, 0,
-        pib_hca_recv_wqe{.num_sge = static_cast<uint32_t>(sges.size()), .id = 0, .reserved = {}});
-    for (size_t i = 0; i < sges.size(); ++i) {
-        put(bytes, 16 + 16 * i, sges[i]);
-    }
+    std::vector<uint8_t> bytes = encode_recv(sges);
+    bytes.resize(size_t{1} << qp.config.log_rq_stride);
     const uint32_t index = qp.rq_producer & ((1u << qp.config.log_depth) - 1);
     host.poke_bytes(qp.addr + qp.rq_offset + (uint64_t{index} << qp.config.log_rq_stride), bytes);
     set_rq_producer(qp, qp.rq_producer + 1);
@@ -332,24 +262,23 @@ std::vector<pib_hca_cqe> Hca::poll_all(const Qp& qp) {
     return all;
 }
 
-std::vector<pib_hca_eqe> Hca::events() {
+std::vector<pib_hca_eqe> AsyncEvents::events() {
     for (;;) {
-        const uint32_t index = eq_consumer_ & ((1u << kEqLogDepth) - 1);
-        const auto eqe = host.peek<pib_hca_eqe>(eq_addr_ + uint64_t{index} * sizeof(pib_hca_eqe));
-        const uint8_t owner = (eq_consumer_ >> kEqLogDepth & 1) == 0 ? 1 : 0;
+        const uint32_t index = consumer_ & ((1u << kEqLogDepth) - 1);
+        const auto eqe = host_->peek<pib_hca_eqe>(ring_ + uint64_t{index} * sizeof(pib_hca_eqe));
+        const uint8_t owner = (consumer_ >> kEqLogDepth & 1) == 0 ? 1 : 0;
         if ((eqe.owner & PIB_HCA_OWNER_BIT) != owner) {
-            return std::exchange(seen_events_, {});
+            return std::exchange(seen_, {});
         }
-        seen_events_.push_back(eqe);
-        ++eq_consumer_;
+        seen_.push_back(eqe);
+        ++consumer_;
     }
 }
 
-bool Hca::saw_event(pib_hca_event type, uint32_t number) {
-    seen_events_ = events();
-    return std::ranges::any_of(seen_events_, [&](const pib_hca_eqe& eqe) {
-        return eqe.type == type && eqe.number == number;
-    });
+bool AsyncEvents::saw_event(pib_hca_event type, uint32_t number) {
+    seen_ = events();
+    return std::ranges::any_of(
+        seen_, [&](const pib_hca_eqe& eqe) { return eqe.type == type && eqe.number == number; });
 }
 
 pib_hca_av Hca::av_to(const Hca& peer) const {

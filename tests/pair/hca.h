@@ -13,6 +13,7 @@
 #include "queues/cq.h"
 #include "queues/eq.h"
 #include "transport/transport.h"
+#include "wqe_encoder.h"
 
 namespace pib::hca::test {
 
@@ -26,27 +27,6 @@ struct Buffer {
         return {.addr = addr + offset, .length = length, .lkey = key};
     }
     pib_hca_sge all() const { return sge(0, static_cast<uint32_t>(bytes)); }
-};
-
-// A send work request, before it is a WQE.
-struct SendWr {
-    uint8_t opcode = PIB_HCA_WQE_SEND;
-    uint8_t flags = PIB_HCA_WQE_SIGNALED;
-    uint32_t imm = 0;
-    std::vector<pib_hca_sge> sges = {};
-    std::vector<uint8_t> inline_data = {};
-    uint64_t remote_addr = 0;
-    uint32_t rkey = 0;
-    uint64_t swap_or_add = 0;
-    uint64_t compare = 0;
-    uint64_t swap_mask = 0;
-    uint64_t compare_mask = 0;
-    pib_hca_av av = {};
-    uint32_t dest_qpn = 0;
-    uint32_t qkey = 0;
-    uint16_t pkey_index = 0;
-    uint32_t srqn = 0;                  // XRC
-    std::vector<uint8_t> segment = {};  // in place of what the opcode would need after the control
 };
 
 struct QpConfig {
@@ -92,7 +72,36 @@ struct Qp {
     uint32_t rq_producer = 0;
 };
 
-class Hca : private EqTable::Events {
+// The bytes of a WQE, one stride.
+std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr);
+
+// The asynchronous event queue as software reads it.
+class AsyncEvents : private EqTable::Events {
+  public:
+    // Events so far, and forgets them.
+    std::vector<pib_hca_eqe> events();
+    bool saw_event(pib_hca_event type, uint32_t number);
+
+  protected:
+    static constexpr uint8_t kEqLogDepth = 12;
+
+    EqTable::Events& sink() { return *this; }
+    void read_from(const FakeHost& host, uint64_t ring) {
+        host_ = &host;
+        ring_ = ring;
+    }
+
+  private:
+    void eq_fatal(uint32_t) override {}
+    void interrupt_raised() override {}
+
+    const FakeHost* host_ = nullptr;
+    uint64_t ring_ = 0;
+    uint32_t consumer_ = 0;
+    std::vector<pib_hca_eqe> seen_;
+};
+
+class Hca : public AsyncEvents {
   public:
     explicit Hca(uint16_t lid);
 
@@ -107,8 +116,6 @@ class Hca : private EqTable::Events {
     CmdResult<Qp> try_create(const QpConfig& config);
     Qp create(const QpConfig& config = {});
 
-    // Bytes of a WQE, one stride.
-    std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr) const;
     void write_send(Qp& qp, const SendWr& wr);  // WQE and producer, no doorbell
     void write_raw_send(Qp& qp, std::span<const uint8_t> wqe);
     void ring(const Qp& qp) { transport.send_doorbell(kUar, qp.qpn); }
@@ -125,10 +132,6 @@ class Hca : private EqTable::Events {
     std::optional<pib_hca_cqe> poll(const Srq& srq) { return poll(srq.cqn); }
     std::optional<pib_hca_cqe> poll(uint32_t cqn);
     std::vector<pib_hca_cqe> poll_all(const Qp& qp);
-    // Async events so far, and forgets them.
-    std::vector<pib_hca_eqe> events();
-    bool saw_event(pib_hca_event type, uint32_t number);
-
     pib_hca_av av_to(const Hca& peer) const;
     QpState state(const Qp& qp) { return static_cast<QpState>(transport.query_qp(qp.qpn)->state); }
     uint64_t counter(pib_hca_counter which) const { return counters.total(which); }
@@ -150,16 +153,10 @@ class Hca : private EqTable::Events {
     Transport transport;
 
   private:
-    void eq_fatal(uint32_t) override {}
-    void interrupt_raised() override {}
-
     CmdResult<Qp> try_create_target(const QpConfig& config);
 
     std::deque<Cq> cqs_;
     uint32_t eqn_ = 0;
-    uint64_t eq_addr_ = 0;
-    uint32_t eq_consumer_ = 0;
-    std::vector<pib_hca_eqe> seen_events_;
 };
 
 // The attributes that bring a QP up, for MODIFY_QP.

@@ -82,7 +82,7 @@ TEST_CASE("a malformed RC WQE fails, earlier ones succeed, later ones are flushe
 
     const SendWr good{.flags = 0, .sges = {buffer.sge(0, 100)}};
     pair.a.write_send(qa, good);
-    auto bad = pair.a.encode(qa, good);
+    auto bad = encode(qa, good);
     c.spoil(bad);
     pair.a.write_raw_send(qa, bad);
     pair.a.write_send(qa, good);

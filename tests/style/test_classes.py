@@ -22,9 +22,6 @@ EXCEPTIONS = {
     "pib::hca::Requester": (30, 1),
     "pib::hca::Responder": (47, 4),
     "pib::hca::Transport": (47, 2),
-    "pib::hca::test::FakeHost": (32, 1),
-    "pib::hca::test::Hca": (28, 1),
-    "pib::hca::test::MiniDriver": (48, 1),
 }
 
 

@@ -1,45 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fake_host.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 
 namespace pib::hca::test {
-
-namespace {
-
-bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-    return a < b + b_bytes && b < a + a_bytes;
-}
-
-bool in_ram(uint64_t addr, uint64_t bytes) {
-    return addr >= FakeHost::kRamBase && addr - FakeHost::kRamBase <= FakeHost::kRamSize &&
-           bytes <= FakeHost::kRamSize - (addr - FakeHost::kRamBase);
-}
-
-}  // namespace
-
-FakeHost::FakeHost()
-    : ram_(static_cast<uint8_t*>(::mmap(nullptr, kRamSize, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-    if (ram_ == MAP_FAILED) {
-        throw std::bad_alloc();
-    }
-}
-
-FakeHost::~FakeHost() {
-    ::munmap(ram_, kRamSize);
-}
-
-void FakeHost::forget_memory() {
-    ::madvise(ram_, next_alloc_ - kRamBase, MADV_DONTNEED);
-}
 
 bool FakeHost::reachable(uint64_t addr, size_t bytes, bool write) {
     if (!bus_master || fail_dma_after == 0) {
@@ -51,19 +18,13 @@ bool FakeHost::reachable(uint64_t addr, size_t bytes, bool write) {
     return is_ram(addr, bytes, write);
 }
 
-bool FakeHost::is_ram(uint64_t addr, uint64_t bytes, bool write) const {
-    const auto hit = [&](const Range& r) { return overlaps(addr, bytes, r.addr, r.bytes); };
-    return in_ram(addr, bytes) && std::ranges::none_of(holes_, hit) &&
-           !(write && std::ranges::any_of(roms_, hit));
-}
-
 uint8_t* FakeHost::ram(uint64_t bus_addr, uint64_t length) {
     ++ram_asked;
     const bool one_by_one = *before_dma || record_writes || fail_dma_after != UINT64_MAX;
     if (!direct || one_by_one || !bus_master || length == 0 || !is_ram(bus_addr, length, true)) {
         return nullptr;
     }
-    return ram_ + (bus_addr - kRamBase);
+    return at(bus_addr);
 }
 
 void FakeHost::ram_written(uint64_t bus_addr, uint64_t length) {
@@ -175,33 +136,6 @@ void FakeHost::log(LogLevel level, std::string_view text) {
         ++guest_errors;
     } else if (level == LogLevel::kWarning) {
         warnings.emplace_back(text);
-    }
-}
-
-uint64_t FakeHost::alloc(uint64_t bytes, uint64_t alignment) {
-    next_alloc_ = (next_alloc_ + alignment - 1) / alignment * alignment;
-    const uint64_t addr = next_alloc_;
-    next_alloc_ += bytes;
-    if (next_alloc_ - kRamBase > kRamSize) {
-        throw std::logic_error("FakeHost: out of guest RAM");
-    }
-    return addr;
-}
-
-// The test's own accesses: an address outside of RAM is a mistake of the test.
-void FakeHost::peek_bytes(uint64_t addr, std::span<uint8_t> to) const {
-    if (!in_ram(addr, to.size())) {
-        throw std::logic_error("FakeHost: peek outside of guest RAM");
-    }
-    std::copy_n(ram_ + (addr - kRamBase), to.size(), to.begin());
-}
-
-void FakeHost::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
-    if (!in_ram(addr, from.size())) {
-        throw std::logic_error("FakeHost: poke outside of guest RAM");
-    }
-    if (!from.empty()) {
-        std::memcpy(ram_ + (addr - kRamBase), from.data(), from.size());
     }
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/host.h"
+#include "guest_ram.h"
 #include "pib_hca_hw.h"
 
 namespace pib::hca::test {
@@ -39,16 +40,8 @@ class Knob {
     T value_;
 };
 
-class FakeHost : public Host {
+class FakeHost : public Host, public GuestRam {
   public:
-    FakeHost();
-    ~FakeHost() override;
-    FakeHost(const FakeHost&) = delete;
-    FakeHost& operator=(const FakeHost&) = delete;
-
-    static constexpr uint64_t kPage = 4096;
-    static constexpr uint64_t kRamBase = 0x10'0000;
-    static constexpr uint64_t kRamSize = 1ull << 36;
     static constexpr size_t kLinkCapacity = 1u << 20;
 
     // ---- Host
@@ -71,39 +64,18 @@ class FakeHost : public Host {
     void link_kick(unsigned port) override { ++links.at(port).kicks; }
     void log(LogLevel level, std::string_view text) override;
 
-    // ---- guest memory as the guest's processor sees it; faults below do not apply
-    // Fresh zeroed memory; addresses are never given out twice.
-    uint64_t alloc(uint64_t bytes, uint64_t alignment = kPage);
-    void peek_bytes(uint64_t addr, std::span<uint8_t> to) const;
-    void poke_bytes(uint64_t addr, std::span<const uint8_t> from);
-    template <typename T>
-    T peek(uint64_t addr) const {
-        static_assert(std::is_trivially_copyable_v<T>);
-        T value;
-        peek_bytes(addr, {reinterpret_cast<uint8_t*>(&value), sizeof value});
-        return value;
-    }
-    template <typename T>
-    void poke(uint64_t addr, const T& value) {
-        static_assert(std::is_trivially_copyable_v<T>);
-        poke_bytes(addr, {reinterpret_cast<const uint8_t*>(&value), sizeof value});
-    }
-    // Frees the memory behind what was written so far; it reads as zero again.
-    void forget_memory();
-
     // ---- faults
     // DMA that touches any byte of the range fails from now on (a hole, a BAR, unplugged memory).
     void make_hole(uint64_t addr, uint64_t bytes) {
-        holes_.push_back({addr, bytes});
+        GuestRam::make_hole(addr, bytes);
         ram_changed();
     }
     void make_read_only(uint64_t addr, uint64_t bytes) {
-        roms_.push_back({addr, bytes});
+        GuestRam::make_read_only(addr, bytes);
         ram_changed();
     }
     void heal() {
-        holes_.clear();
-        roms_.clear();
+        GuestRam::heal();
         fail_dma_after = UINT64_MAX;
     }
     Knob<bool> bus_master{*this, true};                // false: all DMA fails
@@ -155,18 +127,7 @@ class FakeHost : public Host {
     void take_link(unsigned port, std::vector<uint8_t>& into);
 
   private:
-    struct Range {
-        uint64_t addr;
-        uint64_t bytes;
-    };
     bool reachable(uint64_t addr, size_t bytes, bool write);
-    bool is_ram(uint64_t addr, uint64_t bytes, bool write) const;
-
-    // kRamBase on. Address space only: the kernel gives a page when it is first written.
-    uint8_t* ram_;
-    std::vector<Range> holes_;
-    std::vector<Range> roms_;
-    uint64_t next_alloc_ = kRamBase;
 };
 
 }  // namespace pib::hca::test

@@ -3,141 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+
+#include "ring_slots.h"
 
 namespace pib::hca::test {
-
-namespace {
-
-template <typename T>
-void append(std::vector<uint8_t>& to, const T& value) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
-    to.insert(to.end(), bytes, bytes + sizeof value);
-}
-
-// Whether the entry at `counter` of a ring is of the present pass.
-bool owned(uint8_t owner, uint32_t counter, uint32_t log_depth) {
-    const uint8_t expected = (counter >> log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
-    return (owner & PIB_HCA_OWNER_BIT) == expected;
-}
-
-uint32_t slot(uint32_t counter, uint32_t log_depth) {
-    return counter & ((1u << log_depth) - 1);
-}
-
-bool is_datagram(pib_hca_qp_type type) {
-    return type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
-}
-
-}  // namespace
-
-// Table pages of one level are enough for 2 MiB; more take two levels.
-GuestMemory::GuestMemory(FakeHost& host, uint64_t bytes) : host_(&host) {
-    const uint64_t count = std::max<uint64_t>(1, (bytes + FakeHost::kPage - 1) / FakeHost::kPage);
-    for (uint64_t i = 0; i < count; ++i) {
-        pages_.push_back(host.alloc(FakeHost::kPage));
-        host.alloc(FakeHost::kPage);  // the gap
-    }
-    std::vector<uint64_t> table = pages_;
-    list_.page_count = static_cast<uint32_t>(count);
-    list_.log_page_size = 12;
-    do {
-        std::vector<uint64_t> above;
-        for (size_t i = 0; i < table.size(); i += PIB_HCA_TABLE_ENTRIES) {
-            above.push_back(host.alloc(FakeHost::kPage));
-            const size_t n = std::min<size_t>(PIB_HCA_TABLE_ENTRIES, table.size() - i);
-            host.poke_bytes(above.back(),
-                            {reinterpret_cast<const uint8_t*>(table.data() + i), n * 8});
-        }
-        table = above;
-        ++list_.levels;
-    } while (table.size() > 1);
-    list_.root = table.front();
-}
-
-void GuestMemory::read(uint64_t offset, std::span<uint8_t> to) const {
-    for (size_t done = 0; done < to.size();) {
-        const uint64_t at = offset + done;
-        const size_t n = std::min<size_t>(to.size() - done, FakeHost::kPage - at % FakeHost::kPage);
-        host_->peek_bytes(pages_.at(at / FakeHost::kPage) + at % FakeHost::kPage,
-                          to.subspan(done, n));
-        done += n;
-    }
-}
-
-void GuestMemory::write(uint64_t offset, std::span<const uint8_t> from) {
-    for (size_t done = 0; done < from.size();) {
-        const uint64_t at = offset + done;
-        const size_t n =
-            std::min<size_t>(from.size() - done, FakeHost::kPage - at % FakeHost::kPage);
-        host_->poke_bytes(pages_.at(at / FakeHost::kPage) + at % FakeHost::kPage,
-                          from.subspan(done, n));
-        done += n;
-    }
-}
-
-bool MiniDriver::pump(unsigned turns) {
-    for (; host_.woken && turns > 0; --turns) {
-        host_.woken = false;
-        device_.run();
-    }
-    return !host_.woken;
-}
-
-bool MiniDriver::enable(uint32_t log_depth) {
-    cmd_ring_ = host_.alloc(sizeof(pib_hca_cmd) << log_depth);
-    cpl_ring_ = host_.alloc(sizeof(pib_hca_cmd_cpl) << log_depth);
-    in_buffer_ = host_.alloc(PIB_HCA_CMD_MAX_LENGTH);
-    out_buffer_ = host_.alloc(PIB_HCA_CMD_MAX_LENGTH);
-    cmd_log_depth_ = log_depth;
-    cmd_producer_ = 0;
-    cmd_consumer_ = 0;
-    write64(PIB_HCA_REG_CMDQ_BASE, cmd_ring_);
-    write64(PIB_HCA_REG_CMDQ_CPL_BASE, cpl_ring_);
-    write32(PIB_HCA_REG_CMDQ_LOG_DEPTH, log_depth);
-    write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_ENABLE);
-    return (read32(PIB_HCA_REG_STATUS) & PIB_HCA_STATUS_ENABLED) != 0;
-}
-
-pib_hca_cmd MiniDriver::make_entry(uint16_t opcode, uint32_t object, size_t in_length,
-                                   size_t out_length) const {
-    pib_hca_cmd entry{};
-    entry.opcode = opcode;
-    entry.object = object;
-    entry.in_addr = in_length != 0 ? in_buffer_ : 0;
-    entry.out_addr = out_length != 0 ? out_buffer_ : 0;
-    entry.in_length = static_cast<uint32_t>(in_length);
-    entry.out_length = static_cast<uint32_t>(out_length);
-    return entry;
-}
-
-uint16_t MiniDriver::enqueue(pib_hca_cmd entry) {
-    entry.id = next_id_++;
-    host_.poke(cmd_ring_ + slot(cmd_producer_, cmd_log_depth_) * sizeof entry, entry);
-    ++cmd_producer_;
-    return entry.id;
-}
-
-CommandOutcome MiniDriver::submit(pib_hca_cmd entry) {
-    enqueue(entry);
-    ring_commands();
-    pump();
-    return reap();
-}
-
-CommandOutcome MiniDriver::reap() {
-    const uint64_t at = cpl_ring_ + slot(cmd_consumer_, cmd_log_depth_) * sizeof(pib_hca_cmd_cpl);
-    const auto cpl = host_.peek<pib_hca_cmd_cpl>(at);
-    if (!owned(cpl.owner, cmd_consumer_, cmd_log_depth_)) {
-        return {};
-    }
-    ++cmd_consumer_;
-    return {cpl.status, cpl.result, cpl.out_length};
-}
-
-CommandOutcome MiniDriver::command(pib_hca_cmd_opcode opcode, uint32_t object) {
-    return submit(make_entry(opcode, object, 0, 0));
-}
 
 MiniEq MiniDriver::create_eq(uint32_t vector, bool async, uint8_t log_depth) {
     MiniEq eq;
@@ -320,41 +189,8 @@ void MiniDriver::connect_ud(const MiniQp& qp, uint8_t port, uint32_t qkey, uint1
     must(modify(qp, to), "RTS");
 }
 
-std::vector<uint8_t> MiniDriver::encode(const MiniQp& qp, const SendRequest& request) {
-    std::vector<uint8_t> wqe;
-    pib_hca_wqe_control control{};
-    control.opcode = static_cast<uint8_t>(request.opcode);
-    control.flags = request.flags;
-    control.num_sge = static_cast<uint8_t>(request.sges.size());
-    control.imm_data = request.imm_data;
-    control.inline_length = static_cast<uint32_t>(request.inline_data.size());
-    append(wqe, control);
-    if (is_datagram(qp.shape.type)) {
-        pib_hca_wqe_ud ud{};
-        ud.av = request.av;
-        ud.dest_qpn = request.dest_qpn;
-        ud.qkey = request.qkey;
-        ud.pkey_index = request.pkey_index;
-        append(wqe, ud);
-    } else if (request.opcode == PIB_HCA_WQE_CMP_SWAP || request.opcode == PIB_HCA_WQE_FETCH_ADD) {
-        pib_hca_wqe_atomic atomic{};
-        atomic.remote_addr = request.remote_addr;
-        atomic.rkey = request.rkey;
-        atomic.swap_or_add = request.swap_or_add;
-        atomic.compare = request.compare;
-        append(wqe, atomic);
-    } else if (request.opcode >= PIB_HCA_WQE_RDMA_WRITE) {
-        append(wqe, pib_hca_wqe_rdma{request.remote_addr, request.rkey, 0});
-    }
-    for (const pib_hca_sge& sge : request.sges) {
-        append(wqe, sge);
-    }
-    wqe.insert(wqe.end(), request.inline_data.begin(), request.inline_data.end());
-    return wqe;
-}
-
-void MiniDriver::post_send(MiniQp& qp, const SendRequest& request, bool quiet) {
-    post_send_bytes(qp, encode(qp, request), quiet);
+void MiniDriver::post_send(MiniQp& qp, const SendWr& wr, bool quiet) {
+    post_send_bytes(qp, encode_send(qp.shape.type, wr), quiet);
 }
 
 void MiniDriver::post_send_bytes(MiniQp& qp, std::span<const uint8_t> wqe, bool quiet) {
@@ -368,15 +204,8 @@ void MiniDriver::post_send_bytes(MiniQp& qp, std::span<const uint8_t> wqe, bool 
 }
 
 void MiniDriver::post_recv(MiniQp& qp, std::span<const pib_hca_sge> sges) {
-    pib_hca_recv_wqe head{};
-    head.num_sge = static_cast<uint32_t>(sges.size());
-    std::vector<uint8_t> wqe;
-    append(wqe, head);
-    for (const pib_hca_sge& sge : sges) {
-        append(wqe, sge);
-    }
     const uint32_t at = slot(qp.rq_producer, qp.shape.log_rq_depth) << qp.shape.log_rq_stride;
-    qp.memory.write(qp.rq_offset + at, wqe);
+    qp.memory.write(qp.rq_offset + at, encode_recv(sges));
     ++qp.rq_producer;
     qp.memory.poke(offsetof(pib_hca_qp_header, rq_producer), qp.rq_producer);
     const auto flags = qp.memory.peek<uint32_t>(offsetof(pib_hca_qp_header, flags));

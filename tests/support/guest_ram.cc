@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "guest_ram.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+namespace pib::hca::test {
+
+namespace {
+
+bool overlaps(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+bool in_ram(uint64_t addr, uint64_t bytes) {
+    return addr >= GuestRam::kRamBase && addr - GuestRam::kRamBase <= GuestRam::kRamSize &&
+           bytes <= GuestRam::kRamSize - (addr - GuestRam::kRamBase);
+}
+
+}  // namespace
+
+GuestRam::GuestRam()
+    : ram_(static_cast<uint8_t*>(::mmap(nullptr, kRamSize, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    if (ram_ == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+}
+
+GuestRam::~GuestRam() {
+    ::munmap(ram_, kRamSize);
+}
+
+void GuestRam::forget_memory() {
+    ::madvise(ram_, next_alloc_ - kRamBase, MADV_DONTNEED);
+}
+
+bool GuestRam::is_ram(uint64_t addr, uint64_t bytes, bool write) const {
+    const auto hit = [&](const Range& r) { return overlaps(addr, bytes, r.addr, r.bytes); };
+    return in_ram(addr, bytes) && std::ranges::none_of(holes_, hit) &&
+           !(write && std::ranges::any_of(roms_, hit));
+}
+
+uint64_t GuestRam::alloc(uint64_t bytes, uint64_t alignment) {
+    next_alloc_ = (next_alloc_ + alignment - 1) / alignment * alignment;
+    const uint64_t addr = next_alloc_;
+    next_alloc_ += bytes;
+    if (next_alloc_ - kRamBase > kRamSize) {
+        throw std::logic_error("GuestRam: out of guest RAM");
+    }
+    return addr;
+}
+
+// The test's own accesses: an address outside of RAM is a mistake of the test.
+void GuestRam::peek_bytes(uint64_t addr, std::span<uint8_t> to) const {
+    if (!in_ram(addr, to.size())) {
+        throw std::logic_error("GuestRam: peek outside of guest RAM");
+    }
+    std::copy_n(ram_ + (addr - kRamBase), to.size(), to.begin());
+}
+
+void GuestRam::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
+    if (!in_ram(addr, from.size())) {
+        throw std::logic_error("GuestRam: poke outside of guest RAM");
+    }
+    if (!from.empty()) {
+        std::memcpy(ram_ + (addr - kRamBase), from.data(), from.size());
+    }
+}
+
+}  // namespace pib::hca::test

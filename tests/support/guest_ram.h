@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Sparse guest RAM, as the guest's processor sees it, and the ranges that a device cannot reach.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace pib::hca::test {
+
+class GuestRam {
+  public:
+    GuestRam();
+    ~GuestRam();
+    GuestRam(const GuestRam&) = delete;
+    GuestRam& operator=(const GuestRam&) = delete;
+
+    static constexpr uint64_t kPage = 4096;
+    static constexpr uint64_t kRamBase = 0x10'0000;
+    static constexpr uint64_t kRamSize = 1ull << 36;
+
+    // Fresh zeroed memory; addresses are never given out twice.
+    uint64_t alloc(uint64_t bytes, uint64_t alignment = kPage);
+    void peek_bytes(uint64_t addr, std::span<uint8_t> to) const;
+    void poke_bytes(uint64_t addr, std::span<const uint8_t> from);
+    template <typename T>
+    T peek(uint64_t addr) const {
+        static_assert(std::is_trivially_copyable_v<T>);
+        T value;
+        peek_bytes(addr, {reinterpret_cast<uint8_t*>(&value), sizeof value});
+        return value;
+    }
+    template <typename T>
+    void poke(uint64_t addr, const T& value) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        poke_bytes(addr, {reinterpret_cast<const uint8_t*>(&value), sizeof value});
+    }
+    // Frees the memory behind what was written so far; it reads as zero again.
+    void forget_memory();
+
+  protected:
+    void make_hole(uint64_t addr, uint64_t bytes) { holes_.push_back({addr, bytes}); }
+    void make_read_only(uint64_t addr, uint64_t bytes) { roms_.push_back({addr, bytes}); }
+    void heal() {
+        holes_.clear();
+        roms_.clear();
+    }
+    bool is_ram(uint64_t addr, uint64_t bytes, bool write) const;
+    uint8_t* at(uint64_t addr) { return ram_ + (addr - kRamBase); }
+
+  private:
+    struct Range {
+        uint64_t addr;
+        uint64_t bytes;
+    };
+
+    // kRamBase on. Address space only: the kernel gives a page when it is first written.
+    uint8_t* ram_;
+    std::vector<Range> holes_;
+    std::vector<Range> roms_;
+    uint64_t next_alloc_ = kRamBase;
+};
+
+}  // namespace pib::hca::test

@@ -181,7 +181,7 @@ def _add_views(add) -> None:
 
 
 def _topology(options) -> int:
-    print(topology_kinds.make(options.kind, options.settings, options.speed), end="")
+    print(ui.named(topology_kinds.make(options.kind, options.settings, options.speed)), end="")
     return 0
 
 
@@ -210,7 +210,8 @@ def _add_development(add) -> None:
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
                               "thread sanitizer; coverage: lines and branches that unit tests execute; kernels: "
-                              "compile driver and provider for all kernels and rdma-core releases of Debian; "
+                              "compile driver and provider for all kernels and rdma-core releases of Debian; packages: "
+                              "build Debian packages and the container, and use them in clean trees; "
                               "style: a part of unit; all: every part, and the tests that are marked nightly, which "
                               "takes a night. Default: unit and guest")
     command = add("bench", _bench, "measure, side by side with what it is held against")

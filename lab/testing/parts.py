@@ -116,7 +116,8 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
          **{name: _guests(name) for name in GUESTS},
          "kvm": Part(on_kvm, (_stage("kvm"),)),
-         "kernels": Part(lambda run: kernels.check(run.progress), (kernels.STAGE,))}
+         "kernels": Part(lambda run: kernels.check(run.progress), (kernels.STAGE,)),
+         "packages": Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
 
 ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has

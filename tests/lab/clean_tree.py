@@ -5,6 +5,7 @@ It is entered as its root or as an ordinary user who may use sudo. Packages (.de
 fetched for one tree stay in the cache for the next one.
 """
 
+import os
 import pathlib
 import shlex
 import subprocess
@@ -25,6 +26,10 @@ mount --bind "$1" "$1"
 mount --rbind /dev "$1/dev"
 mount -t proc proc "$1/proc"
 mount --bind "$2" "$1/var/cache/apt/archives"
+if [ -n "$5" ]; then
+    mkdir -p "$1/shared"
+    mount --bind "$5" "$1/shared"
+fi
 cd "$1"
 pivot_root . .
 umount -l .
@@ -59,11 +64,12 @@ class Tree:
         self.directory = pathlib.Path(tempfile.mkdtemp(dir=paths.cache(), prefix="clean."))
         self.root = self.directory / "root"
 
-    def run(self, user: str, script: str) -> subprocess.CompletedProcess:
-        """In the checkout, in a login shell of the user, with the environment that Debian gives one."""
+    def run(self, user: str, script: str, shared: pathlib.Path | str = "") -> subprocess.CompletedProcess:
+        """In the checkout, in a login shell of the user, with the environment that Debian gives one. shared: a
+        directory of the host, /shared in the tree."""
         script = f"set -e; cd {SOURCE}\n{script}"
         argv = [*user_namespace.as_owner(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER,
-                "sh", self.root, _archives(self.release), user, script]
+                "sh", self.root, _archives(self.release), user, script, shared]
         return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False)
 
@@ -76,11 +82,17 @@ class Tree:
         user_namespace.remove(self.directory)
 
 
-def _checkout() -> bytes:
-    """A tar of the files of this checkout that git knows or would take, as they are now."""
+def checkout_files() -> list[pathlib.Path]:
+    """Names of the files of this checkout that git knows or would take."""
     listed = subprocess.run(["git", "-C", paths.ROOT, "ls-files", "-z", "--cached", "--others",
-                             "--exclude-standard"], check=True, capture_output=True).stdout
-    there = b"\0".join(name for name in listed.split(b"\0") if name and (paths.ROOT / name.decode()).is_file())
+                             "--exclude-standard"], check=True, capture_output=True, text=True).stdout
+    names = [pathlib.Path(name) for name in listed.split("\0") if name]
+    return sorted(name for name in names if (paths.ROOT / name).is_file())
+
+
+def _checkout() -> bytes:
+    """A tar of these files as they are now."""
+    there = b"\0".join(os.fsencode(name) for name in checkout_files())
     return subprocess.run(["tar", "-C", paths.ROOT, "--null", "-T", "-", "-cf", "-"], input=there, check=True,
                           capture_output=True).stdout
 

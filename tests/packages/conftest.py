@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Packages for each Debian release, built once in a clean tree of it. `./pib test packages` runs these tests."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lab"))
+
+from lab.build import deps  # noqa: E402  pylint: disable=wrong-import-position
+import package_trees  # noqa: E402  pylint: disable=wrong-import-position
+
+
+@pytest.fixture(scope="session", params=deps.RELEASES)
+def built(request):
+    """The packages of a release."""
+    return package_trees.built(request.param)
+
+
+@pytest.fixture(scope="session")
+def built_for_trixie():
+    return package_trees.built("trixie")

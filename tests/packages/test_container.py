@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The container, built by buildah on a base that mmdebstrap has made, and a subnet in it without a network."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from lab import paths
+from lab.build import debian
+from lab.guests import image
+
+BASE = "localhost/pib-base"
+IMAGE = "localhost/pib-hca"
+MOST_GIB = 1.5
+# Without cgroups, and without a network of its own for the build.
+ISOLATION = ("--isolation", "chroot")
+LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
+
+
+class Buildah:
+    """Containers and images in a directory of the test."""
+
+    def __init__(self, directory: pathlib.Path):
+        self.options = ("--root", directory / "root", "--runroot", directory / "run", "--storage-driver", "vfs")
+
+    def __call__(self, *words, before=(), check=True) -> str:
+        """Output of buildah. before: a command that starts it."""
+        done = subprocess.run([*before, "buildah", *self.options, *words], stdin=subprocess.DEVNULL, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0 or not check, f"buildah {words[0]}: {done.stdout[-8000:]}"
+        return done.stdout
+
+
+def _base(buildah: Buildah, work: pathlib.Path) -> None:
+    lists = debian.Archive(work / "apt", debian.release_suites("trixie"), ("deb",))
+    lists.update("container")
+    tree = work / "base"
+    image.bootstrap("making the container's base", ["ca-certificates"], tree, [], "trixie", lists, "container")
+    for name in ("resolv.conf", "hosts"):
+        shutil.copy(pathlib.Path("/etc") / name, tree / "etc")
+    container = buildah("from", "scratch").strip()
+    buildah("add", "--quiet", container, tree, "/")
+    buildah("commit", "--quiet", "--rm", container, BASE)
+    shutil.rmtree(tree)
+
+
+@pytest.fixture(scope="module", name="container")
+def _container(built_for_trixie, tmp_path_factory):
+    """A container of the image; and buildah for it."""
+    work = tmp_path_factory.mktemp("container")
+    buildah, context = Buildah(work), work / "context"
+    _base(buildah, work)
+    shutil.copytree(paths.ROOT / "packaging", context / "packaging")
+    shutil.copytree(built_for_trixie.directory, context / "packages")
+    buildah("bud", *ISOLATION, *LIMITS, "--build-arg", f"BASE={BASE}", "-t", IMAGE,
+            "-f", context / "packaging" / "Containerfile", context)
+    name = buildah("from", IMAGE).strip()
+    yield buildah, name
+    buildah("rm", "--all")
+
+
+def _run(container, *words: str) -> str:
+    """Output of a command in the container. The network has the loopback device alone."""
+    buildah, name = container
+    alone = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
+    return buildah("run", *ISOLATION, name, "--", *words, before=alone)
+
+
+def test_the_image_is_small(container):
+    buildah, name = container
+    tree = buildah("mount", name).strip()
+    size = int(subprocess.run(["du", "-s", "--apparent-size", "--block-size=1", tree], check=True, capture_output=True,
+                              text=True).stdout.split()[0])
+    buildah("umount", name)
+    assert size < MOST_GIB * 2**30
+
+
+def test_another_command_works(container):
+    assert "Switch" in _run(container, "container-entry", "topology", "star", "leaves=2")
+
+
+def test_without_arguments_it_shows_the_table_without_a_network(container):
+    said = _run(container, "container-entry")
+    assert len(re.findall(r"^vm\d .*ACTIVE", said, re.MULTILINE | re.IGNORECASE)) >= 2, said
+    assert "bandwidth: ib_write_bw" in said, said
+
+
+def test_after_that_guests_can_be_used(container):
+    said = _run(container, "sh", "-c", "container-entry up >/dev/null 2>&1; pib exec vm1 -- ibnetdiscover; pib down")
+    assert "vm0" in said and "ended: " in said, said

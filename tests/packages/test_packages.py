@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The packages on the host's side: built, checked, installed, used, upgraded and removed in clean trees."""
+
+import re
+import subprocess
+
+import pytest
+
+import clean_tree
+import package_trees
+
+# Programs that nobody needs to use packages of the host's side.
+COMPILERS = "cc gcc g++ meson ninja"
+TRY = """
+for program in {compilers}; do if command -v $program; then exit 1; fi; done
+cd /
+pib --version
+pib up
+pib exec vm1 -- ibstat
+pib map
+pib down
+"""
+
+
+def _field(file, name: str) -> str:
+    return subprocess.run(["dpkg-deb", "-f", file, name], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _listing(file) -> str:
+    return subprocess.run(["dpkg-deb", "-c", file], check=True, capture_output=True, text=True).stdout
+
+
+def test_lintian_finds_no_errors(built):
+    assert not re.search(r"^E: ", built.said, re.MULTILINE), built.said
+    assert len(list(built.directory.glob("*.deb"))) >= len(package_trees.ALL)
+
+
+def test_each_program_has_a_manual_page(built):
+    pages = {"pib-lab": "man1/pib.1", "pib-switch": "man8/pib-switch.8", "qemu-pib-hca": "man7/pib-hca.7"}
+    for name, page in pages.items():
+        assert f"/usr/share/man/{page}.gz" in _listing(built.files(name)[0])
+    assert "/man5/pib-topology.5.gz" in _listing(built.files("pib-switch")[0])
+    assert "/man1/pib-qemu.1.gz" in _listing(built.files("qemu-pib-hca")[0])
+
+
+def test_device_and_provider_belong_to_one_version(built):
+    device, provider = built.files("qemu-pib-hca", "ibverbs-provider-pib")
+    assert re.search(r"qemu-system-x86 \(>= 1:10\.\d+\.\d+\), qemu-system-x86 \(<< 1:10\.\d+\.\d+~\)",
+                     _field(device, "Depends"))
+    rdma_core = {"bookworm": "44", "trixie": "56"}[built.release]
+    assert f"libibverbs1 (>= {rdma_core}), libibverbs1 (<< {int(rdma_core) + 1}~)" in _field(provider, "Depends")
+
+
+@pytest.fixture(scope="module")
+def host(built):
+    """A tree without packages of ours, and the paths that look like them."""
+    with package_trees.tree_of(built.release) as tree:
+        install = f"apt-get -q install -y --no-install-recommends {package_trees.TARGET[built.release]}"
+        done = tree.run("root", f"{package_trees.OURS} > /home/before")
+        assert done.returncode == 0, done.stdout
+        yield tree, install, built
+
+
+def _files(built, *names: str) -> str:
+    """Packages as words for apt in a tree."""
+    return " ".join(f"/shared/{file.name}" for file in built.files(*names))
+
+
+def _run(tree, user: str, script: str, built) -> str:
+    done = tree.run(user, script, built.directory)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_a_user_brings_a_subnet_up_without_a_compiler(host):
+    tree, install, built = host
+    _run(tree, "root", f"{install} {_files(built, *package_trees.HOST)}", built)
+    said = _run(tree, clean_tree.USER, TRY.format(compilers=COMPILERS), built)
+    assert len(re.findall(r"^vm\d .*ACTIVE", said, re.MULTILINE | re.IGNORECASE)) >= 2, said
+    assert "State: Active" in said and "ended: " in said and "for QEMU 10." in said, said
+
+
+def test_upgrade_removal_and_purge_leave_nothing_behind(host):
+    tree, install, built = host
+    _run(tree, "root", f"{install} {_files(built, *package_trees.HOST, 'pib-hca-doc')}", built)
+    newer = built.directory / "newer"
+    newer.mkdir(exist_ok=True)
+    files = [package_trees.newer(file, newer) for file in built.files(*package_trees.HOST, "pib-hca-doc")]
+    names = " ".join(f"/shared/newer/{file.name}" for file in files)
+    _run(tree, "root", f"{install} {names}", built)
+    assert "+1" in _run(tree, "root", "dpkg-query -W pib-lab", built)
+    _run(tree, "root", "echo OPTIONS= > /etc/pib-switch/lab.conf; getent passwd pib-switch", built)
+    ours = "pib-lab pib-switch qemu-pib-hca pib-hca-doc"
+    _run(tree, "root", f"apt-get -q remove -y {ours}; test -e /etc/pib-switch/lab.conf; ! command -v pib", built)
+    # apt no longer knows packages that have left nothing behind.
+    said = _run(tree, "root", f"dpkg --purge {ours}; "
+                              "if getent passwd pib-switch; then exit 1; fi; "
+                              f"{package_trees.OURS} | diff /home/before - && echo nothing is left", built)
+    assert "nothing is left" in said, said

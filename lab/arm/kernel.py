@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A kernel with pages of 64 KiB: Debian has none for 64-bit Arm, so it is compiled, with what unit tests need."""
+
+import pathlib
+import shutil
+
+from lab import paths, ui
+from lab.arm import tree
+from lab.build import builder, cache
+from lab.guests import debug_kernel, image
+
+FRAGMENT = image.FILES / "arm-64k.config"
+REVISION = "1"                  # version of the code below
+IMAGE = "arch/arm64/boot/Image"
+MAKE = f"make -C linux ARCH=arm64 CROSS_COMPILE={tree.TRIPLET}-"
+
+
+def _make(tools: builder.Builder, made: pathlib.Path) -> None:
+    source = tools.work / "linux"
+    shutil.rmtree(source, ignore_errors=True)
+    tools.sh("unpacking the kernel's source",
+             "mkdir linux; tar -C linux --strip-components=1 -xf /usr/src/linux-source-*.tar.xz", tree.LOG)
+    shutil.copy(FRAGMENT, source / "lab.config")
+    tools.sh("configuring a kernel with pages of 64 KiB", f"{MAKE} KCONFIG_ALLCONFIG=lab.config allnoconfig", tree.LOG)
+    lost = debug_kernel.missing(FRAGMENT.read_text(), (source / ".config").read_text())
+    if lost:
+        raise ui.LabError(f"{FRAGMENT.name}: the kernel does not take {', '.join(lost)}: an option that each of these "
+                          "depends on has to be added")
+    tools.sh("compiling a kernel with pages of 64 KiB (some minutes)", f"{MAKE} -j$(nproc) Image", tree.LOG)
+    shutil.copy(source / IMAGE, made / "Image")
+    shutil.rmtree(source)
+
+
+def ensure(tools: builder.Builder) -> pathlib.Path:
+    """The kernel's image; made when it is not there."""
+    recipe = paths.recipe_hash(REVISION, FRAGMENT.read_bytes(), tools.tree.parent.name)
+    return cache.entry(f"arm-64k-{recipe}", lambda made: _make(tools, made)) / "Image"

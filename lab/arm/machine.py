@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Unit tests on an emulated 64-bit Arm machine, whose kernel has pages of another size than this one's.
+
+Tests are the only programs there, in an initramfs; their output comes by the console.
+"""
+
+import pathlib
+import re
+import shlex
+import shutil
+
+from lab import ui
+from lab.arm import tree
+from lab.build import builder
+from lab.guests import image, initramfs
+from lab.testing.counts import FAILURE, Count, catch2
+
+INIT = image.FILES / "arm-init"
+MEMORY_MIB, CPUS = 4096, 2
+SKIPPED = 4                     # status of a Catch2 program all of whose tests want what is not there, as tshark
+ARCHIVE = "boot.cpio"
+TEST_S = 1800                   # only a hang takes this long
+PAGES = re.compile(r"^lab: pages of (\d+) kB$", re.MULTILINE)
+OUTPUT = re.compile(r"^lab: begin (\S+)$\n(.*?)(?:^|(?<=.))lab: end \1 (\d+)$", re.MULTILINE | re.DOTALL)
+# Copies each program and what the loader would load with it, to its own path below a folder.
+COLLECT = f"""
+rm -rf boot; mkdir boot
+for program in "$@"; do
+    qemu-aarch64 -E LD_TRACE_LOADED_OBJECTS=1 "$program" | sed -n 's#.*\\s\\(/[^ ]*\\) (0x.*#\\1#p'
+done | sort -u > boot.libraries
+for library in $(cat boot.libraries); do
+    install -D "$library" "boot$library"
+done
+for program in "$@"; do
+    mkdir -p "boot${{program%/*}}"
+    {tree.TRIPLET}-strip -o "boot$program" "$program"
+done
+install -D /bin/busybox boot/bin/busybox
+"""
+
+
+def _script(tests: list[dict]) -> str:
+    """Runs each test as meson would: its output is no terminal, where Catch2 would have colours."""
+    lines = []
+    for test in tests:
+        name = test_name(test)
+        env = " ".join(f"{key}={shlex.quote(value)}" for key, value in test["env"].items())
+        lines += [f"echo lab: begin {name}",
+                  f"env {env} timeout {TEST_S} {shlex.join(test['cmd'])} > /tmp/output 2>&1; status=$?",
+                  f"cat /tmp/output; echo lab: end {name} $status"]
+    return "\n".join([*lines, ""])
+
+
+def test_name(test: dict) -> str:
+    return re.sub(r"\s+", "-", test["name"])
+
+
+def _on_host(tools: builder.Builder, path: str) -> pathlib.Path:
+    return tools.tree / path.lstrip("/")
+
+
+def _initramfs(tools: builder.Builder, tests: list[dict], archive: pathlib.Path) -> None:
+    words = {word for test in tests for word in [test["cmd"][0], *test["env"].values()]
+             if word.startswith(tools.inside)}
+    programs, folders = [sorted(filter(kind, (_on_host(tools, word) for word in words)))
+                         for kind in (pathlib.Path.is_file, pathlib.Path.is_dir)]
+    inside = [f"/{program.relative_to(tools.tree)}" for program in programs]
+    tools.sh("collecting the unit tests", f"set -- {shlex.join(inside)}\n{COLLECT}", tree.LOG)
+    stage = tools.work / "boot"
+    for folder in folders:
+        shutil.copytree(folder, stage / folder.relative_to(tools.tree))
+    shutil.copy(INIT, stage / "init")
+    (stage / "init").chmod(0o755)
+    (stage / "tests").write_text(_script(tests))
+    for folder in ("proc", "sys", "dev", "tmp", "lib"):
+        (stage / folder).mkdir(exist_ok=True)
+    initramfs.cpio(stage, archive)
+
+
+def parse(console: str, names: list[str], kib: int) -> Count:
+    """Results of the named tests. Pages of another size than kib are a failure of all."""
+    console = console.replace("\r", "")
+    pages = PAGES.search(console)
+    if not pages or int(pages[1]) != kib:
+        ui.say(f"no machine with pages of {kib} KiB has run; its console said last:\n{console[-2000:]}")
+        return FAILURE
+    ended = {name: (output, int(status)) for name, output, status in OUTPUT.findall(console)}
+    return sum((_result(name, *ended.get(name, ("the machine ended before", -1))) for name in names), Count())
+
+
+def _result(name: str, output: str, status: int) -> Count:
+    if status == SKIPPED:
+        return Count()
+    count = (catch2(output) or Count(passed=int(not status), failed=int(bool(status)))).with_status(bool(status))
+    if count.failed:
+        ui.say(f"{name}, status {status}:\n{output[-4000:]}")
+    return count
+
+
+def _argv(kernel: pathlib.Path, archive: pathlib.Path) -> str:
+    return shlex.join(["qemu-system-aarch64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                       "-machine", "virt,gic-version=3", "-accel", "tcg", "-cpu", "max,pauth-impdef=on",
+                       "-smp", str(CPUS), "-m", str(MEMORY_MIB), "-kernel", str(kernel), "-initrd", str(archive),
+                       "-append", "console=ttyAMA0 quiet panic=-1", "-serial", "stdio"])
+
+
+def run(tools: builder.Builder, tests: list[dict], kernel: pathlib.Path, kib: int) -> Count:
+    """kernel: its image, in the tree."""
+    _initramfs(tools, tests, tools.work / ARCHIVE)
+    console = tools.work / f"console-{kib}k"
+    inside = pathlib.Path("/") / kernel.relative_to(tools.tree)
+    tools.sh(f"running the unit tests, pages of {kib} KiB",
+             f"{_argv(inside, pathlib.Path(ARCHIVE))} < /dev/null > {console.name} 2>&1 || true", tree.LOG)
+    return parse(console.read_text(errors="replace"), [test_name(test) for test in tests], kib)

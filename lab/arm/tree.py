@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tree of cross compilers: Debian with packages of two architectures, and the headers of a QEMU on an Arm host."""
+
+import pathlib
+import re
+
+from lab import paths, ui
+from lab.build import builder, cache, debian, qemu_headers, user_namespace
+from lab.guests import image
+
+RELEASE = "trixie"
+ARCHITECTURES = ("amd64", "arm64")
+TRIPLET = "aarch64-linux-gnu"
+LOG = "arm"
+REVISION = "1"                  # version of the code below
+HEADERS = "/qemu-headers"       # in the tree, laid out as qemu_headers.py says
+# With KVM, as on such a host; x86 guests run there as well.
+CONFIGURE = (f"--cross-prefix={TRIPLET}-", *(word.replace("x86_64-softmmu", "aarch64-softmmu,x86_64-softmmu")
+                                            for word in qemu_headers.CONFIGURE))
+# Packages of a kernel that are only unpacked: headers depend on a compiler that runs on Arm.
+KERNEL = ("linux-headers-{}-common", "linux-headers-{}-arm64:arm64", "linux-headers-{}-arm64-16k:arm64",
+          "linux-image-{}-arm64-16k:arm64")
+NEWEST = re.compile(r"^Depends: .*linux-headers-(\d\S*)-arm64\b", re.MULTILINE)
+
+
+def _kernel(archive: debian.Archive) -> str:
+    """Version of the release's newest kernel."""
+    shown = debian.output("apt-cache", "show", "--no-all-versions", "linux-headers-arm64:arm64", env=archive.env)
+    found = NEWEST.search(shown)
+    if not found:
+        raise ui.LabError(f"the mirror has no linux-headers-arm64 of {RELEASE}. Take a mirror that has arm64")
+    return found[1]
+
+
+def _unpack_kernel(root: pathlib.Path, kernel: str, archive: debian.Archive) -> None:
+    names = [name.format(kernel) for name in KERNEL]
+    ui.run(f"downloading kernel {kernel} for Arm", ["apt-get", "download", *names], LOG, cwd=archive.directory,
+           env=archive.env)
+    for package in archive.directory.glob("*.deb"):
+        ui.run(f"unpacking {package.name}", ["dpkg-deb", "-x", package, root], LOG)
+
+
+def _headers(tools: builder.Builder, archive: debian.Archive) -> None:
+    """The headers of the tree's QEMU, configured in the tree for an Arm host."""
+    version = debian.package_version(tools.tree, "qemu-system-arm")
+    source = qemu_headers.fetch(tools.work, version, archive)
+    qemu_headers.complete(source)
+    build = tools.work / "qemu-build"
+    build.mkdir()
+    tools.sh("configuring QEMU for its headers on Arm",
+             f"cd qemu-build; ../{source.name}/configure --python=/usr/bin/python3 {' '.join(CONFIGURE)}; "
+             "ninja -t targets all > targets", LOG)
+    wanted = qemu_headers.generated((build / "targets").read_text())
+    tools.sh(f"generating {len(wanted)} headers", f"cd qemu-build; ninja {' '.join(wanted)}", LOG)
+    qemu_headers.collect(source, build, tools.tree / HEADERS.lstrip("/"))
+    user_namespace.remove(tools.work)
+
+
+def _make(out: pathlib.Path) -> None:
+    archive = debian.Archive(out / "apt", debian.release_suites(RELEASE), ("deb", "deb-src"), ARCHITECTURES)
+    archive.update(LOG)
+    kernel, packages = _kernel(archive), image.packages("arm-packages.txt")
+    image.bootstrap("making the tree of cross compilers", [*packages, f"linux-kbuild-{kernel}"], out / "builder",
+                    [f"--architectures={','.join(ARCHITECTURES)}", *image.builder_options(RELEASE)],
+                    RELEASE, archive, LOG)
+    _unpack_kernel(out / "builder", kernel, archive)
+    _headers(builder.Builder(out), archive)
+    user_namespace.remove(archive.directory)
+
+
+def ensure() -> pathlib.Path:
+    """The tree's directory, from the cache; made when it is not there."""
+    recipe = paths.recipe_hash(REVISION, RELEASE, *image.packages("arm-packages.txt"), *KERNEL, *CONFIGURE)
+    return cache.entry(f"arm-{RELEASE}-{recipe}", _make)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib test arm: host side, device and driver compiled for 64-bit Arm, and the unit tests run there with each size of
+pages that such kernels have."""
+
+import pathlib
+from collections.abc import Callable
+
+from lab.arm import host, kernel, machine, tree
+from lab.build import builder, kernels
+from lab.testing.counts import Count
+from lab.testing.progress import Progress
+
+STAGE = "arm"
+
+
+def _debian_kernel(tools: builder.Builder, flavour: str) -> pathlib.Path:
+    return next((tools.tree / "boot").glob(f"vmlinuz-*-{flavour}"))
+
+
+# By size of pages in KiB. QEMU's emulation of a process takes the pages of this machine; others need a kernel.
+RUNS: dict[int, Callable[[builder.Builder, list[dict]], Count]] = {
+    4: host.test_emulated,
+    16: lambda tools, tests: machine.run(tools, tests, _debian_kernel(tools, "arm64-16k"), 16),
+    64: lambda tools, tests: machine.run(tools, tests, kernel.ensure(tools), 64),
+}
+
+
+def check(progress: Progress) -> Count:
+    stage = progress.begin(STAGE)
+    tools = builder.Builder(tree.ensure())
+    with tools.locked():
+        count = sum((kernels.verdict(f"driver, kernel {name}", faults)
+                     for name, faults in host.compile_driver(tools).items()), Count())
+        host.compile_host(tools)
+        tests = host.programs(tools)
+        for number, run in enumerate(RUNS.values(), 1):
+            count += run(tools, tests)
+            stage.count(number, len(RUNS))
+            progress.show(stage)
+    stage.end(count)
+    return count

@@ -210,8 +210,10 @@ def _add_development(add) -> None:
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
                               "thread sanitizer; coverage: lines and branches that unit tests execute; kernels: "
-                              "compile driver and provider for all kernels and rdma-core releases of Debian; packages: "
-                              "build Debian packages and the container, and use them in clean trees; "
+                              "compile driver and provider for all kernels and rdma-core releases of Debian, and "
+                              "boot the newest kernel; qemu: the device in the QEMU of Debian 13 and of its "
+                              "backports; arm: compiled for 64-bit Arm, unit tests with pages of 4, 16 and 64 KiB; "
+                              "packages: build Debian packages and the container, and use them in clean trees; "
                               "style: a part of unit; all: every part, and the tests that are marked nightly, which "
                               "takes a night. Default: unit and guest")
     command = add("bench", _bench, "measure, side by side with what it is held against")

@@ -6,20 +6,22 @@ without a guest; guests are pytest against booted guests. Tests that are marked
 `nightly` run in `./pib test all` alone.
 """
 
-import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from lab import paths, ui, up
 from lab.build import deps, host_build, kernels
 from lab.guests import guest_kernel, image, kvm, nested, vm
-from lab.testing import coverage, runners, style
+from lab.testing import arm, coverage, qemus, runners, style
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
 KVM_TESTS = "test_kvm or test_kicks"
+NEWEST_KERNEL = image.RELEASES[-1]
+# A part that reaches the kernel's every interface: registration, user memory, on-demand paging, MADs, IPoIB, power.
+KERNEL_TESTS = "test_driver or test_management or test_provider_checks or test_rc_pingpong or test_ud_pingpong"
 VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
 # The environment in which the guests' tests run.
 GUESTS = {"guest": {},
@@ -54,7 +56,7 @@ def unit(run: Run) -> Count:
 
 def guests(run: Run, name: str) -> Count:
     """name: of GUESTS."""
-    with _environment(GUESTS[name]):
+    with runners.environment(GUESTS[name]):
         up.prepare()
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
                               lanes=LANES if _available_mib() >= LANES_MIB else None)
@@ -62,19 +64,6 @@ def guests(run: Run, name: str) -> Count:
 
 def _stage(name: str) -> str:
     return "tests/guest" if name == "guest" else f"tests/guest, {name}"
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _available_mib() -> int:
@@ -99,6 +88,14 @@ def on_kvm(run: Run) -> Count:
     return Count(*map(int, verdicts[-1]))
 
 
+def on_kernels(run: Run) -> Count:
+    """Compiles for every kernel, and boots the newest one."""
+    count = kernels.check(run.progress)
+    with runners.environment({image.VARIABLE: NEWEST_KERNEL}):
+        up.prepare()
+        return count + runners.pytest(run.progress, "tests/guest", "-k", KERNEL_TESTS, name=_stage(NEWEST_KERNEL))
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     """stages: of its progress, in their order."""
@@ -116,7 +113,9 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
          **{name: _guests(name) for name in GUESTS},
          "kvm": Part(on_kvm, (_stage("kvm"),)),
-         "kernels": Part(lambda run: kernels.check(run.progress), (kernels.STAGE,)),
+         "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL))),
+         "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
+         "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
          "packages": Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
 

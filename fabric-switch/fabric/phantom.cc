@@ -109,7 +109,7 @@ std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const RamReferen
         ib::port_data_arrived(attrs);
     }
     const bool taken = management || attrs.may_receive_data();
-    const auto view = ib::PacketView::parse(burst.bytes(), burst.lrh());
+    const auto view = ib::PacketView::parse(burst.bytes(), ib::Crcs::kElided);
     if (taken && view && management) {
         hca_.smp_arrived(*this, *view);
     } else if (taken && view) {
@@ -127,7 +127,7 @@ bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     if (room.packets == 0) {
         return false;
     }
-    std::ranges::copy(packet, room.bytes.begin());
+    std::ranges::copy(packet, room.bytes().begin());
     cable_.link()->commit(ib::BurstSize::of(packet.size()), nullptr);
     counters.count_sent(lrh);
     return true;

@@ -97,7 +97,7 @@ link::BurstRoom MemoryCable::End::begin(const link::BurstRequest& request) {
                 .vl = static_cast<std::uint8_t>(request.vl),
                 .with_crcs = given,
                 .blocks = request.vl < link::kDataVls ? blocks : 0};
-    return {.bytes = pending_.bytes.bytes(), .packets = 1};
+    return {pending_.bytes.bytes(), 1};
 }
 
 void MemoryCable::End::commit(const ib::BurstSize&, const RamReference*) {

@@ -24,7 +24,7 @@ void SwitchManagement::receive_smp(std::uint8_t ingress, Transit& packet) {
         }
         return;
     }
-    const auto view = ib::PacketView::parse(packet.bytes(), lrh);
+    const auto view = ib::PacketView::parse(packet.bytes(), ib::Crcs::kElided);
     auto smp = view ? mad_of(*view, ib::kQp0) : std::nullopt;
     if (!smp) {
         return;
@@ -161,7 +161,7 @@ ib::PmaNode SwitchManagement::pma_node() {
 // ---- general management: the PMA answers, other classes have no agent here
 
 void SwitchManagement::receive_gmp(const Transit& packet) {
-    const auto request = ib::PacketView::parse(packet.bytes(), packet.lrh());
+    const auto request = ib::PacketView::parse(packet.bytes(), ib::Crcs::kElided);
     if (!request) {
         return;
     }

@@ -65,16 +65,16 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
         return false;
     }
     if (packets.offer() != nullptr) {
-        std::ranges::copy(packets.bytes().head().first(ib::kBurstPayload), room.bytes.begin());
+        std::ranges::copy(packets.bytes().head().first(ib::kBurstPayload), room.bytes().begin());
     } else {
-        packets.bytes().copy_to(room.bytes);
+        packets.bytes().copy_to(room.bytes());
     }
-    ib::set_burst_vl(room.bytes, size.packets, static_cast<std::uint8_t>(vl));
+    ib::set_burst_vl(room.bytes(), size.packets, static_cast<std::uint8_t>(vl));
     if (damage) {
-        link::append_crcs(room.bytes);
-        room.bytes[*damage / 8 % room.bytes.size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
+        link::append_crcs(room.bytes());
+        room.bytes()[*damage / 8 % room.bytes().size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
     }
-    port_.cable.link()->commit(damage ? ib::BurstSize::of(room.bytes.size()) : size,
+    port_.cable.link()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
                                packets.offer());
     port_.counters.count_sent(packets.lrh(), size.words(), size.packets);
     return true;

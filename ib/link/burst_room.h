@@ -27,12 +27,23 @@ struct BurstRequest {
     SendCrc crc = SendCrc::kElided;  // of a single packet
     bool is_offer = false;           // the payload stays where it is
 };
-// Room for so many of them; for none, if there is no credit or no room.
-struct BurstRoom {
+// Room for so many of them; for none, if there is no credit or no room. Small enough to be returned
+// in registers.
+class BurstRoom {
+  public:
+    BurstRoom() = default;
+    BurstRoom(std::span<std::uint8_t> bytes, std::uint32_t count)
+        : packets(count), size_(static_cast<std::uint32_t>(bytes.size())), data_(bytes.data()) {}
+
     // For one packet `longest` bytes; for several what ib::BurstBuilder lays out, at most; for an
     // offer its first ib::kBurstPayload bytes.
-    std::span<std::uint8_t> bytes;
+    [[nodiscard]] std::span<std::uint8_t> bytes() const { return {data_, size_}; }
+
     std::uint32_t packets = 0;
+
+  private:
+    std::uint32_t size_ = 0;
+    std::uint8_t* data_ = nullptr;
 };
 // Where the payload of an offer is: a switch says that by the handle alone.
 struct OfferedPayload {

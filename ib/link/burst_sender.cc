@@ -82,36 +82,52 @@ BurstRoom BurstSender::begin(const BurstRequest& request) {
                 .crc = request.crc,
                 .is_offer = request.is_offer};
     const auto body = pending_.frame.subspan(kHeaderSize);
-    return {.bytes = body.first(request.is_offer ? ib::kBurstPayload
-                                : packets > 1    ? bytes
-                                                 : request.longest),
-            .packets = packets};
+    return {body.first(request.is_offer ? ib::kBurstPayload
+                       : packets > 1    ? bytes
+                                        : request.longest),
+            packets};
 }
 
 void BurstSender::commit(const ib::BurstSize& size, const OfferedPayload& offered) {
-    const Pending pending = std::exchange(pending_, {});
-    if (pending.frame.empty()) {
+    if (pending_.frame.empty()) {
         return;
     }
-    const auto room = pending.frame.subspan(kHeaderSize);
-    const bool computed = pending.crc == SendCrc::kComputed;
-    std::size_t body = size.packets > 1 ? size.body() : size.first + (computed ? kCrcBytes : 0);
-    if (pending.is_offer) {
-        body = ib::kBurstPayload + ib::link::reference_bytes(offered.pieces.size());
-        ib::link::write_reference(room.subspan(ib::kBurstPayload), offered.handle,
-                                  static_cast<std::uint32_t>(size.payload), offered.pieces);
-    } else if (computed) {
-        append_crcs(room.first(body));
+    if (size.packets == 1) [[likely]] {
+        commit_packet(size.first);
+    } else {
+        commit_burst(size, offered);
     }
-    const auto header =
-        size.packets > 1
-            ? ib::link::run_header(body, pending.is_offer ? ib::link::kFlagReference : 0)
-            : ib::link::packet_header(body, pending.crc == SendCrc::kElided);
-    std::memcpy(pending.frame.data(), header.data(), kHeaderSize);
+    pending_.frame = {};
+}
+
+void BurstSender::commit_packet(std::size_t bytes) {
+    const bool computed = pending_.crc == SendCrc::kComputed;
+    const std::size_t body = bytes + (computed ? kCrcBytes : 0);
+    if (computed) {
+        append_crcs(pending_.frame.subspan(kHeaderSize, body));
+    }
+    commit_frame(ib::link::packet_header(body, pending_.crc == SendCrc::kElided), body,
+                 blocks_of(bytes, pending_.crc));
+}
+
+void BurstSender::commit_burst(const ib::BurstSize& size, const OfferedPayload& offered) {
+    std::size_t body = size.body();
+    if (pending_.is_offer) {
+        body = ib::kBurstPayload + ib::link::reference_bytes(offered.pieces.size());
+        ib::link::write_reference(pending_.frame.subspan(kHeaderSize + ib::kBurstPayload),
+                                  offered.handle, static_cast<std::uint32_t>(size.payload),
+                                  offered.pieces);
+    }
+    commit_frame(ib::link::run_header(body, pending_.is_offer ? ib::link::kFlagReference : 0), body,
+                 size.sum(0, size.packets, packet_blocks));
+}
+
+void BurstSender::commit_frame(const std::array<std::uint8_t, ib::link::kHeaderSize>& header,
+                               std::size_t body, std::uint32_t blocks) {
+    std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
     channel_.commit(kHeaderSize + body);
-    if (pending.vl != kVl15) {
-        credits_.spend(pending.vl, size.packets > 1 ? size.sum(0, size.packets, packet_blocks)
-                                                    : blocks_of(size.first, pending.crc));
+    if (pending_.vl != kVl15) {
+        credits_.spend(pending_.vl, blocks);
     }
 }
 

@@ -2,6 +2,7 @@
 // Packets out: room for as many as credits and the channel admit, and the frame around them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -44,6 +45,10 @@ class BurstSender {
 
     [[nodiscard]] std::uint32_t limit(const BurstRequest& request) const;
     [[nodiscard]] std::uint32_t offer_limit(const BurstRequest& request) const;
+    void commit_packet(std::size_t bytes);
+    void commit_burst(const ib::BurstSize& size, const OfferedPayload& offered);
+    void commit_frame(const std::array<std::uint8_t, ib::link::kHeaderSize>& header,
+                      std::size_t body, std::uint32_t blocks);
 
     const LinkTraining& training_;
     CreditLedger& credits_;

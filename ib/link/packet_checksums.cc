@@ -53,7 +53,7 @@ std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, 
         return std::unexpected(PacketFault::kTooLong);
     }
     if (!with_crcs) {
-        return ib::Burst(*lrh, body);
+        return std::expected<ib::Burst, PacketFault>(std::in_place, *lrh, body);
     }
     const auto bytes = body.head().first(body.size() - crc_bytes);
     if (!ib::vcrc_is_good(body.head())) {
@@ -62,7 +62,7 @@ std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, 
     if (!icrc_is_good(bytes, bytes.data() + bytes.size())) {
         return std::unexpected(PacketFault::kIcrc);
     }
-    return ib::Burst(*lrh, bytes);
+    return std::expected<ib::Burst, PacketFault>(std::in_place, *lrh, bytes);
 }
 
 }  // namespace pib::link

@@ -138,17 +138,6 @@ std::expected<Burst, ParseError> Burst::parse(std::span<const std::uint8_t, kBur
     return burst;
 }
 
-std::expected<void, ParseError> Burst::check() {
-    if (!first_) {
-        const auto view = PacketView::parse(bytes_, lrh_);
-        if (!view) {
-            return std::unexpected(view.error());
-        }
-        first_ = *view;
-    }
-    return {};
-}
-
 PacketBytes Burst::packet(std::uint32_t index, BurstHeaders& room) const {
     if (is_single()) {
         return bytes_;
@@ -272,17 +261,6 @@ std::span<std::uint8_t> BurstBuilder::begin(std::span<std::uint8_t> body, const 
     headers(body, size, first, last, payload_bytes);
     std::ranges::fill(body.subspan(kBurstPayload + payload_bytes), std::uint8_t{0});
     return body.subspan(kBurstPayload, payload_bytes);
-}
-
-void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl) {
-    const auto set = [&](std::size_t at) {
-        body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));
-    };
-    if (packets == 1) {
-        return set(0);
-    }
-    set(kBurstFirst);
-    set(kBurstLast);
 }
 
 }  // namespace pib::ib

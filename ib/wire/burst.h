@@ -50,6 +50,9 @@ struct BurstSize {
     // Sum over `count` packets from `from` on of what `of` makes of a packet's bytes.
     template <typename Of>
     [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {
+        if (packets == 1 && count == 1) [[likely]] {
+            return of(first);
+        }
         const std::uint32_t firsts = from == 0 && count != 0 ? 1 : 0;
         const std::uint32_t lasts = count > firsts && from + count == packets ? 1 : 0;
         return firsts * of(first) + (count - firsts - lasts) * of(middle) + lasts * of(last);
@@ -100,7 +103,10 @@ class Burst {
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Checks what follows the LRH, unless that has been done: first() and last() are there then.
-    [[nodiscard]] std::expected<void, ParseError> check();
+    [[nodiscard]] std::expected<void, ParseError> check() {
+        return first_ ? std::expected<void, ParseError>()
+                      : PacketView::parse_to(first_, bytes_, lrh_);
+    }
     [[nodiscard]] const PacketView& first() const { return *first_; }
     [[nodiscard]] const PacketView& last() const { return last_ ? *last_ : *first_; }
     [[nodiscard]] Psn psn(std::uint32_t index) const { return first().bth().psn + index; }
@@ -149,6 +155,14 @@ class BurstBuilder {
 };
 
 // Sets the VL of all packets of a burst in memory.
-void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl);
+inline void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl) {
+    const auto set = [&](std::size_t at) {
+        body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));
+    };
+    set(packets == 1 ? 0 : kBurstFirst);
+    if (packets != 1) {
+        set(kBurstLast);
+    }
+}
 
 }  // namespace pib::ib

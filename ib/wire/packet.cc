@@ -91,31 +91,42 @@ std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs) {
 
 std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes, Crcs crcs) {
     const auto lrh = parse_lrh(bytes, crcs);
-    return lrh ? parse(bytes, *lrh, crcs) : std::unexpected(lrh.error());
-}
-
-std::expected<PacketView, ParseError> PacketView::parse(const PacketBytes& bytes, const Lrh& lrh,
-                                                        Crcs crcs) {
-    if (is_raw(lrh.lnh)) {
-        return std::unexpected(ParseError::kRaw);
+    if (!lrh) {
+        return std::unexpected(lrh.error());
     }
-    PacketView view(bytes);
-    view.crcs_ = crcs;
-    view.lrh_ = lrh;
-    view.bth_offset_ = Lrh::kSize;
-    if (bytes.size() < Lrh::kSize + crc_bytes(crcs, false)) {
-        return std::unexpected(ParseError::kTruncated);
-    }
-    view.crc_offset_ = bytes.size() - crc_bytes(crcs, false);
-    if (lrh.lnh == Lnh::kIbaGlobal) {
-        if (const auto checked = view.parse_grh(); !checked) {
-            return std::unexpected(checked.error());
-        }
-    }
-    if (const auto checked = view.parse_transport(); !checked) {
+    PacketView view(Key{}, bytes);
+    if (const auto checked = view.parse_rest(*lrh, crcs); !checked) {
         return std::unexpected(checked.error());
     }
     return view;
+}
+
+std::expected<void, ParseError> PacketView::parse_to(std::optional<PacketView>& to,
+                                                     const PacketBytes& bytes, const Lrh& lrh) {
+    const auto checked = to.emplace(Key{}, bytes).parse_rest(lrh, Crcs::kElided);
+    if (!checked) {
+        to.reset();
+    }
+    return checked;
+}
+
+std::expected<void, ParseError> PacketView::parse_rest(const Lrh& lrh, Crcs crcs) {
+    if (is_raw(lrh.lnh)) {
+        return std::unexpected(ParseError::kRaw);
+    }
+    crcs_ = crcs;
+    lrh_ = lrh;
+    bth_offset_ = Lrh::kSize;
+    if (bytes_.size() < Lrh::kSize + crc_bytes(crcs, false)) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    crc_offset_ = bytes_.size() - crc_bytes(crcs, false);
+    if (lrh.lnh == Lnh::kIbaGlobal) {
+        if (const auto checked = parse_grh(); !checked) {
+            return checked;
+        }
+    }
+    return parse_transport();
 }
 
 std::expected<void, ParseError> PacketView::parse_grh() {

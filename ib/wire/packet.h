@@ -94,14 +94,17 @@ class PacketBytes {
 // depend on the port (MTU, LIDs, P_Key), and checksums, which the caller requests. The view refers
 // to the caller's bytes; accessors return copies of headers.
 class PacketView {
+    struct Key {};  // this class alone makes views, also in the place of another
+
   public:
+    PacketView(Key, const PacketBytes& bytes) : bytes_(bytes) {}
     [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
                                                                      Crcs crcs);
-    // The same of a packet without checksums whose LRH parse_lrh() has checked.
-    [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
-                                                                     const Lrh& lrh) {
-        return parse(bytes, lrh, Crcs::kElided);
-    }
+    // The same in its place, for a packet without checksums whose LRH parse_lrh() has checked.
+    // After an error `to` is empty.
+    [[nodiscard]] static std::expected<void, ParseError> parse_to(std::optional<PacketView>& to,
+                                                                  const PacketBytes& bytes,
+                                                                  const Lrh& lrh);
 
     [[nodiscard]] const Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const std::optional<Grh>& grh() const { return grh_; }
@@ -137,9 +140,7 @@ class PacketView {
     [[nodiscard]] bool vcrc_is_good() const;
 
   private:
-    explicit PacketView(const PacketBytes& bytes) : bytes_(bytes) {}
-    [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
-                                                                     const Lrh& lrh, Crcs crcs);
+    [[nodiscard]] std::expected<void, ParseError> parse_rest(const Lrh& lrh, Crcs crcs);
 
     template <typename Header>
     [[nodiscard]] std::optional<Header> ext(Ext which) const {

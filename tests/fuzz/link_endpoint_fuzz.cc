@@ -103,7 +103,7 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
     const auto room = end.begin({.vl = vl, .longest = bytes, .crc = crc});
     require((room.packets != 0) == possible, "can_send tells the truth");
     if (room.packets != 0) {
-        std::ranges::fill(room.bytes, action);
+        std::ranges::fill(room.bytes(), action);
         end.commit(ib::BurstSize::of(bytes));
     }
     if (action == 200) {

@@ -160,8 +160,8 @@ void Bench::from_guest(Input& in) {
                                     .vl15 = lrh.vl == ib::kVl15,
                                     .bytes = static_cast<std::uint32_t>(packet.size())});
     if (room.packets != 0) {
-        require(room.bytes.size() == packet.size(), "room is what was asked for");
-        std::ranges::copy(packet, room.bytes.begin());
+        require(room.bytes().size() == packet.size(), "room is what was asked for");
+        std::ranges::copy(packet, room.bytes().begin());
         port().commit(ib::BurstSize::of(packet.size()), {});
     }
 }

@@ -64,7 +64,7 @@ class FakePort : public Port {
         const size_t several =
             ib::kBurstPayload + (is_offer_ ? size_t{0} : size_t{packets} * request.mtu);
         pending_.assign(packets == 1 ? request.bytes : several, 0xee);
-        return {.bytes = pending_, .packets = packets};
+        return {pending_, packets};
     }
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered) override {
         if (!active) {

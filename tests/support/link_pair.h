@@ -116,7 +116,7 @@ inline bool send(link::LinkEndpoint& from, const Bytes& packet,
     if (room.packets == 0) {
         return false;
     }
-    std::ranges::copy(packet, room.bytes.begin());
+    std::ranges::copy(packet, room.bytes().begin());
     from.commit(ib::BurstSize::of(packet.size()));
     return true;
 }

@@ -223,7 +223,7 @@ bool PortBench::send_data(uint16_t dlid, size_t payload, uint8_t sl, uint8_t sta
     if (room.packets == 0) {
         return false;
     }
-    std::ranges::copy(packet, room.bytes.begin());
+    std::ranges::copy(packet, room.bytes().begin());
     port().commit(ib::BurstSize::of(packet.size()), {});
     return true;
 }

@@ -40,7 +40,7 @@ inline bool send_run(link::LinkEndpoint& from, std::uint32_t packets, const Way&
         return false;
     }
     const auto place =
-        ib::BurstBuilder::begin(room.bytes.first(size.body()), size, first, last, payload);
+        ib::BurstBuilder::begin(room.bytes().first(size.body()), size, first, last, payload);
     for (std::size_t i = 0; i < place.size(); ++i) {
         place[i] = static_cast<std::uint8_t>(i / kMtu);
     }
@@ -65,7 +65,7 @@ inline bool send_reference(link::LinkEndpoint& from, std::uint64_t handle,
     if (room.packets < packets) {
         return false;
     }
-    ib::BurstBuilder::headers(room.bytes, *size, first, last, bytes);
+    ib::BurstBuilder::headers(room.bytes(), *size, first, last, bytes);
     from.commit(*size, {.handle = handle, .pieces = pieces});
     return true;
 }

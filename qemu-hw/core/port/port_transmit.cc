@@ -57,13 +57,11 @@ link::BurstRoom HcaPort::begin(const TxRequest& request, const Outgoing& out) {
                                 .is_offer = request.is_offer});
         case Route::kLoopback: {
             const auto bytes = loopback_.begin(request.vl15, request.bytes);
-            return {.bytes = bytes, .packets = bytes.empty() ? 0u : 1u};
+            return {bytes, bytes.empty() ? 0u : 1u};
         }
         default:
-            return {
-                .bytes =
-                    std::span(discarded_).first(std::min<size_t>(request.bytes, discarded_.size())),
-                .packets = 1};
+            return {std::span(discarded_).first(std::min<size_t>(request.bytes, discarded_.size())),
+                    1};
     }
 }
 
@@ -95,7 +93,7 @@ link::BurstRoom HcaPort::begin(const TxRequest& request) {
         return {};
     }
     out_ = out;
-    out_.bytes = room.bytes;
+    out_.bytes = room.bytes();
     return room;
 }
 
@@ -253,7 +251,7 @@ bool HcaPort::try_send(const OwnMad& mad) {
     if (room.packets == 0) {
         return false;
     }
-    out.bytes = room.bytes;
+    out.bytes = room.bytes();
     std::copy_n(mad.bytes.begin(), mad.request.bytes, out.bytes.begin());
     commit(out, ib::BurstSize::of(mad.request.bytes), {});
     return true;

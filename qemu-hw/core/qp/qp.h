@@ -106,6 +106,7 @@ struct ResponderState {
     bool nak_sent = false;  // a NAK or RNR NAK of expected_psn is out: later packets are dropped
     std::vector<RdResource> rd;  // a ring of max_dest_rd_atomic entries, oldest at rd_head
     uint32_t rd_head = 0;
+    bool rd_pending = false;  // a response of `rd` may be pending
     bool communication_established = false;
     // XRC: SRQ of the current packet (IBA annex A14).
     uint32_t xrc_srqn = 0;

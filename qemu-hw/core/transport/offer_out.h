@@ -32,11 +32,14 @@ uint32_t send_offer(QpServices& services, const QueuePair& qp, const BurstOut& o
     owner.qpn = qp.qpn;
     owner.end = end.bth.psn + 1;
     owner.keys = located.keys;
-    const auto reference = size ? memory.open(qp.port(), located, owner) : std::nullopt;
+    if (!size) {
+        return 0;
+    }
+    ib::BurstBuilder::headers(room.bytes(), *size, out.first, end, bytes);
+    const auto reference = memory.open(qp.port(), located, owner);
     if (!reference) {
         return 0;
     }
-    ib::BurstBuilder::headers(room.bytes, *size, out.first, end, bytes);
     to.port.commit(*size, {.handle = reference->handle, .pieces = reference->pieces});
     return room.packets;
 }

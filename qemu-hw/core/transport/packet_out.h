@@ -62,7 +62,7 @@ Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t pa
     const link::BurstRoom room = to.port.begin(tx_request(to, headers, *size, vl15));
     return room.packets == 0
                ? Sent::kBlocked
-               : write_packet(to.port, room.bytes, headers, payload_bytes, fill, observe);
+               : write_packet(to.port, room.bytes(), headers, payload_bytes, fill, observe);
 }
 
 template <typename Fill>
@@ -108,11 +108,11 @@ Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill,
     }
     const uint32_t bytes = out.payload_of(sent);
     if (sent == 1) {
-        return write_packet(to.port, room.bytes, out.first, bytes, fill, [](auto) {});
+        return write_packet(to.port, room.bytes(), out.first, bytes, fill, [](auto) {});
     }
     const ib::PacketHeaders end = last(sent);
     const auto size = ib::BurstBuilder::size(out.first, end, sent, out.mtu, bytes);
-    if (size && fill(ib::BurstBuilder::begin(room.bytes.first(size->body()), *size, out.first, end,
+    if (size && fill(ib::BurstBuilder::begin(room.bytes().first(size->body()), *size, out.first, end,
                                              bytes))) {
         to.port.commit(*size);
         return Sent::kYes;

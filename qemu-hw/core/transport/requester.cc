@@ -328,8 +328,8 @@ uint32_t Requester::offer_data(QueuePair& qp, const SendRequest& request, Budget
     return sent;
 }
 
-// As much of the message as may go now, up to the packet that asks for an ACK, which only the last
-// of a burst may.
+// Sends as much of the message as may go now, up to the packet that asks for an ACK, which only the
+// last of a burst may.
 Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
                           uint32_t& packets) {
     const bool offers = can_offer(qp, request, budget);  // as a rule not
@@ -340,14 +340,15 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint64_t offset = uint64_t{packet} * mtu;
-    const uint32_t until_ack =
-        qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxBurstPackets;
-    const uint32_t wanted = std::max(1u, std::min({request.packets - packet, until_ack,
-                                                   budget.packets_of(mtu), window_left(qp)}));
     // The first packet goes alone if what follows it can be offered.
-    BurstOut out{.first = data_headers(qp, request, 0),
-                 .packets = offers && packet == 0 ? 1 : wanted,
-                 .mtu = mtu};
+    const bool alone = request.packets - packet == 1 || (offers && packet == 0);
+    BurstOut out{.first = data_headers(qp, request, 0), .packets = 1, .mtu = mtu};
+    if (!alone) {
+        const uint32_t until_ack =
+            qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxBurstPackets;
+        out.packets = std::max(1u, std::min({request.packets - packet, until_ack,
+                                             budget.packets_of(mtu), window_left(qp)}));
+    }
     out.payload_bytes = static_cast<uint32_t>(
         std::min(uint64_t{out.packets} * mtu, request.wqe.data.length - offset));
     bool ack_req = out.first.bth.ack_req;

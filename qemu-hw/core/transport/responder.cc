@@ -118,20 +118,17 @@ uint32_t Responder::request_in(QueuePair& qp, const ib::Burst& burst, ib::Placem
     };
     resp.nak_sent = false;
     for (const CheckStep& step : kSteps) {
-        // The last one has executed all; the others are about the first packet.
-        const uint32_t refused = &step == std::end(kSteps) - 1 ? burst.count() : 1;
-        if (const Check refusal = (this->*step)(qp, request)) {
+        if (const Check refusal = (this->*step)(qp, request)) [[unlikely]] {
             if (refusal->of_some) {
                 return 0;
             }
             refuse(qp, *refusal);
-            return refused;
-        }
-        if (!qp.can_receive()) {
-            return refused;  // its CQ or queue has failed: an error of its own
+            // The last one has executed all; the others are about the first packet.
+            return &step == std::end(kSteps) - 1 ? burst.count() : 1;
         }
     }
-    if (!payload.is_offered()) {
+    // A QP whose CQ has failed is in Error by now: an error of its own.
+    if (qp.can_receive() && !payload.is_offered()) {
         accepted(qp, burst);
     }
     return burst.count();

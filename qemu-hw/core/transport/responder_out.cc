@@ -59,7 +59,7 @@ void Responder::part(QueuePair& qp) {
 
 Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
     ResponderState& resp = qp.resp;
-    const auto size = static_cast<uint32_t>(resp.rd.size());
+    const uint32_t size = resp.rd_pending ? static_cast<uint32_t>(resp.rd.size()) : 0;
     for (uint32_t i = 0; i < size; ++i) {
         RdResource& resource = resp.rd[(resp.rd_head + i) % size];
         while (resource.pending) {
@@ -82,6 +82,7 @@ Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
             }
         }
     }
+    resp.rd_pending = false;
     return Turn::kIdle;
 }
 

@@ -17,6 +17,7 @@ constexpr uint32_t kWordBytes = sizeof(uint64_t);
 RdResource& next_resource(ResponderState& resp) {
     RdResource& resource = resp.rd[resp.rd_head];
     resp.rd_head = (resp.rd_head + 1) % static_cast<uint32_t>(resp.rd.size());
+    resp.rd_pending = true;
     return resource;
 }
 
@@ -145,7 +146,7 @@ void Responder::duplicate_read(QueuePair& qp, const ib::PacketView& packet) {
         }
         // A response that is on its way is cut short and starts again from here.
         resource.replay = resource.replay || !resource.pending;
-        resource.pending = true;
+        resource.pending = qp.resp.rd_pending = true;
         resource.first_packet = resource.next_packet = first;
         resource.end_packet = first + packet_count(reth.dma_len, mtu);
         resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
@@ -160,7 +161,7 @@ void Responder::duplicate_other(QueuePair& qp, const ib::PacketView& packet) {
     for (RdResource& resource : qp.resp.rd) {
         if (resource.valid && resource.kind == kind && resource.psn_first == packet.bth().psn) {
             resource.replay = resource.replay || !resource.pending;
-            resource.pending = true;
+            resource.pending = qp.resp.rd_pending = true;
             resource.next_packet = 0;
             services_.schedule(qp);
             return;

@@ -195,8 +195,8 @@ TEST_CASE("an SMP from the guest to its own LID is answered like any other") {
                                           .sl = 0,
                                           .vl15 = true,
                                           .bytes = static_cast<uint32_t>(packet.size())});
-    REQUIRE(room.bytes.size() == packet.size());
-    std::ranges::copy(packet, room.bytes.begin());
+    REQUIRE(room.bytes().size() == packet.size());
+    std::ranges::copy(packet, room.bytes().begin());
     bench.port().commit(ib::BurstSize::of(packet.size()), {});
     CHECK(bench.client.packets.empty());  // never from commit()
     bench.pump();

@@ -456,9 +456,9 @@ TEST_CASE("shared link: headers are copied before they are checked, of long pack
     }
     const Bytes packet = make_packet(0, 2, payload);
     const auto room = pair.hca.begin({.vl = 0, .longest = packet.size()});
-    REQUIRE(room.bytes.size() == packet.size());
-    std::ranges::copy(packet, room.bytes.begin());
-    receiver.frame = room.bytes.data();
+    REQUIRE(room.bytes().size() == packet.size());
+    std::ranges::copy(packet, room.bytes().begin());
+    receiver.frame = room.bytes().data();
     pair.hca.commit(ib::BurstSize::of(packet.size()));
     (void)pair.hca.channel().publish();
     REQUIRE(sw.receive(SIZE_MAX));

@@ -10,14 +10,14 @@ namespace pib::hca {
 HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
                    OneCopy* one_copy)
     : sma_(config), pma_(config.port_count) {
-    const PortParts parts{.host = host,
-                          .eqs = eqs,
-                          .counters = counters,
-                          .sma = sma_,
-                          .pma = pma_,
-                          .one_copy = one_copy};
     for (unsigned number = 1; number <= config.port_count; ++number) {
-        ports_.push_back(std::make_unique<HcaPort>(number, parts));
+        ports_.push_back(std::make_unique<HcaPort>(PortContext{.host = host,
+                                                               .eqs = eqs,
+                                                               .counters = counters,
+                                                               .sma = sma_,
+                                                               .pma = pma_,
+                                                               .one_copy = one_copy,
+                                                               .number = number}));
         views_.push_back(ports_.back().get());
     }
 }

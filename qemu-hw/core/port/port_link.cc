@@ -14,7 +14,8 @@ namespace {
 constexpr uint32_t kReceiveBlocks = 4096;
 // A batch this large does not wait for the end of the device's entry point.
 constexpr size_t kLargeBatch = 64 * 1024;
-// Shared memory: what one poll() takes before others have their turn, and what waits for nobody.
+// Shared memory: bytes that one poll() takes before others have their turn, and the batch that
+// leaves at once.
 constexpr size_t kPollBytes = 128 * 1024;
 constexpr size_t kLargeRingBatch = 32 * 1024;
 
@@ -81,26 +82,8 @@ void PortLink::fail(const link::LinkFailure& failure) {
     host_.link_close(port_);
 }
 
-// ---- one copy
-
-void PortLink::share_memory(uint8_t* control, std::span<const uint64_t> blocks) {
-    if (endpoint_) {
-        endpoint_->share_memory(control, blocks);
-        flush();
-    }
-}
-
-void PortLink::cancel_pull() {
-    if (endpoint_ && endpoint_->cancel_pull()) {
-        host_.link_kick(port_);
-    }
-}
-
-// Called from anywhere but the endpoint's own events: while it waits for an answer it has none.
-void PortLink::give_up() {
-    host_.log(LogLevel::kWarning,
-              "port " + std::to_string(port_) +
-                  ": fabric link closed: the switch copies for the guest and does not answer");
+void PortLink::abandon(const char* why) {
+    host_.log(LogLevel::kWarning, "port " + std::to_string(port_) + ": fabric link closed: " + why);
     closed();
     host_.link_close(port_);
 }

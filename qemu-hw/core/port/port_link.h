@@ -15,8 +15,7 @@ namespace pib::hca {
 
 class PortLink : private link::LinkEvents {
   public:
-    // What a link tells its port; the port must not call received(), connected() or closed() from
-    // here.
+    // Events of the link. The port must not call received(), connected() or closed() from here.
     class Owner {
       public:
         virtual ~Owner() = default;
@@ -41,8 +40,7 @@ class PortLink : private link::LinkEvents {
     bool poll();
     bool may_sleep() { return !endpoint_ || endpoint_->may_sleep(); }
 
-    // What the port wants of the link from now on; a change takes the link down and perhaps up
-    // again.
+    // Offers this to the peer from now on; a change takes the link down and perhaps up again.
     void set_offer(const ib::link::Link& offer);
     // set_offer(), and through Down even when nothing changed.
     void retrain(const ib::link::Link& offer);
@@ -57,14 +55,10 @@ class PortLink : private link::LinkEvents {
     // As LinkEndpoint's; no room when the link is down, without credit or full.
     link::BurstRoom begin(const link::BurstRequest& request);
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered);
-    // One copy (LinkEndpoint's functions of these names).
-    bool one_copy_agreed() const { return endpoint_ && endpoint_->agreed().peer_copy; }
-    void share_memory(uint8_t* control, std::span<const uint64_t> blocks);
-    bool shares_memory() const { return endpoint_ && endpoint_->shares_memory(); }
-    bool pulling() const { return endpoint_ && endpoint_->pulling(); }
-    void cancel_pull();
-    // The switch does not answer.
-    void give_up();
+    // For peer copy; nullptr when there is no connection.
+    link::LinkEndpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
+    // Closes the connection for a reason that only the port knows.
+    void abandon(const char* why);
 
     // Gives what waits to the host. Packets leave in batches: at the end of each entry point of the
     // device, and when a batch has grown large.

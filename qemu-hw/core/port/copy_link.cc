@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "port/copy_link.h"
+
+namespace pib::hca {
+
+CopyLink::CopyLink(const PortContext& port, PortLink& link) : port_(port), link_(link) {
+    if (port_.one_copy != nullptr) {
+        port_.one_copy->set_link(port_.number, *this);
+    }
+}
+
+bool CopyLink::wants_memory() const {
+    return port_.one_copy != nullptr && link_.endpoint() != nullptr &&
+           link_.endpoint()->agreed().peer_copy && !port_.one_copy->attached(port_.number);
+}
+
+// The pages that are registered by now are marked before the switch hears of the memory.
+void CopyLink::share(const OneCopyMemory& memory) {
+    std::vector<uint64_t> blocks;
+    for (const RamBlock& block : memory.blocks) {
+        blocks.push_back(block.bytes);
+    }
+    port_.one_copy->attach(port_.number, memory);
+    if (link::LinkEndpoint* endpoint = link_.endpoint()) {
+        endpoint->share_memory(memory.control, blocks);
+        link_.flush();
+    }
+}
+
+bool CopyLink::is_shared() const {
+    return link_.endpoint() != nullptr && link_.endpoint()->shares_memory();
+}
+
+void CopyLink::gone() {
+    if (port_.one_copy != nullptr) {
+        port_.one_copy->detach(port_.number);
+    }
+}
+
+bool CopyLink::pulling() const {
+    return link_.endpoint() != nullptr && link_.endpoint()->pulling();
+}
+
+void CopyLink::cancel_pull() {
+    if (link_.endpoint() != nullptr && link_.endpoint()->cancel_pull()) {
+        port_.host.link_kick(port_.number);
+    }
+}
+
+// Called from anywhere but the endpoint's own events: while it waits for an answer it has none.
+void CopyLink::give_up() {
+    link_.abandon("the switch copies for the guest and does not answer");
+}
+
+}  // namespace pib::hca

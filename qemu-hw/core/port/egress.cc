@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "port/egress.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ib/mgmt/link_rate.h"
+
+namespace pib::hca {
+
+namespace {
+
+// Bytes of a packet beside its payload, ICRC included (IBA 7.7.8).
+constexpr uint32_t kPacketOverhead = 124;
+
+}  // namespace
+
+// IBA 7.2.7 for what the link state lets out, 7.6.6 for SL to VL, 7.7.8 for the length.
+Egress::Outgoing Egress::route(const TxRequest& request) const {
+    const auto discard = [](ib::Counter reason) {
+        return Outgoing{.route = Route::kDiscard, .reason = reason};
+    };
+    const Route way = view().owns_lid(request.dlid) ? Route::kLoopback : Route::kLink;
+    if (request.vl15) {
+        // The node's own management works without a link.
+        return way == Route::kLoopback || (view().link_up && link_.is_up())
+                   ? Outgoing{.route = way,
+                              .vl = link::kVl15,
+                              .sl = request.sl,
+                              .dlid = request.dlid}
+                   : discard(ib::Counter::kPortInactiveDiscards);
+    }
+    if (!view().active) {
+        return discard(ib::Counter::kPortInactiveDiscards);
+    }
+    if (request.bytes + ib::kIcrcSize > view().mtu_bytes + kPacketOverhead) {
+        return discard(ib::Counter::kPortNeighborMtuDiscards);
+    }
+    const uint8_t vl = view().sl_to_vl[request.sl & 0xf];
+    if (vl >= view().data_vls) {
+        return discard(ib::Counter::kPortXmitDiscards);
+    }
+    return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid};
+}
+
+// Several packets go together over the link alone; and a trace is one of packets.
+link::BurstRoom Egress::room_for(const TxRequest& request, const Outgoing& out) {
+    switch (out.route) {
+        case Route::kLink:
+            return link_.begin({.vl = out.vl,
+                                .longest = request.bytes,
+                                .packets = port_.counters.trace == nullptr ? request.packets : 1,
+                                .mtu = request.mtu,
+                                .is_offer = request.is_offer});
+        case Route::kLoopback: {
+            const auto bytes = loopback_.begin(request.vl15, request.bytes);
+            return {bytes, bytes.empty() ? 0u : 1u};
+        }
+        default:
+            return {std::span(discarded_).first(std::min<size_t>(request.bytes, discarded_.size())),
+                    1};
+    }
+}
+
+// A packet that is refused waits. An offer does not: it goes with its payload.
+void Egress::refused(const TxRequest& request, const Outgoing& out) {
+    if (request.is_offer) {
+        return;
+    }
+    if (out.route == Route::kLink && !request.vl15 && link_.has_credit(out.vl, request.bytes) &&
+        !must_wait_for_others(out.vl)) {
+        wants_room_ |= static_cast<ib::VlMask>(1u << out.vl);
+    }
+    wait_in(out.route == Route::kLoopback ? kLoopbackLane : out.vl, request.bytes);
+}
+
+link::BurstRoom Egress::begin(const TxRequest& request) {
+    out_ = {};
+    Outgoing out = route(request);
+    if (request.is_offer &&
+        (out.route != Route::kLink || view().is_slower_than_link(request.static_rate))) {
+        return {};  // an offer would be a long burst on a slow path
+    }
+    if (!may_leave(request, out)) [[unlikely]] {
+        return {};
+    }
+    const bool must_wait = out.route == Route::kLink && must_wait_for_others(out.vl);
+    const link::BurstRoom room = must_wait ? link::BurstRoom{} : room_for(request, out);
+    if (room.packets == 0) [[unlikely]] {
+        refused(request, out);
+        return {};
+    }
+    out_ = out;
+    out_.bytes = room.bytes();
+    return room;
+}
+
+void Egress::send(const Outgoing& out, const ib::BurstSize& size,
+                  const link::OfferedPayload& offered) {
+    if (out.route == Route::kNone) {
+        return;
+    }
+    if (out.route == Route::kDiscard) {
+        port_.pma_counters().add(ib::Counter::kPortXmitDiscards);
+        if (out.reason != ib::Counter::kPortXmitDiscards) {
+            port_.pma_counters().add(out.reason);
+        }
+        return;
+    }
+    ib::set_burst_vl(out.bytes, size.packets, out.vl);
+    if (Trace* trace = port_.counters.trace; trace != nullptr) [[unlikely]] {
+        trace->packet_out(port_.host.now_ns(), port_.number, out.bytes.first(size.first));
+    }
+    port_.count(PIB_HCA_COUNTER_TX_PACKETS, size.packets);
+    port_.count(PIB_HCA_COUNTER_TX_BYTES, size.bytes());
+    if (out.route == Route::kLoopback) {
+        loopback_.commit(size.first);
+        port_.host.wake();
+        return;
+    }
+    port_.pma_counters().count_sent({.sl = ib::Sl(out.sl), .dlid = ib::Lid(out.dlid)}, size.words(),
+                                    size.packets);
+    charge(out, size);
+    link_.commit(size, offered);
+}
+
+// To the VL that has its turn and to the path that is slower than the link, if they are any.
+void Egress::charge(const Outgoing& out, const ib::BurstSize& size) {
+    if (out.vl == granted_vl_) [[unlikely]] {
+        for (uint32_t i = 0; i < size.packets; ++i) {
+            attributes_.arbiter().account(size.packet(i));
+        }
+    }
+    if (out.paced_rate != 0) [[unlikely]] {
+        pacer_.sent(out.dlid, size.bytes(), ib::data_mbps(out.paced_rate), port_.host.now_ns());
+    }
+}
+
+// ---- static rate
+
+// Marks a packet of a slow path, and refuses it until the path has taken the packets before it.
+bool Egress::may_leave(const TxRequest& request, Outgoing& out) {
+    if (!view().is_slower_than_link(request.static_rate) || out.route != Route::kLink ||
+        request.vl15) [[likely]] {
+        return true;
+    }
+    out.paced_rate = request.static_rate;
+    const uint64_t until = pacer_.wait_until(request.dlid, port_.host.now_ns());
+    if (until != 0) {
+        paced_until_ns_ = std::min(paced_until_ns_, until);
+    }
+    return until == 0;
+}
+
+// ---- arbitration
+
+unsigned Egress::lane(const TxRequest& request) const {
+    const Outgoing out = route(request);
+    return out.route == Route::kLink ? out.vl : kFreeLane;
+}
+
+VlGrant Egress::arbitrate(ib::VlMask ready) {
+    granted_vl_ = attributes_.arbiter().choose(ready).value_or(0);
+    return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = attributes_.arbiter().allowance()};
+}
+
+// A link without room for one VL's packet takes no shorter one of another before: that would have
+// all the room there ever is.
+bool Egress::must_wait_for_others(unsigned vl) const {
+    return wants_room_ != 0 && vl < link::kVl15 && (wants_room_ >> vl & 1) == 0;
+}
+
+// ---- waiting
+
+void Egress::wait_in(unsigned lane, uint32_t bytes) {
+    Waiting& state = waiting_[lane];
+    if (!state.waiting) {
+        state.since_ns = port_.host.now_ns();
+    }
+    state.waiting = true;
+    state.bytes = bytes;
+}
+
+bool Egress::may_go_on(unsigned lane) const {
+    const Waiting& state = waiting_[lane];
+    if (lane == kLoopbackLane) {
+        return loopback_.can_send(false, state.bytes);
+    }
+    const bool discards = !link_.is_up() || (lane != link::kVl15 && !view().active);
+    return discards || (!must_wait_for_others(lane) && link_.can_send(lane, state.bytes));
+}
+
+// PortXmitWait: ticks in which there was data to send and no credit for it (IBA 16.1.3.5).
+void Egress::stop_waiting(unsigned lane) {
+    Waiting& state = waiting_[lane];
+    if (lane != kLoopbackLane && view().active) {
+        const uint64_t waited_ns = port_.host.now_ns() - state.since_ns;
+        port_.pma_counters().add(ib::Counter::kPortXmitWait, waited_ns / ib::kPmaTickNs);
+        port_.pma_counters().add(ib::counter_of(ib::Counter::kPortVlXmitWait, lane),
+                                 waited_ns / ib::kPmaTickNs);
+    }
+    state.waiting = false;
+    wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));
+}
+
+bool Egress::stop_waiting() {
+    bool any = false;
+    for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
+        if (waiting_[lane].waiting && may_go_on(lane)) {
+            stop_waiting(lane);
+            any = true;
+        }
+    }
+    return any;
+}
+
+// A packet that has lost its credit to others of its VL waits for credit, and holds up no other VL.
+void Egress::wait_for_credit_alone() {
+    for (unsigned vl = 0; vl < link::kVl15; ++vl) {
+        if ((wants_room_ >> vl & 1) != 0 && !link_.has_credit(vl, waiting_[vl].bytes)) {
+            wants_room_ &= static_cast<ib::VlMask>(~(1u << vl));
+        }
+    }
+}
+
+bool Egress::resume() {
+    // Lanes for which others had to wait go first.
+    const bool twice = wants_room_ != 0;
+    if (twice) [[unlikely]] {
+        wait_for_credit_alone();
+    }
+    const bool ready = stop_waiting();
+    return (twice && stop_waiting()) || ready;
+}
+
+bool Egress::timer(uint64_t now_ns) {
+    const bool due = paced_until_ns_ <= now_ns;
+    paced_until_ns_ = due ? kNever : paced_until_ns_;
+    return due;
+}
+
+void Egress::link_gone() {
+    // Between begin() and commit(), when a completion has closed the link.
+    if (out_.route == Route::kLink) {
+        out_ = {};
+    }
+}
+
+void Egress::reset() {
+    loopback_.clear();
+    waiting_ = {};
+    wants_room_ = 0;
+    pacer_.clear();
+    paced_until_ns_ = kNever;
+    out_ = {};
+}
+
+// ---- the port's own packets
+
+bool Egress::send_own(const TxRequest& request, std::span<const uint8_t> packet, bool loopback) {
+    Outgoing out =
+        loopback ? Outgoing{.route = Route::kLoopback, .vl = link::kVl15} : route(request);
+    const link::BurstRoom room = room_for(request, out);
+    if (room.packets == 0) {
+        return false;
+    }
+    out.bytes = room.bytes();
+    std::ranges::copy(packet, out.bytes.begin());
+    send(out, ib::BurstSize::of(packet.size()), {});
+    return true;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Packets that leave a port: their route, the static rate of their path, VL arbitration, and the
+// wait for credit and room.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "port/pacer.h"
+#include "port/port.h"
+#include "port/port_attributes.h"
+#include "port/port_loopback.h"
+
+namespace pib::hca {
+
+class Egress {
+  public:
+    Egress(PortContext& port, PortAttributes& attributes, PortLink& link)
+        : port_(port), attributes_(attributes), link_(link) {}
+
+    // ---- the transport's packets: functions of Port
+    link::BurstRoom begin(const TxRequest& request);
+    void commit(const ib::BurstSize& size, const link::OfferedPayload& offered) {
+        send(std::exchange(out_, {}), size, offered);
+    }
+    unsigned lane(const TxRequest& request) const;
+    VlGrant arbitrate(ib::VlMask ready);
+    void end_grant() { granted_vl_ = kNoVl; }
+
+    // Sends a packet of the port's own; false: there is no room. `loopback`: to this port, whatever
+    // its DLID is.
+    bool send_own(const TxRequest& request, std::span<const uint8_t> packet, bool loopback);
+
+    // Packets to the port itself.
+    PortLoopback& loopback() { return loopback_; }
+    // Whether a packet that was refused may go now.
+    bool resume();
+    // Whether a packet that was refused for the rate of its path may go now, and when to ask again.
+    bool timer(uint64_t now_ns);
+    uint64_t next_deadline() const { return paced_until_ns_; }
+    // The link and its room are no more.
+    void link_gone();
+    void reset();
+
+  private:
+    // Where a packet goes.
+    enum class Route : uint8_t { kNone, kLink, kLoopback, kDiscard };
+    struct Outgoing {
+        Route route = Route::kNone;
+        uint8_t vl = 0;
+        ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
+        uint8_t paced_rate = 0;  // not 0: its path is slower than the link
+        uint8_t sl = 0;
+        uint16_t dlid = 0;
+        std::span<uint8_t> bytes{};  // room for the packets
+    };
+    // Packets of a VL, or to the port itself, that wait for credit or room.
+    static constexpr unsigned kLoopbackLane = kFreeLane;
+    static constexpr unsigned kNoVl = kLanes;
+    struct Waiting {
+        bool waiting = false;
+        uint32_t bytes = 0;  // of the packet that was refused
+        uint64_t since_ns = 0;
+    };
+
+    const PortView& view() const { return attributes_.view(); }
+    Outgoing route(const TxRequest& request) const;
+    link::BurstRoom room_for(const TxRequest& request, const Outgoing& out);
+    void send(const Outgoing& out, const ib::BurstSize& size, const link::OfferedPayload& offered);
+    void charge(const Outgoing& out, const ib::BurstSize& size);
+    void refused(const TxRequest& request, const Outgoing& out);
+    bool must_wait_for_others(unsigned vl) const;
+    bool may_leave(const TxRequest& request, Outgoing& out);
+    void wait_in(unsigned lane, uint32_t bytes);
+    bool may_go_on(unsigned lane) const;
+    void stop_waiting(unsigned lane);
+    bool stop_waiting();
+    void wait_for_credit_alone();
+
+    PortContext& port_;
+    PortAttributes& attributes_;
+    PortLink& link_;
+    PortLoopback loopback_;
+    Outgoing out_;                           // of the room that begin() has granted
+    std::array<Waiting, kLanes> waiting_{};  // by VL, then the loopback
+    ib::VlMask wants_room_ = 0;  // data VLs that wait although they have credit, bit per VL
+    unsigned granted_vl_ = kNoVl;
+    Pacer pacer_;
+    uint64_t paced_until_ns_ = kNever;                 // something was refused that may go then
+    std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here
+};
+
+}  // namespace pib::hca

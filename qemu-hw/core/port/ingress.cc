@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "port/ingress.h"
+
+#include "base/trace.h"
+
+namespace pib::hca {
+
+void Ingress::fault(link::PacketFault fault) {
+    const uint64_t now_ns = port_.host.now_ns();
+    if (const auto error =
+            link_errors_.dropped(fault, port_.attrs(), port_.pma_counters(), now_ns)) {
+        ib::tell_link_error(*error, port_.number8(), port_.attrs(), now_ns);
+    }
+}
+
+bool Ingress::accepts_dlid(const ib::Lrh& lrh) const {
+    if (lrh.vl == ib::kVl15) {
+        return lrh.dlid.is_permissive() || attributes_.view().owns_lid(lrh.dlid.value());
+    }
+    return lrh.dlid.is_multicast() || attributes_.view().owns_lid(lrh.dlid.value());
+}
+
+// The link state, the VL and the DLID decide (IBA 7.2.7, 7.6, 7.11).
+Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
+    const PortView& view = attributes_.view();
+    const bool vl15 = lrh.vl == ib::kVl15;
+    if (!vl15 && lrh.vl.value() >= view.data_vls) {
+        return Admission::kNoVl;
+    }
+    const bool state = vl15 ? looped || view.link_up : view.receives;
+    if (!state || !accepts_dlid(lrh)) {
+        return Admission::kDropped;
+    }
+    return vl15 || view.active ? Admission::kYes : Admission::kWakes;
+}
+
+// Several packets pass together if each would pass without further action.
+bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
+    const Admission admission = admit(burst.lrh(), looped);
+    if (admission == Admission::kYes) [[likely]] {
+        return true;
+    }
+    if (!burst.is_single()) {
+        return false;
+    }
+    if (admission == Admission::kWakes) {
+        // The neighbour sends data, so it is Active, and so are we.
+        attributes_.apply(ib::port_data_arrived(port_.attrs()));
+        return true;
+    }
+    if (admission == Admission::kNoVl) {
+        fault(link::PacketFault::kMalformed);
+    } else {
+        drop();
+    }
+    return false;
+}
+
+void Ingress::count(const ib::Burst& burst, uint32_t packets, bool looped) {
+    if (!looped) {
+        link_errors_.good(packets);
+        port_.pma_counters().count_received(burst.lrh(), burst.size().words(0, packets), packets);
+    }
+    port_.count(PIB_HCA_COUNTER_RX_PACKETS, packets);
+    port_.count(PIB_HCA_COUNTER_RX_BYTES, burst.size().bytes(0, packets));
+}
+
+// A single packet is counted first, because it may query these counters. Of several packets those
+// count that were taken.
+uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped) {
+    Trace* trace = port_.counters.trace;
+    if (burst.is_single()) {
+        count(burst, 1, looped);
+        if (trace != nullptr) [[unlikely]] {
+            trace->packet_in(port_.host.now_ns(), port_.number, burst.bytes().head(),
+                             burst.bytes().size());
+        }
+        (void)take(burst, payload, looped);
+        return 1;
+    }
+    const uint32_t taken = trace == nullptr ? take(burst, payload, looped) : 0;
+    if (taken != 0 && !payload.is_offered()) {
+        count(burst, taken, looped);
+    }
+    return taken;
+}
+
+uint32_t Ingress::take(ib::Burst& burst, ib::Placement& payload, bool looped) {
+    if (!passes_link(burst, looped)) {
+        return 0;
+    }
+    const bool vl15 = burst.lrh().vl == ib::kVl15;
+    // QP0 and VL15 belong together (IBA 9.6.1.5, C9-53).
+    if (!burst.check() || vl15 != (burst.first().bth().dest_qp == ib::kQp0)) {
+        if (burst.is_single()) {
+            drop();
+        }
+        return 0;
+    }
+    if (vl15) {
+        return mad_in(burst, payload, mads_.smp_in(burst.first(), looped));
+    }
+    if (burst.first().bth().dest_qp == ib::kQp1 && burst.is_single()) {
+        return mad_in(burst, payload, mads_.gmp_in(burst.first()));
+    }
+    return port_.client->burst_in(port_.number, burst, payload);
+}
+
+uint32_t Ingress::mad_in(const ib::Burst& packet, ib::Placement& payload, PortMads::Taken taken) {
+    if (taken == PortMads::Taken::kForeign) {
+        (void)port_.client->burst_in(port_.number, packet, payload);
+    } else if (taken == PortMads::Taken::kDropped) {
+        drop();
+    }
+    return 1;
+}
+
+}  // namespace pib::hca

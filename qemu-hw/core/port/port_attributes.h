@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The attributes of a port (PortInfo, P_Key table, GUIDs): as packets need them, and what their
+// changes mean to the link, the driver and the transport.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ib/mgmt/vl_arbiter.h"
+#include "port/port_context.h"
+#include "port/port_link.h"
+
+namespace pib::hca {
+
+// The attributes that every packet needs.
+struct PortView {
+    bool link_up = false;   // Initialize, Armed or Active
+    bool receives = false;  // Armed or Active
+    bool active = false;
+    uint8_t lmc = 0;
+    uint16_t lid = 0;
+    uint32_t mtu_bytes = 256;
+    uint8_t data_vls = 1;
+    uint32_t slower_rates = 0;  // static rates below the link's, bit per code
+    ib::SlToVl sl_to_vl{};
+    std::vector<ib::Gid> gids;
+
+    bool owns_lid(uint16_t dlid) const {
+        return lid != 0 && ib::Lid(dlid).is_unicast() && dlid >> lmc == lid >> lmc;
+    }
+    bool is_slower_than_link(uint8_t static_rate) const {
+        return (slower_rates >> (static_rate & 31) & 1) != 0;
+    }
+};
+
+class PortAttributes {
+  public:
+    PortAttributes(PortContext& port, PortLink& link);
+
+    const PortView& view() const { return view_; }
+    // Draws view() from the attributes; VL arbitration starts anew.
+    void refresh();
+    ib::VlArbiter& arbiter() { return arbiter_; }
+
+    // Makes changes by subnet management or by a command effective: events, link, caches.
+    void apply(ib::PortEvents events);
+    // Offers the link what the attributes ask for, unless it is up.
+    void sync_offer();
+    ib::link::Hello hello(bool can_share) const;
+
+    uint16_t pkey(unsigned index) const;
+    unsigned pkey_count() const;
+    const uint8_t* gid(unsigned index) const;
+    // Count, and send a trap.
+    void pkey_violation(const ib::PacketView& packet);
+    void qkey_violation(const ib::PacketView& packet);
+
+  private:
+    void tell(ib::PortEvents events);
+
+    PortContext& port_;
+    PortLink& link_;
+    PortView view_;
+    ib::VlArbiter arbiter_;
+};
+
+}  // namespace pib::hca

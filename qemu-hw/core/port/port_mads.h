@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The MADs that a port answers and sends itself, as an HCA's firmware does: SMPs, PMA queries,
+// traps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+
+#include "port/egress.h"
+#include "port/port_attributes.h"
+
+namespace pib::hca {
+
+class PortMads {
+  public:
+    PortMads(PortContext& port, PortAttributes& attributes, Egress& egress)
+        : port_(port), attributes_(attributes), egress_(egress) {}
+
+    // The fate of a packet to QP0 or QP1.
+    enum class Taken : uint8_t {
+        kAnswered,
+        kDropped,
+        kForeign,  // it is the guest's
+    };
+    Taken smp_in(const ib::PacketView& packet, bool looped);
+    Taken gmp_in(const ib::PacketView& packet);
+
+    void send_traps(uint64_t now_ns);
+    // Sends what has waited for room.
+    void resume();
+    void clear() { queued_.clear(); }
+    // A MAD to or from QP0 (`vl15`) or QP1 is lost: VL15Dropped, QP1Dropped.
+    void dropped(bool vl15);
+
+  private:
+    // A MAD on its way out: LRH, GRH if any, BTH, DETH and the MAD.
+    struct OwnMad {
+        TxRequest request{};
+        bool loopback = false;  // to this port whatever the DLID says
+        std::array<uint8_t, 324> bytes;
+    };
+
+    Taken answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
+    bool direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
+                      bool& loopback) const;
+    void answer_gmp(const ib::PacketView& packet, const ib::Mad& request);
+    ib::PacketHeaders reply_headers(const ib::PacketView& request) const;
+    ib::Lid reply_slid(ib::Lid request_dlid) const;
+    void send(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback);
+    bool try_send(const OwnMad& mad);
+
+    PortContext& port_;
+    PortAttributes& attributes_;
+    Egress& egress_;
+    std::deque<OwnMad> queued_;
+    ib::Psn psn_;
+};
+
+}  // namespace pib::hca

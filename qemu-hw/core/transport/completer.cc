@@ -6,6 +6,7 @@
 
 #include "qp/path_migration.h"
 #include "transport/payload_target.h"
+#include "transport/requester.h"
 
 namespace pib::hca {
 namespace {
@@ -116,10 +117,10 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
     req.rnr_retries_left = qp.attr.rnr_retry;
     req.retry_started = false;
     const bool was_waiting = req.timer == QpTimer::kRnr;
-    requester_.restart_ack_timer(qp);
+    requester::restart_ack_timer(services_, qp);
     if (was_waiting) {
         // The receiver became ready without us: what it dropped meanwhile need not wait any longer.
-        requester_.rewind(qp);
+        requester::rewind(services_, qp);
     }
 }
 
@@ -139,7 +140,7 @@ void Completer::fail(QueuePair& qp, WcStatus status, VendorError detail) {
 
 // Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1).
 void Completer::retry(QueuePair& qp) {
-    requester_.stop_timer(qp);
+    requester::stop_timer(services_, qp);
     if (qp.req.retries_left != 0) {
         --qp.req.retries_left;
     } else if (migrate_if_armed(services_, qp)) {
@@ -148,7 +149,7 @@ void Completer::retry(QueuePair& qp) {
         fail(qp, PIB_HCA_WC_RETRY_EXC_ERR);
         return;
     }
-    requester_.rewind(qp);
+    requester::rewind(services_, qp);
 }
 
 // A NAK or an implied one for `una`. One loss shows itself in every response that follows it, but
@@ -200,7 +201,7 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
     }
     if (qp.req.rnr_retries_left == 0) {
         services_.count(qp, PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR);
-        requester_.stop_timer(qp);
+        requester::stop_timer(services_, qp);
         fail(qp, PIB_HCA_WC_RNR_RETRY_EXC_ERR);
         return;
     }
@@ -208,7 +209,7 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
         --qp.req.rnr_retries_left;
     }
     qp.req.retry_started = false;
-    requester_.start_rnr_timer(qp, ib::rnr_timer_ns(timer_code));
+    requester::start_rnr_timer(services_, qp, ib::rnr_timer_ns(timer_code));
 }
 
 // A response with data for `psn`: completes what it implies (C9-74), and tells whether it is the
@@ -241,7 +242,7 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
 uint32_t Completer::cannot_scatter(QueuePair& qp) {
     if (services_.await_page(qp, QpHalf::kRequester)) {
         qp.response_lost = true;
-        requester_.stop_timer(qp);
+        requester::stop_timer(services_, qp);
     } else {
         fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
     }
@@ -326,12 +327,12 @@ void Completer::timer(QueuePair& qp) {
         return;
     }
     if (expired == QpTimer::kRnr) {
-        requester_.rewind(qp);
+        requester::rewind(services_, qp);
         return;
     }
     if (qp.send_page.waiting) {
         // What the peer owes may depend on what waits here for a page: that is no fault of its own.
-        requester_.restart_ack_timer(qp);
+        requester::restart_ack_timer(services_, qp);
         return;
     }
     services_.count(qp, PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);

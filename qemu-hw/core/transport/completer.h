@@ -3,16 +3,15 @@
 // timeouts mean for the requests that are under way.
 #pragma once
 
-#include "ib/wire/packet.h"
+#include "ib/wire/burst.h"
+#include "ib/wire/placement.h"
 #include "qp/qp_services.h"
-#include "transport/requester.h"
 
 namespace pib::hca {
 
 class Completer {
   public:
-    Completer(QpServices& services, Requester& requester)
-        : services_(services), requester_(requester) {}
+    explicit Completer(QpServices& services) : services_(services) {}
 
     // ACK, NAK, READ responses or atomic ACK for a QP that can send; address and P_Key are checked.
     // How many packets were taken: see PortClient::burst_in().
@@ -40,7 +39,6 @@ class Completer {
     void settle(QueuePair& qp);
 
     QpServices& services_;
-    Requester& requester_;
 };
 
 }  // namespace pib::hca

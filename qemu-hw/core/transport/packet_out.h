@@ -112,8 +112,8 @@ Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill,
     }
     const ib::PacketHeaders end = last(sent);
     const auto size = ib::BurstBuilder::size(out.first, end, sent, out.mtu, bytes);
-    if (size && fill(ib::BurstBuilder::begin(room.bytes().first(size->body()), *size, out.first, end,
-                                             bytes))) {
+    if (size && fill(ib::BurstBuilder::begin(room.bytes().first(size->body()), *size, out.first,
+                                             end, bytes))) {
         to.port.commit(*size);
         return Sent::kYes;
     }

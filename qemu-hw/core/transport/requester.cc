@@ -9,7 +9,8 @@
 #include "queues/work_queue.h"
 #include "transport/offer_out.h"
 
-namespace pib::hca {
+namespace pib::hca::requester {
+
 namespace {
 
 // PSNs that may be unacknowledged in all (IBA 9.7.1).
@@ -49,108 +50,61 @@ ib::ImmDt immediate(uint32_t imm_data) {
     return imm;
 }
 
-}  // namespace
+// Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096.
+constexpr uint32_t kWindowPackets = 512;
+// Of what is sent again. All that follows one more loss goes for nothing: on a wire that loses
+// packets a larger window only makes more of that.
+constexpr uint32_t kRetryWindow = 128;
+// With peer copy, where a round trip has two more wake-ups, and what is under way takes no room.
+constexpr uint32_t kReferenceWindow = 2048;
+// An ACK is asked for at the end of every message and after this many packets within one, so that
+// the window never closes without an answer under way.
+constexpr uint8_t kAckInterval = 32;
 
-uint32_t Requester::reference_window(const QueuePair& qp) {
-    return services_.one_copy()->attached(qp.port()) ? kReferenceWindow : kWindowPackets;
+uint32_t window_packets(QpServices& services, const QueuePair& qp) {
+    if (qp.req.cursor != qp.req.sent_end) [[unlikely]] {
+        return kRetryWindow;
+    }
+    return services.one_copy() == nullptr             ? kWindowPackets
+           : services.one_copy()->attached(qp.port()) ? kReferenceWindow
+                                                      : kWindowPackets;
 }
 
-SegmentView Requester::segments_of(const QueuePair& qp, const SendRequest& request) {
+// Packets that may go before an answer comes.
+uint32_t window_left(QpServices& services, const QueuePair& qp) {
+    const uint32_t window = window_packets(services, qp);
+    return window - std::min(psn_distance(qp.req.cursor, qp.req.una), window);
+}
+
+SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
     const uint32_t n = request.counter - (qp.sq.consumer - qp.window.size());
     return {.wqe = qp.window.bytes_at(n), .data = request.wqe.data, .user = qp.key_user()};
 }
 
-void Requester::start(QueuePair& qp) {
-    RequesterState& req = qp.req;
-    req = {};
-    req.una = req.cursor = req.sent_end = req.next = ib::Psn(qp.attr.sq_psn);
-    req.cursor_wqe = qp.sq.consumer;
-    req.retries_left = qp.attr.retry_cnt;
-    req.rnr_retries_left = qp.attr.rnr_retry;
-}
-
-void Requester::resume(QueuePair& qp) {
-    RequesterState& req = qp.req;
-    req.next = req.una = req.cursor = req.sent_end;
-    req.cursor_wqe = qp.sq.consumer;
-}
-
-Turn Requester::run(QueuePair& qp, Budget& budget) {
-    while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
-        if (budget.spent() && !has_more(qp)) {
-            break;  // a message that just fits: nobody need be woken to find nothing
-        }
-        if (budget.spent()) {
-            return Turn::kMore;
-        }
-        SendRequest* request = current(qp);
-        if (request == nullptr) {
-            break;
-        }
-        if (request->failed()) {
-            // It completes in its turn: when everything before it has (IBA 10.8.5).
-            if (request == &qp.window.front()) {
-                services_.fail_send(qp, request->error);
-            }
-            break;
-        }
-        if (!request->started && !may_start(qp, *request)) {
-            break;
-        }
-        if (request->wqe.is_local()) {
-            execute_local(qp, *request);
-            budget.charge(0);
-            continue;
-        }
-        if (window_left(qp) == 0 && !request->wqe.needs_response()) {
-            break;
-        }
-        switch (send_one(qp, *request, budget)) {
-            case Sent::kYes:
-                break;
-            case Sent::kBlocked:
-                return Turn::kBlocked;
-            case Sent::kNoPayload:
-                if (services_.await_page(qp, QpHalf::kRequester)) {
-                    return Turn::kIdle;
-                }
-                request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
-                break;
-        }
+// What can be known to fail before the first packet (IBA 9.9.2.2, 10.6.3.4).
+WqeError prepare(QpServices& services, QueuePair& qp, SendRequest& request, uint32_t slot) {
+    if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
+        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kRdAtomic};
     }
-    services_.report_drained(qp);
-    return Turn::kIdle;
-}
-
-// Whether current() would find something, without looking at what it is.
-bool Requester::has_more(const QueuePair& qp) {
-    return qp.req.cursor_wqe != qp.sq.consumer ||
-           (qp.state == PIB_HCA_QPS_RTS && qp.sq.ready() != 0);
-}
-
-// The request that `cursor` belongs to, copied from the send queue if it is a new one.
-SendRequest* Requester::current(QueuePair& qp) {
-    if (qp.req.cursor_wqe != qp.sq.consumer) {
-        return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
+    const SegmentView segments{
+        .wqe = qp.window.bytes_at(slot), .data = request.wqe.data, .user = qp.key_user()};
+    if (!check_segments(services.mpt(), segments, request.wqe.local_access())) {
+        return {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
     }
-    // SQD: what was begun is finished, nothing new is begun (IBA 10.3.1.5).
-    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
-        return nullptr;
-    }
-    return fetch(qp);
+    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
 }
 
-SendRequest* Requester::fetch(QueuePair& qp) {
-    const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
+SendRequest* fetch(QpServices& services, QueuePair& qp) {
+    const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services.snapshots());
     if (place.empty()) {
         return nullptr;
     }
-    if (!copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
-        services_.fatal(qp);
+    if (!copy_entry(services.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
+        services.fatal(qp);
         return nullptr;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
-    services_.trace_send(qp, place);
+    services.trace_send(qp, place);
     const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
     if (wqe) {
         request.wqe = *wqe;
@@ -160,7 +114,7 @@ SendRequest* Requester::fetch(QueuePair& qp) {
     SendRequest& placed = qp.window.push(request);
     ++qp.sq.consumer;
     if (wqe) {
-        placed.error = prepare(qp, placed, qp.window.size() - 1);
+        placed.error = prepare(services, qp, placed, qp.window.size() - 1);
     }
     if (!placed.failed()) {
         placed.packets =
@@ -170,20 +124,25 @@ SendRequest* Requester::fetch(QueuePair& qp) {
     return &placed;
 }
 
-// What can be known to fail before the first packet (IBA 9.9.2.2, 10.6.3.4).
-WqeError Requester::prepare(QueuePair& qp, SendRequest& request, uint32_t slot) {
-    if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
-        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kRdAtomic};
-    }
-    const SegmentView segments{
-        .wqe = qp.window.bytes_at(slot), .data = request.wqe.data, .user = qp.key_user()};
-    if (!check_segments(services_.mpt(), segments, request.wqe.local_access())) {
-        return {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
-    }
-    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
+// Whether current() would find something, without looking at what it is.
+bool has_more(const QueuePair& qp) {
+    return qp.req.cursor_wqe != qp.sq.consumer ||
+           (qp.state == PIB_HCA_QPS_RTS && qp.sq.ready() != 0);
 }
 
-bool Requester::may_start(const QueuePair& qp, const SendRequest& request) const {
+// The request that `cursor` belongs to, copied from the send queue if it is a new one.
+SendRequest* current(QpServices& services, QueuePair& qp) {
+    if (qp.req.cursor_wqe != qp.sq.consumer) {
+        return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
+    }
+    // SQD: what was begun is finished, nothing new is begun (IBA 10.3.1.5).
+    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
+        return nullptr;
+    }
+    return fetch(services, qp);
+}
+
+bool may_start(const QueuePair& qp, const SendRequest& request) {
     const RequesterState& req = qp.req;
     if ((request.wqe.flags & PIB_HCA_WQE_FENCE) != 0 && req.rd_outstanding != 0) {
         return false;
@@ -200,8 +159,6 @@ bool Requester::may_start(const QueuePair& qp, const SendRequest& request) const
            psn_distance(request.psn_first, req.una) + request.packets <= kWindowPsns;
 }
 
-namespace {
-
 struct LocalExecutor {
     Mpt& mpt;
     KeyUser user;
@@ -212,59 +169,36 @@ struct LocalExecutor {
     bool operator()(const auto&) { return false; }
 };
 
-}  // namespace
-
 // An operation on a key takes effect once, when its turn comes, and completes in its turn. A retry
 // passes over it.
-void Requester::execute_local(QueuePair& qp, SendRequest& request) {
+void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
     if (!request.started) {
         request.started = true;
-        if (!std::visit(LocalExecutor{services_.mpt(), qp.key_user()}, request.wqe.op)) {
+        if (!std::visit(LocalExecutor{services.mpt(), qp.key_user()}, request.wqe.op)) {
             request.error = {PIB_HCA_WC_MW_BIND_ERR, VendorError::kMemory};
             return;
         }
     }
     ++qp.req.cursor_wqe;
-    services_.complete_local(qp);
-}
-
-Sent Requester::send_one(QueuePair& qp, SendRequest& request, Budget& budget) {
-    const ib::Psn cursor = qp.req.cursor;
-    if (request.wqe.is_read()) {
-        const Sent result = send_read(qp, request);
-        if (result == Sent::kYes) {
-            budget.charge(0);
-            sent(qp, request, request.psn_end());
-        }
-        return result;
-    }
-    uint32_t packets = 1;
-    const Sent result = request.wqe.is_atomic()         ? send_atomic(qp, request)
-                        : request.wqe.is_flush()        ? send_flush(qp, request)
-                        : request.wqe.is_atomic_write() ? send_atomic_write(qp, request)
-                                                        : send_data(qp, request, budget, packets);
-    if (result == Sent::kYes) {
-        sent(qp, request, cursor + packets);
-    }
-    return result;
+    services.complete_local(qp);
 }
 
 // Of the packet that goes `ahead` packets after the next one.
-ib::PacketHeaders Requester::headers(QueuePair& qp, const SendRequest& request, uint8_t operation,
-                                     bool ack_req, uint32_t ahead) {
+ib::PacketHeaders headers(QpServices& services, QueuePair& qp, const SendRequest& request,
+                          uint8_t operation, bool ack_req, uint32_t ahead = 0) {
     ib::PacketHeaders headers =
-        connected_headers(qp, services_.port_of(qp), operation, qp.req.cursor + ahead);
+        connected_headers(qp, services.port_of(qp), operation, qp.req.cursor + ahead);
     headers.xrceth.xrc_srq = request.wqe.srqn;
     headers.bth.ack_req =
         qp.is_reliable() && (ack_req || qp.req.packets_since_ack_req + ahead + 1 >= kAckInterval);
     return headers;
 }
 
-ib::PacketHeaders Requester::data_headers(QueuePair& qp, const SendRequest& request,
-                                          uint32_t ahead) {
+ib::PacketHeaders data_headers(QpServices& services, QueuePair& qp, const SendRequest& request,
+                               uint32_t ahead) {
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first) + ahead;
     const bool last = packet + 1 == request.packets;
-    ib::PacketHeaders out = headers(qp, request, opcode_at(request, packet), last, ahead);
+    ib::PacketHeaders out = headers(services, qp, request, opcode_at(request, packet), last, ahead);
     out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
     out.imm_dt = immediate(request.wqe.imm_data);
     out.ieth.rkey = ib::RKey(request.wqe.imm_data);
@@ -276,8 +210,7 @@ ib::PacketHeaders Requester::data_headers(QueuePair& qp, const SendRequest& requ
     return out;
 }
 
-void Requester::data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes,
-                          Budget& budget) {
+void data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes, Budget& budget) {
     qp.req.packets_since_ack_req =
         ack_req ? 0 : static_cast<uint8_t>(qp.req.packets_since_ack_req + packets);
     budget.charge(bytes, packets);
@@ -285,37 +218,39 @@ void Requester::data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_
 
 // Whether the message has MIDDLE packets left to send for the first time, and enough of them to
 // offer. What is sent again goes with its payload. Of UC nobody says when the peer has them.
-bool Requester::can_offer(QueuePair& qp, const SendRequest& request, const Budget& budget) {
-    if (services_.one_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
+bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
+               const Budget& budget) {
+    if (services.one_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
         qp.req.cursor != qp.req.sent_end || request.wqe.data.is_inline ||
-        !services_.one_copy()->attached(qp.port())) {
+        !services.one_copy()->attached(qp.port())) {
         return false;
     }
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint64_t middles = request.packets - std::min(request.packets, std::max(packet, 1u) + 1);
-    return middles * qp.path_mtu_bytes() >= services_.one_copy()->min_bytes();
+    return middles * qp.path_mtu_bytes() >= services.one_copy()->min_bytes();
 }
 
 // FIRST and LAST go as all packets do, so that the peer sees all in order; and a packet that asks
 // for an ACK is not offered: the next one asks.
-uint32_t Requester::offer_data(QueuePair& qp, const SendRequest& request, Budget& budget) {
+uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& request,
+                    Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     if (packet == 0 || qp.req.packets_since_ack_req + 1 >= kAckInterval) {
         return 0;
     }
     const auto headers_at = [&](uint32_t ahead) {
-        ib::PacketHeaders headers = data_headers(qp, request, ahead);
+        ib::PacketHeaders headers = data_headers(services, qp, request, ahead);
         headers.bth.ack_req = false;
         return headers;
     };
-    const uint32_t wanted = std::min(request.packets - 1 - packet, window_left(qp));
+    const uint32_t wanted = std::min(request.packets - 1 - packet, window_left(services, qp));
     const BurstOut out{
         .first = headers_at(0), .packets = wanted, .mtu = mtu, .payload_bytes = wanted * mtu};
     const uint32_t sent = send_offer(
-        services_, qp, out, [&](uint32_t n) { return headers_at(n - 1); },
+        services, qp, out, [&](uint32_t n) { return headers_at(n - 1); },
         [&](uint32_t bytes, Located& located) {
-            return locate(services_.mpt(), segments_of(qp, request), uint64_t{packet} * mtu, bytes,
+            return locate(services.mpt(), segments_of(qp, request), uint64_t{packet} * mtu, bytes,
                           0, located);
         },
         {});
@@ -330,10 +265,10 @@ uint32_t Requester::offer_data(QueuePair& qp, const SendRequest& request, Budget
 
 // Sends as much of the message as may go now, up to the packet that asks for an ACK, which only the
 // last of a burst may.
-Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& budget,
-                          uint32_t& packets) {
-    const bool offers = can_offer(qp, request, budget);  // as a rule not
-    packets = offers ? offer_data(qp, request, budget) : 0;
+Sent send_data(QpServices& services, QueuePair& qp, const SendRequest& request, Budget& budget,
+               uint32_t& packets) {
+    const bool offers = can_offer(services, qp, request, budget);  // as a rule not
+    packets = offers ? offer_data(services, qp, request, budget) : 0;
     if (packets != 0) {
         return Sent::kYes;
     }
@@ -342,25 +277,25 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
     const uint64_t offset = uint64_t{packet} * mtu;
     // The first packet goes alone if what follows it can be offered.
     const bool alone = request.packets - packet == 1 || (offers && packet == 0);
-    BurstOut out{.first = data_headers(qp, request, 0), .packets = 1, .mtu = mtu};
+    BurstOut out{.first = data_headers(services, qp, request, 0), .packets = 1, .mtu = mtu};
     if (!alone) {
         const uint32_t until_ack =
             qp.is_reliable() ? kAckInterval - qp.req.packets_since_ack_req : ib::kMaxBurstPackets;
         out.packets = std::max(1u, std::min({request.packets - packet, until_ack,
-                                             budget.packets_of(mtu), window_left(qp)}));
+                                             budget.packets_of(mtu), window_left(services, qp)}));
     }
     out.payload_bytes = static_cast<uint32_t>(
         std::min(uint64_t{out.packets} * mtu, request.wqe.data.length - offset));
     bool ack_req = out.first.bth.ack_req;
     const SegmentView segments = segments_of(qp, request);
     const Sent result = send_burst(
-        services_.outlet_of(qp), out,
+        services.outlet_of(qp), out,
         [&](uint32_t n) {
-            const ib::PacketHeaders last = data_headers(qp, request, n - 1);
+            const ib::PacketHeaders last = data_headers(services, qp, request, n - 1);
             ack_req = last.bth.ack_req;
             return last;
         },
-        [&](std::span<uint8_t> room) { return gather(services_.mpt(), segments, offset, room); },
+        [&](std::span<uint8_t> room) { return gather(services.mpt(), segments, offset, room); },
         packets);
     if (result == Sent::kYes) {
         ack_req = packets == 1 ? out.first.bth.ack_req : ack_req;
@@ -370,24 +305,25 @@ Sent Requester::send_data(QueuePair& qp, const SendRequest& request, Budget& bud
 }
 
 // A READ whose first packets have arrived asks for the rest only (IBA 9.7.5.1.4).
-Sent Requester::send_read(QueuePair& qp, const SendRequest& request) {
+Sent send_read(QpServices& services, QueuePair& qp, const SendRequest& request) {
     const auto& rdma = std::get<RdmaOp>(request.wqe.op);
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint64_t offset = uint64_t{packet} * qp.path_mtu_bytes();
-    ib::PacketHeaders out = headers(qp, request, op::kRdmaReadRequest, true);
+    ib::PacketHeaders out = headers(services, qp, request, op::kRdmaReadRequest, true);
     out.reth = {.va = rdma.remote_addr + offset,
                 .rkey = ib::RKey(rdma.rkey),
                 .dma_len = static_cast<uint32_t>(request.wqe.data.length - offset)};
-    return send_packet(services_.outlet_of(qp), out);
+    return send_packet(services.outlet_of(qp), out);
 }
 
-Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
+Sent send_atomic(QpServices& services, QueuePair& qp, const SendRequest& request) {
     const auto& atomic = std::get<AtomicOp>(request.wqe.op);
     const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP ||
                       request.wqe.opcode == PIB_HCA_WQE_MASKED_CMP_SWAP;
     const uint8_t plain = swap ? op::kCmpSwap : op::kFetchAdd;
     const uint8_t masked = swap ? op::kMaskedCmpSwap : op::kMaskedFetchAdd;
-    ib::PacketHeaders out = headers(qp, request, request.wqe.is_masked() ? masked : plain, true);
+    ib::PacketHeaders out =
+        headers(services, qp, request, request.wqe.is_masked() ? masked : plain, true);
     out.atomic_eth = {.va = atomic.remote_addr,
                       .rkey = ib::RKey(atomic.rkey),
                       .swap_or_add = atomic.swap_or_add,
@@ -395,36 +331,47 @@ Sent Requester::send_atomic(QueuePair& qp, const SendRequest& request) {
     out.masked_atomic_eth = {.atomic = out.atomic_eth,
                              .swap_mask = swap ? atomic.swap_mask : 0,
                              .compare_mask = atomic.compare_mask};
-    return send_packet(services_.outlet_of(qp), out);
+    return send_packet(services.outlet_of(qp), out);
 }
 
-Sent Requester::send_flush(QueuePair& qp, const SendRequest& request) {
+Sent send_flush(QpServices& services, QueuePair& qp, const SendRequest& request) {
     static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
                   PIB_HCA_FLUSH_PERSISTENT == ib::Feth::kPersistence &&
                   PIB_HCA_FLUSH_REGION == ib::Feth::kRegion);
     const auto& flush = std::get<FlushOp>(request.wqe.op);
-    ib::PacketHeaders out = headers(qp, request, op::kFlush, true);
+    ib::PacketHeaders out = headers(services, qp, request, op::kFlush, true);
     out.feth = {.placement = flush.placement, .selectivity = flush.level};
     out.reth = {.va = flush.remote_addr, .rkey = ib::RKey(flush.rkey), .dma_len = flush.length};
-    return send_packet(services_.outlet_of(qp), out);
+    return send_packet(services.outlet_of(qp), out);
 }
 
-Sent Requester::send_atomic_write(QueuePair& qp, const SendRequest& request) {
+Sent send_atomic_write(QpServices& services, QueuePair& qp, const SendRequest& request) {
     const auto& rdma = std::get<RdmaOp>(request.wqe.op);
     const uint32_t bytes = request.wqe.data.length;
-    ib::PacketHeaders out = headers(qp, request, op::kAtomicWrite, true);
+    ib::PacketHeaders out = headers(services, qp, request, op::kAtomicWrite, true);
     out.reth = {.va = rdma.remote_addr, .rkey = ib::RKey(rdma.rkey), .dma_len = bytes};
     const SegmentView segments = segments_of(qp, request);
-    return send_packet(services_.outlet_of(qp), out, bytes, [&](std::span<uint8_t> room) {
-        return gather(services_.mpt(), segments, 0, room);
+    return send_packet(services.outlet_of(qp), out, bytes, [&](std::span<uint8_t> room) {
+        return gather(services.mpt(), segments, 0, room);
     });
 }
 
+// UC: what has been sent is forgotten, and a request completes with its last packet (IBA 9.8.2.1).
+void sent_unreliably(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cursor) {
+    RequesterState& req = qp.req;
+    request.started = true;
+    req.una = req.cursor = req.sent_end = cursor;
+    if (cursor == request.psn_end()) {
+        ++req.cursor_wqe;
+        services.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    }
+}
+
 // Bookkeeping after a packet has gone out; `cursor` is the PSN that follows it.
-void Requester::sent(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
+void sent(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cursor) {
     RequesterState& req = qp.req;
     if (!qp.is_reliable()) {
-        sent_unreliably(qp, request, cursor);
+        sent_unreliably(services, qp, request, cursor);
         return;
     }
     if (!request.started) {
@@ -439,55 +386,130 @@ void Requester::sent(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
         ++req.cursor_wqe;
     }
     if (req.timer == QpTimer::kNone) {
-        restart_ack_timer(qp);
+        restart_ack_timer(services, qp);
     }
 }
 
-// UC: what has been sent is forgotten, and a request completes with its last packet (IBA 9.8.2.1).
-void Requester::sent_unreliably(QueuePair& qp, SendRequest& request, ib::Psn cursor) {
-    RequesterState& req = qp.req;
-    request.started = true;
-    req.una = req.cursor = req.sent_end = cursor;
-    if (cursor == request.psn_end()) {
-        ++req.cursor_wqe;
-        services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+Sent send_one(QpServices& services, QueuePair& qp, SendRequest& request, Budget& budget) {
+    const ib::Psn cursor = qp.req.cursor;
+    if (request.wqe.is_read()) {
+        const Sent result = send_read(services, qp, request);
+        if (result == Sent::kYes) {
+            budget.charge(0);
+            sent(services, qp, request, request.psn_end());
+        }
+        return result;
     }
-}
-
-void Requester::rewind(QueuePair& qp) {
-    services_.forget_references(qp);
-    qp.req.cursor = qp.req.una;
-    qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
-    // The first packet of a retry asks at once how it fared.
-    qp.req.packets_since_ack_req = kAckInterval;
-    services_.schedule(qp);
-}
-
-void Requester::stop_timer(QueuePair& qp) {
-    qp.req.timer = QpTimer::kNone;
-    services_.timers().cancel(qp.qpn);
+    uint32_t packets = 1;
+    const Sent result = request.wqe.is_atomic()  ? send_atomic(services, qp, request)
+                        : request.wqe.is_flush() ? send_flush(services, qp, request)
+                        : request.wqe.is_atomic_write()
+                            ? send_atomic_write(services, qp, request)
+                            : send_data(services, qp, request, budget, packets);
+    if (result == Sent::kYes) {
+        sent(services, qp, request, cursor + packets);
+    }
+    return result;
 }
 
 // IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer whose
 // host is busy is late and not gone, so short timers get all of that; long ones need no such grace.
-static uint64_t ack_timeout_ns(uint8_t timeout) {
+uint64_t ack_timeout_ns(uint8_t timeout) {
     constexpr uint64_t kMaxGrace = 200'000'000;
     const uint64_t t_tr = 4096ull << timeout;
     return t_tr + std::min(3 * t_tr, kMaxGrace);
 }
 
-void Requester::restart_ack_timer(QueuePair& qp) {
+}  // namespace
+
+void start(QueuePair& qp) {
+    RequesterState& req = qp.req;
+    req = {};
+    req.una = req.cursor = req.sent_end = req.next = ib::Psn(qp.attr.sq_psn);
+    req.cursor_wqe = qp.sq.consumer;
+    req.retries_left = qp.attr.retry_cnt;
+    req.rnr_retries_left = qp.attr.rnr_retry;
+}
+
+void resume(QueuePair& qp) {
+    RequesterState& req = qp.req;
+    req.next = req.una = req.cursor = req.sent_end;
+    req.cursor_wqe = qp.sq.consumer;
+}
+
+Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
+    while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
+        if (budget.spent() && !has_more(qp)) {
+            break;  // a message that just fits: nobody need be woken to find nothing
+        }
+        if (budget.spent()) {
+            return Turn::kMore;
+        }
+        SendRequest* request = current(services, qp);
+        if (request == nullptr) {
+            break;
+        }
+        if (request->failed()) {
+            // It completes in its turn: when everything before it has (IBA 10.8.5).
+            if (request == &qp.window.front()) {
+                services.fail_send(qp, request->error);
+            }
+            break;
+        }
+        if (!request->started && !may_start(qp, *request)) {
+            break;
+        }
+        if (request->wqe.is_local()) {
+            execute_local(services, qp, *request);
+            budget.charge(0);
+            continue;
+        }
+        if (window_left(services, qp) == 0 && !request->wqe.needs_response()) {
+            break;
+        }
+        switch (send_one(services, qp, *request, budget)) {
+            case Sent::kYes:
+                break;
+            case Sent::kBlocked:
+                return Turn::kBlocked;
+            case Sent::kNoPayload:
+                if (services.await_page(qp, QpHalf::kRequester)) {
+                    return Turn::kIdle;
+                }
+                request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+                break;
+        }
+    }
+    services.report_drained(qp);
+    return Turn::kIdle;
+}
+
+void rewind(QpServices& services, QueuePair& qp) {
+    services.forget_references(qp);
+    qp.req.cursor = qp.req.una;
+    qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
+    // The first packet of a retry asks at once how it fared.
+    qp.req.packets_since_ack_req = kAckInterval;
+    services.schedule(qp);
+}
+
+void stop_timer(QpServices& services, QueuePair& qp) {
+    qp.req.timer = QpTimer::kNone;
+    services.timers().cancel(qp.qpn);
+}
+
+void restart_ack_timer(QpServices& services, QueuePair& qp) {
     if (qp.attr.timeout == 0 || qp.req.una == qp.req.sent_end) {
-        stop_timer(qp);
+        stop_timer(services, qp);
         return;
     }
     qp.req.timer = QpTimer::kAck;
-    services_.timers().set(qp.qpn, services_.host().now_ns() + ack_timeout_ns(qp.attr.timeout));
+    services.timers().set(qp.qpn, services.host().now_ns() + ack_timeout_ns(qp.attr.timeout));
 }
 
-void Requester::start_rnr_timer(QueuePair& qp, uint64_t duration_ns) {
+void start_rnr_timer(QpServices& services, QueuePair& qp, uint64_t duration_ns) {
     qp.req.timer = QpTimer::kRnr;
-    services_.timers().set(qp.qpn, services_.host().now_ns() + duration_ns);
+    services.timers().set(qp.qpn, services.host().now_ns() + duration_ns);
 }
 
-}  // namespace pib::hca
+}  // namespace pib::hca::requester

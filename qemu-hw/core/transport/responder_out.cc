@@ -2,10 +2,12 @@
 // What the responder sends: in PSN order, and an ACK only after the responses it would imply.
 #include <algorithm>
 
+#include "transport/inbound_request.h"
 #include "transport/offer_out.h"
 #include "transport/responder.h"
 
-namespace pib::hca {
+namespace pib::hca::responder {
+
 namespace {
 
 namespace op = ib::opcode;
@@ -25,69 +27,8 @@ ib::Aeth ack_of(const QueuePair& qp) {
     return ib::Aeth::ack(ib::Aeth::kInvalidCreditCount, qp.resp.msn);
 }
 
-}  // namespace
-
-Turn Responder::run(QueuePair& qp, Budget& budget) {
-    if (qp.read_waits) {
-        return Turn::kIdle;
-    }
-    if (const Turn turn = send_rd_responses(qp, budget); turn != Turn::kIdle) {
-        return turn;
-    }
-    if (qp.read_waits || qp.resp.ack.kind == AckKind::kNone) {
-        return Turn::kIdle;
-    }
-    if (budget.spent()) {
-        return Turn::kMore;
-    }
-    if (send_ack(qp) == Sent::kBlocked) {
-        return Turn::kBlocked;
-    }
-    qp.resp.ack = {};
-    budget.charge(0);
-    return Turn::kIdle;
-}
-
-// A READ whose response is still under way has completed nowhere; its peer has to do without.
-void Responder::part(QueuePair& qp) {
-    const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
-    if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {
-        (void)send_ack(qp);
-        qp.resp.ack = {};
-    }
-}
-
-Turn Responder::send_rd_responses(QueuePair& qp, Budget& budget) {
-    ResponderState& resp = qp.resp;
-    const uint32_t size = resp.rd_pending ? static_cast<uint32_t>(resp.rd.size()) : 0;
-    for (uint32_t i = 0; i < size; ++i) {
-        RdResource& resource = resp.rd[(resp.rd_head + i) % size];
-        while (resource.pending) {
-            if (budget.spent()) {
-                return Turn::kMore;
-            }
-            const Sent result = resource.kind == RdKind::kAtomic
-                                    ? send_atomic_ack(qp, resource)
-                                    : send_read_response(qp, resource, budget);
-            if (result == Sent::kBlocked) {
-                return Turn::kBlocked;
-            }
-            if (result == Sent::kNoPayload) {
-                if (services_.await_page(qp, QpHalf::kResponder)) {
-                    qp.read_waits = true;
-                    return Turn::kIdle;
-                }
-                read_failed(qp, resource);
-                return Turn::kIdle;
-            }
-        }
-    }
-    resp.rd_pending = false;
-    return Turn::kIdle;
-}
-
 // Bytes of a READ response's packets from the next one on, `packets` of them.
-KeyedRange Responder::response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
+KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
     const uint64_t offset = uint64_t{resource.next_packet} * mtu;
     return {.key = resource.rkey,
             .addr = resource.va + offset,
@@ -95,10 +36,10 @@ KeyedRange Responder::response_range(const RdResource& resource, uint32_t mtu, u
             .access = PIB_HCA_ACCESS_REMOTE_READ};
 }
 
-ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const RdResource& resource,
-                                                   uint32_t packet) {
+ib::PacketHeaders read_response_headers(QpServices& services, const QueuePair& qp,
+                                        const RdResource& resource, uint32_t packet) {
     ib::PacketHeaders headers =
-        connected_headers(qp, services_.port_of(qp), read_response_opcode(resource, packet),
+        connected_headers(qp, services.port_of(qp), read_response_opcode(resource, packet),
                           resource.psn_first + packet);
     headers.aeth = ack_of(qp);
     return headers;
@@ -106,61 +47,69 @@ ib::PacketHeaders Responder::read_response_headers(const QueuePair& qp, const Rd
 
 // Whether the response has MIDDLE packets left, and enough of them to offer. What is asked for
 // again goes with its payload.
-bool Responder::can_offer(const QueuePair& qp, const RdResource& resource, const Budget& budget) {
-    if (services_.one_copy() == nullptr || budget.is_arbitrated() ||
+bool can_offer(QpServices& services, const QueuePair& qp, const RdResource& resource,
+               const Budget& budget) {
+    if (services.one_copy() == nullptr || budget.is_arbitrated() ||
         resource.kind != RdKind::kRead || resource.replay ||
-        !services_.one_copy()->attached(qp.port())) {
+        !services.one_copy()->attached(qp.port())) {
         return false;
     }
     const uint32_t next = std::max(resource.next_packet, resource.first_packet + 1);
     const uint64_t middles = resource.end_packet - std::min(resource.end_packet, next + 1);
-    return middles * qp.path_mtu_bytes() >= services_.one_copy()->min_bytes();
+    return middles * qp.path_mtu_bytes() >= services.one_copy()->min_bytes();
 }
 
-uint32_t Responder::offer_response(QueuePair& qp, const RdResource& resource) {
+uint32_t offer_response(QpServices& services, QueuePair& qp, const RdResource& resource) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
     if (next == resource.first_packet) {
         return 0;
     }
     const uint32_t wanted = resource.end_packet - 1 - next;
-    const BurstOut out{.first = read_response_headers(qp, resource, next),
+    const BurstOut out{.first = read_response_headers(services, qp, resource, next),
                        .packets = wanted,
                        .mtu = mtu,
                        .payload_bytes = wanted * mtu};
     return send_offer(
-        services_, qp, out,
-        [&](uint32_t n) { return read_response_headers(qp, resource, next + n - 1); },
+        services, qp, out,
+        [&](uint32_t n) { return read_response_headers(services, qp, resource, next + n - 1); },
         [&](uint32_t bytes, Located& located) {
-            return services_.mpt().locate(resource.user, response_range(resource, mtu, bytes / mtu),
-                                          located);
+            return services.mpt().locate(resource.user, response_range(resource, mtu, bytes / mtu),
+                                         located);
         },
         {.response = true});
 }
 
+Sent read_response_sent(RdResource& resource, uint32_t packets) {
+    resource.next_packet += packets;
+    resource.pending = resource.next_packet != resource.end_packet;
+    resource.replay = resource.replay && resource.pending;
+    return Sent::kYes;
+}
+
 // As much of the response as may go now.
-Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& budget) {
+Sent send_read_response(QpServices& services, QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
-    const bool offers = can_offer(qp, resource, budget);  // as a rule not
-    uint32_t packets = offers ? offer_response(qp, resource) : 0;
+    const bool offers = can_offer(services, qp, resource, budget);  // as a rule not
+    uint32_t packets = offers ? offer_response(services, qp, resource) : 0;
     if (packets != 0) {
         budget.charge(0);
         return read_response_sent(resource, packets);
     }
     // The first packet goes alone if what follows it can be offered.
     const bool alone = offers && next == resource.first_packet;
-    BurstOut out{.first = read_response_headers(qp, resource, next), .mtu = mtu};
+    BurstOut out{.first = read_response_headers(services, qp, resource, next), .mtu = mtu};
     out.packets =
         alone ? 1 : std::max(1u, std::min(resource.end_packet - next, budget.packets_of(mtu)));
     out.payload_bytes = static_cast<uint32_t>(response_range(resource, mtu, out.packets).length);
     const Sent result = send_burst(
-        services_.outlet_of(qp), out,
-        [&](uint32_t n) { return read_response_headers(qp, resource, next + n - 1); },
+        services.outlet_of(qp), out,
+        [&](uint32_t n) { return read_response_headers(services, qp, resource, next + n - 1); },
         [&](std::span<uint8_t> room) {
             KeyedRange range = response_range(resource, mtu, 1);
             range.length = room.size();
-            return services_.mpt().read(resource.user, range, room);
+            return services.mpt().read(resource.user, range, room);
         },
         packets);
     if (result == Sent::kYes) {
@@ -170,19 +119,12 @@ Sent Responder::send_read_response(QueuePair& qp, RdResource& resource, Budget& 
     return result;
 }
 
-Sent Responder::read_response_sent(RdResource& resource, uint32_t packets) {
-    resource.next_packet += packets;
-    resource.pending = resource.next_packet != resource.end_packet;
-    resource.replay = resource.replay && resource.pending;
-    return Sent::kYes;
-}
-
-Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {
+Sent send_atomic_ack(QpServices& services, QueuePair& qp, RdResource& resource) {
     ib::PacketHeaders headers =
-        connected_headers(qp, services_.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
+        connected_headers(qp, services.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
     headers.aeth = ack_of(qp);
     headers.atomic_ack_eth.original_data = resource.original_data;
-    const Sent result = send_packet(services_.outlet_of(qp), headers);
+    const Sent result = send_packet(services.outlet_of(qp), headers);
     if (result == Sent::kYes) {
         resource.pending = resource.replay = false;
     }
@@ -190,23 +132,53 @@ Sent Responder::send_atomic_ack(QueuePair& qp, RdResource& resource) {
 }
 
 // The region of a READ has gone while its response was sent (T27): a NAK in place of the packet.
-void Responder::read_failed(QueuePair& qp, const RdResource& resource) {
+void read_failed(QpServices& services, QueuePair& qp, const RdResource& resource) {
     const ib::Psn psn = resource.psn_first + resource.next_packet;
-    services_.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
-    services_.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
-    services_.enter_error(qp);
+    services.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+    services.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
+    services.enter_error(qp);
     for (RdResource& other : qp.resp.rd) {
         other.pending = false;
     }
-    owe(qp, {.kind = AckKind::kNak,
-             .code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
-             .psn = psn});
+    owe(services, qp,
+        {.kind = AckKind::kNak,
+         .code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
+         .psn = psn});
 }
 
-Sent Responder::send_ack(QueuePair& qp) {
+Turn send_rd_responses(QpServices& services, QueuePair& qp, Budget& budget) {
+    ResponderState& resp = qp.resp;
+    const uint32_t size = resp.rd_pending ? static_cast<uint32_t>(resp.rd.size()) : 0;
+    for (uint32_t i = 0; i < size; ++i) {
+        RdResource& resource = resp.rd[(resp.rd_head + i) % size];
+        while (resource.pending) {
+            if (budget.spent()) {
+                return Turn::kMore;
+            }
+            const Sent result = resource.kind == RdKind::kAtomic
+                                    ? send_atomic_ack(services, qp, resource)
+                                    : send_read_response(services, qp, resource, budget);
+            if (result == Sent::kBlocked) {
+                return Turn::kBlocked;
+            }
+            if (result == Sent::kNoPayload) {
+                if (services.await_page(qp, QpHalf::kResponder)) {
+                    qp.read_waits = true;
+                    return Turn::kIdle;
+                }
+                read_failed(services, qp, resource);
+                return Turn::kIdle;
+            }
+        }
+    }
+    resp.rd_pending = false;
+    return Turn::kIdle;
+}
+
+Sent send_ack(QpServices& services, QueuePair& qp) {
     const PendingAck& ack = qp.resp.ack;
     const ib::Psn psn = ack.kind == AckKind::kAck ? qp.resp.expected_psn - 1 : ack.psn;
-    ib::PacketHeaders headers = connected_headers(qp, services_.port_of(qp), op::kAcknowledge, psn);
+    ib::PacketHeaders headers = connected_headers(qp, services.port_of(qp), op::kAcknowledge, psn);
     switch (ack.kind) {
         case AckKind::kRnrNak:
             headers.aeth = ib::Aeth::rnr_nak(ack.code, qp.resp.msn);
@@ -218,7 +190,46 @@ Sent Responder::send_ack(QueuePair& qp) {
             headers.aeth = ack_of(qp);
             break;
     }
-    return send_packet(services_.outlet_of(qp), headers);
+    return send_packet(services.outlet_of(qp), headers);
 }
 
-}  // namespace pib::hca
+}  // namespace
+
+void owe(QpServices& services, QueuePair& qp, const PendingAck& ack) {
+    if (ack.kind != AckKind::kAck || qp.resp.ack.kind == AckKind::kNone) {
+        qp.resp.ack = ack;
+    }
+    services.schedule(qp);
+}
+
+Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
+    if (qp.read_waits) {
+        return Turn::kIdle;
+    }
+    if (const Turn turn = send_rd_responses(services, qp, budget); turn != Turn::kIdle) {
+        return turn;
+    }
+    if (qp.read_waits || qp.resp.ack.kind == AckKind::kNone) {
+        return Turn::kIdle;
+    }
+    if (budget.spent()) {
+        return Turn::kMore;
+    }
+    if (send_ack(services, qp) == Sent::kBlocked) {
+        return Turn::kBlocked;
+    }
+    qp.resp.ack = {};
+    budget.charge(0);
+    return Turn::kIdle;
+}
+
+// A READ whose response is still under way has completed nowhere; its peer has to do without.
+void send_pending_ack(QpServices& services, QueuePair& qp) {
+    const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
+    if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {
+        (void)send_ack(services, qp);
+        qp.resp.ack = {};
+    }
+}
+
+}  // namespace pib::hca::responder

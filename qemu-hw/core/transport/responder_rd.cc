@@ -3,15 +3,15 @@
 // 9.4.5, annex A19). Each takes one of the responder's resources, which is what a repetition finds.
 #include <cstring>
 
+#include "transport/inbound_request.h"
 #include "transport/request_rights.h"
-#include "transport/responder.h"
 
-namespace pib::hca {
+namespace pib::hca::responder {
+
 namespace {
 
 // Attempts of an atomic against a guest that changes the word all the time.
 constexpr unsigned kAttempts = 1u << 16;
-constexpr uint32_t kWordBytes = sizeof(uint64_t);
 
 // The place of the next request: the oldest one's.
 RdResource& next_resource(ResponderState& resp) {
@@ -64,74 +64,30 @@ std::optional<uint64_t> exchange(Mpt& mpt, const KeyUser& user, const KeyedRange
     return std::nullopt;
 }
 
-}  // namespace
-
-// What the headers say is possible at all.
-Responder::Check Responder::check_rd_operation(const ib::PacketView& packet) {
-    if (packet.opcode().is_atomic() && atomic_request(packet).eth.va % kWordBytes != 0) {
-        return invalid_request();  // C9-158
-    }
-    if (packet.opcode().kind == ib::OpKind::kAtomicWrite && packet.reth()->va % kWordBytes != 0) {
-        return invalid_request();
-    }
-    if (const auto feth = packet.feth()) {
-        const bool known =
-            feth->selectivity <= ib::Feth::kRegion && feth->placement != 0 &&
-            feth->placement <= (ib::Feth::kGlobalVisibility | ib::Feth::kPersistence);
-        return known ? Check() : invalid_request();
-    }
-    return std::nullopt;
-}
-
-Responder::Check Responder::execute_rd(QueuePair& qp, const ib::PacketView& packet) {
-    const ib::OpKind kind = packet.opcode().kind;
-    RdResource resource;
-    if (kind == ib::OpKind::kRdmaReadRequest) {
-        resource = read_resource(packet, qp.path_mtu_bytes(), qp.remote_user());
-        services_.count(qp, PIB_HCA_COUNTER_RX_READ_REQUESTS);
-    } else if (packet.opcode().is_atomic()) {
-        services_.count(qp, PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS);
-        resource = single_resource(packet, RdKind::kAtomic);
-        if (const Check refusal = execute_atomic(qp, packet, resource)) {
-            return refusal;
-        }
-    } else {
-        resource = single_resource(packet, RdKind::kEmpty);
-        if (kind == ib::OpKind::kFlush) {
-            services_.mpt().flush();
-        } else if (const Check refusal = execute_atomic_write(qp, packet)) {
-            return refusal;
-        }
-    }
-    next_resource(qp.resp) = resource;
-    qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;
-    return std::nullopt;
-}
-
-Responder::Check Responder::execute_atomic(QueuePair& qp, const ib::PacketView& packet,
-                                           RdResource& resource) {
+Check execute_atomic(QpServices& services, QueuePair& qp, const ib::PacketView& packet,
+                     RdResource& resource) {
     const AtomicRequest request = atomic_request(packet);
-    const auto original = exchange(services_.mpt(), qp.remote_user(), *named_range(packet),
+    const auto original = exchange(services.mpt(), qp.remote_user(), *named_range(packet),
                                    [&](uint64_t word) { return request.apply(word); });
     if (!original) {
-        return cannot_access(qp, access_error());
+        return cannot_access(services, qp, access_error());
     }
     resource.original_data = *original;
     return std::nullopt;
 }
 
-Responder::Check Responder::execute_atomic_write(QueuePair& qp, const ib::PacketView& packet) {
+Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     // Bytes as they came: it is data, not a number.
     uint64_t data;
     std::memcpy(&data, packet.payload().data(), sizeof data);
-    const auto original = exchange(services_.mpt(), qp.remote_user(), *named_range(packet),
+    const auto original = exchange(services.mpt(), qp.remote_user(), *named_range(packet),
                                    [&](uint64_t) { return data; });
-    return original ? Check() : cannot_access(qp, access_error());
+    return original ? Check() : cannot_access(services, qp, access_error());
 }
 
 // Executed once more, within what the first request asked for; anything else is not a duplicate and
 // dropped.
-void Responder::duplicate_read(QueuePair& qp, const ib::PacketView& packet) {
+void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::Reth reth = *packet.reth();
     const uint32_t mtu = qp.path_mtu_bytes();
     for (RdResource& resource : qp.resp.rd) {
@@ -150,23 +106,58 @@ void Responder::duplicate_read(QueuePair& qp, const ib::PacketView& packet) {
         resource.first_packet = resource.next_packet = first;
         resource.end_packet = first + packet_count(reth.dma_len, mtu);
         resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
-        services_.schedule(qp);
+        services.schedule(qp);
         return;
     }
 }
 
 // Answered as the first time, and not executed again (IBA 9.4.5).
-void Responder::duplicate_other(QueuePair& qp, const ib::PacketView& packet) {
+void duplicate_other(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const RdKind kind = packet.opcode().is_atomic() ? RdKind::kAtomic : RdKind::kEmpty;
     for (RdResource& resource : qp.resp.rd) {
         if (resource.valid && resource.kind == kind && resource.psn_first == packet.bth().psn) {
             resource.replay = resource.replay || !resource.pending;
             resource.pending = qp.resp.rd_pending = true;
             resource.next_packet = 0;
-            services_.schedule(qp);
+            services.schedule(qp);
             return;
         }
     }
 }
 
-}  // namespace pib::hca
+}  // namespace
+
+Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
+    const ib::OpKind kind = packet.opcode().kind;
+    RdResource resource;
+    if (kind == ib::OpKind::kRdmaReadRequest) {
+        resource = read_resource(packet, qp.path_mtu_bytes(), qp.remote_user());
+        services.count(qp, PIB_HCA_COUNTER_RX_READ_REQUESTS);
+    } else if (packet.opcode().is_atomic()) {
+        services.count(qp, PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS);
+        resource = single_resource(packet, RdKind::kAtomic);
+        if (const Check refusal = execute_atomic(services, qp, packet, resource)) {
+            return refusal;
+        }
+    } else {
+        resource = single_resource(packet, RdKind::kEmpty);
+        if (kind == ib::OpKind::kFlush) {
+            services.mpt().flush();
+        } else if (const Check refusal = execute_atomic_write(services, qp, packet)) {
+            return refusal;
+        }
+    }
+    next_resource(qp.resp) = resource;
+    qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;
+    return std::nullopt;
+}
+
+void duplicate_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
+    if (packet.opcode().kind == ib::OpKind::kRdmaReadRequest) {
+        duplicate_read(services, qp, packet);
+    } else {
+        duplicate_other(services, qp, packet);
+    }
+}
+
+}  // namespace pib::hca::responder

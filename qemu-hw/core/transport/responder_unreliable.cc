@@ -3,47 +3,62 @@
 // them is dropped together with the rest of its message, and nothing is ever sent.
 #include <iterator>
 
+#include "transport/inbound_request.h"
 #include "transport/responder.h"
 
-namespace pib::hca {
+namespace pib::hca::responder {
+
 namespace {
 
 bool is_local_error(const WqeError& receive) {
     return receive.status == PIB_HCA_WC_LOC_PROT_ERR || receive.status == PIB_HCA_WC_LOC_QP_OP_ERR;
 }
 
+// IBA table 59: class D for what the peer did wrong: the receive WQE, if the message has one, waits
+// for the next; class E for what is wrong with the WQE itself: it completes and the QP ends.
+void drop_message(QpServices& services, QueuePair& qp, const WqeError& receive) {
+    qp.resp.message = InboundMessage::kNone;
+    services.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+    if (qp.resp.recv.valid && is_local_error(receive)) {
+        ReceiveReport report;
+        report.error = receive;
+        services.complete_recv(qp, report);
+        services.enter_error(qp);
+    }
+}
+
 }  // namespace
 
-uint32_t Responder::unreliable_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload) {
+uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
+                       ib::Placement& payload) {
     ResponderState& resp = qp.resp;
     const Request request{burst, payload};
-    established(qp);
+    established(services, qp);
     // A gap ends the message that it is in; the next one to begin is taken from its first packet
     // (9.8.2.2.1). Its PSN is where counting goes on.
     if (request.packet.bth().psn != resp.expected_psn) {
         if (!burst.is_single()) {
             return 0;
         }
-        services_.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+        services.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
         resp.message = InboundMessage::kNone;
     }
     if (request.starts()) {
         resp.message = InboundMessage::kNone;  // the last packets of the one before are missing
     }
     static constexpr CheckStep kSteps[] = {
-        &Responder::check_sequence, &Responder::check_operation, &Responder::check_resources,
-        &Responder::check_length,   &Responder::check_rkey,      &Responder::execute,
+        check_sequence, check_operation, check_resources, check_length, check_rkey, execute,
     };
     for (const CheckStep& step : kSteps) {
         const uint32_t refused = &step == std::end(kSteps) - 1 ? burst.count() : 1;
-        const Check refusal = (this->*step)(qp, request);
+        const Check refusal = step(services, qp, request);
         if (refusal && refusal->of_some) {
             return 0;
         }
         if (refusal || !qp.can_receive()) {  // or its CQ or queue has failed: an error of its own
             resp.expected_psn = burst.psn(refused);
             if (refusal) {
-                drop_message(qp, refusal->receive);
+                drop_message(services, qp, refusal->receive);
             }
             return refused;
         }
@@ -54,17 +69,4 @@ uint32_t Responder::unreliable_in(QueuePair& qp, const ib::Burst& burst, ib::Pla
     return burst.count();
 }
 
-// IBA table 59: class D for what the peer did wrong: the receive WQE, if the message has one, waits
-// for the next; class E for what is wrong with the WQE itself: it completes and the QP ends.
-void Responder::drop_message(QueuePair& qp, const WqeError& receive) {
-    qp.resp.message = InboundMessage::kNone;
-    services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
-    if (qp.resp.recv.valid && is_local_error(receive)) {
-        ReceiveReport report;
-        report.error = receive;
-        services_.complete_recv(qp, report);
-        services_.enter_error(qp);
-    }
-}
-
-}  // namespace pib::hca
+}  // namespace pib::hca::responder

@@ -8,6 +8,8 @@
 #include "qp/path_migration.h"
 #include "qp/qp_header.h"
 #include "queues/work_queue.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 
 namespace pib::hca {
 namespace {
@@ -22,9 +24,7 @@ constexpr unsigned kRunTurns = 64;
 
 Transport::Transport(const TransportParts& parts)
     : services_(parts, *this),
-      requester_(services_),
-      completer_(services_, requester_),
-      responder_(services_),
+      completer_(services_),
       datagram_(services_, mcast_, *this),
       qps_(PIB_HCA_FIRST_QPN, Limits::kQps),
       suspicions_(parts.host) {}
@@ -95,7 +95,7 @@ bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
 
 // Answers first: the peer waits for them, and they bring nothing new.
 Turn Transport::turn(QueuePair& qp, Budget& budget) {
-    const Turn answered = qp.is_connected() ? responder_.run(qp, budget) : Turn::kIdle;
+    const Turn answered = qp.is_connected() ? responder::run(services_, qp, budget) : Turn::kIdle;
     if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
         // Needs no room at the port, so it does not wait for any.
         const Turn flushed = services_.flush(qp, budget);
@@ -104,7 +104,7 @@ Turn Transport::turn(QueuePair& qp, Budget& budget) {
     if (answered != Turn::kIdle) {
         return answered;
     }
-    return qp.is_connected() ? requester_.run(qp, budget) : datagram_.run(qp, budget);
+    return qp.is_connected() ? requester::run(services_, qp, budget) : datagram_.run(qp, budget);
 }
 
 void Transport::after_turn(QueuePair& qp, Turn turn) {
@@ -258,10 +258,10 @@ uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& 
         return drop(port, burst);  // an initiator has no responder, a target no requester
     }
     if (!qp.is_reliable()) {
-        return responder_.unreliable_in(qp, burst, payload);
+        return responder::unreliable_in(services_, qp, burst, payload);
     }
     return is_response ? completer_.response_in(qp, burst, payload)
-                       : responder_.request_in(qp, burst, payload);
+                       : responder::request_in(services_, qp, burst, payload);
 }
 
 }  // namespace pib::hca

@@ -21,8 +21,6 @@
 #include "transport/completer.h"
 #include "transport/datagram.h"
 #include "transport/mcast_table.h"
-#include "transport/requester.h"
-#include "transport/responder.h"
 
 namespace pib::hca {
 
@@ -106,9 +104,7 @@ class Transport final : public PortClient, private QpOwner {
 
     QpServices services_;
     McastTable mcast_;
-    Requester requester_;
     Completer completer_;
-    Responder responder_;
     Datagram datagram_;
     Table<QueuePair> qps_;
     std::array<std::unique_ptr<QueuePair>, kSpecialQps> special_qps_;

@@ -6,6 +6,8 @@
 #include "qp/path_migration.h"
 #include "qp/qp_create.h"
 #include "qp/qp_modify.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 #include "transport/transport.h"
 
 namespace pib::hca {
@@ -140,7 +142,7 @@ void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     switch (to) {
         case PIB_HCA_QPS_RESET:
             services_.leave_memory(qp);
-            responder_.part(qp);
+            responder::send_pending_ack(services_, qp);
             services_.timers().cancel(qp.qpn);
             services_.forget_page_faults(qp);
             unpark(qp);
@@ -151,14 +153,14 @@ void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
             services_.enter_error(qp);
             return;
         case PIB_HCA_QPS_RTR:
-            Responder::start(qp);
+            responder::start(qp);
             break;
         case PIB_HCA_QPS_RTS:
             if (from == PIB_HCA_QPS_RTR) {
-                Requester::start(qp);
+                requester::start(qp);
             } else if (from == PIB_HCA_QPS_SQE) {
                 finish_send_flush(qp);
-                Requester::resume(qp);
+                requester::resume(qp);
             }
             break;
         case PIB_HCA_QPS_SQD:
@@ -172,7 +174,7 @@ void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         qp.state = to;
     }
     if ((attr_mask & PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC) != 0 && to != PIB_HCA_QPS_RTR) {
-        Responder::resize_rd(qp);
+        responder::resize_rd(qp);
     }
     services_.report_drained(qp);
     if (qp.can_send()) {
@@ -211,7 +213,7 @@ CmdResult<pib_hca_modify_qp> Transport::query_qp(uint32_t qpn) {
 
 void Transport::forget(QueuePair& qp) {
     services_.leave_memory(qp);
-    responder_.part(qp);
+    responder::send_pending_ack(services_, qp);
     use_queues(qp, false);
     services_.timers().cancel(qp.qpn);
     services_.forget_page_faults(qp);
@@ -368,7 +370,7 @@ CmdStatus Transport::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_f
         qp->read_waits = false;
     } else if (std::exchange(qp->response_lost, false) && qp->can_send()) {
         // The response is asked for again, and all that was sent after it.
-        requester_.rewind(*qp);
+        requester::rewind(services_, *qp);
     }
     services_.schedule(*qp);
     return PIB_HCA_CMD_STATUS_OK;

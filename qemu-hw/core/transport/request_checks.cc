@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The checks of a request, in the order of the specification (IBA 9.7.4.1).
+#include "transport/inbound_request.h"
+#include "transport/request_rights.h"
+
+namespace pib::hca::responder {
+
+Refusal invalid_request() {
+    return {.code = static_cast<uint8_t>(ib::NakCode::kInvalidRequest),
+            .event = PIB_HCA_EVENT_QP_REQUEST_ERROR};
+}
+
+Refusal access_error() {
+    return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
+            .event = PIB_HCA_EVENT_QP_ACCESS_ERROR};
+}
+
+Refusal operational_error(const WqeError& receive) {
+    return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
+}
+
+Refusal of_some() {
+    return {.of_some = true};
+}
+
+Refusal not_ready(const QueuePair& qp) {
+    return {.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
+}
+
+Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error) {
+    return qp.is_reliable() && services.await_page(qp, QpHalf::kResponder) ? not_ready(qp) : error;
+}
+
+void established(QpServices& services, QueuePair& qp) {
+    if (qp.state == PIB_HCA_QPS_RTR && !qp.resp.communication_established) {
+        qp.resp.communication_established = true;
+        services.event(PIB_HCA_EVENT_COMM_ESTABLISHED, qp);
+    }
+}
+
+InboundMessage message_of(ib::OpKind kind) {
+    switch (kind) {
+        case ib::OpKind::kSend:
+            return InboundMessage::kSend;
+        case ib::OpKind::kRdmaWrite:
+            return InboundMessage::kRdmaWrite;
+        default:
+            return InboundMessage::kNone;
+    }
+}
+
+namespace {
+
+// A WRITE's bytes that have not arrived before this packet.
+uint32_t write_remaining(const ResponderState& resp) {
+    return resp.write_length - resp.received;
+}
+
+constexpr uint32_t kWordBytes = sizeof(uint64_t);
+
+// Operands that the headers may have.
+Check check_rd_operation(const ib::PacketView& packet) {
+    if (packet.opcode().is_atomic() && atomic_request(packet).eth.va % kWordBytes != 0) {
+        return invalid_request();  // C9-158
+    }
+    if (packet.opcode().kind == ib::OpKind::kAtomicWrite && packet.reth()->va % kWordBytes != 0) {
+        return invalid_request();
+    }
+    if (const auto feth = packet.feth()) {
+        const bool known =
+            feth->selectivity <= ib::Feth::kRegion && feth->placement != 0 &&
+            feth->placement <= (ib::Feth::kGlobalVisibility | ib::Feth::kPersistence);
+        return known ? Check() : invalid_request();
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+// A message's packets follow each other (IBA 9.7.4.1.2, table 56).
+Check check_sequence(QpServices& /*services*/, QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
+    const bool in_message = qp.resp.message != InboundMessage::kNone;
+    if (request.starts() ? in_message : qp.resp.message != message_of(packet.opcode().kind)) {
+        return invalid_request();
+    }
+    return std::nullopt;
+}
+
+// Operations that this responder has and this QP allows (IBA 9.7.4.1.3).
+Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
+    const ib::OpKind kind = packet.opcode().kind;
+    const bool known =
+        message_of(kind) != InboundMessage::kNone || packet.opcode().takes_rd_resource();
+    if (!known) {
+        return invalid_request();
+    }
+    if ((access_of(packet) & ~qp.attr.access_flags) != 0) {
+        return invalid_request();
+    }
+    return check_rd_operation(packet);
+}
+
+// The SRQ that an XRCETH names is of the QP's domain and stays the same in a message; its PD is the
+// one of the R_Keys (annex A14).
+Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
+    const auto xrceth = packet.xrceth();
+    if (!xrceth) {
+        return std::nullopt;
+    }
+    ResponderState& resp = qp.resp;
+    const SharedReceiveQueue* srq = services.parts().srqs.find(xrceth->xrc_srq);
+    if (srq == nullptr || srq->xrcd != qp.xrcd ||
+        (!request.starts() && resp.xrc_srqn != xrceth->xrc_srq)) {
+        return invalid_request();
+    }
+    resp.xrc_srqn = xrceth->xrc_srq;
+    resp.xrc_pd = srq->pd;
+    return std::nullopt;
+}
+
+// A receive WQE, or a place for a READ or atomic (IBA 9.7.4.1.4).
+Check check_resources(QpServices& services, QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
+    if (packet.opcode().takes_rd_resource()) {
+        const auto& rd = qp.resp.rd;
+        const bool room =
+            !rd.empty() && !(rd[qp.resp.rd_head].pending && !rd[qp.resp.rd_head].replay);
+        return room ? Check() : invalid_request();
+    }
+    const bool is_send = packet.opcode().kind == ib::OpKind::kSend;
+    const bool takes_receive =
+        is_send ? request.starts()
+                : request.burst.last().opcode().consumes_receive() && request.ends();
+    // A UC message that was given up has left its WQE to the next.
+    if (!takes_receive || qp.resp.recv.valid) {
+        return std::nullopt;
+    }
+    if (!qp.has_receive_queue()) {
+        return invalid_request();
+    }
+    // The last packet of a WRITE takes it: without one, those before are executed.
+    if (!request.burst.is_single() && !is_send &&
+        services.peek_recv(qp) != QpServices::Fetch::kOk) {
+        return of_some();
+    }
+    switch (services.fetch_recv(qp)) {
+        case QpServices::Fetch::kOk:
+            return std::nullopt;
+        case QpServices::Fetch::kNone:
+            return not_ready(qp);
+        default:
+            break;
+    }
+    return operational_error({PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone});
+}
+
+// Packet and message lengths (IBA 9.7.4.1.6).
+Check check_length(QpServices& services, QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
+    const ResponderState& resp = qp.resp;
+    const uint32_t bytes = request.bytes();
+    const bool single = request.burst.is_single();
+    const uint32_t mtu = qp.path_mtu_bytes();
+    if (single ? !packet.opcode().admits_payload(bytes, mtu) : request.burst.size().mtu != mtu) {
+        return single ? invalid_request() : of_some();
+    }
+    if (packet.opcode().kind == ib::OpKind::kSend) {
+        const uint32_t before = request.starts() ? 0 : resp.received;
+        if (bytes > resp.recv.data.length - before || before + bytes > Limits::kMaxMessage) {
+            if (!single) {
+                return of_some();
+            }
+            services.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            Refusal refusal = invalid_request();
+            refusal.receive = {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};
+            return refusal;
+        }
+        return std::nullopt;
+    }
+    const auto reth = packet.reth();
+    if (reth && reth->dma_len > Limits::kMaxMessage) {
+        return invalid_request();
+    }
+    if (packet.opcode().kind == ib::OpKind::kAtomicWrite) {
+        return bytes == 8 && reth->dma_len == 8 ? Check() : invalid_request();
+    }
+    if (packet.opcode().kind != ib::OpKind::kRdmaWrite) {
+        return std::nullopt;
+    }
+    // A WRITE brings exactly the bytes its RETH announced.
+    const uint32_t remaining = reth ? reth->dma_len : write_remaining(resp);
+    const bool fits = request.ends() ? bytes == remaining : bytes < remaining;
+    return fits ? Check() : single ? invalid_request() : of_some();
+}
+
+// The whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).
+Check check_rkey(QpServices& services, QueuePair& qp, const Request& request) {
+    const ib::PacketView& packet = request.packet;
+    const auto range = named_range(packet);
+    if (!range) {
+        return std::nullopt;
+    }
+    const auto feth = packet.feth();
+    const bool allowed = feth ? services.mpt().may_flush(qp.remote_user(), *range,
+                                                         feth->selectivity == ib::Feth::kRegion)
+                              : services.mpt().check(qp.remote_user(), *range);
+    return allowed ? Check() : access_error();
+}
+
+}  // namespace pib::hca::responder

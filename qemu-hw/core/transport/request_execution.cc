@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Executes SENDs and RDMA WRITEs.
+#include <cstring>
+
+#include "transport/inbound_request.h"
+#include "transport/payload_target.h"
+
+namespace pib::hca::responder {
+
+namespace {
+
+// The R_Key of a SEND with Invalidate could not be invalidated: told to the receiver alone, by the
+// completion of the SEND and the end of the connection (class J).
+Refusal invalidate_error() {
+    return {.kind = AckKind::kNone, .receive = {PIB_HCA_WC_REM_INV_REQ_ERR, VendorError::kMemory}};
+}
+
+// Of several packets some may have a place, and one that was pulled has none here any more.
+Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
+                   const Refusal& error) {
+    return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();
+}
+
+// The last packet of a SEND or WRITE: a receive completion if the message takes one, and the MSN.
+void complete_message(QpServices& services, QueuePair& qp, const Request& request) {
+    ResponderState& resp = qp.resp;
+    const ib::PacketView& packet = request.burst.last();
+    if (!request.ends()) {
+        resp.message = message_of(packet.opcode().kind);
+        return;
+    }
+    resp.message = InboundMessage::kNone;
+    resp.msn = (resp.msn + 1) & 0xffffff;
+    if (!packet.opcode().consumes_receive()) {
+        return;
+    }
+    ReceiveReport report;
+    if (packet.opcode().kind == ib::OpKind::kRdmaWrite) {
+        report.opcode = PIB_HCA_CQE_RECV_RDMA_WITH_IMM;
+    }
+    report.solicited = packet.bth().solicited_event;
+    report.fields.byte_count = resp.received;
+    if (const auto imm = packet.imm_dt()) {
+        report.fields.flags = PIB_HCA_CQE_FLAG_IMM;
+        std::memcpy(&report.fields.imm_data, imm->data.data(), imm->data.size());
+    } else if (const auto ieth = packet.ieth()) {
+        report.fields.flags = PIB_HCA_CQE_FLAG_INVALIDATED;
+        report.fields.imm_data = ieth->rkey.value();
+    }
+    services.complete_recv(qp, report);
+}
+
+Check execute_send(QpServices& services, QueuePair& qp, const Request& request) {
+    ResponderState& resp = qp.resp;
+    if (request.starts()) {
+        resp.received = 0;
+    }
+    const WqeTarget target{
+        .segments = {.wqe = resp.recv.bytes, .data = resp.recv.data, .user = resp.recv.user},
+        .offset = resp.received};
+    if (!place_payload(services, qp, target, request.burst, request.payload)) {
+        return cannot_place(services, qp, request,
+                            operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey}));
+    }
+    if (request.payload.is_offered()) {
+        return std::nullopt;
+    }
+    resp.received += request.bytes();
+    if (const auto ieth = request.burst.last().ieth();
+        ieth && !services.mpt().invalidate_remote(qp.remote_user(), ieth->rkey.value())) {
+        resp.expected_psn = request.burst.psn(request.burst.count() - 1);
+        return invalidate_error();
+    }
+    complete_message(services, qp, request);
+    return std::nullopt;
+}
+
+Check execute_write(QpServices& services, QueuePair& qp, const Request& request) {
+    ResponderState& resp = qp.resp;
+    const auto reth = request.packet.reth();
+    if (reth) {
+        resp.write_va = reth->va;
+        resp.write_rkey = reth->rkey.value();
+        resp.write_length = reth->dma_len;
+        resp.received = 0;
+    }
+    const KeyTarget target{
+        .user = qp.remote_user(), .key = resp.write_rkey, .addr = resp.write_va + resp.received};
+    const bool placed = place_payload(services, qp, target, request.burst, request.payload);
+    if (reth && (placed || request.burst.is_single())) {
+        services.count(qp, PIB_HCA_COUNTER_RX_WRITE_REQUESTS);
+    }
+    // The region may have gone since the first packet, or its memory may be no RAM (T27).
+    if (!placed) {
+        return cannot_place(services, qp, request, access_error());
+    }
+    if (request.payload.is_offered()) {
+        return std::nullopt;
+    }
+    resp.received += request.bytes();
+    complete_message(services, qp, request);
+    return std::nullopt;
+}
+
+}  // namespace
+
+Check execute(QpServices& services, QueuePair& qp, const Request& request) {
+    switch (request.packet.opcode().kind) {
+        case ib::OpKind::kSend:
+            return execute_send(services, qp, request);
+        case ib::OpKind::kRdmaWrite:
+            return execute_write(services, qp, request);
+        default:
+            return execute_rd(services, qp, request.packet);
+    }
+}
+
+}  // namespace pib::hca::responder

@@ -229,7 +229,7 @@ def _add_development(add) -> None:
         + [f"  {bench.SWEEP:<10} {bench.SWEEP_S:>4}  opensm's sweeps of 16 to 2,000 hosts, beside ibsim's"])
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="for results as JSON, table and plot (default: .lab/bench)")
-    add("deps", lambda _options: deps.install(tests=True) or 0,
+    add("deps", lambda _options: deps.install(tests=True),
         "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")
@@ -290,7 +290,7 @@ def main() -> int | str | None:
     signals.raise_on_end()
     try:
         for stream in filter(None, (sys.stdout, sys.stderr)):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="replace")     # type: ignore[attr-defined]  # a TextIOWrapper
         code = _command()
         if sys.stdout:
             sys.stdout.flush()

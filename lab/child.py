@@ -68,8 +68,9 @@ class _Running:
 
     def _show(self, program: Program, process: subprocess.Popen) -> None:
         """The rest is read as well when it cannot be shown any more: a full pipe would stop the program."""
-        with process.stdout:
-            for line in process.stdout:
+        assert process.stdout
+        with process.stdout as lines:
+            for line in lines:
                 try:
                     program.show(line.rstrip("\n"))
                 except Exception as error:

@@ -15,7 +15,7 @@ INTERRUPTED = 130               # exit status, as shells have it for SIGINT
 NOT_READ = 141                  # the same for SIGPIPE
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     if isinstance(error, ui.LabError):
         return str(error)
     if isinstance(error, subprocess.TimeoutExpired):

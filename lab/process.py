@@ -86,7 +86,8 @@ def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: 
     return Process(child.pid, _start_time(child.pid))
 
 
-def wait_for(what: str, ready: Callable[[], Value], process: Process, log: pathlib.Path, limit_s: float) -> Value:
+def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log: pathlib.Path,
+             limit_s: float) -> Value:
     """Waits until ready(), and returns that; a process that has ended is an error."""
     begun = time.monotonic()
 

@@ -44,8 +44,8 @@ def deferred() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in came:
-            signal.raise_signal(number)
+        for got in came:
+            signal.raise_signal(got)
 
 
 @contextlib.contextmanager

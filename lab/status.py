@@ -32,8 +32,8 @@ def _tell_age(running: state.State) -> None:
 
 
 def _processes(lab: cluster.Cluster) -> bool:
-    seen = {name: _process_state(lab, name) for name in lab.state.processes}
-    print(table.table(["process", "state", "pid"], [[name, state, str(lab.state.processes[name].pid)]
+    seen = {name: _process_state(lab, name) for name in lab.record.processes}
+    print(table.table(["process", "state", "pid"], [[name, state, str(lab.record.processes[name].pid)]
                                                     for name, state in seen.items()]))
     return set(seen.values()) <= {"running"}
 
@@ -58,7 +58,7 @@ def _ports(lab: cluster.Cluster) -> bool:
     silent = [name for name, found in seen.items() if found is None]
     if silent:
         print(f"\n{', '.join(silent)}: does not answer within {ANSWER_S} s. "
-              f"Look at its console:  {lab.state.sockets}/{silent[0]}.console")
+              f"Look at its console:  {lab.record.sockets}/{silent[0]}.console")
     return not silent
 
 

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from lab import groups, paths
 
@@ -69,7 +70,7 @@ def said(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
     return tail(path, lines) or f"(nothing is in {path})"
 
 
-def run(title: str, argv: list[str], log: str, *, cwd=None, env=None, stdin=None) -> None:
+def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, stdin=None) -> None:
     """Runs a command whose output nobody needs unless it fails."""
     say(title)
     path = log_path(log)

@@ -18,7 +18,7 @@ def _silent() -> str:
     return ""
 
 
-def poll(what: str, ready: Callable[[], Value], limit_s: float, *, check: Callable[[], None] = _nothing,
+def poll(what: str, ready: Callable[[], Value | None], limit_s: float, *, check: Callable[[], None] = _nothing,
          doing: Callable[[], str] = _silent, every_s: float = POLL_S) -> Value:
     """The first true value of ready(). check raises when it cannot come any more; doing: what is seen meanwhile."""
     begun = told = time.monotonic()

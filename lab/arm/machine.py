@@ -72,8 +72,8 @@ def _initramfs(tools: builder.Builder, tests: list[dict], archive: pathlib.Path)
     shutil.copy(INIT, stage / "init")
     (stage / "init").chmod(0o755)
     (stage / "tests").write_text(_script(tests))
-    for folder in ("proc", "sys", "dev", "tmp", "lib"):
-        (stage / folder).mkdir(exist_ok=True)
+    for name in ("proc", "sys", "dev", "tmp", "lib"):
+        (stage / name).mkdir(exist_ok=True)
     initramfs.cpio(stage, archive)
 
 

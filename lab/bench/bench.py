@@ -32,7 +32,13 @@ class Run:
     def __init__(self, results: bench_figures.Results):
         self.results = results
         self.messages = bench_messages.Messages()
-        self.guests: bench_guests.Guests | None = None
+        self.booted: bench_guests.Guests | None = None
+
+    @property
+    def guests(self) -> bench_guests.Guests:
+        """For groups that have guests."""
+        assert self.booted
+        return self.booted
 
 
 GROUPS = (
@@ -90,16 +96,16 @@ def _rounds(run: Run, groups: list[Group]) -> None:
 def _measure(results: bench_figures.Results, groups: list[Group]) -> None:
     run = Run(results)
     if any(group.guests for group in groups):
-        run.guests = bench_guests.Guests(RUN / "lab", results)
+        run.booted = bench_guests.Guests(RUN / "lab", results)
     try:
-        if run.guests:
-            run.guests.boot()
+        if run.booted:
+            run.booted.boot()
         minutes = estimate_s(groups, results.rounds) / 60
         ui.say(f"measuring in {results.rounds} rounds: about {minutes:.0f} minutes if nothing else runs")
         _rounds(run, groups)
     finally:
-        if run.guests:
-            run.guests.down()
+        if run.booted:
+            run.booted.down()
 
 
 def report(results: bench_figures.Results) -> str:

@@ -2,6 +2,7 @@
 """Costs of messages on the host, for ./pib bench: sleeps of threads of QEMU and the switch, doorbells, interrupts,
 waits for the device's lock and for the BQL, processor time."""
 
+import functools
 import re
 from typing import Iterable
 
@@ -59,7 +60,7 @@ class Counters:
             vm.monitor_line(monitor, f"sync-profile {how}")
 
     def read(self) -> dict[str, float]:
-        processes = self.guests.lab.state.processes
+        processes = self.guests.lab.record.processes
         sleeps, seconds = bench_host.usage([processes[name] for name in ("switch", "vm0", "vm1")])
         values = {"wake-ups": sleeps, "processor time": seconds * 1e6}
         for monitor, end in zip(self.monitors, self.guests.ends[self.what]):
@@ -91,8 +92,12 @@ def _measure(guests: Guests, messages: Messages, test: bench_messages.Test, what
         guests.results.figure(kind_of(test, name)).add(what, value)
 
 
+def _measure_both(guests: Guests, messages: Messages, test: bench_messages.Test) -> None:
+    for what in (bench_host.DEVICE, ROCE):
+        _measure(guests, messages, test, what)
+
+
 def steps(guests: Guests, messages: Messages) -> Iterable[Step]:
     for key in TESTS:
         test = bench_messages.test_of(key)
-        yield Step(test.kind.title, lambda test=test: [
-            _measure(guests, messages, test, what) for what in (bench_host.DEVICE, ROCE)])
+        yield Step(test.kind.title, functools.partial(_measure_both, guests, messages, test))

@@ -4,6 +4,7 @@ HCA and over Soft-RoCE; some also over the HCA with its links on sockets, or wit
 
 import contextlib
 import dataclasses
+import functools
 from typing import Callable, Iterable
 
 from lab.bench import bench_figures, bench_host
@@ -48,7 +49,7 @@ def _size(size: int) -> tuple[str, str]:
     return (f"{size >> 10}k", f"{size >> 10} KiB") if size >= 1024 else (str(size), f"{size} B")
 
 
-def bandwidth(verb: str, size: int, *iterations: int) -> Test:
+def bandwidth(verb: str, size: int, iterations: tuple[int, int]) -> Test:
     short, long = _size(size)
     kind = Kind(f"{verb.lower()}_bw_{short}", f"{verb}, {long}", "MiB/s", MORE)
     return Test(f"ib_{verb.lower()}_bw", (), size, iterations, {BANDWIDTH: kind},
@@ -58,7 +59,7 @@ def bandwidth(verb: str, size: int, *iterations: int) -> Test:
 DEPTH = 128                     # perftest's own number of outstanding messages
 
 
-def rate(outstanding: int, qps: int, *iterations: int) -> Test:
+def rate(outstanding: int, qps: int, iterations: tuple[int, int]) -> Test:
     plain = outstanding == DEPTH and qps == 1
     key = "send_rate_64" + ("" if plain else f"_{outstanding}x{qps}")
     title = f"SEND, 64 B, {outstanding} outstanding" + (f" of each of {qps} QPs" if qps > 1 else "")
@@ -66,7 +67,7 @@ def rate(outstanding: int, qps: int, *iterations: int) -> Test:
                 {RATE: Kind(key, title, "messages/s", MORE)}, 1e6, events=True, sockets=plain, qps=qps)
 
 
-def latency(verb: str, how: str, *iterations: int) -> Test:
+def latency(verb: str, how: str, iterations: tuple[int, int]) -> Test:
     """how: "" to poll, "events" to sleep until a completion event."""
     key = f"{verb.lower()}_lat_8" + (f"_{how}" if how else "")
     title = f"{verb}, 8 B" + (f", {how}" if how else "")
@@ -77,15 +78,15 @@ def latency(verb: str, how: str, *iterations: int) -> Test:
 
 
 VERBS = ("WRITE", "SEND", "READ")
-BANDWIDTHS = tuple(bandwidth(verb, size, *iterations) for size, iterations in
+BANDWIDTHS = tuple(bandwidth(verb, size, iterations) for size, iterations in
                    ((4096, (10000, 2000)), (65536, (3000, 400)), (1 << 20, (400, 40))) for verb in VERBS)
-RATES = (rate(1, 1, 3000, 800), rate(16, 1, 20000, 4000), rate(DEPTH, 1, 40000, 5000),
-         rate(1, 8, 1000, 300), rate(16, 8, 3000, 500), rate(DEPTH, 8, 5000, 600),
+RATES = (rate(1, 1, (3000, 800)), rate(16, 1, (20000, 4000)), rate(DEPTH, 1, (40000, 5000)),
+         rate(1, 8, (1000, 300)), rate(16, 8, (3000, 500)), rate(DEPTH, 8, (5000, 600)),
          Test("ib_atomic_bw", ("-A", "FETCH_AND_ADD"), 8, (10000, 2000),
               {RATE: Kind("atomic_rate", "FETCH & ADD", "messages/s", MORE)}, 1e6))
-LATENCIES = (latency("WRITE", "", 3000, 1000), latency("SEND", "", 2000, 1000),
-             latency("SEND", "events", 1000, 1000), latency("READ", "", 2000, 1000),
-             latency("READ", "events", 1000, 1000),
+LATENCIES = (latency("WRITE", "", (3000, 1000)), latency("SEND", "", (2000, 1000)),
+             latency("SEND", "events", (1000, 1000)), latency("READ", "", (2000, 1000)),
+             latency("READ", "events", (1000, 1000)),
              Test("ib_atomic_lat", ("-A", "FETCH_AND_ADD"), 8, (1000, 500),
                   {P50: Kind("atomic_lat", "FETCH & ADD, p50", "us", LESS)}))
 TESTS = BANDWIDTHS + RATES + LATENCIES
@@ -115,7 +116,7 @@ class Messages:
 
     def steps(self, guests: Guests, tests: tuple[Test, ...]) -> Iterable[Step]:
         for test in tests:
-            yield Step(test.kind.title, lambda test=test: self._both(guests, test))
+            yield Step(test.kind.title, functools.partial(self._both, guests, test))
 
     def over_sockets(self, guests: Guests) -> Iterable[Step]:
         return self._otherwise(guests, guests.sockets, SOCKETS, [test for test in TESTS if test.sockets])
@@ -127,7 +128,7 @@ class Messages:
                    tests: list[Test]) -> Iterable[Step]:
         with mode():
             for test in tests:
-                yield Step(test.kind.title, lambda test=test: self._one(guests, test, what))
+                yield Step(test.kind.title, functools.partial(self._one, guests, test, what))
 
     def _both(self, guests: Guests, test: Test) -> None:
         self._one(guests, test, bench_host.DEVICE)

@@ -2,6 +2,7 @@
 """Measurements of connections and memory regions: the rate of their creation in a guest, on the HCA and on
 Soft-RoCE."""
 
+import functools
 import json
 import re
 import subprocess
@@ -78,5 +79,5 @@ def connection_manager(guests: Guests, what: str) -> None:
 
 def steps(guests: Guests) -> Iterable[Step]:
     for what in (bench_host.DEVICE, ROCE):
-        yield Step(f"connections and memory regions, {what}", lambda what=what: objects(guests, what))
-        yield Step(f"connections by librdmacm, {what}", lambda what=what: connection_manager(guests, what))
+        yield Step(f"connections and memory regions, {what}", functools.partial(objects, guests, what))
+        yield Step(f"connections by librdmacm, {what}", functools.partial(connection_manager, guests, what))

@@ -53,12 +53,14 @@ def _time(line: str) -> float | None:
 def spans(log: str, begin: str, end: str) -> list[float]:
     """Seconds from each line with `begin` to the next one with `end`; a line without a time has that
     of the one before it."""
-    found, since, now = [], None, None
+    found: list[float] = []
+    since: float | None = None
+    now: float | None = None
     for line in log.splitlines():
         now = _time(line) or now
         if begin in line:
             since = now
-        elif end in line and since is not None:
+        elif end in line and since is not None and now is not None:
             found.append(now - since)
             since = None
     return found
@@ -110,7 +112,7 @@ def _measure(results: bench_figures.Results, guest: Guest, hosts: int, what: str
 def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
     """Restarts the switch with this fabric, with every port as after power-on."""
     lab.stop_switch()
-    pathlib.Path(lab.state.topology).write_text(text(hosts))
+    pathlib.Path(lab.record.topology).write_text(text(hosts))
     lab.start_switch()
     subnet.wait_connected(lab)
     _measure(results, lab.node(HOST), hosts, SUBJECT)

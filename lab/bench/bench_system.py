@@ -3,12 +3,13 @@
 guests on another."""
 
 import contextlib
+import functools
 import os
 import subprocess
 import time
 from typing import Iterable, Iterator
 
-from lab import paths, process, waiting
+from lab import paths, process, ui, waiting
 from lab.bench import bench_guests, bench_host, bench_messages
 from lab.fabric import cluster, control, measure, subnet
 from lab.fabric.wanted import Wanted
@@ -45,7 +46,10 @@ class SwitchPort:
     """The switch's end of a guest's cable, which the subnet manager takes to Active with the guest's."""
 
     def __init__(self, guests: Guests, number: int):
-        self.control = guests.lab.switch().control
+        switch = guests.lab.switch()
+        if not switch:
+            raise ui.LabError("the switch of the benchmark has ended. Start again:  ./pib bench")
+        self.control = switch.control
         guid = f"{vm.PORT_GUID + number * vm.PORTS_PER_NODE:#018x}"
         with control.Control(self.control) as asked:
             self.switch = asked.switches()[0]
@@ -75,7 +79,7 @@ def boot(guests: Guests) -> None:
     subnet.wait_devices(guests.lab)
     subnet.wait_connected(guests.lab)
     subnet.wait_active(guests.lab)
-    started = guests.lab.state.processes["vm1"].started / os.sysconf("SC_CLK_TCK")
+    started = guests.lab.record.processes["vm1"].started / os.sysconf("SC_CLK_TCK")
     guests.results.figure(BOOT).add(bench_host.DEVICE, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
     guests.boot()
 
@@ -110,7 +114,7 @@ def probe(guests: Guests) -> None:
 
 def bring_up(guests: Guests) -> Iterable[Step]:
     for title, take in (("link flap", flap), ("driver bound anew", probe), ("boot of a guest", boot)):
-        yield Step(title, lambda take=take: take(guests))
+        yield Step(title, functools.partial(take, guests))
 
 
 # ---- idle
@@ -133,8 +137,8 @@ def idle(guests: Guests) -> None:
     bare = cluster.Cluster(paths.RUN / "bench" / "bare")
     try:
         bare.up(Wanted(1, hcas=False), guests.artefacts)
-        running = {"vm1": guests.lab.state.processes["vm1"], "switch": guests.lab.state.processes["switch"],
-                   "bare": bare.state.processes["vm0"]}
+        running = {"vm1": guests.lab.record.processes["vm1"], "switch": guests.lab.record.processes["switch"],
+                   "bare": bare.record.processes["vm0"]}
         time.sleep(IDLE_S)      # remaining work of the start
         usage = {name: Usage(process) for name, process in running.items()}
         time.sleep(IDLE_S)

@@ -15,7 +15,7 @@ PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
             "fabric-switch/pib-switch")
 # Lines for a sanitizer's report; to compile all of -g takes a third longer.
 LINES_ONLY = ["-Dc_args=-g1", "-Dcpp_args=-g1"]
-OPTIONS = {
+OPTIONS: dict[pathlib.Path, list[str]] = {
     paths.BUILD: [],
     SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
     THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],

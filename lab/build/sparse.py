@@ -56,7 +56,7 @@ def complaints(base: pathlib.Path, files: list[pathlib.Path], like: str | None =
     said = []
     for file in files:
         recorded = tools.work / guest_build.DRIVER / f".{like or file.stem}.o.cmd"
-        argv = ["sparse", *OPTIONS, _has_include(tools.tree), *_options(tools.tree, recorded), file]
+        argv = ["sparse", *OPTIONS, _has_include(tools.tree), *_options(tools.tree, recorded), str(file)]
         done = subprocess.run(argv, cwd=_headers(tools.tree), capture_output=True, text=True, check=False)
         said += (done.stdout + done.stderr).splitlines()
     return said

@@ -2,14 +2,13 @@
 """Steps side by side. Functions that call each other in order are a chain; chains run beside each other."""
 
 import concurrent.futures
-from typing import Callable, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from lab import groups
 
-Result = TypeVar("Result")
 
-
-def together(*functions: Callable[[], Result]) -> list[Result]:
+def together(*functions: Callable[[], Any]) -> list[Any]:
     """Their results in order. When one fails, or this command is to end, what the others run is ended as well."""
     with groups.RUNNING.block(), concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
         futures = [pool.submit(function) for function in functions]

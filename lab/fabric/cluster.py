@@ -36,9 +36,9 @@ class Cluster(Recorded):
         if not self.alive(name):
             running = ", ".join(self.nodes()) or "none"
             raise ui.LabError(f"{name} is not running (running: {running}). Start it:  ./pib up")
-        if name not in self.state.ssh_ports:
+        if name not in self.record.ssh_ports:
             raise ui.LabError(f"{name} has not booted. Let ./pib up come to its end, or start it again:  ./pib up")
-        return Guest(name, self.state.ssh_ports[name], self.key(),
+        return Guest(name, self.record.ssh_ports[name], self.key(),
                      self.sockets() / f"{name}.ssh", self.log(f"{name}.ssh"))
 
     def key(self) -> pathlib.Path:
@@ -59,7 +59,7 @@ class Cluster(Recorded):
         return [found for number in range(count) if (found := self.switch(number))]
 
     def _switch(self, number: int, options: tuple[str, ...] = ()) -> switch_process.Switch:
-        return switch_process.Switch(self.sockets(), options, number, self.state.topology)
+        return switch_process.Switch(self.sockets(), options, number, self.record.topology)
 
     # -- starting -----------------------------------------------------------
 
@@ -114,8 +114,8 @@ class Cluster(Recorded):
         if self.alive(switch.name) or not switch_process.built():
             return
         words = switch.argv()
-        if self.state.parts and "--only" not in options:
-            words += split.options(topology.load(pathlib.Path(switch.topology)), self.state.parts, number,
+        if self.record.parts and "--only" not in options:
+            words += split.options(topology.load(pathlib.Path(switch.topology)), self.record.parts, number,
                                    self.sockets())
         switch.remove_sockets()
         self.start_and_wait(switch.name, words, switch.control.exists)
@@ -124,11 +124,11 @@ class Cluster(Recorded):
         machines = [self._machine(base, wanted, number) for number in range(wanted.count)]
         if new := [machine for machine in machines if not self.alive(machine.name)]:
             ui.say(f"booting {', '.join(machine.name for machine in new)} "
-                   f"({'KVM' if self.state.accel == 'kvm' else 'emulation, TCG'})")
+                   f"({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
             initramfs.make(base, new[0].initrd, artefacts, key.public(self.key()))
         for machine in new:
             machine.remove_files()
-            self.state.ssh_ports.pop(machine.name, None)
+            self.record.ssh_ports.pop(machine.name, None)
             self.start(machine.name, machine.argv(), machine.environment())
         self._wait_booted(machines)
         for name in self.nodes():
@@ -136,24 +136,24 @@ class Cluster(Recorded):
 
     def _wait_booted(self, machines: list[vm.Machine]) -> None:
         """Also for those that an earlier command has started, and not waited for to the end."""
-        late = [(machine, self.state.processes[machine.name]) for machine in machines
-                if machine.name not in self.state.ssh_ports]
+        late = [(machine, self.record.processes[machine.name]) for machine in machines
+                if machine.name not in self.record.ssh_ports]
         ports = {machine.name: vm.wait_started(machine, running) for machine, running in late}
         vm.wait_ready(late)
-        self.state.ssh_ports |= ports
+        self.record.ssh_ports |= ports
         self.save()
 
     def _machine(self, base: pathlib.Path, wanted: Wanted, number: int) -> vm.Machine:
         sockets = self.sockets()
         return vm.Machine(number, base / "vmlinuz", sockets / "initramfs.cpio", base / "root.ext4", sockets,
-                          self.state.accel, sockets / HUB,
+                          self.record.accel, sockets / HUB,
                           wanted.hcas_of(number, sockets) if vm.module_usable() else [], wanted.size,
                           sockets / "direct" if wanted.direct and number in (0, 1) else None)
 
     # -- stopping -----------------------------------------------------------
 
     def stop_node(self, name: str) -> None:
-        if name in self.state.ssh_ports and self.alive(name):
+        if name in self.record.ssh_ports and self.alive(name):
             self.node(name).disconnect()
         self.end(name)
 

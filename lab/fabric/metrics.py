@@ -54,7 +54,7 @@ def serve(path: pathlib.Path, port: int) -> None:
     except ImportError as error:
         raise ui.LabError("Run as root:  apt-get install python3-prometheus-client") from error
     registry = prometheus_client.CollectorRegistry(auto_describe=False)
-    registry.register(Collector(path))
+    registry.register(Collector(path))     # type: ignore[arg-type]  # has what its class asks for
     try:
         prometheus_client.start_http_server(port, addr=ADDRESS, registry=registry)
     except OSError as error:

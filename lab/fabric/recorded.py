@@ -37,6 +37,13 @@ class Recorded:
 
     # -- looking ------------------------------------------------------------
 
+    @property
+    def record(self) -> state.State:
+        """The state of a lab that runs."""
+        if not self.state:
+            raise ui.LabError("nothing runs. Start it:  ./pib up")
+        return self.state
+
     def alive(self, name: str) -> bool:
         return bool(self.state and name in self.state.processes
                     and self.state.processes[name].alive())
@@ -47,7 +54,7 @@ class Recorded:
 
     def sockets(self) -> pathlib.Path:
         """The directory for them, which is looked at again each time: it has a name in /tmp."""
-        directory = pathlib.Path(self.state.sockets)
+        directory = pathlib.Path(self.record.sockets)
         if not rundir.ours(directory):
             raise ui.LabError(f"{directory} is not the lab's any more: it was removed, or is someone else's now. "
                               "Begin anew:  ./pib down   and then  ./pib up")
@@ -70,12 +77,12 @@ class Recorded:
     # -- starting -----------------------------------------------------------
 
     def save(self) -> None:
-        self.state.save(self.file)
+        self.record.save(self.file)
 
     def start(self, name: str, argv: list[str], env: dict[str, str] | None = None) -> process.Process:
         with signals.deferred():
             started = process.start(argv, self.log(name), directory=self.directory, name=name, extra_env=env)
-            self.state.processes[name] = started
+            self.record.processes[name] = started
             self.save()
         return started
 

@@ -60,7 +60,7 @@ def ports(lab: cluster.Cluster) -> list[Port]:
     if silent := [name for name, found in seen.items() if found is None]:
         lab.check()
         raise ui.LabError(f"{', '.join(silent)}: no answer. What runs:  ./pib status")
-    return [port for found in seen.values() for port in found]
+    return [port for found in seen.values() for port in found or []]
 
 
 def start_manager(node: Guest) -> None:

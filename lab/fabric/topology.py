@@ -169,9 +169,9 @@ def load(path: pathlib.Path) -> Net:
 
 def places(fabric: Net, count: int) -> list[Node]:
     """The hosts that the guests replace: vm0, vm1, … if there are such, else evenly distributed ones."""
-    named = [fabric.nodes.get(f"vm{number}") for number in range(count)]
-    if all(named):
-        return named
+    names = [f"vm{number}" for number in range(count)]
+    if all(name in fabric.nodes for name in names):
+        return [fabric.nodes[name] for name in names]
     hosts = [host for host in fabric.hosts() if host.peers]
     if len(hosts) < count:
         raise ui.LabError(f"the topology has {len(hosts)} hosts, too few for {count} guests")

@@ -3,6 +3,7 @@
 
 import inspect
 import itertools
+from collections.abc import Callable
 
 from lab import ui
 from lab.fabric import topology
@@ -147,9 +148,11 @@ def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):  # pylint: disable=
         net.link(at[one][(other - 1) // globals], at[other][one // globals])
 
 
-KINDS = {"single": single, "pair": pair, "line": line, "star": star, "fat-tree": fat_tree,
-         "fat-tree-3": fat_tree_3, "mesh": mesh, "torus-2d": torus_2d, "torus-3d": torus_3d,
-         "ring": ring, "hypercube": hypercube, "dragonfly": dragonfly}
+KINDS: dict[str, Callable[..., None]] = {
+    "single": single, "pair": pair, "line": line, "star": star, "fat-tree": fat_tree,
+    "fat-tree-3": fat_tree_3, "mesh": mesh, "torus-2d": torus_2d, "torus-3d": torus_3d,
+    "ring": ring, "hypercube": hypercube, "dragonfly": dragonfly,
+}
 
 
 def usage() -> str:
@@ -158,7 +161,7 @@ def usage() -> str:
     for name, kind in KINDS.items():
         settings = " ".join(f"{key}={value.default}" for key, value
                             in list(inspect.signature(kind).parameters.items())[1:])
-        lines.append(f"  {name:12} {' '.join(kind.__doc__.split())}\n{'':15}{settings}")
+        lines.append(f"  {name:12} {' '.join((kind.__doc__ or '').split())}\n{'':15}{settings}")
     return "\n".join(lines)
 
 

@@ -82,9 +82,10 @@ class Guest:
     def run(self, command: list[str], *, stdin: bytes | None = None,
             timeout_s: float = 120) -> subprocess.CompletedProcess:
         """Runs a command to its end; output as bytes."""
-        return subprocess.run(self.argv(command), capture_output=True, timeout=timeout_s, check=False,
-                              **({"input": stdin} if stdin is not None
-                                 else {"stdin": subprocess.DEVNULL}))
+        if stdin is None:
+            return subprocess.run(self.argv(command), stdin=subprocess.DEVNULL, capture_output=True,
+                                  timeout=timeout_s, check=False)
+        return subprocess.run(self.argv(command), input=stdin, capture_output=True, timeout=timeout_s, check=False)
 
     def start(self, command: list[str], **options) -> "Running":
         return Running(self, command, **options)

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 
 from lab import paths
 from lab.guests import image
@@ -76,7 +77,7 @@ def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
         "".join(f"{pathlib.Path(module).name}\n" for module in order))
 
 
-def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: list[pathlib.Path] = (),
+def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathlib.Path] = (),
          public_key: pathlib.Path | None = None) -> pathlib.Path:
     """base: the image's directory; artefacts: trees laid out like a guest's root."""
     with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:

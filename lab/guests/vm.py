@@ -144,11 +144,11 @@ class Machine:
             words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={_value(self.hub)}",
                       "-device",
                       f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
-        return words + (self._direct() if self.direct else [])
+        return words + (self._direct(self.direct) if self.direct else [])
 
-    def _direct(self) -> list[str]:
+    def _direct(self, socket: pathlib.Path) -> list[str]:
         end = "server=on" if self.number == 0 else "server=off,reconnect-ms=100"
-        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={_value(self.direct)}",
+        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={_value(socket)}",
                 "-device", f"virtio-net-pci,netdev=direct,mac={direct_mac(self.number)},"
                            f"host_mtu={DIRECT_MTU},romfile="]
 

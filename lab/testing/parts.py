@@ -24,13 +24,15 @@ NEWEST_KERNEL = image.RELEASES[-1]
 KERNEL_TESTS = "test_driver or test_management or test_provider_checks or test_rc_pingpong or test_ud_pingpong"
 VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
 # The environment in which the guests' tests run.
-GUESTS = {"guest": {},
-          "lockdep": {guest_kernel.VARIABLE: "lockdep"},
-          "bookworm": {image.VARIABLE: "bookworm"},
-          "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
-          "one-copy": {"PIB_TEST_HCA": vm.ZERO_COPY}}
+GUESTS: dict[str, dict[str, str]] = {
+    "guest": {},
+    "lockdep": {guest_kernel.VARIABLE: "lockdep"},
+    "bookworm": {image.VARIABLE: "bookworm"},
+    "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
+    "one-copy": {"PIB_TEST_HCA": vm.ZERO_COPY},
+}
 # Two labs side by side, as each waits half of its time; six guests at most.
-LANES = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
+LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
 LANES_MIB = 8192
 DEFAULT = ("unit", "guest")
 ALL = "all"
@@ -126,7 +128,8 @@ def test(name: str | None) -> int:
     """name: of PARTS, or ALL; None: those of DEFAULT."""
     deps.install(tests=True)
     paths.RUN.mkdir(exist_ok=True)
-    parts = [PARTS[name] for name in {None: DEFAULT, ALL: ALL_PARTS}.get(name, (name,))]
+    names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
+    parts = [PARTS[part] for part in names]
     progress = Progress([stage for part in parts for stage in part.stages], whole="PYTEST_ADDOPTS" not in os.environ)
     count = sum((part.run(Run(progress, nightly=name == ALL)) for part in parts), Count())
     print(f"\n{count.passed} passed, {count.failed} failed", flush=True)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 
 from lab import paths
 from lab.testing.counts import Count
@@ -74,8 +75,7 @@ class Stage:
         if not self.left:
             before = self.history.seconds.get(self.name)
             return None if before is None else max(before - (time.monotonic() - self.began), 0)
-        lanes = [self._lane_s(tests) for tests in self.left.values() if tests]
-        return None if None in lanes else max(lanes, default=0)
+        return _total((self._lane_s(tests) for tests in self.left.values() if tests), max)
 
     def _lane_s(self, tests: list[str]) -> float | None:
         """A new test takes as long as the mean of those that are known."""
@@ -103,9 +103,16 @@ class Progress:
 
     def line(self, stage: Stage) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
-        left = [stage.left_s(), *(self.history.seconds.get(name) for name in self.coming)]
+        left = _total([stage.left_s(), *(self.history.seconds.get(name) for name in self.coming)], sum)
         text = f"[{minutes}m{seconds:02}s] {stage.name} {stage.done}/{stage.total}"
-        return text if None in left else f"{text}, about {_minutes(sum(left))} left"
+        return text if left is None else f"{text}, about {_minutes(left)} left"
+
+
+def _total(parts: Iterable[float | None], combine: Callable[[list[float]], float]) -> float | None:
+    """None if a part is unknown."""
+    found = list(parts)
+    known = [part for part in found if part is not None]
+    return combine([0, *known]) if len(known) == len(found) else None
 
 
 def _minutes(seconds: float) -> str:

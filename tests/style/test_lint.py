@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""pylint over all Python files; clang-tidy over C++ files that changed, and over a few that parse untrusted input.
+"""pylint over all Python files, mypy over the lab; clang-tidy over C++ files that changed, and over a few that parse
+untrusted input.
 
 PIB_TIDY=all has clang-tidy check the whole tree, which takes half an hour.
 """
@@ -30,6 +31,13 @@ def pylint(*files: pathlib.Path) -> str:
     # Modules of the guests are not on the host.
     return subprocess.run(["pylint", f"--rcfile={ROOT / 'pylintrc'}", "--disable=import-error,no-name-in-module",
                            "--score=no", *files], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def mypy(cache: str, *paths: pathlib.Path) -> tuple[int, str]:
+    """Exit status and complaints."""
+    done = subprocess.run(["mypy", f"--cache-dir={cache}", "--ignore-missing-imports", "--check-untyped-defs", *paths],
+                          cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
 
 
 def changed() -> set[str]:
@@ -70,6 +78,24 @@ class Python(unittest.TestCase):
             said = pylint(bad)
             self.assertIn("unused-import", said)
             self.assertIn("undefined-variable", said)
+
+
+class Types(unittest.TestCase):
+    def setUp(self):
+        self.assertTrue(shutil.which("mypy"), "install mypy, or run ./pib deps")
+
+    def test_mypy_has_no_complaints(self):
+        with tempfile.TemporaryDirectory() as cache:
+            status, said = mypy(cache, ROOT / "lab")
+        self.assertEqual(status, 0, said)
+
+    def test_a_fault_is_noticed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            bad = pathlib.Path(folder) / "bad.py"
+            bad.write_text("def f(a: int | None) -> int:\n    return a\n")
+            status, said = mypy(folder, bad)
+            self.assertEqual(status, 1, said)
+            self.assertIn("bad.py:2", said)
 
 
 class CPlusPlus(unittest.TestCase):

@@ -72,7 +72,8 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
     ib::set_burst_vl(room.bytes(), size.packets, static_cast<std::uint8_t>(vl));
     if (damage) {
         link::append_crcs(room.bytes());
-        room.bytes()[*damage / 8 % room.bytes().size()] ^= static_cast<std::uint8_t>(1U << *damage % 8);
+        room.bytes()[*damage / 8 % room.bytes().size()] ^=
+            static_cast<std::uint8_t>(1U << *damage % 8);
     }
     port_.cable.link()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
                                packets.offer());

@@ -17,6 +17,7 @@ bool CopyLink::wants_memory() const {
 // The pages that are registered by now are marked before the switch hears of the memory.
 void CopyLink::share(const OneCopyMemory& memory) {
     std::vector<uint64_t> blocks;
+    blocks.reserve(memory.blocks.size());
     for (const RamBlock& block : memory.blocks) {
         blocks.push_back(block.bytes);
     }

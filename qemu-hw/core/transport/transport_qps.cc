@@ -96,9 +96,10 @@ uint32_t Transport::room_of_cqs(const QueuePair& qp) {
 
 CmdResult<uint32_t> Transport::place(QueuePair&& qp) {
     if (qp.is_special()) {
-        qp.qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
-        special_qps_[qp.qpn] = std::make_unique<QueuePair>(std::move(qp));
-        return special_qps_[qp.qpn]->qpn;
+        const uint32_t qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
+        qp.qpn = qpn;
+        special_qps_[qpn] = std::make_unique<QueuePair>(std::move(qp));
+        return qpn;
     }
     const uint32_t qpn = qps_.insert(std::move(qp));
     qps_.find(qpn)->qpn = qpn;

@@ -30,8 +30,9 @@ def named(text: str) -> str:
 
 
 def say(text: str) -> None:
-    # In one piece: steps side by side say things at once.
-    print(f"[{time.monotonic() - START:5.0f}s] {named(text)}\n", end="", file=sys.stderr, flush=True)
+    # In one piece: steps side by side say things at once. A terminal that was closed takes nothing any more.
+    with contextlib.suppress(OSError):
+        print(f"[{time.monotonic() - START:5.0f}s] {named(text)}\n", end="", file=sys.stderr, flush=True)
 
 
 def log_path(name: str) -> pathlib.Path:

@@ -36,16 +36,18 @@ def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
 
 
 def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
-    """Boots guests and makes them a subnet: every connected port is ACTIVE afterwards."""
+    """Boots guests and makes them a subnet: every connected port is ACTIVE afterwards. An interrupt ends what it
+    has started; after another failure guests that have booted stay, to be looked at."""
     new = wanted.count - len(lab.nodes())
     memory.check(f"{new} guests", new * min(vm.LEAST_USED_MIB, wanted.size.memory_mib), new * wanted.size.memory_mib,
                  "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
     _, artefacts = prepare()
-    lab.up(wanted, artefacts)
-    if not (vm.module_usable() and switch_process.built()):
-        raise ui.LabError("the device or the switch has not been built; the guests run without a "
-                          "fabric. Look at the output of:  ninja -C build")
-    make_subnet(lab)
+    with lab.ended_on_failure(KeyboardInterrupt):
+        lab.up(wanted, artefacts)
+        if not (vm.module_usable() and switch_process.built()):
+            raise ui.LabError("the device or the switch has not been built; the guests run without a "
+                              "fabric. Look at the output of:  ninja -C build")
+        make_subnet(lab)
 
 
 def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:

@@ -20,6 +20,7 @@ class Recorded:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.file = self.directory / state.NAME
         self.state = state.load(self.file)
+        self._started: list[process.Process] = []
         self._locks = 0
 
     @contextlib.contextmanager
@@ -83,6 +84,7 @@ class Recorded:
         with signals.deferred():
             started = process.start(argv, self.log(name), directory=self.directory, name=name, extra_env=env)
             self.record.processes[name] = started
+            self._started.append(started)
             self.save()
         return started
 
@@ -95,21 +97,21 @@ class Recorded:
             raise
 
     @contextlib.contextmanager
-    def ended_on_failure(self) -> Iterator[None]:
-        """Processes that are started in the block end when the block fails."""
-        before = list(self.running().values())
+    def ended_on_failure(self, *failures: type[BaseException]) -> Iterator[None]:
+        """Processes that are started in the block end when the block fails. failures: only by one of these."""
+        before = len(self._started)
         try:
             yield
-        except BaseException:
-            with signals.held_off():
-                self._end_all_but(before)
+        except failures or BaseException:
+            with signals.held_off(), self.locked():
+                self._end_started(self._started[before:])
             raise
 
     # -- ending -------------------------------------------------------------
 
-    def _end_all_but(self, before: list[process.Process]) -> None:
+    def _end_started(self, started: list[process.Process]) -> None:
         recorded = self.state.processes if self.state else {}
-        new = [name for name, running in recorded.items() if running not in before]
+        new = [name for name, running in recorded.items() if running in started]
         if alive := [name for name in new if self.alive(name)]:
             ui.say(f"ending what this command had started: {', '.join(alive)}")
         if len(alive) == len(self.running()):

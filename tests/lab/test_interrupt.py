@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib up that a signal ends, at any time until its guests are a subnet, ends what it has started, and says so."""
+
+import os
+import pty
+import signal
+import sys
+import threading
+
+import pytest
+
+from lab import process, signals, ui, up, waiting
+from lab.fabric import cluster, switch_process
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+
+LIMIT_S = 60
+SWITCH = """#!/bin/sh
+while [ "$1" != --control ]; do shift; done
+: >"$2"
+exec sleep 1000
+"""
+
+
+def strays(lab):
+    return sorted(name for directory, name, _ in process.marked() if directory == lab.directory)
+
+
+@pytest.fixture(name="booting")
+def _booting(lab, tmp_path, monkeypatch):
+    """A lab whose guests boot, and never show a device: its subnet is waited for."""
+    switch = tmp_path / "switch"
+    switch.write_text(SWITCH)
+    switch.chmod(0o755)
+    monkeypatch.setattr(switch_process, "PROGRAM", switch)
+    monkeypatch.setattr(vm, "module_usable", lambda: True)
+    monkeypatch.setattr(up, "prepare", lambda: (tmp_path, []))
+    monkeypatch.setattr(ui, "HEARTBEAT_S", 0.2)
+    return lab
+
+
+@pytest.fixture
+def handled():
+    """Signals as ./pib handles them."""
+    handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
+    signals.raise_on_end()
+    yield
+    for ending, handler in handlers.items():
+        signal.signal(ending, handler)
+
+
+def boots(lab):
+    return lambda: "vm0" in strays(lab) and lab.file.exists() and cluster.Cluster().record.ssh_ports
+
+
+@pytest.mark.parametrize("number", signals.ENDING)
+def test_a_signal_while_the_subnet_is_waited_for(booting, handled, capfd, number):
+    def interrupt():
+        waiting.poll("vm0", boots(booting), LIMIT_S)
+        os.kill(os.getpid(), number)
+    teller = threading.Thread(target=interrupt)
+    teller.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            up.boot(booting, Wanted(1))
+    finally:
+        teller.join()
+    assert not strays(booting) and not booting.file.exists()
+    assert "ending what this command had started: hub, switch, vm0" in capfd.readouterr().err
+
+
+def test_guests_of_an_earlier_command_stay(booting, handled, monkeypatch):
+    monkeypatch.setattr(up, "make_subnet", lambda _lab: [])
+    up.boot(booting, Wanted(1))
+    before = strays(booting)
+
+    def interrupt(_lab):
+        assert strays(booting) == sorted([*before, "vm1"])
+        raise KeyboardInterrupt
+    monkeypatch.setattr(up, "make_subnet", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        up.boot(cluster.Cluster(), Wanted(2))
+    assert strays(booting) == before == sorted(cluster.Cluster().state.processes)
+
+
+def test_another_failure_leaves_the_guests_to_be_looked_at(booting, monkeypatch):
+    def fail(_lab):
+        raise ui.LabError("no port is ACTIVE")
+    monkeypatch.setattr(up, "make_subnet", fail)
+    with pytest.raises(ui.LabError, match="ACTIVE"):
+        up.boot(booting, Wanted(1))
+    assert strays(booting) == ["hub", "switch", "vm0"]
+
+
+def test_a_terminal_that_is_closed(booting):
+    """Messages find no terminal any more; ending goes on without them."""
+    child, terminal = pty.fork()
+    if not child:
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        signals.raise_on_end()
+        try:
+            up.boot(booting, Wanted(1))
+        finally:
+            os._exit(1)
+    waiting.poll("vm0", boots(booting), LIMIT_S)
+    os.close(terminal)
+    os.waitpid(child, 0)
+    assert not strays(booting) and not booting.file.exists()

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-from lab import environment, errors, paths, signals, status, ui, up
+from lab import clean, environment, errors, paths, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.fabric import cluster, metrics, topology_kinds, wanted
@@ -198,6 +198,11 @@ def _add_steps(add) -> None:
     add("build", _build, "install and build what up needs, but start nothing")
     add("guest-build", _guest_build, "build driver, provider and test programs for guests")
     add("image", _image, "make the guest image and its build tree; print where")
+    command = add("clean", lambda options: clean.clean(options.entries, options.unused, options.all),
+                  "show what the cache holds, with sizes, or free it")
+    command.add_argument("entries", nargs="*", metavar="ENTRY", help="free this one")
+    command.add_argument("--unused", type=int, metavar="DAYS", help="free what was not used for so many days")
+    command.add_argument("--all", action="store_true", help="free all that is not in use")
 
 
 def _add_development(add) -> None:

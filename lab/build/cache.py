@@ -2,38 +2,52 @@
 """Directories that take long to make and depend on their recipe alone, which is in their names.
 
 An entry is made beside its place, under a lock of its own, and renamed when it is whole. What a maker that
-was killed has left is removed by the next one that makes anything.
+was killed has left is removed by the next one that makes anything. The time of a directory is that of its last use.
 """
 
+import contextlib
 import fcntl
+import os
 import pathlib
-from typing import Callable
+from typing import Callable, Iterator
 
-from lab import lock, paths
+from lab import lock, paths, process, ui
 from lab.build import user_namespace
 
 PART = ".part"
+LOCKS = "locks"
 
 
 def _lock(name: str) -> pathlib.Path:
-    return paths.cache() / "locks" / name
+    return paths.cache() / LOCKS / name
+
+
+@contextlib.contextmanager
+def _taken(*locks: pathlib.Path) -> Iterator[bool]:
+    """Has the locks for as long as the block lasts; False: another command has one of them."""
+    with contextlib.ExitStack() as files:
+        try:
+            for path in locks:
+                fcntl.flock(files.enter_context(open(path, "a")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def _sweep() -> None:
     """Removes unfinished entries that are not being made."""
     for part in paths.cache().glob(f"*{PART}"):
-        with open(_lock(part.name.removesuffix(PART)), "a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            user_namespace.remove(part)
+        with _taken(_lock(part.name.removesuffix(PART))) as free:
+            if free:
+                user_namespace.remove(part)
 
 
 def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
     """The entry's directory; make() fills it when it is not there."""
     final = paths.cache() / name
     if final.is_dir():
+        note_use(final)
         return final
     _lock(name).parent.mkdir(parents=True, exist_ok=True)
     _sweep()
@@ -41,6 +55,11 @@ def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
         if not final.is_dir():
             _make(final, make)
     return final
+
+
+def note_use(final: pathlib.Path) -> None:
+    with contextlib.suppress(OSError):      # in a cache that this user may only read
+        os.utime(final)
 
 
 def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
@@ -54,3 +73,36 @@ def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
     except BaseException:
         user_namespace.remove(part)
         raise
+
+
+def entries() -> list[pathlib.Path]:
+    """All directories, the one that was used last at the end."""
+    found = [path for path in paths.cache().glob("*") if path.is_dir() and path.name != LOCKS]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def users(entry_: pathlib.Path) -> list[str]:
+    """Processes of this user's labs, in any checkout, that have files of an entry."""
+    return [f"{name} of {directory}" for directory, name, running in process.marked()
+            if f"{entry_}/" in _command_line(running)]
+
+
+def _command_line(running: process.Process) -> str:
+    try:
+        return os.fsdecode(pathlib.Path(f"/proc/{running.pid}/cmdline").read_bytes())
+    except OSError:
+        return ""
+
+
+def remove(entry_: pathlib.Path) -> None:
+    """Removes an entry that nothing uses."""
+    builds = entry_.glob("builder/work/*/.lock")
+    _lock(entry_.name).parent.mkdir(parents=True, exist_ok=True)
+    with _taken(_lock(entry_.name.removesuffix(PART)), *builds) as free:
+        if not free:
+            raise ui.LabError(f"{entry_.name}: another ./pib command works with it. Try again when that has ended")
+        if busy := users(entry_):
+            raise ui.LabError(f"{entry_.name}: {', '.join(busy)} runs from it. End that first:  ./pib down")
+        part = entry_.with_name(entry_.name.removesuffix(PART) + PART)
+        entry_.rename(part)                 # from now on nothing finds it
+        user_namespace.remove(part)

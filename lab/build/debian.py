@@ -17,6 +17,7 @@ from lab import ui
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OS_RELEASE = pathlib.Path("/etc/os-release")
 # Schemes of archives that a new tree can be made from; a DVD's archive cannot.
+STATUS = "var/lib/dpkg/status"  # the packages of a tree
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
 
 
@@ -102,7 +103,7 @@ def installed() -> dict[str, str]:
 
 def package_version(tree: pathlib.Path, package: str) -> str:
     """Version of a package that is installed in a tree."""
-    status = (tree / "var" / "lib" / "dpkg" / "status").read_text()
+    status = (tree / STATUS).read_text()
     entry = re.search(rf"^Package: {re.escape(package)}\n(?:.+\n)*?Version: (.+)$", status, re.MULTILINE)
     if not entry:
         raise ui.LabError(f"{tree} has no {package}. Remove {tree.parent}, and run the same command again")

@@ -181,6 +181,7 @@ def build(base: pathlib.Path) -> list[pathlib.Path]:
     """Builds all there is a source of; returns the results' directories."""
     tools = builder.Builder(base)
     results = []
+    rdma_core.note_use(tools.tree)
     with tools.locked():
         for folder, function in PARTS:
             if (paths.ROOT / folder).is_dir():

@@ -47,9 +47,15 @@ def present(tree: pathlib.Path) -> bool:
 def source(tree: pathlib.Path) -> pathlib.Path:
     found = _directory(version(tree))
     if not found.is_dir():
-        raise ui.LabError(f"{found} is gone, and the archive may have moved on. Have the image made anew: remove "
-                          f"{tree.parent} and run the same command again")
+        raise ui.LabError(f"{found} is gone, and the archive may have moved on. Have the image made anew:  "
+                          f"./pib clean {tree.parent.name}   and run the same command again")
     return found
+
+
+def note_use(tree: pathlib.Path) -> None:
+    """The source that belongs to a tree is as new in the cache as the tree. A container's tree has been emptied."""
+    if (tree / debian.STATUS).exists() and present(tree):
+        cache.note_use(_directory(version(tree)))
 
 
 def _make(out: pathlib.Path, wanted: str, lists: debian.Archive) -> None:

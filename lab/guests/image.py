@@ -33,7 +33,6 @@ BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
 REVISION = "4"                  # version of the code below, without lists of options
-DPKG_STATUS = "var/lib/dpkg/status"
 
 # Left out of the image: what no guest of this lab can use, which is most of the
 # kernel's modules by size.
@@ -88,7 +87,7 @@ def identity(image: pathlib.Path) -> str:
 
 
 def write_identity(image: pathlib.Path, *parts: str | bytes) -> None:
-    (image / "identity").write_text(paths.recipe_hash(*parts, (image / "builder" / DPKG_STATUS).read_bytes()))
+    (image / "identity").write_text(paths.recipe_hash(*parts, (image / "builder" / debian.STATUS).read_bytes()))
 
 
 def kernel_version(image: pathlib.Path) -> str:
@@ -170,7 +169,7 @@ def _make_disk(image: pathlib.Path, lists: debian.Archive) -> bytes:
     tree = image / "rootfs"
     bootstrap("making the guest image: packages", packages("image-packages.txt"), tree,
               image_options(release()), debian_release(), lists)
-    installed = (tree / DPKG_STATUS).read_bytes()
+    installed = (tree / debian.STATUS).read_bytes()
     make_root_disk(tree, image / "root.ext4")
     take_kernel(tree, image)
     user_namespace.remove(tree)

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from lab import paths
-from lab.build import builder, guest_build, rdma_core
+from lab.build import builder, debian, guest_build, rdma_core
 from lab.guests import image, initramfs
 
 STATUS = "Package: libibverbs-dev\nStatus: install ok installed\nVersion: {}\n\n"
@@ -29,7 +29,7 @@ def test_another_kernel_in_the_image_is_another_input(base):
     assert guest_build._inputs(base, guest_build.COMMON) == before
     image.write_identity(base, b"packages of the disk, with another kernel")
     other_disk = guest_build._inputs(base, guest_build.COMMON)
-    (base / "builder" / image.DPKG_STATUS).write_text(STATUS.format("56.1-2"))
+    (base / "builder" / debian.STATUS).write_text(STATUS.format("56.1-2"))
     image.write_identity(base, b"packages of the disk, with another kernel")
     assert len({before, other_disk, guest_build._inputs(base, guest_build.COMMON)}) == 3
 

@@ -112,29 +112,30 @@ def missing_features(kernel: str, options: str) -> list[str]:
             if series >= since and f"-DPIB_HCA_HAS_{name} " not in options]
 
 
+def _faults(driver: pathlib.Path, kernel: str) -> list[str]:
+    """Complaints about what make has left in the driver's folder."""
+    return [*complaints((driver / "output").read_text()), *missing_symbols((driver / "symbols").read_text()),
+            *missing_features(kernel, (driver / ".main.o.cmd").read_text())]
+
+
 def compile_driver(tools: builder.Builder, kernel: str, options: str = "") -> list[str]:
-    """Complaints of one kernel's build. options: more of make. What has compiled well before is not compiled again."""
+    """Complaints of one kernel's build. options: more of make. The same sources are not compiled again, but judged."""
     work = f"kernels/{kernel}"
-    stamp = tools.work / work / "passed"
-    inputs = paths.recipe_hash(kernel, *guest_build.sources(guest_build.COMMON, guest_build.DRIVER))
+    stamp, driver = tools.work / work / "compiled", f"{work}/{guest_build.DRIVER}"
+    inputs = paths.recipe_hash(kernel, options, *guest_build.sources(guest_build.COMMON, guest_build.DRIVER))
     if stamp.exists() and stamp.read_text() == inputs:
-        return []
+        return _faults(tools.work / driver, kernel)
     shutil.rmtree(tools.work / work, ignore_errors=True)
     for folder in (guest_build.COMMON, guest_build.DRIVER):
         tools.bring(paths.ROOT / folder, f"{work}/{folder}")
-    driver = f"{work}/{guest_build.DRIVER}"
     try:
         tools.sh(f"compiling the driver for {kernel}",
                  f"{guest_build.MAKE} -C {driver} W=1 {options} KDIR=/usr/src/linux-headers-{kernel} "
                  f"> {driver}/output 2>&1; nm -u {driver}/pib_hca.ko > {driver}/symbols", LOG)
     except ui.LabError:
         return complaints((tools.work / driver / "output").read_text()) or ["make failed"]
-    found = complaints((tools.work / driver / "output").read_text())
-    found += missing_symbols((tools.work / driver / "symbols").read_text())
-    found += missing_features(kernel, (tools.work / driver / ".main.o.cmd").read_text())
-    if not found:
-        stamp.write_text(inputs)
-    return found
+    stamp.write_text(inputs)
+    return _faults(tools.work / driver, kernel)
 
 
 # -- provider -----------------------------------------------------------------

@@ -38,6 +38,31 @@ def test_a_feature_that_a_kernel_offers_is_to_be_found_in_its_headers():
     assert "ODP is compiled out" in kernels.missing_features("7.3.4+deb13-amd64", "gcc -DPIB_HCA_HAS_ODP_DMA_LIST -c")
 
 
+class Compiler:
+    """A tree whose compiler leaves the files of a driver without on-demand paging."""
+    def __init__(self, directory: pathlib.Path):
+        self.work, self.runs = directory, 0
+
+    def bring(self, _source, name):
+        (self.work / name).mkdir(parents=True)
+
+    def sh(self, _title, script, _log):
+        self.runs += 1
+        driver = self.work / "kernels" / "6.1.0-56-amd64" / guest_build.DRIVER
+        assert f"-C {driver.relative_to(self.work)} W=1" in script
+        (driver / "output").write_text("  CC [M]  main.o\n")
+        (driver / "symbols").write_text("".join(f"U {name}\n" for name in kernels.WANTED_SYMBOLS))
+        (driver / ".main.o.cmd").write_text("gcc -DPIB_HCA_HAS_ODP -c")
+
+
+def test_what_has_been_compiled_before_is_judged_by_the_present_rules(monkeypatch, tmp_path):
+    tools = Compiler(tmp_path)
+    assert kernels.compile_driver(tools, "6.1.0-56-amd64") == []
+    monkeypatch.setitem(kernels.OFFERED_SINCE, "PLACEMENT", (6, 1))
+    assert kernels.compile_driver(tools, "6.1.0-56-amd64") == ["PLACEMENT is compiled out"]
+    assert tools.runs == 1
+
+
 @pytest.fixture(name="tools")
 def tree_without_source(monkeypatch, tmp_path):
     """A tree with libraries of rdma-core 44; the mirror does not have their source."""

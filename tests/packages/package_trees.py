@@ -5,8 +5,10 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+import re
 import shutil
 import subprocess
+import tempfile
 
 import clean_tree
 from lab import paths
@@ -61,18 +63,31 @@ def tree_of(release: str):
         tree.remove()
 
 
-def _sources() -> str:
+def _versions(release: str) -> str:
+    """Debian's newest versions of the packages that ours are built with. Ours depend on some: QEMU, rdma-core."""
+    control = (paths.ROOT / "debian" / "control").read_text()
+    names = re.findall(r"^(?:Build-Depends:)? +([a-z][a-z0-9.+-]+)", control.split("\n\n")[0], re.MULTILINE)
+    with tempfile.TemporaryDirectory(prefix="pib-packages.") as name:
+        suites = debian.release_suites(f"{release}-backports" if TARGET[release] else release)
+        archive = debian.Archive(pathlib.Path(name), suites, ("deb",))
+        archive.update("packages")
+        said = debian.output("apt-cache", "show", "debhelper", "dh-dkms", "g++", "libibverbs1", "lintian",
+                             *names, env=archive.env)
+    return "\n".join(sorted(re.findall(r"^(?:Package|Version): .*", said, re.MULTILINE)))
+
+
+def _sources(release: str) -> str:
     """A hash of everything that packages are made from."""
     tree_files = [path for path in clean_tree.checkout_files() if path.parts[0] not in ("tests", "packages")]
-    return paths.recipe_hash(BUILD, *(part for path in tree_files
-                                      for part in (str(path), (paths.ROOT / path).read_bytes())))
+    return paths.recipe_hash(BUILD, _versions(release), *(part for path in tree_files for part in
+                                                          (str(path), (paths.ROOT / path).read_bytes())))
 
 
 @functools.cache
 def built(release: str) -> Packages:
     """Builds them, unless those of an earlier run are of the same sources. The compiler's cache and QEMU's headers stay
     for the next time."""
-    shared, sources = paths.cache() / "packages" / release, _sources()
+    shared, sources = paths.cache() / "packages" / release, _sources(release)
     stamp, said = shared / "sources", shared / "lintian"
     if not stamp.exists() or stamp.read_text() != sources:
         stamp.unlink(missing_ok=True)

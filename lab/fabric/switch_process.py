@@ -59,7 +59,7 @@ class Switch:
             path.unlink(missing_ok=True)
 
     def ctl(self, *words: str, timeout_s: float = 30) -> str:
-        """Output of a control command."""
+        """Output of a control command, for people to read. Programs ask for data with control.Control."""
         try:
             done = subprocess.run([PROGRAM, "ctl", "--control", self.control, *words],
                                   capture_output=True, text=True, timeout=timeout_s, check=False)

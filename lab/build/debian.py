@@ -7,6 +7,7 @@ behind a local mirror or proxy stays behind it.
 
 import dataclasses
 import functools
+import operator
 import os
 import pathlib
 import re
@@ -113,6 +114,13 @@ def package_version(tree: pathlib.Path, package: str) -> str:
 def at_least(version: str, minimum: str) -> bool:
     return subprocess.run(["dpkg", "--compare-versions", version, "ge", minimum],
                           check=False).returncode == 0
+
+
+def newest_first(versions: dict[str, str]) -> list[tuple[str, str]]:
+    """Names and their versions, without those that have none."""
+    def order(one: tuple[str, str], other: tuple[str, str]) -> int:
+        return 0 if one[1] == other[1] else -1 if at_least(one[1], other[1]) else 1
+    return sorted(filter(operator.itemgetter(1), versions.items()), key=functools.cmp_to_key(order))
 
 
 def _lagging(suites: list[Suite]) -> str:

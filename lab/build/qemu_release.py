@@ -28,7 +28,8 @@ exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/{MULTIARCH}" "
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """version: of the package. bin: the folder for PATH."""
+    """release: of Debian. version: of the package. bin: the folder for PATH."""
+    release: str
     version: str
     bin: pathlib.Path
     headers: pathlib.Path
@@ -47,14 +48,19 @@ def _make(out: pathlib.Path, release: str) -> None:
     user_namespace.remove(archive.directory)
 
 
-def ensure(release: str) -> Release:
-    suites = debian.release_suites(release)
+def newest(release: str) -> str:
+    """Version of the newest package; "" if there is none."""
     with tempfile.TemporaryDirectory(prefix="pib-qemu.") as name:
-        archive = debian.Archive(pathlib.Path(name), suites, ("deb",))
+        archive = debian.Archive(pathlib.Path(name), debian.release_suites(release), ("deb",))
         archive.update(LOG)
-        version = archive.newest(qemu_headers.PACKAGE)
+        return archive.newest(qemu_headers.PACKAGE)
+
+
+def ensure(release: str) -> Release:
+    version = newest(release)
     if not version:
         raise ui.LabError(f"the mirror has no {qemu_headers.PACKAGE} of {release}")
     recipe = paths.recipe_hash(REVISION, version, WRAPPER, *PACKAGES)
+    headers = qemu_headers.ensure(version, debian.release_suites(release))
     made = cache.entry(f"qemu-{release}-{recipe}", lambda out: _make(out, release))
-    return Release(version, made / "bin", qemu_headers.ensure(version, suites))
+    return Release(release, version, made / "bin", headers)

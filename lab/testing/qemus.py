@@ -1,44 +1,83 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test qemu: the device in the QEMU of Debian 13 and in the newest of its backports, compiled for each."""
+"""./pib test qemu: the device in the QEMU of Debian 13 and in the newest one of Debian, compiled for each: loaded into
+Debian's program, and in QEMU's own tree."""
 
+import functools
 import os
+import pathlib
+from collections.abc import Callable
 
 from lab import paths, ui
-from lab.build import host_build, qemu_headers, qemu_release
+from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import runners
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
-RELEASES = ("trixie", "trixie-backports")
+# Releases that may have a QEMU, by the QEMU's name. A mirror may lack the source of the newest.
+QEMUS = {"QEMU 10.0": ("trixie",), "the newest QEMU": ("trixie-backports", "testing")}
 GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_interrupts"
 
 
+def _stages(name: str) -> tuple[str, str, str]:
+    return f"tests/qemu, {name}", f"tests/guest, {name}", f"tests/qemu, in the tree of {name}"
+
+
 def stages() -> tuple[str, ...]:
-    return tuple(f"{folder}, QEMU of {release}" for release in RELEASES for folder in ("tests/qemu", "tests/guest"))
+    return tuple(stage for name in QEMUS for stage in _stages(name))
 
 
-def _environment(qemu: qemu_release.Release, build: str) -> dict[str, str]:
-    """In which tests find this QEMU and the device for it."""
-    return {"PATH": f"{qemu.bin}:{os.environ['PATH']}", paths.BUILD_VARIABLE: build,
-            qemu_headers.VARIABLE: str(qemu.headers)}
+def _newest(name: str, releases: tuple[str, ...]) -> qemu_release.Release:
+    """The newest QEMU of the releases whose source can be had. The others are told."""
+    versions = debian.newest_first({release: qemu_release.newest(release) for release in releases})
+    missing: list[str] = []
+    for release, version in versions:
+        try:
+            return qemu_release.ensure(release)
+        except ui.LabError as error:
+            ui.say(f"{name}: {version} of {release} CANNOT BE TESTED: {error}")
+            missing.append(version)
+    raise ui.LabError(f"{name}: the mirror has no source of {' or '.join(missing)}. Take another mirror in "
+                      "/etc/apt/sources.list.d")
 
 
-def _check(progress: Progress, release: str) -> Count:
-    qemu = qemu_release.ensure(release)
-    build = host_build.build(paths.ROOT / f"build-qemu-{release}", qemu.headers)
-    with runners.environment(_environment(qemu, str(build))):
-        ui.say(f"QEMU {qemu.version}")
-        return (runners.pytest(progress, "tests/qemu", name=f"tests/qemu, QEMU of {release}")
-                + runners.pytest(progress, "tests/guest", "-k", GUESTS, name=f"tests/guest, QEMU of {release}"))
+def _loaded(progress: Progress, name: str, qemu: qemu_release.Release) -> Count:
+    """The device in Debian's program."""
+    build = host_build.build(_build(name), qemu.headers)
+    without_guests, with_guests, _ = _stages(name)
+    with runners.environment({"PATH": f"{qemu.bin}:{os.environ['PATH']}", paths.BUILD_VARIABLE: str(build),
+                              qemu_headers.VARIABLE: str(qemu.headers)}):
+        return (runners.pytest(progress, "tests/qemu", name=without_guests)
+                + runners.pytest(progress, "tests/guest", "-k", GUESTS, name=with_guests))
+
+
+def _in_tree(progress: Progress, name: str, qemu: qemu_release.Release) -> Count:
+    """The device in QEMU's tree. Such a QEMU takes no module, so that it has no other device to be tested."""
+    with (qemu_tree.compiled(qemu.version, debian.release_suites(qemu.release)) as folder,
+          runners.environment({"PATH": f"{folder}:{os.environ['PATH']}", paths.BUILD_VARIABLE: str(_build(name)),
+                               qemu_headers.VARIABLE: str(qemu.headers)})):
+        return runners.pytest(progress, "tests/qemu", name=_stages(name)[2])
+
+
+def _build(name: str) -> pathlib.Path:
+    return paths.ROOT / f"build-{name.replace(' ', '-').lower()}"
+
+
+def _counted(what: str, check: Callable[[], Count]) -> Count:
+    """A check that cannot be made is a failure, and the others are made all the same."""
+    try:
+        return check()
+    except ui.LabError as error:
+        ui.say(f"{what}: {error}")
+        return FAILURE
+
+
+def _check(progress: Progress, name: str, releases: tuple[str, ...]) -> Count:
+    qemu = _newest(name, releases)
+    ui.say(f"{name}: {qemu.version} of {qemu.release}")
+    return (_counted(name, lambda: _loaded(progress, name, qemu))
+            + _counted(f"{name}, with the device in its tree", lambda: _in_tree(progress, name, qemu)))
 
 
 def check(progress: Progress) -> Count:
-    """A QEMU that cannot be had is a failure, and the others are tested all the same."""
-    count = Count()
-    for release in RELEASES:
-        try:
-            count += _check(progress, release)
-        except ui.LabError as error:
-            ui.say(f"QEMU of {release}: {error}")
-            count += FAILURE
-    return count
+    return sum((_counted(name, functools.partial(_check, progress, name, releases))
+                for name, releases in QEMUS.items()), Count())

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The first step of a QEMU with the device in its tree: a device from the installed library alone.
- * */
+/* A machine monitor's first step: a device from the installed library alone. */
 #include <pib_hca_core.h>
 #include <pib_hca_hw.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Another QEMU than this machine's: how it is run, and what its tests find."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from lab import paths, ui
-from lab.build import debian, host_build, qemu_headers, qemu_release
+from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import qemus, runners
 from lab.testing.counts import Count
 
@@ -53,26 +54,48 @@ def test_another_build_directory_is_that_of_the_device_and_the_switch(tmp_path):
 
 @pytest.fixture(name="ran")
 def without_qemus(monkeypatch, tmp_path):
-    """Folders and environments of the tests that have run; there is no QEMU of the last release."""
+    """Stages and environments of the tests that have run. The mirror lacks the source of the newest QEMU."""
     ran = []
+    versions = {"trixie": "1:10.0.13", "trixie-backports": "1:11.1.3", "testing": "1:10.2.2"}
 
     def ensure(release):
-        if release == qemus.RELEASES[-1]:
-            raise ui.LabError("the mirror has no source")
-        return qemu_release.Release("1:10.0.13", tmp_path / "bin", tmp_path / "headers")
+        if release == "trixie-backports":
+            raise ui.LabError("404  Not Found")
+        return qemu_release.Release(release, versions[release], tmp_path / release, tmp_path / "headers")
 
-    def pytest_(_progress, folder, *_options, name):
-        assert name in qemus.stages()
-        ran.append((folder, os.environ["PATH"].split(":")[0], os.environ[qemu_headers.VARIABLE]))
+    def pytest_(_progress, _folder, *_options, name):
+        ran.append((name, os.environ["PATH"].split(":")[0], os.environ[paths.BUILD_VARIABLE]))
         return Count(passed=1)
+    monkeypatch.setattr(debian, "release_suites", lambda release: [debian.Suite("http://mirror", release, "Debian")])
+    monkeypatch.setattr(qemu_release, "newest", versions.__getitem__)
     monkeypatch.setattr(qemu_release, "ensure", ensure)
     monkeypatch.setattr(host_build, "build", lambda directory, _headers: directory)
+    monkeypatch.setattr(qemu_tree, "compiled",
+                        lambda version, suites: contextlib.nullcontext(tmp_path / f"{suites[0].name}-{version[2:]}"))
     monkeypatch.setattr(runners, "pytest", pytest_)
     return ran
 
 
-def test_a_qemu_that_cannot_be_had_is_a_failure_and_the_others_are_tested(ran, tmp_path):
-    assert qemus.check(None) == Count(passed=2, failed=1)
-    found = (str(tmp_path / "bin"), str(tmp_path / "headers"))
-    assert ran == [("tests/qemu", *found), ("tests/guest", *found)]
-    assert qemu_headers.VARIABLE not in os.environ
+def test_the_newest_qemu_whose_source_is_there_is_tested_and_the_newer_one_is_told(ran, tmp_path, capsys):
+    assert qemus.check(None) == Count(passed=6)
+    assert "1:11.1.3 of trixie-backports CANNOT BE TESTED: 404" in capsys.readouterr().err
+    assert tuple(stage for stage, _, _ in ran) == qemus.stages()
+    folders = [str(tmp_path / name) for name in ("trixie", "trixie", "trixie-10.0.13", "testing", "testing",
+                                                 "testing-10.2.2")]
+    assert [folder for _, folder, _ in ran] == folders
+    assert len({build for _, _, build in ran}) == 2 and paths.BUILD_VARIABLE not in os.environ
+
+
+def test_a_qemu_that_does_not_compile_is_a_failure_and_the_others_are_tested(ran, monkeypatch):
+    def compiled(_version, suites):
+        raise ui.LabError(f"compiling QEMU of {suites[0].name}: failed")
+    monkeypatch.setattr(qemu_tree, "compiled", compiled)
+    assert qemus.check(None) == Count(passed=4, failed=2)
+    assert [stage for stage, _, _ in ran] == [stage for stage in qemus.stages() if "in the tree" not in stage]
+
+
+def test_a_mirror_without_any_source_is_a_failure(ran, monkeypatch):
+    def ensure(release):
+        raise ui.LabError(f"404 of {release}")
+    monkeypatch.setattr(qemu_release, "ensure", ensure)
+    assert qemus.check(None) == Count(failed=len(qemus.QEMUS)) and not ran

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A QEMU with the device in its own tree: Debian's source with the patches of packaging/qemu, compiled."""
+
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from lab import paths, ui
+from lab.build import debian, qemu_headers
+
+LOG = "qemu-tree"
+SERIES = paths.ROOT / "packaging" / "qemu" / "series.py"
+# As small as tests/qemu can use it.
+DEVICES = ("I440FX", "PCIE_PORT", "PIB_HCA", "Q35", "VTD")
+CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--without-default-devices",
+             "--with-devices-x86_64=pib-hca", "--enable-kvm", "--enable-tcg", "--disable-debug-info",
+             "--disable-docs", "--disable-tools", "--disable-guest-agent", "--disable-download",
+             "--disable-install-blobs")
+EMULATOR = "qemu-system-x86_64"
+CCACHE = "/usr/lib/ccache"
+
+
+def patch(source: pathlib.Path, work: pathlib.Path) -> None:
+    """Applies the series."""
+    ui.run("writing the patches for QEMU", [sys.executable, "-B", SERIES, work / "series"], LOG)
+    for file in sorted((work / "series").glob("*.patch")):
+        # git would look for the repository around it.
+        ui.run(f"applying {file.name}", ["git", "apply", "--whitespace=nowarn", file], LOG, cwd=source,
+               env={**os.environ, "GIT_CEILING_DIRECTORIES": str(work)})
+
+
+def _compile(source: pathlib.Path, build: pathlib.Path) -> None:
+    devices = source / "configs" / "devices" / "x86_64-softmmu" / "pib-hca.mak"
+    devices.write_text("".join(f"CONFIG_{name}=y\n" for name in DEVICES))
+    qemu_headers.complete(source)
+    build.mkdir()
+    env = {**os.environ, "PATH": f"{CCACHE}:{os.environ['PATH']}"}
+    ui.run("configuring QEMU with the device", [source / "configure", "--python=/usr/bin/python3", *CONFIGURE], LOG,
+           cwd=build, env=env)
+    ui.run("compiling QEMU with the device (some minutes)", ["ninja", EMULATOR], LOG, cwd=build, env=env)
+
+
+@contextlib.contextmanager
+def compiled(version: str, suites: list[debian.Suite]) -> Iterator[pathlib.Path]:
+    """The folder for PATH; it goes at the end. version: of Debian's package."""
+    paths.cache().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="qemu-tree.") as name:
+        work = pathlib.Path(name)
+        archive = debian.Archive(work, suites)
+        archive.update(LOG)
+        source = qemu_headers.fetch(work, version, archive)
+        patch(source, work)
+        _compile(source, work / "build")
+        yield work / "build"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The patches that put the device into QEMU's tree: they apply, and nothing is missing in them."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from lab import paths, ui
+from lab.build import qemu_tree
+
+PATCHES = paths.ROOT / "packaging" / "qemu"
+# The ends of QEMU's files, as far as the third patch looks at them.
+KCONFIG = """config ROCKER
+    bool
+    default y if PCI_DEVICES
+    depends on PCI && MSI_NONBROKEN
+
+config CAN_BUS
+    bool
+"""
+MESON = """), if_false: files('rocker/qmp-norocker.c'))
+system_ss.add(files('rocker/rocker-hmp-cmds.c'))
+
+subdir('can')
+"""
+
+
+@pytest.fixture(name="source")
+def patched(tmp_path):
+    """A QEMU tree with the patches."""
+    net = tmp_path / "qemu" / "hw" / "net"
+    net.mkdir(parents=True)
+    (net / "Kconfig").write_text(KCONFIG)
+    (net / "meson.build").write_text(MESON)
+    qemu_tree.patch(tmp_path / "qemu", tmp_path)
+    return tmp_path / "qemu"
+
+
+def test_qemu_finds_the_folder(source):
+    assert (source / "hw" / "net" / "meson.build").read_text() == f"{MESON}subdir('pib-hca')\n"
+    entry = "source pib-hca/Kconfig\n\nconfig CAN_BUS"
+    assert (source / "hw" / "net" / "Kconfig").read_text() == KCONFIG.replace("config CAN_BUS", entry)
+
+
+def test_the_whole_glue_is_compiled_there(source):
+    folder = source / "hw" / "net" / "pib-hca"
+    listed = set(re.findall(r"'(\w+\.c)'", (folder / "meson.build").read_text()))
+    assert listed == {path.name for path in (paths.ROOT / "qemu-hw" / "glue").glob("pib_hca_*.c")}
+    assert {path.name for path in folder.glob("*.c")} == listed and "config PIB_HCA" in (folder / "Kconfig").read_text()
+
+
+def test_headers_of_the_glue_are_there(source):
+    there = {path.name for path in source.rglob("*.h")}
+    asked = {name for path in (source / "hw" / "net" / "pib-hca").glob("*.[ch]")
+             for name in re.findall(r'^#include "((?:pib_|idle|short)\w+\.h)"', path.read_text(), re.MULTILINE)}
+    assert asked and asked <= there
+
+
+def test_the_core_configures_by_itself(source):
+    core = source / "subprojects" / "pib-hca"
+    said = subprocess.run(["meson", "setup", core / "build", core], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert sorted(path.name for path in core.glob("*/meson.build")) == ["meson.build"] * 3
+
+
+def test_the_same_files_make_the_same_patches(source, tmp_path):
+    subprocess.run([PATCHES / "series.py", tmp_path / "again"], check=True)
+    made = {path.name: path.read_bytes() for path in sorted((tmp_path / "series").iterdir())}
+    assert made == {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} and source
+    assert [name[:5] for name in sorted(made)] == ["0001-", "0002-", "0003-"]
+
+
+def test_a_tree_that_has_changed_is_a_failure(tmp_path):
+    (tmp_path / "qemu" / "hw" / "net").mkdir(parents=True)
+    with pytest.raises(ui.LabError, match="applying 0003-"):
+        qemu_tree.patch(tmp_path / "qemu", pathlib.Path(tmp_path))

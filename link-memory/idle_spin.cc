@@ -13,11 +13,11 @@
 
 namespace {
 
-// The time after many vain attempts: short against a wake-up, but long enough to notice that work
-// comes again.
+// The shortest time, after many vain attempts: short compared with a wake-up, but long enough to
+// notice new work.
 constexpr std::uint64_t kLeastNs = 2'000;
-// How long the count of runnable threads is believed: while no other thread is runnable, and while
-// one is, which does not change between two packets of a stream.
+// How long the count of runnable threads is cached: first while no other thread is runnable, then
+// while another one is. That changes seldom between two packets of a stream.
 constexpr std::uint64_t kLookNs = 4'000;
 constexpr std::uint64_t kBusyNs = 200'000;
 
@@ -37,7 +37,7 @@ bool others_want_to_run(const PibIdleSpin& spin) {
     std::array<char, 128> text{};
     const ssize_t n = ::pread(spin.loadavg_fd, text.data(), text.size() - 1, 0);
     const unsigned runnable = n > 0 ? pib_runnable_threads(text.data()) : 0;
-    return runnable == 0 || runnable > spin.processors;  // this thread is one of them
+    return runnable == 0 || runnable > spin.processors;  // the calling thread is one of them
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ void pib_idle_spin_init(PibIdleSpin* spin, uint32_t most_us) {
              .looked_ns = 0,
              .busy_until_ns = 0};
     spin->budget_ns = std::min(spin->most_ns, 2 * kLeastNs);
-    // With one processor the thread that brings the work waits for this one.
+    // With one processor, spinning would keep the processor from the thread that brings the work.
     if (most_us != 0 && spin->processors > 1) {
         spin->loadavg_fd = ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
     }

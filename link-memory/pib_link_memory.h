@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * shared_memory.h for C: the connecting side of a link maps the memory that the
- * listening side has handed over.
+ * C interface of shared_memory.h: the connecting side of a link maps the memory
+ * that the listening side has sent.
  */
 #ifndef PIB_LINK_MEMORY_H
 #define PIB_LINK_MEMORY_H
@@ -18,22 +18,24 @@ typedef struct PibLinkMemory PibLinkMemory;
 
 /* One direction: a RingView of ib/link/shared_ring.h. */
 typedef struct PibLinkRing {
-    void *control;
-    uint8_t *bytes; /* mapped twice in a row */
+    void* control;
+    uint8_t* bytes; /* mapped twice in a row */
     uint32_t size;
 } PibLinkRing;
 
 /*
- * Returns NULL, and a line in *error for free(), when the memory is not as the
- * protocol says. The descriptor remains the caller's.
+ * Returns NULL and sets *error to one line, for free(), if the memory breaks
+ * the protocol's rules. The caller keeps the descriptor.
  */
-PibLinkMemory *pib_link_memory_map(int memfd, char **error);
-void pib_link_memory_unmap(PibLinkMemory *memory); /* NULL is allowed */
+PibLinkMemory* pib_link_memory_map(int memfd, char** error);
+void pib_link_memory_unmap(PibLinkMemory* memory); /* NULL is allowed */
 
-PibLinkRing pib_link_memory_out(const PibLinkMemory *memory);
-PibLinkRing pib_link_memory_in(const PibLinkMemory *memory);
-/* The futex by which the listening side wakes the connecting side. */
-uint32_t *pib_link_memory_wakes(const PibLinkMemory *memory);
+PibLinkRing pib_link_memory_out(const PibLinkMemory* memory);
+PibLinkRing pib_link_memory_in(const PibLinkMemory* memory);
+/*
+ * The futex on which the connecting side sleeps; the listening side wakes it.
+ */
+uint32_t* pib_link_memory_wakes(const PibLinkMemory* memory);
 
 #ifdef __cplusplus
 }

@@ -54,8 +54,8 @@ RingView SharedMemory::ring(unsigned direction) const {
             .size = static_cast<std::uint32_t>(ring_)};
 }
 
-// Maps each ring's bytes twice in a row, into a range that is reserved first: no other thread's
-// mapping can get in between.
+// Maps each ring's bytes twice in a row. The address range is reserved first, so that no other
+// thread's mapping can get in between.
 std::expected<SharedMemory, std::string> SharedMemory::map_rings(int memfd, std::size_t ring) {
     SharedMemory memory;
     memory.ring_ = ring;

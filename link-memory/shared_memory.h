@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The memory of a link's two rings: a sealed memfd that the listening side makes and hands to the
-// connecting side with its WELCOME. It needs Linux; an end that never shares memory does without.
+// The memory of a link's two rings: a sealed memfd that the listening side creates and sends to the
+// connecting side with WELCOME. It needs Linux; ends that do not share memory work without it.
 //
 // offset          size   content
 // 0               65536  RingControl of ring 0, RingControl of ring 1 at kControlStride
@@ -19,23 +19,23 @@ namespace pib::link {
 
 class SharedMemory {
   public:
-    // The largest page size of a kernel: rings are mapped from here on.
+    // The largest page size of a kernel, so that the rings can be mapped with every page size.
     static constexpr std::size_t kControlBytes = 65536;
     static constexpr std::size_t kControlStride = 1024;
     static constexpr unsigned kMinLogRing = 16;
     static constexpr unsigned kMaxLogRing = 26;
 
-    // Makes memory with two empty rings. The error is one line.
+    // Creates memory with two empty rings. The error is one line.
     [[nodiscard]] static std::expected<SharedMemory, std::string> create(unsigned log_ring);
-    // Maps the peer's memory after a check of size and seals: memory that shrinks would end this
-    // process. The descriptor remains the caller's.
+    // Maps the peer's memory. It checks size and seals first, because memory that shrinks would
+    // kill this process. The caller keeps the descriptor.
     [[nodiscard]] static std::expected<SharedMemory, std::string> map(int memfd);
 
     SharedMemory(SharedMemory&& other) noexcept;
     SharedMemory& operator=(SharedMemory&& other) noexcept;
     ~SharedMemory();
 
-    // The descriptor of create(), for the peer; -1 after map().
+    // The descriptor to send to the peer; -1 after map().
     [[nodiscard]] int memfd() const { return memfd_; }
     [[nodiscard]] RingView ring(unsigned direction) const;
     [[nodiscard]] std::size_t ring_size() const { return ring_; }

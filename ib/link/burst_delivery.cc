@@ -11,8 +11,8 @@ namespace pib::link {
 
 using ib::link::Frame;
 
-// Packets that CreditLedger::take() has refused are dropped (IBA 7.12.2). The peer has counted them
-// as sent, and so have we: what it may send goes on from there.
+// Drops packets that CreditLedger::take() has refused (IBA 7.12.2). The peer has counted them as
+// sent, so this side counts them as received.
 void BurstDelivery::overrun(unsigned vl, std::uint32_t packets) {
     credits_.grant(vl);
     for (; training_.is_up() && packets != 0; --packets) {
@@ -52,8 +52,8 @@ void BurstDelivery::deliver_packet(const ib::PacketBytes& body, bool with_crcs, 
     (void)events_.link_burst(*packet, here);
 }
 
-// A burst that is none ends the connection: it is this protocol that it breaks, and not the link
-// layer of the packets.
+// A malformed burst breaks this protocol, not a rule of IBA's link layer, so it ends the
+// connection.
 LinkResult BurstDelivery::receive_run(const Frame& frame) {
     auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(), frame.shared);
     if (!burst || burst->lrh().vl == ib::kVl15) {
@@ -69,7 +69,7 @@ LinkResult BurstDelivery::receive_run(const Frame& frame) {
     return {};
 }
 
-// Packets from `from` on as one burst; how many of them were taken.
+// Delivers packet `from` and all later ones as one burst; returns how many were taken.
 std::uint32_t BurstDelivery::deliver_rest(ib::Burst& burst, std::uint32_t from) {
     ib::Placement here;
     if (from == 0) {
@@ -80,7 +80,8 @@ std::uint32_t BurstDelivery::deliver_rest(ib::Burst& burst, std::uint32_t from) 
     return rest ? events_.link_burst(*rest, here) : 0;
 }
 
-// A burst that is not taken whole comes as its first packet and the rest.
+// Delivers a burst. While the handler does not take all that is left, the next packet is delivered
+// alone.
 void BurstDelivery::deliver(ib::Burst& burst) {
     const unsigned vl = burst.lrh().vl.value();
     const auto epoch = training_.epoch();
@@ -109,7 +110,7 @@ void BurstDelivery::drop(const ib::Burst& burst) {
     credits_.release(burst.lrh().vl.value(), burst_blocks(burst));
 }
 
-// The payload of an offer has come: from here on its parts are bursts as others.
+// The payload of the offer is in memory now, so its parts are delivered like other bursts.
 void BurstDelivery::deliver_parts(const ib::Burst& burst) {
     const auto step = static_cast<std::uint32_t>(ib::kMaxBurstPayload / burst.size().mtu);
     const auto epoch = training_.epoch();

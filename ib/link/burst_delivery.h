@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets in: PACKET and RUN become bursts that are checked, take credit and go to LinkEvents.
+// Received packets: makes bursts of PACKET and RUN frames, checks them, takes their credits, and
+// passes them to LinkEvents.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ class BurstDelivery {
         : training_(training), credits_(credits), events_(events) {}
 
     [[nodiscard]] LinkResult receive_packet(const ib::link::Frame& frame);
-    // RUN with its payload.
+    // A RUN with payload.
     [[nodiscard]] LinkResult receive_run(const ib::link::Frame& frame);
 
-    // Packets whose credit has been taken, for peer copy: whether each is as short as MTUCap says;
-    // delivers them, when their payload is there; drops them.
+    // For peer copy: packets whose credits have been taken. fits(): no packet exceeds MTUCap.
+    // deliver_parts(): the payload is in memory; delivers the packets. drop(): drops them.
     [[nodiscard]] bool fits(const ib::Burst& burst) const;
     void deliver_parts(const ib::Burst& burst);
     void drop(const ib::Burst& burst);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Asking a link for room: once for as many packets of a message as may go now, in one form.
+// Request for room on a link: one request covers all packets of a message that may be sent now.
 #pragma once
 
 #include <cstddef>
@@ -11,32 +11,32 @@
 
 namespace pib::link {
 
-// Which checksums a packet is sent with.
+// The checksums that a packet is sent with.
 enum class SendCrc : std::uint8_t {
-    kElided,    // none: LRH to padding goes on the wire as it is
-    kComputed,  // both are computed when the packet is committed
-    kGiven,     // the caller wrote both (or damaged ones: fault injection)
+    kElided,    // none: the link sends LRH to padding only
+    kComputed,  // commit() computes both
+    kGiven,     // the caller wrote both; fault injection writes wrong ones
 };
 
-// Packets of one message, or a single packet, that are to be sent.
+// The packets to send: several of one message, or a single one.
 struct BurstRequest {
-    unsigned vl = 0;          // as in LRH:VL
-    std::size_t longest = 0;  // bytes of the longest packet, LRH to padding; kGiven: and checksums
-    std::uint32_t packets = 1;       // at most
-    std::uint32_t mtu = 0;           // of several: payload of each but the last
-    SendCrc crc = SendCrc::kElided;  // of a single packet
-    bool is_offer = false;           // the payload stays where it is
+    unsigned vl = 0;            // LRH:VL
+    std::size_t longest = 0;    // longest packet, LRH to padding, in bytes; kGiven: plus checksums
+    std::uint32_t packets = 1;  // upper bound
+    std::uint32_t mtu = 0;      // several packets: payload of all but the last, in bytes
+    SendCrc crc = SendCrc::kElided;  // single packet: its checksums
+    bool is_offer = false;           // the payload stays in this side's memory
 };
-// Room for so many of them; for none, if there is no credit or no room. Small enough to be returned
-// in registers.
+// Room for `packets` packets. 0: no credit or no space. The members are ordered so that registers
+// can return the object.
 class BurstRoom {
   public:
     BurstRoom() = default;
     BurstRoom(std::span<std::uint8_t> bytes, std::uint32_t count)
         : packets(count), size_(static_cast<std::uint32_t>(bytes.size())), data_(bytes.data()) {}
 
-    // For one packet `longest` bytes; for several what ib::BurstBuilder lays out, at most; for an
-    // offer its first ib::kBurstPayload bytes.
+    // Where the caller writes. One packet: `longest` bytes. Several packets: the most that
+    // ib::BurstBuilder lays out. An offer: ib::kBurstPayload bytes, for its headers.
     [[nodiscard]] std::span<std::uint8_t> bytes() const { return {data_, size_}; }
 
     std::uint32_t packets = 0;
@@ -45,7 +45,8 @@ class BurstRoom {
     std::uint32_t size_ = 0;
     std::uint8_t* data_ = nullptr;
 };
-// Where the payload of an offer is: a switch says that by the handle alone.
+// The memory that holds the payload of an offer. A switch gives only the handle, an adapter the
+// pieces as well.
 struct OfferedPayload {
     std::uint64_t handle = 0;
     std::span<const ib::link::RamPiece> pieces{};

@@ -14,7 +14,7 @@ namespace {
 
 using ib::link::kHeaderSize;
 
-// Credit blocks of a packet as BurstRequest has it.
+// Credit blocks of one packet of the request.
 std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
     return crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
 }
@@ -33,7 +33,8 @@ bool BurstSender::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
            channel_.finds_room(kHeaderSize + on_wire + FrameChannel::kReservedOutput);
 }
 
-// Several packets leave room for what must not wait behind them, as one packet does.
+// Room for several packets excludes the output that is reserved for control frames and VL15, as
+// room for one packet does.
 std::uint32_t BurstSender::limit(const BurstRequest& request) const {
     if (request.packets > 1 && bursts_ && training_.is_up() && request.vl != kVl15) {
         constexpr std::size_t kBeside =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets out: room for as many as credits and the channel admit, and the frame around them.
+// Sent packets: finds room for as many as the credits and the channel admit, and writes their
+// frame.
 #pragma once
 
 #include <array>
@@ -19,23 +20,23 @@ class BurstSender {
     BurstSender(const LinkTraining& training, CreditLedger& credits, FrameChannel& channel)
         : training_(training), credits_(credits), channel_(channel) {}
 
-    // Both sides have agreed on bursts of several packets; all go singly otherwise.
+    // Both sides have agreed on bursts. Until then packets are sent one by one.
     void allow_bursts() { bursts_ = true; }
 
-    // Whether begin() would have room for one packet. VL15 needs no credits. Where a ring is full,
-    // both count as asking for room: see FrameChannel::room_is_back().
+    // Whether begin() would find room for one packet. VL15 needs no credits. When a ring is full,
+    // both functions register the wish for room: see FrameChannel::room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                 SendCrc crc = SendCrc::kElided) const;
-    // Blocks that the peer would still take on a data VL.
+    // Credit blocks that are left on a data VL.
     [[nodiscard]] std::uint32_t credits(unsigned vl) const {
         return training_.is_up() && vl < kDataVls ? credits_.available(vl) : 0;
     }
-    // As LinkEndpoint's.
+    // See LinkEndpoint::begin() and commit().
     [[nodiscard]] BurstRoom begin(const BurstRequest& request);
     void commit(const ib::BurstSize& size, const OfferedPayload& offered);
 
   private:
-    // The room that begin() has granted.
+    // The room that begin() has found.
     struct Pending {
         std::span<std::uint8_t> frame;  // header, then packets
         unsigned vl = 0;

@@ -57,7 +57,7 @@ void CreditLedger::release(unsigned vl, std::uint32_t blocks) {
     grant(vl);
 }
 
-// Credits are told once a quarter of the buffer has become free, not for every packet.
+// Sends CREDIT when a quarter of the buffer has become free, not for every packet.
 void CreditLedger::grant(unsigned vl) {
     Vl& state = vls_[vl];
     const std::uint32_t limit = state.received + state.capacity - state.held;

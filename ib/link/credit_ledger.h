@@ -16,31 +16,33 @@ namespace pib::link {
 class CreditLedger {
   public:
     using Capacity = std::array<std::uint32_t, kDataVls>;
-    // Room for two packets of 4096 bytes: credits go out in quarters of the buffer.
+    // Two packets of 4096 bytes fit, because credits are granted in quarters of the buffer.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
 
-    // `capacity` is the receive buffer of each VL; CREDIT goes through `channel`.
+    // `capacity` is the receive buffer of each VL in credit blocks; CREDIT frames are sent through
+    // `channel`.
     CreditLedger(const Capacity& capacity, FrameChannel& channel);
 
-    // The receive buffer of each VL that has any becomes at least so large.
+    // Enlarges the receive buffer of each VL that has any to at least this many blocks.
     void enlarge(std::uint32_t least);
-    // The own LINK of this epoch is sent: nothing is sent or granted under it yet.
+    // This side has sent LINK with this epoch: nothing has been sent under it yet.
     void restart_sending(std::uint16_t epoch);
-    // The peer's LINK of this epoch has come: nothing has come under it yet. Grants the buffer.
+    // The peer has sent LINK with this epoch: nothing has been received under it yet. Grants the
+    // whole buffer.
     void restart_receiving(std::uint16_t epoch);
-    // No CREDIT is sent any more.
+    // Sends no more CREDIT.
     void stop() { peer_epoch_.reset(); }
 
-    // Blocks that the peer would still take on a data VL.
+    // Credit blocks that are left on a data VL.
     [[nodiscard]] std::uint32_t available(unsigned vl) const {
         return vls_[vl].send_limit - vls_[vl].sent;
     }
     void spend(unsigned vl, std::uint32_t blocks) { vls_[vl].sent += blocks; }
-    // CREDIT has come.
+    // Handles the peer's CREDIT.
     [[nodiscard]] LinkResult receive(const ib::link::Frame& frame);
 
-    // Takes the receive buffer of packets; false: more than was granted, and they take none. What
-    // is held never exceeds the buffer, however far the peer has run ahead of its limit.
+    // Takes receive buffer for packets. False, and nothing is taken, if the peer has exceeded the
+    // limit it was granted. `held` never exceeds the buffer.
     [[nodiscard]] bool take(unsigned vl, std::uint32_t blocks) {
         Vl& state = vls_[vl];
         state.received += blocks;
@@ -51,20 +53,20 @@ class CreditLedger {
         state.held += blocks;
         return true;
     }
-    // Gives receive buffer back; CREDIT follows once there is enough of it.
+    // Frees receive buffer. CREDIT follows once a quarter of the buffer is free.
     void release(unsigned vl, std::uint32_t blocks);
-    // Sends CREDIT if enough of the buffer has become free.
+    // Sends CREDIT if a quarter of the buffer is free.
     void grant(unsigned vl);
-    // Sends what there was no room for.
+    // Sends CREDIT that found no room before.
     void send_unsent();
 
   private:
     struct Vl {
-        std::uint32_t sent = 0;        // since the own LINK
-        std::uint32_t send_limit = 0;  // that the peer granted
-        std::uint32_t received = 0;    // since the peer's LINK
-        std::uint32_t granted = 0;     // limit last told to the peer
-        std::uint32_t held = 0;        // delivered and not yet released
+        std::uint32_t sent = 0;        // blocks since this side's LINK
+        std::uint32_t send_limit = 0;  // granted by the peer
+        std::uint32_t received = 0;    // blocks since the peer's LINK
+        std::uint32_t granted = 0;     // limit in the newest CREDIT sent
+        std::uint32_t held = 0;        // blocks delivered and not yet released
         std::uint32_t capacity = 0;
     };
 
@@ -73,7 +75,7 @@ class CreditLedger {
     FrameChannel& channel_;
     std::array<Vl, kDataVls> vls_{};
     std::uint16_t own_epoch_ = 0;
-    std::optional<std::uint16_t> peer_epoch_;  // no value: nothing can be granted
+    std::optional<std::uint16_t> peer_epoch_;  // nullopt: no LINK yet, so no CREDIT
     bool unsent_ = false;                      // a CREDIT waits for room in the output
 };
 

@@ -13,12 +13,12 @@ using ib::link::FrameHeader;
 using ib::link::FrameType;
 using ib::link::kHeaderSize;
 
-// Of a packet this much is copied before it is looked at: more than any headers, and all of a MAD.
+// Bytes of a packet that are copied before they are checked: all headers, or a whole MAD.
 constexpr std::size_t kCopiedHead = 128;
 constexpr std::size_t kCopiedWhole = 512;
 static_assert(kCopiedHead >= ib::kMaxHeaders);
 
-// Bytes of a frame's body that are copied before they are looked at.
+// Bytes of a frame's body that are copied before they are checked.
 std::size_t copied(const FrameHeader& header) {
     if (header.type == FrameType::kRun && (header.flags & ib::link::kFlagReference) == 0) {
         return ib::kBurstPayload;
@@ -72,7 +72,7 @@ bool FrameChannel::room_is_back() {
     if (!rings_ || !rings_->wants_room) {
         return false;
     }
-    // await_room() asks anew each time: a sender that has been answered must not ask again.
+    // await_room() registers a new request with the peer, so it is not called again after success.
     rings_->room_is_back = rings_->room_is_back || !rings_->out.await_room();
     return rings_->room_is_back;
 }

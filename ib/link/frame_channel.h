@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where the frames of a link go: into a stream of bytes, or through two rings in shared memory.
+// The channel that carries a link's frames: a byte stream, or two rings in shared memory.
 #pragma once
 
 #include <array>
@@ -20,14 +20,14 @@ namespace pib::link {
 
 class FrameChannel {
   public:
-    // Output that data packets leave free: LINK, CREDIT and VL15 must not wait behind a full
-    // buffer.
+    // Output that data packets may not use, so that LINK, CREDIT and VL15 packets never wait behind
+    // them.
     static constexpr std::size_t kReservedOutput = 32 * 1024;
 
-    // `output_bytes` bounds what waits for the stream.
+    // `output_bytes` bounds the output that waits for the stream.
     explicit FrameChannel(std::size_t output_bytes);
 
-    // Frames go through these rings from here on.
+    // Frames travel through these rings from now on.
     void share(const LinkRings& rings) { rings_ = std::make_unique<Rings>(rings); }
     [[nodiscard]] bool is_shared() const { return rings_ != nullptr; }
 
@@ -36,7 +36,7 @@ class FrameChannel {
     [[nodiscard]] bool has_room(std::size_t bytes) const {
         return rings_ ? rings_->out.has_room(ring_bytes(bytes)) : output_.has_room(bytes);
     }
-    // The same; if a ring has none, the sender waits for room: see room_is_back().
+    // Like has_room(). If a ring is full, registers that the sender wants room: see room_is_back().
     [[nodiscard]] bool finds_room(std::size_t bytes) const {
         const bool found = has_room(bytes);
         if (!found && rings_) {
@@ -44,7 +44,8 @@ class FrameChannel {
         }
         return found;
     }
-    // Of a ring: the bytes that fit, looked up only when less than `wanted`.
+    // Rings only: bytes that fit. The peer's position is read again only if fewer than `wanted`
+    // fit.
     [[nodiscard]] std::size_t room_for(std::size_t wanted) const {
         return rings_->out.room_for(wanted);
     }
@@ -64,7 +65,7 @@ class FrameChannel {
             output_.commit(bytes);
         }
     }
-    // Sends a control frame; false: there is no room.
+    // Sends a control frame; false if there is no room.
     template <typename Control>
     bool send(const Control& frame) {
         lay_out(frame);
@@ -76,7 +77,7 @@ class FrameChannel {
         commit(scratch_.size());
         return true;
     }
-    // The same, but through the stream, which alone carries descriptors.
+    // Like send(), but on the stream, because only the stream carries descriptors.
     template <typename Control>
     bool send_on_stream(const Control& frame) {
         lay_out(frame);
@@ -96,32 +97,34 @@ class FrameChannel {
 
     // ---- the rings
 
-    // Begins to read: no sender waits for room.
+    // A new pass over the ring: no sender has asked for room yet.
     void begin_reading() { rings_->wants_room = rings_->room_is_back = false; }
     [[nodiscard]] bool has_frame() { return rings_->in.available() != 0; }
-    // The frame at the front, which is complete. The peer can write to what it has published, so
-    // what is checked is copied before: the header and the body, of a long packet the bytes that
-    // can have headers. The rest stays where it is until the handler has copied it to its place.
+    // The frame at the front, which is complete. The peer can still change published bytes, so
+    // everything that is checked is copied first: the header and the body, or of a long packet the
+    // part that can hold headers. The payload stays in the ring until a handler copies it to its
+    // target.
     [[nodiscard]] std::expected<ib::link::Frame, LinkFailure> front();
-    // Passes the frame at the front, of this size with its header.
+    // Removes the frame at the front. `bytes` includes its header.
     void skip(std::size_t bytes) {
         rings_->in.skip(bytes);
-        // A quarter at a time: our position is a cache line that has to travel to the peer.
+        // Frees the ring by quarters: each update moves a cache line to the peer.
         if (rings_->in.unreturned() >= rings_->in.size() / 4) {
             rings_->in.give_back();
         }
     }
-    // The peer has published a position that cannot be.
+    // The peer has published an impossible position.
     [[nodiscard]] bool is_broken() const { return rings_->in.broken() || rings_->out.broken(); }
 
-    // Lets the peer see what was written and given back; true: it sleeps and has to be woken.
+    // Publishes both positions to the peer; true: the peer sleeps and must be woken.
     [[nodiscard]] bool publish();
-    // To be called after publish() by a sender while this side sleeps: if something was refused,
-    // asks to be woken when there is room; true when there is already, until begin_reading().
+    // A sender calls this after publish() while this side sleeps. If the ring had no room, asks the
+    // peer for a wake-up. True if there already is room; it stays true until begin_reading().
     [[nodiscard]] bool room_is_back();
-    // Asks the peer to wake this side; false when a frame is there, or the ring is broken.
+    // Asks the peer for a wake-up at the next frame; false if a frame is there, or the ring is
+    // broken.
     [[nodiscard]] bool awaits_data() { return rings_->in.await_data(); }
-    // Whether something has been refused since begin_reading() because a ring is full.
+    // Whether a sender has found a ring full since begin_reading().
     [[nodiscard]] bool wants_room() const { return rings_ && rings_->wants_room; }
     [[nodiscard]] std::size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
 
@@ -130,9 +133,9 @@ class FrameChannel {
         explicit Rings(const LinkRings& views) : out(views.out), in(views.in) {}
         RingProducer out;
         RingConsumer in;
-        bool wants_room = false;    // something was refused since begin_reading()
-        bool room_is_back = false;  // since then, too
-        std::array<std::uint8_t, ib::link::kMaxBody> frame{};  // front() copies a frame to here
+        bool wants_room = false;    // a sender found the ring full since begin_reading()
+        bool room_is_back = false;  // there was room again since then
+        std::array<std::uint8_t, ib::link::kMaxBody> frame{};  // the copy that front() returns
     };
 
     template <typename Control>
@@ -142,8 +145,8 @@ class FrameChannel {
     }
 
     OutputBuffer output_;
-    std::unique_ptr<Rings> rings_;       // nullptr: frames go through the stream
-    std::vector<std::uint8_t> scratch_;  // control frames are laid out here
+    std::unique_ptr<Rings> rings_;       // nullptr: frames travel on the stream
+    std::vector<std::uint8_t> scratch_;  // buffer for the layout of control frames
 };
 
 }  // namespace pib::link

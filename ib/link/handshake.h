@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// HELLO, WELCOME and REFUSE (docs/fabric-protocol.md, "Handshake"). Each function takes the peer's
-// frame; an error ends the connection.
+// HELLO, WELCOME and REFUSE (docs/fabric-protocol.md, "Handshake"). Each function handles the
+// peer's frame; an error ends the connection.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace pib::link {
 
-// Features of ib::link::kFeature... that both sides have agreed on.
+// Bits of ib::link::kFeature... that both sides have agreed on.
 using Features = std::expected<std::uint32_t, LinkFailure>;
 
 // The listening side: answers HELLO with WELCOME or REFUSE.
 [[nodiscard]] Features answer_hello(const ib::link::Frame& frame, FrameChannel& channel,
                                     LinkEvents& events);
-// The connecting side, which has asked for the features `asked`.
+// The connecting side. `asked` are the features of its HELLO.
 [[nodiscard]] Features accept_welcome(const ib::link::Frame& frame, std::uint32_t asked,
                                       LinkEvents& events);
 [[nodiscard]] LinkFailure accept_refusal(const ib::link::Frame& frame, LinkEvents& events);

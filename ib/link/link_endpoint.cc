@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The state machine of docs/fabric-protocol.md. Whatever a peer sends is checked here, by the parts
-// of the link, or in ib/wire/link_frame.cc; a port above sees only packets that fit their frame and
-// its credits.
+// The state machine of docs/fabric-protocol.md. This file, the parts of the link and
+// ib/wire/link_frame.cc check all input from the peer. The port above receives only packets that
+// fit their frame and their credits.
 #include "ib/link/link_endpoint.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
         }
         done += *frame + (switch_ ? switch_->take_copied() : 0);
         if (training_.is_closed() || *frame == 0) {
-            return false;  // a handler has closed the link, or an answer is awaited
+            return false;  // a handler has closed the link, or the front frame waits for an answer
         }
     }
     if (channel_.is_broken()) {
@@ -100,7 +100,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
     return done >= bytes;
 }
 
-// A frame that waits for an answer is not read again.
+// Handles the frame at the front. A frame that waits for an answer is not parsed again.
 std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
     std::size_t bytes = 0;
     if (adapter_ && adapter_->is_waiting()) {
@@ -120,7 +120,7 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
     if (adapter_ && adapter_->is_waiting()) {
         return 0;
     }
-    channel_.skip(bytes);  // only now: a handler that publishes gives back what was skipped
+    channel_.skip(bytes);  // after the handler: a handler may publish, which frees skipped bytes
     return bytes;
 }
 
@@ -129,7 +129,7 @@ bool LinkEndpoint::may_sleep() {
         return true;
     }
     const bool room = channel_.room_is_back();
-    // An answer wakes whatever the event index says.
+    // The switch wakes this side for an answer, whatever the event index is.
     const bool data =
         adapter_ && adapter_->is_waiting() ? adapter_->is_answered() : !channel_.awaits_data();
     return !room && !data && !channel_.is_broken();
@@ -138,8 +138,8 @@ bool LinkEndpoint::may_sleep() {
 LinkResult LinkEndpoint::handle(const Frame& frame) {
     struct Rule {
         LinkResult (*handler)(LinkEndpoint&, const Frame&);
-        bool before_open;    // belongs to the handshake
-        bool to_connecting;  // sides to which the peer may send it
+        bool before_open;    // part of the handshake
+        bool to_connecting;  // the peer may send it to the connecting or listening side
         bool to_listening;
     };
     using Self = LinkEndpoint;
@@ -188,7 +188,8 @@ LinkResult LinkEndpoint::handle(const Frame& frame) {
 
 // ---- the handshake
 
-// WELCOME has passed: from here on both sides speak through the rings, if both said so.
+// The handshake is done. If both sides agreed on shared memory, frames travel through the rings
+// from now on.
 LinkResult LinkEndpoint::agree(const Features& features) {
     if (!features) {
         return std::unexpected(features.error());
@@ -213,7 +214,7 @@ LinkResult LinkEndpoint::agree(const Features& features) {
     return {};
 }
 
-// ---- several packets in a frame
+// ---- bursts
 
 LinkResult LinkEndpoint::receive_run(const Frame& frame) {
     if (!agreed_.bursts || !training_.has_peer()) {

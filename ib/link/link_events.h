@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a link endpoint tells the port above it, and why a connection ends.
+// The events that a link endpoint reports to the port above it, and the reasons why a connection
+// ends.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@
 
 namespace pib::link {
 
-// Why a connection has to end. The text that goes with it is for the log.
+// Why a connection has to end. The accompanying text is for the log.
 enum class LinkError : std::uint8_t {
-    kRefused,          // by the peer, or the peer by us (see output(): the REFUSE wants to be sent)
-    kMalformedFrame,   // a frame that the protocol does not allow
-    kUnexpectedFrame,  // a frame that the protocol does not allow here
+    kRefused,          // by the peer, or of the peer: then REFUSE is in output()
+    kMalformedFrame,   // a frame that the protocol never allows
+    kUnexpectedFrame,  // a frame that the protocol does not allow in this state
     kVersion,
-    kCreditExceeded,  // the peer sent an offer beyond what it was granted
+    kCreditExceeded,  // the peer sent an offer without credits for it
 };
 [[nodiscard]] const char* to_string(LinkError error);
 
@@ -40,56 +41,60 @@ using ib::link::ActiveLink;
 using ib::link::PacketFault;
 using HelloAnswer = std::expected<ib::link::Welcome, ib::link::Refuse>;
 
-// The rings of a link in shared memory, from one end's point of view.
+// The rings of a link in shared memory, as one end sees them.
 struct LinkRings {
     RingView out;
     RingView in;
 };
 
-// What an endpoint tells its port. Handlers may call anything on the endpoint but feed(), and must
+// Events of an endpoint. Handlers may call every function of the endpoint except feed(), and must
 // not destroy it.
 class LinkEvents {
   public:
     virtual ~LinkEvents() = default;
-    // Listening side: who connects; the answer is sent as WELCOME or REFUSE. Well-formed, version
-    // and reserved fields checked.
+    // Listening side: HELLO of the connecting side. The endpoint sends the answer as WELCOME or
+    // REFUSE. Format, version and reserved fields have been checked.
     virtual HelloAnswer link_hello(const ib::link::Hello& hello);
-    // Connecting side: the switch's answer. set_offer() may be called before or after.
+    // Connecting side: the answer to HELLO. set_offer() may be called before or after.
     virtual void link_welcome(const ib::link::Welcome&) {}
     virtual void link_refused(const ib::link::Refuse&) {}
-    // WELCOME says that frames go through shared memory from here on: which. Nothing: the handshake
-    // fails. It must outlive the endpoint.
+    // WELCOME announces shared memory: returns the rings, which outlive the endpoint. nullopt: the
+    // handshake fails.
     virtual std::optional<LinkRings> link_rings() { return std::nullopt; }
-    // A link that was up goes down and comes up again within one call when either side retrains.
+    // If either side retrains a link that is up, one call reports link_down() and then link_up().
     virtual void link_up(const ActiveLink& link) = 0;
     virtual void link_down() = 0;
-    // Packets that have come in; never called while the link is down. Returns how many were taken
-    // from the first one on; LinkEndpoint::release() gives their receive buffer back, now or later.
-    // A single packet is always taken. 0 of several: nothing has happened, the first one comes
-    // alone and then the rest.
+    // Received packets; never called while the link is down. Returns how many packets the port has
+    // taken, counted from the first; it frees their receive buffer by LinkEndpoint::release(), now
+    // or later. A single packet is always taken. 0 of several: the port has done nothing, and the
+    // endpoint delivers the first packet alone, then the rest.
     //
-    // With peer copy the payload of a burst of MIDDLE packets may be elsewhere and must not be
-    // looked at. kOffered, at a switch: all are taken, or 0, and they come with their payload. At
-    // an adapter: all, and `where` has at most kMaxPieces pieces of the blocks of MEMORY to which
-    // the payload is to be pulled; nothing else has happened then. kPulled: all are taken, or 0 if
-    // they belong elsewhere by now. The answer 0 brings the packets again, with their payload.
+    // With peer copy, the payload of a burst of MIDDLE packets may not be here; then the handler
+    // must not read it, and answers for all packets or with 0. payload.form tells the cases apart:
+    // * kOffered at a switch: after 0 the endpoint copies the payload and delivers the packets
+    //   again.
+    // * kOffered at an adapter: a port that takes the packets sets `where` to at most kMaxPieces
+    //   pieces of the blocks of MEMORY, the target of the pull, and does nothing else yet.
+    // * kPulled at an adapter: the payload is in place. After 0, because the target is no longer
+    //   valid, the endpoint delivers the packets again with their payload.
     virtual std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
     virtual void link_packet_fault(PacketFault fault) = 0;
 
-    // --- peer copy, at the adapter. The switch would not copy to `where`; the burst is lost.
+    // --- peer copy, adapter: the switch has refused to copy to `where`; the burst is lost.
     virtual void link_copy_refused() {}
 
-    // --- peer copy, at the switch. Memory of kReferenceRoom bytes for bursts that come with their
-    // payload in the end, which outlives the endpoint; empty: what was handed over cannot be used,
-    // and the link goes on without it. Or why the connection ends.
+    // --- peer copy, switch: the adapter shares its memory. Returns kReferenceRoom bytes, which
+    // outlive the endpoint, for offers whose payload the endpoint has to copy. Empty: the memory is
+    // unusable, and the link continues without it. An error ends the connection.
     virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
         const ib::link::Memory& memory);
-    // Copies the payload of an offer; false: the offer is revoked, and the packets are lost.
+    // Copies the payload of an offer; false: the offer has been revoked, and its packets are lost.
     virtual bool link_dereference(const ib::link::Reference& /*from*/,
                                   std::span<std::uint8_t> /*to*/) {
         return false;
     }
-    // All pieces lie in the blocks of MEMORY, or in the bounce area. Or why the connection ends.
+    // A pull by the adapter. All pieces are in the blocks of MEMORY or in the bounce area. An error
+    // ends the connection.
     virtual std::expected<void, std::string> link_pull(const ib::link::Pull& pull);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sizes that both ends of a link compute alike: VLs, packets, and the receive buffer that packets
-// take.
+// Sizes that both ends of a link compute in the same way: VLs, packet lengths, and the receive
+// buffer that packets take.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@ namespace pib::link {
 inline constexpr unsigned kDataVls = 15;
 inline constexpr unsigned kVl15 = 15;
 
-// Data VLs of a VLCap or OperationalVLs code (1, 2, 4, 8, 15); 0 for a reserved code.
+// Number of data VLs for a VLCap or OperationalVLs code (1, 2, 4, 8, 15); 0 for a reserved code.
 [[nodiscard]] constexpr unsigned data_vls(std::uint8_t code) {
     constexpr std::uint8_t kVls[] = {0, 1, 2, 4, 8, 15};
     return code < sizeof(kVls) ? kVls[code] : 0;
 }
 
-// What a port with this MTUCap takes, LRH to ICRC: 124 bytes more than the MTU (IBA 7.7.8).
+// Longest packet that a port with this MTUCap accepts, LRH to ICRC: MTU plus 124 bytes (IBA 7.7.8).
 [[nodiscard]] constexpr std::size_t max_packet_bytes(std::uint8_t mtu_cap) {
     return (std::size_t{128} << mtu_cap) + 124;
 }
 
-// Credit blocks of a packet; `bytes` is LRH to end of padding, without checksums.
+// Credit blocks of a packet; `bytes` counts LRH to the end of padding, without checksums.
 [[nodiscard]] constexpr std::uint32_t packet_blocks(std::size_t bytes) {
     return ib::link::credit_blocks(bytes + ib::kIcrcSize + ib::kVcrcSize);
 }
 
-// Receive buffer that `count` packets of a burst take from `from` on, as if they came singly; VL15
-// has none.
+// Receive buffer of `count` packets of a burst, starting with packet `from`: the sum over the
+// single packets. VL15 has no receive buffer.
 [[nodiscard]] inline std::uint32_t burst_blocks(const ib::Burst& burst, std::uint32_t from,
                                                 std::uint32_t count) {
     return burst.lrh().vl == ib::kVl15 ? 0 : burst.size().sum(from, count, packet_blocks);

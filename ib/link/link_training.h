@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The state of a link: what either side offers, and what of it is active (docs/fabric-protocol.md,
-// "Link state").
+// The state of a link: the parameters that each side sends in LINK, and those that are active
+// (docs/fabric-protocol.md, "Link state").
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,30 @@ class LinkTraining {
     LinkTraining(FrameChannel& channel, CreditLedger& credits, LinkEvents& events)
         : channel_(channel), credits_(credits), events_(events) {}
 
-    // The handshake is over: LINK is sent.
+    // The handshake is over: sends LINK.
     void open();
-    // The connection is gone or has failed: link_down() if the link was up.
+    // The connection has ended or failed. Calls link_down() if the link was up.
     void close();
     [[nodiscard]] bool is_open() const { return phase_ == Phase::kOpen; }
     [[nodiscard]] bool is_closed() const { return phase_ == Phase::kClosed; }
 
-    // The port's side of the link; `epoch` is ignored. Sent when it differs from the last; takes
-    // the link down, and up again when both still want it. Kept until the handshake is over.
-    // Packets longer than `mtu_cap` are faults when they come in.
+    // Sets this side's LINK parameters; `epoch` is ignored. A change is sent to the peer: the link
+    // goes down, and comes up again if both sides still want it. Before the end of the handshake
+    // the parameters are only stored. A received packet longer than `mtu_cap` is a fault.
     void set_offer(const ib::link::Link& offer);
-    // Sends the same offer with another epoch: the link goes through Down (IBA 7.2.1).
+    // Sends the same parameters with a new epoch: the link passes through Down (IBA 7.2.1).
     void retrain();
-    // The peer's LINK.
+    // Handles the peer's LINK.
     [[nodiscard]] LinkResult receive(const ib::link::Frame& frame);
-    // Sends LINK and CREDIT that there was no room for.
+    // Sends LINK and CREDIT that found no room before.
     void send_unsent();
 
     [[nodiscard]] bool is_up() const { return active_.has_value(); }
-    // Both meaningful while is_up(): what is active, and the peer's newest LINK.
+    // Valid while is_up(): the active parameters, and the peer's newest LINK.
     [[nodiscard]] const ActiveLink& active() const { return *active_; }
     [[nodiscard]] const ib::link::Link& peer() const { return *peer_; }
     [[nodiscard]] bool has_peer() const { return peer_.has_value(); }
-    // Of the own offer.
+    // Both are values of this side's newest LINK.
     [[nodiscard]] std::uint16_t epoch() const { return offer_.epoch; }
     [[nodiscard]] std::uint8_t mtu_cap() const { return offer_.mtu_cap; }
 

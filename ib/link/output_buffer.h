@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bytes on their way to a stream: written in place at the end, read contiguously from the front,
-// bounded. What is left is moved to the front only when that costs less than what was consumed.
+// Bounded output of a stream: bytes are written in place at the end and read contiguously from the
+// front. The rest is moved to the front only if it is shorter than what was consumed.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace pib::link {
 
 class OutputBuffer {
   public:
-    // Memory is not touched before it is used: connections that say nothing cost little.
+    // The kernel allocates pages at first use, so an idle connection needs little memory.
     explicit OutputBuffer(std::size_t capacity)
         : bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(capacity)), capacity_(capacity) {}
 
@@ -22,11 +22,11 @@ class OutputBuffer {
     [[nodiscard]] std::span<const std::uint8_t> pending() const {
         return {bytes_.get() + begin_, size()};
     }
-    // Whether reserve() of that many bytes would succeed.
+    // Whether reserve(bytes) would succeed.
     [[nodiscard]] bool has_room(std::size_t bytes) const {
         return capacity() - end_ >= bytes || (can_compact() && capacity() - size() >= bytes);
     }
-    // Room for `bytes` after what is pending, or an empty span; they are pending after commit().
+    // Room for `bytes` after the pending bytes, or an empty span; commit() makes them pending.
     [[nodiscard]] std::span<std::uint8_t> reserve(std::size_t bytes) {
         if (!has_room(bytes)) {
             return {};

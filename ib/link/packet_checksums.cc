@@ -11,14 +11,14 @@ namespace {
 
 using ib::link::PacketFault;
 
-// LRH, BTH: nothing shorter is an IBA packet.
+// LRH and BTH: the shortest IBA packet.
 constexpr std::size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
 
 bool is_iba(const ib::Lrh& lrh) {
     return lrh.lnh == ib::Lnh::kIbaLocal || lrh.lnh == ib::Lnh::kIbaGlobal;
 }
 
-// Whether the ICRC that stands behind `packet` (LRH to padding) is its own.
+// Whether the ICRC behind `packet` (LRH to padding) is correct.
 bool icrc_is_good(std::span<const std::uint8_t> packet, const std::uint8_t* stored) {
     const std::uint32_t crc = ib::icrc(packet);
     const std::uint8_t wire[] = {
@@ -45,7 +45,7 @@ std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, 
                                                    std::uint8_t mtu_cap) {
     const std::size_t crc_bytes = with_crcs ? kCrcBytes : 0;
     const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
-    // Raw packets, which have no ICRC, are not spoken here.
+    // Raw packets have no ICRC; this protocol does not carry them.
     if (!lrh || !is_iba(*lrh) || body.size() < kMinPacket + crc_bytes) {
         return std::unexpected(PacketFault::kMalformed);
     }

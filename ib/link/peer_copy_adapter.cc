@@ -64,7 +64,7 @@ void PeerCopyAdapter::proceed() {
     }
 }
 
-// Whether the link is still the one over which the offer came.
+// Whether the offer's link has not retrained since the offer arrived.
 bool PeerCopyAdapter::holds() const {
     return link_.training.is_up() && link_.training.epoch() == awaited_->epoch;
 }
@@ -97,7 +97,7 @@ void PeerCopyAdapter::ask() {
         link_.delivery.drop(awaited_->burst);
         finish();
     } else if (!link_.delivery.fits(awaited_->burst)) {
-        link_.delivery.deliver_parts(awaited_->burst);  // each too long: counted, not looked at
+        link_.delivery.deliver_parts(awaited_->burst);  // counts faults, reads no payload
         finish();
     } else {
         locate();
@@ -105,7 +105,7 @@ void PeerCopyAdapter::ask() {
     }
 }
 
-// Finds where the payload goes: its place if there is one, else the bounce area.
+// Chooses the target of the payload: its final place if that is known, else the bounce area.
 void PeerCopyAdapter::locate() {
     Awaited& awaited = *awaited_;
     std::vector<RamPiece>& where = awaited.payload.where;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy at an adapter: it has handed its memory over, and asks the switch to pull the payload
-// of offers to where it belongs.
+// Peer copy, adapter: it has shared its memory with the switch, and asks the switch to pull the
+// payload of offers to its target.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace pib::link {
 
 class PeerCopyAdapter {
   public:
-    // What a link consists of.
+    // The other parts of the link.
     struct Link {
         FrameChannel& channel;
         CreditLedger& credits;
@@ -38,27 +38,29 @@ class PeerCopyAdapter {
         return control_->mapped.load(std::memory_order_acquire) == kMapped;
     }
 
-    // The switch's offer. Its frame stays at the front of the ring while is_waiting().
+    // Handles an offer from the switch. Its frame stays at the front of the ring while
+    // is_waiting().
     [[nodiscard]] LinkResult receive_offer(const ib::link::Frame& frame);
     [[nodiscard]] bool is_waiting() const { return awaited_.has_value(); }
-    // Goes on with the offer at the front if the switch has answered, or PULL had no room.
+    // Continues with the offer at the front: handles the switch's answer, or sends PULL if there
+    // was no room for it.
     void proceed();
-    // Of the offer at the front.
+    // Bytes of the frame that holds the offer.
     [[nodiscard]] std::size_t frame_bytes() const;
     [[nodiscard]] bool is_answered() const;
-    // Whether the switch may be writing to where link_burst() said.
+    // Whether the switch may be writing to the place that link_burst() chose.
     [[nodiscard]] bool is_pulling() const { return awaited_ && awaited_->asked && !is_answered(); }
-    // Asks for that to end soon. True: the peer sleeps and has to be woken.
+    // Cancels the pull. True: the peer sleeps and must be woken.
     [[nodiscard]] bool cancel();
 
   private:
-    // The offer at the front of the ring, which is not skipped before it has been dealt with.
+    // The offer at the front of the ring. Its frame is skipped after the offer is finished.
     struct Awaited {
         ib::link::Reference reference;
         ib::Burst burst;          // its payload is in `room_`
-        std::uint16_t epoch = 0;  // of the own LINK
-        bool asked = false;       // PULL is written, its answer has not been seen
-        bool bounce = false;      // to `room_`, and from there packet by packet
+        std::uint16_t epoch = 0;  // this side's LINK at its arrival
+        bool asked = false;       // PULL is sent, its answer not yet handled
+        bool bounce = false;      // the target is `room_`; packets are delivered from there
         ib::Placement payload{};
     };
 
@@ -70,11 +72,11 @@ class PeerCopyAdapter {
     [[nodiscard]] bool holds() const;
 
     const Link link_;
-    const std::vector<std::uint64_t> blocks_;  // of the adapter's memory, bytes
+    const std::vector<std::uint64_t> blocks_;  // sizes in bytes
     const std::span<std::uint8_t> room_;       // kReferenceRoom bytes
     OneCopyControl* const control_;
-    std::uint32_t sequence_ = 0;     // of the last PULL
-    std::uint64_t last_handle_ = 0;  // that came in
+    std::uint32_t sequence_ = 0;     // that PULL last had
+    std::uint64_t last_handle_ = 0;  // that an offer last had
     std::optional<Awaited> awaited_;
 };
 

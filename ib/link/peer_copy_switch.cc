@@ -51,7 +51,7 @@ LinkResult PeerCopySwitch::receive_offer(const ib::link::Frame& frame) {
 
 void PeerCopySwitch::deliver(ib::Burst& burst, const ib::link::Reference& reference) {
     if (!link_.training.is_up() || !link_.delivery.fits(burst)) {
-        link_.delivery.deliver_parts(burst);  // counts what is wrong, and looks at no payload
+        link_.delivery.deliver_parts(burst);  // counts faults, reads no payload
         return;
     }
     ib::Placement offered{.form = ib::Placement::Form::kOffered, .offer = &reference};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy at a switch: an adapter has handed its memory over, offers payload in it, and asks for
+// Peer copy, switch: an adapter has shared its memory, sends offers of payload in it, and requests
 // pulls to it.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace pib::link {
 
 class PeerCopySwitch {
   public:
-    // What a link consists of.
+    // The other parts of the link.
     struct Link {
         CreditLedger& credits;
         const LinkTraining& training;
@@ -29,16 +29,16 @@ class PeerCopySwitch {
         LinkEvents& events;
     };
 
-    // Takes MEMORY; nullptr: the memory cannot be used, and the link goes on without it.
+    // Handles MEMORY. nullptr: the memory is unusable, and the link continues without it.
     [[nodiscard]] static std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> create(
         const ib::link::Frame& memory, const Link& link);
-    // `blocks` are the sizes of the adapter's blocks, and `room` has kReferenceRoom bytes.
+    // `blocks` are the sizes of the adapter's blocks in bytes; `room` has kReferenceRoom bytes.
     PeerCopySwitch(const Link& link, std::vector<std::uint64_t> blocks,
                    std::span<std::uint8_t> room);
 
     [[nodiscard]] LinkResult receive_offer(const ib::link::Frame& frame);
     [[nodiscard]] LinkResult receive_pull(const ib::link::Frame& frame);
-    // Payload that was copied out of the adapter's memory since the last call, in bytes.
+    // Bytes of payload copied from the adapter's memory since the last call.
     [[nodiscard]] std::size_t take_copied() { return std::exchange(copied_, 0); }
 
   private:

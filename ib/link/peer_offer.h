@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What both sides of peer copy check of an offer: a RUN whose payload stays in its sender's memory
-// (docs/fabric-protocol.md, "One copy").
+// The checks of an offer that both sides of peer copy share. An offer is a RUN whose payload stays
+// in the sender's memory (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace pib::link {
 
-// The frame's reference.
+// Parses the offer of the frame.
 [[nodiscard]] std::expected<ib::link::Reference, LinkFailure> offered_reference(
     const ib::link::Frame& frame);
-// The frame's packets, whose payload will be in `room`; their credit has been taken.
+// The frame's packets; `room` will hold their payload. Takes their credits.
 [[nodiscard]] std::expected<ib::Burst, LinkFailure> offered_burst(
     const ib::link::Frame& frame, const ib::link::Reference& reference,
     std::span<const std::uint8_t> room, CreditLedger& credits);

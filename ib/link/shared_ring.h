@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One direction of a fabric link in shared memory (docs/fabric-protocol.md, "Shared memory"): a
-// ring of bytes with one producer and one consumer, who do not trust each other. Both ends keep
-// their own position to themselves and only publish it; what the other end publishes is read once
-// and checked.
+// byte ring with one producer and one consumer that do not trust each other. Each end keeps its own
+// position in private memory and publishes copies; it reads a position of the other end once and
+// checks it.
 //
-// A peer that sleeps says so by an event index: it is to be woken once the position that it watches
-// passes that index, and while it is busy nobody wakes it. The ring's bytes are mapped twice in a
-// row, so that a frame is contiguous wherever it starts.
+// An end that sleeps publishes an event index: the peer wakes it when the watched position passes
+// that index. A busy end is never woken. The ring's bytes are mapped twice in a row, so every frame
+// is contiguous.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,15 @@
 
 namespace pib::link {
 
-// What both ends see. Each line is written by one end only; positions count bytes modulo 2^32.
+// The memory that both ends map. Each cache line has one writer; positions count bytes modulo 2^32.
 struct RingControl {
     static constexpr std::size_t kLine = 64;
 
     alignas(kLine) std::atomic<std::uint32_t> produced{0};  // producer: bytes published
-    std::atomic<std::uint32_t> room_event{0};  // producer: wake me once `consumed` has passed this
+    std::atomic<std::uint32_t> room_event{0};  // producer: wake me when `consumed` passes this
     std::uint8_t reserved1[56]{};
-    alignas(kLine) std::atomic<std::uint32_t> consumed{0};  // consumer: bytes given back
-    std::atomic<std::uint32_t> data_event{0};  // consumer: wake me once `produced` has passed this
+    alignas(kLine) std::atomic<std::uint32_t> consumed{0};  // consumer: bytes freed
+    std::atomic<std::uint32_t> data_event{0};  // consumer: wake me when `produced` passes this
     std::uint8_t reserved2[56]{};
     alignas(kLine) std::atomic<std::uint32_t> wakes{0};  // futex of the connecting side
     std::uint8_t reserved3[60]{};
@@ -33,20 +33,20 @@ struct RingControl {
 static_assert(sizeof(RingControl) == 3 * RingControl::kLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-// A ring as it is mapped; `bytes` has twice its size.
+// A mapped ring. `bytes` points to twice `size` bytes.
 struct RingView {
     RingControl* control = nullptr;
     std::uint8_t* bytes = nullptr;
     std::uint32_t size = 0;  // a power of two
 };
 
-// Frames start at multiples of this, so that two of them never share a cache line.
+// Alignment of frames, so that two frames never share a cache line.
 constexpr std::uint32_t kRingAlign = 64;
 [[nodiscard]] constexpr std::uint32_t ring_bytes(std::size_t frame) {
     return static_cast<std::uint32_t>((frame + kRingAlign - 1) & ~std::size_t{kRingAlign - 1});
 }
 
-// Whether a position that moved from `before` to `now` has passed `event`.
+// Whether the move of a position from `before` to `now` has passed `event`.
 [[nodiscard]] constexpr bool ring_passed(std::uint32_t event, std::uint32_t before,
                                          std::uint32_t now) {
     return now - event - 1 < now - before;
@@ -59,15 +59,16 @@ class RingProducer {
         published_ = consumed_ = kicked_ = written_;
     }
 
-    // Whether so many bytes fit now. False after nonsense from the peer, too: see broken().
+    // Whether that many bytes fit now. Also false if the peer's position is impossible: see
+    // broken().
     [[nodiscard]] bool has_room(std::size_t bytes) const {
         return room() >= bytes || (look() && room() >= bytes);
     }
-    // Bytes that fit now; looked up anew only when less than `wanted`.
+    // Bytes that fit now. The consumer's position is read again only if fewer than `wanted` fit.
     [[nodiscard]] std::uint32_t room_for(std::size_t wanted) const {
-        return has_room(wanted) || !broken_ ? room() : 0;  // has_room() may find it broken
+        return has_room(wanted) || !broken_ ? room() : 0;  // has_room() may set broken_
     }
-    // Room for a frame, or an empty span; commit() appends it.
+    // Room for a frame, or an empty span; commit() appends the frame.
     [[nodiscard]] std::span<std::uint8_t> reserve(std::size_t bytes) {
         if (!has_room(ring_bytes(bytes))) {
             return {};
@@ -77,25 +78,24 @@ class RingProducer {
     void commit(std::size_t bytes) { written_ += ring_bytes(bytes); }
     [[nodiscard]] std::uint32_t unpublished() const { return written_ - published_; }
 
-    // Makes what was committed visible to the consumer.
+    // Makes committed frames visible to the consumer.
     void publish() {
         if (written_ != published_) {
             ring_.control->produced.store(written_, std::memory_order_release);
             published_ = written_;
         }
     }
-    // After publish(): whether the consumer sleeps and has not been told of it.
+    // After publish(): whether the consumer sleeps and needs a wake-up for the new frames.
     [[nodiscard]] bool must_kick() {
         if (kicked_ == published_) {
             return false;
         }
-        // Our position must be visible before we look whether the consumer went to sleep.
+        // The position must be visible before the consumer's event index is read.
         std::atomic_thread_fence(std::memory_order_seq_cst);
         const std::uint32_t event = ring_.control->data_event.load(std::memory_order_relaxed);
         return ring_passed(event, std::exchange(kicked_, published_), published_);
     }
-    // Asks to be woken once half of what is in the ring has been given back; false when it has
-    // been.
+    // Asks for a wake-up when half of the used bytes are free; false if they already are.
     [[nodiscard]] bool await_room() {
         const std::uint32_t half = (published_ - consumed_) / 2;
         const std::uint32_t event = consumed_ + half;
@@ -104,7 +104,7 @@ class RingProducer {
         const std::uint32_t before = consumed_;
         return !look() || consumed_ - before <= half;
     }
-    // The consumer has published a position that cannot be.
+    // The consumer has published an impossible position.
     [[nodiscard]] bool broken() const { return broken_; }
 
   private:
@@ -122,8 +122,8 @@ class RingProducer {
     RingView ring_;
     std::uint32_t written_ = 0;
     std::uint32_t published_ = 0;
-    std::uint32_t kicked_ = 0;            // published when must_kick() last looked
-    mutable std::uint32_t consumed_ = 0;  // by the consumer, as far as seen
+    std::uint32_t kicked_ = 0;            // `published_` at the last must_kick()
+    mutable std::uint32_t consumed_ = 0;  // consumer's position at the last look()
     mutable bool broken_ = false;
 };
 
@@ -134,7 +134,7 @@ class RingConsumer {
         produced_ = returned_ = kicked_ = read_;
     }
 
-    // Bytes that can be read; more than the ring has is nonsense: see broken().
+    // Bytes to read. If the producer's position is impossible, 0: see broken().
     [[nodiscard]] std::uint32_t available() {
         if (produced_ == read_) {
             const std::uint32_t produced = ring_.control->produced.load(std::memory_order_acquire);
@@ -146,7 +146,7 @@ class RingConsumer {
         }
         return produced_ - read_;
     }
-    // The producer may write to these bytes at any time: copy first, check the copy.
+    // The producer may change these bytes at any time: copy first, then check the copy.
     [[nodiscard]] const std::uint8_t* front() const {
         return ring_.bytes + (read_ & (ring_.size - 1));
     }
@@ -154,14 +154,14 @@ class RingConsumer {
     void skip(std::size_t frame) { read_ += ring_bytes(frame); }
     [[nodiscard]] std::uint32_t unreturned() const { return read_ - returned_; }
 
-    // Gives back what was read.
+    // Frees all skipped bytes.
     void give_back() {
         if (returned_ != read_) {
             ring_.control->consumed.store(read_, std::memory_order_release);
             returned_ = read_;
         }
     }
-    // After give_back(): whether the producer waits for room and has not been told.
+    // After give_back(): whether the producer waits for room and needs a wake-up.
     [[nodiscard]] bool must_kick() {
         if (kicked_ == returned_) {
             return false;
@@ -170,7 +170,7 @@ class RingConsumer {
         const std::uint32_t event = ring_.control->room_event.load(std::memory_order_relaxed);
         return ring_passed(event, std::exchange(kicked_, returned_), returned_);
     }
-    // Asks to be woken for what comes next; false when something is there already.
+    // Asks for a wake-up at the next frame; false if there already is one.
     [[nodiscard]] bool await_data() {
         ring_.control->data_event.store(read_, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The C seam: pib_hca_core.h over device.h and host.h. No logic; no exception crosses.
+// The C interface of the HCA: implements pib_hca_core.h by device.h and host.h. It has no logic,
+// and no exception leaves it.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -44,7 +45,7 @@ class COps final : public Host {
     void kicks(uint32_t uar, bool wanted) override { ops_.kicks(opaque_, uar, wanted); }
     void wake() override { ops_.wake(opaque_); }
     void link_wake(unsigned port) override { ops_.link_wake(opaque_, port); }
-    // No heap: an entry point that only reads must not throw.
+    // Entry points that only read must not throw, so this allocates nothing.
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
         std::array<PibHcaBytes, 16> list;
         size_t taken = 0;
@@ -102,7 +103,7 @@ Config from_c(const PibHcaConfig& in) {
     return config;
 }
 
-// A copy for C, or nullptr when there is no memory for it.
+// A copy for C; nullptr: out of memory.
 template <typename F>
 char* text_for_c(F&& make) noexcept {
     try {
@@ -239,7 +240,7 @@ void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
         }
         core->device->links().share_memory(port, memory);
     } catch (const std::exception&) {
-        return;  // the link goes on without
+        return;  // the link continues without peer copy
     }
 }
 

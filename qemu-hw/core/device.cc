@@ -31,7 +31,7 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
 
 void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
     engine_.enter([&] {
-        // Doorbells of a stopped device name no object.
+        // A stopped device ignores doorbells.
         const bool known = bar == PIB_HCA_BAR_REGS
                                ? registers_.write(offset, size, value)
                                : bar == PIB_HCA_BAR_UAR && (engine_.health().is_fatal() ||

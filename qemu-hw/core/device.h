@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The HCA as a whole: what QEMU or a test creates, and the entry points by which the world reaches
-// it. One caller at a time. Each entry does a bounded amount of work. A command that takes memory
-// away from the fabric while the switch copies (Config::one_copy) completes later. Four things wait
-// for such a switch instead, 1 s at most: reset(), stop_copying(), a QP that fails, and a work
-// request or packet that invalidates a key.
+// The HCA as a whole: QEMU or a test creates it and calls its entry points. One caller at a time.
+// Each entry does a bounded amount of work. A command that takes memory away from the fabric while
+// the switch copies (Config::one_copy) completes later. Four operations wait for the switch
+// instead, 1 s at most: reset(), stop_copying(), the failure of a QP, and a work request or packet
+// that invalidates a key.
 #pragma once
 
 #include <cstdint>
@@ -22,33 +22,32 @@ namespace pib::hca {
 
 class Device {
   public:
-    // The reason, one line for a user, when the configuration is not possible.
+    // The reason, one line for a user, if no device can have this configuration.
     static std::expected<std::unique_ptr<Device>, std::string> create(const Config& config,
                                                                       Host& host);
 
-    // BAR accesses; size 1, 2, 4 or 8. Anything undefined reads 0 and is ignored.
+    // Accesses to a BAR, of 1, 2, 4 or 8 bytes. Undefined registers read as 0 and ignore writes.
     uint64_t mmio_read(unsigned bar, uint64_t offset, unsigned size);
     void mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size);
 
-    // Function-level or system reset: no DMA and no interrupt afterwards; the links stay connected,
-    // the ports' subnet state stays as firmware would keep it only until a power-on (`cold`).
+    // Function-level or system reset: the device does no DMA and raises no interrupt afterwards.
+    // The links stay connected. `cold` is a power-on, which also resets the ports' subnet state.
     void reset(bool cold);
 
-    // A store to PIB_HCA_UAR_KICK of this UAR, or several.
+    // One or several stores to PIB_HCA_UAR_KICK of this UAR.
     void kick(uint32_t uar);
 
-    void run();    // after Host::wake()
-    void timer();  // after the deadline of Host::set_timer()
+    void run();    // call after Host::wake()
+    void timer();  // call after the deadline of Host::set_timer()
 
-    // When it returns, the switch neither reads nor writes the guest's memory until the device is
-    // called again: the VM stops, or its memory changes. It waits for the switch, 1 s at most.
+    // Call before the VM stops or its memory changes. Afterwards the switch neither reads nor
+    // writes guest memory until the next call of the device. Waits for the switch, 1 s at most.
     void stop_copying();
 
     DeviceLinks& links() { return links_; }
     Engine& engine() { return engine_; }
 
-    // For humans: every object (docs/observability.md), and the trace of Config::trace_entries, as
-    // JSON.
+    // JSON for humans: all objects (docs/observability.md), and the trace of Config::trace_entries.
     std::string objects();
     std::string trace() const { return engine_.trace().json(); }
 

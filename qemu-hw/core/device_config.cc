@@ -10,7 +10,7 @@ namespace pib::hca {
 
 namespace {
 
-// Bits of PortInfo's supported widths and speeds that exist.
+// Defined bits of PortInfo's supported widths and speeds.
 constexpr uint8_t kAllWidths = 0x1f;     // 1x, 4x, 8x, 12x, 2x
 constexpr uint8_t kAllSpeeds = 0x07;     // SDR, DDR, QDR
 constexpr uint8_t kAllSpeedsExt = 0x0f;  // FDR, EDR, HDR, NDR

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whether the device works, or why it has stopped: STATUS.FATAL and FATAL_CAUSE.
+// The state of the device: working, or stopped with a cause (STATUS.FATAL and FATAL_CAUSE).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class DeviceHealth final : public EqTable::Events {
 
     bool is_fatal() const { return cause_ != PIB_HCA_FATAL_NONE; }
     uint32_t cause() const { return cause_; }
-    // Records the first cause. The engine halts the device when the current entry ends.
+    // Records the first cause. The engine stops the device at the end of the current entry.
     void fail(uint32_t cause) {
         if (!is_fatal()) {
             cause_ = cause;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The fabric links of the device, as the host serves them. Ports count from 1; a number without a
-// port has no effect.
+// The fabric links of the device, as the host serves them. Ports count from 1; a call for a port
+// that does not exist has no effect.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,26 @@ class DeviceLinks {
   public:
     explicit DeviceLinks(Engine& engine) : engine_(engine) {}
 
-    // The host has a connection; `can_share`: it can map memory that the other end shares.
+    // The host has a connection. `can_share`: the host can map memory that the other end shares.
     void connected(unsigned port, bool can_share);
-    // Bytes came in.
+    // Bytes have arrived.
     void received(unsigned port, std::span<const uint8_t> bytes);
-    // More can be written.
+    // The stream accepts output again.
     void writable(unsigned port);
-    // The connection is gone.
+    // The connection has ended.
     void closed(unsigned port);
 
-    // The peer has shared memory; called before its bytes are passed to received(). The mapping
-    // stays until closed() or Host::link_close().
+    // The peer has shared memory. Call this before its bytes are passed to received(). The mapping
+    // must stay until closed() or Host::link_close().
     void shared(unsigned port, const link::LinkRings& rings);
-    // The other end of a link in shared memory may have woken us: takes a bounded amount out of the
-    // ring. True when more may be there; otherwise the other end has been asked to wake us.
+    // The other end of a link in shared memory may have woken this side: handles a bounded number
+    // of bytes of the ring. True: there may be more. False: the other end will wake this side
+    // again.
     bool poll(unsigned port);
 
-    // Peer copy: the switch may be given the guest's RAM; it is handed over with the bytes that go
-    // to Host::link_write() during share_memory(). The memory stays as long as the rings.
+    // Peer copy. wants_memory(): the switch accepts the guest's RAM. share_memory() shares it: send
+    // the descriptors with the bytes that it passes to Host::link_write(). The memory must stay
+    // mapped as long as the rings.
     bool wants_memory(unsigned port);
     void share_memory(unsigned port, const OneCopyMemory& memory);
 

@@ -8,12 +8,12 @@
 
 namespace pib::hca {
 
-// Reports an access that the interface does not define.
+// Logs an access that the interface does not define.
 void report_bad_access(Host& host, const char* fault, uint64_t offset);
 
 class DeviceRegisters {
   public:
-    // Values that software has written. All are zero after reset.
+    // Values that software has written. All are zero after a reset.
     struct Values {
         uint32_t control = 0;
         uint32_t scratch = 0;

@@ -7,7 +7,8 @@ namespace pib::hca {
 
 namespace {
 
-// A switch that has answered wakes the link, one that has stopped reading does not.
+// How often to check a command that waits for the switch. The switch's answer wakes the link, but
+// the end of its reading does not.
 constexpr uint64_t kHeldPollNs = 1'000'000;
 
 }  // namespace
@@ -45,8 +46,8 @@ void Engine::run() {
     }
 }
 
-// While a command waits for the switch no QP has a turn: a flush would return buffers to software
-// that the switch may still write.
+// No QP has a turn while a command waits for the switch: flushed work requests would return buffers
+// to software while the switch may still write to them.
 void Engine::turn() {
     if (health_.is_fatal() || commands_.is_held()) {
         return;
@@ -58,7 +59,7 @@ void Engine::turn() {
 }
 
 void Engine::timer() {
-    deadline_ns_ = kNever;  // the host's timer has gone off
+    deadline_ns_ = kNever;  // the host's timer has expired
     const uint64_t now = host_.now_ns();
     if (!health_.is_fatal()) {
         transport_.timer(now);
@@ -106,7 +107,7 @@ void Engine::run_commands() {
     }
 }
 
-// The turns that were left out follow in run().
+// run() gives the turns that were left out.
 void Engine::resume_commands() {
     run_commands();
     halt_if_fatal();
@@ -123,8 +124,8 @@ void Engine::halt_if_fatal() {
     }
 }
 
-// The last event reports the stop to the driver. After it the device writes only refusals of
-// commands in flight to guest memory. The ports continue, for the subnet manager.
+// The last event reports the stop to the driver. Afterwards the device writes to guest memory only
+// the refusals of commands in flight. The ports keep working for the subnet manager.
 void Engine::halt() {
     if (health_.cause() == PIB_HCA_FATAL_CMDQ_OVERRUN) {
         commands_.stop();
@@ -147,8 +148,8 @@ void Engine::settle() {
     ports_.flush();
     const uint64_t deadline = std::min(
         {transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline(), held_until});
-    // A timer that expires too early finds no due work and is set again. Moving it at every ACK
-    // would cost a wake-up of the main loop each time.
+    // A timer that expires early finds no due work and is set again. To move it at each ACK would
+    // cost a wake-up of the main loop each time.
     if (deadline < deadline_ns_) {
         deadline_ns_ = deadline;
         host_.set_timer(deadline);

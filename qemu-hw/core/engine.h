@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The parts of the device, and what concerns all of them: entries from the host, turns, reset, and
-// the stop after a fatal error.
+// The parts of the device, and the operations that concern all of them: entries from the host,
+// turns, reset, and the stop after a fatal error.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Engine {
   public:
     Engine(const Config& config, Host& host);
 
-    // Runs an entry point: afterwards it sends queued frames and sets the host's timer. An
-    // exception of the body (memory exhausted) stops the device instead of the virtual machine.
+    // Runs an entry point; then sends queued frames and sets the host's timer. An exception of the
+    // body (out of memory) stops the device, not the virtual machine.
     template <typename F>
     void enter(F&& body) noexcept {
         try {
@@ -41,16 +41,16 @@ class Engine {
         }
     }
 
-    // The rest is called inside of enter().
+    // Call the following functions inside of enter().
     void run();
     void timer();
     void reset(bool cold);
-    // False, without effect, when the device has stopped or the rings are refused.
+    // False, without effect, if the device has stopped or the rings are refused.
     bool enable(const CommandQueue::Rings& rings);
-    // `producer`: the command doorbell's value.
+    // `producer` is the value of the command doorbell.
     void command_doorbell(uint32_t producer);
-    // Before a link passes on what has come in, and afterwards: work that packets and credits have
-    // caused is done without another wake-up.
+    // Call before and after a link passes on received bytes: work that packets and credits cause is
+    // then done in the same entry, without another wake-up.
     void begin_input() { transport_.run_follows(); }
     void turn();
     void stop_copying();
@@ -77,7 +77,7 @@ class Engine {
     CqTable cqs_;
     SrqTable srqs_;
     Mpt mpt_;
-    std::unique_ptr<OneCopy> one_copy_;  // nullptr unless Config::one_copy
+    std::unique_ptr<OneCopy> one_copy_;  // nullptr: no peer copy
     HcaPorts ports_;
     Transport transport_;
     DeviceObjects objects_;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The C seam between QEMU (qemu-hw/glue, C) and the HCA (C++): device.h and host.h, spelt in C. The
- * meaning of every function is documented there.
+ * The C interface between QEMU (qemu-hw/glue, C) and the HCA (C++): the functions of
+ * device.h and host.h, which document them.
  */
 #ifndef PIB_HCA_CORE_H
 #define PIB_HCA_CORE_H
@@ -28,7 +28,7 @@ typedef struct PibHcaRing {
     uint32_t size;
 } PibHcaRing;
 
-/* RAM of the guest that the switch may be given. */
+/* A block of guest RAM to share with the switch. */
 typedef struct PibHcaRamBlock {
     uint8_t* base;
     uint64_t bytes;
@@ -78,10 +78,13 @@ typedef struct PibHcaConfig {
     uint8_t qpn_reuse; /* enum NumberChoice: 0 round, 1 lowest, 2 random */
 } PibHcaConfig;
 
-/* Fills in the defaults of config.h. */
+/* Sets the defaults of config.h. */
 void pib_hca_config_init(PibHcaConfig* config);
 
-/* NULL, and one line in *error for the user (free() it), when the configuration is not possible. */
+/*
+ * NULL, and one line for the user in *error (to be freed), if the configuration is
+ * impossible.
+ */
 PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps* ops, void* opaque,
                                 char** error);
 void pib_hca_core_destroy(PibHcaCore* core);
@@ -99,13 +102,13 @@ void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, 
 void pib_hca_core_link_writable(PibHcaCore* core, unsigned port);
 void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 
-/* JSON to be free()d; NULL when there is no memory for it. */
+/* JSON, to be freed; NULL: out of memory. */
 char* pib_hca_core_objects(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in);
 bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port);
-/* One copy; the control memory has pib_hca_core_control_bytes(), zeroed. */
+/* Peer copy. The control memory has pib_hca_core_control_bytes() and is zeroed. */
 bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port);
 uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count);
 void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,

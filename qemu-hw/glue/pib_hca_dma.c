@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Access to guest memory through the device's PCI address space, to which bus
- * mastering and a vIOMMU apply. The guest chooses the addresses: an access
- * starts only after the whole range has been shown to be RAM, so that none
- * ends in the registers of a device.
+ * Access to guest memory through the device's PCI address space, under the
+ * control of bus mastering and a vIOMMU. The guest chooses the addresses, so an
+ * access starts only after the whole range has been found to be RAM, and never
+ * reaches the registers of a device.
  */
 #include "qemu/osdep.h"
 #include "hw/pci/pci.h"
@@ -22,9 +22,9 @@ typedef struct PibHcaRam {
 } PibHcaRam;
 
 /*
- * Guest RAM as a few large pieces, collected when the memory map changes. What
- * a vIOMMU translates, and what comes after RAM_PIECES, is not among them:
- * those accesses are translated one by one.
+ * Guest RAM as a few large pieces, collected when the memory map changes.
+ * Memory behind a vIOMMU, and RAM after the first RAM_PIECES pieces, is not
+ * among them: those accesses are translated one by one.
  */
 struct PibHcaDma {
     PibHca *hca;
@@ -32,7 +32,7 @@ struct PibHcaDma {
     PibHcaRam ram[RAM_PIECES]; /* changed with BQL and lock */
     unsigned ram_count;
     unsigned ram_last; /* the piece of the last access */
-    /* The listener's, between begin and commit. */
+    /* Used by `listener` between begin and commit. */
     MemoryRegionSection staged[RAM_PIECES];
     unsigned staged_count;
     bool staged_any; /* the device's address space has changed */
@@ -45,8 +45,8 @@ static bool pib_hca_is_ram(MemoryRegion *mr, bool is_write)
 }
 
 /*
- * Returns the RAM at `addr`, or NULL. Reduces `length` to what is contiguous
- * there, at most a page where a vIOMMU translates. Call under RCU.
+ * Returns the RAM at `addr`, or NULL. Reduces `length` to the contiguous part,
+ * and to a page where a vIOMMU translates. Call under RCU.
  */
 static uint8_t *pib_hca_ram_at(AddressSpace *as, hwaddr addr, hwaddr *length,
                                bool is_write, MemoryRegion **mr)
@@ -62,7 +62,7 @@ static uint8_t *pib_hca_ram_at(AddressSpace *as, hwaddr addr, hwaddr *length,
 }
 
 /*
- * Drivers and programs poll counters, flags and owner bytes in this memory:
+ * Drivers and programs poll counters, flags and owner bytes in this memory, so
  * an aligned access of 1, 2, 4 or 8 bytes is one load or store.
  */
 static void pib_hca_ram_store(uint8_t *ram, const uint8_t *from, hwaddr length)
@@ -206,7 +206,7 @@ void pib_hca_dma_stop(PibHca *hca)
     }
 }
 
-/* Returns the piece that has the whole range, or NULL. */
+/* Returns the piece that contains the whole range, or NULL. */
 static PibHcaRam *pib_hca_find_ram(PibHcaDma *dma, hwaddr addr, hwaddr length)
 {
     for (unsigned i = 0; i < dma->ram_count; i++) {
@@ -258,9 +258,9 @@ static bool pib_hca_may_reach(PibHca *hca, hwaddr addr, hwaddr length)
 }
 
 /*
- * Touches nothing unless the whole range is RAM. Each part is copied through
- * the translation that has shown it to be RAM: if the guest changes the tables
- * of a vIOMMU meanwhile, the access fails.
+ * Accesses nothing unless the whole range is RAM. Each part is copied through
+ * the translation that has been checked: if the guest changes the tables of a
+ * vIOMMU meanwhile, the access fails.
  */
 static bool pib_hca_dma_translated(PibHca *hca, hwaddr addr, uint8_t *buffer,
                                    hwaddr length, bool is_write)
@@ -381,7 +381,7 @@ void pib_hca_ram_written(void *opaque, uint64_t bus_addr, uint64_t length)
     PibHca *hca = opaque;
     PibHcaRam *ram = pib_hca_find_ram(hca->dma, bus_addr, length);
 
-    /* Always found: the core asks anew after pib_hca_ram_changed(). */
+    /* Always found: the core asks again after pib_hca_ram_changed(). */
     if (ram) {
         address_space_cache_invalidate(&ram->cache, bus_addr - ram->start,
                                        length);
@@ -395,7 +395,7 @@ void pib_hca_ram_changed(PibHca *hca)
     }
 }
 
-/* Orders loads and stores before it against stores after it. */
+/* Full fence for loads and stores. */
 void pib_hca_dma_barrier(void *opaque)
 {
     smp_mb_release();

@@ -134,13 +134,16 @@ void pib_hca_trace_print(PibHca *hca, PibHcaTraceEvent event,
     } while (0)
 
 /* pib_hca_irqfd.c */
-void pib_hca_irqfds_start(PibHca *hca); /* does nothing without KVM */
+void pib_hca_irqfds_start(PibHca *hca); /* no effect without KVM */
 void pib_hca_irqfds_stop(PibHca *hca);
 /* Call after each write to configuration space. */
 void pib_hca_irqfds_update(PibHca *hca);
 /* Sends what KVM can send, on any thread; the rest stays pending. */
 void pib_hca_irqfds_send(PibHca *hca);
-/* Counts the vectors that have an irqfd, and the interrupts sent by one. */
+/*
+ * Counts the vectors that have an irqfd, and the interrupts that irqfds have
+ * sent.
+ */
 void pib_hca_irqfds_count(PibHca *hca, unsigned *irqfds, uint64_t *sent);
 
 /* pib_hca_lock.c */
@@ -153,19 +156,20 @@ bool pib_hca_lock_is_wanted(PibHca *hca);
 /* Counts the waits for the lock, and those that were sleeps; they wrap. */
 void pib_hca_lock_count(PibHca *hca, uint32_t *waits, uint32_t *sleeps);
 /*
- * The way into the core for the main loop. From pib_hca_enter() to
+ * Entry into the core from the main loop. From pib_hca_enter() to
  * pib_hca_leave() the caller has the lock and a reference to the device, and
  * the device refuses MMIO from itself. pib_hca_leave() sends the interrupts
- * that the core has raised. It sends them last, because a message is a write
- * to an address of the guest's choice: a register of this device, its FLR bit,
- * the power switch of its slot. After pib_hca_leave() the device may be reset
- * or unplugged: only return. Pass on what pib_hca_enter() has returned.
+ * that the core has raised. It sends them last, because a message is a write to
+ * an address that the guest chooses: a register of this device, its FLR bit,
+ * the power switch of its slot. After pib_hca_leave() the device may have been
+ * reset or unplugged, so the caller must only return. Pass pib_hca_leave() the
+ * result of pib_hca_enter().
  */
 bool pib_hca_enter(PibHca *hca);
 void pib_hca_leave(PibHca *hca, bool was_engaged);
-/* Sends all pending interrupts; with the BQL, without the lock. */
+/* Sends all pending interrupts. Call with the BQL, without the lock. */
 void pib_hca_send_interrupts(PibHca *hca);
-/* The same for a caller that neither MMIO nor pib_hca_leave() guards. */
+/* The same for callers outside of MMIO and pib_hca_leave(). */
 void pib_hca_enter_for_interrupts(PibHca *hca);
 
 /* pib_hca_dma.c: host.h documents the services. */
@@ -173,7 +177,7 @@ void pib_hca_dma_start(PibHca *hca);
 void pib_hca_dma_stop(PibHca *hca);
 /*
  * Call with the lock after a change of the memory map, the bus master bit, the
- * power state or `paused`: pointers of pib_hca_ram() are invalid then.
+ * power state or `paused`: it invalidates the pointers of pib_hca_ram().
  */
 void pib_hca_ram_changed(PibHca *hca);
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to,
@@ -202,17 +206,17 @@ void pib_hca_link_wake(void *opaque, unsigned port);
 /* pib_hca_kick.c */
 void pib_hca_kicks_init(PibHca *hca);
 void pib_hca_kicks_free(PibHca *hca);
-/* Handles the kicks that came while the VM was stopped. */
+/* Handles the kicks that arrived while the VM was stopped. */
 void pib_hca_kicks_resume(PibHca *hca);
 void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted);
 
 /* pib_hca_one_copy.c */
-bool pib_hca_one_copy_possible(void); /* else warns why not */
-/* NULL, after a warning, when there is nothing to hand over. */
+bool pib_hca_one_copy_possible(void); /* warns of the reason if false */
+/* NULL, after a warning, if there is no memory to share. */
 PibHcaOneCopy *pib_hca_one_copy_new(void);
 /* Call after the core has closed the link. NULL is allowed. */
 void pib_hca_one_copy_free(PibHcaOneCopy *shared);
-/* The descriptors for the switch; they remain the property of `shared`. */
+/* The descriptors for the switch; `shared` keeps owning them. */
 size_t pib_hca_one_copy_fds(PibHcaOneCopy *shared, int **fds);
 void pib_hca_one_copy_offer(PibHcaOneCopy *shared, PibHcaCore *core,
                             unsigned port);
@@ -237,7 +241,7 @@ extern const PibHcaHostOps pib_hca_host_ops;
 /* pib_hca_props.c */
 void pib_hca_props_register(DeviceClass *dc);
 bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);
-/* No two devices of a process have a GUID in common. */
+/* Gives each device of a process other GUIDs. */
 bool pib_hca_guids_claim(PibHca *hca, const PibHcaConfig *config, Error **errp);
 void pib_hca_guids_release(PibHca *hca);
 

@@ -27,8 +27,8 @@ static uint64_t pib_hca_real_ns(void *opaque)
 }
 
 /*
- * The switch may need this processor. No sleep: the caller has the lock, and
- * on a vCPU thread the BQL.
+ * The switch may need this processor. The thread does not sleep, because it has
+ * the lock and, on a vCPU thread, the BQL.
  */
 static void pib_hca_relax(void *opaque)
 {

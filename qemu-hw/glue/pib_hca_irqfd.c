@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * irqfds: with KVM, an eventfd for each MSI-X vector that the guest has
- * unmasked. Any thread sends an interrupt by writing to it; KVM needs no BQL
- * for the rest. QEMU sends the interrupts that have no irqfd: all of them
- * without KVM, those of masked vectors, and messages that are not addressed to
+ * irqfds: with KVM, each MSI-X vector that the guest has unmasked has an
+ * eventfd. Any thread sends an interrupt by a write to it; only the setup of an
+ * irqfd needs the BQL. QEMU sends the interrupts without an irqfd: all of them
+ * without KVM, those of masked vectors, and messages that are addressed not to
  * an interrupt controller but to other memory of the guest's choice.
  */
 #include "qemu/osdep.h"
@@ -51,7 +51,7 @@ static bool pib_hca_is_its(hwaddr address)
     return found;
 }
 
-/* KVM delivers messages to an interrupt controller only. */
+/* KVM delivers only messages that are addressed to an interrupt controller. */
 static bool pib_hca_kvm_delivers(hwaddr address)
 {
     if (object_class_by_name(TYPE_ITS)) {
@@ -90,7 +90,7 @@ static bool pib_hca_irqfd_set_route(PCIDevice *pci, PibHcaIrqfd *irqfd,
     return true;
 }
 
-/* Never fails: QEMU sends the interrupts of a vector that KVM does not take. */
+/* Never fails: QEMU sends the interrupts of a vector that KVM refuses. */
 static int pib_hca_vector_unmasked(PCIDevice *pci, unsigned vector,
                                    MSIMessage message)
 {
@@ -107,7 +107,7 @@ static int pib_hca_vector_unmasked(PCIDevice *pci, unsigned vector,
 }
 
 /*
- * KVM has injected all earlier interrupts when this returns. QEMU keeps later
+ * When this returns, KVM has injected all earlier interrupts. QEMU keeps later
  * ones as pending.
  */
 static void pib_hca_vector_masked(PCIDevice *pci, unsigned vector)
@@ -179,8 +179,8 @@ void pib_hca_irqfds_update(PibHca *hca)
 }
 
 /*
- * The lock is held to the end: when a vector has been masked, or the function
- * has been stopped, no interrupt is on its way.
+ * Keeps the lock to the end: once a vector is masked, or the function stopped,
+ * no interrupt is under way.
  */
 void pib_hca_irqfds_send(PibHca *hca)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Kicks: stores to a UAR page that signal an eventfd, for UARs whose index page
- * the guest has set up. KVM signals it without an exit to QEMU; TCG and qtest
- * signal it instead of calling the MMIO handler. The main loop reads it. The
- * stored value is lost; it is not needed.
+ * Kicks: stores to a UAR page that signal an eventfd, for UARs whose shadow
+ * doorbell page the guest has set up. KVM signals the eventfd without an exit
+ * to QEMU; TCG and qtest signal it instead of calling the MMIO handler. The
+ * main loop reads it. The stored value is lost; the device does not need it.
  *
  * A device has at most GROUPS eventfds, however many UARs the guest uses:
- * QEMU's file descriptors are limited, and a guest must not use them up. UARs
+ * QEMU's file descriptors are limited, and a guest must not exhaust them. UARs
  * with the same number modulo GROUPS share one.
  */
 #include "qemu/osdep.h"
@@ -20,14 +20,14 @@
 
 typedef struct PibHcaKickGroup {
     PibHca *hca;
-    unsigned uars; /* that have the eventfd; 0: it is closed */
+    unsigned uars; /* UARs that use the eventfd; 0: it is closed */
     EventNotifier notifier;
 } PibHcaKickGroup;
 
 struct PibHcaKicks {
     QEMUBH *bh; /* `wanted` has changed */
-    DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS); /* by the core; its lock */
-    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* by an eventfd; BQL */
+    DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS); /* set by the core; its lock */
+    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* set by eventfds; BQL */
     PibHcaKickGroup groups[GROUPS];
 };
 
@@ -57,7 +57,7 @@ static hwaddr pib_hca_kick_offset(uint32_t uar)
     return (hwaddr)uar * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK;
 }
 
-/* Without a file descriptor the kicks of this UAR remain MMIO. */
+/* Without a file descriptor, kicks of this UAR stay MMIO. */
 static void pib_hca_kick_start(PibHca *hca, uint32_t uar)
 {
     PibHcaKickGroup *group = &hca->kicks->groups[uar % GROUPS];

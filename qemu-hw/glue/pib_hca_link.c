@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The sockets of the fabric links: they connect, connect again, and pass bytes
- * to and from the core, and never block. docs/fabric-protocol.md says what the
- * bytes mean; this file does not look at them.
+ * The sockets of the fabric links: connect, reconnect, and pass bytes to and
+ * from the core without blocking. docs/fabric-protocol.md defines the bytes;
+ * this file does not interpret them.
  */
 #include "qemu/osdep.h"
 #include "block/aio.h"
@@ -19,16 +19,16 @@
 
 #define RETRY_FIRST_MS 50
 #define RETRY_LAST_MS 1000
-/* How long connections go without shared memory after it has failed. */
+/* How long connections avoid shared memory after it has failed. */
 #define SHARE_AGAIN_MS 60000
 #define RX_CHUNK (256 * 1024)
 #define TX_PARTS 64
 
 typedef struct PibHcaLink PibHcaLink;
 
-/* An attempt to connect. Outlives its link when the device is unplugged. */
+/* An attempt to connect. It outlives its link if the device is unplugged. */
 typedef struct PibHcaConnect {
-    PibHcaLink *link; /* NULL: the device is gone */
+    PibHcaLink *link; /* NULL: the device is unplugged */
 } PibHcaConnect;
 
 /* One port's connection to the switch. */
@@ -39,19 +39,19 @@ struct PibHcaLink {
     QEMUTimer *retry;          /* real-time clock */
     unsigned retry_delay_ms;
     int64_t connected_at_ms;
-    int64_t share_after_ms; /* no shared memory before; real-time clock */
-    /* Changed with the lock, and with the BQL but for `want_write`. */
+    int64_t share_after_ms; /* until then, no shared memory; real-time clock */
+    /* Changed with the lock, and all except `want_write` also with the BQL. */
     QIOChannelSocket *channel; /* NULL: not connected */
-    bool want_write; /* the core waits for room in the socket */
+    bool want_write; /* the core waits for space in the socket */
     bool to_close;   /* the core has closed the link */
-    PibLinkMemory *memory; /* NULL: frames go through the socket */
+    PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
-    PibHcaOneCopy *one_copy; /* NULL: the device copies payload itself */
-    bool sends_fds; /* one_copy's go with the next bytes of the core */
+    PibHcaOneCopy *one_copy; /* NULL: no peer copy */
+    bool sends_fds; /* send one_copy's descriptors with the core's next bytes */
 };
 
 struct PibHcaLinks {
-    SocketAddress *address; /* NULL: no fabric, all ports stay Down */
+    SocketAddress *address; /* NULL: no fabric, so all ports stay Down */
     uint8_t *rx_buffer;
     QEMUBH *close_bh; /* a link is `to_close` */
     PibHcaLink links[PIB_HCA_GLUE_PORTS];
@@ -143,7 +143,10 @@ static void pib_hca_link_drop(PibHcaLink *link)
         close(link->kick_fd);
         link->kick_fd = -1;
     }
-    /* A switch that refuses at once is asked again after a while only. */
+    /*
+     * A connection that has lasted resets the delay. A switch that refuses at
+     * once is retried at growing intervals.
+     */
     if (now - link->connected_at_ms > RETRY_LAST_MS) {
         link->retry_delay_ms = RETRY_FIRST_MS;
     }
@@ -169,8 +172,8 @@ static PibHcaRing pib_hca_ring(PibLinkRing ring)
 }
 
 /*
- * Takes what came with WELCOME: the memory of the rings, and the eventfd that
- * wakes the switch. Sets the entry of a descriptor that it keeps to -1.
+ * Takes the descriptors of WELCOME: the memory of the rings, and the eventfd
+ * that wakes the switch. Sets the entries that it keeps to -1.
  */
 static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
 {
@@ -193,7 +196,7 @@ static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
     }
     link->kick_fd = fds[1];
     fds[1] = -1;
-    /* The channel has made it blocking, for the switch as well. */
+    /* The channel has set O_NONBLOCK off, for the switch as well. */
     g_unix_set_fd_nonblocking(link->kick_fd, true, NULL);
     out = pib_hca_ring(pib_link_memory_out(link->memory));
     in = pib_hca_ring(pib_link_memory_in(link->memory));
@@ -205,13 +208,13 @@ static void pib_hca_link_offer_memory(PibHcaLink *link)
 {
     link->one_copy = pib_hca_one_copy_new();
     if (link->one_copy) {
-        link->sends_fds = true; /* until the core has written a byte */
+        link->sends_fds = true; /* the core's next byte carries them */
         pib_hca_one_copy_offer(link->one_copy, link->hca->core, link->port);
         link->sends_fds = false;
     }
 }
 
-/* From now on a thread serves the link. */
+/* The thread serves the link from now on. */
 static void pib_hca_link_start_thread(PibHcaLink *link)
 {
     PibHca *hca = link->hca;
@@ -223,7 +226,7 @@ static void pib_hca_link_start_thread(PibHcaLink *link)
                          pib_link_memory_wakes(link->memory));
 }
 
-/* False when shared memory was offered and cannot be used. */
+/* False if shared memory was offered and is unusable. */
 static bool pib_hca_link_received(PibHcaLink *link, size_t length, int *fds,
                                   size_t fd_count)
 {
@@ -374,9 +377,9 @@ static void pib_hca_links_stop_threads(PibHca *hca)
 }
 
 /*
- * The thread of one port runs the QPs of all ports, and the core looks after
- * every link whenever it is entered: all threads stop first, then the core
- * closes all links, and only then the memory of the links goes.
+ * The thread of one port runs the QPs of all ports, and every entry into the
+ * core serves all links. So all threads stop first, then the core closes all
+ * links, and the memory of the links is freed last.
  */
 void pib_hca_links_stop(PibHca *hca)
 {
@@ -461,7 +464,7 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
     return total;
 }
 
-/* Host::link_close(), on any thread; the main loop does the rest. */
+/* Host::link_close(), on any thread; the main loop closes the socket. */
 void pib_hca_link_close(void *opaque, unsigned port)
 {
     PibHca *hca = opaque;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The core's lock, the way into the core, and the interrupts that are sent on
- * the way out.
+ * The core's lock, the entry into the core, and the interrupts that are sent at
+ * its end.
  */
 #include "qemu/osdep.h"
 #include "hw/pci/msix.h"
@@ -11,8 +11,8 @@
 #include "qemu/thread.h"
 
 /*
- * How long a thread waits awake for the lock. Its holder works for some
- * microseconds, and a wake-up takes ten.
+ * How long a thread spins for the lock. The holder needs some microseconds, a
+ * wake-up ten.
  */
 #define AWAKE_NS 50000
 
@@ -109,7 +109,7 @@ void pib_hca_enter_for_interrupts(PibHca *hca)
 /* Takes the lowest pending vector; false when there is none. */
 static bool pib_hca_take_vector(PibHca *hca, unsigned *vector)
 {
-    /* Read once: a link's thread may empty it meanwhile. */
+    /* Read once, because a link's thread may clear bits meanwhile. */
     uint64_t pending = qatomic_read(&hca->pending_vectors);
 
     if (pending == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Properties that show what a device does, as JSON for QMP's qom-get:
+ * Properties that show the state of a device as JSON, for QMP's qom-get:
  * `objects`, `trace`, `waits` and `interrupts`. docs/observability.md describes
  * them.
  */
@@ -41,7 +41,7 @@ static char *pib_hca_get_trace(Object *obj, Error **errp)
                      : g_strdup("[]");
 }
 
-/* Does not take the lock, because that could add to the waits. */
+/* Does not take the lock, which would count as a wait. */
 static char *pib_hca_get_waits(Object *obj, Error **errp)
 {
     uint32_t waits, sleeps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * zero-copy=switch: the memory of the VM that the switch is given, and the
- * control memory that goes with it (docs/fabric-protocol.md, "One copy").
+ * Peer copy: the memory of the VM that is shared with the switch, and its
+ * control memory (docs/fabric-protocol.md, "Peer copy").
  */
 #include "qemu/osdep.h"
 #include <linux/magic.h>
@@ -17,15 +17,15 @@
 struct PibHcaOneCopy {
     uint8_t *control;
     uint64_t control_bytes;
-    unsigned count; /* of blocks */
+    unsigned count; /* one per block */
     PibHcaRamBlock blocks[RAM_BLOCKS];
     MemoryRegion *regions[RAM_BLOCKS];
-    int fds[1 + RAM_BLOCKS]; /* of the control memory, then of the blocks */
+    int fds[1 + RAM_BLOCKS]; /* control memory, then the blocks */
 };
 
 /*
- * True for memory as memory-backend-memfd makes it: the switch can map it, and
- * it cannot shrink.
+ * True for memory of memory-backend-memfd: the switch can map it, and it cannot
+ * shrink.
  */
 static bool pib_hca_is_shareable(RAMBlock *block)
 {
@@ -115,7 +115,7 @@ PibHcaOneCopy *pib_hca_one_copy_new(void)
         return NULL;
     }
     for (unsigned i = 0; i < shared->count; i++) {
-        /* Keeps the addresses of the block from being used again. */
+        /* Keeps the blocks, so that their addresses are not used again. */
         memory_region_ref(shared->regions[i]);
     }
     return shared;

@@ -40,7 +40,7 @@ static uint64_t pib_hca_mmio_read(PibHca *hca, unsigned bar, hwaddr offset,
     return value;
 }
 
-/* The dispatch of MMIO guards against re-entry, as pib_hca_enter() does. */
+/* QEMU's dispatch of MMIO guards against re-entry, as pib_hca_enter() does. */
 static void pib_hca_mmio_write(PibHca *hca, unsigned bar, hwaddr offset,
                                uint64_t value, unsigned size)
 {
@@ -75,7 +75,9 @@ static void pib_hca_uar_write(void *opaque, hwaddr offset, uint64_t value,
     pib_hca_mmio_write(opaque, PIB_HCA_BAR_UAR, offset, value, size);
 }
 
-/* The core gets accesses of every size and alignment (docs/device-spec.md). */
+/*
+ * The core handles accesses of every size and alignment (docs/device-spec.md).
+ */
 #define PIB_HCA_ACCESS \
     {.min_access_size = 1, .max_access_size = 8, .unaligned = true}
 
@@ -116,7 +118,7 @@ static void pib_hca_timer(void *opaque)
     pib_hca_leave(hca, was_engaged);
 }
 
-/* A stopped VM's memory must not change: frames and work wait meanwhile. */
+/* A stopped VM's memory must not change, so frames and work wait meanwhile. */
 static void pib_hca_vm_state(void *opaque, bool running, RunState state)
 {
     PibHca *hca = opaque;
@@ -155,14 +157,16 @@ static bool pib_hca_init_bar2(PibHca *hca, Error **errp)
     return true;
 }
 
-/* A subregion holds a reference to the device, which would never be freed. */
+/*
+ * A subregion keeps a reference to the device, which would then never be freed.
+ */
 static void pib_hca_empty_bar2(PibHca *hca)
 {
     if (memory_region_is_mapped(&hca->device_memory)) {
         memory_region_del_subregion(&hca->bar2, &hca->device_memory);
         /*
-         * The RAM block lives on for a while. A device that is plugged in here
-         * meanwhile uses the same name.
+         * The RAM block is freed later. A device that is plugged in here
+         * meanwhile would use the same name.
          */
         vmstate_unregister_ram(&hca->device_memory, DEVICE(hca));
     }
@@ -177,7 +181,10 @@ static bool pib_hca_init_capabilities(PCIDevice *pci, Error **errp)
         pcie_endpoint_cap_init(pci, EXP_CAP_OFFSET) < 0) {
         return false;
     }
-    /* D0 and D3hot, which every PCI Express function has; D3hot keeps state. */
+    /*
+     * Only D0 and D3hot, which every PCI Express function has. D3hot keeps the
+     * state.
+     */
     pci_set_word(pci->config + PM_CAP_OFFSET + PCI_PM_PMC, PM_CAP_VERSION);
     pci_set_word(pci->config + PM_CAP_OFFSET + PCI_PM_CTRL,
                  PCI_PM_CTRL_NO_SOFT_RESET);
@@ -232,13 +239,13 @@ static void pib_hca_init_parts(PibHca *hca)
 {
     hca->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, pib_hca_timer, hca);
     /*
-     * Not qemu_bh_new_guarded(): it looks at the guard after the bottom half,
-     * when the device may be gone.
+     * Not qemu_bh_new_guarded(): it reads the guard after the bottom half, when
+     * the device may have been freed.
      */
     hca->bh = qemu_bh_new(pib_hca_bh, hca);
     hca->paused = !runstate_is_running();
     g_free(hca->path);
-    /* Once: QEMU's object tree must not be walked without the BQL. */
+    /* Found once, because the search of QEMU's object tree needs the BQL. */
     hca->path = object_get_canonical_path(OBJECT(hca));
     pib_hca_threads_init(hca);
     pib_hca_kicks_init(hca);
@@ -274,7 +281,7 @@ static void pib_hca_exit_pci(PibHca *hca)
     pib_hca_empty_bar2(hca);
 }
 
-/* Also undoes a part of pib_hca_realize(), whatever it was. */
+/* Also undoes a pib_hca_realize() that has failed at any step. */
 static void pib_hca_exit(PCIDevice *pci)
 {
     PibHca *hca = PIB_HCA(pci);
@@ -282,7 +289,7 @@ static void pib_hca_exit(PCIDevice *pci)
     pib_hca_links_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     pib_hca_irqfds_stop(hca);
-    /* The core first: it calls all the others. */
+    /* The core first, because it calls all the others. */
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
     pib_hca_kicks_free(hca);
     pib_hca_links_free(hca);
@@ -323,7 +330,7 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address,
 
     pci_default_write_config(pci, address, value, length);
     /*
-     * Bus mastering or power may have been switched off. With the lock: the
+     * Bus mastering or power may have been switched off. The lock makes
      * accesses that a link's thread has begun end before.
      */
     pib_hca_lock(hca);
@@ -353,7 +360,7 @@ static void pib_hca_reset_hold(Object *obj, ResetType type)
 
 static const VMStateDescription pib_hca_vmstate = {
     .name = TYPE_PIB_HCA,
-    /* Snapshots are refused: the state of the core is not saved yet. */
+    /* Snapshots are refused, because the core cannot save its state yet. */
     .unmigratable = 1,
 };
 

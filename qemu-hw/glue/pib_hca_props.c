@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The properties of -device pib-hca: names, descriptions, and checks. They
- * become the numbers of PibHcaConfig. The message for a refused value is one
- * line that says what is accepted.
+ * The properties of -device pib-hca: names, descriptions, and checks. They are
+ * converted to the numbers of PibHcaConfig. The message for a refused value is
+ * one line that lists the accepted values.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"
@@ -33,7 +33,10 @@ static const PibHcaChoice pib_hca_width_choices[] = {
     {NULL, 0, 0},
 };
 
-/* LinkSpeedSupported and LinkSpeedExtSupported with all speeds up to it. */
+/*
+ * LinkSpeedSupported and LinkSpeedExtSupported with all speeds up to the named
+ * one.
+ */
 static const PibHcaChoice pib_hca_speed_choices[] = {
     {"sdr", 1, 0}, {"ddr", 3, 0}, {"qdr", 7, 0},  {"fdr", 7, 1},
     {"edr", 7, 3}, {"hdr", 7, 7}, {"ndr", 7, 15}, {NULL, 0, 0},
@@ -69,7 +72,7 @@ static const PibHcaChoice pib_hca_zero_copy_choices[] = {
     {"off", 0, 0}, {"switch", 1, 0}, {NULL, 0, 0},
 };
 
-/* Finds `word`, or `unset` when it is NULL. */
+/* Finds `word`; `unset` is the result for NULL. */
 static const PibHcaChoice *pib_hca_choose(const PibHcaChoice *choices,
                                           const char *property,
                                           const char *word, const char *unset,
@@ -100,9 +103,9 @@ static const PibHcaChoice *pib_hca_choose_number(const PibHcaChoice *choices,
 
 /*
  * A locally administered GUID (bit 57). Its first byte is 0x06: Linux's ib_cm
- * refuses service IDs that begin with 0x02, and SRP targets listen at their
- * GUID. A VM with a UUID has the same GUID at each start for a device in the
- * same slot; otherwise it is random. The low byte counts the ports.
+ * refuses service IDs that begin with 0x02, and SRP targets use their GUID as
+ * service ID. A VM with a UUID has the same GUID at each start for a device in
+ * the same slot; otherwise it is random. The low byte counts the ports.
  */
 static uint64_t pib_hca_default_node_guid(PibHca *hca)
 {
@@ -152,7 +155,7 @@ static bool pib_hca_link_config(PibHca *hca, PibHcaConfig *config,
 }
 
 /*
- * With KVM a store to a doorbell is an exit, which an eventfd avoids. With TCG
+ * With KVM, a store to a doorbell is an exit that an eventfd avoids. With TCG,
  * the store is cheap, and an eventfd would add a wake-up.
  */
 static bool pib_hca_doorbell_config(PibHca *hca, PibHcaConfig *config,
@@ -184,7 +187,7 @@ static bool pib_hca_copy_config(PibHca *hca, PibHcaConfig *config,
     return true;
 }
 
-/* Properties for observing devices and for testing applications. */
+/* Properties that observe devices or test applications. */
 static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
                                 Error **errp)
 {
@@ -274,7 +277,7 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
            pib_hca_tool_config(hca, config, errp);
 }
 
-/* GUIDs of this process. The switch checks those of other VMs. */
+/* GUIDs of this process. The switch checks for duplicates of other VMs. */
 static GHashTable *pib_hca_claimed_guids;
 
 static bool pib_hca_guid_claim(uint64_t guid, Error **errp)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Headers that newer versions of QEMU have under another name, and
- * declarations that they have changed. Asks the headers, not the version.
+ * Differences between versions of QEMU: headers that have been renamed, and
+ * declarations that have changed. Tests the headers, not the version.
  */
 #ifndef PIB_HCA_QEMU_H
 #define PIB_HCA_QEMU_H
@@ -25,8 +25,8 @@
 #endif
 
 /*
- * TypeInfo.class_init has a second parameter, which newer versions declare
- * const. The function given here has the first parameter alone.
+ * Newer versions declare the second parameter of TypeInfo.class_init const. The
+ * function that is passed here has only the first parameter.
  */
 #define PIB_HCA_CLASS_INIT(function)                             \
     G_GNUC_UNUSED                                                \

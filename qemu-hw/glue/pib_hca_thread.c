@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A thread for each fabric link in shared memory. It sleeps on a futex that the
- * switch wakes, takes frames out of the ring, and does the work that doorbells
- * have left over. To send interrupts that have no irqfd it takes the BQL: a
- * bottom half for them would be one more wake-up for each. A thread that holds
- * the BQL therefore cannot join it, see pib_hca_thread_stop().
+ * switch wakes, handles the frames of the ring, and does the work that
+ * doorbells have left over. It takes the BQL itself to send interrupts without
+ * an irqfd, because a bottom half would be one more wake-up for each. So a
+ * thread that has the BQL cannot join it: see pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>
@@ -17,9 +17,9 @@
 #include "qemu/thread.h"
 #include "short_slices.h"
 
-/* Between two looks at the futex of a thread that stays awake. */
+/* Interval between two checks of the futex by a thread that spins. */
 #define LOOK_NS 2000
-/* How long a thread with more to do leaves the lock to others. */
+/* How long a thread with more work leaves the lock to others. */
 #define YIELD_NS 50000
 /* How long a thread may take to stop before it is woken again. */
 #define STOP_RETRY_MS 10
@@ -28,12 +28,12 @@
 typedef struct PibHcaThread {
     PibHca *hca; /* a reference */
     unsigned port;
-    uint32_t *wakes; /* not to be touched once `stopping` and `away` */
+    uint32_t *wakes; /* must not be accessed once `stopping` and `away` */
     QemuThread thread;
     QemuMutex lock;
     QemuCond has_left;
     bool stopping; /* set with the BQL, never cleared */
-    /* Touches only itself until it has the BQL; cleared with BQL and lock. */
+    /* Accesses only itself until it has the BQL; cleared with BQL and lock. */
     bool away;
 } PibHcaThread;
 
@@ -52,7 +52,7 @@ void pib_hca_threads_free(PibHca *hca)
     g_clear_pointer(&hca->threads, g_free);
 }
 
-/* A vCPU that waits with its doorbell goes first. */
+/* Gives way to a vCPU that waits with its doorbell. */
 static void pib_hca_thread_yield(PibHca *hca)
 {
     int64_t until = get_clock() + YIELD_NS;
@@ -62,7 +62,7 @@ static void pib_hca_thread_yield(PibHca *hca)
     }
 }
 
-/* By the clock: x86's PAUSE takes 40 to 140 cycles, Arm's YIELD one. */
+/* Uses the clock: x86's PAUSE takes 40 to 140 cycles, Arm's YIELD one. */
 static void pib_hca_thread_pause(void)
 {
     int64_t until = get_clock() + LOOK_NS;
@@ -73,8 +73,8 @@ static void pib_hca_thread_pause(void)
 }
 
 /*
- * Stays awake while no other thread wants the processor; true when the switch
- * has moved the counter.
+ * Spins while no other thread wants the processor. True: the switch has changed
+ * the counter.
  */
 static bool pib_hca_thread_spin(PibHcaThread *self, PibIdleSpin *idle,
                                 uint32_t seen)
@@ -93,14 +93,17 @@ static void pib_hca_futex_wait(uint32_t *word, uint32_t seen)
     syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
 }
 
-/* Like the switch: the thread looks after everything when it wakes up. */
+/*
+ * As the switch does it: any change of the counter wakes the thread, which then
+ * checks for all kinds of work.
+ */
 static void pib_hca_thread_wake(PibHcaThread *thread)
 {
     qatomic_inc(thread->wakes);
     syscall(SYS_futex, thread->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Serves the link once; true when there is more to do. */
+/* Serves the link once; true: there is more to do. */
 static bool pib_hca_thread_serve(PibHcaThread *self)
 {
     PibHca *hca = self->hca;
@@ -137,7 +140,7 @@ static void pib_hca_thread_return(PibHcaThread *self)
     bql_unlock();
 }
 
-/* False when the thread has been stopped: it is away then and has the BQL. */
+/* False when the thread has been stopped: then it is `away` and has the BQL. */
 static bool pib_hca_thread_interrupt(PibHcaThread *self)
 {
     pib_hca_irqfds_send(self->hca);
@@ -160,7 +163,10 @@ static bool pib_hca_thread_interrupt(PibHcaThread *self)
 static void pib_hca_thread_loop(PibHcaThread *self, PibIdleSpin *idle)
 {
     for (;;) {
-        /* First: the count that pib_hca_thread_stop() adds shows `stopping`. */
+        /*
+         * Read before `stopping`: pib_hca_thread_stop() also changes `wakes`,
+         * so the wait below ends at once.
+         */
         uint32_t seen = qatomic_load_acquire(self->wakes);
         bool more;
 
@@ -223,9 +229,9 @@ void pib_hca_thread_start(PibHca *hca, unsigned port, uint32_t *wakes)
 }
 
 /*
- * When this returns, the thread touches neither the link nor the device's
- * state. It may still wait for the BQL, which the caller has, and then ends: to
- * join it would be a deadlock.
+ * When this returns, the thread no longer accesses the link or the device's
+ * state. It may still wait for the BQL, which the caller has, and ends when it
+ * has got it; joining it would be a deadlock.
  */
 void pib_hca_thread_stop(PibHca *hca, unsigned port)
 {
@@ -248,7 +254,7 @@ void pib_hca_thread_stop(PibHca *hca, unsigned port)
         }
     }
     qemu_mutex_unlock(&thread->lock);
-    qemu_bh_schedule(hca->bh); /* does the work of the thread from now on */
+    qemu_bh_schedule(hca->bh); /* does the thread's work from now on */
 }
 
 void pib_hca_threads_wake(PibHca *hca)
@@ -261,8 +267,8 @@ void pib_hca_threads_wake(PibHca *hca)
 }
 
 /*
- * Host::wake(), on any thread with the lock: the first thread of a link calls
- * pib_hca_core_run(), or the main loop if there is none.
+ * Host::wake(), on any thread with the lock: the thread of the first link calls
+ * pib_hca_core_run(), or the main loop if there is no thread.
  */
 void pib_hca_wake(void *opaque)
 {
@@ -283,8 +289,8 @@ void pib_hca_wake(void *opaque)
 }
 
 /*
- * Host::link_wake(), on any thread with the lock. The thread of the port itself
- * polls its link before it sleeps.
+ * Host::link_wake(), on any thread with the lock. The port's own thread polls
+ * its link before it sleeps.
  */
 void pib_hca_link_wake(void *opaque, unsigned port)
 {

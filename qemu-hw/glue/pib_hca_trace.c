@@ -2,8 +2,8 @@
 /*
  * Trace events for -trace; docs/observability.md lists them. QEMU's build
  * generates the events of its own devices from trace-events files. This device
- * is loaded by dlopen(), so it registers its events itself, before main() looks
- * at -trace.
+ * is loaded by dlopen(), so it registers its events itself, before main()
+ * handles -trace.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"

@@ -4,9 +4,9 @@
  *
  * LD_PRELOAD reaches every process of a command line, so this file needs no
  * symbol of QEMU, and does nothing in other programs. In a QEMU system emulator
- * of the version it was built for, it loads pib-hca-device.so from its own
+ * of the version that it was built for, it loads pib-hca-device.so from its own
  * folder before main() collects the device types. It removes itself from
- * LD_PRELOAD for the sake of QEMU's child processes.
+ * LD_PRELOAD for QEMU's child processes.
  */
 #define _GNU_SOURCE /* dladdr() */
 #include <dlfcn.h>
@@ -95,7 +95,7 @@ static void __attribute__((constructor)) pib_hca_preload(void)
     char version[VERSION_SIZE];
     Dl_info self;
 
-    /* System emulators export this if they are built with modules. */
+    /* System emulators export this symbol if they are built with modules. */
     *(void **)&query = dlsym(RTLD_DEFAULT, "qmp_query_version");
     if (!query || !dladdr((void *)pib_hca_preload, &self)) {
         return;

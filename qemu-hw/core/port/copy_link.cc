@@ -14,7 +14,7 @@ bool CopyLink::wants_memory() const {
            link_.endpoint()->agreed().peer_copy && !port_.one_copy->attached(port_.number);
 }
 
-// The pages that are registered by now are marked before the switch hears of the memory.
+// Marks the registered pages before the switch receives the memory.
 void CopyLink::share(const OneCopyMemory& memory) {
     std::vector<uint64_t> blocks;
     blocks.reserve(memory.blocks.size());
@@ -48,7 +48,7 @@ void CopyLink::cancel_pull() {
     }
 }
 
-// Called from anywhere but the endpoint's own events: while it waits for an answer it has none.
+// Not from a handler of the endpoint: while the endpoint waits for an answer it calls none.
 void CopyLink::give_up() {
     link_.abandon("the switch copies for the guest and does not answer");
 }

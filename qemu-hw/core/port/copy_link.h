@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy over the link of a port: hands guest memory to the switch, and takes it back.
+// Peer copy on a port's link: shares guest memory with the switch, and revokes it.
 #pragma once
 
 #include "memory/one_copy.h"
@@ -12,11 +12,11 @@ class CopyLink final : private OneCopyLink {
   public:
     CopyLink(const PortContext& port, PortLink& link);
 
-    // Whether the switch would take guest memory that it does not have yet.
+    // Whether the switch has agreed to peer copy and has not received the memory yet.
     bool wants_memory() const;
     void share(const OneCopyMemory& memory);
     bool is_shared() const;
-    // The connection has ended, and with it what was shared.
+    // The connection has ended, and the sharing with it.
     void gone();
 
   private:

@@ -10,19 +10,20 @@ namespace pib::hca {
 
 namespace {
 
-// Bytes of a packet beside its payload, ICRC included (IBA 7.7.8).
+// Bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr uint32_t kPacketOverhead = 124;
 
 }  // namespace
 
-// IBA 7.2.7 for what the link state lets out, 7.6.6 for SL to VL, 7.7.8 for the length.
+// Finds the route of a packet: IBA 7.2.7 for the link state, 7.6.6 for SL to VL, 7.7.8 for the
+// length.
 Egress::Outgoing Egress::route(const TxRequest& request) const {
     const auto discard = [](ib::Counter reason) {
         return Outgoing{.route = Route::kDiscard, .reason = reason};
     };
     const Route way = view().owns_lid(request.dlid) ? Route::kLoopback : Route::kLink;
     if (request.vl15) {
-        // The node's own management works without a link.
+        // SMPs to this node work without a link.
         return way == Route::kLoopback || (view().link_up && link_.is_up())
                    ? Outgoing{.route = way,
                               .vl = link::kVl15,
@@ -43,7 +44,7 @@ Egress::Outgoing Egress::route(const TxRequest& request) const {
     return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid};
 }
 
-// Several packets go together over the link alone; and a trace is one of packets.
+// Only the link takes several packets at once. With a trace, packets are sent one by one.
 link::BurstRoom Egress::room_for(const TxRequest& request, const Outgoing& out) {
     switch (out.route) {
         case Route::kLink:
@@ -62,7 +63,8 @@ link::BurstRoom Egress::room_for(const TxRequest& request, const Outgoing& out) 
     }
 }
 
-// A packet that is refused waits. An offer does not: it goes with its payload.
+// Registers the refused packet, for port_ready(). A refused offer is not registered: the caller
+// sends its packets with their payload instead.
 void Egress::refused(const TxRequest& request, const Outgoing& out) {
     if (request.is_offer) {
         return;
@@ -124,7 +126,7 @@ void Egress::send(const Outgoing& out, const ib::BurstSize& size,
     link_.commit(size, offered);
 }
 
-// To the VL that has its turn and to the path that is slower than the link, if they are any.
+// Charges the packets to the VL that has been granted its turn, and to a path slower than the link.
 void Egress::charge(const Outgoing& out, const ib::BurstSize& size) {
     if (out.vl == granted_vl_) [[unlikely]] {
         for (uint32_t i = 0; i < size.packets; ++i) {
@@ -138,7 +140,8 @@ void Egress::charge(const Outgoing& out, const ib::BurstSize& size) {
 
 // ---- static rate
 
-// Marks a packet of a slow path, and refuses it until the path has taken the packets before it.
+// Returns whether the packet may leave now. A packet for a path slower than the link has to wait
+// until the path has carried the packets before it.
 bool Egress::may_leave(const TxRequest& request, Outgoing& out) {
     if (!view().is_slower_than_link(request.static_rate) || out.route != Route::kLink ||
         request.vl15) [[likely]] {
@@ -164,8 +167,8 @@ VlGrant Egress::arbitrate(ib::VlMask ready) {
     return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = attributes_.arbiter().allowance()};
 }
 
-// A link without room for one VL's packet takes no shorter one of another before: that would have
-// all the room there ever is.
+// While a packet of one VL waits for room on the link, packets of other VLs wait as well: a shorter
+// one would take the room again and again.
 bool Egress::must_wait_for_others(unsigned vl) const {
     return wants_room_ != 0 && vl < link::kVl15 && (wants_room_ >> vl & 1) == 0;
 }
@@ -190,7 +193,7 @@ bool Egress::may_go_on(unsigned lane) const {
     return discards || (!must_wait_for_others(lane) && link_.can_send(lane, state.bytes));
 }
 
-// PortXmitWait: ticks in which there was data to send and no credit for it (IBA 16.1.3.5).
+// Counts PortXmitWait: ticks in which data was waiting for credits (IBA 16.1.3.5).
 void Egress::stop_waiting(unsigned lane) {
     Waiting& state = waiting_[lane];
     if (lane != kLoopbackLane && view().active) {
@@ -214,7 +217,8 @@ bool Egress::stop_waiting() {
     return any;
 }
 
-// A packet that has lost its credit to others of its VL waits for credit, and holds up no other VL.
+// If other packets of the VL have used the credits of a waiting packet, the packet waits for
+// credits, and no longer delays other VLs.
 void Egress::wait_for_credit_alone() {
     for (unsigned vl = 0; vl < link::kVl15; ++vl) {
         if ((wants_room_ >> vl & 1) != 0 && !link_.has_credit(vl, waiting_[vl].bytes)) {
@@ -224,7 +228,7 @@ void Egress::wait_for_credit_alone() {
 }
 
 bool Egress::resume() {
-    // Lanes for which others had to wait go first.
+    // Lanes that delay others resume first.
     const bool twice = wants_room_ != 0;
     if (twice) [[unlikely]] {
         wait_for_credit_alone();
@@ -240,7 +244,7 @@ bool Egress::timer(uint64_t now_ns) {
 }
 
 void Egress::link_gone() {
-    // Between begin() and commit(), when a completion has closed the link.
+    // A completion may close the link between begin() and commit().
     if (out_.route == Route::kLink) {
         out_ = {};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets that leave a port: their route, the static rate of their path, VL arbitration, and the
-// wait for credit and room.
+// Sent packets of a port: their route, the static rate of their path, VL arbitration, and the wait
+// for credits and room.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class Egress {
     Egress(PortContext& port, PortAttributes& attributes, PortLink& link)
         : port_(port), attributes_(attributes), link_(link) {}
 
-    // ---- the transport's packets: functions of Port
+    // ---- packets of the transport: see Port
     link::BurstRoom begin(const TxRequest& request);
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered) {
         send(std::exchange(out_, {}), size, offered);
@@ -28,39 +28,40 @@ class Egress {
     VlGrant arbitrate(ib::VlMask ready);
     void end_grant() { granted_vl_ = kNoVl; }
 
-    // Sends a packet of the port's own; false: there is no room. `loopback`: to this port, whatever
-    // its DLID is.
+    // Sends a packet of the port itself; false if there is no room. `loopback`: to this port,
+    // whatever its DLID is.
     bool send_own(const TxRequest& request, std::span<const uint8_t> packet, bool loopback);
 
-    // Packets to the port itself.
+    // Packets from the port to itself.
     PortLoopback& loopback() { return loopback_; }
-    // Whether a packet that was refused may go now.
+    // Whether a refused packet may be sent now.
     bool resume();
-    // Whether a packet that was refused for the rate of its path may go now, and when to ask again.
+    // timer(): whether a packet that was refused because of its static rate may be sent now.
+    // next_deadline(): when to call it.
     bool timer(uint64_t now_ns);
     uint64_t next_deadline() const { return paced_until_ns_; }
-    // The link and its room are no more.
+    // The link has gone down, and the room of begin() with it.
     void link_gone();
     void reset();
 
   private:
-    // Where a packet goes.
+    // Destination of a packet.
     enum class Route : uint8_t { kNone, kLink, kLoopback, kDiscard };
     struct Outgoing {
         Route route = Route::kNone;
         uint8_t vl = 0;
-        ib::Counter reason = ib::Counter::kPortXmitDiscards;  // kDiscard: the detail counter
-        uint8_t paced_rate = 0;  // not 0: its path is slower than the link
+        ib::Counter reason = ib::Counter::kPortXmitDiscards;  // counter, if discarded
+        uint8_t paced_rate = 0;  // not 0: the path is slower than the link
         uint8_t sl = 0;
         uint16_t dlid = 0;
         std::span<uint8_t> bytes{};  // room for the packets
     };
-    // Packets of a VL, or to the port itself, that wait for credit or room.
+    // Packets of a VL, or from the port to itself, that wait for credits or room.
     static constexpr unsigned kLoopbackLane = kFreeLane;
     static constexpr unsigned kNoVl = kLanes;
     struct Waiting {
         bool waiting = false;
-        uint32_t bytes = 0;  // of the packet that was refused
+        uint32_t bytes = 0;  // length of the packet
         uint64_t since_ns = 0;
     };
 
@@ -82,13 +83,13 @@ class Egress {
     PortAttributes& attributes_;
     PortLink& link_;
     PortLoopback loopback_;
-    Outgoing out_;                           // of the room that begin() has granted
-    std::array<Waiting, kLanes> waiting_{};  // by VL, then the loopback
-    ib::VlMask wants_room_ = 0;  // data VLs that wait although they have credit, bit per VL
+    Outgoing out_;                           // packets of begin(), for commit()
+    std::array<Waiting, kLanes> waiting_{};  // by VL; the last one is the loopback
+    ib::VlMask wants_room_ = 0;  // data VLs that have credits and wait for room, one bit per VL
     unsigned granted_vl_ = kNoVl;
     Pacer pacer_;
-    uint64_t paced_until_ns_ = kNever;                 // something was refused that may go then
-    std::array<uint8_t, ib::kMaxPacket> discarded_{};  // packets that go nowhere are written here
+    uint64_t paced_until_ns_ = kNever;                 // when a paced packet may be sent
+    std::array<uint8_t, ib::kMaxPacket> discarded_{};  // discarded packets are written here
 };
 
 }  // namespace pib::hca

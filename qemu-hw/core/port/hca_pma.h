@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The HCA's performance management agent (IBA vol. 1, 16.1): the counters of all ports, wired to
-// ib/mgmt.
+// The HCA's performance management agent (IBA vol. 1, 16.1): the counters of all ports, connected
+// to ib/mgmt.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class HcaPma {
         sampling_ = {};
     }
 
-    // Nothing when there is nothing to answer.
+    // Returns the response, or nullopt if the request gets none.
     std::optional<ib::Mad> answer(const ib::Mad& request, uint64_t now_ns) {
         return ib::pma_answer(node(), request, now_ns);
     }
@@ -36,7 +36,7 @@ class HcaPma {
     ib::PortSampling sampling_;
 };
 
-// Whether a MAD that came to QP1 is the PMA's: a request of its class. Responses are for who asked.
+// Whether a MAD at QP1 is for the PMA: a request of its class. Responses are for the guest.
 inline bool is_for_pma(const ib::Mad& mad) {
     return mad.mgmt_class() == ib::MgmtClass::kPerf && !mad.is_response();
 }

@@ -101,7 +101,7 @@ void HcaPort::link_up(const link::ActiveLink& link) {
 
 void HcaPort::link_down() {
     const ib::PortEvents events = ib::port_link_down(context_.attrs());
-    if (events.any()) {  // else it was this port's own doing
+    if (events.any()) {  // otherwise the port itself took the link down
         context_.pma_counters().add(ib::Counter::kLinkDowned);
     }
     apply(events);

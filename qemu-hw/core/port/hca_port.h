@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A port of the HCA.
 //
-// Reset. A port's firmware outlives its driver: a warm reset (ENABLE 1->0, RESET, FLR) drops
-// packets, takes back what software has set (CapabilityMask bits, NodeDescription, SystemImageGUID)
-// and retrains the link (a LINK with another epoch), so that the port falls through Down to
-// Initialize and the SM has to bring it up again, which is how other nodes learn that the QPs they
-// knew are gone. What the SM has set (LID, P_Key table, M_Key, GUIDs, SL to VL) stays: a guest must
-// not escape its partition or an M_Key by a reset. A cold reset is power-on: everything, the PMA's
-// counters included, starts anew.
+// Reset: a port's firmware outlives its driver. A warm reset (ENABLE 1->0, RESET, FLR) drops
+// packets, takes back the values that software has set (CapabilityMask bits, NodeDescription,
+// SystemImageGUID), and retrains the link by a LINK with another epoch. The port then passes
+// through Down to Initialize and the SM has to bring it up again, from which other nodes learn that
+// the former QPs no longer exist. The values that the SM has set (LID, P_Key table, M_Key, GUIDs,
+// SL to VL) stay, because a guest must not escape its partition or an M_Key by a reset. A cold
+// reset is a power-on: it resets everything, the PMA's counters included.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class HcaPort final : public TransportPort, private PortLink::Owner {
 
     void set_client(PortClient& client) { context_.client = &client; }
 
-    // Device's entry points of the same names.
+    // The entry points of Device with the same names.
     void link_connected(bool can_share);
     void link_rx(std::span<const uint8_t> bytes);
     void link_writable();
@@ -45,15 +45,15 @@ class HcaPort final : public TransportPort, private PortLink::Owner {
     void link_memory(const OneCopyMemory& memory) { copies_.share(memory); }
     bool has_one_copy() const { return copies_.is_shared(); }
 
-    bool run();  // a bounded amount of looped packets; true when some are left
+    bool run();  // delivers a bounded number of looped packets; true: some are left
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const {
         return std::min(context_.sma.next_trap_ns(context_.number), egress_.next_deadline());
     }
     void flush() { link_.flush(); }
-    void reset(bool cold);  // after HcaSma and HcaPma have been reset
+    void reset(bool cold);  // call after the reset of HcaSma and HcaPma
 
-    // Makes changes by subnet management or by a command effective: events, link, caches.
+    // Carries out the effects of a change by the SM or by a command: events, link, caches.
     void apply(ib::PortEvents events) { attributes_.apply(events); }
 
   private:

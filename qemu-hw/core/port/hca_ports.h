@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ports of one HCA, with the SMA and PMA that they share: what the device and its commands see.
+// The ports of one HCA with the SMA and PMA that they share, as the device and its commands see
+// them.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +27,22 @@ class HcaPorts {
              OneCopy* one_copy = nullptr);
     ~HcaPorts();
 
-    // Before anything else: where packets go (the transport, which is made from ports()).
+    // Sets the receiver of packets, the transport. Call it before all others; the transport is
+    // created from ports().
     void set_client(PortClient& client);
     std::span<Port* const> ports() const { return views_; }
-    HcaPort* find(uint32_t number);  // port 1..; nullptr when there is no such port
+    HcaPort* find(uint32_t number);  // ports count from 1; nullptr: there is no such port
     HcaSma& sma() { return sma_; }
     HcaPma& pma() { return pma_; }
 
-    // The device calls run() in its own, and wakes itself when it returns true; timer() in its own;
-    // and at the end of each of its entry points flush(), and next_deadline() for the host's timer.
+    // The device calls run() and timer() from its own functions of these names, and calls run()
+    // again if it returned true. At the end of each entry point it calls flush(), and sets the
+    // host's timer to next_deadline().
     bool run();
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const;
     void flush();
-    void reset(bool cold);  // after the EQs and the transport have been reset
+    void reset(bool cold);  // call after the reset of the EQs and the transport
 
   private:
     HcaSma sma_;

@@ -9,7 +9,7 @@ namespace pib::hca {
 
 namespace {
 
-// What the firmware itself stands for (IBA table 146).
+// The capabilities that the device itself has (IBA table 146).
 constexpr uint32_t kFirmwareCapabilities =
     ib::port_cap::kIsTrapSupported | ib::port_cap::kIsAutomaticMigrationSupported |
     ib::port_cap::kIsSlMappingSupported | ib::port_cap::kIsLedInfoSupported |
@@ -18,7 +18,7 @@ constexpr uint32_t kFirmwareCapabilities =
     ib::port_cap::kIsOtherLocalChangesNoticeSupported;
 
 constexpr uint8_t kVlArbEntries = 16;
-constexpr uint8_t kRespTimeValue = 18;  // about 1 s, what hosts answer within
+constexpr uint8_t kRespTimeValue = 18;  // about 1 s, the response time that hosts use
 
 uint16_t capabilities2(const Config& config) {
     uint16_t mask = 0;
@@ -77,7 +77,7 @@ void HcaSma::reset(bool cold) {
     node_.vendor_id = kVendorOui;
     node_.set_description(config_.node_description);
     if (cold) {
-        node_.ports.clear();  // and filled in the same place: the ports' arbiters refer to it
+        node_.ports.clear();  // filled in place, because the ports' arbiters refer to it
         for (uint32_t number = 1; number <= config_.port_count; ++number) {
             node_.ports.push_back(make_port(config_, static_cast<uint8_t>(number)));
         }
@@ -122,7 +122,7 @@ void HcaSma::set_system_image_guid(ib::Guid guid, uint64_t now_ns) {
     }
 }
 
-// A port that is not Active sends no trap: the SM reads everything when it brings the port up.
+// A port that is not Active sends no trap: the SM reads all attributes when it brings the port up.
 void HcaSma::local_change(ib::Port& port, uint16_t changes, uint64_t now_ns) {
     if (port.state() != ib::PortState::kActive) {
         return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The HCA as a managed node (IBA vol. 1, chapter 14): what subnet management sees and sets, and
-// what the guest's software adds to it. The rules are those of ib/mgmt, shared with the switch.
+// The HCA as a managed node (IBA vol. 1, chapter 14): the attributes that subnet management reads
+// and sets, and those that the guest's software sets. ib/mgmt has the rules, which the switch
+// shares.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,13 @@
 
 namespace pib::hca {
 
-// NodeInfo and QUERY_DEVICE. 52-54-00 is the locally administered prefix of QEMU's devices.
+// For NodeInfo and QUERY_DEVICE. 52-54-00 is the locally administered prefix of QEMU's devices.
 inline constexpr uint32_t kVendorOui = 0x525400;
 inline constexpr uint16_t kDeviceId = PIB_HCA_PCI_DEVICE_ID;
 inline constexpr uint32_t kHardwareRevision = PIB_HCA_PCI_REVISION;
 
-// The bits of PortInfo:CapabilityMask that software in the guest stands for (IsSM, IsSMdisabled,
-// IsCM, IsSNMPTunneling, IsDM, IsVendorClass, IsBM); all others are the device's own.
+// The bits of PortInfo:CapabilityMask that the guest's software sets (IsSM, IsSMdisabled, IsCM,
+// IsSNMPTunneling, IsDM, IsVendorClass, IsBM). The device sets all others.
 inline constexpr uint32_t kSoftwareCapabilities =
     ib::port_cap::kIsSm | ib::port_cap::kIsSmDisabled |
     ib::port_cap::kIsCommunicationManagementSupported | ib::port_cap::kIsSnmpTunnelingSupported |
@@ -29,7 +30,8 @@ class HcaSma {
   public:
     explicit HcaSma(const Config& config);
 
-    // Takes back what software has set. `cold` also forgets what the subnet manager has set.
+    // Takes back the values that software has set; `cold` also those that the subnet manager has
+    // set.
     void reset(bool cold);
 
     const Config& config() const { return config_; }
@@ -41,14 +43,14 @@ class HcaSma {
         return ib::sma_answer(node_, request, arrival);
     }
 
-    // What software changes; each tells the SM by a trap (144, 145). Masks hold
-    // kSoftwareCapabilities only.
+    // The attributes that software sets. Each change reports to the SM by a trap (144, 145). Masks
+    // contain bits of kSoftwareCapabilities only.
     void change_capabilities(unsigned port, uint32_t set, uint32_t clear, uint64_t now_ns);
     void set_description(std::span<const uint8_t, ib::kSmpDataSize> text, uint64_t now_ns);
     void set_system_image_guid(ib::Guid guid, uint64_t now_ns);
 
-    // The next trap of a port that is due, and when there will be one (kNever: none, or it cannot
-    // leave).
+    // next_trap(): a trap of the port that is due. next_trap_ns(): when the next one will be due;
+    // kNever: there is none, or it cannot be sent.
     std::optional<ib::Mad> next_trap(unsigned port, uint64_t now_ns) {
         return ib::next_trap(node_, this->port(port), now_ns);
     }

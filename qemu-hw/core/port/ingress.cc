@@ -20,7 +20,7 @@ bool Ingress::accepts_dlid(const ib::Lrh& lrh) const {
     return lrh.dlid.is_multicast() || attributes_.view().owns_lid(lrh.dlid.value());
 }
 
-// The link state, the VL and the DLID decide (IBA 7.2.7, 7.6, 7.11).
+// Decides by link state, VL and DLID (IBA 7.2.7, 7.6, 7.11).
 Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
     const PortView& view = attributes_.view();
     const bool vl15 = lrh.vl == ib::kVl15;
@@ -34,7 +34,8 @@ Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
     return vl15 || view.active ? Admission::kYes : Admission::kWakes;
 }
 
-// Several packets pass together if each would pass without further action.
+// Whether the packets pass the checks of the link layer. Several packets pass only if none of them
+// would cause an action.
 bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
     const Admission admission = admit(burst.lrh(), looped);
     if (admission == Admission::kYes) [[likely]] {
@@ -44,7 +45,7 @@ bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
         return false;
     }
     if (admission == Admission::kWakes) {
-        // The neighbour sends data, so it is Active, and so are we.
+        // The neighbour sends data, so it is Active, and this port becomes Active as well.
         attributes_.apply(ib::port_data_arrived(port_.attrs()));
         return true;
     }
@@ -65,8 +66,8 @@ void Ingress::count(const ib::Burst& burst, uint32_t packets, bool looped) {
     port_.count(PIB_HCA_COUNTER_RX_BYTES, burst.size().bytes(0, packets));
 }
 
-// A single packet is counted first, because it may query these counters. Of several packets those
-// count that were taken.
+// Counts a single packet before its delivery, because it may query these counters, and several
+// packets after it, because only the taken ones count.
 uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped) {
     Trace* trace = port_.counters.trace;
     if (burst.is_single()) {

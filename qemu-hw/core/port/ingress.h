@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets that come in at a port: the checks of the link layer, then the port's own MADs, then the
+// Received packets of a port: the checks of the link layer, then the port's own MADs, then the
 // transport.
 #pragma once
 
@@ -16,7 +16,8 @@ class Ingress {
     Ingress(PortContext& port, PortAttributes& attributes, PortMads& mads)
         : port_(port), attributes_(attributes), mads_(mads) {}
 
-    // See PortLink::Owner::link_burst(). `looped`: from this port, not from the link.
+    // See PortLink::Owner::link_burst(). `looped`: sent by this port itself, not received from the
+    // link.
     uint32_t receive(ib::Burst& burst, ib::Placement& payload, bool looped);
     void fault(link::PacketFault fault);
     void link_up() { link_errors_ = {}; }

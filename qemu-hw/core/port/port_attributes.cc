@@ -8,8 +8,8 @@ namespace pib::hca {
 
 namespace {
 
-// Port events of subnet management and what the driver is told of them; leaving and entering Active
-// depends on the state before and is not here.
+// Flags of the port event for the driver. The flags for leaving and entering Active depend on the
+// former state and are added elsewhere.
 struct EventFlag {
     ib::PortEvent event;
     uint32_t flag;
@@ -85,7 +85,7 @@ void PortAttributes::apply(ib::PortEvents events) {
         return;
     }
     tell(events);
-    // Last, because a link that goes down and up again comes back here.
+    // Last, because the link may go down and up within this call, which calls apply() again.
     if (events.has(ib::PortEvent::kDownRequest)) {
         link_.retrain(ib::link_offer(port_.attrs()));
     }
@@ -107,12 +107,12 @@ void PortAttributes::tell(ib::PortEvents events) {
     if (addresses && port_.client != nullptr) {
         port_.client->port_changed(port_.number);
     }
-    // QPs that wait for credits of a link that is no more hear of it in run().
+    // Wakes QPs that wait for credits of a link that has gone down; run() resumes them.
     port_.host.wake();
 }
 
-// Enabled widths and speeds count when the link trains the next time (IBA 14.2.5.6). A port that
-// fell asleep with its link (LinkDownDefaultState) does not want it back.
+// Changed widths and speeds take effect when the link trains the next time (IBA 14.2.5.6). A port
+// that has gone to sleep with its link (LinkDownDefaultState) takes its offer back.
 void PortAttributes::sync_offer() {
     if (!link_.is_up() || !ib::port_wants_link(port_.attrs())) {
         link_.set_offer(ib::link_offer(port_.attrs()));
@@ -128,7 +128,7 @@ ib::link::Hello PortAttributes::hello(bool can_share) const {
             .port_number = port_.number8(),
             .node_guid = port_.sma.node().node_guid,
             .port_guid = port_.attrs().guid(),
-            // The user's, not the guest's: it is a name for people who look at the switch.
+            // The user sets this name, not the guest; the switch shows it.
             .node_description = port_.sma.config().node_description};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The attributes of a port (PortInfo, P_Key table, GUIDs): as packets need them, and what their
-// changes mean to the link, the driver and the transport.
+// The attributes of a port (PortInfo, P_Key table, GUIDs): in the form that packet processing
+// needs, and the effects of changes on the link, the driver and the transport.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace pib::hca {
 
-// The attributes that every packet needs.
+// The attributes that packet processing needs.
 struct PortView {
     bool link_up = false;   // Initialize, Armed or Active
     bool receives = false;  // Armed or Active
@@ -21,7 +21,7 @@ struct PortView {
     uint16_t lid = 0;
     uint32_t mtu_bytes = 256;
     uint8_t data_vls = 1;
-    uint32_t slower_rates = 0;  // static rates below the link's, bit per code
+    uint32_t slower_rates = 0;  // static rates below the link's rate, one bit per code
     ib::SlToVl sl_to_vl{};
     std::vector<ib::Gid> gids;
 
@@ -38,20 +38,20 @@ class PortAttributes {
     PortAttributes(PortContext& port, PortLink& link);
 
     const PortView& view() const { return view_; }
-    // Draws view() from the attributes; VL arbitration starts anew.
+    // Updates view() from the attributes and restarts VL arbitration.
     void refresh();
     ib::VlArbiter& arbiter() { return arbiter_; }
 
-    // Makes changes by subnet management or by a command effective: events, link, caches.
+    // Carries out the effects of a change by the SM or by a command: events, link, caches.
     void apply(ib::PortEvents events);
-    // Offers the link what the attributes ask for, unless it is up.
+    // Sends the link parameters of the attributes to the peer, unless the link is up.
     void sync_offer();
     ib::link::Hello hello(bool can_share) const;
 
     uint16_t pkey(unsigned index) const;
     unsigned pkey_count() const;
     const uint8_t* gid(unsigned index) const;
-    // Count, and send a trap.
+    // Both count the violation and send a trap.
     void pkey_violation(const ib::PacketView& packet);
     void qkey_violation(const ib::PacketView& packet);
 

@@ -14,14 +14,14 @@
 
 namespace pib::hca {
 
-// One for each port; all of it outlives the port.
+// Each port has one; all objects outlive the port.
 struct PortContext {
     Host& host;
     EqTable& eqs;
     Counters& counters;
     HcaSma& sma;
     HcaPma& pma;
-    OneCopy* one_copy;  // nullptr: payload is copied
+    OneCopy* one_copy;  // nullptr: no peer copy
     const unsigned number = 1;
     PortClient* client = nullptr;  // nullptr until HcaPorts::set_client()
 

@@ -9,13 +9,13 @@ namespace pib::hca {
 
 namespace {
 
-// Receive buffer told to the peer for each VL, in blocks of 64 bytes: 256 KiB. Packets are taken as
-// they come, so this only bounds what may be under way.
+// Receive buffer granted to the peer for each VL, in blocks of 64 bytes: 256 KiB. Packets are
+// handled as they arrive, so this only bounds the packets under way.
 constexpr uint32_t kReceiveBlocks = 4096;
-// A batch this large does not wait for the end of the device's entry point.
+// A batch of this many bytes is sent at once, before the end of the device's entry point.
 constexpr size_t kLargeBatch = 64 * 1024;
-// Shared memory: bytes that one poll() takes before others have their turn, and the batch that
-// leaves at once.
+// Shared memory: bytes that one poll() handles before it returns, and the batch that is sent at
+// once.
 constexpr size_t kPollBytes = 128 * 1024;
 constexpr size_t kLargeRingBatch = 32 * 1024;
 
@@ -123,7 +123,7 @@ void PortLink::link_down() {
     owner_.link_down();
 }
 
-// A burst to be pulled keeps its receive buffer until it has come.
+// The receive buffer of a burst is released after its payload has been pulled.
 uint32_t PortLink::link_burst(ib::Burst& burst, ib::Placement& payload) {
     const uint32_t taken = owner_.link_burst(burst, payload);
     if (endpoint_ && taken != 0 && !payload.is_offered()) {
@@ -165,7 +165,7 @@ void PortLink::flush() {
     if (endpoint_->channel().publish()) {
         host_.link_kick(port_);
     }
-    // Only poll() uses the room, and another port's thread may be the one that runs.
+    // Only poll() uses the room, and the caller may be the thread of another port.
     if (endpoint_->channel().room_is_back()) {
         host_.link_wake(port_);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A port's connection to the fabric: joins the link endpoint, which knows no socket, to the host's
-// stream.
+// A port's connection to the fabric: joins the link endpoint, which knows no socket, with the
+// host's stream.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace pib::hca {
 
 class PortLink : private link::LinkEvents {
   public:
-    // Events of the link. The port must not call received(), connected() or closed() from here.
+    // Events of the link. Their handlers must not call received(), connected() or closed().
     class Owner {
       public:
         virtual ~Owner() = default;
@@ -23,7 +23,7 @@ class PortLink : private link::LinkEvents {
         virtual void link_down() = 0;
         virtual uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
         virtual void link_packet_fault(link::PacketFault fault) = 0;
-        // The connection has ended, and with it what was handed over.
+        // The connection has ended, and the sharing of memory with it.
         virtual void link_gone() = 0;
     };
 
@@ -34,15 +34,16 @@ class PortLink : private link::LinkEvents {
     void received(std::span<const uint8_t> bytes);
     void writable();
     void closed();
-    // Shared memory: handed over; a bounded amount of what came in, true when more may be there;
-    // and asks the other end to wake us, false when it need not.
+    // Shared memory: shared() sets the rings. poll() handles a bounded number of bytes; true: there
+    // may be more. may_sleep() asks the other end for a wake-up; false: there already is work.
     void shared(const link::LinkRings& rings) { rings_ = rings; }
     bool poll();
     bool may_sleep() { return !endpoint_ || endpoint_->may_sleep(); }
 
-    // Offers this to the peer from now on; a change takes the link down and perhaps up again.
+    // Sets the parameters of this side's LINK. A change takes the link down, and up again if both
+    // sides want it.
     void set_offer(const ib::link::Link& offer);
-    // set_offer(), and through Down even when nothing changed.
+    // Like set_offer(), but the link passes through Down even without a change.
     void retrain(const ib::link::Link& offer);
 
     bool is_up() const { return endpoint_ && endpoint_->is_up(); }
@@ -52,16 +53,16 @@ class PortLink : private link::LinkEvents {
     bool has_credit(unsigned vl, size_t bytes) const {
         return endpoint_ && link::packet_blocks(bytes) <= endpoint_->sender().credits(vl);
     }
-    // As LinkEndpoint's; no room when the link is down, without credit or full.
+    // As in LinkEndpoint. There is no room while the link is down, without credits, or full.
     link::BurstRoom begin(const link::BurstRequest& request);
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered);
-    // For peer copy; nullptr when there is no connection.
+    // For peer copy; nullptr: there is no connection.
     link::LinkEndpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
-    // Closes the connection for a reason that only the port knows.
+    // Closes the connection for a reason outside the link protocol.
     void abandon(const char* why);
 
-    // Gives what waits to the host. Packets leave in batches: at the end of each entry point of the
-    // device, and when a batch has grown large.
+    // Passes pending output to the host. Packets are sent in batches: at the end of each entry
+    // point of the device, and when a batch has become large.
     void flush();
 
   private:
@@ -79,10 +80,10 @@ class PortLink : private link::LinkEvents {
     Owner& owner_;
     std::optional<link::LinkRings> rings_;
     std::optional<link::LinkEndpoint> endpoint_;
-    unsigned trainings_ = 0;     // counts how often the link went down
-    bool refusal_told_ = false;  // the switch has refused to copy: told once
-    bool blocked_ = false;       // the host takes no more until writable()
-    std::string last_warning_;   // a switch that refuses is asked again and again: told once
+    unsigned trainings_ = 0;     // number of times that the link went down
+    bool refusal_told_ = false;  // the switch has refused a copy, and the log has it
+    bool blocked_ = false;       // the host accepts no output until writable()
+    std::string last_warning_;   // text of the last warning, which is not repeated
 };
 
 }  // namespace pib::hca

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets from a port to itself: a bounded queue in two halves. While one half is delivered new
-// packets go to the other, so that a packet's bytes stay where they are while its receiver sends.
+// Packets from a port to itself: a bounded queue in two halves. New packets enter one half while
+// the other one is delivered, so a packet's bytes do not move while its receiver sends.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace pib::hca {
 
 class PortLoopback {
   public:
-    // Of each half. Data packets leave room for SMPs, as on a link.
+    // Bytes of each half. Data packets leave some of them free for SMPs, as on a link.
     static constexpr size_t kCapacity = 256 * 1024;
     static constexpr size_t kReservedForVl15 = 16 * 1024;
 
@@ -36,7 +36,8 @@ class PortLoopback {
     }
 
     bool empty() const { return filling_.size() == 0 && draining_.size() == 0; }
-    // The oldest packet, empty when there is none; valid until pop(), whatever is queued meanwhile.
+    // The oldest packet, empty if there is none. It is valid until pop(), even if packets are
+    // queued.
     std::span<const uint8_t> front() {
         if (draining_.size() == 0) {
             std::swap(filling_, draining_);

@@ -10,7 +10,7 @@ namespace pib::hca {
 namespace {
 
 constexpr size_t kMaxQueued = 64;
-// IBA 13.5.4.3: the GRH of a response starts anew.
+// Hop limit of a response's GRH, which starts again (IBA 13.5.4.3).
 constexpr uint8_t kResponseHopLimit = 255;
 
 // A MAD is one UD SEND of 256 bytes (IBA 13.4.2).
@@ -29,8 +29,8 @@ ib::Mad copy_mad(const ib::PacketView& packet) {
 
 // ---- subnet management
 
-// Directed-route SMPs reach the guest as they came: its SMI does the same to them as ours, which
-// here only decides whether they are for this node at all.
+// Directed-route SMPs reach the guest unchanged, because its SMI processes them again. The SMI here
+// only decides whether they are for this node.
 PortMads::Taken PortMads::smp_in(const ib::PacketView& packet, bool looped) {
     if (!carries_mad(packet) || packet.grh()) {
         return Taken::kDropped;
@@ -52,8 +52,8 @@ PortMads::Taken PortMads::smp_in(const ib::PacketView& packet, bool looped) {
     return answer_smp(packet, mad, looped);
 }
 
-// Directs the reply to a directed-route SMP; false when the way back leads nowhere. `loopback`: to
-// the guest's own QP0, which had sent the request to the port that it stands behind.
+// Sets the path of the reply to a directed-route SMP; false if its return path leads nowhere.
+// `loopback`: the reply is for the guest's own QP0, which has sent the request through this port.
 bool PortMads::direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
                             bool& loopback) const {
     const ib::SmiNode node{.num_ports = port_.sma.node().num_ports()};
@@ -80,15 +80,15 @@ PortMads::Taken PortMads::answer_smp(const ib::PacketView& packet, const ib::Mad
             send(headers, answer.reply, loopback);
         }
     }
-    // After the reply: it may be the last packet before the link goes down.
+    // After the reply, because the effects may take the link down.
     attributes_.apply(answer.events);
     return answer.disposition == ib::SmaDisposition::kDiscard ? Taken::kDropped : Taken::kAnswered;
 }
 
 // ---- performance management
 
-// QP1 takes any P_Key of the table and one Q_Key (C9-42, C9-50); of what the guest gets the
-// transport checks both.
+// QP1 accepts any P_Key of the table and one Q_Key (C9-42, C9-50). The transport checks both for
+// packets that the guest receives.
 PortMads::Taken PortMads::gmp_in(const ib::PacketView& packet) {
     const bool unicast = !packet.lrh().dlid.is_multicast();
     if (!unicast || !carries_mad(packet)) {
@@ -124,8 +124,7 @@ void PortMads::answer_gmp(const ib::PacketView& packet, const ib::Mad& request) 
 
 // ---- responses
 
-// IBA 13.5.4: a response goes back to the LID, QP and GID that the request came from, on the same
-// SL.
+// IBA 13.5.4: a response is sent to the LID, QP and GID of the requester, on the same SL.
 ib::PacketHeaders PortMads::reply_headers(const ib::PacketView& request) const {
     ib::PacketHeaders headers{};
     headers.lrh = {.vl = request.lrh().vl,
@@ -151,7 +150,8 @@ ib::PacketHeaders PortMads::reply_headers(const ib::PacketView& request) const {
     return headers;
 }
 
-// The LID that the requester wrote to, path bits included; the base LID if that names no LID.
+// The LID that the requester used, path bits included; the base LID if the DLID is not one of the
+// port's.
 ib::Lid PortMads::reply_slid(ib::Lid request_dlid) const {
     const PortView& view = attributes_.view();
     if (view.owns_lid(request_dlid.value())) {
@@ -186,7 +186,7 @@ bool PortMads::try_send(const OwnMad& mad) {
                             mad.loopback);
 }
 
-// `headers` names the ends; this function fills in the rest.
+// `headers` has the addresses; this function fills in the other fields.
 void PortMads::send(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback) {
     ib::PacketHeaders full = headers;
     full.bth.opcode = ib::opcode::kUdSendOnly;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The MADs that a port answers and sends itself, as an HCA's firmware does: SMPs, PMA queries,
+// The MADs that a port itself handles and sends, as an HCA's firmware does: SMPs, PMA queries,
 // traps.
 #pragma once
 
@@ -17,27 +17,27 @@ class PortMads {
     PortMads(PortContext& port, PortAttributes& attributes, Egress& egress)
         : port_(port), attributes_(attributes), egress_(egress) {}
 
-    // The fate of a packet to QP0 or QP1.
+    // Result for a packet to QP0 or QP1.
     enum class Taken : uint8_t {
         kAnswered,
         kDropped,
-        kForeign,  // it is the guest's
+        kForeign,  // the guest receives it
     };
     Taken smp_in(const ib::PacketView& packet, bool looped);
     Taken gmp_in(const ib::PacketView& packet);
 
     void send_traps(uint64_t now_ns);
-    // Sends what has waited for room.
+    // Sends MADs that found no room before.
     void resume();
     void clear() { queued_.clear(); }
-    // A MAD to or from QP0 (`vl15`) or QP1 is lost: VL15Dropped, QP1Dropped.
+    // Counts a lost MAD to or from QP0 (`vl15`) or QP1: VL15Dropped, QP1Dropped.
     void dropped(bool vl15);
 
   private:
-    // A MAD on its way out: LRH, GRH if any, BTH, DETH and the MAD.
+    // A MAD to send: LRH, optional GRH, BTH, DETH and the MAD.
     struct OwnMad {
         TxRequest request{};
-        bool loopback = false;  // to this port whatever the DLID says
+        bool loopback = false;  // to this port, whatever the DLID is
         std::array<uint8_t, 324> bytes;
     };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib: one subcommand, one module."""
+"""./pib: the command line. Each subcommand calls one module."""
 
 import argparse
 import pathlib
@@ -24,7 +24,7 @@ def _build(_options) -> int:
 
 
 def _words(rest: list[str]) -> list[str]:
-    """The words after the -- that ends pib's own options."""
+    """The words after "--", which ends pib's own options."""
     return rest[1:] if rest[:1] == ["--"] else rest
 
 
@@ -89,7 +89,7 @@ def _checkpatch(_options) -> int:
 
 
 def _print(function):
-    """A command whose result is a path."""
+    """Adds a command that prints a path."""
     def command(_options) -> int:
         print(function())
         return 0
@@ -144,7 +144,7 @@ def _add_lab(add) -> None:
 
 
 def _control_path(options) -> pathlib.Path:
-    """The switch that was named, or the lab's."""
+    """The control socket that the user named, or the lab's."""
     switch = cluster.Cluster().switch()
     if options.control:
         return options.control
@@ -206,7 +206,7 @@ def _add_steps(add) -> None:
 
 
 def _add_development(add) -> None:
-    """Commands that need a checkout."""
+    """Adds the commands that need a checkout."""
     command = add("test", lambda options: parts.test(options.part),
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
@@ -242,7 +242,7 @@ def _add_development(add) -> None:
 
 
 class _Version(argparse.Action):
-    """The version as meson.build has it, in a clone with the commit; of an installed lab the one it was built as."""
+    """The version in meson.build, in a clone with the commit; or the version from which an installed lab was built."""
 
     def __init__(self, option_strings, dest):
         super().__init__(option_strings, dest, nargs=0, help="show it")
@@ -278,7 +278,7 @@ def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
 
 
 def installed_parser() -> argparse.ArgumentParser:
-    """The parser that pib(1) is made from."""
+    """The parser; pib(1) is generated from it."""
     return parser(installed=True)
 
 
@@ -286,7 +286,7 @@ def _command() -> int | str | None:
     try:
         options = parser().parse_args()
         return options.function(options)
-    except SystemExit as end:       # --help, or a mistake that argparse has printed
+    except SystemExit as end:       # after --help, or an error that argparse has printed
         return end.code
 
 

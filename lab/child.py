@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs that end before the command that runs them, to which it hands on the signal that ends it."""
+"""Programs that end before the command that has started them, which forwards the signal that ends it."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from lab import paths, ui
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-DRAIN_S = 10                    # for the last output of a program, whose own children may keep the pipe open
+DRAIN_S = 10                    # for a program's last output, as its children may keep the pipe open
 
 
 def _print(line: str) -> None:
@@ -21,8 +21,8 @@ def _print(line: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """stop: the signal at which it ends what it has started, and then itself. show: gets each line of its output,
-    in a thread of its own."""
+    """stop: the signal at which the program ends its own children and then itself. show: receives each line of output,
+    in a separate thread."""
     argv: Sequence[str | pathlib.Path]
     stop: int = signal.SIGINT
     show: Callable[[str], None] = _print
@@ -30,16 +30,16 @@ class Program:
 
 
 class _Running:
-    """Programs side by side. The first signal is handed on to all of them; a second one would interrupt their
-    tidying."""
+    """Programs that run in parallel. The first signal is forwarded to all of them; further ones are not, as they would
+    interrupt the cleaning up."""
 
     def __init__(self) -> None:
         self.children: list[tuple[Program, subprocess.Popen, threading.Thread]] = []
         self.interrupted = False
-        self.error: Exception | None = None     # raised by a Program's show
+        self.error: Exception | None = None     # raised by a Program's show()
 
     def start(self, program: Program) -> None:
-        # In a process group of its own: a terminal's Ctrl-C would reach it twice, from the terminal and from here.
+        # Own process group: otherwise a terminal's Ctrl-C would arrive twice, from the terminal and from here.
         process = subprocess.Popen([str(word) for word in program.argv], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                    cwd=paths.ROOT, env=program.env, process_group=0)
@@ -67,7 +67,7 @@ class _Running:
             process.send_signal(program.stop)
 
     def _show(self, program: Program, process: subprocess.Popen) -> None:
-        """The rest is read as well when it cannot be shown any more: a full pipe would stop the program."""
+        """Reads on after an error in show(), because a full pipe would stop the program."""
         assert process.stdout
         with process.stdout as lines:
             for line in lines:
@@ -89,8 +89,8 @@ def _handled(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 
 def run(*programs: Program) -> list[int]:
-    """Runs programs side by side to their ends; their exit statuses. A signal that ends commands is handed on, the
-    programs' ends are waited for without limit, and KeyboardInterrupt is raised."""
+    """Runs programs in parallel until all have ended; returns their exit statuses. A signal is forwarded to the
+    programs; when all have ended, without a time limit, KeyboardInterrupt is raised."""
     running = _Running()
     with _handled(running.on_signal):
         try:

@@ -8,8 +8,8 @@ UMASK = 0o022
 
 
 def settle() -> None:
-    """Debian gives users no /usr/sbin, where mke2fs and depmod are. What is made for guests is for all of their
-    users to read, whatever the caller's umask."""
+    """Debian's PATH for users lacks /usr/sbin, which has mke2fs and depmod. The umask lets all users of a guest read
+    the files that are made for it."""
     path = os.environ.get("PATH", "").split(":")
     os.environ["PATH"] = ":".join(filter(None, [*path, *(name for name in SYSTEM if name not in path)]))
     os.umask(UMASK)

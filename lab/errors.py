@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A failed command's message, which is one sentence, and its exit status."""
+"""Error messages of commands, one sentence each, and exit statuses."""
 
 import os
 import pwd
@@ -11,7 +11,7 @@ import traceback
 from lab import signals, ui
 
 DEBUG = "PIB_DEBUG"
-INTERRUPTED = 130               # exit status, as shells have it for SIGINT
+INTERRUPTED = 130               # exit status for SIGINT, as in shells
 NOT_READ = 141                  # the same for SIGPIPE
 
 
@@ -40,7 +40,7 @@ def _its_words(error: subprocess.CalledProcessError) -> str:
 
 
 def _owner(name) -> str:
-    """sudo leaves files behind that are root's."""
+    """A former sudo has left files of root."""
     try:
         owner = os.stat(name).st_uid
         if owner == os.getuid():
@@ -52,13 +52,13 @@ def _owner(name) -> str:
 
 
 def end_output() -> None:
-    """Discards the rest of the output: its reader has gone."""
+    """Discards further output, because its reader has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
 
 
 def status(error: BaseException) -> int:
-    """Tells the user; the exit status."""
+    """Prints the error's message; returns the exit status."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     if isinstance(error, BrokenPipeError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs of a command's steps, each in a process group of its own, so that it ends with all that it has started."""
+"""The programs of a command's steps, each in its own process group, so that a program ends with all its children."""
 
 import contextlib
 import os
@@ -9,16 +9,16 @@ import threading
 from typing import Iterator
 
 STOP_S = 10
-# The kernel ends the program when this command is killed.
+# The kernel ends the program if this command is killed.
 WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
 class Ended(Exception):
-    """A step ends because another one has failed or the command is to end."""
+    """A step ends because another one has failed or the command is interrupted."""
 
 
 class Groups:
-    """Those that run now. Once they are ended no new ones are started until the outermost block is left."""
+    """The running programs. After end() no new ones are started until the outermost block is left."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,7 +38,7 @@ class Groups:
             self._running.discard(process)
 
     def check(self) -> None:
-        """Raises when all is to end."""
+        """Raises Ended after end()."""
         with self._lock:
             self._check()
 
@@ -65,13 +65,13 @@ class Groups:
 
 
 def _signal(process: subprocess.Popen, number: int) -> None:
-    """A group that is gone, or root's under sudo, ends by itself."""
+    """Cannot signal a group that is gone, or that belongs to root under sudo and ends by itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def stop(process: subprocess.Popen) -> None:
-    """Ends a program with all that it has started."""
+    """Ends a program and all its children."""
     _signal(process, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(STOP_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Locks between ./pib commands: files that say which command has them."""
+"""Locks between ./pib commands: files that contain the command that has them."""
 
 import contextlib
 import fcntl
@@ -17,7 +17,7 @@ POLL_S = 0.2
 
 @contextlib.contextmanager
 def held(path: pathlib.Path) -> Iterator[None]:
-    """Has the lock for as long as the block lasts. While another command has it, this one waits, and says so."""
+    """Takes the lock for the duration of the block. If another command has it, waits and reports that."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+", encoding="utf-8") as file:
         _take(file)
@@ -28,7 +28,7 @@ def held(path: pathlib.Path) -> Iterator[None]:
 
 
 def _free(file: TextIO) -> bool:
-    """Takes the lock if another command does not have it."""
+    """Takes the lock unless another command has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

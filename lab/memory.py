@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether the host's memory is enough for what is about to start."""
+"""Checks whether the host has enough memory for a command."""
 
 import pathlib
 
@@ -11,7 +11,7 @@ CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def _number(path: pathlib.Path) -> int | None:
-    """The number in a control group's file; None: no file, or no limit."""
+    """The number in a control group's file; None: no such file, or no limit."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -19,7 +19,7 @@ def _number(path: pathlib.Path) -> int | None:
 
 
 def _group_mib() -> int | None:
-    """The rest below the limits of this process' control group and of those above it; None: no limit."""
+    """The free memory below the limits of this process's control group and of those above it; None: no limit."""
     try:
         name = CONTROL_GROUP.read_text().strip().rpartition("::")[2].lstrip("/")
     except OSError:
@@ -40,8 +40,8 @@ def available_mib() -> int:
 
 
 def check(what: str, least_mib: int, most_mib: int, advice: str) -> None:
-    """Says that the memory may become scarce; an error when it cannot do. least_mib: what it takes at once;
-    most_mib: in the end."""
+    """Warns if memory may become scarce; fails if it cannot suffice. least_mib: needed at once; most_mib: needed in the
+    end."""
     free = available_mib()
     if least_mib > free:
         raise ui.LabError(f"{what}: at least {least_mib} MiB of memory are needed, {free} MiB are free. {advice}")

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the lab keeps things.
+"""Directories of the lab.
 
-The cache holds what depends only on its recipe (QEMU headers, guest image) and
-is shared by all checkouts of a user; the run directory holds what one checkout's
-running lab needs (sockets, pids, logs). An installed lab has one run directory for
-each user, and its programs where `meson install` has noted them.
-"""
+The cache has results that depend only on their recipe (QEMU headers, guest image) and is shared by all checkouts of a
+user. The run directory has the files of one checkout's running lab (sockets, pids, logs). An installed lab has one run
+directory for each user, and its programs where `meson install` has recorded them."""
 
 import hashlib
 import json
@@ -17,13 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOTE = ROOT / "installed.json"
 INSTALLED: dict[str, str] = json.loads(NOTE.read_text()) if NOTE.exists() else {}   # empty in a checkout
 COMMAND = "pib" if INSTALLED else "./pib"
-BUILD_VARIABLE = "PIB_BUILD"    # environment: another build directory of the checkout
+BUILD_VARIABLE = "PIB_BUILD"    # environment variable: another build directory of the checkout
 BUILD = ROOT / os.environ.get(BUILD_VARIABLE, "build")
 
 
 def _of_user(variable: str, default: str) -> pathlib.Path | None:
-    """The directory that an XDG variable names, which counts when it is absolute, else the default in the home
-    directory; None without a home directory."""
+    """The directory that an XDG variable names if it is an absolute path, else the default below the home directory;
+    None without a home directory."""
     chosen, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if os.path.isabs(chosen):
         return pathlib.Path(chosen) / "pib-hca"
@@ -47,12 +45,12 @@ def cache() -> pathlib.Path:
 
 
 def guest_results() -> pathlib.Path:
-    """The place of what is compiled for guests."""
+    """The directory of everything that is compiled for guests."""
     return cache() / "guest-results" if INSTALLED else BUILD / "guest"
 
 
 def recipe_hash(*parts: str | bytes) -> str:
-    """A short name for a recipe: the same parts, the same directory."""
+    """A short name for a recipe; equal parts give equal names."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

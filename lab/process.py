@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes that outlive the command that started them.
 
-Each bears a mark in its environment that says which lab it belongs to, by which it is found when that lab's own
-record is lost.
-"""
+Each has a mark in its environment that names its lab, by which it is found if that lab's record is lost."""
 
 import dataclasses
 import os
@@ -31,12 +29,12 @@ class Process:
         return self.started != 0 and _start_time(self.pid) == self.started
 
     def stop(self, first: int = signal.SIGTERM) -> bool:
-        """Whether it is gone afterwards. first: the signal to begin with."""
+        """Ends the process; returns whether it is gone. first: the signal to send first."""
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return True
-        try:    # the number cannot come to mean another one any more
+        try:    # the descriptor keeps the number from meaning another process
             return not self.alive() or any(self._end(handle, number) for number in (first, signal.SIGKILL))
         finally:
             os.close(handle)
@@ -56,12 +54,12 @@ class Process:
 
 
 def _start_time(pid: int) -> int:
-    """0 if there is no such process, or only a zombie."""
+    """Start time; 0 if there is no such process, or only a zombie."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return 0
-    fields = text.rsplit(")", 1)[1].split()     # the name may hold anything
+    fields = text.rsplit(")", 1)[1].split()     # the name may contain any characters
     return 0 if fields[0] == "Z" else int(fields[19])
 
 
@@ -78,7 +76,7 @@ def _open_new(path: str, flags: int) -> int:
 
 def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: str,
           extra_env: dict[str, str] | None = None) -> Process:
-    """Starts a process of the lab in this directory, in a session of its own. Its output goes to the file log."""
+    """Starts a process of the lab in this directory, in its own session. Its output goes to the file `log`."""
     env = {**os.environ, **(extra_env or {}), MARK: f"{directory}:{name}"}
     with open(log, "wb", opener=_open_new) as out:
         child = subprocess.Popen([str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=out,
@@ -88,7 +86,7 @@ def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: 
 
 def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log: pathlib.Path,
              limit_s: float) -> Value:
-    """Waits until ready(), and returns that; a process that has ended is an error."""
+    """Waits until ready() returns a true value, and returns it. The end of the process is an error."""
     begun = time.monotonic()
 
     def check() -> None:
@@ -101,7 +99,7 @@ def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log
 # -- by their marks ---------------------------------------------------------
 
 def marked() -> Iterator[tuple[pathlib.Path, str, Process]]:
-    """Processes of labs of this user, as (directory of the lab, name, process)."""
+    """Processes of all labs of this user, as (directory of the lab, name, process)."""
     for path in pathlib.Path("/proc").iterdir():
         if path.name.isdigit() and (mark := _mark(path)):
             directory, _, name = mark.rpartition(":")
@@ -110,7 +108,7 @@ def marked() -> Iterator[tuple[pathlib.Path, str, Process]]:
 
 
 def _mark(path: pathlib.Path) -> str:
-    """The mark of the process with this directory in /proc; "" for another user's, or another container's."""
+    """The mark of the process with this directory in /proc; "" for a process of another user or container."""
     try:
         if path.stat().st_uid != os.getuid() or _namespace(path) != _namespace(pathlib.Path("/proc/self")):
             return ""

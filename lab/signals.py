@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what it has begun is cleared away first."""
+"""Makes SIGTERM and SIGHUP end a command as Ctrl-C does, with cleaning up."""
 
 import contextlib
 import signal
@@ -22,7 +22,7 @@ def _stop(number: int, _frame) -> None:
 
 
 def raise_on_end() -> None:
-    """From now on, but for signals that are ignored: nohup starts programs so."""
+    """Installs the handlers, except for ignored signals: nohup starts programs with SIGHUP ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -30,14 +30,14 @@ def raise_on_end() -> None:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """A signal within the block takes effect at its end."""
+    """Delays signals until the end of the block."""
     if threading.current_thread() is not threading.main_thread():   # which alone handles signals
         yield
         return
     came: list[int] = []
     before = {number: signal.getsignal(number) for number in ENDING}
     for number in ENDING:
-        if before[number] != signal.SIG_IGN:        # which a program that is started inherits
+        if before[number] != signal.SIG_IGN:        # a started program inherits this
             signal.signal(number, lambda got, _frame: came.append(got))
     try:
         yield
@@ -50,7 +50,7 @@ def deferred() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_off() -> Iterator[None]:
-    """Clearing away is not interrupted."""
+    """Signals do not interrupt cleaning up."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
     try:
         yield

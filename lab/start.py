@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Starts a module of this checkout, whatever directory one stands in:
+"""Starts a module of this checkout from any working directory:
 
     python3 -I -B CHECKOUT/lab/start.py MODULE [ARGUMENT…]
 
-Python then takes modules from this checkout and from its own directories, and from no other: -I ignores PYTHONPATH as
-well. To name the checkout in PYTHONPATH would not do: a path with a colon does not fit in it, and every program that
-the module starts would inherit it.
-"""
+Python then imports modules only from this checkout and from its own directories, since -I also ignores PYTHONPATH.
+PYTHONPATH itself is no alternative: it cannot contain a path with a colon, and every program that the module starts
+would inherit it."""
 
 import pathlib
 import runpy

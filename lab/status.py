@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib status, down and run: the running lab, its end, and the command line of another VM that joins it."""
+"""./pib status, down and run: shows the running lab, ends it, prints the command line of another VM that joins it."""
 
 import pathlib
 import shlex
@@ -9,11 +9,11 @@ from lab.fabric import cluster, labs, rundir, state, subnet, switch_process
 from lab.guests import guest_kernel, kvm, vm
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
-ANSWER_S = 5                    # limit for the answer of a guest or a switch
+ANSWER_S = 5                    # time limit for the answer of a guest or a switch
 
 
 def status(lab: cluster.Cluster) -> int:
-    """0 when everything that was started still runs, and answers."""
+    """0 if everything that was started still runs and answers."""
     good = bool(lab.state)
     if lab.state:
         good = _processes(lab) & _ports(lab) & _switches(lab)
@@ -39,7 +39,7 @@ def _processes(lab: cluster.Cluster) -> bool:
 
 
 def _process_state(lab: cluster.Cluster, name: str) -> str:
-    """QEMU stops a guest whose throw-away disk finds no room, and says so nowhere else."""
+    """QEMU stops a guest whose throw-away disk has no space left, and reports it only over QMP."""
     if not lab.alive(name):
         return "ended"
     if name not in lab.nodes():
@@ -80,7 +80,7 @@ def _others() -> None:
 
 
 def down(every: bool) -> int:
-    """every: also labs of tests and benchmarks."""
+    """every: also end the labs of tests and benchmarks."""
     ended = labs.down_all() if every else {paths.RUN: labs.down(paths.RUN)}
     for directory, names in ended.items():
         if names:
@@ -92,7 +92,7 @@ def down(every: bool) -> int:
 
 
 def accelerator(again: bool) -> int:
-    """again: what is remembered of an earlier trial does not count."""
+    """again: ignore the result of an earlier probe."""
     if again:
         kvm.forget()
     print(f"processor: {PROCESSORS[kvm.accelerator(guest_kernel.image())]}")
@@ -100,7 +100,7 @@ def accelerator(again: bool) -> int:
 
 
 def _preload(lab: cluster.Cluster) -> pathlib.Path:
-    """A path of the device that LD_PRELOAD takes: it is taken apart at spaces and colons."""
+    """A path of the device without spaces and colons, at which LD_PRELOAD splits."""
     if rundir.fit(str(vm.MODULE)):
         return vm.MODULE
     if not lab.state:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Progress messages of the lab: one line per step, a heartbeat in long ones, and the end of the log when a step
-fails."""
+"""Progress messages of the lab: a line for each step, signs of life in long ones, and the end of the log of a failed
+step."""
 
 import contextlib
 import os
@@ -17,15 +17,15 @@ START = time.monotonic()
 HEARTBEAT_S = 15
 TAIL_LINES = 40
 TAIL_BYTES = 64 << 10
-LOG_BYTES = 4 << 20             # a log that is longer begins anew, with the old one beside it
+LOG_BYTES = 4 << 20             # limit; a longer log is renamed, and a new one begins
 
 
 class LabError(Exception):
-    """A failure that the user can act on; its text says how."""
+    """A failure whose text tells the user what to do."""
 
 
 def named(text: str) -> str:
-    """The text with the name that the command has here: an installed one is on the PATH."""
+    """The text with the name of the command: `./pib` in a checkout, `pib` if installed."""
     return text.replace("./pib", paths.COMMAND)
 
 
@@ -45,18 +45,18 @@ def log_path(name: str) -> pathlib.Path:
 
 
 def beat(what: str, seconds: float, doing: str) -> None:
-    """A sign of life in a long step. doing: untrusted text, of which the last line counts."""
+    """Prints a sign of life in a long step. doing: untrusted text; its last line is shown."""
     last = printable(doing.strip().rpartition("\n")[2])[:100]
     say(f"  … {what}: {seconds:.0f} s" + (f" — {last}" if last else ""))
 
 
 def printable(text: str) -> str:
-    """The text without what would make a terminal do something."""
+    """The text without control sequences of terminals."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
 def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a file, of which the end is looked at; "" if there is none."""
+    """The last lines of a file, read from its end; "" if there is no file."""
     try:
         with open(path, "rb") as file:
             file.seek(max(os.fstat(file.fileno()).st_size - TAIL_BYTES, 0))
@@ -72,7 +72,7 @@ def said(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
 
 
 def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, stdin=None) -> None:
-    """Runs a command whose output nobody needs unless it fails."""
+    """Runs a command and shows its output only if it fails."""
     say(title)
     path = log_path(log)
     with open(path, "ab") as out:
@@ -87,12 +87,12 @@ def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, std
 
 
 def _ask(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
-    """With the terminal, at which sudo asks, and so in our own group."""
+    """Has the terminal, where sudo asks for the password, so it is in this process group."""
     process = subprocess.Popen(argv, **options)
     try:
         return _outcome(process, title, path)
     except BaseException:
-        with contextlib.suppress(PermissionError):      # it may be root's, and has seen the same Ctrl-C
+        with contextlib.suppress(PermissionError):      # root's under sudo; it has received the same Ctrl-C
             process.terminate()
         process.wait()
         raise

@@ -12,7 +12,7 @@ from lab.guests import guest_kernel, image, vm
 
 
 def machine() -> None:
-    """Checks the machine, and installs missing packages. An installed lab's are there, and its programs built."""
+    """Checks the machine and installs missing packages. An installed lab has its packages and programs already."""
     if not paths.INSTALLED:
         deps.name_container()
     preflight.check(not image.directory().is_dir(), not paths.INSTALLED and not host_build.configured())
@@ -27,7 +27,7 @@ def _guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
 
 
 def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
-    """Installs and builds all that guests need; (image, trees to lay over it)."""
+    """Installs and builds everything for the guests; returns (image, trees to lay over it)."""
     machine()
     if paths.INSTALLED:
         return _guest_side()
@@ -59,7 +59,7 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
 
 
 def restart_switch(lab: cluster.Cluster, *options: str) -> None:
-    """Ends the switch and starts it with these options; its ports, ACTIVE before, are ACTIVE afterwards."""
+    """Restarts the switch with these options. Its ports, Active before, are Active afterwards."""
     hcas = {port.device for port in subnet.ports(lab) if port.lid}  # Soft-RoCE's have no LID
     with lab.locked():
         lab.stop_switch()
@@ -84,7 +84,7 @@ def up(wanted: Wanted) -> int:
 
 
 def _measured(lab: cluster.Cluster) -> dict[str, measure.Result]:
-    """By guest. A measurement that fails is told, and leaves none: the guests run all the same."""
+    """Results by guest. A failed measurement is reported and leaves none; the guests run on."""
     ui.say("measuring between vm0 and vm1")
     try:
         result = measure.measure(lab.node("vm0"), lab.node("vm1"))

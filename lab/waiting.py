@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Waiting: one loop, which says from time to time what it still waits for."""
+"""The loop in which the lab waits; it reports from time to time what it waits for."""
 
 import time
 from typing import Callable, TypeVar
@@ -20,7 +20,7 @@ def _silent() -> str:
 
 def poll(what: str, ready: Callable[[], Value | None], limit_s: float, *, check: Callable[[], None] = _nothing,
          doing: Callable[[], str] = _silent, every_s: float = POLL_S) -> Value:
-    """The first true value of ready(). check raises when it cannot come any more; doing: what is seen meanwhile."""
+    """The first true value of ready(). check: raises if waiting is in vain; doing: shows the present state."""
     begun = told = time.monotonic()
     while not (value := ready()):
         check()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""64-bit Arm: everything compiled for it, and the unit tests run there."""
+"""64-bit Arm: compiles everything for it and runs the unit tests there."""

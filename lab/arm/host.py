@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Host side and driver, compiled for 64-bit Arm in the tree of cross compilers."""
+"""Host programs and driver, cross-compiled for 64-bit Arm."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from lab.testing.counts import Count
 
 LOG = tree.LOG
 CHECKOUT, BUILD = "arm", "arm/build"    # in the checkout's working directory of the tree
-LEFT_OUT = ("build", ".")               # folders of the checkout that begin so are not sources
+LEFT_OUT = ("build", ".")               # prefixes of the checkout's folders that are not sources
 CROSS = f"""[binaries]
 c = '{tree.TRIPLET}-gcc'
 cpp = '{tree.TRIPLET}-g++'
@@ -42,7 +42,7 @@ def _bring_checkout(tools: builder.Builder) -> None:
             builder.copy_if_changed(path, tools.work / CHECKOUT / path.name)
 
 def compile_host(tools: builder.Builder) -> pathlib.Path:
-    """All targets, with tests; the directory of the build."""
+    """Compiles all targets, with tests; returns the build directory."""
     build = tools.work / BUILD
     _bring_checkout(tools)
     builder.write_if_changed(CROSS.encode(), tools.work / CHECKOUT / "cross.ini")
@@ -58,15 +58,15 @@ def compile_host(tools: builder.Builder) -> pathlib.Path:
     return build
 
 def programs(tools: builder.Builder) -> list[dict]:
-    """Unit tests of the build that are programs of Arm, as meson describes them."""
+    """The build's unit tests that are Arm programs, as meson describes them."""
     tools.sh("listing the unit tests", f"meson introspect --tests {BUILD} > {CHECKOUT}/tests.json", LOG)
     inside = f"{tools.inside}/{BUILD}/"
     tests = json.loads((tools.work / CHECKOUT / "tests.json").read_text())
     return [test for test in tests if test["cmd"][0].startswith(inside) and "unit" in " ".join(test["suite"])]
 
 def test_emulated(tools: builder.Builder, tests: list[dict]) -> Count:
-    """Runs the tests by QEMU's emulation of a process, whose pages are of 4 KiB. Tests that start programs of Arm
-    themselves are left to the machines, where the kernel can execute these."""
+    """Runs the tests under QEMU's user-mode emulation, with pages of 4 KiB. It leaves out tests that start Arm programs
+    themselves: only an Arm kernel can execute those."""
     log, status = tools.work / BUILD / "meson-logs" / "testlog.json", tools.work / CHECKOUT / "status"
     for file in (log, status):
         file.unlink(missing_ok=True)
@@ -78,11 +78,11 @@ def test_emulated(tools: builder.Builder, tests: list[dict]) -> Count:
 
 
 def _started(tools: builder.Builder, test: dict) -> list[str]:
-    """Programs of the build that a test finds in its environment."""
+    """Programs of the build that tests find through environment variables."""
     return [value for value in test["env"].values() if value.startswith(f"{tools.inside}/{BUILD}/")]
 
 def compile_driver(tools: builder.Builder) -> dict[str, list[str]]:
-    """Complaints about the driver, by kernel of the tree."""
+    """Complaints about the driver, by kernel version."""
     found = (tools.tree / "usr" / "src").glob("linux-headers-*-arm64*")
     return {kernel: kernels.compile_driver(tools, kernel, f"ARCH=arm64 CROSS_COMPILE={tree.TRIPLET}-")
             for kernel in sorted(path.name.removeprefix("linux-headers-") for path in found)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A kernel with pages of 64 KiB: Debian has none for 64-bit Arm, so it is compiled, with what unit tests need."""
+"""An Arm kernel with 64 KiB pages and the options that the unit tests need; compiled here, as Debian has none."""
 
 import pathlib
 import shutil
@@ -10,7 +10,7 @@ from lab.build import builder, cache
 from lab.guests import debug_kernel, image
 
 FRAGMENT = image.FILES / "arm-64k.config"
-REVISION = "1"                  # version of the code below
+REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 IMAGE = "arch/arm64/boot/Image"
 MAKE = f"make -C linux ARCH=arm64 CROSS_COMPILE={tree.TRIPLET}-"
 
@@ -32,6 +32,6 @@ def _make(tools: builder.Builder, made: pathlib.Path) -> None:
 
 
 def ensure(tools: builder.Builder) -> pathlib.Path:
-    """The kernel's image; made when it is not there."""
+    """The kernel's image, which is built if it is missing."""
     recipe = paths.recipe_hash(REVISION, FRAGMENT.read_bytes(), tools.tree.parent.name)
     return cache.entry(f"arm-64k-{recipe}", lambda made: _make(tools, made)) / "Image"

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Unit tests on an emulated 64-bit Arm machine, whose kernel has pages of another size than this one's.
+"""Runs unit tests on an emulated 64-bit Arm machine whose kernel has another page size than this machine's.
 
-Tests are the only programs there, in an initramfs; their output comes by the console.
-"""
+The initramfs contains only the tests; their output arrives on the console."""
 
 import pathlib
 import re
@@ -17,12 +16,12 @@ from lab.testing.counts import FAILURE, Count, catch2
 
 INIT = image.FILES / "arm-init"
 MEMORY_MIB, CPUS = 4096, 2
-SKIPPED = 4                     # status of a Catch2 program all of whose tests want what is not there, as tshark
+SKIPPED = 4                     # status of a Catch2 program that has skipped all its tests, for example without tshark
 ARCHIVE = "boot.cpio"
-TEST_S = 1800                   # only a hang takes this long
+TEST_S = 1800                   # reached only by a hang
 PAGES = re.compile(r"^lab: pages of (\d+) kB$", re.MULTILINE)
 OUTPUT = re.compile(r"^lab: begin (\S+)$\n(.*?)(?:^|(?<=.))lab: end \1 (\d+)$", re.MULTILINE | re.DOTALL)
-# Copies each program and what the loader would load with it, to its own path below a folder.
+# Copies each program and the libraries it loads to the same paths below a folder.
 COLLECT = f"""
 rm -rf boot; mkdir boot
 for program in "$@"; do
@@ -40,7 +39,7 @@ install -D /bin/busybox boot/bin/busybox
 
 
 def _script(tests: list[dict]) -> str:
-    """Runs each test as meson would: its output is no terminal, where Catch2 would have colours."""
+    """Runs each test as meson does. Its output is not a terminal, so Catch2 prints no colours."""
     lines = []
     for test in tests:
         name = test_name(test)
@@ -78,7 +77,7 @@ def _initramfs(tools: builder.Builder, tests: list[dict], archive: pathlib.Path)
 
 
 def parse(console: str, names: list[str], kib: int) -> Count:
-    """Results of the named tests. Pages of another size than kib are a failure of all."""
+    """Results of the named tests. If the page size is not `kib`, all of them fail."""
     console = console.replace("\r", "")
     pages = PAGES.search(console)
     if not pages or int(pages[1]) != kib:
@@ -105,7 +104,7 @@ def _argv(kernel: pathlib.Path, archive: pathlib.Path) -> str:
 
 
 def run(tools: builder.Builder, tests: list[dict], kernel: pathlib.Path, kib: int) -> Count:
-    """kernel: its image, in the tree."""
+    """kernel: path of its image in the tree."""
     _initramfs(tools, tests, tools.work / ARCHIVE)
     console = tools.work / f"console-{kib}k"
     inside = pathlib.Path("/") / kernel.relative_to(tools.tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tree of cross compilers: Debian with packages of two architectures, and the headers of a QEMU on an Arm host."""
+"""The cross-compilation tree: Debian with packages of two architectures, and the headers of QEMU on an Arm host."""
 
 import pathlib
 import re
@@ -12,12 +12,12 @@ RELEASE = "trixie"
 ARCHITECTURES = ("amd64", "arm64")
 TRIPLET = "aarch64-linux-gnu"
 LOG = "arm"
-REVISION = "1"                  # version of the code below
-HEADERS = "/qemu-headers"       # in the tree, laid out as qemu_headers.py says
-# With KVM, as on such a host; x86 guests run there as well.
+REVISION = "1"                  # part of the cache key: increase it with each change of the code below
+HEADERS = "/qemu-headers"       # in the tree, with the layout of qemu_headers.py
+# Headers with KVM, as on an Arm host, and with x86 guests, which run there too.
 CONFIGURE = (f"--cross-prefix={TRIPLET}-", *(word.replace("x86_64-softmmu", "aarch64-softmmu,x86_64-softmmu")
                                             for word in qemu_headers.CONFIGURE))
-# Packages of a kernel that are only unpacked: headers depend on a compiler that runs on Arm.
+# Packages of a kernel that are unpacked, not installed, because they depend on a compiler that runs on Arm.
 KERNEL = ("linux-headers-{}-common", "linux-headers-{}-arm64:arm64", "linux-headers-{}-arm64-16k:arm64",
           "linux-image-{}-arm64-16k:arm64")
 NEWEST = re.compile(r"^Depends: .*linux-headers-(\d\S*)-arm64\b", re.MULTILINE)
@@ -41,7 +41,7 @@ def _unpack_kernel(root: pathlib.Path, kernel: str, archive: debian.Archive) -> 
 
 
 def _headers(tools: builder.Builder, archive: debian.Archive) -> None:
-    """The headers of the tree's QEMU, configured in the tree for an Arm host."""
+    """The headers of the tree's QEMU, configured for an Arm host."""
     version = debian.package_version(tools.tree, "qemu-system-arm")
     source = qemu_headers.fetch(tools.work, version, archive)
     qemu_headers.complete(source)
@@ -69,6 +69,6 @@ def _make(out: pathlib.Path) -> None:
 
 
 def ensure() -> pathlib.Path:
-    """The tree's directory, from the cache; made when it is not there."""
+    """The tree's directory in the cache; it is created if it is missing."""
     recipe = paths.recipe_hash(REVISION, RELEASE, *image.packages("arm-packages.txt"), *KERNEL, *CONFIGURE)
     return cache.entry(f"arm-{RELEASE}-{recipe}", _make)

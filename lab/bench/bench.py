@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib bench: rounds of measurements, everything side by side in each; results in files."""
+"""./pib bench: measures in rounds, the device and its comparators in each, and writes the results to files."""
 
 import dataclasses
 import pathlib
@@ -17,7 +17,7 @@ RUN = paths.RUN / "bench"
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Measurements that belong together. steps: those of a round. seconds: about the duration of a round, on two
+    """Measurements that share their guests. steps: those of one round. seconds: estimated duration of a round on two
     processors without KVM."""
     name: str
     about: str
@@ -36,7 +36,7 @@ class Run:
 
     @property
     def guests(self) -> bench_guests.Guests:
-        """For groups that have guests."""
+        """The objects of the groups that need guests."""
         assert self.booted
         return self.booted
 
@@ -69,7 +69,7 @@ GROUPS = (
           lambda run: bench_host.switch_steps(run.results), guests=False),
 )
 NAMES = [group.name for group in GROUPS]
-SWEEP, SWEEP_S = "sweep", 600   # has a lab of its own and takes long, so it runs only on request
+SWEEP, SWEEP_S = "sweep", 600   # has its own lab and takes long, so it runs only on request
 
 
 def estimate_s(groups: list[Group], rounds: int) -> int:
@@ -78,7 +78,7 @@ def estimate_s(groups: list[Group], rounds: int) -> int:
 
 
 def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
-    """only: names, or None for all."""
+    """The groups of the run. only: their names, or None for all."""
     found = [group for group in GROUPS if (only is None or group.name in only) and (with_guests or not group.guests)]
     if not found:
         raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}")
@@ -109,7 +109,7 @@ def _measure(results: bench_figures.Results, groups: list[Group]) -> None:
 
 
 def report(results: bench_figures.Results) -> str:
-    """All of a run as text."""
+    """The results of a run as text."""
     facts = "\n".join(f"{name}: {value}" for name, value in results.machine.items())
     figures = table.table(bench_figures.heading(results, bench_host.DEVICE),
                           bench_figures.rows(results, bench_host.DEVICE))
@@ -119,7 +119,7 @@ def report(results: bench_figures.Results) -> str:
 
 
 def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Path:
-    """Writes a run's three files; returns the path of the JSON file."""
+    """Writes the three files of a run; returns the path of the JSON file."""
     directory.mkdir(parents=True, exist_ok=True)
     sweeps = bench_sweep.ORACLE in results.subjects()
     against = bench_sweep.ORACLE if sweeps else bench_guests.ROCE
@@ -131,7 +131,7 @@ def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Pat
 
 
 def _take(results: bench_figures.Results, groups: list[Group]) -> None:
-    """groups: none for opensm's sweeps."""
+    """Runs the groups, or opensm's sweeps if there are none."""
     if groups:
         _measure(results, groups)
     else:
@@ -140,7 +140,7 @@ def _take(results: bench_figures.Results, groups: list[Group]) -> None:
 
 
 def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: list[str] | None) -> int:
-    """only: names of groups, or SWEEP alone; None for all groups. 1 if something could not be measured."""
+    """only: names of groups, or SWEEP alone; None: all groups. Returns 1 if a measurement failed."""
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} goes with no other")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Costs of messages on the host, for ./pib bench: sleeps of threads of QEMU and the switch, doorbells, interrupts,
-waits for the device's lock and for the BQL, processor time."""
+"""Costs of messages on the host, for ./pib bench: thread sleeps of QEMU and the switch, doorbells, interrupts, waits
+for the device's lock and the BQL, and processor time."""
 
 import functools
 import re
@@ -17,10 +17,10 @@ MILLION = 1e6
 HW_COUNTERS = "/sys/class/infiniband/{}/hw_counters/{}"
 COUNTED = {"send_doorbells": "doorbells", "interrupts": "interrupts"}
 WAITS = {"lock_waits": "waits for the device's lock", "lock_sleeps": "of these asleep"}
-# Keys of tests, and how many messages make one of theirs: latency tests send one in each direction.
+# Tests, and their messages per iteration: a latency test sends one message in each direction.
 TESTS = {"write_bw_64k": 1, "send_rate_64": 1, "write_lat_8": 2}
-PER_MESSAGE = {"processor time", "waiting for the BQL"}         # us, not a number of times
-# A line of "info sync-profile": kind of lock, object, call site, seconds that callers waited, calls.
+PER_MESSAGE = {"processor time", "waiting for the BQL"}         # in microseconds; the other figures are counts
+# A line of "info sync-profile": kind of lock, object, call site, total wait in seconds, calls.
 PROFILE = re.compile(r"^BQL mutex +\S+ +\S+ +([\d.]+) +(\d+) ", re.MULTILINE)
 
 
@@ -30,14 +30,14 @@ def kind_of(test: bench_messages.Test, name: str) -> Kind:
 
 
 def big_lock(text: str) -> dict[str, float]:
-    """Waits for the BQL, from QEMU's profile of its locks."""
+    """Number and duration of waits for the BQL, from QEMU's lock profile."""
     lines = PROFILE.findall(text)
     return {"BQL taken": sum(float(calls) for _, calls in lines),
             "waiting for the BQL": sum(float(seconds) for seconds, _ in lines) * 1e6}
 
 
 def difference(after: dict[str, float], before: dict[str, float], messages: int) -> dict[str, float]:
-    """By name: times per million messages, or microseconds per message."""
+    """Costs by name: per million messages, or in microseconds per message."""
     return {name: (value - before.get(name, 0)) / messages * (1 if name in PER_MESSAGE else MILLION)
             for name, value in after.items()}
 
@@ -48,14 +48,14 @@ def _add(sums: dict[str, float], values: dict[str, float]) -> None:
 
 
 class Counters:
-    """Process ids of both guests' QEMUs and the switch."""
+    """Counters of both guests' QEMU processes and of the switch."""
 
     def __init__(self, guests: Guests, what: str):
         self.guests, self.what = guests, what
         self.monitors = [guests.lab.monitor(name) for name in ("vm0", "vm1")]
 
     def profile(self, how: str) -> None:
-        """Switches QEMU's profile of lock waits "on" or "off"."""
+        """Turns QEMU's profile of lock waits "on" or "off"."""
         for monitor in self.monitors:
             vm.monitor_line(monitor, f"sync-profile {how}")
 
@@ -78,7 +78,7 @@ class Counters:
 
 
 def _measure(guests: Guests, messages: Messages, test: bench_messages.Test, what: str) -> None:
-    """The costs include the start of the programs."""
+    """Measures one test. The costs include the start of the programs."""
     events = what == ROCE and messages.with_events(guests, test)
     counters = Counters(guests, what)
     counters.profile("on")

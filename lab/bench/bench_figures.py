@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results of ./pib bench: medians of several rounds, each beside its comparators; as JSON and as
-a table. Nothing here measures."""
+"""Results of ./pib bench: medians over the rounds, next to the comparators' medians, as JSON and as a table."""
 
 import dataclasses
 import json
@@ -15,7 +14,7 @@ MORE, LESS = "more is better", "less is better"
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of figure. key: its name in files."""
+    """A quantity that is measured. key: its name in files."""
     key: str
     title: str
     unit: str
@@ -24,7 +23,7 @@ class Kind:
 
 @dataclasses.dataclass
 class Figure:
-    """A value a round for everything that was measured side by side."""
+    """The values of one quantity: one per round, for the device and for each comparator."""
     kind: Kind
     samples: dict[str, list[float]] = dataclasses.field(default_factory=dict)
 
@@ -35,7 +34,7 @@ class Figure:
         return statistics.median(self.samples[what]) if self.samples.get(what) else None
 
     def times_better(self, what: str, than: str) -> float | None:
-        """The factor by which one median is better than the other."""
+        """The factor by which the first median is better than the second."""
         ours, theirs = self.median(what), self.median(than)
         if not ours or not theirs:
             return None
@@ -44,14 +43,14 @@ class Figure:
 
 @dataclasses.dataclass
 class Results:
-    """Figures of one run. machine: the host; notes: remarks on the measurement."""
+    """The figures of one run. machine: description of the host; notes: remarks on the measurement."""
     machine: dict[str, str]
     rounds: int
     figures: list[Figure] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def figure(self, kind: Kind) -> Figure:
-        """The figure of this kind, new if need be."""
+        """The figure of this kind; a new one if it does not exist yet."""
         for figure in self.figures:
             if figure.kind.key == kind.key:
                 return figure
@@ -59,7 +58,7 @@ class Results:
         return self.figures[-1]
 
     def subjects(self) -> list[str]:
-        """Everything that was measured, in the order in which it came up."""
+        """All subjects and comparators, in the order of their first measurement."""
         return list(dict.fromkeys(what for figure in self.figures for what in figure.samples))
 
 
@@ -92,7 +91,7 @@ def load(path: pathlib.Path) -> Results:
 
 
 def number(value: float | None) -> str:
-    """Three digits that count: 1234, 56.7, 0.0123; "-" for None."""
+    """A number with three significant digits: 1234, 56.7, 0.0123; "-" for None."""
     if value is None:
         return "-"
     if abs(value) >= 100 or value == 0:
@@ -101,13 +100,13 @@ def number(value: float | None) -> str:
 
 
 def _beside(figure: Figure, subject: str, other: str) -> str:
-    """A comparator's median, and the factor by which the subject is better if both were measured."""
+    """A comparator's median, and the subject's advantage if both were measured."""
     factor = figure.times_better(subject, other)
     return number(figure.median(other)) + ("" if factor is None else f" ({number(factor)}×)")
 
 
 def rows(results: Results, subject: str) -> list[list[str]]:
-    """A row a figure: title, the subject's median and range, then each comparator."""
+    """The table: one row per figure, with title, median and range of the subject, then each comparator."""
     others = [what for what in results.subjects() if what != subject]
     out = []
     for figure in results.figures:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lab in which ./pib bench measures: two guests on a fabric and, between the same two, Soft-RoCE on a
-virtio-net card of its own."""
+"""The lab of ./pib bench: two guests on a fabric. The same two guests have Soft-RoCE on a virtio-net card."""
 
 import contextlib
 import dataclasses
@@ -14,14 +13,14 @@ from lab.guests import vm
 from lab.guests.guest import Guest
 
 ROCE, ROCE_DEVICE = "Soft-RoCE", "rxe0"
-SOCKETS = "pib, sockets"        # the same HCAs, frames through sockets
-ONE_COPY = "pib, one copy"      # HCAs between whose guests the switch copies
+SOCKETS = "pib, sockets"        # the same HCAs with links on sockets
+ONE_COPY = "pib, one copy"      # the same HCAs with peer copy
 DIRECT = "10.99.0.{}"           # addresses on the direct cable
 
 
 @dataclasses.dataclass
 class End:
-    """A device in a guest. options: of perftest, so that it is used; gid: index, where there are no LIDs."""
+    """An RDMA device of a guest. options: perftest's, to select it; gid: GID index, for networks without LIDs."""
     node: Guest
     device: str
     options: tuple[str, ...] = ()
@@ -35,7 +34,7 @@ def sh(node: Guest, line: str, timeout_s: float = 300) -> str:
     return done.stdout.decode()
 
 
-# Which entry of the GID table is RoCE v2 over the IPv4 address; perftest wants its number.
+# The index of the RoCE v2 GID of the IPv4 address, which perftest needs as a number.
 FIND_GID = """
 ports=/sys/class/infiniband/{device}/ports/1
 for try in $(seq 100); do
@@ -51,7 +50,7 @@ exit 1
 
 
 def roce_end(node: Guest, number: int) -> End:
-    """Soft-RoCE on the direct cable; large frames, so that its packets carry 4096 bytes."""
+    """Sets up Soft-RoCE on the direct cable. Large frames let its packets carry 4096 bytes."""
     mac = vm.direct_mac(number)
     sh(node, f"card=$(grep -l {mac} /sys/class/net/*/address | cut -d/ -f5); "
              f"ip link set $card mtu {vm.DIRECT_MTU} up && "
@@ -63,7 +62,7 @@ def roce_end(node: Guest, number: int) -> End:
 
 
 class Guests:
-    """The lab, and the ends of everything that is compared in it: client and server."""
+    """The lab, and client and server for everything that is compared in it."""
 
     def __init__(self, directory: pathlib.Path, results: bench_figures.Results):
         self.lab = cluster.Cluster(directory)
@@ -75,7 +74,7 @@ class Guests:
         _, self.artefacts = up.prepare()
 
     def boot(self, count: int = 2) -> None:
-        """Boots guests up to this number, keeping running ones; all ports are Active afterwards."""
+        """Boots guests up to this number and keeps running ones. Afterwards all ports are Active."""
         self.count = count
         self.lab.up(Wanted(count, self.hca_options, direct=True), self.artefacts)
         up.make_subnet(self.lab)
@@ -92,7 +91,7 @@ class Guests:
         return End(node, next(port.device for port in subnet.ports_of(node) if port.state == "ACTIVE"))
 
     def mend(self) -> None:
-        """After a failure programs may still run in the guests."""
+        """Ends the programs that a failed measurement may have left in the guests."""
         self.down()
         self.boot(self.count)
         if self.switch_options:

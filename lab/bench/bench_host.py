@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measurements of ./pib bench without a guest, and the description of the machine."""
+"""Measurements of ./pib bench without guests, and the description of the machine."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from lab.bench.bench_figures import LESS, MORE, Kind
 from lab.bench.bench_steps import Step
 
 DEVICE = "pib"
-SECONDS = "0.3"                 # for one figure of a program
+SECONDS = "0.3"                 # time limit for one figure of a program
 DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH = TARGETS = tuple(
     f"tests/bench/{name}-bench" for name in ("device", "scale", "switch", "host"))
 
-# Figures of the programs: (line, field) -> kind, what it is called in the table, factor.
+# Figures that the programs print: (line, field) -> kind, name in the table, factor.
 COPIES = {"memcpy_64k": "write_bw_64k send_bw_64k read_bw_64k", "memcpy_dram": "write_bw_1m send_bw_1m read_bw_1m"}
 PING_PONG = {"seqpacket": "SEQPACKET", "pipe": "pipe"}
 DEVICE_KINDS = {
@@ -28,7 +28,7 @@ DEVICE_KINDS = {
     "write_64k": Kind("device_write_64k", "work of a WRITE of 64 KiB, all ends", "ns", LESS),
     "read_64k": Kind("device_read_64k", "work of a READ of 64 KiB, all ends", "ns", LESS),
 }
-# Figures of device-bench's scale, of so many connections.
+# Figures of device-bench's scale test, for this many connections.
 SCALE = {"write": "work of a WRITE of 8 B, all ends, {} QPs in turn", "mr": "MR, one of {}: made",
          "cq": "CQ, one of {}: made", "qp": "QP, one of {}: made and connected"}
 
@@ -39,7 +39,7 @@ def build() -> None:
 
 
 def lines(target: str, **environment: str) -> dict[str, dict]:
-    """The JSON lines of a measuring program, by the name of the figure."""
+    """The JSON lines that a measuring program prints, by name."""
     done = subprocess.run([paths.BUILD / target, SECONDS], capture_output=True, text=True,
                           env={**os.environ, **environment}, check=False)
     if done.returncode:
@@ -49,7 +49,7 @@ def lines(target: str, **environment: str) -> dict[str, dict]:
 
 
 def _add_device(results: bench_figures.Results) -> None:
-    """Both ends and the switch in one thread, frames in memory; beside it, one copy."""
+    """Both HCAs and the switch in one thread, with frames in memory; also with peer copy."""
     for name, line in lines(DEVICE_BENCH, PIB_LINK_MODE="shared").items():
         if name in DEVICE_KINDS:
             figure = results.figure(DEVICE_KINDS[name])
@@ -58,7 +58,7 @@ def _add_device(results: bench_figures.Results) -> None:
 
 
 def _add_scale(results: bench_figures.Results) -> None:
-    """The same with many connections, each used once in a while; and what it takes to make them."""
+    """The same with many connections, each of which is used seldom; and the cost of creating them."""
     for line in lines(SCALE_BENCH, PIB_LINK_MODE="shared").values():
         pairs = line["pairs"]
         for what, title in SCALE.items():
@@ -67,7 +67,7 @@ def _add_scale(results: bench_figures.Results) -> None:
 
 
 def switch_kind(name: str) -> Kind:
-    """name: as switch-bench prints it."""
+    """name: the line that switch-bench prints."""
     words = name.split("_")
     if words[0] == "multicast":
         return Kind(name, f"switch, multicast of {words[2]} B to {words[1].removesuffix('copies')}", "copies/s", MORE)
@@ -105,7 +105,7 @@ def switch_steps(results: bench_figures.Results) -> Iterable[Step]:
 
 
 def host_steps(results: bench_figures.Results, kinds: dict[str, Kind]) -> Iterable[Step]:
-    """kinds: of the figures in guests, which these are held against."""
+    """kinds: figures of the guests that the host's figures are compared with."""
     yield Step("copies and ping-pongs", lambda: _add_host(results, kinds))
 
 
@@ -116,7 +116,7 @@ def tasks(running: process.Process) -> list[pathlib.Path]:
 
 
 def usage(running: list[process.Process]) -> tuple[int, float]:
-    """(times that a thread of these went to sleep by itself, seconds of processor time)."""
+    """(voluntary context switches of these processes' threads, seconds of processor time)."""
     sleeps, ticks = 0, 0
     for one in running:
         for task in tasks(one):
@@ -124,7 +124,7 @@ def usage(running: list[process.Process]) -> tuple[int, float]:
                 status = (task / "status").read_text()
                 stat = (task / "stat").read_text().rpartition(")")[2].split()
             except OSError:
-                continue        # a thread that has just ended
+                continue        # the thread has just ended
             sleeps += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
             ticks += int(stat[11]) + int(stat[12])
     return sleeps, ticks / os.sysconf("SC_CLK_TCK")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measurements of ./pib bench with perftest: bandwidth, message rates and latencies between two guests, over the
-HCA and over Soft-RoCE; some also over the HCA with its links on sockets, or with one copy from guest to guest."""
+"""Measurements of ./pib bench with perftest: bandwidth, message rate and latency between two guests, over the HCA and
+over Soft-RoCE; some also with the HCA's links on sockets, or with peer copy."""
 
 import contextlib
 import dataclasses
@@ -19,15 +19,15 @@ P50, P99, P999 = 4, 7, 8        # iterations of ib_*_lat
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """A perftest program. columns: of its result line, and the kinds they are; factor: what a
-    column's number is multiplied with. iterations: of each QP, over the HCA and over Soft-RoCE: about a second."""
+    """A run of a perftest program. columns: index in its result line -> kind; factor: applied to the columns' numbers.
+    iterations: per QP, over the HCA and over Soft-RoCE, for about a second each."""
     program: str
     options: tuple[str, ...]
     size: int
     iterations: tuple[int, int]
     columns: dict[int, Kind]
     factor: float = 1.0
-    events: bool = False        # can wait for completion events instead of polling, where that is better
+    events: bool = False        # may use completion events instead of polling where that is faster
     sockets: bool = False       # measured over sockets, too
     one_copy: bool = False      # and with one copy
     qps: int = 1
@@ -38,12 +38,12 @@ class Test:
         return next(iter(self.columns.values()))
 
     def messages(self, what: str) -> int:
-        """How many it sends in one direction."""
+        """Messages that the test sends in one direction."""
         return self.iterations[what == ROCE] * self.qps
 
 
 def _size(size: int) -> tuple[str, str]:
-    """The program's name for a key and for a title."""
+    """A size as perftest's programs print it: for keys, and for titles."""
     if size >= 1 << 20:
         return f"{size >> 20}m", f"{size >> 20} MiB"
     return (f"{size >> 10}k", f"{size >> 10} KiB") if size >= 1024 else (str(size), f"{size} B")
@@ -56,7 +56,7 @@ def bandwidth(verb: str, size: int, iterations: tuple[int, int]) -> Test:
                 events=verb != "WRITE", sockets=size == 65536, one_copy=size >= 65536)
 
 
-DEPTH = 128                     # perftest's own number of outstanding messages
+DEPTH = 128                     # perftest's default number of outstanding messages
 
 
 def rate(outstanding: int, qps: int, iterations: tuple[int, int]) -> Test:
@@ -68,7 +68,7 @@ def rate(outstanding: int, qps: int, iterations: tuple[int, int]) -> Test:
 
 
 def latency(verb: str, how: str, iterations: tuple[int, int]) -> Test:
-    """how: "" to poll, "events" to sleep until a completion event."""
+    """how: "" for polling, "events" for sleeping until a completion event."""
     key = f"{verb.lower()}_lat_8" + (f"_{how}" if how else "")
     title = f"{verb}, 8 B" + (f", {how}" if how else "")
     columns = {P50: Kind(key, f"{title}, p50", "us", LESS), P99: Kind(f"{key}_p99", f"{title}, p99", "us", LESS),
@@ -109,7 +109,7 @@ def run(guests: Guests, test: Test, what: str, events: bool = False) -> list[flo
 
 
 class Messages:
-    """The groups of these tests. In each a step measures both sides, one directly after the other."""
+    """The groups of these tests. Each step measures both sides directly after each other."""
 
     def __init__(self) -> None:
         self.use_events: dict[str, bool] = {}   # by key: Soft-RoCE's
@@ -141,7 +141,7 @@ class Messages:
             guests.results.figure(kind).add(what, row[column] * test.factor)
 
     def with_events(self, guests: Guests, test: Test) -> bool:
-        """On one processor polling takes the time that Soft-RoCE, part of the guest's kernel, needs to answer."""
+        """Soft-RoCE is a part of the guest's kernel. With one processor, a polling program takes its time."""
         key = test.kind.key
         if test.events and key not in self.use_events:
             column = next(iter(test.columns))

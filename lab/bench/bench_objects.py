@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measurements of connections and memory regions: the rate of their creation in a guest, on the HCA and on
-Soft-RoCE."""
+"""Measurements of connections and memory regions: how fast a guest creates them on the HCA and on Soft-RoCE."""
 
 import functools
 import json
@@ -23,7 +22,7 @@ KINDS = {"connections": Kind("connections", "RC QP made, modified to RTS, destro
             for size, text in SIZES.items()}}
 CM = Kind("cm_connect", "connection by librdmacm (cmtime), all steps", "us", LESS)
 CM_COUNT, CM_LIMIT_S = 100, 120
-IPOIB = "10.98.0.{}"            # addresses on the fabric; librdmacm finds a device by them
+IPOIB = "10.98.0.{}"            # addresses on the fabric, by which librdmacm finds the device
 
 
 def objects(guests: Guests, what: str) -> None:
@@ -36,7 +35,7 @@ def objects(guests: Guests, what: str) -> None:
 
 
 def add_objects(results: bench_figures.Results, what: str, text: str) -> None:
-    """text: what the program has printed."""
+    """text: the output of the program."""
     for name, value in json.loads(text).items():
         results.figure(KINDS[name]).add(what, value)
 
@@ -44,7 +43,7 @@ def add_objects(results: bench_figures.Results, what: str, text: str) -> None:
 # ---- the connection manager
 
 def _use_ipoib(guests: Guests) -> None:
-    """IPoIB's interface belongs to the HCA's port; the first packet may have to wait for the SM."""
+    """IPoIB's interface belongs to the HCA's port. Its first packet may have to wait for the SM."""
     for number, end in enumerate(guests.ends[bench_host.DEVICE], 1):
         sh(end.node, f"modprobe ib_ipoib; card=$(ls /sys/class/infiniband/{end.device}/device/net | head -n 1); "
                      f"ip link set $card up && ip addr replace {IPOIB.format(number)}/24 dev $card")
@@ -53,7 +52,7 @@ def _use_ipoib(guests: Guests) -> None:
 
 
 def full_connect_us(text: str) -> float:
-    """Microseconds of one connection with all its steps, from cmtime's first table, which has connections with QPs."""
+    """Microseconds of all steps of one connection, from cmtime's first table, which is about connections with QPs."""
     found = re.search(r"^full connect +(\d+) ", text, re.MULTILINE)
     if not found:
         raise ui.LabError(f"cmtime printed no times:\n{text}")

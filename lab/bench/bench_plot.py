@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results of ./pib bench as an SVG: a group of bars a figure, as multiples of one comparator."""
+"""Results of ./pib bench as an SVG image: bars for each figure, as multiples of one comparator."""
 
 import math
 import xml.sax.saxutils
@@ -16,13 +16,13 @@ def _text(x: float, y: float, words: str, size: int = 12, anchor: str = "start")
 
 
 def _bars(figure: bench_figures.Figure, against: str, subjects: list[str]) -> list[tuple]:
-    """(subject, factor by which it is better than the comparator)."""
+    """(subject, its advantage over the comparator)."""
     return [(what, factor) for what in subjects
             if (factor := figure.times_better(what, against)) is not None]
 
 
 def svg(results: bench_figures.Results, against: str) -> str:
-    """A logarithmic scale for factors from 0.1 to 1000."""
+    """Draws the bars on a logarithmic scale for factors from 0.1 to 1000."""
     subjects = results.subjects()
     groups = [(figure, bars) for figure in results.figures
               if len(bars := _bars(figure, against, subjects)) > 1]

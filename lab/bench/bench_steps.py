@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measurements in sequence: each prints a line when it starts, and a failed one does not stop the others."""
+"""Runs measurements in sequence: prints a line at the start of each, and continues after a failed one."""
 
 import dataclasses
 import traceback
@@ -11,13 +11,13 @@ from lab.bench import bench_figures
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One measurement. title: of its line of progress."""
+    """One measurement. title: shown while it runs."""
     title: str
     take: Callable[[], None]
 
 
 def note_failure(results: bench_figures.Results, what: str, error: BaseException) -> None:
-    """Failures of a command in a guest, or of reading its output. Earlier measurements are kept."""
+    """Errors of a command in a guest, or of its output. The results of earlier measurements are kept."""
     said = str(error) or repr(error)
     if not isinstance(error, ui.LabError):      # those are whole sentences
         said += "\n" + "".join(traceback.format_exception(error))
@@ -27,7 +27,7 @@ def note_failure(results: bench_figures.Results, what: str, error: BaseException
 
 def take_all(results: bench_figures.Results, name: str, steps: Iterable[Step],
              mend: Callable[[], None] = lambda: None) -> None:
-    """name: of the group that the steps make. mend: brings back what a failed one may have left behind."""
+    """name: of the steps' group. mend: cleans up after a failed step."""
     def failed(what: str, error: Exception) -> None:
         note_failure(results, what, error)
         mend()
@@ -39,5 +39,5 @@ def take_all(results: bench_figures.Results, name: str, steps: Iterable[Step],
                 step.take()
             except Exception as error:  # pylint: disable=broad-exception-caught
                 failed(f"{name}, {step.title}", error)
-    except Exception as error:  # between two steps; pylint: disable=broad-exception-caught
+    except Exception as error:  # shown between two steps; pylint: disable=broad-exception-caught
         failed(name, error)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib bench --only sweep: how long opensm takes to bring a fabric up and to look at it again,
-beside the same opensm in the same guest on ibsim with the same file."""
+"""./pib bench --only sweep: how long opensm takes to bring up a fabric and to sweep it again, on pib-switch and, with
+the same opensm, guest and topology file, on ibsim."""
 
 import datetime
 import pathlib
@@ -16,7 +16,7 @@ from lab.guests.guest import Guest
 from lab.bench.bench_figures import LESS, Kind
 
 SUBJECT, ORACLE = "pib", "ibsim"
-# By the number of hosts. The guest is the first of them; the others are phantoms.
+# Numbers of hosts. The first host is the guest; the others are phantoms.
 FABRICS = {16: ("single", "hosts=16"),
            128: ("fat-tree", "leaves=8", "spines=4", "hosts=16"),
            1000: ("fat-tree-3", "pods=10", "leaves=5", "middles=5", "cores=5", "hosts=20", "up=3",
@@ -27,17 +27,17 @@ HOST = "vm0"
 FILE, LOG = "/tmp/sweep.topo", "/tmp/sweep.log"
 LIGHT_SWEEPS = 3
 WAIT_S = 900
-VERBOSE = "0x07"                # opensm's log level that tells when light sweeps begin and end
-# ibsim's tables; its own defaults end at 2048 nodes.
+VERBOSE = "0x07"                # log level of opensm at which it logs the start and end of light sweeps
+# table sizes of ibsim, whose defaults end at 2048 nodes
 SIMULATE = f"ibsim -N 4096 -S 1024 -P 65536 -s {FILE}"
 ON_ORACLE = f"SIM_HOST={HOST} LD_PRELOAD=/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so "
-# The lines that tell of light sweeps, each behind the last one that has a time.
+# Log lines about light sweeps, each after the last line with a time stamp.
 MARKS = f"awk '/^[A-Z][a-z][a-z] [0-9 ][0-9] / {{ t = $0 }} /LIGHT SWEEP/ {{ print t; print }}' {LOG}"
 STAMP = re.compile(r"^(\w{3} \d\d \d\d:\d\d:\d\d) (\d{6}) ")
 
 
 def text(hosts: int) -> str:
-    """The file of a fabric, with the guest in the first host's place."""
+    """The topology file of a fabric whose first host is the guest."""
     kind, *settings = FABRICS[hosts]
     return topology_kinds.make(kind, settings, "4xEDR").replace('"node1"', f'"{HOST}"')
 
@@ -51,8 +51,8 @@ def _time(line: str) -> float | None:
 
 
 def spans(log: str, begin: str, end: str) -> list[float]:
-    """Seconds from each line with `begin` to the next one with `end`; a line without a time has that
-    of the one before it."""
+    """Seconds from each line with `begin` to the next line with `end`. A line without a time stamp has the previous
+    one's."""
     found: list[float] = []
     since: float | None = None
     now: float | None = None
@@ -71,7 +71,8 @@ def _log(guest: Guest) -> str:
 
 
 def heavy(guest: Guest, before: str = "") -> float:
-    """A first sweep: from the discovery's begin until the subnet is up. before: a shell's assignments."""
+    """Duration of the first sweep: from the start of discovery to "SUBNET UP". before: variable assignments for the
+    shell."""
     done = guest.run([f"rm -f {LOG}; {before}timeout {WAIT_S} opensm -o -f {LOG}"], timeout_s=WAIT_S + 60)
     log = _log(guest)
     found = spans(log, "Entering DISCOVERING state", "SUBNET UP")
@@ -81,7 +82,7 @@ def heavy(guest: Guest, before: str = "") -> float:
 
 
 def light(guest: Guest, before: str = "") -> float:
-    """A light sweep of an unchanged subnet; the shortest of several."""
+    """Duration of a light sweep of an unchanged subnet: the shortest of several."""
     running = guest.start([f"rm -f {LOG}; {before}exec opensm -s 1 -D {VERBOSE} -f {LOG}"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + WAIT_S
@@ -110,7 +111,7 @@ def _measure(results: bench_figures.Results, guest: Guest, hosts: int, what: str
 
 
 def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
-    """Restarts the switch with this fabric, with every port as after power-on."""
+    """Restarts the switch with this fabric; all ports are as after power-on."""
     lab.stop_switch()
     pathlib.Path(lab.record.topology).write_text(text(hosts))
     lab.start_switch()
@@ -121,7 +122,7 @@ def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) ->
 def _on_ibsim(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
     guest = lab.node(HOST)
     guest.run([f"cat >{FILE}"], stdin=text(hosts).encode())
-    # Its console is its standard input, at whose end it ends.
+    # Its console is standard input, and it ends at end of file.
     simulator = guest.start([f"sleep 100000 | {SIMULATE} >/tmp/ibsim.out 2>&1"], stdin=subprocess.DEVNULL)
     try:
         ready = guest.run([f"for i in $(seq 600); do {ON_ORACLE} ibstat >/dev/null 2>&1 && exit 0; "
@@ -135,7 +136,7 @@ def _on_ibsim(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) 
 
 
 def measure(results: bench_figures.Results, run: pathlib.Path, sizes: tuple[int, ...] = ()) -> None:
-    """Every round has both, one after the other, for each size."""
+    """Each round measures both simulators one after the other, for each size."""
     file = run / "sweep.topo"
     run.mkdir(parents=True, exist_ok=True)
     file.write_text(text(min(FABRICS)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Measurements of the whole lab: time until a port is Active, cost of an idle guest, and influence of one pair of
-guests on another."""
+"""Measurements of the whole lab: time until a port is Active, cost of an idle guest, influence of one pair of guests on
+another."""
 
 import contextlib
 import functools
@@ -29,8 +29,8 @@ IDLE = Kind("idle", "idle: QEMU of a guest, of one processor", "%", LESS)
 IDLE_SWITCH = Kind("idle_switch", "idle: the switch, of one processor", "%", LESS)
 
 ALONE = "pib, alone"
-FLOOD_S = 600                   # ended when it has been measured beside
-# Its requester is patient (35 s): a port that has stopped reading does not end the flood.
+FLOOD_S = 600                   # background load; ended after the measurement
+# Its requester waits long (35 s), so a port that has stopped reading does not end the flood.
 FLOOD = ["ib_write_bw", "-F", "-s", "65536", "-D", str(FLOOD_S), "-u", "23"]
 NEIGHBOUR_P50 = Kind("neighbour", "WRITE, 8 B, beside a pair that floods, p50", "us", LESS)
 NEIGHBOUR_P99 = Kind("neighbour_p99", "WRITE, 8 B, beside a pair that floods, p99", "us", LESS)
@@ -43,7 +43,7 @@ BESIDE_A_STANDSTILL = (STANDSTILL_P50, STANDSTILL_P99)
 # ---- until a port is Active
 
 class SwitchPort:
-    """The switch's end of a guest's cable, which the subnet manager takes to Active with the guest's."""
+    """The switch port of a guest's cable. The subnet manager makes it Active together with the guest's port."""
 
     def __init__(self, guests: Guests, number: int):
         switch = guests.lab.switch()
@@ -71,8 +71,8 @@ class SwitchPort:
 
 
 def boot(guests: Guests) -> None:
-    """Port state of the second guest; the subnet manager runs in the first one. The guest's own view counts, because
-    the device's agent makes the port Active long before the driver is loaded."""
+    """Port state of the second guest; the subnet manager runs in the first. The state that the guest sees counts,
+    because the device's agent makes the port Active long before the driver is loaded."""
     with guests.lab.locked():
         guests.lab.stop_node("vm1")
         guests.lab.up(Wanted(guests.count, direct=True), guests.artefacts)
@@ -94,7 +94,7 @@ def flap(guests: Guests) -> None:
     guests.results.figure(FLAP).add(bench_host.DEVICE, time.monotonic() - begun)
 
 
-# The guest's own clock; arguments: a device.
+# Prints times of the guest's own clock; argument: a device.
 REBIND = """
 device=$(readlink -f /sys/class/infiniband/{device}/device)
 driver=$(readlink -f $device/driver)
@@ -120,7 +120,7 @@ def bring_up(guests: Guests) -> Iterable[Step]:
 # ---- idle
 
 class Usage:
-    """Share of a processor that a process takes in the next seconds."""
+    """Share of a processor that a process uses in the next seconds."""
 
     def __init__(self, running: process.Process):
         self.running, self.begun = running, time.monotonic()
@@ -132,14 +132,14 @@ class Usage:
 
 
 def idle(guests: Guests) -> None:
-    """A guest whose port is Active, the switch, and a guest without an HCA, all idle. The
-    subnet manager is in the other guest."""
+    """Processor time of a guest whose port is Active, of the switch, and of a guest without an HCA, all idle. The
+    subnet manager runs in the other guest."""
     bare = cluster.Cluster(paths.RUN / "bench" / "bare")
     try:
         bare.up(Wanted(1, hcas=False), guests.artefacts)
         running = {"vm1": guests.lab.record.processes["vm1"], "switch": guests.lab.record.processes["switch"],
                    "bare": bare.record.processes["vm0"]}
-        time.sleep(IDLE_S)      # remaining work of the start
+        time.sleep(IDLE_S)      # remaining work of the boot
         usage = {name: Usage(process) for name, process in running.items()}
         time.sleep(IDLE_S)
         percent = {name: one.percent() for name, one in usage.items()}
@@ -184,7 +184,7 @@ class Flood:
 
 @contextlib.contextmanager
 def standstill(guests: Guests, name: str) -> Iterator[None]:
-    """Stops a guest's processors and its device, so that its port takes no frame out of its ring."""
+    """Stops a guest's processors and its device, so that its port takes no frame out of the ring."""
     monitor = guests.lab.monitor(name)
     vm.monitor_command(monitor, "stop")
     try:
@@ -211,7 +211,7 @@ def _beside_a_standstill(guests: Guests) -> None:
 
 
 def neighbour(guests: Guests) -> Iterable[Step]:
-    """The result includes the sharing of two processors by four guests."""
+    """Four guests share two processors, which lowers this result."""
     with guests.crowd(4):
         yield Step("a latency alone", lambda: _latency(guests, ALONE, BESIDE_A_FLOOD, BESIDE_A_STANDSTILL))
         yield Step("the same beside a pair that floods", lambda: _beside_a_flood(guests))

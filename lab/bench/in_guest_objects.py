@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs in a guest for ./pib bench: how fast connections and memory regions are made. Prints one object of JSON.
+"""Runs in a guest for ./pib bench: measures how fast connections and memory regions are created. Prints one JSON
+object.
 
-usage: python3 - DEVICE GID_INDEX (-1: paths go by LID)
-"""
+usage: python3 - DEVICE GID_INDEX (-1: paths by LID)"""
 import ctypes
 import json
 import os
@@ -39,7 +39,7 @@ class Verbs:
         return AHAttr(gr=route, is_global=1, port_num=1)
 
     def connect(self):
-        """A QP that is made, taken through INIT and RTR to RTS, and destroyed."""
+        """Creates a QP, takes it through INIT and RTR to RTS, and destroys it."""
         qp = QP(self.pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(16, 16, 1, 1)))
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = ACCESS
@@ -61,8 +61,8 @@ def connections(verbs):
 
 
 def region(size):
-    """Address of a range that maps one chunk of memory repeatedly: the result depends neither on pages that are
-    contiguous by chance nor on the kernel's work for new pages."""
+    """Address of a range that maps one chunk of memory repeatedly. So the result does not depend on pages that happen
+    to be contiguous, or on the kernel's work for new pages."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -79,7 +79,7 @@ def region(size):
 
 
 def registration(verbs, size):
-    """(microseconds to register so many bytes, microseconds to undo it)"""
+    """(microseconds to register this many bytes, microseconds to deregister them)"""
     base, count, making, ending = region(size), 0, 0.0, 0.0
     while making + ending < SECONDS or count < 2:
         start = time.perf_counter()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Running the guest's compiler on the host, in the tree that image.py makes.
+"""Runs the guest's compiler on the host, in the tree that image.py makes.
 
-Sources are copied in and results copied out, rather than mounted, so that a
-plain chroot is all it takes. Each checkout has a working directory of its own.
-"""
+Sources are copied in and results copied out, not mounted, so a plain chroot is enough. Each checkout has its own
+working directory in the tree."""
 
 import os
 import pathlib
@@ -12,12 +11,12 @@ import shutil
 from lab import lock, paths, ui
 from lab.build import user_namespace
 
-# The objtool of newer kernels reads /proc. A container's root may not be allowed to mount it.
+# The objtool of newer kernels reads /proc, which root of a container may not be allowed to mount.
 AS_ROOT = ('if unshare --mount true 2>/dev/null; then '
            'exec unshare --mount sh -ec \'mount --rbind /proc "$1/proc"; '
            'exec chroot "$1" /bin/sh -ec "$2"\' sh "$1" "$2"; '
            'else exec chroot "$1" /bin/sh -ec "$2"; fi')
-# As another user than root: a user namespace, with the host's devices in it.
+# Users other than root enter a user namespace, with the host's devices.
 UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"; '
                 'exec chroot "$1" /bin/sh -ec "$2"')
 
@@ -30,7 +29,7 @@ class Builder:
         self.work.mkdir(parents=True, exist_ok=True)
 
     def locked(self):
-        """Lock for one build of a checkout at a time."""
+        """Lock for one build at a time in a checkout."""
         return lock.held(self.work / ".lock")
 
     def sh(self, title: str, script: str, log: str) -> None:
@@ -43,8 +42,8 @@ class Builder:
         ui.run(title, argv, log, env={"PATH": os.environ["PATH"]})
 
     def bring(self, source: pathlib.Path, name: str) -> None:
-        """Makes work/name hold the files of source, touching only what differs, so
-        that make and ninja rebuild only what has to be. Build products stay."""
+        """Makes the folder work/NAME equal to the sources. Unchanged files keep their times, so make and ninja rebuild
+        only what has changed. Products of former builds stay."""
         target, listing = self.work / name, self.work / f".{name.replace('/', '_')}.files"
         wanted = {path.relative_to(source) for path in source.rglob("*")
                   if path.is_file() and not is_product(path)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Directories that take long to make and depend on their recipe alone, which is in their names.
+"""Directories that take long to make and depend only on their recipe, which is a part of their name.
 
 An entry is made beside its place, under a lock of its own, and renamed when it is whole. What a maker that
 was killed has left is removed by the next one that makes anything. The time of a directory is that of its last use.
@@ -36,7 +36,7 @@ def _taken(*locks: pathlib.Path) -> Iterator[bool]:
 
 
 def _sweep() -> None:
-    """Removes unfinished entries that are not being made."""
+    """Removes incomplete entries whose maker does not run any more."""
     for part in paths.cache().glob(f"*{PART}"):
         with _taken(_lock(part.name.removesuffix(PART))) as free:
             if free:
@@ -44,7 +44,7 @@ def _sweep() -> None:
 
 
 def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
-    """The entry's directory; make() fills it when it is not there."""
+    """The entry's directory. make() fills it if it is missing."""
     final = paths.cache() / name
     if final.is_dir():
         note_use(final)
@@ -66,7 +66,7 @@ def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
     part = final.with_name(final.name + PART)
     user_namespace.remove(part)     # a maker may have been killed after the sweep
     part.mkdir()
-    part.chmod(0o755)               # trees in it are entered as root of a user namespace
+    part.chmod(0o755)               # root of a user namespace must be able to enter it
     try:
         make(part)
         part.rename(final)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""checkpatch: the kernel's over the driver, QEMU's over the glue.
+"""Runs checkpatch: the kernel's on the driver, QEMU's on the glue.
 
-Debian packages checkpatch.pl only within whole sources. U-Boot's source, a fifth of the kernel's, has
-the kernel's script. Each script is taken from a source once, into the user's cache.
-"""
+Debian packages checkpatch.pl only in whole source packages. U-Boot's source, a fifth of the kernel's size, contains the
+kernel's script. Each script is extracted once, into the user's cache."""
 
 import dataclasses
 import pathlib
@@ -20,8 +19,8 @@ SCRIPT = "scripts/checkpatch.pl"
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """source: Debian's package with the script. parts: files that the script reads. ignored: types of complaints
-    that are not followed, and why."""
+    """source: the Debian source package with the script. parts: files that the script reads. ignored: types of
+    complaints to suppress, and why."""
     source: str
     parts: tuple[str, ...]
     options: tuple[str, ...]
@@ -34,7 +33,7 @@ KERNEL = Style("u-boot", (SCRIPT, "scripts/const_structs.checkpatch"),
                {"LINUX_VERSION_CODE": "the driver is built outside of the kernel's tree, for several releases",
                 "CONSTANT_COMPARISON": "takes a comparison of two macros for one the wrong way round",
                 "BIT_MACRO": "1 << LOG_DEPTH is a number of entries, not a bit"})
-# It takes one file at a time.
+# The script takes one file per run.
 QEMU = Style("qemu", (SCRIPT,), ("--no-tree", "--terse", "--no-summary", "-f"), {})
 
 
@@ -68,10 +67,10 @@ def _make(style: Style, out: pathlib.Path) -> None:
 
 
 def complaints(files: list[pathlib.Path], style: Style = KERNEL) -> list[str]:
-    """FILE:LINE: TEXT, one a complaint."""
+    """Complaints as FILE:LINE: TEXT."""
     ignored = [f"--ignore={','.join(style.ignored)}"] if style.ignored else []
     said = []
-    # It leaves a file behind where it runs.
+    # The script writes a file to its working directory.
     with tempfile.TemporaryDirectory() as elsewhere:
         for some in [files] if style == KERNEL else [[file] for file in files]:
             done = subprocess.run(["perl", ensure(style), *style.options, *ignored, *some], cwd=elsewhere,

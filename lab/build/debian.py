@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machine's view of Debian: release, mirrors, versions, source packages.
+"""Debian on this machine: release, mirrors, versions, source packages.
 
-The mirrors are read from the machine's own apt configuration, so that a lab
-behind a local mirror or proxy stays behind it.
-"""
+The mirrors come from the machine's own apt configuration, so a lab behind a local mirror or proxy uses that."""
 
 import dataclasses
 import functools
@@ -31,12 +29,12 @@ class Suite:
 
 
 def plain_environment() -> dict[str, str]:
-    """In which programs say things in English, as they are parsed here."""
+    """Programs whose output is parsed run with English messages."""
     return {**{name: value for name, value in os.environ.items() if name != "LANGUAGE"}, "LC_ALL": "C"}
 
 
 def output(*argv: str, env: dict[str, str] | None = None) -> str:
-    """Standard output of a command, or "" when it fails or is not there."""
+    """Standard output of a command; "" if it fails or does not exist."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, env=env or plain_environment(),
                               stdin=subprocess.DEVNULL, check=False)
@@ -62,7 +60,7 @@ def host_name() -> str:
 
 
 def suites() -> list[Suite]:
-    """The binary suites whose index this machine holds."""
+    """The binary suites whose index this machine has."""
     text = output("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(LABEL)",
                   "Created-By: Packages")
     found = {Suite(*line.split("|")) for line in text.splitlines() if line.count("|") == 2}
@@ -70,7 +68,7 @@ def suites() -> list[Suite]:
 
 
 def mirror(label: str = "Debian") -> str:
-    """URI of this machine's archive: label "Debian" or "Debian-Security"; "" if unknown."""
+    """URI of this machine's archive for the label "Debian" or "Debian-Security"; "" if unknown."""
     return next((suite.uri for suite in suites() if suite.label == label and NETWORK.match(suite.uri)), "")
 
 
@@ -79,13 +77,13 @@ def base_release(release: str) -> str:
 
 
 def release_suites(release: str) -> list[Suite]:
-    """The suites of another release on this machine's mirrors; "-backports" adds that suite."""
+    """The suites of another release on this machine's mirrors; with "-backports" also that suite."""
     main, security = mirror(), mirror("Debian-Security")
     if not main:
         raise ui.LabError("apt knows no Debian mirror on a network here. Add one to /etc/apt/sources.list.d and run "
                           "as root:  apt-get update")
     base = base_release(release)
-    if base == "testing":           # its security updates are its own
+    if base == "testing":           # has its own security updates
         return [Suite(main, base, "Debian")]
     wanted = [Suite(main, base, "Debian"), Suite(main, f"{base}-updates", "Debian")]
     if release != base:
@@ -124,8 +122,7 @@ def newest_first(versions: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _lagging(suites: list[Suite]) -> str:
-    """Testing's index is valid for a week only, which some mirrors lag behind: apt checks its signature
-    but not its date."""
+    """Testing's index expires after a week, and some mirrors lag behind. apt still checks its signature."""
     return 'Acquire::Check-Valid-Until "false";\n' if any(suite.name == "testing" for suite in suites) else ""
 
 
@@ -135,12 +132,12 @@ def _architectures(names: tuple[str, ...]) -> str:
 
 
 class Archive:
-    """Packages of some suites, through apt (which checks signatures and hashes) but with
-    lists of our own: the machine's sources stay as they are and no root is needed."""
+    """Packages of other suites, through apt, which checks signatures and hashes. apt gets its own lists, so it needs no
+    root and the machine's sources stay as they are."""
 
     def __init__(self, directory: pathlib.Path, from_suites: list[Suite], kinds: tuple[str, ...] = ("deb-src",),
                  architectures: tuple[str, ...] = ()):
-        """architectures: of the packages, the first one this machine's; none: this machine's alone."""
+        """architectures of the packages, with this machine's first; none: only this machine's."""
         self.directory = directory
         self.lists = directory / "lists"
         (self.lists / "partial").mkdir(parents=True, exist_ok=True)
@@ -169,14 +166,14 @@ class Archive:
                 if line.startswith("Version:")]
 
     def newest(self, package: str) -> str:
-        """Newest version of a package, not of its source; "" if there is none."""
+        """Newest version of a binary package; "" if there is none."""
         text = output("apt-cache", "show", "--all-versions", package, env=self.env)
         versions = re.findall(r"^Version: (\S+)$", text, re.MULTILINE)
         return functools.reduce(lambda one, other: one if at_least(one, other) else other, versions, "")
 
     def download(self, package: str, version: str, log: str, *, tarball_only: bool,
                  to: pathlib.Path | None = None) -> None:
-        """Leaves the source package's files in a directory, without `to` the lists'."""
+        """Downloads the files of the source package to a directory, by default the lists'."""
         only = ["--tar-only"] if tarball_only else []
         ui.run(f"downloading the source of {package} {version}",
                ["apt-get", "source", "--download-only", *only, f"{package}={version}"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Installs what the lists of packages ask for and the machine lacks."""
+"""Installs the packages of packages.txt that the machine lacks."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ TEST_LIST = LIST.with_name("test-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
-VARIABLE = "PIB_DEPS"           # "skip": all is there, under whatever names
+VARIABLE = "PIB_DEPS"           # "skip": everything is installed already, under whatever names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,14 +43,14 @@ def needs(text: str) -> list[Need]:
 
 
 def missing(tests: bool) -> list[Need]:
-    """tests: of what the tests need, too."""
+    """tests: include the packages of the tests."""
     wanted = needs(LIST.read_text()) + (needs(TEST_LIST.read_text()) if tests else [])
     installed = debian.installed()
     return [need for need in wanted if not need.met_by(installed.get(need.package, ""))]
 
 
 def candidates(package: str) -> list[tuple[str, str]]:
-    """(version, suite) pairs apt could install, in no particular order."""
+    """(version, suite) pairs that apt could install, unordered."""
     found = []
     for line in debian.output("apt-cache", "madison", package).splitlines():
         columns = [column.strip() for column in line.split("|")]
@@ -62,13 +62,13 @@ def candidates(package: str) -> list[tuple[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """A package, and the suite that apt must be told to take it from ("": the one it prefers anyway)."""
+    """A package, and the suite that apt must take it from; "": apt's default."""
     package: str
     suite: str = ""
 
 
 def selection(need: Need) -> Selection | None:
-    """How apt gets a version that is new enough; None when no suite that it knows has one."""
+    """How apt gets a version that is new enough; None: no configured suite has one."""
     default = debian.output("apt-cache", "policy", need.package)
     candidate = next((line.split(":", 1)[1].strip() for line in default.splitlines()
                       if line.strip().startswith("Candidate:")), "")
@@ -79,7 +79,7 @@ def selection(need: Need) -> Selection | None:
 
 
 def backports_source() -> str:
-    """A sources file for the backports of this release, on this machine's own mirror."""
+    """An apt sources file for the backports of this release, on this machine's own mirror."""
     return ("Types: deb\n"
             f"URIs: {debian.mirror()}\n"
             f"Suites: {debian.codename()}-backports\n"
@@ -101,7 +101,7 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
 
 
 def as_root(script: str, title: str) -> None:
-    """Runs a shell script as root, or says how to."""
+    """Runs a shell script as root, or tells the user how to."""
     interactive = sys.stdin is not None and sys.stdin.isatty()
     ui.run(title, _root_argv(script, title, interactive), "deps", stdin=sys.stdin if interactive else None)
 
@@ -112,7 +112,8 @@ def _apt(arguments: str) -> str:
 
 
 def update_script() -> str:
-    """apt waits for dpkg's lock but not for that of the lists, which a machine's own update has after its boot."""
+    """apt waits for dpkg's lock, but not for the lock of the package lists, which an automatic update after boot may
+    have."""
     return f"""export LC_ALL=C; unset LANGUAGE
 tries=60
 until said=$({_apt("update")} 2>&1); do
@@ -127,8 +128,8 @@ done
 
 
 def install_script(selections: list[Selection]) -> str:
-    """One apt-get for each suite. --target-release covers a package's dependencies as well, which
-    "package/suite" does not: QEMU of a backports suite depends on that suite's qemu-system-common."""
+    """One apt-get per suite. --target-release also covers dependencies, unlike "package/suite": QEMU of backports
+    depends on the qemu-system-common of backports."""
     lines = []
     for suite in sorted({selected.suite for selected in selections}):
         target = f"--target-release={shlex.quote(suite)} " if suite else ""
@@ -147,13 +148,13 @@ def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
 
 
 def name_container() -> None:
-    """Says on another system than Debian 12 or 13, before all else, that there is a container."""
+    """On systems other than Debian 12 and 13, first names the container as the way out."""
     if debian.codename() not in RELEASES:
         ui.say(f"this is {debian.host_name()}, not Debian 12 or 13. The container runs here, too:  {CONTAINER}")
 
 
 def _elsewhere() -> None:
-    """Another system than Debian 12 or 13 will do when all programs are there."""
+    """Another system works as well if it has all programs."""
     lacking = preflight.missing_programs()
     if lacking:
         raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. Use "
@@ -162,7 +163,7 @@ def _elsewhere() -> None:
 
 
 def install(tests: bool = False) -> None:
-    """Brings the machine to what the lists ask for; nothing to do is quick and silent."""
+    """Installs the missing packages. If nothing is missing it is quick and silent."""
     if os.environ.get(VARIABLE) == "skip":
         return
     if debian.codename() not in RELEASES:

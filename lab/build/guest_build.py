@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Builds what goes into the guests: kernel module, provider, test programs.
+"""Builds everything that runs in the guests: kernel module, provider, test programs.
 
-Each result is a directory under build/guest/IMAGE/ laid out like a guest's root, with a
-stamp of the inputs beside it; unchanged inputs cost a hash and nothing else.
+Each result is a directory under build/guest/IMAGE/ with the layout of a guest's root, and a stamp with the hash of its
+inputs next to it. If the inputs are unchanged, nothing is built.
 
-The module is built against the guest's kernel headers, the provider inside
-rdma-core's source of the guest's release: ibv_qp_ex and friends grow inside the
-provider's structures, so a provider fits one release.
-"""
+The module is built with the guest's kernel headers, the provider inside the rdma-core source of the guest's release:
+the provider's structures contain ibv_qp_ex and others, whose size differs between releases."""
 
 import os
 import pathlib
@@ -20,7 +18,7 @@ from lab.build import builder, rdma_core
 from lab.guests import image
 
 OUT = paths.guest_results()
-REVISION = "2"                  # version of the code below
+REVISION = "2"                  # part of the cache key: increase it with each change of the code below
 COMMON = "hw-interface"
 DRIVER = "guest-driver"
 PROVIDER = "guest-provider"
@@ -28,12 +26,12 @@ PROGRAMS = "tests/guest/programs"
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
 CMAKE_OPTIONS = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo -DNO_MAN_PAGES=1 -DNO_PYVERBS=1 -DENABLE_RESOLVE_NEIGH=0 "
                  "-DENABLE_STATIC=0 -DCMAKE_INSTALL_PREFIX=/usr")
-# Kernel headers come compiled for the chroot's own machine; use every core.
+# Debian compiles the kernel headers for the chroot's architecture; use all cores.
 MAKE = "make -j$(nproc)"
 
 
 def sources(*folders: str) -> list[str | bytes]:
-    """Names and contents of the files in folders of this checkout."""
+    """Names and contents of all files in these folders of the checkout."""
     parts: list[str | bytes] = []
     for folder in folders:
         for path in sorted((paths.ROOT / folder).rglob("*")):
@@ -47,7 +45,7 @@ def _inputs(base: pathlib.Path, *folders: str) -> str:
 
 
 def _fresh(base: pathlib.Path, name: str, inputs: str) -> pathlib.Path | None:
-    """An empty directory for a result, or None when the present one is up to date."""
+    """An empty directory for a result; None if the present one is up to date."""
     stamp, tree = OUT / base.name / f"{name}.stamp", OUT / base.name / name
     if tree.is_dir() and stamp.exists() and stamp.read_text() == inputs:
         return None
@@ -64,8 +62,8 @@ def _done(base: pathlib.Path, name: str, inputs: str) -> None:
 # -- kernel module ----------------------------------------------------------
 
 def _module_indexes(base: pathlib.Path, module: pathlib.Path, tree: pathlib.Path) -> None:
-    """Puts the module into a guest's tree with the indexes (modules.alias.bin, …)
-    that make it load by itself. A full depmod, but over hard links."""
+    """Adds the module to a guest's tree with the indexes (modules.alias.bin, …) by which it is loaded automatically.
+    This is a full depmod over hard links to the other modules."""
     version = image.kernel_version(base)
     target = tree / "usr" / "lib" / "modules" / version
     (target / "updates").mkdir(parents=True)
@@ -83,7 +81,7 @@ def _module_indexes(base: pathlib.Path, module: pathlib.Path, tree: pathlib.Path
 
 
 def _unlink_shared(path: pathlib.Path) -> None:
-    """Replaces a hard link by a copy, so that writing to it leaves the original alone."""
+    """Replaces a hard link by a copy, so that writes do not change the original."""
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data)
@@ -109,7 +107,7 @@ def driver(base: pathlib.Path, tools: builder.Builder) -> None:
 # -- provider ---------------------------------------------------------------
 
 def _configured(tools: builder.Builder) -> None:
-    """An rdma-core tree in the working directory that knows our provider."""
+    """The source of rdma-core in the working directory, with this provider added."""
     source, mark = rdma_core.source(tools.tree), tools.work / "rdma-core.configured"
     flags = f"{CMAKE_OPTIONS} -DCMAKE_C_FLAGS={shlex.quote(f'-I{tools.inside}/{COMMON}')}"
     recipe = paths.recipe_hash(REVISION, source.name, flags)
@@ -130,7 +128,7 @@ def _provider_name() -> str:
 
 
 def compile_provider(tools: builder.Builder) -> pathlib.Path:
-    """The provider as a library of the tree's rdma-core."""
+    """Builds the provider as a library of that rdma-core."""
     name = _provider_name()
     tools.bring(paths.ROOT / COMMON, COMMON)
     tools.bring(paths.ROOT / PROVIDER, PROVIDER)
@@ -178,7 +176,7 @@ PARTS = ((DRIVER, driver), (PROVIDER, provider), (PROGRAMS, programs))
 
 
 def build(base: pathlib.Path) -> list[pathlib.Path]:
-    """Builds all there is a source of; returns the results' directories."""
+    """Builds everything whose source exists; returns the results' directories."""
     tools = builder.Builder(base)
     results = []
     rdma_core.note_use(tools.tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Builds what runs on the host, with meson: as released, or with sanitizers for the tests."""
+"""Builds the host's programs with meson: a release build, or one with sanitizers for the tests."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ THREADS = paths.ROOT / "build-threads"
 COVERAGE = paths.ROOT / "build-coverage"
 PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
             "fabric-switch/pib-switch")
-# Lines for a sanitizer's report; to compile all of -g takes a third longer.
+# Line numbers for a sanitizer's report. Full -g would take a third longer to compile.
 LINES_ONLY = ["-Dc_args=-g1", "-Dcpp_args=-g1"]
 OPTIONS: dict[pathlib.Path, list[str]] = {
     paths.BUILD: [],
@@ -22,12 +22,12 @@ OPTIONS: dict[pathlib.Path, list[str]] = {
     COVERAGE: ["-Db_coverage=true", "-Doptimization=0"],
 }
 
-# Tests in which threads share memory.
+# Tests with several threads that share memory.
 THREADED = ("link-endpoint",)
 
 
 def _is_of_this_checkout(directory: pathlib.Path) -> bool:
-    """A copy of a checkout has a build directory whose sources are the original's."""
+    """A build directory in a copied checkout refers to the sources of the original."""
     try:
         info = json.loads((directory / "meson-info" / "meson-info.json").read_text())
         return pathlib.Path(info["directories"]["source"]) == paths.ROOT
@@ -45,12 +45,13 @@ def _configure(directory: pathlib.Path, headers: pathlib.Path) -> None:
 
 
 def _wanted(directory: pathlib.Path) -> list[str]:
-    """Targets; none: all. Tests are built with sanitizers only: who wants a lab need not wait for them."""
+    """Targets of the build; none: all of them. Only builds with sanitizers have the tests, so a plain lab need not wait
+    for them."""
     if directory in (SANITIZED, COVERAGE):
         return []
     if directory == THREADS:
         return [f"tests/unit/{name}-test" for name in THREADED]
-    # First let meson have its say: there may be new targets.
+    # Lets meson reconfigure first, because there may be new targets.
     ui.run(f"checking {directory.name}/", ["ninja", "-C", directory, "build.ninja"],
            directory.name, cwd=paths.ROOT)
     listed = subprocess.run(["ninja", "-C", directory, "-t", "targets", "all"], check=True,
@@ -64,7 +65,7 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
 
 
 def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None) -> pathlib.Path:
-    """Brings a build directory up to date; returns it. headers: of another QEMU than the installed one."""
+    """Brings a build directory up to date and returns it. headers: of another QEMU than the installed one."""
     headers = headers or qemu_headers.ensure()
     with lock.held(paths.RUN / f"{directory.name}.lock"):
         _build(directory, headers)
@@ -72,7 +73,8 @@ def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = 
 
 
 def _build(directory: pathlib.Path, headers: pathlib.Path) -> None:
-    # Parameters of the configuration: another QEMU means other headers, which ninja cannot see.
+    # Meson options of the build. They name the QEMU version, because its headers change with it and ninja would not
+    # notice.
     mark, wanted = directory / ".pib-configured", "\n".join([str(headers), *OPTIONS.get(directory, [])])
     if not configured(directory) or not mark.exists() or mark.read_text() != wanted:
         _configure(directory, headers)

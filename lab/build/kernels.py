@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test kernels: the driver for every kernel and the provider in every rdma-core of Debian.
+"""./pib test kernels: compiles the driver for every kernel, and the provider in every rdma-core, of Debian.
 
-Each Debian release has a tree in the cache with its compiler and the headers of all
-kernels that its suites offer. A driver that compiles there with W=1 passes only without
-a warning, and with everything that the kernel offers in it.
-"""
+Each Debian release has a tree in the cache with its compiler and the headers of all kernels of its suites. The driver
+passes if it compiles with W=1 without a warning and uses everything that the kernel offers."""
 
 import contextlib
 import pathlib
@@ -20,16 +18,16 @@ from lab.testing.progress import Progress
 
 RELEASES = ("bookworm-backports", "trixie-backports", "testing")
 LOG = STAGE = "kernels"
-REVISION = "1"                  # version of the code that makes a tree
+REVISION = "1"                  # part of the cache key: version of the code that makes a tree
 KERNEL = r"linux-headers-\d+\.\d+\.\d\S*-amd64"
 GENERIC = re.compile(r"linux-headers-(\d+\.\d+)\.\d[\d.+a-z]*(-\d+)?-amd64")
 FLAVOURS = ("amd64", "cloud-amd64", "rt-amd64")
-# kernel-doc, which W=1 runs, is written in Perl or Python; BTF data is made by pahole.
+# kernel-doc, which W=1 runs, needs Perl or Python; pahole makes BTF data.
 TOOLS = ("perl", "dwarves")
 COMPLAINT = re.compile(r"warning|error", re.IGNORECASE)
-# Functions of the core that the driver uses where nothing has been compiled out.
+# Functions of the core that the driver references if no feature is compiled out.
 WANTED_SYMBOLS = {"ib_umem_odp_map_dma_and_lock", "ib_umem_dmabuf_get_pinned"}
-# The first series of Debian's kernels that offers what the driver asks the headers for.
+# First kernel series of Debian with each feature that Kbuild looks for in the headers.
 OFFERED_SINCE = {"ODP": (6, 1), "PLACEMENT": (6, 12), "FILL_RES_SRQ": (6, 12), "RESIZE_USER_CQ": (7, 2)}
 
 
@@ -45,8 +43,8 @@ def _numbers(name: str) -> list[int]:
 
 
 def header_packages(names: list[str], newest: list[str]) -> list[str]:
-    """The header packages to test with, of all package names: the oldest and the newest kernel
-    of each series, and in every flavour those that the metapackages depend on."""
+    """Chooses the header packages to test with: the oldest and newest kernel of each series, and in every flavour those
+    that the metapackages depend on."""
     series: dict[str, list[str]] = {}
     for name in sorted(names, key=_numbers):
         if found := GENERIC.fullmatch(name):
@@ -74,13 +72,13 @@ def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
     archive, base = _archive(out / "apt", release), debian.base_release(release)
     image.bootstrap(f"making the tree of {release}", wanted, out / "builder", image.builder_options(base),
                     base, archive, LOG)
-    with contextlib.suppress(ui.LabError):  # told when the provider is compiled; kernels need no source
+    with contextlib.suppress(ui.LabError):  # compiling the provider reports it; kernels need no source
         rdma_core.ensure(out / "builder", archive)
     user_namespace.remove(archive.directory)
 
 
 def tree(release: str) -> pathlib.Path:
-    """The release's tree, from the cache; made when it is not there."""
+    """The release's tree in the cache; it is made if it is missing."""
     wanted = [name for name in image.packages("builder-packages.txt") if name != "linux-headers-amd64"]
     wanted += [*TOOLS, *_offered(release)]
     return cache.entry(f"kernels-{release}-{paths.recipe_hash(REVISION, *wanted)}",
@@ -100,13 +98,13 @@ def complaints(output: str) -> list[str]:
 
 
 def missing_symbols(listing: str) -> list[str]:
-    """Complaints about a listing of a module's undefined symbols."""
+    """Complaints about missing references in a listing of a module's undefined symbols."""
     present = {line.split()[-1] for line in listing.splitlines() if line.split()}
     return [f"{symbol} is compiled out" for symbol in sorted(WANTED_SYMBOLS - present)]
 
 
 def missing_features(kernel: str, options: str) -> list[str]:
-    """Complaints about features that a kernel offers and the options of the compiler do not have."""
+    """Complaints about features that the kernel offers but the compiler's options do not enable."""
     series = tuple(_numbers(kernel)[:2])
     return [f"{name} is compiled out" for name, since in OFFERED_SINCE.items()
             if series >= since and f"-DPIB_HCA_HAS_{name} " not in options]
@@ -167,7 +165,7 @@ def _check(release: str) -> Count:
 
 
 def check(progress: Progress) -> Count:
-    """Compiles driver and provider everywhere. A release whose tree cannot be made is a failure."""
+    """Compiles driver and provider for all releases. A release without a tree is a failure."""
     stage, count = progress.begin(STAGE), Count()
     for number, release in enumerate(RELEASES, 1):
         try:

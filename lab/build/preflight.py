@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Checks in the first second: whether this machine can run the command.
+"""Checks at the start of a command whether this machine can run it.
 
-Each check is one line that says what to do, or nothing.
-"""
+Each check returns one line that says what to do, or nothing."""
 
 import getpass
 import os
@@ -13,7 +12,7 @@ import tempfile
 
 from lab import paths, ui
 
-# Which program, and in which of Debian's packages it is. An installed lab compiles nothing for the host.
+# Programs, and the Debian packages that contain them. An installed lab compiles nothing for the host.
 COMPILING = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",
              "bison": "bison"}
 PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x86",
@@ -22,10 +21,10 @@ PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x
             "ssh-keygen": "openssh-client"}
 FOR_USERS = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
 SUBORDINATE = (pathlib.Path("/etc/subuid"), pathlib.Path("/etc/subgid"))
-# Settings with which users have no namespaces: the value, and one with which they have.
+# Kernel settings that deny users namespaces: the denying value, and one that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# GiB free: an image while it is made, else the driver's build; a build directory, else logs; sockets.
+# free space in GiB: for an image while it is made, or the driver's build; for a build directory, or logs; for sockets
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 BUILD_GIB, CHECKOUT_GIB = 1, 0.1
 TEMPORARY_GIB = 0.1
@@ -33,7 +32,7 @@ BUILD_MIB = 1500                # memory of the largest compilation
 
 
 def missing_programs() -> list[str]:
-    """Programs that are not there, each with its package."""
+    """Missing programs, each with its package."""
     wanted = PROGRAMS | (FOR_USERS if os.geteuid() else {}) | ({} if paths.INSTALLED else COMPILING)
     return [f"{program} (package {package})" for program, package in wanted.items() if not shutil.which(program)]
 
@@ -54,7 +53,7 @@ def _gib_free(path: pathlib.Path) -> float:
 
 
 def space(new_image: bool, new_build: bool) -> list[str]:
-    """Disk space where the lab writes."""
+    """Checks the disk space of the directories that the lab writes to."""
     wanted = ((paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
               (paths.RUN, BUILD_GIB if new_build else CHECKOUT_GIB,
                "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"),
@@ -79,7 +78,7 @@ def _subordinate(file: pathlib.Path, user: str) -> bool:
 
 
 def user_namespaces() -> list[str]:
-    """Which an ordinary user's image is made in."""
+    """Checks for the user namespace in which ordinary users make the image."""
     if os.geteuid() == 0:
         return []
     user = getpass.getuser()
@@ -94,7 +93,7 @@ def user_namespaces() -> list[str]:
 
 
 def _forbidden() -> str:
-    """Which setting of the kernel is in the way, as far as it tells."""
+    """Names the kernel setting that denies namespaces, if it can be found."""
     for name, (bad, good) in FORBIDDING.items():
         path = pathlib.Path("/proc/sys") / name
         if path.exists() and path.read_text().strip() == bad:
@@ -103,7 +102,7 @@ def _forbidden() -> str:
 
 
 def check(new_image: bool, new_build: bool) -> None:
-    """Checks that packages do not influence. All findings are one error."""
+    """Checks before packages are installed. One error contains all findings."""
     _none([*space(new_image, new_build), *(memory() if new_build else []), *user_namespaces()])
 
 

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The headers of the installed QEMU, for compiling qemu-hw/glue.
+"""The headers of the installed QEMU, which qemu-hw/glue needs.
 
-Debian packages no QEMU headers, and a device must be compiled against exactly the
-version it is loaded into. So: the installed version's source tarball, QEMU's own
-configure, and only those ninja targets that generate headers. The result,
+Debian has no package of QEMU's headers, and a device must be compiled for exactly the version that loads it. So this
+takes the installed version's source tarball, runs QEMU's configure, and builds only the ninja targets that generate
+headers. Result:
 
-    DIR/source   the headers of the source tree (include/, linux-headers/, …)
-    DIR/build    the generated ones (qapi/, trace/, config-host.h, …)
+    DIR/source   headers of the source tree (include/, linux-headers/, …)
+    DIR/build    generated headers (qapi/, trace/, config-host.h, …)
     DIR/version  e.g. "10.0.2"
 
-is in the user's cache under a name that says version and recipe; it is renamed
-into place when complete, so a directory that exists is whole.
+DIR is in the user's cache under a name that contains version and recipe. It is renamed into place when it is complete.
 
-    python3 -m lab.build.qemu_headers          make it if need be, print DIR
-    python3 -m lab.build.qemu_headers --find   print DIR if it is there, else fail
-"""
+    python3 -m lab.build.qemu_headers          makes it if it is missing, prints DIR
+    python3 -m lab.build.qemu_headers --find   prints DIR if it exists, else fails"""
 
 import os
 import pathlib
@@ -28,7 +26,7 @@ from lab import paths, ui
 from lab.build import cache, debian
 
 PACKAGE = "qemu-system-x86"
-VARIABLE = "PIB_QEMU_HEADERS"     # environment: a directory that counts instead of the installed QEMU's
+VARIABLE = "PIB_QEMU_HEADERS"     # environment variable: a directory that replaces the installed QEMU's headers
 LOG = "qemu-headers"
 CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--enable-modules",
              "--enable-plugins", "--enable-kvm", "--enable-tcg", "--disable-docs",
@@ -37,11 +35,11 @@ CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--en
 GENERATED = re.compile(r"(qapi/.*|trace/.*|ui/.*|block/.*|config-poison|qemu-version)\.h")
 LEFT_OUT = {"roms", "tests", "subprojects", "pyvenv", "qemu-bundle"}
 SUFFIXES = (".h", ".h.inc", ".def", ".inc")
-REVISION = "1"      # version of the code below; the tables above are part of the name as well
+REVISION = "1"      # part of the cache key, as the tables above: increase it with each change of the code below
 
 
 def package_version() -> str:
-    """Version of the source package that the installed QEMU was built from."""
+    """Version of the source package of the installed QEMU."""
     version = debian.output("dpkg-query", "-W", "-f", "${source:Version}", PACKAGE).strip()
     if not version:
         raise ui.LabError(f"{PACKAGE} is not installed. Run:  ./pib deps")
@@ -49,12 +47,12 @@ def package_version() -> str:
 
 
 def upstream(version: str) -> str:
-    """1:10.0.2+ds-2+deb13u1 -> 10.0.2+ds: what names the .orig tarball."""
+    """1:10.0.2+ds-2+deb13u1 -> 10.0.2+ds, as in the name of the .orig tarball."""
     return version.split(":", 1)[-1].rsplit("-", 1)[0]
 
 
 def directory(version: str = "") -> pathlib.Path:
-    """version: of the package; without it the installed one."""
+    """version: of the package; default: the installed one."""
     version = upstream(version or package_version())
     recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT),
                                *SUFFIXES)
@@ -76,7 +74,7 @@ def fetch(work: pathlib.Path, version: str, archive: debian.Archive) -> pathlib.
 
 
 def complete(source: pathlib.Path) -> None:
-    """Debian's tarball lacks UEFI images and compiled device trees, which meson insists on seeing."""
+    """Debian's tarball lacks UEFI images and compiled device trees, but meson requires the files to exist."""
     listed = (source / "pc-bios" / "meson.build").read_text()
     for name in set(re.findall(r"edk2-[a-z0-9_-]+\.fd", listed)):
         (source / "pc-bios" / f"{name}.bz2").touch()
@@ -91,7 +89,7 @@ def configure(source: pathlib.Path, build: pathlib.Path) -> None:
 
 
 def generated(listed: str) -> list[str]:
-    """The headers among the targets of a build, as ninja lists them."""
+    """The headers among a build's targets, from ninja's list."""
     return [target for line in listed.splitlines() if GENERATED.fullmatch(target := line.split(":")[0])]
 
 
@@ -133,7 +131,7 @@ def _make(final: pathlib.Path, version: str, suites: list[debian.Suite]) -> None
 
 
 def ensure(version: str = "", suites: list[debian.Suite] | None = None) -> pathlib.Path:
-    """The headers of the installed QEMU, or of a version that these suites have; made when they are not there."""
+    """The headers of the installed QEMU, or of the version in these suites; they are made if they are missing."""
     if not version and VARIABLE in os.environ:
         return pathlib.Path(os.environ[VARIABLE])
     version = version or package_version()

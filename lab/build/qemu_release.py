@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The QEMU of a Debian release, unpacked in the cache, and its headers: another QEMU than this machine's, for tests.
+"""The QEMU of another Debian release than this machine's, unpacked in the cache, and its headers, for tests.
 
-bin/qemu-system-x86_64 runs it with the libraries of its release, so that it can stand first in PATH.
-"""
+bin/qemu-system-x86_64 runs it with the libraries of its release, so tests put bin first in PATH."""
 
 import dataclasses
 import pathlib
@@ -12,10 +11,10 @@ from lab import paths, ui
 from lab.build import cache, debian, qemu_headers, user_namespace
 from lab.guests import image
 
-PACKAGES = (qemu_headers.PACKAGE, "libstdc++6")     # the device needs the latter
+PACKAGES = (qemu_headers.PACKAGE, "libstdc++6")     # the device needs libstdc++6
 FROM_BACKPORTS = "qemu-* seabios ipxe-qemu"
 LOG = "qemu-release"
-REVISION = "1"                  # version of the code below
+REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
 WRAPPER = f"""#!/bin/sh
 # Relative, as the directory is renamed when it is complete.

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""rdma-core's source, of the version that a build tree has the libraries of, in the cache.
+"""The source of rdma-core in the version whose libraries a build tree has; kept in the cache.
 
     python3 -I -B lab/start.py lab.build.rdma_core DIR
 
-makes DIR a source of the version that this machine has the libraries of, with the provider in it.
-PIB_RDMA_CORE names a source that is taken instead of the archive's.
-"""
+writes to DIR the source for this machine's libraries, with the provider added. PIB_RDMA_CORE names a directory that is
+used instead of the archive's source."""
 
 import os
 import pathlib
@@ -21,12 +20,12 @@ LOG = "guest-provider"
 PACKAGE = "rdma-core"
 VARIABLE = "PIB_RDMA_CORE"
 PROVIDER = paths.ROOT / "guest-provider"
-HERE = pathlib.Path("/")        # this machine as a tree
+HERE = pathlib.Path("/")        # this machine, used as a tree
 NEIGHBOUR = "add_subdirectory(providers/rxe)\n"
 
 
 def version(tree: pathlib.Path) -> str:
-    # A package that was built again has the same source.
+    # A binary rebuild of a package has the same source.
     return re.sub(r"\+b\d+$", "", debian.package_version(tree, "libibverbs-dev"))
 
 
@@ -35,7 +34,7 @@ def _directory(wanted: str) -> pathlib.Path:
 
 
 def ensure(tree: pathlib.Path, lists: debian.Archive) -> pathlib.Path:
-    """Fetched by the lists that the tree was made from: later the archive may have another version alone."""
+    """Uses the package lists from which the tree was made, because the archive may later offer another version only."""
     wanted = version(tree)
     return cache.entry(_directory(wanted).name, lambda out: _make(out, wanted, lists))
 
@@ -62,7 +61,7 @@ def _make(out: pathlib.Path, wanted: str, lists: debian.Archive) -> None:
     with tempfile.TemporaryDirectory(dir=out, prefix="archive.") as name:
         try:
             lists.download(PACKAGE, wanted, LOG, tarball_only=True, to=pathlib.Path(name))
-        except ui.LabError as error:    # some mirrors carry an old release's packages alone
+        except ui.LabError as error:    # some mirrors still have the packages of an old release only
             raise ui.LabError(f"{error}\nIf the mirror does not have it, unpack the source of that release from "
                               f"elsewhere as {_directory(wanted)}") from error
         ui.run("unpacking rdma-core's source",
@@ -71,7 +70,7 @@ def _make(out: pathlib.Path, wanted: str, lists: debian.Archive) -> None:
 
 
 def add_provider(tree: pathlib.Path, where: str | pathlib.Path) -> None:
-    """Makes the provider's folder, to which a link leads, a part of an rdma-core source."""
+    """Links the provider's folder into an rdma-core source and adds it to its build."""
     (tree / "providers" / "pib").symlink_to(where)
     lists = tree / "CMakeLists.txt"
     lists.write_text(lists.read_text().replace(NEIGHBOUR, f"{NEIGHBOUR}add_subdirectory(providers/pib)\n", 1))

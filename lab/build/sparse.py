@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""sparse over the driver: byte order, address spaces, locks.
+"""Runs sparse on the driver: byte order, address spaces, locks.
 
-The host's sparse reads the kernel's headers in the guest's build tree, with the options by which
-the kernel's build has compiled each file there.
-"""
+The host's sparse reads the kernel's headers in the guest's build tree, with the options with which the kernel's build
+has compiled each file there."""
 
 import pathlib
 import re
@@ -13,22 +12,22 @@ import subprocess
 from lab import paths
 from lab.build import builder, guest_build
 
-# gcc has these macros, sparse does not.
+# Macros that gcc predefines and sparse does not.
 OPTIONS = ("-D__linux__", "-Dlinux", "-D__unix__", "-Dunix", "-D__x86_64__", "-D__CHECK_ENDIAN__", "-m64", "-Wbitwise",
            "-Wcontext", "-Wno-return-void", "-Wno-unknown-attribute")
-# sparse does not know __has_include. The driver asks for one header.
+# sparse does not know __has_include, which the driver uses for one header.
 ASKED_FOR = "include/rdma/iter.h"
 WITH_VALUE = ("-include", "-I", "-D")
 
 
 def _headers(tree: pathlib.Path) -> pathlib.Path:
-    """Folder of the kernel's build, from which relative paths in its options start."""
+    """The folder in which the kernel's build runs; relative paths in its options start there."""
     return next(path for path in sorted((tree / "usr" / "src").glob("linux-headers-*"))
                 if not path.name.endswith("-common"))
 
 
 def _options(tree: pathlib.Path, recorded: pathlib.Path) -> list[str]:
-    """Include paths and macros of the command in a .cmd file, with paths of the host."""
+    """Include paths and macros of the command in a .cmd file, with the host's paths."""
     words = iter(shlex.split(recorded.read_text().splitlines()[0].split(":=", 1)[1].split(";")[0]))
     kept = []
     for word in words:
@@ -50,8 +49,8 @@ def _on_host(tree: pathlib.Path, word: str) -> str:
 
 
 def complaints(base: pathlib.Path, files: list[pathlib.Path], like: str | None = None) -> list[str]:
-    """base: the guest's image, whose build tree has compiled the driver. like: the driver's file whose options
-    count, without ".c"; None: the file itself."""
+    """base: the guest's image whose build tree has compiled the driver. like: the driver's file whose options are used,
+    without ".c"; None: the file itself."""
     tools = builder.Builder(base)
     said = []
     for file in files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Steps side by side. Functions that call each other in order are a chain; chains run beside each other."""
+"""Steps in parallel. The functions of a chain are called in order; several chains run at the same time."""
 
 import concurrent.futures
 from collections.abc import Callable
@@ -9,7 +9,8 @@ from lab import groups
 
 
 def together(*functions: Callable[[], Any]) -> list[Any]:
-    """Their results in order. When one fails, or this command is to end, what the others run is ended as well."""
+    """The chains' results in order. If one fails, or the command is interrupted, the programs of the others are ended
+    too."""
     with groups.RUNNING.block(), concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
         futures = [pool.submit(function) for function in functions]
         try:
@@ -27,6 +28,6 @@ def together(*functions: Callable[[], Any]) -> list[Any]:
 
 
 def _errors(futures: list[concurrent.futures.Future]) -> list[BaseException]:
-    """Those that others ended of come last."""
+    """Errors of ended steps come last, because another error has caused them."""
     errors = [error for future in futures if (error := future.exception())]
     return sorted(errors, key=lambda error: isinstance(error, groups.Ended))

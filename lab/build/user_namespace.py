@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of other owners: root's as they are, anyone else's in a user namespace with the user's subordinate ids."""
+"""Access to files of other owners: root accesses them directly, another user through a user namespace with subordinate
+ids."""
 
 import os
 import pathlib
@@ -9,7 +10,7 @@ ENTER = ("unshare", "--map-auto", "--map-root-user", "--mount")
 
 
 def as_owner() -> list[str]:
-    """Prefix for a command that handles such files."""
+    """Prefix of commands that handle such files."""
     return [] if os.geteuid() == 0 else [*ENTER, "--"]
 
 

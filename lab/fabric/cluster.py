@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A running lab: hub, switch, guests; up() makes the difference between what runs and what is wanted."""
+"""A running lab: hub, switch, guests. up() starts and ends programs until the running ones are the wanted ones."""
 
 import pathlib
 import signal
@@ -15,13 +15,13 @@ HUB = "hub"
 
 
 def _number(name: str) -> int:
-    """A guest's number; -1: not the name of a guest."""
+    """A guest's number; -1: not a guest's name."""
     number = name.removeprefix("vm")
     return int(number) if name != number and number.isdigit() else -1
 
 
 class Cluster(Recorded):
-    """Guests vm0 … on one management network and, if built, on one fabric."""
+    """Guests vm0, vm1, … on one management network and, if it is built, one fabric."""
 
     def __init__(self, directory: pathlib.Path | None = None):
         super().__init__(directory or paths.RUN)
@@ -29,7 +29,7 @@ class Cluster(Recorded):
     # -- looking ------------------------------------------------------------
 
     def nodes(self) -> list[str]:
-        """Names of the guests that run."""
+        """Names of the running guests."""
         return sorted((name for name in self.running() if _number(name) >= 0), key=_number)
 
     def node(self, name: str) -> Guest:
@@ -49,7 +49,7 @@ class Cluster(Recorded):
         return self.sockets() / f"{name}.qmp"
 
     def switch(self, number: int = 0) -> switch_process.Switch | None:
-        """A process of the fabric, if it runs; a fabric that is not split has one process."""
+        """A running process of the fabric, or None; a fabric without --split has one process."""
         found = self._switch(number) if self.state else None
         return found if found and self.alive(found.name) else None
 
@@ -64,8 +64,8 @@ class Cluster(Recorded):
     # -- starting -----------------------------------------------------------
 
     def up(self, wanted: Wanted, artefacts: list[pathlib.Path]) -> None:
-        """Makes exactly the wanted guests run, keeping those that already run what is wanted. What it has started
-        is ended when it fails."""
+        """Makes exactly the wanted guests run. Guests that already run as wanted are kept. After a failure, the
+        programs that it has started are ended."""
         with self.locked(), self.ended_on_failure():
             self.end_strays()
             base = guest_kernel.image()
@@ -80,7 +80,7 @@ class Cluster(Recorded):
             self._start_guests(base, wanted, artefacts)
 
     def _begin(self, base: pathlib.Path, accel: str, wanted: Wanted, stamp: str) -> None:
-        """A state that fits what is wanted, and the files that go with it."""
+        """A state for the wanted guests, and its files."""
         if self.state and (self.state.stamp != stamp or not rundir.ours(pathlib.Path(self.state.sockets))):
             if self.nodes():
                 ui.say("what the guests run has changed: starting them anew")
@@ -108,8 +108,8 @@ class Cluster(Recorded):
                                   "lab.guests.hub", str(path)], path.exists)
 
     def start_switch(self, *options: str, number: int = 0) -> None:
-        """Starts the switch, or that process of a split fabric, unless it runs or has not been
-        built. options: of the program; with --only they replace those of the process."""
+        """Starts the switch, or this process of a split fabric, unless it runs or has not been built. options: of
+        pib-switch; with --only they replace the process's own."""
         switch = self._switch(number, options)
         if self.alive(switch.name) or not switch_process.built():
             return
@@ -135,7 +135,7 @@ class Cluster(Recorded):
             self.node(name).connect()
 
     def _wait_booted(self, machines: list[vm.Machine]) -> None:
-        """Also for those that an earlier command has started, and not waited for to the end."""
+        """Waits for all guests, also for those of an interrupted earlier command."""
         late = [(machine, self.record.processes[machine.name]) for machine in machines
                 if machine.name not in self.record.ssh_ports]
         ports = {machine.name: vm.wait_started(machine, running) for machine, running in late}
@@ -158,6 +158,6 @@ class Cluster(Recorded):
         self.end(name)
 
     def stop_switch(self, first: int = signal.SIGTERM, number: int = 0) -> None:
-        """first: the signal to begin with."""
+        """first: the signal to send first."""
         if switch := self.switch(number):
             self.end(switch.name, first=first)

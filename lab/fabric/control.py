@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A running switch process, asked through its control socket; a picture of its fabric as data."""
+"""Requests to a running switch process through its control socket, and its fabric as data."""
 
 import dataclasses
 import json
@@ -8,12 +8,12 @@ import socket
 
 from lab import ui
 
-BYTES_PER_UNIT = 4              # unit of PortXmitData and PortRcvData
+BYTES_PER_UNIT = 4              # unit of PortXmitData and PortRcvData in bytes
 TIMEOUT_S = 30
 
 
 class Control:
-    """One connection. Requests and answers are those of docs/pib-switch.md."""
+    """One connection. docs/pib-switch.md describes requests and answers."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -54,7 +54,7 @@ class Control:
 class Node:
     guid: str
     name: str
-    kind: str                   # "switch", or "host": virtual machine or phantom
+    kind: str                   # "switch", or "host": a virtual machine or a phantom
     lid: int
 
 
@@ -66,11 +66,11 @@ class End:
 
 @dataclasses.dataclass
 class Link:
-    """a: a port of a switch. b: its present or last peer."""
+    """a: a switch port. b: its present or last peer."""
     a: End
     b: End
     state: str                  # PortState of a: Down, Initialize, Armed, Active
-    rate: str                   # such as "4X EDR"; "" while Down
+    rate: str                   # for example "4X EDR"; "" while Down
     bytes: int                  # both ways, so far
 
 
@@ -80,7 +80,7 @@ class Picture:
     links: dict[frozenset[End], Link] = dataclasses.field(default_factory=dict)
 
     def links_of(self, guid: str) -> list[tuple[int, End, Link]]:
-        """(port, peer, link) in the order of the ports."""
+        """(port, peer, link), ordered by port."""
         found = [(mine.port, other, link) for link in self.links.values()
                  for mine, other in ((link.a, link.b), (link.b, link.a)) if mine.guid == guid]
         return sorted(found, key=lambda entry: entry[0])

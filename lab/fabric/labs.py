@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All labs of this checkout: the user's, and those of tests and benchmarks, which are in directories below it."""
+"""All labs of this checkout: the user's lab, and those of tests and benchmarks in directories below it."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ from lab.fabric import recorded, state
 
 
 def running() -> dict[pathlib.Path, list[str]]:
-    """Names of their processes, by directory. A lab whose record is lost or damaged is found by its processes."""
+    """Names of the labs' processes, by directory. Labs without a readable record are found by their processes."""
     found: dict[pathlib.Path, list[str]] = {}
     for directory, name, _ in process.marked():
         if directory.is_relative_to(paths.RUN):
@@ -21,7 +21,7 @@ def title(directory: pathlib.Path) -> str:
 
 
 def down(directory: pathlib.Path) -> list[str]:
-    """Ends the lab in a directory; the names of what it has ended."""
+    """Ends the lab in a directory; returns the names of the ended processes."""
     try:
         lab = recorded.Recorded(directory)
     except state.Unusable as error:

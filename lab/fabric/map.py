@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib map: the live fabric as text, or drawn by Graphviz."""
+"""./pib map: the running fabric as text, or drawn by Graphviz."""
 
 import pathlib
 import subprocess
@@ -9,12 +9,12 @@ from lab import table, ui
 from lab.fabric import control
 
 MIB = 1 << 20
-INTERVAL_S = 1.0                # seconds between the two samples of traffic
-LARGE = 120                     # nodes; with more, layers are too wide to read
+INTERVAL_S = 1.0                # interval between the two samples of traffic in seconds
+LARGE = 120                     # limit of nodes; with more, layers are too wide to read
 COLOURS = {"Active": "#2a9d4a", "Armed": "#e0a100", "Initialize": "#e0a100"}
 DOWN = "#c43131"
 
-Traffic = dict[frozenset[control.End], float]       # bytes per second, both ways
+Traffic = dict[frozenset[control.End], float]       # bytes per second in both directions
 
 
 def look(path: pathlib.Path, interval_s: float = INTERVAL_S) -> tuple[control.Picture, Traffic]:
@@ -26,7 +26,7 @@ def look(path: pathlib.Path, interval_s: float = INTERVAL_S) -> tuple[control.Pi
 
 
 def traffic(before: control.Picture, after: control.Picture, seconds: float) -> Traffic:
-    """A link that is new, or whose counters were cleared in between, counts from 0."""
+    """The counters of a new link, or after a reset between the samples, count from 0."""
     rates = {}
     for ends, link in after.links.items():
         earlier = before.links.get(ends)
@@ -72,7 +72,7 @@ def _node(node: control.Node) -> str:
 
 
 def heights(picture: control.Picture) -> dict[str, int]:
-    """Distance in links from each node to the nearest host, by GUID; 0 without a path."""
+    """Number of links from each node to the nearest host, by GUID; 0: there is no path."""
     found = {guid: 0 for guid, node in picture.nodes.items() if node.kind == "host"}
     layer = list(found)
     while layer:
@@ -83,7 +83,7 @@ def heights(picture: control.Picture) -> dict[str, int]:
 
 
 def _edge(link: control.Link, rate: float, busiest: float, height: dict[str, int]) -> str:
-    """Graphviz draws the first end of an edge above the second."""
+    """Graphviz places the first end of an edge above the second."""
     upper, lower = sorted((link.a.guid, link.b.guid), key=lambda guid: -height[guid])
     width = 1 + (5 * rate / busiest if busiest else 0)
     style = "" if link.rate else ", style=dashed"

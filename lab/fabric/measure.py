@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bandwidth and latency between two guests, by perftest."""
+"""Bandwidth and latency between two guests, measured by perftest."""
 
 import dataclasses
 import subprocess
@@ -10,24 +10,24 @@ from lab.guests.guest import Guest
 
 CONTROL_PORT = 18515            # perftest's own
 LIMIT_S = 120
-LISTEN_S = 600                  # the script in the guest gives up before, if only late
+LISTEN_S = 600                  # longer than the time limit of the script in the guest
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
     bandwidth_mib_s: float      # ib_write_bw, 64 KiB, average
-    latency_us: float           # ib_write_lat, 8 bytes, typical (median of half round trips)
+    latency_us: float           # result of ib_write_lat for 8 bytes, column "typical" (median of half round trips)
 
 
 def wait_listen(server: Guest, program: str) -> None:
-    """Until a perftest program that has been started takes connections."""
+    """Time for a perftest server to accept connections."""
     if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
         raise ui.LabError(f"{program} does not listen in {server.name}")
 
 
 def perftest(client: Guest, server: Guest, program: str, options: list[str],
              client_port: subnet.Port, server_port: subnet.Port) -> str:
-    """Runs a perftest program between two guests; the client's output."""
+    """Runs a perftest program between two guests; returns the client's output."""
     def command(port: subnet.Port) -> list[str]:
         return ["timeout", str(LIMIT_S), program, "-F", "-d", port.device, "-i", str(port.number),
                 *options]
@@ -49,7 +49,7 @@ def perftest(client: Guest, server: Guest, program: str, options: list[str],
 
 
 def columns(text: str, size: int) -> list[float]:
-    """Numbers in the result line of a message size."""
+    """The numbers in the result line of a message size."""
     for line in text.splitlines():
         words = line.split()
         if words and words[0] == str(size):

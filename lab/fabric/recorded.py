@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The processes of a lab, and the record of them: a process is on record from its first moment to its last."""
+"""The processes of a lab and their record, which lists a process from before its start until after its end."""
 
 import contextlib
 import pathlib
@@ -9,11 +9,11 @@ from typing import Callable, Iterator
 from lab import lock, process, signals, ui
 from lab.fabric import rundir, state
 
-START_S = 300                   # only a hang takes this long
+START_S = 300                   # reached only by a hang
 
 
 class Recorded:
-    """Processes by their names, in a directory of the checkout."""
+    """Processes by name, in a directory of the checkout."""
 
     def __init__(self, directory: pathlib.Path):
         self.directory = directory
@@ -25,7 +25,7 @@ class Recorded:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock for the one command that changes the lab. A command may take it again within the block."""
+        """Lock for the one command that changes the lab. The command may take it again inside the block."""
         with contextlib.ExitStack() as held:
             if not self._locks:
                 held.enter_context(lock.held(self.directory / "lock"))
@@ -40,7 +40,7 @@ class Recorded:
 
     @property
     def record(self) -> state.State:
-        """The state of a lab that runs."""
+        """The state of a running lab."""
         if not self.state:
             raise ui.LabError("nothing runs. Start it:  ./pib up")
         return self.state
@@ -54,7 +54,7 @@ class Recorded:
         return {name: running for name, running in found.items() if running.alive()}
 
     def sockets(self) -> pathlib.Path:
-        """The directory for them, which is looked at again each time: it has a name in /tmp."""
+        """The short directory of the processes. Each call checks it again, because it is in /tmp."""
         directory = pathlib.Path(self.record.sockets)
         if not rundir.ours(directory):
             raise ui.LabError(f"{directory} is not the lab's any more: it was removed, or is someone else's now. "
@@ -66,7 +66,7 @@ class Recorded:
         return self.sockets() / f"{name}.log"
 
     def check(self) -> None:
-        """Raises when the lab is not what this command works with any more: waiting has no use then."""
+        """Raises if the lab has changed so that this command can only fail."""
         now = state.load(self.file)
         if not now or not self.state or now.sockets != self.state.sockets:
             raise ui.LabError("another ./pib command has ended this lab meanwhile. Start it again:  ./pib up")
@@ -120,7 +120,7 @@ class Recorded:
             self.end(*new)
 
     def end(self, *names: str, first: int = signal.SIGTERM) -> None:
-        """Ends processes and takes them off the record. first: the signal to begin with."""
+        """Ends processes and removes them from the record. first: the signal to send first."""
         for name in names:
             if self.state and name in self.state.processes:
                 _stop(name, self.state.processes[name], first)
@@ -138,7 +138,7 @@ class Recorded:
         return [name for name, _ in strays]
 
     def down(self) -> list[str]:
-        """Ends all processes and removes the state; returns their names. Safe to call when nothing runs."""
+        """Ends all processes and removes the state; returns their names. Does nothing if there are none."""
         with self.locked():
             ended = list(self.running())
             for name, running in self.running().items():

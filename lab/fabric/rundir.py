@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The short directory of a running lab, for sockets, consoles and logs: nobody else may look into it.
+"""The short private directory of a running lab for sockets, consoles and logs.
 
-A socket's path is at most 107 bytes long, and options of QEMU and LD_PRELOAD take words apart at some characters: a
-checkout's own directory will not do.
-"""
+It is in /tmp, because a socket's path has at most 107 bytes, and options of QEMU and LD_PRELOAD split words at some
+characters, which the path of a checkout may contain."""
 
 import os
 import pathlib
@@ -12,14 +11,14 @@ import stat
 import tempfile
 
 PREFIX = "pib-"
-LONGEST = f"/{PREFIX}12345678/vm31.ssh.1234567890123456"    # while ssh makes its socket
+LONGEST = f"/{PREFIX}12345678/vm31.ssh.1234567890123456"    # ssh appends this many bytes while it makes its socket
 MOST_BYTES = 107
 UNFIT = set(" ,:;\t\n'\"\\")
 FALLBACK = "/tmp"
 
 
 def fit(path: str) -> bool:
-    """Whether options and LD_PRELOAD take the path as it is."""
+    """Whether the path contains no character at which options or LD_PRELOAD split."""
     return not UNFIT & set(path)
 
 
@@ -28,13 +27,13 @@ def _short(parent: str) -> bool:
 
 
 def make() -> pathlib.Path:
-    """A new one, where temporary files go."""
+    """Makes a new directory where temporary files belong."""
     parent = tempfile.gettempdir()
     return pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent if fit(parent) and _short(parent) else FALLBACK))
 
 
 def ours(directory: pathlib.Path) -> bool:
-    """Whether it is still what make() has made: a cleaned /tmp lets anyone take the name."""
+    """Whether the directory is still the one from make(): after a cleaning of /tmp another user can take the name."""
     try:
         found = directory.lstat()
     except OSError:

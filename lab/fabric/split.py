@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One fabric in several switch processes, joined by sockets of the lab's: ./pib up --split."""
+"""./pib up --split: one fabric in several switch processes, which Unix sockets join."""
 
 import itertools
 import pathlib
@@ -9,7 +9,7 @@ from lab.fabric import topology
 
 
 def _units(net: topology.Net) -> list[list[topology.Node]]:
-    """Groups of switches that must share a process: an adapter is in one process with all of its ports."""
+    """Groups of switches that must share a process, because all ports of an adapter belong to one process."""
     unit = {switch.name: [switch] for switch in net.switches()}
     for host in net.hosts():
         for one, other in itertools.pairwise(peer for peer, _port in host.peers.values()):
@@ -21,7 +21,7 @@ def _units(net: topology.Net) -> list[list[topology.Node]]:
 
 
 def parts(net: topology.Net, count: int) -> list[list[str]]:
-    """Names of each process's switches: switches with hosts and switches without are both divided equally."""
+    """Names of each process's switches. Switches with hosts are divided equally, and so are switches without hosts."""
     units = _units(net)
     with_hosts = [unit for unit in units
                   if any(net.nodes[peer].kind == "Ca" for switch in unit
@@ -41,13 +41,13 @@ def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> in
 
 
 def _trunk(sockets: pathlib.Path, number: int) -> str:
-    """The address on which a process accepts those after it."""
+    """The address on which a process accepts the connections of later processes."""
     return f"unix:{sockets / f'trunk{number}'}"
 
 
 def options(net: topology.Net, made: list[list[str]], number: int, sockets: pathlib.Path) -> list[str]:
-    """Arguments of pib-switch for one process, which connects to those before it. sockets: the lab's private
-    directory for sockets."""
+    """Arguments of pib-switch for one process, which connects to all earlier ones. sockets: the lab's private directory
+    for sockets."""
     mine = set(made[number])
     words = ["--only", ",".join(made[number])]
     if number + 1 < len(made):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record of a lab's processes, a file in the lab's directory: each ./pib command finds the processes of earlier
-ones."""
+"""The record of a lab's processes: a file in the lab's directory by which each ./pib command finds the processes of
+earlier ones."""
 
 import contextlib
 import dataclasses
@@ -16,16 +16,16 @@ NAME = "state.json"
 
 
 class Unusable(ui.LabError):
-    """There is a file, but it does not say what this command could work with."""
+    """The file of the state is damaged, or of another version."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where numbers of processes and names in /tmp have their meaning."""
+    """The scope of process numbers and of names in /tmp."""
     directory: str              # the lab's directory
     host: str
     machine: str
-    namespace: str              # PID namespace: a container has its own
+    namespace: str              # PID namespace, which each container has of its own
     boot: str
 
     @staticmethod
@@ -47,17 +47,17 @@ class State:
     place: Place
     sockets: str
     accel: str
-    stamp: str                  # digest of everything that the guests were started from
+    stamp: str                  # hash of everything that the guests were started from
     processes: dict[str, process.Process] = dataclasses.field(default_factory=dict)
-    ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # ports of guests that have booted
+    ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # ssh ports of guests that have booted
     parts: list[list[str]] = dataclasses.field(default_factory=list)    # names of switches, by switch process
-    topology: str = ""          # the fabric's file; none: one switch
+    topology: str = ""          # topology file of the fabric; None: a single switch
     image: str = ""             # directory of the guests' image
     identity: str = ""          # see image.identity
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:
-        """All of it or nothing: the file that is there stays until the new one is on the disk."""
+        """Writes the file atomically: the old one stays until the new one is on the disk."""
         partial = file.with_suffix(".new")
         try:
             with open(partial, "w", encoding="utf-8") as out:
@@ -72,7 +72,7 @@ class State:
 
 
 def load(file: pathlib.Path) -> State | None:
-    """The state of the lab in the file's directory, on this host, since its boot; None: nothing runs."""
+    """The state from the file in the lab's directory; None if nothing runs, on this host and since its boot."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -101,6 +101,6 @@ def _here(found: State, file: pathlib.Path) -> State | None:
                        f"{there.host}. End it there; if that has gone, forget it here:  ./pib down")
     if there.directory != here.directory:
         if (pathlib.Path(there.directory) / file.name).exists():
-            return None                                 # a copy; the original is another checkout's
+            return None                                 # a copied file: the original belongs to another checkout
         found.place = here                              # the checkout was moved
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The InfiniBand side of a running lab: ports, subnet manager, waiting for ACTIVE."""
+"""The subnet of a running lab: ports, subnet manager, waiting for Active."""
 
 import concurrent.futures
 import dataclasses
@@ -10,24 +10,24 @@ from lab import ui, waiting
 from lab.fabric import cluster
 from lab.guests.guest import Guest
 
-WAIT_S = 300                    # only a hang takes this long
-WAIT_EACH_S = 30                # more for each guest: they share the host's processors
+WAIT_S = 300                    # reached only by a hang
+WAIT_EACH_S = 30                # additional time for each guest, as guests share the host's processors
 POLL_S = 0.2
 LOOK_S = 120
 
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """An InfiniBand port as its guest's sysfs shows it."""
+    """An InfiniBand port, from its guest's sysfs."""
     node: str
     device: str
     number: int
     guid: str
     lid: int
     sm_lid: int
-    state: str                  # Down, INIT, ARMED, ACTIVE: as in sysfs
+    state: str                  # as in sysfs: Down, INIT, ARMED, ACTIVE
     physical: str               # LinkUp, Polling, Disabled, …
-    rate: str                   # e.g. "100 Gb/sec (4X EDR)"
+    rate: str                   # for example "100 Gb/sec (4X EDR)"
 
     @property
     def connected(self) -> bool:
@@ -44,7 +44,7 @@ def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
 
 
 def look(lab: cluster.Cluster, timeout_s: float = LOOK_S) -> dict[str, list[Port] | None]:
-    """Ports of each guest that runs; all are asked side by side. None: it does not answer."""
+    """Ports of each running guest, queried in parallel. None: the guest does not answer."""
     def of(name: str) -> list[Port] | None:
         try:
             return ports_of(lab.node(name), timeout_s)
@@ -64,10 +64,10 @@ def ports(lab: cluster.Cluster) -> list[Port]:
 
 
 def start_manager(node: Guest) -> None:
-    """Starts opensm in a guest unless it runs there."""
+    """Starts opensm in a guest unless it already runs there."""
     if node.run(["pidof", "opensm"]).returncode == 0:
         return
-    # udev loads ib_umad, which opensm needs, when it sees the HCA: on a busy host that can be later than the driver.
+    # udev loads ib_umad, which opensm needs, when the HCA appears; on a busy host that may be later than the driver.
     done = node.run(["sh", "-c", "udevadm settle; exec opensm -B -f /var/log/opensm.log >/var/log/opensm.out 2>&1"])
     if done.returncode:
         raise ui.LabError(f"opensm did not start in {node.name}:\n"
@@ -79,7 +79,7 @@ def _limit_s(lab: cluster.Cluster) -> float:
 
 
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool]) -> list[Port]:
-    """Polls the ports until good(port) holds for each port in question."""
+    """Polls the ports until good(port) is true for all ports in question."""
     seen: list[Port] = []
 
     def ready() -> list[Port]:
@@ -93,17 +93,17 @@ def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool]) -> list
 
 
 def wait_connected(lab: cluster.Cluster) -> list[Port]:
-    """Waits until port 1 of each guest has its link to the switch."""
+    """Waits until port 1 of each guest has a link to the switch."""
     return _wait(lab, "connected", lambda port: port.connected or port.number != 1)
 
 
 def wait_down(lab: cluster.Cluster, devices: set[str]) -> list[Port]:
-    """Waits until every port of devices of these names has noticed that its switch is gone."""
+    """Waits until all ports of devices with these names have noticed the end of their switch."""
     return _wait(lab, "down", lambda port: not port.connected or port.device not in devices)
 
 
 def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
-    """Waits until each connected port is ACTIVE; opensm runs in the guest named manager."""
+    """Waits until each connected port is Active. opensm runs in the guest `manager`."""
     try:
         return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected)
     except ui.LabError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The switch process, and the products for the guests' devices."""
+"""The switch process, and the built files that the guests' devices need."""
 
 import dataclasses
 import os
@@ -17,18 +17,18 @@ def built() -> bool:
 
 
 def stamp() -> str:
-    """A hash that changes with the device or the switch of newly started guests."""
+    """A hash of the built device and switch that new guests use."""
     files = [PROGRAM, vm.MODULE, vm.MODULE.parent / "pib-hca-device.so"]
     return paths.recipe_hash(*(path.read_bytes() if path.exists() else b"" for path in files))
 
 
 @dataclasses.dataclass(frozen=True)
 class Switch:
-    """One pib-switch, its sockets in the lab's directory for them."""
+    """One pib-switch process; its sockets are in the lab's directory for sockets."""
     directory: pathlib.Path
     options: tuple[str, ...] = ()   # more of the program's
-    number: int = 0                 # where one fabric is several processes
-    topology: str = ""              # topology file of this process; without one it is a single switch
+    number: int = 0                 # if the fabric has several processes
+    topology: str = ""              # topology file of this process; None: a single switch
 
     @property
     def name(self) -> str:
@@ -44,17 +44,17 @@ class Switch:
 
     @property
     def control(self) -> pathlib.Path:
-        """It appears when all the others listen."""
+        """The control socket, which exists when all other sockets listen."""
         return self.directory / f"{self.name}.control"
 
     def argv(self) -> list[str]:
-        """Only the user who runs the lab may join its fabric."""
+        """Only the user of the lab may join its fabric."""
         words = [str(PROGRAM), "--listen", self.address, "--socket-mode", "0600", "--control", str(self.control),
                  *self.options]
         return words + (["--topology", self.topology] if self.topology else [])
 
     def remove_sockets(self) -> None:
-        """A switch that was killed leaves them behind."""
+        """Removes the sockets that a killed switch has left."""
         for path in (self.socket, self.control):
             path.unlink(missing_ok=True)
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Topology files: what ibnetdiscover writes and ibsim and pib-switch read.
+"""Topology files, which ibnetdiscover writes, and ibsim and pib-switch read.
 
-A Net is nodes and links. net() reads one, text() writes one, wiring() is equal for two descriptions of
-the same fabric with different names of nodes.
-"""
+A Net has nodes and links. net() reads one and text() writes one. wiring() is equal for two descriptions of the same
+fabric with different node names."""
 
 import dataclasses
 import pathlib
@@ -11,7 +10,7 @@ import re
 
 from lab import ui
 
-SWITCH_GUID = 0x0650_4942_0001_0000     # locally administered, as pib-switch makes them up
+SWITCH_GUID = 0x0650_4942_0001_0000     # locally administered, as pib-switch assigns them
 HOST_GUID = 0x0650_4942_0100_0000
 VENDOR = 0x001234
 DEVICES = {"Switch": 0x1b0d, "Ca": 0x1b0e}
@@ -34,7 +33,7 @@ class Node:
 
 
 class Net:
-    """Nodes by id, in the order in which they were added."""
+    """Nodes by id, in the order of their creation."""
 
     def __init__(self, speed: str = "4xEDR"):
         self.nodes: dict[str, Node] = {}
@@ -54,7 +53,7 @@ class Net:
         return node
 
     def link(self, one: Node, other: Node, ports: tuple[int, int] | None = None) -> None:
-        """Joins two nodes, by their lowest free ports unless told which."""
+        """Joins two nodes, by their lowest free ports unless ports are given."""
         at = ports or (self._free(one), self._free(other))
         for node, port, peer, peer_port in ((one, at[0], other, at[1]), (other, at[1], one, at[0])):
             if port in node.peers or not 1 <= port <= node.ports:
@@ -118,7 +117,7 @@ ID_GUID = re.compile(r"[SH]-([0-9a-fA-F]{16})")
 
 
 def net(text: str) -> Net:
-    """pib-switch's verdict on the same text; pib-switch reports the mistakes."""
+    """Asks pib-switch to check the text; pib-switch reports the mistakes."""
     made, node, said = Net(), None, 0
     free = {"Switch": SWITCH_GUID, "Ca": HOST_GUID}
     for line in text.splitlines():
@@ -150,7 +149,7 @@ def _take_port(node: Node, found: re.Match) -> None:
 
 
 def _join(made: Net) -> None:
-    """Adds a link to both ends if only one end names it."""
+    """Adds a link to both ends if only one end lists it."""
     for node in list(made.nodes.values()):
         for port, (peer, peer_port) in list(node.peers.items()):
             if peer not in made.nodes:
@@ -168,7 +167,7 @@ def load(path: pathlib.Path) -> Net:
 
 
 def places(fabric: Net, count: int) -> list[Node]:
-    """The hosts that the guests replace: vm0, vm1, … if there are such, else evenly distributed ones."""
+    """The hosts that the guests replace: those named vm0, vm1, … if they exist, else hosts at equal distances."""
     names = [f"vm{number}" for number in range(count)]
     if all(name in fabric.nodes for name in names):
         return [fabric.nodes[name] for name in names]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib topology: fabrics of the usual kinds, as topology files."""
+"""./pib topology: writes topology files of the usual kinds of fabrics."""
 
 import inspect
 import itertools
@@ -28,7 +28,7 @@ def single(net, hosts=16):
 
 
 def pair(net, hosts=8, trunks=2):
-    """two switches, joined; each host has a port at both"""
+    """two joined switches; each host has a port at both"""
     switches = [net.switch(f"switch{i}", MOST_PORTS) for i in (1, 2)]
     for number in range(hosts):
         host = net.host(f"node{number + 1}", 2)
@@ -38,7 +38,7 @@ def pair(net, hosts=8, trunks=2):
 
 
 def line(net, switches=4, hosts=2):
-    """switches one after the other"""
+    """switches in a row"""
     chain = [net.switch(f"switch{i + 1}", 8) for i in range(switches)]
     for switch in chain:
         _with_hosts(net, switch, hosts)
@@ -56,7 +56,7 @@ def star(net, leaves=6, hosts=4, trunks=2):
 
 
 def fat_tree(net, leaves=4, spines=2, hosts=4, links=1):
-    """two levels: every leaf to every spine"""
+    """two levels: every leaf is joined to every spine"""
     below = [net.switch(f"leaf{i + 1}", MOST_PORTS) for i in range(leaves)]
     above = [net.switch(f"spine{i + 1}", MOST_PORTS) for i in range(spines)]
     for leaf in below:
@@ -66,9 +66,9 @@ def fat_tree(net, leaves=4, spines=2, hosts=4, links=1):
 
 
 def fat_tree_3(net, pods=6, leaves=6, middles=6, cores=3, hosts=18, up=3, links=6):
-    """three levels: pods of leaves and middles, and cores, for each middle of a pod some, which
-    join it to the same middle of all pods. up: links from a leaf to a middle; links: from a middle
-    to a core. The default has 648 ends and full bisection"""
+    """three levels: pods of leaf and middle switches, and core switches; the cores of a middle switch are joined to the
+    middle switch with the same number in all pods. up: links from a leaf to a middle switch; links: from a middle
+    switch to a core. The default has 648 hosts and full bisection bandwidth"""
     tops = [[net.switch(f"core{group + 1}-{i + 1}", MOST_PORTS) for i in range(cores)]
             for group in range(middles)]
     for pod in range(pods):
@@ -92,7 +92,7 @@ def _grid(net, sizes, hosts, wraps):
             if size > 1 and (place[axis] + 1 < size or wraps):
                 beyond = list(place)
                 beyond[axis] = (place[axis] + 1) % size
-                # Ports 1 and 2 are the first axis, up and down, and so on.
+                # Ports 1 and 2 are the two directions of the first axis, and so on.
                 net.link(switch, at[tuple(beyond)], (2 * axis + 1, 2 * axis + 2))
     for switch in at.values():
         for number in range(hosts):
@@ -106,7 +106,7 @@ def mesh(net, x=4, y=4, hosts=1):
 
 
 def torus_2d(net, x=4, y=4, hosts=2):
-    """a grid in two dimensions whose edges are joined"""
+    """a grid in two dimensions whose opposite edges are joined"""
     _grid(net, (x, y), hosts, wraps=True)
 
 
@@ -144,7 +144,7 @@ def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):  # pylint: disable=
         for one, other in itertools.combinations(group, 2):
             net.link(one, other)
     for one, other in itertools.combinations(range(groups), 2):
-        # The k-th of a group's other groups is behind router k / globals.
+        # The link to the k-th other group starts at router k / globals.
         net.link(at[one][(other - 1) // globals], at[other][one // globals])
 
 
@@ -156,7 +156,7 @@ KINDS: dict[str, Callable[..., None]] = {
 
 
 def usage() -> str:
-    """One line for each kind."""
+    """A line of help for each kind."""
     lines = []
     for name, kind in KINDS.items():
         settings = " ".join(f"{key}={value.default}" for key, value
@@ -166,7 +166,7 @@ def usage() -> str:
 
 
 def make(kind: str, settings: list[str], speed: str) -> str:
-    """The text of a file; settings are NAME=NUMBER."""
+    """The text of a topology file; settings are NAME=NUMBER."""
     if kind not in KINDS:
         raise ui.LabError(f"no such kind of topology: {kind}. There are:\n{usage()}")
     known = list(inspect.signature(KINDS[kind]).parameters)[1:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests and the fabric that ./pib up is asked for."""
+"""The guests and the fabric that ./pib up shall run."""
 
 import dataclasses
 import functools
@@ -9,14 +9,14 @@ from lab import paths
 from lab.fabric import split, switch_process, topology
 from lab.guests import image, initramfs, vm
 
-MOST_NODES = 32                 # a switch has 36 ports; rc names 64 guests
+MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """count guests. With a topology as fabric_file they are hosts of that fabric, which is as many switch_processes,
-    else at one switch. direct: vm0 and vm1 have a network cable to each other, too. hcas: False for guests without
-    the device."""
+    """count: number of guests. fabric_file: topology with these guests as hosts, run by `switch_processes` processes;
+    None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
+    device."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -31,7 +31,7 @@ class Wanted:
 
     @functools.cached_property
     def parts(self) -> list[list[str]]:
-        """Names of switches, by switch process; none where there is but one process."""
+        """Names of switches, by switch process; empty if there is only one process."""
         return split.parts(self.net, self.switch_processes) if self.net and self.switch_processes > 1 else []
 
     @functools.cached_property
@@ -39,15 +39,15 @@ class Wanted:
         return self.fabric_file.read_bytes() if self.fabric_file else b""
 
     def stamp(self, base: pathlib.Path, accel: str, artefacts: list[pathlib.Path], key: pathlib.Path) -> str:
-        """Changes with anything that makes other guests; of a fabric from a file the number of guests, too, for it
-        says where they are."""
+        """A hash of everything that other guests would result from. With a topology file it includes the number of
+        guests, on which their places depend."""
         return paths.recipe_hash(
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
             str(self.parts), str(self.hcas), key.read_bytes())
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
-        """The devices of a guest: one of its own, or the host of the topology that it stands for."""
+        """The devices of a guest: one of its own, or those of the topology's host that it replaces."""
         if not self.hcas:
             return []
         if not self.net:

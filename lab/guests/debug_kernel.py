@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest kernel that watches the driver: lockdep, sleeping in atomic context, DMA API.
+"""A guest kernel with checks: lockdep, sleeping in atomic context, DMA API.
 
-Debian's kernels are built without these checks, so this one is compiled from Debian's
-linux-source. The result is an image directory as image.py describes it, with the same
-root disk but its own kernel and its own build tree, in the cache under its own recipe.
-Everything is built in, so that a guest needs no module but the driver's.
-"""
+Debian's kernels are built without these checks, so this one is compiled from Debian's linux-source. The result is an
+image directory as in image.py, with the same root disk but another kernel and build tree, in the cache under its own
+recipe. Everything is built in, so a guest loads no module except the driver."""
 
 import os
 import pathlib
@@ -18,7 +16,7 @@ from lab.guests import image
 NAME = "lockdep"
 LOG = "guest-kernel"
 FRAGMENT = image.FILES / "lockdep.config"
-REVISION = "1"                  # version of the code below
+REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 SOURCE = "/usr/src/linux"       # within the build tree
 
 
@@ -29,8 +27,8 @@ def directory(base: pathlib.Path) -> pathlib.Path:
 
 
 def missing(wanted: str, config: str) -> list[str]:
-    """Lines of a configuration fragment that a kernel's .config does not have: an option
-    whose dependencies are not met vanishes silently."""
+    """Lines of a configuration fragment that are missing in a kernel's .config, because an option with an unmet
+    dependency vanishes silently."""
     present = set(config.splitlines())
     return [line for line in wanted.splitlines()
             if line.startswith("CONFIG_") and line not in present]
@@ -49,12 +47,12 @@ def _configure(tools: builder.Builder) -> None:
 
 
 def _compile(tools: builder.Builder) -> str:
-    """Leaves kernel and modules' tree below SOURCE; returns the kernel's version."""
+    """Leaves the kernel and the tree for modules below SOURCE; returns the kernel's version."""
     tools.sh("compiling the kernel (some ten minutes)",
              f"make -C {SOURCE} -j$(nproc) bzImage modules", LOG)
     tools.sh("installing its modules",
              f"make -C {SOURCE} INSTALL_MOD_PATH={SOURCE}/lab modules_install", LOG)
-    # The remaining files are needed to build modules.
+    # Modules need the remaining files.
     tools.sh("tidying the kernel's tree",
              f"find {SOURCE} -name '*.o' ! -path '*/scripts/*' ! -path '*/tools/*' -delete; "
              f"rm -f {SOURCE}/vmlinux* /usr/src/linux-source-*", LOG)
@@ -86,7 +84,7 @@ def _make(base: pathlib.Path, made: pathlib.Path) -> None:
 
 
 def ensure() -> pathlib.Path:
-    """The image's directory, from the cache; made when it is not there."""
+    """The image's directory in the cache; it is made if it is missing."""
     if image.release() != image.RELEASES[0]:
         raise ui.LabError(f"the {NAME} kernel is made for guests of {image.RELEASES[0]} only")
     base = image.ensure()

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Commands in a guest, over one ssh connection per guest.
 
-The connection is opened once, by `up`; every command is a channel in it, which
-starts promptly, keeps standard output and error apart, is binary-safe and returns
-the exit status. The port is bound to the loopback address and takes one key.
+`up` opens the connection; every command is a channel in it, which starts quickly, keeps standard output and error
+apart, transfers binary data and returns the exit status. The port is bound to the loopback address and accepts one key.
 
-The ssh server sends no signal when a channel closes. A command that may have to end before its time therefore bears a
-token in its environment, by which it and all that it has started are found and ended through another channel.
-"""
+The ssh server sends no signal when a channel closes. So a command that may have to be ended has a token in its
+environment, by which another channel finds and ends it and all its children."""
 
 import dataclasses
 import fcntl
@@ -19,7 +17,7 @@ import subprocess
 from lab import signals, ui, waiting
 from lab.guests import relay
 
-CONNECT_S = 300                 # only a hang takes this long
+CONNECT_S = 300                 # reached only by a hang
 TOKEN = "PIB_EXEC"              # environment variable in the guest
 END = "/usr/local/lib/lab/end"
 END_S = 30
@@ -27,24 +25,24 @@ SHELL = "/usr/local/lib/lab/shell"
 
 
 def _with_token(line: str, token: str) -> str:
-    """A line that runs this one in a session of its own, marked with the token."""
+    """A shell line that runs this one in its own session, marked with the token."""
     return f"{TOKEN}={token} exec setsid sh -c {shlex.quote(line)}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Guest:
-    """The way into one guest."""
+    """Access to one guest."""
     name: str
     port: int                   # on the loopback address
     key: pathlib.Path
-    control: pathlib.Path       # socket of the open connection
+    control: pathlib.Path       # control socket of the open connection
     log: pathlib.Path
 
     def _ssh(self, *options: str) -> list[str]:
         return ["ssh", "-F", "none", "-S", str(self.control), "-i", str(self.key),
                 "-p", str(self.port), "-l", "root",
                 "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR",
-                # The host key is made anew at each boot, on this machine's loopback.
+                # The host key is new at each boot, and the connection stays on this machine's loopback address.
                 "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
                 *options, "127.0.0.1"]
 
@@ -53,7 +51,7 @@ class Guest:
             self._ssh("-O", "check"), capture_output=True, check=False).returncode == 0
 
     def connect(self) -> None:
-        """Opens the connection unless it is open. Of two commands that want it one opens it."""
+        """Opens the connection unless it is open. A lock lets only one of two commands open it."""
         with open(self.control.with_suffix(".lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             waiting.poll(f"a connection to {self.name}", self._connect, CONNECT_S, every_s=0.2,
@@ -72,16 +70,16 @@ class Guest:
             subprocess.run(self._ssh("-O", "exit"), capture_output=True, check=False)
 
     def argv(self, command: list[str], *, token: str = "", terminal: bool = False) -> list[str]:
-        """The local command that runs this one in the guest. One word is a line for
-        the guest's shell, several words are passed as they are."""
+        """The local command that runs `words` in the guest: one word is a line for the guest's shell, several words are
+        passed unchanged."""
         line = command[0] if len(command) == 1 else shlex.join(command)
-        if token:               # with a terminal it has a session
+        if token:               # a terminal has its own session
             line = f"{TOKEN}={token} exec {SHELL} {shlex.quote(line)}" if terminal else _with_token(line, token)
         return [*self._ssh("-o", "ControlMaster=no", "-t" if terminal else "-T"), *([line] if line else [])]
 
     def run(self, command: list[str], *, stdin: bytes | None = None,
             timeout_s: float = 120) -> subprocess.CompletedProcess:
-        """Runs a command to its end; output as bytes."""
+        """Runs a command until it ends; returns its output as bytes."""
         if stdin is None:
             return subprocess.run(self.argv(command), stdin=subprocess.DEVNULL, capture_output=True,
                                   timeout=timeout_s, check=False)
@@ -91,8 +89,8 @@ class Guest:
         return Running(self, command, **options)
 
     def attach(self, command: list[str], *, terminal: bool) -> int:
-        """Runs a command with this process' own streams; its exit status. It ends in the guest, too, when this
-        process is told to end, or its output is not read any more. No command: a shell."""
+        """Runs a command with this process's standard streams; returns its exit status. If this process is interrupted,
+        or its output is no longer read, the command in the guest is ended too. No command: a shell."""
         self.connect()
         token = secrets.token_hex(8)
         try:
@@ -106,20 +104,20 @@ class Guest:
         return status
 
     def end(self, token: str) -> None:
-        """Ends the command with this token, and all that it has started and that has not got rid of the token."""
+        """Ends the command with this token and those of its children that still have the token."""
         subprocess.run(self.argv([END, f"{TOKEN}={token}"]), stdin=subprocess.DEVNULL, capture_output=True,
                        timeout=END_S, check=False, start_new_session=True)
 
 
 class Running(subprocess.Popen):
-    """A command that runs in a guest: the local process that stands for it."""
+    """A command that runs in a guest, with the local ssh process that belongs to it."""
 
     def __init__(self, guest: Guest, command: list[str], **options):
         self._guest, self._token = guest, secrets.token_hex(8)
         super().__init__(guest.argv(command, token=self._token), **options)
 
     def end(self) -> None:
-        """In the guest, and here."""
+        """Ends the command, in the guest and here."""
         if self.poll() is None:
             self._guest.end(self._token)
             self.kill()

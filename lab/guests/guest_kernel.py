@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests' kernel: Debian's, or the one that checks its locking.
+"""The guests' kernel: Debian's, or the one with checks.
 
-The choice is in the environment, so that a test runner hands it on to its tests.
-"""
+The environment chooses, so a test runner passes the choice on to its tests."""
 
 import os
 import pathlib
@@ -23,7 +22,7 @@ def choose(kind: str) -> None:
 
 
 def is_current(base: pathlib.Path, identity: str) -> bool:
-    """Whether guests of the image that was there with this identity would be of the same one today."""
+    """Whether an image with this identity is still up to date."""
     current = [debian_image.directory(name) for name in debian_image.RELEASES]
     try:
         if base not in current:
@@ -34,7 +33,7 @@ def is_current(base: pathlib.Path, identity: str) -> bool:
 
 
 def image() -> pathlib.Path:
-    """The image directory of the chosen kernel; made when it is not there."""
+    """The image directory of the chosen kernel; it is made if it is missing."""
     if chosen() not in KINDS:
         raise ui.LabError(f"{VARIABLE}={chosen()}: expected one of {', '.join(KINDS)}")
     return KINDS[chosen()]()

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guests' management network: an Ethernet hub on a Unix socket.
 
-QEMU's stream netdev sends each frame behind its length in four big-endian bytes.
-This is deliberately apart from the fabric: programs with an out-of-band connection
-run as they do on real hosts, also while the fabric is down.
+QEMU's stream netdev sends each frame after its length, four bytes big-endian. The network is separate from the fabric,
+so programs with an out-of-band connection run as on real hosts, even while the fabric is down.
 
     python3 -I -B lab/start.py lab.guests.hub SOCKET
 
-What guests send is not trusted: a frame has a greatest length, a guest that does not read has a greatest backlog, and
-the table of addresses a greatest size.
-"""
+Guests are not trusted: the length of a frame, the backlog of a guest that does not read, and the table of addresses are
+bounded."""
 
 import os
 import selectors
@@ -19,9 +17,9 @@ import struct
 import sys
 
 HEADER = struct.Struct(">I")
-LARGEST = 65536 + 256           # a frame with segmentation offload, and room
-BACKLOG = 8 << 20               # bytes kept for a guest that reads slowly, then frames are lost
-ADDRESSES = 1024                # remembered; beyond, the oldest is forgotten, and frames to it go to everybody
+LARGEST = 65536 + 256           # a frame with segmentation offload, and a reserve
+BACKLOG = 8 << 20               # backlog in bytes of a guest that reads slowly; beyond it frames are lost
+ADDRESSES = 1024                # limit; beyond it the hub forgets the oldest address and floods frames to it
 
 
 class Port:
@@ -34,7 +32,7 @@ class Port:
         self.pending = bytearray()
 
     def frames(self) -> list[bytes]:
-        """Takes complete frames out of what was received; ValueError: not a frame."""
+        """Removes the complete frames from the received bytes. ValueError: not a frame."""
         found, start = [], 0
         while len(self.received) - start >= HEADER.size:
             (length,) = HEADER.unpack_from(self.received, start)
@@ -64,19 +62,19 @@ class Port:
 class Hub:
     def __init__(self, path: str):
         self.selector = selectors.DefaultSelector()
-        self.ports: dict[bytes, Port] = {}      # where an address was last seen, oldest first
+        self.ports: dict[bytes, Port] = {}      # port at which an address was last seen, oldest first
         self.all: set[Port] = set()
         self.listener = socket.socket(socket.AF_UNIX)
         unready = f"{path}.new"
         self.listener.bind(unready)
         self.listener.listen(64)
-        os.rename(unready, path)    # a path that can be seen can be connected to
+        os.rename(unready, path)    # rename: a visible path can be connected to
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
 
     def run(self) -> None:
         while True:
-            # Newcomers first: who has connected before a frame was sent receives it.
+            # New connections first, so that a guest receives all frames sent after it has connected.
             for key, events in sorted(self.selector.select(), key=lambda e: e[0].data is not None):
                 if key.data is None:
                     self.accept()

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guest image, and the tree in which guest code is compiled.
+"""The guest image, and the tree in which code for guests is compiled.
 
-Both are of one Debian release, made together so that kernel and kernel headers agree,
-and kept in the cache under a hash of their recipe:
+Both are of one Debian release and made together, so that kernel and kernel headers agree. They are kept in the cache
+under a hash of their recipe:
 
-    root.ext4       root disk; guests only ever write to a throw-away overlay of it
+    root.ext4       root disk; guests write to a throw-away overlay of it
     vmlinuz, kernel-version
     busybox         for the initramfs
     modules/        lib/modules of the image, for the initramfs and for depmod on the host
     builder/        compiler, kernel headers, libraries (see guest_build.py)
     identity        hash of all packages of both
 
-The driver and provider under development are in neither: they reach a guest
-through the initramfs at boot (initramfs.py). Which release the guests are is in the
-environment, so that a test runner hands it on to its tests.
-"""
+They contain neither the driver nor the provider, which reach a guest through the initramfs (initramfs.py). The
+environment chooses the guests' release, so a test runner passes the choice on to its tests."""
 
 import os
 import pathlib
@@ -25,7 +23,7 @@ from lab import paths, ui
 from lab.build import cache, debian, rdma_core, steps, user_namespace
 
 VARIABLE = "PIB_GUEST"
-# All tests run on the first; the last is the first with the newest kernel that Debian has for it.
+# The first one is for all tests; the last one is the first release with Debian's newest kernel for it.
 RELEASES = ("trixie", "bookworm", "trixie-backports")
 KERNEL_PACKAGES = "linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite
 LOG = "guest-image"
@@ -34,8 +32,7 @@ FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
 REVISION = "4"                  # version of the code below, without lists of options
 
-# Left out of the image: what no guest of this lab can use, which is most of the
-# kernel's modules by size.
+# Files that the image leaves out, because no guest of this lab can use them: most of the kernel's modules by size.
 UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
           *(f"{top}lib/modules/*/kernel/{part}/*" for top in ("", "usr/") for part in (
               "sound", "drivers/gpu", "drivers/media", "drivers/net/wireless",
@@ -44,7 +41,7 @@ UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
               "drivers/accel", "drivers/platform", "drivers/bluetooth", "drivers/isdn",
               "drivers/net/can", "net/bluetooth", "net/mac80211", "net/can")))
 
-# The lab brings its own initramfs; building Debian's takes longer than all the rest.
+# The lab has its own initramfs. Building Debian's would take longer than all other steps.
 NO_INITRAMFS = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
                 'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"',
                 "--dpkgopt=force-confold"]
@@ -56,7 +53,7 @@ def packages(name: str) -> list[str]:
 
 
 def release() -> str:
-    """The guests' Debian release, or the suite of its backports."""
+    """The guests' Debian release, or its backports suite."""
     chosen = os.environ.get(VARIABLE, RELEASES[0])
     if chosen not in RELEASES:
         raise ui.LabError(f"{VARIABLE}={chosen}: expected one of {', '.join(RELEASES)}")
@@ -64,7 +61,7 @@ def release() -> str:
 
 
 def debian_release() -> str:
-    """The Debian release of the guests, whatever their kernel."""
+    """The Debian release of the guests, without "-backports"."""
     return debian.base_release(release())
 
 
@@ -73,7 +70,7 @@ def choose(name: str) -> None:
 
 
 def directory(name: str = "") -> pathlib.Path:
-    """name: of RELEASES; without one the chosen release."""
+    """name: one of RELEASES; default: the chosen release."""
     name = name or release()
     recipe = paths.recipe_hash(REVISION, name, ROOT_SIZE,
                                "image", *packages("image-packages.txt"), *image_options(name),
@@ -82,7 +79,7 @@ def directory(name: str = "") -> pathlib.Path:
 
 
 def identity(image: pathlib.Path) -> str:
-    """A value that changes when image or build tree are made again, possibly with other packages."""
+    """A value that changes whenever image or build tree are made again, as their packages may differ."""
     return (image / "identity").read_text()
 
 
@@ -95,7 +92,7 @@ def kernel_version(image: pathlib.Path) -> str:
 
 
 def package_lists(image: pathlib.Path) -> debian.Archive:
-    """One state of the archive for all that is taken from it, so that kernel and headers, library and source fit."""
+    """Fetches the package lists once for both trees, so that kernel and headers, library and source agree."""
     lists = debian.Archive(image / "apt", debian.release_suites(release()), ("deb", "deb-src"))
     lists.update(LOG)
     return lists
@@ -103,7 +100,7 @@ def package_lists(image: pathlib.Path) -> debian.Archive:
 
 def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str], debian_release: str,
               lists: debian.Archive, log: str = LOG) -> None:
-    """Makes one Debian tree from the lists."""
+    """Makes one Debian tree from these package lists."""
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=update",
             f"--setup-hook=cp {shlex.quote(str(lists.lists))}/*_* \"$1/var/lib/apt/lists/\"",
             '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
@@ -113,12 +110,12 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
 
 
 def kernel_options(name: str) -> list[str]:
-    """With guests of a backports suite, their kernel comes from it."""
+    """Guests of a backports suite have its kernel."""
     return pin(KERNEL_PACKAGES, name)
 
 
 def pin(packages_: str, name: str) -> list[str]:
-    """Options of mmdebstrap by which these packages come from a backports suite; none for another suite."""
+    """Options of mmdebstrap by which these packages come from a backports suite; none for other suites."""
     if name == debian.base_release(name):
         return []
     rule = f"Package: {packages_}\\nPin: release n={name}\\nPin-Priority: 900\\n"
@@ -129,7 +126,7 @@ def image_options(name: str) -> list[str]:
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
-    # Decompressing a module costs an emulated processor far more than reading it.
+    # An emulated processor needs far longer to decompress a module than to read it.
     plain_modules = ['--customize-hook=find "$1/usr/lib/modules" -name "*.ko.xz" -print0 '
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
@@ -165,7 +162,7 @@ def take_kernel(tree: pathlib.Path, image: pathlib.Path) -> None:
 
 
 def _make_disk(image: pathlib.Path, lists: debian.Archive) -> bytes:
-    """Returns what the disk's packages are."""
+    """Makes the root disk; returns the list of its packages."""
     tree = image / "rootfs"
     bootstrap("making the guest image: packages", packages("image-packages.txt"), tree,
               image_options(release()), debian_release(), lists)

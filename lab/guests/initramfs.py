@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The initramfs of a guest: it mounts the root disk, and its init copies files over the image (start-up files, key,
-driver, provider). A changed driver therefore needs no new image.
-"""
+driver, provider). So a changed driver needs no new image."""
 
 import pathlib
 import shutil
@@ -14,12 +13,12 @@ from lab.guests import image
 
 INIT = image.FILES / "initramfs-init"
 ROOTFS = image.FILES / "rootfs"
-# ext4 asks for its checksum by name, which modules.dep does not know.
+# ext4 requests its checksum module by a name that modules.dep does not list.
 ROOT_DISK_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
 
 
 def module_order(modules: pathlib.Path, wanted: tuple[str, ...]) -> list[str]:
-    """Paths of modules and what they depend on, in loading order, from modules.dep."""
+    """Paths of modules and their dependencies in loading order, from modules.dep."""
     depends = {}
     for line in (modules / "modules.dep").read_text().splitlines():
         module, needs = line.split(":", 1)
@@ -29,7 +28,7 @@ def module_order(modules: pathlib.Path, wanted: tuple[str, ...]) -> list[str]:
     for name in wanted:
         if name not in names:
             continue                # built into the kernel
-        # modules.dep lists the nearest dependency first: load from the far end.
+        # modules.dep lists the nearest dependency first, so load from the end.
         for module in [*reversed(depends[names[name]]), names[name]]:
             if module not in order:
                 order.append(module)
@@ -37,7 +36,7 @@ def module_order(modules: pathlib.Path, wanted: tuple[str, ...]) -> list[str]:
 
 
 def cpio(tree: pathlib.Path, archive: pathlib.Path) -> None:
-    """Packs a directory as an initramfs whose files belong to root."""
+    """Packs a directory into an initramfs whose files belong to root."""
     listing = subprocess.run(["find", ".", "-print0"], cwd=tree, check=True,
                              capture_output=True).stdout
     with open(archive, "wb") as out:
@@ -46,7 +45,7 @@ def cpio(tree: pathlib.Path, archive: pathlib.Path) -> None:
 
 
 def _open_to_all(tree: pathlib.Path) -> None:
-    """Sets the modes of a guest's files for its users, whatever modes the checkout has."""
+    """Sets the modes of a guest's files, independent of the modes in the checkout."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -63,7 +62,7 @@ def _install_key(tree: pathlib.Path, public_key: pathlib.Path) -> None:
 
 def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
                    wanted: tuple[str, ...]) -> None:
-    """The first program, and of the image at `base` its shell and kernel modules, in loading order in `order`."""
+    """Adds init and, from the image at `base`, its shell and kernel modules, whose loading order is in `order`."""
     modules = base / "modules" / "lib" / "modules" / image.kernel_version(base)
     (tree / "bin").mkdir()
     (tree / "modules").mkdir()
@@ -79,7 +78,7 @@ def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
 
 def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathlib.Path] = (),
          public_key: pathlib.Path | None = None) -> pathlib.Path:
-    """base: the image's directory; artefacts: trees laid out like a guest's root."""
+    """base: the image's directory; artefacts: trees with the layout of a guest's root."""
     with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:
         tree = pathlib.Path(name)
         add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)
@@ -93,7 +92,7 @@ def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathli
 
 
 def stamp(artefacts: list[pathlib.Path]) -> str:
-    """A hash of all files that a guest gets."""
+    """A hash of all files that a guest receives."""
     parts: list[str | bytes] = [INIT.read_bytes(), *ROOT_DISK_MODULES]
     for root in [ROOTFS, *artefacts]:
         for path in sorted(root.rglob("*")):

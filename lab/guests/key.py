@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The key pair of a lab, with which ssh gets into its guests."""
+"""The ssh key pair of a lab for its guests."""
 
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ def public(key: pathlib.Path) -> pathlib.Path:
 
 
 def ensure(key: pathlib.Path) -> None:
-    """Makes the pair, or what is missing of it."""
+    """Makes the missing files of the pair."""
     if not key.exists():
         public(key).unlink(missing_ok=True)
         _keygen("-q", "-t", "ed25519", "-N", "", "-C", "pib-lab", "-f", str(key))

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether KVM works here: found out by running a guest, not by looking at /dev/kvm.
+"""Finds out whether KVM works here, by booting a guest.
 
-The device can exist and still fail in the boot loader (seen under nested
-virtualization), so the probe boots the lab's own kernel up to the first line of
-its init. The answer is remembered until the host is booted again, a failure for an hour. PIB_ACCEL=kvm
-or PIB_ACCEL=tcg in the environment is an answer, too.
-"""
+/dev/kvm may exist and KVM still fail in the boot loader (seen under nested virtualization), so the probe boots the
+lab's own kernel until init prints its first line. The result is kept until the host boots again; a failure is kept for
+an hour. PIB_ACCEL=kvm or PIB_ACCEL=tcg in the environment replaces the probe."""
 
 import json
 import os
@@ -31,7 +29,7 @@ def _now() -> dict[str, str]:
 
 
 def _failure(image: pathlib.Path) -> str:
-    """Why no guest runs with KVM; "" when one has."""
+    """Why no guest runs with KVM; "" if the probe has booted."""
     with tempfile.TemporaryDirectory(prefix="pib-") as name:
         return _boot(image, initramfs.make(image, pathlib.Path(name) / "initramfs.cpio"))
 
@@ -53,7 +51,8 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
 
 
 def _known(file: pathlib.Path, now: dict[str, str]) -> dict | None:
-    """The answer of an earlier probe, if nothing has changed since; a failure may pass, and counts for an hour."""
+    """The result of an earlier probe if nothing has changed since. A failure counts for an hour, because its cause may
+    pass."""
     try:
         known = json.loads(file.read_text())
         same = {key: known.get(key) for key in now} == now
@@ -64,7 +63,7 @@ def _known(file: pathlib.Path, now: dict[str, str]) -> dict | None:
 
 
 def memory() -> pathlib.Path:
-    """The file that remembers the answer."""
+    """The file of the result."""
     return paths.cache() / "kvm.json"
 
 
@@ -73,7 +72,7 @@ def forget() -> None:
 
 
 def accelerator(image: pathlib.Path) -> str:
-    """ "kvm" where a guest really ran with it, else "tcg"; says why not."""
+    """"kvm" if a guest has run with it, else "tcg" with a message why."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         if chosen not in ACCELERATORS:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""KVM where a host has none: QEMU emulates a processor with AMD's SVM, and a Linux on it has KVM.
+"""KVM on a host without it: QEMU emulates a processor with AMD's SVM, on which a Linux offers KVM.
 
-The emulated host sees the files of the real one, read only with a layer in memory above them, so that the same
-checkout, builds and images serve in it. It is slow: some minutes until two guests are up.
-"""
+The emulated host sees the real host's files read-only, with a layer in memory for writes, so it uses the same checkout,
+builds and images. It is slow: two guests need some minutes to boot."""
 
 import os
 import pathlib
@@ -16,14 +15,14 @@ from lab.guests import image, initramfs, kvm, vm
 
 INIT = image.FILES / "nested-init"
 MODULES = ("9pnet_virtio", "9p", "overlay", "kvm_amd")
-MEMORY_MIB = 6144               # two guests, and what they and their tests write
-LEAST_MIB = 2048                # without which it does not come far
+MEMORY_MIB = 6144               # memory for two guests, and for the files that they and their tests write
+LEAST_MIB = 2048                # with less the emulated host does not boot
 CPUS = 2
 HANDED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "PYTEST_ADDOPTS")
 
 
 def command(argv: list[str]) -> str:
-    """Commands for the emulated host's shell: the same as here, but with KVM."""
+    """Shell commands of the emulated host, which run the same command with KVM."""
     handed_on = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
     lines = [f"export {name}={shlex.quote(value)}"
              for name, value in {**handed_on, kvm.VARIABLE: "kvm", "PYTHONUNBUFFERED": "1"}.items()]
@@ -50,8 +49,8 @@ def _qemu(base: pathlib.Path, archive: pathlib.Path) -> list[str]:
 
 
 def run(base: pathlib.Path, argv: list[str]) -> str:
-    """Runs a command of this checkout on an emulated host with KVM; shows, and returns, what it and that host
-    print. base: the image whose kernel is booted."""
+    """Runs a command of this checkout on an emulated host with KVM; prints and returns its output and the host's. base:
+    image whose kernel is booted."""
     memory.check("an emulated host", LEAST_MIB, MEMORY_MIB, "End other programs")
     ui.say("starting an emulated host that has KVM; this takes minutes")
     said = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program with this process' own standard streams, that ends when nobody reads its output any more."""
+"""Runs a program with this process's standard streams, and ends it when nobody reads its output any more."""
 
 import os
 import select
@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 
-NOT_READ = 128 + signal.SIGPIPE     # exit status, as the shell has it
+NOT_READ = 128 + signal.SIGPIPE     # exit status of shells for SIGPIPE
 
 
 def run(argv: list[str]) -> int:
-    """Its exit status, or NOT_READ. On the way out by an exception it is ended."""
+    """The exit status, or NOT_READ. An exception ends the program."""
     with subprocess.Popen(argv) as child:
         try:
             if _output_is_read(child):
@@ -27,12 +27,12 @@ def _status(code: int) -> int:
 
 
 def _output_is_read(child: subprocess.Popen) -> bool:
-    """Waits for the end of the child, or of who reads standard output; False: the latter came first."""
+    """Waits for the end of the child or of the reader of standard output; False: the reader has gone first."""
     ended, events = os.pidfd_open(child.pid), select.poll()
     try:
         events.register(ended, select.POLLIN)
         if sys.stdout is not None:
-            events.register(1, 0)       # tells of errors: a pipe without a reader, a terminal that was closed
+            events.register(1, 0)       # reports errors only: a pipe without a reader, a closed terminal
         return any(descriptor == ended for descriptor, _ in events.poll())
     finally:
         os.close(ended)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One guest: its QEMU command line, and booting it."""
+"""One guest: its QEMU command line and its boot."""
 
 import dataclasses
 import json
@@ -12,26 +12,26 @@ from lab import paths, process, ui, waiting
 
 QEMU = "qemu-system-x86_64"
 MODULE = paths.DEVICE
-LINK = "glue"                   # in the lab's short directory: leads to the module's directory
+LINK = "glue"                   # link in the lab's short directory to the module's directory
 READY = "lab: ready"
-BOOT_S = 900                    # only a hang takes this long, on whatever host
-BOOT_EACH_S = 60                # more for each guest that boots at the same time
+BOOT_S = 900                    # reached only by a hang, even on a slow host
+BOOT_EACH_S = 60                # additional time for each guest that boots at the same time
 MONITOR_S = 10
-FORWARDED = re.compile(r"TCP\[HOST_FORWARD\].*?127\.0\.0\.1 +(\d+) ")     # as "info usernet" says it
-# Locally administered EUI-64s: "pib", the kind of thing, its number. They begin with 0x06: SRP targets listen at
-# their GUID, and ib_cm refuses service IDs that begin with 0x02.
+FORWARDED = re.compile(r"TCP\[HOST_FORWARD\].*?127\.0\.0\.1 +(\d+) ")     # format of "info usernet"
+# Locally administered EUI-64s: "pib", the kind of object, its number. They begin with 0x06, because SRP
+# targets use their GUID as service ID, and ib_cm refuses service IDs that begin with 0x02.
 NODE_GUID = 0x0670_6962_0001_0000
 PORT_GUID = 0x0670_6962_0002_0000
-PORTS_PER_NODE = 16             # room in the numbering, not in the device
+PORTS_PER_NODE = 16             # limit of the numbering, not of the device
 DIRECT_MTU = 9000
-ZERO_COPY = "zero-copy=switch"  # property of an HCA; the guest's memory must be such that others can map it
+ZERO_COPY = "zero-copy=switch"  # property of an HCA; needs guest memory that other processes can map
 MOST_CPUS = 64
-LEAST_MEMORY_MIB = 256          # with less a guest does not boot
-LEAST_USED_MIB = 400            # use of a guest and its QEMU after the boot, however much it may have
+LEAST_MEMORY_MIB = 256          # a guest with less does not boot
+LEAST_USED_MIB = 400            # memory use of a guest and its QEMU after the boot, however large the guest is
 
 
 def _value(path: pathlib.Path | str) -> str:
-    """A path or an address as a value in an option of QEMU, where commas end one."""
+    """Escapes a path or an address as a value of a QEMU option, in which commas separate values."""
     return str(path).replace(",", ",,")
 
 
@@ -41,7 +41,7 @@ class Hca:
     fabric: str
     node_guid: int
     port_guid: int
-    extra: str = ""             # more properties, as on the command line
+    extra: str = ""             # further properties, as on the command line
 
     def argv(self, slot: int) -> list[str]:
         device = (f"pib-hca,id=hca{slot},bus=fabric{slot},fabric={_value(self.fabric)},"
@@ -55,7 +55,7 @@ def default_hca(number: int, fabric: str, extra: str = "") -> Hca:
 
 
 def direct_mac(number: int) -> str:
-    """Address of a guest's card at the direct cable."""
+    """MAC address of a guest's card at the direct cable."""
     return f"52:54:00:70:02:{number & 0xff:02x}"
 
 
@@ -78,7 +78,7 @@ class Machine:
     hub: pathlib.Path | None
     hcas: list[Hca]
     size: Size = Size()
-    direct: pathlib.Path | None = None  # socket of a network cable between vm0 and vm1
+    direct: pathlib.Path | None = None  # socket of the network cable between vm0 and vm1
 
     @property
     def name(self) -> str:
@@ -97,12 +97,12 @@ class Machine:
         return self.directory / f"{self.name}.log"
 
     def remove_files(self) -> None:
-        """An earlier guest of this name leaves them behind."""
+        """Removes what an earlier guest of this name has left."""
         for kind in ("console", "qmp", "ssh"):
             (self.directory / f"{self.name}.{kind}").unlink(missing_ok=True)
 
     def environment(self) -> dict[str, str]:
-        """LD_PRELOAD is taken apart at spaces and colons, which a checkout's path may have."""
+        """LD_PRELOAD splits at spaces and colons, which a checkout's path may contain."""
         return {"LD_PRELOAD": str(self.directory / LINK / MODULE.name)} if self.hcas else {}
 
     def argv(self) -> list[str]:
@@ -111,7 +111,7 @@ class Machine:
                 *(word for slot, hca in enumerate(self.hcas) for word in hca.argv(slot))]
 
     def _machine(self) -> list[str]:
-        # Five-level page tables make every TLB miss of an emulated processor longer.
+        # Five-level page tables make every TLB miss of an emulated processor slower.
         cpu = "host" if self.accel == "kvm" else "max,la57=off"
         # With a thread for each processor QEMU 10.0 sometimes crashes at boot, when one of them reads a map of memory
         # that another one has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
@@ -158,7 +158,7 @@ class Machine:
 
 
 def _ssh_port(monitor: pathlib.Path) -> int | None:
-    """The port of the loopback address that QEMU has taken for the guest's ssh server; None: it does not say yet."""
+    """The port of the loopback address that QEMU forwards to the guest's ssh server; None: not known yet."""
     try:
         found = FORWARDED.search(monitor_line(monitor, "info usernet"))
     except ui.LabError:
@@ -167,7 +167,7 @@ def _ssh_port(monitor: pathlib.Path) -> int | None:
 
 
 def wait_started(machine: Machine, running: process.Process) -> int:
-    """Waits until QEMU runs; the port that leads to the guest's ssh server."""
+    """Waits until QEMU runs; returns the port of the guest's ssh server."""
     return process.wait_for(f"QEMU of {machine.name}", lambda: _ssh_port(machine.monitor), running, machine.log, BOOT_S)
 
 
@@ -176,7 +176,7 @@ def _ready(machine: Machine) -> bool:
 
 
 def wait_ready(booting: list[tuple[Machine, process.Process]]) -> None:
-    """Returns when the start-up files of all these guests are through."""
+    """Returns when the start-up scripts of all these guests have ended."""
     def check() -> None:
         for machine, running in booting:
             if not running.alive():
@@ -191,14 +191,14 @@ def wait_ready(booting: list[tuple[Machine, process.Process]]) -> None:
 
 
 def monitor_command(path: pathlib.Path, command: str, /, **arguments):
-    """One QMP command; its return value."""
+    """Executes a QMP command; returns its return value."""
     try:
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(MONITOR_S)
             sock.connect(str(path))
             with sock.makefile("rw") as stream:
                 return _converse(stream, command, arguments)
-    except (OSError, ValueError) as error:      # it ends: an empty line, which is no JSON
+    except (OSError, ValueError) as error:      # QEMU has ended: an empty line is not JSON
         raise ui.LabError(f"{path}: QEMU does not answer {command} ({error}). What runs:  ./pib status") from error
 
 
@@ -215,12 +215,12 @@ def _converse(stream, command: str, arguments: dict):
 
 
 def monitor_line(path: pathlib.Path, line: str) -> str:
-    """Output of a command of the human monitor."""
+    """The output of a command of the human monitor."""
     return monitor_command(path, "human-monitor-command", **{"command-line": line})
 
 
 def device_property(path: pathlib.Path, name: str, slot: int = 0):
-    """A JSON property of an HCA, decoded."""
+    """A property of an HCA, decoded from JSON."""
     # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
     return json.loads(monitor_command(path, "qom-get", path=f"/machine/peripheral/hca{slot}", property=name))
 

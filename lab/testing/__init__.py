@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test: the parts of the suite, their runners, and one verdict."""
+"""./pib test: the parts of the suite, their runners, and one result."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test arm: host side, device and driver compiled for 64-bit Arm, and the unit tests run there with each size of
-pages that such kernels have."""
+"""./pib test arm: compiles host programs, device and driver for 64-bit Arm, and runs the unit tests there with each
+page size of such kernels."""
 
 import pathlib
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def _debian_kernel(tools: builder.Builder, flavour: str) -> pathlib.Path:
     return next((tools.tree / "boot").glob(f"vmlinuz-*-{flavour}"))
 
 
-# By size of pages in KiB. QEMU's emulation of a process takes the pages of this machine; others need a kernel.
+# Runners by page size in KiB. QEMU's user-mode emulation has this machine's page size; the others need a kernel.
 RUNS: dict[int, Callable[[builder.Builder, list[dict]], Count]] = {
     4: host.test_emulated,
     16: lambda tools, tests: machine.run(tools, tests, _debian_kernel(tools, "arm64-16k"), 16),

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Test cases that passed and failed, read from the reports of their runners.
+"""Numbers of passed and failed tests, from the reports of their runners.
 
-A Catch2 program counts as many as it says, any other program as one.
-"""
+A Catch2 program counts as many tests as it reports, any other program counts as one."""
 
 import dataclasses
 import json
@@ -24,7 +23,7 @@ class Count:
         return Count(self.passed + other.passed, self.failed + other.failed)
 
     def with_status(self, bad: bool) -> "Count":
-        """A runner that ends badly without a failed test is one failure."""
+        """A runner that fails without a failed test counts as one failure."""
         return Count(self.passed, 1) if bad and not self.failed else self
 
 
@@ -32,7 +31,7 @@ FAILURE = Count(failed=1)
 
 
 def catch2(output: str) -> Count | None:
-    """From a Catch2 program's last line; None if it has none."""
+    """Counts from a Catch2 program's last line; None if it has none."""
     found = list(CATCH2.finditer(output))
     if not found:
         return None
@@ -45,18 +44,18 @@ def catch2(output: str) -> Count | None:
 
 
 def program(entry: dict) -> Count:
-    """From one line of meson's testlog.json."""
+    """Counts from one line of meson's testlog.json."""
     if entry["result"] in ("SKIP", "IGNORED"):
         return Count()
     passed = entry["result"] in ("OK", "EXPECTEDFAIL")
     count = catch2(entry.get("stdout", ""))
     if count is None:
         return Count(passed=int(passed), failed=int(not passed))
-    return count.with_status(not passed)    # it may end badly after its last test, e.g. by a leak
+    return count.with_status(not passed)    # the program may fail after its last test, for example because of a leak
 
 
 def meson(log: pathlib.Path, status: int) -> Count:
-    """From meson's testlog.json and exit status. A log that is missing or unreadable is a failure: meson died."""
+    """Counts from meson's testlog.json and exit status. A missing or unreadable log is a failure of meson."""
     try:
         lines = log.read_text().splitlines()
         count = sum((program(json.loads(line)) for line in lines), Count())
@@ -66,7 +65,7 @@ def meson(log: pathlib.Path, status: int) -> Count:
 
 
 def junit(path: pathlib.Path, status: int) -> Count:
-    """From pytest's report and exit status. A report that is missing or unreadable is a failure: pytest died."""
+    """Counts from pytest's report and exit status. A missing or unreadable report is a failure of pytest."""
     try:
         count = sum((_suite(suite) for suite in xml.etree.ElementTree.parse(path).getroot().iter("testsuite")),
                     Count())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A plugin of pytest: writes the names of the tests that it will run, and each test that has ended with the seconds it
-took, into the file that PIB_TEST_EVENTS names; lines of JSON."""
+"""A pytest plugin: writes the names of the tests that will run, and each finished test with its duration in seconds, as
+lines of JSON to the file in PIB_TEST_EVENTS."""
 
 import collections
 import json

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parts of ./pib test, and its verdict.
+"""The parts of ./pib test and their result.
 
-Units are meson's tests, built with sanitizers, and QEMU's own view of the device
-without a guest; guests are pytest against booted guests. Tests that are marked
-`nightly` run in `./pib test all` alone.
-"""
+Unit tests are meson's tests, built with sanitizers, and tests of the device in QEMU without a guest; guest tests are
+pytest with booted guests. Tests with the mark `nightly` run only in `./pib test all`."""
 
 import dataclasses
 import os
@@ -20,10 +18,11 @@ from lab.testing.progress import Progress
 
 KVM_TESTS = "test_kvm or test_kicks"
 NEWEST_KERNEL = image.RELEASES[-1]
-# A part that reaches the kernel's every interface: registration, user memory, on-demand paging, MADs, IPoIB, power.
+# Guest tests that use all kernel interfaces of the driver: registration, user memory, on-demand paging, MADs, IPoIB,
+# power.
 KERNEL_TESTS = "test_driver or test_management or test_provider_checks or test_rc_pingpong or test_ud_pingpong"
 VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
-# The environment in which the guests' tests run.
+# The environment of the guest tests.
 GUESTS: dict[str, dict[str, str]] = {
     "guest": {},
     "lockdep": {guest_kernel.VARIABLE: "lockdep"},
@@ -31,7 +30,7 @@ GUESTS: dict[str, dict[str, str]] = {
     "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
     "one-copy": {"PIB_TEST_HCA": vm.ZERO_COPY},
 }
-# Two labs side by side, as each waits half of its time; six guests at most.
+# Two labs in parallel, because each waits half of its time; together at most six guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
 LANES_MIB = 8192
 DEFAULT = ("unit", "guest")
@@ -40,7 +39,7 @@ ALL = "all"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One ./pib test. nightly: with the tests that only the night has time for."""
+    """One ./pib test. nightly: includes the tests with that mark."""
     progress: Progress
     nightly: bool = False
 
@@ -74,12 +73,12 @@ def _available_mib() -> int:
 
 
 def tsan(run: Run) -> Count:
-    """The tests that have threads, with the thread sanitizer."""
+    """Runs the tests with threads under the thread sanitizer."""
     return runners.meson(run.progress, host_build.THREADS, host_build.THREADED)
 
 
 def on_kvm(run: Run) -> Count:
-    """The tests of KVM's part in the device; where KVM does not work, on an emulated host on which it does."""
+    """Runs the tests that need KVM; on a host without KVM, on an emulated host that has it."""
     base, _ = up.prepare()
     if kvm.accelerator(base) == "kvm":
         return runners.pytest(run.progress, "tests/guest", "-k", KVM_TESTS, name=_stage("kvm"))
@@ -100,7 +99,7 @@ def on_kernels(run: Run) -> Count:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """stages: of its progress, in their order."""
+    """stages: of the progress lines, in order."""
     run: Callable[[Run], Count]
     stages: tuple[str, ...]
 
@@ -125,7 +124,7 @@ ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit h
 
 
 def test(name: str | None) -> int:
-    """name: of PARTS, or ALL; None: those of DEFAULT."""
+    """name: one of PARTS, or ALL; None: the parts in DEFAULT."""
     deps.install(tests=True)
     paths.RUN.mkdir(exist_ok=True)
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)

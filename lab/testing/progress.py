@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Progress of the tests, and the time that is left, by the durations of the last run."""
+"""Progress of the tests and the remaining time, estimated from the durations of the last run."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from lab import paths
 from lab.testing.counts import Count
 
-SHOW_S = 30                     # between two lines of progress
+SHOW_S = 30                     # interval between two progress lines
 FILE = "test-seconds.json"
 
 
 class History:
-    """Seconds that tests and stages took the last time, by name; in the cache, for all checkouts."""
+    """Duration in seconds of tests and stages in the last run, by name; in the cache, for all checkouts."""
 
     def __init__(self, file: pathlib.Path | None = None):
         self.file = file or paths.cache() / FILE
@@ -29,7 +29,7 @@ class History:
             return {}
 
     def save(self, new: dict[str, float]) -> None:
-        """Replaced as a whole: another checkout may read it now, or save what its tests took."""
+        """Replaced atomically, because another checkout may read or save it at the same time."""
         self.seconds = self._load() | {name: round(seconds, 2) for name, seconds in new.items()}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(dir=self.file.parent, prefix=FILE)
@@ -39,14 +39,14 @@ class History:
 
 
 class Stage:
-    """The tests of one runner, in one lane or in several side by side. Their names are known when the runner has
-    collected them; a runner that only counts has none."""
+    """The tests of one runner, in one or several parallel lanes. Their names are known after the runner has collected
+    them; some runners only count."""
 
     def __init__(self, name: str, history: History, whole: bool = True):
-        """whole: it runs all its tests, so its duration is that of the stage."""
+        """whole: it runs all of its tests, so its duration is the stage's."""
         self.name, self.history, self.whole = name, history, whole
         self.began = time.monotonic()
-        self.left: dict[str, list[str]] = {}    # names of tests, by lane
+        self.left: dict[str, list[str]] = {}    # names of the remaining tests, by lane
         self.took: dict[str, float] = {}
         self.done = self.total = 0
 
@@ -78,7 +78,7 @@ class Stage:
         return _total((self._lane_s(tests) for tests in self.left.values() if tests), max)
 
     def _lane_s(self, tests: list[str]) -> float | None:
-        """A new test takes as long as the mean of those that are known."""
+        """A new test is expected to take the mean of the known tests."""
         known = [self.history.seconds[key] for test in tests if (key := self._key(test)) in self.history.seconds]
         return sum(known) * len(tests) / len(known) if known else None
 
@@ -91,12 +91,12 @@ class Progress:
         self.began = self.shown = time.monotonic()
 
     def begin(self, name: str) -> Stage:
-        """name: of the next stage, or of a later one when those before it have nothing to run."""
+        """name: the next stage, or a later one if those before it have nothing to run."""
         self.coming = self.coming[self.coming.index(name) + 1:]
         return Stage(name, self.history, self.whole)
 
     def show(self, stage: Stage) -> None:
-        """Prints a line, unless the last one is new."""
+        """Prints a line, unless the last one was printed recently."""
         if time.monotonic() - self.shown >= SHOW_S:
             self.shown = time.monotonic()
             print(self.line(stage), flush=True)
@@ -109,7 +109,7 @@ class Progress:
 
 
 def _total(parts: Iterable[float | None], combine: Callable[[list[float]], float]) -> float | None:
-    """None if a part is unknown."""
+    """Remaining time of all stages; None if one is unknown."""
     found = list(parts)
     known = [part for part in found if part is not None]
     return combine([0, *known]) if len(known) == len(found) else None

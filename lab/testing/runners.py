@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Meson's tests and pytest's, each from its start to its count."""
+"""Runs meson's tests and pytest's, and returns their counts."""
 
 import contextlib
 import json
@@ -19,13 +19,13 @@ SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 MESON_TEST = re.compile(r" *(\d+)/(\d+) ")
-# No summary of its own: the one line that counts is ours. No percentage: it would be that of one lane.
+# No header and no percentage of pytest's: they would be those of one lane. The lab prints its own progress.
 PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider",
           "-p", events.__name__, "-o", "console_output_style=classic", f"--rootdir={paths.ROOT}")
 
 
 def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> counts.Count:
-    """names: of tests, without any for all."""
+    """names: of tests; empty: all."""
     directory = host_build.build(build)
     log = directory / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
@@ -38,7 +38,7 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
             stage.count(int(test[1]), int(test[2]))
             progress.show(stage)
 
-    # At SIGINT meson ends the test that takes longest, and goes on.
+    # After SIGINT meson ends the longest running test, and continues.
     status, = child.run(child.Program(
         ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "4", *names],
         env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM, show=show))
@@ -49,7 +49,7 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
 
 @contextlib.contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
-    """Variables for what runs in the block."""
+    """Environment variables for the programs of the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -62,7 +62,7 @@ def environment(values: dict[str, str]) -> Iterator[None]:
 
 
 class _Lane:
-    """One pytest. options: which of the stage's tests it runs."""
+    """One pytest. options: they select the stage's tests for it."""
     printing = threading.Lock()
 
     def __init__(self, name: str, options: tuple[str, ...], stage: Stage, progress: Progress):
@@ -98,8 +98,8 @@ class _Lane:
 
 def pytest(progress: Progress, folder: str, *options: str, name: str | None = None,
            lanes: dict[str, tuple[str, ...]] | None = None) -> counts.Count:
-    """name: of the stage, if it is not the folder's. lanes: options of each pytest that runs beside the others, by
-    name; without any one runs all."""
+    """name: of the stage, by default the folder's. lanes: options of each parallel pytest, by name; empty: one pytest
+    runs all tests."""
     stage = progress.begin(name or folder)
     ui.say(f"running {stage.name}")
     running = [_Lane(lane, (*options, *more), stage, progress) for lane, more in (lanes or {"": ()}).items()]

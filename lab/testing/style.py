@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test style: the rules of CONTRIBUTING.md that a machine can check."""
+"""./pib test style: the rules of CONTRIBUTING.md that a program can check."""
 
 import os
 
@@ -11,7 +11,7 @@ FOLDERS = ("tests/style", "tests/driver")
 
 
 def style(progress: Progress, nightly: bool = False) -> Count:
-    """nightly: clang-tidy checks the whole tree."""
+    """nightly: runs clang-tidy on the whole tree."""
     if nightly:
         os.environ["PIB_TIDY"] = "all"
     return sum((runners.pytest(progress, folder) for folder in FOLDERS), Count())

@@ -41,7 +41,7 @@ bool LinkErrors::one_more_physical(std::uint64_t threshold) {
     return true;
 }
 
-// 16.1.3.5: OverrunErrors periods in succession, each with an overrun. Threshold 0 acts as 1.
+// 16.1.3.5: OverrunErrors consecutive periods, each with an overrun. Threshold 0 acts as 1.
 bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns) {
     const std::uint64_t period = now_ns / kFlowControlPeriodNs + 1;
     if (period == last_overrun) {

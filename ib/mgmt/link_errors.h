@@ -15,16 +15,16 @@ namespace pib::ib {
 // Errors that traps 129, 130 and 131 report.
 enum class LinkError : std::uint8_t { kLocalIntegrity, kBufferOverrun, kFlowControlUpdate };
 
-// Ports grant credits when buffers become free and not in regular periods. Overruns are therefore
-// counted in periods of the longest distance between two flow control packets in 7.9.4: 65,536
-// symbol times, of 4 ns at 2.5 Gb/s.
+// Ports grant credits when buffers become free, not in regular periods. So overruns are counted in
+// periods of the longest interval between two flow control packets in 7.9.4: 65,536 symbol times,
+// of 4 ns at 2.5 Gb/s.
 inline constexpr std::uint64_t kFlowControlPeriodNs = 65'536 * 4;
 
 // Counts the errors of one link; each new link has a new object.
 struct LinkErrors {
-    std::uint8_t physical = 0;         // packets with local physical errors, less good ones
-    std::uint8_t overrun_periods = 0;  // in succession, until they are too many
-    std::uint64_t last_overrun = 0;    // the last such period; counted from 1, 0: none
+    std::uint8_t physical = 0;         // packets with local physical errors, minus good ones
+    std::uint8_t overrun_periods = 0;  // consecutive periods with an overrun
+    std::uint64_t last_overrun = 0;    // the last such period, counted from 1; 0: none
 
     bool operator==(const LinkErrors&) const = default;
 
@@ -32,8 +32,8 @@ struct LinkErrors {
     void good(std::uint32_t packets) {
         physical = static_cast<std::uint8_t>(packets < physical ? physical - packets : 0);
     }
-    // Counts a dropped packet in PortRcvErrors and its details, and the errors that reach a
-    // threshold of PortInfo (LocalPhyErrors, OverrunErrors).
+    // Counts a dropped packet in PortRcvErrors and its details. Returns the error that has reached
+    // its threshold of PortInfo (LocalPhyErrors, OverrunErrors).
     [[nodiscard]] std::optional<LinkError> dropped(link::PacketFault fault, const Port& port,
                                                    PortCounters& counters, std::uint64_t now_ns);
 
@@ -42,10 +42,10 @@ struct LinkErrors {
     [[nodiscard]] bool one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns);
 };
 
-// Counts the error; an error of a VL counts for VL 0.
+// Counts the error; an error of a VL is counted for VL 0.
 void count_link_error(LinkError error, PortCounters& counters);
-// Queues its trap at the sending port: the port with the error, or port 0 of its switch. No trap if
-// that port is not Active: the SM reads all attributes when it brings a port up.
+// Queues the error's trap at the sending port: the port with the error, or port 0 of its switch. No
+// trap if that port is not Active: the SM reads all attributes when it brings a port up.
 void tell_link_error(LinkError error, std::uint8_t port_number, Port& sender, std::uint64_t now_ns);
 // The error that a trap reports; no value for other traps.
 [[nodiscard]] std::optional<LinkError> link_error_of(std::uint16_t trap_number);

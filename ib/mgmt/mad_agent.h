@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Steps of every subnet management agent before and after the attribute of an SMP: version, M_Key,
 // method and attribute checks, the reply (IBA 13.4.5, 14.2.4, 14.3). Attributes are rows of a
-// table; this file has those that channel adapters and switches share, a switch adds its own.
+// table. This file has the rows that channel adapters and switches share; a switch adds others.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct SmaNode {
     [[nodiscard]] std::uint8_t num_ports() const {
         return static_cast<std::uint8_t>(ports.size() - (is_switch() && !ports.empty() ? 1 : 0));
     }
-    // nullptr if there is no such port.
+    // nullptr: there is no such port.
     [[nodiscard]] Port* port(std::uint32_t number) {
         const std::uint32_t index = number - first_port();
         return index < ports.size() ? &ports[index] : nullptr;
@@ -79,13 +79,13 @@ struct AttributeResult {
     std::uint8_t port = 0;
 };
 
-// A handler gets the request's `data` and replaces it by the reply's. A set handler applies it; the
-// get handler then makes the reply.
+// A handler receives the request's `data` and replaces it by the reply's. A set handler applies it;
+// the get handler then makes the reply.
 template <typename Node>
 using AttributeHandler = AttributeResult (*)(Node& node, const SmpRequest& request,
                                              std::span<std::uint8_t, kSmpDataSize> data);
 
-// An attribute; nullptr where the method is not offered for it.
+// An attribute; nullptr: it does not have the method.
 template <typename Node>
 struct AttributeRow {
     std::uint16_t attribute_id = 0;
@@ -112,10 +112,10 @@ struct SmaAnswer {
 // TrapRepress, method. The answer is complete unless wants_attribute is set.
 [[nodiscard]] SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
-// The reply to `request`: method GetResp, D bit of a directed route, status; its data is unchanged.
+// The reply to `request`: method GetResp, D bit of a directed route, status, and unchanged data.
 [[nodiscard]] Mad make_reply(const Mad& request, std::uint16_t status);
 
-// Whether the M_Key of `port` may be shown in answer to this request (C14-16 and table 142).
+// Whether an answer to this request may contain the M_Key of `port` (C14-16 and table 142).
 [[nodiscard]] bool m_key_is_readable(const Port& port, const Mad& request);
 
 // The attributes that every node has (IBA table 140): NodeDescription, NodeInfo, PortInfo,
@@ -152,9 +152,9 @@ void run_attribute(Node& node, const AttributeRow<Node>* row, const SmpRequest& 
     answer.port = result.port;
 }
 
-// Answers one SMP that is for this node's SMA (see smi.h): by the first of the node's own `rows`
-// that has its attribute, else by the common ones. The reply goes out through smi_send() if it is
-// directed-route, else to the LID that the request came from.
+// Answers one SMP that is for this node's SMA (see smi.h). The node's own `rows` take precedence
+// over the common attributes. The reply is sent by smi_send() if it is directed-route, else to the
+// LID of the requester.
 template <std::derived_from<SmaNode> Node>
 [[nodiscard]] SmaAnswer sma_answer(Node& node, std::span<const AttributeRow<Node>> rows,
                                    const Mad& request, const SmpArrival& arrival) {
@@ -172,10 +172,10 @@ template <std::derived_from<SmaNode> Node>
     return answer;
 }
 
-// Likewise for a node with the common attributes only: a channel adapter.
+// The same for a node with the common attributes only: a channel adapter.
 [[nodiscard]] SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
-// The next trap of a port (port 0 at a switch) that is due, see TrapQueue::next.
+// The next trap of a port (port 0 at a switch) that is due: see TrapQueue::next().
 [[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, Port& port, std::uint64_t now_ns);
 
 }  // namespace pib::ib

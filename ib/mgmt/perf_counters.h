@@ -75,7 +75,7 @@ enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     std::array<std::uint64_t, kCounterCount> total{};
-    // Each view subtracts these totals of its last write.
+    // Value of each total at the attribute's last clearing; a Get subtracts it.
     std::array<std::array<std::uint64_t, kCounterCount>, 2> base{};
 
     bool operator==(const PortCounters&) const = default;
@@ -112,19 +112,19 @@ struct PortSampling {
     Status status = Status::kDone;
     std::uint64_t begin_ns = 0;  // start of the interval
     std::uint64_t end_ns = 0;
-    // Totals at the start of the interval while it runs, then the difference.
+    // While the interval runs, the totals at its start; then the difference.
     std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};
 
     bool operator==(const PortSampling&) const = default;
 };
 
-// The node whose counters are asked for. `ports[i]` belongs to port number `first_port + i`: 1 at a
+// The node whose counters are requested. `ports[i]` belongs to port number `first_port + i`: 1 at a
 // channel adapter, 0 at a switch.
 struct PmaNode {
     std::span<PortCounters> ports;
     PortSampling& sampling;
     std::uint8_t first_port = 1;
-    bool all_port_select = false;  // PortSelect 0xFF is served (switches)
+    bool all_port_select = false;  // PortSelect 0xFF is supported (switches)
     std::uint8_t resp_time_value = 16;
 
     [[nodiscard]] PortCounters* port(unsigned number) const {
@@ -133,13 +133,13 @@ struct PmaNode {
     }
 };
 
-// Answers a MAD of the performance class. No value for MADs without an answer: a response, or
+// Answers a MAD of the performance class. nullopt for MADs without an answer: a response, or
 // another base version (IBA 13.4.5, 16.1.2).
 [[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
                                             std::uint64_t now_ns);
 
-// Sampling reads the counters at the start and at the end of an interval: the next such time, and
-// the call that is then due.
+// Sampling reads the counters at the start and the end of an interval. pma_next_deadline_ns() is
+// the next of these times; call pma_advance() then.
 [[nodiscard]] std::optional<std::uint64_t> pma_next_deadline_ns(const PortSampling& sampling);
 void pma_advance(const PmaNode& node, std::uint64_t now_ns);
 

@@ -31,8 +31,8 @@ enum class PortEvent : std::uint16_t {
     kPKeyChange = 1U << 3,
     kGidChange = 1U << 4,      // GidPrefix or GUIDInfo
     kStateChange = 1U << 5,    // PortState, by command or by link
-    kLinkOffer = 1U << 6,      // a value that the link negotiates: enabled widths and speeds
-    kDownRequest = 1U << 7,    // link must go down (and, unless disabled or asleep, train again)
+    kLinkOffer = 1U << 6,      // a value that the link negotiates: enabled widths or speeds
+    kDownRequest = 1U << 7,    // the link must go down, and train again unless disabled or asleep
     kLinkAttribute = 1U << 8,  // NeighborMTU, OperationalVLs, VL tables, HOQLife, enforcement
     kNodeDescription = 1U << 9,
 };
@@ -117,7 +117,7 @@ struct Port {
     [[nodiscard]] std::uint8_t lmc() const {
         return static_cast<std::uint8_t>(get(port_info::kLmc));
     }
-    // Whether a unicast DLID names this port, path bits included (IBA 7.11.1).
+    // Whether a unicast DLID is one of this port's LIDs, path bits included (IBA 7.11.1).
     [[nodiscard]] bool owns_lid(Lid dlid) const {
         return dlid.is_unicast() && lid().value() != 0 &&
                (dlid.value() >> lmc()) == (lid().value() >> lmc());
@@ -152,29 +152,29 @@ struct Port {
 // 0xFFFF, default GID prefix, everything supported enabled.
 [[nodiscard]] Port make_port(const PortConfig& config);
 
-// Events of the physical link; each call returns the changes. Training has ended with these active
-// values: LinkUp and Initialize. No effect if disabled.
+// Reports the end of link training with these active values: LinkUp and Initialize. No effect if
+// disabled. Returns the changes.
 PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed, std::uint8_t speed_ext);
-// The link is lost: Down, and on to Polling unless disabled or asleep.
+// The link is lost: Down, and Polling unless disabled or asleep.
 PortEvents port_link_down(Port& port);
 // A data packet arrived while Armed: the neighbour is Active, so this port becomes Active (7.2.7).
 PortEvents port_data_arrived(Port& port);
 // Whether the port wants a link: `up` of LINK frames.
 [[nodiscard]] bool port_wants_link(const Port& port);
-// The port's values for LINK frames; the link sets `epoch`.
+// The port's parameters for LINK frames; the link sets `epoch`.
 [[nodiscard]] link::Link link_offer(const Port& port);
 
 // Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.
 void count_violation(Port& port, Field violations);
 
-// Outcome of a Set: a MAD status and events. On kBadField the valid fields are applied and the
+// Result of a Set: a MAD status and events. With kBadField the valid fields are applied and the
 // others are unchanged (IBA 14.2.5.6).
 struct SetResult {
     std::uint16_t status = mad_status::kOk;
     PortEvents events{};
 };
 
-// Attribute data in and out. `data` is the attribute area of an SMP; block numbers come from the
+// Attribute data in and out. `data` is the attribute area of an SMP; block numbers are from the
 // attribute modifier. Each getter fills the whole area and returns a MAD status.
 std::uint16_t get_port_info(const Port& port, std::span<std::uint8_t, kSmpDataSize> data);
 SetResult set_port_info(Port& port, std::span<const std::uint8_t, kSmpDataSize> data);

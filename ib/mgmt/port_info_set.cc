@@ -9,7 +9,7 @@
 namespace pib::ib {
 namespace {
 
-// Verdict of a rule about a requested value.
+// Result of a rule for a requested value.
 struct Verdict {
     enum Kind : std::uint8_t { kTake, kKeep, kBad } kind = kTake;
     std::uint64_t value = 0;

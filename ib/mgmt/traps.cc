@@ -18,7 +18,7 @@ Notice make_notice(NoticeType type, std::uint16_t trap_number) {
     return n;
 }
 
-// Shortest distance between two traps when SubnetTimeOut says less, and between two that repeat.
+// Shortest interval between two traps if SubnetTimeOut is shorter, and between two repetitions.
 constexpr std::uint64_t kMinTrapIntervalNs = 1'000'000;
 
 std::uint64_t trap_interval_ns(std::uint8_t subnet_timeout) {
@@ -123,7 +123,8 @@ void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
         return get(waiting.notice, notice::kTrapNumber) == get(notice, notice::kTrapNumber);
     };
     const auto same = [&](const Pending& waiting) {
-        // Producer and issuer are filled in when sending; the rest tells whether it is the same.
+        // Producer and issuer are set when the trap is sent; the other fields decide whether two
+        // notices are equal.
         return same_number(waiting) &&
                std::ranges::equal(std::span(waiting.notice).subspan<notice::kDetailsOffset>(),
                                   std::span(notice).subspan<notice::kDetailsOffset>());

@@ -63,8 +63,8 @@ struct TrapSender {
 
 // Traps of one port (of port 0 at a switch). Plain data with bounded memory.
 struct TrapQueue {
-    // A further trap of a number is dropped while so many of that number wait for repression, so
-    // that a flood of one number, such as P_Key violations, leaves room for the others.
+    // Limit of traps of one number that wait for repression; further ones are dropped, so that a
+    // flood of one number, such as P_Key violations, leaves room for others.
     static constexpr std::size_t kMaxOfNumber = 8;
     // 128 to 131, 144, 145 and 256 to 259.
     static constexpr std::size_t kMaxPending = 10 * kMaxOfNumber;
@@ -81,14 +81,14 @@ struct TrapQueue {
 
     bool operator==(const TrapQueue&) const = default;
 
-    // Adds a trap, or renews the waiting one with the same number and the same details.
+    // Adds a trap, or renews the waiting trap with the same number and details.
     void add(const Notice& notice, std::uint64_t now_ns);
     // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
     // wait while the port is not Active or knows no SM.
     [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, std::uint64_t now_ns);
-    // When next() may have something; nothing while the queue is empty.
+    // When next() may return a trap; nullopt while the queue is empty.
     [[nodiscard]] std::optional<std::uint64_t> deadline_ns() const;
-    // A TrapRepress arrived: forgets the trap with its transaction ID.
+    // Handles TrapRepress: removes the trap with its transaction ID.
     void repress(const Mad& trap_repress);
 };
 

@@ -37,14 +37,14 @@ std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask r
     return std::nullopt;
 }
 
-// Bytes of high priority that may pass before the low table has its turn; nothing: all.
+// Bytes of high priority that may be sent before the low table has its turn; nullopt: no limit.
 std::optional<std::int64_t> VlArbiter::high_limit() const {
     const std::uint64_t limit = port_.get(port_info::kVlHighLimit);
     return limit == kUnlimited ? std::nullopt
                                : std::optional(static_cast<std::int64_t>(limit) * kLimitUnitBytes);
 }
 
-// With limit 0 one packet may pass before the low table has its turn.
+// With limit 0, one packet may be sent before the low table has its turn.
 bool VlArbiter::high_may_send() const {
     const auto limit = high_limit();
     return !limit || high_sent_ == 0 || high_sent_ < *limit;
@@ -84,7 +84,7 @@ std::uint32_t VlArbiter::allowance() const {
             bytes = limit ? std::min(left(high_), *limit - high_sent_) : left(high_);
             break;
         }
-        case Source::kLow:  // one packet, then high priority is asked again
+        case Source::kLow:  // one packet, then the high table is checked again
             bytes = other_waits_ ? 0 : left(low_);
             break;
         case Source::kNone:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which data VL of a port sends next: the two-level weighted arbitration of IBA 7.6.9. VL15 is not
-// its business, it always comes first.
+// Chooses the data VL of a port that sends next: the two-level weighted arbitration of IBA 7.6.9.
+// VL15 precedes all others and is not arbitrated here.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace pib::ib {
 
-// Data VLs with a packet that could be sent now, bit per VL.
+// Data VLs with a packet that could be sent now, one bit per VL.
 using VlMask = std::uint16_t;
 
 class VlArbiter {
   public:
-    // The port's tables and PortInfo:VLHighLimit; they are referred to, and must stay.
+    // Refers to the port's tables and PortInfo:VLHighLimit, which must outlive the arbiter.
     explicit VlArbiter(const Port& port) : port_(port) {}
 
-    // The VL that sends one packet of `ready`; account() has to follow when it did. A VL that no
-    // table lists is served when no listed one is ready.
+    // The VL of `ready` that may send one packet; call account() when it has. A VL that no table
+    // lists is chosen when no listed VL is ready.
     [[nodiscard]] std::optional<unsigned> choose(VlMask ready);
-    // Bytes that the last chosen VL may still send in one batch: until then choose() would choose
-    // it again, if the same VLs stay ready. A packet counts as the next multiple of 64. The last
-    // packet may exceed the number, as it may exceed a weight. At least 1.
+    // Bytes that the last chosen VL may send in one batch, at least 1: until then choose() would
+    // choose it again if the same VLs stay ready. A packet counts as the next multiple of 64 bytes.
+    // The last packet may exceed the number, as it may exceed a weight.
     [[nodiscard]] std::uint32_t allowance() const;
-    // A packet of the VL that was chosen last has gone, LRH to end of padding.
+    // A packet of the VL that was chosen last has been sent; `bytes` is LRH to the end of padding.
     void account(std::size_t bytes);
-    // After a change of the tables.
+    // Call after a change of the tables.
     void restart();
 
   private:
@@ -47,9 +47,9 @@ class VlArbiter {
     const Port& port_;
     Cursor high_;
     Cursor low_;
-    std::int64_t high_sent_ = 0;  // bytes since a low-priority packet had its turn
+    std::int64_t high_sent_ = 0;  // bytes since the last packet of low priority
     enum class Source : std::uint8_t { kHigh, kLow, kNone } last_ = Source::kNone;
-    // When `last_` was chosen, a VL of the other table was ready, too.
+    // a VL of the other table was also ready when `last_` was chosen
     bool other_waits_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bursts of several packets: both ends are parsed as packets, and compared with each other.
+// Bursts of several packets: parses both end packets and compares them.
 #include "ib/wire/burst.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ bool same(Bytes a, Bytes b, std::size_t from, std::size_t to) {
                       b.begin() + static_cast<std::ptrdiff_t>(from));
 }
 
-// Whether `last` can follow `first` at `distance` packets in one burst: all fields are equal that
-// do not change from packet to packet, and only the last may request an ACK or an event.
+// Whether `last` can follow `first` at `distance` packets in one burst: fields that are constant in
+// a message are equal, and only the last packet may request an ACK or an event.
 bool follows(const PacketView& first, const PacketView& last, std::uint32_t distance, bool xrc) {
     const Bytes a = first.bytes().head();
     const Bytes b = last.bytes().head();
@@ -75,7 +75,8 @@ const OpcodeInfo* burst_middle(const OpcodeInfo& first) {
 
 namespace {
 
-// One end of a burst: headers at `at`, `payload` bytes of payload and pad at `offset` of `whole`.
+// One end packet of a burst: headers at `at`, `payload` bytes of payload and pad at `offset` of
+// `whole`.
 std::expected<PacketView, ParseError> parse_end(Bytes head, Bytes whole, std::size_t at,
                                                 std::size_t offset, std::size_t payload) {
     const Lrh lrh = Lrh::parse(head.subspan(at).first<Lrh::kSize>());
@@ -164,7 +165,7 @@ PacketBytes Burst::packet(std::uint32_t index, BurstHeaders& room) const {
             bytes_.part(payload - middle_headers_, middle_headers_ + size_.mtu)};
 }
 
-// Copies the headers of both ends, as packet() builds them, up to the payload.
+// Copies the headers of both end packets as packet() builds them, up to the payload.
 std::expected<Burst, ParseError> Burst::part(std::uint32_t from, std::uint32_t count,
                                              BurstHead& head) const {
     BurstHeaders room;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A burst: consecutive packets of one message as one value (docs/fabric-protocol.md, RUN). Of
-// several packets, a burst has the headers of the first and the last one, and the payloads of all;
-// the headers between follow from the first. A receiver that wants single packets asks for each by
-// its index and gets the bytes that would have come singly. One packet is a burst of one.
+// several packets, a burst has the headers of the first and the last one and the payloads of all;
+// the headers in between follow from the first. packet() rebuilds the bytes of a single packet. One
+// packet is a burst of one.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxBurstPayload = 64 * 1024;
 inline constexpr std::uint32_t kMinBurstMtu = 256;
 inline constexpr std::uint32_t kMaxBurstPackets = kMaxBurstPayload / kMinBurstMtu;
 
-// Several packets in memory: their number and MTU, the headers of the first and of the last packet,
+// Several packets in memory: their number and MTU, the headers of the first and the last packet,
 // all payloads, and the pad of the last one.
 inline constexpr std::size_t kBurstHeadersSize = 88;
 inline constexpr std::size_t kBurstFirst = 8;
@@ -32,11 +32,11 @@ using BurstHead = std::array<std::uint8_t, kBurstPayload>;
 // Bytes of a burst's packets, LRH to padding, and of their payloads.
 struct BurstSize {
     std::uint32_t packets = 0;  // 1..kMaxBurstPackets
-    std::uint32_t mtu = 0;      // payload of each but the last; of a single packet not known
+    std::uint32_t mtu = 0;      // payload of all packets but the last; unknown for a single packet
     std::size_t first = 0;
-    std::size_t middle = 0;  // each packet between first and last
+    std::size_t middle = 0;  // of each packet between first and last
     std::size_t last = 0;
-    std::size_t payload = 0;  // all payloads, the last one's pad included
+    std::size_t payload = 0;  // all payloads, with the last packet's pad
 
     // A single packet's.
     [[nodiscard]] static BurstSize of(std::size_t bytes) {
@@ -47,7 +47,7 @@ struct BurstSize {
     }
     // The longest packet.
     [[nodiscard]] std::size_t longest() const { return first > last ? first : last; }
-    // Sum over `count` packets from `from` on of what `of` makes of a packet's bytes.
+    // Sum of of(packet bytes) over `count` packets, starting with packet `from`.
     template <typename Of>
     [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {
         if (packets == 1 && count == 1) [[likely]] {
@@ -60,7 +60,7 @@ struct BurstSize {
     [[nodiscard]] std::size_t bytes(std::uint32_t from, std::uint32_t count) const {
         return sum(from, count, [](std::size_t bytes) { return bytes; });
     }
-    // LRH:PktLen, which counts the ICRCs.
+    // LRH:PktLen of all packets, which counts their ICRCs.
     [[nodiscard]] std::uint64_t words(std::uint32_t from, std::uint32_t count) const {
         return (bytes(from, count) + count * kIcrcSize) / 4;
     }
@@ -70,39 +70,40 @@ struct BurstSize {
     [[nodiscard]] std::size_t body() const { return kBurstPayload + payload; }
 };
 
-// The MIDDLE opcode of a burst that starts with this one; nullptr: no burst of several starts with
-// it.
+// The MIDDLE opcode of a burst that starts with this opcode; nullptr: no burst of several packets
+// starts with it.
 [[nodiscard]] const OpcodeInfo* burst_middle(const OpcodeInfo& first);
 
 class Burst {
   public:
-    // One packet, of which parse_lrh() has checked the LRH.
+    // One packet whose LRH parse_lrh() has checked.
     Burst(const Lrh& lrh, const PacketBytes& packet)
         : lrh_(lrh), bytes_(packet), size_(BurstSize::of(packet.size())) {}
-    // One packet that has been checked.
+    // One packet that has been checked completely.
     explicit Burst(const PacketView& packet) : Burst(packet.lrh(), packet.bytes()) {
         first_ = packet;
     }
-    // Several packets, checked as PacketView::parse() checks one, and for being a burst: the same
-    // LRH, GRH, BTH and XRCETH in all packets but for what tells them apart. `head` is a copy of
-    // the first kBurstPayload bytes of `whole`, which the sender may still write to. Both outlive
-    // the burst. `most`: bytes of payload.
+    // Several packets. Checks each end as PacketView::parse() checks a packet, and that they form a
+    // burst: LRH, GRH, BTH and XRCETH are equal except for fields that differ within a message.
+    // `head` is a copy of the first kBurstPayload bytes of `whole`, which the sender may still
+    // change. Both outlive the burst. `most` limits the payload in bytes.
     [[nodiscard]] static std::expected<Burst, ParseError> parse(
         std::span<const std::uint8_t, kBurstPayload> head, std::span<const std::uint8_t> whole,
         std::size_t most = kMaxBurstPayload);
-    // Some packets of several as a burst of their own; its head is written to `head`.
+    // A part of several packets as a burst; its headers are written to `head`.
     [[nodiscard]] std::expected<Burst, ParseError> part(std::uint32_t from, std::uint32_t count,
                                                         BurstHead& head) const;
 
-    // The LRH of the first packet; those of the others differ in PktLen alone.
+    // The LRH of the first packet; in the others only PktLen differs.
     [[nodiscard]] const Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const BurstSize& size() const { return size_; }
     [[nodiscard]] std::uint32_t count() const { return size_.packets; }
     [[nodiscard]] bool is_single() const { return size_.packets == 1; }
-    // As it came: to be copied on.
+    // The received bytes, for copies.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
-    // Checks what follows the LRH, unless that has been done: first() and last() are there then.
+    // Checks the headers after the LRH if that has not been done; then first() and last() are
+    // valid.
     [[nodiscard]] std::expected<void, ParseError> check() {
         return first_ ? std::expected<void, ParseError>()
                       : PacketView::parse_to(first_, bytes_, lrh_);
@@ -110,7 +111,7 @@ class Burst {
     [[nodiscard]] const PacketView& first() const { return *first_; }
     [[nodiscard]] const PacketView& last() const { return last_ ? *last_ : *first_; }
     [[nodiscard]] Psn psn(std::uint32_t index) const { return first().bth().psn + index; }
-    // The payloads of all packets, without pad; to be copied once.
+    // The payloads of all packets, without pad. Copy them only once: the sender may change them.
     [[nodiscard]] std::span<const std::uint8_t> payload() const {
         return is_single() ? first().payload() : bytes_.part(kBurstPayload, payload_bytes());
     }
@@ -119,7 +120,7 @@ class Burst {
     }
     // One packet; its headers are written to `room`, which outlives it.
     [[nodiscard]] PacketBytes packet(std::uint32_t index, BurstHeaders& room) const;
-    // All are MIDDLE packets that ask for nothing: no ACK, no event.
+    // Whether all are MIDDLE packets that request neither an ACK nor an event.
     [[nodiscard]] bool is_middle() const;
 
   private:
@@ -134,21 +135,21 @@ class Burst {
     std::size_t middle_headers_ = 0;
 };
 
-// Lays out bursts in their place, all but the payload.
+// Lays out bursts in their final place, without the payload.
 class BurstBuilder {
   public:
-    // Sizes of `packets` packets with these headers at both ends and `payload_bytes` without pad,
-    // at most `most`; or why they form no burst.
+    // Sizes of `packets` packets with the headers of these two ends and `payload_bytes` without
+    // pad, at most `most`; or the reason why they form no burst.
     [[nodiscard]] static std::expected<BurstSize, BuildError> size(
         const PacketHeaders& first, const PacketHeaders& last, std::uint32_t packets,
         std::uint32_t mtu, std::size_t payload_bytes, std::size_t most = kMaxBurstPayload);
-    // For several packets: writes what precedes the payload; `head` has at least kBurstPayload
+    // For several packets: writes the part before the payload; `head` has at least kBurstPayload
     // bytes.
     static void headers(std::span<std::uint8_t> head, const BurstSize& size,
                         const PacketHeaders& first, const PacketHeaders& last,
                         std::size_t payload_bytes);
-    // For several packets: writes everything but the payload to `body`, which has size.body()
-    // bytes; where the payload goes.
+    // For several packets: writes everything except the payload to `body`, which has size.body()
+    // bytes. Returns the place of the payload.
     static std::span<std::uint8_t> begin(std::span<std::uint8_t> body, const BurstSize& size,
                                          const PacketHeaders& first, const PacketHeaders& last,
                                          std::size_t payload_bytes);

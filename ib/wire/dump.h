@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One line a packet, for traces and for the messages of failing tests. Not for parsing: the form
-// may change.
+// One line per packet, for traces and for failing tests. The format may change, so programs must
+// not parse it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace pib::ib {
 
-// Takes any bytes. What cannot be read is shown by its error and its first bytes.
+// Accepts any bytes. For unreadable ones it shows the error and the first bytes.
 [[nodiscard]] std::string dump_packet(std::span<const std::uint8_t> bytes, Crcs crcs);
 
 [[nodiscard]] std::string dump_mad(const Mad& mad);

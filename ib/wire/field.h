@@ -50,8 +50,8 @@ constexpr void store_be24(std::uint8_t* to, std::uint32_t value) {
     to[2] = static_cast<std::uint8_t>(value);
 }
 
-// One row of an attribute table of IBA chapters 13 to 16. Fields are compile-time constants:
-// a row that is wider than 64 bits or spans more than eight bytes does not compile.
+// One row of an attribute table of IBA chapters 13 to 16. Fields are compile-time constants: a row
+// wider than 64 bits or across more than eight bytes does not compile.
 struct Field {
     std::uint16_t offset_bits = 0;
     std::uint8_t width_bits = 0;
@@ -63,7 +63,7 @@ struct Field {
             throw "a field is 1 to 64 bits within eight bytes";
         }
     }
-    // The `index`th of fields of this width that follow each other.
+    // The `index`th of several adjacent fields of this width.
     [[nodiscard]] consteval Field next(unsigned index) const {
         return {offset_bits + index * width_bits, width_bits};
     }
@@ -77,8 +77,8 @@ struct Field {
     [[nodiscard]] constexpr bool fits(std::size_t bytes) const { return end_byte() <= bytes; }
 };
 
-// Reads a field. A field that lies outside `bytes` reads as zero: attribute areas have fixed
-// sizes, so this happens only for a table that does not belong to the area.
+// Reads a field. A field outside `bytes` reads as zero; attribute areas have fixed sizes, so this
+// happens only with the table of another attribute.
 [[nodiscard]] constexpr std::uint64_t get(std::span<const std::uint8_t> bytes, Field field) {
     if (!field.fits(bytes.size())) {
         return 0;
@@ -91,7 +91,7 @@ struct Field {
     return value >> below & field.max();
 }
 
-// Writes the low bits of `value` into a field and leaves its neighbours alone.
+// Writes the low bits of `value` into a field; adjacent fields stay unchanged.
 constexpr void set(std::span<std::uint8_t> bytes, Field field, std::uint64_t value) {
     if (!field.fits(bytes.size())) {
         return;

@@ -144,7 +144,7 @@ struct Bth {
     }
 };
 
-// Reliable Datagram Extended Transport Header (IBA 9.3.1). RD is recognised, never served.
+// Reliable Datagram Extended Transport Header (IBA 9.3.1). RD packets are recognised and dropped.
 struct Rdeth {
     static constexpr std::size_t kSize = 4;
 
@@ -242,8 +242,8 @@ struct AtomicEth {
     }
 };
 
-// AtomicETH of masked atomics: a CmpSwap compares and swaps only the bits of its masks. Of a
-// FetchAdd's the compare mask marks the highest bit of each field, beyond which nothing carries.
+// AtomicETH of masked atomics. A CmpSwap compares and swaps only the bits of its masks. In the
+// compare mask of a FetchAdd, each bit marks the highest bit of a field, whose carry is lost.
 struct MaskedAtomicEth {
     static constexpr std::size_t kSize = 44;
 
@@ -324,7 +324,7 @@ inline constexpr std::array<std::uint64_t, 32> kRnrTimerNs = {
     return kRnrTimerNs[code & 0x1F];
 }
 
-// End-to-end credits of an ACK (IBA table 47); nothing for code 31, which carries none.
+// End-to-end credits of an ACK (IBA table 47); nullopt for code 31, which carries none.
 [[nodiscard]] constexpr std::optional<std::uint32_t> credit_count(std::uint8_t code) {
     code &= 0x1F;
     if (code == Aeth::kInvalidCreditCount) {
@@ -336,7 +336,8 @@ inline constexpr std::array<std::uint64_t, 32> kRnrTimerNs = {
     return code % 2 == 0 ? 1U << code / 2 : 3U << (code / 2 - 1);
 }
 
-// The largest code whose count does not exceed `credits`: a responder must not promise more.
+// The largest code whose count does not exceed `credits`, because a responder must not promise
+// more.
 [[nodiscard]] constexpr std::uint8_t credit_code(std::uint32_t credits) {
     std::uint8_t code = Aeth::kInvalidCreditCount - 1;
     while (*credit_count(code) > credits) {

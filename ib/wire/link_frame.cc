@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Frames of the fabric link protocol. Each parser checks the whole body before it returns a value,
-// reserved fields included, so that later versions can give them a meaning.
+// reserved fields included, so that later versions can use them.
 #include "ib/wire/link_frame.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct FrameRule {
 constexpr std::size_t kRefuseFixed = 4;
 constexpr std::size_t kLrhSize = 8;
 constexpr FrameRule kRules[] = {
-    // A HELLO of another version may have another length; its parser looks at the version first.
+    // A HELLO of another version may have another length; its parser reads the version first.
     {8, kMaxBody, 0},
     {8, kMaxBody, 0},
     {kRefuseFixed, kRefuseFixed + Refuse::kMaxText, 0},
@@ -53,7 +53,7 @@ std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType t
     return std::span(out).subspan(start + kHeaderSize, length);
 }
 
-// The text before the padding, or nothing if bytes follow the padding or it is not UTF-8.
+// The text before the padding; nullopt if bytes follow the padding, or it is not UTF-8.
 std::optional<std::string> parse_description(Bytes bytes) {
     const auto end = std::ranges::find(bytes, std::uint8_t{0});
     if (!all_zero(Bytes(end, bytes.end()))) {
@@ -171,7 +171,7 @@ std::expected<Refuse, FrameError> Refuse::parse(Bytes body) {
         load_be<std::uint16_t>(&body[2]) != body.size() - kRefuseFixed) {
         return std::unexpected(FrameError::kLength);
     }
-    // An unknown reason is accepted: a later version may refuse for reasons unheard of here.
+    // Accepts unknown reasons, which a later version may send.
     Refuse refuse{.reason = static_cast<RefuseReason>(load_be<std::uint16_t>(&body[0])),
                   .text = std::string(body.begin() + kRefuseFixed, body.end())};
     if (!is_printable_utf8(refuse.text)) {
@@ -305,7 +305,7 @@ std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes, std::ui
 
 namespace {
 
-// `count` pieces that fill `body`; nothing if they are not that many, or one of them is empty.
+// The `count` pieces that fill `body`; nullopt if their number differs, or one of them is empty.
 std::optional<std::vector<RamPiece>> parse_pieces(Bytes body, std::uint32_t count) {
     if (count > kMaxPieces || body.size() != count * RamPiece::kSize) {
         return std::nullopt;
@@ -435,7 +435,7 @@ FrameReader::FrameReader(std::size_t capacity)
     : buffer_(std::max(capacity, kHeaderSize + kMaxBody)) {}
 
 std::span<std::uint8_t> FrameReader::space() {
-    // Moving happens at most once per buffer-full: what is left is less than one frame.
+    // Moves bytes at most once per filled buffer: the rest is less than one frame.
     if (begin_ == end_) {
         begin_ = end_ = 0;
     } else if (buffer_.size() - begin_ < kHeaderSize + kMaxBody) {

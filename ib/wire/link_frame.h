@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.3: what goes over
-// the byte stream between two ports. Bytes in, checked values out; no socket is known here.
+// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.3: converts the bytes
+// of the stream between two ports to checked values and back. It knows no sockets.
 #pragma once
 
 #include <array>
@@ -37,20 +37,22 @@ enum class FrameType : std::uint8_t {
     kPull = 9,    // in shared memory alone
 };
 
-// HELLO and WELCOME, `features`: frames go through shared memory once both have said so.
+// Bits of HELLO:features and WELCOME:features. If both have this one, frames travel through shared
+// memory.
 inline constexpr std::uint32_t kFeatureSharedMemory = 0x00000001;
-// RUN may be sent; only together with the other.
+// Bursts of several packets (RUN); needs shared memory.
 inline constexpr std::uint32_t kFeatureRuns = 0x00000002;
 
-// RUN may refer to memory, MEMORY and PULL may be sent; only together with both others.
+// Peer copy (offers, MEMORY and PULL); needs both other features.
 inline constexpr std::uint32_t kFeatureOneCopy = 0x00000004;
 
 // PACKET: neither ICRC nor VCRC follows the packet.
 inline constexpr std::uint8_t kFlagCrcElided = 0x01;
-// RUN: where the payload is stands in its place.
+// RUN: it is an offer; the location of the payload replaces the payload.
 inline constexpr std::uint8_t kFlagReference = 0x02;
 
-// Every error ends the connection; kVersion and kMalformedHello deserve a REFUSE before that.
+// Every error ends the connection; before that, kVersion and kMalformedHello are answered with
+// REFUSE.
 enum class FrameError : std::uint8_t {
     kType,            // unknown frame type
     kFlags,           // a flag that the type does not have
@@ -128,7 +130,7 @@ struct Link {
     [[nodiscard]] static std::expected<Link, FrameError> parse(std::span<const std::uint8_t> body);
 };
 
-// Reason for which a link has dropped an inbound packet; the port counts it.
+// Why a link has dropped an inbound packet; the port counts it.
 enum class PacketFault : std::uint8_t {
     kMalformed,  // wrong LVer or PktLen, or too short
     kTooLong,    // more payload than the receiving port's MTU
@@ -137,7 +139,7 @@ enum class PacketFault : std::uint8_t {
     kOverrun,  // beyond the credits that were granted
 };
 
-// Result of two offers: the active values of both PortInfos.
+// The active values of both PortInfos, negotiated from two LINK frames.
 struct ActiveLink {
     std::uint8_t width = 0;      // LinkWidthActive
     std::uint8_t speed = 0;      // LinkSpeedActive
@@ -145,7 +147,7 @@ struct ActiveLink {
 
     bool operator==(const ActiveLink&) const = default;
 };
-// No value while the link is down: a side does not want it, or they have no common width or speed.
+// nullopt while the link is down: one side does not want it, or they have no common width or speed.
 [[nodiscard]] std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs);
 
 struct Credit {
@@ -170,17 +172,17 @@ inline constexpr std::size_t kMaxMemoryBlocks = 16;
 // Piece of the pulling side's bounce area.
 inline constexpr std::uint32_t kBounceBlock = 0xFFFFFFFF;
 
-// A piece of the memory of a channel adapter.
+// A piece of a channel adapter's memory.
 struct RamPiece {
     static constexpr std::size_t kSize = 16;
 
     std::uint64_t offset = 0;  // bytes, in the block
-    std::uint32_t block = 0;   // in the order of MEMORY
+    std::uint32_t block = 0;   // index in MEMORY
     std::uint32_t length = 0;  // bytes, not 0
 
     bool operator==(const RamPiece&) const = default;
 };
-// Bytes of all of them.
+// Bytes of all pieces.
 [[nodiscard]] std::uint64_t pieces_bytes(std::span<const RamPiece> pieces);
 
 struct Memory {
@@ -193,7 +195,7 @@ struct Memory {
         std::span<const std::uint8_t> body);
 };
 
-// Replaces the payload of a RUN. An adapter adds pieces, a switch none.
+// Replaces the payload of a RUN. An adapter lists the pieces, a switch does not.
 struct Reference {
     static constexpr std::size_t kFixed = 16;
 
@@ -202,7 +204,7 @@ struct Reference {
     std::vector<RamPiece> pieces{};
 
     bool operator==(const Reference&) const = default;
-    // `body`: the bytes behind the headers of the run.
+    // `body`: the bytes after the headers of the burst.
     [[nodiscard]] static std::expected<Reference, FrameError> parse(
         std::span<const std::uint8_t> body);
 };
@@ -213,14 +215,14 @@ struct Reference {
 void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
                      std::span<const RamPiece> pieces);
 
-// Requests a copy of a reference's payload to these pieces.
+// Requests the copy of an offer's payload to these pieces.
 struct Pull {
     static constexpr std::size_t kFixed = 24;
 
     std::uint64_t handle = 0;    // handle of the reference
     std::uint32_t sequence = 0;  // never 0
     std::uint32_t offset = 0;    // into its payload
-    std::uint32_t length = 0;    // bytes; of all pieces, too
+    std::uint32_t length = 0;    // in bytes; equal to the sum of all pieces
     std::vector<RamPiece> pieces{};
 
     bool operator==(const Pull&) const = default;
@@ -228,7 +230,7 @@ struct Pull {
 };
 
 inline constexpr std::size_t kCreditBlockBytes = 64;
-// Blocks that a packet takes; `bytes` runs from LRH to VCRC, whether or not the CRCs are there.
+// Credit blocks of a packet; `bytes` counts LRH to VCRC, whether or not the CRCs are elided.
 [[nodiscard]] constexpr std::uint32_t credit_blocks(std::size_t bytes) {
     return static_cast<std::uint32_t>((bytes + kCreditBlockBytes - 1) / kCreditBlockBytes);
 }
@@ -241,7 +243,7 @@ void append(std::vector<std::uint8_t>& out, const Link& link);
 void append(std::vector<std::uint8_t>& out, const Credit& credit);
 void append(std::vector<std::uint8_t>& out, const Memory& memory);
 void append(std::vector<std::uint8_t>& out, const Pull& pull);
-// A packet may be built in place instead: packet_header(), then the packet's bytes.
+// A packet may be built in its final place instead: packet_header(), then the packet's bytes.
 void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t> packet,
                    bool crc_elided);
 [[nodiscard]] std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes,
@@ -249,13 +251,13 @@ void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t>
 [[nodiscard]] std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes,
                                                                std::uint8_t flags = 0);
 
-// A frame in the reader's buffer; the body is valid until the reader is touched again.
+// A frame in the reader's buffer; the body is valid until the next call of the reader.
 struct Frame {
     FrameType type{};
     std::uint8_t flags = 0;
     std::span<const std::uint8_t> body;
-    // PACKET, RUN in shared memory: all, where the sender can still write; `body` is a copy of the
-    // first bytes. Else empty.
+    // PACKET and RUN in shared memory: all bytes, which the sender may still change; `body` is a
+    // copy of the first ones. Otherwise empty.
     std::span<const std::uint8_t> shared{};
 
     [[nodiscard]] bool crc_elided() const { return (flags & kFlagCrcElided) != 0; }

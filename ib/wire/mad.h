@@ -191,8 +191,8 @@ struct Mad {
     }
 };
 
-// The key that an SMP presents, and the LIDs at the ends of its directed route, which only a
-// directed SMP has.
+// The key in an SMP, and the LIDs at the ends of its directed route, which only a directed-route
+// SMP has.
 [[nodiscard]] inline std::uint64_t m_key(const Mad& mad) {
     return mad.get(smp::kMKey);
 }

@@ -140,7 +140,7 @@ constexpr bool is_response(OpKind kind) {
            kind == OpKind::kAtomicAcknowledge;
 }
 
-// Headers that a transport adds to an operation: RD and UD name the datagram's source in every
+// Headers that a transport adds to an operation: RD and UD identify the datagram's source in every
 // request, RD its context in responses as well, XRC the receive queue in requests only.
 constexpr ExtSet transport_exts(Transport transport, OpKind kind) {
     switch (transport) {

@@ -11,7 +11,7 @@ namespace pib::ib {
 
 enum class Transport : std::uint8_t { kRc, kUc, kRd, kUd, kXrc, kCnp };
 
-// The operation an opcode belongs to.
+// The operation of an opcode.
 enum class OpKind : std::uint8_t {
     kSend,
     kRdmaWrite,
@@ -107,12 +107,12 @@ struct OpcodeInfo {
         return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd ||
                kind == OpKind::kMaskedCmpSwap || kind == OpKind::kMaskedFetchAdd;
     }
-    // The responder keeps such requests, because the requester may repeat them (IBA 9.7.4.1.4).
+    // The responder remembers such requests, because the requester may repeat them (IBA 9.7.4.1.4).
     [[nodiscard]] constexpr bool takes_rd_resource() const {
         return kind == OpKind::kRdmaReadRequest || is_atomic() || kind == OpKind::kFlush ||
                kind == OpKind::kAtomicWrite;
     }
-    // Travels from responder to requester.
+    // The packet travels from responder to requester.
     [[nodiscard]] constexpr bool is_response() const {
         return kind == OpKind::kRdmaReadResponse || kind == OpKind::kAcknowledge ||
                kind == OpKind::kAtomicAcknowledge;
@@ -156,7 +156,7 @@ inline constexpr std::uint8_t kRd = 0x40;
 inline constexpr std::uint8_t kUd = 0x60;
 inline constexpr std::uint8_t kXrc = 0xA0;
 
-// Low five bits, to be or-ed with one of the transports above.
+// The low five bits; combine them with one of the transports above.
 inline constexpr std::uint8_t kSendFirst = 0x00;
 inline constexpr std::uint8_t kSendMiddle = 0x01;
 inline constexpr std::uint8_t kSendLast = 0x02;
@@ -188,7 +188,7 @@ inline constexpr std::uint8_t kUdSendOnly = kUd | kSendOnly;
 inline constexpr std::uint8_t kUdSendOnlyImm = kUd | kSendOnlyImm;
 inline constexpr std::uint8_t kCnp = 0x80;
 
-// RC, of the manufacturer-specific codes: the IBA has no masked atomics.
+// RC, among the manufacturer-specific codes, because the IBA has no masked atomics.
 inline constexpr std::uint8_t kMaskedCmpSwap = 0xD3;
 inline constexpr std::uint8_t kMaskedFetchAdd = 0xD4;
 

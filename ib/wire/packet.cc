@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packet parsing in the order of the packet's headers, with each check before the first use of the
-// checked value, and building in the same order.
+// Parses packets in the order of their headers, with each check before the first use of the checked
+// value; builds packets in the same order.
 #include "ib/wire/packet.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::size_t crc_bytes(Crcs crcs, bool raw) {
-    // A raw packet has no ICRC to carry or to elide (IBA 7.8.1).
+    // A raw packet has no ICRC (IBA 7.8.1).
     const std::size_t icrc_size = raw ? 0 : kIcrcSize;
     switch (crcs) {
         case Crcs::kElided:
@@ -35,7 +35,7 @@ constexpr std::size_t pad_to_word(std::size_t bytes) {
     return (4 - bytes % 4) % 4;
 }
 
-// The CRCs' bytes go out low byte first (see crc.h).
+// The CRCs' bytes are sent low byte first (see crc.h).
 template <typename T>
 T load_le(Bytes from) {
     T value = 0;
@@ -52,10 +52,10 @@ void store_le(std::span<std::uint8_t> to, T value) {
     }
 }
 
-// Whether a payload of this length is valid under any MTU; the exact rule needs the path's MTU.
+// Whether a payload of this length is valid for any MTU; the exact rule depends on the path's MTU.
 bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad) {
     if (info.payload == PayloadRule::kFullMtu) {
-        // Every MTU is a power of two from 256 on, so there is nothing to pad.
+        // Every MTU is a power of two from 256 on, so a full payload has no pad.
         return bytes >= 256 && bytes <= kMaxPayload && (bytes & (bytes - 1)) == 0 && pad == 0;
     }
     return info.admits_payload(bytes, kMaxPayload);
@@ -183,7 +183,7 @@ std::expected<void, ParseError> PacketView::parse_transport() {
 }
 
 bool PacketView::icrc_is_good() const {
-    // A caller that checks checksums has the whole packet in a private buffer.
+    // The packet of a caller that checks checksums is in a private buffer as a whole.
     const Bytes all = bytes_.head();
     return crcs_ == Crcs::kElided ||
            (bytes_.is_stable() &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reading and writing whole packets. PacketView::parse checks every length before it uses a header;
+// Reads and writes whole packets. PacketView::parse() checks every length before it uses a header;
 // PacketBuilder builds a packet in the caller's buffer. Neither allocates.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace pib::ib {
 
-// Which checksums follow the packet in memory. Frames on shared memory leave both out (the fabric
-// protocol's CRC_ELIDED); LRH:PktLen counts the ICRC all the same.
+// The checksums that follow the packet in memory. Frames in shared memory have neither (the fabric
+// protocol's CRC_ELIDED); LRH:PktLen counts the ICRC in every case.
 enum class Crcs : std::uint8_t {
     kElided,
     kIcrc,
@@ -26,10 +26,10 @@ enum class Crcs : std::uint8_t {
 
 inline constexpr std::size_t kIcrcSize = 4;
 inline constexpr std::size_t kVcrcSize = 2;
-// Largest MTU and 126 bytes of headers and checksums (IBA 7.7.8 allows PktLen this much).
+// Largest MTU plus 126 bytes of headers and checksums (IBA 7.7.8 permits this PktLen).
 inline constexpr std::size_t kMaxPayload = 4096;
 inline constexpr std::size_t kMaxPacket = kMaxPayload + 126;
-// Bytes that the headers of any packet need at the most: LRH, GRH, BTH and MaskedAtomicETH.
+// Most bytes of a packet's headers: LRH, GRH, BTH and MaskedAtomicETH.
 inline constexpr std::size_t kMaxHeaders = 104;
 
 // Reasons to reject a packet. The receiver drops and counts it, and never answers (IBA 9.6.1).
@@ -42,34 +42,34 @@ enum class ParseError : std::uint8_t {
     kGrhPayloadLength,  // GRH:PayLen disagrees with LRH:PktLen
     kTransportVersion,  // BTH:TVer is not 0
     kReservedOpcode,    // BTH:OpCode has no meaning
-    kPadCount,          // BTH:PadCnt is more than the payload, or set where there is none
-    kPayload,           // payload where the opcode has none, or none where it must have some
-    kRaw,               // a raw packet where only IBA transport is acceptable
+    kPadCount,          // BTH:PadCnt exceeds the payload, or is set without payload
+    kPayload,           // a payload that the opcode does not have, or none where it must have one
+    kRaw,               // a raw packet where only IBA transport is accepted
 };
 [[nodiscard]] const char* to_string(ParseError error);
 
-// A packet that may lie where its sender can still write to it, as in the ring of a link in shared
-// memory: its first bytes, with all headers, are a copy, and nothing else of it is ever read but to
-// copy it on. A payload that changes meanwhile is what DMA allows (IBA 9.4.1.1.1 promises nothing
-// of a buffer that its owner writes to); headers that change after their checks would not be.
+// A packet whose sender may still change its memory, as in the ring of a link in shared memory. The
+// first bytes, with all headers, are a copy; the rest is read only by copying it once. A payload
+// that changes meanwhile is permitted, as with DMA (IBA 9.4.1.1.1 promises nothing about a buffer
+// that its owner writes to); headers that change after their checks would not be.
 class PacketBytes {
   public:
     // Bytes that no other thread or process writes.
     template <std::convertible_to<std::span<const std::uint8_t>> Bytes>
     PacketBytes(const Bytes& bytes)  // NOLINT: every private buffer converts
         : head_(bytes), whole_(head_) {}
-    // `head` is a copy of the first bytes of `whole`; `whole` is not longer, or `head` has at least
-    // kMaxHeaders bytes.
+    // `head` is a copy of the first bytes of `whole`. Either it is a copy of all of them, or it has
+    // at least kMaxHeaders bytes.
     PacketBytes(std::span<const std::uint8_t> head, std::span<const std::uint8_t> whole)
         : head_(head), whole_(whole) {}
 
     [[nodiscard]] std::size_t size() const { return whole_.size(); }
     // Bytes that may be read repeatedly.
     [[nodiscard]] std::span<const std::uint8_t> head() const { return head_; }
-    // All of it, to be copied and not looked at.
+    // All bytes of the packet, for copies only.
     [[nodiscard]] std::span<const std::uint8_t> whole() const { return whole_; }
     [[nodiscard]] bool is_stable() const { return head_.size() == whole_.size(); }
-    // Bytes that may be copied only once, behind the headers.
+    // Bytes after the headers that may be copied only once.
     [[nodiscard]] std::span<const std::uint8_t> part(std::size_t offset, std::size_t bytes) const {
         return offset + bytes <= head_.size() ? head_.subspan(offset, bytes)
                                               : whole_.subspan(offset, bytes);
@@ -86,22 +86,22 @@ class PacketBytes {
     std::span<const std::uint8_t> whole_;
 };
 
-// Checks the link level alone, as a switch needs it: version, and PktLen against the number of
+// Checks the link layer alone, as a switch needs it: version, and PktLen against the number of
 // bytes. `bytes` is exactly one packet from the LRH through the last checksum of `crcs`.
 [[nodiscard]] std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs);
 
-// A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for checks that
-// depend on the port (MTU, LIDs, P_Key), and checksums, which the caller requests. The view refers
-// to the caller's bytes; accessors return copies of headers.
+// A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for the checks
+// that depend on the port (MTU, LIDs, P_Key), and for checksums, which are checked on request. The
+// view refers to the caller's bytes; accessors return copies of headers.
 class PacketView {
-    struct Key {};  // this class alone makes views, also in the place of another
+    struct Key {};  // only this class creates views, also in place of another
 
   public:
     PacketView(Key, const PacketBytes& bytes) : bytes_(bytes) {}
     [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
                                                                      Crcs crcs);
-    // The same in its place, for a packet without checksums whose LRH parse_lrh() has checked.
-    // After an error `to` is empty.
+    // Parses a packet without checksums, whose LRH parse_lrh() has checked, into `to`. After an
+    // error `to` is empty.
     [[nodiscard]] static std::expected<void, ParseError> parse_to(std::optional<PacketView>& to,
                                                                   const PacketBytes& bytes,
                                                                   const Lrh& lrh);
@@ -111,7 +111,7 @@ class PacketView {
     [[nodiscard]] const Bth& bth() const { return bth_; }
     [[nodiscard]] const OpcodeInfo& opcode() const { return *opcode_; }
 
-    // The extended headers; no value if the opcode does not have them.
+    // The extended headers; nullopt if the opcode does not have them.
     [[nodiscard]] std::optional<Rdeth> rdeth() const { return ext<Rdeth>(Ext::kRdeth); }
     [[nodiscard]] std::optional<Deth> deth() const { return ext<Deth>(Ext::kDeth); }
     [[nodiscard]] std::optional<Xrceth> xrceth() const { return ext<Xrceth>(Ext::kXrceth); }
@@ -130,9 +130,9 @@ class PacketView {
     [[nodiscard]] std::optional<ImmDt> imm_dt() const { return ext<ImmDt>(Ext::kImmDt); }
     [[nodiscard]] std::optional<Ieth> ieth() const { return ext<Ieth>(Ext::kIeth); }
 
-    // Payload without pad bytes; to be copied once where the packet is not stable.
+    // Payload without pad bytes; copy it only once if the packet may change.
     [[nodiscard]] std::span<const std::uint8_t> payload() const { return payload_; }
-    // The packet as given, checksums included.
+    // The given packet, with its checksums.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Whether the present checksums are right; true for elided ones.
@@ -165,12 +165,12 @@ class PacketView {
     Bth bth_{};
 };
 
-// Whether the VCRC at the end of `bytes` (a packet that carries both checksums) is right. For
-// switches, which check links and not transports.
+// Whether the VCRC at the end of `bytes` (a packet with both checksums) is right. For switches,
+// which check the link layer only.
 [[nodiscard]] bool vcrc_is_good(std::span<const std::uint8_t> bytes);
 
-// All headers of a packet. LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt are computed; of the
-// extended headers only those that BTH:OpCode carries are used.
+// All headers of a packet. The builder computes LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt; of
+// the extended headers it uses those that BTH:OpCode has.
 struct PacketHeaders {
     Lrh lrh{};
     std::optional<Grh> grh{};
@@ -190,16 +190,16 @@ struct PacketHeaders {
 
 enum class BuildError : std::uint8_t {
     kReservedOpcode,
-    kPayload,  // more than kMaxPayload, or a payload where the opcode has none
+    kPayload,  // more than kMaxPayload, or a payload that the opcode does not have
     kNoRoom,   // the buffer is too small
 };
 
-// Bytes that begin() will need, or the error it will return.
+// Bytes that begin() will need, or the error that it will return.
 [[nodiscard]] std::expected<std::size_t, BuildError> packet_size(const PacketHeaders& headers,
                                                                  std::size_t payload_bytes,
                                                                  Crcs crcs);
 
-// Builds one packet in two steps, so that the payload can be fetched straight into its place:
+// Builds one packet in two steps, so that the payload can be fetched directly into its place:
 // begin() writes the headers and the pad, the caller fills payload(), finish() adds checksums.
 class PacketBuilder {
   public:
@@ -207,7 +207,7 @@ class PacketBuilder {
         std::span<std::uint8_t> buffer, const PacketHeaders& headers, std::size_t payload_bytes,
         Crcs crcs);
 
-    // Where the payload belongs; exactly the bytes that begin() was told.
+    // The place of the payload: exactly the bytes that begin() was told.
     [[nodiscard]] std::span<std::uint8_t> payload() const {
         return buffer_.subspan(payload_offset_, payload_bytes_);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where the payload of a burst is: in the burst, or in memory that the switch copies.
+// The location of a burst's payload: in the burst, or in memory between which the switch copies.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace pib::ib {
 struct Placement {
     enum class Form : std::uint8_t {
         kHere,     // in the burst
-        kOffered,  // in the memory of its sender
-        kPulled,   // in the memory of its receiver, at `where`
+        kOffered,  // in the sender's memory
+        kPulled,   // in the receiver's memory, at `where`
     };
     Form form = Form::kHere;
     const link::Reference* offer = nullptr;  // kOffered, at a switch: where it is

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // InfiniBand's numbers, each as a separate type, so that a LID cannot be passed for a QPN. All are
-// plain values: trivially copyable, comparable, without invariants beyond their width. Values are
-// in host order; headers.h and mad.h put them on the wire.
+// plain values: trivially copyable, comparable, without invariants except their width. Values are
+// in host order; headers.h and mad.h convert them to wire order.
 #pragma once
 
 #include <array>
@@ -92,7 +92,8 @@ class Psn {
     std::uint32_t value_ = 0;
 };
 
-// Partition key (IBA 10.9.1.1): bit 15 says full member, the other 15 name the partition.
+// Partition key (IBA 10.9.1.1): bit 15 is set for a full member, the other 15 bits identify the
+// partition.
 class PKey : public Number<struct PKeyTag, std::uint16_t> {
   public:
     using Number::Number;

@@ -22,7 +22,7 @@ constexpr Sequence kSequences[] = {
     {0xF4, 0xF4, 3, 0x80, 0x8F},
 };
 
-// Bytes of the character that `text` begins with, 0 if it is none.
+// Bytes of the first character of `text`; 0: it is malformed.
 std::size_t character_size(std::string_view text) {
     const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
     for (const Sequence& sequence : kSequences) {

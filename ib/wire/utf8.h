@@ -11,7 +11,7 @@ namespace pib::ib {
 // Well-formed UTF-8 (no overlong forms, no surrogates) without control characters.
 [[nodiscard]] bool is_printable_utf8(std::string_view text);
 
-// The longest prefix of `text` that has at most `max_bytes` and cuts no character in half.
+// The longest prefix of `text` that has at most `max_bytes` and splits no character.
 [[nodiscard]] std::string_view utf8_prefix(std::string_view text, std::size_t max_bytes);
 
 }  // namespace pib::ib

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A user's configuration of one device, and its limits. Plain values, which are copied.
+// The configuration of one device by its user, and the device's limits. Plain values, which are
+// copied.
 #pragma once
 
 #include <array>
@@ -11,11 +12,11 @@
 
 namespace pib::hca {
 
-// Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All off by
-// default.
+// Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All are off
+// by default.
 struct Knobs {
     bool inject = false;       // INJECT_EVENT is offered
-    bool poison_wc = false;    // undefined fields of a CQE have surprising values
+    bool poison_wc = false;    // undefined fields of a CQE get surprising values
     bool shuffle_srq = false;  // SRQs supply their WQEs in random order
     bool warnings = false;     // legal but doubtful use is logged
     NumberChoice qpn_choice = NumberChoice::kRound;
@@ -23,7 +24,7 @@ struct Knobs {
 
 struct Config {
     uint32_t port_count = 1;
-    uint32_t vector_count = 9;  // one async, eight completion vectors
+    uint32_t vector_count = 9;  // one async vector, eight completion vectors
     uint64_t node_guid = 0;
     std::array<uint64_t, PIB_HCA_MAX_PORTS> port_guids{};
     std::string node_description;        // at most 63 bytes
@@ -35,12 +36,12 @@ struct Config {
     uint32_t device_memory_pages = 256;  // pages of 4 KiB in BAR2
     bool uar_index = false;              // SET_UAR_INDEX is offered
     bool runs = true;                    // several packets in one frame, if the switch agrees
-    bool one_copy = false;               // the switch may copy from guest to guest
+    bool one_copy = false;               // peer copy, if the switch agrees
     uint32_t trace_entries = 0;          // recorded packets, WQEs and commands; 0: none
     Knobs knobs;
 };
 
-// Limits that QUERY_DEVICE reports. They bound what a guest can make the host allocate.
+// Limits that QUERY_DEVICE reports. They bound the memory that a guest can make the host allocate.
 struct Limits {
     static constexpr uint32_t kQps = 1u << 16;
     static constexpr uint32_t kCqs = 1u << 16;

@@ -9,8 +9,8 @@
 
 namespace pib::hca {
 
-// Events since reset, by enum pib_hca_counter, of each port. Also the device's trace, for all parts
-// that count; nullptr: no trace.
+// Counts events since reset by enum pib_hca_counter, for each port. Parts that count also find the
+// device's trace here; nullptr: no trace.
 struct Counters {
     using Row = std::array<uint64_t, PIB_HCA_COUNTER_COUNT>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port

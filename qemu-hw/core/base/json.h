@@ -27,7 +27,8 @@ class JsonWriter {
     void member(std::string_view key, T value) {
         number(key, value);
     }
-    // As a string of hexadecimal digits, because JSON readers may lose bits of 64-bit numbers.
+    // Written as a string of hexadecimal digits, because JSON readers may lose bits of 64-bit
+    // numbers.
     void hex(std::string_view key, uint64_t value);
     void hex(std::string_view key, std::span<const uint8_t> bytes);
 

@@ -7,7 +7,7 @@
 
 namespace pib::hca {
 
-// A FIFO that keeps its memory: it allocates only when it exceeds its peak.
+// A FIFO that keeps its memory: it allocates only when it exceeds its former peak.
 template <typename T>
 class Ring {
   public:
@@ -22,7 +22,7 @@ class Ring {
         slots_[(head_ + count_) & (slots_.size() - 1)] = std::move(value);
         ++count_;
     }
-    // The oldest; the ring is not empty.
+    // The oldest element. The ring must not be empty.
     T& front() { return slots_[head_]; }
     T pop() {
         T value = std::move(slots_[head_]);

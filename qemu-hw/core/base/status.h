@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Statuses of refusals: command statuses, completion statuses and events of the hardware interface
-// as types, so that the compiler rejects mix-ups.
+// Statuses of the hardware interface as types, so that the compiler rejects mix-ups: command
+// statuses, completion statuses and events.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace pib::hca {
 
-// The interface is little-endian, and the core uses its structures as they are in memory.
+// The core uses the interface's structures directly, so the host must be little-endian as they are.
 static_assert(std::endian::native == std::endian::little, "big-endian hosts are not supported");
 
 using CmdStatus = pib_hca_cmd_status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Objects by number: the one kind of container behind UARs, PDs, MRs, EQs, CQs and QPs.
-// Numbers, not pointers, name objects everywhere, because the state of an HCA is plain data.
+// Objects by number: the container of UARs, PDs, MRs, EQs, CQs and QPs. Objects are referred to by
+// number, not by pointer, because the state of an HCA is plain data.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Table {
   public:
     Table(uint32_t first, uint32_t capacity) : first_(first), capacity_(capacity) {}
 
-    // The new object's number, or 0xffffffff when the table is full.
+    // The new object's number; 0xffffffff: the table is full.
     static constexpr uint32_t kFull = UINT32_MAX;
     void set_choice(NumberChoice choice) { choice_ = choice; }
     uint32_t insert(T object) {
@@ -43,7 +43,7 @@ class Table {
         return first_ + index;
     }
 
-    // nullptr when no object has this number. Stays valid until erase() or clear().
+    // nullptr: no object has this number. The pointer is valid until erase() or clear().
     T* find(uint32_t number) {
         const uint32_t index = number - first_;
         return slot_used(index) ? slots_[index].get() : nullptr;
@@ -94,7 +94,8 @@ class Table {
   private:
     bool slot_used(uint32_t index) const { return index < slots_.size() && slots_[index]; }
 
-    // Numerical Recipes' generator: it only has to look arbitrary. The low bits are the worst.
+    // The linear congruential generator of Numerical Recipes. The numbers only have to look random.
+    // Its low bits are the worst.
     uint32_t next_random() {
         random_ = random_ * 1664525 + 1013904223;
         return random_ >> 8;

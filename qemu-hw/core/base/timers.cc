@@ -8,7 +8,7 @@ void Timers::place(uint32_t index, const Entry& entry) {
     index_of_[entry.id] = index;
 }
 
-// Moves `entry` from the free place `index` up, then down, to its place in the heap.
+// Puts `entry` into the free place `index` and moves it up or down the heap to where it belongs.
 void Timers::settle(uint32_t index, Entry entry) {
     while (index > 0 && earlier(entry, heap_[(index - 1) / 2])) {
         place(index, heap_[(index - 1) / 2]);

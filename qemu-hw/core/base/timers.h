@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One deadline for each QP, in a heap that knows the place of each QP's entry: ACKs move deadlines
-// a thousand times more often than deadlines expire.
+// The deadlines of QPs, one each, in a heap that knows the place of each QP's entry: ACKs move
+// deadlines a thousand times more often than deadlines expire.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Timers {
         uint32_t id;
     };
     bool earlier(const Entry& a, const Entry& b) const {
-        // Ties by id, so that equal runs give equal orders.
+        // Ties are resolved by id, so that runs are reproducible.
         return a.deadline_ns != b.deadline_ns ? a.deadline_ns < b.deadline_ns : a.id < b.id;
     }
     void place(uint32_t index, const Entry& entry);

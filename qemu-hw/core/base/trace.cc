@@ -10,7 +10,7 @@ namespace pib::hca {
 
 namespace {
 
-// Describes the packet in one line: the headers are complete, and only recorded payload is read.
+// Describes the packet in one line. All headers have been recorded, but not the whole payload.
 std::string describe_packet(std::span<const uint8_t> kept, uint32_t length) {
     std::vector<uint8_t> bytes(length);
     std::ranges::copy(kept, bytes.begin());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last packets, WQEs and commands of one device, to find the cause of a failure. A ring of
-// fixed size in host memory, which is converted to text only when it is read.
+// The last packets, WQEs and commands of one device, for finding the cause of a failure. A ring of
+// fixed size in host memory; reading it converts it to text.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ class Trace {
 
     bool enabled() const { return !ring_.empty(); }
 
-    // LRH to padding; the port counts from 1.
+    // `packet` is LRH to padding. Ports count from 1.
     void packet_out(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes);
     // `head`: at least the headers of a packet of `length` bytes.
     void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head, size_t length);
-    // A WQE as it was copied from the queue of that QP, and its counter.
+    // The copy of a WQE of this QP, and its counter.
     void send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
     void recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
     void command(uint64_t now_ns, const pib_hca_cmd& cmd, uint32_t result, uint8_t status);
@@ -42,13 +42,13 @@ class Trace {
     static constexpr size_t kKept = 128;
     struct Entry {
         uint64_t time_ns = 0;
-        uint64_t sequence = 0;  // counts from the device's start; missing entries were overwritten
+        uint64_t sequence = 0;  // number since the device's start; gaps: entries were overwritten
         Kind kind = Kind::kPacketOut;
         uint8_t status = 0;   // command
         uint16_t opcode = 0;  // command
         uint32_t object = 0;  // port, QPN, or the command's object
         uint32_t number = 0;  // counter of the WQE, or the command's result
-        uint32_t length = 0;  // full length; at most kKept bytes are kept
+        uint32_t length = 0;  // full length, of which at most kKept bytes are recorded
         std::array<uint8_t, kKept> bytes;
     };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kRingAlignment = 4096;
 
-// Checks that every page of a ring is readable and writable, without changing its contents.
+// Checks that every page of a ring is readable and writable, without a change of its contents.
 bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
     for (uint64_t offset = 0; offset < bytes; offset += kRingAlignment) {
         uint64_t expected = 0;
@@ -38,7 +38,8 @@ CmdStatus check_entry(const pib_hca_cmd& cmd, const CommandSpec& spec) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// A driver of a later interface may pass a longer structure if it does not use what has been added.
+// A driver of a later interface version may pass a longer structure if the additional bytes are
+// zero.
 CmdStatus check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) {
     std::array<uint8_t, kMaxCommandData> bytes;
     for (uint32_t at = spec.in_length; at < cmd.in_length;) {
@@ -74,7 +75,7 @@ bool CommandQueue::start(const Rings& rings) {
 }
 
 uint32_t CommandQueue::doorbell(uint32_t producer) {
-    // Modulo 2^32: a counter that moves backwards appears far ahead.
+    // Modulo 2^32, so a counter that moves backwards appears far ahead.
     if (producer - consumed_ > 1u << rings_.log_depth ||
         producer - consumed_ < producer_ - consumed_) {
         return PIB_HCA_FATAL_CMDQ_OVERRUN;
@@ -143,8 +144,8 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
         return s;
     }
     turn_pages_ += spec->page_count(in);
-    // The output is zeroed first, so that each command that takes effect can also return its
-    // result. It is cut to the room that a driver of an earlier interface has for it.
+    // Zeroes the output first, so that each command that takes effect can also return its result.
+    // Cuts the output to the size that a driver of an earlier interface version has.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
     if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
@@ -183,7 +184,7 @@ bool CommandQueue::write_completion(const Executed& executed) {
     const uint64_t addr = rings_.cpl_base + slot * sizeof cpl;
     constexpr size_t kBody = offsetof(pib_hca_cmd_cpl, owner);
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cpl), sizeof cpl);
-    host_.dma_barrier();  // the output structure before its completion
+    host_.dma_barrier();  // write the output structure before its completion
     if (!host_.dma_write(addr, bytes.first(kBody))) {
         return false;
     }

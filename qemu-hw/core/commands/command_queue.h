@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The command queue: fetches entries from the ring, does the checks that all commands share, runs
-// them and writes their completions. The completion of a command that takes memory away from the
-// fabric is held back until the switch has let go of that memory; later commands wait behind it.
+// The command queue: fetches entries from the ring, does the checks that all commands share,
+// executes them and writes their completions. The completion of a command that takes memory away
+// from the fabric is held back until the switch has stopped accessing that memory; later commands
+// wait behind it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace pib::hca {
 
 class CommandQueue {
   public:
-    // Limits of one turn in commands, and in pages of their lists; the rest waits for run(), so
-    // that no doorbell takes long.
+    // Limits of one turn in commands and in pages of their lists. run() does the rest, so that no
+    // doorbell takes long.
     static constexpr uint32_t kCommandsPerTurn = 16;
     static constexpr uint64_t kPagesPerTurn = 1u << 16;
 
@@ -27,7 +28,7 @@ class CommandQueue {
         uint32_t log_depth = 0;
     };
 
-    // False, without effect, when the rings are too large, not aligned to 4 KiB, or not RAM.
+    // False, without effect: the rings are too large, not aligned to 4 KiB, or not RAM.
     bool start(const Rings& rings);
     // Stops reading entries; the counters keep their values.
     void stop() { running_ = false; }
@@ -40,16 +41,15 @@ class CommandQueue {
     bool running() const { return running_; }
     uint32_t consumed() const { return consumed_; }
 
-    // `producer` is the doorbell's counter. PIB_HCA_FATAL_CMDQ_OVERRUN, or PIB_HCA_FATAL_NONE;
-    // run() does the work.
+    // `producer` is the doorbell's counter. Returns PIB_HCA_FATAL_CMDQ_OVERRUN or
+    // PIB_HCA_FATAL_NONE; run() executes the commands.
     uint32_t doorbell(uint32_t producer);
 
-    // Executes a turn's commands; with `refuse` each only gets
-    // PIB_HCA_CMD_STATUS_FATAL. PIB_HCA_FATAL_CMDQ_DMA when a ring has vanished, else
-    // PIB_HCA_FATAL_NONE.
+    // Executes one turn's commands; with `refuse`, completes each with PIB_HCA_CMD_STATUS_FATAL.
+    // Returns PIB_HCA_FATAL_CMDQ_DMA if a ring has vanished, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool refuse);
     bool has_work() const { return running_ && !held_ && consumed_ != producer_; }
-    // A completion is held back: run() writes it when the switch has let go of the memory.
+    // A completion is held back; run() writes it when the switch has stopped accessing the memory.
     bool is_held() const { return running_ && held_; }
 
   private:
@@ -61,7 +61,7 @@ class CommandQueue {
 
     bool fetch(pib_hca_cmd& cmd);
     CommandReply execute(const pib_hca_cmd& cmd);
-    // Whether the switch has let go of what the last command took away.
+    // Whether the switch has stopped accessing the memory that the last command took away.
     bool memory_is_free() const;
     bool complete(const Executed& executed);
     bool write_completion(const Executed& executed);

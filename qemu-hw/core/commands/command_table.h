@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A command after its queue entry has been copied and its lengths have been checked, and the table
-// of all commands. The functions of the table (*_commands.cc) access no guest memory except page
-// lists.
+// The table of all commands. A command's function (*_commands.cc) gets a copied queue entry whose
+// lengths have been checked. It accesses no guest memory except page lists.
 #pragma once
 
 #include <array>
@@ -63,13 +62,13 @@ struct CommandSpec {
     static constexpr uint16_t kNoPages = UINT16_MAX;
 
     uint16_t opcode;
-    uint16_t in_length;   // at least; more must be zeros
-    uint16_t out_length;  // at most; less room cuts it
+    uint16_t in_length;   // minimum; additional bytes must be zero
+    uint16_t out_length;  // maximum; a shorter output is cut
     bool names_object;    // otherwise `object` is reserved
     CommandFunction run;
     uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input
 
-    // Number of pages in the input, which determines the command's time. Not checked.
+    // Number of pages in the input, not yet checked, which determines the command's time.
     uint32_t page_count(const CommandInput& in) const {
         pib_hca_pages pages{};
         if (pages_at != kNoPages) {
@@ -79,7 +78,7 @@ struct CommandSpec {
     }
 };
 
-// nullptr when the opcode is unknown.
+// nullptr: unknown opcode.
 const CommandSpec* find_command(uint16_t opcode);
 
 // Whether every byte of a reserved field is zero.

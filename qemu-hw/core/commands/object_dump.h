@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Every object of a device as JSON, for tools on the host (docs/observability.md). It reads the
+// All objects of a device as JSON, for tools on the host (docs/observability.md). It reads the
 // device's own state only, no guest memory.
 #pragma once
 

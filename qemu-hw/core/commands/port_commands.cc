@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands about the ports: the queue's view of port_operations.h.
+// Commands about ports: call port_operations.h for the command queue.
 #include <algorithm>
 
 #include "commands/command_table.h"

@@ -51,7 +51,7 @@ MadIfcReply smp_by_software(HcaPorts& ports, const ib::Mad& mad, const ib::SmpAr
         reply.result |= PIB_HCA_MAD_RESULT_REPLY;
         reply.mad = answer.reply;
     } else {
-        // No other agent answers a MAD that the SMA discards.
+        // No other agent would answer a MAD that the SMA discards.
         reply.result |= PIB_HCA_MAD_RESULT_CONSUMED;
     }
     ports.find(arrival.port)->apply(answer.events);
@@ -160,7 +160,8 @@ CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// IGNORE_BKEY has no effect: software does all baseboard management, which a B_Key protects.
+// IGNORE_BKEY has no effect, because the guest's software handles all baseboard management MADs,
+// which a B_Key protects.
 CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t number, const pib_hca_mad_ifc& in,
                                uint64_t now_ns) {
     if (ports.find(number) == nullptr) {

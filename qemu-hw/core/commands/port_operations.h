@@ -15,21 +15,22 @@ namespace pib::hca {
 using PKeyTable = std::array<uint16_t, Limits::kPkeys>;
 using GidTable = std::array<std::array<uint8_t, 16>, Limits::kGids>;
 
-// QUERY_PORT, QUERY_PKEYS (0 for an empty entry), QUERY_GIDS (all zero for an empty entry):
-// BAD_RESOURCE when there is no such port.
+// QUERY_PORT, QUERY_PKEYS (0: an empty entry), QUERY_GIDS (all zero: an empty entry). Error:
+// BAD_RESOURCE, no such port.
 CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t port);
 CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t port);
 CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t port);
 
-// MODIFY_PORT: BAD_RESOURCE, BAD_RESERVED, or BAD_PARAM for a capability that is not software's to
-// set, or that is both set and cleared.
+// MODIFY_PORT. Errors: BAD_RESOURCE, BAD_RESERVED, or BAD_PARAM for a capability that software may
+// not set, or that is both set and cleared.
 CmdStatus modify_port(HcaPorts& ports, uint32_t port, const pib_hca_modify_port& in,
                       uint64_t now_ns);
 
-// MODIFY_DEVICE: BAD_RESERVED for an unknown bit of the mask; BAD_PARAM for a GUID of 0.
+// MODIFY_DEVICE. Errors: BAD_RESERVED for an unknown bit of the mask, BAD_PARAM for a GUID of 0.
 CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns);
 
-// MAD_IFC: BAD_RESOURCE, BAD_RESERVED. The MAD is written to the output only with RESULT_REPLY.
+// MAD_IFC. Errors: BAD_RESOURCE, BAD_RESERVED. The MAD is written to the output only with
+// RESULT_REPLY.
 struct MadIfcReply {
     uint32_t result = PIB_HCA_MAD_RESULT_SUCCESS;
     ib::Mad mad;

@@ -13,7 +13,7 @@ constexpr uint64_t kTableBytes = PIB_HCA_TABLE_ENTRIES * sizeof(uint64_t);
 constexpr unsigned kLogTableEntries = 9;
 static_assert(1u << kLogTableEntries == PIB_HCA_TABLE_ENTRIES);
 
-// Checks the description alone, before any read of guest memory.
+// Checks the description itself, before guest memory is read.
 CmdStatus check_description(const pib_hca_pages& pages, uint64_t bytes, uint32_t max_pages) {
     if (pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -42,18 +42,18 @@ bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
         uint8_t byte;
         return host.dma_read(addr, {&byte, 1});
     }
-    // Compare-and-swap of zero by zero: proves that the page is writable, and changes no contents.
+    // Proves that the page is writable and keeps its contents: compare-and-swap of zero by zero.
     uint64_t expected = 0;
     return host.dma_cmpxchg64(addr, expected, 0);
 }
 
-// Stretches of RAM to which the host has pointers: a page in one of them needs no proof of its own,
-// so that a long list costs a few questions for each piece of guest RAM instead of one a page.
+// Pieces of guest RAM to which the host has pointers. A page in one of them needs no check of its
+// own, so a long list takes a few checks per piece of guest RAM instead of one per page.
 class ProvenRam {
   public:
     explicit ProvenRam(Host& host) : host_(host) {}
 
-    // Whether the page, which has a power of two bytes and is aligned to it, is RAM of the host.
+    // Whether the page, whose size is a power of two and its alignment, is RAM of the host.
     bool has(uint64_t page, uint64_t bytes) {
         const auto around = [&](const Block& block) { return page - block.base < block.bytes; };
         if (around(blocks_[last_])) {
@@ -118,8 +118,8 @@ bool store_as(uint8_t* ram, std::span<const uint8_t> from) {
     return true;
 }
 
-// Drivers and programs poll counters, flags and owner bytes: an aligned access of 1, 2, 4 or 8
-// bytes is one load or store. memcpy() may split or repeat it.
+// Drivers and programs poll counters, flags and owner bytes, so an aligned access of 1, 2, 4 or 8
+// bytes must be one load or store. memcpy() may split or repeat it.
 void load_ram(const uint8_t* ram, std::span<uint8_t> to) {
     if (!load_as<uint8_t>(ram, to) && !load_as<uint16_t>(ram, to) && !load_as<uint32_t>(ram, to) &&
         !load_as<uint64_t>(ram, to)) {
@@ -171,7 +171,7 @@ CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const pib_hca_pages& 
     return buffer;
 }
 
-// Appends the pages below one table. Depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every
+// Appends the pages below one table. The depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every
 // successful call adds a page, so page_count_ bounds the work.
 CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     if (table % kTableBytes != 0) {
@@ -201,8 +201,7 @@ CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// The guest's list may name pages at both ends of the bus, so the sums must not wrap to a small
-// value.
+// The guest's list may name pages at both ends of the bus, so the sums must not overflow.
 void GuestBuffer::find_bounds() {
     const uint64_t page_size = uint64_t{1} << log_page_size_;
     low_ = page(0);

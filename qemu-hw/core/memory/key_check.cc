@@ -7,7 +7,7 @@ namespace pib::hca {
 
 namespace {
 
-// Only packets name windows, so an access without a remote right cannot use one.
+// Only packets use windows, so an access that needs no remote right cannot use one.
 bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyUser& user,
                     const KeyedRange& range, Target& target) {
     if (!window.bound || window.key != (range.key & 0xff) || window.pd != user.pd ||
@@ -31,7 +31,7 @@ bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyU
 
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target) {
     if (range.key == kPrivilegedLkey) {
-        // It is an L_Key only: no packet names bus addresses with it.
+        // It is an L_Key only: packets cannot use it.
         target = {nullptr, range.addr};
         return user.privileged && (range.access & kRemoteAccess) == 0 &&
                range_is_sane(range.addr, range.length);
@@ -52,7 +52,7 @@ bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target&
         range.length > region.length - offset) {
         return false;
     }
-    // Bus addresses need no translation: a kernel's DMA MR.
+    // Bus addresses need no translation: the DMA MR of a kernel.
     target = region.is_physical() ? Target{nullptr, range.addr}
                                   : Target{&region, region.page_offset + offset};
     return true;
@@ -63,7 +63,7 @@ bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& rang
     if (!whole) {
         return resolve(keys, user, range, target);
     }
-    // The first byte is checked for the whole region: rights belong to the key, not to bytes.
+    // The check of the first byte holds for the whole region, because rights belong to the key.
     const uint32_t number = KeyTable::number_of(range.key);
     KeyedRange first = range;
     first.length = 1;

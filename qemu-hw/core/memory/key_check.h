@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rights of keys: whether a user may access a range, and which memory that is.
+// Rights of keys: whether a user may access a range, and the memory of that range.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace pib::hca {
 // The L_Key for bus addresses (QUERY_DEVICE:privileged_lkey). No region gets index 0.
 constexpr uint32_t kPrivilegedLkey = 0x000000ff;
 
-// User of a key: the QP's protection domain, its right to the privileged L_Key, and the QP itself,
-// to which windows of type 2 are bound.
+// The user of a key: the QP's protection domain, whether the QP may use the privileged L_Key, and
+// the QP itself, to which windows of type 2 are bound.
 struct KeyUser {
     uint32_t pd;
     bool privileged;
     uint32_t qpn = UINT32_MAX;
 };
 
-// A range named by a key, and the PIB_HCA_ACCESS_* rights its use needs (0: local read).
+// A range of a key's memory, and the PIB_HCA_ACCESS_* rights that the access needs (0: local read).
 struct KeyedRange {
     uint32_t key;
     uint64_t addr;
@@ -27,17 +27,17 @@ struct KeyedRange {
     uint32_t access;
 };
 
-// A checked range: the region, or none for bus addresses, and the offset in its pages.
+// A checked range: the region, none for bus addresses, and the offset in its pages.
 struct Target {
     const MemoryRegion* region = nullptr;
     uint64_t offset = 0;
 };
 
-// False: the user may not access all of the range.
+// False: the user may not access the whole range.
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target);
-// The part about the region itself: whether the range lies in it.
+// The checks against the region itself, for example that it contains the range.
 bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target);
-// Whether a FLUSH with the rights of range.access may name the range or, with `whole`, the whole
+// Whether a FLUSH with the rights in range.access may name the range or, with `whole`, the whole
 // region or window of the key.
 bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, bool whole);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Regions and windows by number, and the keys that name them: the scrambled number and a key byte
-// of software's choice.
+// Regions and windows by number, and their keys: a key is the scrambled number and a key byte that
+// software chooses.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ class KeyTable {
   public:
     explicit KeyTable(uint32_t capacity) : keys_(1, capacity) {}
 
-    // The number that a key names, and the key of a number with key byte 0.
+    // The number of a key, and the key of a number with key byte 0.
     static uint32_t number_of(uint32_t key);
     static uint32_t key_of(uint32_t number);
 
-    // The new object's number; the table must not be full.
+    // Returns the new object's number. The table must not be full.
     uint32_t insert(MemoryKey entry, uint32_t pd);
     void erase(uint32_t number, uint32_t pd);
     void move(uint32_t from_pd, uint32_t to_pd);
@@ -33,7 +33,7 @@ class KeyTable {
     uint32_t count() const { return keys_.count(); }
     uint32_t keys_of_pd(uint32_t pd) const;
 
-    // nullptr when there is none of this number, or one of the other kind.
+    // nullptr: no object has this number, or it is of the other kind.
     MemoryKey* find(uint32_t number) { return keys_.find(number); }
     const MemoryKey* find(uint32_t number) const { return keys_.find(number); }
     MemoryRegion* region(uint32_t number) { return std::get_if<MemoryRegion>(find(number)); }
@@ -44,12 +44,12 @@ class KeyTable {
     const MemoryWindow* window(uint32_t number) const {
         return std::get_if<MemoryWindow>(find(number));
     }
-    // The region with this key, free or not.
+    // The region with this key, in the Free state or not.
     MemoryRegion* region_with(uint32_t key) {
         MemoryRegion* found = region(number_of(key));
         return found != nullptr && found->key == (key & 0xff) ? found : nullptr;
     }
-    // f(number, entry) for all of them.
+    // Calls f(number, entry) for all entries.
     template <typename F>
     void for_each(F&& f) const {
         keys_.for_each(std::forward<F>(f));

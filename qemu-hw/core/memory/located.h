@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Location of a payload that the switch moves instead of the device (peer copy): pieces of the
+// The location of a payload that the switch copies instead of the device (peer copy): pieces of the
 // host's memory, and the keys that gave access to them.
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace pib::hca {
 
-// A piece of guest RAM, on the bus and in the host's memory.
+// A piece of guest RAM: its bus address and its host address.
 struct HostPiece {
     uint8_t* at;
     uint64_t bus_addr;
     uint64_t length;
 };
 
-// Regions and windows by their number in the table of keys. A payload that needs more is copied.
+// Regions and windows by their number in the key table. A payload with more keys is not offered.
 class KeySet {
   public:
     static constexpr size_t kMost = 4;
 
-    // False when there is no room for one more.
+    // False: there is no room for another key.
     bool add(uint32_t number) {
         if (has(number)) {
             return true;
@@ -50,7 +50,7 @@ class KeySet {
 struct Located {
     std::vector<HostPiece> pieces;
     KeySet keys;
-    // Some of it was named by bus address: no registered page list vouches for it.
+    // A part was named by bus address, so no region covers it.
     bool by_bus_address = false;
 
     void clear() {
@@ -58,7 +58,7 @@ struct Located {
         keys = {};
         by_bus_address = false;
     }
-    // Pieces that follow each other in both memories become one.
+    // Merges pieces that are adjacent on the bus and in the host's memory.
     void append(const HostPiece& piece) {
         if (!pieces.empty()) {
             HostPiece& last = pieces.back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The objects that keys name: regions and windows (IBA vol. 1, 10.6).
+// The objects that keys refer to: regions and windows (IBA vol. 1, 10.6).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct MemoryRegion {
     const OnDemandTable* on_demand() const { return std::get_if<OnDemandTable>(&memory); }
     FastMemory* fast() { return std::get_if<FastMemory>(&memory); }
     const FastMemory* fast() const { return std::get_if<FastMemory>(&memory); }
-    // nullptr: its pages are not listed.
+    // nullptr: the region has no page list.
     const GuestBuffer* pages() const {
         if (const auto* buffer = std::get_if<GuestBuffer>(&memory)) [[likely]] {
             return buffer;
@@ -51,13 +51,14 @@ struct MemoryWindow {
     uint32_t pd;
     uint8_t type;  // PIB_HCA_MW_TYPE_*
     uint8_t key;
-    // The binding. Without one: Free (type 2), or bound to nothing (type 1).
+    // The region that the window is bound to. None: the window is Free (type 2) or unbound (type
+    // 1).
     bool bound;
     uint32_t access;
-    uint64_t addr;  // in the region's address space
+    uint64_t addr;  // address in the region's address space
     uint64_t length;
-    uint32_t region;  // its number in the table
-    uint32_t qpn;     // type 2: by which it was bound
+    uint32_t region;  // the region's number in the key table
+    uint32_t qpn;     // type 2: the QP that has bound it
 };
 
 }  // namespace pib::hca

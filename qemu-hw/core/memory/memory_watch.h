@@ -11,12 +11,13 @@ namespace pib::hca {
 class MemoryWatch {
   public:
     virtual ~MemoryWatch() = default;
-    // A region with a page list may be used from now on.
+    // A region with a page list is usable from now on.
     virtual void region_comes(const MemoryRegion& region) = 0;
-    // The region or window with this number is being destroyed: when the call returns, the switch
+    // The region or window with this number is being destroyed. When the call returns, the switch
     // no longer accesses its memory.
     virtual void key_goes(uint32_t number) = 0;
-    // Called after key_goes() for a region that stays unchanged.
+    // The region's pages are no longer registered. Called after key_goes(), with the region still
+    // unchanged.
     virtual void region_goes(const MemoryRegion& region) = 0;
     // All keys go.
     virtual void keys_cleared() = 0;

@@ -60,7 +60,7 @@ void MemoryWindows::unbind_all_of(uint32_t qpn) {
     }
 }
 
-// IBA 10.6.7.2.1: same PD, bind enabled, within the region, and not more rights than it has.
+// IBA 10.6.7.2.1: same PD, bind enabled, within the region, and only rights that the region has.
 const MemoryRegion* MemoryWindows::region_to_bind(const KeyUser& user,
                                                   const pib_hca_wqe_bind& in) const {
     const MemoryRegion* region = keys_.region_with(in.lkey);
@@ -109,7 +109,7 @@ bool MemoryWindows::bind(const KeyUser& user, const pib_hca_wqe_bind& in) {
     return true;
 }
 
-// Type 1 is unbound by binding it to nothing (IBA 10.6.7.2.4).
+// A type 1 window is unbound by a bind of length 0 (IBA 10.6.7.2.4).
 bool MemoryWindows::invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote) {
     MemoryWindow* found = keys_.window(number);
     if (found == nullptr) {

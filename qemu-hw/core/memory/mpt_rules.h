@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Valid rights and their combinations, for regions, fast registrations and windows.
+// Valid rights and combinations of rights, for regions, fast registrations and windows.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ constexpr uint32_t kRemoteAccess = PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_
                                    PIB_HCA_ACCESS_REMOTE_ATOMIC | PIB_HCA_ACCESS_FLUSH_GLOBAL;
 constexpr uint32_t kRegionAccess =
     PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_MW_BIND | kRemoteAccess;
-// A window has remote rights only; local write is accepted for software that passes the same rights
-// as for regions.
+// A window has remote rights only. Local write is accepted, because software may pass the same
+// rights as for regions.
 constexpr uint32_t kWindowAccess =
     PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_ZERO_BASED | kRemoteAccess;
 
@@ -25,7 +25,7 @@ constexpr bool rights_agree(uint32_t access) {
     return !writes_remotely(access) || (access & PIB_HCA_ACCESS_LOCAL_WRITE) != 0;
 }
 
-// The last byte is addressable: 2^64 itself is never reached.
+// The last byte must be addressable, so a range may end at 2^64.
 constexpr bool range_is_sane(uint64_t addr, uint64_t length) {
     return length != 0 && addr + (length - 1) >= addr;
 }

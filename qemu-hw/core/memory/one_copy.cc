@@ -63,7 +63,7 @@ void OneCopy::count(Shared& shared, const MemoryRegion& region, bool comes) {
     (void)pages->for_each_piece(host_, region.page_offset, region.length, piece);
 }
 
-// Page numbers depend on the memory map, so a new map requires a new count of all pages.
+// Page numbers depend on the memory map, so after a change all pages are counted again.
 void OneCopy::refresh(Shared& shared) {
     if (shared.generation == host_.ram_generation()) {
         return;
@@ -81,7 +81,7 @@ void OneCopy::refresh(Shared& shared) {
 
 void OneCopy::region_comes(const MemoryRegion& region) {
     for_each_shared([&](PortState&, Shared& shared) {
-        // Otherwise the next use counts it with all others.
+        // With an old generation, the next refresh() counts it with all others.
         if (shared.generation == host_.ram_generation()) {
             count(shared, region, true);
         }
@@ -125,7 +125,7 @@ void OneCopy::PortState::cancel() {
     }
 }
 
-// A later pull has other memory as its target.
+// The cancelled pull has also ended if a later one has begun.
 bool OneCopy::PortState::is_busy() {
     if (cancelled != 0 && (cancelled != pulls || !link->pulling())) {
         cancelled = 0;
@@ -133,7 +133,8 @@ bool OneCopy::PortState::is_busy() {
     return cancelled != 0 || (shared && shared->references.being_read());
 }
 
-// A link is not closed for a late reader: the link may be the caller's own.
+// Does not close the link for a switch that still reads, because the caller may be a handler of
+// that link.
 void OneCopy::PortState::give_up() {
     if (shared) {
         shared->references.forget_reader();
@@ -201,7 +202,7 @@ bool OneCopy::begin_pull(unsigned port, uint32_t qpn, const Located& located,
 bool OneCopy::end_pull(unsigned port, const Located& located,
                        std::span<const link::RamPiece> where) {
     PortState& state = ports_[port - 1];
-    // Otherwise the guest may have changed the memory in between.
+    // After a change of the generation the guest may have changed the memory meanwhile.
     if (!std::exchange(state.to_guest, false) || !state.shared ||
         !translate(*state.shared, located, pieces_) || !std::ranges::equal(pieces_, where)) {
         return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy: the switch moves payload from guest to guest (docs/fabric-protocol.md, "Peer copy").
-// This class keeps the device's side of it: the memory that a link shares, the live references to
-// it, and the target of the current pull. Code that takes memory away from the fabric calls this
-// class first; when the call returns, the switch no longer accesses that memory. In the scope of a
-// Deferral the call only starts that, and settled() becomes true when the switch has let go.
+// Peer copy (docs/fabric-protocol.md, "Peer copy"): the switch copies payload from guest to guest.
+// This class is the device's part: the memory that a link shares, the valid offers of it, and the
+// target of the current pull. Code that takes memory away from the fabric calls this class first;
+// when the call returns, the switch no longer accesses that memory. While a Deferral exists, the
+// call only starts that, and settled() becomes true when the switch has stopped.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ namespace pib::hca {
 class OneCopyLink {
   public:
     virtual ~OneCopyLink() = default;
-    // The switch may be writing; false also when there is no link.
+    // Whether the switch may be writing to the target of a pull; false without a link.
     virtual bool pulling() const = 0;
     virtual void cancel_pull() = 0;
-    // It does not answer: the link is closed.
+    // The switch does not answer: closes the link.
     virtual void give_up() = 0;
 };
 
-// Memory that a link shares with the switch, as mapped here.
+// Memory that a link shares with the switch, with its mapping in this process.
 struct OneCopyMemory {
     uint8_t* control = nullptr;  // one_copy_bytes() of the blocks
     std::vector<RamBlock> blocks;
@@ -38,10 +38,10 @@ struct OneCopyMemory {
 
 class OneCopy final : public MemoryWatch {
   public:
-    // Longest wait for a switch that accesses the guest's memory. It is bounded because the guest's
-    // processors may wait for the lock that the caller holds.
+    // Longest wait for a switch that accesses the guest's memory. The wait is bounded because the
+    // guest's processors may wait for the caller's lock.
     static constexpr uint64_t kPatienceNs = 1'000'000'000;
-    // Shorter payloads are copied, because a reference costs two wake-ups.
+    // Shorter payloads are sent in packets, because an offer costs two wake-ups.
     static constexpr uint32_t kMinBytes = 64 * 1024;
 
     OneCopy(Host& host, Mpt& mpt, uint32_t min_bytes = kMinBytes);
@@ -49,36 +49,38 @@ class OneCopy final : public MemoryWatch {
 
     void set_link(unsigned port, OneCopyLink& link) { ports_[port - 1].link = &link; }
     void attach(unsigned port, const OneCopyMemory& memory);
-    // The connection has ended: nothing waits for it.
+    // The connection has ended, so there is no access left to wait for.
     void detach(unsigned port);
     uint32_t min_bytes() const { return min_bytes_; }
     bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
 
-    // --- the source. Opens a reference to what `located` says; nothing when the link cannot have
-    // one. The pieces are valid until the next call.
+    // --- sender. Offers the memory in `located`; nullopt: the link cannot. The pieces are valid
+    // until the next call.
     struct Reference {
         uint64_t handle;
         std::span<const link::RamPiece> pieces;
     };
     std::optional<Reference> open(unsigned port, const Located& located,
                                   const ReferenceOwner& owner);
-    // Revokes a handle that no packet has carried.
+    // Revokes an offer that was not sent.
     void close(unsigned port, uint64_t handle);
-    // Everything before `una` has been acknowledged; whether there is more of the QP's requests.
+    // Requests before PSN `una` are acknowledged: ends their offers. Returns whether the QP has
+    // others.
     bool acknowledged(uint32_t qpn, ib::Psn una);
-    void forget_requests(uint32_t qpn);  // they are sent again, by copy
+    // Revokes the offers of a QP's requests, which will be sent again in packets.
+    void forget_requests(uint32_t qpn);
 
-    // --- the destination. Where the run's payload goes, for the QP; false: it cannot be said.
+    // --- receiver. begin_pull(): sets `where` to the target of a burst's payload for this QP;
+    // false: the target cannot be shared.
     bool begin_pull(unsigned port, uint32_t qpn, const Located& located,
                     std::vector<link::RamPiece>& where);
-    // Whether it is still there.
+    // Whether the target is still valid at the end of the pull.
     bool end_pull(unsigned port, const Located& located, std::span<const link::RamPiece> where);
 
-    // The last pull has ended, and its burst was not accepted.
+    // The pull has ended without an accepted burst.
     void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
 
-    // --- revocations that do not wait
-    // While one exists, revocations return at once.
+    // --- commands complete later
     class Deferral {
       public:
         explicit Deferral(OneCopy* copy) : copy_(copy) { count(1); }
@@ -94,14 +96,14 @@ class OneCopy final : public MemoryWatch {
         }
         OneCopy* copy_;
     };
-    // Whether the switch has let go of all memory that was revoked. A switch that takes longer than
-    // kPatienceNs loses its link.
+    // Whether the switch has stopped accessing all revoked memory. The link of a switch that takes
+    // longer than kPatienceNs is closed.
     bool settled();
 
     // --- what ends both
     void qp_goes(uint32_t qpn);
-    // Revokes all references and ends the pull: before the memory map changes, or the VM stops. It
-    // waits in any case.
+    // Revokes all offers and ends the pull; call before the memory map changes or the VM stops.
+    // Waits for the switch even while a Deferral exists.
     void stop_all();
 
     // ---- MemoryWatch
@@ -116,13 +118,13 @@ class OneCopy final : public MemoryWatch {
         link::OneCopyControl& control;
         RegisteredPages pages;
         References references;
-        uint64_t generation = 0;        // generation of guest memory for which `pages` are valid
-        uint32_t physical_regions = 0;  // that give a right to all memory
+        uint64_t generation = 0;        // generation of guest memory at the last count of `pages`
+        uint32_t physical_regions = 0;  // regions that give a right to all memory
     };
     struct PortState {
         // Cancels the current pull.
         void cancel();
-        // Whether the switch still accesses memory that was revoked.
+        // Whether the switch still accesses revoked memory.
         bool is_busy();
         void give_up();
 
@@ -131,7 +133,7 @@ class OneCopy final : public MemoryWatch {
         // Target of the current pull.
         bool to_guest = false;
         uint64_t pulls = 0;      // that have begun
-        uint64_t cancelled = 0;  // number of the pull that is to end; 0: none
+        uint64_t cancelled = 0;  // number of the pull to end; 0: none
         uint32_t qpn = 0;
         KeySet keys{};
     };
@@ -153,9 +155,9 @@ class OneCopy final : public MemoryWatch {
     Mpt& mpt_;
     const uint32_t min_bytes_;
     int deferrals_ = 0;
-    uint64_t until_ns_ = 0;  // on the host's real clock; 0: nothing is waited for
+    uint64_t until_ns_ = 0;  // on the host's real clock; 0: there is no wait
     std::array<PortState, PIB_HCA_MAX_PORTS> ports_;
-    std::vector<link::RamPiece> pieces_;  // segments of the reference being sent
+    std::vector<link::RamPiece> pieces_;  // segments of the newest offer
 };
 
 }  // namespace pib::hca

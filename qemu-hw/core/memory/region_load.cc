@@ -19,7 +19,7 @@ CmdStatus check_physical(const pib_hca_create_mr& in) {
     return empty && in.page_offset == 0 ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-// CREATE_MR sets only the limit of pages; REG_MR sets the rest.
+// CREATE_MR sets only the maximum number of pages; REG_MR sets the rest.
 CmdStatus check_fast(const pib_hca_create_mr& in) {
     if (in.pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -31,7 +31,7 @@ CmdStatus check_fast(const pib_hca_create_mr& in) {
                                                                  : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-// The guest owns the tables and may change them, so only the root is checked.
+// The guest owns the tables and may change them at any time, so only the root is checked here.
 CmdStatus check_on_demand(const pib_hca_create_mr& in) {
     if (in.pages.reserved != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
@@ -48,7 +48,7 @@ CmdStatus check_on_demand(const pib_hca_create_mr& in) {
     return in.length <= reach ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
 }
 
-// page_offset is below the page size, and the region with it is no longer than any device MR.
+// page_offset is less than the page size, so the sum does not exceed the longest device MR.
 bool offset_and_length_fit(const pib_hca_create_mr& in) {
     return in.pages.log_page_size <= PIB_HCA_MAX_LOG_PAGE_SIZE &&
            in.page_offset < uint64_t{1} << in.pages.log_page_size &&

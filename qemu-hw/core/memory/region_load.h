@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A registration's fields become a checked region.
+// Converts the fields of a registration to a checked region.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@ namespace pib::hca {
 
 // The fields that all kinds of regions share.
 CmdStatus check_region(const pib_hca_create_mr& in);
-// After check_region(): the rest, and the page list. `pages_left`: that may still be listed.
+// Call after check_region(). Checks the other fields and reads the page list. `pages_left` bounds
+// the listed pages.
 CmdResult<MemoryRegion> load_region(Host& host, const pib_hca_create_mr& in, uint64_t pages_left);
 
-// The changed region: fields of the mask from `in`, all others from the old region.
+// The region after REREG_MR: fields of the mask from `in`, all others from the old region.
 pib_hca_create_mr merge(const MemoryRegion& region, const pib_hca_rereg_mr& in);
 
 // Pages that count against the limit of all regions.

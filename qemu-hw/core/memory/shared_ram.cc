@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kPage = link::kPageBytes;
 constexpr size_t kNoSlot = link::kReferenceSlots;
 
-// The switch may read single bits at any time; only the device writes.
+// The switch may read a bit at any time. Only the device writes.
 void write_word(uint64_t& word, uint64_t value) {
     std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
 }
@@ -96,7 +96,7 @@ uint64_t References::open(const ReferenceOwner& owner) {
         end_slot(oldest);
     }
     do {
-        ++last_;  // ends: a slot is free
+        ++last_;  // terminates, because a slot is free
     } while (live_[last_ % live_.size()].handle != 0);
     const size_t slot = last_ % live_.size();
     live_[slot] = {.handle = last_, .owner = owner};
@@ -105,7 +105,7 @@ uint64_t References::open(const ReferenceOwner& owner) {
     return last_;
 }
 
-// The fence orders the guest's later accesses behind the end of the slot, for the switch as well.
+// Frees the slot, which revokes its handle. The fence orders the guest's later accesses after that.
 void References::end_slot(size_t slot) {
     if (live_[slot].handle == 0) {
         return;
@@ -114,7 +114,7 @@ void References::end_slot(size_t slot) {
     live_[slot] = {};
     --count_;
     control_.slots[slot].store(0, std::memory_order_release);
-    // The switch announces the reference before it checks the slot, so one side sees the other's
+    // The switch announces the handle before it checks the slot, so one side sees the other's
     // store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (control_.reading.load(std::memory_order_acquire) == handle) [[unlikely]] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The guest RAM that one link shares with the switch, and its control data: the registered pages,
-// and the live references (docs/fabric-protocol.md, "Peer copy").
+// The guest RAM that one link shares with the switch, and its control data: the registered pages
+// and the valid offers (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <array>
@@ -15,24 +15,24 @@
 
 namespace pib::hca {
 
-// RAM of the guest as it lies in this process, in the order of MEMORY.
+// A block of guest RAM as mapped in this process, in the order of MEMORY.
 struct RamBlock {
     uint8_t* base;
     uint64_t bytes;
 };
 
-// The pages that regions cover: counted here, and one bit each for the switch.
+// Registered pages: a count per page here, and a bit per page for the switch.
 class RegisteredPages {
   public:
-    // `bitmaps`: of all blocks, one after the other, as kBitmapsOffset has them; zeroed.
+    // `bitmaps`: zeroed memory for the bitmaps of all blocks, one after the other.
     RegisteredPages(std::span<const RamBlock> blocks, uint8_t* bitmaps);
 
-    // Memory outside the blocks is skipped.
+    // Ignores memory outside the blocks.
     void add(const HostPiece& piece) { change(piece, true); }
     void remove(const HostPiece& piece) { change(piece, false); }
     void clear();
 
-    // Adds the piece as the switch knows it; false when it is not in one of the blocks.
+    // Adds the piece with its block number; false: it is in no block.
     bool translate(const HostPiece& piece, std::vector<link::RamPiece>& out) const;
 
   private:
@@ -47,24 +47,25 @@ class RegisteredPages {
     std::vector<Block> blocks_;
 };
 
-// Owner of a reference, which is valid until the owner no longer needs it.
+// The owner of an offer, which says how long the offer is valid.
 struct ReferenceOwner {
     uint32_t qpn = 0;
-    bool response = false;  // READ response: no message acknowledges it
-    ib::Psn end{};          // a request's: the PSN behind it
+    bool response = false;  // READ response: no packet acknowledges it
+    ib::Psn end{};          // request: the PSN after it
     KeySet keys{};
 };
 
-// The live references of a link, and their slots.
+// The valid offers of a link, and their slots.
 class References {
   public:
     explicit References(link::OneCopyControl& control) : control_(control) {}
 
-    // A new handle; without a free slot the oldest READ response is revoked. 0: no slot.
+    // A new handle. Without a free slot the oldest READ response is revoked. 0: all slots belong to
+    // requests.
     uint64_t open(const ReferenceOwner& owner);
-    // Revokes a handle. The switch may still read the memory until being_read() is false.
+    // Revokes a handle. The switch may read the memory until being_read() is false.
     void end(uint64_t handle) { end_slot(handle % link::kReferenceSlots); }
-    // Ends those for which gone(owner) is true.
+    // Ends the offers for which gone(owner) is true.
     template <typename Gone>
     void end_if(Gone&& gone) {
         for (size_t slot = 0; slot < live_.size(); ++slot) {
@@ -80,7 +81,7 @@ class References {
         }
         return read_ != 0;
     }
-    // The switch does not answer: nothing waits for it.
+    // The switch does not answer, so being_read() no longer waits for it.
     void forget_reader() { read_ = 0; }
     uint32_t count() const { return count_; }
 
@@ -95,7 +96,7 @@ class References {
     link::OneCopyControl& control_;
     std::array<Live, link::kReferenceSlots> live_{};
     uint64_t last_ = 0;
-    uint64_t read_ = 0;  // a revoked handle that the switch was reading; it reads one at a time
+    uint64_t read_ = 0;  // the revoked handle that the switch is reading; it reads one at a time
     uint32_t count_ = 0;
 };
 

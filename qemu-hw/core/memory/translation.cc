@@ -7,7 +7,7 @@ namespace pib::hca {
 
 namespace {
 
-// Bus address of a byte of an on-demand region; records the miss.
+// Bus address of a byte of an on-demand region; records an absent page in `miss`.
 std::optional<uint64_t> demand(const Access& access, uint64_t done, bool for_write) {
     const MemoryRegion& region = *access.target.region;
     const uint64_t offset = access.target.offset + done;
@@ -21,7 +21,7 @@ std::optional<uint64_t> demand(const Access& access, uint64_t done, bool for_wri
     return bus_addr;
 }
 
-// piece(bus address, position, bytes) for each page of the range, until one returns false.
+// Calls piece(bus address, position, bytes) for each page of the range, until a call returns false.
 template <typename Piece>
 bool for_each_page(const Access& access, bool for_write, Piece&& piece) {
     constexpr uint64_t kPage = uint64_t{1} << PIB_HCA_MIN_LOG_PAGE_SIZE;

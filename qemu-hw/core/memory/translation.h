@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Accesses to the guest memory behind a checked range.
+// Access to the guest memory of a checked range.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 namespace pib::hca {
 
-// One access. False: not RAM, or an absent page, which `miss` then describes; a prefix may have
-// been copied.
+// False: not RAM, or an absent page, which is recorded in `miss`; a prefix may have been copied.
 struct Access {
     Host& host;
     const Target& target;
@@ -25,8 +24,8 @@ struct Access {
     bool cmpxchg64(uint64_t& expected, uint64_t desired);
 };
 
-// Adds the location of the range to `out`. False: a part has no lasting host address; then a prefix
-// may have been added.
+// Appends the location of the range to `out`. False: a part has no lasting host address; a prefix
+// may have been appended.
 bool locate(Host& host, const Target& target, const KeyedRange& range, Located& out);
 
 }  // namespace pib::hca

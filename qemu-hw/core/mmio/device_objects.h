@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The objects of one HCA, as commands and doorbells see them. All objects are named by number.
+// The objects of one HCA, as commands and doorbells see them. Objects are referred to by number.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace pib::hca {
 
-// Protection domains, XRC domains and UARs are only numbers with a count of users.
+// Protection domains, XRC domains and UARs are numbers with a count of users.
 struct ProtectionDomain {};
 struct UserAccessRegion {};
 struct XrcDomain {};
 
-// UAR 0 is the kernel's: it exists without ALLOC_UAR and is never freed.
+// UAR 0 belongs to the kernel: it exists without ALLOC_UAR and is never freed.
 constexpr uint32_t kKernelUar = 0;
 
 class OneCopy;
@@ -48,7 +48,7 @@ struct DeviceObjects {
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
-    // Forgets all objects; the ports stay as they are.
+    // Removes all objects; the ports stay as they are.
     void clear() {
         uar_indexes.clear();
         transport.reset();

@@ -25,17 +25,17 @@ struct Register {
     uint8_t width;  // 4 or 8 bytes
     uint64_t (*read)(Owner& owner);
     void (*write)(Owner& owner, uint64_t value);
-    // A 64-bit register that acts when written takes one 8-byte access only; others take halves,
-    // too.
+    // A 64-bit register with a side effect on write takes one 8-byte access only; other 64-bit
+    // registers also take halves.
     bool whole = false;
 };
 
-// An access to a register: all of it, or a half of 64 bits.
+// An access to a register: to all of it, or to half of 64 bits.
 template <typename Owner>
 struct RegisterAccess {
     const Register<Owner>* target = nullptr;
     unsigned shift = 0;  // 32: the high half
-    uint64_t mask = 0;   // mask of the access, not shifted
+    uint64_t mask = 0;   // mask of the accessed bits, not shifted
 
     explicit operator bool() const { return target != nullptr; }
 };
@@ -58,7 +58,7 @@ RegisterAccess<Owner> decode(std::span<const Register<Owner>> table, uint64_t of
     return {};
 }
 
-// False for a hole, a wrong size or alignment, or a register that cannot be accessed so.
+// False: a hole, a wrong size or alignment, or an access that the register does not allow.
 template <typename Owner>
 bool read_register(std::span<const Register<Owner>> table, Owner& owner, uint64_t offset,
                    unsigned size, uint64_t& value) {

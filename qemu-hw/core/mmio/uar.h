@@ -12,8 +12,8 @@ class UarPages {
   public:
     explicit UarPages(DeviceObjects& objects) : objects_(objects) {}
 
-    // `offset` in BAR2. False for other stores (a hole, a wrong size); a doorbell that names
-    // an object of another UAR, or of none, is counted and otherwise ignored.
+    // `offset` is in BAR2. False: a hole, or a wrong size. A doorbell for an object of another UAR,
+    // or for no object, is counted and otherwise ignored.
     bool read(uint64_t offset, unsigned size, uint64_t& value);
     bool write(uint64_t offset, unsigned size, uint64_t value);
     // A store to PIB_HCA_UAR_KICK whose value is lost.

@@ -12,11 +12,11 @@ namespace pib::hca {
 
 namespace {
 
-// Limit of doorbells that one call rings, each with the work of a doorbell.
+// Limit of doorbells that one call rings; each causes the work of an ordinary doorbell.
 constexpr unsigned kDoorbells = 64;
-// Attempts at a word that the guest's processors keep changing.
+// Attempts to take a word that the guest's processors keep changing.
 constexpr unsigned kTries = 8;
-// Limit of reads of a page that the guest keeps writing.
+// Limit of reads of a page that the guest keeps changing.
 constexpr unsigned kLooks = 4;
 constexpr uint32_t kSlots = 64 * PIB_HCA_UAR_INDEX_WORDS;
 
@@ -88,7 +88,7 @@ UarIndexes::Left UarIndexes::go_on(uint32_t uar, Index& index) {
     return left;
 }
 
-// While work is left, posters need not kick, because the device reads the page again.
+// While work is left, software need not kick, because the device reads the page again.
 UarIndexes::Left UarIndexes::serve(uint32_t uar, Index& index) {
     unsigned budget = kDoorbells;
     for (unsigned i = 0; i < kLooks; ++i) {
@@ -129,8 +129,8 @@ void UarIndexes::tell(Index& index, bool awake) {
                            {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
 }
 
-// Takes a whole word, which is 0 afterwards. A word that changes too often yields 0 now: a thread
-// that sets another bit of it sets its summary bit next.
+// Takes a whole word, which then is 0. If the word changes too often, takes nothing now: the thread
+// that changes it sets its summary bit afterwards.
 uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
     uint64_t word = 0;
     uint64_t bus_addr = 0;
@@ -150,15 +150,15 @@ uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
     return 0;
 }
 
-// Copies bits from the guest's page. The summary is read first, because software sets it last.
+// Copies the bits of the guest's page. Reads the summary first, because software sets it last.
 void UarIndexes::take(Index& index) {
     index.words |= take_word(index, offsetof(pib_hca_uar_index, summary));
     for (uint64_t left = index.words; left != 0; left &= left - 1) {
         const auto word = static_cast<unsigned>(std::countr_zero(left));
         index.rung[word] |= take_word(index, word_offset(word));
     }
-    // A compare-and-swap is no full barrier. The guest stores its producer and then looks at the
-    // bit; the bit is cleared here, and then the producer is loaded.
+    // A compare-and-swap is no full barrier. The guest stores its producer and then reads the bit;
+    // the device clears the bit and then reads the producer.
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

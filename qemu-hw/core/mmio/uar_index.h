@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Shadow doorbells: each UAR may have a page of guest memory (struct pib_hca_uar_index) in which
-// software marks the QPs with new send requests, before a kick without a value. A kick need not
-// stop the guest's processor: the host may take it by an eventfd.
+// Shadow doorbells: each UAR may have a page of guest memory in which software marks the QPs with
+// new send requests, before it kicks. A kick needs no value, so the host can deliver it by an
+// eventfd without stopping the guest's processor.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ class UarIndexes {
   public:
     UarIndexes(Host& host, Transport& transport) : host_(host), transport_(transport) {}
 
-    // Sets the UAR's page to this bus address; 0 removes it. BAD_PARAM when it is not aligned,
-    // BAD_MEMORY when it is not RAM, BAD_STATE when the UAR has a page already, or none to remove.
+    // Sets the UAR's page to this bus address; 0 removes it. Errors: BAD_PARAM, not aligned;
+    // BAD_MEMORY, not RAM; BAD_STATE, the UAR has a page already, or none to remove.
     CmdStatus set(uint32_t uar, uint64_t bus_addr);
     bool has(uint32_t uar) const { return indexes_.contains(uar); }
     void clear();
@@ -29,7 +29,8 @@ class UarIndexes {
     // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
     // rest. False: the UAR has no page.
     bool kick(uint32_t uar);
-    // Continues the work that kick() has left, after the transport's turn. True when there is more.
+    // Continues the work that kick() has left; call it after the transport's turn. True: there is
+    // more.
     bool run();
 
   private:
@@ -38,15 +39,15 @@ class UarIndexes {
         // Words of page.rung, taken from page.summary, that are still to be read.
         uint64_t words = 0;
         std::array<uint64_t, PIB_HCA_UAR_INDEX_WORDS> rung{};  // taken from page.rung
-        bool awake = false;   // the awake flag is set: the guest need not kick
+        bool awake = false;   // the awake flag is set, so the guest need not kick
         bool queued = false;  // in owed_
     };
-    // Reason to read a page again: the transport still works; or there is more than one call may
-    // do.
+    // Why a page must be read again: the transport still works, or one call may not do all of the
+    // work.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
     Left serve(uint32_t uar, Index& index);
-    // serve(), and its Index in owed_ when something is left.
+    // Calls serve(), and adds the page to owed_ if work is left.
     Left go_on(uint32_t uar, Index& index);
     void take(Index& index);
     uint64_t take_word(Index& index, uint64_t offset);

@@ -16,7 +16,7 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
     return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
 }
 
-// Far above the round trip of an SMP, and far below the timeout of its sender.
+// Far longer than the round trip of an SMP, and far shorter than its sender's timeout.
 constexpr uint64_t kPatienceNs = 1'000'000;
 
 constexpr uint32_t pages_for(uint64_t bytes) {
@@ -80,13 +80,13 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     return cqs_.insert(std::move(cq));
 }
 
-// Takes what the buffer needs from pages_left_.
+// Takes the buffer's pages from pages_left_.
 CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_depth) {
     const uint64_t bytes = buffer_bytes(log_depth);
     return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_);
 }
 
-// The counters start at 0 again, so a zeroed buffer has no CQEs, whatever its depth.
+// The counters restart at 0, so a zeroed buffer has no CQEs for any depth.
 CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
@@ -171,10 +171,11 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     }
     const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
     const CqArm arm = (value & PIB_HCA_DB_CQ_SOLICITED) != 0 ? CqArm::kSolicited : CqArm::kNext;
-    // A pending request for the next completion is not weakened (IBA vol. 1, 11.4.2.2).
+    // A pending request for the next completion is not reduced to one for a solicited completion
+    // (IBA vol. 1, 11.4.2.2).
     cq->arm = std::max(cq->arm, arm);
     if (!missed(*cq, arm, consumer)) {
-        stop_holding(cqn, *cq);  // software has seen these completions
+        stop_holding(cqn, *cq);  // software has polled these completions
     } else if (arm == CqArm::kSolicited) {
         fire(cqn, *cq);
     } else {
@@ -216,11 +217,11 @@ bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient) 
     if (solicited) {
         cq->solicited_producer = cq->producer;
     } else if (cq->producer - cq->solicited_producer > depth) {
-        // Keeps an old mark from looking new once the counters wrap.
+        // Moves an old mark along, which would look new after the counters overflow.
         cq->solicited_producer = cq->producer - depth;
     }
     if (cq->arm != CqArm::kNone && solicited) {
-        fire(cqn, *cq);  // the peer, or an error, asks for it now
+        fire(cqn, *cq);  // a solicited or failed completion: raise the event now
     } else if (cq->arm == CqArm::kNext && patient && !cq->moderated()) {
         hold(cqn, *cq, 1, kPatienceNs);
     } else if (cq->arm == CqArm::kNext) {
@@ -289,8 +290,8 @@ void CqTable::timer(uint64_t now_ns) {
     }
 }
 
-// The consumer counter is the guest's and may be anything; the worst it does is to end its own
-// queue or to have its own entries overwritten, because every entry is inside the buffer.
+// The guest may set the consumer counter to any value. At worst it stops its own queue or has its
+// own entries overwritten, because every entry is inside the buffer.
 bool CqTable::has_room(CompletionQueue& cq) {
     const uint32_t depth = 1u << cq.log_depth;
     if (cq.producer - cq.consumer < depth) {

@@ -21,17 +21,18 @@ struct CompletionQueue {
     uint32_t eqn = 0;
     uint32_t uar = 0;
     uint32_t producer = 0;
-    uint32_t consumer = 0;  // as last read from the header; re-read only when the queue looks full
+    uint32_t consumer =
+        0;  // last value read from the header; read again only when the queue looks full
     uint32_t solicited_producer = 0;  // producer after the last CQE that a solicited arm waits for
     uint8_t log_depth = 0;
     CqArm arm = CqArm::kNone;
-    bool error = false;  // overrun or its memory vanished; takes no more CQEs
+    bool error = false;  // overrun, or its memory has vanished: takes no more CQEs
     uint32_t users = 0;  // QP ends that complete here
     // Moderation: how many completions and how many microseconds an event may wait; 0: no such end.
     uint16_t moderation_count = 0;
     uint16_t moderation_period = 0;
-    bool held = false;       // an event is due and waits
-    uint32_t held_from = 0;  // producer before the first completion that it tells of
+    bool held = false;       // an event is due but delayed
+    uint32_t held_from = 0;  // producer before the first completion that the event reports
 
     bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
 };
@@ -56,22 +57,22 @@ class CqTable {
         cqs_.for_each(f);
     }
 
-    // Writes the body, then the owner bit; fires if armed. The table fills in timestamp and owner.
-    // `solicited` is also true for every unsuccessful completion (IBA 11.4.2.2). False when the CQ
-    // is (now) in error: the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. The CQ_ERROR
-    // event is raised here, once.
-    // `patient`: its event can wait a moment for that of another completion.
+    // Writes the body of the CQE, then the owner bit, and raises an event if the CQ is armed. The
+    // table sets timestamp and owner. `solicited` is also true for every unsuccessful completion
+    // (IBA 11.4.2.2). `patient`: the event may wait briefly for that of another completion. False:
+    // the CQ is in error; the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. This
+    // function raises CQ_ERROR, once.
     bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient = false);
 
-    // Sets the moderation; a delayed event is raised at once.
+    // Sets the moderation and raises a delayed event at once.
     CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
     uint64_t next_deadline() const { return timers_.next(); }
-    void timer(uint64_t now_ns);  // raises delayed events whose time is over
+    void timer(uint64_t now_ns);  // raises delayed events that are due
 
-    // Puts the CQ into error, as an overrun does. False when it is in error already. The caller
-    // moves its QPs to Error.
+    // Puts the CQ into error as an overrun does; false: it already is. The caller moves its QPs to
+    // Error.
     bool inject_error(uint32_t cqn);
-    // Fields that IBA 11.4.2.1 leaves undefined for a completion get values that nobody expects.
+    // Gives surprising values to the fields that IBA 11.4.2.1 leaves undefined for a completion.
     void set_poison(bool poison) { poison_ = poison; }
 
   private:
@@ -80,9 +81,9 @@ class CqTable {
     bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, pib_hca_cqe cqe);
-    // Raises an event for `unseen` completions: now, or as moderation requires.
+    // Raises the event for `unseen` completions, now or when moderation permits.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
-    // 0: for as long as it takes.
+    // 0: no limit
     void hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns);
     void fire(uint32_t cqn, CompletionQueue& cq);
     void stop_holding(uint32_t cqn, CompletionQueue& cq);

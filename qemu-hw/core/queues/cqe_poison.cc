@@ -49,7 +49,7 @@ void poison_unspecified(pib_hca_cqe& cqe) {
         cqe.imm_data = kWord;
     }
     if (failed) {
-        // Not INVALIDATED: a kernel's driver may act on it.
+        // INVALIDATED is not set, because a kernel driver may act on it.
         cqe.flags = PIB_HCA_CQE_FLAG_GRH | PIB_HCA_CQE_FLAG_IMM;
     } else {
         cqe.vendor_error = kByte;

@@ -92,7 +92,7 @@ bool EqTable::doorbell(uint64_t value) {
     if (reserved != 0) {
         return false;
     }
-    // The counter only moves forward, and never past what was produced.
+    // The counter only moves forward, and never past the produced events.
     if (stopped_ || eq == nullptr || eq->producer - consumer > eq->producer - eq->consumer) {
         return false;
     }
@@ -121,7 +121,8 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
     if (eq == nullptr || stopped_) {
         return;
     }
-    // Waiting events are written first; a set of numbers, because one event for each CQ is enough.
+    // Writes waiting events first. CQs wait in a set of numbers, because one event per CQ is
+    // enough.
     if (full(*eq) || !eq->waiting_cqs.empty()) {
         eq->waiting_cqs.insert(cqn);
         return;
@@ -154,7 +155,7 @@ void EqTable::fatal_event(uint32_t cause) {
         return;
     }
     if (!full(*eq)) {
-        // When this write fails too, the interrupt and the status register remain.
+        // If this write fails too, the driver still has the interrupt and the status register.
         write(*eq, make_eqe(PIB_HCA_EVENT_DEVICE_FATAL, 0, cause));
     }
     fire(*eq);

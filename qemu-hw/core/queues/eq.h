@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Event queues: EQEs in guest memory, armed by doorbell, announced by one MSI-X vector each.
+// Event queues: EQEs in guest memory, armed by doorbell. Each has one MSI-X vector.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace pib::hca {
 struct EventQueue {
     GuestBuffer buffer;
     uint32_t producer = 0;
-    uint32_t consumer = 0;  // as of the last doorbell
+    uint32_t consumer = 0;  // value of the last doorbell
     uint32_t vector = 0;
     uint8_t log_depth = 0;
     bool armed = false;
@@ -39,7 +39,7 @@ class EqTable {
     CmdStatus destroy(uint32_t eqn);  // BUSY while CQs use it
     EventQueue* find(uint32_t eqn) { return eqs_.find(eqn); }
     uint32_t count() const { return eqs_.count(); }
-    // False when there is no such EQ or the counter is impossible: then nothing changes.
+    // False, without effect: there is no such EQ, or the counter is impossible.
     bool doorbell(uint64_t value);
     void clear();
     template <typename F>
@@ -48,12 +48,12 @@ class EqTable {
     }
 
     void completion_event(uint32_t eqn, uint32_t cqn);
-    // Forgets an event of a CQ that waits for room: the CQ is destroyed.
+    // Removes a destroyed CQ from those whose event waits for room.
     void forget_completion(uint32_t eqn, uint32_t cqn);
-    // Writes an event to the async EQ; dropped while there is none.
+    // Writes an event to the async EQ; without one, the event is lost.
     void async_event(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
-    // The device stopped for `cause`: an event if it can still be written, and an interrupt in any
-    // case. No other event follows until clear().
+    // Reports the stop of the device for `cause`: by an event if it can be written, and always by
+    // an interrupt. No other event follows until clear().
     void fatal_event(uint32_t cause);
     // Stops the device with PIB_HCA_FATAL_INTERNAL on request.
     void inject_fatal() { stop(PIB_HCA_FATAL_INTERNAL); }
@@ -63,7 +63,7 @@ class EqTable {
     static bool full(const EventQueue& eq) {
         return eq.producer - eq.consumer >= 1u << eq.log_depth;
     }
-    // False when the queue's memory is gone. The queue is not full.
+    // False: the queue's memory has vanished. The queue must not be full.
     bool write(EventQueue& eq, pib_hca_eqe eqe);
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void fire(EventQueue& eq);

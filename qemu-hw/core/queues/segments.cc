@@ -6,8 +6,8 @@
 namespace pib::hca {
 namespace {
 
-// Calls piece(key, addr, position in the span, bytes) for each SGE that the range touches, until
-// one returns false or the range is done.
+// Calls piece(key, addr, position in the span, bytes) for each SGE in the range, until a call
+// returns false or the range ends.
 template <typename Piece>
 bool for_each_piece(const SegmentView& segments, uint64_t offset, uint64_t bytes, Piece&& piece) {
     uint64_t done = 0;

@@ -17,16 +17,16 @@ struct SegmentView {
     KeyUser user;
 };
 
-// Whether all SGEs may be accessed with `access` rights (IBA 10.6.3.4).
+// Whether all SGEs permit access with these rights (IBA 10.6.3.4).
 bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access);
 
-// Copies between the data segment at `offset` and a span that lies within it. False when an SGE is
-// refused or its memory is not RAM; then a prefix may have been copied.
+// Copies between the data segment at `offset` and a span that fits in it. False: an SGE is refused,
+// or its memory is not RAM; a prefix may have been copied.
 bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to);
 bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<const uint8_t> from);
 
-// Adds the location of `bytes` of the data segment at `offset` to `out`, as Mpt::locate(). False
-// also for inline data, which is part of the WQE.
+// Appends the location of `bytes` bytes of the data segment at `offset` to `out`, as Mpt::locate()
+// does. Also false for inline data, which is part of the WQE.
 bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
             uint32_t access, Located& out);
 

@@ -31,7 +31,7 @@ WorkQueue make_queue(const pib_hca_create_srq& in) {
             .present = true};
 }
 
-// Number of WQEs from which shuffling draws: enough for a visible effect, few enough to copy ahead.
+// Number of WQEs that are shuffled: enough for a visible effect, few enough to copy ahead.
 constexpr size_t kShufflePool = 8;
 
 CmdStatus check_fields(const pib_hca_create_srq& in) {
@@ -124,7 +124,7 @@ CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// Waiting WQEs keep their counters and move to the corresponding places in the new ring.
+// Moves waiting WQEs, with their counters, to the corresponding places of the new ring.
 CmdStatus SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
     WorkQueue queue = srq.queue;
     queue.log_depth = in.log_depth;
@@ -254,7 +254,7 @@ void SrqTable::take(uint32_t srqn) {
     check_limit(srqn, srq);
 }
 
-// WQEs in the pool have left the ring, so software may reuse their entries.
+// Software may reuse the ring entries of WQEs in the pool.
 bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
     if (!srq.pool.empty()) {
         return true;
@@ -293,7 +293,7 @@ bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
     return result == QueueRead::kOk;
 }
 
-// One event for each limit that is set. The producer is read only when the known value does not
+// Raises one event per limit that was set. Reads the producer only if the known value does not
 // suffice.
 void SrqTable::check_limit(uint32_t srqn, SharedReceiveQueue& srq) {
     if (srq.limit == 0 || srq.waiting() >= srq.limit || !refresh(srqn, srq)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Shared receive queues (IBA vol. 1, 10.2.9): receive WQEs that several QPs take, one at a time and
-// in order. A taken WQE belongs to its QP.
+// Shared receive queues (IBA vol. 1, 10.2.9): several QPs take their receive WQEs, one at a time
+// and in order. A taken WQE belongs to its QP.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ struct SharedReceiveQueue {
     GuestBuffer buffer;
     WorkQueue queue;
     uint32_t pd = 0;
-    uint32_t limit = 0;  // the event is armed unless 0
+    uint32_t limit = 0;  // 0: the event is not armed
     uint32_t users = 0;  // QPs
     uint32_t xrcd = 0;   // XRC domain; 0: none, and the next is 0, too
     uint32_t cqn = 0;
     bool privileged = false;
-    bool error = false;  // its memory vanished or its producer is impossible; gives no more WQEs
+    bool error =
+        false;  // its memory has vanished, or its producer is impossible: gives no more WQEs
     // Shuffling: WQEs that have been copied and that no QP has; the last one is the next to be
     // taken.
     std::vector<std::vector<uint8_t>> pool;
@@ -39,9 +40,9 @@ class SrqTable {
   public:
     SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs);
 
-    // PD and XRC domain are checked before.
+    // The caller has checked PD and XRC domain.
     CmdResult<uint32_t> create(const pib_hca_create_srq& in);
-    // All of the mask's attributes or none.
+    // Sets all attributes of the mask, or none.
     CmdStatus modify(uint32_t srqn, const pib_hca_modify_srq& in);
     CmdResult<pib_hca_query_srq> query(uint32_t srqn);
     CmdStatus destroy(uint32_t srqn);  // BUSY while QPs use it
@@ -60,13 +61,13 @@ class SrqTable {
         kNone,   // no WQE waits
         kError,  // the queue is in error
     };
-    // Copies the oldest WQE that waits; it is still the queue's. kError raises SRQ_ERROR, once.
+    // Copies the oldest waiting WQE, which stays in the queue. kError raises SRQ_ERROR, once.
     Take peek(uint32_t srqn, std::vector<uint8_t>& to);
-    // The WQE that was peeked at is a QP's now; may raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
+    // A QP takes the WQE of the last peek. May raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
     void take(uint32_t srqn);
 
     void set_shuffle(bool shuffle) { shuffle_ = shuffle; }
-    // Puts the SRQ into error, as vanished memory does. False when it is in error already.
+    // Puts the SRQ into error, as vanished memory does; false: it already is.
     bool inject_error(uint32_t srqn);
 
   private:

@@ -15,7 +15,7 @@ QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer
                      {reinterpret_cast<uint8_t*>(&producer), sizeof producer})) {
         return QueueRead::kMemory;
     }
-    // The entries that the producer covers are read after it.
+    // Entries before the producer are read after it.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (producer - queue.consumer > queue.depth() - held) {
         return QueueRead::kOverrun;

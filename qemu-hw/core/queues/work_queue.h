@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A work queue in guest memory: its producer counter, and entries copied once.
+// A work queue in guest memory: its producer counter, and its entries, each of which is copied
+// once.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace pib::hca {
 
-// A ring of work requests in a buffer of guest memory. Counters run freely modulo 2^32.
+// A ring of work requests in a buffer of guest memory. Counters count modulo 2^32.
 struct WorkQueue {
     uint32_t offset = 0;    // offset of entry 0 in the buffer
     uint32_t consumer = 0;  // the next entry to copy
@@ -28,22 +29,22 @@ struct WorkQueue {
 enum class QueueRead : uint8_t {
     kOk,
     kMemory,   // the buffer is no longer RAM
-    kOverrun,  // a producer that moved back, or is more than the depth ahead
+    kOverrun,  // the producer moved back, or is more than the depth ahead
 };
 
-// Reads the producer counter, which lies at `producer_offset` in the buffer. Unless kOk, the
-// queue's producer stays what it was. `held` entries have been copied and not completed: software
+// Reads the producer counter at `producer_offset` in the buffer. Unless the result is kOk, the
+// queue's producer stays unchanged. `held` entries have been copied and not completed, so software
 // must not reuse them yet.
 QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer_offset,
                         WorkQueue& queue, uint32_t held);
 
-// Where the entry `counter` lies in its queue's buffer.
+// Offset of the entry `counter` in the queue's buffer.
 inline uint64_t entry_offset(const WorkQueue& queue, uint32_t counter) {
     const uint64_t index = counter & (queue.depth() - 1);
     return queue.offset + (index << queue.log_stride);
 }
 
-// Copies the entry `counter` of a queue; false when its memory is gone. `to` is one stride.
+// Copies the entry `counter` of a queue to `to`, one stride; false: its memory has vanished.
 bool copy_entry(Host& host, const GuestBuffer& buffer, const WorkQueue& queue, uint32_t counter,
                 std::span<uint8_t> to);
 

@@ -72,7 +72,7 @@ constexpr std::array<OpcodeRow, 15> kOpcodes = {{
     {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_FETCH_ADD},
 }};
 static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
-// The data of an ATOMIC WRITE is an operand: it may be inline on any QP.
+// The data of an ATOMIC WRITE is an operand, so it may be inline on every QP.
 constexpr uint32_t kWordBytes = 8;
 
 std::unexpected<WqeError> bad_op(VendorError detail) {
@@ -82,7 +82,7 @@ std::unexpected<WqeError> bad_length() {
     return std::unexpected(WqeError{PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength});
 }
 
-// The caller has checked that the structure fits: every stride does, see kSegmentEnd below.
+// The caller has checked that the structure fits. Every stride suffices: see kSegmentEnd below.
 template <typename T>
 T load(Bytes bytes, size_t offset) {
     T value;
@@ -95,7 +95,7 @@ bool all_zero(const T& reserved) {
     return std::ranges::all_of(reserved, [](auto x) { return x == 0; });
 }
 
-constexpr uint32_t kMaxNumber = 0xffffff;  // number of an SRQ, on the wire
+constexpr uint32_t kMaxNumber = 0xffffff;  // an SRQ's number on the wire
 constexpr size_t kControlEnd = sizeof(pib_hca_wqe_control);
 
 bool is_datagram(QpType type) {
@@ -106,7 +106,7 @@ uint8_t service_of(QpType type) {
     if (is_datagram(type)) {
         return kOnUd;
     }
-    return type == PIB_HCA_QP_UC ? kOnUc : kOnRc;  // XRC has what RC has
+    return type == PIB_HCA_QP_UC ? kOnUc : kOnRc;  // XRC has the opcodes of RC
 }
 
 size_t data_offset(const OpcodeRow& row, QpType type) {
@@ -139,7 +139,7 @@ DataResult sge_data(Bytes bytes, size_t offset, uint32_t num_sge) {
     for (unsigned i = 0; i < num_sge; ++i) {
         total += sge_at(bytes, data, i).length;
     }
-    // 32 lengths of 32 bits cannot overflow the sum; a receive buffer may be larger than any
+    // The sum of 32 lengths of 32 bits fits in 64 bits. A receive buffer may be longer than any
     // message.
     data.length = static_cast<uint32_t>(std::min<uint64_t>(total, UINT32_MAX));
     return data;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Work queue elements: converts bytes copied from guest memory to checked values. This code does
-// not read guest memory, so a WQE cannot change between check and use.
+// Work queue elements: converts the copied bytes to checked values. This code does not read guest
+// memory, so a WQE cannot change between check and use.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace pib::hca {
 
-// pib_hca_cqe.vendor_error: the rule that a refused WQE broke. Values are part of the interface
-// (docs/device-spec.md).
+// Values of pib_hca_cqe.vendor_error: the rule that a refused WQE broke. docs/device-spec.md lists
+// them.
 enum class VendorError : uint8_t {
     kNone = 0,
     kReserved = 1,       // a reserved field or flag is not zero
@@ -35,7 +35,7 @@ struct WqeError {
     VendorError detail;
 };
 
-// Where a WQE's data is: SGEs or inline bytes inside the copied WQE.
+// The place of a WQE's data: SGEs, or inline bytes inside the copied WQE.
 struct DataSegment {
     uint32_t length = 0;  // bytes in all
     uint16_t offset = 0;  // offset of the first SGE or inline byte in the WQE
@@ -89,7 +89,7 @@ struct SendWqe {
     pib_hca_wqe_opcode opcode = PIB_HCA_WQE_SEND;
     uint8_t flags = 0;      // PIB_HCA_WQE_*
     uint32_t srqn = 0;      // XRC: at the destination
-    uint32_t imm_data = 0;  // as in memory: wire order
+    uint32_t imm_data = 0;  // wire order, as in memory
     DataSegment data;
     std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
         op;
@@ -103,9 +103,9 @@ struct SendWqe {
     }
     bool is_flush() const { return opcode == PIB_HCA_WQE_FLUSH; }
     bool is_atomic_write() const { return opcode == PIB_HCA_WQE_ATOMIC_WRITE; }
-    // Response data is written to the SGEs.
+    // The device writes response data to the SGEs.
     bool fetches() const { return is_read() || is_atomic(); }
-    // The responder returns data; an ACK alone does not complete the request (IBA 9.7.5.1.1).
+    // The responder returns data, so an ACK alone does not complete the request (IBA 9.7.5.1.1).
     bool needs_response() const { return fetches() || is_flush() || is_atomic_write(); }
     // The operation changes a key and sends no packet.
     bool is_local() const {
@@ -126,7 +126,7 @@ struct SendRules {
 std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
                                                  const SendRules& rules);
 
-// The receive WQE's data segment. `shared`: of an SRQ, whose WQEs have an id.
+// The receive WQE's data segment. `shared`: a WQE of an SRQ, which has an id.
 std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes, bool shared);
 uint32_t recv_wqe_id(std::span<const uint8_t> bytes);
 

@@ -168,8 +168,8 @@ bool FabricServer::accept_one(int listening_fd) {
     return true;
 }
 
-// Without a descriptor to accept with, the listening socket would stay readable for ever: one
-// descriptor is kept to take a connection and close it.
+// Without a free descriptor the listening socket would stay readable forever, so one spare
+// descriptor is kept to accept a connection and close it.
 void FabricServer::shed(int listening_fd) {
     spare_fd_.reset();
     const UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
@@ -248,7 +248,7 @@ void FabricServer::note(const std::string& text, bool known) {
     spdlog::info("{}{}", known ? "" : "new connection: ", text);
 }
 
-// Writing to one connection may produce output for another: a packet that moves up, a credit.
+// A write to one connection may produce output for another: a queued packet, or a credit.
 void FabricServer::flush() {
     for (std::size_t i = 0; i < to_flush_.size(); ++i) {
         Connection& connection = *to_flush_[i];
@@ -267,7 +267,7 @@ void FabricServer::make_busy(Connection& connection) {
     }
 }
 
-// Each turn serves every busy connection in turn and then wakes sleeping peers, once.
+// A turn serves every busy connection, then wakes sleeping peers, each once.
 void FabricServer::serve_busy() {
     for (unsigned turn = 0; turn < kRingTurns && !busy_.empty(); ++turn) {
         if (turn != 0) {
@@ -275,7 +275,7 @@ void FabricServer::serve_busy() {
         }
         for (std::size_t i = 0; i < busy_.size(); ++i) {
             if (busy_[i]->is_open() && busy_[i]->serve()) {
-                schedule(*busy_[i]);  // publishes the ring space of consumed frames
+                schedule(*busy_[i]);  // frees the ring space of handled frames for the peer
             }
         }
         fabric_->deliver();

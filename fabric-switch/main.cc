@@ -16,8 +16,9 @@ namespace {
 using namespace pib;
 using namespace pib::fabric;
 
-// The same every time for the same addresses, so that a restarted switch is the same node to the
-// subnet manager. It is locally administered, and begins with 0x06 as the GUIDs of topology.cc do.
+// The same GUID every time for the same addresses, so that the subnet manager sees a restarted
+// switch as the same node. It is locally administered, and begins with 0x06 as the GUIDs of
+// topology.cc do.
 ib::Guid default_guid(const std::vector<std::string>& listen) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const std::string& address : listen) {
@@ -37,7 +38,7 @@ std::expected<ib::Guid, std::string> parse_guid(const std::string& text) {
     return ib::Guid(value);
 }
 
-// Codes of PortInfo:MTUCap and PortInfo:VLCap; 0: not one of the values the IBA has.
+// Codes of PortInfo:MTUCap and PortInfo:VLCap; 0: IBA does not have this value.
 std::uint8_t mtu_code(unsigned bytes) {
     for (std::uint8_t code = 1; code <= 5; ++code) {
         if (ib::mtu_bytes(static_cast<ib::Mtu>(code)) == bytes) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The command line of pib-switch, as plain values. Its parser is the one place that knows the
-// library.
+// The command line of pib-switch as plain values. Only options.cc depends on the parser library.
 #pragma once
 
 #include <expected>
@@ -30,7 +29,7 @@ struct ServeOptions {
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
     unsigned mtu_bytes = 4096;
     unsigned data_vls = 8;
-    SwitchConfig config;  // the user of the options completes it from the above
+    SwitchConfig config;  // the caller derives it from the options above
 };
 
 struct Options {

@@ -16,11 +16,10 @@
 namespace pib::fabric {
 
 enum class PcapFormat : std::uint8_t {
-    // LINKTYPE_INFINIBAND, 247: LRH to VCRC and nothing else. Wireshark (4.x) has no reader for
-    // this
-    // number; with `editcap` or its DLT_USER table it can be told what it is.
+    // LINKTYPE_INFINIBAND, 247: LRH to VCRC and nothing else. Wireshark 4 does not read this
+    // number; `editcap` or its DLT_USER table can translate it.
     kInfiniBand,
-    // LINKTYPE_ERF, 197: the same after a 16-byte ERF header, which Wireshark reads as it is.
+    // LINKTYPE_ERF, 197: the same after a 16-byte ERF header, which Wireshark reads.
     kErf,
 };
 

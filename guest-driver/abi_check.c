@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Compile-time checks that the device's numbers equal the core's where the driver passes them on
+ * Compile-time checks that the device's numbers equal the kernel's where the driver passes them on
  * unchanged, in either direction.
  */
 #include "pib_hca.h"

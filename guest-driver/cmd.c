@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The command queue: a ring of commands, a ring of completions, and ids that tie them together.
- * Completions are polled for until there is an event queue, then announced by events. The driver
- * resets a device that does not complete a command: nothing else ends its use of that memory.
+ * The command queue: a ring of commands, a ring of completions, and ids that relate them. The
+ * driver polls for completions until there is an event queue, whose events then report them. A
+ * device that does not complete a command is reset, because only that ends its use of the command's
+ * memory.
  */
 #include <linux/delay.h>
 
@@ -298,7 +299,10 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 
 	if (!ret)
 		return;
-	/* The core destroys only what is not in use: the device or the core has lost count. */
+	/*
+	 * The core destroys only unused objects, so -EBUSY means that the device or the core has
+	 * miscounted.
+	 */
 	dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
 	pib_hca_die(dev, "an object cannot be destroyed");
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The differences between the kernels that the driver supports, 6.1 and newer. Kbuild asks the
- * kernel's headers for each PIB_HCA_HAS_*, because distributions take changes earlier than their
- * version number says. compat.c has those verbs whose type differs; no other file knows a kernel.
+ * The differences between the kernels that the driver supports, 6.1 and newer. Kbuild looks for
+ * each PIB_HCA_HAS_* in the kernel's headers, because distributions take changes earlier than their
+ * version number says. compat.c has the verbs whose type differs; no other file depends on a kernel
+ * version.
  *
  * PIB_HCA_HAS_CREATE_CQ_ATTRS: create_cq receives all attributes of the command.
  * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf receives them.
@@ -10,12 +11,12 @@
  * PIB_HCA_HAS_RESIZE_USER_CQ: resize_cq is called resize_user_cq and takes an unsigned count.
  * PIB_HCA_HAS_FILL_RES_SRQ: drivers may add details to `rdma resource show srq`.
  * PIB_HCA_HAS_UMEM_GET_VA: ib_umem_get() is called ib_umem_get_va().
- * PIB_HCA_HAS_ODP: the kernel can page on demand.
+ * PIB_HCA_HAS_ODP: the kernel supports on-demand paging.
  * PIB_HCA_HAS_ODP_DMA_LIST: the core maps on-demand pages for DMA into ib_umem_odp.dma_list.
  * Otherwise the driver maps them, in ib_umem_odp.map.
- * PIB_HCA_HAS_PLACEMENT: the core knows FLUSH and ATOMIC WRITE. Elsewhere processes can use ATOMIC
- * WRITE all the same, but cannot ask for the rights that FLUSH needs.
- * PIB_HCA_HAS_VM_FLAGS_MOD: vm_flags are changed by functions.
+ * PIB_HCA_HAS_PLACEMENT: the core supports FLUSH and ATOMIC WRITE. Without it processes can use
+ * ATOMIC WRITE, but cannot request the rights that FLUSH needs.
+ * PIB_HCA_HAS_VM_FLAGS_MOD: functions change vm_flags.
  */
 #ifndef PIB_HCA_COMPAT_H
 #define PIB_HCA_COMPAT_H

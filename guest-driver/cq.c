@@ -154,7 +154,7 @@ static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int ro
 
 /*
  * A dead device completes nothing, but consumers wait for their posted work requests before they
- * leave: flushes these (IBA vol. 1, 10.3.1.7). cq->lock is held.
+ * leave, so this flushes them (IBA vol. 1, 10.3.1.7). cq->lock is held.
  */
 static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
 {
@@ -236,7 +236,7 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	value = (u64)cq->consumer << PIB_HCA_DB_COUNTER_SHIFT | cq->cqn;
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 
-	/* A consumer that is told of missed events polls again: it needs no event. */
+	/* A consumer that is told of missed events polls again, so it needs no event. */
 	if (pending && (flags & IB_CQ_REPORT_MISSED_EVENTS))
 		return 1;
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
@@ -403,8 +403,8 @@ static void pib_hca_cq_withdraw(struct pib_hca_dev *dev, struct pib_hca_cq *cq)
 	xa_erase_irq(&dev->cqs, cq->cqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
 	/*
-	 * Handlers that run may have found the CQ already. A pending one finds nothing: the device
-	 * reuses a number only after all others.
+	 * Running handlers may have found the CQ already. A pending one finds nothing, because the
+	 * device reuses a number only after all others.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&cq->ref);

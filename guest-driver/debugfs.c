@@ -106,7 +106,10 @@ static void pib_hca_show_key(struct seq_file *s, struct pib_hca_dev *dev, u32 in
 		   le32_to_cpu(key.access), key.valid);
 }
 
-/* Queries the device by the driver's numbers; after an error the device may lack an object. */
+/*
+ * Lists objects by the driver's numbers and queries the device for each. After an error the device
+ * may lack one.
+ */
 static void pib_hca_show_all(struct seq_file *s, struct xarray *objects, pib_hca_show_fn show)
 {
 	struct pib_hca_dev *dev = s->private;
@@ -164,7 +167,7 @@ static int eqs_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(eqs);
 
-/* ---------------------------------------------------------------- events on purpose ---------- */
+/* ---------------------------------------------------------------- injected events ------------ */
 
 static const struct {
 	const char *name;
@@ -254,7 +257,7 @@ static const struct file_operations pib_hca_inject_fops = {
 	.release = single_release,
 };
 
-/* ---------------------------------------------------------------- up and down ---------------- */
+/* ---------------------------------------------------------------- registration --------------- */
 
 /* Best effort: on -ENOMEM the key is only missing from debugfs. */
 void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key)

@@ -17,11 +17,11 @@ struct pib_hca_dm {
 	struct pib_hca_dm_entry *entry;
 };
 
-/* The pages, until the last process has unmapped them. */
+/* The pages; freed when the last process has unmapped them. */
 struct pib_hca_dm_entry {
 	struct pib_hca_mmap_entry mmap;
 	size_t bytes;
-	u64 length; /* requested; bytes: taken from the pool */
+	u64 length; /* requested; bytes: size taken from the pool */
 };
 
 static struct pib_hca_dm *to_pdm(struct ib_dm *ibdm)
@@ -60,7 +60,7 @@ static struct pib_hca_dm_entry *pib_hca_alloc_dm_pages(struct pib_hca_dev *dev, 
 		kfree(entry);
 		return NULL;
 	}
-	/* The pages may hold another process's data. */
+	/* The pages may contain another process's data. */
 	memset_io(dev->dm.cpu + (entry->mmap.addr - dev->dm.start), 0, entry->bytes);
 	return entry;
 }
@@ -244,7 +244,10 @@ void pib_hca_dm_cleanup(struct pib_hca_dev *dev)
 {
 	if (!dev->dm.bytes)
 		return;
-	/* gen_pool_destroy() stops the machine when something is still allocated: leak it then. */
+	/*
+	 * gen_pool_destroy() stops the machine if something is still allocated, so leak the pool
+	 * then.
+	 */
 	if (!WARN_ON(gen_pool_avail(dev->dm.pool) != gen_pool_size(dev->dm.pool)))
 		gen_pool_destroy(dev->dm.pool);
 	pib_hca_dm_unmap(dev);

@@ -8,9 +8,9 @@
 
 #include "pib_hca.h"
 
-/* An overrun of the async EQ is fatal, so it has the greatest depth: an event for every QP. */
+/* An overrun of the async EQ is fatal, so its depth is the greatest one: an event for every QP. */
 #define PIB_HCA_ASYNC_EQ_LOG_DEPTH PIB_HCA_MAX_EQ_LOG_DEPTH
-/* The device holds completion events back while an EQ is full. */
+/* The device delays completion events while an EQ is full. */
 #define PIB_HCA_COMPLETION_EQ_LOG_DEPTH 12
 /* Most events that one interrupt handles: a small part of each EQ, so that new ones have room. */
 #define PIB_HCA_EQ_BUDGET 256
@@ -64,7 +64,7 @@ static irqreturn_t pib_hca_interrupt(int irq, void *arg)
 	handled = pib_hca_poll_eq(eq);
 	if (dev->vector_count == 1)
 		handled |= pib_hca_poll_eq(&dev->eqs[1]);
-	/* A device that cannot write its async EQ any more still raises its interrupt. */
+	/* A device that cannot write to its async EQ still raises its interrupt. */
 	if (eq->async && !handled)
 		pib_hca_has_failed(dev);
 	return IRQ_HANDLED;
@@ -196,7 +196,7 @@ static int pib_hca_alloc_vectors(struct pib_hca_dev *dev)
 	return 0;
 }
 
-/* Runs the first command whose end is announced by an interrupt. */
+/* Executes the first command whose completion an interrupt reports. */
 static int pib_hca_test_events(struct pib_hca_dev *dev)
 {
 	struct pib_hca_cmd_args args = { .opcode = PIB_HCA_CMD_NOP };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Events: each event queue entry is handed to the object that it names (IBA vol. 1, 11.6.3). All of
+ * Events: passes each event queue entry to the object that it names (IBA vol. 1, 11.6.3). All of
  * this runs in interrupt context.
  */
 #include "pib_hca.h"
@@ -13,14 +13,14 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 		.element.port_num = port,
 	};
 
-	/* Before, the core's caches are not set up; afterwards the device is not registered. */
+	/* Before this the core's caches are not set up; afterwards the device is not registered. */
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		ib_dispatch_event(&event);
 }
 
 /*
- * The core is told in this order, so that its caches are refreshed before a port's users hear that
- * the port is Active.
+ * The core receives the events in this order, so that its caches are up to date when a port's users
+ * learn that the port is Active.
  */
 static const struct {
 	u32 flag;
@@ -35,7 +35,7 @@ static const struct {
 	{ PIB_HCA_PORT_EVENT_CLIENT_REREGISTER, IB_EVENT_CLIENT_REREGISTER },
 };
 
-/* Tells the core the port's events, once the core is ready for them. */
+/* Passes the port's events to the core, once the core accepts them. */
 static void pib_hca_tell_port(struct pib_hca_dev *dev, u32 port)
 {
 	u32 flags, i;

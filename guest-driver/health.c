@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's health: noticing that it has stopped, and giving it up. A dead device has been
- * reset, which ends its use of this machine's memory; its commands fail, destroying its objects
- * succeeds, and work requests are flushed in software.
+ * The device's health: detects that it has stopped, and gives it up. A dead device has been reset,
+ * which ends its use of this machine's memory. Its commands fail, its objects can be destroyed, and
+ * work requests are flushed in software.
  */
 #include "pib_hca.h"
 
@@ -17,7 +17,7 @@ bool pib_hca_cut_off(struct pib_hca_dev *dev)
 	pib_hca_write(dev, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
 	if (pib_hca_read(dev, PIB_HCA_REG_STATUS))
 		pci_clear_master(dev->pdev);
-	/* Wake waiters only after the reset: they free memory that the device used. */
+	/* Wake waiters only after the reset, because they free memory that the device used. */
 	pib_hca_cmdq_stop(dev);
 	if (test_bit(PIB_HCA_DEV_REGISTERED, &dev->flags))
 		schedule_work(&dev->flush_work);
@@ -51,7 +51,7 @@ bool pib_hca_has_failed(struct pib_hca_dev *dev)
 	return pib_hca_is_dead(dev);
 }
 
-/* A reset raises no interrupt: without a command in flight only reading STATUS shows it. */
+/* A reset raises no interrupt. Without a command in flight, only reading STATUS detects it. */
 static void pib_hca_health_work(struct work_struct *work)
 {
 	struct pib_hca_dev *dev = container_of(to_delayed_work(work), struct pib_hca_dev, health);

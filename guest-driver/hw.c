@@ -61,7 +61,7 @@ static int pib_hca_enable_pci(struct pib_hca_dev *dev)
 	struct pci_dev *pdev = dev->pdev;
 	int ret;
 
-	/* A mapping of a larger page would show a process the UARs of its neighbours. */
+	/* A mapping of a larger page would expose other processes' UARs. */
 	if (PAGE_SIZE != PIB_HCA_UAR_PAGE_SIZE) {
 		dev_err(&pdev->dev, "page size %lu is not supported: boot a kernel with 4096\n",
 			PAGE_SIZE);
@@ -76,7 +76,7 @@ static int pib_hca_enable_pci(struct pib_hca_dev *dev)
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		goto err_regions;
-	/* Segments are as long as an SGE's or a page list's length field lets them be. */
+	/* A segment must not exceed the length field of an SGE or of a page list. */
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
 	ret = pib_hca_map_bars(dev);
 	if (ret)

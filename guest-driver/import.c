@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Import of a context by another process that has its file (ibv_import_device(3)): repeats the
- * answer to the first process, and tells whether a PD of a given handle exists.
+ * answer that the first process got, and reports whether a PD with a given handle exists.
  */
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/uverbs_ioctl.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Shadow doorbell pages: on devices that have them, a send queue's doorbell is a bit in a page of
- * memory and a kick, a store without a value that a hypervisor takes without stopping this
- * processor. The kick is left out while the device says that it is awake. The order of the accesses
- * is that of docs/device-spec.md, "Kicks".
+ * Shadow doorbell pages. On devices that have them, a send queue's doorbell is a bit in a page of
+ * memory and a kick, which is a store without a value that a hypervisor can take without stopping
+ * this processor. The kick is omitted while the device's awake flag is set. docs/device-spec.md,
+ * "Kicks", defines the order of the accesses.
  */
 #include <linux/dma-mapping.h>
 
@@ -20,7 +20,7 @@ int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32
 	*index = (struct pib_hca_index){ .uar = uar };
 	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_UAR_INDEX))
 		return 0;
-	/* Driver and device use the page without syncs: where DMA needs them, have no page. */
+	/* Driver and device use the page without syncs, so there is none where DMA needs them. */
 	if (dev->dma_needs_sync)
 		return 0;
 	index->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
@@ -45,7 +45,7 @@ err_page:
 	return ret;
 }
 
-/* A process that still maps the page keeps it; the device does not read it any more. */
+/* A process that still maps the page keeps it; the device no longer reads it. */
 void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
 {
 	struct pib_hca_set_uar_index in = {};
@@ -61,10 +61,10 @@ void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
 }
 
 /*
- * A kernel with one processor takes the lock prefixes out of its atomic operations, but the device
- * is another processor: a store of ours may bring back a bit that the device clears. Therefore each
- * store is followed by the summary and, unless the device is awake, a kick, whatever the bit was
- * before; and the barriers are those for devices.
+ * A kernel with one processor omits the lock prefix of its atomic operations, but the device is
+ * another processor: a store here may restore a bit that the device clears. Therefore each store is
+ * followed by the summary and, unless the device is awake, by a kick, whatever the bit was before;
+ * and the barriers are those for devices.
  */
 static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 {

@@ -17,7 +17,7 @@ static bool pib_hca_is_smp(const struct ib_mad_hdr *hdr)
 	       hdr->mgmt_class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE;
 }
 
-/* Requests to the SMA or PMA: not replies, not traps, which software waits for, and no SMInfo. */
+/* Requests to the SMA or PMA. Software handles replies, traps and SMInfo. */
 static bool pib_hca_is_for_device(const struct ib_mad_hdr *hdr)
 {
 	if (!pib_hca_is_smp(hdr))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The module: finding devices, bringing them up and down, and the table of verbs. */
+/* The module: device discovery, start and stop of a device, and the table of verbs. */
 #include <linux/module.h>
 #include <linux/pm.h>
 
@@ -36,7 +36,7 @@ static const struct attribute_group pib_hca_attribute_group = {
 
 static const struct ib_device_ops pib_hca_ops = {
 	.owner = THIS_MODULE,
-	/* No driver_id: the numbers are the kernel's to give. The provider goes by the PCI id. */
+	/* No driver_id, because the kernel assigns these numbers. The provider uses the PCI id. */
 	.uverbs_abi_ver = PIB_HCA_UVERBS_ABI_VERSION,
 
 	.advise_mr = pib_hca_advise_mr,
@@ -110,7 +110,7 @@ static const struct ib_device_ops pib_hca_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_xrcd, pib_hca_xrcd, ibxrcd),
 };
 
-/* ---------------------------------------------------------------- up and down ---------------- */
+/* ---------------------------------------------------------------- start and stop ------------- */
 
 static int pib_hca_query_caps(struct pib_hca_dev *dev)
 {
@@ -159,13 +159,18 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 
 static void pib_hca_unregister(struct pib_hca_dev *dev)
 {
-	/* Declare an unplugged device dead now, while consumers can be told. */
+	/* Declare an unplugged device dead now, while consumers can be notified. */
 	pib_hca_has_failed(dev);
-	/* The core must get no event once it forgets the device: wait for the event handlers. */
+	/*
+	 * The core must get no event after it has forgotten the device, so wait for the event
+	 * handlers.
+	 */
 	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
 	pib_hca_eqs_sync(dev);
 	pib_hca_debugfs_remove(dev);
-	/* Consumers that leave wait for their completions; if the device dies, they are flushed. */
+	/*
+	 * Consumers that leave wait for their completions. If the device dies, these are flushed.
+	 */
 	ib_unregister_device(&dev->ibdev);
 	pib_hca_health_stop(dev);
 	clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
@@ -265,7 +270,7 @@ static void pib_hca_remove(struct pci_dev *pdev)
 	pib_hca_stop(pdev);
 }
 
-/* The device must not write to memory that the next kernel, or the firmware, uses. */
+/* The device must not write to memory that the next kernel or the firmware uses. */
 static void pib_hca_shutdown(struct pci_dev *pdev)
 {
 	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
@@ -288,8 +293,8 @@ static int pib_hca_restart(struct pci_dev *pdev)
 }
 
 /*
- * A function level reset, or a suspend, erases the device's state: the driver unregisters it before
- * and registers it anew afterwards.
+ * A function level reset or a suspend erases the device's state, so the driver unregisters the
+ * device before and registers it again afterwards.
  */
 static void pib_hca_reset_prepare(struct pci_dev *pdev)
 {

@@ -66,7 +66,7 @@ struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 {
 	struct pib_hca_create_mr in = {
-		.length = cpu_to_le64(U64_MAX), /* from address 0: all but the very last byte */
+		.length = cpu_to_le64(U64_MAX), /* from address 0: all bytes except the last one */
 		.flags = PIB_HCA_MR_PHYSICAL,
 	};
 
@@ -77,8 +77,8 @@ struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 /* ---------------------------------------------------------------- memory of processes -------- */
 
 /*
- * A region may begin at any offset in its first page: the page size depends on the bus address of
- * its memory only, not on its virtual address.
+ * A region may begin at any offset in its first page, so the page size depends only on the bus
+ * address of its memory, not on its virtual address.
  */
 static unsigned long pib_hca_best_page_size(struct pib_hca_dev *dev, struct ib_umem *umem)
 {
@@ -87,7 +87,9 @@ static unsigned long pib_hca_best_page_size(struct pib_hca_dev *dev, struct ib_u
 	return ib_umem_find_best_pgsz(umem, le64_to_cpu(dev->caps.page_size_cap), bus);
 }
 
-/* Fills the fields that say where the memory is. The table lives until the command has run. */
+/*
+ * Sets the fields that describe the memory's location. The table lives until the command has ended.
+ */
 static int pib_hca_describe_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 				 struct pib_hca_create_mr *in, struct ib_umem *umem, u64 iova)
 {
@@ -242,7 +244,7 @@ static int pib_hca_rereg_umem(struct pib_hca_mr *mr, struct pib_hca_rereg_mr *in
 	return 0;
 }
 
-/* NULL means that the region itself has changed. A failure leaves it as it was. */
+/* NULL: the region itself has changed. After a failure it is unchanged. */
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata)
 {

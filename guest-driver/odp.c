@@ -6,7 +6,7 @@
 
 #ifdef PIB_HCA_HAS_ODP
 
-/* A prefetch goes in steps, between which the process can be killed. */
+/* A prefetch is divided into steps, between which the process can be killed. */
 #define PIB_HCA_ODP_PREFETCH_STEP SZ_2M
 
 /* ---------------------------------------------------------------- invalidation --------------- */
@@ -72,7 +72,7 @@ static struct ib_umem_odp *pib_hca_odp_umem_at(struct pib_hca_odp *odp, u64 va)
 	return chunk;
 }
 
-/* The umem of the page at `va`, with tables for [va, *end), where its end may lower *end. */
+/* The umem of the page at `va`, with tables for [va, *end); may reduce *end to the umem's end. */
 static struct ib_umem_odp *pib_hca_odp_prepare(struct pib_hca_odp *odp, u64 va, u64 *end)
 {
 	struct ib_umem_odp *umem;
@@ -106,9 +106,9 @@ static int pib_hca_odp_map_pages(struct pib_hca_odp *odp, struct ib_umem_odp *um
 }
 
 /*
- * Maps pages of one umem. A page that may be written is mapped for writing even when the device
- * only reads: mapped for reading, a page that the device has written would lose its dirty mark.
- * Where some of the pages are read-only, each is mapped as its own mapping allows.
+ * Maps pages of one umem. A writable page is mapped for writing even if the device only reads: if
+ * it were mapped for reading, a page that the device has written would lose its dirty mark. If some
+ * of the pages are read-only, each is mapped as its own mapping permits.
  */
 static int pib_hca_odp_map_part(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start,
 				u64 end, bool write, bool fault)
@@ -204,7 +204,7 @@ static int pib_hca_odp_prefetch(struct pib_hca_dev *dev, struct ib_pd *ibpd,
 	return 0;
 }
 
-/* The driver finishes a prefetch before it returns, whether the caller asks to wait or not. */
+/* The driver finishes a prefetch before it returns, whether or not the caller asked it to wait. */
 int pib_hca_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice, u32 flags,
 		      struct ib_sge *sges, u32 num_sge, struct uverbs_attr_bundle *attrs)
 {
@@ -263,7 +263,7 @@ static void pib_hca_odp_free(struct pib_hca_odp *odp)
 	xa_for_each(&odp->chunks, index, chunk)
 		ib_umem_odp_release(chunk);
 	xa_destroy(&odp->chunks);
-	/* The umem's notifier goes with it, so that no invalidation uses the tree any more. */
+	/* The umem's notifier is removed with it, so no invalidation uses the tree any more. */
 	ib_umem_odp_release(odp->umem);
 	pib_hca_odp_tree_free(odp);
 	kfree(odp);
@@ -284,7 +284,10 @@ static int pib_hca_odp_create(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	ret = pib_hca_create_mr_cmd(dev, mr, in);
 	if (ret)
 		return ret;
-	/* The entry may be that of a region being destroyed, whose key the device has reused. */
+	/*
+	 * The device may have reused the key for another region, so remove only this region's
+	 * entry.
+	 */
 	ret = xa_err(xa_store(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr,
 			      GFP_KERNEL));
 	if (ret) {
@@ -347,7 +350,7 @@ int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr)
 	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, mr->ibmr.lkey);
 	if (ret)
 		return ret;
-	/* Keep the entry of another region that has got the key by now. */
+	/* Another region may have the key now, so keep its entry. */
 	xa_cmpxchg(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr, NULL, GFP_KERNEL);
 	pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey);
 	pib_hca_ref_wait(&mr->odp->ref);

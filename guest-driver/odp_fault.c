@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * On-demand paging: page faults of the device. One event announces them; pib_hca_odp_fetch() takes
- * them until none is left. Each fault has a work item of its own: a page on a slow file server must
- * not delay other faults.
+ * On-demand paging: page faults of the device. One event announces them; pib_hca_odp_fetch()
+ * fetches them until none is left. Each fault has its own work item, because a page on a slow file
+ * server must not delay other faults.
  */
 #include <linux/delay.h>
 
@@ -10,9 +10,9 @@
 
 #ifdef PIB_HCA_HAS_ODP
 
-/* Bytes of a long access that one fault maps: the device faults again for the rest. */
+/* Bytes of a long access that one fault maps; the device faults again for the rest. */
 #define PIB_HCA_ODP_FAULT_STEP SZ_2M
-/* Delay before the device repeats an access whose fault failed for now (-EAGAIN, -ENOMEM). */
+/* Delay before the device repeats an access whose fault failed temporarily (-EAGAIN, -ENOMEM). */
 #define PIB_HCA_ODP_RETRY_MS 10
 
 struct pib_hca_fault_work {
@@ -90,7 +90,7 @@ static void pib_hca_odp_fetch(struct work_struct *work)
 			pib_hca_odp_hand_out(dev, &fault);
 		cond_resched();
 	} while (!ret && fault.length);
-	/* The device sends no further event before it has been asked for the last fault. */
+	/* The device sends no further event until the last fault has been fetched. */
 	if (ret && !pib_hca_is_dead(dev))
 		queue_delayed_work(dev->odp.queue, &dev->odp.fetch,
 				   msecs_to_jiffies(PIB_HCA_ODP_RETRY_MS));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * pib_hca: driver of the pib-hca device. What the device understands is in pib_hca_hw.h, what the
- * provider in user space understands in pib_hca_abi.h; this header is what the driver's own files
- * share. One file holds one kind of InfiniBand object, as in other HCA drivers.
+ * pib_hca: driver of the pib-hca device. pib_hca_hw.h defines the interface to the device and
+ * pib_hca_abi.h the one to the provider in user space; this header declares what the driver's files
+ * share. Each file handles one kind of InfiniBand object, as in other HCA drivers.
  *
  * Locks, in the order in which they are taken:
  *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
@@ -11,13 +11,13 @@
  *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
  *   qp->sq.lock, qp->rq.lock  posting; never both of them; irqs off
  *   cq->lock                  polling, and the lists of QPs; of two CQs, the lower number first
- *   srq->lock                 posting, and giving back what has completed
+ *   srq->lock                 posting, and freeing completed entries
  *   cmdq->lock                reaping command completions; innermost; irqs off
- * The xarrays of QPs, CQs and SRQs have their own lock, under which nothing else is taken.
+ * The xarrays of QPs, CQs and SRQs have their own lock; no other lock is taken under it.
  *
- * Interrupt handlers take only cmdq->lock and the xarrays' locks themselves; the consumers' event
- * handlers that they call may poll and post, and so take the others. An object found by number in
- * an interrupt handler is kept by its reference count until the handler has returned.
+ * Interrupt handlers themselves take only cmdq->lock and the xarrays' locks; the consumers' event
+ * handlers that they call may poll and post, and so take the others. An object that an interrupt
+ * handler has found by number is kept by its reference count until the handler has returned.
  */
 #ifndef PIB_HCA_H
 #define PIB_HCA_H
@@ -42,7 +42,7 @@
 
 #define PIB_HCA_NAME "pib_hca"
 
-/* A CQ or EQ doorbell carries its number and counter in one store. */
+/* A doorbell of a CQ or EQ is one store with its number and counter. */
 #ifndef CONFIG_64BIT
 #error "pib-hca needs 8-byte MMIO stores, which 32-bit kernels do not have"
 #endif
@@ -83,7 +83,7 @@ struct pib_hca_page_table {
 	u32 table_count;
 };
 
-/* Each fills *pages; the table lives until pib_hca_table_free(), which accepts a zeroed one. */
+/* Both fill *pages; the table lives until pib_hca_table_free(), which accepts a zeroed one. */
 int pib_hca_table_from_buf(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 			   struct pib_hca_pages *pages, const struct pib_hca_buf *buf);
 int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
@@ -91,23 +91,23 @@ int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *
 			    unsigned long page_size);
 void pib_hca_table_free(struct pib_hca_dev *dev, struct pib_hca_page_table *table);
 
-/* A table that is filled anew for each fast registration, with up to max_pages pages. */
+/* A table that each fast registration fills again, with up to max_pages pages. */
 int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 			       u32 max_pages);
 void pib_hca_table_set(const struct pib_hca_page_table *table, u32 index, u64 addr);
 void pib_hca_table_view(const struct pib_hca_page_table *table, struct pib_hca_pages *pages,
 			u32 page_count, u32 page_size);
 
-/* A queue's memory, of the kernel or of a process: whichever of the two is set. */
+/* A queue's memory, which belongs to the kernel or to a process: one of the two is set. */
 struct pib_hca_queue_mem {
 	struct pib_hca_buf buf;
 	struct ib_umem *umem;
 };
 
 int pib_hca_queue_mem_kernel(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, size_t bytes);
-/* -EOPNOTSUPP, and says why, where device and processes cannot share memory. */
+/* -EOPNOTSUPP, with a message, if device and processes cannot share memory. */
 int pib_hca_check_user_dma(struct pib_hca_dev *dev);
-/* Pins a process's memory; -EOPNOTSUPP where the device cannot share it with the process. */
+/* Pins a process's memory; -EOPNOTSUPP if the device cannot share it with the process. */
 struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes, int access);
 int pib_hca_queue_mem_user(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, u64 addr,
 			   u64 length, u64 bytes);
@@ -124,7 +124,7 @@ void pib_hca_queue_mem_free(struct pib_hca_dev *dev, struct pib_hca_queue_mem *m
 struct pib_hca_cmd_slot {
 	struct completion done;
 	bool busy;
-	int error; /* negative errno when the device died, otherwise see cpl */
+	int error; /* negative errno if the device died; otherwise see cpl */
 	struct pib_hca_cmd_cpl cpl;
 };
 
@@ -133,18 +133,18 @@ struct pib_hca_cmdq {
 	struct pib_hca_cmd_cpl *cpl_ring;
 	dma_addr_t ring_dma;
 	dma_addr_t cpl_ring_dma;
-	struct pib_hca_buf mailboxes; /* two of a page for each slot: input and output */
+	struct pib_hca_buf mailboxes; /* for each slot two pages: input and output */
 	struct semaphore slots_free;
-	struct mutex post_mutex; /* producer, and the doorbell's order */
+	struct mutex post_mutex; /* guards the producer and orders doorbells */
 	u32 producer;
 	spinlock_t lock; /* consumer and the slots */
 	u32 consumer;
-	bool stopped; /* the device is dead or not yet alive */
+	bool stopped; /* the device is dead or has not started */
 	bool use_events;
 	struct pib_hca_cmd_slot slots[PIB_HCA_CMDQ_DEPTH];
 };
 
-/* A command as its callers see it; all lengths in bytes. */
+/* A command, as callers pass it; all lengths in bytes. */
 struct pib_hca_cmd_args {
 	u16 opcode;
 	u32 object;
@@ -158,28 +158,28 @@ struct pib_hca_cmd_args {
 int pib_hca_cmdq_init(struct pib_hca_dev *dev);
 void pib_hca_cmdq_cleanup(struct pib_hca_dev *dev);
 void pib_hca_cmdq_use_events(struct pib_hca_dev *dev, bool use);
-/* Takes what the device has completed; any context. */
+/* Handles the commands that the device has completed; any context. */
 void pib_hca_cmdq_reap(struct pib_hca_dev *dev);
 /* Ends every command in flight and refuses new ones; any context. */
 void pib_hca_cmdq_stop(struct pib_hca_dev *dev);
 
 /*
- * All sleep. 0 or a negative errno: -EIO when the device is dead, -EOPNOTSUPP for what it does not
- * offer, -EINVAL for what it refuses, -ENOMEM for a limit, -EBUSY, -EFAULT.
+ * All of these sleep and return 0 or a negative errno: -EIO for a dead device, -EOPNOTSUPP for a
+ * missing feature, -EINVAL for a refused value, -ENOMEM for a limit, -EBUSY, -EFAULT.
  */
 int pib_hca_cmd(struct pib_hca_dev *dev, struct pib_hca_cmd_args *args);
-/* Without data; *number, if wanted, is the created object's. */
+/* Without input and output structures; *number, unless NULL, is the created object's. */
 int pib_hca_cmd_create(struct pib_hca_dev *dev, u16 opcode, const void *in, u32 in_length,
 		       u32 *number);
 int pib_hca_cmd_set(struct pib_hca_dev *dev, u16 opcode, u32 object, const void *in,
 		    u32 in_length);
 int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out, u32 out_length);
 /*
- * Cannot fail: afterwards the device does not use the object nor its memory. A device that will
- * not let go is reset.
+ * Cannot fail: afterwards the device uses neither the object nor its memory. A device that does not
+ * complete the command is reset.
  */
 void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
-/* The same for objects that may still be in use: -EBUSY, and the object stays. */
+/* The same for objects that may be in use; -EBUSY: the object stays. */
 int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
 
 /* ---------------------------------------------------------------- events (eq.c, event.c) ----- */
@@ -197,13 +197,13 @@ struct pib_hca_eq {
 
 int pib_hca_eqs_init(struct pib_hca_dev *dev);
 void pib_hca_eqs_cleanup(struct pib_hca_dev *dev);
-/* Waits until the event handlers that run now have returned. */
+/* Waits until the running event handlers have returned. */
 void pib_hca_eqs_sync(struct pib_hca_dev *dev);
 
 void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
 /*
- * Lets events through to the core, with those of ports that came before. The core calls it when its
- * caches are set up and before it tells its clients of the device.
+ * Passes events to the core from now on, with the port events that came before. Called when the
+ * core's caches are set up, before its clients learn of the device.
  */
 int pib_hca_enable_driver(struct ib_device *ibdev);
 void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);
@@ -224,7 +224,7 @@ struct pib_hca_dev {
 	phys_addr_t uar_base;
 	unsigned long flags;     /* enum pib_hca_dev_flag */
 	bool dma_needs_sync;     /* processes' memory cannot be shared with the device */
-	atomic_t port_events[PIB_HCA_MAX_PORTS]; /* flags that the core has not been told */
+	atomic_t port_events[PIB_HCA_MAX_PORTS]; /* port event flags not yet passed to the core */
 	struct delayed_work health;
 	struct mutex node_desc_mutex; /* the device's and the core's node description agree */
 
@@ -234,7 +234,7 @@ struct pib_hca_dev {
 
 	struct pib_hca_cmdq cmdq;
 	struct pib_hca_query_device caps;
-	struct xarray qps;       /* by the device's number; also read without lock when polling */
+	struct xarray qps;       /* by the device's number; polling also reads it without lock */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
 	struct pib_hca_index index; /* shadow doorbell page of UAR 0 */
@@ -252,7 +252,7 @@ struct pib_hca_dev {
 	} odp;                   /* see pib_hca_odp.h */
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;
-	struct work_struct flush_work; /* completions in software once the device is dead */
+	struct work_struct flush_work; /* completes work requests of a dead device in software */
 };
 
 static inline struct pib_hca_dev *to_pdev(struct ib_device *ibdev)
@@ -273,11 +273,11 @@ int pib_hca_reset(struct pib_hca_dev *dev);
 /* health.c */
 void pib_hca_health_start(struct pib_hca_dev *dev);
 void pib_hca_health_stop(struct pib_hca_dev *dev);
-/* True, after giving it up, when the device has stopped, was reset or has gone. Any context. */
+/* Gives the device up and returns true if it has stopped, was reset or is gone. Any context. */
 bool pib_hca_has_failed(struct pib_hca_dev *dev);
-/* Ends the device's DMA and wakes every waiter; false if that has been done before. Any context. */
+/* Ends the device's DMA and wakes all waiters; false if that has been done before. Any context. */
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
-/* The same, and tells the log and the consumers. */
+/* The same, and informs the log and the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 
 static inline u32 pib_hca_read(const struct pib_hca_dev *dev, u32 reg)
@@ -294,11 +294,11 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 
 /* ---------------------------------------------------------------- uverbs data ---------------- */
 
-/* Input may be shorter than *req, or longer if the rest is zero; -EOPNOTSUPP if it is not. */
+/* The input may be shorter than *req; if it is longer, the rest must be zero, or -EOPNOTSUPP. */
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size);
-/* As much of *resp as user space has room for; what it has room for beyond is zeroed. */
+/* Copies the part of *resp that fits in user space's buffer, and zeroes the rest of the buffer. */
 int pib_hca_udata_out(struct ib_udata *udata, void *resp, size_t size);
-/* For verbs without input of our own. NULL is fine. */
+/* For verbs without driver-specific input. NULL is allowed. */
 int pib_hca_udata_no_input(struct ib_udata *udata);
 
 /* ---------------------------------------------------------------- verbs ---------------------- */
@@ -330,7 +330,7 @@ void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext);
 void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext);
 int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma);
 void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry);
-/* The number of the UAR that an object's doorbells go to; of kernel objects 0. */
+/* The number of the UAR for an object's doorbells; kernel objects use UAR 0. */
 u32 pib_hca_uar_of(struct ib_udata *udata);
 
 /* import.c */
@@ -354,7 +354,7 @@ void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, 
 
 /* mr.c */
 
-/* Hints, which may be disregarded: about ordering, and about the pages that memory consists of. */
+/* Access flags that are hints, which may be ignored: about ordering, and about huge pages. */
 #define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
 
 /* cq.c */
@@ -365,10 +365,10 @@ int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int pib_hca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc);
 int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
-/* Enter a kernel QP into its CQs' lists; take it and its completions out again. */
+/* Add a kernel QP to its CQs' lists; remove it and its completions. */
 void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
 void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
-/* Forgets the completions and everything posted, as a QP does that enters Reset. */
+/* Discards the completions and all posted work requests, as a QP that enters Reset does. */
 void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
 void pib_hca_flush_work(struct work_struct *work);
 
@@ -387,13 +387,13 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		      const struct ib_send_wr **bad_wr);
 int pib_hca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		      const struct ib_recv_wr **bad_wr);
-/* The caller holds both CQs' locks; nobody posts any more. */
+/* The caller holds both CQs' locks, and nothing posts any more. */
 void pib_hca_reset_rings(struct pib_hca_qp *qp);
-/* Returns the bytes of a send WQE with room for this much data, before rounding up to a stride. */
+/* Bytes of a send WQE with this much data, before rounding up to a stride. */
 u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline);
 u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
 
-/* A receive WQE; its SGEs fit. `id` is 0 unless it is an SRQ's. */
+/* Writes a receive WQE, whose SGEs fit. `id` is 0 unless it belongs to an SRQ. */
 void pib_hca_put_recv(struct pib_hca_recv_wqe *wqe, const struct ib_recv_wr *wr, u32 id);
 
 /* srq.c */

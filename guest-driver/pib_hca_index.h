@@ -13,13 +13,13 @@ struct pib_hca_index {
 	u32 uar;
 	struct page *page;
 	dma_addr_t dma;
-	struct pib_hca_uar_index *map; /* NULL: there is none, doorbells are stores with a value */
+	struct pib_hca_uar_index *map; /* NULL: no such page; doorbells are stores with a value */
 };
 
-/* Leaves `map` NULL when the device has no such pages. */
+/* Leaves `map` NULL if the device has no such pages. */
 int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32 uar);
 void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index);
-/* Rings the doorbell of a kernel QP, after its sq_producer has been stored. */
+/* Rings the doorbell of a kernel QP. Store its sq_producer before. */
 void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn);
 
 #endif /* PIB_HCA_INDEX_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory that the device uses for processes and kernel users: part of pib_hca.h. */
+/* Memory that the device uses for processes and kernel users: a part of pib_hca.h. */
 #ifndef PIB_HCA_MEMORY_H
 #define PIB_HCA_MEMORY_H
 
@@ -20,11 +20,11 @@ struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
 
-/* Fills all of `in`, for PIB_HCA_CMD_CREATE_MR, except the fields that name the memory. */
+/* Sets all fields of `in`, for PIB_HCA_CMD_CREATE_MR, except those that describe the memory. */
 struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 			  const struct pib_hca_create_mr *in);
-/* Registers the memory that `in` names; fills in the other fields. */
+/* Registers the memory that `in` describes; sets the other fields. */
 struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 
 /* mw.c */
@@ -49,7 +49,7 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 int pib_hca_odp_init(struct pib_hca_dev *dev);
 void pib_hca_odp_cleanup(struct pib_hca_dev *dev);
 void pib_hca_odp_caps(const struct pib_hca_dev *dev, struct ib_device_attr *attr);
-/* The device has page faults to tell of. Any context. */
+/* The device has page faults to fetch. Any context. */
 void pib_hca_odp_event(struct pib_hca_dev *dev);
 struct ib_mr *pib_hca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access);
 int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr);

@@ -15,11 +15,11 @@ enum pib_hca_mmap_kind {
 	PIB_HCA_MMAP_DM, /* device memory */
 };
 
-/* Something that a process may map. */
+/* A range that a process may map. */
 struct pib_hca_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	struct pib_hca_dev *dev;
-	phys_addr_t addr; /* in BAR2, but of an index page */
+	phys_addr_t addr; /* in BAR2, or the bus address of a shadow doorbell page */
 	enum pib_hca_mmap_kind kind;
 };
 
@@ -48,12 +48,12 @@ struct pib_hca_mr {
 	/* Regions of processes' memory: */
 	struct ib_umem *umem;
 	u64 iova;
-	int access; /* as asked for: enum ib_access_flags */
-	/* On demand; then there is no umem. */
+	int access; /* as requested: enum ib_access_flags */
+	/* on-demand region, which has no umem */
 	struct pib_hca_odp *odp;
-	u64 odp_start;  /* in the process's address space */
+	u64 odp_start;  /* address in the process's address space */
 	u64 odp_length;
-	/* IB_MR_TYPE_MEM_REG: the pages that ib_map_mr_sg() has put into the table. */
+	/* IB_MR_TYPE_MEM_REG: the table with the pages of ib_map_mr_sg(). */
 	struct pib_hca_page_table fast_table;
 	u32 fast_max_pages;
 	u32 fast_pages;
@@ -76,8 +76,8 @@ static inline void pib_hca_ref_init(struct pib_hca_ref *ref)
 }
 
 /*
- * The object of this number, with a reference to put; NULL when there is none. Its struct
- * pib_hca_ref is at `ref_offset`. Any context.
+ * The object with this number, with a reference to put; NULL: there is none. Its struct pib_hca_ref
+ * is at `ref_offset`. Any context.
  */
 static inline void *pib_hca_get_object(struct xarray *objects, u32 number, size_t ref_offset)
 {
@@ -133,7 +133,7 @@ struct pib_hca_srq {
 	spinlock_t lock;
 	u32 head;       /* posted, modulo 2^32 */
 	u64 *wr_ids;    /* by id */
-	u32 *free_ids;  /* the first free_count of them: no WQE has them */
+	u32 *free_ids;  /* the ids of no WQE: the first free_count entries */
 	u32 free_count;
 };
 
@@ -152,11 +152,11 @@ struct pib_hca_qp {
 	struct ib_qp ibqp;
 	struct pib_hca_queue_mem mem;
 	struct mutex mutex; /* one transition at a time; guards state */
-	u32 qpn; /* the device's; of special QPs another than ibqp.qp_num */
+	u32 qpn; /* the device's number; on special QPs it differs from ibqp.qp_num */
 	u32 xrcdn; /* XRC target */
 	u8 port; /* SMI and GSI */
-	bool user; /* its queues are a process's; an XRC target has none, and counts as such */
-	enum ib_qp_state state; /* as last set; the device may have gone to an error state */
+	bool user; /* a process has its queues; also true for XRC targets, which have none */
+	enum ib_qp_state state; /* as last set; the device may have moved it to an error state */
 	bool signal_all;
 	u32 max_inline;
 	struct pib_hca_ref ref;

@@ -58,9 +58,9 @@ void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end);
 /* odp.c */
 
 /*
- * Maps what the device or a process asks for: -EPERM or -EFAULT if that cannot be, -EAGAIN, -EBUSY
- * or -ENOMEM if it may work later. `addr` counts as in work requests; `ibpd`, if not NULL, must be
- * the region's.
+ * Maps the pages of an access by the device or a process. -EPERM or -EFAULT: impossible; -EAGAIN,
+ * -EBUSY or -ENOMEM: may work later. `addr` is the address in work requests; `ibpd`, unless NULL,
+ * must be the region's.
  */
 int pib_hca_odp_demand(struct pib_hca_dev *dev, u32 key, struct ib_pd *ibpd, u64 addr, u64 length,
 		       bool write, bool fault);

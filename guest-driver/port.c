@@ -111,7 +111,7 @@ int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_mo
 		return 0;
 	BUILD_BUG_ON(sizeof(in.node_description) != sizeof(props->node_desc));
 	memcpy(in.node_description, props->node_desc, sizeof(in.node_description));
-	/* Concurrent writers are serialised: device and core keep the same text. */
+	/* Serialise concurrent writers, so that device and core keep the same text. */
 	mutex_lock(&dev->node_desc_mutex);
 	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
 	if (!ret)
@@ -205,8 +205,9 @@ int pib_hca_modify_port(struct ib_device *ibdev, u32 port, int mask,
 }
 
 /*
- * Reads one entry of a table that a query returns as a whole. A device of interface 1.1 wants room
- * for all of the table. The core asks only for entries within the lengths that QUERY_PORT tells.
+ * Reads one entry of a table that a query returns as a whole. A device of interface version 1.1
+ * requires room for the whole table. The core requests only entries within the lengths of
+ * QUERY_PORT.
  */
 static int pib_hca_query_table(struct ib_device *ibdev, u16 opcode, u32 port, u32 index,
 			       void *entry, u32 entry_size)

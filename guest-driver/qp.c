@@ -28,8 +28,8 @@ static void pib_hca_set_max_sge(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 }
 
 /*
- * An entry of a kernel's queue lies at a multiple of its size, so that none crosses a chunk of the
- * buffer. Returns where the queue ends.
+ * Each entry of a kernel's queue is at a multiple of its size, so none crosses a chunk of the
+ * buffer. Returns the end of the queue.
  */
 static size_t pib_hca_place_wq(struct pib_hca_wq *wq, u32 wr, u32 wqe_size, u8 min_log_stride,
 			       size_t offset)
@@ -82,7 +82,7 @@ static int pib_hca_layout_kernel(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return ret;
 }
 
-/* One queue as user space describes it. The device checks that the two do not overlap. */
+/* A queue as user space describes it. The device checks that the two do not overlap. */
 static int pib_hca_take_wq(struct pib_hca_wq *wq, u32 offset, u8 log_depth, u8 log_stride)
 {
 	if (!offset) /* there is no such queue */
@@ -139,7 +139,7 @@ static bool pib_hca_cap_is_valid(struct pib_hca_dev *dev, const struct ib_qp_cap
 	       cap->max_inline_data <= le32_to_cpu(dev->caps.max_inline_data);
 }
 
-/* The layout must have room for what the verb asks for. */
+/* The layout must have room for the sizes that the verb requests. */
 static bool pib_hca_cap_is_met(const struct pib_hca_qp *qp, const struct ib_qp_cap *cap)
 {
 	struct ib_qp_cap have;
@@ -161,7 +161,7 @@ static int pib_hca_check_init_attr(struct pib_hca_dev *dev,
 
 	/*
 	 * XRC initiators are for processes, special QPs for the kernel. A target belongs to the XRC
-	 * domain: the core does not say which process creates it.
+	 * domain, because the core does not say which process creates it.
 	 */
 	if ((type > IB_QPT_UD && !xrc) || (special && user) || (type == IB_QPT_XRC_INI && !user))
 		return -EOPNOTSUPP;
@@ -223,7 +223,7 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return ret;
 }
 
-/* Returns the QP's number on the wire: special QPs have the same one on every port. */
+/* The QP's number on the wire; on every port the special QPs have the same numbers. */
 static u32 pib_hca_wire_qpn(const struct pib_hca_qp *qp)
 {
 	switch (qp->ibqp.qp_type) {
@@ -266,8 +266,8 @@ static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 	xa_erase_irq(&dev->qps, qp->qpn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_QP, qp->qpn);
 	/*
-	 * Handlers that run may have found the QP already. A pending one finds nothing: the device
-	 * reuses a number only after all others.
+	 * Running handlers may have found the QP already. A pending one finds nothing, because the
+	 * device reuses a number only after all others.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&qp->ref);
@@ -342,8 +342,8 @@ err_queues:
 /* ---------------------------------------------------------------- destroy -------------------- */
 
 /*
- * Removes a kernel QP's completions from its CQs before another QP can get its number: a QP in
- * Reset makes no more completions and still exists.
+ * Removes a kernel QP's completions from its CQs before another QP can get its number. A QP in
+ * Reset still exists, but makes no more completions.
  */
 static void pib_hca_silence_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.5.2 and 11.2.5.3). The core's table says which
- * attributes a transition needs; the device checks their values.
+ * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.5.2 and 11.2.5.3). The core's table has the attributes
+ * that a transition needs; the device checks their values.
  */
 #include "pib_hca.h"
 
@@ -33,7 +33,7 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 		.rq_psn = cpu_to_le32(attr->rq_psn),
 		.sq_psn = cpu_to_le32(attr->sq_psn),
 		.dest_qpn = cpu_to_le32(attr->dest_qp_num),
-		/* Leave out hints on registration: they mean nothing for a QP. */
+		/* Leave out hints about registrations, which mean nothing for a QP. */
 		.access_flags = cpu_to_le32(attr->qp_access_flags &
 					    ~(PIB_HCA_ACCESS_HINTS | IB_ACCESS_ON_DEMAND)),
 		.pkey_index = cpu_to_le16(attr->pkey_index),
@@ -49,7 +49,7 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 	pib_hca_paths_from_attr(in, attr, mask);
 }
 
-/* Reset and Error can always be entered; on a dead device every QP counts as being in them. */
+/* Reset and Error can always be entered; on a dead device every QP is treated as being in them. */
 static bool pib_hca_may_fail(enum ib_qp_state new_state)
 {
 	return new_state != IB_QPS_RESET && new_state != IB_QPS_ERR;
@@ -144,7 +144,7 @@ int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 
 	mutex_lock(&qp->mutex);
 	ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_QP, qp->qpn, &out, sizeof(out));
-	if (!ret) /* the device may have gone to an error state by itself */
+	if (!ret) /* the device may have moved it to an error state */
 		WRITE_ONCE(qp->state, out.state);
 	mutex_unlock(&qp->mutex);
 	if (ret)

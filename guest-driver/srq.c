@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Shared receive queues (IBA vol. 1, 10.2.9 and 11.2.3). WQEs are taken in order and complete in
- * any order, so each carries the id of the place that keeps its wr_id. As no more are posted than
- * there are ids, the next entry of the ring is always one that the device has taken; see
- * docs/device-spec.md, "Shared receive queues".
+ * any order, so each carries the id of the slot with its wr_id. No more WQEs are posted than there
+ * are ids, so the device has always taken the ring's next entry; see docs/device-spec.md, "Shared
+ * receive queues".
  */
 #include "pib_hca.h"
 
@@ -114,7 +114,7 @@ static void pib_hca_srq_free(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
 	kvfree(srq->free_ids);
 }
 
-/* The layout must have room for what the verb asks for. */
+/* The layout must have room for the sizes that the verb requests. */
 static int pib_hca_srq_set_max_sge(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 				   const struct ib_srq_attr *attr)
 {
@@ -166,8 +166,8 @@ static void pib_hca_srq_withdraw(struct pib_hca_dev *dev, struct pib_hca_srq *sr
 	xa_erase_irq(&dev->srqs, srq->srqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_SRQ, srq->srqn);
 	/*
-	 * Handlers that run may have found the SRQ already. A pending one finds nothing: the device
-	 * reuses a number only after all others.
+	 * Running handlers may have found the SRQ already. A pending one finds nothing, because the
+	 * device reuses a number only after all others.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&srq->ref);
@@ -251,7 +251,7 @@ int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 
 /*
  * The provider posts nothing meanwhile. The device moves waiting WQEs to the new buffer. The same
- * command sets a limit of the same request, so that both take effect or neither.
+ * command also sets a limit, so that both take effect or neither.
  */
 static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq, u32 max_wr,
 			      struct pib_hca_modify_srq *in, struct ib_udata *udata)

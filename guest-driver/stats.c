@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Counters under hw_counters in sysfs and in `rdma statistic`, by the names that tools know. */
+/* Counters under hw_counters in sysfs and in `rdma statistic`, with the names that tools use. */
 #include "pib_hca.h"
 
 static const struct rdma_stat_desc pib_hca_stats[PIB_HCA_COUNTER_COUNT] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * User contexts: each process has a UAR, a page of doorbells that it maps. The page lives as long
- * as its last mapping, the context no longer than the process's file.
+ * as its last mapping; the context lives no longer than the process's file.
  */
 #include <linux/mm.h>
 
@@ -176,7 +176,7 @@ void pib_hca_dealloc_ucontext(struct ib_ucontext *ibucontext)
 
 /*
  * The core unloads a driver under open applications only if this function exists. The core removes
- * the mapping of the UAR and destroys the context's objects; nothing is left to do here.
+ * the mapping of the UAR and destroys the context's objects, so nothing is left to do here.
  */
 void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {

@@ -310,7 +310,9 @@ static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 he
 	smp_store_release(&wq->head, head);
 }
 
-/* Work posted to a dead device is flushed in software; pib_hca_cut_off() flushes earlier work. */
+/*
+ * Work requests posted to a dead device are flushed here; pib_hca_cut_off() flushes earlier ones.
+ */
 static void pib_hca_flush_if_dead(struct pib_hca_dev *dev)
 {
 	smp_mb(); /* head before flag; pib_hca_cut_off(): flag before head */
@@ -328,7 +330,7 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 first, head;
 	int ret = 0;
 
-	/* C10-97: refused in Reset, Init and RTR; what is posted later is queued or flushed. */
+	/* C10-97: refused in Reset, Init and RTR. In later states it is queued or flushed. */
 	if (!wq->depth || READ_ONCE(qp->state) < IB_QPS_RTS) {
 		*bad_wr = wr;
 		return -EINVAL;
@@ -350,8 +352,8 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	spin_unlock_irqrestore(&wq->lock, flags);
 
 	/*
-	 * The device may execute WQEs inside this store: let other posters go on. It reads
-	 * the counter afresh, so that the order of two doorbells does not matter. The counter is
+	 * The device may execute WQEs inside this store, so the lock is released first. The device
+	 * reads the counter itself, so the order of two doorbells does not matter. The counter is
 	 * ordered before the doorbell.
 	 */
 	if (head != first) {
@@ -383,8 +385,9 @@ static int pib_hca_build_recv(struct pib_hca_qp *qp, struct pib_hca_recv_wqe *wq
 static void pib_hca_notify_recv(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {
 	/*
-	 * The device sets the flag and then reads the producer, we store the producer and then read
-	 * the flag: a full barrier between the two, and one of us sees the other.
+	 * The device sets the flag and then reads the producer; the driver stores the producer and
+	 * then reads the flag. With a full barrier between the two, one side sees the other's
+	 * store.
 	 */
 	mb();
 	if (le32_to_cpu(READ_ONCE(pib_hca_qp_header(qp)->flags)) & PIB_HCA_QP_HEADER_RECV_NOTIFY)

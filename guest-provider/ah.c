@@ -14,7 +14,10 @@
 #define PIB_MAX_SL 15
 #define PIB_MAX_FLOW_LABEL 0xfffff
 
-/* The table's length is fixed while the device lives: one query for each port and context. */
+/*
+ * The length of the table is fixed while the device lives, so one query for each port and context
+ * suffices.
+ */
 static unsigned int pib_gid_table_length(struct pib_context *ctx, uint8_t port)
 {
 	unsigned int length = atomic_load_explicit(&ctx->gid_table_length[port],

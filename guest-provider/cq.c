@@ -58,8 +58,8 @@ static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
 }
 
 /*
- * The SRQ that a CQE's WQE was taken from, or NULL. A QP with an SRQ knows it; with an XRC SRQ,
- * the QP may be another process's.
+ * The SRQ from which a CQE's WQE was taken, or NULL. A QP with an SRQ knows it; an XRC SRQ is
+ * looked up by number, because the QP may belong to another process.
  */
 static struct pib_srq *pib_cqe_srq(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
 				   const struct pib_qp *qp)
@@ -173,7 +173,7 @@ int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return polled;
 }
 
-/* The counter of the first CQE that the device has not written yet, as far as can be seen. */
+/* The counter of the first CQE that the device has not written yet, as far as this side can see. */
 static uint32_t pib_cq_end(struct pib_cq *cq)
 {
 	uint32_t counter = cq->consumer;
@@ -190,12 +190,12 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	uint32_t end;
 
 	/*
-	 * Only CQEs added from now on raise the event (IBA 11.4.2.2): a program that polls one CQE
-	 * per event would fall behind if waiting CQEs raised it too. The device compares the
-	 * counter with the CQEs it has written: one that it writes between this read and the
+	 * Only CQEs added from now on raise the event (IBA 11.4.2.2). If waiting CQEs raised it
+	 * too, a program that polls one CQE per event would fall behind. The device compares the
+	 * counter with the CQEs it has written, so a CQE that it writes between this read and the
 	 * doorbell still raises the event.
 	 */
-	pthread_spin_lock(&cq->lock); /* until after the doorbell: resizing counts anew */
+	pthread_spin_lock(&cq->lock); /* until after the doorbell: a resize restarts the counters */
 	end = pib_cq_end(cq);
 	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, end, solicited_only);
 	pthread_spin_unlock(&cq->lock);
@@ -350,7 +350,7 @@ static int pib_check_cq_attr_ex(const struct ibv_cq_init_attr_ex *attr)
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !pib_parent_domain(attr->parent_domain))
 		return EINVAL;
-	/* Every CQ has a lock; for a CQ of a single thread it is merely not needed. */
+	/* Every CQ has a lock; a CQ of a single thread merely does not need it. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return EOPNOTSUPP;
@@ -376,7 +376,7 @@ struct ibv_cq_ex *pib_create_cq_ex(struct ibv_context *context,
 	if (ret)
 		goto err_free;
 
-	/* The kernel does not know which fields are read, nor parent domains. */
+	/* The kernel knows neither which fields are read nor parent domains. */
 	kernel_attr.wc_flags = 0;
 	kernel_attr.comp_mask &= ~IBV_CQ_INIT_ATTR_MASK_PD;
 	kernel_attr.cqe = 1 << cq->log_depth;

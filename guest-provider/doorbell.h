@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Stores into the UAR page. A doorbell says only which object moved; counters lie in the
- * queue's header, so a lost race between two doorbells of one queue loses nothing.
+ * Stores to the UAR page. A doorbell only says which object has new entries; the counters are in
+ * the queue's header, so a lost race between two doorbells of one queue loses nothing.
  */
 #ifndef __PIB_DOORBELL_H__
 #define __PIB_DOORBELL_H__
@@ -11,8 +11,9 @@
 #include "pib.h"
 
 /*
- * Between our store and our load of what the device stores. On an emulated machine with one processor
- * the locked instruction that compilers take for it orders nothing towards the device's thread.
+ * A full barrier between a store here and a load of data that the device stores. Compilers use a
+ * locked instruction, which on an emulated machine with one processor does not order accesses with
+ * respect to the device's thread.
  */
 static inline void pib_full_barrier(void)
 {
@@ -38,10 +39,10 @@ static inline bool pib_index_has(__le64 *words, uint32_t bit)
 }
 
 /*
- * Whether the device must be kicked to see the QP's new counter, which has been stored. The poster
- * that has set a bit may be stopped or killed before it goes on: a poster that finds the bit set
- * does the rest for it. On the emulated machine above an atomic operation on `rung` may bring back
- * bits that the device clears meanwhile; the store to `summary` after it makes up for that.
+ * Whether the device needs a kick to see the QP's new counter, which has been stored. A poster that
+ * has set a bit may be stopped or killed before it continues, so a poster that finds the bit set
+ * does the rest for it. On the emulated machine above, an atomic operation on `rung` may restore
+ * bits that the device clears meanwhile; the later store to `summary` makes up for that.
  */
 static inline bool pib_index_needs_kick(struct pib_hca_uar_index *index, uint32_t qpn)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Objects of a context whose file another process has handed over (ibv_import_device(3)). The
- * kernel counts an object once: the importing process only drops its handle.
+ * Objects of a context whose file another process has passed on (ibv_import_device(3)). The kernel
+ * counts an object once, so the importing process only drops its handle.
  */
 #include <config.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Memory windows (IBA vol. 1, 10.6.7). Those of type 2 are bound by work requests; for type 1 the
- * verb posts one, and chooses the new R_Key.
+ * Memory windows (IBA vol. 1, 10.6.7). Work requests bind windows of type 2; for type 1 the verb
+ * posts one, and chooses the new R_Key.
  */
 #include <config.h>
 
@@ -60,7 +60,7 @@ int pib_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *mw_b
 		pthread_spin_unlock(&qp->sq.lock);
 		return ret;
 	}
-	/* Under the lock: two binds of a window are posted in the order of their keys. */
+	/* Under the lock, so that two binds of a window are posted in the order of their keys. */
 	rkey = ibv_inc_rkey(mw->rkey);
 	pib_wqe_put_bind(wqe, rkey, &mw_bind->bind_info);
 	qp->sq.wr_ids[head & (qp->sq.depth - 1)] = mw_bind->wr_id;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* The device: finding it, and its registration with libibverbs. */
+/* The device: its discovery, and its registration with libibverbs. */
 #include <config.h>
 
 #include <stdlib.h>

@@ -45,13 +45,13 @@ struct pib_context {
 	void *uar;
 	size_t uar_size;
 	struct pib_hca_uar_index *index; /* NULL: doorbells carry the QP's number */
-	/* The device's limits, as the driver told when the context was made. */
+	/* The device's limits, from the driver's answer at the creation of the context. */
 	uint32_t max_qp_wr;
 	uint32_t max_sge;
 	uint32_t max_inline_data;
 	uint32_t max_cqe;
 	uint8_t port_count;
-	/* Length of each port's GID table; 0: not asked yet. */
+	/* Length of each port's GID table; 0: not queried yet. */
 	atomic_uint gid_table_length[PIB_HCA_MAX_PORTS + 1];
 	/*
 	 * QPs by the number that CQEs carry. Written with table_mutex and the locks of both
@@ -76,9 +76,9 @@ struct pib_pd {
 };
 
 /*
- * A thread domain promises that one thread at a time uses its objects. The provider makes no use
- * of the promise: uncontended locks cost next to nothing, and the UAR page has no state that
- * threads could disturb.
+ * A thread domain promises that one thread at a time uses its objects. The provider ignores the
+ * promise: uncontended locks cost next to nothing, and threads cannot disturb each other on the UAR
+ * page, which has no state.
  */
 struct pib_td {
 	struct ibv_td ibv_td;
@@ -94,15 +94,15 @@ struct pib_ah {
 struct pib_buf {
 	void *addr;
 	size_t length;
-	struct pib_pd *domain;  /* the parent domain whose allocator gave it, or NULL */
-	uint64_t resource_type; /* PIB_RESOURCE_*, as allocators are told */
+	struct pib_pd *domain;  /* the parent domain whose allocator supplied it, or NULL */
+	uint64_t resource_type; /* PIB_RESOURCE_*, as passed to allocators */
 	bool is_foreign;        /* an allocator's */
 	bool is_kept;           /* by MADV_DONTFORK */
 };
 
 enum pib_resource_type { PIB_RESOURCE_QP = 1, PIB_RESOURCE_SRQ = 2, PIB_RESOURCE_CQ = 3 };
 
-/* The wall clock's lead over the device's clock, and when it was measured; zeros: not yet. */
+/* The difference between wall clock and device clock, and when it was measured; zeros: not yet. */
 struct pib_clock {
 	uint64_t second;
 	uint64_t offset; /* nanoseconds, modulo 2^64 */
@@ -117,7 +117,7 @@ struct pib_cq {
 	uint32_t cqn;
 	uint32_t consumer; /* modulo 2^32 */
 	uint8_t log_depth;
-	/* The QP of the last CQE: mostly that of the next one as well. */
+	/* The QP of the last CQE, which usually is that of the next one as well. */
 	struct pib_qp *last_qp;
 	/* Between start_poll and end_poll. */
 	struct pib_hca_cqe *cur_cqe;
@@ -130,7 +130,7 @@ struct pib_srq {
 	struct pib_buf buf;
 	struct pib_hca_srq_header *header;
 	uint64_t *wr_ids;    /* by id */
-	uint32_t *free_ids;  /* stack of unused ids: the first free_count */
+	uint32_t *free_ids;  /* stack of unused ids, with free_count entries */
 	uint32_t free_count;
 	uint32_t id_count;   /* at least depth */
 	uint32_t head;       /* posted, modulo 2^32 */
@@ -159,7 +159,7 @@ struct pib_qp {
 	struct pib_hca_qp_header *header;
 	struct pib_wq sq;
 	struct pib_wq rq;
-	uint32_t qpn; /* for doorbells and CQEs; on special QPs not the wire's */
+	uint32_t qpn; /* for doorbells and CQEs; special QPs have another number on the wire */
 	uint32_t max_inline_data;
 	bool is_target; /* XRC: no queues */
 	/* Between wr_start and wr_complete or wr_abort, under sq.lock. */
@@ -211,7 +211,7 @@ static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 	return container_of(ibqp, struct pib_qp, verbs_qp.qp);
 }
 
-/* context.c: NULL, with errno, when a context cannot be had. */
+/* context.c: NULL, with errno, if a context cannot be created. */
 struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *private_data);
 struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd);
 
@@ -276,13 +276,13 @@ int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd 
 void pib_cq_free_rings(struct pib_cq *cq);
 /* The next CQE if there is one; the CQ's lock is held. It stays valid until the consumer moves. */
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);
-/* Tells the device that the CQEs before cq->consumer may be overwritten. */
+/* Informs the device that the CQEs before cq->consumer may be overwritten. */
 void pib_cq_publish_consumer(struct pib_cq *cq);
 /* Retires the CQE's WQE; false if its QP or SRQ has been destroyed. */
 bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *wr_id);
 enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe);
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);
-/* Immediate data, or the R_Key that was invalidated. */
+/* The immediate data, or the R_Key that was invalidated. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe);
 /* Drops the completions of an XRC SRQ, or of a QP; the CQ's lock is held. */
 void pib_cq_clean_srq(struct pib_cq *cq, uint32_t srqn);
@@ -302,7 +302,7 @@ struct ibv_qp *pib_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 
 /* table.c */
 void *pib_table_find(const struct pib_table *table, uint32_t number);
-/* 0 or ENOMEM; after it pib_table_set() of that number cannot fail. A mutex is held for both. */
+/* 0 or ENOMEM; afterwards pib_table_set() of that number cannot fail. A mutex is held for both. */
 int pib_table_reserve(struct pib_table *table, uint32_t number);
 void pib_table_set(struct pib_table *table, uint32_t number, void *object);
 void pib_table_free(struct pib_table *table);

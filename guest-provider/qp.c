@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Queue pairs: sizing and sharing their rings, the table of QPs, modify, query, destroy. */
+/* Queue pairs: sizes and memory of their rings, the table of QPs, modify, query, destroy. */
 #include <config.h>
 
 #include <errno.h>
@@ -12,15 +12,15 @@
 /* The longest header before the data of a send WQE: an atomic's or a datagram's. */
 #define PIB_SEND_WQE_OVERHEAD 64
 
-/* NULL when the QP has no such CQ: XRC. */
+/* NULL: the QP (XRC) has no such CQ. */
 static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 {
 	return ibcq ? to_pcq(ibcq) : NULL;
 }
 
 /*
- * The QP's CQs in the order of their numbers, so that two QPs with crossed CQs cannot block each
- * other; one CQ for both queues comes once.
+ * The QP's CQs in the order of their numbers, so that two QPs with crossed CQs cannot deadlock; one
+ * entry if both queues have the same CQ.
  */
 static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 {
@@ -223,8 +223,8 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 	int ret;
 
 	/*
-	 * The mutex keeps the order of create and destroy: a number that the kernel has just
-	 * given back must not enter the table before it has left it.
+	 * The mutex keeps the order of create and destroy: a number that the kernel has just freed
+	 * must not enter the table again before it has left it.
 	 */
 	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_create_qp_ex(&ctx->ibv_ctx.context, &qp->verbs_qp, attr,

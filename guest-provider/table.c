@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Objects by the device's 24-bit numbers: a table of tables keeps the sparse range small. A page
- * stays until the context goes, because pollers look into it without the writers' mutex.
+ * Objects by the device's 24-bit numbers: a two-level table keeps the sparse range small. A page
+ * lives as long as the context, because pollers read it without the writers' mutex.
  */
 #include <config.h>
 

@@ -25,15 +25,15 @@ struct pib_hca_alloc_ucontext_resp {
 	__u32 max_cqe;
 	__aligned_u64 index_mmap_offset; /* with PIB_HCA_UCONTEXT_INDEX: mmap() of one page */
 };
-/* struct pib_hca_uar_index is to be used instead of PIB_HCA_UAR_SEND. */
+/* Use struct pib_hca_uar_index instead of PIB_HCA_UAR_SEND. */
 #define PIB_HCA_UCONTEXT_INDEX (1u << 0)
 
-/* ioctl() commands and attributes of the driver's own: for ibv_import_device(), ibv_import_pd(). */
+/* Driver-specific ioctl() commands and attributes: for ibv_import_device(), ibv_import_pd(). */
 enum pib_hca_query_context_attrs {
 	PIB_HCA_ATTR_QUERY_CONTEXT_RESP = 1u << 12, /* out: pib_hca_alloc_ucontext_resp */
 };
 enum pib_hca_pd_methods {
-	PIB_HCA_METHOD_PD_QUERY = 1u << 12, /* succeeds when there is such a PD */
+	PIB_HCA_METHOD_PD_QUERY = 1u << 12, /* succeeds if such a PD exists */
 };
 enum pib_hca_pd_query_attrs {
 	PIB_HCA_ATTR_PD_QUERY_HANDLE = 1u << 12,
@@ -50,7 +50,7 @@ enum pib_hca_dm_methods {
 enum pib_hca_dm_query_attrs {
 	PIB_HCA_ATTR_DM_QUERY_HANDLE = 1u << 12,
 	PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET, /* out, u64: mmap() gives the memory */
-	PIB_HCA_ATTR_DM_QUERY_LENGTH,      /* out, u64: as was asked for */
+	PIB_HCA_ATTR_DM_QUERY_LENGTH,      /* out, u64: the requested length */
 };
 
 struct pib_hca_alloc_pd_resp {
@@ -80,8 +80,9 @@ struct pib_hca_create_cq_resp {
 };
 
 /*
- * The fields are those of struct pib_hca_create_qp, in host order; the buffer as for a CQ. An offset
- * of 0 means that there is no such queue (PIB_HCA_QP_NO_SQ, PIB_HCA_QP_NO_RQ); its other fields are 0.
+ * The fields are those of struct pib_hca_create_qp, in host order; the buffer is as for a CQ. An
+ * offset of 0 means that there is no such queue (PIB_HCA_QP_NO_SQ, PIB_HCA_QP_NO_RQ); its other
+ * fields are 0.
  */
 struct pib_hca_create_qp_req {
 	__aligned_u64 buf_addr;
@@ -115,7 +116,7 @@ struct pib_hca_create_srq_resp {
 	__u32 reserved;
 };
 
-/* With IB_SRQ_MAX_WR: the buffer that the queue moves to. */
+/* With IB_SRQ_MAX_WR: the buffer to which the queue moves. */
 struct pib_hca_modify_srq_req {
 	__aligned_u64 buf_addr;
 	__u32 buf_length;

@@ -23,7 +23,7 @@ struct pib_hca_cmd {
 	__le32 object;     /* number or key of the object, port number, or 0 */
 	__le64 in_addr;    /* bus address of the input structure, or 0 */
 	__le64 out_addr;   /* bus address of the output structure, or 0 */
-	__le32 in_length;  /* bytes, exactly what the command takes, <= 4096 */
+	__le32 in_length;  /* bytes, exactly the length of the command's input, <= 4096 */
 	__le32 out_length; /* bytes of room for the output structure, <= 4096 */
 	__le32 modifier;   /* per command, otherwise 0 */
 	__le32 reserved[7];
@@ -32,7 +32,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_cmd, 64);
 
 struct pib_hca_cmd_cpl {
 	__le32 result;     /* number of the created object, or per command */
-	__le32 out_length; /* bytes of the output structure; written as far as there is room */
+	__le32 out_length; /* bytes of the output structure; written up to out_length */
 	__le16 id;
 	__u8 status; /* PIB_HCA_CMD_STATUS_* */
 	__u8 reserved[4];
@@ -79,7 +79,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_CREATE_MR = 0x20,     /* in: pib_hca_create_mr; result: L_Key = R_Key */
 	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
 	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
-	PIB_HCA_CMD_DEALLOC_MW = 0x23,    /* object: R_Key; its key byte is not looked at */
+	PIB_HCA_CMD_DEALLOC_MW = 0x23,    /* object: R_Key; its key byte is ignored */
 	PIB_HCA_CMD_REREG_MR = 0x24,      /* object: key; in: pib_hca_rereg_mr; result: the new key */
 	PIB_HCA_CMD_QUERY_PAGE_FAULT = 0x25,  /* out: pib_hca_page_fault */
 	PIB_HCA_CMD_RESUME_PAGE_FAULT = 0x26, /* object: QPN; in: pib_hca_resume_page_fault */
@@ -215,9 +215,9 @@ PIB_HCA_ASSERT_SIZE(pib_hca_modify_port, 16);
 #define PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT (1u << 0)
 
 /*
- * Hands a MAD that software received or is about to send to itself to the port's SMA or PMA.
- * result: PIB_HCA_MAD_RESULT_*. The other fields are the receive completion's, for the M_Key and
- * source checks; all zero (and slid 0xffff) for a locally generated MAD.
+ * Passes a MAD that software has received, or is about to send to this port, to the port's SMA or
+ * PMA. result: PIB_HCA_MAD_RESULT_*. The other fields are the receive completion's, for the M_Key
+ * and source checks; all zero (and slid 0xffff) for a locally generated MAD.
  */
 struct pib_hca_mad_ifc {
 	__u8 mad[256]; /* wire order */
@@ -231,7 +231,7 @@ struct pib_hca_mad_ifc {
 PIB_HCA_ASSERT_SIZE(pib_hca_mad_ifc, 272);
 #define PIB_HCA_MAD_IFC_IGNORE_MKEY (1u << 0)
 #define PIB_HCA_MAD_IFC_IGNORE_BKEY (1u << 1)
-#define PIB_HCA_MAD_RESULT_SUCCESS (1u << 0)  /* the MAD was looked at */
+#define PIB_HCA_MAD_RESULT_SUCCESS (1u << 0)  /* the SMA or PMA has handled the MAD */
 #define PIB_HCA_MAD_RESULT_REPLY (1u << 1)    /* out holds the response */
 #define PIB_HCA_MAD_RESULT_CONSUMED (1u << 2) /* the MAD is finished */
 
@@ -266,7 +266,7 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_WRITE_REQUESTS,  /* messages begun, as responder */
 	PIB_HCA_COUNTER_RX_READ_REQUESTS,
 	PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS,
-	/* those that no port has a part in: 0 where a port is asked for */
+	/* not counted per port: 0 in queries of a port */
 	PIB_HCA_COUNTER_PORT_COUNT,
 	PIB_HCA_COUNTER_FOREIGN_DOORBELL = PIB_HCA_COUNTER_PORT_COUNT, /* doorbells for an object of another UAR or of none */
 	PIB_HCA_COUNTER_SEND_DOORBELLS,
@@ -276,10 +276,10 @@ enum pib_hca_counter {
 
 /* ---------------------------------------------------------------- for tools and testers ------ */
 
-/* Counters run freely modulo 2^32, as those of the rings' headers do. */
+/* Counters count modulo 2^32, as those in the rings' headers do. */
 struct pib_hca_query_eq {
 	__le32 producer;
-	__le32 consumer; /* as of the last doorbell */
+	__le32 consumer; /* value of the last doorbell */
 	__le32 vector;
 	__le32 users; /* CQs */
 	__u8 log_depth;
@@ -291,7 +291,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_eq, 32);
 
 struct pib_hca_query_cq {
 	__le32 producer;
-	__le32 consumer; /* as last read from the header: it may be older */
+	__le32 consumer; /* value last read from the header, which may be newer */
 	__le32 eqn;
 	__le32 uar;
 	__le32 users; /* ends of QPs */
@@ -305,7 +305,10 @@ struct pib_hca_query_cq {
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_cq, 32);
 
-/* MODERATE_CQ: how many completions, and how long, an event may wait for; both 0: it does not. */
+/*
+ * MODERATE_CQ: an event may wait for this many completions, and for this time; both 0: it does not
+ * wait.
+ */
 struct pib_hca_moderate_cq {
 	__le16 count;  /* completions; 0: any number */
 	__le16 period; /* microseconds; 0: any time */
@@ -323,7 +326,7 @@ struct pib_hca_query_key {
 	__le64 length;
 	__le32 access; /* PIB_HCA_ACCESS_* */
 	__u8 kind;     /* PIB_HCA_KEY_* */
-	__u8 valid;    /* a region that is not Free; a window that is bound */
+	__u8 valid;    /* region: not in the Free state; window: bound */
 	__u8 reserved[10];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_key, 40);
@@ -341,7 +344,7 @@ struct pib_hca_query_qp_progress {
 	__le32 rq_consumer;
 	__le32 una;      /* oldest PSN that is not acknowledged */
 	__le32 sent_end; /* first PSN that was never sent */
-	__le32 next_psn; /* first PSN that no WQE has */
+	__le32 next_psn; /* first PSN without a WQE */
 	__le32 expected_psn;
 	__le32 msn;
 	__le32 in_window;
@@ -366,8 +369,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
 
 /* ---------------------------------------------------------------- index pages ---------------- */
 /*
- * A page in which software notes the QPs whose sq_producer has moved, instead of saying so in a
- * doorbell. Bits are set by software and cleared by the device, atomically; all else of the page is
+ * A page in which software marks the QPs whose sq_producer has moved, instead of a doorbell with
+ * their number. Software sets bits and the device clears them, atomically; the rest of the page is
  * reserved and 0. docs/device-spec.md, "Kicks", has the order of the accesses.
  */
 #define PIB_HCA_UAR_INDEX_WORDS 64
@@ -378,10 +381,10 @@ struct pib_hca_uar_index {
 	__le64 rung[PIB_HCA_UAR_INDEX_WORDS]; /* bit QPN mod 4096 */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_uar_index, 576);
-#define PIB_HCA_UAR_INDEX_AWAKE (1ull << 0) /* the device will look again: no kick is needed */
+#define PIB_HCA_UAR_INDEX_AWAKE (1ull << 0) /* the device reads the page again: no kick needed */
 
 struct pib_hca_set_uar_index {
-	__le64 addr; /* bus address of a page of 4 KiB, zeros; 0: none any more */
+	__le64 addr; /* bus address of a page of 4 KiB, zeros; 0: remove the page */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_set_uar_index, 8);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The programming interface of the pib-hca device: PCI identity, registers and doorbells in
- * pib_hca_regs.h, the command queue in pib_hca_cmd.h; here memory, queues and their entries, with
- * the structures of the commands about them. docs/device-spec.md is the same interface in prose;
- * the two change in one commit, together with the device, the driver and the provider.
+ * The programming interface of the pib-hca device. pib_hca_regs.h has PCI identity, registers and
+ * doorbells, pib_hca_cmd.h the command queue; this file has memory, queues and their entries, and
+ * the structures of the commands about them. docs/device-spec.md describes the same interface in
+ * prose; the two change in one commit, together with the device, the driver and the provider.
  *
- * Everything is little-endian except where a field says "wire order": those bytes (GIDs, GUIDs,
- * MADs, immediate data) are copied between memory and packets as they stand. Reserved fields are
- * written as zero by software and refused by the device when they are not.
+ * Everything is little-endian except fields with the remark "wire order": those bytes (GIDs, GUIDs,
+ * MADs, immediate data) are copied between memory and packets unchanged. Software writes reserved
+ * fields as zero, and the device refuses other values.
  */
 #ifndef PIB_HCA_HW_H
 #define PIB_HCA_HW_H
@@ -46,7 +46,10 @@ struct pib_hca_qp_header {
 	__le32 reserved[13];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_qp_header, 64);
-/* The device wants PIB_HCA_UAR_RECV after rq_producer moves: the QP is in Error and must flush. */
+/*
+ * The device needs PIB_HCA_UAR_RECV after rq_producer moves, because the QP is in Error and must
+ * flush.
+ */
 #define PIB_HCA_QP_HEADER_RECV_NOTIFY (1u << 0)
 
 /* First 64 bytes of a CQ's buffer; the CQEs follow. */
@@ -82,7 +85,7 @@ struct pib_hca_create_mr {
 	__le64 length; /* bytes */
 	/* 0 with PIB_HCA_MR_PHYSICAL; with PIB_HCA_MR_FAST only page_count is not, the most there may be */
 	struct pib_hca_pages pages;
-	__le32 page_offset; /* offset of the first byte in the first page */
+	__le32 page_offset; /* 0 for PHYSICAL regions; for FAST ones only page_count, the limit */
 	__u8 key;           /* low byte of the key */
 	__u8 flags;         /* PIB_HCA_MR_* */
 	__u8 reserved[2];
@@ -91,25 +94,26 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_PHYSICAL (1u << 0) /* addresses are bus addresses: a kernel's DMA MR */
 #define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
 /*
- * `pages` are tables that stay the software's: root, levels, log_page_size 12, page_count 0. An
- * entry is the bus address of a page or table, and the bits below. Any may change at any time.
+ * `pages` are tables that software keeps: root, levels, log_page_size 12, page_count 0. An entry is
+ * the bus address of a page or table, and the bits below. Software may change any entry at any
+ * time.
  */
 #define PIB_HCA_MR_ON_DEMAND (1u << 2)
 #define PIB_HCA_MAX_ON_DEMAND_LEVELS 4
-#define PIB_HCA_ON_DEMAND_READ (1u << 0)  /* else the page, or all below the table, is absent */
-#define PIB_HCA_ON_DEMAND_WRITE (1u << 1) /* page: it may be written */
+#define PIB_HCA_ON_DEMAND_READ (1u << 0)  /* clear: the page, or all below the table, is absent */
+#define PIB_HCA_ON_DEMAND_WRITE (1u << 1) /* page: writable */
 struct pib_hca_page_fault {
 	__le64 addr;   /* in the region's address space */
-	__le64 length; /* bytes from there on that the access needs; 0: no QP waits that was not told */
+	__le64 length; /* bytes from there on that the access needs; 0: no further QP waits */
 	__le32 key;    /* key of the region */
 	__le32 qpn;
 	__le32 flags; /* PIB_HCA_PAGE_FAULT_* */
 	__le32 reserved;
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_page_fault, 32);
-#define PIB_HCA_PAGE_FAULT_RESPONDER (1u << 0) /* the responder waits; else the requester */
+#define PIB_HCA_PAGE_FAULT_RESPONDER (1u << 0) /* set: the responder waits; clear: the requester */
 #define PIB_HCA_PAGE_FAULT_WRITE (1u << 1)
-#define PIB_HCA_PAGE_FAULT_REFUSED (1u << 2) /* there will be no page: the access is an error */
+#define PIB_HCA_PAGE_FAULT_REFUSED (1u << 2) /* there will be no page, so the access fails */
 
 struct pib_hca_resume_page_fault {
 	__le32 flags; /* PIB_HCA_PAGE_FAULT_RESPONDER, PIB_HCA_PAGE_FAULT_REFUSED */
@@ -182,7 +186,7 @@ enum pib_hca_event {
 	PIB_HCA_EVENT_SRQ_LIMIT_REACHED = 0x0c,
 	PIB_HCA_EVENT_SRQ_ERROR = 0x0d,
 	PIB_HCA_EVENT_LAST_WQE_REACHED = 0x0e,
-	PIB_HCA_EVENT_PAGE_FAULT = 0x0f, /* PIB_HCA_CMD_QUERY_PAGE_FAULT has something to tell */
+	PIB_HCA_EVENT_PAGE_FAULT = 0x0f, /* PIB_HCA_CMD_QUERY_PAGE_FAULT has a fault to report */
 };
 
 /* Several may be set in one event. */
@@ -198,8 +202,8 @@ enum pib_hca_event {
 
 struct pib_hca_create_cq {
 	struct pib_hca_pages pages; /* header, then 2^log_depth CQEs */
-	__le32 eqn;                 /* where its completion events go */
-	__le32 uar;                 /* the UAR page that may arm it */
+	__le32 eqn;                 /* EQ of its completion events */
+	__le32 uar;                 /* UAR page that may arm it */
 	__u8 log_depth;             /* 0..22 */
 	__u8 reserved[7];
 };
@@ -227,10 +231,10 @@ struct pib_hca_cqe {
 	__u8 flags;       /* PIB_HCA_CQE_FLAG_* */
 	__u8 sl;          /* UD */
 	__u8 dlid_path_bits; /* UD */
-	__u8 port;        /* UD: the port it came in */
+	__u8 port;        /* UD: ingress port */
 	__u8 reserved;
 	__le64 timestamp; /* device clock when the completion was written */
-	__le32 srqn;      /* with PIB_HCA_CQE_FLAG_SRQ: where the WQE was taken from */
+	__le32 srqn;      /* with PIB_HCA_CQE_FLAG_SRQ: the SRQ that had the WQE */
 	__u8 reserved2[19];
 	__u8 owner; /* as in pib_hca_cmd_cpl */
 };
@@ -240,7 +244,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_cqe, 64);
 #define PIB_HCA_CQE_FLAG_IMM (1u << 1)
 #define PIB_HCA_CQE_FLAG_SOLICITED (1u << 2)
 #define PIB_HCA_CQE_FLAG_INVALIDATED (1u << 3) /* imm_data is the R_Key that the message invalidated */
-#define PIB_HCA_CQE_FLAG_SRQ (1u << 4) /* the WQE was a shared receive queue's */
+#define PIB_HCA_CQE_FLAG_SRQ (1u << 4) /* the WQE belonged to a shared receive queue */
 
 enum pib_hca_cqe_opcode {
 	PIB_HCA_CQE_SEND = 0x00,
@@ -291,12 +295,12 @@ struct pib_hca_create_srq {
 	__u8 log_stride; /* WQE size, 5..10 */
 	__u8 reserved[2];
 	__le32 xrcd; /* with PIB_HCA_SRQ_XRC */
-	__le32 cq;   /* with PIB_HCA_SRQ_XRC: where its WQEs complete */
+	__le32 cq;   /* with PIB_HCA_SRQ_XRC: CQ of its completions */
 	__u8 reserved2[8];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_create_srq, 48);
 #define PIB_HCA_SRQ_PRIVILEGED (1u << 0) /* its WQEs may use the privileged L_Key */
-#define PIB_HCA_SRQ_XRC (1u << 1)        /* for XRC target QPs of the domain, not for others */
+#define PIB_HCA_SRQ_XRC (1u << 1)        /* for XRC target QPs of the domain, not for other QPs */
 
 struct pib_hca_modify_srq {
 	__le32 attr_mask; /* PIB_HCA_SRQ_ATTR_* */
@@ -310,8 +314,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_modify_srq, 32);
 #define PIB_HCA_SRQ_ATTR_LIMIT (1u << 1)
 
 struct pib_hca_query_srq {
-	__le32 limit;   /* 0 when it has been reached */
-	__le32 waiting; /* WQEs posted that no message has taken */
+	__le32 limit;   /* 0: the limit has been reached */
+	__le32 waiting; /* posted WQEs that no message has taken */
 	__u8 log_depth;
 	__u8 is_error;
 	__u8 reserved[6];
@@ -359,7 +363,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_qp, 64);
 #define PIB_HCA_QP_PRIVILEGED (1u << 1) /* may use the privileged L_Key */
 #define PIB_HCA_QP_NO_RQ (1u << 2)      /* no receive queue; log_rq_* and rq_offset are 0 */
 #define PIB_HCA_QP_NO_SQ (1u << 3)
-#define PIB_HCA_QP_SRQ (1u << 4) /* receives from `srq`; goes with PIB_HCA_QP_NO_RQ */
+#define PIB_HCA_QP_SRQ (1u << 4) /* receives from `srq`; requires PIB_HCA_QP_NO_RQ */
 #define PIB_HCA_MAX_WQ_LOG_DEPTH 14
 #define PIB_HCA_MIN_LOG_SQ_STRIDE 6
 #define PIB_HCA_MIN_LOG_RQ_STRIDE 5
@@ -424,7 +428,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_av, 32);
 struct pib_hca_modify_qp {
 	__le32 attr_mask; /* QUERY_QP returns 0 */
 	__u8 state;       /* wanted (MODIFY) or present (QUERY) */
-	__u8 cur_state;   /* only looked at with PIB_HCA_QP_ATTR_CUR_STATE */
+	__u8 cur_state;   /* checked only with PIB_HCA_QP_ATTR_CUR_STATE */
 	__u8 path_mtu;    /* 1: 256 ... 5: 4096 */
 	__u8 path_mig_state; /* 0 migrated, 1 rearm, 2 armed */
 	__le32 qkey;
@@ -489,7 +493,7 @@ enum pib_hca_wqe_opcode {
 #define PIB_HCA_WQE_SIGNALED (1u << 0)
 #define PIB_HCA_WQE_SOLICITED (1u << 1)
 #define PIB_HCA_WQE_FENCE (1u << 2)
-#define PIB_HCA_WQE_INLINE (1u << 3) /* inline_length bytes stand where the SGEs would */
+#define PIB_HCA_WQE_INLINE (1u << 3) /* inline_length bytes in place of the SGEs */
 
 /*
  * A send WQE is the control segment, then what its opcode needs (rdma, atomic; ud on a datagram QP),
@@ -559,12 +563,12 @@ PIB_HCA_ASSERT_SIZE(pib_hca_wqe_key, 16);
 
 /* BIND_MW (IBA vol. 1, 10.6.7.2) */
 struct pib_hca_wqe_bind {
-	__le32 rkey;   /* the window's index and its new key byte, which is another than before */
+	__le32 rkey;   /* the window's index and a new key byte, other than the old one */
 	__le32 lkey;   /* the region's */
 	__le32 access; /* PIB_HCA_ACCESS_* */
 	__le32 reserved;
 	__le64 addr;   /* address of its first byte, in the region's address space */
-	__le64 length; /* bytes; 0 unbinds a window of type 1, nothing else is looked at then */
+	__le64 length; /* bytes; 0 unbinds a window of type 1, and the other fields are ignored */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_wqe_bind, 32);
 
@@ -574,7 +578,7 @@ struct pib_hca_wqe_reg {
 	__le32 access;
 	__le64 iova;
 	__le64 length;
-	struct pib_hca_pages pages; /* its tables are read when the WQE is executed */
+	struct pib_hca_pages pages; /* the device reads its tables when it executes the WQE */
 	__le32 page_offset;
 	__le32 reserved;
 };
@@ -591,7 +595,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_wqe_ud, 48);
 
 struct pib_hca_recv_wqe {
 	__le32 num_sge;
-	__le32 id; /* SRQ: software's, comes back in the CQE; otherwise 0 */
+	__le32 id; /* SRQ: chosen by software, returned in the CQE; otherwise 0 */
 	__le32 reserved[2];
 	/* num_sge struct pib_hca_sge follow */
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The pib-hca device as its bus shows it: PCI identity, registers and doorbells. A part of
- * pib_hca_hw.h, which says more.
+ * The bus interface of the pib-hca device: PCI identity, registers and doorbells. A part of
+ * pib_hca_hw.h, which has the conventions.
  */
 #ifndef PIB_HCA_REGS_H
 #define PIB_HCA_REGS_H
 
 /* ---------------------------------------------------------------- PCI identity and BARs ------ */
 
-/* 1234h is the vendor number QEMU uses for devices that exist nowhere else (edu, stdvga). */
+/* QEMU uses the vendor number 1234h for devices that exist nowhere else (edu, stdvga). */
 #define PIB_HCA_PCI_VENDOR_ID 0x1234
 #define PIB_HCA_PCI_DEVICE_ID 0x1b0c
 #define PIB_HCA_PCI_CLASS 0x020700 /* network controller, InfiniBand */
@@ -55,7 +55,7 @@
 #define PIB_HCA_CONTROL_RESET (1u << 1)  /* write 1: reset, as FLR does; reads as 0 */
 
 #define PIB_HCA_STATUS_ENABLED (1u << 0) /* the command queue runs */
-#define PIB_HCA_STATUS_FATAL (1u << 1)   /* stopped; only a reset helps */
+#define PIB_HCA_STATUS_FATAL (1u << 1)   /* the device has stopped; only a reset helps */
 #define PIB_HCA_STATUS_BAD_ENABLE (1u << 2) /* the last ENABLE was refused: bad ring address or size */
 
 #define PIB_HCA_FATAL_NONE 0
@@ -63,19 +63,20 @@
 #define PIB_HCA_FATAL_CMDQ_OVERRUN 2  /* doorbell ahead of the ring's depth */
 #define PIB_HCA_FATAL_EQ_DMA 3        /* an event queue's memory vanished */
 #define PIB_HCA_FATAL_INTERNAL 4      /* the device found its own state inconsistent */
-#define PIB_HCA_FATAL_EQ_OVERRUN 5    /* the async event queue was not drained */
+#define PIB_HCA_FATAL_EQ_OVERRUN 5    /* the async event queue overflowed */
 
 /* ---------------------------------------------------------------- doorbells (BAR2) ----------- */
 /*
- * Offsets in a UAR page. A doorbell for an object that belongs to another UAR is ignored (and
- * counted). Software writes the queue entries, then the header counters (release order), then rings.
- * A 64-bit doorbell is one 8-byte store. UAR 0 is the kernel's: always there, not allocated, not freed.
+ * Offsets in a UAR page. A doorbell for an object of another UAR is counted and ignored. Software
+ * writes the queue entries, then the header counters (release order), then the doorbell. A 64-bit
+ * doorbell is one 8-byte store. UAR 0 belongs to the kernel: it exists always and is neither
+ * allocated nor freed.
  */
 #define PIB_HCA_UAR_SEND 0x00   /* WO 32: QP number; the device reads sq_producer from the QP header */
 #define PIB_HCA_UAR_RECV 0x04   /* WO 32: QP number; only when the QP header asks (RECV_NOTIFY) */
 #define PIB_HCA_UAR_CQ_ARM 0x08 /* WO 64: 23:0 CQN, 24 solicited only, 63:32 consumer counter */
 #define PIB_HCA_UAR_EQ 0x10     /* WO 64: 23:0 EQN, 24 arm, 63:32 consumer counter; UAR 0 only */
-#define PIB_HCA_UAR_KICK 0x20   /* WO 32: any value; the UAR's index page says which QPs have moved */
+#define PIB_HCA_UAR_KICK 0x20   /* WO 32: any value; the device reads the shadow doorbell page */
 #define PIB_HCA_UAR_CLOCK 0x40  /* RO 64: as PIB_HCA_REG_CLOCK */
 
 #define PIB_HCA_DB_NUMBER_MASK 0x00ffffffu

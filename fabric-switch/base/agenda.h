@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Timer queue for many nodes. Most nodes of a large fabric are idle: the queue visits only nodes
-// with a new event, and nodes whose deadline has passed.
+// Timer queue for many nodes. Most nodes of a large fabric are idle, so the queue visits only nodes
+// with a new event and nodes whose deadline has passed.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Timed {
     Timed(const Timed&) = delete;
     Timed& operator=(const Timed&) = delete;
 
-    // Does what has become due.
+    // Does the work that is due.
     virtual void time_has_come(std::uint64_t now_ns) = 0;
     // UINT64_MAX: none. The call may drop finished work.
     [[nodiscard]] virtual std::uint64_t next_deadline() = 0;
@@ -32,7 +32,7 @@ class Timed {
   private:
     friend class Agenda;
     Agenda* agenda_ = nullptr;
-    std::uint64_t due_ns_ = UINT64_MAX;  // as the agenda has it
+    std::uint64_t due_ns_ = UINT64_MAX;  // deadline under which the queue has it
     std::uint64_t serial_ = 0;           // order of equal deadlines
     bool touched_ = false;
 };

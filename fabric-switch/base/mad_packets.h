@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// MADs in and out of packets, as every node has them: QP0 for subnet management, QP1 for the rest
-// (IBA 13.5.1).
+// Conversion between MADs and packets, for all nodes: QP0 for subnet management, QP1 for all other
+// classes (IBA 13.5.1).
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 
 namespace pib::fabric {
 
-// The MAD in a UD packet to `qp`, if the packet carries one.
+// The MAD in a UD packet to `qp`; nullopt if the packet has none.
 [[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
-// The same for a packet to QP1 of `port`: checks Q_Key and P_Key, and counts a bad P_Key.
+// The MAD in a packet to QP1 of `port`. Checks Q_Key and P_Key, and counts a bad P_Key.
 [[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::Port& port);
 
-// A MAD as a UD SEND, without checksums; made in place.
+// A MAD as a UD SEND without checksums, built in place.
 class MadPacket {
   public:
     MadPacket(const ib::PacketHeaders& headers, const ib::Mad& mad);
@@ -30,9 +30,9 @@ class MadPacket {
     std::size_t size_ = 0;
 };
 
-// From QP0 to QP0 on VL15.
+// A packet from QP0 to QP0 on VL15.
 [[nodiscard]] ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn);
-// A response to the sender of `request`, the packet given to gmp_of().
+// A response to the sender of `request`, the packet that gmp_of() got.
 [[nodiscard]] ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request,
                                                   const ib::Port& port, ib::Psn psn);
 

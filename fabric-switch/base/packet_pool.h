@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets that wait in the switch. Buffers have a few sizes, are reused, and are shared by
-// reference among the egress queues of a multicast. The credits granted at ingress bound their
-// number: a waiting packet still occupies its receive buffer.
+// Packets that wait in the switch. Buffers have a few sizes, are reused, and are shared by the
+// egress queues of a multicast. The credits granted at ingress bound their number, because a
+// waiting packet still occupies its receive buffer.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct Origin {
     std::uint64_t link_serial = 0;
 };
 
-// Gets the receive buffer back when the last reference to a packet is dropped.
+// Called when the last reference to a packet is dropped: frees its receive buffer.
 class OriginSink {
   public:
     virtual ~OriginSink() = default;
@@ -74,9 +74,9 @@ class PacketPool {
     PacketPool(const PacketPool&) = delete;
     PacketPool& operator=(const PacketPool&) = delete;
 
-    // A copy of `packet` (at most kMaxPacketBytes); its origin is released with the last reference.
+    // A copy of `packet` (at most kMaxPacketBytes). Its origin is released with the last reference.
     [[nodiscard]] PacketRef hold(const ib::PacketBytes& packet, const Origin& origin);
-    // A buffer of that size, to be filled.
+    // A buffer of that size; the caller writes the packet.
     [[nodiscard]] PacketRef take(std::size_t bytes, const Origin& origin);
     [[nodiscard]] std::size_t held_packets() const { return held_; }
 
@@ -99,12 +99,13 @@ class PacketPool {
 
 struct RamReference;
 
-// Packets of one burst on their way through the switch. A single one is a view as long as nobody
-// has to keep it, and a held packet from then on. Several are never held: they go on at once, or
-// come singly. When a transit ends without having been held, its receive buffer is free at once.
+// The packets of one burst on their way through the switch. A single packet is a view until a queue
+// has to keep it; then it is held in a buffer. Several packets are never held: they are forwarded
+// at once, or refused and delivered one by one. If a transit ends without being held, its receive
+// buffer is free at once.
 class Transit {
   public:
-    // `offer`: where the payload is, if it has not come.
+    // `offer`: the location of the payload, if it is not here.
     Transit(PacketPool& pool, OriginSink& sink, const ib::Burst& burst, const RamReference* offer,
             const Origin& origin)
         : pool_(pool),
@@ -114,7 +115,7 @@ class Transit {
           size_(burst.size()),
           offer_(offer),
           origin_(origin) {}
-    // A packet that is held, or that the switch has made.
+    // A held packet, or one that the switch has made.
     Transit(PacketPool& pool, PacketRef packet) : Transit(pool, packet.bytes(), packet.origin()) {
         held_ = std::move(packet);
     }
@@ -127,17 +128,17 @@ class Transit {
         }
     }
 
-    // The LRH of the first packet; those of the others differ in PktLen alone.
+    // The LRH of the first packet; in the others only PktLen differs.
     [[nodiscard]] const ib::Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const ib::BurstSize& size() const { return size_; }
     [[nodiscard]] bool is_single() const { return size_.packets == 1; }
     [[nodiscard]] const RamReference* offer() const { return offer_; }
     [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
-    // The stable bytes of the first packet: at least its headers.
+    // The stable bytes of the first packet, at least its headers.
     [[nodiscard]] std::span<const std::uint8_t> head() const {
         return bytes_.head().subspan(is_single() ? 0 : ib::kBurstFirst);
     }
-    // The single packet for callers that read more than headers.
+    // The single packet, for callers that read more than headers.
     [[nodiscard]] std::span<const std::uint8_t> settled() {
         if (!bytes_.is_stable()) {
             hold();
@@ -152,7 +153,7 @@ class Transit {
         }
         return held_;
     }
-    // Its packets come singly, and they have the receive buffer.
+    // The packets will be delivered one by one; those transits own the receive buffer.
     void split() { origin_.blocks = 0; }
 
   private:

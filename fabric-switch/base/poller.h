@@ -11,7 +11,7 @@ namespace pib::fabric {
 class PollHandler {
   public:
     virtual ~PollHandler() = default;
-    // EPOLL* bits. A handler must outlive the Poller::wait() in which it was removed.
+    // EPOLL* bits. A handler must outlive the Poller::wait() call in which it was removed.
     virtual void ready(std::uint32_t events) = 0;
 };
 
@@ -22,8 +22,8 @@ class Poller {
     [[nodiscard]] bool add(int fd, std::uint32_t events, PollHandler& handler);
     void modify(int fd, std::uint32_t events, PollHandler& handler);
     void remove(int fd);
-    // Waits at most `timeout_ms` (negative: for ever), calls `before_dispatch`, then each ready
-    // handler once.
+    // Waits at most `timeout_ms` (negative: without limit), calls `before_dispatch`, then each
+    // ready handler once.
     template <typename Before>
     void wait(int timeout_ms, Before before_dispatch) {
         const int count = collect(timeout_ms);

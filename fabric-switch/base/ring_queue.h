@@ -23,7 +23,7 @@ class RingQueue {
         slots_[(begin_ + count_) & (slots_.size() - 1)] = std::move(item);
         ++count_;
     }
-    // The front's resources are released here, not when its slot is used again.
+    // Releases the element's resources now, not when its slot is used again.
     void pop() {
         slots_[begin_] = T{};
         begin_ = (begin_ + 1) & (slots_.size() - 1);

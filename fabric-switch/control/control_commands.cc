@@ -85,7 +85,7 @@ std::expected<Switch*, std::string> only_switch(Fabric& fabric) {
     return switches[0];
 }
 
-// A switch port for "ID[NUMBER]"; `request` then has it as "port".
+// The switch port for "ID[NUMBER]"; sets "port" of `request` to its number.
 std::expected<Switch*, std::string> switch_of_port(Fabric& fabric, json& request) {
     const auto text = request.at("port").get<std::string>();
     const auto reference = PortReference::parse(text);
@@ -129,7 +129,7 @@ constexpr Command kCommands[] = {
     {"run", verb_command},
 };
 
-// ---- faults from the start
+// ---- faults of the command line
 
 json fault_request(const std::string& text) {
     json request = {{"command", "fault"}, {"set", json::object()}};

@@ -65,7 +65,7 @@ class ControlServer::Client final : public PollHandler {
         }
     }
 
-    // One request a turn, so that packets do not wait for busy clients.
+    // One request per turn, so that packets do not wait for busy clients.
     void answer_one() {
         const std::size_t end = input_.find('\n');
         if (end == std::string::npos) {
@@ -93,8 +93,8 @@ class ControlServer::Client final : public PollHandler {
         output_.clear();
     }
 
-    // The server reads no request until then. With room and a waiting request, the next turn starts
-    // at once.
+    // The server reads no request until the answer is written. If there is room and a waiting
+    // request, the next turn starts at once.
     void wait_for_room(bool wanted) {
         if (wanted != waits_for_room_) {
             waits_for_room_ = wanted;

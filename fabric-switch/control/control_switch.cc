@@ -58,7 +58,7 @@ std::string speed_name(std::uint64_t speed, std::uint64_t ext) {
     return speed < std::size(kBasic) ? kBasic[speed] : "?";
 }
 
-// The LIDs that the LFT maps to a port: one of an adapter, many behind a switch.
+// The LIDs that the LFT maps to a port: those of an adapter, or of all nodes behind a switch.
 json lids_behind(const SwitchNode& node, unsigned port) {
     json lids = json::array();
     for (unsigned lid = 1; lid <= node.lft.top() && lids.size() < kMaxLidsShown; ++lid) {
@@ -181,7 +181,7 @@ constexpr const char* kCounterNames[] = {
     "PortSwHOQLifetimeLimitDiscards",
 };
 
-// Counters of each SL, VL or lane: their name has the number behind it.
+// Counters of each SL, VL or lane; the number is appended to their name.
 struct CounterBlock {
     ib::Counter first;
     std::size_t count;

@@ -20,7 +20,7 @@ namespace pib::fabric {
 [[nodiscard]] unsigned control_number(const nlohmann::json& value);
 // {"ok": false, "error": text}
 [[nodiscard]] nlohmann::json control_failure(const std::string& text);
-// By the names of "ctl counters".
+// Counters by the names of "ctl counters".
 [[nodiscard]] std::optional<ib::Counter> counter_named(std::string_view name);
 // 0x and that many digits.
 [[nodiscard]] std::string hex(std::uint64_t value, int digits);

@@ -118,7 +118,7 @@ std::expected<Ports, std::string> ports_of(const Fabric& fabric, std::string_vie
     return found;
 }
 
-// A verb for one port must succeed; a verb for a whole node applies to all ports that allow it.
+// A verb for one port must succeed. A verb for a whole node applies to all ports that allow it.
 Outcome for_each(Fabric& fabric, std::string_view word,
                  Outcome (Fabric::*change)(const PortId& port)) {
     const auto found = ports_of(fabric, word);
@@ -254,7 +254,7 @@ Outcome performance_set_verb(Fabric& fabric, const Words& words) {
     const auto equals = std::min(words[2].find('='), words[2].size());
     const auto value =
         number_of<std::uint64_t>(words[2].substr(std::min(equals + 1, words[2].size())));
-    // ibsim's names have the attribute in front: PortCounters.SymbolErrors.
+    // ibsim's names have the attribute as a prefix: PortCounters.SymbolErrors.
     std::string_view name = words[2].substr(0, equals);
     name.remove_prefix(std::min(name.rfind('.') + 1, name.size()));
     const auto counter = counter_named(name);

@@ -125,7 +125,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
     return hello.role == ib::link::Role::kSwitch ? trunks_.admit(hello) : admit_adapter(hello);
 }
 
-// A phantom is removed for good, with all its ports: the connected device is the node from now on.
+// Removes a phantom with all its ports for good: the connected device is the node from now on.
 std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello) {
     const auto found = find_place(nodes_.topology(), hello);
     if (!found) {
@@ -149,7 +149,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     if (nodes_[found->node].phantom != nullptr) {
         cables_.cut_node(found->node);
         nodes_[found->node].phantom.reset();
-        sw.counters(port.peer_port) = {};  // as if the phantom had never been there
+        sw.counters(port.peer_port) = {};  // as if the phantom had never existed
     }
     sw.set_neighbour(port.peer_port, hello);
     sw.port(port.peer_port).set_captured(true);

@@ -24,7 +24,7 @@ class Fabric final : public Admission, private OriginSink {
 
     // One switch that admits any device at its ports.
     explicit Fabric(const SwitchConfig& config);
-    // `defaults`: for values of switches that the file does not set. `own`: the switches of this
+    // `defaults`: values of switches that the file does not set. `own`: the switches of this
     // process, by id, description or GUID, with their adapters; the others are in other processes.
     // Empty: all. The error is a one-line message for the user.
     [[nodiscard]] static std::expected<std::unique_ptr<Fabric>, std::string> make(
@@ -49,7 +49,7 @@ class Fabric final : public Admission, private OriginSink {
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const { return nodes_.peer(port); }
     void set_tap(PacketTap* tap);
 
-    // --- as Trunks and FabricCables
+    // --- for Trunks and FabricCables
     [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> crossings_to(
         const std::vector<std::string>& nodes) {
         return trunks_.to(nodes);
@@ -64,12 +64,12 @@ class Fabric final : public Admission, private OriginSink {
         return cables_.relink(port);
     }
 
-    // Moves the clock. Must precede all reports of links.
+    // Moves the clock. Call before links report events.
     void advance(std::uint64_t now_ns) { agenda_.advance(now_ns); }
     [[nodiscard]] std::uint64_t now_ns() const { return agenda_.clock().now_ns; }
     // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver() { return cables_.deliver(); }
-    // Valid while no packet is under way. UINT64_MAX: none.
+    // Valid while no packet is on its way. UINT64_MAX: none.
     [[nodiscard]] std::uint64_t next_deadline();
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;

@@ -8,8 +8,8 @@ namespace {
 
 using ib::link::Hello;
 
-// Limit of packets in one turn, so that sockets and control commands get their turns: a routing
-// loop keeps packets moving for ever.
+// Limit of packets in one turn, so that sockets and control commands get their turns even if a
+// routing loop keeps packets moving forever.
 constexpr unsigned kCablesPerTurn = 4096;
 constexpr unsigned kPacketsPerCable = 16;
 
@@ -61,7 +61,7 @@ void FabricCables::cut_node(std::uint32_t node) {
     }
 }
 
-// For status displays, and so that a capture has each packet once.
+// For status displays, and so that a capture has each packet only once.
 void FabricCables::tell_neighbours(const Link& link) {
     Switch* a = nodes_[link.a.node].sw.get();
     Switch* b = nodes_[link.b.node].sw.get();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The cables of a fabric: laid at the start, removed and restored by an operator while all runs,
-// and what is under way in them. The way to a virtual machine cannot be laid elsewhere: it goes
-// down and comes back. Errors are one line for a user.
+// The cables of a fabric and the packets in them. Cables are laid at the start; an operator can
+// remove and restore them while the fabric runs. The link to a virtual machine cannot be laid
+// elsewhere: it only goes down and comes back. Errors are one line for a user.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class FabricCables final : private CableScheduler {
     [[nodiscard]] std::expected<void, std::string> unlink(const PortId& port);
     // Restores the cable that unlink() removed, from either end.
     [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
-    // Removes the cables of a phantom: a device takes its place, over connections.
+    // Removes the cables of a phantom, because a device with connections takes its place.
     void cut_node(std::uint32_t node);
 
     // Carries a bounded number of packets from node to node; false: no packet is left.
@@ -39,7 +39,7 @@ class FabricCables final : private CableScheduler {
   private:
     struct Link {
         PortId a, b;
-        std::unique_ptr<MemoryCable> cable;  // none: a link over a connection
+        std::unique_ptr<MemoryCable> cable;  // nullptr: a link over a connection
     };
 
     void cable_ready(MemoryCable& cable) override { ready_.push_back(&cable); }
@@ -56,7 +56,7 @@ class FabricCables final : private CableScheduler {
     PacketPool& pool_;
     std::deque<MemoryCable*> ready_;
     std::vector<std::uint32_t> free_links_;  // unused indexes of links_
-    std::vector<Link> links_;                // after all that cables use
+    std::vector<Link> links_;                // after all objects that the cables use
 };
 
 }  // namespace pib::fabric

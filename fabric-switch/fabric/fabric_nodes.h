@@ -30,14 +30,14 @@ class FabricNodes {
         std::string id;
         std::string description;
         std::unique_ptr<Switch> sw;           // or
-        std::unique_ptr<PhantomHca> phantom;  // or neither: a virtual machine, connected or not
+        std::unique_ptr<PhantomHca> phantom;  // neither: a virtual machine, connected or not
         bool elsewhere = false;               // or in another process
         std::vector<std::uint32_t> links;     // by port number - 1, index of a link; kNoLink
-        std::vector<PortId> unlinked;         // by port number - 1: peer before unlink(); port 0
+        std::vector<PortId> unlinked;         // by port number - 1: the peer before unlink()
     };
     static constexpr std::uint32_t kNoLink = UINT32_MAX;
 
-    // No switch or phantom is made yet.
+    // Creates no switch and no phantom yet.
     explicit FabricNodes(Topology topology);
     // One switch.
     explicit FabricNodes(std::unique_ptr<Switch> only);
@@ -45,7 +45,7 @@ class FabricNodes {
     [[nodiscard]] const std::vector<Node>& all() const { return nodes_; }
     [[nodiscard]] Node& operator[](std::uint32_t node) { return nodes_[node]; }
     [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
-    // As the file says, but for cables that were laid or removed since.
+    // The links of the file, with the cables laid and removed since.
     [[nodiscard]] const Topology& topology() const { return topology_; }
     [[nodiscard]] std::vector<Switch*> switches() const;
 
@@ -58,12 +58,13 @@ class FabricNodes {
                                                                  unsigned port) const;
     // The port at the other end; no value if there is no link.
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const;
-    // As an operator reads it.
+    // The name that an operator reads.
     [[nodiscard]] std::string name_of(const PortId& port) const;
     // A port of a switch or phantom of this process.
     [[nodiscard]] LinkUser& user(const PortId& port);
 
-    // Both ports have this link, and are each other's peer; or none, and remember each other.
+    // Sets the link of both ports, which become each other's peers; or removes it, and each
+    // remembers its last peer.
     void join(const PortId& a, const PortId& b, std::uint32_t link);
     void separate(const PortId& a, const PortId& b);
     // The link of a port, or kNoLink.

@@ -10,9 +10,8 @@
 
 namespace pib::fabric {
 
-// Marks the nodes of other processes as elsewhere. `own`: the switches of this process, by id,
-// description or GUID, with their adapters; empty: all. The error is a one-line message for the
-// user.
+// Marks the nodes of other processes. `own`: the switches of this process, by id, description or
+// GUID, with their adapters; empty: all. The error is a one-line message for the user.
 [[nodiscard]] std::expected<void, std::string> choose_nodes(FabricNodes& nodes,
                                                             const std::vector<std::string>& own);
 

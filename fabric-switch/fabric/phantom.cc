@@ -15,7 +15,7 @@ using ib::Counter;
 using ib::PortEvent;
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// A requester with more than this many unread answers loses answers, as with any datagram.
+// Answers are lost, as datagrams are, if a requester has more than this many unread ones.
 constexpr std::size_t kMaxWaiting = 64;
 constexpr std::uint16_t kPKeys = 32;
 constexpr std::uint8_t kVlCap = 4;  // 8 data VLs
@@ -96,7 +96,7 @@ class PhantomHca::Port final : public LinkUser {
     RingQueue<PacketRef> waiting_;
 };
 
-// It has no QPs for messages of several packets: those come singly.
+// A phantom has no QPs for messages of several packets, so it takes packets one by one.
 std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const RamReference*) {
     if (!burst.is_single()) {
         return 0;

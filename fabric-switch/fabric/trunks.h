@@ -17,9 +17,9 @@ class Trunks {
   public:
     explicit Trunks(FabricNodes& nodes) : nodes_(nodes) {}
 
-    // One end is here, the other is elsewhere.
+    // A trunk: one end is in this process, the other in another process.
     void add(const PortId& a, const PortId& b);
-    // The trunks to these nodes of other processes; if `nodes` is empty, all trunks that this side
+    // The trunks to these nodes of other processes. If `nodes` is empty, all trunks that this side
     // does not connect yet. A single switch gets one more trunk, at its highest free port.
     [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> to(
         const std::vector<std::string>& nodes);

@@ -15,12 +15,12 @@
 namespace pib::fabric {
 namespace {
 
-// Bytes of sparse files cost their maker nothing, but each mapped byte takes address space, without
-// which the switch ends. One adapter may map 8 TiB, all together a quarter of the 128 TiB.
+// A sparse file costs its maker nothing, but each mapped byte takes address space, and without that
+// the switch ends. One adapter may map 8 TiB, all together a quarter of the 128 TiB.
 constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{1} << 43;
 constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{1} << 45;
 
-// Bytes that all adapters have mapped; the switch has one thread.
+// Bytes mapped for all adapters. The switch has one thread.
 std::uint64_t mapped_bytes = 0;
 
 // Mappings, which live until the last reference is dropped.
@@ -54,7 +54,7 @@ class Mappings {
     std::vector<std::span<std::uint8_t>> all_;
 };
 
-// Reading behind the end of a file causes SIGBUS, so the size must be checked.
+// A read behind the end of a file causes SIGBUS, so the size must be checked.
 std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
     const int seals = ::fcntl(fd, F_GET_SEALS);
     struct statfs system{};

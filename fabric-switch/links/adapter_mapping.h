@@ -13,10 +13,10 @@
 
 namespace pib::fabric {
 
-// `descriptors`: control memory, then the blocks, with the sizes in `blocks`. They are checked
-// first: memory that could shrink, or have holes that cannot be filled, would end this process. The
-// result is written to the control memory if that is usable. Errors are one-line messages for the
-// user.
+// `descriptors`: the control memory, then the blocks, whose sizes are in `blocks`. They are checked
+// first, because memory that can shrink, or that has holes that cannot be filled, would kill this
+// process. The result is written to the control memory if that is usable. Errors are one-line
+// messages for the user.
 [[nodiscard]] std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks);
 

@@ -10,8 +10,8 @@ namespace {
 using link::PullResult;
 using link::RamPiece;
 
-// Announces to the adapter that the switch reads the pieces of a reference; an adapter that revokes
-// its handle waits for the end. Either the switch sees the revocation, or the adapter sees the
+// Announces to the adapter that the switch reads the pieces of an offer. An adapter that revokes
+// the handle waits for the end. Either the switch sees the revocation, or the adapter sees the
 // announcement.
 class Reading {
   public:
@@ -24,7 +24,7 @@ class Reading {
     Reading& operator=(const Reading&) = delete;
 
     [[nodiscard]] bool holds() const {
-        // Orders earlier reads before this point.
+        // Acquire fence: orders earlier reads before this point.
         std::atomic_thread_fence(std::memory_order_acquire);
         return source_.holds(handle_);
     }
@@ -34,7 +34,7 @@ class Reading {
     std::uint64_t handle_;
 };
 
-// From every bit `first` to `last`; the words can change at any time.
+// Whether all bits from `first` to `last` are set; the words can change at any time.
 bool all_set(std::uint64_t* words, std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t bit = first; bit <= last;) {
         const std::uint64_t word = std::atomic_ref(words[bit / 64]).load(std::memory_order_relaxed);

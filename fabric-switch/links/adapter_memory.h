@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The memory that a channel adapter shares with the switch, and copies between two adapters
-// (docs/fabric-protocol.md, "Peer copy"). The adapter can write to all of it at any time: the
+// (docs/fabric-protocol.md, "Peer copy"). The adapter can change all of it at any time, so the
 // switch reads every value once, and keeps the layout privately.
 #pragma once
 
@@ -23,7 +23,7 @@ class AdapterMemory {
     AdapterMemory& operator=(const AdapterMemory&) = delete;
 
     [[nodiscard]] link::OneCopyControl& control() const { return *control_; }
-    // Whether the reference is still valid.
+    // Whether the offer is still valid.
     [[nodiscard]] bool holds(std::uint64_t handle) const;
     // Whether every page of the piece is registered. The piece lies in a block or the bounce area.
     [[nodiscard]] bool registered(const link::RamPiece& piece) const;
@@ -37,7 +37,7 @@ class AdapterMemory {
     std::shared_ptr<const void> keeper_;
 };
 
-// A reference as the switch keeps it. The memory is released when its sender disconnects.
+// The switch's record of an offer. The memory is released when its sender disconnects.
 struct RamReference {
     std::weak_ptr<const AdapterMemory> memory;
     std::uint64_t handle = 0;
@@ -53,7 +53,7 @@ class PieceCursor {
     explicit PieceCursor(std::span<const link::RamPiece> pieces) : left_(pieces) {}
 
     [[nodiscard]] bool at_end() const { return left_.empty(); }
-    // Contiguous bytes at this position, at most `most`. Not at the end.
+    // Contiguous bytes at this position, at most `most`. Not valid at the end.
     [[nodiscard]] link::RamPiece part(std::uint64_t most) const;
     void advance(std::uint64_t bytes);
 
@@ -62,12 +62,11 @@ class PieceCursor {
     std::uint32_t done_ = 0;  // consumed bytes of the first remaining piece
 };
 
-// Copies `bytes`, or up to the end of either list. kNone: done so far.
+// Copies `bytes` bytes, or up to the end of either list. kNone: not finished.
 [[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, std::uint64_t handle,
                                          PieceCursor& from, const AdapterMemory& target,
                                          PieceCursor& to, std::uint64_t bytes);
-// Copies the whole payload of a reference, to.size() bytes; false: the reference is no longer
-// valid.
+// Copies the whole payload of an offer, to.size() bytes; false: the offer has been revoked.
 [[nodiscard]] bool read_reference(const AdapterMemory& source, std::uint64_t handle,
                                   std::span<const link::RamPiece> from, std::span<std::uint8_t> to);
 

@@ -17,7 +17,7 @@
 namespace pib::fabric {
 namespace {
 
-// With MEMORY: its control memory and the blocks.
+// MEMORY carries its control memory and the blocks.
 constexpr std::size_t kMaxDescriptors = 1 + ib::link::kMaxMemoryBlocks;
 
 constexpr unsigned kReadsPerTurn = 2;  // reads from one connection before its output is sent
@@ -204,7 +204,7 @@ void Connection::read() {
     }
 }
 
-// False: more descriptors than MEMORY may carry, or at a wrong time. None of them is kept then.
+// False: more descriptors than MEMORY may carry, or at a wrong time. Then none of them is kept.
 bool Connection::take_descriptors(msghdr& message) {
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
@@ -265,7 +265,7 @@ void Connection::lost(const link::LinkFailure& failure) {
     if (!outgoing_) {
         link_note(reason_ + ": connection closed");
     }
-    // A REFUSE is a few bytes into an empty socket; if it does not fit, the peer does not read.
+    // A REFUSE is a few bytes to an empty socket. If it does not fit, the peer does not read.
     const auto out = link.output();
     if (!out.empty()) {
         [[maybe_unused]] const ssize_t n = ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);

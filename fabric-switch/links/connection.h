@@ -31,14 +31,14 @@ class ConnectionHost {
     virtual void make_busy(Connection& connection) = 0;  // its rings may contain frames
     // The handler stays until the end of the turn: events for it may be waiting.
     virtual void close(Connection& connection) = 0;
-    // `known`: the peer has identified itself. The number of notes is limited, as a peer can cause
-    // them.
+    // `known`: the peer has identified itself. The number of notes is limited, because a peer can
+    // cause them.
     virtual void note(const std::string& text, bool known) = 0;
 };
 
 class Connection final : public PollHandler, private SwitchLink::Owner {
   public:
-    // Accepted: the peer says HELLO.
+    // Accepted connection: the peer sends HELLO.
     Connection(ConnectionHost& host, Admission& admission, UniqueFd fd, std::uint64_t now_ns);
     // An outgoing connection: connect() has been called, and may still be under way.
     Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, UniqueFd fd,
@@ -48,7 +48,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
 
     void ready(std::uint32_t events) override;
     void write();
-    // Takes a bounded amount out of the ring; false when there is nothing more to do.
+    // Handles a bounded number of bytes of the ring; false: nothing is left to do.
     bool serve();
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
@@ -74,7 +74,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
 
-    // The peer has put something into the ring, or taken something out of it.
+    // The peer has published frames, or freed ring space.
     struct Waker final : PollHandler {
         Connection& connection;
         explicit Waker(Connection& c) : connection(c) {}

@@ -9,8 +9,7 @@ using link::PullResult;
 
 // ---- what was given
 
-// An impossible value from the adapter finishes no reference, so the table limits the references
-// that it gets.
+// The table limits the offers that an adapter gets, because an adapter may never finish them.
 void ReferenceTable::look() {
     const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
     if (finished > finished_ && finished <= given_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy at one link of the switch: the unfinished references that were sent to its adapter, and
-// the adapter's pull (docs/fabric-protocol.md, "Peer copy").
+// Peer copy at one link of the switch: the unfinished offers that were sent to its adapter, and the
+// adapter's pull (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <array>
@@ -17,22 +17,22 @@ namespace pib::fabric {
 
 // Counts since the adapter shared its memory.
 struct CopyCounts {
-    std::uint64_t forwarded = 0;    // references from it that were forwarded unchanged
-    std::uint64_t taken_apart = 0;  // that went on as packets
-    std::uint64_t lost = 0;         // that were no longer valid
+    std::uint64_t forwarded = 0;    // offers from the adapter that were forwarded unchanged
+    std::uint64_t taken_apart = 0;  // offers forwarded as packets
+    std::uint64_t lost = 0;         // of these, offers that were no longer valid
     std::uint64_t bytes = 0;        // copied to it
     std::uint64_t pulls = 0;        // ended well
     std::uint64_t unfinished = 0;   // gone or cancelled
-    std::uint64_t refused = 0;      // to memory that was not registered
+    std::uint64_t refused = 0;      // pulls to memory that was not registered
 };
 
-// References sent to an adapter, numbered from 1.
+// The offers sent to an adapter, numbered from 1.
 class ReferenceTable {
   public:
     static constexpr std::uint64_t kSize = 256;
 
     explicit ReferenceTable(const AdapterMemory& reader) : reader_(reader) {}
-    // The number of the next reference; no value while all are unfinished.
+    // The number of the next offer; nullopt while the table is full.
     [[nodiscard]] std::optional<std::uint64_t> next();
     void add(const RamReference& reference);
     // nullptr: unknown, or finished.
@@ -57,15 +57,15 @@ class Copier {
     // nullptr: given up.
     [[nodiscard]] const std::shared_ptr<const AdapterMemory>& memory() const { return own_; }
     [[nodiscard]] ReferenceTable& table() { return table_; }
-    // For references that are taken apart: kReferenceRoom bytes.
+    // kReferenceRoom bytes for offers that are split into packets.
     [[nodiscard]] std::span<std::uint8_t> room() { return {room_.get(), link::kReferenceRoom}; }
     [[nodiscard]] CopyCounts& counts() { return counts_; }
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
-    // Or the violation of the protocol.
+    // The error is the violation of the protocol.
     [[nodiscard]] std::expected<void, std::string> start(const ib::link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
-    // Copies at most this much; true when the pull is answered.
+    // Copies at most this many bytes; true when the pull is answered.
     bool step(std::uint64_t bytes);
     // The connection ends: answers the current pull with kGone, and releases the memory.
     void give_up();

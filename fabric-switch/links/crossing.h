@@ -14,7 +14,7 @@ namespace pib::fabric {
 
 class Crossing final : public SwitchLink::Outgoing {
   public:
-    // The other end, as known before its answer.
+    // The other end, as the topology file has it before the peer answers.
     struct Far {
         ib::Guid guid{};        // GUID of the switch; 0: any
         std::uint8_t port = 0;  // 0: any
@@ -33,7 +33,7 @@ class Crossing final : public SwitchLink::Outgoing {
     [[nodiscard]] std::string name() const;
     [[nodiscard]] Admission::Place place() const;
 
-    // HELLO of this side when it connects.
+    // HELLO of this side, if it connects.
     [[nodiscard]] ib::link::Hello hello() const override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override {
         return near_.link_buffers();
@@ -41,7 +41,7 @@ class Crossing final : public SwitchLink::Outgoing {
     // Checks the peer's answer; the error is the mismatch, in one line.
     [[nodiscard]] std::expected<Admission::Place, std::string> welcomed(
         const ib::link::Welcome& welcome) override;
-    // Admits the peer that connects, or returns the reason against it.
+    // Admits the connecting peer, or returns the reason against it.
     [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello);
     [[nodiscard]] bool is_end_of(const ib::link::Hello& hello) const {

@@ -41,8 +41,8 @@ std::unique_ptr<Connection> Dialer::time_has_come(ConnectionHost& host, std::uin
     return connection;
 }
 
-// A lasting connection ends an outage. A short one does not, so that a peer that closes after
-// WELCOME is not retried without delay.
+// Only a connection that lasts ends an outage, so that a peer that closes after WELCOME is not
+// retried without delay.
 void Dialer::closed(std::uint64_t now_ns) {
     const bool lasted = connection_->began_ns + kLongestWaitNs <= now_ns;
     const bool welcomed = connection_->link.handshake_done();

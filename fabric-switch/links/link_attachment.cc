@@ -33,7 +33,7 @@ link::HelloAnswer LinkAttachment::link_hello(const ib::link::Hello& hello) {
                              .port_number = place_.number};
 }
 
-// Only adapters share memory, and only runs use it.
+// Only adapters share memory, and peer copy needs bursts.
 std::uint32_t LinkAttachment::shared_features(const ib::link::Hello& hello) const {
     std::uint32_t common = hello.features & admission_->link_features();
     if (hello.role != ib::link::Role::kChannelAdapter || (common & ib::link::kFeatureRuns) == 0) {
@@ -42,7 +42,7 @@ std::uint32_t LinkAttachment::shared_features(const ib::link::Hello& hello) cons
     return common | ib::link::kFeatureSharedMemory;
 }
 
-// Without a port nothing is offered, so that the link cannot come up before it is closed.
+// A link without a port offers nothing, so that it cannot come up before it is closed.
 void LinkAttachment::link_welcome(const ib::link::Welcome& welcome) {
     const auto place = outgoing_->welcomed(welcome);
     if (!place) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The port at this end of a connection: found when HELLO or WELCOME comes, and then told what the
-// link endpoint reports. Peer copy begins here with MEMORY.
+// The port at this end of a connection: found when HELLO or WELCOME arrives, and then receives the
+// events of the link endpoint. Peer copy begins here with MEMORY.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace pib::fabric {
 
-// Has the connection of a link.
+// Owner of a link's connection.
 class LinkOwner {
   public:
     virtual ~LinkOwner() = default;
     // Output for the peer is ready; called once until consume_output() or publish().
     virtual void link_output_ready() = 0;
-    // The peer can share memory: returns rings, which outlive the link; no value if this side
+    // The peer can share memory: returns rings, which outlive the link; nullopt if this side
     // cannot.
     virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
-    // Maps an adapter's shared memory; nullptr: unusable, as a note reports. The error ends the
+    // Maps an adapter's shared memory; nullptr: unusable, which a note reports. The error ends the
     // connection.
     virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
         const ib::link::Memory& /*memory*/) {
         return std::unexpected("descriptors are missing");
     }
-    // An answer for the peer, which may sleep.
+    // There is an answer for the peer, which may sleep.
     virtual void link_wake() {}
     // A message for the user; one line.
     virtual void link_note(const std::string& text) = 0;
@@ -49,21 +49,21 @@ class OutgoingLink {
 
 class LinkAttachment final : public link::LinkEvents {
   public:
-    // The listening side, and the connecting one. All outlive the attachment; `link` is what the
-    // port sends over.
+    // The listening side, and the connecting one. All objects outlive the attachment; the port
+    // sends over `link`.
     LinkAttachment(Admission& admission, LinkOwner& owner, PortLink& link)
         : admission_(&admission), owner_(owner), link_(link) {}
     LinkAttachment(OutgoingLink& outgoing, LinkOwner& owner, PortLink& link)
         : outgoing_(&outgoing), owner_(owner), link_(link) {}
 
-    // nullptr: neither HELLO nor WELCOME has come, or the connection is gone.
+    // nullptr: neither HELLO nor WELCOME has arrived, or the connection has ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
-    // Why the answer of the peer does not fit; empty: it does.
+    // Why the peer's answer does not fit; empty: it does.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
-    // nullptr: the peer has not handed memory over.
+    // nullptr: the peer has not shared its memory.
     [[nodiscard]] Copier* copier() const { return copier_.get(); }
-    // The connection is gone; the port goes Down.
+    // The connection has ended; the port goes Down.
     void detach();
 
     // LinkEvents

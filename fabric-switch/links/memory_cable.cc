@@ -26,7 +26,7 @@ MemoryCable::MemoryCable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks,
 }
 
 MemoryCable::~MemoryCable() {
-    scheduled_ = true;  // prevents that a port schedules the cable again
+    scheduled_ = true;  // keeps a port from scheduling the cable again
     a_.user_.detach();
     b_.user_.detach();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A link between two ports of one process, with the rules of a connection: negotiated offers,
-// credits for each data VL, packets in order and without loss. run() delivers packets; calls of a
-// port do not, so that a path of many hops does not nest.
+// A link between two ports of one process, with the rules of a connection: negotiated parameters,
+// credits for each data VL, packets in order and without loss. Only run() delivers packets, not the
+// calls of a port, so a path of many hops does not nest calls.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class MemoryCable;
 class CableScheduler {
   public:
     virtual ~CableScheduler() = default;
-    // The cable has something to do; once until its next run().
+    // The cable has work; called once until its next run().
     virtual void cable_ready(MemoryCable& cable) = 0;
 };
 
@@ -64,7 +64,7 @@ class MemoryCable final {
         LinkUser& user_;
         End& peer_;
         ib::link::Link offer_{};
-        RingQueue<Packet> queue_;  // on its way from here to the peer
+        RingQueue<Packet> queue_;  // packets on their way to the peer
         std::size_t vl15_queued_ = 0;
         Packet pending_;
         std::array<std::uint32_t, link::kDataVls> used_{};  // used blocks of the peer's buffer
@@ -79,7 +79,7 @@ class MemoryCable final {
     CableScheduler& scheduler_;
     End a_, b_;
     bool scheduled_ = false;
-    bool changed_ = false;  // an offer, or a retrain
+    bool changed_ = false;  // a LINK frame of a connection: parameters, or a retraining
     bool up_ = false;
 };
 

@@ -22,9 +22,9 @@ class SharedLink {
     [[nodiscard]] link::LinkRings rings() const {
         return {.out = memory_.ring(1), .in = memory_.ring(0)};
     }
-    // Becomes readable when the peer wakes us; to be polled edge-triggered.
+    // Becomes readable when the peer wakes this side; poll it edge-triggered.
     [[nodiscard]] int wake_fd() const { return wake_.get(); }
-    // Descriptors for the peer with WELCOME, in the order of the protocol.
+    // Descriptors to send with WELCOME, in the order of the protocol.
     [[nodiscard]] std::array<int, 2> handed_over() const { return {memory_.memfd(), wake_.get()}; }
     void wake_peer() const;
 

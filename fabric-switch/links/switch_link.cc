@@ -82,7 +82,8 @@ link::BurstRoom SwitchLink::begin(const link::BurstRequest& request) {
     }
     const auto room = endpoint_.begin(request);
     if (room.packets == 0) {
-        notify();  // the ring may have been full before this turn, and no sender waits for room yet
+        // The ring may have been full before this turn, and no sender has found it full since.
+        notify();
     }
     return room;
 }

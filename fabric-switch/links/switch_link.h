@@ -19,7 +19,7 @@ class SwitchLink final : public PortLink {
     using Owner = LinkOwner;
     using Outgoing = OutgoingLink;
 
-    // The listening side. Both references outlive the link, here and below.
+    // The listening side. Here and below, both references outlive the link.
     SwitchLink(Admission& admission, LinkOwner& owner);
     // The connecting side.
     SwitchLink(OutgoingLink& outgoing, LinkOwner& owner);
@@ -27,12 +27,12 @@ class SwitchLink final : public PortLink {
     SwitchLink(const SwitchLink&) = delete;
     SwitchLink& operator=(const SwitchLink&) = delete;
 
-    // As at LinkEndpoint. The clock of the ports is moved first.
+    // As in LinkEndpoint, after moving the clock of the ports.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
     [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
     void consume_output(std::size_t bytes);
-    // The same of a link in shared memory.
+    // The same for a link in shared memory.
     [[nodiscard]] bool is_shared() { return endpoint_.channel().is_shared(); }
     [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
     [[nodiscard]] bool publish();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Fault injection. Every decision of a packet is drawn in the same order, so that a sequence
-// depends on the seed and the packets alone and not on the clock.
+// Fault injection. All random numbers of a packet are drawn in the same order, so that a sequence
+// depends only on the seed and the packets, not on the clock.
 #include "switch/fault_stage.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
     std::optional<std::uint32_t> damage;
     if (corrupt) {
         ++counts_.corrupted;
-        // Not the first byte: it holds the VL, by which both ends count credits.
+        // Not the first byte, which has the VL for which both ends count credits.
         const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
         damage = static_cast<std::uint32_t>(8 + where % bits);
     }
@@ -129,7 +129,8 @@ void FaultStage::deliver(Held held) {
     sink_.deliver(packet, held.vl, held.damage);
 }
 
-// One packet has passed: releases packets that enough others have passed, or that waited too long.
+// One packet has passed: releases the packets that enough others have passed, or that have waited
+// too long.
 void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
     for (std::size_t i = 0; i < held_back_.size();) {
         Held& held = held_back_[i];

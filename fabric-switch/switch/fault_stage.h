@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Injected faults of one direction of a link: loss, duplication, reordering, corruption, delay.
-// Same seed and same packets, same faults.
+// Injected faults of one direction of a link: loss, duplication, reordering, corruption, delay. The
+// same seed and packets give the same faults.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct FaultSpec {
     double duplicate = 0;
     double reorder = 0;           // a packet is held back until some later ones have passed it
     double corrupt = 0;           // one bit is flipped after the checksums were computed
-    unsigned reorder_depth = 4;   // limit of packets that pass it, at least one
+    unsigned reorder_depth = 4;   // most packets that pass it, at least one
     std::uint64_t delay_ns = 0;   // every packet
-    std::uint64_t jitter_ns = 0;  // random addition up to this
+    std::uint64_t jitter_ns = 0;  // maximum of a random addition
     std::uint64_t seed = 1;
     bool vl15 = false;                                      // subnet management too
     std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
@@ -34,7 +34,7 @@ struct FaultSpec {
 };
 
 struct FaultCounts {
-    std::uint64_t seen = 0;  // packets that the specification applied to
+    std::uint64_t seen = 0;  // packets to which the specification applied
     std::uint64_t dropped = 0;
     std::uint64_t duplicated = 0;
     std::uint64_t reordered = 0;
@@ -61,7 +61,7 @@ class FaultStage {
     [[nodiscard]] const FaultCounts& counts() const { return counts_; }
     // Whether packets have to pass this stage.
     [[nodiscard]] bool in_use() const { return active_ || holds(); }
-    // Whether some wait in here.
+    // Whether packets wait in this stage.
     [[nodiscard]] bool holds() const { return !held_back_.empty() || !delayed_.empty(); }
 
     void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
@@ -76,7 +76,7 @@ class FaultStage {
         std::uint64_t due_ns = 0;
         std::uint64_t serial = 0;  // keeps packets of one due time in order
         unsigned vl = 0;
-        unsigned passes_left = 0;  // reordering: packets that still pass it
+        unsigned passes_left = 0;  // reordering: number of packets that still have to pass it
         std::optional<std::uint32_t> damage;
     };
     struct Later {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The forwarding tables of one switch (IBA 18.2.4.3): linear and multicast, in blocks as subnet
-// management writes them and by LID as packets need them.
+// The forwarding tables of one switch (IBA 18.2.4.3), linear and multicast. Subnet management
+// writes them in blocks; packets look LIDs up.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class LinearForwardingTable {
     }
     using Block = std::span<std::uint8_t, ib::kLftEntriesPerBlock>;
     using ConstBlock = std::span<const std::uint8_t, ib::kLftEntriesPerBlock>;
-    // False: the block lies past the table. Entries past its end read as kNoPort.
+    // False: the block is past the table. Entries past the table's end read as kNoPort.
     [[nodiscard]] bool read_block(std::uint32_t block, Block out) const;
     [[nodiscard]] bool write_block(std::uint32_t block, ConstBlock in);
 
@@ -54,7 +54,7 @@ class MulticastForwardingTable {
     [[nodiscard]] std::uint16_t top() const { return top_; }
     void set_top(std::uint16_t top) { top_ = top; }
 
-    // No value for a LID that is not in the table.
+    // nullopt: the LID is not in the table.
     [[nodiscard]] std::optional<PortMask> ports(ib::Lid dlid) const;
 
     // A block is 32 LIDs of 16 ports; `position` selects the ports (IBA 14.2.5.12). False: past the

@@ -27,12 +27,12 @@ std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> head, const ib
     return ib::PKey(ib::load_be<std::uint16_t>(&head[bth + kPKeyOffset]));
 }
 
-// The table of a port is that of the channel adapter behind it. What goes there has to match as at
-// the adapter itself, where two limited members do not (10.9.3). What comes from there carries the
-// P_Key that its sender has in its table, and the switch compares it with a copy of that table: the
-// rule for two members would turn away every limited member at its own port, as it has 0x0001 on
-// both sides, and let pass one that calls itself full, which all limited members would then accept.
-// So a packet may come in with the membership of its sender or with a lesser one.
+// The table of a port is that of the channel adapter behind it. A packet to the adapter must match
+// as at the adapter itself, where two limited members do not match (10.9.3). A packet from the
+// adapter has a P_Key of the sender's table, and the switch compares it with its copy of that
+// table. There the rule for two members would be wrong: it would reject every limited member at its
+// own port, because 0x0001 is on both sides, and accept a packet with a forged full membership. So
+// a packet from the adapter may have the membership of the table's entry, or a lesser one.
 bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
     return std::ranges::any_of(table, [pkey](ib::PKey entry) {
         return entry.base() == pkey.base() && (entry.is_full_member() || !pkey.is_full_member());
@@ -47,7 +47,7 @@ bool of_partition(std::span<const std::uint8_t> head, const ib::Lrh& lrh, const 
            (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
 }
 
-// A single packet is dropped; several come singly.
+// Drops a single packet. Several are refused, and delivered one by one.
 Outcome taken_if_single(const Transit& packets) {
     return packets.is_single() ? Outcome::kTaken : Outcome::kSingly;
 }
@@ -56,7 +56,7 @@ Outcome taken_if_single(const Transit& packets) {
 
 Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
     if (port.limits().state < ib::PortState::kArmed) {
-        return Outcome::kTaken;  // not linked for data (IBA 7.2.7): silently
+        return Outcome::kTaken;  // not linked for data, so dropped without a count (IBA 7.2.7)
     }
     if (packets.lrh().vl.value() >= port.limits().data_vls) {
         return refuse(port.number(), packets, Counter::kPortVlMappingErrors);
@@ -68,7 +68,7 @@ Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
     return forward(port.number(), packets);
 }
 
-// No port has received a packet that the switch itself generated (IBA 16.1.3.5).
+// A packet that the switch itself has made was received by no port (IBA 16.1.3.5).
 Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
     if (packets.is_single() && ingress != 0) {
         counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
@@ -99,8 +99,8 @@ Outcome PacketRelay::forward_unicast(std::uint8_t ingress, Transit& packets) {
     return relay(ingress, egress, packets);
 }
 
-// A multicast LID that the table does not list goes by the default ports: everything to the primary
-// one, and what came from there to the other (IBA 18.2.4.3.3).
+// A multicast LID that the table does not list is sent to the default ports: all packets to the
+// primary one, those that arrived there to the other (IBA 18.2.4.3.3).
 PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const {
     if (const auto listed = node_.mft.ports(dlid)) {
         return *listed;
@@ -111,7 +111,7 @@ PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const 
     return chosen >= 1 && chosen <= ports_.size() ? PortMask{1} << chosen : 0;
 }
 
-// A packet never returns to where it came from.
+// A packet never returns to its ingress port.
 Outcome PacketRelay::forward_multicast(std::uint8_t ingress, Transit& packet) {
     if (!packet.is_single()) {
         return Outcome::kSingly;
@@ -128,8 +128,7 @@ Outcome PacketRelay::forward_multicast(std::uint8_t ingress, Transit& packet) {
     return Outcome::kTaken;
 }
 
-// All packets of a burst have the same way: what is right for the first is right for all but their
-// length.
+// All packets of a burst have the same route; only their lengths differ from the first packet's.
 Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets) {
     SwitchPort& out = port(egress);
     if (packets.lrh().vl == ib::kVl15) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The packet relay of a switch (IBA 18.2.4): checks packets that came in, chooses their egress
-// ports, and sends them there.
+// The packet relay of a switch (IBA 18.2.4): checks received packets, chooses their egress ports,
+// and sends them there.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ class PacketRelay {
     // The packets' fate.
     enum class Outcome : std::uint8_t {
         kTaken,   // they are sent, queued, or dropped and counted
-        kSingly,  // they are untouched, and have to come singly
-        kLocal,   // a single packet is untouched: it is for port 0
+        kSingly,  // nothing is done; deliver them one by one
+        kLocal,   // nothing is done with a single packet, which is for port 0
     };
-    // Data packets that came in at a port.
+    // Data packets that arrived at a port.
     [[nodiscard]] Outcome receive(SwitchPort& port, Transit& packets);
-    // Packets that came in at `ingress`, 0: made by port 0.
+    // Packets from `ingress`; 0: made by port 0.
     [[nodiscard]] Outcome forward(std::uint8_t ingress, Transit& packets);
     [[nodiscard]] Outcome forward_unicast(std::uint8_t ingress, Transit& packets);
 

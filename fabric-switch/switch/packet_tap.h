@@ -6,7 +6,7 @@
 
 namespace pib::fabric {
 
-// Sees every packet that reaches a switch or is made by it: LRH to padding.
+// Receives every packet that reaches a switch or is made by it: LRH to padding.
 class PacketTap {
   public:
     virtual ~PacketTap() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the parts of a switch port share: the switch above the port, and decoded PortInfo.
+// The parts that a switch port shares with others: the switch above the port, and decoded PortInfo.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ class SwitchPort;
 class PortHost : public OriginSink {
   public:
     [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
-    // Reports an event at a port, which may change its next deadline. Idle ports without such a
-    // report are not visited.
+    // Reports an event at a port, which may change its next deadline. Ports without such a report
+    // are not visited.
     virtual void port_touched(SwitchPort& port) = 0;
-    // Packets that have passed the ingress faults. A single one is counted already, and always
-    // taken. False of several: nothing has happened, and they come singly.
+    // Packets that have passed the ingress faults. A single packet has been counted, and is always
+    // taken. False for several: nothing is done, and they are delivered one by one.
     [[nodiscard]] virtual bool packets_arrived(SwitchPort& port, Transit& packets) = 0;
-    // The link itself moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
+    // The link itself has moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;
-    // Too many errors of one kind: a trap is due (129 to 131).
+    // The errors of one kind have reached a threshold: a trap is due (129 to 131).
     virtual void link_error(SwitchPort& port, ib::LinkError error) = 0;
 };
 
@@ -39,7 +39,8 @@ struct PortLimits {
     bool enforce_pkey_out = false;
 };
 
-// 4.096 us times 2^value, as HOQLife and LifeTimeValue count; from 20 on for ever (IBA 18.2.5.4).
+// 4.096 us times 2^value, the unit of HOQLife and LifeTimeValue; from 20 on unlimited (IBA
+// 18.2.5.4).
 [[nodiscard]] constexpr std::uint64_t lifetime_ns(std::uint64_t value) {
     return value > 19 ? UINT64_MAX : 4096ULL << value;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Interface of a switch port to its neighbour: a connection to an HCA or to another process, or a
-// port of another switch in this process. The neighbour's actions are calls of SwitchPort.
+// port of another switch in this process. The neighbour calls SwitchPort.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,23 @@ struct RamReference;
 class PortLink {
   public:
     virtual ~PortLink() = default;
-    // As LinkEndpoint::begin(); for fewer packets than are wanted where only single ones go.
+    // As LinkEndpoint::begin(); finds room for a single packet where only single ones can be sent.
     virtual link::BurstRoom begin(const link::BurstRequest& request) = 0;
-    // Sends what was written. `offer`: where the payload is, if it was an offer.
+    // Sends the written packets. `offer`: the location of an offer's payload.
     virtual void commit(const ib::BurstSize& size, const RamReference* offer) = 0;
-    // Counts of an adapter that shares its memory; nullptr: none.
+    // Counters of peer copies for the adapter; nullptr: it does not share its memory.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
     // Frees the receive buffer of packets from this link.
     virtual void release(unsigned vl, std::uint32_t blocks) = 0;
-    // This port's side of the link; retrain() sends the same once more, through Down.
+    // Sets this port's link parameters; retrain() sends them again, through Down.
     virtual void set_offer(const ib::link::Link& offer) = 0;
     virtual void retrain() = 0;
 };
 
-// A port's end of the cable: the link that is attached, if any, and the port's offer, which is sent
-// to the neighbour whenever it changes.
+// A port's end of the cable: the attached link, if any, and the port's link parameters, whose
+// changes are sent to the neighbour.
 class CableEnd {
   public:
     explicit CableEnd(const ib::Port& attrs) : attrs_(attrs) {}
@@ -44,7 +44,7 @@ class CableEnd {
     // nullptr: no link.
     [[nodiscard]] PortLink* link() const { return link_; }
     [[nodiscard]] bool attached() const { return link_ != nullptr; }
-    // Counts of an adapter with peer copy; nullptr: none.
+    // Counters of peer copies for the adapter; nullptr: none.
     [[nodiscard]] const CopyCounts* copies() const {
         return link_ != nullptr ? link_->copies() : nullptr;
     }
@@ -70,7 +70,7 @@ class CableEnd {
     [[nodiscard]] bool is_plugged() const { return plugged_; }
 
   private:
-    // The link goes through Down when the offer differs from the last, or when that is asked for.
+    // The link goes through Down if the parameters differ from the last ones, or on request.
     void push(bool retrain) {
         if (link_ == nullptr) {
             return;
@@ -91,19 +91,20 @@ class CableEnd {
     ib::link::Link offered_{};
 };
 
-// The port at an end of a link: actions of its neighbour. Times are those of its owner.
+// The port at one end of a link, with the neighbour's actions as functions. The owner defines the
+// clock.
 class LinkUser {
   public:
     virtual ~LinkUser() = default;
     virtual void attach(PortLink& link) = 0;
-    virtual void detach() = 0;  // the link is gone, without an earlier link_down()
+    virtual void detach() = 0;  // the link has ended, without an earlier link_down()
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
-    // Packets that have come in: how many were taken, as LinkEvents::link_burst(). `offer`: where
-    // the payload is, if it has not come.
+    // Received packets; returns how many were taken, as LinkEvents::link_burst() does. `offer`: the
+    // location of the payload, if it is not here.
     virtual std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) = 0;
     virtual void receive_fault(link::PacketFault fault) = 0;
-    // The link may take more than before: credits came in or output was written.
+    // The link may take more packets than before: credits have arrived, or output was written.
     virtual void pump() = 0;
 };
 

@@ -105,7 +105,7 @@ void Switch::advance(std::uint64_t now_ns) {
     time_has_come(own_clock_.now_ns);
 }
 
-// Due work at one port may send packets to another one, which becomes active; that port does its
+// Due work at one port may send packets to another one, which becomes active. That port does its
 // work in the next call.
 void Switch::time_has_come(std::uint64_t now_ns) {
     for (PortMask left = active_; left != 0; left &= left - 1) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One InfiniBand switch (IBA 18.2): its ports, packet relay and port 0, who may connect to which
-// port, and time. Pure and single-threaded: packets come in by SwitchPort, time as an argument.
+// One InfiniBand switch (IBA 18.2): its ports, packet relay and port 0, admission of peers to
+// ports, and timers. Pure and single-threaded: packets arrive through SwitchPort, and time is an
+// argument.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace pib::fabric {
 
 class Switch final : public Admission, public Timed, private PortHost {
   public:
-    // The switch has a clock of its own, unless it shares an agenda, which outlives it.
+    // The switch has its own timer queue unless it gets `agenda`, which outlives it.
     explicit Switch(const SwitchConfig& config, Agenda* agenda = nullptr);
     ~Switch() override;
     Switch(const Switch&) = delete;
@@ -37,21 +38,21 @@ class Switch final : public Admission, public Timed, private PortHost {
         management_.set_tap(tap);
     }
 
-    // The lowest free port. A peer that was here before (by port GUID; a switch by node GUID and
-    // port) gets its old port back, so the subnet looks the same after a reconnect.
+    // The lowest free port. A peer that was connected before (same port GUID; switches: node GUID
+    // and port) gets its old port again, so the subnet looks the same after a reconnect.
     [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
         const ib::link::Hello& hello) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
     [[nodiscard]] Place place(unsigned number);
-    // Excludes this port from admit(), because this side connects it.
+    // Reserves this port, which this side connects, so that admit() does not assign it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
     void set_neighbour(unsigned number, const ib::link::Hello& hello);
 
-    // Without an agenda: moves the clock (nanoseconds, never backwards) and does due work. Must
-    // precede all reports of links.
+    // Without an agenda: moves the clock (nanoseconds, never backwards) and does due work. Call
+    // before links report events.
     void advance(std::uint64_t now_ns);
     void time_has_come(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;
@@ -69,9 +70,9 @@ class Switch final : public Admission, public Timed, private PortHost {
     std::vector<ib::PortCounters> counters_;  // by port number, 0 included
     PacketPool pool_;
     SwitchPorts ports_;
-    std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
+    std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: none yet
     PortMask reserved_ = 0;
-    PortMask active_ = 0;  // ports that may not be at rest; the others have no deadline
+    PortMask active_ = 0;  // ports that may have work; the others have no deadline
     Clock own_clock_;
     Agenda* agenda_;
     const Clock& clock_;

@@ -30,7 +30,7 @@ void SwitchManagement::receive_smp(std::uint8_t ingress, Transit& packet) {
         return;
     }
     if (smp->is_directed_route()) {
-        // One that was LID-routed to this switch starts its directed part from port 0.
+        // An SMP that was LID-routed to this switch starts its directed part at port 0.
         directed_route(*smp, lrh.dlid.is_permissive() ? ingress : std::uint8_t{0}, lrh);
     } else {
         answer_smp(*smp, ingress, lrh);
@@ -57,7 +57,7 @@ void SwitchManagement::follow(const ib::SmiDecision& decision, const ib::Mad& sm
             break;
         case ib::SmiAction::kLocal:
         case ib::SmiAction::kDiscard:
-            break;  // an answer to oneself: there is no SM in a switch
+            break;  // an answer to this switch itself, which has no SM
     }
 }
 
@@ -71,7 +71,7 @@ void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, cons
         const ib::SmiNode self{ib::NodeType::kSwitch, num_ports()};
         follow(ib::smi_send(answer.reply, self, 0, lrh.slid), answer.reply);
     } else {
-        // A requester without a LID gets the answer over the link of its request.
+        // A requester without a LID gets the answer over the link on which its request arrived.
         const bool no_lid = !lrh.slid.is_unicast();
         send_smp(answer.reply, no_lid ? ib::kPermissiveLid : lrh.slid, lrh.sl,
                  no_lid ? ingress : std::uint8_t{0});
@@ -92,7 +92,7 @@ void SwitchManagement::apply(const ib::SmaAnswer& answer) {
     }
 }
 
-// Sends from QP0; `out_port` 0: by the LFT.
+// Sends from QP0; `out_port` 0: looks up the LFT.
 void SwitchManagement::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl,
                                 std::uint8_t out_port) {
     const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : parts_.node.port0().lid();

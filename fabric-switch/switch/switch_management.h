@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Port 0 of a switch: directed-route SMPs on their way, requests to the SMA and the PMA, traps.
+// Port 0 of a switch: forwards directed-route SMPs, answers requests to the SMA and the PMA, sends
+// traps.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace pib::fabric {
 
 class SwitchManagement {
   public:
-    // The switch. All outlive its port 0.
+    // The switch. All arguments outlive its port 0.
     struct Parts {
         SwitchNode& node;
         SwitchPorts& ports;
@@ -28,7 +29,7 @@ class SwitchManagement {
     };
     explicit SwitchManagement(const Parts& parts) : parts_(parts) {}
 
-    // Sees the packets that port 0 makes; nullptr: none.
+    // Receives the packets that port 0 makes; nullptr: none.
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
     // A packet of VL15.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A switch as subnet management sees it: the node, its ports, SwitchInfo and forwarding tables.
-// Plain data; the SMA (switch_sma.cc) changes it, forwarding reads it.
+// Plain data, which the SMA (switch_sma.cc) changes and forwarding reads.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ struct SwitchConfig {
     // Blocks of 64 bytes for each port and VL: 256 KiB, as in the HCA. With half of that a sender
     // of 64 KiB messages waited for credits after the second message.
     std::uint32_t receive_blocks = 4096;
-    bool runs = true;      // several packets in one frame, if the neighbour agrees
-    bool one_copy = true;  // copies between adapters that share their memory; needs runs
+    bool runs = true;      // bursts of several packets, if the neighbour agrees
+    bool one_copy = true;  // peer copy, if both adapters agree; needs bursts
 
     // Features for links in shared memory.
     [[nodiscard]] std::uint32_t link_features() const {
@@ -50,7 +50,7 @@ struct SwitchNode : ib::SmaNode {
 
     LinearForwardingTable lft;
     MulticastForwardingTable mft;
-    // SwitchInfo as it goes on the wire; the tables keep the tops.
+    // SwitchInfo in wire format; the tables have the tops.
     std::array<std::uint8_t, ib::kSmpDataSize> info{};
 
     [[nodiscard]] ib::Port& port0() { return ports[0]; }

@@ -89,7 +89,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 
 // ---- packets in
 
-// Several packets go on together where nobody wants to see, change or hold single ones.
+// Several packets are forwarded at once unless a capture, fault or delay needs single ones.
 std::uint32_t SwitchPort::receive(const ib::Burst& burst, const RamReference* offer) {
     host_.port_touched(*this);
     const auto vl = burst.lrh().vl.value();
@@ -117,7 +117,7 @@ std::uint32_t SwitchPort::receive(const ib::Burst& burst, const RamReference* of
     return burst.count();
 }
 
-// A packet damaged on its way in would fail its VCRC here.
+// A packet damaged by the ingress faults would fail its VCRC check here.
 void SwitchPort::deliver(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage) {
     if (damage) {
         receive_fault(link::PacketFault::kVcrc);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One external port of a switch: link state, packets in, counters, faults (IBA 7.6). What goes out
-// waits in its queues; the switch does the forwarding.
+// One external port of a switch: link state, received packets, counters, faults (IBA 7.6). Its
+// queues hold the packets to send; the switch forwards.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] ib::Port& attrs() { return attrs_; }
     [[nodiscard]] ib::PortCounters& counters() { return counters_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
-    // The link to the neighbour and what is offered over it; also pulls the cable.
+    // The link to the neighbour and its parameters; can also pull the cable.
     [[nodiscard]] CableEnd& cable() { return cable_; }
     [[nodiscard]] SwitchPortQueues& queues() { return queues_; }
     // Whether a capture includes packets that arrive here; false if the neighbour's switch has
@@ -41,12 +41,12 @@ class SwitchPort final : public LinkUser, private FaultSink {
     std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) override;
     void receive_fault(link::PacketFault fault) override;
     void pump() override;
-    void release(const Origin& origin);  // receive buffer of a packet that came in here
+    void release(const Origin& origin);  // frees the receive buffer of a received packet
 
-    // --- the switch
-    // Sends packets to this port's neighbour, or queues a single one. VL15 goes out in every state
-    // but Down, data needs Active. MTU and partition have been checked. False: several, of which
-    // none was sent, as they have to go singly.
+    // --- for the switch
+    // Sends packets to this port's neighbour, or queues a single one. VL15 is sent in every state
+    // except Down, data only in Active. MTU and partition have been checked. False for several
+    // packets: nothing is sent, and they are sent one by one.
     bool send(Transit& packets, unsigned vl);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);

@@ -15,7 +15,7 @@ using ib::Counter;
 
 constexpr std::uint64_t kNever = UINT64_MAX;
 constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
-// A VL that has stalled discards for so many head-of-queue lifetimes (IBA 18.2.5.4).
+// A stalled VL discards packets for this many head-of-queue lifetimes (IBA 18.2.5.4).
 constexpr std::uint64_t kStallLifetimes = 8;
 
 std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
@@ -50,7 +50,7 @@ void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
     push(packet, vl, damage);
 }
 
-// VL is the only part of a packet that a switch changes (IBA 7.8.1); the ICRC leaves it out.
+// VL is the only field that a switch changes (IBA 7.8.1); the ICRC does not cover it.
 bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage damage) {
     const ib::BurstSize& size = packets.size();
     const std::size_t crcs = damage ? kCrcBytes : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The egress side of a switch port: one queue per VL, VL15 first, the others as arbitration and
-// credits admit, and the lifetime limits that keep a stuck neighbour from filling the switch (IBA
-// 7.6, 18.2.5).
+// The egress side of a switch port: one queue per VL, VL15 first, the others by arbitration and
+// credits, and the lifetime limits that keep a stuck neighbour from filling the switch (IBA 7.6,
+// 18.2.5).
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class SwitchPortQueues final : public FaultSink {
   public:
     using Damage = std::optional<std::uint32_t>;  // as FaultSink has it
 
-    // The port. All outlive its queues.
+    // The port. All arguments outlive its queues.
     struct Port {
         const PortHost& host;
         PacketPool& pool;
@@ -39,17 +39,17 @@ class SwitchPortQueues final : public FaultSink {
     explicit SwitchPortQueues(const Port& port)
         : port_(port), arbiter_(port.attrs), xmit_wait_(port.counters) {}
 
-    // Sends packets if none wait and the link has room; false: nothing has happened.
+    // Sends packets if none wait and the link has room; false: nothing is done.
     [[nodiscard]] bool send(const Transit& packets, unsigned vl);
-    // Queues a single packet; what is too much of VL15 is dropped and counted.
+    // Queues a single packet. VL15 packets beyond the limit are dropped and counted.
     void enqueue(Transit& packet, unsigned vl, Damage damage);
-    // A single packet that has passed the faults: sends or queues it.
+    // Sends or queues a single packet that has passed the faults.
     void deliver(Transit& packet, unsigned vl, Damage damage) override;
-    // Sends what waits, as far as the link has room.
+    // Sends waiting packets while the link has room.
     void pump();
-    // Drops all that waits, and counts it.
+    // Drops all waiting packets and counts them.
     void clear();
-    // The arbitration tables have changed.
+    // Call after a change of the arbitration tables.
     void restart_arbiter() { arbiter_.restart(); }
     // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }

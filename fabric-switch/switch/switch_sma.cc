@@ -13,7 +13,7 @@ using ib::SmpRequest;
 using Data = std::span<std::uint8_t, ib::kSmpDataSize>;
 
 constexpr std::uint16_t kPKeys = 32;
-// "Subnet" vendor numbers of devices that exist only in software: the one QEMU uses for PCI.
+// "Subnet" vendor number of devices that exist only in software: the one QEMU uses for PCI.
 constexpr std::uint32_t kVendorId = 0x001234;
 constexpr std::uint16_t kDeviceId = 0x1b0d;
 
@@ -30,7 +30,7 @@ AttributeResult get_switch_info(SwitchNode& node, const SmpRequest&, Data data) 
 }
 
 bool valid_multicast_top(const SwitchNode& node, std::uint64_t top) {
-    // 0xBFFF: no entry is valid; 0: the whole table is.
+    // 0xBFFF: no entry is valid; 0: the whole table is valid.
     return top == 0 || (top >= ib::Lid::kMulticastFirst - 1U &&
                         top < ib::Lid::kMulticastFirst + std::uint64_t{node.mft.cap()});
 }

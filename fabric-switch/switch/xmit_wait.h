@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// PortXmitWait of a switch port: the time with waiting data and no transmission (IBA 16.1.3.5), and
+// PortXmitWait of a switch port: the time with waiting data and no transmission (IBA 16.1.3.5); and
 // PortVLXmitWait, the same for each VL.
 #pragma once
 
@@ -15,7 +15,7 @@ class XmitWait {
   public:
     explicit XmitWait(ib::PortCounters& counters) : counters_(counters) {}
 
-    // Data waits on these VLs from now on; counts the time since the last call.
+    // Data waits on these VLs from now on; adds the time since the last call.
     void note(ib::VlMask waiting, std::uint64_t now_ns) {
         if (waiting == 0 && waiting_ == 0) {
             return;
@@ -36,7 +36,7 @@ class XmitWait {
     ib::PortCounters& counters_;
     ib::VlMask waiting_ = 0;
     std::uint64_t since_ns_ = 0;
-    // Fractions of ticks that are not counted yet.
+    // Fractions of ticks that have not been counted yet.
     std::uint64_t remainder_ns_ = 0;
     std::array<std::uint64_t, 16> vl_remainder_ns_{};
 };

@@ -34,7 +34,7 @@ struct BurstSize {
     std::uint32_t packets = 0;  // 1..kMaxBurstPackets
     std::uint32_t mtu = 0;      // payload of all packets but the last; unknown for a single packet
     std::size_t first = 0;
-    std::size_t middle = 0;  // of each packet between first and last
+    std::size_t middle = 0;  // every packet between first and last
     std::size_t last = 0;
     std::size_t payload = 0;  // all payloads, with the last packet's pad
 

@@ -19,7 +19,7 @@ namespace pib::fabric {
 struct CopyCounts {
     std::uint64_t forwarded = 0;    // offers from the adapter that were forwarded unchanged
     std::uint64_t taken_apart = 0;  // offers forwarded as packets
-    std::uint64_t lost = 0;         // of these, offers that were no longer valid
+    std::uint64_t lost = 0;         // offers that were no longer valid
     std::uint64_t bytes = 0;        // copied to it
     std::uint64_t pulls = 0;        // ended well
     std::uint64_t unfinished = 0;   // gone or cancelled

@@ -27,8 +27,8 @@ class PacketRelay {
     // The packets' fate.
     enum class Outcome : std::uint8_t {
         kTaken,   // they are sent, queued, or dropped and counted
-        kSingly,  // nothing is done; deliver them one by one
-        kLocal,   // nothing is done with a single packet, which is for port 0
+        kSingly,  // not handled: deliver them one by one
+        kLocal,   // not handled: a single packet for port 0
     };
     // Data packets that arrived at a port.
     [[nodiscard]] Outcome receive(SwitchPort& port, Transit& packets);

@@ -32,7 +32,7 @@ Engine::Engine(const Config& config, Host& host)
     ports_.set_client(transport_);
     cqs_.set_poison(config.knobs.poison_wc);
     srqs_.set_shuffle(config.knobs.shuffle_srq);
-    transport_.set_knobs(config.knobs);
+    transport_.verbs().set_knobs(config.knobs);
 }
 
 void Engine::run() {

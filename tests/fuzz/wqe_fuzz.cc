@@ -235,7 +235,7 @@ class Program {
         const auto raw = in_.take(in_.byte() % 32);
         std::memcpy(reinterpret_cast<uint8_t*>(&in) + 8, raw.data(), raw.size());
         const bool reset = in.state == PIB_HCA_QPS_RESET;
-        if (watched.hca->transport.modify_qp(watched.qp.qpn, in) == PIB_HCA_CMD_STATUS_OK &&
+        if (watched.hca->transport.verbs().modify(watched.qp.qpn, in) == PIB_HCA_CMD_STATUS_OK &&
             reset) {
             // Software starts anew, as the device does.
             watched.check_completions();

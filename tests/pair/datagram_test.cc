@@ -191,7 +191,7 @@ TEST_CASE("there is one SMI and one GSI for each port") {
     const auto second = hca.try_create({.type = PIB_HCA_QP_SMI, .port = 1});
     REQUIRE_FALSE(second);
     CHECK(second.error() == PIB_HCA_CMD_STATUS_BUSY);
-    CHECK(hca.transport.destroy_qp(smi.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.transport.verbs().destroy(smi.qpn) == PIB_HCA_CMD_STATUS_OK);
     CHECK(hca.try_create({.type = PIB_HCA_QP_SMI, .port = 1}));
 }
 

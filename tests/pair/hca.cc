@@ -151,7 +151,7 @@ CmdResult<Qp> Hca::try_create_target(const QpConfig& config) {
     in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
     in.type = config.type;
     in.xrcd = config.xrcd;
-    const auto qpn = transport.create_qp(in);
+    const auto qpn = transport.verbs().create(in);
     if (!qpn) {
         return std::unexpected(qpn.error());
     }
@@ -188,7 +188,7 @@ CmdResult<Qp> Hca::try_create(const QpConfig& config) {
     in.log_rq_depth = no_rq ? 0 : config.log_depth;
     in.log_sq_stride = config.log_sq_stride;
     in.log_rq_stride = no_rq ? 0 : config.log_rq_stride;
-    const auto qpn = transport.create_qp(in);
+    const auto qpn = transport.verbs().create(in);
     if (!qpn) {
         return std::unexpected(qpn.error());
     }
@@ -295,7 +295,7 @@ void to_init(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     in.port = 1;
     in.pkey_index = attr.pkey_index;
     in.access_flags = attr.access_flags;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
 }
 
 void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
@@ -313,7 +313,7 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
     in.rq_psn = attr.psn;
     in.max_dest_rd_atomic = attr.max_dest_rd_atomic;
     in.min_rnr_timer = attr.min_rnr_timer;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
 }
 
 void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
@@ -332,14 +332,14 @@ void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     in.rnr_retry = attr.rnr_retry;
     in.sq_psn = attr.psn;
     in.max_rd_atomic = attr.max_rd_atomic;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
 }
 
 void to_state(Hca& hca, const Qp& qp, QpState state) {
     pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE;
     in.state = state;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
 }
 
 void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) {
@@ -350,14 +350,14 @@ void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) 
     in.port = 1;
     in.pkey_index = pkey_index;
     in.qkey = qkey;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
     in = {};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE;
     in.state = PIB_HCA_QPS_RTR;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
     in.attr_mask |= PIB_HCA_QP_ATTR_SQ_PSN;
     in.state = PIB_HCA_QPS_RTS;
-    must(hca.transport.modify_qp(qp.qpn, in));
+    must(hca.transport.verbs().modify(qp.qpn, in));
 }
 
 }  // namespace pib::hca::test

@@ -133,7 +133,9 @@ class Hca : public AsyncEvents {
     std::optional<pib_hca_cqe> poll(uint32_t cqn);
     std::vector<pib_hca_cqe> poll_all(const Qp& qp);
     pib_hca_av av_to(const Hca& peer) const;
-    QpState state(const Qp& qp) { return static_cast<QpState>(transport.query_qp(qp.qpn)->state); }
+    QpState state(const Qp& qp) {
+        return static_cast<QpState>(transport.verbs().query(qp.qpn)->state);
+    }
     uint64_t counter(pib_hca_counter which) const { return counters.total(which); }
 
     static constexpr uint32_t kUar = 3;

@@ -28,7 +28,7 @@ struct Multicast {
         buffer = hca.make_buffer(4096);
         hca.post_recv(qp, {buffer.all()});
         if (mcast != nullptr) {
-            REQUIRE(hca.transport.attach_mcast(qp.qpn, *mcast) == PIB_HCA_CMD_STATUS_OK);
+            REQUIRE(hca.transport.verbs().attach_mcast(qp.qpn, *mcast) == PIB_HCA_CMD_STATUS_OK);
         }
         return qp;
     }
@@ -57,7 +57,8 @@ TEST_CASE("members on both HCAs get one copy each, the sender included") {
     const Qp remote = t.member(t.pair.b, b2, &g);
     const Qp stranger = t.member(t.pair.b, b3, &other);
     const Qp unattached = t.member(t.pair.b, b4, nullptr);
-    REQUIRE(t.pair.a.transport.attach_mcast(local.qpn, g) == PIB_HCA_CMD_STATUS_OK);  // again
+    REQUIRE(t.pair.a.transport.verbs().attach_mcast(local.qpn, g) ==
+            PIB_HCA_CMD_STATUS_OK);  // again
     t.send(sender, b0, g);
 
     const auto at_sender = t.pair.a.poll_all(sender);
@@ -97,23 +98,23 @@ TEST_CASE("attach and detach: what is refused") {
     const Qp rc = hca.create();
     Transport& transport = hca.transport;
     const auto g = group(1);
-    CHECK(transport.attach_mcast(999, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    CHECK(transport.attach_mcast(rc.qpn, g) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(transport.attach_mcast(ud.qpn, group(1, 0xbfff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(transport.attach_mcast(ud.qpn, group(1, 0xffff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(transport.verbs().attach_mcast(999, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(transport.verbs().attach_mcast(rc.qpn, g) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(transport.verbs().attach_mcast(ud.qpn, group(1, 0xbfff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(transport.verbs().attach_mcast(ud.qpn, group(1, 0xffff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
     auto unicast = g;
     unicast.mgid[0] = 0xfe;
-    CHECK(transport.attach_mcast(ud.qpn, unicast) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(transport.verbs().attach_mcast(ud.qpn, unicast) == PIB_HCA_CMD_STATUS_BAD_PARAM);
     auto reserved = g;
     reserved.reserved[5] = 1;
-    CHECK(transport.attach_mcast(ud.qpn, reserved) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
-    CHECK(transport.detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(transport.verbs().attach_mcast(ud.qpn, reserved) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(transport.verbs().detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
 
-    CHECK(transport.attach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(transport.destroy_qp(ud.qpn) == PIB_HCA_CMD_STATUS_BUSY);
-    CHECK(transport.detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(transport.detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    CHECK(transport.destroy_qp(ud.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(transport.verbs().attach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(transport.verbs().destroy(ud.qpn) == PIB_HCA_CMD_STATUS_BUSY);
+    CHECK(transport.verbs().detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(transport.verbs().detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(transport.verbs().destroy(ud.qpn) == PIB_HCA_CMD_STATUS_OK);
 }
 
 TEST_CASE("the numbers of groups and of members are limited") {
@@ -124,14 +125,14 @@ TEST_CASE("the numbers of groups and of members are limited") {
                                        ? PIB_HCA_CMD_STATUS_OK
                                        : PIB_HCA_CMD_STATUS_NO_RESOURCES;
         qps.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 0, .log_cq_depth = 0}));
-        REQUIRE(hca.transport.attach_mcast(qps.back().qpn, group(1)) == expected);
+        REQUIRE(hca.transport.verbs().attach_mcast(qps.back().qpn, group(1)) == expected);
     }
     for (uint32_t i = 1; i <= Limits::kMcastGroups; ++i) {
         auto g = group(2);
         std::memcpy(g.mgid + 8, &i, sizeof i);
         const CmdStatus expected =
             i < Limits::kMcastGroups ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_NO_RESOURCES;
-        REQUIRE(hca.transport.attach_mcast(qps[0].qpn, g) == expected);
+        REQUIRE(hca.transport.verbs().attach_mcast(qps[0].qpn, g) == expected);
     }
 }
 
@@ -147,14 +148,14 @@ TEST_CASE("a member that detaches while a packet is in flight does not get it") 
     t.pair.tap = [&](const pib::ib::PacketView&) {
         if (!left) {
             left = true;
-            CHECK(t.pair.b.transport.detach_mcast(leaves.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+            CHECK(t.pair.b.transport.verbs().detach_mcast(leaves.qpn, g) == PIB_HCA_CMD_STATUS_OK);
         }
     };
     t.send(sender, b0, g);
     CHECK(left);
     CHECK(t.pair.b.poll_all(stays).size() == 1);
     CHECK(t.pair.b.poll_all(leaves).empty());
-    CHECK(t.pair.b.transport.destroy_qp(leaves.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.transport.verbs().destroy(leaves.qpn) == PIB_HCA_CMD_STATUS_OK);
 }
 
 TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
@@ -165,7 +166,7 @@ TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
     for (uint16_t i = 0; i < 1000; ++i) {
         auto g = group(3, static_cast<uint16_t>(0xc000 + i % 50));
         std::memcpy(g.mgid + 8, &i, sizeof i);
-        REQUIRE(t.pair.b.transport.attach_mcast(member.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(t.pair.b.transport.verbs().attach_mcast(member.qpn, g) == PIB_HCA_CMD_STATUS_OK);
     }
     for (uint16_t i = 0; i < 1000; ++i) {
         auto g = group(3, static_cast<uint16_t>(0xc000 + i % 50));

@@ -45,7 +45,7 @@ struct OnDemand {
     // One round of the driver's fault handler.
     void serve() {
         for (;;) {
-            const pib_hca_page_fault fault = hca.transport.next_page_fault();
+            const pib_hca_page_fault fault = hca.transport.verbs().next_page_fault();
             if (fault.length == 0) {
                 return;
             }
@@ -58,7 +58,7 @@ struct OnDemand {
                 show(static_cast<uint32_t>(at), (fault.flags & PIB_HCA_PAGE_FAULT_WRITE) != 0);
             }
             const uint32_t half = fault.flags & PIB_HCA_PAGE_FAULT_RESPONDER;
-            CHECK(hca.transport.resume_page_fault(
+            CHECK(hca.transport.verbs().resume_page_fault(
                       fault.qpn, {.flags = half | (refuse ? PIB_HCA_PAGE_FAULT_REFUSED : 0),
                                   .reserved = 0}) == PIB_HCA_CMD_STATUS_OK);
             if (refuse) {
@@ -221,13 +221,13 @@ TEST_CASE("pages that come and go while messages are under way") {
 
 TEST_CASE("a QP that does not wait cannot be resumed, and a destroyed one has no fault") {
     Paging p;
-    CHECK(p.a.transport.resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
-    CHECK(p.a.transport.resume_page_fault(999, {}) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(p.a.transport.verbs().resume_page_fault(999, {}) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     p.a.post(p.qa, p.wr(PIB_HCA_WQE_RDMA_WRITE, 100));
     CHECK(p.a.saw_event(PIB_HCA_EVENT_PAGE_FAULT, 0));
     to_state(p.a, p.qa, PIB_HCA_QPS_RESET);
-    CHECK(p.a.transport.next_page_fault().length == 0);
-    CHECK(p.a.transport.resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(p.a.transport.verbs().next_page_fault().length == 0);
+    CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
 }
 
 TEST_CASE("descriptions that are no on-demand region") {

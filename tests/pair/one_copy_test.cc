@@ -218,7 +218,9 @@ TEST_CASE("revocation of memory waits until the switch has let go of it") {
         test.meanwhile = [&] { to_state(test.pair.b, test.connection.b, PIB_HCA_QPS_RESET); };
     }
     SECTION("the QP is destroyed") {
-        test.meanwhile = [&] { (void)test.pair.b.transport.destroy_qp(test.connection.b.qpn); };
+        test.meanwhile = [&] {
+            (void)test.pair.b.transport.verbs().destroy(test.connection.b.qpn);
+        };
     }
     SECTION("the VM stops") {
         test.meanwhile = [&] { test.pair.b.one_copy->core.stop_all(); };
@@ -237,7 +239,7 @@ TEST_CASE("unrelated operations do not end a pull") {
     const Buffer region = test.pair.b.make_buffer(8192);
     test.meanwhile = [&] {
         CHECK(test.pair.b.mpt.destroy(region.key) == PIB_HCA_CMD_STATUS_OK);
-        CHECK(test.pair.b.transport.destroy_qp(other.qpn) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(test.pair.b.transport.verbs().destroy(other.qpn) == PIB_HCA_CMD_STATUS_OK);
     };
     test.post();
     test.pair.settle();
@@ -278,7 +280,7 @@ TEST_CASE("READ responses give way to newer ones") {
     CHECK(pair.a.host.peek<uint8_t>(to.addr + 5000) == 42);
     const auto& slots = pair.b.one_copy->control().slots;
     CHECK(std::ranges::none_of(slots, [](const auto& slot) { return slot.load() == 0; }));
-    (void)pair.b.transport.destroy_qp(qb.qpn);
+    (void)pair.b.transport.verbs().destroy(qb.qpn);
     CHECK(std::ranges::all_of(slots, [](const auto& slot) { return slot.load() == 0; }));
 }
 

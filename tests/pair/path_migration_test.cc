@@ -49,13 +49,13 @@ struct Migrating : Pair {
         return in;
     }
     CmdStatus load(Hca& hca, const Qp& qp) {
-        return hca.transport.modify_qp(qp.qpn, loading(hca, &hca == &a ? b : a));
+        return hca.transport.verbs().modify(qp.qpn, loading(hca, &hca == &a ? b : a));
     }
     CmdStatus ask(Hca& hca, const Qp& qp, uint8_t state) {
-        return hca.transport.modify_qp(qp.qpn, request(PIB_HCA_QP_ATTR_PATH_MIG_STATE, state));
+        return hca.transport.verbs().modify(qp.qpn, request(PIB_HCA_QP_ATTR_PATH_MIG_STATE, state));
     }
     uint8_t migration(Hca& hca, const Qp& qp) {
-        return hca.transport.query_qp(qp.qpn)->path_mig_state;
+        return hca.transport.verbs().query(qp.qpn)->path_mig_state;
     }
     // One SEND from a to b, and what becomes of it.
     uint8_t send() {
@@ -100,7 +100,7 @@ TEST_CASE("both sides arm when both have rearmed") {
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_ARMED);
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_ARMED);
-    const auto query = *pair.a.transport.query_qp(pair.qa.qpn);
+    const auto query = *pair.a.transport.verbs().query(pair.qa.qpn);
     CHECK(query.alt_av.dlid == 2);
     CHECK(query.alt_timeout == 12);
     CHECK(query.alt_port == 1);
@@ -113,7 +113,7 @@ TEST_CASE("a command migrates, and the peer follows") {
     REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_OK);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_PATH_MIGRATED, pair.qa.qpn));
-    const auto query = *pair.a.transport.query_qp(pair.qa.qpn);
+    const auto query = *pair.a.transport.verbs().query(pair.qa.qpn);
     CHECK(query.av.flags == 0);
     CHECK(query.timeout == 12);
     unsigned primary = 0;
@@ -197,7 +197,7 @@ TEST_CASE("a migration request by a path that was not loaded is refused, and tol
 TEST_CASE("requests of software that are refused") {
     Migrating pair;
     const auto modify = [&](const pib_hca_modify_qp& in) {
-        return pair.a.transport.modify_qp(pair.qa.qpn, in);
+        return pair.a.transport.verbs().modify(pair.qa.qpn, in);
     };
     CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == PIB_HCA_CMD_STATUS_BAD_STATE);
     CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_ARMED) == PIB_HCA_CMD_STATUS_BAD_PARAM);

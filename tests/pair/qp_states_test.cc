@@ -56,7 +56,7 @@ TEST_CASE("the flush does not wait for a port that has no room") {
     pair.a.post(qa, {});
     pair.a.transport.run();
     CHECK(pair.a.poll_all(qa).size() == 1);
-    pair.a.transport.destroy_qp(qa.qpn);
+    pair.a.transport.verbs().destroy(qa.qpn);
     pair.a.port.capacity = 64;
     pair.settle();
 }
@@ -89,7 +89,7 @@ TEST_CASE("a QP does not go without the ACK that it owes") {
     REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program that sees this may be gone at once
     REQUIRE(pair.b.port.sent.empty());
     if (destroyed) {
-        pair.b.transport.destroy_qp(qb.qpn);
+        pair.b.transport.verbs().destroy(qb.qpn);
     } else {
         to_state(pair.b, qb, PIB_HCA_QPS_RESET);
     }
@@ -137,8 +137,8 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
     in.state = PIB_HCA_QPS_SQD;
     in.en_sqd_async_notify = 1;
-    REQUIRE(pair.a.transport.modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.a.transport.query_qp(qa.qpn)->sq_draining == 1);
+    REQUIRE(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 1);
     pair.a.post(qa, {});
     pair.settle();
     CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
@@ -146,15 +146,15 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT;
     in.state = PIB_HCA_QPS_SQD;
     in.timeout = 12;
-    CHECK(pair.a.transport.modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_BAD_STATE);
 
     pass = true;
     pair.step_clock();
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
-    CHECK(pair.a.transport.query_qp(qa.qpn)->sq_draining == 0);
+    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
     CHECK(pair.a.poll_all(qa).size() == 1);
-    CHECK(pair.a.transport.modify_qp(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.a.transport.query_qp(qa.qpn)->timeout == 12);
+    CHECK(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.verbs().query(qa.qpn)->timeout == 12);
 
     to_state(pair.a, qa, PIB_HCA_QPS_RTS);
     pair.settle();
@@ -276,10 +276,10 @@ TEST_CASE("a destroyed QP leaves no timer and no turn behind") {
     pair.a.post(qa, {});
     pair.settle();
     CHECK(pair.a.transport.next_deadline() != kNever);
-    CHECK(pair.a.transport.destroy_qp(qa.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.verbs().destroy(qa.qpn) == PIB_HCA_CMD_STATUS_OK);
     CHECK(pair.a.transport.next_deadline() == kNever);
     pair.settle();
-    CHECK(pair.a.transport.qps_of_pd(1) == 0);
+    CHECK(pair.a.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 1; }) == 0);
 }
 
 TEST_CASE("reset forgets everything without a completion") {
@@ -292,5 +292,5 @@ TEST_CASE("reset forgets everything without a completion") {
     CHECK(pair.a.transport.next_deadline() == kNever);
     CHECK_FALSE(pair.a.transport.run());
     CHECK(pair.a.poll_all(qa).empty());
-    CHECK_FALSE(pair.a.transport.query_qp(qa.qpn));
+    CHECK_FALSE(pair.a.transport.verbs().query(qa.qpn));
 }

@@ -72,7 +72,7 @@ Qp qp_in(Hca& hca, QpType type, QpState state) {
         for (const QpState step : {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS}) {
             const QpState from = hca.state(qp);
             const auto in = attributes(mask_for(type, from, step), step);
-            REQUIRE(hca.transport.modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+            REQUIRE(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
             if (step == state) {
                 return qp;
             }
@@ -121,7 +121,7 @@ TEST_CASE("only the specification's transitions are allowed") {
             REQUIRE(hca.state(qp) == from);
             INFO("type " << type << " from " << from << " to " << to);
             const auto in = attributes(mask_for(type, from, to), to);
-            const CmdStatus status = hca.transport.modify_qp(qp.qpn, in);
+            const CmdStatus status = hca.transport.verbs().modify(qp.qpn, in);
             const bool legal = is_legal(type, from, to);
             CHECK(status == (legal ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_STATE));
             CHECK(hca.state(qp) == (legal ? to : from));
@@ -141,7 +141,7 @@ TEST_CASE("every required attribute is required, and nothing else is taken") {
             const Qp qp = qp_in(hca, type, from);
             if ((mask & (1u << bit)) != 0) {
                 const auto in = attributes(mask & ~(1u << bit), to);
-                CHECK(hca.transport.modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+                CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
                 CHECK(hca.state(qp) == from);
             }
         }
@@ -151,7 +151,7 @@ TEST_CASE("every required attribute is required, and nothing else is taken") {
     const auto in =
         attributes(mask_for(type, PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT) | PIB_HCA_QP_ATTR_TIMEOUT,
                    PIB_HCA_QPS_INIT);
-    CHECK(hca.transport.modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
 }
 
 TEST_CASE("attributes outside of their range are refused") {
@@ -206,11 +206,11 @@ TEST_CASE("attributes outside of their range are refused") {
         const Qp qp = qp_in(hca, PIB_HCA_QP_RC, c.from);
         pib_hca_modify_qp in = attributes(mask_for(PIB_HCA_QP_RC, c.from, c.to), c.to);
         REQUIRE(in.attr_mask != PIB_HCA_QP_ATTR_STATE);
-        const auto before = *hca.transport.query_qp(qp.qpn);
+        const auto before = *hca.transport.verbs().query(qp.qpn);
         c.spoil(in);
         INFO("case " << &c - cases);
-        CHECK(hca.transport.modify_qp(qp.qpn, in) == c.status);
-        const auto after = *hca.transport.query_qp(qp.qpn);
+        CHECK(hca.transport.verbs().modify(qp.qpn, in) == c.status);
+        const auto after = *hca.transport.verbs().query(qp.qpn);
         CHECK(std::memcmp(&before, &after, sizeof before) == 0);
     }
 }
@@ -222,15 +222,15 @@ TEST_CASE("an MTU above the port's is refused") {
     auto in =
         attributes(mask_for(PIB_HCA_QP_RC, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR), PIB_HCA_QPS_RTR);
     in.path_mtu = 5;
-    CHECK(hca.transport.modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
     in.path_mtu = 4;
-    CHECK(hca.transport.modify_qp(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
 }
 
 TEST_CASE("QUERY_QP returns what was set") {
     Hca hca(1);
     const Qp qp = qp_in(hca, PIB_HCA_QP_RC, PIB_HCA_QPS_RTS);
-    const auto out = hca.transport.query_qp(qp.qpn);
+    const auto out = hca.transport.verbs().query(qp.qpn);
     REQUIRE(out);
     CHECK(out->attr_mask == 0);
     CHECK(out->path_mtu == 3);
@@ -239,9 +239,9 @@ TEST_CASE("QUERY_QP returns what was set") {
     CHECK(out->port == 1);
     CHECK(out->dest_qpn == qp.qpn);
     CHECK(out->av.dlid == 1);
-    CHECK_FALSE(hca.transport.query_qp(qp.qpn + 1));
+    CHECK_FALSE(hca.transport.verbs().query(qp.qpn + 1));
     to_state(hca, qp, PIB_HCA_QPS_RESET);
-    CHECK(hca.transport.query_qp(qp.qpn)->dest_qpn == 0);
+    CHECK(hca.transport.verbs().query(qp.qpn)->dest_qpn == 0);
 }
 
 TEST_CASE("CREATE_QP refuses what it cannot be") {
@@ -295,17 +295,17 @@ TEST_CASE("CREATE_QP refuses what it cannot be") {
         pib_hca_create_qp in = good;
         c.spoil(in);
         INFO("case " << &c - cases);
-        const auto refused = hca.transport.create_qp(in);
+        const auto refused = hca.transport.verbs().create(in);
         REQUIRE_FALSE(refused);
         CHECK(refused.error() == c.status);
         CHECK(hca.cqs.find(cqn)->users == 0);
     }
-    const auto created = hca.transport.create_qp(good);
+    const auto created = hca.transport.verbs().create(good);
     REQUIRE(created);
     CHECK(*created >= PIB_HCA_FIRST_QPN);
     CHECK(hca.cqs.find(cqn)->users == 2);
-    CHECK(hca.transport.qps_of_pd(0) == 1);
-    CHECK(hca.transport.destroy_qp(*created) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(hca.transport.destroy_qp(*created) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(hca.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 0; }) == 1);
+    CHECK(hca.transport.verbs().destroy(*created) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.transport.verbs().destroy(*created) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     CHECK(hca.cqs.find(cqn)->users == 0);
 }

@@ -265,8 +265,8 @@ TEST_CASE("an SRQ in use is BUSY; resizing keeps what waits") {
         t.pair.settle();
         CHECK(t.pair.b.poll(t.second.b)->wqe_counter == id);
     }
-    CHECK(t.pair.b.transport.destroy_qp(t.first.b.qpn) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(t.pair.b.transport.destroy_qp(t.second.b.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.transport.verbs().destroy(t.first.b.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.transport.verbs().destroy(t.second.b.qpn) == PIB_HCA_CMD_STATUS_OK);
     CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == PIB_HCA_CMD_STATUS_OK);
     CHECK(t.pair.b.srqs.query(t.srq.srqn).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
 }

@@ -270,7 +270,7 @@ TEST_CASE("type 2 belongs to the QP that bound it") {
         CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
     }
     SECTION("it ends with the QP") {
-        REQUIRE(w.b.transport.destroy_qp(binder.qpn) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(w.b.transport.verbs().destroy(binder.qpn) == PIB_HCA_CMD_STATUS_OK);
         CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
     }
 }

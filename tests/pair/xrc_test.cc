@@ -177,7 +177,7 @@ TEST_CASE("an SRQ that goes in the middle of a message takes the connection with
     t.pair.filter = [&](const ib::PacketView&) { return ++passed == 1; };
     t.post(t.wr(t.first.srqn, 5000));
     REQUIRE(t.pair.b.srqs.destroy(t.first.srqn) == PIB_HCA_CMD_STATUS_OK);
-    t.pair.b.transport.srq_destroyed(t.first.srqn);
+    t.pair.b.transport.verbs().srq_destroyed(t.first.srqn);
     t.pair.filter = nullptr;
     REQUIRE(t.pair.run_until([&] { return t.pair.a.state(t.initiator) == PIB_HCA_QPS_ERR; }));
     CHECK(t.sent_status() == PIB_HCA_WC_REM_INV_REQ_ERR);
@@ -233,11 +233,11 @@ TEST_CASE("XRC QPs have what they need and nothing else") {
     in.type = PIB_HCA_QP_XRC_TGT;
     in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
     in.xrcd = kDomain;
-    CHECK(hca.transport.create_qp(in));
+    CHECK(hca.transport.verbs().create(in));
     const auto refused = [&](auto&& spoil) {
         pib_hca_create_qp bad = in;
         spoil(bad);
-        const auto qpn = hca.transport.create_qp(bad);
+        const auto qpn = hca.transport.verbs().create(bad);
         return !qpn && qpn.error() == PIB_HCA_CMD_STATUS_BAD_PARAM;
     };
     const uint32_t cqn = hca.make_cq(4).cqn;
@@ -247,7 +247,8 @@ TEST_CASE("XRC QPs have what they need and nothing else") {
     CHECK(refused([](auto& qp) { qp.uar = Hca::kUar; }));
     CHECK(refused([](auto& qp) { qp.pages.page_count = 1; }));
     CHECK(refused([](auto& qp) { qp.type = PIB_HCA_QP_RC; }));
-    CHECK(hca.transport.qps_of_xrcd(kDomain) == 1);
+    CHECK(hca.transport.verbs().count_if([](const QueuePair& qp) { return qp.xrcd == kDomain; }) ==
+          1);
     const Srq srq = hca.make_srq(4, 1, kDomain);
     const auto rc = hca.try_create({.srq = srq.srqn});
     CHECK((!rc && rc.error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE));

@@ -13,6 +13,12 @@ CommandReply allocate(Table<T>& table) {
                                      : CommandReply::number(number);
 }
 
+// Number of QPs that name this object.
+uint32_t qps_with(DeviceObjects& objects, uint32_t QueuePair::* object, uint32_t number) {
+    return objects.transport.verbs().count_if(
+        [&](const QueuePair& qp) { return qp.*object == number; });
+}
+
 }  // namespace
 
 CommandReply cmd_alloc_uar(DeviceObjects& objects, const CommandInput&) {
@@ -23,7 +29,8 @@ CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
     if (objects.uars.find(in.object) == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    if (objects.transport.qps_of_uar(in.object) != 0 || objects.cqs.cqs_of_uar(in.object) != 0) {
+    if (qps_with(objects, &QueuePair::uar, in.object) != 0 ||
+        objects.cqs.cqs_of_uar(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
     if (objects.uar_indexes.has(in.object)) {
@@ -51,8 +58,8 @@ CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.has_pd(in.object)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    if (objects.transport.qps_of_pd(in.object) != 0 || objects.srqs.srqs_of_pd(in.object) != 0 ||
-        objects.mpt.keys_of_pd(in.object) != 0) {
+    if (qps_with(objects, &QueuePair::pd, in.object) != 0 ||
+        objects.srqs.srqs_of_pd(in.object) != 0 || objects.mpt.keys_of_pd(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
     objects.pds.erase(in.object);
@@ -67,7 +74,7 @@ CommandReply cmd_free_xrcd(DeviceObjects& objects, const CommandInput& in) {
     if (objects.xrcds.find(in.object) == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    if (objects.transport.qps_of_xrcd(in.object) != 0 ||
+    if (qps_with(objects, &QueuePair::xrcd, in.object) != 0 ||
         objects.srqs.srqs_of_xrcd(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
@@ -104,7 +111,7 @@ CommandReply cmd_rereg_mr(DeviceObjects& objects, const CommandInput& in) {
 }
 
 CommandReply cmd_query_page_fault(DeviceObjects& objects, const CommandInput&) {
-    return CommandReply::data(objects.transport.next_page_fault());
+    return CommandReply::data(objects.transport.verbs().next_page_fault());
 }
 
 CommandReply cmd_resume_page_fault(DeviceObjects& objects, const CommandInput& in) {
@@ -113,7 +120,7 @@ CommandReply cmd_resume_page_fault(DeviceObjects& objects, const CommandInput& i
     if (resume.reserved != 0 || (resume.flags & ~kFlags) != 0) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
-    return objects.transport.resume_page_fault(in.object, resume);
+    return objects.transport.verbs().resume_page_fault(in.object, resume);
 }
 
 CommandReply cmd_alloc_mw(DeviceObjects& objects, const CommandInput& in) {

@@ -138,9 +138,10 @@ void dump_qp(JsonWriter& out, const QueuePair& qp) {
 
 void dump_qps(JsonWriter& out, DeviceObjects& objects) {
     uint32_t count = 0;
-    objects.transport.visit_qps([&](const QueuePair&) { ++count; });
+    objects.transport.verbs().for_each([&](const QueuePair&) { ++count; });
     List list(out, "qps", count);
-    objects.transport.visit_qps([&](const QueuePair& qp) { list.add([&] { dump_qp(out, qp); }); });
+    objects.transport.verbs().for_each(
+        [&](const QueuePair& qp) { list.add([&] { dump_qp(out, qp); }); });
 }
 
 void dump_cqs(JsonWriter& out, CqTable& cqs) {

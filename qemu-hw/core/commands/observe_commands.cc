@@ -106,7 +106,7 @@ CommandReply cmd_query_key(DeviceObjects& objects, const CommandInput& in) {
 }
 
 CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& in) {
-    const QueuePair* qp = objects.transport.look_at(in.object);
+    const QueuePair* qp = objects.transport.verbs().look_at(in.object);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -152,7 +152,7 @@ CommandReply cmd_inject_event(DeviceObjects& objects, const CommandInput& in) {
             objects.eqs.inject_fatal();
             return {};
         default:
-            return objects.transport.inject_event(type, in.object);
+            return objects.transport.verbs().inject_event(type, in.object);
     }
 }
 

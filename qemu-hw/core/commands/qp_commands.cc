@@ -36,7 +36,7 @@ CommandReply cmd_create_qp(DeviceObjects& objects, const CommandInput& in) {
     if (!home || !objects.has_uar(qp.uar)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    return CommandReply::number(objects.transport.create_qp(qp));
+    return CommandReply::number(objects.transport.verbs().create(qp));
 }
 
 CommandReply cmd_modify_qp(DeviceObjects& objects, const CommandInput& in) {
@@ -44,27 +44,27 @@ CommandReply cmd_modify_qp(DeviceObjects& objects, const CommandInput& in) {
     if (!reserved_is_zero(qp)) {
         return PIB_HCA_CMD_STATUS_BAD_RESERVED;
     }
-    return objects.transport.modify_qp(in.object, qp);
+    return objects.transport.verbs().modify(in.object, qp);
 }
 
 CommandReply cmd_query_qp(DeviceObjects& objects, const CommandInput& in) {
-    const auto qp = objects.transport.query_qp(in.object);
+    const auto qp = objects.transport.verbs().query(in.object);
     return qp ? CommandReply::data(*qp) : CommandReply(qp.error());
 }
 
 CommandReply cmd_destroy_qp(DeviceObjects& objects, const CommandInput& in) {
-    return objects.transport.destroy_qp(in.object);
+    return objects.transport.verbs().destroy(in.object);
 }
 
 CommandReply cmd_attach_mcast(DeviceObjects& objects, const CommandInput& in) {
     const auto mcast = in.as<pib_hca_mcast>();
-    return all_zero(mcast.reserved) ? objects.transport.attach_mcast(in.object, mcast)
+    return all_zero(mcast.reserved) ? objects.transport.verbs().attach_mcast(in.object, mcast)
                                     : PIB_HCA_CMD_STATUS_BAD_RESERVED;
 }
 
 CommandReply cmd_detach_mcast(DeviceObjects& objects, const CommandInput& in) {
     const auto mcast = in.as<pib_hca_mcast>();
-    return all_zero(mcast.reserved) ? objects.transport.detach_mcast(in.object, mcast)
+    return all_zero(mcast.reserved) ? objects.transport.verbs().detach_mcast(in.object, mcast)
                                     : PIB_HCA_CMD_STATUS_BAD_RESERVED;
 }
 

@@ -53,7 +53,7 @@ CommandReply cmd_query_srq(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_destroy_srq(DeviceObjects& objects, const CommandInput& in) {
     const CmdStatus status = objects.srqs.destroy(in.object);
     if (status == PIB_HCA_CMD_STATUS_OK) {
-        objects.transport.srq_destroyed(in.object);
+        objects.transport.verbs().srq_destroyed(in.object);
     }
     return status;
 }

@@ -51,7 +51,7 @@ PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
 }
 
 void migrate(QpServices& services, QueuePair& qp) {
-    services.unpark(qp);  // it may wait for the port that it leaves
+    services.scheduler().unpark(qp);  // it may wait for the port that it leaves
     pib_hca_modify_qp& attr = qp.attr;
     attr.av = attr.alt_av;
     attr.port = attr.alt_port;

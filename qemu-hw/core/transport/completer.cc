@@ -4,7 +4,11 @@
 #include <array>
 #include <cstring>
 
+#include "qp/completions.h"
+#include "qp/error_states.h"
+#include "qp/page_waits.h"
 #include "qp/path_migration.h"
+#include "qp/peer_copy.h"
 #include "transport/payload_target.h"
 #include "transport/requester.h"
 
@@ -112,7 +116,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
         req.cursor_wqe = request.counter + (una == request.psn_end() ? 1 : 0);
     }
     req.una = una;
-    services_.acknowledge_references(qp);
+    acknowledge_references(services_, qp);
     req.retries_left = qp.attr.retry_cnt;
     req.rnr_retries_left = qp.attr.rnr_retry;
     req.retry_started = false;
@@ -126,16 +130,16 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
 
 void Completer::complete_front(QueuePair& qp) {
     advance(qp, qp.window.front().psn_end());
-    services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
-    services_.complete_local(qp);
+    complete_send(services_, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    complete_local(services_, qp);
 }
 
 void Completer::fail(QueuePair& qp, WcStatus status, VendorError detail) {
     if (qp.window.empty()) {
-        services_.fatal(qp);
+        fatal(services_, qp);
         return;
     }
-    services_.fail_send(qp, {status, detail});
+    fail_send(services_, qp, {status, detail});
 }
 
 // Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1).
@@ -240,7 +244,7 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
 
 // A response whose page is absent is lost: it is asked for again when the page is there.
 uint32_t Completer::cannot_scatter(QueuePair& qp) {
-    if (services_.await_page(qp, QpHalf::kRequester)) {
+    if (await_page(services_, qp, QpHalf::kRequester)) {
         qp.response_lost = true;
         requester::stop_timer(services_, qp);
     } else {

@@ -5,7 +5,11 @@
 #include <array>
 #include <cstring>
 
+#include "qp/completions.h"
+#include "qp/error_states.h"
+#include "qp/page_waits.h"
 #include "qp/qp_modify.h"
+#include "qp/receive_queue.h"
 #include "queues/segments.h"
 #include "queues/work_queue.h"
 
@@ -36,29 +40,30 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             break;
         }
         if (qp.window.front().failed()) {
-            services_.fail_send(qp, qp.window.front().error);
+            fail_send(services_, qp, qp.window.front().error);
             break;
         }
-        if (budget.vl != Budget::kAnyVl && services_.lane_of(qp) != budget.vl) [[unlikely]] {
+        if (budget.vl != Budget::kAnyVl && services_.scheduler().lane_of(qp) != budget.vl)
+            [[unlikely]] {
             return Turn::kMore;  // it has its turn with those of its own VL
         }
         const uint32_t bytes = qp.window.front().wqe.data.length;
         switch (send_front(qp)) {
             case Sent::kYes:
                 budget.charge(bytes);
-                services_.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+                complete_send(services_, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
                 break;
             case Sent::kBlocked:
                 return Turn::kBlocked;
             case Sent::kNoPayload:
-                if (services_.await_page(qp, QpHalf::kRequester)) {
+                if (await_page(services_, qp, QpHalf::kRequester)) {
                     return Turn::kIdle;
                 }
-                services_.fail_send(qp, {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
+                fail_send(services_, qp, {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
                 break;
         }
     }
-    services_.report_drained(qp);
+    report_drained(services_, qp);
     return Turn::kIdle;
 }
 
@@ -68,7 +73,7 @@ bool Datagram::fetch(QueuePair& qp) {
     }
     const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
     if (place.empty() || !copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
-        services_.fatal(qp);
+        fatal(services_, qp);
         return false;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next, .packets = 1};
@@ -216,7 +221,7 @@ void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
         return;
     }
     for (const uint32_t qpn : mcast_.members(packet.grh()->dgid, packet.lrh().dlid)) {
-        QueuePair* qp = qps_.find_qp(qpn);
+        QueuePair* qp = services_.qps().find(qpn);
         if (qp == nullptr || !qp->can_receive() || qp->port() != port) {
             continue;
         }
@@ -242,31 +247,31 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
         return;
     }
     const auto bytes = kGrhBytes + static_cast<uint32_t>(packet.payload().size());
-    switch (services_.fetch_recv(qp, bytes)) {
-        case QpServices::Fetch::kOk:
+    switch (fetch_recv(services_, qp, bytes)) {
+        case Fetch::kOk:
             break;
-        case QpServices::Fetch::kShort:
+        case Fetch::kShort:
             // Dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
             services_.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
             services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
             return;
-        case QpServices::Fetch::kNone:
+        case Fetch::kNone:
             no_receive(qp);
             return;
-        case QpServices::Fetch::kBad:
-            services_.enter_error(qp);
+        case Fetch::kBad:
+            enter_error(services_, qp);
             return;
     }
     ReceiveReport report;
     if (!scatter_packet(qp, packet)) {
         report.error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
-        services_.complete_recv(qp, report);
-        services_.enter_error(qp);
+        complete_recv(services_, qp, report);
+        enter_error(services_, qp);
         return;
     }
     report.solicited = packet.bth().solicited_event;
     report.fields = describe(qp, packet, pkey_index);
-    services_.complete_recv(qp, report);
+    complete_recv(services_, qp, report);
 }
 
 bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {

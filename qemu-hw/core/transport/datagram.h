@@ -12,8 +12,7 @@ namespace pib::hca {
 
 class Datagram {
   public:
-    Datagram(QpServices& services, const McastTable& mcast, QpOwner& qps)
-        : services_(services), mcast_(mcast), qps_(qps) {}
+    Datagram(QpServices& services, const McastTable& mcast) : services_(services), mcast_(mcast) {}
 
     // Sends WQEs until the queue is empty, the budget is spent, or the port has no room.
     Turn run(QueuePair& qp, Budget& budget);
@@ -41,7 +40,6 @@ class Datagram {
 
     QpServices& services_;
     const McastTable& mcast_;
-    QpOwner& qps_;
 };
 
 }  // namespace pib::hca

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The checks of a request, in the order of the specification (IBA 9.7.4.1).
+#include "qp/page_waits.h"
+#include "qp/receive_queue.h"
 #include "transport/inbound_request.h"
 #include "transport/request_rights.h"
 
@@ -28,7 +30,7 @@ Refusal not_ready(const QueuePair& qp) {
 }
 
 Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error) {
-    return qp.is_reliable() && services.await_page(qp, QpHalf::kResponder) ? not_ready(qp) : error;
+    return qp.is_reliable() && await_page(services, qp, QpHalf::kResponder) ? not_ready(qp) : error;
 }
 
 void established(QpServices& services, QueuePair& qp) {
@@ -142,14 +144,13 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
         return invalid_request();
     }
     // The last packet of a WRITE takes it: without one, those before are executed.
-    if (!request.burst.is_single() && !is_send &&
-        services.peek_recv(qp) != QpServices::Fetch::kOk) {
+    if (!request.burst.is_single() && !is_send && peek_recv(services, qp) != Fetch::kOk) {
         return of_some();
     }
-    switch (services.fetch_recv(qp)) {
-        case QpServices::Fetch::kOk:
+    switch (fetch_recv(services, qp)) {
+        case Fetch::kOk:
             return std::nullopt;
-        case QpServices::Fetch::kNone:
+        case Fetch::kNone:
             return not_ready(qp);
         default:
             break;

@@ -2,6 +2,7 @@
 // Executes SENDs and RDMA WRITEs.
 #include <cstring>
 
+#include "qp/completions.h"
 #include "transport/inbound_request.h"
 #include "transport/payload_target.h"
 
@@ -47,7 +48,7 @@ void complete_message(QpServices& services, QueuePair& qp, const Request& reques
         report.fields.flags = PIB_HCA_CQE_FLAG_INVALIDATED;
         report.fields.imm_data = ieth->rkey.value();
     }
-    services.complete_recv(qp, report);
+    complete_recv(services, qp, report);
 }
 
 Check execute_send(QpServices& services, QueuePair& qp, const Request& request) {

@@ -5,6 +5,10 @@
 #include <array>
 #include <cstring>
 
+#include "qp/completions.h"
+#include "qp/error_states.h"
+#include "qp/page_waits.h"
+#include "qp/peer_copy.h"
 #include "queues/segments.h"
 #include "queues/work_queue.h"
 #include "transport/offer_out.h"
@@ -100,7 +104,7 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
         return nullptr;
     }
     if (!copy_entry(services.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
-        services.fatal(qp);
+        fatal(services, qp);
         return nullptr;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
@@ -180,7 +184,7 @@ void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
         }
     }
     ++qp.req.cursor_wqe;
-    services.complete_local(qp);
+    complete_local(services, qp);
 }
 
 // Of the packet that goes `ahead` packets after the next one.
@@ -363,7 +367,7 @@ void sent_unreliably(QpServices& services, QueuePair& qp, SendRequest& request, 
     req.una = req.cursor = req.sent_end = cursor;
     if (cursor == request.psn_end()) {
         ++req.cursor_wqe;
-        services.complete_send(qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+        complete_send(services, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
     }
 }
 
@@ -452,7 +456,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
         if (request->failed()) {
             // It completes in its turn: when everything before it has (IBA 10.8.5).
             if (request == &qp.window.front()) {
-                services.fail_send(qp, request->error);
+                fail_send(services, qp, request->error);
             }
             break;
         }
@@ -473,19 +477,19 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
             case Sent::kBlocked:
                 return Turn::kBlocked;
             case Sent::kNoPayload:
-                if (services.await_page(qp, QpHalf::kRequester)) {
+                if (await_page(services, qp, QpHalf::kRequester)) {
                     return Turn::kIdle;
                 }
                 request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
                 break;
         }
     }
-    services.report_drained(qp);
+    report_drained(services, qp);
     return Turn::kIdle;
 }
 
 void rewind(QpServices& services, QueuePair& qp) {
-    services.forget_references(qp);
+    forget_references(services, qp);
     qp.req.cursor = qp.req.una;
     qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
     // The first packet of a retry asks at once how it fared.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "qp/completions.h"
+#include "qp/error_states.h"
 #include "transport/inbound_request.h"
 
 namespace pib::hca::responder {
@@ -30,12 +32,12 @@ void refuse(QpServices& services, QueuePair& qp, const Refusal& refusal) {
     if (resp.recv.valid && refusal.receive.status != PIB_HCA_WC_WR_FLUSH_ERR) {
         ReceiveReport report;
         report.error = refusal.receive;
-        services.complete_recv(qp, report);
+        complete_recv(services, qp, report);
     }
     if (refusal.event != PIB_HCA_EVENT_COMPLETION) {
         services.event(refusal.event, qp);
     }
-    services.enter_error_after_nak(qp);
+    enter_error_after_nak(services, qp);
     if (refusal.kind != AckKind::kNone) {
         owe(services, qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
     }

@@ -2,6 +2,8 @@
 // What the responder sends: in PSN order, and an ACK only after the responses it would imply.
 #include <algorithm>
 
+#include "qp/error_states.h"
+#include "qp/page_waits.h"
 #include "transport/inbound_request.h"
 #include "transport/offer_out.h"
 #include "transport/responder.h"
@@ -136,7 +138,7 @@ void read_failed(QpServices& services, QueuePair& qp, const RdResource& resource
     const ib::Psn psn = resource.psn_first + resource.next_packet;
     services.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
     services.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
-    services.enter_error(qp);
+    enter_error(services, qp);
     for (RdResource& other : qp.resp.rd) {
         other.pending = false;
     }
@@ -162,7 +164,7 @@ Turn send_rd_responses(QpServices& services, QueuePair& qp, Budget& budget) {
                 return Turn::kBlocked;
             }
             if (result == Sent::kNoPayload) {
-                if (services.await_page(qp, QpHalf::kResponder)) {
+                if (await_page(services, qp, QpHalf::kResponder)) {
                     qp.read_waits = true;
                     return Turn::kIdle;
                 }

@@ -3,6 +3,8 @@
 // them is dropped together with the rest of its message, and nothing is ever sent.
 #include <iterator>
 
+#include "qp/completions.h"
+#include "qp/error_states.h"
 #include "transport/inbound_request.h"
 #include "transport/responder.h"
 
@@ -22,8 +24,8 @@ void drop_message(QpServices& services, QueuePair& qp, const WqeError& receive) 
     if (qp.resp.recv.valid && is_local_error(receive)) {
         ReceiveReport report;
         report.error = receive;
-        services.complete_recv(qp, report);
-        services.enter_error(qp);
+        complete_recv(services, qp, report);
+        enter_error(services, qp);
     }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells, packets, turns and timers. Commands are in transport_qps.cc.
 #include "transport/transport.h"
 
 #include <algorithm>
 
 #include "memory/one_copy.h"
+#include "qp/error_states.h"
 #include "qp/path_migration.h"
 #include "qp/qp_header.h"
 #include "queues/work_queue.h"
@@ -23,39 +23,26 @@ constexpr unsigned kRunTurns = 64;
 }  // namespace
 
 Transport::Transport(const TransportParts& parts)
-    : services_(parts, *this),
+    : services_(parts),
+      verbs_(services_, mcast_),
       completer_(services_),
-      datagram_(services_, mcast_, *this),
-      qps_(PIB_HCA_FIRST_QPN, Limits::kQps),
-      suspicions_(parts.host) {}
-
-QueuePair* Transport::find_qp(uint32_t qpn) {
-    return qpn < kSpecialQps ? special_qps_[qpn].get() : qps_.find(qpn);
-}
-
-// QP0 and QP1 are the port's own; the numbers by which commands know them mean nothing on the wire.
-QueuePair* Transport::find_wire_qp(unsigned port, ib::Qpn qpn) {
-    if (qpn.value() <= ib::kQp1.value()) {
-        return special_qps_[PIB_HCA_SPECIAL_QPN(port, qpn == ib::kQp1)].get();
-    }
-    return qps_.find(qpn.value());
-}
+      datagram_(services_, mcast_) {}
 
 // ---------------------------------------------------------------- doorbells
 
 bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
-    QueuePair* qp = find_qp(qpn);
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr || qp->uar != uar) {
         return false;
     }
     switch (qp->state) {
         case PIB_HCA_QPS_RTS:
-            if (services_.refresh_send_queue(*qp) && !qp->blocked) {
+            if (refresh_send_queue(services_, *qp) && !qp->blocked) {
                 ring(*qp);
             }
             break;
         case PIB_HCA_QPS_SQD:
-            (void)services_.refresh_send_queue(*qp);
+            (void)refresh_send_queue(services_, *qp);
             break;
         case PIB_HCA_QPS_SQE:
         case PIB_HCA_QPS_ERR:
@@ -71,7 +58,7 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
 
 // Work is done where it is found, unless that would jump the queue.
 void Transport::ring(QueuePair& qp) {
-    if (services_.others_wait(qp)) [[unlikely]] {
+    if (services_.scheduler().others_wait(qp)) [[unlikely]] {
         services_.schedule(qp);
         return;
     }
@@ -80,7 +67,7 @@ void Transport::ring(QueuePair& qp) {
 }
 
 bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
-    QueuePair* qp = find_qp(qpn);
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr || qp->uar != uar) {
         return false;
     }
@@ -98,7 +85,7 @@ Turn Transport::turn(QueuePair& qp, Budget& budget) {
     const Turn answered = qp.is_connected() ? responder::run(services_, qp, budget) : Turn::kIdle;
     if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
         // Needs no room at the port, so it does not wait for any.
-        const Turn flushed = services_.flush(qp, budget);
+        const Turn flushed = flush_queues(services_, qp, budget);
         return flushed == Turn::kIdle ? answered : flushed;
     }
     if (answered != Turn::kIdle) {
@@ -111,25 +98,12 @@ void Transport::after_turn(QueuePair& qp, Turn turn) {
     if (turn == Turn::kMore) {
         services_.schedule(qp);
     } else if (turn == Turn::kBlocked) {
-        qp.blocked = true;
-        if (!qp.parked) {
-            qp.parked = true;
-            parked_[qp.port() - 1u].push_back(qp.qpn);
-        }
+        services_.scheduler().park(qp);
     }
-}
-
-void Transport::unpark(QueuePair& qp) {
-    if (qp.parked) {
-        for (auto& parked : parked_) {
-            std::erase(parked, qp.qpn);
-        }
-    }
-    qp.parked = qp.blocked = false;
 }
 
 void Transport::give_turn(uint32_t qpn, Budget budget) {
-    QueuePair* qp = find_qp(qpn);
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return;
     }
@@ -142,7 +116,7 @@ void Transport::give_turn(uint32_t qpn, Budget budget) {
 // A turn at one port. Where QPs wait on several VLs the port's tables say whose it is, and how long
 // (IBA 7.6.9).
 void Transport::serve(unsigned port) {
-    RunQueue& queue = services_.run_queue();
+    RunQueue& queue = services_.scheduler().run_queue();
     if (const auto lane = queue.next_lane(port)) [[likely]] {
         give_turn(queue.pop(port, *lane), kTurnBudget);
         return;
@@ -156,13 +130,13 @@ void Transport::serve(unsigned port) {
 }
 
 bool Transport::run() {
-    services_.woken();
-    services_.set_running(true);
-    RunQueue& queue = services_.run_queue();
+    services_.scheduler().woken();
+    services_.scheduler().begin_turns();
+    RunQueue& queue = services_.scheduler().run_queue();
     for (unsigned i = 0; i < kRunTurns && !queue.empty(); ++i) {
         serve(queue.next_port());
     }
-    services_.set_running(false);
+    services_.scheduler().end_turns();
     return !queue.empty();
 }
 
@@ -174,7 +148,7 @@ uint64_t Transport::timer(uint64_t now_ns) {
     // Each timer set from here lies in the future, so this ends.
     for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
          qpn = services_.timers().take_due(now_ns)) {
-        if (QueuePair* qp = find_qp(qpn)) {
+        if (QueuePair* qp = services_.qps().find(qpn)) {
             completer_.timer(*qp);
         }
     }
@@ -184,18 +158,10 @@ uint64_t Transport::timer(uint64_t now_ns) {
 // ---------------------------------------------------------------- ports
 
 void Transport::port_ready(unsigned port) {
-    // Emptied without giving up its memory; no QP parks itself before run().
-    std::vector<uint32_t>& parked = parked_[port - 1];
-    for (const uint32_t qpn : parked) {
-        if (QueuePair* qp = find_qp(qpn); qp != nullptr && qp->parked) {
-            qp->parked = qp->blocked = false;
-            services_.schedule(*qp);
-        }
-    }
-    parked.clear();
+    services_.scheduler().room(port, services_.qps());
 }
 
-// No cache of the port's attributes is kept here; but what waits for room may now be discarded.
+// The transport caches no attributes of ports. Packets that wait for room may be discarded now.
 void Transport::port_changed(unsigned port) {
     port_ready(port);
 }
@@ -217,7 +183,7 @@ uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& p
         datagram_.multicast_in(port, packet);
         return 1;
     }
-    QueuePair* qp = find_wire_qp(port, dest);
+    QueuePair* qp = services_.qps().find_wire(port, dest);
     if (qp != nullptr && transport == ib::Transport::kUd && qp->is_datagram()) {
         datagram_.packet_in(*qp, port, packet);
         return 1;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The transport's QPs: those that commands create, change and destroy. Everything is checked before
-// anything is changed.
-#include <algorithm>
+#include "transport/qp_verbs.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "qp/error_states.h"
+#include "qp/page_waits.h"
 #include "qp/path_migration.h"
+#include "qp/peer_copy.h"
 #include "qp/qp_create.h"
 #include "qp/qp_modify.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
-#include "transport/transport.h"
 
 namespace pib::hca {
 namespace {
@@ -20,19 +23,19 @@ constexpr uint32_t kNeedDrained =
     PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY |
     PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC | PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
 
-}  // namespace
-
-template <typename F>
-void Transport::for_each_qp(F&& f) {
-    for (const auto& qp : special_qps_) {
-        if (qp) {
-            f(*qp);
-        }
+// SQE to RTS: WQEs that were posted before are flushed (IBA 10.3.1.6). The queue's depth bounds the
+// work.
+void finish_send_flush(QpServices& services, QueuePair& qp) {
+    Turn turn = Turn::kMore;
+    while (turn == Turn::kMore) {
+        Budget budget{.packets = PIB_HCA_CMD_MAX_LENGTH, .bytes = UINT32_MAX};
+        turn = flush_queues(services, qp, budget);
     }
-    qps_.for_each([&](uint32_t, QueuePair& qp) { f(qp); });
 }
 
-bool Transport::queues_exist(const pib_hca_create_qp& in) {
+}  // namespace
+
+bool QpVerbs::queues_exist(const pib_hca_create_qp& in) {
     CqTable& cqs = services_.parts().cqs;
     // What XRC QPs do not have has been checked.
     const bool sends = in.type != PIB_HCA_QP_XRC_TGT;
@@ -44,7 +47,7 @@ bool Transport::queues_exist(const pib_hca_create_qp& in) {
 }
 
 // Counts the QP among the users of the objects that it names.
-void Transport::use_queues(const QueuePair& qp, bool use) {
+void QpVerbs::use_queues(const QueuePair& qp, bool use) {
     CqTable& cqs = services_.parts().cqs;
     const uint32_t change = use ? 1u : ~0u;
     for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
@@ -57,7 +60,7 @@ void Transport::use_queues(const QueuePair& qp, bool use) {
     }
 }
 
-CmdResult<uint32_t> Transport::create_qp(const pib_hca_create_qp& in) {
+CmdResult<uint32_t> QpVerbs::create(const pib_hca_create_qp& in) {
     const auto ports = static_cast<unsigned>(services_.parts().ports.size());
     if (const CmdStatus status = check_create_qp(in, ports); status != PIB_HCA_CMD_STATUS_OK) {
         return std::unexpected(status);
@@ -65,26 +68,22 @@ CmdResult<uint32_t> Transport::create_qp(const pib_hca_create_qp& in) {
     if (!queues_exist(in)) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     }
-    const bool special = in.port != 0;
-    if (special && special_qps_[PIB_HCA_SPECIAL_QPN(in.port, in.type == PIB_HCA_QP_GSI)]) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BUSY);
-    }
-    if (!special && qps_.count() == qps_.capacity()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    if (const CmdStatus status = services_.qps().check_room(in.port, static_cast<QpType>(in.type));
+        status != PIB_HCA_CMD_STATUS_OK) {
+        return std::unexpected(status);
     }
     auto qp = make_qp(services_.host(), in, pages_left_);
     if (!qp) {
         return std::unexpected(qp.error());
     }
     use_queues(*qp, true);
-    const uint32_t room = room_of_cqs(*qp);
-    const auto qpn = place(std::move(*qp));
-    suspicions_.qp_created(*find_qp(*qpn), room);
-    return qpn;
+    const QueuePair& placed = services_.qps().insert(std::move(*qp));
+    suspicions_.qp_created(placed, room_of_cqs(placed));
+    return placed.qpn;
 }
 
 // CQEs that fit in the smaller of its CQs; an XRC target has none, and no bound.
-uint32_t Transport::room_of_cqs(const QueuePair& qp) {
+uint32_t QpVerbs::room_of_cqs(const QueuePair& qp) {
     uint32_t room = UINT32_MAX;
     for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
         if (cqn != 0) {
@@ -94,20 +93,8 @@ uint32_t Transport::room_of_cqs(const QueuePair& qp) {
     return room;
 }
 
-CmdResult<uint32_t> Transport::place(QueuePair&& qp) {
-    if (qp.is_special()) {
-        const uint32_t qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
-        qp.qpn = qpn;
-        special_qps_[qpn] = std::make_unique<QueuePair>(std::move(qp));
-        return qpn;
-    }
-    const uint32_t qpn = qps_.insert(std::move(qp));
-    qps_.find(qpn)->qpn = qpn;
-    return qpn;
-}
-
-CmdStatus Transport::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
-    QueuePair* qp = find_qp(qpn);
+CmdStatus QpVerbs::modify(uint32_t qpn, const pib_hca_modify_qp& in) {
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -123,7 +110,7 @@ CmdStatus Transport::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
         return PIB_HCA_CMD_STATUS_BAD_STATE;
     }
     if ((in.attr_mask & PIB_HCA_QP_ATTR_PORT) != 0) {
-        unpark(*qp);  // it waits for the old port
+        services_.scheduler().unpark(*qp);  // it waits for the old port
     }
     const QpState from = qp->state;
     const bool migrates = is_migration_command(*qp, in);
@@ -138,20 +125,25 @@ CmdStatus Transport::modify_qp(uint32_t qpn, const pib_hca_modify_qp& in) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
+// The QP is about to be reset or destroyed.
+void QpVerbs::stop(QueuePair& qp) {
+    leave_memory(services_, qp);
+    responder::send_pending_ack(services_, qp);
+    services_.timers().cancel(qp.qpn);
+    forget_page_faults(services_, qp);
+    services_.mpt().unbind_windows_of(qp.qpn);
+}
+
+void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     const QpState from = qp.state;
     switch (to) {
         case PIB_HCA_QPS_RESET:
-            services_.leave_memory(qp);
-            responder::send_pending_ack(services_, qp);
-            services_.timers().cancel(qp.qpn);
-            services_.forget_page_faults(qp);
-            unpark(qp);
-            services_.mpt().unbind_windows_of(qp.qpn);
+            stop(qp);
+            services_.scheduler().unpark(qp);
             reset_qp(services_.host(), qp, services_.snapshots());
             return;
         case PIB_HCA_QPS_ERR:
-            services_.enter_error(qp);
+            enter_error(services_, qp);
             return;
         case PIB_HCA_QPS_RTR:
             responder::start(qp);
@@ -160,7 +152,7 @@ void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
             if (from == PIB_HCA_QPS_RTR) {
                 requester::start(qp);
             } else if (from == PIB_HCA_QPS_SQE) {
-                finish_send_flush(qp);
+                finish_send_flush(services_, qp);
                 requester::resume(qp);
             }
             break;
@@ -177,24 +169,14 @@ void Transport::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     if ((attr_mask & PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC) != 0 && to != PIB_HCA_QPS_RTR) {
         responder::resize_rd(qp);
     }
-    services_.report_drained(qp);
+    report_drained(services_, qp);
     if (qp.can_send()) {
         services_.schedule(qp);
     }
 }
 
-// SQE to RTS: what was posted before belongs to the error (IBA 10.3.1.6). Bounded by the queue's
-// depth.
-void Transport::finish_send_flush(QueuePair& qp) {
-    Turn turn = Turn::kMore;
-    while (turn == Turn::kMore) {
-        Budget budget{.packets = PIB_HCA_CMD_MAX_LENGTH, .bytes = UINT32_MAX};
-        turn = services_.flush(qp, budget);
-    }
-}
-
-CmdResult<pib_hca_modify_qp> Transport::query_qp(uint32_t qpn) {
-    const QueuePair* qp = find_qp(qpn);
+CmdResult<pib_hca_modify_qp> QpVerbs::query(uint32_t qpn) {
+    const QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     }
@@ -212,23 +194,8 @@ CmdResult<pib_hca_modify_qp> Transport::query_qp(uint32_t qpn) {
     return out;
 }
 
-void Transport::forget(QueuePair& qp) {
-    services_.leave_memory(qp);
-    responder::send_pending_ack(services_, qp);
-    use_queues(qp, false);
-    services_.timers().cancel(qp.qpn);
-    services_.forget_page_faults(qp);
-    services_.mpt().unbind_windows_of(qp.qpn);
-    qp.window.release(services_.snapshots());
-    unpark(qp);
-    if (qp.queued) {
-        services_.run_queue().remove(qp.qpn);  // it holds QPs that exist, so it stays bounded
-    }
-    pages_left_ += qp.buffer.listed_pages();
-}
-
-CmdStatus Transport::destroy_qp(uint32_t qpn) {
-    QueuePair* qp = find_qp(qpn);
+CmdStatus QpVerbs::destroy(uint32_t qpn) {
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -236,17 +203,17 @@ CmdStatus Transport::destroy_qp(uint32_t qpn) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
     suspicions_.qp_destroyed(*qp);
-    forget(*qp);
-    if (qpn < kSpecialQps) {
-        special_qps_[qpn].reset();
-    } else {
-        qps_.erase(qpn);
-    }
+    stop(*qp);
+    use_queues(*qp, false);
+    services_.scheduler().forget(*qp);
+    qp->window.release(services_.snapshots());
+    pages_left_ += qp->buffer.listed_pages();
+    services_.qps().erase(qpn);
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-CmdStatus Transport::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
-    QueuePair* qp = find_qp(qpn);
+CmdStatus QpVerbs::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -259,8 +226,8 @@ CmdStatus Transport::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     return status;
 }
 
-CmdStatus Transport::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
-    QueuePair* qp = find_qp(qpn);
+CmdStatus QpVerbs::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -269,61 +236,38 @@ CmdStatus Transport::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     return status;
 }
 
-// In Reset a QP has nothing to complete; once it is used, its first completion finds out.
-void Transport::cq_failed(uint32_t cqn) {
-    for_each_qp([&](QueuePair& qp) {
-        if (qp.state != PIB_HCA_QPS_RESET && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
-            services_.fatal(qp);
-        }
-    });
-}
-
-uint32_t Transport::qps_of_pd(uint32_t pd) {
-    uint32_t count = 0;
-    for_each_qp([&](const QueuePair& qp) { count += qp.pd == pd ? 1 : 0; });
-    return count;
-}
-
-uint32_t Transport::qps_of_xrcd(uint32_t xrcd) {
-    uint32_t count = 0;
-    for_each_qp([&](const QueuePair& qp) { count += qp.xrcd == xrcd ? 1 : 0; });
-    return count;
-}
-
 // Only XRC targets use an SRQ that does not count them; the message that such a QP receives is lost
 // with its WQE, and its next packet finds no SRQ.
-void Transport::srq_destroyed(uint32_t srqn) {
-    for_each_qp([&](QueuePair& qp) {
+void QpVerbs::srq_destroyed(uint32_t srqn) {
+    services_.qps().for_each([&](QueuePair& qp) {
         if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {
             qp.resp.recv.valid = false;
         }
     });
 }
 
-uint32_t Transport::qps_of_uar(uint32_t uar) {
-    uint32_t count = 0;
-    for_each_qp([&](const QueuePair& qp) { count += qp.uar == uar ? 1 : 0; });
-    return count;
-}
-
-void Transport::set_knobs(const Knobs& knobs) {
-    qps_.set_choice(knobs.qpn_choice);
+void QpVerbs::set_knobs(const Knobs& knobs) {
+    services_.qps().set_choice(knobs.qpn_choice);
     suspicions_.enable(knobs.warnings);
 }
 
-// Errors take the QP with them as the real ones do; other events are only told.
-CmdStatus Transport::inject_event(pib_hca_event type, uint32_t number) {
-    if (type == PIB_HCA_EVENT_CQ_ERROR) {
-        if (services_.parts().cqs.find(number) == nullptr) {
-            return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
-        }
-        if (!services_.parts().cqs.inject_error(number)) {
-            return PIB_HCA_CMD_STATUS_BAD_STATE;
-        }
-        cq_failed(number);
-        return PIB_HCA_CMD_STATUS_OK;
+CmdStatus QpVerbs::inject_cq_error(uint32_t cqn) {
+    if (services_.parts().cqs.find(cqn) == nullptr) {
+        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    QueuePair* qp = find_qp(number);
+    if (!services_.parts().cqs.inject_error(cqn)) {
+        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    }
+    cq_failed(services_, cqn);
+    return PIB_HCA_CMD_STATUS_OK;
+}
+
+// Errors take the QP with them as the real ones do; other events are only told.
+CmdStatus QpVerbs::inject_event(pib_hca_event type, uint32_t number) {
+    if (type == PIB_HCA_EVENT_CQ_ERROR) {
+        return inject_cq_error(number);
+    }
+    QueuePair* qp = services_.qps().find(number);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -347,16 +291,12 @@ CmdStatus Transport::inject_event(pib_hca_event type, uint32_t number) {
     }
     services_.event(type, *qp);
     qp->fatal_reported = qp->fatal_reported || type == PIB_HCA_EVENT_QP_FATAL;
-    services_.enter_error(*qp);
+    enter_error(services_, *qp);
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void Transport::visit_qps(const std::function<void(const QueuePair&)>& visitor) {
-    for_each_qp([&](const QueuePair& qp) { visitor(qp); });
-}
-
-CmdStatus Transport::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) {
-    QueuePair* qp = find_qp(qpn);
+CmdStatus QpVerbs::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) {
+    QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
@@ -377,14 +317,7 @@ CmdStatus Transport::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_f
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void Transport::reset() {
-    qps_.clear();
-    for (auto& qp : special_qps_) {
-        qp.reset();
-    }
-    for (auto& parked : parked_) {
-        parked.clear();
-    }
+void QpVerbs::reset() {
     mcast_.clear();
     services_.reset();
     pages_left_ = Limits::kQpPages;

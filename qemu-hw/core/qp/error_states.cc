@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/error_states.h"
+
+#include "qp/completions.h"
+#include "qp/peer_copy.h"
+#include "qp/qp_header.h"
+
+namespace pib::hca {
+namespace {
+
+constexpr WqeError kFlushed{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
+
+void start_error(QpServices& services, QueuePair& qp) {
+    leave_memory(services, qp);
+    qp.state = PIB_HCA_QPS_ERR;
+    qp.blocked = false;  // the flush needs no port
+    qp.sq_draining = false;
+    qp.req.timer = QpTimer::kNone;
+    services.timers().cancel(qp.qpn);
+    // The flag asks software for doorbells of receives that it posts from now on. Producers are
+    // read after it, so that earlier WQEs are flushed without a doorbell (IBA 10.3.1.7).
+    write_header_flags(services.host(), qp, PIB_HCA_QP_HEADER_RECV_NOTIFY);
+    (void)refresh_sq(services.host(), qp);
+    (void)refresh_rq(services.host(), qp);
+    services.schedule(qp);
+}
+
+bool flush_one_send(QpServices& services, QueuePair& qp) {
+    if (!qp.window.empty()) {
+        complete_send(services, qp, kFlushed);
+        return true;
+    }
+    if (!qp.sq.present || qp.sq.ready() == 0) {
+        return false;
+    }
+    complete_uncopied_send(services, qp, qp.sq.consumer++, kFlushed);
+    return true;
+}
+
+bool flush_one_recv(QpServices& services, QueuePair& qp) {
+    if (qp.state != PIB_HCA_QPS_ERR) {
+        return false;
+    }
+    ReceiveRequest& recv = qp.resp.recv;
+    if (!recv.valid) {
+        if (!qp.rq.present || qp.rq.ready() == 0) {
+            return false;
+        }
+        recv.srqn = 0;
+        recv.cqn = qp.recv_cq;
+        recv.counter = qp.rq.consumer++;
+    }
+    ReceiveReport report;
+    report.error = kFlushed;
+    complete_recv(services, qp, report);
+    return true;
+}
+
+// A QP in Error takes no more WQEs of its SRQ, and has completed those it took (IBA 10.3.1.7).
+void report_last_wqe(QpServices& services, QueuePair& qp) {
+    const bool shares = qp.srq != 0 || qp.type == PIB_HCA_QP_XRC_TGT;
+    if (shares && qp.state == PIB_HCA_QPS_ERR && !qp.last_wqe_reported) {
+        qp.last_wqe_reported = true;
+        services.event(PIB_HCA_EVENT_LAST_WQE_REACHED, qp);
+    }
+}
+
+}  // namespace
+
+void enter_error(QpServices& services, QueuePair& qp) {
+    if (qp.state == PIB_HCA_QPS_ERR) {
+        return;
+    }
+    qp.resp.ack = {};
+    for (RdResource& resource : qp.resp.rd) {
+        resource.pending = false;
+    }
+    start_error(services, qp);
+}
+
+void enter_error_after_nak(QpServices& services, QueuePair& qp) {
+    if (qp.state != PIB_HCA_QPS_ERR) {
+        start_error(services, qp);
+    }
+}
+
+void fatal(QpServices& services, QueuePair& qp) {
+    if (!qp.fatal_reported) {
+        qp.fatal_reported = true;
+        services.event(PIB_HCA_EVENT_QP_FATAL, qp);
+    }
+    enter_error(services, qp);
+}
+
+// A QP in Reset has nothing to complete; its first completion after that finds the error.
+void cq_failed(QpServices& services, uint32_t cqn) {
+    services.qps().for_each([&](QueuePair& qp) {
+        if (qp.state != PIB_HCA_QPS_RESET && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
+            fatal(services, qp);
+        }
+    });
+}
+
+void fail_send(QpServices& services, QueuePair& qp, const WqeError& error) {
+    leave_memory(services, qp);
+    complete_send(services, qp, error);
+    if (qp.state == PIB_HCA_QPS_ERR) {
+        return;
+    }
+    if (qp.is_reliable()) {
+        enter_error(services, qp);
+        return;
+    }
+    qp.state = PIB_HCA_QPS_SQE;
+    qp.sq_draining = false;
+    (void)refresh_send_queue(services, qp);
+    services.schedule(qp);
+}
+
+Turn flush_queues(QpServices& services, QueuePair& qp, Budget& budget) {
+    // The depth bounds both queues: software posts nothing while the device works, and rings a
+    // doorbell for what it posts later.
+    while (!budget.spent()) {
+        const bool sent = flush_one_send(services, qp);
+        const bool received = flush_one_recv(services, qp);
+        if (!sent && !received) {
+            qp.req.cursor_wqe = qp.sq.consumer;
+            report_last_wqe(services, qp);
+            return Turn::kIdle;
+        }
+        budget.charge(0);
+    }
+    return Turn::kMore;
+}
+
+void report_drained(QpServices& services, QueuePair& qp) {
+    if (!qp.sq_draining || qp.state != PIB_HCA_QPS_SQD || !qp.window.empty()) {
+        return;
+    }
+    qp.sq_draining = false;
+    if (qp.attr.en_sqd_async_notify != 0) {
+        services.event(PIB_HCA_EVENT_SQ_DRAINED, qp);
+    }
+}
+
+bool refresh_send_queue(QpServices& services, QueuePair& qp) {
+    if (refresh_sq(services.host(), qp) == QueueRead::kOk) {
+        return true;
+    }
+    fatal(services, qp);
+    return false;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/page_waits.h"
+
+#include <utility>
+
+namespace pib::hca {
+
+bool await_page(QpServices& services, QueuePair& qp, QpHalf half) {
+    const auto miss = services.mpt().take_miss();
+    if (!miss) {
+        return false;
+    }
+    PageWait& wait = qp.page_wait(half);
+    if (std::exchange(wait.refused, false)) {
+        return false;
+    }
+    if (!std::exchange(wait.waiting, true) && services.page_faults().add(qp.qpn, half, *miss)) {
+        services.parts().eqs.async_event(PIB_HCA_EVENT_PAGE_FAULT, 0);
+    }
+    return true;
+}
+
+void forget_page_faults(QpServices& services, QueuePair& qp) {
+    services.page_faults().forget(qp.qpn);
+    qp.send_page = qp.recv_page = {};
+    qp.response_lost = qp.read_waits = false;
+}
+
+}  // namespace pib::hca

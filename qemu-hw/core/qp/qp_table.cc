@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/qp_table.h"
+
+namespace pib::hca {
+
+CmdStatus QpTable::check_room(unsigned special_port, QpType type) const {
+    if (special_port != 0) {
+        const auto& qp = special_[PIB_HCA_SPECIAL_QPN(special_port, type == PIB_HCA_QP_GSI)];
+        return qp ? PIB_HCA_CMD_STATUS_BUSY : PIB_HCA_CMD_STATUS_OK;
+    }
+    return qps_.count() == qps_.capacity() ? PIB_HCA_CMD_STATUS_NO_RESOURCES
+                                           : PIB_HCA_CMD_STATUS_OK;
+}
+
+QueuePair& QpTable::insert(QueuePair&& qp) {
+    if (qp.is_special()) {
+        qp.qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
+        auto& place = special_[qp.qpn];
+        place = std::make_unique<QueuePair>(std::move(qp));
+        return *place;
+    }
+    const uint32_t qpn = qps_.insert(std::move(qp));
+    QueuePair& placed = *qps_.find(qpn);
+    placed.qpn = qpn;
+    return placed;
+}
+
+void QpTable::erase(uint32_t qpn) {
+    if (qpn < kSpecialQps) {
+        special_[qpn].reset();
+    } else {
+        qps_.erase(qpn);
+    }
+}
+
+void QpTable::clear() {
+    qps_.clear();
+    for (auto& qp : special_) {
+        qp.reset();
+    }
+}
+
+}  // namespace pib::hca

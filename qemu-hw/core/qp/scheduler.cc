@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/scheduler.h"
+
+#include <algorithm>
+
+namespace pib::hca {
+namespace {
+
+// The address of the packet that a QP would send next.
+TxRequest next_request(const QueuePair& qp) {
+    const bool vl15 = qp.type == PIB_HCA_QP_SMI;
+    if (qp.is_connected()) {
+        return {.dlid = qp.attr.av.dlid, .sl = qp.attr.av.sl, .vl15 = vl15, .bytes = 0};
+    }
+    const auto* op =
+        qp.window.empty() ? nullptr : std::get_if<DatagramOp>(&qp.window.front().wqe.op);
+    return {.dlid = op != nullptr ? op->av.dlid : qp.last_dlid,
+            .sl = op != nullptr ? op->av.sl : qp.last_sl,
+            .vl15 = vl15,
+            .bytes = 0};
+}
+
+}  // namespace
+
+// Work that only completes WQEs, or has no destination, waits for no VL.
+unsigned Scheduler::lane_of(const QueuePair& qp) const {
+    return qp.can_receive() && qp.state != PIB_HCA_QPS_SQE
+               ? ports_[qp.port() - 1u]->lane(next_request(qp))
+               : kFreeLane;
+}
+
+void Scheduler::schedule(QueuePair& qp) {
+    if (!qp.queued) {
+        qp.queued = true;
+        run_queue_.push(qp.qpn, std::max<unsigned>(qp.port(), 1), lane_of(qp));
+    }
+    if (!woken_ && !turns_) {
+        woken_ = true;
+        host_.wake();
+    }
+}
+
+void Scheduler::park(QueuePair& qp) {
+    qp.blocked = true;
+    if (!qp.parked) {
+        qp.parked = true;
+        parked_[qp.port() - 1u].push_back(qp.qpn);
+    }
+}
+
+void Scheduler::unpark(QueuePair& qp) {
+    if (qp.parked) {
+        for (auto& parked : parked_) {
+            std::erase(parked, qp.qpn);
+        }
+    }
+    qp.parked = qp.blocked = false;
+}
+
+void Scheduler::room(unsigned port, QpTable& qps) {
+    // Cleared at the end, which keeps the vector's memory; no QP is parked before its turn.
+    std::vector<uint32_t>& parked = parked_[port - 1];
+    for (const uint32_t qpn : parked) {
+        if (QueuePair* qp = qps.find(qpn); qp != nullptr && qp->parked) {
+            qp->parked = qp->blocked = false;
+            schedule(*qp);
+        }
+    }
+    parked.clear();
+}
+
+// The run queue holds QPs that exist, which bounds it.
+void Scheduler::forget(QueuePair& qp) {
+    unpark(qp);
+    if (qp.queued) {
+        run_queue_.remove(qp.qpn);
+    }
+}
+
+void Scheduler::clear() {
+    run_queue_.clear();
+    for (auto& parked : parked_) {
+        parked.clear();
+    }
+    turns_ = woken_ = false;
+}
+
+}  // namespace pib::hca

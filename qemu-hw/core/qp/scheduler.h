@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Order of the QPs that have work: those that wait for a turn, and those that wait for room at a
+// port.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/host.h"
+#include "qp/qp_table.h"
+#include "qp/run_queue.h"
+#include "qp/turn.h"
+
+namespace pib::hca {
+
+class Scheduler {
+  public:
+    Scheduler(Host& host, std::span<Port* const> ports) : host_(host), ports_(ports) {}
+
+    // Queues the QP for a turn, and requests Device::run() if necessary.
+    void schedule(QueuePair& qp);
+    bool has_work() const { return !run_queue_.empty(); }
+    RunQueue& run_queue() { return run_queue_; }
+    // Lane of the QP's next packet: see Port::lane(). kFreeLane: it waits for no VL.
+    unsigned lane_of(const QueuePair& qp) const;
+    // Whether a turn for this QP now would overtake others that wait for the same link.
+    bool others_wait(const QueuePair& qp) const {
+        return !run_queue_.empty() && run_queue_.others_wait(qp.port(), lane_of(qp));
+    }
+
+    // Turns follow without a request, until end_turns().
+    void begin_turns() { turns_ = true; }
+    void end_turns() { turns_ = false; }
+    // The host has answered the request.
+    void woken() { woken_ = false; }
+
+    // The port has no room for the QP's packet: no turns until its room() or unpark().
+    void park(QueuePair& qp);
+    void unpark(QueuePair& qp);
+    // The port has room: its parked QPs get turns.
+    void room(unsigned port, QpTable& qps);
+
+    // The QP is going away.
+    void forget(QueuePair& qp);
+    void clear();
+
+  private:
+    Host& host_;
+    std::span<Port* const> ports_;  // [0] is port 1
+    RunQueue run_queue_;
+    std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
+    bool turns_ = false;
+    bool woken_ = false;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A QP's turn to send: what it may cost, and how it ended.
+#pragma once
+
+#include <cstdint>
+
+#include "qp/qp.h"
+
+namespace pib::hca {
+
+// Remaining work of a QP's turn, in packets and bytes: payload dominates the cost, packets cost the
+// rest.
+struct Budget {
+    uint32_t packets;
+    uint32_t bytes;
+    // The VL that got the turn; packets on other VLs must not use it.
+    uint8_t vl = kAnyVl;
+    static constexpr uint8_t kAnyVl = 0xff;
+
+    bool spent() const { return packets == 0 || bytes == 0; }
+    // The turn is as long as a VL's weight, so nothing longer than one burst may be sent in it.
+    bool is_arbitrated() const { return vl != kAnyVl; }
+    // Charges a packet, or a burst, which is sent as a whole.
+    void charge(uint32_t payload_bytes, uint32_t packets_sent = 1) {
+        const uint32_t cost = payload_bytes + packets_sent * header_weight();
+        packets -= packets != 0 ? 1 : 0;
+        bytes -= cost < bytes ? cost : bytes;
+    }
+
+    // Number of packets with this payload; the last one may exceed the budget.
+    uint32_t packets_of(uint32_t mtu) const { return packet_count(bytes, mtu + header_weight()); }
+    // Bytes charged to a VL's weight for a packet besides its payload: headers, and rounding up to
+    // the unit of weights.
+    uint32_t header_weight() const { return vl != kAnyVl ? 64 : 0; }
+};
+
+// How a turn ended.
+enum class [[nodiscard]] Turn : uint8_t {
+    kIdle,     // the QP has no work until an event
+    kMore,     // the budget is spent
+    kBlocked,  // the port has no room
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The verbs of queue pairs and multicast groups (IBA vol. 1, 11.2.5, 11.3): they create, change and
+// destroy QPs. All checks of a verb come before its first change.
+#pragma once
+
+#include <cstdint>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "qp/qp_services.h"
+#include "qp/suspicions.h"
+#include "transport/mcast_table.h"
+
+namespace pib::hca {
+
+class QpVerbs {
+  public:
+    QpVerbs(QpServices& services, McastTable& mcast)
+        : services_(services), mcast_(mcast), suspicions_(services.host()) {}
+
+    // The caller has checked length and reserved fields of the structures, and that PD and UAR
+    // exist. A QP counts as a user of its CQs and its SRQ.
+    CmdResult<uint32_t> create(const pib_hca_create_qp& in);
+    CmdStatus modify(uint32_t qpn, const pib_hca_modify_qp& in);
+    CmdResult<pib_hca_modify_qp> query(uint32_t qpn);
+    CmdStatus destroy(uint32_t qpn);
+    CmdStatus attach_mcast(uint32_t qpn, const pib_hca_mcast& in);
+    CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in);
+
+    pib_hca_page_fault next_page_fault() { return services_.page_faults().take(); }
+    CmdStatus resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in);
+    // Raises an event of a QP or CQ that has not happened, with the state change that belongs to it
+    // (INJECT_EVENT).
+    CmdStatus inject_event(pib_hca_event type, uint32_t number);
+
+    // nullptr: no QP has this number.
+    const QueuePair* look_at(uint32_t qpn) { return services_.qps().find(qpn); }
+    template <typename F>
+    void for_each(F&& f) {
+        services_.qps().for_each([&](const QueuePair& qp) { f(qp); });
+    }
+    // Number of QPs for which `matches` is true.
+    template <typename F>
+    uint32_t count_if(F&& matches) {
+        return services_.qps().count_if(matches);
+    }
+    void srq_destroyed(uint32_t srqn);
+    void set_knobs(const Knobs& knobs);
+    void reset();
+
+  private:
+    bool queues_exist(const pib_hca_create_qp& in);
+    void use_queues(const QueuePair& qp, bool use);
+    uint32_t room_of_cqs(const QueuePair& qp);
+    void stop(QueuePair& qp);
+    void enter_state(QueuePair& qp, QpState to, uint32_t attr_mask);
+    CmdStatus inject_cq_error(uint32_t cqn);
+
+    QpServices& services_;
+    McastTable& mcast_;
+    Suspicions suspicions_;
+    uint64_t pages_left_ = Limits::kQpPages;
+};
+
+}  // namespace pib::hca

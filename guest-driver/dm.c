@@ -5,6 +5,7 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/genalloc.h>
+#include <linux/io.h>
 #include <rdma/uverbs_ioctl.h>
 
 #include "pib_hca.h"
@@ -185,16 +186,40 @@ const struct uapi_definition pib_hca_dm_defs[] = {
 
 /* ---------------------------------------------------------------- the device's --------------- */
 
+/*
+ * The host uses the device's memory as RAM, through its caches. On arm64 a mapping that bypasses
+ * the caches need not see what is in them; on x86 the caches stay coherent with every mapping.
+ */
+static u8 __iomem *pib_hca_dm_ioremap(struct pib_hca_dev *dev)
+{
+	if (IS_ENABLED(CONFIG_ARM64))
+		return (u8 __iomem __force *)memremap(dev->dm.start, dev->dm.bytes, MEMREMAP_WB);
+	return ioremap_wc(dev->dm.start, dev->dm.bytes);
+}
+
+static void pib_hca_dm_iounmap(struct pib_hca_dev *dev)
+{
+	if (IS_ENABLED(CONFIG_ARM64))
+		memunmap((void __force *)dev->dm.cpu);
+	else
+		iounmap(dev->dm.cpu);
+}
+
+pgprot_t pib_hca_dm_pgprot(pgprot_t prot)
+{
+	return IS_ENABLED(CONFIG_ARM64) ? prot : pgprot_writecombine(prot);
+}
+
 static int pib_hca_dm_map(struct pib_hca_dev *dev)
 {
-	dev->dm.cpu = ioremap_wc(dev->dm.start, dev->dm.bytes);
+	dev->dm.cpu = pib_hca_dm_ioremap(dev);
 	if (!dev->dm.cpu)
 		return -ENOMEM;
 	/* The device reaches its own BAR over the bus, through an IOMMU if there is one. */
 	dev->dm.bus = dma_map_resource(&dev->pdev->dev, dev->dm.start, dev->dm.bytes,
 				       DMA_BIDIRECTIONAL, 0);
 	if (dma_mapping_error(&dev->pdev->dev, dev->dm.bus)) {
-		iounmap(dev->dm.cpu);
+		pib_hca_dm_iounmap(dev);
 		return -EIO;
 	}
 	return 0;
@@ -203,7 +228,7 @@ static int pib_hca_dm_map(struct pib_hca_dev *dev)
 static void pib_hca_dm_unmap(struct pib_hca_dev *dev)
 {
 	dma_unmap_resource(&dev->pdev->dev, dev->dm.bus, dev->dm.bytes, DMA_BIDIRECTIONAL, 0);
-	iounmap(dev->dm.cpu);
+	pib_hca_dm_iounmap(dev);
 }
 
 int pib_hca_dm_init(struct pib_hca_dev *dev)

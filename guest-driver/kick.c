@@ -23,7 +23,7 @@ int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32
 	/* Driver and device use the page without syncs, so there is none where DMA needs them. */
 	if (dev->dma_needs_sync)
 		return 0;
-	index->page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+	index->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* a page for each context */
 	if (!index->page)
 		return -ENOMEM;
 	index->dma = dma_map_page(dma_dev, index->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
@@ -75,6 +75,7 @@ static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 	mb(); /* store the QP's producer before the bit */
 	if (!(READ_ONCE(map->rung[slot / 64]) & bit)) {
 		set_bit_le(slot, map->rung);
+		dma_wmb(); /* the device looks for the bit when it has seen the summary */
 		set_bit_le(slot / 64, &map->summary);
 	} else if (!(READ_ONCE(map->summary) & summary_bit)) {
 		/* The poster that has set the bit may be preempted here: set the summary for it. */

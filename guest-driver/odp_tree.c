@@ -68,6 +68,7 @@ static struct pib_hca_odp_node *pib_hca_odp_add_child(struct pib_hca_odp *odp,
 
 	if (!child)
 		return NULL;
+	dma_wmb(); /* the device may walk into the table as soon as it sees the entry */
 	WRITE_ONCE(node->entries[index], cpu_to_le64(child->dma | PIB_HCA_ON_DEMAND_READ));
 	/* Pairs with the acquire in pib_hca_odp_entry(), which takes no lock. */
 	smp_store_release(&node->children[index], child);
@@ -118,6 +119,7 @@ int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 star
 	u64 va, value;
 	int ret;
 
+	dma_wmb(); /* the device may use a page as soon as it sees the entry */
 	for (va = start; va < end; va += PAGE_SIZE) {
 		__le64 *entry = pib_hca_odp_entry(odp, va, false);
 

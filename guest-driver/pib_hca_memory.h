@@ -36,6 +36,8 @@ int pib_hca_dealloc_mw(struct ib_mw *ibmw);
 extern const struct uapi_definition pib_hca_dm_defs[];
 int pib_hca_dm_init(struct pib_hca_dev *dev);
 void pib_hca_dm_cleanup(struct pib_hca_dev *dev);
+/* Returns the attributes with which a process maps device memory. */
+pgprot_t pib_hca_dm_pgprot(pgprot_t prot);
 void pib_hca_dm_mmap_free(struct pib_hca_mmap_entry *entry);
 struct ib_dm *pib_hca_alloc_dm(struct ib_device *ibdev, struct ib_ucontext *ibucontext,
 			       struct ib_dm_alloc_attr *attr, struct uverbs_attr_bundle *attrs);

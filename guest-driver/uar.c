@@ -208,7 +208,7 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 		ret = rdma_user_mmap_io(ibucontext, vma, entry->addr >> PAGE_SHIFT,
 					rdma_entry->npages << PAGE_SHIFT,
 					entry->kind == PIB_HCA_MMAP_DM ?
-						pgprot_writecombine(vma->vm_page_prot) :
+						pib_hca_dm_pgprot(vma->vm_page_prot) :
 						pgprot_noncached(vma->vm_page_prot),
 					rdma_entry);
 	/* Neither executable nor in core dumps: reading doorbells would ring them. */

@@ -51,6 +51,8 @@ static inline bool pib_index_needs_kick(struct pib_hca_uar_index *index, uint32_
 	pib_full_barrier();
 	if (!pib_index_has(index->rung, slot)) {
 		pib_index_set(index->rung, slot);
+		/* The device looks for the bit when it has seen the summary. */
+		udma_to_device_barrier();
 		pib_index_set(&index->summary, slot / 64);
 	} else if (!pib_index_has(&index->summary, slot / 64)) {
 		pib_index_set(&index->summary, slot / 64);

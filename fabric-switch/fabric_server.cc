@@ -20,14 +20,24 @@ namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-constexpr std::uint64_t kHelloTimeoutNs = 10 * kNsPerSecond;
-// Connections without HELLO; beyond that the oldest is closed.
-constexpr std::size_t kMaxSilent = 128;
 constexpr unsigned kAcceptsPerTurn = 64;
 // Turns of links in shared memory before sockets are looked at again.
 constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
+// Steps of TLS handshakes in a turn: each costs up to a millisecond.
+constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;  // longest time between flushes of captures
+
+std::uint64_t clock_ns() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
+}
+
+std::string no_certificates(const Address& address) {
+    return address.to_string() +
+           ": --tls is missing, the directory of the certificates: make them with "
+           "pib-switch cert";
+}
 
 }  // namespace
 
@@ -42,8 +52,9 @@ class FabricServer::Listener final : public PollHandler {
             ::unlink(address_.path.c_str());
         }
     }
-    void ready(std::uint32_t) override { server_.accept_from(fd_.get()); }
+    void ready(std::uint32_t) override { server_.accept_from(*this); }
     [[nodiscard]] int fd() const { return fd_.get(); }
+    [[nodiscard]] bool uses_tls() const { return address_.kind == Address::Kind::kTls; }
 
   private:
     FabricServer& server_;
@@ -77,13 +88,12 @@ FabricServer::~FabricServer() {
     fabric_->set_tap(nullptr);
 }
 
-std::uint64_t FabricServer::clock_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
-                                      std::chrono::nanoseconds(1));
-}
-
-std::expected<void, std::string> FabricServer::listen(const Address& address, unsigned mode) {
-    auto fds = listen_on(address, mode);
+std::expected<void, std::string> FabricServer::listen(const Address& address,
+                                                      const SocketRules& rules) {
+    if (address.kind == Address::Kind::kTls && tls_ == nullptr) {
+        return std::unexpected(no_certificates(address));
+    }
+    auto fds = listen_on(address, rules);
     if (!fds) {
         return std::unexpected(fds.error());
     }
@@ -98,8 +108,13 @@ std::expected<void, std::string> FabricServer::listen(const Address& address, un
 }
 
 std::expected<void, std::string> FabricServer::connect(const Address& address,
-                                                       const std::vector<std::string>& nodes) {
-    const auto addresses = resolve(address);
+                                                       const std::vector<std::string>& nodes,
+                                                       const SocketRules& rules) {
+    const bool tls = address.kind == Address::Kind::kTls;
+    if (tls && tls_ == nullptr) {
+        return std::unexpected(no_certificates(address));
+    }
+    const auto addresses = resolve(address, rules);
     if (!addresses) {
         return std::unexpected(addresses.error());
     }
@@ -109,7 +124,9 @@ std::expected<void, std::string> FabricServer::connect(const Address& address,
     }
     for (Crossing* crossing : *crossings) {
         crossing->set_connects();
-        dialers_.push_back(std::make_unique<Dialer>(*crossing, address.to_string(), *addresses));
+        dialers_.push_back(std::make_unique<Dialer>(
+            *crossing, Dialer::Target{address.to_string(), *addresses, tls ? tls_.get() : nullptr,
+                                      address.host}));
     }
     dial_at_ns_ = 0;
     return {};
@@ -138,32 +155,34 @@ std::expected<void, std::string> FabricServer::capture(const std::string& path, 
 
 // ---- connections
 
-void FabricServer::accept_from(int listening_fd) {
-    for (unsigned i = 0; i < kAcceptsPerTurn && accept_one(listening_fd); ++i) {
+void FabricServer::accept_from(const Listener& listener) {
+    for (unsigned i = 0; i < kAcceptsPerTurn && accept_one(listener); ++i) {
     }
 }
 
-bool FabricServer::accept_one(int listening_fd) {
-    UniqueFd fd(::accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+bool FabricServer::accept_one(const Listener& listener) {
+    UniqueFd fd(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
-            shed(listening_fd);
+            shed(listener.fd());
             return true;
         }
         return errno == ECONNABORTED || errno == EINTR;
     }
+    auto tls = listener.uses_tls() ? tls_->accept(fd.get()) : nullptr;
+    if (listener.uses_tls() && tls == nullptr) {
+        return true;
+    }
     ConnectionHost& host = *this;
-    auto connection = std::make_unique<Connection>(host, *fabric_, std::move(fd), clock_ns());
+    auto connection = std::make_unique<Connection>(
+        host, *fabric_, Connection::Socket{std::move(fd), std::move(tls)}, clock_ns());
     if (!connection->start()) {
         return true;
     }
-    if (silent_.size() >= kMaxSilent) {
-        forget_who_has_spoken();
+    if (Connection* unlucky = newcomers_.one_too_many()) {
+        close(*unlucky);
     }
-    if (silent_.size() >= kMaxSilent) {
-        close(*silent_.front());
-    }
-    silent_.push_back(connection.get());
+    newcomers_.add(*connection);
     connections_.push_back(std::move(connection));
     return true;
 }
@@ -183,7 +202,7 @@ void FabricServer::close(Connection& connection) {
     }
     connection.link.close();
     connection.close_fds();
-    std::erase(silent_, &connection);
+    newcomers_.remove(connection);
     for (const auto& dialer : dialers_) {
         if (dialer->owns(connection)) {
             dialer->closed(clock_ns());
@@ -201,14 +220,13 @@ void FabricServer::bury() {
     closed_.clear();
 }
 
-void FabricServer::forget_who_has_spoken() {
-    std::erase_if(silent_, [](Connection* c) { return c->link.handshake_done(); });
+bool FabricServer::may_handshake() {
+    return handshakes_++ < kHandshakesPerTurn;
 }
 
 void FabricServer::drop_silent_connections() {
-    forget_who_has_spoken();
-    while (!silent_.empty() && silent_.front()->began_ns + kHelloTimeoutNs <= clock_ns()) {
-        close(*silent_.front());
+    while (Connection* silent = newcomers_.overdue(clock_ns())) {
+        close(*silent);
     }
 }
 
@@ -290,10 +308,8 @@ void FabricServer::serve_busy() {
 // ---- the loop
 
 int FabricServer::timeout_ms() {
-    std::uint64_t next = std::min(fabric_->next_deadline(), dial_at_ns_);
-    if (!silent_.empty()) {
-        next = std::min(next, silent_.front()->began_ns + kHelloTimeoutNs);
-    }
+    const std::uint64_t next =
+        std::min({fabric_->next_deadline(), dial_at_ns_, newcomers_.next_deadline()});
     const std::uint64_t now = clock_ns();
     if (next <= now) {
         return 0;
@@ -315,6 +331,7 @@ std::expected<void, std::string> FabricServer::run() {
     bool awake = false;
     while (!stop_) {
         // Traffic in a ring is likely to continue; links over sockets gain nothing by polling.
+        handshakes_ = 0;
         awake = !busy_.empty() || (awake && pib_idle_spin_go_on(&idle));
         poller_.wait(awake ? 0 : timeout_ms(), [this] { fabric_->advance(clock_ns()); });
         if (!busy_.empty()) {

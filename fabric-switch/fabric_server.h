@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <string>
@@ -17,7 +16,9 @@
 #include "fabric/fabric.h"
 #include "links/connection.h"
 #include "links/dialer.h"
+#include "links/newcomers.h"
 #include "pcap_tap.h"
+#include "tls/tls_credentials.h"
 
 namespace pib::fabric {
 
@@ -27,16 +28,19 @@ class FabricServer final : private ConnectionHost {
     ~FabricServer() override;
 
     // Errors are one line for a user.
-    // `mode`: permissions of a Unix socket.
-    [[nodiscard]] std::expected<void, std::string> listen(const Address& address, unsigned mode);
+    [[nodiscard]] std::expected<void, std::string> listen(const Address& address,
+                                                          const SocketRules& rules);
     // Keeps the trunks to these nodes of other processes connected; if `nodes` is empty, all trunks
     // that are not connected yet. It queries a name server once, now.
     [[nodiscard]] std::expected<void, std::string> connect(const Address& address,
-                                                           const std::vector<std::string>& nodes);
+                                                           const std::vector<std::string>& nodes,
+                                                           const SocketRules& rules);
     [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
     [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
                                                            PcapFormat format);
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
+    // Certificates for addresses with TLS, which are refused without them.
+    void set_tls(std::unique_ptr<TlsCredentials> tls) { tls_ = std::move(tls); }
     // Whether peers on Unix sockets are offered shared memory; true unless told otherwise.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
     // Longest time of adaptive polling without work, while a processor is idle; 0: none.
@@ -55,27 +59,28 @@ class FabricServer final : private ConnectionHost {
     void make_busy(Connection& connection) override;
     void close(Connection& connection) override;
     void note(const std::string& text, bool known) override;
-    void accept_from(int listening_fd);
-    bool accept_one(int listening_fd);
+    [[nodiscard]] bool may_handshake() override;
+    void accept_from(const Listener& listener);
+    bool accept_one(const Listener& listener);
     void shed(int listening_fd);
     void serve_busy();
     void flush();
-    void forget_who_has_spoken();
     void drop_silent_connections();
     void dial(std::uint64_t now_ns);
     void bury();
     [[nodiscard]] int timeout_ms();
-    static std::uint64_t clock_ns();
 
     std::unique_ptr<Fabric> fabric_;
     Poller poller_;
+    std::unique_ptr<TlsCredentials> tls_;
+    unsigned handshakes_ = 0;  // steps of handshakes in this turn
     std::unique_ptr<PcapTap> tap_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::unique_ptr<ControlServer> control_;
     std::list<std::unique_ptr<Connection>> connections_;
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
-    std::deque<Connection*> silent_;  // no HELLO yet, oldest first
+    Newcomers newcomers_;  // no HELLO yet
     std::vector<Connection*> to_flush_;
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;

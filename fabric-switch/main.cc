@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "confinement.h"
 #include "control/control_commands.h"
 #include "control/ctl.h"
 #include "fabric_server.h"
@@ -88,7 +89,8 @@ std::expected<std::unique_ptr<Fabric>, std::string> make_fabric(const ServeOptio
 }
 
 // ADDRESS or ADDRESS=NODE,NODE...
-std::expected<void, std::string> connect(FabricServer& server, const std::string& text) {
+std::expected<void, std::string> connect(FabricServer& server, const std::string& text,
+                                         const SocketRules& rules) {
     const std::size_t equals = text.find('=');
     const auto address = Address::parse(std::string_view(text).substr(0, equals));
     if (!address) {
@@ -100,7 +102,7 @@ std::expected<void, std::string> connect(FabricServer& server, const std::string
         nodes.push_back(text.substr(at + 1, end == std::string::npos ? end : end - at - 1));
         at = end;
     }
-    return server.connect(*address, nodes);
+    return server.connect(*address, nodes, rules);
 }
 
 void block_signals() {
@@ -134,17 +136,24 @@ std::expected<void, std::string> serve(ServeOptions& options) {
             return captured;
         }
     }
+    if (!options.tls.empty()) {
+        auto loaded = TlsCredentials::load(options.tls);
+        if (!loaded) {
+            return std::unexpected(loaded.error());
+        }
+        server.set_tls(std::move(*loaded));
+    }
     for (const std::string& text : options.listen) {
         const auto address = Address::parse(text);
         if (!address) {
             return std::unexpected(address.error());
         }
-        if (const auto listening = server.listen(*address, options.socket_mode); !listening) {
+        if (const auto listening = server.listen(*address, options.sockets); !listening) {
             return listening;
         }
     }
     for (const std::string& text : options.connect) {
-        if (const auto connected = connect(server, text); !connected) {
+        if (const auto connected = connect(server, text, options.sockets); !connected) {
             return connected;
         }
     }
@@ -153,6 +162,10 @@ std::expected<void, std::string> serve(ServeOptions& options) {
                                                      : server.listen_control(options.control);
         !control) {
         return control;
+    }
+    // Systemd's filter in the unit stays when the kernel takes no other one.
+    if (const auto confined = confine(); !confined) {
+        spdlog::warn("{}: the switch runs with all of its user's rights", confined.error());
     }
     return server.run();
 }
@@ -166,6 +179,9 @@ int main(int argc, char** argv) {
     }
     if (!options->ctl.command.empty()) {
         return run_ctl(options->ctl);
+    }
+    if (!options->cert.command.empty()) {
+        return run_cert(options->cert);
     }
     spdlog::set_default_logger(spdlog::stderr_color_st("pib-switch"));
     spdlog::set_level(spdlog::level::from_str(options->serve.log_level));

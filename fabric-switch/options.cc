@@ -23,22 +23,70 @@ std::string take_mode(const std::string& text, unsigned& mode) {
     return {};
 }
 
-void add_socket_mode(CLI::App& app, ServeOptions& options) {
+void add_socket_rules(CLI::App& app, ServeOptions& options) {
     app.add_option_function<std::string>(
            "--socket-mode",
-           [&options](const std::string& text) { take_mode(text, options.socket_mode); },
-           "permissions of Unix sockets to listen on, octal: who may join the fabric (0666)")
+           [&options](const std::string& text) { take_mode(text, options.sockets.mode); },
+           "permissions of Unix sockets to listen on, octal: who may join the fabric (0660)")
         ->check([](const std::string& text) {
             unsigned mode = 0;
             return take_mode(text, mode);
         });
+    app.add_option("--socket-group", options.sockets.group,
+                   "group of these sockets, whose members may join the fabric");
+    app.add_flag(
+        "--plain-tcp", options.sockets.plain_tcp,
+        "permit TCP without TLS to other hosts, for networks that only trusted hosts reach");
+}
+
+void add_certificate(CLI::App& cert, CertOptions& options, const std::string& name,
+                     const std::string& text) {
+    CLI::App* command = cert.add_subcommand(name, text);
+    command->final_callback([&options, name] { options.command = name; });
+    command->add_option("DIRECTORY", options.directory, "of the CA")->required();
+    const bool is_ca = name == "ca";
+    constexpr unsigned kYear = 365, kCaYears = 10, kMostDays = 100 * kYear;
+    options.days = kYear;
+    command
+        ->add_option_function<unsigned>(
+            "--days", [&options](unsigned days) { options.days = days; },
+            is_ca ? "of validity (3650)" : "of validity (365)")
+        ->check(CLI::Range(1U, kMostDays));
+    if (is_ca) {
+        command->preparse_callback([&options](std::size_t) { options.days = kCaYears * kYear; });
+        return;
+    }
+    command->add_option("NAME", options.name, "of the switch or host, and of its directory")
+        ->required();
+    command
+        ->add_option("--guid", options.guids,
+                     "GUID, FIRST-LAST or any: permitted node and port GUIDs; may be repeated")
+        ->required();
+    if (name == "switch") {
+        command->add_option("--host", options.hosts,
+                            "a name or address to which others connect; may be repeated");
+    } else {
+        command->add_option("--node", options.nodes,
+                            "node of a topology that is permitted by name; may be repeated");
+    }
+}
+
+void add_cert_command(CLI::App& app, CertOptions& options) {
+    CLI::App* cert = app.add_subcommand("cert", "make a private CA and its certificates for TLS");
+    cert->require_subcommand(1);
+    add_certificate(*cert, options, "ca", "the CA");
+    add_certificate(*cert, options, "switch", "a certificate for pib-switch --tls");
+    add_certificate(*cert, options, "host", "a certificate for QEMU's tls-creds-x509");
 }
 
 void add_serve_options(CLI::App& app, ServeOptions& options) {
     app.add_option(
         "--listen", options.listen,
-        "unix:PATH, tcp:HOST:PORT, or tcp:PORT on the loopback addresses; may be repeated");
-    add_socket_mode(app, options);
+        "unix:PATH, tls:HOST:PORT, tcp:HOST:PORT, or tcp:PORT on the loopback addresses; may be "
+        "repeated");
+    add_socket_rules(app, options);
+    app.add_option("--tls", options.tls,
+                   "directory with certificates of pib-switch cert, for tls: addresses");
     app.add_option("--connect", options.connect,
                    "ADDRESS[=NODE,...]: connect the cables to these switches, or all that leave "
                    "this process, to a pib-switch that listens there; may be repeated");
@@ -155,12 +203,14 @@ std::expected<Options, int> parse_options(int argc, char** argv) {
     CLI::App app("An InfiniBand switch for virtual machines");
     add_serve_options(app, options.serve);
     add_ctl_command(app, options.ctl);
+    add_cert_command(app, options.cert);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         return std::unexpected(app.exit(error));
     }
-    if (options.ctl.command.empty() && options.serve.listen.empty()) {
+    const bool serves = options.ctl.command.empty() && options.cert.command.empty();
+    if (serves && options.serve.listen.empty()) {
         std::fprintf(stderr, "pib-switch: --listen is required; see --help\n");
         return std::unexpected(2);
     }

@@ -6,15 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "control/ctl.h"
 #include "pcap_tap.h"
 #include "switch/switch_node.h"
+#include "tls/cert_command.h"
 
 namespace pib::fabric {
 
 struct ServeOptions {
-    std::vector<std::string> listen;   // unix:PATH, tcp:HOST:PORT or tcp:PORT
-    unsigned socket_mode = 0666;       // permissions of the Unix sockets in listen
+    std::vector<std::string> listen;   // unix:PATH, tls:HOST:PORT, tcp:HOST:PORT or tcp:PORT
+    SocketRules sockets;               // rules for listen and connect
+    std::string tls;                   // directory of certificates; empty: none
     std::vector<std::string> connect;  // the same, with =NODE,... for some nodes only
     std::vector<std::string> only;     // switches of this process; empty: all
     std::string control;
@@ -35,6 +38,7 @@ struct ServeOptions {
 struct Options {
     ServeOptions serve;
     CtlOptions ctl;
+    CertOptions cert;
 };
 
 // The exit status if the program must end: after --help, or after a reported mistake.

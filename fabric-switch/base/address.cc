@@ -2,7 +2,9 @@
 // Socket addresses.
 #include "base/address.h"
 
+#include <grp.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -48,7 +50,24 @@ bool is_socket(const std::string& path) {
 
 using ListeningSockets = std::vector<UniqueFd>;
 
-std::expected<ListeningSockets, std::string> listen_unix(const std::string& path, unsigned mode) {
+// The kernel lets a user give a file only to his own groups.
+std::expected<void, std::string> give_to_group(const std::string& path, const std::string& name) {
+    if (name.empty()) {
+        return {};
+    }
+    const group* found = ::getgrnam(name.c_str());
+    if (found == nullptr) {
+        return std::unexpected("no group \"" + name + "\": make it with groupadd --system " + name);
+    }
+    if (::chown(path.c_str(), static_cast<uid_t>(-1), found->gr_gid) != 0) {
+        return std::unexpected(system_error(path + ": chgrp " + name) +
+                               ": add the switch's user to the group");
+    }
+    return {};
+}
+
+std::expected<ListeningSockets, std::string> listen_unix(const std::string& path,
+                                                         const SocketRules& rules) {
     const auto address = unix_address(path);
     if (!address) {
         return std::unexpected(bad_path(path));
@@ -61,8 +80,15 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
     }
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd ||
-        ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0 ||
-        ::chmod(path.c_str(), mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+        ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+        return std::unexpected(system_error(path));
+    }
+    // The kernel refuses connections before listen().
+    if (const auto given = give_to_group(path, rules.group); !given) {
+        ::unlink(path.c_str());
+        return std::unexpected(given.error());
+    }
+    if (::chmod(path.c_str(), rules.mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
         return std::unexpected(system_error(path));
     }
     ListeningSockets sockets;
@@ -85,6 +111,32 @@ std::expected<AddressInfo, std::string> look_up(const Address& address) {
     return AddressInfo(found, &::freeaddrinfo);
 }
 
+bool is_loopback(const addrinfo& at) {
+    if (at.ai_family == AF_INET) {
+        constexpr in_addr_t kLoopbackNet = 127;
+        const auto* v4 = reinterpret_cast<const sockaddr_in*>(at.ai_addr);
+        return ntohl(v4->sin_addr.s_addr) >> 24 == kLoopbackNet;
+    }
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(at.ai_addr);
+    return at.ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+// Addresses of the name, if these rules permit each.
+std::expected<AddressInfo, std::string> look_up(const Address& address, const SocketRules& rules) {
+    auto found = look_up(address);
+    if (!found || address.kind == Address::Kind::kTls || rules.plain_tcp) {
+        return found;
+    }
+    for (const addrinfo* at = found->get(); at != nullptr; at = at->ai_next) {
+        if (!is_loopback(*at)) {
+            return std::unexpected(address.to_string() +
+                                   " leaves this host without encryption: write tls: instead of "
+                                   "tcp: and give --tls, or permit it with --plain-tcp");
+        }
+    }
+    return found;
+}
+
 UniqueFd listen_at(const addrinfo& at) {
     const int on = 1;
     UniqueFd fd(::socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -96,8 +148,9 @@ UniqueFd listen_at(const addrinfo& at) {
 }
 
 // An unsupported address family is no error if another address works.
-std::expected<ListeningSockets, std::string> listen_tcp(const Address& address) {
-    const auto found = look_up(address);
+std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
+                                                        const SocketRules& rules) {
+    const auto found = look_up(address, rules);
     if (!found) {
         return std::unexpected(found.error());
     }
@@ -119,42 +172,46 @@ std::expected<ListeningSockets, std::string> listen_tcp(const Address& address) 
 }  // namespace
 
 std::expected<Address, std::string> Address::parse(std::string_view text) {
-    constexpr std::string_view kUnixPrefix = "unix:", kTcpPrefix = "tcp:";
+    constexpr std::string_view kUnixPrefix = "unix:", kTcpPrefix = "tcp:", kTlsPrefix = "tls:";
     if (text.starts_with(kUnixPrefix) && text.size() > kUnixPrefix.size()) {
         return Address{Kind::kUnix, std::string(text.substr(kUnixPrefix.size())), {}, {}};
     }
-    if (text.starts_with(kTcpPrefix)) {
+    if (text.starts_with(kTcpPrefix) || text.starts_with(kTlsPrefix)) {
+        const Kind kind = text.starts_with(kTlsPrefix) ? Kind::kTls : Kind::kTcp;
         const auto rest = text.substr(kTcpPrefix.size());
         const auto colon = rest.rfind(':');
         if (colon == std::string_view::npos && !rest.empty()) {
-            return Address{Kind::kTcp, {}, {}, std::string(rest)};
+            return Address{kind, {}, {}, std::string(rest)};
         }
         if (colon != std::string_view::npos && colon + 1 < rest.size()) {
             auto host = rest.substr(0, colon);
             if (host.starts_with('[') && host.ends_with(']')) {
                 host = host.substr(1, host.size() - 2);
             }
-            return Address{Kind::kTcp, {}, std::string(host), std::string(rest.substr(colon + 1))};
+            return Address{kind, {}, std::string(host), std::string(rest.substr(colon + 1))};
         }
     }
-    return std::unexpected("not an address (unix:PATH, tcp:HOST:PORT or tcp:PORT): " +
-                           std::string(text));
+    return std::unexpected(
+        "not an address (unix:PATH, tls:HOST:PORT, tcp:HOST:PORT or tcp:PORT): " +
+        std::string(text));
 }
 
 std::string Address::to_string() const {
     if (kind == Kind::kUnix) {
         return "unix:" + path;
     }
+    const std::string prefix = kind == Kind::kTls ? "tls:" : "tcp:";
     if (host.empty()) {
-        return "tcp:" + port;
+        return prefix + port;
     }
     const bool v6 = host.find(':') != std::string::npos;
-    return "tcp:" + (v6 ? "[" + host + "]" : host) + ":" + port;
+    return prefix + (v6 ? "[" + host + "]" : host) + ":" + port;
 }
 
-std::expected<ListeningSockets, std::string> listen_on(const Address& address, unsigned mode) {
-    return address.kind == Address::Kind::kUnix ? listen_unix(address.path, mode)
-                                                : listen_tcp(address);
+std::expected<ListeningSockets, std::string> listen_on(const Address& address,
+                                                       const SocketRules& rules) {
+    return address.kind == Address::Kind::kUnix ? listen_unix(address.path, rules)
+                                                : listen_tcp(address, rules);
 }
 
 std::expected<UniqueFd, std::string> connect_unix(const std::string& path) {
@@ -170,7 +227,8 @@ std::expected<UniqueFd, std::string> connect_unix(const std::string& path) {
     return fd;
 }
 
-std::expected<std::vector<SocketAddress>, std::string> resolve(const Address& address) {
+std::expected<std::vector<SocketAddress>, std::string> resolve(const Address& address,
+                                                               const SocketRules& rules) {
     std::vector<SocketAddress> addresses;
     if (address.kind == Address::Kind::kUnix) {
         const auto at = unix_address(address.path);
@@ -182,7 +240,7 @@ std::expected<std::vector<SocketAddress>, std::string> resolve(const Address& ad
         addresses[0].size = sizeof(*at);
         return addresses;
     }
-    const auto found = look_up(address);
+    const auto found = look_up(address, rules);
     if (!found) {
         return std::unexpected(found.error());
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Addresses of stream sockets as users write them: unix:PATH, tcp:HOST:PORT and tcp:PORT.
+// Addresses of stream sockets as users write them: unix:PATH, tcp:HOST:PORT and tcp:PORT; with TLS
+// tls:HOST:PORT and tls:PORT.
 #pragma once
 
 #include <sys/socket.h>
@@ -14,10 +15,10 @@
 namespace pib::fabric {
 
 struct Address {
-    enum class Kind { kUnix, kTcp };
+    enum class Kind { kUnix, kTcp, kTls };
     Kind kind = Kind::kUnix;
     std::string path;  // kUnix
-    // kTcp: name, IPv4 or IPv6 (in brackets where a user writes it); empty: this host, by its
+    // kTcp, kTls: name, IPv4 or IPv6 (in brackets where a user writes it); empty: this host, by its
     // loopback addresses alone.
     std::string host;
     std::string port;
@@ -27,11 +28,17 @@ struct Address {
     [[nodiscard]] std::string to_string() const;
 };
 
+// Rules of access to a socket.
+struct SocketRules {
+    unsigned mode = 0660;    // permissions of a Unix socket
+    std::string group;       // its group; empty: that of the process
+    bool plain_tcp = false;  // kTcp may use other addresses than loopback ones
+};
+
 // Non-blocking listening sockets, one for each address that the name has. A Unix path left behind
-// by a dead process is taken over; a path with a listener is an error. `mode`: permissions of a
-// Unix socket.
-[[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(const Address& address,
-                                                                          unsigned mode = 0666);
+// by a dead process is taken over; a path with a listener is an error.
+[[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
+    const Address& address, const SocketRules& rules = {});
 // A connected, blocking Unix socket.
 [[nodiscard]] std::expected<UniqueFd, std::string> connect_unix(const std::string& path);
 
@@ -41,7 +48,7 @@ struct SocketAddress {
 };
 // Returns addresses for connect(), at least one. It may query a name server and block.
 [[nodiscard]] std::expected<std::vector<SocketAddress>, std::string> resolve(
-    const Address& address);
+    const Address& address, const SocketRules& rules = {});
 // A connecting non-blocking socket; EPOLLOUT and SO_ERROR report the result.
 [[nodiscard]] std::expected<UniqueFd, std::string> begin_connect(const SocketAddress& address);
 

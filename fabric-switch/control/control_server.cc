@@ -133,7 +133,7 @@ ControlServer::~ControlServer() {
 
 std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create(
     const std::string& path, Poller& poller, Fabric& fabric) {
-    auto fds = listen_on({Address::Kind::kUnix, path, {}, {}}, 0600);
+    auto fds = listen_on({Address::Kind::kUnix, path, {}, {}}, {.mode = 0600, .group = {}});
     if (!fds) {
         return std::unexpected(fds.error());
     }

@@ -120,7 +120,8 @@ json port_status(Switch& sw, unsigned number) {
         out["neighbour"] = {{"node_guid", hex(who->node_guid.value(), 16)},
                             {"port_guid", hex(who->port_guid.value(), 16)},
                             {"port", who->port_number},
-                            {"description", who->node_description}};
+                            {"description", who->node_description},
+                            {"owner", sw.owner(number)}};
     }
     return out;
 }

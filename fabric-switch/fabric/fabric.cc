@@ -52,6 +52,21 @@ PhantomHca::Config phantom_config(const TopologyNode& node, const LinkModes& mod
     return config;
 }
 
+// A node belongs to the peer that has used it first, all of its ports; a certificate may have to
+// name it.
+std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::string& owner,
+                                      const Peer& peer) {
+    if (!owner.empty() && owner != peer.name) {
+        return owned_by_another("\"" + node.id + "\"", owner);
+    }
+    if (peer.grant && !peer.grant->has(node.guid) && !peer.grant->has_node(node.id)) {
+        return Refuse{RefuseReason::kNotAllowed, "\"" + node.id + "\" is not in " + peer.name +
+                                                     ": make a certificate with --node " + node.id +
+                                                     " or its GUID"};
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 // ---- making it
@@ -118,15 +133,17 @@ link::LinkEndpoint::Buffers Fabric::link_buffers() const {
     return {};
 }
 
-std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello) {
+std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello, const Peer& peer) {
     if (!has_topology()) {
-        return nodes_[0].sw->admit(hello);
+        return nodes_[0].sw->admit(hello, peer);
     }
-    return hello.role == ib::link::Role::kSwitch ? trunks_.admit(hello) : admit_adapter(hello);
+    return hello.role == ib::link::Role::kSwitch ? trunks_.admit(hello, peer)
+                                                 : admit_adapter(hello, peer);
 }
 
 // Removes a phantom with all its ports for good: the connected device is the node from now on.
-std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello) {
+std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello,
+                                                              const Peer& peer) {
     const auto found = find_place(nodes_.topology(), hello);
     if (!found) {
         return std::unexpected(found.error());
@@ -140,18 +157,23 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     if (nodes_[found->node].elsewhere) {
         return not_here(what + " is in another process: connect to that one");
     }
+    Node& adapter = nodes_[found->node];
+    if (auto refusal = refuse_stranger(node, adapter.owner, peer)) {
+        return std::unexpected(std::move(*refusal));
+    }
     Switch& sw = *nodes_[port.peer_node].sw;
-    if (nodes_[found->node].phantom == nullptr && sw.port(port.peer_port).cable().attached()) {
+    if (adapter.phantom == nullptr && sw.port(port.peer_port).cable().attached()) {
         return std::unexpected(Refuse{RefuseReason::kDuplicatePortGuid,
                                       what + " is connected already: another device has its name "
                                              "or GUID"});
     }
-    if (nodes_[found->node].phantom != nullptr) {
+    if (adapter.phantom != nullptr) {
         cables_.cut_node(found->node);
-        nodes_[found->node].phantom.reset();
+        adapter.phantom.reset();
+        adapter.owner = peer.name;
         sw.counters(port.peer_port) = {};  // as if the phantom had never existed
     }
-    sw.set_neighbour(port.peer_port, hello);
+    sw.set_neighbour(port.peer_port, hello, peer.name);
     sw.port(port.peer_port).set_captured(true);
     Place place = sw.place(port.peer_port);
     place.name = sw.config().description + " " + place.name;

@@ -74,14 +74,14 @@ class Fabric final : public Admission, private OriginSink {
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return defaults_.link_features(); }
-    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
-        const ib::link::Hello& hello) override;
+    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(const ib::link::Hello& hello,
+                                                               const Peer& peer) override;
 
   private:
     Fabric(Topology topology, const SwitchConfig& defaults);
     void build();
-    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit_adapter(
-        const ib::link::Hello& hello);
+    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit_adapter(const ib::link::Hello& hello,
+                                                                       const Peer& peer);
     void release_origin(const Origin&) override {}
 
     SwitchConfig defaults_;

@@ -60,10 +60,10 @@ std::expected<std::vector<Crossing*>, std::string> Trunks::to(
     return found;
 }
 
-std::expected<Admission::Place, Refuse> Trunks::admit(const Hello& hello) {
+std::expected<Admission::Place, Refuse> Trunks::admit(const Hello& hello, const Peer& peer) {
     for (const auto& crossing : crossings_) {
         if (crossing->is_end_of(hello)) {
-            return crossing->admit(hello);
+            return crossing->admit(hello, peer);
         }
     }
     return std::unexpected(

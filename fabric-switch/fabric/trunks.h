@@ -25,7 +25,7 @@ class Trunks {
         const std::vector<std::string>& nodes);
     // A switch connects.
     [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
-        const ib::link::Hello& hello);
+        const ib::link::Hello& hello, const Peer& peer);
 
   private:
     [[nodiscard]] std::expected<Crossing*, std::string> add_to_single();

@@ -20,7 +20,8 @@ namespace {
 // MEMORY carries its control memory and the blocks.
 constexpr std::size_t kMaxDescriptors = 1 + ib::link::kMaxMemoryBlocks;
 
-constexpr unsigned kReadsPerTurn = 2;  // reads from one connection before its output is sent
+constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
+constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
 // Shared memory: input of one connection before the others have their turn.
 constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
 // Bytes copied for it in that turn.
@@ -76,21 +77,26 @@ bool would_block() {
 
 }  // namespace
 
-Connection::Connection(ConnectionHost& host, Admission& admission, UniqueFd fd,
+Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket,
                        std::uint64_t now_ns)
     : began_ns(now_ns),
       link(admission, *this),
-      fd_(std::move(fd)),
+      fd_(std::move(socket.fd)),
+      tls_(std::move(socket.tls)),
+      secured_(tls_ == nullptr),
+      peer_(peer_of_socket(fd_.get())),
       host_(host),
       outgoing_(false),
       connecting_(false) {}
 
-Connection::Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, UniqueFd fd,
+Connection::Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, Socket socket,
                        std::uint64_t now_ns)
     : began_ns(now_ns),
       link(outgoing, *this),
       waits_for_room(true),
-      fd_(std::move(fd)),
+      fd_(std::move(socket.fd)),
+      tls_(std::move(socket.tls)),
+      secured_(tls_ == nullptr),
       host_(host),
       outgoing_(true),
       connecting_(true) {}
@@ -103,6 +109,10 @@ bool Connection::start() {
 void Connection::ready(std::uint32_t events) {
     if (!fd_ || (connecting_ && !finish_connect())) {
         return;  // closed earlier in this turn, or now
+    }
+    if (!secured_) {
+        continue_handshake();
+        return;
     }
     if ((events & EPOLLOUT) != 0) {
         write();
@@ -121,26 +131,62 @@ bool Connection::finish_connect() {
     if (error != 0) {
         reason_ = std::strerror(error);
         host_.close(*this);
+        return false;
     }
-    return error == 0;
+    peer_ = peer_of_socket(fd_.get());
+    return true;
+}
+
+// The certificate then says who the peer is.
+void Connection::continue_handshake() {
+    if (!host_.may_handshake()) {
+        return;  // the socket stays ready
+    }
+    const auto progress = tls_->handshake();
+    if (progress == TlsSession::Progress::kWaits) {
+        want_write(tls_->waits_for_room());
+        return;
+    }
+    auto peer = progress == TlsSession::Progress::kDone ? tls_->peer(peer_.origin)
+                                                        : std::unexpected(tls_->error());
+    if (!peer) {
+        lost({link::LinkError::kRefused, peer.error()});
+        return;
+    }
+    peer_ = std::move(*peer);
+    secured_ = true;
+    write();
+    read();  // the peer's first bytes may have come with the handshake's last ones
+}
+
+std::optional<std::size_t> Connection::put(std::span<const std::uint8_t> bytes) {
+    if (tls_) {
+        return tls_->write(bytes);
+    }
+    const bool hand_over = link.is_shared() && !handed_over_;
+    const ssize_t n = hand_over ? send_with(fd_.get(), bytes, shared_->handed_over())
+                                : ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n > 0) {
+        handed_over_ = handed_over_ || hand_over;
+        return static_cast<std::size_t>(n);
+    }
+    return would_block() ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
 void Connection::write() {
+    if (!secured_) {
+        return;
+    }
     while (fd_ && !link.output().empty()) {
-        const auto out = link.output();
-        const bool hand_over = link.is_shared() && !handed_over_;
-        const ssize_t n = hand_over ? send_with(fd_.get(), out, shared_->handed_over())
-                                    : ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
-        if (n > 0) {
-            handed_over_ = handed_over_ || hand_over;
-            link.consume_output(static_cast<std::size_t>(n));
-            continue;
-        }
-        if (!would_block()) {
+        const auto sent = put(link.output());
+        if (!sent) {
             host_.close(*this);
             return;
         }
-        break;
+        if (*sent == 0) {
+            break;
+        }
+        link.consume_output(*sent);
     }
     want_write(!link.output().empty());
     if (!fd_) {
@@ -172,33 +218,46 @@ void Connection::close_fds() {
     fd_.reset();
 }
 
+// No value: the connection has ended, here or at the peer.
+std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
+    if (tls_) {
+        return tls_->read(space);
+    }
+    iovec part{space.data(), space.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> room;
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
+    if (n < 0 && would_block()) {
+        return 0;
+    }
+    if (n > 0 && !take_descriptors(message)) {
+        lost({link::LinkError::kUnexpectedFrame, "descriptors that nobody asked for"});
+        return std::nullopt;
+    }
+    return n > 0 ? std::optional(static_cast<std::size_t>(n)) : std::nullopt;
+}
+
 void Connection::read() {
-    for (unsigned i = 0; i < kReadsPerTurn; ++i) {
+    const unsigned most = tls_ ? kTlsReadsPerTurn : kReadsPerTurn;
+    // The socket is not ready again for bytes that TLS has read from it.
+    for (unsigned i = 0; fd_ && (i < most || (tls_ && tls_->has_input())); ++i) {
         const auto space = link.input_space();
-        iovec part{space.data(), space.size()};
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> room;
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = room.data();
-        message.msg_controllen = room.size();
-        const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
-        if (n < 0 && would_block()) {
-            return;
-        }
-        if (n > 0 && !take_descriptors(message)) {
-            lost({link::LinkError::kUnexpectedFrame, "descriptors that nobody asked for"});
-            return;
-        }
-        if (n <= 0) {
+        const auto got = get(space);
+        if (!got && fd_) {
             host_.close(*this);
+        }
+        if (!got || *got == 0) {
             return;
         }
-        if (const auto fed = link.feed_input(static_cast<std::size_t>(n)); !fed) {
+        if (const auto fed = link.feed_input(*got); !fed) {
             lost(fed.error());
             return;
         }
-        if (static_cast<std::size_t>(n) < space.size()) {
+        if (!tls_ && *got < space.size()) {
             return;  // all there was
         }
     }
@@ -267,8 +326,8 @@ void Connection::lost(const link::LinkFailure& failure) {
     }
     // A REFUSE is a few bytes to an empty socket. If it does not fit, the peer does not read.
     const auto out = link.output();
-    if (!out.empty()) {
-        [[maybe_unused]] const ssize_t n = ::send(fd_.get(), out.data(), out.size(), MSG_NOSIGNAL);
+    if (secured_ && !out.empty()) {
+        [[maybe_unused]] const auto sent = put(out);
     }
     host_.close(*this);
 }

@@ -13,8 +13,10 @@
 
 #include "base/poller.h"
 #include "base/unique_fd.h"
+#include "links/connection_peer.h"
 #include "links/shared_link.h"
 #include "links/switch_link.h"
+#include "tls/tls_session.h"
 
 namespace pib::fabric {
 
@@ -29,6 +31,8 @@ class ConnectionHost {
     [[nodiscard]] virtual bool shares_memory() const = 0;
     virtual void schedule(Connection& connection) = 0;   // has output
     virtual void make_busy(Connection& connection) = 0;  // its rings may contain frames
+    // Whether a TLS handshake may continue in this turn: their cost in a turn is bounded.
+    [[nodiscard]] virtual bool may_handshake() = 0;
     // The handler stays until the end of the turn: events for it may be waiting.
     virtual void close(Connection& connection) = 0;
     // `known`: the peer has identified itself. The number of notes is limited, because a peer can
@@ -38,10 +42,16 @@ class ConnectionHost {
 
 class Connection final : public PollHandler, private SwitchLink::Owner {
   public:
+    // A connected socket, with TLS or without.
+    struct Socket {
+        UniqueFd fd;
+        std::unique_ptr<TlsSession> tls;
+    };
+
     // Accepted connection: the peer sends HELLO.
-    Connection(ConnectionHost& host, Admission& admission, UniqueFd fd, std::uint64_t now_ns);
+    Connection(ConnectionHost& host, Admission& admission, Socket socket, std::uint64_t now_ns);
     // An outgoing connection: connect() has been called, and may still be under way.
-    Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, UniqueFd fd,
+    Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, Socket socket,
                std::uint64_t now_ns);
     // False: the kernel refused.
     [[nodiscard]] bool start();
@@ -52,6 +62,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     bool serve();
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
+    [[nodiscard]] const Peer& peer() const { return peer_; }
     // The reason of the closure, if the peer caused it; one line.
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
@@ -64,12 +75,18 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
   private:
     void link_output_ready() override { host_.schedule(*this); }
     void link_note(const std::string& text) override { host_.note(text, link.port_number() != 0); }
+    [[nodiscard]] const Peer& link_peer() const override { return peer_; }
     std::optional<link::LinkRings> link_share() override;
     std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
         const ib::link::Memory& memory) override;
     void link_wake() override;
     [[nodiscard]] bool take_descriptors(msghdr& message);
     bool finish_connect();
+    // Continues the TLS handshake, and begins the link when it ends.
+    void continue_handshake();
+    // Output and input as send() and recvmsg(): 0 where that would block.
+    [[nodiscard]] std::optional<std::size_t> put(std::span<const std::uint8_t> bytes);
+    [[nodiscard]] std::optional<std::size_t> get(std::span<std::uint8_t> space);
     void read();
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
@@ -82,6 +99,9 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     };
 
     UniqueFd fd_;
+    std::unique_ptr<TlsSession> tls_;
+    bool secured_;  // no TLS handshake is under way
+    Peer peer_;
     ConnectionHost& host_;
     const bool outgoing_;
     bool connecting_;

@@ -8,15 +8,6 @@ namespace {
 using ib::link::Refuse;
 using ib::link::RefuseReason;
 
-std::string hexadecimal(ib::Guid guid) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    std::string text = "0x";
-    for (int shift = 60; shift >= 0; shift -= 4) {
-        text += kDigits[guid.value() >> shift & 0xF];
-    }
-    return text;
-}
-
 }  // namespace
 
 std::string Crossing::name() const {
@@ -47,7 +38,7 @@ std::expected<Admission::Place, std::string> Crossing::welcomed(const ib::link::
     const bool expected_port = far_.port == 0 || far_.port == welcome.port_number;
     if (!expected_guid || !expected_port) {
         return std::unexpected("port " + std::to_string(welcome.port_number) + " of switch " +
-                               hexadecimal(welcome.switch_guid) + " answers instead of port " +
+                               to_text(welcome.switch_guid) + " answers instead of port " +
                                std::to_string(far_.port) + " of \"" + far_.id +
                                "\": do both processes have the same topology file?");
     }
@@ -62,7 +53,8 @@ std::expected<Admission::Place, std::string> Crossing::welcomed(const ib::link::
     return place();
 }
 
-std::expected<Admission::Place, Refuse> Crossing::admit(const ib::link::Hello& hello) {
+std::expected<Admission::Place, Refuse> Crossing::admit(const ib::link::Hello& hello,
+                                                        const Peer& peer) {
     const std::string what = "the cable to port " + std::to_string(hello.port_number) + " of \"" +
                              hello.node_description + "\" ";
     if (connects_) {
@@ -74,7 +66,11 @@ std::expected<Admission::Place, Refuse> Crossing::admit(const ib::link::Hello& h
         return std::unexpected(
             Refuse{RefuseReason::kDuplicatePortGuid, what + "is connected already"});
     }
-    near_.set_neighbour(port_, hello);
+    const std::string& owner = near_.owner(port_);
+    if (!owner.empty() && owner != peer.name) {
+        return std::unexpected(owned_by_another(what, owner));
+    }
+    near_.set_neighbour(port_, hello, peer.name);
     return place();
 }
 

@@ -43,7 +43,7 @@ class Crossing final : public SwitchLink::Outgoing {
         const ib::link::Welcome& welcome) override;
     // Admits the connecting peer, or returns the reason against it.
     [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
-        const ib::link::Hello& hello);
+        const ib::link::Hello& hello, const Peer& peer);
     [[nodiscard]] bool is_end_of(const ib::link::Hello& hello) const {
         return far_.guid == hello.node_guid && far_.port == hello.port_number;
     }

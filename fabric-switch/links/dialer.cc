@@ -26,13 +26,18 @@ std::unique_ptr<Connection> Dialer::time_has_come(ConnectionHost& host, std::uin
         }
         return nullptr;
     }
-    auto fd = begin_connect(addresses_[next_address_]);
+    auto fd = begin_connect(target_.addresses[next_address_]);
     if (!fd) {
         try_later(now_ns, fd.error());
         return nullptr;
     }
-    auto connection = std::make_unique<Connection>(host, crossing_, std::move(*fd), now_ns);
-    if (!connection->start()) {
+    Connection::Socket socket{std::move(*fd), nullptr};
+    if (target_.tls != nullptr) {
+        socket.tls = target_.tls->connect(socket.fd.get(), target_.host);
+    }
+    const bool complete = target_.tls == nullptr || socket.tls != nullptr;
+    auto connection = std::make_unique<Connection>(host, crossing_, std::move(socket), now_ns);
+    if (!complete || !connection->start()) {
         try_later(now_ns, "out of resources");
         return nullptr;
     }
@@ -60,11 +65,11 @@ void Dialer::closed(std::uint64_t now_ns) {
 void Dialer::try_later(std::uint64_t now_ns, const std::string& reason) {
     if (reason != told_) {
         told_ = reason;
-        spdlog::warn("{}: {}: {}; trying again", crossing_.name(), peer_, reason);
+        spdlog::warn("{}: {}: {}; trying again", crossing_.name(), target_.name, reason);
     }
     wait_ns_ = wait_ns_ == 0 ? kShortestWaitNs : std::min(wait_ns_ * 2, kLongestWaitNs);
     due_ns_ = now_ns + wait_ns_;
-    next_address_ = (next_address_ + 1) % addresses_.size();
+    next_address_ = (next_address_ + 1) % target_.addresses.size();
 }
 
 }  // namespace pib::fabric

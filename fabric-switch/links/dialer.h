@@ -10,14 +10,21 @@
 #include "base/address.h"
 #include "links/connection.h"
 #include "links/crossing.h"
+#include "tls/tls_credentials.h"
 
 namespace pib::fabric {
 
 class Dialer {
   public:
-    // `addresses` of the peer, not empty, are tried in turn. The trunk outlives the dialer.
-    Dialer(Crossing& crossing, std::string peer, std::vector<SocketAddress> addresses)
-        : crossing_(crossing), peer_(std::move(peer)), addresses_(std::move(addresses)) {}
+    struct Target {
+        std::string name;                      // for the log
+        std::vector<SocketAddress> addresses;  // not empty; tried in turn
+        const TlsCredentials* tls = nullptr;   // nullptr: without TLS
+        std::string host;                      // that the peer's certificate has; empty: any
+    };
+
+    // The trunk and the credentials outlive the dialer.
+    Dialer(Crossing& crossing, Target target) : crossing_(crossing), target_(std::move(target)) {}
 
     // When to call time_has_come().
     [[nodiscard]] std::uint64_t due_ns() const { return due_ns_; }
@@ -33,8 +40,7 @@ class Dialer {
     void try_later(std::uint64_t now_ns, const std::string& reason);
 
     Crossing& crossing_;
-    std::string peer_;
-    std::vector<SocketAddress> addresses_;
+    Target target_;
     std::size_t next_address_ = 0;
     Connection* connection_ = nullptr;
     std::uint64_t due_ns_ = 0;

@@ -5,6 +5,11 @@
 
 namespace pib::fabric {
 
+const Peer& LinkOwner::link_peer() const {
+    static const Peer kUnknown;
+    return kUnknown;
+}
+
 void LinkAttachment::detach() {
     if (copier_) {
         copier_->give_up();
@@ -16,7 +21,11 @@ void LinkAttachment::detach() {
 }
 
 link::HelloAnswer LinkAttachment::link_hello(const ib::link::Hello& hello) {
-    const auto place = admission_->admit(hello);
+    const Peer& peer = owner_.link_peer();
+    if (auto refusal = peer.objection(hello)) {
+        return std::unexpected(std::move(*refusal));
+    }
+    const auto place = admission_->admit(hello, peer);
     if (!place) {
         return std::unexpected(place.error());
     }
@@ -26,7 +35,8 @@ link::HelloAnswer LinkAttachment::link_hello(const ib::link::Hello& hello) {
         rings_ = owner_.link_share();
     }
     owner_.link_note(place_.name + ": " + hello.node_description + " connected" +
-                     (rings_ ? ", shared memory" : ""));
+                     (rings_ ? ", shared memory" : "") +
+                     (peer.name.empty() ? "" : ", " + peer.name));
     return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
                              .features = rings_ ? shared_features(hello) : 0,
                              .switch_guid = place_.node_guid,
@@ -44,6 +54,10 @@ std::uint32_t LinkAttachment::shared_features(const ib::link::Hello& hello) cons
 
 // A link without a port offers nothing, so that it cannot come up before it is closed.
 void LinkAttachment::link_welcome(const ib::link::Welcome& welcome) {
+    if (const auto objection = owner_.link_peer().objection(welcome.switch_guid)) {
+        unwelcome_ = *objection;
+        return;
+    }
     const auto place = outgoing_->welcomed(welcome);
     if (!place) {
         unwelcome_ = place.error();

@@ -32,6 +32,8 @@ class LinkOwner {
     }
     // There is an answer for the peer, which may sleep.
     virtual void link_wake() {}
+    // The other end. It stays the same from the peer's first frame on.
+    [[nodiscard]] virtual const Peer& link_peer() const;
     // A message for the user; one line.
     virtual void link_note(const std::string& text) = 0;
 };

@@ -11,6 +11,7 @@
 
 #include "ib/link/link_endpoint.h"
 #include "ib/mgmt/port_attrs.h"
+#include "switch/peer.h"
 
 namespace pib::fabric {
 
@@ -122,9 +123,9 @@ class Admission {
     [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
     // Features of this side for links in shared memory (ib::link::kFeature...).
     [[nodiscard]] virtual std::uint32_t link_features() const = 0;
-    // The port for the sender of HELLO, or the reason for a refusal.
-    [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(
-        const ib::link::Hello& hello) = 0;
+    // The port for `peer`, the sender of HELLO, or the reason for a refusal.
+    [[nodiscard]] virtual std::expected<Place, ib::link::Refuse> admit(const ib::link::Hello& hello,
+                                                                       const Peer& peer) = 0;
 };
 
 }  // namespace pib::fabric

@@ -17,6 +17,11 @@ bool same_port(const ib::link::Hello& one, const ib::link::Hello& other) {
            (!of_switch || one.port_number == other.port_number);
 }
 
+bool share_a_guid(const ib::link::Hello& one, const ib::link::Hello& other) {
+    return one.node_guid == other.node_guid || one.port_guid == other.port_guid ||
+           one.node_guid == other.port_guid || one.port_guid == other.node_guid;
+}
+
 }  // namespace
 
 Switch::Switch(const SwitchConfig& config, Agenda* agenda)
@@ -42,12 +47,13 @@ Switch::~Switch() = default;
 // ---- admission
 
 const ib::link::Hello* Switch::neighbour(unsigned number) const {
-    const auto& hello = neighbours_[number - 1];
+    const auto& hello = neighbours_[number - 1].hello;
     return hello.node_guid == ib::Guid{} ? nullptr : &hello;
 }
 
-void Switch::set_neighbour(unsigned number, const ib::link::Hello& hello) {
-    neighbours_[number - 1] = hello;
+void Switch::set_neighbour(unsigned number, const ib::link::Hello& hello,
+                           const std::string& owner) {
+    neighbours_[number - 1] = {hello, owner};
 }
 
 link::LinkEndpoint::Buffers Switch::link_buffers() const {
@@ -65,7 +71,8 @@ Admission::Place Switch::place(unsigned number) {
             .name = "port " + std::to_string(number)};
 }
 
-std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello) {
+std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello,
+                                                                const Peer& peer) {
     using enum ib::link::RefuseReason;
     if (hello.node_guid == config_.node_guid) {
         return std::unexpected(ib::link::Refuse{
@@ -77,6 +84,11 @@ std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::
             continue;
         }
         const auto* who = neighbour(number);
+        const bool owned = !owner(number).empty() && owner(number) != peer.name;
+        if (who != nullptr && owned && share_a_guid(*who, hello)) {
+            return std::unexpected(
+                owned_by_another("GUID of port " + std::to_string(number), owner(number)));
+        }
         if (who != nullptr && same_port(*who, hello)) {
             known = number;
         }
@@ -94,7 +106,7 @@ std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::
             ib::link::Refuse{kNoFreePort, "all " + std::to_string(num_ports()) +
                                               " ports are taken: start pib-switch with --ports"});
     }
-    set_neighbour(number, hello);
+    set_neighbour(number, hello, peer.name);
     return place(number);
 }
 

@@ -39,9 +39,10 @@ class Switch final : public Admission, public Timed, private PortHost {
     }
 
     // The lowest free port. A peer that was connected before (same port GUID; switches: node GUID
-    // and port) gets its old port again, so the subnet looks the same after a reconnect.
-    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(
-        const ib::link::Hello& hello) override;
+    // and port) gets its old port again, so the subnet looks the same after a reconnect. GUIDs of a
+    // port are refused to peers other than its owner.
+    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(const ib::link::Hello& hello,
+                                                               const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
     [[nodiscard]] Place place(unsigned number);
@@ -49,7 +50,12 @@ class Switch final : public Admission, public Timed, private PortHost {
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
-    void set_neighbour(unsigned number, const ib::link::Hello& hello);
+    void set_neighbour(unsigned number, const ib::link::Hello& hello,
+                       const std::string& owner = {});
+    // Name of the peer that the port is bound to; empty: none.
+    [[nodiscard]] const std::string& owner(unsigned number) const {
+        return neighbours_[number - 1].owner;
+    }
 
     // Without an agenda: moves the clock (nanoseconds, never backwards) and does due work. Call
     // before links report events.
@@ -70,7 +76,11 @@ class Switch final : public Admission, public Timed, private PortHost {
     std::vector<ib::PortCounters> counters_;  // by port number, 0 included
     PacketPool pool_;
     SwitchPorts ports_;
-    std::vector<ib::link::Hello> neighbours_;  // [0] is port 1; node GUID 0: none yet
+    struct Neighbour {
+        ib::link::Hello hello;
+        std::string owner;
+    };
+    std::vector<Neighbour> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
     PortMask reserved_ = 0;
     PortMask active_ = 0;  // ports that may have work; the others have no deadline
     Clock own_clock_;

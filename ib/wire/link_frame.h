@@ -101,6 +101,7 @@ enum class RefuseReason : std::uint16_t {
     kNoFreePort = 3,
     kMalformedHello = 4,
     kNotInTopology = 5,
+    kNotAllowed = 6,
 };
 
 struct Refuse {

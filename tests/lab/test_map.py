@@ -105,6 +105,9 @@ def test_metrics_over_http(switch):
                     text = answer.read().decode()
             except OSError:
                 time.sleep(0.1)
+        # A server on all addresses of the host would answer here, too.
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.2", port), timeout=10).close()
     finally:
         serving.terminate()
         serving.wait()

@@ -47,10 +47,11 @@ ROOMS = {
     "fabric-switch": {
         "base": (),
         "switch": ("base",),
-        "links": ("base", "switch"),
+        "tls": ("base", "switch"),
+        "links": ("base", "switch", "tls"),
         "fabric": ("base", "switch", "links"),
         "control": ("base", "switch", "links", "fabric"),
-        "": ("base", "switch", "links", "fabric", "control"),
+        "": ("base", "switch", "tls", "links", "fabric", "control"),
     },
 }
 

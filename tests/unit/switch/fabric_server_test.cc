@@ -55,7 +55,7 @@ TEST_CASE("program: --socket-mode says who may connect") {
     const auto mode_of = [](const std::string& path) {
         return static_cast<unsigned>(std::filesystem::status(path).permissions());
     };
-    CHECK(mode_of(Program().fabric_path()) == 0666);
+    CHECK(mode_of(Program().fabric_path()) == 0660);
     CHECK(mode_of(Program({"--socket-mode", "0600"}).fabric_path()) == 0600);
 }
 

@@ -91,12 +91,12 @@ TEST_CASE("trunk: lost packets only delay, and a peer that is gone without a wor
     here.run("ip addr add 10.77.0.1/24 dev far && ip link set far up");
     std::optional<Program> one, other;
     here.inside([&] {
-        one.emplace(std::vector<std::string>{"--ports", "4", "--guid", "100", "--listen",
-                                             "tcp:10.77.0.1:7777"});
+        one.emplace(std::vector<std::string>{"--ports", "4", "--guid", "100", "--plain-tcp",
+                                             "--listen", "tcp:10.77.0.1:7777"});
     });
     there.inside([&] {
-        other.emplace(std::vector<std::string>{"--ports", "4", "--guid", "200", "--connect",
-                                               "tcp:10.77.0.1:7777"});
+        other.emplace(std::vector<std::string>{"--ports", "4", "--guid", "200", "--plain-tcp",
+                                               "--connect", "tcp:10.77.0.1:7777"});
     });
     CHECK(one->reaches(1, "Initialize"));
     CHECK(other->reaches(kTrunk, "Initialize"));

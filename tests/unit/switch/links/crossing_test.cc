@@ -67,7 +67,7 @@ struct Net : TopologyNet {
 };
 
 std::string refusal(fabric::Fabric& fabric, const ib::link::Hello& hello) {
-    const auto admitted = fabric.admit(hello);
+    const auto admitted = fabric.admit(hello, {});
     return admitted ? "" : admitted.error().text;
 }
 
@@ -257,10 +257,10 @@ TEST_CASE("crossing: two switches without a file are joined at the connecting on
     CHECK(other.switches()[0]->neighbour(4)->node_guid == ib::Guid(0x500));
     // The port stays reserved, so four adapters do not fit.
     for (const std::uint64_t guid : {0x1000, 0x2000, 0x3000}) {
-        CHECK(other.admit(make_hello(guid)));
+        CHECK(other.admit(make_hello(guid), {}));
     }
     for (unsigned port = 1; port <= 3; ++port) {
-        CHECK(other.admit(make_hello(0x1000 * port))->number == port);
+        CHECK(other.admit(make_hello(0x1000 * port), {})->number == port);
     }
     const auto twin = other.crossings_to({});
     PartCable itself(*twin->at(0), other);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A list of permitted system calls; any other fails with EPERM.
+#include "confinement.h"
+
+#include <fcntl.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace pib::fabric {
+namespace {
+
+constexpr const char* kPermitted[] = {
+    // links and the control socket
+    "accept4", "connect", "getpeername", "getsockname", "getsockopt", "recvfrom", "recvmsg",
+    "sendmsg", "sendto", "setsockopt", "shutdown",
+    // shared memory, captures, the log
+    "close", "eventfd2", "fcntl", "fstat", "fstatfs", "ftruncate", "futex", "lseek", "memfd_create",
+    "newfstatat", "pread64", "read", "readv", "unlink", "unlinkat", "write", "writev",
+    // waiting
+    "clock_nanosleep", "epoll_ctl", "epoll_pwait", "epoll_wait", "nanosleep", "poll", "ppoll",
+    "restart_syscall", "sched_yield", "signalfd4",
+    // memory and time
+    "brk", "clock_getres", "clock_gettime", "getcpu", "getrandom", "getrusage", "gettimeofday",
+    "madvise", "mremap", "munmap", "time",
+    // the process itself
+    "exit", "exit_group", "getegid", "geteuid", "getgid", "getpid", "gettid", "getuid",
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_getattr",
+    "sched_getparam", "sched_getscheduler", "sched_setattr", "sigaltstack", "sysinfo", "tgkill"};
+
+// A call of which one argument is limited.
+struct Limited {
+    const char* call;
+    scmp_arg_cmp argument;
+};
+constexpr Limited kLimited[] = {
+    {"openat", {2, SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}},
+    {"mmap", {2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}},
+    {"mprotect", {2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}},
+    {"socket", {0, SCMP_CMP_EQ, AF_UNIX, 0}},
+    {"socket", {0, SCMP_CMP_EQ, AF_INET, 0}},
+    {"socket", {0, SCMP_CMP_EQ, AF_INET6, 0}},
+};
+
+// Calls of sanitizers and coverage when the program ends.
+#ifdef PIB_INSTRUMENTED
+constexpr const char* kInstrumented[] = {
+    "clone",  "dup",       "dup2",       "getdents64", "getppid",
+    "ioctl",  "kill",      "mkdir",      "mkdirat",    "open",
+    "openat", "pipe",      "pipe2",      "prctl",      "process_vm_readv",
+    "ptrace", "readlink",  "readlinkat", "stat",       "wait4",
+    "access", "faccessat", "flock",      "prlimit64"};
+#endif
+
+using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
+
+// A call that this architecture does not have needs no rule.
+int permit(scmp_filter_ctx filter, const char* call, const scmp_arg_cmp* argument) {
+    const int number = seccomp_syscall_resolve_name(call);
+    return number == __NR_SCMP_ERROR
+               ? 0
+               : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, argument != nullptr ? 1 : 0,
+                                        argument);
+}
+
+int permit_all(scmp_filter_ctx filter) {
+    int failed = 0;
+    for (const char* call : kPermitted) {
+        failed = failed != 0 ? failed : permit(filter, call, nullptr);
+    }
+    for (const Limited& limited : kLimited) {
+        failed = failed != 0 ? failed : permit(filter, limited.call, &limited.argument);
+    }
+#ifdef PIB_INSTRUMENTED
+    for (const char* call : kInstrumented) {
+        failed = failed != 0 ? failed : permit(filter, call, nullptr);
+    }
+#endif
+    return failed;
+}
+
+}  // namespace
+
+std::expected<void, std::string> confine() {
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return std::unexpected(std::string("no new privileges: ") + std::strerror(errno));
+    }
+    const Filter filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release);
+    if (!filter) {
+        return std::unexpected("no memory for a filter of system calls");
+    }
+    int failed = permit_all(filter.get());
+    failed = failed != 0 ? failed : seccomp_load(filter.get());
+    if (failed != 0) {
+        return std::unexpected(std::string("the kernel takes no filter of system calls: ") +
+                               std::strerror(-failed));
+    }
+    return {};
+}
+
+}  // namespace pib::fabric

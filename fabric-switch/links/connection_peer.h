@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The other end of a socket as the kernel knows it.
+#pragma once
+
+#include "switch/peer.h"
+
+namespace pib::fabric {
+
+// The user who connected to a Unix socket, or listens at it. TCP identifies nobody: all of its
+// peers have one name.
+[[nodiscard]] Peer peer_of_socket(int fd);
+
+}  // namespace pib::fabric

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The other end of a connection as the kernel or its certificate identifies it. A port that a peer
+// has taken is bound to the peer's name for as long as the switch remembers the port's state.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ib/wire/link_frame.h"
+
+namespace pib::fabric {
+
+struct GuidRange {
+    ib::Guid first{};
+    ib::Guid last{};
+
+    [[nodiscard]] bool has(ib::Guid guid) const {
+        return first.value() <= guid.value() && guid.value() <= last.value();
+    }
+};
+
+// The permissions in a certificate.
+struct Grant {
+    bool is_switch = false;  // HELLO and WELCOME of a switch
+    std::vector<GuidRange> guids;
+    std::vector<std::string> nodes;  // nodes of a topology by name, whatever their GUID
+
+    [[nodiscard]] bool has(ib::Guid guid) const;
+    [[nodiscard]] bool has_node(std::string_view name) const;
+};
+
+struct Peer {
+    std::string name;            // "user 1000", "certificate host1", "plain TCP"
+    std::string origin;          // name, or the address from which a host connects
+    std::optional<Grant> grant;  // none: no certificate limits the peer
+
+    // The reason against this HELLO; none: the certificate permits it.
+    [[nodiscard]] std::optional<ib::link::Refuse> objection(const ib::link::Hello& hello) const;
+    // The reason against a switch that answers with this GUID.
+    [[nodiscard]] std::optional<std::string> objection(ib::Guid switch_guid) const;
+};
+
+// The refusal of a peer that asks for the GUID or port of another one. `what` names that.
+[[nodiscard]] ib::link::Refuse owned_by_another(const std::string& what, const std::string& owner);
+
+// 0x and 16 digits.
+[[nodiscard]] std::string to_text(ib::Guid guid);
+
+}  // namespace pib::fabric

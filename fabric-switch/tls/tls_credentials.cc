@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tls/tls_credentials.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace pib::fabric {
+namespace {
+
+constexpr const char* kPriority = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
+// A handshake message: a certificate with hundreds of GUIDs fits.
+constexpr std::size_t kMaxHandshakeMessage = 16 * 1024;
+
+std::unexpected<std::string> not_loaded(const std::string& file, const std::string& why) {
+    return std::unexpected(file + ": " + why + ": make it with pib-switch cert");
+}
+
+std::expected<void, std::string> check_key(const std::string& file) {
+    struct stat info{};
+    if (::stat(file.c_str(), &info) != 0) {
+        return not_loaded(file, std::strerror(errno));
+    }
+    if ((info.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+        return std::unexpected(file + ": other users may read this key: chmod 600 " + file);
+    }
+    return {};
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<TlsCredentials>, std::string> TlsCredentials::load(
+    const std::string& directory) {
+    const std::string ca = directory + "/ca-cert.pem", crl = directory + "/ca-crl.pem";
+    const std::string own = directory + "/server-cert.pem", key = directory + "/server-key.pem";
+    std::unique_ptr<TlsCredentials> made(new TlsCredentials);
+    gnutls_certificate_credentials_t certificates = nullptr;
+    gnutls_priority_t priority = nullptr;
+    if (gnutls_certificate_allocate_credentials(&certificates) != GNUTLS_E_SUCCESS) {
+        return std::unexpected("no memory for certificates");
+    }
+    made->certificates_.reset(certificates);
+    if (const int code = gnutls_priority_init(&priority, kPriority, nullptr);
+        code != GNUTLS_E_SUCCESS) {
+        return std::unexpected(gnutls_error("TLS 1.3", code));
+    }
+    made->priority_.reset(priority);
+    const int trusted =
+        gnutls_certificate_set_x509_trust_file(certificates, ca.c_str(), GNUTLS_X509_FMT_PEM);
+    if (trusted <= 0) {
+        return not_loaded(ca, trusted == 0 ? "no certificate" : gnutls_strerror(trusted));
+    }
+    if (::access(crl.c_str(), F_OK) == 0) {
+        const int code =
+            gnutls_certificate_set_x509_crl_file(certificates, crl.c_str(), GNUTLS_X509_FMT_PEM);
+        if (code < 0) {
+            return std::unexpected(gnutls_error(crl, code));
+        }
+    }
+    if (const auto safe = check_key(key); !safe) {
+        return std::unexpected(safe.error());
+    }
+    const int loaded = gnutls_certificate_set_x509_key_file(certificates, own.c_str(), key.c_str(),
+                                                            GNUTLS_X509_FMT_PEM);
+    if (loaded < 0) {
+        return not_loaded(own, gnutls_strerror(loaded));
+    }
+    return made;
+}
+
+std::unique_ptr<TlsSession> TlsCredentials::make(int fd, unsigned end, const char* purpose,
+                                                 const std::string& host) const {
+    gnutls_session_t session = nullptr;
+    if (gnutls_init(&session, end | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS) !=
+        GNUTLS_E_SUCCESS) {
+        return nullptr;
+    }
+    GnutlsPtr<gnutls_session_t, gnutls_deinit> made(session);
+    if (gnutls_priority_set(session, priority_.get()) != GNUTLS_E_SUCCESS ||
+        gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, certificates_.get()) !=
+            GNUTLS_E_SUCCESS) {
+        return nullptr;
+    }
+    if ((end & GNUTLS_SERVER) != 0) {
+        gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+    }
+    gnutls_handshake_set_max_packet_length(session, kMaxHandshakeMessage);
+    gnutls_transport_set_int(session, fd);
+    return std::make_unique<TlsSession>(std::move(made), TlsSession::Expected{purpose, host});
+}
+
+std::unique_ptr<TlsSession> TlsCredentials::accept(int fd) const {
+    return make(fd, GNUTLS_SERVER, GNUTLS_KP_TLS_WWW_CLIENT, {});
+}
+
+std::unique_ptr<TlsSession> TlsCredentials::connect(int fd, const std::string& host) const {
+    return make(fd, GNUTLS_CLIENT, GNUTLS_KP_TLS_WWW_SERVER, host);
+}
+
+}  // namespace pib::fabric

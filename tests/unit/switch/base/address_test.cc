@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Who may reach a socket: permissions and group of a path, plain TCP on loopback addresses only.
+#include "base/address.h"
+
+#include <grp.h>
+#include <sys/stat.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+
+namespace pib::test {
+namespace {
+
+using fabric::Address;
+using fabric::SocketRules;
+
+struct Folder {
+    std::string path;
+    Folder() {
+        char name[] = "/tmp/pib-address-test-XXXXXX";
+        path = ::mkdtemp(name);
+    }
+    ~Folder() { std::filesystem::remove_all(path); }
+};
+
+std::string error_of(const std::string& text, const SocketRules& rules = {}) {
+    const auto sockets = fabric::listen_on(*Address::parse(text), rules);
+    return sockets ? "" : sockets.error();
+}
+
+}  // namespace
+
+TEST_CASE("address: texts of all kinds") {
+    for (const char* text : {"unix:/tmp/x", "tcp:7", "tcp:host:7", "tcp:[::1]:7", "tls:7",
+                             "tls:host:7", "tls:[::1]:7"}) {
+        const auto address = Address::parse(text);
+        REQUIRE(address);
+        CHECK(address->to_string() == text);
+    }
+    CHECK(Address::parse("tls:host:7")->kind == Address::Kind::kTls);
+    for (const char* text : {"", "unix:", "tcp:", "tls:", "tls:host:", "udp:host:7", "host:7"}) {
+        CHECK_FALSE(Address::parse(text));
+    }
+}
+
+TEST_CASE("address: a path has the mode and the group that are asked for") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket", text = "unix:" + path;
+    struct stat info{};
+    {
+        const auto sockets = fabric::listen_on(*Address::parse(text));
+        REQUIRE(sockets);
+        REQUIRE(::stat(path.c_str(), &info) == 0);
+        CHECK((info.st_mode & 0777) == 0660);
+    }
+    // The last group of this process: another than the first one, where it has several.
+    std::vector<gid_t> groups(static_cast<std::size_t>(::getgroups(0, nullptr)));
+    REQUIRE(::getgroups(static_cast<int>(groups.size()), groups.data()) >= 0);
+    const group* member = groups.empty() ? ::getgrgid(::getgid()) : ::getgrgid(groups.back());
+    REQUIRE(member != nullptr);
+    const gid_t wanted = member->gr_gid;
+    const auto sockets = fabric::listen_on(
+        *Address::parse(text), {.mode = 0620, .group = member->gr_name, .plain_tcp = false});
+    REQUIRE(sockets);
+    REQUIRE(::stat(path.c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0620);
+    CHECK(info.st_gid == wanted);
+}
+
+TEST_CASE("address: without its group a socket does not stay") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket";
+    const auto error = error_of(
+        "unix:" + path, {.mode = 0660, .group = "no group is called that", .plain_tcp = false});
+    CHECK(error.find("groupadd") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("address: plain TCP beyond this host has to be asked for") {
+    for (const char* text :
+         {"tcp:0.0.0.0:0", "tcp:192.0.2.1:9", "tcp:[::]:0", "tcp:[2001:db8::1]:9"}) {
+        INFO(text);
+        CHECK(error_of(text).find("--plain-tcp") != std::string::npos);
+        const auto refused = fabric::resolve(*Address::parse(text));
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().find("tls:") != std::string::npos);
+        CHECK(fabric::resolve(*Address::parse(text), {.mode = 0, .group = {}, .plain_tcp = true}));
+        CHECK(fabric::resolve(*Address::parse("tls" + std::string(text).substr(3))));
+    }
+    CHECK(error_of("tcp:0.0.0.0:0", {.mode = 0, .group = {}, .plain_tcp = true}).empty());
+    CHECK(error_of("tls:0.0.0.0:0").empty());
+    for (const char* text : {"tcp:0", "tcp:127.0.0.1:0", "tcp:127.9.8.7:0"}) {
+        CHECK(error_of(text).empty());
+    }
+    CHECK(fabric::resolve(*Address::parse("tcp:[::1]:9")));
+    CHECK_FALSE(fabric::resolve(*Address::parse("tcp:[::ffff:192.0.2.1]:9")));
+}
+
+}  // namespace pib::test

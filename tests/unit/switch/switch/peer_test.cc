@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A port, a node and a cable belong to the peer that has used them first; a certificate limits what
+// a peer may be.
+#include "switch/peer.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "topology_net.h"
+
+namespace pib::test {
+namespace {
+
+using fabric::Peer;
+using ib::link::RefuseReason;
+
+constexpr const char* kTopology = R"(
+switchguid=0x100
+Switch 4 "left"
+[1] "a"[1]
+[2] "a"[2]
+[3] "b"[1]
+[4] "right"[4]
+
+switchguid=0x200
+Switch 4 "right"
+[4] "left"[4]
+
+caguid=0x1000
+Ca 2 "a"
+[1] "left"[1]
+[2] "left"[2]
+
+caguid=0x2000
+Ca 1 "b"
+[1] "left"[3]
+)";
+
+Peer user(const std::string& number) {
+    return {.name = "user " + number, .origin = "user " + number, .grant = {}};
+}
+
+Peer certified(const std::string& name, fabric::Grant grant) {
+    return {.name = "certificate " + name, .origin = "10.0.0.1", .grant = std::move(grant)};
+}
+
+ib::link::Hello switch_hello(std::uint64_t guid, std::uint8_t port) {
+    auto hello = make_hello(guid, port);
+    hello.role = ib::link::Role::kSwitch;
+    hello.port_guid = hello.node_guid;
+    return hello;
+}
+
+ib::link::Hello named(const std::string& name, std::uint64_t guid, std::uint8_t port = 1) {
+    auto hello = make_hello(guid, port);
+    hello.node_description = name;
+    return hello;
+}
+
+}  // namespace
+
+TEST_CASE("peer: GUIDs of a port are refused to another user, present or absent") {
+    fabric::Switch sw(TestFabric::default_config());
+    REQUIRE(sw.admit(make_hello(0x1000), user("1")));
+    auto same_node = make_hello(0x1000);
+    same_node.port_guid = ib::Guid(0x7777);
+    auto same_port = make_hello(0x7777);
+    same_port.port_guid = ib::Guid(0x1001);
+    auto node_of_port = make_hello(0x1001);
+    for (const auto& hello : {make_hello(0x1000), same_node, same_port, node_of_port}) {
+        const auto refused = sw.admit(hello, user("2"));
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().reason == RefuseReason::kNotAllowed);
+        CHECK(refused.error().text.find("user 1") != std::string::npos);
+        CHECK(refused.error().text.find("another GUID") != std::string::npos);
+    }
+    CHECK(sw.owner(1) == "user 1");
+    REQUIRE(sw.admit(make_hello(0x1000), user("1")));
+    CHECK(sw.admit(make_hello(0x3000), user("2"))->number == 2);
+}
+
+TEST_CASE("peer: a port that another device gets forgets its owner") {
+    auto config = TestFabric::default_config();
+    config.num_ports = 1;
+    fabric::Switch sw(config);
+    REQUIRE(sw.admit(make_hello(0x1000), user("1")));
+    REQUIRE(sw.admit(make_hello(0x2000), user("2")));
+    CHECK(sw.owner(1) == "user 2");
+    CHECK(sw.admit(make_hello(0x1000), user("3")));
+}
+
+TEST_CASE("peer: all ports of a node in a topology belong to the user of the first one") {
+    TopologyNet net(kTopology);
+    fabric::Fabric& fabric = net.part(0);
+    REQUIRE(fabric.admit(named("a", 0x1000), user("1")));
+    for (const std::uint8_t port : {1, 2}) {
+        for (const std::uint64_t guid : {0x1000, 0x9000}) {
+            const auto refused = fabric.admit(named("a", guid, port), user("2"));
+            REQUIRE_FALSE(refused);
+            CHECK(refused.error().reason == RefuseReason::kNotAllowed);
+            CHECK(refused.error().text.find("\"a\" belongs to user 1") == 0);
+        }
+    }
+    CHECK(fabric.admit(named("a", 0x1000, 2), user("1")));
+    CHECK(fabric.admit(named("b", 0x2000), user("2")));
+}
+
+TEST_CASE("peer: a cable to another process belongs to the peer that has connected it first") {
+    TopologyNet net(kTopology, {{"left"}, {"right"}});
+    auto hello = switch_hello(0x200, 4);
+    REQUIRE(net.part(0).admit(hello, user("1")));
+    const auto refused = net.part(0).admit(hello, user("2"));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().reason == RefuseReason::kNotAllowed);
+    CHECK(net.part(0).admit(hello, user("1")));
+}
+
+TEST_CASE("peer: a certificate limits GUIDs, role and nodes") {
+    const Peer host = certified(
+        "host",
+        {.is_switch = false, .guids = {{ib::Guid(0x1000), ib::Guid(0x10FF)}}, .nodes = {"b"}});
+    CHECK_FALSE(host.objection(make_hello(0x1000)));
+    CHECK_FALSE(host.objection(make_hello(0x10FE)));
+    CHECK(host.objection(make_hello(0x10FF)));  // its port GUID is 0x1100
+    CHECK(host.objection(make_hello(0xFFF)));
+    CHECK(host.objection(switch_hello(0x1000, 1)));
+    CHECK(host.objection(ib::Guid(0x1000)));
+
+    const Peer leaf = certified(
+        "leaf", {.is_switch = true, .guids = {{ib::Guid(0x200), ib::Guid(0x200)}}, .nodes = {}});
+    CHECK_FALSE(leaf.objection(switch_hello(0x200, 4)));
+    CHECK_FALSE(leaf.objection(ib::Guid(0x200)));
+    CHECK(leaf.objection(ib::Guid(0x201)));
+
+    // By name: only a node in the certificate, by name or by the GUID in the file.
+    TopologyNet net(kTopology);
+    const auto refused = net.part(0).admit(named("a", 0x10A0), certified("other", {}));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().text.find("--node a") != std::string::npos);
+    CHECK(net.part(0).admit(named("b", 0x10A0), host));
+    CHECK(net.part(0).admit(named("a", 0x10B0), host));  // 0x1000 is its GUID
+}
+
+TEST_CASE("peer: a link is refused by its certificate before it has a port") {
+    struct Owner : fabric::SwitchLink::Owner {
+        Peer peer = certified("host", {});
+        void link_output_ready() override {}
+        void link_note(const std::string&) override {}
+        const Peer& link_peer() const override { return peer; }
+    } owner;
+    fabric::Switch sw(TestFabric::default_config());
+    fabric::SwitchLink link(sw, owner);
+    LinkRecorder recorder;
+    link::LinkEndpoint source(make_hello(0x1000), make_buffers(), recorder);
+    recorder.endpoint = &source;
+    const auto hello = source.output();
+    std::ranges::copy(hello, link.input_space().begin());
+    CHECK_FALSE(link.feed_input(hello.size()));
+    CHECK_FALSE(source.feed(link.output()));
+    REQUIRE(recorder.refusals.size() == 1);
+    CHECK(recorder.refusals[0].reason == RefuseReason::kNotAllowed);
+    CHECK(sw.neighbour(1) == nullptr);
+}
+
+}  // namespace pib::test

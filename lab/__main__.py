@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-from lab import clean, environment, errors, paths, signals, status, ui, up
+from lab import clean, environment, errors, paths, reach, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.fabric import cluster, metrics, topology_kinds, wanted
@@ -29,11 +29,15 @@ def _words(rest: list[str]) -> list[str]:
 
 
 def _exec(options) -> int:
-    command = _words(options.command)
-    if not command:
-        raise ui.LabError("exec: no command. Usage:  ./pib exec NODE -- COMMAND…")
+    node = [] if options.all else options.command[:1]
+    command = _words(options.command[len(node):])
+    if not command or node == ["--"]:
+        raise ui.LabError("exec: no command, or no guest. Usage:  ./pib exec NODE -- COMMAND…   or  "
+                          "./pib exec --all -- COMMAND…")
+    if options.all:
+        return reach.exec_all(cluster.Cluster(), command)
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-    return cluster.Cluster().node(options.node).attach(command, terminal=terminal)
+    return cluster.Cluster().node(node[0]).attach(command, terminal=terminal)
 
 
 def _shell(options) -> int:
@@ -89,7 +93,7 @@ def _checkpatch(_options) -> int:
 
 
 def _print(function):
-    """Adds a command that prints a path."""
+    """Adds a command that prints a result."""
     def command(_options) -> int:
         print(function())
         return 0
@@ -122,10 +126,18 @@ def _add_lab(add) -> None:
                               "trixie has kernel 6.12 and rdma-core 56, bookworm 6.1 and 44, "
                               "trixie-backports the newest kernel that Debian has for trixie")
     command = add("exec", _exec, "run a command in a guest, as root")
-    command.add_argument("node", metavar="NODE")
-    command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
+    command.usage = "pib exec [-h] (NODE | --all) -- COMMAND ..."
+    command.add_argument("--all", action="store_true",
+                         help="in all guests side by side; each line of output begins with the name of its guest")
+    command.add_argument("command", nargs=argparse.REMAINDER, metavar="NODE -- COMMAND",
                          help="one word: a line for the guest's shell; several: passed as they are. It ends in "
                               "the guest when this command ends, or when nobody reads its output any more")
+    command = add("cp", lambda options: reach.copy(cluster.Cluster(), options.files),
+                  "copy files and directories into guests, out of them, or from one to another")
+    command.add_argument("files", nargs="+", metavar="FILE",
+                         help="a path here, or NODE:PATH in a guest; the last one is the target")
+    add("ssh-config", _print(lambda: reach.ssh_config(cluster.Cluster())),
+        "print a configuration with which ssh, scp, rsync and others reach the guests by name")
     command = add("shell", _shell, "a shell in a guest")
     command.add_argument("node", metavar="NODE")
     add("status", lambda _options: status.status(cluster.Cluster()), "what runs")

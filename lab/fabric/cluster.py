@@ -125,7 +125,7 @@ class Cluster(Recorded):
         if new := [machine for machine in machines if not self.alive(machine.name)]:
             ui.say(f"booting {', '.join(machine.name for machine in new)} "
                    f"({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
-            initramfs.make(base, new[0].initrd, artefacts, key.public(self.key()))
+            initramfs.make(base, new[0].initrd, artefacts, self.key())
         for machine in new:
             machine.remove_files()
             self.record.ssh_ports.pop(machine.name, None)

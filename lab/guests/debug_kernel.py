@@ -80,6 +80,7 @@ def _make(base: pathlib.Path, made: pathlib.Path) -> None:
     (tree / "lab" / "lib").rename(made / "modules" / "lib")
     for name in ("root.ext4", "busybox"):
         os.link(base / name, made / name)
+    image.keep_status(base, made)
     image.write_identity(made, image.identity(base))
 
 

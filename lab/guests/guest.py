@@ -24,6 +24,16 @@ END_S = 30
 SHELL = "/usr/local/lib/lab/shell"
 
 
+# The host key is new at each boot, and the connection stays on this machine's loopback address.
+SSH_OPTIONS = {"BatchMode": "yes", "IdentitiesOnly": "yes", "LogLevel": "ERROR", "StrictHostKeyChecking": "no",
+               "UserKnownHostsFile": "/dev/null"}
+
+
+def _quoted(path: pathlib.Path) -> str:
+    """A path in a configuration file of ssh."""
+    return f'"{str(path).replace("%", "%%")}"'
+
+
 def _with_token(line: str, token: str) -> str:
     """A shell line that runs this one in its own session, marked with the token."""
     return f"{TOKEN}={token} exec setsid sh -c {shlex.quote(line)}"
@@ -40,11 +50,14 @@ class Guest:
 
     def _ssh(self, *options: str) -> list[str]:
         return ["ssh", "-F", "none", "-S", str(self.control), "-i", str(self.key),
-                "-p", str(self.port), "-l", "root",
-                "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR",
-                # The host key is new at each boot, and the connection stays on this machine's loopback address.
-                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+                "-p", str(self.port), "-l", "root", *(f"-o{name}={value}" for name, value in SSH_OPTIONS.items()),
                 *options, "127.0.0.1"]
+
+    def ssh_config(self) -> str:
+        """The guest in a configuration file of ssh. Programs share the open connection."""
+        lines = {"HostName": "127.0.0.1", "Port": self.port, "User": "root", "IdentityFile": _quoted(self.key),
+                 "ControlPath": _quoted(self.control), "ControlMaster": "no", **SSH_OPTIONS}
+        return f"Host {self.name}\n" + "".join(f"    {name} {value}\n" for name, value in lines.items())
 
     def connected(self) -> bool:
         return self.control.exists() and subprocess.run(

@@ -10,6 +10,7 @@ under a hash of their recipe:
     modules/        lib/modules of the image, for the initramfs and for depmod on the host
     builder/        compiler, kernel headers, libraries (see guest_build.py)
     identity        hash of all packages of both
+    var/lib/dpkg/status     packages of the root disk
 
 They contain neither the driver nor the provider, which reach a guest through the initramfs (initramfs.py). The
 environment chooses the guests' release, so a test runner passes the choice on to its tests."""
@@ -30,7 +31,7 @@ LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
-REVISION = "4"                  # version of the code below, without lists of options
+REVISION = "5"                  # version of the code below, without lists of options
 
 # Files that the image leaves out, because no guest of this lab can use them: most of the kernel's modules by size.
 UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
@@ -122,17 +123,21 @@ def pin(packages_: str, name: str) -> list[str]:
     return [f"--setup-hook=printf '{rule}' > \"$1/etc/apt/preferences.d/kernel\""]
 
 
-def image_options(name: str) -> list[str]:
+def disk_options() -> list[str]:
+    """Options for each root disk, with or without a kernel."""
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
+    return [*keep_tests, *NO_INITRAMFS, *(f"--dpkgopt=path-exclude=/{path}" for path in UNUSED)]
+
+
+def image_options(name: str) -> list[str]:
     # An emulated processor needs far longer to decompress a module than to read it.
     plain_modules = ['--customize-hook=find "$1/usr/lib/modules" -name "*.ko.xz" -print0 '
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
-    unused = [f"--dpkgopt=path-exclude=/{path}" for path in UNUSED]
-    return [*keep_tests, *NO_INITRAMFS, *kernel_options(name), *unused, *plain_modules]
+    return [*disk_options(), *kernel_options(name), *plain_modules]
 
 
 def builder_options(name: str) -> list[str]:
@@ -145,10 +150,18 @@ def bootstrap_builder(tree: pathlib.Path, wanted: list[str], lists: debian.Archi
               BUILDER_LOG)
 
 
-def make_root_disk(tree: pathlib.Path, disk: pathlib.Path) -> None:
+def keep_status(tree: pathlib.Path, image: pathlib.Path) -> bytes:
+    """Keeps the record of the packages on the disk, and returns it."""
+    status = image / debian.STATUS
+    status.parent.mkdir(parents=True)
+    shutil.copyfile(tree / debian.STATUS, status)
+    return status.read_bytes()
+
+
+def make_root_disk(tree: pathlib.Path, disk: pathlib.Path, size: str = ROOT_SIZE) -> None:
     ui.run("making the guest image: root disk",
            [*user_namespace.as_owner(), "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal",
-            "-E", "lazy_itable_init=1,nodiscard", "-L", "pib-guest", "-d", tree, disk, ROOT_SIZE],
+            "-E", "lazy_itable_init=1,nodiscard", "-L", "pib-guest", "-d", tree, disk, size],
            LOG)
 
 
@@ -166,9 +179,9 @@ def _make_disk(image: pathlib.Path, lists: debian.Archive) -> bytes:
     tree = image / "rootfs"
     bootstrap("making the guest image: packages", packages("image-packages.txt"), tree,
               image_options(release()), debian_release(), lists)
-    installed = (tree / debian.STATUS).read_bytes()
     make_root_disk(tree, image / "root.ext4")
     take_kernel(tree, image)
+    installed = keep_status(tree, image)
     user_namespace.remove(tree)
     return installed
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 
 from lab import paths
-from lab.guests import image
+from lab.guests import image, key
 
 INIT = image.FILES / "initramfs-init"
 ROOTFS = image.FILES / "rootfs"
@@ -51,12 +51,14 @@ def _open_to_all(tree: pathlib.Path) -> None:
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
 
 
-def _install_key(tree: pathlib.Path, public_key: pathlib.Path) -> None:
+def _install_key(tree: pathlib.Path, pair: pathlib.Path) -> None:
+    """One key leads from the host into each guest, and from guest to guest."""
     directory = tree / "root" / ".ssh"
     directory.mkdir(parents=True)
-    shutil.copy(public_key, directory / "authorized_keys")
+    for source, name in ((key.public(pair), "authorized_keys"), (pair, "id_ed25519")):
+        shutil.copy(source, directory / name)
+        (directory / name).chmod(0o600)
     directory.chmod(0o700)
-    (directory / "authorized_keys").chmod(0o600)
     directory.parent.chmod(0o700)
 
 
@@ -77,16 +79,16 @@ def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
 
 
 def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathlib.Path] = (),
-         public_key: pathlib.Path | None = None) -> pathlib.Path:
-    """base: the image's directory; artefacts: trees with the layout of a guest's root."""
+         pair: pathlib.Path | None = None) -> pathlib.Path:
+    """base: the image's directory; artefacts: trees with the layout of a guest's root; pair: the lab's key."""
     with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:
         tree = pathlib.Path(name)
         add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)
         for part in [ROOTFS, *artefacts]:
             shutil.copytree(part, tree / "overlay", symlinks=True, dirs_exist_ok=True)
         _open_to_all(tree)
-        if public_key:
-            _install_key(tree / "overlay", public_key)
+        if pair:
+            _install_key(tree / "overlay", pair)
         cpio(tree, initramfs)
     return initramfs
 

@@ -15,14 +15,15 @@ def run(argv: list[str]) -> int:
     with subprocess.Popen(argv) as child:
         try:
             if _output_is_read(child):
-                return _status(child.wait())
+                return status(child.wait())
             return NOT_READ
         finally:
             if child.poll() is None:
                 child.terminate()
 
 
-def _status(code: int) -> int:
+def status(code: int) -> int:
+    """An exit status of subprocess as the shell has it."""
     return 128 - code if code < 0 else code
 
 

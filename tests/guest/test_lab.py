@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from lab import paths
+from lab import paths, reach
 from rdma import sh, wait_until
 
 # As ./pib exec does it; arguments: the fields of a Guest, whether with a terminal, and a command.
@@ -70,6 +70,35 @@ def test_udev_has_loaded_the_modules(nodes):
 def attach(guest, *command, terminal="", **options):
     fields = [str(field) for field in dataclasses.astuple(guest)]
     return subprocess.Popen([sys.executable, "-c", ATTACH, *fields, terminal, *command], cwd=paths.ROOT, **options)
+
+
+def test_guests_reach_each_other_by_ssh(vm0, vm1):
+    """Without a password, and without a question about the host's key."""
+    for node, other in ((vm0, "vm1"), (vm1, "vm0")):
+        assert sh(node, f"ssh {other} hostname").split() == [other[:3]]
+
+
+def test_files_go_into_guests_and_come_back(lab, vm0, vm1, tmp_path):
+    """A tree with a program, from here to a guest, to the other one, and back."""
+    data = random.Random(2).randbytes(1 << 20)
+    (tmp_path / "a tree").mkdir()
+    (tmp_path / "a tree" / "data").write_bytes(data)
+    (tmp_path / "a tree" / "program").write_text("#!/bin/sh\necho from the host\n")
+    (tmp_path / "a tree" / "program").chmod(0o755)
+    for node in (vm0, vm1):
+        sh(node, "rm -rf /tmp/copied /tmp/copied-on")
+    assert reach.copy(lab, [str(tmp_path / "a tree"), "vm0:/tmp/copied"]) == 0
+    assert reach.copy(lab, ["vm0:/tmp/copied", "vm1:/tmp/copied-on"]) == 0
+    assert reach.copy(lab, ["vm1:/tmp/copied-on", str(tmp_path / "back")]) == 0
+    assert sh(vm1, "/tmp/copied-on/program") == "from the host\n"
+    assert (tmp_path / "back" / "data").read_bytes() == data
+    assert reach.copy(lab, ["vm1:/tmp/not-there", str(tmp_path)]) != 0
+
+
+def test_a_command_in_all_guests(lab, nodes, capfdbinary):
+    assert reach.exec_all(lab, ["hostname"]) == 0
+    assert sorted(capfdbinary.readouterr().out.split()) == sorted(
+        word.encode() for node in nodes for word in (f"{node.name}:", node.name))
 
 
 def runs(guest, line):

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Many guests at once, copies of files, and the configuration for ssh. The guests are this machine."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from checkouts import pib
+from lab import paths, reach, ui
+from lab.fabric.wanted import Wanted
+from lab.guests import guest
+
+LIMIT_S = 60
+EXEC_ALL = """
+import pathlib, sys
+from lab import paths, reach
+from lab.fabric import cluster
+from lab.guests import guest
+guest.END = str(paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end")
+sys.exit(reach.exec_all(cluster.Cluster(pathlib.Path(sys.argv[1])), sys.argv[2:]))
+"""
+
+
+@pytest.fixture(name="two")
+def _two(lab, monkeypatch):
+    monkeypatch.setattr(guest, "END", str(paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end"))
+    lab.up(Wanted(2), [])
+    return lab
+
+
+def test_a_command_runs_in_all_guests(two, capfdbinary):
+    assert reach.exec_all(two, ["sh", "-c", "printf 'a\\nb'; echo c >&2"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert sorted(out.splitlines()) == [b"vm0: a", b"vm0: b", b"vm1: a", b"vm1: b"]
+    assert sorted(line for line in err.splitlines() if line.endswith(b"c")) == [b"vm0: c", b"vm1: c"]
+
+
+def test_a_failure_in_one_guest_is_the_status(two, tmp_path):
+    assert reach.exec_all(two, [f"mkdir {tmp_path}/only-one 2>/dev/null && exit 7"]) in (1, 7)
+    assert reach.exec_all(two, ["true"]) == 0
+
+
+def test_commands_end_when_nobody_reads_them(two):
+    with subprocess.Popen([sys.executable, "-c", EXEC_ALL, two.directory, "yes", "pib"], cwd=paths.ROOT,
+                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as one:
+        assert one.stdout.readline().endswith(b"pib\n")
+        one.stdout.close()
+        assert one.wait(LIMIT_S) == 141
+
+
+def test_without_guests_there_is_nothing_to_do(lab):
+    for call in (lambda: reach.exec_all(lab, ["true"]), lambda: reach.ssh_config(lab)):
+        with pytest.raises(ui.LabError, match="no guest runs"):
+            call()
+
+
+def understood(file, host):
+    """A configuration as ssh understands it."""
+    return subprocess.run(["/usr/bin/ssh", "-F", file, "-G", host], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_configuration_names_each_guest(two, tmp_path):
+    said = reach.ssh_config(two)
+    assert re.findall(r"^Host (\S+)$", said, re.MULTILINE) == ["vm0", "vm1"]
+    file = tmp_path / "config"
+    file.write_text(said)
+    parsed = understood(file, "vm1")
+    for line in ("hostname 127.0.0.1", "port 4321", "user root", f"identityfile {two.key()}",
+                 f"controlpath {two.sockets()}/vm1.ssh", "batchmode yes"):
+        assert line in parsed.splitlines()
+
+
+def test_paths_with_unusual_characters_are_quoted(tmp_path):
+    odd = tmp_path / "a b%h"
+    one = guest.Guest("vm0", 1, odd / "key", odd / "vm0.ssh", odd / "log")
+    file = tmp_path / "config"
+    file.write_text(one.ssh_config())
+    parsed = understood(file, "vm0")
+    assert f"controlpath {odd}/vm0.ssh" in parsed.splitlines()
+
+
+def test_files_are_copied_by_scp(two, tmp_path, monkeypatch, capfd):
+    (tmp_path / "bin").mkdir()
+    scp = tmp_path / "bin" / "scp"
+    scp.write_text('#!/bin/sh\ngrep -c ^Host "$2"\nshift 2\necho "$@"\nexit 3\n')
+    scp.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{scp.parent}:{os.environ['PATH']}")
+    assert reach.copy(two, ["a b", "vm1:/tmp/"]) == 3
+    assert capfd.readouterr().out.endswith("2\n-r -- a b vm1:/tmp/\n")
+
+
+@pytest.mark.parametrize("files, said", [(["a", "b"], "at least one of them in a guest"), (["vm0:a"], "a target"),
+                                         (["vm7:a", "."], "vm7 is not running")])
+def test_a_copy_without_a_guest_or_a_target_is_refused(two, files, said):
+    with pytest.raises(ui.LabError, match=said):
+        reach.copy(two, files)
+
+
+@pytest.mark.parametrize("words", [["exec"], ["exec", "vm0"], ["exec", "--all"], ["exec", "--", "true"]])
+def test_exec_without_a_command_is_refused(checkout, words):
+    done = pib(checkout, *words)
+    assert done.returncode == 1 and "no command, or no guest" in done.stderr
+
+
+@pytest.mark.parametrize("words, said", [(["exec", "vm0", "--", "ls", "--all"], "vm0 is not running"),
+                                         (["exec", "vm0", "ls"], "vm0 is not running"),
+                                         (["exec", "--all", "--", "ls", "-l"], "no guest runs"),
+                                         (["exec", "--all", "ls"], "no guest runs"), (["ssh-config"], "no guest runs")])
+def test_words_of_the_command_line(checkout, words, said):
+    done = pib(checkout, *words)
+    assert done.returncode == 1 and said in done.stderr

@@ -15,13 +15,13 @@
 namespace pib::hca {
 namespace {
 
-constexpr uint8_t kRetryForEver = 7;  // of rnr_retry (IBA 9.7.5.2.8)
+constexpr uint8_t kRetryForEver = 7;  // a value of rnr_retry (IBA 9.7.5.2.8)
 
 bool covers(const SendRequest& request, ib::Psn psn) {
     return psn_distance(psn, request.psn_first) < request.packets;
 }
 
-// What a NAK code means for the request it names (IBA 9.9.2.3).
+// Status and counter of the request that a NAK names, by NAK code (IBA 9.9.2.3).
 struct NakMeaning {
     WcStatus status;
     pib_hca_counter counter;  // PIB_HCA_COUNTER_COUNT: none of its own
@@ -40,8 +40,8 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     const ib::PacketView& packet = burst.first();
     const ib::Psn psn = packet.bth().psn;
     uint32_t taken = burst.is_single() ? 1 : 0;
-    // After a lost response this one is asked for again. Ghosts: responses to what was acknowledged
-    // long ago, or was never sent (IBA 9.7.5.1.3).
+    // After a dropped response the requester asks for this one again. Ghost responses answer
+    // packets that were acknowledged before, or never sent (IBA 9.7.5.1.3).
     if (qp.response_lost || !qp.can_send() ||
         psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
         return taken;
@@ -63,8 +63,8 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     return taken;
 }
 
-// Whatever may be done now that was not before: later requests, a failed one that has become the
-// oldest, the end of a drain.
+// Schedules the QP if the response permits more work: later requests, a failed request that is now
+// the oldest, the end of a drain.
 void Completer::settle(QueuePair& qp) {
     if (qp.can_send() && qp.req.timer != QpTimer::kRnr &&
         (qp.req.cursor_wqe != qp.sq.consumer || qp.sq.ready() != 0 || qp.sq_draining)) {
@@ -90,8 +90,8 @@ void Completer::acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth)
     }
 }
 
-// Everything before `end` has been executed. False when a READ or atomic among it has had no
-// response: its response is lost, an implied NAK (IBA 9.7.5.1.1, C9-74).
+// Completes the requests before `end`, which the peer has executed. False: a READ or atomic among
+// them has no response, which is lost: an implied NAK (IBA 9.7.5.1.1, C9-74).
 bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
     while (qp.can_send() && !qp.window.empty() && qp.req.una != end) {
         const SendRequest& request = qp.window.front();
@@ -123,7 +123,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
     const bool was_waiting = req.timer == QpTimer::kRnr;
     requester::restart_ack_timer(services_, qp);
     if (was_waiting) {
-        // The receiver became ready without us: what it dropped meanwhile need not wait any longer.
+        // The receiver is ready before the RNR timer ends: send again what it has dropped.
         requester::rewind(services_, qp);
     }
 }
@@ -156,8 +156,8 @@ void Completer::retry(QueuePair& qp) {
     requester::rewind(services_, qp);
 }
 
-// A NAK or an implied one for `una`. One loss shows itself in every response that follows it, but
-// is one error: only the first starts a retry.
+// A NAK for `una`, or an implied one. Each response after one loss implies it; only the first
+// starts a retry.
 void Completer::sequence_error(QueuePair& qp) {
     if (qp.req.retry_started) {
         return;
@@ -199,7 +199,7 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
         sequence_error(qp);
         return;
     }
-    // A second RNR NAK for the packet that already waits says nothing new.
+    // The packet waits already: a second RNR NAK changes nothing.
     if (!qp.can_send() || qp.req.timer == QpTimer::kRnr) {
         return;
     }
@@ -216,8 +216,8 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
     requester::start_rnr_timer(services_, qp, ib::rnr_timer_ns(timer_code));
 }
 
-// A response with data for `psn`: completes what it implies (C9-74), and tells whether it is the
-// one that is due. Anything later means that the one that is due was lost.
+// A response with data for `psn`: completes the requests before it (C9-74). True: it is the next
+// response. A later response means that the next one is lost.
 bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     while (qp.can_send() && !qp.window.empty() && !covers(qp.window.front(), psn)) {
         if (qp.window.front().wqe.needs_response()) {
@@ -229,8 +229,8 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     if (!qp.can_send() || qp.window.empty()) {
         return false;
     }
-    // A responder that answers a SEND or WRITE with data, or a READ like an atomic, is out of its
-    // mind (IBA 9.9.2.2: bad response).
+    // Data in answer to a SEND or WRITE, or a READ answered like an atomic: a bad response (IBA
+    // 9.9.2.2).
     if (!qp.window.front().wqe.needs_response()) {
         fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
         return false;
@@ -242,7 +242,8 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     return true;
 }
 
-// A response whose page is absent is lost: it is asked for again when the page is there.
+// A response whose page is absent is dropped. The requester asks for it again when the page is
+// present.
 uint32_t Completer::cannot_scatter(QueuePair& qp) {
     if (await_page(services_, qp, QpHalf::kRequester)) {
         qp.response_lost = true;
@@ -258,8 +259,8 @@ uint32_t Completer::bad_response(QueuePair& qp) {
     return 1;
 }
 
-// Several responses are taken as one if they are the next of the oldest READ; what else they may
-// mean is found singly.
+// Takes several responses as one if they are the next ones of the oldest READ. Otherwise the caller
+// delivers them one by one.
 uint32_t Completer::read_response_in(QueuePair& qp, const ib::Burst& burst,
                                      ib::Placement& payload) {
     const ib::Psn psn = burst.psn(0);
@@ -335,7 +336,8 @@ void Completer::timer(QueuePair& qp) {
         return;
     }
     if (qp.send_page.waiting) {
-        // What the peer owes may depend on what waits here for a page: that is no fault of its own.
+        // The peer's answer may depend on a request that waits here for a page, so this is no
+        // error.
         requester::restart_ack_timer(services_, qp);
         return;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The other half of the requester (IBA vol. 1, 9.7.5.1, 9.7.6.1, 9.9.2): what responses and
-// timeouts mean for the requests that are under way.
+// The other half of the requester (IBA vol. 1, 9.7.5.1, 9.7.6.1, 9.9.2): completes or repeats
+// requests, by responses and timeouts.
 #pragma once
 
 #include "ib/wire/burst.h"
@@ -23,7 +23,7 @@ class Completer {
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
-    // How a single response is taken that cannot be.
+    // Fail the request of a single response that cannot be taken.
     uint32_t cannot_scatter(QueuePair& qp);
     uint32_t bad_response(QueuePair& qp);
     uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);

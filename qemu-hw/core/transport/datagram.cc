@@ -30,8 +30,8 @@ ib::PKey pkey_at(const Port& port, unsigned index) {
 // ---------------------------------------------------------------- send
 
 Turn Datagram::run(QueuePair& qp, Budget& budget) {
-    // A datagram is complete when it has left, so at most one is held: the one the port had no room
-    // for.
+    // A datagram completes when it has left, so the window holds at most one: the port had no room
+    // for it.
     while (qp.can_send() && !qp.send_page.waiting) {
         if (budget.spent()) {
             return Turn::kMore;
@@ -45,7 +45,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
         }
         if (budget.vl != Budget::kAnyVl && services_.scheduler().lane_of(qp) != budget.vl)
             [[unlikely]] {
-            return Turn::kMore;  // it has its turn with those of its own VL
+            return Turn::kMore;  // its turn comes with its own VL
         }
         const uint32_t bytes = qp.window.front().wqe.data.length;
         switch (send_front(qp)) {
@@ -214,8 +214,8 @@ void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& pac
 }
 
 void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
-    // Without a GRH there is no group (IBA 9.8.3.4); nothing is a violation towards one receiver of
-    // many.
+    // Without a GRH there is no group (IBA 9.8.3.4). A wrong key of one of many receivers is no
+    // violation.
     if (!packet.grh()) {
         services_.count_dropped(port);
         return;

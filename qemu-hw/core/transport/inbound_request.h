@@ -11,14 +11,14 @@
 
 namespace pib::hca::responder {
 
-// Why a request is not executed, and what follows from it (IBA 9.9.3.1, table 58).
+// Reason why a request is not executed, and its consequences (IBA 9.9.3.1, table 58).
 struct Refusal {
     AckKind kind = AckKind::kNak;  // kNone: the peer is told nothing
     uint8_t code = 0;
     pib_hca_event event = PIB_HCA_EVENT_COMPLETION;  // COMPLETION: none
     WqeError receive{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
-    // Of several packets: not the first one, nor all, but some. Nothing has happened, and they come
-    // singly.
+    // The check of several packets is true for some of them only. Nothing has happened, and the
+    // caller delivers them one by one.
     bool of_some = false;
 };
 using Check = std::optional<Refusal>;
@@ -28,8 +28,8 @@ Refusal access_error();
 Refusal operational_error(const WqeError& receive);
 Refusal of_some();
 Refusal not_ready(const QueuePair& qp);
-// The access that the request asks for has failed. When it was for an absent page the peer tries it
-// again later; on UC, where it cannot be told so, that is an error as any other.
+// The access of the request has failed. If a page was absent, an RNR NAK tells the peer to try it
+// again later. UC has no such answer, so there it is `error`.
 Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error);
 
 // Packets of a request, which have come in together.

@@ -9,8 +9,8 @@
 
 namespace pib::hca {
 
-// Offers as many MIDDLE packets without ACK as the link takes now; how many, or 0: nothing has
-// happened, and they go with their payload. locate(bytes, located) finds the payload.
+// Offers as many MIDDLE packets without ACK as the link takes now, and returns how many. 0: nothing
+// has happened, and they go with their payload. locate(bytes, located) finds the payload.
 template <typename Last, typename Locate>
 uint32_t send_offer(QpServices& services, const QueuePair& qp, const BurstOut& out, Last&& last,
                     Locate&& locate, ReferenceOwner owner) {

@@ -11,7 +11,7 @@
 
 namespace pib::hca {
 
-// What became of a packet that was to be sent.
+// Result of an attempt to send a packet.
 enum class Sent : uint8_t {
     kYes,
     kBlocked,    // the port has no room; nothing happened, and port_ready() follows
@@ -26,7 +26,7 @@ void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port
 ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t operation,
                                     ib::Psn psn);
 
-// Of a packet with these headers and so many bytes, LRH to padding.
+// The request for a packet with these headers and `bytes` from LRH to padding.
 inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, size_t bytes,
                             bool vl15 = false) {
     return {.dlid = headers.lrh.dlid.value(),
@@ -76,9 +76,9 @@ struct BurstOut {
     ib::PacketHeaders first{};
     uint32_t packets = 1;  // at most
     uint32_t mtu = 0;
-    uint32_t payload_bytes = 0;  // of all of them
+    uint32_t payload_bytes = 0;  // total of all packets
 
-    // LAST has at most an immediate more than the others.
+    // LAST has at most the immediate more than the others.
     uint32_t longest() const {
         const uint32_t payload = packets > 1 ? mtu : payload_bytes;
         const auto size = ib::packet_size(first, payload, ib::Crcs::kElided);
@@ -117,7 +117,7 @@ Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill,
         to.port.commit(*size);
         return Sent::kYes;
     }
-    // Those before the page that is missing, if any, can go.
+    // The packets before an absent page can go: try the first one.
     const BurstOut one{.first = out.first, .mtu = out.mtu, .payload_bytes = out.payload_of(1)};
     return send_burst(to, one, last, fill, sent);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Where in guest memory the payload of a burst belongs, and getting it there in whatever form it
-// comes.
+// The place of a burst's payload in guest memory. Copies the payload there, or has it pulled there.
 #pragma once
 
 #include "ib/wire/burst.h"
@@ -41,9 +40,9 @@ struct KeyTarget {
     }
 };
 
-// Copies a payload that is here; of one that is offered, says to where it is to be pulled; of one
-// that was pulled, checks that it belongs where it is. False: a key or memory does not allow it, a
-// page is absent, or it was pulled to what is another place by now.
+// Copies a payload that is here. Names the target of an offered payload, for the pull. Checks that
+// a pulled payload is at its target. False: a key or memory does not allow it, a page is absent, or
+// the target has changed since the pull began.
 template <typename Target>
 bool place_payload(QpServices& services, const QueuePair& qp, const Target& target,
                    const ib::Burst& burst, ib::Placement& payload) {

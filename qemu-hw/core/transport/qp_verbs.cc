@@ -37,7 +37,7 @@ void finish_send_flush(QpServices& services, QueuePair& qp) {
 
 bool QpVerbs::queues_exist(const pib_hca_create_qp& in) {
     CqTable& cqs = services_.parts().cqs;
-    // What XRC QPs do not have has been checked.
+    // check_create_qp() has checked the queues that XRC QPs do not have.
     const bool sends = in.type != PIB_HCA_QP_XRC_TGT;
     const bool receives = sends && in.type != PIB_HCA_QP_XRC_INI;
     const SharedReceiveQueue* srq = services_.parts().srqs.find(in.srq);
@@ -236,8 +236,8 @@ CmdStatus QpVerbs::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     return status;
 }
 
-// Only XRC targets use an SRQ that does not count them; the message that such a QP receives is lost
-// with its WQE, and its next packet finds no SRQ.
+// Only XRC targets use an SRQ that does not count them as users. The message that such a QP
+// receives is lost with its WQE; its next packet finds no SRQ.
 void QpVerbs::srq_destroyed(uint32_t srqn) {
     services_.qps().for_each([&](QueuePair& qp) {
         if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {
@@ -262,7 +262,7 @@ CmdStatus QpVerbs::inject_cq_error(uint32_t cqn) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-// Errors take the QP with them as the real ones do; other events are only told.
+// An error event moves the QP to Error, as a real one does; other events change no state.
 CmdStatus QpVerbs::inject_event(pib_hca_event type, uint32_t number) {
     if (type == PIB_HCA_EVENT_CQ_ERROR) {
         return inject_cq_error(number);
@@ -310,7 +310,7 @@ CmdStatus QpVerbs::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fau
     if (half == QpHalf::kResponder) {
         qp->read_waits = false;
     } else if (std::exchange(qp->response_lost, false) && qp->can_send()) {
-        // The response is asked for again, and all that was sent after it.
+        // Asks again for the response, and sends all packets after it again.
         requester::rewind(services_, *qp);
     }
     services_.schedule(*qp);

@@ -10,13 +10,13 @@ namespace pib::hca::responder {
 
 namespace {
 
-// The R_Key of a SEND with Invalidate could not be invalidated: told to the receiver alone, by the
-// completion of the SEND and the end of the connection (class J).
+// The R_Key of a SEND with Invalidate could not be invalidated (class J). The completion of the
+// SEND and the end of the connection tell the receiver; the sender gets no answer.
 Refusal invalidate_error() {
     return {.kind = AckKind::kNone, .receive = {PIB_HCA_WC_REM_INV_REQ_ERR, VendorError::kMemory}};
 }
 
-// Of several packets some may have a place, and one that was pulled has none here any more.
+// Some of several packets may have a place; a payload that was pulled is no longer here.
 Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
                    const Refusal& error) {
     return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();

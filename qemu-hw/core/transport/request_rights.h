@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a request packet wants of the responder's memory.
+// Memory and rights that a request packet needs of the responder.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ namespace pib::hca {
 // PIB_HCA_ACCESS_*, 0 for a SEND.
 uint32_t access_of(const ib::PacketView& packet);
 
-// What a RETH or AtomicETH names, with those rights; nothing where the packet has neither.
+// The range of a RETH or AtomicETH, with those rights; no value if the packet has neither.
 std::optional<KeyedRange> named_range(const ib::PacketView& packet);
 
-// An atomic's operands; those without masks have masks that change nothing.
+// An atomic's operands. A plain atomic gets the masks of the same operation.
 struct AtomicRequest {
     ib::AtomicEth eth;
     uint64_t swap_mask;

@@ -56,10 +56,10 @@ ib::ImmDt immediate(uint32_t imm_data) {
 
 // Packets of SENDs and WRITEs that may be unacknowledged: enough for 2 MiB at MTU 4096.
 constexpr uint32_t kWindowPackets = 512;
-// Of what is sent again. All that follows one more loss goes for nothing: on a wire that loses
-// packets a larger window only makes more of that.
+// Packets of a retry that may be unacknowledged. The peer drops all packets after one more loss, so
+// a larger window wastes more of them.
 constexpr uint32_t kRetryWindow = 128;
-// With peer copy, where a round trip has two more wake-ups, and what is under way takes no room.
+// The same with peer copy: a round trip has two more wake-ups, and offers take no room.
 constexpr uint32_t kReferenceWindow = 2048;
 // An ACK is asked for at the end of every message and after this many packets within one, so that
 // the window never closes without an answer under way.
@@ -85,7 +85,7 @@ SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
     return {.wqe = qp.window.bytes_at(n), .data = request.wqe.data, .user = qp.key_user()};
 }
 
-// What can be known to fail before the first packet (IBA 9.9.2.2, 10.6.3.4).
+// Errors of a request that are visible before its first packet (IBA 9.9.2.2, 10.6.3.4).
 WqeError prepare(QpServices& services, QueuePair& qp, SendRequest& request, uint32_t slot) {
     if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
         return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kRdAtomic};
@@ -128,7 +128,7 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
     return &placed;
 }
 
-// Whether current() would find something, without looking at what it is.
+// Whether current() would find a request; does not copy it.
 bool has_more(const QueuePair& qp) {
     return qp.req.cursor_wqe != qp.sq.consumer ||
            (qp.state == PIB_HCA_QPS_RTS && qp.sq.ready() != 0);
@@ -139,7 +139,7 @@ SendRequest* current(QpServices& services, QueuePair& qp) {
     if (qp.req.cursor_wqe != qp.sq.consumer) {
         return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
     }
-    // SQD: what was begun is finished, nothing new is begun (IBA 10.3.1.5).
+    // SQD: started requests continue, no other starts (IBA 10.3.1.5).
     if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
         return nullptr;
     }
@@ -151,8 +151,8 @@ bool may_start(const QueuePair& qp, const SendRequest& request) {
     if ((request.wqe.flags & PIB_HCA_WQE_FENCE) != 0 && req.rd_outstanding != 0) {
         return false;
     }
-    // What was sent before may have to be sent again, with the keys that it has (IBA 10.8.3.3 asks
-    // for the order of execution; no more than that is given up).
+    // Earlier requests may be sent again, with their keys, so the invalidation waits for them. IBA
+    // 10.8.3.3 requires only the order of execution.
     if (request.wqe.opcode == PIB_HCA_WQE_LOCAL_INV) {
         return &request == &qp.window.front();
     }
@@ -173,8 +173,7 @@ struct LocalExecutor {
     bool operator()(const auto&) { return false; }
 };
 
-// An operation on a key takes effect once, when its turn comes, and completes in its turn. A retry
-// passes over it.
+// An operation on a key takes effect once and completes in order. A retry skips it.
 void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
     if (!request.started) {
         request.started = true;
@@ -187,7 +186,7 @@ void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
     complete_local(services, qp);
 }
 
-// Of the packet that goes `ahead` packets after the next one.
+// Headers of the packet that is `ahead` packets after the next one.
 ib::PacketHeaders headers(QpServices& services, QueuePair& qp, const SendRequest& request,
                           uint8_t operation, bool ack_req, uint32_t ahead = 0) {
     ib::PacketHeaders headers =
@@ -220,8 +219,8 @@ void data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes, Bu
     budget.charge(bytes, packets);
 }
 
-// Whether the message has MIDDLE packets left to send for the first time, and enough of them to
-// offer. What is sent again goes with its payload. Of UC nobody says when the peer has them.
+// Whether the message has enough MIDDLE packets left to offer, which are sent for the first time. A
+// retry sends its payload. UC has no answer that would end an offer.
 bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
                const Budget& budget) {
     if (services.one_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
@@ -234,8 +233,8 @@ bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
     return middles * qp.path_mtu_bytes() >= services.one_copy()->min_bytes();
 }
 
-// FIRST and LAST go as all packets do, so that the peer sees all in order; and a packet that asks
-// for an ACK is not offered: the next one asks.
+// FIRST and LAST go with their payload, so that the peer sees the message in order. An offer asks
+// for no ACK; the next packet does.
 uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& request,
                     Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
@@ -267,8 +266,8 @@ uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& requ
     return sent;
 }
 
-// Sends as much of the message as may go now, up to the packet that asks for an ACK, which only the
-// last of a burst may.
+// Sends as many packets of the message as may go now, up to the packet that asks for an ACK: only
+// the last packet of a burst may ask.
 Sent send_data(QpServices& services, QueuePair& qp, const SendRequest& request, Budget& budget,
                uint32_t& packets) {
     const bool offers = can_offer(services, qp, request, budget);  // as a rule not
@@ -360,7 +359,7 @@ Sent send_atomic_write(QpServices& services, QueuePair& qp, const SendRequest& r
     });
 }
 
-// UC: what has been sent is forgotten, and a request completes with its last packet (IBA 9.8.2.1).
+// UC keeps no packets for a retry; a request completes with its last packet (IBA 9.8.2.1).
 void sent_unreliably(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cursor) {
     RequesterState& req = qp.req;
     request.started = true;
@@ -416,8 +415,8 @@ Sent send_one(QpServices& services, QueuePair& qp, SendRequest& request, Budget&
     return result;
 }
 
-// IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer whose
-// host is busy is late and not gone, so short timers get all of that; long ones need no such grace.
+// IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer on a
+// busy host answers late, so short timers use all of that; long ones need no grace.
 uint64_t ack_timeout_ns(uint8_t timeout) {
     constexpr uint64_t kMaxGrace = 200'000'000;
     const uint64_t t_tr = 4096ull << timeout;
@@ -444,7 +443,7 @@ void resume(QueuePair& qp) {
 Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
         if (budget.spent() && !has_more(qp)) {
-            break;  // a message that just fits: nobody need be woken to find nothing
+            break;  // the message just fits: no turn follows that would find no work
         }
         if (budget.spent()) {
             return Turn::kMore;
@@ -454,7 +453,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
             break;
         }
         if (request->failed()) {
-            // It completes in its turn: when everything before it has (IBA 10.8.5).
+            // It completes after all requests before it (IBA 10.8.5).
             if (request == &qp.window.front()) {
                 fail_send(services, qp, request->error);
             }
@@ -492,7 +491,7 @@ void rewind(QpServices& services, QueuePair& qp) {
     forget_references(services, qp);
     qp.req.cursor = qp.req.una;
     qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
-    // The first packet of a retry asks at once how it fared.
+    // The first packet of a retry asks for an ACK.
     qp.req.packets_since_ack_req = kAckInterval;
     services.schedule(qp);
 }

@@ -15,7 +15,7 @@ void resume(QueuePair& qp);
 // Sends until nothing may be sent, the budget is spent, or the port has no room.
 Turn run(QpServices& services, QueuePair& qp, Budget& budget);
 
-// Everything from `una` on is to be sent again.
+// Makes the requester send all packets from `una` on again.
 void rewind(QpServices& services, QueuePair& qp);
 void stop_timer(QpServices& services, QueuePair& qp);
 // (Re)starts the Local ACK Timeout if anything is unacknowledged (IBA 9.7.6.1.3), else stops it.

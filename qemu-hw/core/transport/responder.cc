@@ -27,8 +27,8 @@ void refuse(QpServices& services, QueuePair& qp, const Refusal& refusal) {
     if (refusal.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
         services.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
     }
-    // The rest ends the connection (IBA 9.9.3.1: classes A and C). The receive WQE that the message
-    // had taken tells why, if it is what failed; else it is flushed with the others.
+    // Other refusals end the connection (IBA 9.9.3.1: classes A and C). If the message's receive
+    // WQE is the reason, it completes with the error; else it is flushed with the others.
     if (resp.recv.valid && refusal.receive.status != PIB_HCA_WC_WR_FLUSH_ERR) {
         ReceiveReport report;
         report.error = refusal.receive;
@@ -55,7 +55,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
     }
     resp.expected_psn = resp.expected_psn + burst.count();
     if (burst.last().bth().ack_req || resp.ack.kind != AckKind::kNone) {
-        // A NAK that was owed and not sent is overtaken by the packet that it missed.
+        // The missing packet has come, so a NAK that waits is no longer true.
         resp.ack = {};
         owe(services, qp, {.kind = AckKind::kAck});
     }
@@ -77,7 +77,7 @@ void out_of_order(QpServices& services, QueuePair& qp, const ib::PacketView& pac
         duplicate_in(services, qp, packet);
         return;
     }
-    // Something is missing; said once, then silence until it comes (IBA 9.7.5.1.2, C9-111).
+    // A packet is missing: one NAK, then no answer until it comes (IBA 9.7.5.1.2, C9-111).
     services.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
     if (!qp.resp.nak_sent) {
         refuse(services, qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
@@ -101,7 +101,7 @@ void start(QueuePair& qp) {
 void resize_rd(QueuePair& qp) {
     ResponderState& resp = qp.resp;
     std::vector<RdResource> ring(qp.attr.max_dest_rd_atomic);
-    // The newest are those whose responses may still be asked for.
+    // The peer may still ask for the responses of the newest ones.
     const auto old_size = static_cast<uint32_t>(resp.rd.size());
     const auto kept = std::min(old_size, static_cast<uint32_t>(ring.size()));
     for (uint32_t i = 0; i < kept; ++i) {
@@ -111,8 +111,8 @@ void resize_rd(QueuePair& qp) {
     resp.rd_head = resp.rd.empty() ? 0 : kept % static_cast<uint32_t>(resp.rd.size());
 }
 
-// Several packets are taken as one: what is checked of the first holds for all, and lengths are
-// those of all. Where that does not say enough, they come singly.
+// Takes several packets as one: the checks of the first packet hold for all, lengths are those of
+// all. If that is not enough for a check, the caller delivers them one by one.
 uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
                     ib::Placement& payload) {
     ResponderState& resp = qp.resp;
@@ -137,7 +137,7 @@ uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
                 return 0;
             }
             refuse(services, qp, *refusal);
-            // The last one has executed all; the others are about the first packet.
+            // The last step has executed all packets; the others refuse the first one.
             return &step == std::end(kSteps) - 1 ? burst.count() : 1;
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the responder sends: in PSN order, and an ACK only after the responses it would imply.
+// Sends the responder's answers in PSN order, and an ACK only after the responses that it implies.
 #include <algorithm>
 
 #include "qp/error_states.h"
@@ -47,8 +47,8 @@ ib::PacketHeaders read_response_headers(QpServices& services, const QueuePair& q
     return headers;
 }
 
-// Whether the response has MIDDLE packets left, and enough of them to offer. What is asked for
-// again goes with its payload.
+// Whether the response has enough MIDDLE packets left to offer. A repeated response goes with its
+// payload.
 bool can_offer(QpServices& services, const QueuePair& qp, const RdResource& resource,
                const Budget& budget) {
     if (services.one_copy() == nullptr || budget.is_arbitrated() ||
@@ -89,7 +89,7 @@ Sent read_response_sent(RdResource& resource, uint32_t packets) {
     return Sent::kYes;
 }
 
-// As much of the response as may go now.
+// Sends as many packets of the response as may go now.
 Sent send_read_response(QpServices& services, QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
@@ -225,7 +225,8 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     return Turn::kIdle;
 }
 
-// A READ whose response is still under way has completed nowhere; its peer has to do without.
+// No ACK if a READ response is incomplete: the ACK would imply it, and the READ has not completed
+// at the peer.
 void send_pending_ack(QpServices& services, QueuePair& qp) {
     const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
     if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Requests that are answered by more than an ACK: READ, atomics, FLUSH and ATOMIC WRITE (IBA 9.4.4,
-// 9.4.5, annex A19). Each takes one of the responder's resources, which is what a repetition finds.
+// Requests with a response besides the ACK: READ, atomics, FLUSH and ATOMIC WRITE (IBA 9.4.4,
+// 9.4.5, annex A19). Each takes one of the responder's resources, where a duplicate finds it.
 #include <cstring>
 
 #include "transport/inbound_request.h"
@@ -13,7 +13,7 @@ namespace {
 // Attempts of an atomic against a guest that changes the word all the time.
 constexpr unsigned kAttempts = 1u << 16;
 
-// The place of the next request: the oldest one's.
+// The resource for the next request: the oldest one.
 RdResource& next_resource(ResponderState& resp) {
     RdResource& resource = resp.rd[resp.rd_head];
     resp.rd_head = (resp.rd_head + 1) % static_cast<uint32_t>(resp.rd.size());
@@ -46,8 +46,8 @@ RdResource single_resource(const ib::PacketView& packet, RdKind kind) {
             .pending = true};
 }
 
-// Changes the aligned word that `range` names to next(word), whatever else happens to it; its old
-// value, or nothing when its memory is not accessible.
+// Changes the aligned word of `range` to next(word), atomically. Returns its old value; no value:
+// its memory is not accessible.
 template <typename Next>
 std::optional<uint64_t> exchange(Mpt& mpt, const KeyUser& user, const KeyedRange& range,
                                  Next&& next) {
@@ -77,7 +77,7 @@ Check execute_atomic(QpServices& services, QueuePair& qp, const ib::PacketView& 
 }
 
 Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
-    // Bytes as they came: it is data, not a number.
+    // The payload is data, not a number: its bytes keep their order.
     uint64_t data;
     std::memcpy(&data, packet.payload().data(), sizeof data);
     const auto original = exchange(services.mpt(), qp.remote_user(), *named_range(packet),
@@ -85,8 +85,8 @@ Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::Packet
     return original ? Check() : cannot_access(services, qp, access_error());
 }
 
-// Executed once more, within what the first request asked for; anything else is not a duplicate and
-// dropped.
+// Executes the READ again, within the range of the first request. Another range is no duplicate and
+// is dropped.
 void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::Reth reth = *packet.reth();
     const uint32_t mtu = qp.path_mtu_bytes();
@@ -100,7 +100,7 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
             reth.dma_len > resource.length - offset) {
             return;
         }
-        // A response that is on its way is cut short and starts again from here.
+        // A response in progress ends, and starts again from here.
         resource.replay = resource.replay || !resource.pending;
         resource.pending = qp.resp.rd_pending = true;
         resource.first_packet = resource.next_packet = first;
@@ -111,7 +111,7 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
     }
 }
 
-// Answered as the first time, and not executed again (IBA 9.4.5).
+// Repeats the first answer, and does not execute the request again (IBA 9.4.5).
 void duplicate_other(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const RdKind kind = packet.opcode().is_atomic() ? RdKind::kAtomic : RdKind::kEmpty;
     for (RdResource& resource : qp.resp.rd) {

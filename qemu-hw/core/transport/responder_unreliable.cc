@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The responder of a UC QP (IBA vol. 1, 9.8.2.2): the checks of a connection, but whatever fails
-// them is dropped together with the rest of its message, and nothing is ever sent.
+// The responder of a UC QP (IBA vol. 1, 9.8.2.2). It makes the checks of a connection, drops a
+// packet that fails them with the rest of its message, and sends no answers.
 #include <iterator>
 
 #include "qp/completions.h"

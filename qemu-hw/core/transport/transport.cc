@@ -14,8 +14,8 @@
 namespace pib::hca {
 namespace {
 
-// What a doorbell does at once, on the thread of the processor that rang it; and what a QP does in
-// a turn before the next one has its own.
+// Work that a doorbell does at once, on the thread of the processor that rings it, and work of one
+// turn of a QP.
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
 // Turns of one run().
 constexpr unsigned kRunTurns = 64;
@@ -46,7 +46,7 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
             break;
         case PIB_HCA_QPS_SQE:
         case PIB_HCA_QPS_ERR:
-            // Whatever is posted in these states is flushed (IBA 10.3.1.6, 10.3.1.7).
+            // The device flushes all WQEs that are posted in these states (IBA 10.3.1.6, 10.3.1.7).
             (void)refresh_sq(services_.host(), *qp);
             services_.schedule(*qp);
             break;
@@ -56,7 +56,7 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
     return true;
 }
 
-// Work is done where it is found, unless that would jump the queue.
+// Gives the QP a turn at once, unless it would overtake others.
 void Transport::ring(QueuePair& qp) {
     if (services_.scheduler().others_wait(qp)) [[unlikely]] {
         services_.schedule(qp);
@@ -80,11 +80,11 @@ bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
 
 // ---------------------------------------------------------------- turns
 
-// Answers first: the peer waits for them, and they bring nothing new.
+// Sends answers first: the peer waits for them, and they start no new work there.
 Turn Transport::turn(QueuePair& qp, Budget& budget) {
     const Turn answered = qp.is_connected() ? responder::run(services_, qp, budget) : Turn::kIdle;
     if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
-        // Needs no room at the port, so it does not wait for any.
+        // The flush needs no room at the port.
         const Turn flushed = flush_queues(services_, qp, budget);
         return flushed == Turn::kIdle ? answered : flushed;
     }
@@ -113,8 +113,8 @@ void Transport::give_turn(uint32_t qpn, Budget budget) {
     }
 }
 
-// A turn at one port. Where QPs wait on several VLs the port's tables say whose it is, and how long
-// (IBA 7.6.9).
+// A turn at one port. If QPs wait on several VLs, the port's tables choose the VL and the length of
+// its turn (IBA 7.6.9).
 void Transport::serve(unsigned port) {
     RunQueue& queue = services_.scheduler().run_queue();
     if (const auto lane = queue.next_lane(port)) [[likely]] {
@@ -145,7 +145,7 @@ uint64_t Transport::next_deadline() const {
 }
 
 uint64_t Transport::timer(uint64_t now_ns) {
-    // Each timer set from here lies in the future, so this ends.
+    // The loop ends, because each timer that it sets is due later.
     for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
          qpn = services_.timers().take_due(now_ns)) {
         if (QueuePair* qp = services_.qps().find(qpn)) {
@@ -192,7 +192,7 @@ uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& p
     return known ? connected_in(*qp, port, burst, payload) : drop(port, burst);
 }
 
-// Several packets are dropped one by one.
+// Drops a single packet; the caller delivers several packets one by one.
 uint32_t Transport::drop(unsigned port, const ib::Burst& burst) {
     if (!burst.is_single()) {
         return 0;
@@ -201,7 +201,7 @@ uint32_t Transport::drop(unsigned port, const ib::Burst& burst) {
     return 1;
 }
 
-// The path is that of all packets.
+// The first packet's path is that of all packets.
 uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& burst,
                                  ib::Placement& payload) {
     if (!qp.can_receive()) {

@@ -9,55 +9,55 @@
 
 #include "pib_hca.h"
 
-#define PIB_HCA_INDEX_SLOTS (PIB_HCA_UAR_INDEX_WORDS * 64)
+#define PIB_HCA_SHADOW_SLOTS (PIB_HCA_SHADOW_WORDS * 64)
 
-int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32 uar)
+int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, u32 uar)
 {
 	struct device *dma_dev = &dev->pdev->dev;
-	struct pib_hca_set_uar_index in;
+	struct pib_hca_set_shadow_page in;
 	int ret;
 
-	*index = (struct pib_hca_index){ .uar = uar };
-	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_UAR_INDEX))
+	*shadow = (struct pib_hca_shadow){ .uar = uar };
+	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_SHADOW_DOORBELLS))
 		return 0;
 	/* Driver and device use the page without syncs, so there is none where DMA needs them. */
 	if (dev->dma_needs_sync)
 		return 0;
-	index->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* a page for each context */
-	if (!index->page)
+	shadow->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* a page for each context */
+	if (!shadow->page)
 		return -ENOMEM;
-	index->dma = dma_map_page(dma_dev, index->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	ret = dma_mapping_error(dma_dev, index->dma);
+	shadow->dma = dma_map_page(dma_dev, shadow->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	ret = dma_mapping_error(dma_dev, shadow->dma);
 	if (ret)
 		goto err_page;
-	in.addr = cpu_to_le64(index->dma);
-	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_UAR_INDEX, uar, &in, sizeof(in));
+	in.addr = cpu_to_le64(shadow->dma);
+	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_SHADOW_PAGE, uar, &in, sizeof(in));
 	if (ret)
 		goto err_map;
-	index->map = page_address(index->page);
+	shadow->map = page_address(shadow->page);
 	return 0;
 
 err_map:
-	dma_unmap_page(dma_dev, index->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	dma_unmap_page(dma_dev, shadow->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
 err_page:
-	put_page(index->page);
-	index->page = NULL;
+	put_page(shadow->page);
+	shadow->page = NULL;
 	return ret;
 }
 
 /* A process that still maps the page keeps it; the device no longer reads it. */
-void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
+void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow)
 {
-	struct pib_hca_set_uar_index in = {};
+	struct pib_hca_set_shadow_page in = {};
 
-	if (!index->map)
+	if (!shadow->map)
 		return;
-	index->map = NULL;
-	if (pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_UAR_INDEX, index->uar, &in, sizeof(in)))
-		pib_hca_die(dev, "an index page cannot be taken back");
-	dma_unmap_page(&dev->pdev->dev, index->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
-	put_page(index->page);
-	index->page = NULL;
+	shadow->map = NULL;
+	if (pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_SHADOW_PAGE, shadow->uar, &in, sizeof(in)))
+		pib_hca_die(dev, "a shadow doorbell page cannot be taken back");
+	dma_unmap_page(&dev->pdev->dev, shadow->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
+	put_page(shadow->page);
+	shadow->page = NULL;
 }
 
 /*
@@ -66,9 +66,9 @@ void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index)
  * followed by the summary and, unless the device is awake, by a kick, whatever the bit was before;
  * and the barriers are those for devices.
  */
-static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
+static bool pib_hca_shadow_needs_kick(struct pib_hca_shadow_page *map, u32 qpn)
 {
-	u32 slot = qpn % PIB_HCA_INDEX_SLOTS;
+	u32 slot = qpn % PIB_HCA_SHADOW_SLOTS;
 	__le64 bit = cpu_to_le64(BIT_ULL(slot % 64));
 	__le64 summary_bit = cpu_to_le64(BIT_ULL(slot / 64));
 
@@ -82,15 +82,15 @@ static bool pib_hca_index_needs_kick(struct pib_hca_uar_index *map, u32 qpn)
 		set_bit_le(slot / 64, &map->summary);
 	}
 	mb(); /* the device clears AWAKE, then reads the summary: one side sees the other's store */
-	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_UAR_INDEX_AWAKE);
+	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_SHADOW_AWAKE);
 }
 
 void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn)
 {
-	struct pib_hca_uar_index *map = dev->index.map;
+	struct pib_hca_shadow_page *map = dev->shadow.map;
 
 	if (!map)
 		writel(qpn, dev->uar0 + PIB_HCA_UAR_SEND);
-	else if (pib_hca_index_needs_kick(map, qpn))
+	else if (pib_hca_shadow_needs_kick(map, qpn))
 		writel(0, dev->uar0 + PIB_HCA_UAR_KICK);
 }

@@ -212,7 +212,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	ret = pib_hca_dm_init(dev);
 	if (ret)
 		goto err_eqs;
-	ret = pib_hca_index_init(dev, &dev->index, 0);
+	ret = pib_hca_shadow_init(dev, &dev->shadow, 0);
 	if (ret)
 		goto err_dm;
 	ret = pib_hca_register(dev);
@@ -222,7 +222,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	return 0;
 
 err_index:
-	pib_hca_index_cleanup(dev, &dev->index);
+	pib_hca_shadow_cleanup(dev, &dev->shadow);
 err_dm:
 	pib_hca_dm_cleanup(dev);
 err_eqs:
@@ -246,7 +246,7 @@ static void pib_hca_stop(struct pci_dev *pdev)
 		return;
 	pci_set_drvdata(pdev, NULL);
 	pib_hca_unregister(dev);
-	pib_hca_index_cleanup(dev, &dev->index);
+	pib_hca_shadow_cleanup(dev, &dev->shadow);
 	pib_hca_dm_cleanup(dev);
 	pib_hca_eqs_cleanup(dev);
 	pib_hca_odp_cleanup(dev);

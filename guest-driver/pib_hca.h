@@ -38,7 +38,7 @@
 #include "pib_hca_hw.h"
 #include "pib_hca_abi.h"
 #include "compat.h"
-#include "pib_hca_index.h"
+#include "pib_hca_shadow.h"
 
 #define PIB_HCA_NAME "pib_hca"
 
@@ -237,7 +237,7 @@ struct pib_hca_dev {
 	struct xarray qps;       /* by the device's number; polling also reads it without lock */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
-	struct pib_hca_index index; /* shadow doorbell page of UAR 0 */
+	struct pib_hca_shadow shadow; /* shadow doorbell page of UAR 0 */
 	struct {
 		phys_addr_t start;
 		u64 bytes;       /* 0: there is none */

@@ -6,12 +6,12 @@
 struct pib_hca_ucontext {
 	struct ib_ucontext ibucontext;
 	struct pib_hca_uar_entry *uar;
-	struct pib_hca_index_entry *index; /* NULL: there is none */
+	struct pib_hca_shadow_entry *shadow; /* NULL: there is none */
 };
 
 enum pib_hca_mmap_kind {
 	PIB_HCA_MMAP_UAR,
-	PIB_HCA_MMAP_INDEX,
+	PIB_HCA_MMAP_SHADOW,
 	PIB_HCA_MMAP_DM, /* device memory */
 };
 

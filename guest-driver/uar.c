@@ -7,9 +7,9 @@
 
 #include "pib_hca.h"
 
-struct pib_hca_index_entry {
+struct pib_hca_shadow_entry {
 	struct pib_hca_mmap_entry mmap;
-	struct pib_hca_index index;
+	struct pib_hca_shadow shadow;
 };
 
 static struct pib_hca_mmap_entry *to_pentry(struct rdma_user_mmap_entry *rdma_entry)
@@ -59,35 +59,35 @@ err_free:
 	return ERR_PTR(ret);
 }
 
-static struct pib_hca_index_entry *to_pindex(struct rdma_user_mmap_entry *rdma_entry)
+static struct pib_hca_shadow_entry *to_pshadow(struct rdma_user_mmap_entry *rdma_entry)
 {
-	return container_of(to_pentry(rdma_entry), struct pib_hca_index_entry, mmap);
+	return container_of(to_pentry(rdma_entry), struct pib_hca_shadow_entry, mmap);
 }
 
 /* Maps the context's shadow doorbell page on devices that have them. */
-static int pib_hca_add_index(struct pib_hca_dev *dev, struct pib_hca_ucontext *context)
+static int pib_hca_add_shadow(struct pib_hca_dev *dev, struct pib_hca_ucontext *context)
 {
-	struct pib_hca_index_entry *entry;
+	struct pib_hca_shadow_entry *entry;
 	int ret;
 
-	context->index = NULL;
+	context->shadow = NULL;
 	entry = kzalloc(sizeof(*entry), GFP_KERNEL);
 	if (!entry)
 		return -ENOMEM;
-	ret = pib_hca_index_init(dev, &entry->index, context->uar->number);
-	if (ret || !entry->index.map) {
+	ret = pib_hca_shadow_init(dev, &entry->shadow, context->uar->number);
+	if (ret || !entry->shadow.map) {
 		kfree(entry);
 		return ret;
 	}
 	entry->mmap.dev = dev;
-	entry->mmap.kind = PIB_HCA_MMAP_INDEX;
+	entry->mmap.kind = PIB_HCA_MMAP_SHADOW;
 	ret = rdma_user_mmap_entry_insert(&context->ibucontext, &entry->mmap.rdma_entry, PAGE_SIZE);
 	if (ret) {
-		pib_hca_index_cleanup(dev, &entry->index);
+		pib_hca_shadow_cleanup(dev, &entry->shadow);
 		kfree(entry);
 		return ret;
 	}
-	context->index = entry;
+	context->shadow = entry;
 	return 0;
 }
 
@@ -100,9 +100,9 @@ void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 		pib_hca_cmd_destroy(entry->dev, PIB_HCA_CMD_FREE_UAR, to_puar(rdma_entry)->number);
 		kfree(to_puar(rdma_entry));
 		break;
-	case PIB_HCA_MMAP_INDEX:
-		pib_hca_index_cleanup(entry->dev, &to_pindex(rdma_entry)->index);
-		kfree(to_pindex(rdma_entry));
+	case PIB_HCA_MMAP_SHADOW:
+		pib_hca_shadow_cleanup(entry->dev, &to_pshadow(rdma_entry)->shadow);
+		kfree(to_pshadow(rdma_entry));
 		break;
 	case PIB_HCA_MMAP_DM:
 		pib_hca_dm_mmap_free(entry);
@@ -112,8 +112,8 @@ void pib_hca_mmap_free(struct rdma_user_mmap_entry *rdma_entry)
 
 static void pib_hca_remove_entries(struct pib_hca_ucontext *context)
 {
-	if (context->index)
-		rdma_user_mmap_entry_remove(&context->index->mmap.rdma_entry);
+	if (context->shadow)
+		rdma_user_mmap_entry_remove(&context->shadow->mmap.rdma_entry);
 	rdma_user_mmap_entry_remove(&context->uar->mmap.rdma_entry);
 }
 
@@ -121,7 +121,7 @@ void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
 			       struct pib_hca_alloc_ucontext_resp *resp)
 {
 	const struct pib_hca_query_device *caps = &to_pdev(ibucontext->device)->caps;
-	struct pib_hca_index_entry *index = to_pucontext(ibucontext)->index;
+	struct pib_hca_shadow_entry *shadow = to_pucontext(ibucontext)->shadow;
 	struct pib_hca_uar_entry *uar = to_pucontext(ibucontext)->uar;
 
 	*resp = (struct pib_hca_alloc_ucontext_resp){
@@ -132,9 +132,9 @@ void pib_hca_describe_ucontext(struct ib_ucontext *ibucontext,
 		.max_inline_data = le32_to_cpu(caps->max_inline_data),
 		.max_cqe = le32_to_cpu(caps->max_cqe),
 	};
-	if (index) {
-		resp->comp_mask = PIB_HCA_UCONTEXT_INDEX;
-		resp->index_mmap_offset = rdma_user_mmap_get_offset(&index->mmap.rdma_entry);
+	if (shadow) {
+		resp->comp_mask = PIB_HCA_UCONTEXT_SHADOW_PAGE;
+		resp->shadow_mmap_offset = rdma_user_mmap_get_offset(&shadow->mmap.rdma_entry);
 	}
 }
 
@@ -156,7 +156,7 @@ int pib_hca_alloc_ucontext(struct ib_ucontext *ibucontext, struct ib_udata *udat
 	if (IS_ERR(uar))
 		return PTR_ERR(uar);
 	context->uar = uar;
-	ret = pib_hca_add_index(dev, context);
+	ret = pib_hca_add_shadow(dev, context);
 	if (ret) {
 		rdma_user_mmap_entry_remove(&uar->mmap.rdma_entry);
 		return ret;
@@ -183,12 +183,12 @@ void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 }
 
 /* The page is memory, not part of a BAR: the mapping holds a reference to it. */
-static int pib_hca_mmap_index(struct pib_hca_index *index, struct vm_area_struct *vma)
+static int pib_hca_mmap_shadow(struct pib_hca_shadow *shadow, struct vm_area_struct *vma)
 {
 	if (vma->vm_end - vma->vm_start != PAGE_SIZE || !(vma->vm_flags & VM_SHARED) ||
 	    (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
-	return vm_insert_page(vma, vma->vm_start, index->page);
+	return vm_insert_page(vma, vma->vm_start, shadow->page);
 }
 
 int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
@@ -202,8 +202,8 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 		return -EINVAL;
 	entry = to_pentry(rdma_entry);
 	/* rdma_user_mmap_io() refuses private and executable mappings and wrong lengths. */
-	if (entry->kind == PIB_HCA_MMAP_INDEX)
-		ret = pib_hca_mmap_index(&to_pindex(rdma_entry)->index, vma);
+	if (entry->kind == PIB_HCA_MMAP_SHADOW)
+		ret = pib_hca_mmap_shadow(&to_pshadow(rdma_entry)->shadow, vma);
 	else
 		ret = rdma_user_mmap_io(ibucontext, vma, entry->addr >> PAGE_SHIFT,
 					rdma_entry->npages << PAGE_SHIFT,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Contexts: their verbs, and the mapping of the UAR page and its index. */
+/* Contexts: their verbs, and the mapping of the UAR page and the shadow doorbell page. */
 #include <config.h>
 
 #include <errno.h>
@@ -46,8 +46,8 @@ static void pib_free_context(struct ibv_context *ibctx)
 	struct pib_context *ctx = to_pctx(ibctx);
 
 	munmap(ctx->uar, ctx->uar_size);
-	if (ctx->index)
-		munmap(ctx->index, ctx->uar_size);
+	if (ctx->shadow)
+		munmap(ctx->shadow, ctx->uar_size);
 	pib_table_free(&ctx->qps);
 	pib_table_free(&ctx->xrc_srqs);
 	pthread_mutex_destroy(&ctx->table_mutex);
@@ -120,7 +120,7 @@ static void *pib_map_page(struct pib_context *ctx, int cmd_fd, uint64_t offset)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* Keeps what the driver answered and maps the UAR page and its index; 0 or an errno value. */
+/* Keeps the driver's answer and maps the UAR page and the shadow doorbell page; 0 or an errno value. */
 static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 			     const struct pib_hca_alloc_ucontext_resp *resp)
 {
@@ -143,9 +143,9 @@ static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 	ctx->uar = pib_map_page(ctx, cmd_fd, resp->uar_mmap_offset);
 	if (!ctx->uar)
 		return errno;
-	if (resp->comp_mask & PIB_HCA_UCONTEXT_INDEX) {
-		ctx->index = pib_map_page(ctx, cmd_fd, resp->index_mmap_offset);
-		if (!ctx->index) {
+	if (resp->comp_mask & PIB_HCA_UCONTEXT_SHADOW_PAGE) {
+		ctx->shadow = pib_map_page(ctx, cmd_fd, resp->shadow_mmap_offset);
+		if (!ctx->shadow) {
 			ret = errno;
 			munmap(ctx->uar, ctx->uar_size);
 			return ret;

@@ -24,13 +24,13 @@ static inline void pib_full_barrier(void)
 #endif
 }
 
-static inline void pib_index_set(__le64 *words, uint32_t bit)
+static inline void pib_shadow_set(__le64 *words, uint32_t bit)
 {
 	atomic_fetch_or_explicit((_Atomic(uint64_t) *)&words[bit / 64],
 				 htole64(UINT64_C(1) << (bit % 64)), memory_order_seq_cst);
 }
 
-static inline bool pib_index_has(__le64 *words, uint32_t bit)
+static inline bool pib_shadow_has(__le64 *words, uint32_t bit)
 {
 	uint64_t word = atomic_load_explicit((_Atomic(uint64_t) *)&words[bit / 64],
 					     memory_order_relaxed);
@@ -44,28 +44,28 @@ static inline bool pib_index_has(__le64 *words, uint32_t bit)
  * does the rest for it. On the emulated machine above, an atomic operation on `rung` may restore
  * bits that the device clears meanwhile; the later store to `summary` makes up for that.
  */
-static inline bool pib_index_needs_kick(struct pib_hca_uar_index *index, uint32_t qpn)
+static inline bool pib_shadow_needs_kick(struct pib_hca_shadow_page *shadow, uint32_t qpn)
 {
-	uint32_t slot = qpn % (PIB_HCA_UAR_INDEX_WORDS * 64);
+	uint32_t slot = qpn % (PIB_HCA_SHADOW_WORDS * 64);
 
 	pib_full_barrier();
-	if (!pib_index_has(index->rung, slot)) {
-		pib_index_set(index->rung, slot);
+	if (!pib_shadow_has(shadow->rung, slot)) {
+		pib_shadow_set(shadow->rung, slot);
 		/* The device looks for the bit when it has seen the summary. */
 		udma_to_device_barrier();
-		pib_index_set(&index->summary, slot / 64);
-	} else if (!pib_index_has(&index->summary, slot / 64)) {
-		pib_index_set(&index->summary, slot / 64);
+		pib_shadow_set(&shadow->summary, slot / 64);
+	} else if (!pib_shadow_has(&shadow->summary, slot / 64)) {
+		pib_shadow_set(&shadow->summary, slot / 64);
 	}
 	pib_full_barrier();
-	return !pib_index_has(&index->flags, 0); /* PIB_HCA_UAR_INDEX_AWAKE */
+	return !pib_shadow_has(&shadow->flags, 0); /* PIB_HCA_SHADOW_AWAKE */
 }
 
 static inline void pib_ring_send(struct pib_context *ctx, uint32_t qpn)
 {
-	if (!ctx->index)
+	if (!ctx->shadow)
 		mmio_write32(ctx->uar + PIB_HCA_UAR_SEND, qpn);
-	else if (pib_index_needs_kick(ctx->index, qpn))
+	else if (pib_shadow_needs_kick(ctx->shadow, qpn))
 		mmio_write32(ctx->uar + PIB_HCA_UAR_KICK, 0);
 }
 

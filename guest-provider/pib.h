@@ -44,7 +44,7 @@ struct pib_context {
 	struct verbs_context ibv_ctx;
 	void *uar;
 	size_t uar_size;
-	struct pib_hca_uar_index *index; /* NULL: doorbells carry the QP's number */
+	struct pib_hca_shadow_page *shadow; /* NULL: doorbells carry the QP's number */
 	/* The device's limits, from the driver's answer at the creation of the context. */
 	uint32_t max_qp_wr;
 	uint32_t max_sge;

@@ -23,10 +23,10 @@ struct pib_hca_alloc_ucontext_resp {
 	__u32 max_sge;
 	__u32 max_inline_data;
 	__u32 max_cqe;
-	__aligned_u64 index_mmap_offset; /* with PIB_HCA_UCONTEXT_INDEX: mmap() of one page */
+	__aligned_u64 shadow_mmap_offset; /* with PIB_HCA_UCONTEXT_SHADOW_PAGE: mmap() of one page */
 };
-/* Use struct pib_hca_uar_index instead of PIB_HCA_UAR_SEND. */
-#define PIB_HCA_UCONTEXT_INDEX (1u << 0)
+/* Use struct pib_hca_shadow_page instead of PIB_HCA_UAR_SEND. */
+#define PIB_HCA_UCONTEXT_SHADOW_PAGE (1u << 0)
 
 /* Driver-specific ioctl() commands and attributes: for ibv_import_device(), ibv_import_pd(). */
 enum pib_hca_query_context_attrs {

@@ -75,7 +75,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_FREE_PD = 0x13,       /* object: PD */
 	PIB_HCA_CMD_ALLOC_XRCD = 0x14,    /* result: XRC domain number */
 	PIB_HCA_CMD_FREE_XRCD = 0x15,     /* object: XRC domain */
-	PIB_HCA_CMD_SET_UAR_INDEX = 0x16, /* object: UAR; in: pib_hca_set_uar_index */
+	PIB_HCA_CMD_SET_SHADOW_PAGE = 0x16, /* object: UAR; in: pib_hca_set_shadow_page */
 	PIB_HCA_CMD_CREATE_MR = 0x20,     /* in: pib_hca_create_mr; result: L_Key = R_Key */
 	PIB_HCA_CMD_DESTROY_MR = 0x21,    /* object: key */
 	PIB_HCA_CMD_ALLOC_MW = 0x22,      /* in: pib_hca_alloc_mw; result: R_Key */
@@ -163,7 +163,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_MASKED_ATOMICS (1ull << 6)
 #define PIB_HCA_FEATURE_ON_DEMAND (1ull << 7) /* regions with PIB_HCA_MR_ON_DEMAND */
 #define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
-#define PIB_HCA_FEATURE_UAR_INDEX (1ull << 18) /* SET_UAR_INDEX; kicks are better than doorbells */
+#define PIB_HCA_FEATURE_SHADOW_DOORBELLS (1ull << 18) /* SET_SHADOW_PAGE; kicks are cheaper */
 #define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
 
 struct pib_hca_modify_device {
@@ -367,25 +367,25 @@ struct pib_hca_inject_event {
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
 
-/* ---------------------------------------------------------------- index pages ---------------- */
+/* ---------------------------------------------------------------- shadow doorbell pages ------ */
 /*
  * A page in which software marks the QPs whose sq_producer has moved, instead of a doorbell with
  * their number. Software sets bits and the device clears them, atomically; the rest of the page is
  * reserved and 0. docs/device-spec.md, "Kicks", has the order of the accesses.
  */
-#define PIB_HCA_UAR_INDEX_WORDS 64
-struct pib_hca_uar_index {
+#define PIB_HCA_SHADOW_WORDS 64
+struct pib_hca_shadow_page {
 	__le64 summary; /* bit w: rung[w] has new bits; set after them */
-	__le64 flags;   /* written by the device: PIB_HCA_UAR_INDEX_* */
+	__le64 flags;   /* written by the device: PIB_HCA_SHADOW_* */
 	__le64 reserved[6];
-	__le64 rung[PIB_HCA_UAR_INDEX_WORDS]; /* bit QPN mod 4096 */
+	__le64 rung[PIB_HCA_SHADOW_WORDS]; /* bit QPN mod 4096 */
 };
-PIB_HCA_ASSERT_SIZE(pib_hca_uar_index, 576);
-#define PIB_HCA_UAR_INDEX_AWAKE (1ull << 0) /* the device reads the page again: no kick needed */
+PIB_HCA_ASSERT_SIZE(pib_hca_shadow_page, 576);
+#define PIB_HCA_SHADOW_AWAKE (1ull << 0) /* the device reads the page again: no kick needed */
 
-struct pib_hca_set_uar_index {
+struct pib_hca_set_shadow_page {
 	__le64 addr; /* bus address of a page of 4 KiB, zeros; 0: remove the page */
 };
-PIB_HCA_ASSERT_SIZE(pib_hca_set_uar_index, 8);
+PIB_HCA_ASSERT_SIZE(pib_hca_set_shadow_page, 8);
 
 #endif /* PIB_HCA_CMD_H */

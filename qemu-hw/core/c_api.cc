@@ -93,7 +93,7 @@ Config from_c(const PibHcaConfig& in) {
     config.runs = in.runs;
     config.one_copy = in.one_copy;
     config.trace_entries = in.trace_entries;
-    config.uar_index = in.uar_index;
+    config.shadow_doorbells = in.shadow_doorbells;
     config.device_memory_pages = in.device_memory_pages;
     config.knobs = {.inject = in.inject,
                     .poison_wc = in.poison_wc,

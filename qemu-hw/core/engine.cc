@@ -53,7 +53,7 @@ void Engine::turn() {
         return;
     }
     const bool more = transport_.run();
-    if (objects_.uar_indexes.run() || more) {
+    if (objects_.shadow_doorbells.run() || more) {
         host_.wake();
     }
 }
@@ -131,7 +131,7 @@ void Engine::halt() {
         commands_.stop();
     }
     eqs_.fatal_event(health_.cause());
-    objects_.uar_indexes.clear();
+    objects_.shadow_doorbells.clear();
     transport_.reset();
     cqs_.clear();
     srqs_.clear();

@@ -68,7 +68,7 @@ typedef struct PibHcaConfig {
     uint8_t vl_cap;
     uint32_t trace_entries;
     uint32_t device_memory_pages;
-    bool uar_index;
+    bool shadow_doorbells;
     bool runs;
     bool one_copy;
     bool inject;

@@ -59,7 +59,7 @@ static const PibHcaChoice pib_hca_qpn_choices[] = {
 
 #define DOORBELLS_AUTO 2
 
-/* Config::uar_index */
+/* Config::shadow_doorbells */
 static const PibHcaChoice pib_hca_doorbell_choices[] = {
     {"auto", DOORBELLS_AUTO, 0},
     {"inline", 0, 0},
@@ -168,7 +168,7 @@ static bool pib_hca_doorbell_config(PibHca *hca, PibHcaConfig *config,
     if (!way) {
         return false;
     }
-    config->uar_index =
+    config->shadow_doorbells =
         way->value == DOORBELLS_AUTO ? kvm_enabled() : way->value;
     return true;
 }

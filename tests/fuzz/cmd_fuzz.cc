@@ -162,7 +162,7 @@ class Program {
                                                 PIB_HCA_CMD_DESTROY_QP,
                                                 PIB_HCA_CMD_ATTACH_MCAST,
                                                 PIB_HCA_CMD_DETACH_MCAST,
-                                                PIB_HCA_CMD_SET_UAR_INDEX,
+                                                PIB_HCA_CMD_SET_SHADOW_PAGE,
                                                 0x7f};
         const uint16_t opcode = kOpcodes[in_.byte() % std::size(kOpcodes)];
         std::array<uint8_t, kMaxInput> input{};
@@ -220,8 +220,8 @@ class Program {
             }
             case PIB_HCA_CMD_ALLOC_MW:
                 return put(to, mw());
-            case PIB_HCA_CMD_SET_UAR_INDEX:
-                return put(to, pib_hca_set_uar_index{.addr = memory_.page(0)});
+            case PIB_HCA_CMD_SET_SHADOW_PAGE:
+                return put(to, pib_hca_set_shadow_page{.addr = memory_.page(0)});
             case PIB_HCA_CMD_CREATE_EQ:
                 return put(to, eq());
             case PIB_HCA_CMD_CREATE_CQ:
@@ -397,7 +397,7 @@ class Program {
     Input in_;
     static Config with_index() {
         Config config = bench_config();
-        config.uar_index = true;
+        config.shadow_doorbells = true;
         return config;
     }
 

@@ -12,7 +12,7 @@ from loopback import WC_SUCCESS, Loopback
 from qtest import Qtest
 from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, eventually, switch
 
-CMD_ALLOC_UAR, CMD_FREE_UAR, CMD_SET_UAR_INDEX = 0x10, 0x11, 0x16
+CMD_ALLOC_UAR, CMD_FREE_UAR, CMD_SET_SHADOW_PAGE = 0x10, 0x11, 0x16
 STATUS_NOT_SUPPORTED = 0x0A
 UAR_KICK = 0x20
 SUMMARY, FLAGS, RUNG = 0, 8, 64
@@ -23,22 +23,22 @@ SOURCE, TARGET, SIZE = 64 << 20, 96 << 20, 1 << 20
 
 
 class Kicked(Loopback):
-    """Rings as a driver with an index page does."""
+    """Rings as a driver with a shadow doorbell page does."""
 
-    def set_index(self):
-        self.index = self.take(1)
-        return self.command(CMD_SET_UAR_INDEX, struct.pack("<Q", self.index))
+    def set_shadow_page(self):
+        self.shadow = self.take(1)
+        return self.command(CMD_SET_SHADOW_PAGE, struct.pack("<Q", self.shadow))
 
     def ring(self):
         qtest, slot = self.hca.qtest, self.qpn % SLOTS
         qtest.write(self.qp, self.producer, 4)
-        qtest.write(self.index + RUNG + slot // 64 * 8, 1 << slot % 64, 8)
-        qtest.write(self.index + SUMMARY, 1 << slot // 64, 8)
-        if not qtest.read(self.index + FLAGS, 8) & AWAKE:
+        qtest.write(self.shadow + RUNG + slot // 64 * 8, 1 << slot % 64, 8)
+        qtest.write(self.shadow + SUMMARY, 1 << slot // 64, 8)
+        if not qtest.read(self.shadow + FLAGS, 8) & AWAKE:
             self.hca.write(2, UAR_KICK, 0)
 
     def nothing_noted(self):
-        return self.hca.qtest.read_memory(self.index, 576) == bytes(576)
+        return self.hca.qtest.read_memory(self.shadow, 576) == bytes(576)
 
     def ready(self):
         """Connected to itself, with regions to write from and to."""
@@ -78,7 +78,7 @@ def device(tmp_path):
 def test_a_kick_is_an_eventfd(device):
     qtest = device.hca.qtest
     before = eventfds(qtest)
-    assert device.set_index() == driver.STATUS_OK
+    assert device.set_shadow_page() == driver.STATUS_OK
     assert eventually(lambda: eventfds(qtest) == before + 1)
     for count in range(1, 7):
         device.write()
@@ -94,7 +94,7 @@ def test_a_kick_is_an_eventfd(device):
 def test_a_stopped_vm_sees_its_kicks_when_it_runs(device):
     qtest = device.hca.qtest
     before = eventfds(qtest)
-    assert device.set_index() == driver.STATUS_OK
+    assert device.set_shadow_page() == driver.STATUS_OK
     assert eventually(lambda: eventfds(qtest) == before + 1)
     qtest.qmp("stop")
     device.write()
@@ -106,22 +106,22 @@ def test_a_stopped_vm_sees_its_kicks_when_it_runs(device):
     assert eventually(lambda: device.statuses() == [WC_SUCCESS])
 
 
-def set_indexes(device, count):
-    """Allocates UARs, each with an index page."""
+def set_shadow_pagees(device, count):
+    """Allocates UARs, each with a shadow doorbell page."""
     uars = []
     for _ in range(count):
         assert device.command(CMD_ALLOC_UAR) == driver.STATUS_OK
         uars.append(device.result)
         page = device.take(1)
-        assert device.command(CMD_SET_UAR_INDEX, struct.pack("<Q", page), obj=uars[-1]) == driver.STATUS_OK
+        assert device.command(CMD_SET_SHADOW_PAGE, struct.pack("<Q", page), obj=uars[-1]) == driver.STATUS_OK
     return uars
 
 
 def test_uars_share_eventfds_and_a_reset_closes_all(device):
     qtest = device.hca.qtest
     before = eventfds(qtest)
-    assert device.set_index() == driver.STATUS_OK
-    uars = set_indexes(device, EVENTFDS + 8)
+    assert device.set_shadow_page() == driver.STATUS_OK
+    uars = set_shadow_pagees(device, EVENTFDS + 8)
     assert eventually(lambda: eventfds(qtest) == before + EVENTFDS)
     device.write()
     assert eventually(lambda: device.statuses() == [WC_SUCCESS])
@@ -139,7 +139,7 @@ def test_uars_share_eventfds_and_a_reset_closes_all(device):
 
 
 def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
-    """With many index pages there are descriptors left for a new link in shared memory."""
+    """Many shadow doorbell pages leave descriptors for a new link in shared memory."""
     with Qtest("-device", f"pib-hca,addr=4,doorbells=eventfd,fabric=unix:{tmp_path}/fabric") as qtest:
         pid = qtest.process.pid
         with switch(tmp_path):
@@ -147,7 +147,7 @@ def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
             assert device.all_ports_up(1)
             limit = len(os.listdir(f"/proc/{pid}/fd")) + 2 * EVENTFDS
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
-            set_indexes(device, 8 * EVENTFDS)
+            set_shadow_pagees(device, 8 * EVENTFDS)
             for _ in range(20):
                 qtest.qmp("query-status")  # turns of the main loop
         assert eventually(lambda: device.port_state() == driver.PORT_DOWN)
@@ -166,7 +166,7 @@ def test_it_is_unplugged_with_kicks_under_way(tmp_path):
         port, hca = behind_root_port(qtest)
         device = Kicked(hca).enable().ready()
         with_device = eventfds(qtest)
-        assert device.set_index() == driver.STATUS_OK
+        assert device.set_shadow_page() == driver.STATUS_OK
         assert eventually(lambda: eventfds(qtest) == with_device + 1)
         for _ in range(50):
             device.write()
@@ -179,4 +179,4 @@ def test_it_is_unplugged_with_kicks_under_way(tmp_path):
 def test_without_kvm_it_is_not_offered_unasked(way):
     with Qtest("-device", f"pib-hca,addr=4,doorbells={way}") as qtest:
         device = Kicked(qtest.pci(4).map_bars()).enable()
-        assert device.set_index() == STATUS_NOT_SUPPORTED
+        assert device.set_shadow_page() == STATUS_NOT_SUPPORTED

@@ -34,7 +34,7 @@ struct Config {
     uint8_t mtu_cap = 5;                 // 4096
     uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
     uint32_t device_memory_pages = 256;  // pages of 4 KiB in BAR2
-    bool uar_index = false;              // SET_UAR_INDEX is offered
+    bool shadow_doorbells = false;       // SET_SHADOW_PAGE is offered
     bool runs = true;                    // several packets in one frame, if the switch agrees
     bool one_copy = false;               // peer copy, if the switch agrees
     uint32_t trace_entries = 0;          // recorded packets, WQEs and commands; 0: none

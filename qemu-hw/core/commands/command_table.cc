@@ -23,7 +23,7 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_QUERY_COUNTERS, 0, 8 * PIB_HCA_COUNTER_COUNT, true, cmd_query_counters},
     {PIB_HCA_CMD_ALLOC_UAR, 0, 0, false, cmd_alloc_uar},
     {PIB_HCA_CMD_FREE_UAR, 0, 0, true, cmd_free_uar},
-    {PIB_HCA_CMD_SET_UAR_INDEX, sizeof(pib_hca_set_uar_index), 0, true, cmd_set_uar_index},
+    {PIB_HCA_CMD_SET_SHADOW_PAGE, sizeof(pib_hca_set_shadow_page), 0, true, cmd_set_shadow_page},
     {PIB_HCA_CMD_ALLOC_PD, 0, 0, false, cmd_alloc_pd},
     {PIB_HCA_CMD_FREE_PD, 0, 0, true, cmd_free_pd},
     {PIB_HCA_CMD_ALLOC_XRCD, 0, 0, false, cmd_alloc_xrcd},

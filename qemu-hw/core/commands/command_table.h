@@ -107,7 +107,7 @@ CommandReply cmd_mad_ifc(DeviceObjects&, const CommandInput&);
 // memory_commands.cc
 CommandReply cmd_alloc_uar(DeviceObjects&, const CommandInput&);
 CommandReply cmd_free_uar(DeviceObjects&, const CommandInput&);
-CommandReply cmd_set_uar_index(DeviceObjects&, const CommandInput&);
+CommandReply cmd_set_shadow_page(DeviceObjects&, const CommandInput&);
 CommandReply cmd_alloc_pd(DeviceObjects&, const CommandInput&);
 CommandReply cmd_free_pd(DeviceObjects&, const CommandInput&);
 CommandReply cmd_alloc_xrcd(DeviceObjects&, const CommandInput&);

@@ -64,7 +64,7 @@ void put_limits(const Config& config, pib_hca_query_device& out) {
                         PIB_HCA_FEATURE_ATOMIC_WRITE | PIB_HCA_FEATURE_MASKED_ATOMICS |
                         PIB_HCA_FEATURE_ON_DEMAND | PIB_HCA_FEATURE_APM |
                         (config.knobs.inject ? PIB_HCA_FEATURE_INJECT : 0) |
-                        (config.uar_index ? PIB_HCA_FEATURE_UAR_INDEX : 0);
+                        (config.shadow_doorbells ? PIB_HCA_FEATURE_SHADOW_DOORBELLS : 0);
 }
 
 }  // namespace

@@ -33,21 +33,21 @@ CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
         objects.cqs.cqs_of_uar(in.object) != 0) {
         return PIB_HCA_CMD_STATUS_BUSY;
     }
-    if (objects.uar_indexes.has(in.object)) {
-        objects.uar_indexes.set(in.object, 0);
+    if (objects.shadow_doorbells.has(in.object)) {
+        objects.shadow_doorbells.set(in.object, 0);
     }
     objects.uars.erase(in.object);
     return {};
 }
 
-CommandReply cmd_set_uar_index(DeviceObjects& objects, const CommandInput& in) {
-    if (!objects.config.uar_index) {
+CommandReply cmd_set_shadow_page(DeviceObjects& objects, const CommandInput& in) {
+    if (!objects.config.shadow_doorbells) {
         return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
     }
     if (!objects.has_uar(in.object)) {
         return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
     }
-    return objects.uar_indexes.set(in.object, in.as<pib_hca_set_uar_index>().addr);
+    return objects.shadow_doorbells.set(in.object, in.as<pib_hca_set_shadow_page>().addr);
 }
 
 CommandReply cmd_alloc_pd(DeviceObjects& objects, const CommandInput&) {

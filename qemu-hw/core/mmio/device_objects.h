@@ -9,7 +9,7 @@
 #include "base/host.h"
 #include "base/table.h"
 #include "memory/mpt.h"
-#include "mmio/uar_index.h"
+#include "mmio/shadow_doorbells.h"
 #include "port/hca_ports.h"
 #include "queues/cq.h"
 #include "queues/eq.h"
@@ -43,14 +43,14 @@ struct DeviceObjects {
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
-    UarIndexes uar_indexes{host, transport};
+    ShadowDoorbells shadow_doorbells{host, transport};
 
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
     // Removes all objects; the ports stay as they are.
     void clear() {
-        uar_indexes.clear();
+        shadow_doorbells.clear();
         transport.reset();
         srqs.clear();
         cqs.clear();

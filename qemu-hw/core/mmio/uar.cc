@@ -24,7 +24,7 @@ struct Page {
     void arm_cq(uint64_t value) { count(objects.cqs.doorbell(uar, value)); }
     void kick(uint64_t) {
         objects.counters.add(PIB_HCA_COUNTER_SEND_DOORBELLS, Counters::kNoPort);
-        count(objects.uar_indexes.kick(uar));
+        count(objects.shadow_doorbells.kick(uar));
     }
     void eq(uint64_t value) { count(uar == kKernelUar && objects.eqs.doorbell(value)); }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* kick.c: shadow doorbell pages. */
-#ifndef PIB_HCA_INDEX_H
-#define PIB_HCA_INDEX_H
+#ifndef PIB_HCA_SHADOW_H
+#define PIB_HCA_SHADOW_H
 
 #include <linux/types.h>
 
@@ -9,17 +9,17 @@ struct page;
 struct pib_hca_dev;
 
 /* A UAR's shadow doorbell page. */
-struct pib_hca_index {
+struct pib_hca_shadow {
 	u32 uar;
 	struct page *page;
 	dma_addr_t dma;
-	struct pib_hca_uar_index *map; /* NULL: no such page; doorbells are stores with a value */
+	struct pib_hca_shadow_page *map; /* NULL: no such page; doorbells are stores with a value */
 };
 
 /* Leaves `map` NULL if the device has no such pages. */
-int pib_hca_index_init(struct pib_hca_dev *dev, struct pib_hca_index *index, u32 uar);
-void pib_hca_index_cleanup(struct pib_hca_dev *dev, struct pib_hca_index *index);
+int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, u32 uar);
+void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow);
 /* Rings the doorbell of a kernel QP. Store its sq_producer before. */
 void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn);
 
-#endif /* PIB_HCA_INDEX_H */
+#endif /* PIB_HCA_SHADOW_H */

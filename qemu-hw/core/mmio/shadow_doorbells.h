@@ -16,14 +16,14 @@
 
 namespace pib::hca {
 
-class UarIndexes {
+class ShadowDoorbells {
   public:
-    UarIndexes(Host& host, Transport& transport) : host_(host), transport_(transport) {}
+    ShadowDoorbells(Host& host, Transport& transport) : host_(host), transport_(transport) {}
 
     // Sets the UAR's page to this bus address; 0 removes it. Errors: BAD_PARAM, not aligned;
     // BAD_MEMORY, not RAM; BAD_STATE, the UAR has a page already, or none to remove.
     CmdStatus set(uint32_t uar, uint64_t bus_addr);
-    bool has(uint32_t uar) const { return indexes_.contains(uar); }
+    bool has(uint32_t uar) const { return shadows_.contains(uar); }
     void clear();
 
     // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
@@ -34,11 +34,11 @@ class UarIndexes {
     bool run();
 
   private:
-    struct Index {
+    struct Shadow {
         GuestBuffer page;
         // Words of page.rung, taken from page.summary, that are still to be read.
         uint64_t words = 0;
-        std::array<uint64_t, PIB_HCA_UAR_INDEX_WORDS> rung{};  // taken from page.rung
+        std::array<uint64_t, PIB_HCA_SHADOW_WORDS> rung{};  // taken from page.rung
         bool awake = false;   // the awake flag is set, so the guest need not kick
         bool queued = false;  // in owed_
     };
@@ -46,19 +46,19 @@ class UarIndexes {
     // work.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
-    Left serve(uint32_t uar, Index& index);
+    Left serve(uint32_t uar, Shadow& shadow);
     // Calls serve(), and adds the page to owed_ if work is left.
-    Left go_on(uint32_t uar, Index& index);
-    void take(Index& index);
-    uint64_t take_word(Index& index, uint64_t offset);
-    unsigned ring(uint32_t uar, Index& index, unsigned budget);
+    Left go_on(uint32_t uar, Shadow& shadow);
+    void take(Shadow& shadow);
+    uint64_t take_word(Shadow& shadow, uint64_t offset);
+    unsigned ring(uint32_t uar, Shadow& shadow, unsigned budget);
     void ring_slot(uint32_t uar, uint32_t slot);
-    void tell(Index& index, bool awake);
-    bool may_sleep(Index& index);
+    void publish_awake(Shadow& shadow, bool awake);
+    bool may_sleep(Shadow& shadow);
 
     Host& host_;
     Transport& transport_;
-    std::map<uint32_t, Index> indexes_;
+    std::map<uint32_t, Shadow> shadows_;
     Ring<uint32_t> owed_;
 };
 

@@ -13,20 +13,20 @@ using namespace pib::hca::test;
 
 namespace {
 
-Config with_index() {
+Config with_shadow_doorbells() {
     Config config = bench_config();
-    config.uar_index = true;
+    config.shadow_doorbells = true;
     return config;
 }
 
-struct IndexBench : ReadyBench {
-    IndexBench() : ReadyBench(with_index()), page(host.alloc(FakeHost::kPage)) {
+struct ShadowBench : ReadyBench {
+    ShadowBench() : ReadyBench(with_shadow_doorbells()), page(host.alloc(FakeHost::kPage)) {
         uar = driver.alloc_uar();
     }
 
     CommandOutcome set(uint32_t number, uint64_t addr) {
-        return driver.command_in(PIB_HCA_CMD_SET_UAR_INDEX, number,
-                                 pib_hca_set_uar_index{.addr = addr});
+        return driver.command_in(PIB_HCA_CMD_SET_SHADOW_PAGE, number,
+                                 pib_hca_set_shadow_page{.addr = addr});
     }
     void set_up() { REQUIRE(set(uar, page).ok()); }
 
@@ -53,7 +53,7 @@ struct IndexBench : ReadyBench {
     // As software notes; true when it must kick.
     bool note(uint32_t qpn) {
         const uint32_t slot = qpn % 4096;
-        const uint64_t word = page + offsetof(pib_hca_uar_index, rung) + slot / 64 * 8;
+        const uint64_t word = page + offsetof(pib_hca_shadow_page, rung) + slot / 64 * 8;
         const auto bits = host.peek<uint64_t>(word);
         if ((bits >> slot % 64 & 1) != 0) {
             return false;
@@ -62,11 +62,11 @@ struct IndexBench : ReadyBench {
         host.poke(page, host.peek<uint64_t>(page) | uint64_t{1} << slot / 64);
         return !awake();
     }
-    bool awake() const { return (host.peek<uint64_t>(page + 8) & PIB_HCA_UAR_INDEX_AWAKE) != 0; }
+    bool awake() const { return (host.peek<uint64_t>(page + 8) & PIB_HCA_SHADOW_AWAKE) != 0; }
     bool nothing_noted() const {
-        const auto index = host.peek<pib_hca_uar_index>(page);
-        return index.summary == 0 &&
-               std::ranges::all_of(index.rung, [](uint64_t word) { return word == 0; });
+        const auto shadow = host.peek<pib_hca_shadow_page>(page);
+        return shadow.summary == 0 &&
+               std::ranges::all_of(shadow.rung, [](uint64_t word) { return word == 0; });
     }
     void kick() { driver.ring(uar, PIB_HCA_UAR_KICK, 0); }
     uint32_t completions() {
@@ -83,22 +83,23 @@ struct IndexBench : ReadyBench {
 
 }  // namespace
 
-TEST_CASE("index pages are offered when they are better than doorbells, and only then") {
+TEST_CASE("shadow doorbell pages are offered when they are better than doorbells, and only then") {
     ReadyBench plain;
     pib_hca_query_device caps{};
     REQUIRE(plain.driver.command_out(PIB_HCA_CMD_QUERY_DEVICE, 0, caps).ok());
-    CHECK((caps.feature_flags & PIB_HCA_FEATURE_UAR_INDEX) == 0);
+    CHECK((caps.feature_flags & PIB_HCA_FEATURE_SHADOW_DOORBELLS) == 0);
     const uint64_t page = plain.host.alloc(FakeHost::kPage);
-    CHECK(plain.driver.command_in(PIB_HCA_CMD_SET_UAR_INDEX, 0, pib_hca_set_uar_index{.addr = page})
+    CHECK(plain.driver
+              .command_in(PIB_HCA_CMD_SET_SHADOW_PAGE, 0, pib_hca_set_shadow_page{.addr = page})
               .status == PIB_HCA_CMD_STATUS_NOT_SUPPORTED);
 
-    IndexBench bench;
+    ShadowBench bench;
     REQUIRE(bench.driver.command_out(PIB_HCA_CMD_QUERY_DEVICE, 0, caps).ok());
-    CHECK((caps.feature_flags & PIB_HCA_FEATURE_UAR_INDEX) != 0);
+    CHECK((caps.feature_flags & PIB_HCA_FEATURE_SHADOW_DOORBELLS) != 0);
 }
 
-TEST_CASE("a UAR has one index page, which is RAM") {
-    IndexBench bench;
+TEST_CASE("a UAR has one shadow doorbell page, which is RAM") {
+    ShadowBench bench;
     const auto status = [&](uint32_t uar, uint64_t addr) { return bench.set(uar, addr).status; };
     CHECK(status(500, bench.page) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     CHECK(status(bench.uar, bench.page + 8) == PIB_HCA_CMD_STATUS_BAD_PARAM);
@@ -121,7 +122,7 @@ TEST_CASE("a UAR has one index page, which is RAM") {
 }
 
 TEST_CASE("a kick finds the QPs that are noted, by whichever way it comes") {
-    IndexBench bench;
+    ShadowBench bench;
     bench.set_up();
     MiniQp noted = bench.qp(bench.uar);
     MiniQp other = bench.qp(bench.uar);
@@ -152,7 +153,7 @@ TEST_CASE("a kick finds the QPs that are noted, by whichever way it comes") {
 }
 
 TEST_CASE("QPs that share a bit are all looked at") {
-    IndexBench bench;
+    ShadowBench bench;
     bench.set_up();
     MiniQp first = bench.qp(bench.uar);
     const uint32_t pd = bench.pd;
@@ -174,7 +175,7 @@ TEST_CASE("QPs that share a bit are all looked at") {
 }
 
 TEST_CASE("a kick does a bounded amount, and says meanwhile that no kick is needed") {
-    IndexBench bench;
+    ShadowBench bench;
     bench.set_up();
     std::vector<MiniQp> qps;
     for (unsigned i = 0; i < 200; ++i) {
@@ -198,7 +199,7 @@ TEST_CASE("a kick does a bounded amount, and says meanwhile that no kick is need
 
 // The device says that it must be kicked and looks once more: what was noted just before is found.
 TEST_CASE("a QP that is noted while the device goes to sleep is not slept over") {
-    IndexBench bench;
+    ShadowBench bench;
     bench.set_up();
     MiniQp qp = bench.qp(bench.uar);
     bench.post(qp);
@@ -217,16 +218,16 @@ TEST_CASE("a QP that is noted while the device goes to sleep is not slept over")
 }
 
 TEST_CASE("a guest that goes on writing costs a bounded amount at a time") {
-    IndexBench bench;
+    ShadowBench bench;
     bench.set_up();
     const uint64_t step = GENERATE(0, 1);  // the same again and again, or ever something else
     uint64_t salt = 1;
     bench.host.before_dma = [&](uint64_t, size_t, bool) {
-        pib_hca_uar_index index{};
-        index.summary = UINT64_MAX - salt;
-        std::ranges::fill(index.rung, UINT64_MAX - salt);
+        pib_hca_shadow_page shadow{};
+        shadow.summary = UINT64_MAX - salt;
+        std::ranges::fill(shadow.rung, UINT64_MAX - salt);
         salt += step;
-        bench.host.poke(bench.page, index);
+        bench.host.poke(bench.page, shadow);
     };
     const uint64_t before = bench.host.dma_reads + bench.host.dma_writes;
     bench.kick();
@@ -239,8 +240,8 @@ TEST_CASE("a guest that goes on writing costs a bounded amount at a time") {
     CHECK(bench.nothing_noted());
 }
 
-TEST_CASE("an index page that vanishes ends nothing but itself") {
-    IndexBench bench;
+TEST_CASE("a shadow doorbell page that vanishes ends nothing but itself") {
+    ShadowBench bench;
     bench.set_up();
     MiniQp qp = bench.qp(bench.uar);
     bench.post(qp);

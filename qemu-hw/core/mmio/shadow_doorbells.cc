@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "mmio/uar_index.h"
+#include "mmio/shadow_doorbells.h"
 
 #include <atomic>
 #include <bit>
@@ -18,21 +18,21 @@ constexpr unsigned kDoorbells = 64;
 constexpr unsigned kTries = 8;
 // Limit of reads of a page that the guest keeps changing.
 constexpr unsigned kLooks = 4;
-constexpr uint32_t kSlots = 64 * PIB_HCA_UAR_INDEX_WORDS;
+constexpr uint32_t kSlots = 64 * PIB_HCA_SHADOW_WORDS;
 
 constexpr uint64_t word_offset(unsigned word) {
-    return offsetof(pib_hca_uar_index, rung) + uint64_t{word} * sizeof(uint64_t);
+    return offsetof(pib_hca_shadow_page, rung) + uint64_t{word} * sizeof(uint64_t);
 }
 
 }  // namespace
 
-CmdStatus UarIndexes::set(uint32_t uar, uint64_t bus_addr) {
-    if ((bus_addr == 0) != indexes_.contains(uar)) {
+CmdStatus ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
+    if ((bus_addr == 0) != shadows_.contains(uar)) {
         return PIB_HCA_CMD_STATUS_BAD_STATE;
     }
     if (bus_addr == 0) {
         owed_.remove(uar);
-        indexes_.erase(uar);
+        shadows_.erase(uar);
         host_.kicks(uar, false);
         return PIB_HCA_CMD_STATUS_OK;
     }
@@ -40,27 +40,27 @@ CmdStatus UarIndexes::set(uint32_t uar, uint64_t bus_addr) {
     pages.root = bus_addr;
     pages.page_count = 1;
     pages.log_page_size = PIB_HCA_MIN_LOG_PAGE_SIZE;
-    auto buffer = GuestBuffer::load(host_, pages, sizeof(pib_hca_uar_index), 1,
+    auto buffer = GuestBuffer::load(host_, pages, sizeof(pib_hca_shadow_page), 1,
                                     GuestBuffer::Proof::kWritable);
     if (!buffer) {
         return buffer.error();
     }
-    indexes_[uar].page = std::move(*buffer);
+    shadows_[uar].page = std::move(*buffer);
     host_.kicks(uar, true);
     return PIB_HCA_CMD_STATUS_OK;
 }
 
-void UarIndexes::clear() {
-    for (const auto& [uar, index] : indexes_) {
+void ShadowDoorbells::clear() {
+    for (const auto& [uar, shadow] : shadows_) {
         host_.kicks(uar, false);
     }
-    indexes_.clear();
+    shadows_.clear();
     owed_.clear();
 }
 
-bool UarIndexes::kick(uint32_t uar) {
-    const auto it = indexes_.find(uar);
-    if (it == indexes_.end()) {
+bool ShadowDoorbells::kick(uint32_t uar) {
+    const auto it = shadows_.find(uar);
+    if (it == shadows_.end()) {
         return false;
     }
     if (go_on(uar, it->second) == Left::kMore) {
@@ -69,40 +69,40 @@ bool UarIndexes::kick(uint32_t uar) {
     return true;
 }
 
-bool UarIndexes::run() {
+bool ShadowDoorbells::run() {
     bool more = false;
     for (size_t n = owed_.size(); n > 0; --n) {
         const uint32_t uar = owed_.pop();
-        Index& index = indexes_.at(uar);
-        index.queued = false;
-        more |= go_on(uar, index) == Left::kMore;
+        Shadow& shadow = shadows_.at(uar);
+        shadow.queued = false;
+        more |= go_on(uar, shadow) == Left::kMore;
     }
     return more;
 }
 
-UarIndexes::Left UarIndexes::go_on(uint32_t uar, Index& index) {
-    const Left left = serve(uar, index);
-    if (left != Left::kNothing && !std::exchange(index.queued, true)) {
+ShadowDoorbells::Left ShadowDoorbells::go_on(uint32_t uar, Shadow& shadow) {
+    const Left left = serve(uar, shadow);
+    if (left != Left::kNothing && !std::exchange(shadow.queued, true)) {
         owed_.push(uar);
     }
     return left;
 }
 
 // While work is left, software need not kick, because the device reads the page again.
-UarIndexes::Left UarIndexes::serve(uint32_t uar, Index& index) {
+ShadowDoorbells::Left ShadowDoorbells::serve(uint32_t uar, Shadow& shadow) {
     unsigned budget = kDoorbells;
     for (unsigned i = 0; i < kLooks; ++i) {
-        tell(index, true);
-        take(index);
-        budget -= ring(uar, index, budget);
-        if (index.words != 0) {
+        publish_awake(shadow, true);
+        take(shadow);
+        budget -= ring(uar, shadow, budget);
+        if (shadow.words != 0) {
             return Left::kMore;
         }
         if (transport_.has_work()) {
             return Left::kTransport;
         }
-        tell(index, false);
-        if (may_sleep(index)) {
+        publish_awake(shadow, false);
+        if (may_sleep(shadow)) {
             return Left::kNothing;
         }
     }
@@ -111,31 +111,31 @@ UarIndexes::Left UarIndexes::serve(uint32_t uar, Index& index) {
 
 // The guest sets its bit and then reads the awake flag; the device clears the flag and then reads
 // the bits. One side sees the other's store.
-bool UarIndexes::may_sleep(Index& index) {
+bool ShadowDoorbells::may_sleep(Shadow& shadow) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     uint64_t summary = 0;
-    const bool readable = index.page.read(host_, offsetof(pib_hca_uar_index, summary),
-                                          {reinterpret_cast<uint8_t*>(&summary), sizeof summary});
+    const bool readable = shadow.page.read(host_, offsetof(pib_hca_shadow_page, summary),
+                                           {reinterpret_cast<uint8_t*>(&summary), sizeof summary});
     return !readable || summary == 0;
 }
 
-void UarIndexes::tell(Index& index, bool awake) {
-    if (std::exchange(index.awake, awake) == awake) {
+void ShadowDoorbells::publish_awake(Shadow& shadow, bool awake) {
+    if (std::exchange(shadow.awake, awake) == awake) {
         return;
     }
-    const uint64_t flags = awake ? PIB_HCA_UAR_INDEX_AWAKE : 0;
+    const uint64_t flags = awake ? PIB_HCA_SHADOW_AWAKE : 0;
     // The next read detects a page that has vanished.
-    (void)index.page.write(host_, offsetof(pib_hca_uar_index, flags),
-                           {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
+    (void)shadow.page.write(host_, offsetof(pib_hca_shadow_page, flags),
+                            {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
 }
 
 // Takes a whole word, which then is 0. If the word changes too often, takes nothing now: the thread
 // that changes it sets its summary bit afterwards.
-uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
+uint64_t ShadowDoorbells::take_word(Shadow& shadow, uint64_t offset) {
     uint64_t word = 0;
     uint64_t bus_addr = 0;
-    if (!index.page.read(host_, offset, {reinterpret_cast<uint8_t*>(&word), sizeof word}) ||
-        !index.page.bus_address(offset, bus_addr)) {
+    if (!shadow.page.read(host_, offset, {reinterpret_cast<uint8_t*>(&word), sizeof word}) ||
+        !shadow.page.bus_address(offset, bus_addr)) {
         return 0;
     }
     for (unsigned i = 0; word != 0 && i < kTries; ++i) {
@@ -151,11 +151,11 @@ uint64_t UarIndexes::take_word(Index& index, uint64_t offset) {
 }
 
 // Copies the bits of the guest's page. Reads the summary first, because software sets it last.
-void UarIndexes::take(Index& index) {
-    index.words |= take_word(index, offsetof(pib_hca_uar_index, summary));
-    for (uint64_t left = index.words; left != 0; left &= left - 1) {
+void ShadowDoorbells::take(Shadow& shadow) {
+    shadow.words |= take_word(shadow, offsetof(pib_hca_shadow_page, summary));
+    for (uint64_t left = shadow.words; left != 0; left &= left - 1) {
         const auto word = static_cast<unsigned>(std::countr_zero(left));
-        index.rung[word] |= take_word(index, word_offset(word));
+        shadow.rung[word] |= take_word(shadow, word_offset(word));
     }
     // A compare-and-swap is no full barrier. The guest stores its producer and then reads the bit;
     // the device clears the bit and then reads the producer.
@@ -163,27 +163,27 @@ void UarIndexes::take(Index& index) {
 }
 
 // Rings at most `budget` doorbells; returns their number.
-unsigned UarIndexes::ring(uint32_t uar, Index& index, unsigned budget) {
+unsigned ShadowDoorbells::ring(uint32_t uar, Shadow& shadow, unsigned budget) {
     unsigned done = 0;
-    for (uint64_t left = index.words; left != 0; left &= left - 1) {
+    for (uint64_t left = shadow.words; left != 0; left &= left - 1) {
         const auto word = static_cast<unsigned>(std::countr_zero(left));
-        while (index.rung[word] != 0 && done < budget) {
-            const auto bit = static_cast<unsigned>(std::countr_zero(index.rung[word]));
-            index.rung[word] &= index.rung[word] - 1;
+        while (shadow.rung[word] != 0 && done < budget) {
+            const auto bit = static_cast<unsigned>(std::countr_zero(shadow.rung[word]));
+            shadow.rung[word] &= shadow.rung[word] - 1;
             ring_slot(uar, word * 64 + bit);
             ++done;
         }
-        if (index.rung[word] != 0) {
+        if (shadow.rung[word] != 0) {
             break;
         }
-        index.words &= ~(uint64_t{1} << word);
+        shadow.words &= ~(uint64_t{1} << word);
     }
     return done;
 }
 
 // Several QPs may share one bit; a superfluous doorbell is harmless. QPs of another UAR are
 // skipped.
-void UarIndexes::ring_slot(uint32_t uar, uint32_t slot) {
+void ShadowDoorbells::ring_slot(uint32_t uar, uint32_t slot) {
     for (uint32_t qpn = slot; qpn < PIB_HCA_FIRST_QPN + Limits::kQps; qpn += kSlots) {
         (void)transport_.send_doorbell(uar, qpn);
     }

@@ -46,10 +46,7 @@ struct pib_hca_qp_header {
 	__le32 reserved[13];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_qp_header, 64);
-/*
- * The device needs PIB_HCA_UAR_RECV after rq_producer moves, because the QP is in Error and must
- * flush.
- */
+/* The QP is in Error and flushes: software rings PIB_HCA_UAR_RECV after rq_producer moves. */
 #define PIB_HCA_QP_HEADER_RECV_NOTIFY (1u << 0)
 
 /* First 64 bytes of a CQ's buffer; the CQEs follow. */
@@ -83,9 +80,8 @@ struct pib_hca_create_mr {
 	__le32 access; /* 0 with PIB_HCA_MR_FAST */
 	__le64 iova;   /* address of the first byte in WQEs and RETHs */
 	__le64 length; /* bytes */
-	/* 0 with PIB_HCA_MR_PHYSICAL; with PIB_HCA_MR_FAST only page_count is not, the most there may be */
-	struct pib_hca_pages pages;
-	__le32 page_offset; /* 0 for PHYSICAL regions; for FAST ones only page_count, the limit */
+	struct pib_hca_pages pages; /* PHYSICAL: 0; FAST: 0 except for page_count, the limit */
+	__le32 page_offset; /* offset of the first byte in the first page */
 	__u8 key;           /* low byte of the key */
 	__u8 flags;         /* PIB_HCA_MR_* */
 	__u8 reserved[2];
@@ -95,8 +91,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
 /*
  * `pages` are tables that software keeps: root, levels, log_page_size 12, page_count 0. An entry is
- * the bus address of a page or table, and the bits below. Software may change any entry at any
- * time.
+ * the bus address of a page or table, and the bits below. Software may change it at any time.
  */
 #define PIB_HCA_MR_ON_DEMAND (1u << 2)
 #define PIB_HCA_MAX_ON_DEMAND_LEVELS 4

@@ -6,7 +6,7 @@ import subprocess
 
 from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, preflight, steps
-from lab.fabric import cluster, measure, subnet, switch_process
+from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, image, vm
 
@@ -55,7 +55,9 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
     subnet.wait_connected(lab)
     ui.say("starting the subnet manager in vm0")
     subnet.start_manager(lab.node("vm0"))
-    return subnet.wait_active(lab)
+    ports = subnet.wait_active(lab)
+    ipoib.wait_joined(lab, ports)
+    return ports
 
 
 def restart_switch(lab: cluster.Cluster, *options: str) -> None:
@@ -74,6 +76,8 @@ def up(wanted: Wanted) -> int:
     try:
         boot(lab, wanted)
         measured = _measured(lab) if wanted.count > 1 else {}
+        if lab.has_started("switch"):
+            counters.clear_errors(lab.node("vm0"))
         print(table.ports_table(subnet.ports(lab), measured))
         if measured:
             print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")

@@ -10,6 +10,10 @@ POLL_S = 0.05
 Value = TypeVar("Value")
 
 
+class TooLate(ui.LabError):
+    """The limit has passed."""
+
+
 def _nothing() -> None:
     pass
 
@@ -26,7 +30,7 @@ def poll(what: str, ready: Callable[[], Value | None], limit_s: float, *, check:
         check()
         now = time.monotonic()
         if now - begun > limit_s:
-            raise ui.LabError(f"{what}: not ready after {limit_s:.0f} s. {doing()}".rstrip())
+            raise TooLate(f"{what}: not ready after {limit_s:.0f} s. {doing()}".rstrip())
         if now - told >= ui.HEARTBEAT_S:
             ui.beat(what, now - begun, doing())
             told = now

@@ -75,6 +75,10 @@ class Recorded:
                 raise ui.LabError(f"{name} has ended. Its output:\n{ui.said(self.log(name))}\n"
                                   "Start it again:  ./pib up")
 
+    def has_started(self, name: str) -> bool:
+        """Whether this command has started the process that runs by this name."""
+        return self.alive(name) and self.record.processes[name] in self._started
+
     # -- starting -----------------------------------------------------------
 
     def save(self) -> None:

@@ -33,6 +33,10 @@ class Port:
     def connected(self) -> bool:
         return self.physical == "LinkUp"
 
+    @property
+    def gbit_s(self) -> float:
+        return float(self.rate.split()[0])
+
 
 def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
     found = []

@@ -13,7 +13,9 @@ import sys
 import pytest
 
 from lab import paths, reach
-from rdma import sh, wait_until
+from lab.fabric import counters
+from rdma import sh, switch_port, wait_active, wait_until
+from test_rdmacm import pair
 
 # As ./pib exec does it; arguments: the fields of a Guest, whether with a terminal, and a command.
 ATTACH = """
@@ -72,9 +74,17 @@ def attach(guest, *command, terminal="", **options):
     return subprocess.Popen([sys.executable, "-c", ATTACH, *fields, terminal, *command], cwd=paths.ROOT, **options)
 
 
+def test_ip_over_infiniband_is_there_from_the_first_moment(nodes):
+    """Programs that resolve names by rdma_cm work without any preparation."""
+    for node in nodes:
+        for other in nodes:
+            sh(node, f"ping -c 1 -W 10 {other.name}-ib")
+    pair(nodes[0], nodes[1], "rping -s -a vm0-ib -C 5", "rping -c -a vm0-ib -V -C 5")
+
+
 def test_guests_reach_each_other_by_ssh(vm0, vm1):
     """Without a password, and without a question about the host's key."""
-    for node, other in ((vm0, "vm1"), (vm1, "vm0")):
+    for node, other in ((vm0, "vm1"), (vm1, "vm0"), (vm0, "vm1-ib")):
         assert sh(node, f"ssh {other} hostname").split() == [other[:3]]
 
 
@@ -99,6 +109,19 @@ def test_a_command_in_all_guests(lab, nodes, capfdbinary):
     assert reach.exec_all(lab, ["hostname"]) == 0
     assert sorted(capfdbinary.readouterr().out.split()) == sorted(
         word.encode() for node in nodes for word in (f"{node.name}:", node.name))
+
+
+def test_error_counters_are_cleared(lab, vm0, vm1, capfd):
+    """As at the end of ./pib up, of a link that went down."""
+    port = switch_port(lab, vm1)
+    lab.switch().ctl("link", port, "down")
+    lab.switch().ctl("link", port, "up")
+    wait_active(vm1)
+    assert "LinkDowned" in sh(vm0, "ibqueryerrors", check=False)[1]
+    counters.clear_errors(vm0)
+    assert "not every error counter" not in capfd.readouterr().err
+    said = sh(vm0, "ibqueryerrors")
+    assert "GUID" not in said and "0 bad found" in said.replace(" nodes", ""), said
 
 
 def runs(guest, line):

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""IP over InfiniBand: port 1 of each guest has an address from its boot, and a name such as vm0-ib. It carries packets
+when it has joined the broadcast group, which the subnet manager makes."""
+
+from lab import ui, waiting
+from lab.fabric import cluster, subnet
+
+JOIN_S = 120                    # a healthy port joins at once; a fabric may have good reasons not to let it
+LEAST_GBIT_S = 10               # rate of opensm's broadcast group, which no slower port may join
+POLL_S = 0.2
+CARRIER = ["cat", "/sys/class/net/ib0/carrier"]
+
+
+def _takes_part(port: subnet.Port) -> bool:
+    return port.number == 1 and bool(port.lid) and port.state == "ACTIVE" and port.gbit_s >= LEAST_GBIT_S
+
+
+def wait_joined(lab: cluster.Cluster, ports: list[subnet.Port]) -> None:
+    """Waits until the guests of these ports can use IP over InfiniBand. One that cannot is told, and is no failure."""
+    late = {port.node for port in ports if _takes_part(port)}
+
+    def ready() -> bool:
+        late.difference_update([name for name in late if lab.node(name).run(CARRIER).stdout.strip() == b"1"])
+        return not late
+    try:
+        waiting.poll("IP over InfiniBand", ready, JOIN_S, check=lab.check, doing=lambda: f"not yet in {_named(late)}",
+                     every_s=POLL_S)
+    except waiting.TooLate:
+        ui.say(f"ib0 of {_named(late)} has not joined the broadcast group: programs of rdma_cm cannot use it yet. What "
+               "the subnet manager says:  ./pib exec vm0 -- tail /var/log/opensm.log")
+
+
+def _named(names: set[str]) -> str:
+    return ", ".join(sorted(names))

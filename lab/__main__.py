@@ -6,11 +6,11 @@ import pathlib
 import re
 import sys
 
-from lab import clean, environment, errors, paths, reach, signals, status, ui, up
+from lab import clean, environment, errors, paths, reach, settings, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.fabric import cluster, metrics, topology_kinds, wanted
-from lab.guests import guest_kernel, image, vm
+from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts
 
@@ -50,21 +50,7 @@ def _run(options) -> int:
 
 
 def _up(options) -> int:
-    if not 1 <= options.nodes <= wanted.MOST_NODES:
-        raise ui.LabError(f"-n {options.nodes}: expected 1 to {wanted.MOST_NODES}")
-    if options.memory < vm.LEAST_MEMORY_MIB:
-        raise ui.LabError(f"--memory {options.memory}: a guest needs at least {vm.LEAST_MEMORY_MIB} MiB")
-    if options.split < 1 or options.split > 1 and not options.topology:
-        raise ui.LabError("--split is a number of processes, and wants a --topology to split")
-    guest_kernel.choose(options.kernel)
-    if options.guest:
-        image.choose(options.guest)
-    if not 1 <= options.cpus <= vm.MOST_CPUS:
-        raise ui.LabError(f"--cpus {options.cpus}: expected 1 to {vm.MOST_CPUS}")
-    if options.zero_copy:
-        options.hca_options = ",".join(filter(None, (options.hca_options, vm.ZERO_COPY)))
-    return up.up(wanted.Wanted(options.nodes, options.hca_options, vm.Size(options.memory, options.cpus),
-                               options.topology, switch_processes=options.split))
+    return up.up(settings.settle(options))
 
 
 def _bench(options) -> int:
@@ -102,29 +88,7 @@ def _print(function):
 
 def _add_lab(add) -> None:
     command = add("up", _up, "build all, boot the guests, join them to one subnet, measure")
-    command.add_argument("-n", "--nodes", type=int, default=2, metavar="N",
-                         help="number of guests (default 2)")
-    command.add_argument("--hca-options", default="", metavar="PROPERTIES",
-                         help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
-    command.add_argument("--zero-copy", action="store_true",
-                         help="the switch has the guests' memory and copies long messages from one to the other")
-    command.add_argument("--memory", type=int, default=1024, metavar="MIB",
-                         help="memory of a guest (default 1024)")
-    command.add_argument("--cpus", type=int, default=1, metavar="N",
-                         help="processors of a guest (default 1); the driver has a completion vector "
-                              "for each")
-    command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
-                         help="a fabric as in this file (see the command topology), of which the guests "
-                              "are hosts; default: one switch")
-    command.add_argument("--split", type=int, default=1, metavar="N",
-                         help="of the topology: N pib-switch processes, joined by sockets (default 1)")
-    command.add_argument("--kernel", choices=guest_kernel.KINDS, default=guest_kernel.chosen(),
-                         help="debian: as released (default); lockdep: compiled with the kernel's "
-                              "checks of locking, sleeping, lists and DMA, once, in some minutes")
-    command.add_argument("--guest", choices=image.RELEASES,
-                         help=f"the guests' Debian release (default: {image.VARIABLE}, or trixie): "
-                              "trixie has kernel 6.12 and rdma-core 56, bookworm 6.1 and 44, "
-                              "trixie-backports the newest kernel that Debian has for trixie")
+    settings.add_options(command)
     command = add("exec", _exec, "run a command in a guest, as root")
     command.usage = "pib exec [-h] (NODE | --all) -- COMMAND ..."
     command.add_argument("--all", action="store_true",

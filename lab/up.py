@@ -41,13 +41,23 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     new = wanted.count - len(lab.nodes())
     memory.check(f"{new} guests", new * min(vm.LEAST_USED_MIB, wanted.size.memory_mib), new * wanted.size.memory_mib,
                  "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
-    _, artefacts = prepare()
+    base, artefacts = prepare()
+    wanted.disk(base)
     with lab.ended_on_failure(KeyboardInterrupt):
         lab.up(wanted, artefacts)
+        if wanted.share:
+            _check_share(lab)
         if not (vm.module_usable() and switch_process.built()):
             raise ui.LabError("the device or the switch has not been built; the guests run without a "
                               "fabric. Look at the output of:  ninja -C build")
         make_subnet(lab)
+
+
+def _check_share(lab: cluster.Cluster) -> None:
+    for name in lab.nodes():
+        if lab.node(name).run(["mountpoint", "-q", f"/{vm.SHARE}"]).returncode:
+            raise ui.LabError(f"{name} has not mounted the directory as /{vm.SHARE}: its kernel needs 9p. Use that of "
+                              "--kernel debian")
 
 
 def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:

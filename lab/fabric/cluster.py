@@ -145,10 +145,10 @@ class Cluster(Recorded):
 
     def _machine(self, base: pathlib.Path, wanted: Wanted, number: int) -> vm.Machine:
         sockets = self.sockets()
-        return vm.Machine(number, base / "vmlinuz", sockets / "initramfs.cpio", base / "root.ext4", sockets,
+        return vm.Machine(number, base / "vmlinuz", sockets / "initramfs.cpio", wanted.disk(base), sockets,
                           self.record.accel, sockets / HUB,
                           wanted.hcas_of(number, sockets) if vm.module_usable() else [], wanted.size,
-                          sockets / "direct" if wanted.direct and number in (0, 1) else None)
+                          sockets / "direct" if wanted.direct and number in (0, 1) else None, wanted.share)
 
     # -- stopping -----------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pathlib
 
 from lab import paths
 from lab.fabric import split, switch_process, topology
-from lab.guests import image, initramfs, vm
+from lab.guests import extra_packages, image, initramfs, vm
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
 
@@ -16,7 +16,7 @@ MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script
 class Wanted:
     """count: number of guests. fabric_file: topology with these guests as hosts, run by `switch_processes` processes;
     None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
-    device."""
+    device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -24,6 +24,8 @@ class Wanted:
     direct: bool = False
     switch_processes: int = 1
     hcas: bool = True
+    packages: tuple[str, ...] = ()
+    share: pathlib.Path | None = None
 
     @functools.cached_property
     def net(self) -> topology.Net | None:
@@ -38,13 +40,17 @@ class Wanted:
     def wiring(self) -> bytes:
         return self.fabric_file.read_bytes() if self.fabric_file else b""
 
+    def disk(self, base: pathlib.Path) -> pathlib.Path:
+        """The root disk for guests of an image; made when it is not there."""
+        return extra_packages.disk(base, self.packages)
+
     def stamp(self, base: pathlib.Path, accel: str, artefacts: list[pathlib.Path], key: pathlib.Path) -> str:
         """A hash of everything that other guests would result from. With a topology file it includes the number of
         guests, on which their places depend."""
         return paths.recipe_hash(
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
-            str(self.parts), str(self.hcas), key.read_bytes())
+            str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share))
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
         """The devices of a guest: one of its own, or those of the topology's host that it replaces."""

@@ -25,6 +25,7 @@ PORT_GUID = 0x0670_6962_0002_0000
 PORTS_PER_NODE = 16             # limit of the numbering, not of the device
 DIRECT_MTU = 9000
 ZERO_COPY = "zero-copy=switch"  # property of an HCA; needs guest memory that other processes can map
+SHARE = "share"                 # mount tag of the host's directory, and its place in guests
 MOST_CPUS = 64
 LEAST_MEMORY_MIB = 256          # a guest with less does not boot
 LEAST_USED_MIB = 400            # memory use of a guest and its QEMU after the boot, however large the guest is
@@ -79,6 +80,7 @@ class Machine:
     hcas: list[Hca]
     size: Size = Size()
     direct: pathlib.Path | None = None  # socket of the network cable between vm0 and vm1
+    share: pathlib.Path | None = None   # host directory that guests mount as /share
 
     @property
     def name(self) -> str:
@@ -107,7 +109,7 @@ class Machine:
 
     def argv(self) -> list[str]:
         return [QEMU, "-name", self.name, *self._machine(), *self._boot(), *self._disk(),
-                *self._networks(), *self._channels(),
+                *self._networks(), *self._share(), *self._channels(),
                 *(word for slot, hca in enumerate(self.hcas) for word in hca.argv(slot))]
 
     def _machine(self) -> list[str]:
@@ -151,6 +153,13 @@ class Machine:
         return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={_value(socket)}",
                 "-device", f"virtio-net-pci,netdev=direct,mac={direct_mac(self.number)},"
                            f"host_mtu={DIRECT_MTU},romfile="]
+
+    def _share(self) -> list[str]:
+        """Files in it belong to the user who runs QEMU, whatever the guest asks for."""
+        if not self.share:
+            return []
+        return ["-fsdev", f"local,id=share,path={_value(self.share)},security_model=none,multidevs=remap",
+                "-device", f"virtio-9p-pci,fsdev=share,mount_tag={SHARE}"]
 
     def _channels(self) -> list[str]:
         return ["-chardev", f"file,id=console,path={_value(self.console)}", "-serial", "chardev:console",

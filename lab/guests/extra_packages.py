@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A root disk with more Debian packages than the guests' image has, in the cache under a hash of its recipe.
+
+It is for guests of an image, whose kernel modules it has, and whose driver and provider guests get as before. Its other
+packages are those of the archive's present state.
+"""
+
+import pathlib
+import re
+import shlex
+
+from lab import paths, ui
+from lab.build import cache, debian, user_namespace
+from lab.guests import image
+
+NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1
+SIZE = "16G"                    # sparse
+REVISION = "1"                  # version of the code below
+LOG = "guest-packages"
+PROVIDER_FITS = "libibverbs1"   # the provider is compiled for its release
+
+
+def check(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, of which each may be a package."""
+    if wrong := [name for name in names if not NAME.fullmatch(name)]:
+        raise ui.LabError(f"{wrong[0]!r} is not the name of a package. Search for one:  apt-cache search WORD")
+    return names
+
+
+def _directory(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
+    recipe = paths.recipe_hash(REVISION, SIZE, image.identity(base), *sorted(set(names)),
+                               *image.packages("image-packages.txt"), *image.disk_options())
+    return paths.cache() / f"packages-{image.release()}-{recipe}"
+
+
+def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...]) -> None:
+    lists, tree = image.package_lists(made), made / "rootfs"
+    own = [name for name in image.packages("image-packages.txt") if not name.startswith("linux-image-")]
+    modules = f'mkdir -p "$1/usr/lib" && cp -a {shlex.quote(str(base / "modules" / "lib" / "modules"))} "$1/usr/lib/"'
+    image.bootstrap(f"making a guest disk with {' '.join(names)}", [*own, *names], tree,
+                    [*image.disk_options(), f"--customize-hook={modules}"], image.debian_release(), lists, LOG)
+    here, there = (debian.package_version(place, PROVIDER_FITS) for place in (tree, base))
+    if here != there:
+        raise ui.LabError(f"the archive has {PROVIDER_FITS} {here}, the guests' image {there}. Have the image made "
+                          f"anew:  ./pib clean {base.name}   and run the same command again")
+    image.make_root_disk(tree, made / "root.ext4", SIZE)
+    (made / "identity").write_text(paths.recipe_hash(image.keep_status(tree, made)))
+    for directory in (tree, lists.directory):
+        user_namespace.remove(directory)
+
+
+def disk(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
+    """The disk for guests of the image base; without names, the image's own."""
+    if not names:
+        return base / "root.ext4"
+    return cache.entry(_directory(base, names).name, lambda made: _make(base, made, names)) / "root.ext4"

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Settings of ./pib up: options of the command line, else pib.toml in the working directory, else defaults.
+
+pib.toml is for a team to check in beside its program. Each mistake in it is refused with its line.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+from lab import ui
+from lab.fabric import wanted
+from lab.guests import extra_packages, guest_kernel, image, vm
+
+FILE = pathlib.Path("pib.toml")
+MOST_BYTES = 1 << 20
+HCA = "hca"                     # table of the HCAs' properties
+PROPERTY = re.compile(r"[a-z][a-z0-9-]*")
+NAME_OF = {int: "a number", bool: "true or false", str: "text", list: "a list of texts", pathlib.Path: "a path"}
+
+
+def _from(least: int, most: int | None = None) -> Callable[[int], str]:
+    def wrong(value: int) -> str:
+        if value >= least and (most is None or value <= most):
+            return ""
+        return f"expected {least} to {most}" if most else f"expected at least {least}"
+    return wrong
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    return lambda value: "" if value in choices else f"expected one of {', '.join(choices)}"
+
+
+def _packages(names: list[str]) -> str:
+    try:
+        extra_packages.check(tuple(names))
+    except ui.LabError as error:
+        return str(error)
+    return ""
+
+
+def _directory(path: pathlib.Path) -> str:
+    return "" if path.is_dir() else "no such directory"
+
+
+def _file(path: pathlib.Path) -> str:
+    return "" if path.is_file() else "no such file"
+
+
+def _anything(_value: Any) -> str:
+    return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """wrong: says what is wrong with a value; "" if nothing."""
+    kind: type
+    default: Callable[[], Any]
+    wrong: Callable[[Any], str] = _anything
+
+
+SETTINGS = {
+    "nodes": Setting(int, lambda: 2, _from(1, wanted.MOST_NODES)),
+    "topology": Setting(pathlib.Path, lambda: None, _file),
+    "split": Setting(int, lambda: 1, _from(1)),
+    "packages": Setting(list, list, _packages),
+    "share": Setting(pathlib.Path, lambda: None, _directory),
+    "kernel": Setting(str, guest_kernel.chosen, _one_of(*guest_kernel.KINDS)),
+    "guest": Setting(str, lambda: os.environ.get(image.VARIABLE, image.RELEASES[0]), _one_of(*image.RELEASES)),
+    "memory": Setting(int, lambda: 1024, _from(vm.LEAST_MEMORY_MIB)),
+    "cpus": Setting(int, lambda: 1, _from(1, vm.MOST_CPUS)),
+    "zero-copy": Setting(bool, lambda: False),
+}
+OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    """The checked contents of a file. hca: properties as -device takes them; "" if there are none."""
+    file: pathlib.Path
+    values: dict[str, Any]
+    hca: str = ""
+
+
+# -- the file ----------------------------------------------------------------
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """Line of each key, by table and name. The file has been parsed: this only has to find what is there."""
+    found: dict[tuple[str, str], int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := re.match(r"\s*\[\s*([\w-]+)\s*\]", line):
+            table = heading[1]
+            found.setdefault(("", table), number)
+        elif key := re.match(r"""\s*["']?([\w-]+)["']?\s*[=.]""", line):
+            found.setdefault((table, key[1]), number)
+    return found
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if isinstance(value, bool):     # which Python takes for a number
+        return kind is bool
+    return isinstance(value, str if kind is pathlib.Path else kind)
+
+
+class _Reader:
+    """One file, and the place of each mistake in it."""
+
+    def __init__(self, file: pathlib.Path):
+        self.file = file
+        self._where: dict[tuple[str, str], int] = {}
+
+    def _refuse(self, key: tuple[str, str], reason: str) -> ui.LabError:
+        return ui.LabError(f"{self.file}:{self._where.get(key, 1)}: {key[1]}: {reason}")
+
+    def _parsed(self) -> dict[str, Any]:
+        try:
+            with open(self.file, "rb") as stream:
+                text = stream.read(MOST_BYTES + 1).decode()
+            if len(text) > MOST_BYTES:
+                raise ui.LabError(f"{self.file}: larger than {MOST_BYTES} bytes, so it is no project file")
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            reason, _, place = str(error).partition(" (at ")
+            found = re.match(r"line (\d+)", place)
+            line = found[1] if found else len(text.splitlines())    # at the end of the document
+            raise ui.LabError(f"{self.file}:{line}: this is not TOML: {reason}") from error
+        except UnicodeDecodeError as error:
+            raise ui.LabError(f"{self.file}: expected text in UTF-8") from error
+        self._where = _lines(text)
+        return data
+
+    def _value(self, name: str, value: Any) -> Any:
+        setting = SETTINGS.get(name)
+        if not setting:
+            raise self._refuse(("", name), f"there is no such setting. Settings: {', '.join([*SETTINGS, HCA])}")
+        if not _fits(value, setting.kind):
+            raise self._refuse(("", name), f"expected {NAME_OF[setting.kind]}")
+        if setting.kind is pathlib.Path:
+            value = self.file.parent / value
+        if reason := setting.wrong(value):
+            raise self._refuse(("", name), f"{value}: {reason}")
+        return value
+
+    def _property(self, name: str, value: Any) -> str:
+        if not PROPERTY.fullmatch(name):
+            raise self._refuse((HCA, name), "this is no property of -device pib-hca")
+        if isinstance(value, bool):
+            value = "on" if value else "off"
+        if not isinstance(value, (int, str)) or not re.fullmatch(r"[\w.:/-]+", str(value)):
+            raise self._refuse((HCA, name), "expected a number, true, false or a word")
+        return f"{name}={value}"
+
+    def read(self) -> Project:
+        data = self._parsed()
+        hca = data.pop(HCA, {})
+        if not isinstance(hca, dict):
+            raise self._refuse(("", HCA), f"expected a table of properties: [{HCA}]")
+        return Project(self.file, {name: self._value(name, value) for name, value in data.items()},
+                       ",".join(self._property(name, value) for name, value in hca.items()))
+
+
+def read(file: pathlib.Path) -> Project:
+    return _Reader(file).read()
+
+
+# -- the command line --------------------------------------------------------
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    """Settings of the command line."""
+    given = {}
+    for name, setting in SETTINGS.items():
+        option = OPTION_OF.get(name, name)
+        value = getattr(options, option.replace("-", "_"))
+        if value is None:
+            continue
+        if setting.kind is list:
+            value = [word for words in value for word in words.split(",") if word]
+        if reason := setting.wrong(value):
+            raise ui.LabError(f"--{option} {value}: {reason}")
+        given[name] = value
+    return given
+
+
+def _project(options: argparse.Namespace) -> Project:
+    file = options.project or FILE
+    if not options.project and not file.exists():
+        return Project(file, {})
+    ui.say(f"settings of {file}")
+    return read(file)
+
+
+def settle(options: argparse.Namespace) -> wanted.Wanted:
+    """The guests that options and file ask for. Kernel and release are chosen for all that this command does."""
+    project = _project(options)
+    values = {name: setting.default() for name, setting in SETTINGS.items()} | project.values | _given(options)
+    if values["split"] > 1 and not values["topology"]:
+        raise ui.LabError("split is a number of processes, and wants a topology to split")
+    guest_kernel.choose(values["kernel"])
+    image.choose(values["guest"])
+    hca = options.hca_options if options.hca_options is not None else project.hca
+    share = values["share"]
+    return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.ZERO_COPY if values["zero-copy"] else ""))),
+                         vm.Size(values["memory"], values["cpus"]), values["topology"],
+                         switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
+                         share=share.resolve() if share else None)
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """An option that is not given is None: it leaves the word to the file."""
+    command.add_argument("--project", type=pathlib.Path, metavar="FILE",
+                         help=f"take settings from this file (default: {FILE}, if there is one); options win over it")
+    command.add_argument("-n", "--nodes", type=int, metavar="N", help="number of guests (default 2)")
+    command.add_argument("--hca-options", metavar="PROPERTIES",
+                         help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
+    command.add_argument("--zero-copy", action="store_true", default=None,
+                         help="the switch has the guests' memory and copies long messages from one to the other")
+    command.add_argument("--memory", type=int, metavar="MIB", help="memory of a guest (default 1024)")
+    command.add_argument("--cpus", type=int, metavar="N",
+                         help="processors of a guest (default 1); the driver has a completion vector for each")
+    command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
+                         help="a fabric as in this file (see the command topology), of which the guests are hosts; "
+                              "default: one switch")
+    command.add_argument("--split", type=int, metavar="N",
+                         help="of the topology: N pib-switch processes, joined by sockets (default 1)")
+    command.add_argument("--package", action="append", metavar="NAME,…",
+                         help="Debian packages that guests have as well, e.g. fio,openmpi-bin; made once, then cached; "
+                              "can be given several times")
+    command.add_argument("--share", type=pathlib.Path, metavar="DIR",
+                         help="a directory of this machine that all guests have as /share")
+    command.add_argument("--kernel", metavar="KIND",
+                         help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
+                              "sleeping, lists and DMA, once, in some minutes")
+    command.add_argument("--guest", metavar="RELEASE",
+                         help=f"the guests' Debian release (default: {image.VARIABLE}, or trixie): trixie has kernel "
+                              "6.12 and rdma-core 56, bookworm 6.1 and 44, trixie-backports the newest kernel that "
+                              "Debian has for trixie")

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Settings of ./pib up: the command line wins over pib.toml, and each mistake is named with its place."""
+
+import argparse
+import pathlib
+
+import pytest
+
+from checkouts import pib
+from lab import settings, ui
+from lab.fabric import topology_kinds
+from lab.guests import guest_kernel, image, vm
+
+WHOLE = """# the fabric of our tests
+nodes = 4
+topology = "fabric.topo"
+split = 2
+packages = [
+  "fio",
+  "openmpi-bin",
+]
+share = "programs"
+kernel = "debian"
+guest = "bookworm"
+memory = 2048
+cpus = 2
+zero-copy = true
+
+[hca]
+ports = 2
+link-speed = "hdr"
+shared-memory = false
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A working directory of its own, and an environment that is put back."""
+    monkeypatch.chdir(tmp_path)
+    for variable in (image.VARIABLE, guest_kernel.VARIABLE):
+        monkeypatch.setenv(variable, "x")
+        monkeypatch.delenv(variable)
+
+
+def write(text, name="pib.toml"):
+    pathlib.Path(name).write_text(text)
+
+
+def settled(*words):
+    parser = argparse.ArgumentParser()
+    settings.add_options(parser)
+    return settings.settle(parser.parse_args(words))
+
+
+def test_without_a_file_there_are_defaults():
+    wanted = settled()
+    assert wanted.count == 2 and wanted.size == vm.Size() and not wanted.packages and not wanted.share
+    assert wanted.fabric_file is None and wanted.switch_processes == 1 and wanted.hca_options == ""
+    assert image.release() == "trixie" and guest_kernel.chosen() == "debian"
+
+
+def test_the_environment_chooses_the_release(monkeypatch):
+    monkeypatch.setenv(image.VARIABLE, "bookworm")
+    settled()
+    assert image.release() == "bookworm"
+
+
+def test_every_setting_of_a_file(tmp_path):
+    (tmp_path / "sub" / "programs").mkdir(parents=True)
+    (tmp_path / "sub" / "fabric.topo").write_text(topology_kinds.make("star", ["leaves=2"], "4xEDR"))
+    write(WHOLE, "sub/pib.toml")
+    wanted = settled("--project", "sub/pib.toml")
+    assert wanted.count == 4 and wanted.size == vm.Size(2048, 2) and wanted.packages == ("fio", "openmpi-bin")
+    assert wanted.share == tmp_path / "sub" / "programs" and wanted.fabric_file.samefile("sub/fabric.topo")
+    assert wanted.switch_processes == 2 and image.release() == "bookworm"
+    assert wanted.hca_options == "ports=2,link-speed=hdr,shared-memory=off," + vm.ZERO_COPY
+
+
+def test_the_file_of_the_working_directory_is_read(capfd):
+    write("nodes = 3\n")
+    assert settled().count == 3
+    assert "settings of pib.toml" in capfd.readouterr().err
+
+
+def test_options_win_over_the_file():
+    write('nodes = 3\ncpus = 2\npackages = ["fio"]\n[hca]\nports = 2\n')
+    wanted = settled("-n", "5", "--hca-options", "ports=1", "--package", "strace,gdb", "--package", "gcc")
+    assert wanted.count == 5 and wanted.size.cpus == 2 and wanted.hca_options == "ports=1"
+    assert wanted.packages == ("gcc", "gdb", "strace")
+
+
+@pytest.mark.parametrize("text, said", [
+    ("nodes = 2\nnodes", "pib.toml:2: this is not TOML: Expected '='"),
+    ("nodes = 2\n\nmemory = 1 1\n", "pib.toml:3: this is not TOML: Expected newline"),
+    ("nodes = 2\n\nnodse = 3", "pib.toml:3: nodse: there is no such setting. Settings: nodes, "),
+    ("# why\nnodes = 99", "pib.toml:2: nodes: 99: expected 1 to 32"),
+    ('nodes = "2"', "pib.toml:1: nodes: expected a number"), ("nodes = true", "pib.toml:1: nodes: expected a number"),
+    ("memory = 5", "pib.toml:1: memory: 5: expected at least 256"), ("cpus = 0", "cpus: 0: expected 1 to 64"),
+    ("zero-copy = 1", "zero-copy: expected true or false"), ("kernel = 'best'", "kernel: best: expected one of debian"),
+    ("guest = 'woody'", "pib.toml:1: guest: woody: expected one of trixie"),
+    ("topology = 'none'", "pib.toml:1: topology: none: no such file"),
+    ("share = 'none'", "pib.toml:1: share: none: no such directory"),
+    ("packages = ['a', 1]", "packages: expected a list of texts"), ("packages = 'a'", "packages: expected a list"),
+    ("packages = ['--help']", "pib.toml:1: packages: .*'--help' is not the name of a package"),
+    ("packages = ['a,b']", "'a,b' is not the name of a package"), ("split = 2", "split is a number of processes"),
+    ("hca = 3", "pib.toml:1: hca: expected a table"), ("[hca]\n\nports = [1]", "pib.toml:3: ports: expected a number"),
+    ("[hca]\nlink-speed = 'a,b'", "pib.toml:2: link-speed: expected a number"),
+    ("[hca]\n'Ports' = 1", "pib.toml:2: Ports: this is no property"), ("[nodes]\na = 1", "toml:1: nodes: expected a"),
+    ("nodes.a = 1", "pib.toml:1: nodes: expected a number"), ("x = '" + "x" * (1 << 20), "no project file")])
+def test_a_mistake_in_the_file_is_refused_with_line_and_reason(text, said):
+    write(text)
+    with pytest.raises(ui.LabError, match=said):
+        settled()
+
+
+def test_a_file_of_other_bytes_is_refused(tmp_path):
+    (tmp_path / "pib.toml").write_bytes(b"\xff\x00")
+    with pytest.raises(ui.LabError, match="expected text in UTF-8"):
+        settled()
+
+
+@pytest.mark.parametrize("words, said", [
+    (["-n", "0"], "--nodes 0: expected 1 to 32"), (["--memory", "1"], "--memory 1: expected at least"),
+    (["--package", "A B"], "'A B' is not the name of a package"), (["--share", "none"], "--share none: no such"),
+    (["--topology", "none"], "--topology none: no such file"), (["--kernel", "x"], "--kernel x: expected one of"),
+    (["--split", "2"], "wants a topology")])
+def test_a_mistake_in_an_option_is_refused(words, said):
+    with pytest.raises(ui.LabError, match=said):
+        settled(*words)
+
+
+def test_a_file_that_is_named_and_not_there_is_an_error(checkout, tmp_path):
+    done = pib(checkout, "up", "--project", "none.toml", cwd=tmp_path)
+    assert done.returncode == 1 and done.stderr.endswith("pib: none.toml: No such file or directory\n")
+
+
+def test_up_reads_the_file(checkout, tmp_path):
+    write("nodes = 0\n")
+    done = pib(checkout, "up", cwd=tmp_path)
+    assert done.returncode == 1 and "pib.toml:1: nodes: 0: expected 1 to 32" in done.stderr

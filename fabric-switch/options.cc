@@ -119,11 +119,10 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
         "PORT:NAME=VALUE,... as of ctl fault, PORT may be all or NODE[NUMBER]; may be repeated");
     app.add_flag("!--no-shared-memory", options.shared_memory,
                  "speak to all devices through their sockets only");
-    app.add_flag("!--no-runs", options.config.runs,
+    app.add_flag("!--no-bursts", options.config.runs,
                  "packets of a message go one by one through shared memory, too");
-    app.add_flag(
-        "!--no-one-copy", options.config.one_copy,
-        "take no memory from devices with zero-copy=switch: payload goes through the rings");
+    app.add_flag("!--no-peer-copy", options.config.one_copy,
+                 "take no memory from devices with peer-copy=on: payload goes through the rings");
     app.add_option("--poll-us", options.poll_us,
                    "stay awake so long at most before sleeping, when a processor is idle; 0: never")
         ->capture_default_str();

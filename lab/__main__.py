@@ -187,7 +187,7 @@ def _add_development(add) -> None:
                   "run the tests: units, then booted guests")
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
                          help="only these; lockdep: the guests again, on a kernel that checks its "
-                              "locking; bookworm: again in guests of Debian 12; sockets, one-copy: "
+                              "locking; bookworm: again in guests of Debian 12; sockets, peer-copy: "
                               "again over other kinds of links; kvm: what KVM does for the device, on an "
                               "emulated host where this one has none; tsan: tests with threads, with the "
                               "thread sanitizer; coverage: lines and branches that unit tests execute; kernels: "

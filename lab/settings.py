@@ -74,7 +74,7 @@ SETTINGS = {
     "guest": Setting(str, lambda: os.environ.get(image.VARIABLE, image.RELEASES[0]), _one_of(*image.RELEASES)),
     "memory": Setting(int, lambda: 1024, _from(vm.LEAST_MEMORY_MIB)),
     "cpus": Setting(int, lambda: 1, _from(1, vm.MOST_CPUS)),
-    "zero-copy": Setting(bool, lambda: False),
+    "peer-copy": Setting(bool, lambda: False),
 }
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
@@ -207,7 +207,7 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     image.choose(values["guest"])
     hca = options.hca_options if options.hca_options is not None else project.hca
     share = values["share"]
-    return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.ZERO_COPY if values["zero-copy"] else ""))),
+    return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
                          vm.Size(values["memory"], values["cpus"]), values["topology"],
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
                          share=share.resolve() if share else None)
@@ -220,7 +220,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("-n", "--nodes", type=int, metavar="N", help="number of guests (default 2)")
     command.add_argument("--hca-options", metavar="PROPERTIES",
                          help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
-    command.add_argument("--zero-copy", action="store_true", default=None,
+    command.add_argument("--peer-copy", action="store_true", default=None,
                          help="the switch has the guests' memory and copies long messages from one to the other")
     command.add_argument("--memory", type=int, metavar="MIB", help="memory of a guest (default 1024)")
     command.add_argument("--cpus", type=int, metavar="N",

@@ -115,7 +115,7 @@ json port_status(Switch& sw, unsigned number) {
          up ? speed_name(attrs.get(pi::kLinkSpeedActive), attrs.get(pi::kLinkSpeedExtActive)) : ""},
         {"lids", lids_behind(sw.node(), number)},
         {"faults", port.ingress_faults().spec().any() || port.egress_faults().spec().any()},
-        {"one_copy", port.cable().copies() != nullptr}};
+        {"peer_copy", port.cable().copies() != nullptr}};
     if (const auto* who = sw.neighbour(number)) {
         out["neighbour"] = {{"node_guid", hex(who->node_guid.value(), 16)},
                             {"port_guid", hex(who->port_guid.value(), 16)},
@@ -237,13 +237,13 @@ namespace {
 
 // Counters outside IBA: peer copies for a port's adapter since it shared its memory.
 void add_copies(json& out, const CopyCounts& counts) {
-    out["OneCopyBytes"] = counts.bytes;
-    out["OneCopyPulls"] = counts.pulls;
-    out["OneCopyPullsUnfinished"] = counts.unfinished;
-    out["OneCopyPullsRefused"] = counts.refused;
-    out["OneCopyReferences"] = counts.forwarded;
-    out["OneCopyReferencesTakenApart"] = counts.taken_apart;
-    out["OneCopyReferencesLost"] = counts.lost;
+    out["PeerCopyBytes"] = counts.bytes;
+    out["PeerCopyPulls"] = counts.pulls;
+    out["PeerCopyPullsUnfinished"] = counts.unfinished;
+    out["PeerCopyPullsRefused"] = counts.refused;
+    out["PeerCopyOffers"] = counts.forwarded;
+    out["PeerCopyOffersSplit"] = counts.taken_apart;
+    out["PeerCopyOffersLost"] = counts.lost;
 }
 
 // Counters of SLs, VLs and lanes appear only if they are not 0: most are never used.

@@ -75,7 +75,7 @@ void print_status(const json& answer) {
                    port.at("speed").get<std::string>(), port.at("queued_packets").get<int>(), lids,
                    who, port.at("cable").get<bool>() ? "" : " [unplugged]",
                    port.at("faults").get<bool>() ? " [faults]" : "",
-                   port.at("one_copy").get<bool>() ? " [one copy]" : "");
+                   port.at("peer_copy").get<bool>() ? " [peer copy]" : "");
     }
 }
 

@@ -294,7 +294,7 @@ std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::lin
     }
     auto mapped = map_adapter_memory(descriptors, memory.blocks);
     if (!mapped) {
-        link_note("no one copy: " + mapped.error());
+        link_note("no peer copy: " + mapped.error());
         return nullptr;
     }
     return *mapped;

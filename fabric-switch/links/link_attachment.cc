@@ -78,7 +78,7 @@ void LinkAttachment::link_down() {
     owner_.link_note(place_.name + ": link down");
 }
 
-// ---- one copy
+// ---- peer copy
 
 std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
     const ib::link::Memory& memory) {
@@ -92,7 +92,7 @@ std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
     copier_ = std::make_unique<Copier>(std::move(*mapped));
     copier_->memory()->control().mapped.store(link::kMapped, std::memory_order_release);
     owner_.link_wake();  // the port may have packets to send
-    owner_.link_note(place_.name + ": one copy");
+    owner_.link_note(place_.name + ": peer copy");
     return copier_->room();
 }
 

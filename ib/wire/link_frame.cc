@@ -301,7 +301,7 @@ std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes, std::ui
     return frame_header(FrameType::kRun, flags, body_bytes);
 }
 
-// ---- one copy
+// ---- peer copy
 
 namespace {
 

@@ -14,7 +14,7 @@ from lab.guests.guest import Guest
 
 ROCE, ROCE_DEVICE = "Soft-RoCE", "rxe0"
 SOCKETS = "pib, sockets"        # the same HCAs with links on sockets
-ONE_COPY = "pib, one copy"      # the same HCAs with peer copy
+PEER_COPY = "pib, peer copy"      # the same HCAs with peer copy
 DIRECT = "10.99.0.{}"           # addresses on the direct cable
 
 
@@ -84,7 +84,7 @@ class Guests:
         nodes = [self.lab.node("vm0"), self.lab.node("vm1")]
         hca = [self.hca(node) for node in nodes]
         roce = [roce_end(node, number) for number, node in enumerate(nodes)]
-        self.ends = {bench_host.DEVICE: hca, ROCE: roce, SOCKETS: hca, ONE_COPY: hca}
+        self.ends = {bench_host.DEVICE: hca, ROCE: roce, SOCKETS: hca, PEER_COPY: hca}
 
     @staticmethod
     def hca(node: Guest) -> End:
@@ -110,9 +110,9 @@ class Guests:
             self.boot(2)
 
     @contextlib.contextmanager
-    def one_copy(self):
+    def peer_copy(self):
         """Boots other guests with peer copy for the duration of the block."""
-        self.hca_options = vm.ZERO_COPY
+        self.hca_options = vm.PEER_COPY
         self.boot()
         try:
             yield

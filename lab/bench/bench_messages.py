@@ -10,7 +10,7 @@ from typing import Callable, Iterable
 from lab.bench import bench_figures, bench_host
 from lab.fabric import measure, subnet
 from lab.bench.bench_figures import LESS, MORE, Kind
-from lab.bench.bench_guests import ONE_COPY, ROCE, SOCKETS, Guests
+from lab.bench.bench_guests import PEER_COPY, ROCE, SOCKETS, Guests
 from lab.bench.bench_steps import Step
 
 BANDWIDTH, RATE = 3, 4          # columns of ib_*_bw
@@ -29,7 +29,7 @@ class Test:
     factor: float = 1.0
     events: bool = False        # may use completion events instead of polling where that is faster
     sockets: bool = False       # measured over sockets, too
-    one_copy: bool = False      # and with one copy
+    peer_copy: bool = False      # and with peer copy
     qps: int = 1
 
     @property
@@ -53,7 +53,7 @@ def bandwidth(verb: str, size: int, iterations: tuple[int, int]) -> Test:
     short, long = _size(size)
     kind = Kind(f"{verb.lower()}_bw_{short}", f"{verb}, {long}", "MiB/s", MORE)
     return Test(f"ib_{verb.lower()}_bw", (), size, iterations, {BANDWIDTH: kind},
-                events=verb != "WRITE", sockets=size == 65536, one_copy=size >= 65536)
+                events=verb != "WRITE", sockets=size == 65536, peer_copy=size >= 65536)
 
 
 DEPTH = 128                     # perftest's default number of outstanding messages
@@ -121,8 +121,8 @@ class Messages:
     def over_sockets(self, guests: Guests) -> Iterable[Step]:
         return self._otherwise(guests, guests.sockets, SOCKETS, [test for test in TESTS if test.sockets])
 
-    def with_one_copy(self, guests: Guests) -> Iterable[Step]:
-        return self._otherwise(guests, guests.one_copy, ONE_COPY, [test for test in TESTS if test.one_copy])
+    def with_peer_copy(self, guests: Guests) -> Iterable[Step]:
+        return self._otherwise(guests, guests.peer_copy, PEER_COPY, [test for test in TESTS if test.peer_copy])
 
     def _otherwise(self, guests: Guests, mode: Callable[[], contextlib.AbstractContextManager], what: str,
                    tests: list[Test]) -> Iterable[Step]:

@@ -24,7 +24,7 @@ NODE_GUID = 0x0670_6962_0001_0000
 PORT_GUID = 0x0670_6962_0002_0000
 PORTS_PER_NODE = 16             # limit of the numbering, not of the device
 DIRECT_MTU = 9000
-ZERO_COPY = "zero-copy=switch"  # property of an HCA; needs guest memory that other processes can map
+PEER_COPY = "peer-copy=on"      # property of an HCA; needs guest memory that other processes can map
 SHARE = "share"                 # mount tag of the host's directory, and its place in guests
 MOST_CPUS = 64
 LEAST_MEMORY_MIB = 256          # a guest with less does not boot
@@ -119,7 +119,7 @@ class Machine:
         # that another one has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
         accel = "tcg,thread=single" if self.accel == "tcg" and self.size.cpus > 1 else self.accel
         memory = f"{self.size.memory_mib}M"
-        shared = any(ZERO_COPY in hca.extra for hca in self.hcas)
+        shared = any(PEER_COPY in hca.extra for hca in self.hcas)
         return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 *(["-object", f"memory-backend-memfd,id=ram,share=on,size={memory}"] if shared else []),
                 "-machine", "q35,memory-backend=ram" if shared else "q35",

@@ -28,7 +28,7 @@ GUESTS: dict[str, dict[str, str]] = {
     "lockdep": {guest_kernel.VARIABLE: "lockdep"},
     "bookworm": {image.VARIABLE: "bookworm"},
     "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
-    "one-copy": {"PIB_TEST_HCA": vm.ZERO_COPY},
+    "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},
 }
 # Two labs in parallel, because each waits half of its time; together at most six guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}

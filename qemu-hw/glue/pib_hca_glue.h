@@ -66,7 +66,7 @@ typedef struct PibHcaProps {
     bool runs;
     uint32_t poll_us;
     char *doorbells;
-    char *zero_copy;
+    bool peer_copy;
 } PibHcaProps;
 
 struct PibHca {

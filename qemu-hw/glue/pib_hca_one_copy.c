@@ -67,7 +67,7 @@ bool pib_hca_one_copy_possible(void)
     if (pib_hca_find_blocks(&shared) > 0) {
         return true;
     }
-    warn_report("pib-hca: zero-copy=switch has no effect: the VM's memory "
+    warn_report("pib-hca: peer-copy=on has no effect: the VM's memory "
                 "cannot be shared; start it with "
                 "-object memory-backend-memfd,id=ram,share=on,size=SIZE "
                 "-machine memory-backend=ram");
@@ -92,7 +92,7 @@ static bool pib_hca_make_control(PibHcaOneCopy *shared)
     void *control = pib_hca_map_control(fd, bytes);
 
     if (control == MAP_FAILED) {
-        warn_report("pib-hca: no control memory for zero-copy=switch (%s); "
+        warn_report("pib-hca: no control memory for peer-copy=on (%s); "
                     "the device copies messages itself",
                     strerror(errno));
         if (fd >= 0) {

@@ -67,11 +67,6 @@ static const PibHcaChoice pib_hca_doorbell_choices[] = {
     {NULL, 0, 0},
 };
 
-/* Config::one_copy */
-static const PibHcaChoice pib_hca_zero_copy_choices[] = {
-    {"off", 0, 0}, {"switch", 1, 0}, {NULL, 0, 0},
-};
-
 /* Finds `word`; `unset` is the result for NULL. */
 static const PibHcaChoice *pib_hca_choose(const PibHcaChoice *choices,
                                           const char *property,
@@ -151,6 +146,7 @@ static bool pib_hca_link_config(PibHca *hca, PibHcaConfig *config,
     config->mtu_cap = mtu->value;
     config->vl_cap = vls->value;
     config->runs = prop->runs;
+    config->one_copy = prop->peer_copy && pib_hca_one_copy_possible();
     return true;
 }
 
@@ -170,20 +166,6 @@ static bool pib_hca_doorbell_config(PibHca *hca, PibHcaConfig *config,
     }
     config->shadow_doorbells =
         way->value == DOORBELLS_AUTO ? kvm_enabled() : way->value;
-    return true;
-}
-
-static bool pib_hca_copy_config(PibHca *hca, PibHcaConfig *config,
-                                Error **errp)
-{
-    const PibHcaChoice *way =
-        pib_hca_choose(pib_hca_zero_copy_choices, "zero-copy",
-                       hca->prop.zero_copy, "off", errp);
-
-    if (!way) {
-        return false;
-    }
-    config->one_copy = way->value && pib_hca_one_copy_possible();
     return true;
 }
 
@@ -273,7 +255,6 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp)
     }
     return pib_hca_link_config(hca, config, errp) &&
            pib_hca_doorbell_config(hca, config, errp) &&
-           pib_hca_copy_config(hca, config, errp) &&
            pib_hca_tool_config(hca, config, errp);
 }
 
@@ -349,8 +330,8 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
     DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
-    DEFINE_PROP_BOOL("runs", PibHca, prop.runs, true),
-    DEFINE_PROP_STRING("zero-copy", PibHca, prop.zero_copy),
+    DEFINE_PROP_BOOL("bursts", PibHca, prop.runs, true),
+    DEFINE_PROP_BOOL("peer-copy", PibHca, prop.peer_copy, false),
     DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
 };
 
@@ -389,11 +370,11 @@ static const struct {
                   "main loop does it; auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread with no work stays awake for at most this "
                 "time when a processor is idle; 0: it sleeps at once"},
-    {"runs", "off: the packets of a message go one by one through shared "
-             "memory, too"},
-    {"zero-copy", "switch: the switch gets access to the VM's memory and "
-                  "copies long messages from VM to VM; off (default): each "
-                  "device copies"},
+    {"bursts", "off: the device sends the packets of a message one by one "
+               "even through shared memory"},
+    {"peer-copy", "on: the switch gets access to the VM's memory and copies "
+                  "long messages from VM to VM; off (default): each device "
+                  "copies"},
     {"shared-memory", "off: frames go through the socket even if the switch "
                       "offers shared memory"},
 };

@@ -24,7 +24,7 @@ hca::Config hca_config(unsigned index) {
     config.port_guids[0] = Guest::port_guid(index);
     config.node_guid = Guest::port_guid(index) - 1;
     config.node_description = "vm" + std::to_string(index);
-    const char* runs = std::getenv("PIB_RUNS");
+    const char* runs = std::getenv("PIB_BURSTS");
     config.runs = runs == nullptr || std::string_view(runs) != "off";
     return config;
 }

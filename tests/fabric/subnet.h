@@ -43,7 +43,7 @@ enum class LinkMode {
     kMixed,  // the guests with even numbers as kShared, the others as kStream
 };
 // Link mode from the environment variable PIB_LINK_MODE: "stream" (the default), "shared" or
-// "mixed". In shared memory messages go as runs of packets, unless PIB_RUNS is "off".
+// "mixed". In shared memory messages go as runs of packets, unless PIB_BURSTS is "off".
 LinkMode default_link_mode();
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.

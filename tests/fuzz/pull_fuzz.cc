@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An adapter's end of a link with one copy, whose switch does anything: references, frames, and
+// An adapter's end of a link with peer copy, whose switch does anything: offers, frames, and
 // answers to pulls that were sent or not. Payload is taken only where the switch has said that it
 // is there.
 #include <algorithm>

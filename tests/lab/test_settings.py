@@ -24,7 +24,7 @@ kernel = "debian"
 guest = "bookworm"
 memory = 2048
 cpus = 2
-zero-copy = true
+peer-copy = true
 
 [hca]
 ports = 2
@@ -73,7 +73,7 @@ def test_every_setting_of_a_file(tmp_path):
     assert wanted.count == 4 and wanted.size == vm.Size(2048, 2) and wanted.packages == ("fio", "openmpi-bin")
     assert wanted.share == tmp_path / "sub" / "programs" and wanted.fabric_file.samefile("sub/fabric.topo")
     assert wanted.switch_processes == 2 and image.release() == "bookworm"
-    assert wanted.hca_options == "ports=2,link-speed=hdr,shared-memory=off," + vm.ZERO_COPY
+    assert wanted.hca_options == "ports=2,link-speed=hdr,shared-memory=off," + vm.PEER_COPY
 
 
 def test_the_file_of_the_working_directory_is_read(capfd):
@@ -96,7 +96,7 @@ def test_options_win_over_the_file():
     ("# why\nnodes = 99", "pib.toml:2: nodes: 99: expected 1 to 32"),
     ('nodes = "2"', "pib.toml:1: nodes: expected a number"), ("nodes = true", "pib.toml:1: nodes: expected a number"),
     ("memory = 5", "pib.toml:1: memory: 5: expected at least 256"), ("cpus = 0", "cpus: 0: expected 1 to 64"),
-    ("zero-copy = 1", "zero-copy: expected true or false"), ("kernel = 'best'", "kernel: best: expected one of debian"),
+    ("peer-copy = 1", "peer-copy: expected true or false"), ("kernel = 'best'", "kernel: best: expected one of debian"),
     ("guest = 'woody'", "pib.toml:1: guest: woody: expected one of trixie"),
     ("topology = 'none'", "pib.toml:1: topology: none: no such file"),
     ("share = 'none'", "pib.toml:1: share: none: no such directory"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One copy without a switch: an HCA's memory as it would be handed over, and what a switch does
-// with it, at once. With PIB_RUNS=one-copy.
+// with it, at once. With PIB_BURSTS=peer-copy.
 #pragma once
 
 #include <cstdlib>
@@ -15,8 +15,8 @@
 namespace pib::hca::test {
 
 inline bool one_copy_wanted() {
-    const char* runs = std::getenv("PIB_RUNS");
-    return runs != nullptr && std::string_view(runs) == "one-copy";
+    const char* runs = std::getenv("PIB_BURSTS");
+    return runs != nullptr && std::string_view(runs) == "peer-copy";
 }
 
 class FakeOneCopy {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A port without a link: what it is given to send waits in a queue until the test takes it. Runs
-// are taken apart at once, so that tests see packets whatever is sent; with PIB_RUNS=on.
+// are taken apart at once, so that tests see packets whatever is sent; with PIB_BURSTS=on.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace pib::hca::test {
 
 inline bool runs_wanted() {
-    const char* runs = std::getenv("PIB_RUNS");
+    const char* runs = std::getenv("PIB_BURSTS");
     return runs != nullptr && (std::string_view(runs) == "on" || one_copy_wanted());
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kBytes = 64 * 1024;
 
 // Before anything asks for it.
-[[maybe_unused]] const int kMode = setenv("PIB_RUNS", "one-copy", 1);
+[[maybe_unused]] const int kMode = setenv("PIB_BURSTS", "peer-copy", 1);
 
 // Two connected QPs, and a WRITE from one to the other of which nothing has gone yet.
 struct Writing {

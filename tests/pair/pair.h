@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Two HCAs on one wire, in one thread and on one clock. The wire may be told to lose, double, delay
-// and reorder; with the same seed it does the same. With PIB_RUNS=on it joins what makes a run,
-// with PIB_RUNS=one-copy it also moves the payload of references from one memory to the other.
+// and reorder; with the same seed it does the same. With PIB_BURSTS=on it joins what makes a run,
+// with PIB_BURSTS=peer-copy it also moves the payload of references from one memory to the other.
 #pragma once
 
 #include <functional>

@@ -48,7 +48,7 @@ def test_help_documents_every_property():
     for name in ("fabric", "ports", "vectors", "node-guid", "port-guid", "node-description",
                  "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
                  "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "doorbells",
-                 "zero-copy"):
+                 "peer-copy"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 

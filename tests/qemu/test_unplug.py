@@ -42,9 +42,9 @@ def test_unplug_with_a_full_ring_while_other_ports_work(tmp_path, ports):
         assert is_gone(device.hca.qtest)
 
 
-def test_unplug_with_a_full_ring_and_zero_copy_refused(tmp_path):
-    """With zero-copy=switch the device looks after its links once more when its memory goes."""
-    with plugged(tmp_path, ",zero-copy=switch", fabric=("--no-one-copy",), machine=SHARED) as (
+def test_unplug_with_a_full_ring_and_peer_copy_refused(tmp_path):
+    """With peer-copy=on the device looks after its links once more when its memory goes."""
+    with plugged(tmp_path, ",peer-copy=on", fabric=("--no-peer-copy",), machine=SHARED) as (
             device, power_off, fabric):
         assert device.all_ports_up(1)
         fabric.send_signal(signal.SIGSTOP)

@@ -197,7 +197,7 @@ const std::vector<RamPiece> kPlace = {{.offset = 4096, .block = 0, .length = 100
 
 }  // namespace
 
-TEST_CASE("one copy: only after memory has been handed over and mapped") {
+TEST_CASE("peer copy: only after memory has been handed over and mapped") {
     OneCopyPair pair;
     CHECK(pair.hca.agreed().peer_copy);
     CHECK_FALSE(pair.hca.shares_memory());
@@ -222,7 +222,7 @@ TEST_CASE("one copy: only after memory has been handed over and mapped") {
     CHECK(pair.sw.sender().credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
 }
 
-TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was") {
+TEST_CASE("peer copy: memory that the switch cannot use leaves the link as it was") {
     OneCopyPair pair;
     pair.switch_events.mappable = false;
     pair.share();
@@ -236,7 +236,7 @@ TEST_CASE("one copy: memory that the switch cannot use leaves the link as it was
     CHECK(pair.switch_events.packets.size() == 3);
 }
 
-TEST_CASE("one copy: a reference says where the payload is, and takes its credits") {
+TEST_CASE("peer copy: a reference says where the payload is, and takes its credits") {
     OneCopyPair pair;
     pair.share();
     const std::uint32_t credits = pair.hca.sender().credits(0);
@@ -259,7 +259,7 @@ TEST_CASE("one copy: a reference says where the payload is, and takes its credit
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("one copy: a reference that cannot go on is taken apart") {
+TEST_CASE("peer copy: a reference that cannot go on is taken apart") {
     OneCopyPair pair;
     pair.share();
     pair.switch_events.takes = false;
@@ -288,7 +288,7 @@ TEST_CASE("one copy: a reference that cannot go on is taken apart") {
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("one copy: the payload of references that are taken apart counts for a turn") {
+TEST_CASE("peer copy: the payload of references that are taken apart counts for a turn") {
     OneCopyPair pair;
     pair.share();
     pair.switch_events.takes = false;
@@ -307,7 +307,7 @@ TEST_CASE("one copy: the payload of references that are taken apart counts for a
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("one copy: what cannot be a reference is not sent") {
+TEST_CASE("peer copy: what cannot be a reference is not sent") {
     OneCopyPair pair;
     pair.share();
     const auto limit = [&](unsigned vl, std::uint32_t mtu) {
@@ -325,7 +325,7 @@ TEST_CASE("one copy: what cannot be a reference is not sent") {
     CHECK(sent == link::LinkEndpoint::kSwitchCopyBlocks / (256 * 17));
 }
 
-TEST_CASE("one copy: the adapter asks for the payload, and the frames behind wait") {
+TEST_CASE("peer copy: the adapter asks for the payload, and the frames behind wait") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -351,7 +351,7 @@ TEST_CASE("one copy: the adapter asks for the payload, and the frames behind wai
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("one copy: an answer keeps the adapter awake, and another pull's does not") {
+TEST_CASE("peer copy: an answer keeps the adapter awake, and another pull's does not") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -363,7 +363,7 @@ TEST_CASE("one copy: an answer keeps the adapter awake, and another pull's does 
     CHECK_FALSE(pair.hca.may_sleep());
 }
 
-TEST_CASE("one copy: without a place it comes by the bounce area") {
+TEST_CASE("peer copy: without a place it comes by the bounce area") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.hold = true;
@@ -404,7 +404,7 @@ TEST_CASE("one copy: without a place it comes by the bounce area") {
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("one copy: answers that bring nothing") {
+TEST_CASE("peer copy: answers that bring nothing") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -429,7 +429,7 @@ TEST_CASE("one copy: answers that bring nothing") {
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("one copy: a cancelled pull is asked for again") {
+TEST_CASE("peer copy: a cancelled pull is asked for again") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -450,7 +450,7 @@ TEST_CASE("one copy: a cancelled pull is asked for again") {
     CHECK_FALSE(pair.hca.cancel_pull());
 }
 
-TEST_CASE("one copy: a link that goes through Down meanwhile loses the run") {
+TEST_CASE("peer copy: a link that goes through Down meanwhile loses the run") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -474,7 +474,7 @@ TEST_CASE("one copy: a link that goes through Down meanwhile loses the run") {
     CHECK_FALSE(pair.hca.pulling());
 }
 
-TEST_CASE("one copy: what a switch may not say ends the connection") {
+TEST_CASE("peer copy: what a switch may not say ends the connection") {
     OneCopyPair pair;
     SECTION("a reference that nobody has memory for") {
         OneCopyPair other;
@@ -499,7 +499,7 @@ TEST_CASE("one copy: what a switch may not say ends the connection") {
     CHECK(pair.error.starts_with("reference"));
 }
 
-TEST_CASE("one copy: what an adapter may not say ends the connection") {
+TEST_CASE("peer copy: what an adapter may not say ends the connection") {
     OneCopyPair pair;
     pair.share();
     const auto ring = pair.memory.ring(0);
@@ -545,7 +545,7 @@ TEST_CASE("one copy: what an adapter may not say ends the connection") {
     CHECK(pair.switch_events.references.empty());
 }
 
-TEST_CASE("one copy: a PULL to no memory ends the connection") {
+TEST_CASE("peer copy: a PULL to no memory ends the connection") {
     OneCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;

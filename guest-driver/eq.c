@@ -8,7 +8,7 @@
 
 #include "pib_hca.h"
 
-/* An overrun of the async EQ is fatal, so its depth is the greatest one: an event for every QP. */
+/* The greatest depth: an event for every QP. Events that find the queue full wait in the device. */
 #define PIB_HCA_ASYNC_EQ_LOG_DEPTH PIB_HCA_MAX_EQ_LOG_DEPTH
 /* The device delays completion events while an EQ is full. */
 #define PIB_HCA_COMPLETION_EQ_LOG_DEPTH 12

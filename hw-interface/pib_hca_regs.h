@@ -63,7 +63,6 @@
 #define PIB_HCA_FATAL_CMDQ_OVERRUN 2  /* doorbell ahead of the ring's depth */
 #define PIB_HCA_FATAL_EQ_DMA 3        /* an event queue's memory vanished */
 #define PIB_HCA_FATAL_INTERNAL 4      /* the device found its own state inconsistent */
-#define PIB_HCA_FATAL_EQ_OVERRUN 5    /* the async event queue overflowed */
 
 /* ---------------------------------------------------------------- doorbells (BAR2) ----------- */
 /*

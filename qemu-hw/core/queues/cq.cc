@@ -149,6 +149,7 @@ CmdStatus CqTable::destroy(uint32_t cqn) {
     }
     timers_.cancel(cqn);
     eqs_.forget_completion(cq->eqn, cqn);
+    eqs_.forget_events(EventSource::kCq, cqn);
     --eqs_.find(cq->eqn)->users;
     pages_left_ += cq->buffer.listed_pages();
     cqs_.erase(cqn);

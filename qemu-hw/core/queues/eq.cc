@@ -33,7 +33,48 @@ CmdStatus check_fields(const pib_hca_create_eq& in, uint32_t vectors) {
     return PIB_HCA_CMD_STATUS_OK;
 }
 
+EventSource source_of(uint8_t type) {
+    switch (type) {
+        case PIB_HCA_EVENT_PORT:
+            return EventSource::kPort;
+        case PIB_HCA_EVENT_CQ_ERROR:
+            return EventSource::kCq;
+        case PIB_HCA_EVENT_SRQ_LIMIT_REACHED:
+        case PIB_HCA_EVENT_SRQ_ERROR:
+            return EventSource::kSrq;
+        case PIB_HCA_EVENT_COMMAND:
+        case PIB_HCA_EVENT_DEVICE_FATAL:
+        case PIB_HCA_EVENT_PAGE_FAULT:
+            return EventSource::kDevice;
+        default:
+            return EventSource::kQp;
+    }
+}
+
+// The later one of ACTIVE and ERROR holds; everything else has happened.
+uint32_t merge_port_flags(uint32_t before, uint32_t now) {
+    constexpr uint32_t kState = PIB_HCA_PORT_EVENT_ACTIVE | PIB_HCA_PORT_EVENT_ERROR;
+    return ((now & kState) != 0 ? before & ~kState : before) | now;
+}
+
 }  // namespace
+
+void WaitingEvents::add(const pib_hca_eqe& event) {
+    const EventSource source = source_of(event.type);
+    uint32_t& data = events_[{source, event.port, event.number, event.type}];
+    data = source == EventSource::kPort ? merge_port_flags(data, event.data) : event.data;
+}
+
+pib_hca_eqe WaitingEvents::take() {
+    const auto [key, data] = *events_.begin();
+    events_.erase(events_.begin());
+    return make_eqe(static_cast<pib_hca_event>(key.type), key.number, data, key.port);
+}
+
+void WaitingEvents::forget(EventSource source, uint32_t number) {
+    events_.erase(events_.lower_bound({source, 0, number, 0}),
+                  events_.upper_bound({source, 0, number, UINT8_MAX}));
+}
 
 EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors)
     : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs) {}
@@ -98,16 +139,23 @@ bool EqTable::doorbell(uint64_t value) {
     }
     eq->consumer = consumer;
     eq->armed = (value & PIB_HCA_DB_EQ_ARM) != 0;
-    while (!eq->waiting_cqs.empty() && !full(*eq) && !stopped_) {
-        const uint32_t cqn = *eq->waiting_cqs.begin();
-        eq->waiting_cqs.erase(eq->waiting_cqs.begin());
-        post(*eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
-    }
+    post_waiting(*eq);
     // An event between the driver's last read and its arming must raise an interrupt.
     if (eq->armed && eq->producer != eq->consumer) {
         fire(*eq);
     }
     return true;
+}
+
+void EqTable::post_waiting(EventQueue& eq) {
+    while (!eq.waiting.empty() && !full(eq) && !stopped_) {
+        post(eq, eq.waiting.take());
+    }
+    while (!eq.waiting_cqs.empty() && !full(eq) && !stopped_) {
+        const uint32_t cqn = *eq.waiting_cqs.begin();
+        eq.waiting_cqs.erase(eq.waiting_cqs.begin());
+        post(eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
+    }
 }
 
 void EqTable::clear() {
@@ -141,11 +189,19 @@ void EqTable::async_event(pib_hca_event type, uint32_t number, uint32_t data, ui
     if (eq == nullptr) {
         return;
     }
-    if (full(*eq)) {
-        stop(PIB_HCA_FATAL_EQ_OVERRUN);
+    const pib_hca_eqe event = make_eqe(type, number, data, port);
+    // Waiting events are written first.
+    if (full(*eq) || !eq->waiting.empty()) [[unlikely]] {
+        eq->waiting.add(event);
         return;
     }
-    post(*eq, make_eqe(type, number, data, port));
+    post(*eq, event);
+}
+
+void EqTable::forget_events(EventSource source, uint32_t number) {
+    if (EventQueue* eq = has_async() ? eqs_.find(async_eqn_) : nullptr) {
+        eq->waiting.forget(source, number);
+    }
 }
 
 void EqTable::fatal_event(uint32_t cause) {

@@ -2,13 +2,38 @@
 // Event queues: EQEs in guest memory, armed by doorbell. Each has one MSI-X vector.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <set>
 
 #include "base/table.h"
 #include "memory/guest_buffer.h"
 
 namespace pib::hca {
+
+// The kind of object that an asynchronous event is about.
+enum class EventSource : uint8_t { kDevice, kPort, kCq, kQp, kSrq };
+
+// Events that found the async EQ full: one of each type for each object and each command id, so
+// their number is bounded.
+class WaitingEvents {
+  public:
+    bool empty() const { return events_.empty(); }
+    void add(const pib_hca_eqe& event);
+    pib_hca_eqe take();
+    void forget(EventSource source, uint32_t number);
+
+  private:
+    struct Key {
+        EventSource source;
+        uint8_t port;
+        uint32_t number;
+        uint8_t type;
+        auto operator<=>(const Key&) const = default;
+    };
+    std::map<Key, uint32_t> events_;  // with their data
+};
 
 struct EventQueue {
     GuestBuffer buffer;
@@ -21,11 +46,12 @@ struct EventQueue {
     uint32_t users = 0;  // CQs
     // CQs whose completion event found the queue full; told when the driver has made room.
     std::set<uint32_t> waiting_cqs;
+    WaitingEvents waiting;  // the async EQ
 };
 
 class EqTable {
   public:
-    // Calls `fatal` with PIB_HCA_FATAL_EQ_DMA or PIB_HCA_FATAL_EQ_OVERRUN, once until clear().
+    // Calls `fatal` with PIB_HCA_FATAL_EQ_DMA, once until clear().
     class Events {
       public:
         virtual ~Events() = default;
@@ -50,8 +76,11 @@ class EqTable {
     void completion_event(uint32_t eqn, uint32_t cqn);
     // Removes a destroyed CQ from those whose event waits for room.
     void forget_completion(uint32_t eqn, uint32_t cqn);
-    // Writes an event to the async EQ; without one, the event is lost.
+    // Writes an event to the async EQ, or keeps it until the queue has room; without an async EQ,
+    // the event is lost.
     void async_event(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
+    // Drops the waiting events of an object that is destroyed.
+    void forget_events(EventSource source, uint32_t number);
     // Reports the stop of the device for `cause`: by an event if it can be written, and always by
     // an interrupt. No other event follows until clear().
     void fatal_event(uint32_t cause);
@@ -66,6 +95,7 @@ class EqTable {
     // False: the queue's memory has vanished. The queue must not be full.
     bool write(EventQueue& eq, pib_hca_eqe eqe);
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
+    void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);
     void stop(uint32_t cause);
 

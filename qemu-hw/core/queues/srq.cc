@@ -187,6 +187,7 @@ CmdStatus SrqTable::destroy(uint32_t srqn) {
     if (srq->cqn != 0) {
         --cqs_.find(srq->cqn)->users;
     }
+    eqs_.forget_events(EventSource::kSrq, srqn);
     pages_left_ += srq->buffer.listed_pages();
     srqs_.erase(srqn);
     return PIB_HCA_CMD_STATUS_OK;

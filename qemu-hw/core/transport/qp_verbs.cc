@@ -205,6 +205,7 @@ CmdStatus QpVerbs::destroy(uint32_t qpn) {
     suspicions_.qp_destroyed(*qp);
     stop(*qp);
     use_queues(*qp, false);
+    services_.parts().eqs.forget_events(EventSource::kQp, qpn);
     services_.scheduler().forget(*qp);
     qp->window.release(services_.snapshots());
     pages_left_ += qp->buffer.listed_pages();

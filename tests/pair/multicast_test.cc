@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Multicast: one copy for each attached QP, at the sender's HCA too; none for anybody else.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "base/config.h"
 #include "pair.h"
@@ -176,4 +177,83 @@ TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
         REQUIRE(t.pair.b.poll_all(member).size() == 1);
         t.pair.b.post_recv(member, {b1.all()});
     }
+}
+
+// One packet is 256 copies of 4 KiB: each call of the device does little more than that.
+TEST_CASE("copies to own members count as work of the turn") {
+    constexpr uint32_t kSends = 16;
+    constexpr uint32_t kPayload = 4096;
+    constexpr uint64_t kCallBytes = 6u << 20;  // 64 turns of 64 KiB, and the copies of one packet
+    Hca hca(1);
+    const auto g = group(1);
+    const uint32_t cqn = hca.make_cq(13).cqn;
+    const Buffer buffer = hca.make_buffer(8192);
+    std::vector<Qp> members;
+    for (uint32_t i = 0; i < Limits::kMcastAttachPerGroup; ++i) {
+        members.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 4, .cqn = cqn}));
+        start_datagram(hca, members.back(), kQkey);
+        REQUIRE(hca.transport.verbs().attach_mcast(members.back().qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        for (uint32_t n = 0; n < kSends; ++n) {
+            hca.post_recv(members.back(), {buffer.sge(0, 40 + kPayload)});
+        }
+    }
+    SendWr wr{.sges = {buffer.sge(0, kPayload)}, .dest_qpn = 0xffffff, .qkey = kQkey};
+    wr.av.dlid = g.mlid;
+    wr.av.port = 1;
+    wr.av.flags = PIB_HCA_AV_GRH;
+    std::memcpy(wr.av.dgid, g.mgid, 16);
+    for (uint32_t n = 0; n < kSends; ++n) {
+        hca.write_send(members[0], wr);
+    }
+    uint64_t received = 0;
+    const auto received_now = [&] {
+        uint64_t copies = 0;
+        while (const auto cqe = hca.poll(cqn)) {
+            copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;
+        }
+        received += copies;
+        return copies * kPayload;
+    };
+    hca.ring(members[0]);
+    CHECK(received_now() <= kCallBytes);
+    for (bool more = true; more;) {
+        more = hca.transport.run();
+        CHECK(received_now() <= kCallBytes);
+    }
+    CHECK(received == uint64_t{kSends} * members.size());
+}
+
+TEST_CASE("a doorbell after many copies leaves its work to the next run") {
+    Multicast t;
+    const auto g = group(1);
+    Hca& hca = t.pair.a;
+    const Buffer buffer = hca.make_buffer(8192);
+    const uint32_t cqn = hca.make_cq(10).cqn;
+    std::vector<Qp> members;
+    for (uint32_t i = 0; i < 64; ++i) {
+        members.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 2, .cqn = cqn}));
+        start_datagram(hca, members.back(), kQkey);
+        REQUIRE(hca.transport.verbs().attach_mcast(members.back().qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        for (int n = 0; n < 4; ++n) {
+            hca.post_recv(members.back(), {buffer.sge(0, 40 + 4096)});
+        }
+    }
+    SendWr wr{.sges = {buffer.sge(0, 4096)}, .dest_qpn = 0xffffff, .qkey = kQkey};
+    wr.av.dlid = g.mlid;
+    wr.av.port = 1;
+    wr.av.flags = PIB_HCA_AV_GRH;
+    std::memcpy(wr.av.dgid, g.mgid, 16);
+    for (int n = 0; n < 4; ++n) {
+        hca.post(members[static_cast<size_t>(n)], wr);
+    }
+    uint64_t copies = 0;
+    while (const auto cqe = hca.poll(cqn)) {
+        copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;
+    }
+    CHECK(copies == 64);  // the first doorbell's alone
+    t.pair.settle();
+    while (const auto cqe = hca.poll(cqn)) {
+        copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;
+    }
+    CHECK(copies == 4 * 64);
 }

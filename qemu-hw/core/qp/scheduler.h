@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/host.h"
@@ -36,6 +37,12 @@ class Scheduler {
     // The host has answered the request.
     void woken() { woken_ = false; }
 
+    // Bytes that QPs of this HCA have received of its own multicasts since the last call of
+    // take_copied(). They are work beyond the budget of the turn that sent the packets.
+    void add_copied(uint32_t bytes) { copied_ += bytes; }
+    uint64_t copied() const { return copied_; }
+    uint64_t take_copied() { return std::exchange(copied_, 0); }
+
     // The port has no room for the QP's packet: no turns until its room() or unpark().
     void park(QueuePair& qp);
     void unpark(QueuePair& qp);
@@ -53,6 +60,7 @@ class Scheduler {
     std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
     bool turns_ = false;
     bool woken_ = false;
+    uint64_t copied_ = 0;
 };
 
 }  // namespace pib::hca

@@ -2,6 +2,7 @@
 // A QP's turn to send: what it may cost, and how it ended.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "qp/qp.h"
@@ -25,6 +26,10 @@ struct Budget {
         const uint32_t cost = payload_bytes + packets_sent * header_weight();
         packets -= packets != 0 ? 1 : 0;
         bytes -= cost < bytes ? cost : bytes;
+    }
+    // Charges work that sends nothing.
+    void spend(uint64_t work_bytes) {
+        bytes -= static_cast<uint32_t>(std::min<uint64_t>(work_bytes, bytes));
     }
 
     // Number of packets with this payload; the last one may exceed the budget.

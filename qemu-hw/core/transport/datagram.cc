@@ -48,9 +48,11 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             return Turn::kMore;  // its turn comes with its own VL
         }
         const uint32_t bytes = qp.window.front().wqe.data.length;
+        const uint64_t copied = services_.scheduler().copied();
         switch (send_front(qp)) {
             case Sent::kYes:
                 budget.charge(bytes);
+                budget.spend(services_.scheduler().copied() - copied);
                 complete_send(services_, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
                 break;
             case Sent::kBlocked:
@@ -162,7 +164,7 @@ Sent Datagram::send_front(QueuePair& qp) {
             return;
         }
         if (const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided)) {
-            multicast_in(qp.port(), *view);
+            services_.scheduler().add_copied(multicast_in(qp.port(), *view) * wqe.data.length);
         }
     };
     const Outlet to{.port = port, .static_rate = std::get<DatagramOp>(wqe.op).av.static_rate};
@@ -213,13 +215,14 @@ void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& pac
     deliver(qp, packet, pkey_index);
 }
 
-void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
+uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
     // Without a GRH there is no group (IBA 9.8.3.4). A wrong key of one of many receivers is no
     // violation.
     if (!packet.grh()) {
         services_.count_dropped(port);
-        return;
+        return 0;
     }
+    uint32_t copies = 0;
     for (const uint32_t qpn : mcast_.members(packet.grh()->dgid, packet.lrh().dlid)) {
         QueuePair* qp = services_.qps().find(qpn);
         if (qp == nullptr || !qp->can_receive() || qp->port() != port) {
@@ -231,7 +234,9 @@ void Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
             continue;
         }
         deliver(*qp, packet, pkey_index);
+        ++copies;
     }
+    return copies;
 }
 
 void Datagram::no_receive(const QueuePair& qp) {

@@ -19,8 +19,8 @@ class Datagram {
 
     // A SEND for one datagram QP that came in at port `port`.
     void packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
-    // A SEND to the multicast QPN: a copy for each attached QP (IBA 10.5.2).
-    void multicast_in(unsigned port, const ib::PacketView& packet);
+    // A SEND to the multicast QPN: a copy for each attached QP (IBA 10.5.2). How many.
+    uint32_t multicast_in(unsigned port, const ib::PacketView& packet);
 
   private:
     bool fetch(QueuePair& qp);

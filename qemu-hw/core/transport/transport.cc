@@ -17,8 +17,8 @@ namespace {
 // Work that a doorbell does at once, on the thread of the processor that rings it, and work of one
 // turn of a QP.
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
-// Turns of one run().
-constexpr unsigned kRunTurns = 64;
+// Turns of one run(), and of copies of multicasts what as many turns do.
+constexpr uint64_t kRunTurns = 64;
 
 }  // namespace
 
@@ -56,9 +56,11 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
     return true;
 }
 
-// Gives the QP a turn at once, unless it would overtake others.
+// Gives the QP a turn at once, unless it would overtake others, or copies of multicasts have taken
+// the time of the doorbells before this one.
 void Transport::ring(QueuePair& qp) {
-    if (services_.scheduler().others_wait(qp)) [[unlikely]] {
+    if (services_.scheduler().others_wait(qp) ||
+        services_.scheduler().copied() >= kTurnBudget.bytes) [[unlikely]] {
         services_.schedule(qp);
         return;
     }
@@ -130,13 +132,16 @@ void Transport::serve(unsigned port) {
 }
 
 bool Transport::run() {
-    services_.scheduler().woken();
-    services_.scheduler().begin_turns();
-    RunQueue& queue = services_.scheduler().run_queue();
-    for (unsigned i = 0; i < kRunTurns && !queue.empty(); ++i) {
+    Scheduler& scheduler = services_.scheduler();
+    scheduler.woken();
+    scheduler.begin_turns();
+    RunQueue& queue = scheduler.run_queue();
+    (void)scheduler.take_copied();
+    for (uint64_t turns = 0; turns < kRunTurns && !queue.empty();
+         turns += 1 + scheduler.take_copied() / kTurnBudget.bytes) {
         serve(queue.next_port());
     }
-    services_.scheduler().end_turns();
+    scheduler.end_turns();
     return !queue.empty();
 }
 
@@ -180,7 +185,7 @@ uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& p
     const ib::Transport transport = packet.opcode().transport;
     const ib::Qpn dest = packet.bth().dest_qp;
     if (transport == ib::Transport::kUd && dest == ib::kMulticastQpn) {
-        datagram_.multicast_in(port, packet);
+        (void)datagram_.multicast_in(port, packet);
         return 1;
     }
     QueuePair* qp = services_.qps().find_wire(port, dest);

@@ -20,14 +20,6 @@ bool responds_reliably(QpType type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
 }
 
-pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
-    return {.root = addr,
-            .page_count = static_cast<uint32_t>((bytes + 4095) / 4096),
-            .levels = 0,
-            .log_page_size = 12,
-            .reserved = 0};
-}
-
 template <typename T>
 T must(CmdResult<T> result) {
     if (!result) {
@@ -43,6 +35,14 @@ void must(CmdStatus status) {
 }
 
 }  // namespace
+
+pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
+    return {.root = addr,
+            .page_count = static_cast<uint32_t>((bytes + 4095) / 4096),
+            .levels = 0,
+            .log_page_size = 12,
+            .reserved = 0};
+}
 
 Hca::Hca(uint16_t lid)
     : eqs(host, sink(), 16, 4),

@@ -72,6 +72,8 @@ struct Qp {
     uint32_t rq_producer = 0;
 };
 
+// The page list of a buffer that is contiguous.
+pib_hca_pages contiguous(uint64_t addr, uint64_t bytes);
 // The bytes of a WQE, one stride.
 std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr);
 

@@ -262,3 +262,25 @@ TEST_CASE("descriptions that are no on-demand region") {
     }
     CHECK(!p.a.mpt.create(in));
 }
+
+// A datagram cannot be asked for again: an absent page is an error, and nobody waits for it.
+TEST_CASE("an absent page under a datagram's buffer is no fault for another QP to wait for") {
+    Hca hca(1);
+    OnDemand region(hca);
+    Qp qp = hca.create({.type = PIB_HCA_QP_UD});
+    start_datagram(hca, qp, 0x11);
+    hca.post_recv(qp, {region.sge(1000)});
+    const Buffer from = hca.make_buffer(4096);
+    Qp sender = hca.create({.type = PIB_HCA_QP_UD});
+    start_datagram(hca, sender, 0x11);
+    SendWr wr{.sges = {from.sge(0, 100)}, .dest_qpn = qp.qpn, .qkey = 0x11};
+    wr.av = hca.av_to(hca);
+    wr.av.port = 1;
+    hca.post(sender, wr);
+    hca.transport.run();
+    const auto sent = hca.port.sent.front();
+    const auto view = pib::ib::PacketView::parse(sent, pib::ib::Crcs::kElided).value();
+    Pair::give(hca, pib::ib::Burst(view));
+    CHECK(hca.poll(qp)->status == PIB_HCA_WC_LOC_PROT_ERR);
+    CHECK_FALSE(hca.mpt.take_miss());
+}

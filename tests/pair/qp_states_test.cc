@@ -172,9 +172,9 @@ TEST_CASE("a fenced request waits for READs and atomics before it") {
                            .remote_addr = remote.addr,
                            .rkey = remote.key});
     pair.a.write_send(
-        qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+        qa, {.opcode = after,
              .flags = static_cast<uint8_t>(PIB_HCA_WQE_SIGNALED | (fence ? PIB_HCA_WQE_FENCE : 0)),
-             .sges = {local.sge(0, 8)},
+             .sges = {local.sge(4096, 8)},
              .remote_addr = remote.addr + 4096,
              .rkey = remote.key});
     pair.a.ring(qa);
@@ -293,4 +293,26 @@ TEST_CASE("reset forgets everything without a completion") {
     CHECK_FALSE(pair.a.transport.run());
     CHECK(pair.a.poll_all(qa).empty());
     CHECK_FALSE(pair.a.transport.verbs().query(qa.qpn));
+}
+
+TEST_CASE("a QP that leaves SQD before it has drained does not drain any more") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.b.post_recv(qb, {});
+    bool pass = false;
+    pair.filter = [&](const ib::PacketView&) { return pass; };
+    pair.a.post(qa, {});
+    pair.settle();
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
+    in.state = PIB_HCA_QPS_SQD;
+    in.en_sqd_async_notify = 1;
+    REQUIRE(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    to_state(pair.a, qa, PIB_HCA_QPS_RTS);
+    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
+    pass = true;
+    pair.step_clock();
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
+    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
 }

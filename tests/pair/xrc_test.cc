@@ -66,6 +66,20 @@ struct Xrc {
     Buffer other;
 };
 
+// The command that makes an SRQ of the domain in the memory of `srq`.
+pib_hca_create_srq srq_like(const Srq& srq) {
+    pib_hca_create_srq in{};
+    in.pages = contiguous(srq.addr, 64 + (1ull << (srq.log_depth + srq.log_stride)));
+    in.pd = kFirstPd;
+    in.flags = PIB_HCA_SRQ_XRC;
+    in.xrcd = kDomain;
+    in.cq = srq.cqn;
+    in.offset = 64;
+    in.log_depth = srq.log_depth;
+    in.log_stride = srq.log_stride;
+    return in;
+}
+
 }  // namespace
 
 TEST_CASE("each message names the SRQ that receives it, and completes where that one does") {
@@ -182,6 +196,41 @@ TEST_CASE("an SRQ that goes in the middle of a message takes the connection with
     REQUIRE(t.pair.run_until([&] { return t.pair.a.state(t.initiator) == PIB_HCA_QPS_ERR; }));
     CHECK(t.sent_status() == PIB_HCA_WC_REM_INV_REQ_ERR);
     CHECK_FALSE(t.pair.b.poll(t.first));
+}
+
+TEST_CASE("a new SRQ with the number of the old one does not go on with its message") {
+    Xrc t;
+    t.pair.b.post_srq(t.first, 7, {t.to.all()});
+    unsigned passed = 0;
+    t.pair.filter = [&](const ib::PacketView&) { return ++passed == 1; };
+    t.post(t.wr(t.first.srqn, 5000));
+    const uint32_t number = t.first.srqn;
+    REQUIRE(t.pair.b.srqs.destroy(number) == PIB_HCA_CMD_STATUS_OK);
+    t.pair.b.transport.verbs().srq_destroyed(number);
+    Srq again = t.pair.b.make_srq(4, kFirstPd, kDomain);
+    pib_hca_create_srq in = srq_like(again);
+    while (again.srqn != number) {  // numbers go round
+        REQUIRE(t.pair.b.srqs.destroy(again.srqn) == PIB_HCA_CMD_STATUS_OK);
+        again.srqn = t.pair.b.srqs.create(in).value();
+    }
+    t.pair.b.post_srq(again, 8, {t.other.all()});
+    t.pair.filter = nullptr;
+    REQUIRE(t.pair.run_until([&] { return t.pair.a.state(t.initiator) == PIB_HCA_QPS_ERR; }));
+    CHECK(t.sent_status() == PIB_HCA_WC_REM_INV_REQ_ERR);
+    CHECK_FALSE(t.pair.b.poll(t.first));
+    CHECK_FALSE(t.pair.b.poll(again));
+    CHECK(t.pair.b.host.peek<uint32_t>(t.to.addr + 1024) == 0);
+}
+
+TEST_CASE("XRC has no masked atomics") {
+    const auto opcode =
+        static_cast<uint8_t>(GENERATE(PIB_HCA_WQE_MASKED_CMP_SWAP, PIB_HCA_WQE_MASKED_FETCH_ADD));
+    Xrc t;
+    t.post(t.wr(t.first.srqn, 8, opcode));
+    const auto cqe = t.pair.a.poll(t.initiator);
+    REQUIRE(cqe);
+    CHECK(cqe->status == PIB_HCA_WC_LOC_QP_OP_ERR);
+    CHECK(cqe->vendor_error == static_cast<uint8_t>(VendorError::kOpcode));
 }
 
 TEST_CASE("an SRQ's CQ is in use, and when it overruns, the target that fills it ends") {

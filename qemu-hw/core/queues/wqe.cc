@@ -42,8 +42,9 @@ constexpr Segment kBind{sizeof(pib_hca_wqe_bind), bind_op};
 constexpr Segment kReg{sizeof(pib_hca_wqe_reg), register_op};
 
 // Services that have an operation (IBA table 81).
-enum : uint8_t { kOnRc = 1, kOnUc = 2, kOnUd = 4 };
-constexpr uint8_t kConnected = kOnRc | kOnUc;
+enum : uint8_t { kOnRc = 1, kOnUc = 2, kOnUd = 4, kOnXrc = 8 };
+constexpr uint8_t kReliable = kOnRc | kOnXrc;
+constexpr uint8_t kConnected = kReliable | kOnUc;
 constexpr uint8_t kAll = kConnected | kOnUd;
 
 // One row for each opcode: its segments, and the services that have it.
@@ -55,19 +56,19 @@ struct OpcodeRow {
 };
 
 constexpr std::array<OpcodeRow, 15> kOpcodes = {{
-    {kNone, true, kAll, PIB_HCA_CQE_SEND},              // SEND
-    {kNone, true, kAll, PIB_HCA_CQE_SEND},              // SEND_WITH_IMM
-    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},  // RDMA_WRITE
-    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},  // RDMA_WRITE_WITH_IMM
-    {kRdma, false, kOnRc, PIB_HCA_CQE_RDMA_READ},       // RDMA_READ
-    {kAtomic, false, kOnRc, PIB_HCA_CQE_CMP_SWAP},      // CMP_SWAP
-    {kAtomic, false, kOnRc, PIB_HCA_CQE_FETCH_ADD},     // FETCH_ADD
-    {kNone, true, kOnRc, PIB_HCA_CQE_SEND},             // SEND_WITH_INV
-    {kKey, false, kConnected, PIB_HCA_CQE_LOCAL_INV},   // LOCAL_INV
-    {kBind, false, kConnected, PIB_HCA_CQE_BIND_MW},    // BIND_MW
-    {kReg, false, kConnected, PIB_HCA_CQE_REG_MR},      // REG_MR
-    {kFlush, false, kOnRc, PIB_HCA_CQE_FLUSH},
-    {kWord, true, kOnRc, PIB_HCA_CQE_ATOMIC_WRITE},
+    {kNone, true, kAll, PIB_HCA_CQE_SEND},               // SEND
+    {kNone, true, kAll, PIB_HCA_CQE_SEND},               // SEND_WITH_IMM
+    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},   // RDMA_WRITE
+    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},   // RDMA_WRITE_WITH_IMM
+    {kRdma, false, kReliable, PIB_HCA_CQE_RDMA_READ},    // RDMA_READ
+    {kAtomic, false, kReliable, PIB_HCA_CQE_CMP_SWAP},   // CMP_SWAP
+    {kAtomic, false, kReliable, PIB_HCA_CQE_FETCH_ADD},  // FETCH_ADD
+    {kNone, true, kReliable, PIB_HCA_CQE_SEND},          // SEND_WITH_INV
+    {kKey, false, kConnected, PIB_HCA_CQE_LOCAL_INV},    // LOCAL_INV
+    {kBind, false, kConnected, PIB_HCA_CQE_BIND_MW},     // BIND_MW
+    {kReg, false, kConnected, PIB_HCA_CQE_REG_MR},       // REG_MR
+    {kFlush, false, kReliable, PIB_HCA_CQE_FLUSH},
+    {kWord, true, kReliable, PIB_HCA_CQE_ATOMIC_WRITE},
     {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_CMP_SWAP},
     {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_FETCH_ADD},
 }};
@@ -106,7 +107,7 @@ uint8_t service_of(QpType type) {
     if (is_datagram(type)) {
         return kOnUd;
     }
-    return type == PIB_HCA_QP_UC ? kOnUc : kOnRc;  // XRC has the opcodes of RC
+    return type == PIB_HCA_QP_UC ? kOnUc : type == PIB_HCA_QP_RC ? kOnRc : kOnXrc;
 }
 
 size_t data_offset(const OpcodeRow& row, QpType type) {

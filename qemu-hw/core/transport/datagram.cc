@@ -269,6 +269,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
     }
     ReceiveReport report;
     if (!scatter_packet(qp, packet)) {
+        (void)services_.mpt().take_miss();  // a datagram does not come again: nobody waits
         report.error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
         complete_recv(services_, qp, report);
         enter_error(services_, qp);

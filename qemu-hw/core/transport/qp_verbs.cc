@@ -149,6 +149,7 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
             responder::start(qp);
             break;
         case PIB_HCA_QPS_RTS:
+            qp.sq_draining = false;
             if (from == PIB_HCA_QPS_RTR) {
                 requester::start(qp);
             } else if (from == PIB_HCA_QPS_SQE) {
@@ -238,7 +239,7 @@ CmdStatus QpVerbs::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
 }
 
 // Only XRC targets use an SRQ that does not count them as users. The message that such a QP
-// receives is lost with its WQE; its next packet finds no SRQ.
+// receives is lost with its WQE; its next packet finds none.
 void QpVerbs::srq_destroyed(uint32_t srqn) {
     services_.qps().for_each([&](QueuePair& qp) {
         if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {

@@ -136,6 +136,10 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
     const bool takes_receive =
         is_send ? request.starts()
                 : request.burst.last().opcode().consumes_receive() && request.ends();
+    // The WQE of a message that has begun went with its SRQ.
+    if (is_send && !takes_receive && !qp.resp.recv.valid) {
+        return invalid_request();
+    }
     // A UC message that was given up has left its WQE to the next.
     if (!takes_receive || qp.resp.recv.valid) {
         return std::nullopt;

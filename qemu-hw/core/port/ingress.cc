@@ -20,6 +20,21 @@ bool Ingress::accepts_dlid(const ib::Lrh& lrh) const {
     return lrh.dlid.is_multicast() || attributes_.view().owns_lid(lrh.dlid.value());
 }
 
+// A packet to a group has a multicast LID, a multicast GID and QPN 0xffffff; a GRH to one port
+// names its GID; and QP0 and VL15 belong together (IBA 9.6.1.2.3, 9.6.1.5, C9-53, 10.5.2).
+bool Ingress::accepts_address(const ib::PacketView& packet) const {
+    const ib::Lrh& lrh = packet.lrh();
+    const bool to_group = lrh.dlid.is_multicast();
+    if (to_group != (packet.bth().dest_qp == ib::kMulticastQpn) ||
+        (lrh.vl == ib::kVl15) != (packet.bth().dest_qp == ib::kQp0)) {
+        return false;
+    }
+    if (to_group) {
+        return packet.grh() && packet.grh()->dgid.is_multicast();
+    }
+    return !packet.grh() || attributes_.view().owns_gid(packet.grh()->dgid);
+}
+
 // Decides by link state, VL and DLID (IBA 7.2.7, 7.6, 7.11).
 Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
     const PortView& view = attributes_.view();
@@ -90,15 +105,13 @@ uint32_t Ingress::take(ib::Burst& burst, ib::Placement& payload, bool looped) {
     if (!passes_link(burst, looped)) {
         return 0;
     }
-    const bool vl15 = burst.lrh().vl == ib::kVl15;
-    // QP0 and VL15 belong together (IBA 9.6.1.5, C9-53).
-    if (!burst.check() || vl15 != (burst.first().bth().dest_qp == ib::kQp0)) {
+    if (!burst.check() || !accepts_address(burst.first())) {
         if (burst.is_single()) {
             drop();
         }
         return 0;
     }
-    if (vl15) {
+    if (burst.lrh().vl == ib::kVl15) {
         return mad_in(burst, payload, mads_.smp_in(burst.first(), looped));
     }
     if (burst.first().bth().dest_qp == ib::kQp1 && burst.is_single()) {

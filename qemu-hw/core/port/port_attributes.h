@@ -3,6 +3,7 @@
 // needs, and the effects of changes on the link, the driver and the transport.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct PortView {
 
     bool owns_lid(uint16_t dlid) const {
         return lid != 0 && ib::Lid(dlid).is_unicast() && dlid >> lmc == lid >> lmc;
+    }
+    // A GID of the table, or with the prefix that every port accepts beside its own (IBA 4.1.3).
+    bool owns_gid(const ib::Gid& dgid) const {
+        const bool by_default = dgid.subnet_prefix() == ib::kDefaultGidPrefix;
+        return std::ranges::any_of(gids, [&](const ib::Gid& gid) {
+            return !gid.is_zero() && (gid == dgid || (by_default && gid.guid() == dgid.guid()));
+        });
     }
     bool is_slower_than_link(uint8_t static_rate) const {
         return (slower_rates >> (static_rate & 31) & 1) != 0;

@@ -90,8 +90,7 @@ PortMads::Taken PortMads::answer_smp(const ib::PacketView& packet, const ib::Mad
 // QP1 accepts any P_Key of the table and one Q_Key (C9-42, C9-50). The transport checks both for
 // packets that the guest receives.
 PortMads::Taken PortMads::gmp_in(const ib::PacketView& packet) {
-    const bool unicast = !packet.lrh().dlid.is_multicast();
-    if (!unicast || !carries_mad(packet)) {
+    if (!carries_mad(packet)) {
         return Taken::kForeign;
     }
     const ib::Mad mad = copy_mad(packet);

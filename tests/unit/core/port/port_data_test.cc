@@ -73,9 +73,7 @@ TEST_CASE("packets for others, on VLs that are not there, or malformed are dropp
     bench.inject(version);
     CHECK(bench.counter(Counter::kPortRcvErrors) == 2);
     CHECK(bench.client.packets.empty());
-    // Multicast is for whoever has joined: the transport knows.
-    bench.inject(data_to(0xc001));
-    CHECK(bench.take_delivered().size() == 1);
+    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == 3);
 }
 
 TEST_CASE("checksums that are there are checked") {
@@ -216,4 +214,78 @@ TEST_CASE("the loopback is bounded and says when it goes on") {
     bench.ports.reset(false);
     bench.pump();
     CHECK(bench.client.packets.empty());
+}
+
+namespace {
+
+ib::Grh grh_to(const ib::Gid& dgid) {
+    ib::Grh grh{.hop_lmt = 1};
+    grh.sgid = ib::Gid::from(ib::kDefaultGidPrefix, ib::Guid(0x99));
+    grh.dgid = dgid;
+    return grh;
+}
+
+constexpr ib::Guid kOwnGuid{0x5254000000000011};
+
+MadPacket datagram(uint16_t dlid, uint32_t dest_qp) {
+    return {.vl15 = false, .dlid = dlid, .slid = PortBench::kSmLid, .dest_qp = dest_qp};
+}
+
+bool is_taken(PortBench& bench, const MadPacket& packet) {
+    bench.inject(packet, ib::Mad{});
+    return bench.take_delivered().size() == 1;
+}
+
+}  // namespace
+
+// IBA 9.6.1.2.3
+TEST_CASE("a GRH names a GID of this port") {
+    PortBench bench;
+    bench.bring_up();
+    MadPacket packet = datagram(PortBench::kLid, 77);
+    CHECK(is_taken(bench, packet));
+    packet.grh = grh_to(ib::Gid::from(ib::kDefaultGidPrefix, kOwnGuid));
+    CHECK(is_taken(bench, packet));
+    packet.grh = grh_to(ib::Gid::from(ib::kDefaultGidPrefix, ib::Guid(0x98)));
+    CHECK_FALSE(is_taken(bench, packet));
+    packet.grh = grh_to({});
+    CHECK_FALSE(is_taken(bench, packet));
+    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == 2);
+    // Another prefix of the subnet leaves the default one valid (IBA 4.1.1).
+    bench.set_port_info([](std::span<uint8_t> info) {
+        ib::set(info, ib::port_info::kGidPrefix, 0xfec0000000001234);
+    });
+    packet.grh = grh_to(ib::Gid::from(0xfec0000000001234, kOwnGuid));
+    CHECK(is_taken(bench, packet));
+    packet.grh = grh_to(ib::Gid::from(ib::kDefaultGidPrefix, kOwnGuid));
+    CHECK(is_taken(bench, packet));
+    packet.grh = grh_to(ib::Gid::from(0xfec0000000004321, kOwnGuid));
+    CHECK_FALSE(is_taken(bench, packet));
+}
+
+// IBA 9.6.1.2.3, 10.5.2
+TEST_CASE("a multicast LID, a multicast GID and QPN 0xffffff come together or not at all") {
+    constexpr uint16_t kMlid = 0xc001;
+    constexpr uint32_t kGroupQpn = 0xffffff;
+    PortBench bench;
+    bench.bring_up();
+    ib::Gid mgid{};
+    mgid.bytes[0] = 0xff;
+    const ib::Gid own = ib::Gid::from(ib::kDefaultGidPrefix, kOwnGuid);
+    const auto taken = [&](uint16_t dlid, uint32_t dest_qp, std::optional<ib::Gid> dgid) {
+        MadPacket packet = datagram(dlid, dest_qp);
+        if (dgid) {
+            packet.grh = grh_to(*dgid);
+        }
+        return is_taken(bench, packet);
+    };
+    CHECK(taken(kMlid, kGroupQpn, mgid));
+    CHECK_FALSE(taken(kMlid, kGroupQpn, own));
+    CHECK_FALSE(taken(kMlid, kGroupQpn, std::nullopt));
+    CHECK_FALSE(taken(kMlid, 77, mgid));
+    CHECK_FALSE(taken(kMlid, 77, own));
+    CHECK_FALSE(taken(kMlid, 77, std::nullopt));
+    CHECK_FALSE(taken(PortBench::kLid, kGroupQpn, mgid));
+    CHECK_FALSE(taken(PortBench::kLid, kGroupQpn, std::nullopt));
+    CHECK_FALSE(taken(PortBench::kLid, 77, mgid));
 }

@@ -130,6 +130,10 @@ std::expected<Burst, ParseError> Burst::parse(std::span<const std::uint8_t, kBur
         !follows(*first, *last, size.packets - 1, middle->has(Ext::kXrceth))) {
         return std::unexpected(ParseError::kReservedOpcode);
     }
+    if (first->payload().size() != size.mtu ||
+        !end.admits_payload(last->payload().size(), size.mtu)) {
+        return std::unexpected(ParseError::kPayload);
+    }
     Burst burst(PacketBytes(head, whole), *first, *last);
     burst.middle_headers_ = bth_offset(*first) + middle->header_bytes;
     size.first = first->bytes().size();

@@ -233,4 +233,29 @@ const OpcodeInfo* find_opcode(std::uint8_t opcode) {
     return row.name == nullptr ? nullptr : &row;
 }
 
+namespace {
+
+constexpr OpcodeInfo reserved_row(const char* name, Transport transport) {
+    return {.name = name,
+            .transport = transport,
+            .kind = OpKind::kReserved,
+            .position = Position::kOnly,
+            .payload = kAny,
+            .header_bytes = Bth::kSize};
+}
+constexpr OpcodeInfo kReservedOfRc = reserved_row("RC reserved", Transport::kRc);
+constexpr OpcodeInfo kReservedOfXrc = reserved_row("XRC reserved", Transport::kXrc);
+
+}  // namespace
+
+const OpcodeInfo* find_received_opcode(std::uint8_t opcode) {
+    if (const OpcodeInfo* info = find_opcode(opcode)) [[likely]] {
+        return info;
+    }
+    const unsigned transport = opcode & opcode::kTransportMask;
+    return transport == opcode::kRc    ? &kReservedOfRc
+           : transport == opcode::kXrc ? &kReservedOfXrc
+                                       : nullptr;
+}
+
 }  // namespace pib::ib

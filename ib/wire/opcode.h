@@ -27,6 +27,7 @@ enum class OpKind : std::uint8_t {
     kMaskedFetchAdd,
     kResync,
     kCongestionNotification,
+    kReserved,  // the responder of a reliable connection refuses the request (IBA 9.7.4.1.4)
 };
 
 // Position of the packet in its message.
@@ -102,6 +103,11 @@ struct OpcodeInfo {
     [[nodiscard]] constexpr bool ends_message() const {
         return position == Position::kLast || position == Position::kOnly;
     }
+    // The responder of a reliable connection answers what is wrong with a request; elsewhere such
+    // packets are dropped in silence.
+    [[nodiscard]] constexpr bool is_reliable() const {
+        return transport == Transport::kRc || transport == Transport::kXrc;
+    }
     [[nodiscard]] constexpr bool has_immediate() const { return has(Ext::kImmDt); }
     [[nodiscard]] constexpr bool is_atomic() const {
         return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd ||
@@ -145,6 +151,8 @@ struct OpcodeInfo {
 
 // The row of a BTH opcode, or nullptr for a reserved one.
 [[nodiscard]] const OpcodeInfo* find_opcode(std::uint8_t opcode);
+// As find_opcode(), and a row of kind kReserved for a reserved opcode of a reliable connection.
+[[nodiscard]] const OpcodeInfo* find_received_opcode(std::uint8_t opcode);
 
 // The BTH opcodes by name, for code that builds packets.
 namespace opcode {

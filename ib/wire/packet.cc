@@ -53,7 +53,11 @@ void store_le(std::span<std::uint8_t> to, T value) {
 }
 
 // Whether a payload of this length is valid for any MTU; the exact rule depends on the path's MTU.
+// Of a reliable connection the receiver says what is wrong with it.
 bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad) {
+    if (info.is_reliable() && info.payload != PayloadRule::kNone) {
+        return bytes <= kMaxPayload;
+    }
     if (info.payload == PayloadRule::kFullMtu) {
         // Every MTU is a power of two from 256 on, so a full payload has no pad.
         return bytes >= 256 && bytes <= kMaxPayload && (bytes & (bytes - 1)) == 0 && pad == 0;
@@ -159,7 +163,7 @@ std::expected<void, ParseError> PacketView::parse_transport() {
     if (bth_.tver != 0) {
         return std::unexpected(ParseError::kTransportVersion);
     }
-    opcode_ = find_opcode(bth_.opcode);
+    opcode_ = find_received_opcode(bth_.opcode);
     if (opcode_ == nullptr) {
         return std::unexpected(ParseError::kReservedOpcode);
     }

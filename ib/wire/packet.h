@@ -41,9 +41,9 @@ enum class ParseError : std::uint8_t {
     kNextHeader,        // GRH:NxtHdr is not IBA
     kGrhPayloadLength,  // GRH:PayLen disagrees with LRH:PktLen
     kTransportVersion,  // BTH:TVer is not 0
-    kReservedOpcode,    // BTH:OpCode has no meaning
+    kReservedOpcode,    // BTH:OpCode has no meaning, and is not of a reliable connection
     kPadCount,          // BTH:PadCnt exceeds the payload, or is set without payload
-    kPayload,           // a payload that the opcode does not have, or none where it must have one
+    kPayload,           // a payload where the opcode has none, or of a length that no MTU allows
     kRaw,               // a raw packet where only IBA transport is accepted
 };
 [[nodiscard]] const char* to_string(ParseError error);

@@ -99,8 +99,8 @@ class FakePort : public Port {
     void end_grant() override { granted_vl_ = kLanes; }
     bool is_active() const override { return active; }
     uint16_t lid() const override { return lid_; }
-    uint8_t lmc() const override { return 0; }
-    bool owns_lid(uint16_t dlid) const override { return dlid == lid_; }
+    uint8_t lmc() const override { return lid_mask; }
+    bool owns_lid(uint16_t dlid) const override { return dlid >> lid_mask == lid_ >> lid_mask; }
     uint32_t mtu_bytes() const override { return mtu; }
     uint16_t pkey(unsigned index) const override {
         return index < pkeys.size() ? pkeys[index] : uint16_t{0};
@@ -114,7 +114,12 @@ class FakePort : public Port {
     void mad_dropped(bool vl15) override { ++(vl15 ? vl15_dropped : qp1_dropped); }
 
     // ---- what the test sets and sees
+    void set_lids(uint16_t base, uint8_t lmc) {
+        lid_ = base;
+        lid_mask = lmc;
+    }
     bool active = true;
+    uint8_t lid_mask = 0;  // LMC
     uint32_t mtu = 4096;
     size_t capacity = 64;
     bool takes_runs = runs_wanted();

@@ -36,7 +36,10 @@ struct Forged {
     void inject(const ib::PacketHeaders& headers, size_t payload_bytes) {
         answers.clear();
         pair.tap = [&](const ib::PacketView& packet) {
-            answers.push_back({packet.bth().psn.value(), packet.aeth().value_or(ib::Aeth{})});
+            answers.push_back({packet.bth().psn.value(),
+                               packet.aeth().value_or(ib::Aeth{}),
+                               packet.atomic_ack_eth().value_or(ib::AtomicAckEth{}).original_data,
+                               {packet.payload().begin(), packet.payload().end()}});
         };
         pair.inject(pair.b, headers, std::vector<uint8_t>(payload_bytes, 0x77));
     }
@@ -48,7 +51,21 @@ struct Forged {
     struct Answer {
         uint32_t psn;
         ib::Aeth aeth;
+        uint64_t original = 0;
+        std::vector<uint8_t> payload = {};
     };
+    std::vector<uint8_t> answered() const {
+        std::vector<uint8_t> bytes;
+        for (const Answer& answer : answers) {
+            bytes.insert(bytes.end(), answer.payload.begin(), answer.payload.end());
+        }
+        return bytes;
+    }
+    std::vector<uint8_t> memory(uint64_t offset, size_t bytes) const {
+        std::vector<uint8_t> read(bytes);
+        pair.b.host.peek_bytes(remote.addr + offset, read);
+        return read;
+    }
     Pair pair;
     Qp qa;
     Qp qb;
@@ -202,10 +219,12 @@ TEST_CASE("a duplicate atomic is not executed again, its result is replayed") {
     Forged t;
     auto headers = t.headers(op::kFetchAdd, 0);
     headers.atomic_eth = {.va = t.remote.addr, .rkey = ib::RKey(t.remote.key), .swap_or_add = 5};
+    t.pair.b.host.poke<uint64_t>(t.remote.addr, 70);
     for (int i = 0; i < 3; ++i) {
         t.inject(headers, 0);
-        CHECK(t.answers.size() == 1);
-        CHECK(t.pair.b.host.peek<uint64_t>(t.remote.addr) == 5);
+        REQUIRE(t.answers.size() == 1);
+        CHECK(t.answers[0].original == 70);
+        CHECK(t.pair.b.host.peek<uint64_t>(t.remote.addr) == 75);
     }
 }
 
@@ -213,14 +232,19 @@ TEST_CASE("a duplicate READ may ask for a part, but not for something else") {
     Forged t;
     auto headers = t.headers(op::kRdmaReadRequest, 0);
     headers.reth.dma_len = 4000;
+    for (uint32_t i = 0; i < 4000; ++i) {
+        t.pair.b.host.poke<uint8_t>(t.remote.addr + i, static_cast<uint8_t>(i * 7 + i / 256));
+    }
     t.inject(headers, 0);
     CHECK(t.answers.size() == 4);
+    CHECK(t.answered() == t.memory(0, 4000));
     auto part = t.headers(op::kRdmaReadRequest, 2);
     part.reth.va += 2048;
     part.reth.dma_len = 4000 - 2048;
     t.inject(part, 0);
     REQUIRE(t.answers.size() == 2);
     CHECK(t.answers[0].psn == 2);
+    CHECK(t.answered() == t.memory(2048, 4000 - 2048));
     part.reth.va += 1;
     t.inject(part, 0);
     CHECK(t.answers.empty());
@@ -303,4 +327,217 @@ TEST_CASE("responses of the wrong kind or length are bad responses") {
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_BAD_RESP_ERR);
     CHECK(pair.a.host.peek<uint64_t>(local.addr) == 0);
     CHECK(pair.a.state(qa) == PIB_HCA_QPS_ERR);
+}
+
+namespace {
+
+// A READ of three packets whose responses the test makes.
+struct ForgedRead {
+    ForgedRead() {
+        auto connection = pair.rc_pair({.retry_cnt = 1});
+        qa = connection.a;
+        local = pair.a.make_buffer(4096);
+        pair.filter = [](const ib::PacketView&) { return false; };
+        pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_READ, .sges = {local.sge(0, 3000)}});
+        pair.settle();
+    }
+    void respond(uint8_t opcode, uint32_t psn, size_t bytes) {
+        ib::PacketHeaders headers;
+        headers.lrh.dlid = ib::Lid(1);
+        headers.lrh.slid = ib::Lid(2);
+        headers.bth.pkey = ib::kDefaultPKey;
+        headers.bth.dest_qp = ib::Qpn(qa.qpn);
+        headers.bth.opcode = opcode;
+        headers.bth.psn = ib::Psn(psn);
+        headers.aeth.syndrome = 0x1f;
+        pair.inject(pair.a, headers, std::vector<uint8_t>(bytes, 0x5a));
+    }
+    WcStatus status() {
+        const auto cqe = pair.a.poll(qa);
+        return cqe ? static_cast<WcStatus>(cqe->status) : PIB_HCA_WC_GENERAL_ERR;
+    }
+
+    Pair pair;
+    Qp qa;
+    Buffer local;
+};
+
+}  // namespace
+
+// IBA 9.7.6.1, table 61.
+TEST_CASE("the response to a READ begins with FIRST, and FIRST does not come again") {
+    ForgedRead t;
+    SECTION("MIDDLE first") {
+        t.respond(op::kRdmaReadResponseMiddle, 0, 1024);
+    }
+    SECTION("LAST first") {
+        t.respond(op::kRdmaReadResponseLast, 0, 952);
+    }
+    SECTION("FIRST twice") {
+        t.respond(op::kRdmaReadResponseFirst, 0, 1024);
+        t.respond(op::kRdmaReadResponseFirst, 1, 1024);
+    }
+    SECTION("ONLY at the end") {
+        t.respond(op::kRdmaReadResponseFirst, 0, 1024);
+        t.respond(op::kRdmaReadResponseMiddle, 1, 1024);
+        t.respond(op::kRdmaReadResponseOnly, 2, 952);
+    }
+    SECTION("FIRST shorter than any MTU") {
+        t.respond(op::kRdmaReadResponseFirst, 0, 1000);
+    }
+    CHECK(t.status() == PIB_HCA_WC_BAD_RESP_ERR);
+    CHECK(t.pair.a.state(t.qa) == PIB_HCA_QPS_ERR);
+}
+
+TEST_CASE("FIRST, MIDDLE and LAST complete a READ") {
+    ForgedRead t;
+    t.respond(op::kRdmaReadResponseFirst, 0, 1024);
+    t.respond(op::kRdmaReadResponseMiddle, 1, 1024);
+    t.respond(op::kRdmaReadResponseLast, 2, 952);
+    CHECK(t.status() == PIB_HCA_WC_SUCCESS);
+}
+
+// The response to the first request may still arrive when the rest has been asked for again.
+TEST_CASE("a READ that is asked for again takes both responses") {
+    const bool again = GENERATE(true, false);
+    ForgedRead t;
+    t.respond(op::kRdmaReadResponseFirst, 0, 1024);
+    t.pair.step_clock();
+    t.respond(again ? op::kRdmaReadResponseFirst : op::kRdmaReadResponseMiddle, 1, 1024);
+    t.respond(op::kRdmaReadResponseLast, 2, 952);
+    CHECK(t.status() == PIB_HCA_WC_SUCCESS);
+}
+
+// IBA 9.7.4.1.4, 9.7.4.1.6: the responder says so, and does not leave its peer to time out.
+TEST_CASE("requests of impossible length are invalid requests") {
+    struct Case {
+        uint8_t opcode;
+        size_t payload;
+        bool follows_first;
+    };
+    const Case c = GENERATE(Case{op::kSendFirst, 1020, false}, Case{op::kSendFirst, 1022, false},
+                            Case{op::kSendMiddle, 1020, true}, Case{op::kSendLast, 0, true},
+                            Case{op::kRdmaWriteFirst, 1000, false});
+    Forged t;
+    if (c.follows_first) {
+        t.inject(t.headers(op::kSendFirst, 0), 1024);
+    }
+    auto headers = t.headers(c.opcode, c.follows_first ? 1 : 0);
+    headers.reth.dma_len = 4096;
+    t.inject(headers, c.payload);
+    CHECK(t.naked(ib::NakCode::kInvalidRequest));
+    CHECK(t.pair.b.saw_event(PIB_HCA_EVENT_QP_REQUEST_ERROR, t.qb.qpn));
+    CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);
+}
+
+TEST_CASE("reserved opcodes of RC are invalid requests") {
+    const auto opcode = static_cast<uint8_t>(GENERATE(0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f));
+    Forged t;
+    t.pair.tap = [&](const ib::PacketView& packet) {
+        t.answers.push_back(
+            {.psn = packet.bth().psn.value(), .aeth = packet.aeth().value_or(ib::Aeth{})});
+    };
+    std::vector<uint8_t> bytes(ib::kMaxPacket);
+    auto builder =
+        ib::PacketBuilder::begin(bytes, t.headers(op::kSendOnly, 0), 8, ib::Crcs::kElided);
+    const auto packet = builder->finish();
+    packet[ib::Lrh::kSize] = opcode;
+    const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
+    REQUIRE(view);
+    Pair::give(t.pair.b, ib::Burst(*view));
+    t.pair.settle();
+    CHECK(t.naked(ib::NakCode::kInvalidRequest));
+    CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);
+}
+
+// IBA 9.7.7.1: what a response acknowledges includes no later request, whose response may be lost.
+TEST_CASE("the responses of a READ carry the MSN of that READ") {
+    Forged t;
+    std::vector<std::pair<uint8_t, uint32_t>> seen;
+    t.pair.tap = [&](const ib::PacketView& packet) {
+        if (packet.aeth()) {
+            seen.emplace_back(packet.bth().opcode, packet.aeth()->msn);
+        }
+    };
+    const auto give = [&](const ib::PacketHeaders& headers) {
+        std::vector<uint8_t> bytes(ib::kMaxPacket);
+        auto builder = ib::PacketBuilder::begin(bytes, headers, 0, ib::Crcs::kElided).value();
+        const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
+        Pair::give(t.pair.b, ib::Burst(view));
+    };
+    auto read = t.headers(op::kRdmaReadRequest, 0);
+    read.reth.dma_len = 2048;
+    auto add = t.headers(op::kFetchAdd, 2);
+    add.atomic_eth = {.va = t.remote.addr, .rkey = ib::RKey(t.remote.key), .swap_or_add = 5};
+    give(read);
+    give(add);
+    t.pair.settle();
+    const std::vector<std::pair<uint8_t, uint32_t>> expected = {{op::kRdmaReadResponseFirst, 1},
+                                                                {op::kRdmaReadResponseLast, 1},
+                                                                {op::kAtomicAcknowledge, 2}};
+    CHECK(seen == expected);
+}
+
+TEST_CASE("a connection sends from the path bits that it expects answers to") {
+    Pair pair;
+    pair.a.port.set_lids(8, 2);
+    pair.b.port.set_lids(16, 2);
+    Qp qa = pair.a.create();
+    Qp qb = pair.b.create();
+    pib_hca_av to_b = pair.a.av_to(pair.b);
+    to_b.dlid = 16 + 1;
+    to_b.src_path_bits = 3;
+    pib_hca_av to_a = pair.b.av_to(pair.a);
+    to_a.dlid = 8 + 3;
+    to_a.src_path_bits = GENERATE(uint8_t{1}, uint8_t{2});
+    to_init(pair.a, qa);
+    to_init(pair.b, qb);
+    to_rtr(pair.a, qa, to_b, qb.qpn);
+    to_rtr(pair.b, qb, to_a, qa.qpn);
+    to_rts(pair.a, qa);
+    to_rts(pair.b, qb);
+    pair.b.post_recv(qb, {});
+    pair.a.post(qa, {});
+    pair.settle();
+    const bool right = to_a.src_path_bits == 1;
+    CHECK(pair.b.poll_all(qb).size() == (right ? 1 : 0));
+    CHECK(pair.a.poll_all(qa).size() == (right ? 1 : 0));
+}
+
+// IBA 9.7.7.2, C9-147.2.1
+TEST_CASE("ACKs tell how many receives wait, rounded down to a code") {
+    struct Case {
+        unsigned posted;
+        uint32_t told;
+    };
+    const Case c = GENERATE(Case{1, 0}, Case{2, 1}, Case{4, 3}, Case{5, 4}, Case{6, 4}, Case{7, 6},
+                            Case{9, 8}, Case{14, 12}, Case{33, 32});
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    for (unsigned i = 0; i < c.posted; ++i) {
+        pair.b.post_recv(qb, {});
+    }
+    std::optional<ib::Aeth> seen;
+    pair.tap = [&](const ib::PacketView& packet) { seen = packet.aeth() ? packet.aeth() : seen; };
+    pair.a.post(qa, {});
+    pair.settle();
+    REQUIRE(seen);
+    CHECK(ib::credit_count(seen->code()) == c.told);
+    CHECK(seen->msn == 1);
+}
+
+TEST_CASE("a QP with a shared receive queue tells no credits") {
+    Pair pair;
+    Srq srq = pair.b.make_srq(4);
+    Qp qa = pair.a.create();
+    const Qp qb = pair.b.create({.srq = srq.srqn});
+    pair.connect(qa, qb);
+    pair.b.post_srq(srq, 1, {});
+    pair.b.post_srq(srq, 2, {});
+    std::optional<ib::Aeth> seen;
+    pair.tap = [&](const ib::PacketView& packet) { seen = packet.aeth() ? packet.aeth() : seen; };
+    pair.a.post(qa, {});
+    pair.settle();
+    REQUIRE(seen);
+    CHECK(seen->code() == ib::Aeth::kInvalidCreditCount);
 }

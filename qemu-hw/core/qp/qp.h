@@ -81,6 +81,7 @@ struct RdResource {
     uint32_t end_bytes = 0;     // counted from `va`
     uint32_t rkey = 0;
     uint32_t length = 0;
+    uint32_t msn = 0;  // counts this request and those before it
     uint64_t va = 0;
     uint64_t original_data = 0;  // the atomic's result
     KeyUser user{};              // user of the R_Key

@@ -23,6 +23,8 @@ struct SendRequest {
     SendWqe wqe = {};
     uint32_t counter = 0;  // counter of the WQE in its send queue
     ib::Psn psn_first = {};
+    // Where it was sent from the last time: a repeated READ asks for the rest only.
+    ib::Psn psn_asked = {};
     // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
     uint32_t packets = 0;
     // Success, or the local error with which it completes after all requests before it.

@@ -21,6 +21,15 @@ bool covers(const SendRequest& request, ib::Psn psn) {
     return psn_distance(psn, request.psn_first) < request.packets;
 }
 
+// Whether a READ response begins where one may (IBA 9.7.6.1, table 61): FIRST or ONLY at the PSN
+// that was asked for the last time. The responses of earlier requests still arrive, but not before
+// the beginning of the message.
+bool is_in_place(const SendRequest& request, const ib::Burst& burst) {
+    const ib::Psn psn = burst.psn(0);
+    const ib::Psn begin = request.wqe.is_read() ? request.psn_asked : request.psn_first;
+    return burst.first().opcode().starts_message() ? psn == begin : psn != request.psn_first;
+}
+
 // Status and counter of the request that a NAK names, by NAK code (IBA 9.9.2.3).
 struct NakMeaning {
     WcStatus status;
@@ -278,12 +287,11 @@ uint32_t Completer::read_response_in(QueuePair& qp, const ib::Burst& burst,
     const uint64_t offset = index * mtu;
     const uint64_t end = index + burst.count();
     const bool last = end == request.packets;
-    // First and Middle look alike here: the response to a repeated request starts anywhere. What
-    // must fit is where the message ends, and how much it brings. FLUSH and ATOMIC WRITE are
-    // answered by an empty response (annex A19).
+    // What must fit is where the response begins and ends, and how much it brings. FLUSH and ATOMIC
+    // WRITE are answered by an empty response (annex A19).
     const uint64_t length = request.wqe.is_read() ? request.wqe.data.length : 0;
     const uint64_t expected = last ? length - offset : burst.count() * uint64_t{mtu};
-    if (request.wqe.is_atomic() || end > request.packets ||
+    if (request.wqe.is_atomic() || end > request.packets || !is_in_place(request, burst) ||
         burst.last().opcode().ends_message() != last || burst.payload_bytes() != expected) {
         return single ? bad_response(qp) : 0;
     }

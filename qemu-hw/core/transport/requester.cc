@@ -399,6 +399,7 @@ Sent send_one(QpServices& services, QueuePair& qp, SendRequest& request, Budget&
         const Sent result = send_read(services, qp, request);
         if (result == Sent::kYes) {
             budget.charge(0);
+            request.psn_asked = cursor;
             sent(services, qp, request, request.psn_end());
         }
         return result;

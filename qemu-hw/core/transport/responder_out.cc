@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Sends the responder's answers in PSN order, and an ACK only after the responses that it implies.
 #include <algorithm>
+#include <bit>
 
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
+#include "qp/qp_header.h"
 #include "transport/inbound_request.h"
 #include "transport/offer_out.h"
 #include "transport/responder.h"
@@ -23,10 +25,24 @@ uint8_t read_response_opcode(const RdResource& resource, uint32_t packet) {
     return last ? op::kRdmaReadResponseLast : op::kRdmaReadResponseMiddle;
 }
 
-// End-to-end credits are not used: the requester learns of an empty receive queue by RNR NAK (IBA
-// 9.7.7.2, credit count "invalid").
-ib::Aeth ack_of(const QueuePair& qp) {
-    return ib::Aeth::ack(ib::Aeth::kInvalidCreditCount, qp.resp.msn);
+// The code of an ACK for so many receive WQEs, rounded down (IBA table 47).
+constexpr uint8_t credit_code(uint32_t count) {
+    if (count < 2) {
+        return static_cast<uint8_t>(count);
+    }
+    const auto log = static_cast<unsigned>(std::bit_width(count)) - 1;
+    const unsigned half = count >= 3u << (log - 1) ? 1 : 0;
+    return static_cast<uint8_t>(std::min(2 * log + half, ib::Aeth::kInvalidCreditCount - 1u));
+}
+static_assert(ib::credit_count(credit_code(7)) == 6 && ib::credit_count(credit_code(3)) == 3 &&
+              ib::credit_count(credit_code(16384)) == 16384);
+
+// A QP with a receive queue of its own tells how many WQEs wait (IBA 9.7.7.2, C9-147.2.1). One that
+// shares its queue cannot: the requester learns of an empty queue by RNR NAK.
+ib::Aeth ack_of(QpServices& services, QueuePair& qp, uint32_t msn) {
+    const bool counts = qp.rq.present && qp.shared_queue() == 0 &&
+                        refresh_rq(services.host(), qp) == QueueRead::kOk;
+    return ib::Aeth::ack(counts ? credit_code(qp.rq.ready()) : ib::Aeth::kInvalidCreditCount, msn);
 }
 
 // Bytes of a READ response's packets from the next one on, `packets` of them.
@@ -38,12 +54,12 @@ KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t pac
             .access = PIB_HCA_ACCESS_REMOTE_READ};
 }
 
-ib::PacketHeaders read_response_headers(QpServices& services, const QueuePair& qp,
+ib::PacketHeaders read_response_headers(QpServices& services, QueuePair& qp,
                                         const RdResource& resource, uint32_t packet) {
     ib::PacketHeaders headers =
         connected_headers(qp, services.port_of(qp), read_response_opcode(resource, packet),
                           resource.psn_first + packet);
-    headers.aeth = ack_of(qp);
+    headers.aeth = ack_of(services, qp, resource.msn);
     return headers;
 }
 
@@ -124,7 +140,7 @@ Sent send_read_response(QpServices& services, QueuePair& qp, RdResource& resourc
 Sent send_atomic_ack(QpServices& services, QueuePair& qp, RdResource& resource) {
     ib::PacketHeaders headers =
         connected_headers(qp, services.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
-    headers.aeth = ack_of(qp);
+    headers.aeth = ack_of(services, qp, resource.msn);
     headers.atomic_ack_eth.original_data = resource.original_data;
     const Sent result = send_packet(services.outlet_of(qp), headers);
     if (result == Sent::kYes) {
@@ -189,7 +205,7 @@ Sent send_ack(QpServices& services, QueuePair& qp) {
             headers.aeth = ib::Aeth::nak(static_cast<ib::NakCode>(ack.code), qp.resp.msn);
             break;
         default:
-            headers.aeth = ack_of(qp);
+            headers.aeth = ack_of(services, qp, qp.resp.msn);
             break;
     }
     return send_packet(services.outlet_of(qp), headers);

@@ -147,8 +147,9 @@ Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& pack
             return refusal;
         }
     }
-    next_resource(qp.resp) = resource;
     qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;
+    resource.msn = qp.resp.msn;
+    next_resource(qp.resp) = resource;
     return std::nullopt;
 }
 

@@ -223,10 +223,35 @@ TEST_CASE("pad and payload must suit the opcode") {
     only[9] |= 0x10;
     CHECK(error_of(only) == ParseError::kPadCount);
 
-    CHECK(error_of(build(headers_of(0x01, false), 1000, Crcs::kElided)) == ParseError::kPayload);
-    CHECK(error_of(build(headers_of(0x01, false), 128, Crcs::kElided)) == ParseError::kPayload);
-    CHECK(error_of(build(headers_of(0x02, false), 0, Crcs::kElided)) == ParseError::kPayload);
+    CHECK(error_of(build(headers_of(0x21, false), 1000, Crcs::kElided)) == ParseError::kPayload);
+    CHECK(error_of(build(headers_of(0x21, false), 128, Crcs::kElided)) == ParseError::kPayload);
+    CHECK(error_of(build(headers_of(0x22, false), 0, Crcs::kElided)) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x80, false), 20, Crcs::kElided)) == ParseError::kPayload);
+}
+
+TEST_CASE("the responder of a reliable connection sees lengths and opcodes that are wrong") {
+    for (const unsigned opcode : {0x01u, 0x02u, 0xA1u, 0xA2u}) {
+        for (const std::size_t bytes : {0, 2, 1000}) {
+            const Bytes packet =
+                build(headers_of(static_cast<std::uint8_t>(opcode), false), bytes, Crcs::kElided);
+            const auto view = PacketView::parse(packet, Crcs::kElided);
+            REQUIRE(view);
+            CHECK(view->payload().size() == bytes);
+        }
+    }
+    Bytes packet = build(headers_of(0x04, false), 8, Crcs::kElided);
+    for (const unsigned opcode : {0x15u, 0x18u, 0x1Fu, 0xB5u, 0xBFu}) {
+        packet[8] = static_cast<std::uint8_t>(opcode);
+        const auto view = PacketView::parse(packet, Crcs::kElided);
+        REQUIRE(view);
+        CHECK(view->opcode().kind == OpKind::kReserved);
+        CHECK(view->opcode().is_request());
+        CHECK(find_opcode(packet[8]) == nullptr);
+    }
+    for (const unsigned opcode : {0x2Cu, 0x58u, 0x60u, 0xC0u, 0xFFu}) {
+        packet[8] = static_cast<std::uint8_t>(opcode);
+        CHECK(error_of(packet) == ParseError::kReservedOpcode);
+    }
 }
 
 TEST_CASE("every flipped bit is caught by a CRC or a check") {

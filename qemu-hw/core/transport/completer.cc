@@ -287,7 +287,7 @@ uint32_t Completer::read_response_in(QueuePair& qp, const ib::Burst& burst,
     const uint64_t offset = index * mtu;
     const uint64_t end = index + burst.count();
     const bool last = end == request.packets;
-    // What must fit is where the response begins and ends, and how much it brings. FLUSH and ATOMIC
+    // The response must begin and end in its place and have the expected length. FLUSH and ATOMIC
     // WRITE are answered by an empty response (annex A19).
     const uint64_t length = request.wqe.is_read() ? request.wqe.data.length : 0;
     const uint64_t expected = last ? length - offset : burst.count() * uint64_t{mtu};

@@ -9,6 +9,7 @@
  *   pib_hca_thread.c     a thread for each link in shared memory
  *   pib_hca_kick.c       doorbells by eventfd
  *   pib_hca_one_copy.c   guest memory that the switch is given
+ *   pib_hca_tls.c        TLS on these sockets
  *   pib_hca_link.c       sockets of the fabric links
  *   pib_hca_host.c       the services that the core calls
  *   pib_hca_props.c      properties that configure the device
@@ -26,7 +27,9 @@
 #define PIB_HCA_GLUE_H
 
 #include "hw/pci/pci_device.h"
+#include "io/channel-tls.h"
 #include "pib_hca_core.h"
+#include "qapi/qapi-types-sockets.h"
 #include "qemu/timer.h"
 #include "qom/object.h"
 
@@ -42,10 +45,14 @@ typedef struct PibHcaKicks PibHcaKicks;
 typedef struct PibHcaLinks PibHcaLinks;
 typedef struct PibHcaOneCopy PibHcaOneCopy;
 typedef struct PibHcaThreads PibHcaThreads;
+typedef struct PibHcaTls PibHcaTls;
 
 /* Values of the properties, which pib_hca_props.c describes. */
 typedef struct PibHcaProps {
     char *fabric;
+    char *tls_creds;
+    char *tls_hostname;
+    bool plain_tcp;
     uint32_t ports;
     uint32_t vectors;
     uint64_t node_guid;
@@ -93,6 +100,7 @@ struct PibHca {
     PibHcaDma *dma;
     PibHcaThreads *threads;
     PibHcaKicks *kicks;
+    PibHcaTls *tls; /* NULL: the links have no TLS */
     PibHcaLinks *links;
 };
 
@@ -220,6 +228,15 @@ void pib_hca_one_copy_free(PibHcaOneCopy *shared);
 size_t pib_hca_one_copy_fds(PibHcaOneCopy *shared, int **fds);
 void pib_hca_one_copy_offer(PibHcaOneCopy *shared, PibHcaCore *core,
                             unsigned port);
+
+/* pib_hca_tls.c */
+/* Takes the properties for TLS; true, and no TLS, if there are none. */
+bool pib_hca_tls_open(PibHca *hca, const SocketAddress *address,
+                      Error **errp);
+void pib_hca_tls_close(PibHca *hca);
+/* A channel whose handshake is still to come. NULL is an error. */
+QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
+                                   Error **errp);
 
 /* pib_hca_link.c */
 void pib_hca_links_init(PibHca *hca);

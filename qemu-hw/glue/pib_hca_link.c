@@ -41,9 +41,10 @@ struct PibHcaLink {
     int64_t connected_at_ms;
     int64_t share_after_ms; /* until then, no shared memory; real-time clock */
     /* Changed with the lock, and all except `want_write` also with the BQL. */
-    QIOChannelSocket *channel; /* NULL: not connected */
+    QIOChannel *channel; /* NULL: not connected */
     bool want_write; /* the core waits for space in the socket */
     bool to_close;   /* the core has closed the link */
+    bool tls_failed; /* as the log says */
     PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
     PibHcaOneCopy *one_copy; /* NULL: no peer copy */
@@ -80,6 +81,7 @@ void pib_hca_links_free(PibHca *hca)
         qapi_free_SocketAddress(hca->links->address);
         qemu_bh_delete(hca->links->close_bh);
         g_free(hca->links->rx_buffer);
+        pib_hca_tls_close(hca);
         g_clear_pointer(&hca->links, g_free);
     }
 }
@@ -100,7 +102,8 @@ bool pib_hca_links_parse(PibHca *hca, Error **errp)
         return false;
     }
     hca->links->address = socket_parse(address, errp);
-    return hca->links->address != NULL;
+    return hca->links->address &&
+           pib_hca_tls_open(hca, hca->links->address, errp);
 }
 
 /* Call with the lock. */
@@ -111,7 +114,7 @@ static void pib_hca_link_set_handlers(PibHcaLink *link)
 
     if (link->channel) {
         qio_channel_set_aio_fd_handler(
-            QIO_CHANNEL(link->channel), ctx,
+            link->channel, ctx,
             running ? pib_hca_link_readable : NULL, ctx,
             running && link->want_write ? pib_hca_link_writable : NULL, link);
     }
@@ -130,7 +133,7 @@ static void pib_hca_link_drop(PibHcaLink *link)
 {
     int64_t now = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
 
-    qio_channel_set_aio_fd_handler(QIO_CHANNEL(link->channel),
+    qio_channel_set_aio_fd_handler(link->channel,
                                    qemu_get_aio_context(), NULL,
                                    qemu_get_aio_context(), NULL, NULL);
     object_unref(OBJECT(link->channel));
@@ -248,28 +251,30 @@ static bool pib_hca_link_received(PibHcaLink *link, size_t length, int *fds,
     return true;
 }
 
+/* Other threads may write to the same TLS session, so the lock is held. */
 static void pib_hca_link_readable(void *opaque)
 {
     PibHcaLink *link = opaque;
     PibHca *hca = link->hca;
     struct iovec iov = {.iov_base = hca->links->rx_buffer,
                         .iov_len = RX_CHUNK};
+    bool fds_pass =
+        qio_channel_has_feature(link->channel, QIO_CHANNEL_FEATURE_FD_PASS);
     g_autofree int *fds = NULL;
     size_t fd_count = 0;
-    ssize_t length = qio_channel_readv_full(QIO_CHANNEL(link->channel), &iov, 1,
-                                            &fds, &fd_count, 0, NULL);
-    bool works = length > 0;
-    bool was_engaged;
+    ssize_t length;
+    bool was_engaged, works;
 
-    if (length == QIO_CHANNEL_ERR_BLOCK) {
-        return;
-    }
     object_ref(OBJECT(hca));
-    if (works) {
-        was_engaged = pib_hca_enter(hca);
+    was_engaged = pib_hca_enter(hca);
+    length = qio_channel_readv_full(link->channel, &iov, 1,
+                                    fds_pass ? &fds : NULL,
+                                    fds_pass ? &fd_count : NULL, 0, NULL);
+    works = length > 0 || length == QIO_CHANNEL_ERR_BLOCK;
+    if (length > 0) {
         works = pib_hca_link_received(link, length, fds, fd_count);
-        pib_hca_leave(hca, was_engaged);
     }
+    pib_hca_leave(hca, was_engaged);
     for (size_t i = 0; i < fd_count; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
@@ -303,43 +308,102 @@ static bool pib_hca_link_can_share(PibHcaLink *link)
            hca->links->address->type == SOCKET_ADDRESS_TYPE_UNIX;
 }
 
-static void pib_hca_link_connected(QIOTask *task, void *opaque)
+static PibHcaConnect *pib_hca_link_begin(PibHcaLink *link)
 {
-    PibHcaConnect *connect = opaque;
-    PibHcaLink *link = connect->link;
-    PibHca *hca;
-    bool was_engaged;
+    link->connecting = g_new(PibHcaConnect, 1);
+    link->connecting->link = link;
+    return link->connecting;
+}
 
-    if (!link) {
-        return;
-    }
-    hca = link->hca;
-    link->connecting = NULL;
-    if (qio_task_propagate_error(task, NULL)) {
-        pib_hca_link_retry_later(link); /* the port stays Down */
-        return;
-    }
-    was_engaged = pib_hca_enter(hca);
-    link->channel = QIO_CHANNEL_SOCKET(object_ref(qio_task_get_source(task)));
+/* Takes over the reference to the channel. */
+static void pib_hca_link_open(PibHcaLink *link, QIOChannel *channel)
+{
+    PibHca *hca = link->hca;
+    bool was_engaged = pib_hca_enter(hca);
+
+    link->channel = channel;
     link->connected_at_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
-    qio_channel_set_blocking(QIO_CHANNEL(link->channel), false, &error_abort);
-    qio_channel_set_delay(QIO_CHANNEL(link->channel), false);
     pib_hca_link_set_handlers(link);
     pib_hca_core_link_connected(hca->core, link->port,
                                 pib_hca_link_can_share(link));
     pib_hca_leave(hca, was_engaged);
 }
 
+static void pib_hca_link_tls_failed(PibHcaLink *link, Error *error)
+{
+    if (!link->tls_failed) {
+        warn_report("pib-hca: port %u: TLS: %s", link->port,
+                    error_get_pretty(error));
+    }
+    link->tls_failed = true;
+    error_free(error);
+    pib_hca_link_retry_later(link);
+}
+
+static void pib_hca_link_secured(QIOTask *task, void *opaque)
+{
+    PibHcaConnect *connect = opaque;
+    PibHcaLink *link = connect->link;
+    Error *error = NULL;
+
+    if (!link) {
+        return;
+    }
+    link->connecting = NULL;
+    if (qio_task_propagate_error(task, &error)) {
+        pib_hca_link_tls_failed(link, error);
+        return;
+    }
+    link->tls_failed = false;
+    pib_hca_link_open(link, QIO_CHANNEL(object_ref(qio_task_get_source(task))));
+}
+
+static void pib_hca_link_secure(PibHcaLink *link, QIOChannel *socket)
+{
+    Error *error = NULL;
+    QIOChannelTLS *tls = pib_hca_tls_channel(link->hca, socket, &error);
+
+    if (!tls) {
+        pib_hca_link_tls_failed(link, error);
+        return;
+    }
+    qio_channel_tls_handshake(tls, pib_hca_link_secured,
+                              pib_hca_link_begin(link), g_free, NULL);
+    object_unref(OBJECT(tls));
+}
+
+static void pib_hca_link_connected(QIOTask *task, void *opaque)
+{
+    PibHcaConnect *connect = opaque;
+    PibHcaLink *link = connect->link;
+    QIOChannel *socket;
+
+    if (!link) {
+        return;
+    }
+    link->connecting = NULL;
+    if (qio_task_propagate_error(task, NULL)) {
+        pib_hca_link_retry_later(link); /* the port stays Down */
+        return;
+    }
+    socket = QIO_CHANNEL(qio_task_get_source(task));
+    qio_channel_set_blocking(socket, false, &error_abort);
+    qio_channel_set_delay(socket, false);
+    if (link->hca->tls) {
+        pib_hca_link_secure(link, socket);
+    } else {
+        pib_hca_link_open(link, QIO_CHANNEL(object_ref(OBJECT(socket))));
+    }
+}
+
 static void pib_hca_link_connect(PibHcaLink *link)
 {
     QIOChannelSocket *channel = qio_channel_socket_new();
 
-    link->connecting = g_new(PibHcaConnect, 1);
-    link->connecting->link = link;
     qio_channel_set_name(QIO_CHANNEL(channel), "pib-hca-link");
     qio_channel_socket_connect_async(channel, link->hca->links->address,
-                                     pib_hca_link_connected, link->connecting,
-                                     g_free, NULL);
+                                     pib_hca_link_connected,
+                                     pib_hca_link_begin(link), g_free, NULL);
     object_unref(OBJECT(channel));
 }
 
@@ -419,7 +483,7 @@ static ssize_t pib_hca_link_writev(PibHcaLink *link, struct iovec *iov,
     if (link->sends_fds) {
         fd_count = pib_hca_one_copy_fds(link->one_copy, &fds);
     }
-    written = qio_channel_writev_full(QIO_CHANNEL(link->channel), iov, count,
+    written = qio_channel_writev_full(link->channel, iov, count,
                                       fds, fd_count, 0, NULL);
     if (written > 0) {
         link->sends_fds = false;

@@ -311,6 +311,9 @@ void pib_hca_guids_release(PibHca *hca)
 
 static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("fabric", PibHca, prop.fabric),
+    DEFINE_PROP_STRING("tls-creds", PibHca, prop.tls_creds),
+    DEFINE_PROP_STRING("tls-hostname", PibHca, prop.tls_hostname),
+    DEFINE_PROP_BOOL("plain-tcp", PibHca, prop.plain_tcp, false),
     DEFINE_PROP_UINT32("ports", PibHca, prop.ports, 1),
     DEFINE_PROP_UINT32("vectors", PibHca, prop.vectors, 9),
     DEFINE_PROP_UINT64("node-guid", PibHca, prop.node_guid, 0),
@@ -341,6 +344,11 @@ static const struct {
 } pib_hca_descriptions[] = {
     {"fabric", "switch to connect to: unix:PATH or tcp:HOST:PORT "
                "(none: ports stay Down)"},
+    {"tls-creds", "object tls-creds-x509 for links with TLS; with "
+                  "fabric=tcp:HOST:PORT only"},
+    {"tls-hostname", "name in the switch's certificate (default: the host in "
+                     "fabric)"},
+    {"plain-tcp", "on: permits links to other hosts without TLS"},
     {"ports", "InfiniBand ports, 1 to 4"},
     {"vectors", "MSI-X vectors, 1 to 64: one for commands and events, the "
                 "rest for completions"},

@@ -45,7 +45,7 @@ def nop(hca, index):
 
 def test_help_documents_every_property():
     text = run_qemu("-device", "pib-hca,help").stdout
-    for name in ("fabric", "ports", "vectors", "node-guid", "port-guid", "node-description",
+    for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid", "node-description",
                  "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
                  "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "doorbells",
                  "peer-copy"):
@@ -64,6 +64,10 @@ def test_help_documents_every_property():
     ("doorbells=loud", "doorbells=loud: expected one of auto, inline, eventfd"),
     ("trace-entries=65537", "trace-entries=65537: expected 0 to 65536"),
     ("fabric=nowhere", "expected unix:PATH or tcp:HOST:PORT"),
+    ("fabric=tcp:192.0.2.1:9", "give tls-creds=ID, or permit it with plain-tcp=on"),
+    ("fabric=tcp:127.evil.example:9", "give tls-creds=ID"),
+    ("fabric=tcp:127.0.0.1:9,tls-creds=none", "add -object tls-creds-x509,id=none"),
+    ("fabric=unix:/nonexistent,tls-creds=none", "only with fabric=tcp:HOST:PORT"),
     ("node-description=" + "x" * 64, "longer than 63 bytes"),
 ])
 def test_bad_property_is_refused_in_one_line(bad, expected):

@@ -52,6 +52,11 @@ Outcome taken_if_single(const Transit& packets) {
     return packets.is_single() ? Outcome::kTaken : Outcome::kSingly;
 }
 
+// An offer is dropped as a whole, so that nobody copies a payload that goes nowhere.
+Outcome taken_if_unread(const Transit& packets) {
+    return packets.offer() != nullptr ? Outcome::kTaken : taken_if_single(packets);
+}
+
 }  // namespace
 
 Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
@@ -70,11 +75,12 @@ Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
 
 // A packet that the switch itself has made was received by no port (IBA 16.1.3.5).
 Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
-    if (packets.is_single() && ingress != 0) {
-        counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors);
-        counters_[ingress].add(detail);
+    const Outcome outcome = taken_if_unread(packets);
+    if (outcome == Outcome::kTaken && ingress != 0) {
+        counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors, packets.size().packets);
+        counters_[ingress].add(detail, packets.size().packets);
     }
-    return taken_if_single(packets);
+    return outcome;
 }
 
 Outcome PacketRelay::forward(std::uint8_t ingress, Transit& packets) {
@@ -139,11 +145,12 @@ Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& p
         return refuse(ingress, packets, Counter::kPortVlMappingErrors);
     }
     if ((packets.size().longest() + ib::kIcrcSize) / 4 > out.limits().max_pkt_len) {
-        if (packets.is_single()) {
-            out.counters().add(Counter::kPortXmitDiscards);
-            out.counters().add(Counter::kPortNeighborMtuDiscards);
+        const Outcome outcome = taken_if_unread(packets);
+        if (outcome == Outcome::kTaken) {
+            count_discard(out.counters(), Counter::kPortNeighborMtuDiscards,
+                          packets.size().packets);
         }
-        return taken_if_single(packets);
+        return outcome;
     }
     if (out.limits().enforce_pkey_out &&
         !pkey_admitted(packets, out, Counter::kPortXmitConstraintErrors)) {

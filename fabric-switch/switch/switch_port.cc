@@ -99,7 +99,8 @@ std::uint32_t SwitchPort::receive(const ib::Burst& burst, const RamReference* of
                      .blocks = link::burst_blocks(burst),
                      .link_serial = link_serial_});
     if (!burst.is_single()) {
-        if (ingress_faults_.in_use() || limits_.state != ib::PortState::kActive ||
+        const bool deaf = limits_.state < ib::PortState::kArmed && offer != nullptr;
+        if (ingress_faults_.in_use() || (limits_.state != ib::PortState::kActive && !deaf) ||
             !host_.packets_arrived(*this, transit)) {
             transit.split();
             return 0;
@@ -156,12 +157,14 @@ void SwitchPort::release(const Origin& origin) {
 bool SwitchPort::send(Transit& packets, unsigned vl) {
     const bool open = cable_.link() != nullptr && limits_.state != ib::PortState::kDown &&
                       (vl == link::kVl15 || limits_.state == ib::PortState::kActive);
+    if (!open && (packets.is_single() || packets.offer() != nullptr)) {
+        count_discard(counters_, Counter::kPortInactiveDiscards, packets.size().packets);
+        return true;
+    }
     if (!packets.is_single()) {
         return open && !egress_faults_.in_use() && queues_.send(packets, vl);
     }
-    if (!open) {
-        count_discard(counters_, Counter::kPortInactiveDiscards);
-    } else if (egress_faults_.in_use()) {
+    if (egress_faults_.in_use()) {
         host_.port_touched(*this);
         egress_faults_.pass(packets, vl, host_.now_ns());
     } else if (!queues_.send(packets, vl)) {

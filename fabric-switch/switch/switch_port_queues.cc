@@ -24,9 +24,9 @@ std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-void count_discard(ib::PortCounters& counters, Counter detail) {
-    counters.add(Counter::kPortXmitDiscards);
-    counters.add(detail);
+void count_discard(ib::PortCounters& counters, Counter detail, std::uint32_t packets) {
+    counters.add(Counter::kPortXmitDiscards, packets);
+    counters.add(detail, packets);
 }
 
 bool SwitchPortQueues::send(const Transit& packets, unsigned vl) {

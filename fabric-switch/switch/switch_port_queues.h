@@ -21,7 +21,7 @@
 namespace pib::fabric {
 
 // Counts a packet that could not be sent.
-void count_discard(ib::PortCounters& counters, ib::Counter detail);
+void count_discard(ib::PortCounters& counters, ib::Counter detail, std::uint32_t packets = 1);
 
 class SwitchPortQueues final : public FaultSink {
   public:

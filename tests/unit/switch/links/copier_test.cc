@@ -130,6 +130,46 @@ TEST_CASE("peer copy: from memory to memory, and the packets are counted") {
     CHECK(net.to->error.empty());
 }
 
+TEST_CASE("peer copy: the payload of packets that go nowhere is not copied") {
+    CopyFabric net;
+    Way way = CopyFabric::way();
+    const unsigned in = net.from->port();
+    const unsigned out = net.to->port();
+    const auto send = [&] {
+        for (unsigned i = 0; i < 600; ++i) {
+            REQUIRE(net.from->refer(kSource, kPackets, way));
+            net.fabric.settle();
+            net.from->slot(net.from->last_handle) = 0;
+        }
+    };
+    SECTION("no route") {
+        way.dlid = 999;
+        send();
+        CHECK(net.fabric.count(in, Counter::kPortRcvSwitchRelayErrors) == 600 * kPackets);
+        CHECK(net.fabric.count(in, Counter::kPortDlidMappingErrors) == 600 * kPackets);
+    }
+    SECTION("back to where they came from") {
+        way.dlid = TestFabric::lid_of(0);
+        send();
+        CHECK(net.fabric.count(in, Counter::kPortLoopingErrors) == 600 * kPackets);
+    }
+    SECTION("a port that is Down") {
+        net.fabric.sw.port(out).cable().plug(false);
+        net.fabric.settle();
+        send();
+        CHECK(net.fabric.count(out, Counter::kPortInactiveDiscards) == 600 * kPackets);
+    }
+    SECTION("a port that takes shorter packets only") {
+        ib::Port& attrs = net.fabric.sw.port(out).attrs();
+        attrs.set(ib::port_info::kNeighborMtu, static_cast<unsigned>(ib::Mtu::k256));
+        net.fabric.sw.port(out).attributes_changed({});
+        send();
+        CHECK(net.fabric.count(out, Counter::kPortNeighborMtuDiscards) == 600 * kPackets);
+    }
+    CHECK(net.counts(net.from).taken_apart == 0);
+    CHECK(net.from->error.empty());
+}
+
 TEST_CASE("peer copy: between the chunks the sender takes its word back") {
     CopyFabric net;
     net.start();

@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-from lab import clean, environment, errors, paths, reach, settings, signals, status, ui, up
+from lab import ci, clean, environment, errors, paths, reach, settings, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.fabric import cluster, metrics, topology_kinds, wanted
@@ -89,6 +89,9 @@ def _print(function):
 def _add_lab(add) -> None:
     command = add("up", _up, "build all, boot the guests, join them to one subnet, measure")
     settings.add_options(command)
+    command = add("ci", lambda options: ci.from_options(options, _words(options.command)),
+                  "boot guests, run one command, keep logs and a verdict, and end all")
+    ci.add_options(command)
     command = add("exec", _exec, "run a command in a guest, as root")
     command.usage = "pib exec [-h] (NODE | --all) -- COMMAND ..."
     command.add_argument("--all", action="store_true",

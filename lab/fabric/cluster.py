@@ -76,7 +76,7 @@ class Cluster(Recorded):
                 self.stop_node(surplus)
             self._start_hub()
             for number in range(max(len(wanted.parts), 1)):
-                self.start_switch(number=number)
+                self.start_switch(*wanted.switch_options(number), number=number)
             self._start_guests(base, wanted, artefacts)
 
     def _begin(self, base: pathlib.Path, accel: str, wanted: Wanted, stamp: str) -> None:

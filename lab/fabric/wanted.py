@@ -16,7 +16,8 @@ MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script
 class Wanted:
     """count: number of guests. fabric_file: topology with these guests as hosts, run by `switch_processes` processes;
     None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
-    device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts."""
+    device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts.
+    capture: file for all packets of the switch; the files of further processes are beside it."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -26,6 +27,7 @@ class Wanted:
     hcas: bool = True
     packages: tuple[str, ...] = ()
     share: pathlib.Path | None = None
+    capture: pathlib.Path | None = None
 
     @functools.cached_property
     def net(self) -> topology.Net | None:
@@ -39,6 +41,13 @@ class Wanted:
     @functools.cached_property
     def wiring(self) -> bytes:
         return self.fabric_file.read_bytes() if self.fabric_file else b""
+
+    def switch_options(self, number: int) -> tuple[str, ...]:
+        """More options of a switch process."""
+        if not self.capture:
+            return ()
+        file = self.capture.with_stem(f"{self.capture.stem}{number or ''}")
+        return "--pcap", str(file), "--pcap-format", "erf"
 
     def disk(self, base: pathlib.Path) -> pathlib.Path:
         """The root disk for guests of an image; made when it is not there."""

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib ci: boots guests, runs one command on the host, keeps what a failure is understood by, and ends all.
+
+What happens in between does not matter: a boot that fails, a command that hangs, a signal.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import BinaryIO
+
+from lab import errors, groups, junit, paths, reach, settings, signals, ui, up
+from lab.fabric import cluster, switch_process, wanted
+from lab.guests import relay
+
+VERDICT = "junit.xml"
+OUTPUT = "command.log"
+CAPTURE = "fabric.pcap"
+ANSWER_S = 20                   # limit for each file that a guest is asked for
+DRAIN_S = 10                    # for the last output of a command whose own children keep the pipe open
+TIMED_OUT = 124                 # exit status, as timeout(1) has it
+# Files of guests: the name here, and the command that prints it there.
+GUEST_FILES = {"dmesg": "dmesg", "opensm.log": "cat /var/log/opensm.log 2>/dev/null"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """command: words. folder: gets the results. limit_s: of the command; None: it has time."""
+    command: list[str]
+    folder: pathlib.Path
+    limit_s: float | None = None
+
+
+def _fresh(folder: pathlib.Path) -> pathlib.Path:
+    """An empty folder. Only results of an earlier run are removed."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / VERDICT).exists():
+            raise ui.LabError(f"{folder} is not empty, and not of an earlier run. Name another:  --output DIR")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+# -- the command -------------------------------------------------------------
+
+def _environment(lab: cluster.Cluster, folder: pathlib.Path) -> dict[str, str]:
+    config = folder / "ssh-config"
+    config.write_text(reach.ssh_config(lab))
+    program = paths.COMMAND if paths.INSTALLED else str(paths.ROOT / "pib")
+    return {**os.environ, "PIB": program, "PIB_NODES": " ".join(lab.nodes()), "PIB_SSH_CONFIG": str(config),
+            "PIB_RESULTS": str(folder)}
+
+
+def _copy(lines: BinaryIO, *targets: BinaryIO) -> None:
+    """A target that takes no more, such as a closed terminal, does not keep the others from it."""
+    for line in lines:
+        for target in targets:
+            with contextlib.suppress(OSError):
+                target.write(line)
+                target.flush()
+
+
+def _run(job: Job, env: dict[str, str]) -> int:
+    """The exit status of the command, whose output is shown and kept."""
+    with open(job.folder / OUTPUT, "wb") as kept:
+        process = groups.RUNNING.start(job.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, env=env)
+        assert process.stdout
+        copier = threading.Thread(target=_copy, args=(process.stdout, kept, sys.stdout.buffer), daemon=True)
+        copier.start()
+        try:
+            return relay.status(process.wait(job.limit_s))
+        except subprocess.TimeoutExpired:
+            ui.say(f"the command has not ended within {job.limit_s:.0f} s")
+            return TIMED_OUT
+        finally:
+            with signals.held_off():
+                groups.stop(process)
+                groups.RUNNING.forget(process)
+                copier.join(DRAIN_S)
+
+
+# -- results -----------------------------------------------------------------
+
+def _keep(file: pathlib.Path, content: Callable[[], bytes]) -> None:
+    """A failure is noted in the file."""
+    try:
+        file.write_bytes(content())
+    except (ui.LabError, OSError, subprocess.SubprocessError) as error:
+        file.write_text(f"pib: {errors.sentence(error)}\n")
+
+
+def _of_guest(lab: cluster.Cluster, name: str, line: str) -> bytes:
+    return lab.node(name).run([line], timeout_s=ANSWER_S).stdout
+
+
+def _of_switch(switch: switch_process.Switch) -> bytes:
+    return switch.ctl("status", timeout_s=ANSWER_S).encode()
+
+
+def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
+    for name in lab.nodes():
+        for kind, line in GUEST_FILES.items():
+            _keep(folder / f"{name}.{kind}", functools.partial(_of_guest, lab, name, line))
+    for switch in lab.switches():
+        _keep(folder / f"{switch.name}.status", functools.partial(_of_switch, switch))
+    for file in sorted([*lab.sockets().glob("*.log"), *lab.sockets().glob("*.console")]):
+        _keep(folder / file.name, file.read_bytes)
+    for empty in [file for file in folder.iterdir() if file.is_file() and not file.stat().st_size]:
+        empty.unlink()
+
+
+def _finish(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
+    report.write(folder / VERDICT)
+    try:
+        if lab.state:
+            _collect(lab, folder)
+    finally:
+        lab.down()
+    ui.say(f"results are in {folder}")
+
+
+# -- all of it ---------------------------------------------------------------
+
+def ci(asked: wanted.Wanted, job: Job) -> int:
+    """The command's exit status."""
+    lab = cluster.Cluster()
+    if lab.running():
+        raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
+    report = junit.Report("pib ci")
+    try:
+        with report.case("boot"):
+            up.boot(lab, asked)
+        with report.case(shlex.join(job.command)) as case:
+            status = _run(job, _environment(lab, job.folder))
+            case.output = ui.tail(job.folder / OUTPUT)
+            case.failure = f"exit status {status}" if status else ""
+        return status
+    finally:
+        with signals.held_off():
+            _finish(lab, job.folder, report)
+
+
+def from_options(options: argparse.Namespace, command: list[str]) -> int:
+    if not command:
+        raise ui.LabError("ci: no command. Usage:  ./pib ci [OPTIONS] -- COMMAND…")
+    if options.timeout is not None and options.timeout <= 0:
+        raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
+    asked = settings.settle(options)
+    folder = _fresh(options.output.absolute())
+    if options.capture:
+        asked = dataclasses.replace(asked, capture=folder / CAPTURE)
+    return ci(asked, Job(command, folder, options.timeout))
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    settings.add_options(command)
+    command.add_argument("--output", type=pathlib.Path, default=pathlib.Path("pib-ci"), metavar="DIR",
+                         help="for logs, the kernels' messages, a capture and the verdict as JUnit (default: pib-ci)")
+    command.add_argument("--timeout", type=float, metavar="SECONDS", help="end the command after this time")
+    command.add_argument("--no-capture", dest="capture", action="store_false",
+                         help="record no packets: large messages are faster, and disk space is saved")
+    command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
+                         help="runs here, not in a guest. Its environment has PIB (this program), PIB_NODES (names of "
+                              "the guests), PIB_SSH_CONFIG (a file for ssh -F) and PIB_RESULTS (the folder of results)")

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib ci passes on the status of its command, keeps results, and ends the lab, whatever happens."""
+
+import os
+import pathlib
+import signal
+import threading
+import xml.etree.ElementTree as xml
+
+import pytest
+
+from checkouts import pib
+from lab import ci, process, signals, ui, up, waiting
+from lab.fabric import switch_process
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+
+LIMIT_S = 60
+SWITCH = """#!/bin/sh
+if [ "$1" = ctl ]; then
+    echo the switch is well
+    exit
+fi
+echo "$@"
+while [ "$1" != --control ]; do shift; done
+: >"$2"
+exec sleep 1000
+"""
+
+
+@pytest.fixture(name="job")
+def _job(lab, tmp_path, monkeypatch):
+    """Runs ci with a shell line; guests boot at once, and are a subnet."""
+    switch = tmp_path / "switch"
+    switch.write_text(SWITCH)
+    switch.chmod(0o755)
+    monkeypatch.setattr(switch_process, "PROGRAM", switch)
+    monkeypatch.setattr(vm, "module_usable", lambda: True)
+    monkeypatch.setattr(up, "prepare", lambda: (tmp_path, []))
+    monkeypatch.setattr(up, "make_subnet", lambda _lab: [])
+    folder = tmp_path / "results"
+    folder.mkdir()
+
+    def run(line, limit_s=None, **options):
+        return ci.ci(Wanted(2, **options), ci.Job(["sh", "-c", line], folder, limit_s))
+    yield run
+    assert not [name for directory, name, _ in process.marked() if directory == lab.directory]
+    assert not lab.file.exists()
+
+
+@pytest.fixture(name="results")
+def _results(tmp_path):
+    return tmp_path / "results"
+
+
+def verdict(results):
+    """Name and failure of each case."""
+    suite = xml.parse(results / "junit.xml").getroot()
+    cases = {case.get("name"): failed.get("message") if (failed := case.find("failure")) is not None else ""
+             for case in suite.iter("testcase")}
+    assert suite.get("tests") == str(len(cases)) and suite.get("failures") == str(sum(map(bool, cases.values())))
+    return cases
+
+
+def test_a_command_that_passes(job, results, capfdbinary):
+    assert job('echo "$PIB_NODES"; test -x "$PIB" && grep -c ^Host "$PIB_SSH_CONFIG"; : >"$PIB_RESULTS/mine"') == 0
+    assert capfdbinary.readouterr().out == b"vm0 vm1\n2\n" == (results / "command.log").read_bytes()
+    assert list(verdict(results).values()) == ["", ""] and (results / "switch.status").exists()
+    assert "starting" in (results / "vm1.console").read_text()
+
+
+def test_its_status_is_passed_on(job, results):
+    assert job("echo no; exit 7") == 7
+    assert list(verdict(results).values()) == ["", "exit status 7"]
+    assert "no" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
+
+
+def test_a_command_that_is_not_there(job, results, lab, tmp_path):
+    assert ci.ci(Wanted(1), ci.Job(["/no/such/program"], results)) == 127
+    assert verdict(results)["/no/such/program"] == "exit status 127"
+
+
+def test_a_command_that_hangs(job, results):
+    assert job("echo begun; sleep 1000", 1) == 124
+    assert verdict(results)["sh -c 'echo begun; sleep 1000'"] == "exit status 124"
+
+
+def test_a_boot_that_fails(job, results, monkeypatch):
+    monkeypatch.setenv("FAKE_QEMU", "ends")
+    with pytest.raises(ui.LabError, match="a bad option"):
+        job("true")
+    assert "a bad option" in verdict(results)["boot"]
+
+
+def test_guests_that_do_not_answer(job, results, monkeypatch):
+    monkeypatch.setattr(ci, "ANSWER_S", 1)
+    monkeypatch.setattr(ci, "_environment", lambda *_: monkeypatch.setenv("FAKE_SSH", "hangs") or dict(os.environ))
+    assert job("exit 3") == 3
+    assert "did not end within 1 s" in (results / "vm0.dmesg").read_text()
+
+
+def test_a_signal(job, results, monkeypatch, tmp_path):
+    handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
+    signals.raise_on_end()
+
+    def interrupt():
+        waiting.poll("the command", (tmp_path / "begun").exists, LIMIT_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+    teller = threading.Thread(target=interrupt)
+    teller.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            job(f"touch {tmp_path}/begun; sleep 1000")
+    finally:
+        teller.join()
+        for ending, handler in handlers.items():
+            signal.signal(ending, handler)
+    assert list(verdict(results).values()) == ["", "a signal has ended it"] and (results / "vm0.console").exists()
+
+
+def test_output_that_is_no_text_is_no_broken_xml(job, results):
+    assert job(r"printf '\000\033[1m\377<&]]>'; exit 1") == 1
+    assert "<&]]>" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
+
+
+def test_packets_are_captured(job, results):
+    assert job("true", capture=results / "fabric.pcap") == 0
+    assert f"--pcap {results}/fabric.pcap --pcap-format erf" in (results / "switch.log").read_text()
+
+
+def test_a_lab_that_runs_is_left_alone(job, lab, results):
+    lab.up(Wanted(1), [])
+    with pytest.raises(ui.LabError, match="a lab runs here already"):
+        job("true")
+    assert lab.nodes() == ["vm0"]
+    lab.down()
+
+
+def test_results_of_an_earlier_run_are_replaced_and_nothing_else(tmp_path):
+    folder = ci._fresh(tmp_path / "a" / "results")
+    (folder / "mine").write_text("")
+    with pytest.raises(ui.LabError, match="not empty"):
+        ci._fresh(folder)
+    (folder / "junit.xml").write_text("")
+    assert not list(ci._fresh(folder).iterdir())
+
+
+@pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
+                                         (["ci", "-n", "99", "--", "ls", "-l"], "--nodes 99: expected 1 to 32")])
+def test_mistakes_are_refused_before_anything_boots(checkout, tmp_path, words, said):
+    done = pib(checkout, *words, cwd=tmp_path)
+    assert done.returncode == 1 and said in done.stderr and not pathlib.Path(tmp_path / "pib-ci").exists()

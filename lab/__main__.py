@@ -95,29 +95,29 @@ def _add_lab(add) -> None:
     command = add("exec", _exec, "run a command in a guest, as root")
     command.usage = "pib exec [-h] (NODE | --all) -- COMMAND ..."
     command.add_argument("--all", action="store_true",
-                         help="in all guests side by side; each line of output begins with the name of its guest")
+                         help="run it in all guests in parallel; each line of output begins with the guest's name")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="NODE -- COMMAND",
-                         help="one word: a line for the guest's shell; several: passed as they are. It ends in "
-                              "the guest when this command ends, or when nobody reads its output any more")
+                         help="one word is a line for the guest's shell, several words are passed unchanged. The "
+                              "command ends in the guest when this one ends, or when nobody reads its output")
     command = add("cp", lambda options: reach.copy(cluster.Cluster(), options.files),
                   "copy files and directories into guests, out of them, or from one to another")
     command.add_argument("files", nargs="+", metavar="FILE",
                          help="a path here, or NODE:PATH in a guest; the last one is the target")
     add("ssh-config", _print(lambda: reach.ssh_config(cluster.Cluster())),
         "print a configuration with which ssh, scp, rsync and others reach the guests by name")
-    command = add("shell", _shell, "a shell in a guest")
+    command = add("shell", _shell, "open a shell in a guest")
     command.add_argument("node", metavar="NODE")
-    add("status", lambda _options: status.status(cluster.Cluster()), "what runs")
-    command = add("kvm", lambda options: status.accelerator(options.again), "whether guests run with KVM here")
-    command.add_argument("--again", action="store_true", help="forget the answer of an earlier trial, and try")
+    add("status", lambda _options: status.status(cluster.Cluster()), "show the running lab and its ports")
+    command = add("kvm", lambda options: status.accelerator(options.again), "show whether guests run with KVM")
+    command.add_argument("--again", action="store_true", help="ignore the result of an earlier trial, and try again")
     command = add("down", lambda options: status.down(options.all), "stop guests and switch")
-    command.add_argument("--all", action="store_true", help="those of tests and benchmarks, too")
+    command.add_argument("--all", action="store_true", help="also stop the guests of tests and benchmarks")
     command = add("run", _run, "print the QEMU command line for a VM of your own on the fabric")
     command.add_argument("--number", type=int, default=wanted.MOST_NODES, metavar="N",
-                         help="makes its GUIDs; the lab's own guests count from 0 (default: the "
-                              "first number that they never have)")
+                         help="number that the VM's GUIDs are made of; the lab's own guests count from 0 "
+                              "(default: the first number that they never have)")
     command.add_argument("--fabric", default="", metavar="ADDRESS",
-                         help="of the switch (default: the running lab's)")
+                         help="address of the switch (default: the running lab's)")
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS",
                          help="the rest of your command line, e.g. -accel kvm -m 2G disk.qcow2")
 
@@ -151,8 +151,8 @@ def _metrics(options) -> int:
 
 def _add_views(add) -> None:
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
-    command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw it into this file")
-    other = add("metrics", _metrics, "the fabric's counters for Prometheus, on the loopback address")
+    command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
+    other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")
     other.add_argument("--port", type=int, default=9417, help="TCP port (default 9417)")
     for view in (command, other):
         view.add_argument("--control", type=pathlib.Path, metavar="PATH",
@@ -170,7 +170,7 @@ def _add_topology(add) -> None:
     command.epilog = f"kinds, and what can be set:\n{topology_kinds.usage()}"
     command.add_argument("kind", metavar="KIND")
     command.add_argument("settings", nargs="*", metavar="NAME=NUMBER")
-    command.add_argument("--speed", default="4xEDR", help="of every link (default 4xEDR)")
+    command.add_argument("--speed", default="4xEDR", help="width and speed of every link (default 4xEDR)")
 
 
 def _add_steps(add) -> None:
@@ -179,40 +179,41 @@ def _add_steps(add) -> None:
     add("image", _image, "make the guest image and its build tree; print where")
     command = add("clean", lambda options: clean.clean(options.entries, options.unused, options.all),
                   "show what the cache holds, with sizes, or free it")
-    command.add_argument("entries", nargs="*", metavar="ENTRY", help="free this one")
-    command.add_argument("--unused", type=int, metavar="DAYS", help="free what was not used for so many days")
-    command.add_argument("--all", action="store_true", help="free all that is not in use")
+    command.add_argument("entries", nargs="*", metavar="ENTRY", help="entry to free")
+    command.add_argument("--unused", type=int, metavar="DAYS",
+                         help="free the entries that were not used for this many days")
+    command.add_argument("--all", action="store_true", help="free all entries that are not in use")
 
 
 def _add_development(add) -> None:
     """Adds the commands that need a checkout."""
     command = add("test", lambda options: parts.test(options.part),
-                  "run the tests: units, then booted guests")
+                  "run the tests: unit tests, then tests in booted guests")
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
-                         help="only these; lockdep: the guests again, on a kernel that checks its "
-                              "locking; bookworm: again in guests of Debian 12; sockets, peer-copy: "
-                              "again over other kinds of links; kvm: what KVM does for the device, on an "
-                              "emulated host where this one has none; tsan: tests with threads, with the "
-                              "thread sanitizer; coverage: lines and branches that unit tests execute; kernels: "
+                         help="part to run; lockdep: the guest tests on a kernel that checks its "
+                              "locking; bookworm: the guest tests in Debian 12; sockets, peer-copy: the guest "
+                              "tests over other kinds of links; kvm: tests that need KVM, on an emulated host "
+                              "if this one has none; tsan: tests with threads, under the thread sanitizer; "
+                              "coverage: lines and branches that unit tests execute; kernels: "
                               "compile driver and provider for all kernels and rdma-core releases of Debian, and "
                               "boot the newest kernel; qemu: the device in the QEMU of Debian 13 and of its "
                               "backports; arm: compiled for 64-bit Arm, unit tests with pages of 4, 16 and 64 KiB; "
                               "packages: build Debian packages and the container, and use them in clean trees; "
                               "style: a part of unit; all: every part, and the tests that are marked nightly, which "
                               "takes a night. Default: unit and guest")
-    command = add("bench", _bench, "measure, side by side with what it is held against")
+    command = add("bench", _bench, "measure the HCA, Soft-RoCE and the limits of this machine")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
-                         help="of everything, of which the medians count (default 5)")
+                         help="number of rounds; their medians count (default 5)")
     command.add_argument("--no-guests", dest="guests", action="store_false",
-                         help="only what needs no virtual machine")
+                         help="only the measurements without virtual machines")
     command.add_argument("--only", choices=[*bench.NAMES, bench.SWEEP], action="append", metavar="GROUP",
-                         help="can be given several times; groups are below. Default: all but the last")
+                         help="group to measure, see below; may be repeated. Default: all except the last")
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.epilog = "groups, and seconds of a round:\n" + "\n".join(
         [f"  {group.name:<10} {group.seconds:>4}  {group.about}" for group in bench.GROUPS]
-        + [f"  {bench.SWEEP:<10} {bench.SWEEP_S:>4}  opensm's sweeps of 16 to 2,000 hosts, beside ibsim's"])
+        + [f"  {bench.SWEEP:<10} {bench.SWEEP_S:>4}  opensm's sweeps of 16 to 2,000 hosts, and ibsim's"])
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
-                         help="for results as JSON, table and plot (default: .lab/bench)")
+                         help="directory for the results: JSON, table and plot (default: .lab/bench)")
     add("deps", lambda _options: deps.install(tests=True),
         "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
@@ -224,7 +225,7 @@ class _Version(argparse.Action):
     """The version in meson.build, in a clone with the commit; or the version from which an installed lab was built."""
 
     def __init__(self, option_strings, dest):
-        super().__init__(option_strings, dest, nargs=0, help="show it")
+        super().__init__(option_strings, dest, nargs=0, help="show the version")
 
     def __call__(self, parser_, _options, _values, _name=None):
         if paths.INSTALLED:

@@ -214,27 +214,27 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """An option that is not given is None: it leaves the word to the file."""
+    """Adds the options. One that is not given is None: the file decides then."""
     command.add_argument("--project", type=pathlib.Path, metavar="FILE",
                          help=f"take settings from this file (default: {FILE}, if there is one); options win over it")
     command.add_argument("-n", "--nodes", type=int, metavar="N", help="number of guests (default 2)")
     command.add_argument("--hca-options", metavar="PROPERTIES",
                          help="more properties of -device pib-hca, e.g. ports=2,link-speed=hdr")
     command.add_argument("--peer-copy", action="store_true", default=None,
-                         help="the switch has the guests' memory and copies long messages from one to the other")
+                         help="peer copy: the switch gets the guests' memory and copies long messages between them")
     command.add_argument("--memory", type=int, metavar="MIB", help="memory of a guest (default 1024)")
     command.add_argument("--cpus", type=int, metavar="N",
                          help="processors of a guest (default 1); the driver has a completion vector for each")
     command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
-                         help="a fabric as in this file (see the command topology), of which the guests are hosts; "
+                         help="run the fabric of this file, with the guests as hosts (see the command topology); "
                               "default: one switch")
     command.add_argument("--split", type=int, metavar="N",
-                         help="of the topology: N pib-switch processes, joined by sockets (default 1)")
+                         help="run the topology in N pib-switch processes, joined by sockets (default 1)")
     command.add_argument("--package", action="append", metavar="NAME,…",
-                         help="Debian packages that guests have as well, e.g. fio,openmpi-bin; made once, then cached; "
-                              "can be given several times")
+                         help="additional Debian packages in the guests, e.g. fio,openmpi-bin; installed once, then "
+                              "cached; may be repeated")
     command.add_argument("--share", type=pathlib.Path, metavar="DIR",
-                         help="a directory of this machine that all guests have as /share")
+                         help="directory of this machine that all guests see as /share")
     command.add_argument("--kernel", metavar="KIND",
                          help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
                               "sleeping, lists and DMA, once, in some minutes")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Runs a fuzz target without a fuzzer: its seeds, the inputs in the files named (hex text with #
-// comments if the name ends in .hex, else raw), and mutations of all of them from a fixed seed, so
-// that two runs do the same.
-//   TARGET [--runs N] [--write-seeds DIR] [FILE...]
+// comments if the name ends in .hex, else raw), and mutations of all of them. Their seed is another
+// one in each run, and is printed: --seed repeats it.
+//   TARGET [--runs N] [--seed N] [--write-seeds DIR] [FILE...]
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -24,6 +24,7 @@ constexpr std::size_t kMaxInput = 16 * 1024;
 
 struct Options {
     std::uint64_t runs = 20'000;
+    std::uint32_t seed = std::random_device()();
     std::string seed_folder;
     std::vector<std::string> files;
 };
@@ -112,6 +113,9 @@ Options parse_options(std::span<char*> arguments) {
         if (argument == "--runs" && has_value) {
             const std::string_view value = arguments[++i];
             std::from_chars(value.data(), value.data() + value.size(), options.runs);
+        } else if (argument == "--seed" && has_value) {
+            const std::string_view value = arguments[++i];
+            std::from_chars(value.data(), value.data() + value.size(), options.seed);
         } else if (argument == "--write-seeds" && has_value) {
             options.seed_folder = arguments[++i];
         } else {
@@ -137,7 +141,9 @@ int main(int argc, char** argv) {
     for (const Bytes& input : corpus) {
         pib::fuzz::run(input);
     }
-    std::mt19937 random(20240607);
+    // First, so that a crash can be repeated.
+    std::cerr << "--runs " << options.runs << " --seed " << options.seed << '\n';
+    std::mt19937 random(options.seed);
     for (std::uint64_t run = 0; run < options.runs; ++run) {
         Bytes input = corpus[random() % corpus.size()];
         for (unsigned changes = 1 + random() % 6; changes > 0; --changes) {

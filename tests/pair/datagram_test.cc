@@ -306,3 +306,43 @@ TEST_CASE("with the port down datagrams complete and vanish") {
     CHECK(t.pair.a.poll(t.qa)->status == PIB_HCA_WC_SUCCESS);
     CHECK_FALSE(t.pair.b.poll(t.qb));
 }
+
+TEST_CASE("path bits and the GID of an address vector are those of the packet") {
+    Datagrams t;
+    t.pair.a.port.set_lids(8, 2);
+    t.pair.b.port.set_lids(16, 3);
+    t.pair.a.port.gids.push_back(t.pair.a.port.gids[0]);
+    t.pair.a.port.gids[1][15] ^= 0x55;
+    ib::Grh grh;
+    ib::Lrh lrh;
+    t.pair.tap = [&](const ib::PacketView& packet) {
+        grh = packet.grh().value_or(ib::Grh{});
+        lrh = packet.lrh();
+    };
+    t.pair.b.post_recv(t.qb, {t.to.sge(0, 5000)});
+    SendWr wr = t.wr(100);
+    wr.av.dlid = 16 + 5;
+    wr.av.src_path_bits = 3;
+    wr.av.flags = PIB_HCA_AV_GRH;
+    wr.av.sgid_index = 1;
+    std::memcpy(wr.av.dgid, t.pair.b.port.gid(0), 16);
+    t.send(wr);
+    CHECK(lrh.slid.value() == 8 + 3);
+    CHECK(lrh.dlid.value() == 16 + 5);
+    CHECK(std::ranges::equal(grh.sgid.bytes, t.pair.a.port.gids[1]));
+    const auto cqe = t.pair.b.poll(t.qb);
+    REQUIRE(cqe);
+    CHECK(cqe->slid == 8 + 3);
+    CHECK(cqe->dlid_path_bits == 5);
+}
+
+TEST_CASE("path bits beyond the port's are cut") {
+    Datagrams t;
+    t.pair.a.port.set_lids(8, 1);
+    ib::Lrh lrh;
+    t.pair.tap = [&](const ib::PacketView& packet) { lrh = packet.lrh(); };
+    SendWr wr = t.wr(100);
+    wr.av.src_path_bits = 7;
+    t.send(wr);
+    CHECK(lrh.slid.value() == 8 + 1);
+}

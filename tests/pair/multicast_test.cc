@@ -93,6 +93,30 @@ TEST_CASE("group and LID must both be right, and so must keys") {
     CHECK(t.pair.b.port.qkey_violations == 0);
 }
 
+// Entry 1 of the table is 0x8001 and entry 2 the limited 0x0002.
+TEST_CASE("a member gets what is of its partition, and no violation is counted") {
+    struct Case {
+        uint16_t sender;
+        uint16_t member;
+        bool arrives;
+    };
+    const Case c = GENERATE(Case{0, 0, true}, Case{0, 1, false}, Case{1, 0, false},
+                            Case{1, 1, true}, Case{2, 2, false});
+    Multicast t;
+    const auto g = group(1);
+    Buffer from = t.pair.a.make_buffer(4096);
+    const Buffer to = t.pair.b.make_buffer(4096);
+    Qp sender = t.pair.a.create({.type = PIB_HCA_QP_UD});
+    start_datagram(t.pair.a, sender, kQkey, c.sender);
+    Qp member = t.pair.b.create({.type = PIB_HCA_QP_UD});
+    start_datagram(t.pair.b, member, kQkey, c.member);
+    t.pair.b.post_recv(member, {to.all()});
+    REQUIRE(t.pair.b.transport.verbs().attach_mcast(member.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    t.send(sender, from, g);
+    CHECK(t.pair.b.poll_all(member).size() == (c.arrives ? 1 : 0));
+    CHECK(t.pair.b.port.pkey_violations == 0);
+}
+
 TEST_CASE("attach and detach: what is refused") {
     Hca hca(1);
     const Qp ud = hca.create({.type = PIB_HCA_QP_UD});

@@ -252,3 +252,31 @@ TEST_CASE("UC migrates by command, and follows") {
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_MIGRATED);
     CHECK(pair.b.saw_event(PIB_HCA_EVENT_PATH_MIGRATED, pair.qb.qpn));
 }
+
+TEST_CASE("the alternate path has a P_Key, an SL and a timeout of its own") {
+    Migrating t;
+    const auto load = [&](Hca& from, Hca& to, const Qp& qp) {
+        pib_hca_modify_qp in = Migrating::loading(from, to);
+        in.alt_pkey_index = 1;
+        in.alt_av.sl = 5;
+        return from.transport.verbs().modify(qp.qpn, in);
+    };
+    REQUIRE(load(t.a, t.b, t.qa) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(load(t.b, t.a, t.qb) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.send() == PIB_HCA_WC_SUCCESS);
+    REQUIRE(t.ask(t.a, t.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_OK);
+    ib::PKey pkey;
+    unsigned sl = 0;
+    t.tap = [&](const ib::PacketView& packet) {
+        if (packet.opcode().is_request()) {
+            pkey = packet.bth().pkey;
+            sl = packet.lrh().sl.value();
+        }
+    };
+    CHECK(t.send() == PIB_HCA_WC_SUCCESS);
+    CHECK(pkey == ib::PKey(0x8001));
+    CHECK(sl == 5);
+    const auto after = *t.a.transport.verbs().query(t.qa.qpn);
+    CHECK(after.pkey_index == 1);
+    CHECK(after.timeout == 12);
+}

@@ -167,8 +167,13 @@ TEST_CASE("a fenced request waits for READs and atomics before it") {
     const Buffer local = pair.a.make_buffer(8192);
     const Buffer remote = pair.b.make_buffer(8192);
     const bool fence = GENERATE(false, true);
-    pair.a.write_send(qa, {.opcode = PIB_HCA_WQE_RDMA_READ,
-                           .sges = {local.sge(0, 4000)},
+    const auto before = static_cast<uint8_t>(
+        GENERATE(PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD, PIB_HCA_WQE_CMP_SWAP));
+    const auto after = static_cast<uint8_t>(GENERATE(PIB_HCA_WQE_SEND, PIB_HCA_WQE_RDMA_WRITE,
+                                                     PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD));
+    pair.b.post_recv(qb, {remote.sge(0, 8)});
+    pair.a.write_send(qa, {.opcode = before,
+                           .sges = {local.sge(0, before == PIB_HCA_WQE_RDMA_READ ? 4000 : 8)},
                            .remote_addr = remote.addr,
                            .rkey = remote.key});
     pair.a.write_send(

@@ -309,3 +309,147 @@ TEST_CASE("CREATE_QP refuses what it cannot be") {
     CHECK(hca.transport.verbs().destroy(*created) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     CHECK(hca.cqs.find(cqn)->users == 0);
 }
+
+namespace {
+
+// The table of docs/device-spec.md (IBA table 91), with the attributes of XRC's halves. CUR_STATE
+// is always allowed.
+struct Attributes {
+    uint32_t required;
+    uint32_t optional;
+};
+constexpr uint32_t kPkey = PIB_HCA_QP_ATTR_PKEY_INDEX;
+constexpr uint32_t kPort = PIB_HCA_QP_ATTR_PORT;
+constexpr uint32_t kAccess = PIB_HCA_QP_ATTR_ACCESS_FLAGS;
+constexpr uint32_t kQkey = PIB_HCA_QP_ATTR_QKEY;
+constexpr uint32_t kCur = PIB_HCA_QP_ATTR_CUR_STATE;
+constexpr uint32_t kAlt = PIB_HCA_QP_ATTR_ALT_PATH | PIB_HCA_QP_ATTR_PATH_MIG_STATE;
+constexpr uint32_t kRnrTimer = PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+constexpr uint32_t kResponder = PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | kRnrTimer;
+constexpr uint32_t kRequester =
+    PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+
+Attributes connected(QpType type, QpState from, QpState to) {
+    const bool reliable = type != PIB_HCA_QP_UC;
+    const uint32_t asks = reliable && type != PIB_HCA_QP_XRC_TGT ? kRequester : 0;
+    const uint32_t answers = reliable && type != PIB_HCA_QP_XRC_INI ? kResponder : 0;
+    const uint32_t timeout = reliable ? PIB_HCA_QP_ATTR_TIMEOUT : 0;
+    const uint32_t live = kAccess | kAlt | (answers & kRnrTimer);
+    if (from == PIB_HCA_QPS_RESET) {
+        return {kPkey | kPort | kAccess, 0};
+    }
+    if (from == PIB_HCA_QPS_INIT && to == PIB_HCA_QPS_INIT) {
+        return {0, kPkey | kPort | kAccess};
+    }
+    if (from == PIB_HCA_QPS_INIT) {
+        return {PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU | PIB_HCA_QP_ATTR_DEST_QPN |
+                    PIB_HCA_QP_ATTR_RQ_PSN | answers,
+                kAccess | kPkey | kAlt};
+    }
+    if (from == PIB_HCA_QPS_RTR) {
+        return {PIB_HCA_QP_ATTR_SQ_PSN | timeout | asks, live};
+    }
+    if (from == PIB_HCA_QPS_SQE) {
+        return {0, kAccess};
+    }
+    if (from == PIB_HCA_QPS_RTS && to == PIB_HCA_QPS_SQD) {
+        return {0, PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY};
+    }
+    if (to == PIB_HCA_QPS_SQD) {
+        const uint32_t port = reliable ? kPort : 0;
+        return {0, live | PIB_HCA_QP_ATTR_AV | kPkey | port | timeout | asks | answers};
+    }
+    return {0, live};
+}
+
+Attributes datagram(QpType type, QpState from, QpState to) {
+    const bool special = type != PIB_HCA_QP_UD;
+    if (from == PIB_HCA_QPS_RESET) {
+        return special ? Attributes{kPkey | kQkey, kPort} : Attributes{kPkey | kPort | kQkey, 0};
+    }
+    if (from == PIB_HCA_QPS_INIT) {
+        return {0, kPkey | kQkey | (to == PIB_HCA_QPS_INIT ? kPort : 0)};
+    }
+    if (from == PIB_HCA_QPS_RTR) {
+        return {PIB_HCA_QP_ATTR_SQ_PSN, kQkey};
+    }
+    if (from == PIB_HCA_QPS_RTS && to == PIB_HCA_QPS_SQD) {
+        return {0, PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY};
+    }
+    return {0, kQkey | (to == PIB_HCA_QPS_SQD ? kPkey : 0)};
+}
+
+bool is_connected(QpType type) {
+    return type != PIB_HCA_QP_UD && type != PIB_HCA_QP_SMI && type != PIB_HCA_QP_GSI;
+}
+
+Attributes attributes_of(QpType type, QpState from, QpState to) {
+    return is_connected(type) ? connected(type, from, to) : datagram(type, from, to);
+}
+
+pib_hca_modify_qp request(uint32_t mask, QpState from, QpState to) {
+    pib_hca_modify_qp in = attributes(mask, to);
+    in.cur_state = from;
+    in.alt_port = 1;
+    in.alt_av.dlid = 2;
+    return in;
+}
+
+// A QP in `state`, by the required attributes of each step.
+Qp any_qp_in(Hca& hca, QpType type, QpState state) {
+    const bool special = type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
+    const auto port = static_cast<uint8_t>(special ? 1 : 0);
+    const uint32_t domain = type == PIB_HCA_QP_XRC_TGT ? 5 : 0;
+    Qp qp = hca.create({.type = type, .port = port, .xrcd = domain});
+    QpState from = PIB_HCA_QPS_RESET;
+    for (const QpState to : {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD}) {
+        const QpState last = state == PIB_HCA_QPS_SQE ? PIB_HCA_QPS_RTS : state;
+        if (from == last) {
+            break;
+        }
+        const auto in = request(attributes_of(type, from, to).required, from, to);
+        REQUIRE(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+        from = to;
+    }
+    if (state == PIB_HCA_QPS_SQE) {
+        hca.post(qp, {.opcode = 0x7f});
+    }
+    REQUIRE(hca.state(qp) == state);
+    return qp;
+}
+
+}  // namespace
+
+TEST_CASE("each step of each type takes the attributes of the table, and no other") {
+    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD, PIB_HCA_QP_SMI,
+                                 PIB_HCA_QP_GSI, PIB_HCA_QP_XRC_INI, PIB_HCA_QP_XRC_TGT);
+    const bool reliable = is_connected(type) && type != PIB_HCA_QP_UC;
+    const std::pair<QpState, QpState> steps[] = {
+        {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT}, {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT},
+        {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR},   {PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS},
+        {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS},    {PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD},
+        {PIB_HCA_QPS_SQD, PIB_HCA_QPS_RTS},    {PIB_HCA_QPS_SQD, PIB_HCA_QPS_SQD},
+        {PIB_HCA_QPS_SQE, PIB_HCA_QPS_RTS}};
+    for (const auto& [from, to] : steps) {
+        if (from == PIB_HCA_QPS_SQE && reliable) {
+            continue;
+        }
+        const Attributes table = attributes_of(type, from, to);
+        for (unsigned bit = 1; bit < 21; ++bit) {
+            const uint32_t attribute = 1u << bit;
+            const bool optional = ((table.optional | kCur) & attribute) != 0;
+            // The state of a path without an alternate one cannot change, whatever the table says.
+            if (optional && attribute == PIB_HCA_QP_ATTR_PATH_MIG_STATE) {
+                continue;
+            }
+            Hca hca(1);
+            const Qp qp = any_qp_in(hca, type, from);
+            const auto in = request(table.required ^ attribute, from, to);
+            INFO("type " << type << " from " << from << " to " << to << " bit " << bit);
+            CHECK(hca.transport.verbs().modify(qp.qpn, in) ==
+                  (optional                           ? PIB_HCA_CMD_STATUS_OK
+                   : attribute == PIB_HCA_QP_ATTR_CAP ? PIB_HCA_CMD_STATUS_NOT_SUPPORTED
+                                                      : PIB_HCA_CMD_STATUS_BAD_PARAM));
+        }
+    }
+}

@@ -3,12 +3,24 @@
 // Flow has `posted`, a container of what it has posted and not yet seen completed.
 #pragma once
 
+#include <cstdlib>
+#include <iostream>
 #include <random>
 #include <vector>
 
 #include "pair.h"
 
 namespace pib::hca::test {
+
+// Another seed in each run of a test, or that of PIB_RANDOM_SEED. It is printed, so that a failure
+// can be repeated.
+inline uint64_t new_seed() {
+    const char* asked = std::getenv("PIB_RANDOM_SEED");
+    const uint64_t seed =
+        asked != nullptr ? std::strtoull(asked, nullptr, 10) : std::random_device()();
+    std::cerr << "PIB_RANDOM_SEED=" << seed << '\n';
+    return seed;
+}
 
 template <typename Flow>
 class RandomDrive {

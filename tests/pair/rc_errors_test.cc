@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <iterator>
 
 #include "pair.h"
 
@@ -273,4 +274,33 @@ TEST_CASE("an error waits for the requests before it") {
     REQUIRE(sent.size() == 5);
     CHECK(std::ranges::count(sent, PIB_HCA_WC_SUCCESS, &pib_hca_cqe::status) == 4);
     CHECK(sent[4].status == PIB_HCA_WC_LOC_QP_OP_ERR);
+}
+
+// IBA 9.7.5.2.1: a NAK acknowledges the requests before the one that it refuses.
+TEST_CASE("requests before a refused one complete with success") {
+    const auto opcode = kRemoteOpcodes[GENERATE(range(0, 4))];
+    Connected t;
+    for (uint32_t i = 0; i < 3; ++i) {
+        SendWr write = t.rdma(PIB_HCA_WQE_RDMA_WRITE, 3000);
+        write.remote_addr += i * 4096;
+        t.pair.a.write_send(t.qa, write);
+    }
+    SendWr refused = t.rdma(opcode, 8);
+    refused.rkey ^= 0x100;
+    t.pair.a.write_send(t.qa, refused);
+    t.pair.a.write_send(t.qa, t.rdma(PIB_HCA_WQE_RDMA_WRITE));
+    t.pair.a.host.poke<uint64_t>(t.local.addr + 2000, 0x1122334455667788);
+    t.pair.a.ring(t.qa);
+    std::vector<pib_hca_cqe> cqes;
+    t.pair.run_until([&] {
+        std::ranges::copy(t.pair.a.poll_all(t.qa), std::back_inserter(cqes));
+        return cqes.size() == 5;
+    });
+    REQUIRE(cqes.size() == 5);
+    for (uint32_t i = 0; i < 3; ++i) {
+        CHECK(cqes[i].status == PIB_HCA_WC_SUCCESS);
+        CHECK(t.pair.b.host.peek<uint64_t>(t.remote.addr + i * 4096 + 2000) == 0x1122334455667788);
+    }
+    CHECK(cqes[3].status == PIB_HCA_WC_REM_ACCESS_ERR);
+    CHECK(cqes[4].status == PIB_HCA_WC_WR_FLUSH_ERR);
 }

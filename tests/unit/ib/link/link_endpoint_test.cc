@@ -2,6 +2,8 @@
 // The link state machine at both ends: handshake, link state, credits, faults of the peer.
 #include "ib/link/link_endpoint.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -115,6 +117,29 @@ TEST_CASE("link: credits stop a data VL, not the others and not VL15") {
     pair.switch_events.release_all();
     pair.pump();
     CHECK(send(pair.hca, big));
+}
+
+TEST_CASE("link: fifteen data VLs have credits of their own") {
+    link::LinkEndpoint::Buffers buffers;
+    buffers.receive_blocks.fill(1024);
+    LinkPair pair(buffers);
+    ib::link::Link offer = make_offer();
+    offer.vl_cap = 5;
+    pair.hca.training().set_offer(offer);
+    pair.sw.training().set_offer(offer);
+    pair.pump();
+    pair.switch_events.hold = true;
+    std::array<unsigned, 15> sent{};
+    for (unsigned vl = 0; vl < sent.size(); ++vl) {
+        while (send(pair.hca, make_packet(vl, 2, 4096))) {
+            ++sent[vl];
+            pair.pump();
+        }
+    }
+    CHECK(std::ranges::count(sent, 1024 / 65) == 15);
+    CHECK(pair.switch_events.packets.size() == 15 * (1024 / 65));
+    CHECK(send(pair.hca, make_packet(link::kVl15, 2, 256)));
+    CHECK(pair.error.empty());
 }
 
 TEST_CASE("link: buffer held over a retrain is not granted twice") {

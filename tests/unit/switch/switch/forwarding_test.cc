@@ -57,6 +57,45 @@ TEST_CASE("forwarding: what the LFT does not list is dropped and counted") {
     CHECK(fabric.hca(1).packets.empty());
 }
 
+TEST_CASE("forwarding: LIDs above LinearFDBTop are not looked up") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    const auto arrives = [&] {
+        const auto before = fabric.hca(2).packets.size();
+        fabric.hca(0).send_packet(make_packet(0, 3, 64, 1));
+        fabric.settle();
+        return fabric.hca(2).packets.size() == before + 1;
+    };
+    CHECK(arrives());
+    set_switch_info(fabric, {{si::kLinearFdbTop, 3}});
+    CHECK(arrives());
+    set_switch_info(fabric, {{si::kLinearFdbTop, 2}});
+    CHECK_FALSE(arrives());
+    CHECK(fabric.count(1, Counter::kPortDlidMappingErrors) == 1);
+    set_switch_info(fabric, {{si::kLinearFdbTop, 200}});
+    CHECK(arrives());
+}
+
+TEST_CASE("forwarding: multicast LIDs above MulticastFDBTop go by the default ports") {
+    TestFabric fabric(3);
+    fabric.make_active();
+    set_mft(fabric, 3, 0b0100);  // port 2
+    set_switch_info(fabric, {{si::kDefaultMulticastPrimaryPort, 3}});
+    const auto arrived_at = [&] {
+        const auto second = fabric.hca(1).packets.size();
+        const auto third = fabric.hca(2).packets.size();
+        fabric.hca(0).send_packet(make_packet(0, 0xC003, 64, 1));
+        fabric.settle();
+        return fabric.hca(1).packets.size() > second  ? 2
+               : fabric.hca(2).packets.size() > third ? 3
+                                                      : 0;
+    };
+    set_switch_info(fabric, {{si::kMulticastFdbTop, 0xC003}});
+    CHECK(arrived_at() == 2);
+    set_switch_info(fabric, {{si::kMulticastFdbTop, 0xC002}});
+    CHECK(arrived_at() == 3);
+}
+
 TEST_CASE("forwarding: never back to where it came from") {
     TestFabric fabric(2);
     fabric.make_active();

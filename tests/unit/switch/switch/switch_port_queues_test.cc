@@ -136,6 +136,29 @@ TEST_CASE("queues: the head-of-queue lifetime empties a stuck queue") {
     CHECK(fabric.hca(1).packets.size() == before + 1);
 }
 
+TEST_CASE("queues: a packet that leaves between discards keeps the VL from stalling") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kHoqLife, 12}, {pi::kVlStallCount, 3}});  // 16.8 ms
+    fill(fabric);
+    fabric.advance(17 * kMs);
+    fabric.advance(17 * kMs);
+    auto& queues = fabric.sw.port(2).queues();
+    const auto before = queues.size();
+    REQUIRE(before > 3);
+    fabric.hca(1).release_all();
+    fabric.settle();
+    const auto after = queues.size();
+    REQUIRE(after < before);
+    REQUIRE(after > 2);
+    fabric.advance(17 * kMs);
+    CHECK(queues.size() == after - 1);  // the first in a row again, not the third
+    fabric.advance(17 * kMs);
+    CHECK(queues.size() == after - 2);
+    fabric.advance(17 * kMs);
+    CHECK(queues.size() == 0);
+}
+
 TEST_CASE("queues: a packet lives in the switch no longer than LifeTimeValue says") {
     TestFabric fabric(2);
     fabric.make_active();

@@ -217,6 +217,23 @@ TEST_CASE("switch: what is refused of a run is refused of each of its packets") 
         expected = Counter::kPortNeighborMtuDiscards;
         at = net.to->port();
     }
+    SECTION("a foreign partition where they come in") {
+        net.fabric.sw.port(net.from->port())
+            .attrs()
+            .set(ib::port_info::kPartitionEnforcementInbound, 1);
+        net.fabric.sw.port(net.from->port()).attributes_changed({});
+        way.pkey = 0x8123;
+        expected = Counter::kPortRcvConstraintErrors;
+    }
+    SECTION("limited members on both sides") {
+        auto& out = net.fabric.sw.port(net.to->port());
+        out.attrs().set(ib::port_info::kPartitionEnforcementOutbound, 1);
+        out.attrs().pkeys[0] = ib::PKey(0x7fff);
+        out.attributes_changed({});
+        way.pkey = 0x7fff;
+        expected = Counter::kPortXmitConstraintErrors;
+        at = net.to->port();
+    }
     SECTION("a foreign partition") {
         net.fabric.sw.port(net.to->port())
             .attrs()

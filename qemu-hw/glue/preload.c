@@ -104,9 +104,9 @@ static void __attribute__((constructor)) pib_hca_preload(void)
     get_version(query, version);
     if (strcmp(version, PIB_QEMU_VERSION) != 0) {
         fprintf(stderr,
-                "pib-hca: built for QEMU %s, but this is QEMU %s: use the package "
-                "qemu-pib-hca that fits this QEMU, or build pib-hca again from "
-                "its sources (./pib qemu-headers, then meson setup "
+                "pib-hca: built for QEMU %s, but this is QEMU %s: use the "
+                "package qemu-pib-hca that fits this QEMU, or build pib-hca "
+                "again from its sources (./pib qemu-headers, then meson setup "
                 "--reconfigure build)\n",
                 PIB_QEMU_VERSION, version);
         exit(1);

@@ -20,7 +20,7 @@ from rdma import complaints
 DEFAULT_NODES = 2
 ADDRESS = "10.77.0.{}"
 HCA = "ports=2"
-# Modules whose tests take seconds; a mistake that breaks everything shows in them.
+# Modules whose tests take seconds and detect mistakes that break everything.
 FIRST = ("test_lab", "test_management", "test_observe", "test_link_errors", "test_kicks", "test_vectors")
 NIGHTLY = pytest.mark.nightly
 
@@ -36,7 +36,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """The quickest modules first; what is not wanted is left out."""
+    """Runs the quickest modules first, and deselects the tests that are not wanted."""
     def wanted(item):
         shared = "lab" in item.fixturenames
         return ((config.option.nightly or not item.get_closest_marker("nightly"))

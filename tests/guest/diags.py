@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The programs of infiniband-diags, and what they are to say of any fabric."""
+"""The programs of infiniband-diags, and the output that is expected on any fabric."""
 import contextlib
 import re
 import subprocess
@@ -9,7 +9,7 @@ from rdma import DEVICE, lid, pair, perftest_rows, sh, wait_until
 
 
 def lids(guest, wanted):
-    """LIDs by node id, as the tools see them."""
+    """LIDs by node id, as the programs report them."""
     text = sh(guest, "ibnetdiscover")
     found = {}
     for record in re.split(r"\n\s*\n", text):
@@ -24,7 +24,7 @@ def lids(guest, wanted):
 
 
 def clear_errors(guest):
-    sh(guest, "ibqueryerrors --clear-errors", check=False)     # tells what it clears by its status
+    sh(guest, "ibqueryerrors --clear-errors", check=False)     # its exit status depends on the counters that it clears
 
 
 def no_errors(guest):
@@ -55,7 +55,7 @@ PERFQUERY = {option: True for option in (
 
 
 def perfquery(guest, option, number):
-    """number: the LID of the node, whose port 1 is asked."""
+    """number: the LID of the node, whose port 1 is queried."""
     code, out, err = sh(guest, f"perfquery {option} {number} 1", check=False)
     assert (code == 0) == PERFQUERY[option], f"LID {number}: {out}{err}"
 
@@ -72,7 +72,7 @@ def serving(node, program):
 
 
 def ibping(client, server, count):
-    """Once the server answers, it answers each of so many pings."""
+    """Once the server answers one ping, it must answer this many."""
     with serving(server, "ibping"):
         line = f"timeout 60 ibping -f {lid(server)} -c"
         wait_until(lambda: " 1 received" in sh(client, f"{line} 1", check=False)[1], "ibping's server")
@@ -87,7 +87,8 @@ def ibsysstat(client, server):
 
 
 def change_port(guest, port):
-    """Disabled, enabled, slower and back; the SM makes it Active again. port: LID and number, of a 4X EDR cable."""
+    """Disables, enables, slows down and restores a port; the SM makes it Active again each time. port: LID and number,
+    of a 4X EDR cable."""
     def state():
         return sh(guest, f"ibportstate {port} query")
 
@@ -101,7 +102,7 @@ def change_port(guest, port):
     assert re.search(r"LinkWidthActive:\.+1X", state())
     sh(guest, f"ibportstate {port} width 3")
     sh(guest, f"ibportstate {port} reset")
-    # Active, too: until then opensm may set what it has read of the port before, speeds as well.
+    # Wait for Active too: before that opensm may set values of the port that it has read earlier, speeds included.
     wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()) and re.search(r"LinkState:\.+Active", state()),
                "the port to be Active and 4X again")
     for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR alone, then EDR again
@@ -112,7 +113,7 @@ def change_port(guest, port):
 
 
 def bandwidth(server, client, seconds=2, extra="", timeout=18):
-    """ib_write_bw's average, MiB/s. timeout: the Local ACK Timeout."""
+    """Average bandwidth of ib_write_bw in MiB/s. timeout: the Local ACK Timeout."""
     out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra}",
                   f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra} {server.name}")
     return perftest_rows(out)[-1][3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The labs that tests have booted, and the messages of their guests' kernels."""
+"""The labs that tests have booted, and the kernel messages of their guests."""
 import contextlib
 import itertools
 import os
@@ -11,17 +11,18 @@ from lab.fabric.wanted import Wanted
 
 _running = []
 _looks = itertools.count()
-_last_look = {}         # mark in the kernel's log, by guest
+_last_look = {}         # last mark in the kernel's log, by guest
 
 
 def hca_options(own=""):
-    """Properties of a lab's HCAs: its own ones, then those of PIB_TEST_HCA, which win."""
+    """Properties of a lab's HCAs: its own, and those of PIB_TEST_HCA, which take precedence."""
     return ",".join(filter(None, (own, os.environ.get("PIB_TEST_HCA"))))
 
 
 @contextlib.contextmanager
 def booted(name, count, hca="", keep=False, **options):
-    """A lab, which ends with the block. hca: properties of its HCAs; keep: it runs on; options: others of Wanted."""
+    """A lab that ends with the block. hca: properties of its HCAs; keep: it stays running; options: further fields of
+    Wanted."""
     running = cluster.Cluster(paths.RUN / name)
     try:
         up.boot(running, Wanted(count, hca_options(hca), **options))
@@ -35,7 +36,7 @@ def booted(name, count, hca="", keep=False, **options):
 
 
 def new_kernel_messages():
-    """Messages of each guest's kernel since the last look, by the guest's name."""
+    """Kernel messages of each guest since the last call, by the guest's name."""
     mark = f"lab: look {os.getpid()}.{next(_looks)} at this log"
     asked = [(f"{node.name} of {running.directory.name}",
               node.start([f"echo '{mark}' >/dev/kmsg; dmesg"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE))

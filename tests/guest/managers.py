@@ -14,12 +14,12 @@ def stop(*guests):
 
 
 def take_log(guest):
-    """The text of LOG, which the next manager begins anew."""
+    """The text of LOG; the next manager starts a new one."""
     return sh(guest, f"cat {LOG} 2>/dev/null; rm -f {LOG}", check=False)[1]
 
 
 def start(guest, options="", config=""):
-    """A daemon with a log of its own; that of the one before it has no error. config: lines of opensm.conf."""
+    """Starts a daemon with an empty log; the log of the former one must have no error. config: lines of opensm.conf."""
     log = take_log(guest)
     assert not errors(log), log[-4000:]
     sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
@@ -27,7 +27,7 @@ def start(guest, options="", config=""):
 
 
 def once(guest, options="", config=""):
-    """One sweep, after which opensm ends; its log, which has no error."""
+    """Runs one sweep, after which opensm ends; returns its log, which must have no error."""
     log = take_log(guest)
     assert not errors(log), log[-4000:]
     sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
@@ -61,7 +61,7 @@ ENDS, EVICTED = "OpenSM: Got signal", "clear_madw: ERR 5401: evicting entry"
 
 
 def errors(log, more=()):
-    """Lines that no healthy manager writes. more: parts of lines that are expected, too."""
+    """Lines that no healthy manager writes. more: parts of further expected lines."""
     life, ends, death = KNOWN.sub("", log).partition(ENDS)
     wrong = [line for line in life.splitlines()
              if " ERR " in line and not any(known in line for known in (*EXPECTED, *more))]
@@ -69,7 +69,7 @@ def errors(log, more=()):
 
 
 def state(guest):
-    """State of the SM in this guest, as the guest itself sees it: MASTER, STANDBY, DISCOVER or ""."""
+    """State of the SM in this guest, from the guest itself: MASTER, STANDBY, DISCOVER or ""."""
     code, out, _ = sh(guest, f"sminfo -C {DEVICE} -D 0", check=False)
     return out.split("SMINFO_", 1)[1].split()[0] if code == 0 and "SMINFO_" in out else ""
 

@@ -5,12 +5,12 @@ import re
 import subprocess
 import time
 
-PATIENCE_S = 300  # these machines are slow and noisy; only a hang takes this long
+PATIENCE_S = 300  # the machines are slow and busy, so only a hang reaches this limit
 DEVICE = "pib_0"
 
 
 def sh(node, line, *, check=True, timeout=PATIENCE_S):
-    """Runs a shell line in a guest. The text of its standard output; with check, it must succeed."""
+    """Runs a shell line in a guest; returns its standard output. With check, it must succeed."""
     done = node.run([line], timeout_s=timeout)
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     if check:
@@ -72,7 +72,7 @@ def run_pair(server, client, server_line, client_line, timeout=PATIENCE_S):
 
 
 def pair(server, client, server_line, client_line, timeout=PATIENCE_S):
-    """As run_pair(); both must succeed. Output of the client and of the server."""
+    """Like run_pair(), but both must succeed. Returns the output of client and server."""
     code, out, err, server_code, heard = run_pair(server, client, server_line, client_line, timeout)
     assert code == 0, f"client: {client_line}\nexit {code}\n{out}\n{err}\nserver:\n{heard}"
     assert server_code == 0, f"server: {server_line}\nexit {server_code}\n{heard}"
@@ -105,7 +105,7 @@ OVERLAP = re.compile(r"^.*\[ cut here \]-+\n.*cacheline tracking EEXIST(?s:.*?)e
 
 
 def complaints(log):
-    """Lines of a kernel log that no healthy run leaves behind."""
+    """Lines of a kernel log that indicate an error."""
     return [line for line in OVERLAP.sub("", log).splitlines()
             if any(word in line for word in COMPLAINTS)]
 
@@ -115,7 +115,7 @@ def kernel_complaints(node):
 
 
 def switch_port(lab, node, port=1):
-    """Number of the port of the lab's only switch that a guest's port is connected to, a string."""
+    """Number, as a string, of the switch port to which a guest's port is connected. The lab has one switch."""
     row = re.search(rf"^ *(\d+) .* {node.name} pib-hca port {port} ", lab.switch().ctl("status"), re.M)
     assert row, f"{node.name}'s port {port} is not connected"
     return row[1]

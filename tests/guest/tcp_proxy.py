@@ -6,14 +6,14 @@ import threading
 
 
 def free_port():
-    """A TCP port of the loopback address that nobody listens on now."""
+    """A free TCP port of the loopback address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 class Proxy:
-    """Listens on a loopback address and carries every connection to `target`, while it may."""
+    """Listens on a loopback address and forwards connections to `target`."""
 
     def __init__(self, host, target):
         self.target = target
@@ -30,7 +30,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self):
-        """Ends every connection; new ones end at once until mend()."""
+        """Ends all connections, and new ones at once, until mend()."""
         self.open.clear()
         for sock in list(self.sockets):
             self._end(sock)
@@ -39,7 +39,7 @@ class Proxy:
         self.open.set()
 
     def stall(self):
-        """Stops reading from both sides, until flow()."""
+        """Stops reading from both sides until flow()."""
         self.flowing.clear()
 
     def flow(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The driver beyond verbs: power management, resets that nobody tells it of, interrupts, on-demand paging."""
+"""The driver beyond verbs: power management, resets behind its back, interrupts, on-demand paging."""
 import contextlib
 import re
 import subprocess
@@ -27,7 +27,7 @@ def test_a_suspended_machine_comes_back_with_its_hca(vm0, vm1):
     sh(vm1, "echo 'lab: suspend' >/dev/kmsg")
     asking = vm0.start([f"for n in $(seq 20); do smpquery -t 200 nodeinfo {lid(vm1)}; done"],
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:    # as far as all devices are suspended, which is undone after a second
+    try:    # up to the suspension of all devices, which ends after a second
         sh(vm1, "echo devices >/sys/power/pm_test; echo 1 >/sys/module/suspend/parameters/pm_test_delay; "
                 "echo freeze >/sys/power/state; echo none >/sys/power/pm_test")
     finally:
@@ -90,14 +90,14 @@ def write_from(node, path, *how):
 
 
 def arrived(program):
-    """The CRC of what a program has written."""
+    """The CRC of the data that a program has written."""
     said = program.communicate(timeout=PATIENCE_S)[0]
     assert program.returncode == 0, said
     return int(said)
 
 
 def test_a_slow_page_delays_no_other_program(vm0):
-    """Neither its page faults nor the end of its regions."""
+    """Neither its page faults nor the destruction of its regions delay others."""
     wait_active(vm0)
     sh(vm0, "head -c 65536 /dev/urandom >/tmp/quick")
     expected = int(sh(vm0, "python3 -c 'import zlib; print(zlib.crc32(open(\"/tmp/quick\", \"rb\").read()))'"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Things that go wrong in two guests: unloading, killing, losing packets, losing the switch."""
+"""Failures in two guests: unloading, killing, lost packets, a lost switch."""
 import signal
 import subprocess
 
@@ -18,7 +18,7 @@ def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(lab, vm0, vm1):
 
 @pytest.fixture
 def writing(vm0, vm1):
-    """vm1 writes to vm0. Yields what objects both had before."""
+    """vm1 writes to vm0 during the block. Yields the number of objects that both had before."""
     with transfer(vm0, vm1) as before:
         yield before
 
@@ -29,7 +29,7 @@ def test_killed_program_leaves_no_object(vm1, writing):
 
 
 def test_driver_is_unbound_under_a_program(vm0, vm1, writing):
-    """The program is cut off and its objects are gone; nothing else minds, and the device comes back."""
+    """The program is cut off and its objects are destroyed, nothing else is affected, and the device comes back."""
     unbind_and_bind(vm1, lambda: stop_transfer(vm1))
     wait_active(vm1)
     stop_transfer(vm0)
@@ -60,7 +60,7 @@ def test_reload_the_driver_twenty_times(vm1):
 
 
 def loses_a_path(lab, vm0, program):
-    """Runs a program with QPs at both ports, and takes port 1's path away when it is ready."""
+    """Runs a program with QPs at both ports, and cuts port 1's path when the program is ready."""
     wait_until(lambda: sh(vm0, f"grep -l ACTIVE /sys/class/infiniband/{DEVICE}/ports/*/state").count("\n") == 2,
                "both ports to be ACTIVE")
     for name in {"path_failure.py", program}:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One guest sends MADs to another one that nobody asked for."""
+"""One guest sends unsolicited MADs to another one."""
 import re
 import subprocess
 
@@ -11,7 +11,7 @@ from rdma import DEVICE, PATIENCE_S, kernel_complaints, lid, put_program, sh, wa
 
 @pytest.fixture
 def listener(vm0, vm1):
-    """An agent in vm1, and the upper half of its transaction IDs; beside it the SA is asked all the time."""
+    """An agent in vm1, and the upper half of its transaction IDs. Another program queries the SA repeatedly."""
     def run(line):
         return vm1.start([line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -40,7 +40,7 @@ def test_mads_that_nobody_asked_for_harm_no_guest(vm0, vm1, listener):
     before, count = received(), 20000
     put_program(vm0, "hostile_mads.py")
     said = sh(vm0, f"python3 /tmp/hostile_mads.py {DEVICE} {lid(vm1)} {agent} {count} 47", timeout=PATIENCE_S * 2)
-    # The responses come from the kernel's RMPP, so it has processed the MADs.
+    # The kernel's RMPP has sent the responses, so it has processed the MADs.
     assert int(re.search(r"answered (\d+)", said)[1]) > 0, said
     assert received() - before >= count
     heard, _ = program.communicate("", timeout=PATIENCE_S)

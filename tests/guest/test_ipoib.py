@@ -32,7 +32,7 @@ def ping(node, address, options=""):
 
 @pytest.fixture(scope="module")
 def large_groups(vm0, vm1, addresses):
-    """A broadcast group whose MTU is 4096: opensm's default is 2048, which datagram mode has to keep to."""
+    """A broadcast group with MTU 4096. opensm's default is 2048, which datagram mode may not exceed."""
     managers.stop(vm0)
     sh(vm0, "echo 'Default=0x7fff, ipoib, mtu=5 : ALL=full ;' >/tmp/large.conf")
     managers.start(vm0, "-P /tmp/large.conf")
@@ -50,7 +50,7 @@ def large_groups(vm0, vm1, addresses):
 
 @pytest.fixture(scope="module", params=MODES)
 def mode(request, vm0, vm1, addresses, large_groups):
-    """ib0 of both guests in one mode, with the largest MTU that it has."""
+    """ib0 of both guests in one mode, with its largest MTU."""
     for node in (vm0, vm1):
         sh(node, f"ip link set ib0 down; echo {request.param} >/sys/class/net/ib0/mode; "
                  "ip link set ib0 up")
@@ -71,7 +71,7 @@ def six(node):
 
 
 def test_ping(vm0, vm1, mode, addresses):
-    """Small, and as large as fits the MTU without fragments."""
+    """A small ping, and the largest one that fits the MTU without fragments."""
     largest = MODES[mode]
     assert link(vm0) == (largest, True)
     for sender, address in ((vm0, addresses[1]), (vm1, addresses[0])):
@@ -95,7 +95,7 @@ def test_iperf3(vm0, vm1, mode, addresses, family):
 
 
 def test_multicast(vm0, vm1, mode):
-    """A group that both join; the datagram comes once."""
+    """Both guests join a group; the datagram arrives once."""
     receive = ("import socket,struct;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.bind(('',7777));"
                "s.setsockopt(0,socket.IP_ADD_MEMBERSHIP,socket.inet_aton('{group}')+socket.inet_aton('{mine}'));"
                "s.settimeout(250);print(s.recv(100).decode())")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Interrupts that KVM takes over from QEMU by irqfds. `./pib test kvm` runs this on any host."""
+"""Interrupts that KVM sends through irqfds, without QEMU. `./pib test kvm` runs this on any host."""
 import pytest
 
 from lab.guests import vm

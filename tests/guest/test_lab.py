@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lab itself: the way into guests, their names, what udev has loaded."""
+"""The lab itself: commands in guests, names, modules that udev has loaded."""
 
 import dataclasses
 import hashlib
@@ -17,7 +17,7 @@ from lab.fabric import counters
 from rdma import sh, switch_port, wait_active, wait_until
 from test_rdmacm import pair
 
-# As ./pib exec does it; arguments: the fields of a Guest, whether with a terminal, and a command.
+# Runs a command as ./pib exec does; arguments: the fields of a Guest, whether with a terminal, and a command.
 ATTACH = """
 import pathlib, sys
 from lab import signals
@@ -45,7 +45,7 @@ def test_standard_input_is_binary_safe(vm0):
 
 
 def test_commands_run_at_the_same_time(vm0):
-    """Each of eight commands waits for all the others to have started."""
+    """Each of eight commands waits until all others have started."""
     vm0.run(["rm", "-rf", "/tmp/meet"])
     vm0.run(["mkdir", "/tmp/meet"])
     started = [vm0.start([f"touch /tmp/meet/{i}; until [ $(ls /tmp/meet | wc -l) = 8 ]; "
@@ -62,7 +62,7 @@ def test_guests_know_each_other_by_name(nodes):
 
 def test_udev_has_loaded_the_modules(nodes):
     for node in nodes:
-        # Seen by what they make: a kernel may have them built in.
+        # Checks the files that they create, because a kernel may have them built in.
         made = node.run(["ls /dev/infiniband /sys/class/net"]).stdout.decode().split()
         for module, name in (("ib_uverbs", "uverbs0"), ("ib_umad", "issm0"), ("rdma_ucm", "rdma_cm"),
                              ("ib_ipoib", "ib0")):
@@ -83,13 +83,13 @@ def test_ip_over_infiniband_is_there_from_the_first_moment(nodes):
 
 
 def test_guests_reach_each_other_by_ssh(vm0, vm1):
-    """Without a password, and without a question about the host's key."""
+    """No password, and no question about the host's key."""
     for node, other in ((vm0, "vm1"), (vm1, "vm0"), (vm0, "vm1-ib")):
         assert sh(node, f"ssh {other} hostname").split() == [other[:3]]
 
 
 def test_files_go_into_guests_and_come_back(lab, vm0, vm1, tmp_path):
-    """A tree with a program, from here to a guest, to the other one, and back."""
+    """Copies a tree with a program from here to a guest, to the other guest, and back."""
     data = random.Random(2).randbytes(1 << 20)
     (tmp_path / "a tree").mkdir()
     (tmp_path / "a tree" / "data").write_bytes(data)
@@ -112,7 +112,7 @@ def test_a_command_in_all_guests(lab, nodes, capfdbinary):
 
 
 def test_error_counters_are_cleared(lab, vm0, vm1, capfd):
-    """As at the end of ./pib up, of a link that went down."""
+    """As at the end of ./pib up, but the link went down before."""
     port = switch_port(lab, vm1)
     lab.switch().ctl("link", port, "down")
     lab.switch().ctl("link", port, "up")
@@ -129,7 +129,7 @@ def runs(guest, line):
 
 
 def wait_gone(guest, line):
-    """Until no process shows the line: one that was killed shows it until its parent has reaped it."""
+    """Waits until no process shows the line. A killed process shows it until its parent has reaped it."""
     wait_until(lambda: not runs(guest, line), f"the end of {line}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Errors of a link that the subnet manager is told: traps 129 to 131, and their counters."""
+"""Errors of a link that are reported to the subnet manager: traps 129 to 131, and their counters."""
 import re
 
 import pytest
@@ -9,7 +9,7 @@ from rdma import lid, sh, switch_port, wait_active, wait_until
 
 
 def told(vm0, trap, source, port):
-    """How often opensm in vm0 has heard of a trap from a LID, about a port."""
+    """Number of traps about a port that opensm in vm0 has received from a LID."""
     return len(re.findall(rf"Generic Notice type:\S+ num:{trap} .* from LID:{source} Port {port}\b",
                           sh(vm0, f"cat {managers.LAB_LOG}")))
 

@@ -21,7 +21,7 @@ TESTS = {
                  "flow": 5, "fork": 1, "mr": 27, "odp": 17, "parent_domain": 6, "pd": 4, "qp": 26, "qpex": 20,
                  "rdmacm": 10, "relaxed_ordering": 3, "rss_traffic": 1, "shared_pd": 1, "tag_matching": 4},
 }[image.debian_release()]
-# Those that ask for an Ethernet link, a graphics card or tag matching. All others pass.
+# Tests that need an Ethernet link, a graphics card or tag matching. All others pass.
 SKIPPED = {
     "addr": {"test_create_ah_roce"},
     "cuda_dmabuf": {"test_cuda_dmabuf_rdma_write_traffic"},
@@ -57,7 +57,7 @@ def test_no_module_is_forgotten(vm0, suite):
 
 
 def results(text):
-    """Outcome of each test that unittest -v reports."""
+    """Results of the tests from the output of unittest -v."""
     return dict(re.findall(r"^(test_\w+) \(.*\)(?:\n.*?)?? \.\.\. (?:.*\n)*?.*?\b(ok|skipped|FAIL|ERROR)\b",
                            text, re.MULTILINE))
 

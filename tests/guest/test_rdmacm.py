@@ -12,7 +12,7 @@ LIMIT_S = 150
 
 
 def wait_listening(node, program: str) -> None:
-    """Until a program of this name waits for connections."""
+    """Waits until a program of this name accepts connections."""
     def listens() -> bool:
         shown = sh(node, "rdma resource show cm_id").splitlines()
         return any("state LISTEN " in line and f" comm {program[:15]} " in line for line in shown)
@@ -21,8 +21,8 @@ def wait_listening(node, program: str) -> None:
 
 
 def pair(server, client, server_line: str, client_line: str, endless: bool = False) -> str:
-    """Runs a server and, once it listens, one client. The client's output.
-    endless: the server goes on when its client has gone."""
+    """Runs a server and, once it listens, one client; returns the client's output. endless: the server does not end
+    with its client."""
     program = server_line.split()[0]
     serving = server.start([f"exec timeout {LIMIT_S} {server_line}"], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -65,12 +65,12 @@ PROGRAMS = {
     "ib_read_lat": ("ib_read_lat -R -n 100", "ib_read_lat -R -n 100 {}"),
     "ib_send_lat, UD": ("ib_send_lat -R -c UD -n 100", "ib_send_lat -R -c UD -n 100 {}"),
 }
-ENDLESS = ("rping -s -P",)      # servers that go on when their client has gone
+ENDLESS = ("rping -s -P",)      # servers that do not end with their client
 
 
 @pytest.fixture(scope="module")
 def six(vm0, vm1, addresses):
-    """An IPv6 address of the first guest, which the other one reaches."""
+    """An IPv6 address of the first guest that the other one can reach."""
     for number, node in enumerate((vm0, vm1), 1):
         assert node.run([f"ip -6 addr replace fd77::{number}/64 dev ib0 nodad"]).returncode == 0
     done = vm1.run([f"timeout {LIMIT_S} sh -c 'until ping -c 1 -W 1 fd77::1; do sleep 0.5; done'"],
@@ -95,7 +95,7 @@ def test_rcopy(vm0, vm1, addresses):
 
 
 def test_mckey(vm0, vm1, addresses):
-    """The receiver ends when it has all messages of one sender; who is early sends in vain."""
+    """The receiver ends when it has all messages of one sender; messages before its start are lost."""
     receiving = vm0.start([f"exec timeout {LIMIT_S} mckey -m 239.77.0.9 -b {addresses[0]} -C 5"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
@@ -108,7 +108,7 @@ def test_mckey(vm0, vm1, addresses):
 
 
 def messages(node, way):
-    """Messages of connection management so far, by kind. way: tx or rx."""
+    """Numbers of connection management messages so far, by kind. way: tx or rx."""
     done = node.run([f"cd /sys/class/infiniband/{DEVICE}/ports/1/cm_{way}_msgs; grep . *"])
     assert done.returncode == 0, done.stderr.decode()
     return {kind: int(count) for kind, count in
@@ -129,7 +129,7 @@ def test_every_message_of_a_connection(vm0, vm1, addresses):
 
 
 def test_a_program_that_takes_its_time_is_waited_for(vm0, vm1, addresses):
-    """A REQ that comes again while the program has not answered yet is answered with MRA."""
+    """A program that has not answered yet answers a repeated REQ with MRA."""
     serving = vm0.start([f"exec timeout {2 * LIMIT_S} rping -s -P -p 7181 -a {addresses[0]}"],
                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     connect = f"timeout {LIMIT_S} rping -c -p 7181 -a {addresses[0]} -V -C 3"

@@ -47,7 +47,7 @@ def have(host):
 
 @pytest.fixture(params=["127.0.0.1", pytest.param("::1", marks=pytest.mark.nightly)])
 def cable(tree, guests, request):
-    """Both processes anew, with a proxy between them, on IPv4 and on IPv6."""
+    """Restarts both processes, with a proxy between them, on IPv4 and on IPv6."""
     host = request.param
     if not have(host):
         pytest.skip(f"this host has no {host}")
@@ -66,7 +66,7 @@ def cable(tree, guests, request):
 
 
 def trunks(tree):
-    """States of the ports from which cables lead to the other process."""
+    """States of the ports whose cables lead to the other process."""
     net, states = topology.load(FILE), set()
     for number, names in enumerate(tree.state.parts):
         for name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Static rates: what a slow path gets of a fast link."""
+"""Static rates: the throughput of a slow path over a fast link."""
 import json
 
 import pytest

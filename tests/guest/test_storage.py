@@ -127,7 +127,7 @@ def test_a_disk_over_srp(vm0, vm1, srp_disk):
 
 
 def test_a_disk_whose_events_the_kernel_moderates(vm0, vm1, disk):
-    """Adaptive moderation (DIM) is the kernel's: the device may be told to, its CQs are, and the data are right."""
+    """Adaptive moderation (DIM) works in the kernel: device and CQs can enable it, and the data is correct."""
     for node in (vm0, vm1):
         assert "adaptive-moderation on" in sh(node, "rdma -d resource show cq")
     write_and_read(vm0, vm1, disk, ("64k",), 5)

@@ -14,7 +14,7 @@ from labs import booted
 from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, run_pair, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "torus-4x4.topo"
-# A standby that notices soon: it asks every second, and twice.
+# Configuration of a standby that notices a failure soon: it polls every second, and gives up after two polls.
 SOON = "sminfo_polling_timeout 1000\npolling_retry_number 2\n"
 
 
@@ -31,8 +31,8 @@ def guests(torus):
 
 @pytest.fixture
 def no_manager(guests):
-    """The logs of what the test starts have no error but those that it adds to the yielded list; they are complete
-    when opensm has ended."""
+    """The logs of the started managers contain no errors except those that the test adds to the yielded list. A log is
+    complete when its opensm has ended."""
     managers.stop(*guests)
     for guest in guests:
         managers.take_log(guest)
@@ -47,7 +47,7 @@ def no_manager(guests):
 
 
 def traffic(server, client, extra=""):
-    """A number of messages that all have to arrive: an error fails."""
+    """Sends a number of messages that must all arrive; a lost one is an error."""
     line = f"ib_write_bw -d {DEVICE} -F -n 500 -u 16 {extra}"
     out, _ = pair(server, client, line, f"{line} {server.name}")
     return perftest_rows(out)[-1][3]
@@ -56,8 +56,8 @@ def traffic(server, client, extra=""):
 # ---- routing
 
 def torus_seed():
-    """torus-2QoS.conf for the example: where it begins, and which way x and y go. With a radix of 4
-    both directions have to be said."""
+    """torus-2QoS.conf for the example: the origin and the directions of x and y. With a radix of 4 both directions must
+    be given."""
     nodes = topology.load(FILE).nodes
     ways = {"xp": "1-0", "xm": "3-0", "yp": "0-1", "ym": "0-3"}
     links = [f"{way}_link {nodes['switch-0-0'].guid:#x} {nodes[f'switch-{place}'].guid:#x}"
@@ -70,7 +70,7 @@ def test_torus_2qos_routes_traffic(guests, no_manager):
     log = managers.once(guests[0], "-R torus-2QoS -Q --torus_config /tmp/torus.conf")
     assert "torus-2QoS tables configured" in log, log[-3000:]
     wait_active(*guests)
-    # It breaks cycles by service levels, which path records tell.
+    # It avoids deadlocks by service levels, which path records contain.
     managers.start(guests[0], "-R torus-2QoS -Q --torus_config /tmp/torus.conf")
     managers.wait_state(guests[0], "MASTER")
     for server, client in (guests, reversed(guests)):
@@ -83,7 +83,7 @@ def test_torus_2qos_routes_traffic(guests, no_manager):
 # ---- two managers
 
 def lids_under(master, guests, options, config=SOON):
-    """Starts a manager, which becomes the master; the LIDs of the guests, whose ports are Active."""
+    """Starts a manager, which becomes the master. Returns the LIDs of the guests, whose ports are Active."""
     managers.start(master, options, config)
     managers.wait_state(master, "MASTER")
     wait_active(*guests)
@@ -91,7 +91,7 @@ def lids_under(master, guests, options, config=SOON):
 
 
 def takes_over(newcomer, master, options):
-    """Starts a manager that the master hands over to."""
+    """Starts a manager to which the master hands over."""
     managers.start(newcomer, options, SOON)
     managers.wait_state(newcomer, "MASTER")
     managers.wait_state(master, "STANDBY")
@@ -109,7 +109,7 @@ def test_handover_and_failover_lose_no_traffic(guests, no_manager):
                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     sending = high.start([f"until {line} {low.name}; do sleep 0.3; done"], stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    # One with a higher priority comes: the master hands over.
+    # A manager with a higher priority starts, and the master hands over.
     takes_over(high, low, "-p 9")
     wait_sm_lid(guests, lids[1])
     # The master is killed: the standby takes over.
@@ -120,7 +120,7 @@ def test_handover_and_failover_lose_no_traffic(guests, no_manager):
     assert serving.returncode == 0, said + heard
     assert perftest_rows(said)[-1][3] > 0 and "Completion with error" not in said, said
     assert [lid(guest) for guest in guests] == lids
-    # And the one that was killed comes back as master once more.
+    # The killed manager returns as master.
     takes_over(high, low, "-p 9")
 
 
@@ -137,7 +137,7 @@ def test_of_equal_priorities_the_lower_guid_is_master(guests, no_manager):
 
 
 def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
-    """The newcomer has the higher priority, but no SM_Key. It sees the master, who does not see it."""
+    """The new manager has the higher priority, but not the SM_Key. It sees the master, which does not see it."""
     master, newcomer = guests
     lids = lids_under(master, guests, "-p 3", SOON + "sm_key 0x1122334455667788\nforce_log_flush TRUE\n")
     managers.start(newcomer, "-p 9", SOON + "sm_key 0x0\n")
@@ -147,12 +147,11 @@ def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
     assert (managers.state(master), managers.state(newcomer)) == ("MASTER", "STANDBY")
     assert [lid(guest) for guest in guests] == lids
     managers.stop(newcomer)
-    managers.take_log(newcomer)             # it complains that it is not heard
+    managers.take_log(newcomer)             # it logs that the other one ignores it
     no_manager.append("ERR 2F18")
 
 
-# SMState of who asks, and AttributeModifier: modifiers that are none, and orders that only a master
-# may give (14.4.1).
+# SMState of the requester, and AttributeModifier: invalid modifiers, and requests that only a master may send (14.4.1).
 BAD_ORDERS = [(3, 6), (3, 255), (2, 1), (2, 3), (1, 4), (0, 5)]
 
 
@@ -188,7 +187,7 @@ def pkeys(guest):
 
 
 def set_partition(guests, *members):
-    """Partition 0x0001 with these memberships, by guest; everybody is a full member of the default one."""
+    """Partition 0x0001 with these memberships, by guest. All are full members of the default partition."""
     guid = [port_guid(guest) for guest in guests]
     blue = ", ".join(f"{number:#x}={member}" for number, member in zip(guid, members))
     managers.stop(*guests)
@@ -217,7 +216,7 @@ def test_full_and_limited_members(guests, no_manager):
 
     set_partition(guests, "full", "limited")
     assert perftest_rows(pair(server, client, *lines())[0])[-1][3] > 0
-    # A child interface in the partition carries IP between the two.
+    # A child interface in the partition carries IP between the two guests.
     for number, guest in enumerate(guests, 1):
         sh(guest, "ip link set ib0 up; ip link add link ib0 name blue type ipoib pkey 0x8001 2>/dev/null"
                   " || ip link add link ib0 name blue type ipoib pkey 0x0001;"
@@ -265,7 +264,7 @@ def test_qos_tables_arrive_and_service_levels_have_their_lanes(torus, guests, no
 
 
 def lanes_in(path):
-    """VLs that data of each SL was seen on: LRH, behind a pcap's headers (link type 247)."""
+    """VLs on which data of each SL was seen: LRH after a pcap's headers (link type 247)."""
     seen = {}
     with open(path, "rb") as file:
         magic = file.read(24)[:4]

@@ -52,7 +52,7 @@ def test_iblinkinfo_shows_every_link(guests, wanted):
 
 
 def test_ibqueryerrors_finds_what_was_set_and_nothing_else(tree, guests):
-    diags.clear_errors(guests[0])             # each driver's start took its link down once
+    diags.clear_errors(guests[0])             # the start of each driver has taken its link down once
     none = r"## Summary: 22 nodes checked, 0 bad nodes found"
     text = sh(guests[0], "ibqueryerrors")
     assert re.search(none, text), text
@@ -64,7 +64,7 @@ def test_ibqueryerrors_finds_what_was_set_and_nothing_else(tree, guests):
 
 
 def test_ibtracert_between_all_hosts(guests, lids, wanted):
-    """Up to a spine at most, and down again."""
+    """The path goes up at most to a spine, and down again."""
     hosts = [lids[node.name] for node in wanted.hosts()]
     ways = "".join(f"{a} {b}\n" for a, b in itertools.permutations(hosts, 2))
     done = guests[0].run(["while read -r a b; do echo way $a $b; ibtracert $a $b || echo FAILED; done"],
@@ -88,7 +88,7 @@ def test_forwarding_tables(guests, lids, wanted):
 
 @pytest.mark.parametrize("record", diags.RECORDS)
 def test_saquery(guests, record):
-    """With opensm's default SM_Key: without it partition tables are nobody's business."""
+    """With opensm's default SM_Key, without which the SA refuses partition tables."""
     sh(guests[1], f"saquery --smkey 1 {record}")
 
 
@@ -113,7 +113,7 @@ def test_perfquery_of_every_kind_of_node(guests, lids, option):
 
 
 def test_perfquery_resets(guests, lids, wanted):
-    """The counters of a leaf's port to a guest go to zero."""
+    """Clears the counters of a leaf's port to a guest."""
     host = next(node for node in wanted.hosts() if lids[node.name] == lid(guests[3]))
     leaf, port = host.peers[1]
 
@@ -134,7 +134,7 @@ def data_by_level(guest, lid, option):
 
 
 def test_perfquery_counts_data_by_service_level(guests, lids):
-    """A message on SL 3 is in the counters of its level at both ends, and of nobody else's."""
+    """A message on SL 3 is counted for its level at both ends, and nowhere else."""
     sender, receiver = guests[0], guests[1]
     port = lid(sender)
     before = data_by_level(sender, port, "-X")
@@ -168,7 +168,7 @@ def test_traffic_between_all_guests(guests):
 
 
 def test_traffic_goes_on_while_cables_between_switches_are_pulled(tree, guests):
-    """leaf1 keeps one of its two ways up at any time; retries save what was under way."""
+    """leaf1 always keeps one of its two uplinks; retries save the packets in flight."""
     before = resources(guests[0])["qp"]
     sender = guests[0].start([f"until ib_write_bw -d {DEVICE} -F -D 40 -u 19 {guests[3].name}; do sleep 0.3; done"],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -57,13 +57,13 @@ def test_iblinkinfo_shows_every_link(guest, wanted):
 
 
 def test_ibqueryerrors_finds_none(guest):
-    diags.clear_errors(guest)           # each driver's start took its link down once
+    diags.clear_errors(guest)           # the start of each driver has taken its link down once
     assert "0 bad nodes found" in sh(guest, "ibqueryerrors")
 
 
 @pytest.mark.nightly
 def test_ibtracert(manager, guest, lids):
-    """Between the guests both ways, and from one of them to every host."""
+    """Traces both directions between the guests, and from one guest to every host."""
     for one, other in ((manager, guest), (guest, manager)):
         assert "To ca" in sh(one, f"ibtracert {lid(one)} {lid(other)}")
     hosts = "".join(f"{number}\n" for number in lids.values())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs that no one here wrote move data between two guests, over each kind of link. Links with peer copy have
-tests of their own: test_peer_copy.py."""
+"""Third-party programs move data between two guests, over each kind of link. test_peer_copy.py has the tests of links
+with peer copy."""
 import pytest
 
 from rdma import DEVICE, pair, perftest_rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest with two processors: a completion vector for each, which interrupts where it is told to."""
+"""A guest with two processors: each has a completion vector, whose interrupts have an affinity."""
 import re
 
 import pytest
@@ -47,7 +47,7 @@ def test_an_event_comes_by_its_vector_where_that_is_told_to(guest, vector):
         sh(guest, f"echo {cpu} > /proc/irq/{number}/smp_affinity_list")
         raised(guest, vector)   # a vector moves when it interrupts
         added = raised(guest, vector)
-        # One interrupt can tell of two events, and the kernel has CQs of its own.
+        # One interrupt can report two events, and the kernel has CQs of its own.
         assert added[vector][cpu] > EVENTS // 2 and added[vector][1 - cpu] == 0, added
         assert sum(added[1 - vector]) < EVENTS // 2, added
 

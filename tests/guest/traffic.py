@@ -9,7 +9,7 @@ from rdma import DEVICE, PATIENCE_S, put_program, resources, sh, switch_port, wa
 
 
 def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
-    """SENDs, WRITEs and READs of so many MiB in all; the same seed does the same."""
+    """SENDs, WRITEs and READs of this many MiB in all; a seed reproduces them."""
     for node in (server, client):
         put_program(node, "meeting.py")
         put_program(node, "random_traffic.py")
@@ -18,15 +18,15 @@ def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
     try:
         said = sh(client, f"{line} {server.name}", timeout=patience_s + 60)
         heard = running.communicate(timeout=PATIENCE_S)[0].decode()
-    finally:    # one that is left alone goes on polling
+    finally:    # a program whose peer has ended polls forever
         sh(server, "pkill -f random_traffic.py", check=False)
     assert "the same at both ends" in said and said == heard, said + heard
 
 
 @contextlib.contextmanager
 def lossy_wires(lab, *nodes, least_lost=0):
-    """Each packet between these guests and the switch is lost with a probability of 1 %, both ways.
-    least_lost: so many are at least."""
+    """Loses each packet between these guests and the switch with a probability of 1 %, in both directions. least_lost:
+    the block must lose this many."""
     ports = [switch_port(lab, node) for node in nodes]
     for port in ports:
         assert lab.switch().ctl("fault", port, "--direction", "both", "--drop", "0.01", "--seed", "1")
@@ -49,8 +49,8 @@ def stop_transfer(*nodes):
 
 @contextlib.contextmanager
 def transfer(server, client, options=""):
-    """ib_write_bw from client to server for a minute, or as long as the block. Yields what RDMA objects
-    both had before."""
+    """Runs ib_write_bw from client to server for a minute, or until the block ends. Yields the RDMA objects that both
+    had before."""
     def run(node, line):
         return node.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -69,7 +69,7 @@ def transfer(server, client, options=""):
 
 
 def unbind_and_bind(node, meanwhile):
-    """Takes the device from the driver, and gives it back after meanwhile()."""
+    """Unbinds the device from the driver, calls meanwhile(), and binds it again."""
     where = sh(node, f"readlink -f /sys/class/infiniband/{DEVICE}/device").strip()
     slot = where.rsplit("/", 1)[1]
     sh(node, f"echo {slot} >{where}/driver/unbind")

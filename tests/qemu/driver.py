@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The smallest driver: command queue, an async EQ, MADs to the device's own ports. See docs/device-spec.md."""
+"""A minimal driver: command queue, an async EQ, MADs to the device's own ports. See docs/device-spec.md."""
 import struct
 
 REG_CONTROL, REG_STATUS, REG_FATAL_CAUSE = 0x004, 0x008, 0x00C
@@ -15,7 +15,7 @@ CMD_NOP, CMD_MAD_IFC = 0x00, 0x07
 CMD_CREATE_MR, CMD_CREATE_EQ, CMD_CREATE_CQ, CMD_CREATE_QP = 0x20, 0x30, 0x40, 0x50
 STATUS_OK, STATUS_BAD_MEMORY = 0x00, 0x09
 LOG_DEPTH = 4
-LOG_EQ = 12  # enough for an event for each command of a test that polls by commands
+LOG_EQ = 12  # enough events for each command of a test that polls by commands
 EQ_ASYNC = 1
 
 METHOD_GET, METHOD_SET = 1, 2
@@ -55,7 +55,7 @@ class Driver:
         return self.hca.read(0, REG_STATUS)
 
     def post(self, opcode, data=b"", out_length=0, obj=0):
-        """Writes the next command and rings, without a look at what becomes of it."""
+        """Writes the next command and its doorbell, without waiting for the completion."""
         if data:
             self.hca.qtest.write_memory(self.input, data)
         return self._post(opcode, len(data), out_length, obj)
@@ -71,11 +71,11 @@ class Driver:
         return slot
 
     def command(self, opcode, data=b"", out_length=0, obj=0):
-        """The status; what else there is, is in `result` and in memory at `output`."""
+        """Executes a command; returns the status. `result` and the memory at `output` have the rest."""
         return self._complete(self.post(opcode, data, out_length, obj))
 
     def command_raw(self, opcode, in_length):
-        """The same with whatever lies at `input`."""
+        """The same with the input that is already at `input`."""
         return self._complete(self._post(opcode, in_length, 0, 0))
 
     def _complete(self, slot):
@@ -94,7 +94,7 @@ class Driver:
         return self
 
     def rings_fatal(self):
-        """Gives the device an event to write; whether it has stopped."""
+        """Makes the device write an event; returns whether the device has stopped."""
         self.post(CMD_NOP)
         return self.status() & FATAL != 0
 
@@ -102,7 +102,7 @@ class Driver:
         self.hca.write(2, UAR_EQ, consumer << 32 | EQ_ARM | self.eqn, 8)
 
     def events(self):
-        """Types of all events since the EQ was made; it must not have wrapped."""
+        """Types of all events since the creation of the EQ, which must not have wrapped."""
         ring = self.hca.qtest.read_memory(self.eq, 16 << LOG_EQ)
         return [ring[at] for at in range(0, len(ring), 16) if ring[at + 15] & 1]
 
@@ -118,7 +118,7 @@ class Driver:
 
     @staticmethod
     def mad_ifc(smp):
-        """struct pib_hca_mad_ifc: the MAD, then where it came from; the M_Key is not looked at."""
+        """struct pib_hca_mad_ifc: the MAD, then its origin. The M_Key is not checked."""
         return bytes(smp) + struct.pack("<IHHBB6x", 0, 0xFFFF, 0, 0, 1)
 
     def port_info(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""QP0 fills the ring of a link with SMPs, which need no credits, while the switch stands still."""
+"""QP0 fills the ring of a link with SMPs, which need no credits, while the switch is stopped."""
 import contextlib
 import ctypes
 import itertools
@@ -25,7 +25,7 @@ RQ_OFFSET = SQ_OFFSET + (1 << LOG_DEPTH + LOG_STRIDE)
 QP_PAGES = RQ_OFFSET // 4096 + 1
 SMP_BYTES = 256
 SMPS = 1 << LOG_DEPTH
-FITTING = 1000  # a ring has room for more SMPs than this
+FITTING = 1000  # more SMPs than a ring has room for
 
 MEMFD = "/memfd:pib-link"  # docs/fabric-protocol.md, "Shared memory"
 WAKES = 1024 + 128         # the futex of the connecting side
@@ -94,13 +94,13 @@ def stretched_moments(folder):
 
 
 def empty_rings(fabric):
-    """Takes everything out of the rings to the switch, without a wake-up."""
+    """Removes everything from the rings to the switch, without a wake-up."""
     for page in rings_of(fabric):
         page[CONSUMED:CONSUMED + 4] = page[PRODUCED:PRODUCED + 4]
 
 
 def link_threads_sleep(qtest):
-    """Whether all threads of links are asleep; QEMU must run with -name debug-threads=on."""
+    """Whether all link threads sleep; QEMU must run with -name debug-threads=on."""
     states = [stat.rsplit(")", 1)[1].split()[0] for path in pathlib.Path(f"/proc/{qtest.process.pid}/task").iterdir()
               if "(pib-hca/" in (stat := (path / "stat").read_text(encoding="utf-8"))]
     assert states, "no link has a thread"
@@ -150,7 +150,7 @@ class Counters:
             thread.join()
 
     def waking(self):
-        """Wakes all threads again and again, as a busy switch does."""
+        """Wakes all threads continuously, as a busy switch does."""
         numbers = itertools.count()
 
         def act():
@@ -159,6 +159,6 @@ class Counters:
         return self.again_and_again(act)
 
     def held_back(self):
-        """Resets the counters again and again, so that the device's increments are lost."""
+        """Resets the counters continuously, so that the device's increments are lost."""
         self.store(0)
         return self.again_and_again(lambda: self.store(0))

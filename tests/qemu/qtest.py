@@ -29,7 +29,7 @@ def environment(preload=(), more=None):
 
 
 def run_qemu(*arguments, timeout=60):
-    """QEMU that is expected to end by itself: a refused command line, or a help text."""
+    """Runs a QEMU that ends by itself: a refused command line, or a help text."""
     return subprocess.run(qemu_command(*arguments), env=environment(), capture_output=True,
                           text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False)
 
@@ -79,7 +79,7 @@ class Qtest:
         self.close()
 
     def close(self):
-        """Ends QEMU; fails if it had crashed before."""
+        """Ends QEMU; fails if it has crashed before."""
         try:
             if self.process.poll() is None:
                 self.process.send_signal(signal.SIGTERM)

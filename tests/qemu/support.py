@@ -47,7 +47,7 @@ def behind_root_port(qtest):
 
 
 def start_transfer(device, source=SOURCE, target=TARGET, **queues):
-    """Far more than is done before the test goes on: hundreds of WRITEs of 16 MiB."""
+    """A transfer that takes much longer than the test: hundreds of WRITEs of 16 MiB."""
     qtest = device.hca.qtest
     assert eventually(lambda: device.port_state() == driver.PORT_INIT)
     device.activate()

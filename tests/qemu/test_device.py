@@ -45,8 +45,8 @@ def nop(hca, index):
 
 def test_help_documents_every_property():
     text = run_qemu("-device", "pib-hca,help").stdout
-    for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid", "node-description",
-                 "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
+    for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid",
+                 "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
                  "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "doorbells",
                  "peer-copy"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
@@ -209,7 +209,7 @@ def test_plug_and_unplug_many_times():
                 assert "error" in qtest.qmp("device_add", **arguments)
                 continue
             assert "return" in qtest.qmp("device_add", **arguments)
-            # Not hot-unplug by the guest's leave, there is no guest: the surprise kind.
+            # A surprise removal: no guest could agree to a hot unplug.
             qtest.qmp("device_del", id="hot")
             qtest.qmp("system_reset")
             while "hot" in str(qtest.qmp("qom-list", path="/machine/peripheral")):
@@ -221,7 +221,7 @@ def test_several_devices():
         first, second = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)
         guids = [device.read(0, REG_NODE_GUID, 8) for device in (first, second)]
         assert guids[0] != guids[1]
-        # Linux's ib_cm refuses service IDs that begin with 0x02; SRP targets listen at their GUID.
+        # Linux's ib_cm refuses service IDs that begin with 0x02, and SRP targets use their GUID as service ID.
         assert [guid >> 56 for guid in guids] == [0x06, 0x06]
         assert second.read(0, REG_PORT_COUNT) == 4
 

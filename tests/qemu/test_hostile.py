@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest kernel that aims the device at itself: interrupt messages, DMA, resets and unplugging in mid-work."""
+"""A guest kernel that turns the device against itself: interrupt messages, DMA, resets and unplugging during work."""
 import signal
 import struct
 import time
@@ -16,7 +16,7 @@ from support import (HOT_PLUG, PORT_WINDOW, SIZE, SLTCTL_POWER_OFF, TARGET, behi
 
 
 def aim(hca, vector, address, data):
-    """Points an MSI-X vector at any address, and lets it through."""
+    """Sets an MSI-X vector to any address, and unmasks it."""
     for offset, value in ((0, address), (4, address >> 32), (8, data), (12, 0)):
         hca.write(4, 16 * vector + offset, value)
     msix = hca.capability(0x11)
@@ -37,7 +37,7 @@ def fire_by_command(hca, device):
 @pytest.mark.parametrize("fire", [fire_by_register, fire_by_command])
 @pytest.mark.parametrize("target", ["reset", "test-irq", "function-level-reset", "power-off"])
 def test_an_interrupt_message_that_acts_on_the_device(fire, target):
-    """T21 and its like: a message is a DMA write, and it comes while the device is at work."""
+    """T21 and similar: a message is a DMA write, which happens while the device works."""
     with Qtest(*HOT_PLUG, "-device", "pib-hca,bus=plug,id=hot") as qtest:
         port, hca = behind_root_port(qtest)
         device = Driver(hca).enable().create_async_eq()
@@ -58,7 +58,7 @@ def test_an_interrupt_message_that_acts_on_the_device(fire, target):
             hca.map_bars(PORT_WINDOW)
             assert device.status() == 0
             device.enable()
-        # A message to our own registers is refused while they are at work.
+        # The device refuses a message to its own registers while they are in use.
         assert device.status() == driver.ENABLED
         assert device.command(driver.CMD_NOP) == driver.STATUS_OK
 
@@ -129,7 +129,7 @@ HOLES = {
 
 @pytest.mark.parametrize("address", HOLES.values(), ids=HOLES.keys())
 def test_addresses_that_are_no_ram(address):
-    """T12, T21: refused when named; nobody's registers are touched."""
+    """T12, T21: the device refuses such addresses in commands and accesses no device's registers."""
     with Qtest("-device", "pib-hca,addr=4", "-device", "pib-hca,addr=5") as qtest:
         hca, other = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)
         device = Driver(hca).enable()
@@ -150,7 +150,7 @@ def test_addresses_that_are_no_ram(address):
         region = struct.pack("<IIQQ", device.result, 0xF, 0, 4096) + driver.pages(address)
         assert device.command(driver.CMD_CREATE_MR,
                               region + struct.pack("<IBBxx", 0, 7, 0)) == driver.STATUS_BAD_MEMORY
-        # Commands' own structures, and one that begins in RAM.
+        # The structures of commands, and one that only begins in RAM.
         for start in (address, address - 8 if address == RAM_END else address + 4096 - 8):
             device.input, good_input = start, device.input
             assert device.command_raw(driver.CMD_CREATE_EQ, 32) == driver.STATUS_BAD_MEMORY
@@ -215,7 +215,7 @@ def end_by_stop(hca, port):
     end_by_flr, end_by_register, end_by_system_reset, end_by_bus_mastering, end_by_power_state,
     end_by_secondary_bus_reset, end_by_power_off, end_by_stop], ids=lambda f: f.__name__)
 def test_no_dma_after_the_end(tmp_path, end):
-    """T59, T60: what ends a transfer ends it at once; a fresh start works."""
+    """T59, T60: an event that ends a transfer ends it at once, and a new start works."""
     with switch(tmp_path), \
             Qtest(*HOT_PLUG, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{tmp_path}/fabric") as qtest:
         port, hca = behind_root_port(qtest)
@@ -251,7 +251,7 @@ SHARED = 0xD0000000  # another device's BAR that is RAM: memory that can be swit
 
 @pytest.mark.parametrize("what", ["source", "target", "cq", "qp", "eq"])
 def test_memory_that_goes_away_under_the_device(tmp_path, what):
-    """T12, T64: no access is made by an old mapping; the error is that of whoever used the memory."""
+    """T12, T64: no access uses an old mapping; the user of the memory gets the error."""
     with switch(tmp_path), Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric",
                                  "-object", "memory-backend-ram,id=shared,size=16M",
                                  "-device", "ivshmem-plain,memdev=shared,addr=6") as qtest:
@@ -271,7 +271,7 @@ def test_memory_that_goes_away_under_the_device(tmp_path, what):
             assert eventually(lambda: driver.EVENT_CQ_ERROR in device.events())
             assert driver.EVENT_QP_FATAL in device.events()
         elif what == "qp":
-            # Work requests that were copied before go on; the next look at the queue fails.
+            # The device continues with copied work requests; the next read of the queue fails.
             device.hca.write(2, loopback.UAR_SEND, device.qpn)
             assert eventually(lambda: driver.EVENT_QP_FATAL in device.events())
         else:
@@ -280,7 +280,7 @@ def test_memory_that_goes_away_under_the_device(tmp_path, what):
             assert set(statuses[1:]) == {loopback.WC_WR_FLUSH_ERR}
             if what == "source":
                 assert statuses[0] == loopback.WC_LOC_PROT_ERR
-            else:  # the QP is its own peer: as responder it has ended before its NAK comes
+            else:  # the QP is its own peer: its responder half has ended before its NAK arrives
                 assert driver.EVENT_QP_ACCESS_ERROR in device.events()
         if what != "eq":
             assert device.command(driver.CMD_NOP) == driver.STATUS_OK

@@ -15,7 +15,7 @@ ROOT, CONTEXT, TABLES = 0x800000, 0x801000, 0x802000
 READ, WRITE = 1, 2
 FOUR_LEVELS = 2
 CMD_QUERY_DEVICE, LENGTH = 0x01, 240
-BASE = 0x40000000  # where the device sees what Driver thinks is its memory
+BASE = 0x40000000  # bus address of the memory that Driver uses
 REG_SCRATCH = 0x01C
 SLOT = 4
 
@@ -54,7 +54,7 @@ class TranslatedDriver(Driver):
     def __init__(self, hca, iommu):
         super().__init__(hca, BASE)
         self.qtest = hca.qtest
-        # Every page somewhere else, neighbours never next to each other.
+        # Maps every page somewhere else, never two neighbours next to each other.
         self.places = {BASE + 4096 * n: 0x2000000 + 4096 * 3 * (64 - n) for n in range(64)}
         for seen, real in self.places.items():
             iommu.map(seen, real)
@@ -94,7 +94,7 @@ def test_dma_goes_through_the_tables(parts):
     assert device.run(CMD_QUERY_DEVICE, b"", LENGTH) == driver.STATUS_OK
     whole = device.qtest.read_memory(device.real(device.output), LENGTH)
     assert whole != bytes(LENGTH)
-    # Across two pages that are far from each other.
+    # An access across two pages that are far from each other.
     device.output += 4096 - 100
     assert device.run(CMD_QUERY_DEVICE, b"", LENGTH) == driver.STATUS_OK
     assert device.qtest.read_memory(device.real(device.output), 100) == whole[:100]
@@ -103,7 +103,7 @@ def test_dma_goes_through_the_tables(parts):
 
 @pytest.mark.parametrize("what", ["not mapped", "read-only", "registers", "second half"])
 def test_what_the_tables_do_not_give(parts, what):
-    """All or nothing, and never anybody's registers."""
+    """An access is complete or not done, and never reaches a device's registers."""
     device, iommu = parts
     device.hca.write(0, REG_SCRATCH, 0x5EA1ED)
     place = BASE + 0x100000

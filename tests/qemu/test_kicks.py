@@ -23,7 +23,7 @@ SOURCE, TARGET, SIZE = 64 << 20, 96 << 20, 1 << 20
 
 
 class Kicked(Loopback):
-    """Rings as a driver with a shadow doorbell page does."""
+    """Rings doorbells as a driver with a shadow doorbell page does."""
 
     def set_shadow_page(self):
         self.shadow = self.take(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The device and a switch that misbehaves, stands still or is not there: QEMU goes on, and the port comes back."""
+"""The device and a switch that misbehaves, stops or is missing: QEMU continues, and the port comes back."""
 import os
 import pathlib
 import random
@@ -23,7 +23,7 @@ WELCOME, REFUSE, LINK, CREDIT, PACKET = 2, 3, 4, 5, 6
 
 
 class FakeSwitch:
-    """Takes connections on the fabric's path and does `behave` to each."""
+    """Accepts connections on the fabric's path and calls `behave` with each."""
 
     def __init__(self, folder, behave):
         self.path = pathlib.Path(folder) / "fabric"
@@ -108,7 +108,7 @@ def test_a_switch_that_misbehaves(tmp_path, behave):
 
 
 def test_a_switch_that_stands_still(tmp_path):
-    """T57: nobody waits for it; what it was told meanwhile it does later."""
+    """T57: nothing waits for the switch, which handles the pending frames later."""
     with switch(tmp_path) as fabric, \
             Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         device = Loopback(qtest.pci(4).map_bars()).enable()
@@ -124,7 +124,7 @@ def test_a_switch_that_stands_still(tmp_path):
 
 
 def test_room_in_the_ring_of_one_port_wakes_the_thread_of_that_port(tmp_path):
-    """The thread of port 1 cannot use the room in the ring of port 2, and must not look for it for ever."""
+    """The thread of port 1 cannot use the room in the ring of port 2, and must not wait for it forever."""
     with switch(tmp_path) as fabric, \
             Qtest("-name", "debug-threads=on",
                   "-device", f"pib-hca,addr=4,ports=2,fabric=unix:{tmp_path}/fabric") as qtest:
@@ -140,7 +140,7 @@ def test_room_in_the_ring_of_one_port_wakes_the_thread_of_that_port(tmp_path):
 
 
 def test_a_switch_that_comes_and_goes(tmp_path):
-    """T56: the port follows it, and an event tells so each time that it leaves Active."""
+    """T56: the port follows the link, with an event each time that it leaves Active."""
     with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         device = Loopback(qtest.pci(4).map_bars()).enable()
         device.create_async_eq()
@@ -156,7 +156,7 @@ def test_a_switch_that_comes_and_goes(tmp_path):
 
 
 def test_devices_that_go_while_they_connect(tmp_path):
-    """T55: at every moment between the first attempt and a link that is up."""
+    """T55: at every moment from the first attempt until the link is up."""
     with switch(tmp_path), Qtest(*HOT_PLUG) as qtest:
         port = qtest.pci(5)
         slot_control = port.capability(0x10) + 0x18

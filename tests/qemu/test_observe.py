@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reports of a device about itself to QMP and in trace events; see docs/observability.md."""
+"""The device's reports about itself by QMP and trace events; see docs/observability.md."""
 import json
 
 import driver

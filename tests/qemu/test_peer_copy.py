@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""peer-copy=on: which memory is handed over, what is said where none can be, and who lets go of it when."""
+"""peer-copy=on: the memory that is shared, the message if it cannot be, and the release of mappings."""
 import json
 import os
 import signal
@@ -46,7 +46,7 @@ def test_off_unless_asked_for(tmp_path):
 
 
 def test_memory_that_cannot_be_shared(tmp_path):
-    """One line that says what to do, and everything works by copies."""
+    """One line tells the user what to do, and the device copies payload itself."""
     for memory in ((), PRIVATE):
         with switch(tmp_path), Qtest(*memory, "-device", device(tmp_path)) as qtest:
             hca = Loopback(qtest.pci(4).map_bars()).enable()
@@ -82,7 +82,7 @@ def test_an_unplugged_device_takes_its_memory_back(tmp_path):
     with switch(tmp_path) as fabric, Qtest(*SHARED, *HOT_PLUG, "-device", plugged) as qtest:
         assert eventually(lambda: copies(qtest) == "one")
         qtest.qmp("device_del", id="hca")
-        # The slot's power is what native hot plug waits for.
+        # Native hot plug waits for the slot's power.
         port = qtest.pci(5)
         at = port.capability(0x10)
         assert eventually(lambda: port.config_read(at + 0x1A, 2) & 0x1)  # attention button pressed

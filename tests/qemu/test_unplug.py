@@ -32,7 +32,7 @@ def is_gone(qtest):
 
 @pytest.mark.parametrize("ports", [2, 4])
 def test_unplug_with_a_full_ring_while_other_ports_work(tmp_path, ports):
-    """The thread of each port looks after the links of all ports."""
+    """The thread of each port serves the links of all ports."""
     with plugged(tmp_path, f",ports={ports}") as (device, power_off, fabric):
         assert device.all_ports_up(ports)
         fabric.send_signal(signal.SIGSTOP)
@@ -43,7 +43,7 @@ def test_unplug_with_a_full_ring_while_other_ports_work(tmp_path, ports):
 
 
 def test_unplug_with_a_full_ring_and_peer_copy_refused(tmp_path):
-    """With peer-copy=on the device looks after its links once more when its memory goes."""
+    """With peer-copy=on the device accesses its links once more when its memory is removed."""
     with plugged(tmp_path, ",peer-copy=on", fabric=("--no-peer-copy",), machine=SHARED) as (
             device, power_off, fabric):
         assert device.all_ports_up(1)
@@ -54,13 +54,13 @@ def test_unplug_with_a_full_ring_and_peer_copy_refused(tmp_path):
 
 
 def test_unplug_while_the_switch_resets_the_wake_counter(tmp_path):
-    """The switch can write to the counter that a thread sleeps on; an unplug still ends the thread."""
+    """The switch can write to the counter on which a thread sleeps; an unplug still ends the thread."""
     with plugged(tmp_path, slow_futex=True) as (device, power_off, fabric):
         assert device.all_ports_up(1)
         fabric.send_signal(signal.SIGSTOP)
         counters = Counters(fabric)
         with counters.held_back():
             assert eventually(counters.wake)
-            time.sleep(0.1)  # by now the thread is about to sleep again
+            time.sleep(0.1)  # the thread is about to sleep again
             power_off()
         assert is_gone(device.hca.qtest)

@@ -30,7 +30,7 @@ umad.umad_size.restype = ctypes.c_size_t
 
 
 class Agent:
-    """Connection management of one port: sends messages, and hears those that come."""
+    """Connection management of one port: sends messages and receives those that arrive."""
 
     def __init__(self, device, port):
         self.fd = umad.umad_open_port(device.encode(), port)
@@ -50,7 +50,7 @@ class Agent:
             sys.exit("umad_send")
 
     def hear(self, attribute):
-        """The message that comes next, which must be this one."""
+        """Receives the next message, which must be of this type."""
         length = ctypes.c_int(MAD)
         if umad.umad_recv(self.fd, self.buffer, ctypes.byref(length), PATIENCE_MS) < 0:
             sys.exit(f"no message {attribute:#x}")
@@ -72,7 +72,7 @@ def request(comm_id, qpn, lids):
 
 
 def agree(agents, ends, lids):
-    """REQ to RTU; port 1's end is the active one. What each end knows of the other it has read."""
+    """Exchanges REQ to RTU; port 1's end is the active one. Each end reads the other's parameters from the messages."""
     active, passive = agents
     active.send(lids[2], REQ, request(0xA, ends[0].qp.qp_num, (lids[1], lids[2])))
     heard = passive.hear(REQ)
@@ -92,7 +92,7 @@ def agree(agents, ends, lids):
 
 
 def load_alternate(agents, ends, lids, ids):
-    """LAP and APR: the alternate path leads from port 2 to port 2, its own LID."""
+    """Exchanges LAP and APR: the alternate path leads from port 2 to its own LID."""
     active, passive = agents
     active.send(lids[2], LAP, struct.pack(">III", *ids, 0) + number24(ends[1].qp.qp_num)
                 + bytes([TIMEOUT << 3]) + struct.pack(">IHH", 0, lids[2], lids[2]))

@@ -90,7 +90,7 @@ def mad(dice, mgmt_class, method, tid, rmpp):
 
 
 def single(dice, mgmt_class, tid):
-    """One MAD with anything in its RMPP header."""
+    """A MAD with random fields in its RMPP header."""
     kind = dice.choice((DATA, DATA, ACK, STOP, ABORT, 0, 5, 255))
     rmpp = (dice.choice((1, 1, 1, 0, 2, 255)), kind, dice.randrange(256) if dice.random() < 0.3 else
             dice.choice((0, ACTIVE, ACTIVE | FIRST, ACTIVE | LAST, ACTIVE | FIRST | LAST)),
@@ -99,7 +99,7 @@ def single(dice, mgmt_class, tid):
 
 
 def message(dice, mgmt_class, tid):
-    """Segments of one message, of which one does not fit the others, or is not there, or comes twice."""
+    """Segments of one message, one of which is wrong, missing or sent twice."""
     method, count = dice.choice(RESPONSES), dice.randrange(1, 6)
     segments = [[1, DATA, ACTIVE, 0, number, 0] for number in range(1, count + 1)]
     segments[0][2:] = [segments[0][2] | FIRST, 0, 1, dice.choice(LENGTHS)]

@@ -78,7 +78,7 @@ class End:
         return self.peer.recv(len(mine), socket.MSG_WAITALL)
 
     def send(self, total, sent):
-        """Until so many bytes have gone; every QP has DEPTH requests all the time."""
+        """Sends until this many bytes are sent; every QP always has DEPTH requests."""
         by_number = {sender.qp.qp_num: sender for sender in self.senders}
         for sender in self.senders:
             for _ in range(DEPTH):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How the two ends of a program find each other; copied beside the programs that import it."""
+"""How the two ends of a program find each other; copied next to the programs that import it."""
 import socket
 import time
 
 
 def meet(server, port):
-    """A TCP connection to the server, or as the server (server: None) from a client."""
+    """Connects to the server or, if server is None, waits for a client."""
     while server:
         try:
             return socket.create_connection((server, port))
-        except ConnectionRefusedError:  # it is not there yet; who runs this limits how long
+        except ConnectionRefusedError:  # the server does not listen yet; the caller of this program limits the time
             time.sleep(0.2)
     listener = socket.create_server(("", port))
     return listener.accept()[0]

@@ -34,7 +34,7 @@ def map_file(path):
 
 
 def region(pd, address, implicit):
-    if implicit:    # with the right to write, which the pages do not have
+    if implicit:    # with write access, which the pages do not permit
         return MR(pd, 0, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_ON_DEMAND, implicit=True)
     return MR(pd, BYTES, e.IBV_ACCESS_ON_DEMAND, address=address)
 

@@ -58,7 +58,7 @@ class End:
         attr.dest_qp_num, attr.rq_psn, attr.sq_psn = number, psn, self.qp.qp_num
         attr.max_rd_atomic = attr.max_dest_rd_atomic = 4
         attr.min_rnr_timer, attr.rnr_retry = 12, 7
-        attr.timeout, attr.retry_cnt = 13, 7     # 0.27 s in all: the host may be busy with other things
+        attr.timeout, attr.retry_cnt = 13, 7     # 0.27 s in all, because the host may be busy
         attr.ah_attr = AHAttr(gr=GlobalRoute(), is_global=0, port_num=1, dlid=lid)
         self.qp.to_rts(attr)
         self.swap(bytes(ENDPOINT.size))
@@ -85,7 +85,7 @@ class End:
 
 
 def draw(dice):
-    """One round: (opcode, offset, size) of each request; the requests fill the buffer but for a rest."""
+    """One round: (opcode, offset, size) of each request; together the requests nearly fill the buffer."""
     work, offset = [], 0
     while len(work) < DEPTH:
         size = 1 + dice.randrange(1 << dice.randrange(1, 21))
@@ -97,20 +97,20 @@ def draw(dice):
 
 
 def run_round(end, work, length):
-    """The client asks, the server is asked. Data starts where it will be read from."""
+    """The client reads, the server is read. The data is placed where it will be read from."""
     mine = [item for item in work if (item[0] == e.IBV_WR_RDMA_READ) == end.is_server]
     for _, offset, size in mine:
         end.mr.write(os.urandom(size), size, offset)
     receives = [item for item in work if item[0] != e.IBV_WR_RDMA_READ]
     if end.is_server:
-        for _, offset, size in receives:  # a WRITE's immediate takes one, and no byte of it
+        for _, offset, size in receives:  # a WRITE's immediate data takes a receive request, but none of its bytes
             end.qp.post_recv(RecvWR(num_sge=1, sg=[end.sge(offset, size)]))
     end.swap(b"ready")
     if not end.is_server:
         for item in work:
             end.post(*item)
     end.wait(len(receives) if end.is_server else len(work))
-    # The server's READs end when the client says so, which the exchange of the sums does.
+    # The server's READs have ended when the client reports so, by the exchange of the sums.
     end.swap(b"ended")
     digest = hashlib.sha256(end.mr.read(length, 0)).digest()
     if end.swap(digest) != digest:

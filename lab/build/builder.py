@@ -45,14 +45,19 @@ class Builder:
         """Makes the folder work/NAME equal to the sources. Unchanged files keep their times, so make and ninja rebuild
         only what has changed. Products of former builds stay."""
         target, listing = self.work / name, self.work / f".{name.replace('/', '_')}.files"
-        wanted = {path.relative_to(source) for path in source.rglob("*")
-                  if path.is_file() and not is_product(path)}
+        needed = wanted(source)
         known = listing.read_text().splitlines() if listing.exists() else []
-        for gone in set(map(pathlib.Path, known)) - wanted:
+        for gone in set(map(pathlib.Path, known)) - needed:
             (target / gone).unlink(missing_ok=True)
-        for path in sorted(wanted):
+        for path in sorted(needed):
             copy_if_changed(source / path, target / path)
-        listing.write_text("\n".join(sorted(map(str, wanted))))
+        listing.write_text("\n".join(sorted(map(str, needed))))
+
+
+def wanted(source: pathlib.Path) -> set[pathlib.Path]:
+    """Files of a source directory that a build takes."""
+    found = {path.relative_to(source) for path in source.rglob("*") if not is_product(path) and path.is_file()}
+    return {path for path in found if ".git" not in path.parts}
 
 
 def is_product(path: pathlib.Path) -> bool:

@@ -9,38 +9,37 @@ the provider's structures contain ibv_qp_ex and others, whose size differs betwe
 
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import tempfile
 
 from lab import paths, ui
-from lab.build import builder, rdma_core
+from lab.build import builder, kernel_module, rdma_core, symbols
+from lab.build.kernel_module import COMMON, MAKE
 from lab.guests import image
 
 OUT = paths.guest_results()
-REVISION = "2"                  # part of the cache key: increase it with each change of the code below
-COMMON = "hw-interface"
-DRIVER = "guest-driver"
+REVISION = "3"                  # part of the cache key: increase it with each change of the code below
 PROVIDER = "guest-provider"
+OUR_PROVIDER = paths.ROOT / PROVIDER
 PROGRAMS = "tests/guest/programs"
 MULTIARCH = "usr/lib/x86_64-linux-gnu"
 CMAKE_OPTIONS = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo -DNO_MAN_PAGES=1 -DNO_PYVERBS=1 -DENABLE_RESOLVE_NEIGH=0 "
                  "-DENABLE_STATIC=0 -DCMAKE_INSTALL_PREFIX=/usr")
-# Debian compiles the kernel headers for the chroot's architecture; use all cores.
-MAKE = "make -j$(nproc)"
 
 
-def sources(*folders: str) -> list[str | bytes]:
-    """Names and contents of all files in these folders of the checkout."""
+def sources(*folders: str | pathlib.Path) -> list[str | bytes]:
+    """Names and contents of the files in folders of this checkout, or in others."""
     parts: list[str | bytes] = []
     for folder in folders:
         for path in sorted((paths.ROOT / folder).rglob("*")):
             if path.is_file() and not builder.is_product(path):
-                parts += [str(path.relative_to(paths.ROOT)), path.read_bytes()]
+                parts += [f"{folder}/{path.relative_to(paths.ROOT / folder)}", path.read_bytes()]
     return parts
 
 
-def _inputs(base: pathlib.Path, *folders: str) -> str:
+def _inputs(base: pathlib.Path, *folders: str | pathlib.Path) -> str:
     return paths.recipe_hash(REVISION, str(base), image.identity(base), *sources(*folders))
 
 
@@ -61,13 +60,14 @@ def _done(base: pathlib.Path, name: str, inputs: str) -> None:
 
 # -- kernel module ----------------------------------------------------------
 
-def _module_indexes(base: pathlib.Path, module: pathlib.Path, tree: pathlib.Path) -> None:
-    """Adds the module to a guest's tree with the indexes (modules.alias.bin, …) by which it is loaded automatically.
+def _module_indexes(base: pathlib.Path, modules: list[pathlib.Path], tree: pathlib.Path) -> None:
+    """Adds modules to a guest's tree with the indexes (modules.alias.bin, …) by which they are loaded automatically.
     This is a full depmod over hard links to the other modules."""
     version = image.kernel_version(base)
     target = tree / "usr" / "lib" / "modules" / version
     (target / "updates").mkdir(parents=True)
-    shutil.copy(module, target / "updates" / module.name)
+    for module in modules:
+        shutil.copy(module, target / "updates" / module.name)
     with tempfile.TemporaryDirectory(dir=base) as name:
         copy = pathlib.Path(name) / "lib" / "modules" / version
         shutil.copytree(base / "modules" / "lib" / "modules" / version, copy, copy_function=os.link,
@@ -87,21 +87,23 @@ def _unlink_shared(path: pathlib.Path) -> None:
     path.write_bytes(data)
 
 
-def driver(base: pathlib.Path, tools: builder.Builder) -> None:
-    inputs = _inputs(base, COMMON, DRIVER)
-    tree = _fresh(base, "driver", inputs)
+def driver(base: pathlib.Path, tools: builder.Builder, source: pathlib.Path = kernel_module.OURS) -> pathlib.Path:
+    """The tree with a driver, ours or another one."""
+    name = "driver" if source == kernel_module.OURS else f"driver-{paths.recipe_hash(str(source))}"
+    inputs = _inputs(base, kernel_module.common(source), source)
+    tree = _fresh(base, name, inputs)
     if tree is None:
-        return
-    tools.bring(paths.ROOT / COMMON, COMMON)
-    tools.bring(paths.ROOT / DRIVER, DRIVER)
-    headers = f"/usr/src/linux-headers-{image.kernel_version(base)}"
-    tools.sh("building the guest's driver", f"{MAKE} -C {DRIVER} KDIR={headers}", "guest-driver")
-    _module_indexes(base, next((tools.work / DRIVER).glob("*.ko")), tree)
+        return OUT / base.name / name
+    compiled = kernel_module.compile_for(image.kernel_version(base), tools, source)
+    kernel_module.check_binds(compiled)
+    symbols.keep(compiled, tree.with_name(f"{name}.symbols"))
+    _module_indexes(base, [module.stripped for module in compiled.modules], tree)
     rules = tree / "usr" / "lib" / "udev" / "rules.d"
     rules.mkdir(parents=True)
-    for rule in (paths.ROOT / DRIVER / "udev").glob("*.rules"):
+    for rule in (source / "udev").glob("*.rules"):
         shutil.copy(rule, rules)
-    _done(base, "driver", inputs)
+    _done(base, name, inputs)
+    return tree
 
 
 # -- provider ---------------------------------------------------------------
@@ -122,19 +124,24 @@ def _configured(tools: builder.Builder) -> None:
     mark.write_text(recipe)
 
 
-def _provider_name() -> str:
-    text = (paths.ROOT / PROVIDER / "CMakeLists.txt").read_text()
-    return text.partition("rdma_provider(")[2].split()[0]
+def provider_name(source: pathlib.Path = OUR_PROVIDER) -> str:
+    """The name that a provider's directory gives it."""
+    file = source / "CMakeLists.txt"
+    found = re.search(r"rdma_provider\(\s*(\w+)", file.read_text() if file.is_file() else "")
+    if not found:
+        raise ui.LabError(f"{source} has no CMakeLists.txt with  rdma_provider(NAME FILES…). Name the directory of a "
+                          "provider, as it is in rdma-core's providers/")
+    return found[1]
 
 
-def compile_provider(tools: builder.Builder) -> pathlib.Path:
-    """Builds the provider as a library of that rdma-core."""
-    name = _provider_name()
-    tools.bring(paths.ROOT / COMMON, COMMON)
-    tools.bring(paths.ROOT / PROVIDER, PROVIDER)
+def compile_provider(tools: builder.Builder, source: pathlib.Path = OUR_PROVIDER) -> pathlib.Path:
+    """Builds the provider in a directory as a library of that rdma-core."""
+    name = provider_name(source)
+    tools.bring(kernel_module.common(source), COMMON)
+    tools.bring(source, PROVIDER)
     _configured(tools)
     tools.sh("building the guest's provider",
-             "cd rdma-core/build; ninja $(ninja -t targets all | "
+             "cd rdma-core/build; ninja build.ninja; ninja $(ninja -t targets all | "
              f"sed -n 's#^\\(lib/lib{name}-rdmav[0-9]*\\.so\\):.*#\\1#p')", "guest-provider")
     return next((tools.work / "rdma-core" / "build" / "lib").glob(f"lib{name}-rdmav*.so"))
 
@@ -150,7 +157,7 @@ def provider(base: pathlib.Path, tools: builder.Builder) -> None:
     plugins.mkdir(parents=True)
     config.mkdir(parents=True)
     shutil.copy(built, plugins)
-    (config / f"{_provider_name()}.driver").write_text(f"driver {_provider_name()}\n")
+    (config / f"{provider_name()}.driver").write_text(f"driver {provider_name()}\n")
     _done(base, "provider", inputs)
 
 
@@ -172,15 +179,17 @@ def programs(base: pathlib.Path, tools: builder.Builder) -> None:
     _done(base, "programs", inputs)
 
 
-PARTS = ((DRIVER, driver), (PROVIDER, provider), (PROGRAMS, programs))
+PARTS = ((PROVIDER, provider), (PROGRAMS, programs))
 
 
-def build(base: pathlib.Path) -> list[pathlib.Path]:
-    """Builds everything whose source exists; returns the results' directories."""
+def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) -> list[pathlib.Path]:
+    """Builds everything whose source exists; returns the results' directories. source: of the driver, None for none."""
     tools = builder.Builder(base)
     results = []
     rdma_core.note_use(tools.tree)
     with tools.locked():
+        if source:
+            results.append(driver(base, tools, source))
         for folder, function in PARTS:
             if (paths.ROOT / folder).is_dir():
                 function(base, tools)

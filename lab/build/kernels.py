@@ -11,7 +11,7 @@ import shutil
 import tempfile
 
 from lab import paths, ui
-from lab.build import builder, cache, debian, guest_build, rdma_core, user_namespace
+from lab.build import builder, cache, debian, guest_build, kernel_module, rdma_core, user_namespace
 from lab.guests import image
 from lab.testing.counts import Count
 from lab.testing.progress import Progress
@@ -119,16 +119,16 @@ def _faults(driver: pathlib.Path, kernel: str) -> list[str]:
 def compile_driver(tools: builder.Builder, kernel: str, options: str = "") -> list[str]:
     """Complaints of one kernel's build. options: more of make. The same sources are not compiled again, but judged."""
     work = f"kernels/{kernel}"
-    stamp, driver = tools.work / work / "compiled", f"{work}/{guest_build.DRIVER}"
-    inputs = paths.recipe_hash(kernel, options, *guest_build.sources(guest_build.COMMON, guest_build.DRIVER))
+    stamp, driver = tools.work / work / "compiled", f"{work}/{kernel_module.DRIVER}"
+    inputs = paths.recipe_hash(kernel, options, *guest_build.sources(kernel_module.COMMON, kernel_module.DRIVER))
     if stamp.exists() and stamp.read_text() == inputs:
         return _faults(tools.work / driver, kernel)
     shutil.rmtree(tools.work / work, ignore_errors=True)
-    for folder in (guest_build.COMMON, guest_build.DRIVER):
+    for folder in (kernel_module.COMMON, kernel_module.DRIVER):
         tools.bring(paths.ROOT / folder, f"{work}/{folder}")
     try:
         tools.sh(f"compiling the driver for {kernel}",
-                 f"{guest_build.MAKE} -C {driver} W=1 {options} KDIR=/usr/src/linux-headers-{kernel} "
+                 f"{kernel_module.MAKE} -C {driver} W=1 {options} KDIR=/usr/src/linux-headers-{kernel} "
                  f"> {driver}/output 2>&1; nm -u {driver}/pib_hca.ko > {driver}/symbols", LOG)
     except ui.LabError:
         return complaints((tools.work / driver / "output").read_text()) or ["make failed"]

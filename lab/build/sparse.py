@@ -10,7 +10,7 @@ import shlex
 import subprocess
 
 from lab import paths
-from lab.build import builder, guest_build
+from lab.build import builder, kernel_module
 
 # Macros that gcc predefines and sparse does not.
 OPTIONS = ("-D__linux__", "-Dlinux", "-D__unix__", "-Dunix", "-D__x86_64__", "-D__CHECK_ENDIAN__", "-m64", "-Wbitwise",
@@ -54,7 +54,7 @@ def complaints(base: pathlib.Path, files: list[pathlib.Path], like: str | None =
     tools = builder.Builder(base)
     said = []
     for file in files:
-        recorded = tools.work / guest_build.DRIVER / f".{like or file.stem}.o.cmd"
+        recorded = tools.work / kernel_module.DRIVER / f".{like or file.stem}.o.cmd"
         argv = ["sparse", *OPTIONS, _has_include(tools.tree), *_options(tools.tree, recorded), str(file)]
         done = subprocess.run(argv, cwd=_headers(tools.tree), capture_output=True, text=True, check=False)
         said += (done.stdout + done.stderr).splitlines()

@@ -3,7 +3,7 @@
 import pytest
 
 from lab import paths
-from lab.build import guest_build, sparse
+from lab.build import guest_build, kernel_module, sparse
 from lab.guests import guest_kernel
 
 
@@ -15,7 +15,7 @@ def built():
 
 
 def test_the_driver_has_no_complaints(base):
-    files = sorted((paths.ROOT / guest_build.DRIVER).glob("*.c"))
+    files = sorted((paths.ROOT / kernel_module.DRIVER).glob("*.c"))
     assert len(files) > 15
     assert sparse.complaints(base, files) == []
 

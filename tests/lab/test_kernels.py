@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from lab import ui
-from lab.build import builder, debian, guest_build, kernels, rdma_core
+from lab.build import builder, debian, guest_build, kernel_module, kernels, rdma_core
 
 
 def test_the_ends_of_each_series_are_taken():
@@ -48,7 +48,7 @@ class Compiler:
 
     def sh(self, _title, script, _log):
         self.runs += 1
-        driver = self.work / "kernels" / "6.1.0-56-amd64" / guest_build.DRIVER
+        driver = self.work / "kernels" / "6.1.0-56-amd64" / kernel_module.DRIVER
         assert f"-C {driver.relative_to(self.work)} W=1" in script
         (driver / "output").write_text("  CC [M]  main.o\n")
         (driver / "symbols").write_text("".join(f"U {name}\n" for name in kernels.WANTED_SYMBOLS))

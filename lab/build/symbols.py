@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Lines of source for addresses in a kernel's messages, such as  pib_hca_probe+0x1a/0x40 [pib_hca].
+
+The symbols of a guest's modules are kept as they were loaded: a directory holds the modules with their debug
+information, and a file PLACES that says where the sources are that the compiler names.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+
+from lab.build import builder, kernel_module
+
+PLACES = "places.json"
+ADDRESS = re.compile(r"(RIP: \w+:)?\b([A-Za-z_][\w.]*)\+0x([0-9a-f]+)/0x[0-9a-f]+ \[([\w-]+)\]")
+SYMBOL = re.compile(r"^([0-9a-f]+) .{7} (\S+)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$", re.MULTILINE)
+FOUND = re.compile(r"^(.*):(\d+)(?: \(discriminator \d+\))?$")
+LOG = "guest-symbols"
+ASKED = ".symbols"              # directory for questions and answers, in the working directory of the build tree
+
+
+def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
+    """Adds the modules to a directory of symbols."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for module in compiled.modules:
+        shutil.copy(module.file, directory / f"{module.name}.ko")
+    file = directory / PLACES
+    places = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps(places | {compiled.inside: str(compiled.source)}))
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    module: str
+    symbol: str
+    offset: int
+
+
+def addresses(text: str) -> list[Address]:
+    """Those of instructions: a trace has the addresses that calls return to, which are behind the calls."""
+    found = [Address(module, symbol, int(offset, 16) - (0 if at else 1))
+             for at, symbol, offset, module in ADDRESS.findall(text)]
+    return list(dict.fromkeys(found))
+
+
+class Symbols:
+    """The symbols of a guest's modules; of two directories with a module of one name, the first counts."""
+
+    def __init__(self, tools: builder.Builder, *directories: pathlib.Path):
+        self._tools = tools
+        self._directories = [directory for directory in directories if directory.is_dir()]
+
+    def file(self, module: str) -> pathlib.Path | None:
+        files = (directory / f"{module}.ko" for directory in self._directories)
+        return next((file for file in files if file.exists()), None)
+
+    def lines(self, text: str) -> dict[Address, list[str]]:
+        """FILE:LINE of each address in the text, of an inlined function's first."""
+        wanted = addresses(text)
+        found: dict[Address, list[str]] = {}
+        for module in {address.module for address in wanted}:
+            if file := self.file(module):
+                found |= self._in_module(file, [address for address in wanted if address.module == module])
+        return found
+
+    def _in_module(self, file: pathlib.Path, wanted: list[Address]) -> dict[Address, list[str]]:
+        asked = self._tools.work / ASKED
+        asked.mkdir(exist_ok=True)
+        shutil.copy(file, asked / "module.ko")
+        self._tools.sh(f"reading the symbols of {file.name}", f"cd {ASKED}; objdump -t module.ko >table", LOG)
+        table = {name: (int(value, 16), section) for value, section, name in
+                 SYMBOL.findall((asked / "table").read_text())}
+        known = [address for address in wanted if address.symbol in table]
+        script = "; echo; ".join(f"addr2line -i -e module.ko -j {table[address.symbol][1]} "
+                           f"{table[address.symbol][0] + address.offset:#x}" for address in known)
+        if not known:
+            return {}
+        self._tools.sh(f"looking up lines of {file.name}", f"cd {ASKED}; {{ {script}; }} >lines", LOG)
+        blocks = (asked / "lines").read_text().split("\n\n")
+        return {address: self._named(block.split("\n"), file.parent) for address, block in zip(known, blocks)}
+
+    @staticmethod
+    def _named(lines: list[str], directory: pathlib.Path) -> list[str]:
+        """Lines of addr2line with the sources' own paths."""
+        named = []
+        for line in lines:
+            if (found := FOUND.match(line)) and found[1] != "??":
+                named.append(f"{_of_source(found[1], directory)}:{found[2]}")
+        return named
+
+
+def _of_source(path: str, directory: pathlib.Path) -> str:
+    for inside, source in json.loads((directory / PLACES).read_text()).items():
+        if path.startswith(f"{inside}/"):
+            return source + path.removeprefix(inside)
+    return path

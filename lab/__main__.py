@@ -9,6 +9,7 @@ import sys
 from lab import ci, clean, environment, errors, paths, reach, settings, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
+from lab.develop import commands as develop, report
 from lab.fabric import cluster, metrics, topology_kinds, wanted
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
@@ -37,11 +38,18 @@ def _exec(options) -> int:
     if options.all:
         return reach.exec_all(cluster.Cluster(), command)
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-    return cluster.Cluster().node(node[0]).attach(command, terminal=terminal)
+    return _attach(node[0], command, terminal)
+
+
+def _attach(name: str, command: list[str], terminal: bool) -> int:
+    lab = cluster.Cluster()
+    node = lab.node(name)
+    with report.told(lab, name):
+        return node.attach(command, terminal=terminal)
 
 
 def _shell(options) -> int:
-    return cluster.Cluster().node(options.node).attach([], terminal=True)
+    return _attach(options.node, [], True)
 
 
 def _run(options) -> int:
@@ -249,6 +257,7 @@ def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
         return command
 
     _add_lab(add)
+    develop.add_commands(add)
     _add_views(add)
     _add_topology(add)
     _add_steps(add)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
+from lab.build import kernel_module
 from lab.fabric import wanted
 from lab.guests import extra_packages, guest_kernel, image, vm
 
@@ -75,6 +76,8 @@ SETTINGS = {
     "memory": Setting(int, lambda: 1024, _from(vm.LEAST_MEMORY_MIB)),
     "cpus": Setting(int, lambda: 1, _from(1, vm.MOST_CPUS)),
     "peer-copy": Setting(bool, lambda: False),
+    "driver": Setting(pathlib.Path, lambda: None, _directory),
+    "bare": Setting(bool, lambda: False),
 }
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
@@ -203,6 +206,8 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     values = {name: setting.default() for name, setting in SETTINGS.items()} | project.values | _given(options)
     if values["split"] > 1 and not values["topology"]:
         raise ui.LabError("split is a number of processes, and wants a topology to split")
+    if values["bare"] and values["driver"]:
+        raise ui.LabError("bare guests have no driver: leave out bare or driver")
     guest_kernel.choose(values["kernel"])
     image.choose(values["guest"])
     hca = options.hca_options if options.hca_options is not None else project.hca
@@ -210,7 +215,8 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
                          vm.Size(values["memory"], values["cpus"]), values["topology"],
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
-                         share=share.resolve() if share else None)
+                         share=share.resolve() if share else None,
+                         driver=None if values["bare"] else kernel_module.directory(values["driver"]))
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -235,6 +241,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
                               "cached; may be repeated")
     command.add_argument("--share", type=pathlib.Path, metavar="DIR",
                          help="directory of this machine that all guests see as /share")
+    driver = command.add_mutually_exclusive_group()
+    driver.add_argument("--driver", type=pathlib.Path, metavar="DIR",
+                        help="the guests' driver is that of this directory, which has a Kbuild or Makefile")
+    driver.add_argument("--bare", action="store_true", default=None,
+                        help="the guests' HCAs have no driver; pib driver loads one")
     command.add_argument("--kernel", metavar="KIND",
                          help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
                               "sleeping, lists and DMA, once, in some minutes")

@@ -5,10 +5,12 @@ import pathlib
 import subprocess
 
 from lab import memory, paths, table, ui
-from lab.build import deps, guest_build, host_build, preflight, steps
+from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, image, vm
+
+MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
 
 def machine() -> None:
@@ -21,27 +23,26 @@ def machine() -> None:
     preflight.check_programs()
 
 
-def _guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
-    base = guest_kernel.image()
-    return base, guest_build.build(base)
-
-
-def prepare() -> tuple[pathlib.Path, list[pathlib.Path]]:
-    """Installs and builds everything for the guests; returns (image, trees to lay over it)."""
+def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.Path, list[pathlib.Path]]:
+    """Installs and builds everything for the guests; returns (image, trees to lay over it). driver: its directory."""
+    def guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
+        base = guest_kernel.image()
+        return base, guest_build.build(base, driver)
     machine()
     if paths.INSTALLED:
-        return _guest_side()
-    made, _ = steps.together(_guest_side, host_build.build)
+        return guest_side()
+    made, _ = steps.together(guest_side, host_build.build)
     return made
 
 
 def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
-    """Boots guests and makes them a subnet: every connected port is ACTIVE afterwards. An interrupt ends what it
-    has started; after another failure guests that have booted stay, to be looked at."""
+    """Boots guests and, if their driver makes InfiniBand devices, a subnet of them: every connected port is ACTIVE
+    afterwards. Our driver has to make some. An interrupt ends what it has started; after another failure guests that
+    have booted stay, to be looked at."""
     new = wanted.count - len(lab.nodes())
     memory.check(f"{new} guests", new * min(vm.LEAST_USED_MIB, wanted.size.memory_mib), new * wanted.size.memory_mib,
                  "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
-    base, artefacts = prepare()
+    base, artefacts = prepare(wanted.driver)
     wanted.disk(base)
     with lab.ended_on_failure(KeyboardInterrupt):
         lab.up(wanted, artefacts)
@@ -50,7 +51,19 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
         if not (vm.module_usable() and switch_process.built()):
             raise ui.LabError("the device or the switch has not been built; the guests run without a "
                               "fabric. Look at the output of:  ninja -C build")
-        make_subnet(lab)
+        if wanted.driver == kernel_module.OURS or all(subnet.look(lab).values()):
+            make_subnet(lab)
+
+
+def reboot(lab: cluster.Cluster, name: str) -> None:
+    """Boots one guest anew; its connected ports are ACTIVE afterwards, if they have a driver."""
+    lab.reboot(name)
+    node = lab.node(name)
+    if not subnet.ports_of(node):
+        return
+    if name == MANAGER:
+        subnet.start_manager(node)
+    subnet.wait_active(lab, MANAGER)
 
 
 def _check_share(lab: cluster.Cluster) -> None:
@@ -64,7 +77,7 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
     subnet.wait_devices(lab)
     subnet.wait_connected(lab)
     ui.say("starting the subnet manager in vm0")
-    subnet.start_manager(lab.node("vm0"))
+    subnet.start_manager(lab.node(MANAGER))
     ports = subnet.wait_active(lab)
     ipoib.wait_joined(lab, ports)
     return ports
@@ -85,10 +98,14 @@ def up(wanted: Wanted) -> int:
     lab = cluster.Cluster()
     try:
         boot(lab, wanted)
+        ports = subnet.ports(lab)
+        if not ports:
+            print(ui.named("No guest has an InfiniBand device. Load a driver:  ./pib driver [DIR]"))
+            return 0
         measured = _measured(lab) if wanted.count > 1 else {}
         if lab.has_started("switch"):
-            counters.clear_errors(lab.node("vm0"))
-        print(table.ports_table(subnet.ports(lab), measured))
+            counters.clear_errors(lab.node(MANAGER))
+        print(table.ports_table(ports, measured))
         if measured:
             print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")
     finally:

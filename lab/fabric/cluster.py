@@ -2,6 +2,7 @@
 """A running lab: hub, switch, guests. up() starts and ends programs until the running ones are the wanted ones."""
 
 import pathlib
+import shutil
 import signal
 
 from lab import paths, ui
@@ -46,7 +47,11 @@ class Cluster(Recorded):
 
     def monitor(self, name: str) -> pathlib.Path:
         """The QMP socket of a guest's QEMU."""
-        return self.sockets() / f"{name}.qmp"
+        return vm.Files(name, self.sockets()).monitor
+
+    def symbols(self, name: str = "") -> pathlib.Path:
+        """Directory of the symbols of modules that a guest has loaded since its boot; without a name, at its boot."""
+        return self.sockets() / (f"{name}.symbols" if name else "symbols")
 
     def switch(self, number: int = 0) -> switch_process.Switch | None:
         """A running process of the fabric, or None; a fabric without --split has one process."""
@@ -87,7 +92,8 @@ class Cluster(Recorded):
             self.down()
         if not self.state:
             self.state = state.State(state.Place.of(self.directory), str(rundir.make()), accel, stamp,
-                                     parts=wanted.parts, image=str(base), identity=image.identity(base))
+                                     parts=wanted.parts, image=str(base), identity=image.identity(base),
+                                     bare=not wanted.driver)
         self.state.topology = str(self._write_topology(wanted.wiring)) if wanted.net else ""
         link = self.sockets() / vm.LINK
         link.unlink(missing_ok=True)
@@ -126,15 +132,21 @@ class Cluster(Recorded):
             ui.say(f"booting {', '.join(machine.name for machine in new)} "
                    f"({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
             initramfs.make(base, new[0].initrd, artefacts, self.key())
+            self._keep_symbols(artefacts)
         for machine in new:
-            machine.remove_files()
+            machine.files.remove()
             self.record.ssh_ports.pop(machine.name, None)
             self.start(machine.name, machine.argv(), machine.environment())
-        self._wait_booted(machines)
+        self._wait_booted([machine.files for machine in machines])
         for name in self.nodes():
             self.node(name).connect()
 
-    def _wait_booted(self, machines: list[vm.Machine]) -> None:
+    def _keep_symbols(self, artefacts: list[pathlib.Path]) -> None:
+        """Copies the symbols of the guests' modules, which lie beside the modules' trees until the next build."""
+        for found in filter(pathlib.Path.is_dir, (tree.with_name(f"{tree.name}.symbols") for tree in artefacts)):
+            shutil.copytree(found, self.symbols(), dirs_exist_ok=True)
+
+    def _wait_booted(self, machines: list[vm.Files]) -> None:
         """Waits for all guests, also for those of an interrupted earlier command."""
         late = [(machine, self.record.processes[machine.name]) for machine in machines
                 if machine.name not in self.record.ssh_ports]
@@ -149,6 +161,21 @@ class Cluster(Recorded):
                           self.record.accel, sockets / HUB,
                           wanted.hcas_of(number, sockets) if vm.module_usable() else [], wanted.size,
                           sockets / "direct" if wanted.direct and number in (0, 1) else None, wanted.share)
+
+    def reboot(self, name: str) -> None:
+        """Starts a guest anew, as it was at its first boot. The others and the fabric run on."""
+        with self.locked():
+            command = self.record.commands.get(name)
+            if not command or _number(name) < 0:
+                guests = ", ".join(sorted(filter(lambda one: _number(one) >= 0, self.record.commands), key=_number))
+                raise ui.LabError(f"{name} is no guest of this lab. Its guests: {guests or 'none'}")
+            self.stop_node(name)
+            files = vm.Files(name, self.sockets())
+            files.remove()
+            shutil.rmtree(self.symbols(name), ignore_errors=True)
+            self.start(name, command.argv, command.env)
+            self._wait_booted([files])
+            self.node(name).connect()
 
     # -- stopping -----------------------------------------------------------
 

@@ -89,6 +89,7 @@ class Recorded:
             started = process.start(argv, self.log(name), directory=self.directory, name=name, extra_env=env)
             self.record.processes[name] = started
             self._started.append(started)
+            self.record.commands[name] = state.Command(argv, env or {})
             self.save()
         return started
 
@@ -129,6 +130,7 @@ class Recorded:
             if self.state and name in self.state.processes:
                 _stop(name, self.state.processes[name], first)
                 del self.state.processes[name]
+                self.state.commands.pop(name, None)
                 self.state.ssh_ports.pop(name, None)
                 self.save()
 

@@ -11,7 +11,7 @@ import socket
 
 from lab import process, ui
 
-VERSION = 2                     # version of the file
+VERSION = 3                     # version of the file
 NAME = "state.json"
 
 
@@ -42,6 +42,13 @@ def _line(path: str) -> str:
 
 
 @dataclasses.dataclass
+class Command:
+    """The words and the additional environment of a process."""
+    argv: list[str]
+    env: dict[str, str]
+
+
+@dataclasses.dataclass
 class State:
     """sockets: see rundir."""
     place: Place
@@ -49,11 +56,13 @@ class State:
     accel: str
     stamp: str                  # hash of everything that the guests were started from
     processes: dict[str, process.Process] = dataclasses.field(default_factory=dict)
+    commands: dict[str, Command] = dataclasses.field(default_factory=dict)
     ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # ssh ports of guests that have booted
     parts: list[list[str]] = dataclasses.field(default_factory=list)    # names of switches, by switch process
     topology: str = ""          # topology file of the fabric; None: a single switch
     image: str = ""             # directory of the guests' image
     identity: str = ""          # see image.identity
+    bare: bool = False          # guests were booted without a driver
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:
@@ -87,6 +96,7 @@ def _parsed(file: pathlib.Path, text: str) -> State:
             raise Unusable(f"{file} is of another version of pib. End what that has started:  ./pib down")
         data["place"] = Place(**data["place"])
         data["processes"] = {name: process.Process(**fields) for name, fields in data["processes"].items()}
+        data["commands"] = {name: Command(**fields) for name, fields in data["commands"].items()}
         return State(**data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Unusable(f"{file} is damaged ({error}). What runs is found without it by:  ./pib down") from error

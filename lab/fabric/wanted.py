@@ -6,6 +6,7 @@ import functools
 import pathlib
 
 from lab import paths
+from lab.build import kernel_module
 from lab.fabric import split, switch_process, topology
 from lab.guests import extra_packages, image, initramfs, vm
 
@@ -17,7 +18,8 @@ class Wanted:
     """count: number of guests. fabric_file: topology with these guests as hosts, run by `switch_processes` processes;
     None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
     device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts.
-    capture: file for all packets of the switch; the files of further processes are beside it."""
+    capture: file for all packets of the switch; the files of further processes are beside it. driver: directory of the
+    HCAs' driver; None: they have none."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -28,6 +30,7 @@ class Wanted:
     packages: tuple[str, ...] = ()
     share: pathlib.Path | None = None
     capture: pathlib.Path | None = None
+    driver: pathlib.Path | None = kernel_module.OURS
 
     @functools.cached_property
     def net(self) -> topology.Net | None:

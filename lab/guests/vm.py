@@ -67,6 +67,34 @@ class Size:
     cpus: int = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Files of a guest in the lab's short directory. serial: the socket of its console, whose output is in console."""
+    name: str
+    directory: pathlib.Path
+
+    @property
+    def console(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.console"
+
+    @property
+    def serial(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.serial"
+
+    @property
+    def monitor(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.qmp"
+
+    @property
+    def log(self) -> pathlib.Path:
+        return self.directory / f"{self.name}.log"
+
+    def remove(self) -> None:
+        """An earlier guest of this name leaves them behind."""
+        for file in (self.console, self.serial, self.monitor, self.directory / f"{self.name}.ssh"):
+            file.unlink(missing_ok=True)
+
+
 @dataclasses.dataclass
 class Machine:
     """All parameters of a guest's command line."""
@@ -87,21 +115,8 @@ class Machine:
         return f"vm{self.number}"
 
     @property
-    def console(self) -> pathlib.Path:
-        return self.directory / f"{self.name}.console"
-
-    @property
-    def monitor(self) -> pathlib.Path:
-        return self.directory / f"{self.name}.qmp"
-
-    @property
-    def log(self) -> pathlib.Path:
-        return self.directory / f"{self.name}.log"
-
-    def remove_files(self) -> None:
-        """Removes what an earlier guest of this name has left."""
-        for kind in ("console", "qmp", "ssh"):
-            (self.directory / f"{self.name}.{kind}").unlink(missing_ok=True)
+    def files(self) -> Files:
+        return Files(self.name, self.directory)
 
     def environment(self) -> dict[str, str]:
         """LD_PRELOAD splits at spaces and colons, which a checkout's path may contain."""
@@ -127,8 +142,8 @@ class Machine:
                 "-smp", str(self.size.cpus), "-m", memory]
 
     def _boot(self) -> list[str]:
-        line = (f"console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off "
-                f"lab.node={self.number}")
+        line = (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 "
+                f"mitigations=off lab.node={self.number}")
         return ["-kernel", str(self.kernel), "-initrd", str(self.initrd), "-append", line]
 
     def _disk(self) -> list[str]:
@@ -162,8 +177,9 @@ class Machine:
                 "-device", f"virtio-9p-pci,fsdev=share,mount_tag={SHARE}"]
 
     def _channels(self) -> list[str]:
-        return ["-chardev", f"file,id=console,path={_value(self.console)}", "-serial", "chardev:console",
-                "-qmp", f"unix:{_value(self.monitor)},server=on,wait=off"]
+        console = f"path={_value(self.files.serial)},logfile={_value(self.files.console)}"
+        return ["-chardev", f"socket,id=console,server=on,wait=off,{console}", "-serial", "chardev:console",
+                "-qmp", f"unix:{_value(self.files.monitor)},server=on,wait=off"]
 
 
 def _ssh_port(monitor: pathlib.Path) -> int | None:
@@ -175,16 +191,16 @@ def _ssh_port(monitor: pathlib.Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def wait_started(machine: Machine, running: process.Process) -> int:
+def wait_started(machine: Files, running: process.Process) -> int:
     """Waits until QEMU runs; returns the port of the guest's ssh server."""
     return process.wait_for(f"QEMU of {machine.name}", lambda: _ssh_port(machine.monitor), running, machine.log, BOOT_S)
 
 
-def _ready(machine: Machine) -> bool:
+def _ready(machine: Files) -> bool:
     return machine.console.exists() and READY in machine.console.read_text(errors="replace")
 
 
-def wait_ready(booting: list[tuple[Machine, process.Process]]) -> None:
+def wait_ready(booting: list[tuple[Files, process.Process]]) -> None:
     """Returns when the start-up scripts of all these guests have ended."""
     def check() -> None:
         for machine, running in booting:

@@ -26,7 +26,8 @@ def saved(file, **changes):
 
 def test_what_is_saved_is_loaded(file):
     assert state.load(file) is None
-    one = state.State(state.Place.of(file.parent), "/tmp/x", "kvm", "s", {"vm0": process.Process(1, 2)}, {"vm0": 3})
+    one = state.State(state.Place.of(file.parent), "/tmp/x", "kvm", "s", {"vm0": process.Process(1, 2)},
+                      {"vm0": state.Command(["qemu"], {"A": "b"})}, {"vm0": 3})
     one.save(file)
     assert state.load(file) == one
 

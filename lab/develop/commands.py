@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib driver, provider, reboot and console: for authors of drivers, who change one and look what it does."""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import pathlib
+import re
+import sys
+import time
+from collections.abc import Callable
+
+from lab import paths, table, ui, up, waiting
+from lab.build import builder, guest_build, kernel_module
+from lab.develop import exchange, provider, report, watch
+from lab.fabric import cluster, subnet
+from lab.guests import console, image, vm
+
+NODE = re.compile(r"vm\d+")
+ACTIVE_S = 20                   # for ports that were ACTIVE before; the subnet manager sweeps meanwhile
+OUR_PROVIDER = paths.ROOT / guest_build.PROVIDER
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The directory that a command line names, none for ours, and its guests."""
+    directory: pathlib.Path | None
+    nodes: list[str]
+
+    @staticmethod
+    def of(words: list[str], lab: cluster.Cluster) -> "Target":
+        places = [word for word in words if not NODE.fullmatch(word)]
+        if len(places) > 1:
+            raise ui.LabError(f"{places[1]}: one directory at a time, and {places[0]} is the first. A guest has a name "
+                              "such as vm1")
+        nodes = [word for word in words if word not in places] or lab.nodes()
+        if not nodes:
+            raise ui.LabError("no guest runs. Start some:  ./pib up")
+        for name in nodes:
+            lab.node(name)      # says if it does not run
+        return Target(pathlib.Path(places[0]) if places else None, list(dict.fromkeys(nodes)))
+
+
+def image_of(lab: cluster.Cluster) -> pathlib.Path:
+    """The image that the guests run, whose build tree has their kernel's headers."""
+    found = pathlib.Path(lab.record.image)
+    if not (found / "builder").is_dir():
+        raise ui.LabError(f"the guests' build tree {found} is gone. Start guests of a new one:  ./pib up")
+    return found
+
+
+def _each(nodes: list[str], do: Callable[[str], None]) -> None:
+    """Does it for all guests side by side. Raises one error with all that went wrong."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(nodes)) as pool:
+        started = [pool.submit(do, name) for name in nodes]
+    wrong = [error for one in started if (error := one.exception())]
+    if wrong and not all(isinstance(error, ui.LabError) for error in wrong):
+        raise wrong[0]
+    if wrong:
+        raise ui.LabError("\n".join(str(error) for error in wrong))
+
+
+def _again(directory: pathlib.Path, do: Callable[[], None]) -> int:
+    """Does it now and at each change in the directory, until Ctrl-C. A failure is told."""
+    while True:
+        before = watch.look(directory)
+        try:
+            do()
+        except ui.LabError as error:
+            ui.say(str(error))
+        ui.say(f"waiting for changes in {directory}; Ctrl-C ends that")
+        watch.wait(directory, before)
+
+
+# -- driver -------------------------------------------------------------------
+
+def driver(options: argparse.Namespace) -> int:
+    lab = cluster.Cluster()
+    target = Target.of(options.words, lab)
+    source = kernel_module.directory(target.directory)
+
+    def once() -> None:
+        exchange_driver(lab, source, target.nodes)
+    if options.watch:
+        return _again(source, once)
+    once()
+    return 0
+
+
+def _compile(lab: cluster.Cluster, source: pathlib.Path) -> kernel_module.Compiled:
+    base = image_of(lab)
+    tools = builder.Builder(base)
+    with tools.locked():
+        compiled = kernel_module.compile_for(image.kernel_version(base), tools, source)
+    kernel_module.check_binds(compiled)
+    return compiled
+
+
+def exchange_driver(lab: cluster.Cluster, source: pathlib.Path, nodes: list[str]) -> None:
+    begun = time.monotonic()
+    compiled = _compile(lab, source)
+    names = ", ".join(module.file.name for module in compiled.modules)
+    ui.say(f"compiled {names} in {time.monotonic() - begun:.1f} s")
+    active = {(port.node, port.number) for port in subnet.ports(lab) if port.state == "ACTIVE"}
+
+    def one(name: str) -> None:
+        done = exchange.exchange(lab, name, compiled)
+        print("\n".join([f"{name}: {names}, exchanged in {done.seconds:.1f} s", *done.kernel.splitlines()]), flush=True)
+    with lab.locked():
+        _each(nodes, one)
+        _settle(lab, _expected(lab, nodes, active))
+    ui.say(f"{time.monotonic() - begun:.1f} s in all")
+
+
+def _expected(lab: cluster.Cluster, nodes: list[str], active: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Ports that become ACTIVE: those that were it, unless their new driver has made no device. Guests that were booted
+    without a driver get their subnet manager now."""
+    with_device = {port.node for port in subnet.ports(lab)}
+    if lab.record.bare and up.MANAGER in with_device:
+        subnet.start_manager(lab.node(up.MANAGER))
+        active = active | {(name, 1) for name in nodes}
+    return {port for port in active if port[0] in with_device}
+
+
+def _settle(lab: cluster.Cluster, expected: set[tuple[str, int]]) -> None:
+    seen: list[subnet.Port] = []
+
+    def ready() -> bool:
+        seen[:] = subnet.ports(lab)
+        return expected <= {(port.node, port.number) for port in seen if port.state == "ACTIVE"}
+    try:
+        waiting.poll("ports", ready, ACTIVE_S, every_s=subnet.POLL_S)
+    except ui.LabError:
+        lab.check()
+        ui.say(f"not every port is ACTIVE after {ACTIVE_S} s. What the subnet manager says:  "
+               f"./pib exec {up.MANAGER} -- tail /var/log/opensm.log")
+    if seen:
+        print(table.ports_table(seen, {}))
+
+
+# -- provider -----------------------------------------------------------------
+
+def exchange_provider(options: argparse.Namespace) -> int:
+    lab = cluster.Cluster()
+    target = Target.of(options.words, lab)
+    source = (target.directory or OUR_PROVIDER).resolve()
+    guest_build.provider_name(source)
+
+    def once() -> None:
+        library = provider.compile_in(image_of(lab), source)
+
+        def one(name: str) -> None:
+            provider.exchange(lab.node(name), library, guest_build.provider_name(source))
+            print(f"{name}: {library.name}. Programs that are started from now on use it", flush=True)
+        _each(target.nodes, one)
+    if options.watch:
+        return _again(source, once)
+    once()
+    return 0
+
+
+# -- guests -------------------------------------------------------------------
+
+def reboot(options: argparse.Namespace) -> int:
+    lab, begun = cluster.Cluster(), time.monotonic()
+    up.reboot(lab, options.node)
+    ui.say(f"{options.node} runs again after {time.monotonic() - begun:.1f} s")
+    return 0
+
+
+def show_console(options: argparse.Namespace) -> int:
+    """A terminal at it; without a terminal its text so far, with lines of source."""
+    lab = cluster.Cluster()
+    files = vm.Files(options.node, lab.sockets())
+    if not files.console.exists():
+        raise ui.LabError(f"{options.node} is no guest of this lab. Its guests: {', '.join(lab.nodes()) or 'none'}")
+    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)) and lab.alive(options.node):
+        console.attach(files)
+        return 0
+    said = files.console.read_text(errors="replace").replace("\r", "")
+    print(report.explain(lab, options.node, ui.printable(said)))
+    return 0
+
+
+def _add_exchange(add, name: str, function, text: str, what: str) -> None:
+    command = add(name, function, text)
+    command.add_argument("words", nargs="*", metavar="DIR|NODE", help=f"{what}, and the guests (default: all)")
+    command.add_argument("--watch", action="store_true", help="again whenever a file in the directory is saved")
+
+
+def add_commands(add) -> None:
+    _add_exchange(add, "driver", driver, "compile a driver, and exchange it in the running guests",
+                  "a directory with the Kbuild of a module that binds to the HCA's PCI ID (default: ours)")
+    _add_exchange(add, "provider", exchange_provider, "compile the provider, and exchange it in the running guests",
+                  "a directory with the CMakeLists.txt of a provider (default: ours)")
+    command = add("reboot", reboot, "start a guest anew, with an empty disk and the driver of its first boot; the "
+                  "others run on, as do switch and captures")
+    command.add_argument("node", metavar="NODE")
+    command = add("console", show_console, "a guest's serial console, where Enter starts a shell and Ctrl-] leaves; in "
+                  "a pipe its text so far, with lines of source for addresses in the driver")
+    command.add_argument("node", metavar="NODE")

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exchanges the driver in running guests."""
+
+import contextlib
+import dataclasses
+import secrets
+import shlex
+import subprocess
+import tempfile
+import time
+
+from lab import ui, waiting
+from lab.build import kernel_module, symbols
+from lab.develop import ipoib, report
+from lab.fabric.cluster import Cluster
+from lab.guests import vm
+from lab.guests.guest import Guest
+
+LIMIT_S = 30                    # for loading and unloading; then the guest is said to hang
+ANSWER_S = 15                   # for a guest that is asked whether it still runs
+NMI_S = 15                      # for its report of where it was
+PROGRAM = "/usr/local/lib/lab/exchange"
+MODULES = "/run/lab/modules"    # directory in the guest
+ADVICE = {
+    2: "the driver that runs cannot be unloaded. End the programs that use it, or start the guest anew:  "
+       "./pib reboot {node}",
+    3: "the new driver cannot be loaded, and the HCA has none now. Mend it and run ./pib driver again",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Exchanged:
+    """kernel: its messages meanwhile."""
+    node: str
+    kernel: str
+    seconds: float
+
+
+def exchange(lab: Cluster, name: str, compiled: kernel_module.Compiled) -> Exchanged:
+    node, begun = lab.node(name), time.monotonic()
+    node.connect()
+    mark = f"lab: exchange {secrets.token_hex(4)}"
+    symbols.keep(compiled, lab.symbols(name))
+    files = [_put(node, module) for module in compiled.modules]
+    interfaces = ipoib.look(node)
+    manager = _manager(node)
+    status, said = _run(lab, node, [PROGRAM, *kernel_module.pci_id(), *files], mark)
+    kernel = report.explain(lab, name, _messages(node, mark))
+    if status:
+        advice = ADVICE.get(status, f"status {status}").format(node=name)
+        raise ui.LabError(f"{name}: {said.strip()}\n{kernel}\n{advice}")
+    if manager:
+        _restart_manager(node, manager)
+    if complaint := ipoib.restore(node, *interfaces):
+        ui.say(f"{name}: IPoIB is not all as it was: {complaint}")
+    return Exchanged(name, kernel, time.monotonic() - begun)
+
+
+def _put(node: Guest, module: kernel_module.Module) -> str:
+    """Copies a module into the guest; its path there."""
+    path = f"{MODULES}/{module.file.name}"
+    done = node.run([f"mkdir -p {MODULES} && cat >{path}"], stdin=module.stripped.read_bytes())
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise ui.LabError(f"{node.name} does not take {module.file.name}: {said}. Look at its console:  "
+                          f"./pib console {node.name}")
+    return path
+
+
+def _messages(node: Guest, mark: str) -> str:
+    """The kernel's since the mark."""
+    said = node.run(["dmesg"]).stdout.decode(errors="replace")
+    return ui.printable(said.rpartition(mark)[2].strip("\n").replace("\t", " "))
+
+
+def _manager(node: Guest) -> list[str]:
+    """The words that a subnet manager in the guest was started with; none: none runs there."""
+    return node.run(["pid=$(pidof opensm) && cat /proc/${pid%% *}/cmdline"]).stdout.decode().split("\0")[:-1]
+
+
+def _restart_manager(node: Guest, words: list[str]) -> None:
+    """It has lost its port, and without one SIGTERM does not end it. It runs until then, because IPoIB leaves its
+    multicast groups before the port goes, and waits for the manager's answers."""
+    line = ("pkill -KILL -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; udevadm settle; "
+            f"exec {shlex.join(words)}")
+    if (done := node.run([line], timeout_s=LIMIT_S)).returncode:
+        ui.say(f"{node.name}: {' '.join(words)} does not start again: {done.stderr.decode(errors='replace').strip()}")
+
+
+# -- a guest that may not come back ---------------------------------------------
+
+def _run(lab: Cluster, node: Guest, command: list[str], mark: str) -> tuple[int, str]:
+    """Runs a command after which the kernel may be dead; its status and output."""
+    watch = report.Watch(lab, node.name)
+    line = f"echo '{mark}' >/dev/kmsg; exec {' '.join(command)}"
+    with tempfile.TemporaryFile() as out:
+        running = node.start([line], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            _wait(lab, node, running, watch)
+        finally:
+            running.kill()
+            running.wait()
+        watch.check()
+        out.seek(0)
+        return running.returncode, out.read().decode(errors="replace")
+
+
+def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Watch) -> None:
+    def check() -> None:
+        watch.check()
+        if not lab.alive(node.name):
+            raise ui.LabError(f"{node.name} has ended. Its console said last:\n{ui.said(watch.console)}\n"
+                              f"Start it again:  ./pib reboot {node.name}")
+    try:
+        waiting.poll(f"the exchange in {node.name}", lambda: running.poll() is not None, LIMIT_S, check=check)
+    except report.Faulted:
+        raise
+    except ui.LabError as error:
+        _explain_hang(lab, node, watch)
+        raise error
+
+
+def _explain_hang(lab: Cluster, node: Guest, watch: report.Watch) -> None:
+    """Raises with the place where the guest hangs."""
+    if not lab.alive(node.name):
+        return
+    if answers(node):
+        stacks = node.run(["for pid in $(pidof insmod rmmod modprobe); do echo $pid $(cat /proc/$pid/comm); "
+                           "cat /proc/$pid/stack; done"], timeout_s=ANSWER_S).stdout.decode(errors="replace")
+        raise ui.LabError(f"{node.name} answers, but the exchange does not end after {LIMIT_S} s. It waits in:\n"
+                          f"{report.explain(lab, node.name, stacks.strip())}\nIf that does not end, start the guest "
+                          f"anew:  ./pib reboot {node.name}")
+    ui.say(f"{node.name} does not answer any more: asking its processor where it is, by an NMI")
+    with contextlib.suppress(ui.LabError):
+        vm.monitor_command(lab.monitor(node.name), "inject-nmi")
+    try:
+        waiting.poll(f"a report of {node.name}", lambda: False, NMI_S, check=watch.check)
+    except report.Faulted:
+        raise
+    except ui.LabError as error:
+        raise ui.LabError(f"{node.name} hangs, and its console says nothing. Start it anew:  "
+                          f"./pib reboot {node.name}") from error
+
+
+def answers(node: Guest) -> bool:
+    try:
+        return node.run(["true"], timeout_s=ANSWER_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""IPoIB interfaces of a guest as they were before its driver was unloaded, and the commands that make them so again."""
+
+import dataclasses
+import json
+import shlex
+
+from lab.guests.guest import Guest
+
+# A driver that makes no InfiniBand device leaves no interface: those before it are remembered in the guest.
+SAVED = "/run/lab/ipoib"
+DEVICES = "$(ls /sys/class/infiniband 2>/dev/null)"
+LOOK = (f'mkdir -p /run/lab; [ -z "{DEVICES}" ] || {{ ip -j -d addr show type ipoib; echo; '
+        f"ip -j route show proto boot; echo; ip -j route show proto static; }} >{SAVED}; cat {SAVED} 2>/dev/null; true")
+IF_ANY = f'[ "{DEVICES}" ] || exit 0; '
+WAIT_S = 10                     # for an interface, which its driver may make later than the HCA
+
+
+@dataclasses.dataclass(frozen=True)
+class Interface:
+    """parent: of an interface with a P_Key of its own, which a command has made."""
+    name: str
+    up: bool
+    mtu: int
+    mode: str
+    parent: str
+    pkey: str
+    addresses: tuple[str, ...]
+
+
+def parse(text: str) -> tuple[list[Interface], list[dict]]:
+    """Interfaces and routes in the output of LOOK."""
+    if not text.strip():
+        return [], []
+    links, *tables = (json.loads(line) if line.strip() else [] for line in text.split("\n\n"))
+    return [_interface(link) for link in links if link], [route for table in tables for route in table]
+
+
+def _interface(link: dict) -> Interface:
+    data = link.get("linkinfo", {}).get("info_data", {})
+    addresses = tuple(f"{found['local']}/{found['prefixlen']}" for found in link.get("addr_info", [])
+                      if not found.get("dynamic") and found.get("scope") != "link")
+    return Interface(link["ifname"], "UP" in link["flags"], link["mtu"], data.get("mode", ""), link.get("link", ""),
+                     data.get("pkey", ""), addresses)
+
+
+def commands(interfaces: list[Interface], routes: list[dict]) -> list[str]:
+    """Lines for a guest's shell."""
+    lines = [line for found in sorted(interfaces, key=lambda one: bool(one.parent)) for line in _restore(found)]
+    names = {found.name for found in interfaces}
+    return lines + [_route(route) for route in routes if route.get("dev") in names]
+
+
+def _restore(found: Interface) -> list[str]:
+    name = shlex.quote(found.name)
+    if found.parent:
+        lines = [f"ip link add link {shlex.quote(found.parent)} name {name} type ipoib pkey {shlex.quote(found.pkey)}"]
+    else:
+        lines = [f"timeout {WAIT_S} sh -c 'until [ -e /sys/class/net/{name} ]; do sleep 0.1; done'"]
+    if found.mode:
+        lines.append(f"ip link set {name} type ipoib mode {shlex.quote(found.mode)}")
+    lines.append(f"ip link set {name} mtu {found.mtu}" + (" up" if found.up else ""))
+    return lines + [f"ip addr replace {address} dev {name}" for address in found.addresses]
+
+
+def _route(route: dict) -> str:
+    via = f" via {route['gateway']}" if "gateway" in route else ""
+    return f"ip route replace {route['dst']}{via} dev {shlex.quote(route['dev'])}"
+
+
+def look(node: Guest) -> tuple[list[Interface], list[dict]]:
+    return parse(node.run([LOOK]).stdout.decode())
+
+
+def restore(node: Guest, interfaces: list[Interface], routes: list[dict]) -> str:
+    """Complaints of the commands. Without an InfiniBand device there is nothing to do."""
+    lines = commands(interfaces, routes)
+    done = node.run([IF_ANY + "; ".join(lines)]) if lines else None
+    return (done.stdout + done.stderr).decode(errors="replace").strip() if done else ""

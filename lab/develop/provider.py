@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exchanges the provider in running guests. Programs that run keep the old one."""
+
+import pathlib
+
+from lab import ui
+from lab.build import builder, guest_build
+from lab.guests.guest import Guest
+
+PLACE = f"/{guest_build.MULTIARCH}/libibverbs"
+
+
+def compile_in(image: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
+    tools = builder.Builder(image)
+    with tools.locked():
+        return guest_build.compile_provider(tools, source)
+
+
+def exchange(node: Guest, library: pathlib.Path, name: str) -> None:
+    """name: the provider's, by which libibverbs loads it."""
+    line = (f"set -e; cat >{PLACE}/{library.name}.new; mv {PLACE}/{library.name}.new {PLACE}/{library.name}; "
+            f"echo driver {name} >/etc/libibverbs.d/{name}.driver")
+    done = node.run([line], stdin=library.read_bytes())
+    if done.returncode:
+        raise ui.LabError(f"{node.name} does not take {library.name}: {done.stderr.decode(errors='replace').strip()}. "
+                          f"Look at its console:  ./pib console {node.name}")

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Drivers exchanged in running guests, and guests whose kernel a driver has ended."""
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from lab import paths, ui, up
+from lab.build import kernel_module
+from lab.develop import commands, exchange, report
+from labs import booted
+from rdma import DEVICE, sh, wait_until
+
+DRIVERS = pathlib.Path(__file__).parent / "drivers"
+ADDRESSES = {"vm0": "10.78.0.1", "vm1": "10.78.0.2"}
+BOUND = "readlink /sys/bus/pci/devices/*/driver | grep -c -e /pib_hca$ -e /probe_only$ -e /faulty$"
+
+
+@pytest.fixture(scope="module", name="bench")
+def guests_without_a_driver():
+    with booted("test-develop", 2, driver=None) as running:
+        yield running
+
+
+@pytest.fixture(name="ours")
+def guests_with_our_driver(bench):
+    if sh(bench.node("vm1"), BOUND, check=False)[1] != "1\n":
+        commands.exchange_driver(bench, kernel_module.OURS, ["vm0", "vm1"])
+    return bench
+
+
+def ping(lab):
+    """From vm0 to vm1 over IPoIB, which takes some tries while the subnet manager is new."""
+    sh(lab.node("vm0"), f"timeout 200 sh -c 'until ping -c 1 -W 1 {ADDRESSES['vm1']}; do sleep 0.3; done'")
+
+
+def edited(directory):
+    """Our driver with one line more."""
+    shutil.copytree(paths.ROOT / "hw-interface", directory / "hw-interface")
+    shutil.copytree(kernel_module.OURS, directory / "driver")
+    main = directory / "driver" / "main.c"
+    text, count = re.subn(r"(pib_hca_module_init\(void\)\n\{\n\tint ret;\n)", r'\1\n\tpr_info("a line of mine\\n");',
+                          main.read_text())
+    assert count == 1
+    main.write_text(text)
+    return directory / "driver"
+
+
+def test_nothing_binds_to_the_hca_of_a_bare_guest(bench):
+    for name in bench.nodes():
+        assert sh(bench.node(name), BOUND, check=False)[1] == "0\n"
+
+
+def test_our_driver_makes_a_subnet_of_bare_guests(ours, capsys):
+    commands.exchange_driver(ours, kernel_module.OURS, ["vm0", "vm1"])
+    said = capsys.readouterr().out
+    for name in ours.nodes():
+        assert f"{name}: pib_hca.ko, exchanged" in said and "ACTIVE" in sh(
+            ours.node(name), f"cat /sys/class/infiniband/{DEVICE}/ports/1/state")
+
+
+def test_a_changed_driver_is_exchanged_and_addresses_stay(ours, tmp_path, capsys):
+    for name, address in ADDRESSES.items():
+        sh(ours.node(name), f"ip link set ib0 up && ip addr replace {address}/24 dev ib0")
+    ping(ours)
+    commands.exchange_driver(ours, edited(tmp_path), ["vm1"])
+    assert "a line of mine" in capsys.readouterr().out
+    assert f" {ADDRESSES['vm1']}/24 " in sh(ours.node("vm1"), "ip addr show dev ib0")
+    ping(ours)
+
+
+def test_the_driver_of_the_subnet_managers_guest_is_exchanged(ours):
+    commands.exchange_driver(ours, kernel_module.OURS, ["vm0"])
+    assert sh(ours.node("vm0"), "pidof opensm")
+    ping(ours)
+
+
+def test_another_driver_takes_the_place_of_ours(ours, capsys):
+    commands.exchange_driver(ours, DRIVERS / "probe_only", ["vm1"])
+    assert "probe_only has found the HCA" in capsys.readouterr().out
+    assert sh(ours.node("vm1"), "ls /sys/class/infiniband; readlink /sys/bus/pci/drivers/probe_only/module") == (
+        "../../../../module/probe_only\n")
+    commands.exchange_driver(ours, kernel_module.OURS, ["vm1"])
+    assert "probe_only has left the HCA" in capsys.readouterr().out and DEVICE in sh(
+        ours.node("vm1"), "ls /sys/class/infiniband")
+
+
+def test_a_driver_that_does_not_compile_changes_nothing(ours, tmp_path):
+    shutil.copytree(DRIVERS / "probe_only", tmp_path / "wrong")
+    (tmp_path / "wrong" / "probe_only.c").write_text("#include <none.h>\n")
+    with pytest.raises(ui.LabError, match=rf"{tmp_path}/wrong/probe_only\.c:1:.*none\.h"):
+        commands.exchange_driver(ours, tmp_path / "wrong", ["vm1"])
+    assert sh(ours.node("vm1"), BOUND) == "1\n"
+
+
+def dies(lab, source, said):
+    """vm1 is lost to a driver, and comes back; vm0, hub and switch run on."""
+    others = {name: one for name, one in lab.state.processes.items() if name != "vm1"}
+    try:
+        with pytest.raises(ui.LabError, match=said) as raised:
+            commands.exchange_driver(lab, source, ["vm1"])
+    finally:
+        up.reboot(lab, "vm1")
+    assert "./pib reboot vm1" in str(raised.value)
+    assert {name: one for name, one in lab.state.processes.items() if name != "vm1"} == others
+    commands.exchange_driver(lab, kernel_module.OURS, ["vm1"])
+    wait_until(lambda: DEVICE in sh(lab.node("vm1"), "ls /sys/class/infiniband"), "the device")
+    return str(raised.value)
+
+
+def test_a_crash_of_the_kernel_is_told_with_lines_of_source(ours):
+    said = dies(ours, DRIVERS / "faulty", "(?s)the kernel of vm1 reports:.*BUG: .*faulty_write")
+    line = next(number for number, text in enumerate((DRIVERS / "faulty" / "faulty.c").read_text().splitlines(), 1)
+                if "*where = 1" in text)
+    assert f"{DRIVERS}/faulty/faulty.c:{line}:  *where = 1;" in said
+
+
+def test_a_kernel_that_hangs_is_asked_where_it_is(ours, tmp_path, monkeypatch):
+    monkeypatch.setattr(exchange, "LIMIT_S", 10)
+    monkeypatch.setattr(exchange, "ANSWER_S", 10)
+    shutil.copytree(DRIVERS / "faulty", tmp_path / "hangs")
+    with open(tmp_path / "hangs" / "Kbuild", "a", encoding="utf-8") as file:
+        file.write("ccflags-y := -DHANG\n")
+    assert "faulty.c" in dies(ours, tmp_path / "hangs", "(?s)reports:.*faulty_probe")
+
+
+def test_a_console_has_the_kernels_report(ours):
+    sh(ours.node("vm1"), "echo 'BUG: not at all' >/dev/console")
+    files = commands.vm.Files("vm1", ours.sockets())
+    assert report.first(files.console.read_text()).startswith("BUG: not at all")

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Directories with drivers, their modules, addresses of interfaces, and reports of kernels, without a guest."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import threading
+
+import pytest
+
+from lab import paths, ui, waiting
+from lab.build import builder, kernel_module, symbols
+from lab.develop import commands, ipoib, report, watch
+from lab.fabric.wanted import Wanted
+
+ALIAS = "pci:v00001234d00001B0Csv*sd*bc*sc*i*"
+OOPS = """\
+[   12.1] pci 0000:01:00.0: faulty has found the HCA
+[   12.2] BUG: kernel NULL pointer dereference, address: 0000000000000000
+[   12.2] Oops: Oops: 0002 [#1] PREEMPT SMP NOPTI
+[   12.2] RIP: 0010:work+0x4/0x10 [example]
+[   12.2]  outer+0x9/0x20 [example]
+[   12.2]  local_pci_probe+0x42/0x80
+[   12.3] ---[ end trace 0000000000000000 ]---
+[   12.4] something else
+"""
+
+
+# -- directories and modules ----------------------------------------------------
+
+def module(name, depends=(), aliases=()):
+    return kernel_module.Module(pathlib.Path(f"{name}.ko"), pathlib.Path(f"{name}.ko"), tuple(depends), tuple(aliases))
+
+
+def test_without_a_directory_the_driver_is_ours():
+    assert kernel_module.directory(None) == paths.ROOT / "guest-driver"
+
+
+@pytest.mark.parametrize("made, said", [(False, "no such directory"), (True, "no Kbuild and no Makefile")])
+def test_a_directory_without_a_driver_is_refused(tmp_path, made, said):
+    where = tmp_path / "driver"
+    if made:
+        where.mkdir()
+    with pytest.raises(ui.LabError, match=said):
+        kernel_module.directory(where)
+
+
+def test_the_hardware_interface_beside_a_driver_is_its_own(tmp_path):
+    (tmp_path / "driver").mkdir()
+    assert kernel_module.common(tmp_path / "driver") == paths.ROOT / "hw-interface"
+    (tmp_path / "hw-interface").mkdir()
+    assert kernel_module.common(tmp_path / "driver") == tmp_path / "hw-interface"
+
+
+@pytest.mark.parametrize("alias, binds", [
+    (ALIAS, True), ("pci:v*d*sv*sd*bc0Csc06i*", True), ("pci:v*d*sv*sd*bc02sc00i*", False),
+    ("pci:v00001234d00001B0Dsv*sd*bc*sc*i*", False), ("of:N*", False)])
+def test_a_module_binds_by_its_table(alias, binds):
+    assert module("x", aliases=[alias]).binds() == binds
+
+
+def test_modules_that_do_not_bind_are_refused_with_the_line_that_they_lack():
+    with pytest.raises(ui.LabError, match=r"x\.ko.*PCI_DEVICE\(0x1234, 0x1b0c\)"):
+        kernel_module.check_binds(kernel_module.Compiled(pathlib.Path("/x"), "/work/x", [module("x")]))
+
+
+def test_modules_are_loaded_behind_those_that_they_need():
+    order = kernel_module._in_loading_order([module("top", ["mid", "ib_core"]), module("low"), module("mid", ["low"])])
+    assert [one.name for one in order] == ["low", "mid", "top"]
+
+
+class Tools:
+    """A build tree of this machine: a script runs in its working directory."""
+
+    def __init__(self, work):
+        self.work = work
+        self.inside = str(work)
+        self.ran = []
+
+    bring = builder.Builder.bring
+
+    def sh(self, _title, script, _log):
+        self.ran.append(script)
+        subprocess.run(["sh", "-ec", script], cwd=self.work, check=True)
+
+
+def test_an_error_of_the_compiler_names_the_users_own_file(tmp_path):
+    source = tmp_path / "my driver"
+    source.mkdir()
+    (source / "Kbuild").write_text("obj-m := a.o\n")
+    tools = Tools(tmp_path / "work")
+
+    def fail(_title, script, _log):
+        place = script.split(" M=")[1].split()[0]
+        raise ui.LabError(f"compiling: failed\n{place}/a.c:3:1: error: x")
+    tools.sh = fail
+    with pytest.raises(ui.LabError, match=rf"\n{source}/a\.c:3:1: error"):
+        kernel_module.compile_for("6.12", tools, source)
+
+
+def test_the_words_are_a_directory_and_guests(lab):
+    lab.up(Wanted(2), [])
+    assert commands.Target.of([], lab) == commands.Target(None, ["vm0", "vm1"])
+    assert commands.Target.of(["vm1", "vm1"], lab) == commands.Target(None, ["vm1"])
+    assert commands.Target.of(["a/vm1", "vm0"], lab) == commands.Target(pathlib.Path("a/vm1"), ["vm0"])
+    for words, said in ((["a", "b"], "one directory"), (["vm7"], "vm7 is not running")):
+        with pytest.raises(ui.LabError, match=said):
+            commands.Target.of(words, lab)
+    lab.down()
+    with pytest.raises(ui.LabError, match="pib up"):
+        commands.Target.of([], lab)
+
+
+# -- changes --------------------------------------------------------------------
+
+def test_a_saved_file_is_seen_and_a_product_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "POLL_S", 0.01)
+    source = tmp_path / "a.c"
+    source.write_text("1")
+    before = watch.look(tmp_path)
+    seen = []
+    waiter = threading.Thread(target=lambda: seen.append(watch.wait(tmp_path, before)))
+    waiter.start()
+    (tmp_path / "a.o").write_text("product")
+    assert watch.look(tmp_path) == before and not seen
+    new = tmp_path / ".new"
+    new.write_text("22")
+    new.rename(source)      # as editors save
+    waiter.join(60)
+    assert seen and seen[0] != before and seen[0] == watch.look(tmp_path)
+
+
+# -- IPoIB ----------------------------------------------------------------------
+
+def test_addresses_modes_children_and_routes_are_restored():
+    links = [{"ifname": "ib0.8001", "flags": ["UP"], "mtu": 2044, "link": "ib0",
+              "linkinfo": {"info_data": {"pkey": "0x8001", "mode": "datagram"}}, "addr_info": []},
+             {"ifname": "ib0", "flags": ["BROADCAST", "UP"], "mtu": 65520,
+              "linkinfo": {"info_data": {"pkey": "0xffff", "mode": "connected"}},
+              "addr_info": [{"local": "10.0.0.1", "prefixlen": 24, "scope": "global"},
+                            {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
+                            {"local": "2001:db8::9", "prefixlen": 64, "scope": "global", "dynamic": True}]}]
+    routes = [{"dst": "10.1.0.0/16", "gateway": "10.0.0.2", "dev": "ib0"}, {"dst": "default", "dev": "eth0"}]
+    lines = ipoib.commands(*ipoib.parse(f"{json.dumps(links)}\n\n{json.dumps(routes)}\n\n[ ]\n"))
+    assert "until [ -e /sys/class/net/ib0 ]" in lines[0]
+    assert lines[1:] == ["ip link set ib0 type ipoib mode connected", "ip link set ib0 mtu 65520 up",
+                         "ip addr replace 10.0.0.1/24 dev ib0",
+                         "ip link add link ib0 name ib0.8001 type ipoib pkey 0x8001",
+                         "ip link set ib0.8001 type ipoib mode datagram", "ip link set ib0.8001 mtu 2044 up",
+                         "ip route replace 10.1.0.0/16 via 10.0.0.2 dev ib0"]
+
+
+@pytest.mark.parametrize("text", ["\n\n\n\n", "[]\n\n[]\n\n[]\n", "[{},{}]\n\n[ ]\n\n[ ]\n"])
+def test_a_guest_without_interfaces_needs_no_command(text):
+    assert ipoib.commands(*ipoib.parse(text)) == []
+
+
+# -- reports --------------------------------------------------------------------
+
+def test_a_report_is_cut_out_of_what_a_console_says():
+    found = report.first(OOPS)
+    assert found.startswith("[   12.2] BUG: ") and found.endswith("]---") and report.whole(OOPS)
+    assert report.first("[    1.0] all is well\n") == ""
+    assert len(report.first("BUG: x\n" + "line\n" * 1000).splitlines()) == report.MOST_LINES
+
+
+def test_only_faults_after_which_a_kernel_cannot_be_trusted_end_a_command():
+    assert report.FATAL.search(OOPS) and report.BEGIN.search("[ 1.0] WARNING: CPU: 0 PID: 1")
+    assert not report.FATAL.search("[ 1.0] WARNING: CPU: 0 PID: 1 at x.c:1")
+
+
+@pytest.fixture(name="example")
+def symbols_of_an_example(tmp_path):
+    """An object file, in the place of a module, whose functions are work() and outer(), and its source."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "example.c").write_text("void stop(void);\nint work(int *p)\n{\n\treturn *p;\n}\n"
+                                      "int outer(int *p)\n{\n\tstop();\n\treturn work(p) + 1;\n}\n")
+    work = tmp_path / "work"
+    (work / "inside").mkdir(parents=True)
+    (work / "inside" / "example.c").write_text((source / "example.c").read_text())
+    subprocess.run(["gcc", "-c", "-g", "-O1", "-fno-inline", "-o", work / "example.ko", work / "inside" / "example.c"],
+                   check=True)
+    compiled = kernel_module.Compiled(source, str(work / "inside"),
+                                      [kernel_module.Module(work / "example.ko", work / "example.ko", (), ())])
+    symbols.keep(compiled, tmp_path / "symbols")
+    return symbols.Symbols(Tools(work), tmp_path / "none", tmp_path / "symbols"), source
+
+
+def test_addresses_in_a_module_get_their_lines_of_source(example):
+    known, source = example
+    text = "RIP: 0010:work+0x0/0x10 [example]\n outer+0x9/0x20 [example]\n local_pci_probe+0x42/0x80\n"
+    lines = report.annotated(text, known).splitlines()
+    assert lines[0].startswith("RIP") and re.fullmatch(rf" +{source}/example\.c:4:  return \*p;", lines[1])
+    assert lines[2].startswith(" outer") and re.match(rf" +{source}/example\.c:[789]:  \S", lines[3])
+    assert lines[4] == " local_pci_probe+0x42/0x80" and len(lines) == 5
+
+
+def test_an_unknown_module_or_symbol_has_no_lines(example):
+    known, _ = example
+    text = "RIP: 0010:work+0x4/0x10 [other]\n nothing+0x1/0x2 [example]\n"
+    assert report.annotated(text, known) == text.rstrip("\n")
+
+
+@pytest.fixture(name="watched")
+def console_that_is_watched(lab):
+    lab.up(Wanted(1), [])
+    one = report.Watch(lab, "vm0")
+    yield one, one.console
+
+
+def test_a_fault_on_the_console_ends_a_command_at_once(watched):
+    one, console = watched
+    one.check()
+    with open(console, "a", encoding="utf-8") as file:
+        file.write("[   12.0] all is well\r\n")
+    one.check()
+    with open(console, "a", encoding="utf-8") as file:
+        file.write(OOPS.replace(" [example]", "").replace("\n", "\r\n"))
+    with pytest.raises(report.Faulted, match=r"(?s)vm0 reports:\n.*BUG: .*---\n.*pib reboot vm0") as said:
+        one.check()
+    assert "something else" not in str(said.value)
+
+
+def test_an_earlier_fault_does_not_count(lab):
+    lab.up(Wanted(1), [])
+    first = report.Watch(lab, "vm0")
+    first.console.write_text("[    1.0] Kernel panic - not syncing\n")
+    report.Watch(lab, "vm0").check()
+
+
+def test_a_fault_is_told_while_a_command_runs_and_at_its_end(watched, lab, capfd):
+    _, console = watched
+    with report.told(lab, "vm0"):
+        with open(console, "a", encoding="utf-8") as file:
+            file.write("[    9.0] BUG: first\n[    9.0] ---[ end trace 0 ]---\n")
+        waiting.poll("the report", lambda: "BUG: first" in capfd.readouterr().err, 60)
+        with open(console, "a", encoding="utf-8") as file:
+            file.write("[    9.9] BUG: second\n[    9.9] ---[ end trace 0 ]---\n")
+    said = capfd.readouterr().err
+    assert "BUG: second" in said and "BUG: first" not in said and "pib reboot vm0" in said
+
+
+# -- guests ---------------------------------------------------------------------
+
+def test_a_guest_that_is_started_anew_leaves_the_others_alone(lab):
+    lab.up(Wanted(2), [])
+    before = dict(lab.state.processes)
+    lab.symbols("vm1").mkdir()
+    lab.reboot("vm1")
+    assert lab.state.processes["vm0"] == before["vm0"] and lab.state.processes["hub"] == before["hub"]
+    assert lab.alive("vm1") and not before["vm1"].alive() and lab.node("vm1").connected()
+    assert not lab.symbols("vm1").exists()
+
+
+def test_a_guest_that_has_died_is_started_anew(lab):
+    lab.up(Wanted(2), [])
+    lab.state.processes["vm1"].stop()
+    lab.reboot("vm1")
+    assert lab.alive("vm1")
+    with pytest.raises(ui.LabError, match="vm7 is no guest.*vm0, vm1"):
+        lab.reboot("vm7")
+
+
+def test_without_a_terminal_a_console_is_its_text(lab, capsys, monkeypatch):
+    lab.up(Wanted(1), [])
+    monkeypatch.setattr(commands.sys, "stdin", open(os.devnull, encoding="utf-8"))
+    commands.show_console(argparse.Namespace(node="vm0"))
+    assert capsys.readouterr().out == "starting\nlab: ready\n\n"
+    with pytest.raises(ui.LabError, match="vm3 is no guest"):
+        commands.show_console(argparse.Namespace(node="vm3"))
+
+
+def test_each_guest_that_fails_is_in_the_one_error():
+    done = []
+
+    def do(name):
+        done.append(name)
+        if name != "vm1":
+            raise ui.LabError(f"{name} is ill")
+    with pytest.raises(ui.LabError, match="vm0 is ill\nvm2 is ill"):
+        commands._each(["vm0", "vm1", "vm2"], do)
+    assert sorted(done) == ["vm0", "vm1", "vm2"]

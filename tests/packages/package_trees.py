@@ -101,6 +101,15 @@ def built(release: str) -> Packages:
     return Packages(release, shared / "packages", said.read_text())
 
 
+def _newer_module(tree: pathlib.Path) -> None:
+    """Gives a module of DKMS a higher version, which is in its folder's name, and in scripts."""
+    for source in (tree / "usr" / "src").glob("*-*"):
+        version = source.name.rpartition("-")[2]
+        for file in (*(tree / "DEBIAN").iterdir(), source / "dkms.conf"):
+            file.write_text(file.read_text().replace(version, f"{version}+1"))
+        source.rename(source.with_name(f"{source.name}+1"))
+
+
 def newer(file: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:
     """The same package with a higher version."""
     tree = directory / "newer"
@@ -108,7 +117,9 @@ def newer(file: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:
     subprocess.run(["dpkg-deb", "-R", file, tree], check=True)
     control = tree / "DEBIAN" / "control"
     lines = [f"{line}+1" if line.startswith("Version: ") else line for line in control.read_text().splitlines()]
+    _newer_module(tree)
     control.write_text("\n".join([*lines, ""]))
     made = directory / file.name.replace("_", "+1_", 1)
     subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, made], check=True, capture_output=True)
+    shutil.rmtree(tree)
     return made

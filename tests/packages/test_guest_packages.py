@@ -22,7 +22,7 @@ LIST = "find \"$1\" -xdev -iname '*pib*' -printf '/%P\\n' | grep -v ^/var/cache/
 
 
 def _tree(built, work: pathlib.Path) -> pathlib.Path:
-    """Debian's packages; then, by apt, ours from files."""
+    """Debian's packages; then, by apt, ours from files; then a newer driver."""
     tree = work / "tree"
     lists = debian.Archive(work / "apt", debian.release_suites(built.release), ("deb",))
     lists.update("packages")
@@ -35,6 +35,8 @@ def _tree(built, work: pathlib.Path) -> pathlib.Path:
                f"--customize-hook=copy-in {copies} {HERE}/guest-check {work}/newer /root",
                f"--customize-hook=copy-in {HERE}/guest-check.service /etc/systemd/system",
                f"--customize-hook=chroot \"$1\" apt-get install -y --no-install-recommends {files}",
+               # Compiles the driver again, for which an emulated processor takes long.
+               "--customize-hook=chroot \"$1\" sh -ec 'dpkg -i /root/newer/pib-hca-dkms*.deb'",
                "--customize-hook=chroot \"$1\" systemctl enable guest-check"]
     image.bootstrap(f"making a guest of {built.release}'s packages", DEBIAN, tree, options, built.release, lists)
     return tree

@@ -14,9 +14,10 @@ from lab.build import debian, qemu_headers
 LOG = "qemu-tree"
 SERIES = paths.ROOT / "packaging" / "qemu" / "series.py"
 # As small as tests/qemu can use it.
-DEVICES = ("I440FX", "PCIE_PORT", "PIB_HCA", "Q35", "VTD")
+DEVICES = ("I440FX", "IVSHMEM_DEVICE", "PCIE_PORT", "PIB_HCA", "Q35", "VTD")
 CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--without-default-devices",
              "--with-devices-x86_64=pib-hca", "--enable-kvm", "--enable-tcg", "--disable-debug-info",
+             "--firmwarepath=/usr/share/qemu:/usr/share/seabios",   # Debian's source has no firmware
              "--disable-docs", "--disable-tools", "--disable-guest-agent", "--disable-download",
              "--disable-install-blobs")
 EMULATOR = "qemu-system-x86_64"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+// SPDX-License-Identifier: GPL-2.0-or-later
 /* A driver whose probe writes to no memory or, compiled with HANG, never ends. */
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -34,4 +34,4 @@ static struct pci_driver faulty_driver = {
 module_pci_driver(faulty_driver);
 
 MODULE_DESCRIPTION("Test: a driver that crashes or hangs the kernel");
-MODULE_LICENSE("Dual BSD/GPL");
+MODULE_LICENSE("GPL");

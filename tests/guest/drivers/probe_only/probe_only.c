@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+// SPDX-License-Identifier: GPL-2.0-or-later
 /* A driver that finds the HCA and leaves it as it is. */
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -29,4 +29,4 @@ static struct pci_driver probe_only_driver = {
 module_pci_driver(probe_only_driver);
 
 MODULE_DESCRIPTION("Test: a driver that only finds the HCA");
-MODULE_LICENSE("Dual BSD/GPL");
+MODULE_LICENSE("GPL");

@@ -36,7 +36,7 @@ def _job(lab, tmp_path, monkeypatch):
     switch.chmod(0o755)
     monkeypatch.setattr(switch_process, "PROGRAM", switch)
     monkeypatch.setattr(vm, "module_usable", lambda: True)
-    monkeypatch.setattr(up, "prepare", lambda: (tmp_path, []))
+    monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))
     monkeypatch.setattr(up, "make_subnet", lambda _lab: [])
     folder = tmp_path / "results"
     folder.mkdir()

@@ -34,7 +34,7 @@ def _booting(lab, tmp_path, monkeypatch):
     switch.chmod(0o755)
     monkeypatch.setattr(switch_process, "PROGRAM", switch)
     monkeypatch.setattr(vm, "module_usable", lambda: True)
-    monkeypatch.setattr(up, "prepare", lambda: (tmp_path, []))
+    monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))
     monkeypatch.setattr(ui, "HEARTBEAT_S", 0.2)
     return lab
 

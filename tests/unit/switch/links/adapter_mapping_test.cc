@@ -115,9 +115,9 @@ struct MemoryHca : LinkRecorder {
     }
 };
 
-bool one_copy(const Program& program, unsigned port) {
+bool copied_by_peers(const Program& program, unsigned port) {
     const json answer = program.ask({{"command", "status"}});
-    return answer.at("ports").at(port - 1).at("one_copy");
+    return answer.at("ports").at(port - 1).at("peer_copy");
 }
 
 }  // namespace
@@ -129,11 +129,11 @@ TEST_CASE("program: memory comes by the socket, and is mapped") {
     Program program;
     MemoryHca hca(program.fabric_path(), 0x100);
     REQUIRE(hca.end->agreed().peer_copy);
-    CHECK_FALSE(one_copy(program, 1));
+    CHECK_FALSE(copied_by_peers(program, 1));
     ShownMemory shown;
     hca.share(shown);
     REQUIRE(hca.until([&] { return hca.end->shares_memory(); }));
-    CHECK(one_copy(program, 1));
+    CHECK(copied_by_peers(program, 1));
     const json counters = program.ask({{"command", "counters"}, {"port", 1}});
     CHECK(counters.at("ports").at(0).at("PeerCopyBytes") == 0);
     CHECK_FALSE(hca.closed);
@@ -148,7 +148,7 @@ TEST_CASE("program: memory that it cannot use leaves the link") {
     ShownMemory shown(F_SEAL_GROW);
     hca.share(shown);
     REQUIRE(hca.until([&] { return shown.control().mapped == link::kNotMapped; }));
-    CHECK_FALSE(one_copy(program, 1));
+    CHECK_FALSE(copied_by_peers(program, 1));
     REQUIRE(hca.until([&] { return hca.end->is_up(); }));
     CHECK_FALSE(hca.closed);
 }
@@ -161,7 +161,7 @@ TEST_CASE("program: no memory where it is not wanted") {
     MemoryHca hca(program.fabric_path(), 0x100);
     CHECK_FALSE(hca.end->agreed().peer_copy);
     CHECK(hca.end->agreed().bursts);
-    CHECK_FALSE(one_copy(program, 1));
+    CHECK_FALSE(copied_by_peers(program, 1));
     // And nobody gets rid of descriptors here.
     ShownMemory shown;
     hca.send(Bytes{0}, {shown.ram.fd.get()});

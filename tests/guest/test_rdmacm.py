@@ -48,13 +48,12 @@ def run_once(server, client, server_line: str, client_line: str, endless: bool):
     try:
         wait_listening(server, program)
         done = client.run([f"timeout {LIMIT_S} {client_line}"], timeout_s=LIMIT_S + 30)
-        if endless or done.returncode != 0:
-            server.run(["pkill", "-x", program])
-        text, _ = serving.communicate(timeout=LIMIT_S + 30)
-        return done, serving.returncode, text.decode(errors="replace")
+        if not endless and done.returncode == 0:
+            serving.wait(LIMIT_S + 30)
     finally:
         server.run(["pkill", "-x", program])
-        serving.wait(timeout=60)
+        text, _ = serving.communicate(timeout=60)
+    return done, serving.returncode, text.decode(errors="replace")
 
 
 def expect_crash_of(program: str) -> None:

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from checkouts import copy_checkout, pib
-from lab import paths
+from lab import paths, up
 from lab.fabric import cluster, switch_process
 from lab.guests import guest_kernel, initramfs, kvm, vm
 
@@ -35,3 +35,12 @@ def cluster_without_guests(tmp_path, monkeypatch):
     made = cluster.Cluster()
     yield made
     made.down()
+
+
+@pytest.fixture
+def fabric(lab, tmp_path, monkeypatch):
+    """A lab with a switch, also without ports, which needs nothing built: up() boots its guests at once."""
+    monkeypatch.setattr(switch_process, "PROGRAM", PROGRAMS / "pib-switch")
+    monkeypatch.setattr(vm, "module_usable", lambda: True)
+    monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))
+    return lab

@@ -11,32 +11,14 @@ import pytest
 
 from checkouts import pib
 from lab import ci, process, signals, ui, up, waiting
-from lab.fabric import switch_process
 from lab.fabric.wanted import Wanted
-from lab.guests import vm
 
 LIMIT_S = 60
-SWITCH = """#!/bin/sh
-if [ "$1" = ctl ]; then
-    echo the switch is well
-    exit
-fi
-echo "$@"
-while [ "$1" != --control ]; do shift; done
-: >"$2"
-exec sleep 1000
-"""
 
 
 @pytest.fixture(name="job")
-def _job(lab, tmp_path, monkeypatch):
+def _job(fabric, tmp_path, monkeypatch):
     """Runs ci with a shell line; guests boot at once, and are a subnet."""
-    switch = tmp_path / "switch"
-    switch.write_text(SWITCH)
-    switch.chmod(0o755)
-    monkeypatch.setattr(switch_process, "PROGRAM", switch)
-    monkeypatch.setattr(vm, "module_usable", lambda: True)
-    monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))
     monkeypatch.setattr(up, "make_subnet", lambda _lab: [])
     folder = tmp_path / "results"
     folder.mkdir()
@@ -44,8 +26,8 @@ def _job(lab, tmp_path, monkeypatch):
     def run(line, limit_s=None, **options):
         return ci.ci(Wanted(2, **options), ci.Job(["sh", "-c", line], folder, limit_s))
     yield run
-    assert not [name for directory, name, _ in process.marked() if directory == lab.directory]
-    assert not lab.file.exists()
+    assert not [name for directory, name, _ in process.marked() if directory == fabric.directory]
+    assert not fabric.file.exists()
 
 
 @pytest.fixture(name="results")

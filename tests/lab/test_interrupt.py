@@ -10,16 +10,10 @@ import threading
 import pytest
 
 from lab import process, signals, ui, up, waiting
-from lab.fabric import cluster, switch_process
+from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
-from lab.guests import vm
 
 LIMIT_S = 60
-SWITCH = """#!/bin/sh
-while [ "$1" != --control ]; do shift; done
-: >"$2"
-exec sleep 1000
-"""
 
 
 def strays(lab):
@@ -27,22 +21,17 @@ def strays(lab):
 
 
 @pytest.fixture(name="booting")
-def _booting(lab, tmp_path, monkeypatch):
+def _booting(fabric, monkeypatch):
     """A lab whose guests boot, and never show a device: its subnet is waited for."""
-    switch = tmp_path / "switch"
-    switch.write_text(SWITCH)
-    switch.chmod(0o755)
-    monkeypatch.setattr(switch_process, "PROGRAM", switch)
-    monkeypatch.setattr(vm, "module_usable", lambda: True)
-    monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))
     monkeypatch.setattr(ui, "HEARTBEAT_S", 0.2)
-    return lab
+    return fabric
 
 
 @pytest.fixture
 def handled():
-    """Signals as ./pib handles them."""
+    """Signals as ./pib handles them; SIGINT as well, which a shell's background job ignores."""
     handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signals.raise_on_end()
     yield
     for ending, handler in handlers.items():

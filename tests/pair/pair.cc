@@ -279,10 +279,15 @@ bool Pair::run_until(const std::function<bool()>& done, unsigned max_steps) {
 }
 
 void Pair::connect(const Qp& qa, const Qp& qb, const RcAttributes& attr) {
+    connect(qa, qb, a.av_to(b), b.av_to(a), attr);
+}
+
+void Pair::connect(const Qp& qa, const Qp& qb, const pib_hca_av& to_b, const pib_hca_av& to_a,
+                   const RcAttributes& attr) {
     to_init(a, qa, attr);
     to_init(b, qb, attr);
-    to_rtr(a, qa, a.av_to(b), qb.qpn, attr);
-    to_rtr(b, qb, b.av_to(a), qa.qpn, attr);
+    to_rtr(a, qa, to_b, qb.qpn, attr);
+    to_rtr(b, qb, to_a, qa.qpn, attr);
     to_rts(a, qa, attr);
     to_rts(b, qb, attr);
 }

@@ -31,6 +31,8 @@ class Pair {
 
     // Connects two RC QPs.
     void connect(const Qp& qa, const Qp& qb, const RcAttributes& attr = {});
+    void connect(const Qp& qa, const Qp& qb, const pib_hca_av& to_b, const pib_hca_av& to_a,
+                 const RcAttributes& attr = {});
     struct Connection {
         Qp a;
         Qp b;

@@ -11,6 +11,18 @@ using namespace pib;
 using namespace pib::hca;
 using namespace pib::hca::test;
 
+namespace {
+
+void drain_with_event(Hca& hca, const Qp& qp) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
+    in.state = PIB_HCA_QPS_SQD;
+    in.en_sqd_async_notify = 1;
+    REQUIRE(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+}
+
+}  // namespace
+
 TEST_CASE("Error flushes both queues in order, and what is posted later") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
@@ -133,16 +145,12 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     pair.filter = [&](const ib::PacketView&) { return pass; };
     pair.a.post(qa, {});
     pair.settle();
-    pib_hca_modify_qp in{};
-    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
-    in.state = PIB_HCA_QPS_SQD;
-    in.en_sqd_async_notify = 1;
-    REQUIRE(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    drain_with_event(pair.a, qa);
     CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 1);
     pair.a.post(qa, {});
     pair.settle();
     CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
-    in = {};
+    pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT;
     in.state = PIB_HCA_QPS_SQD;
     in.timeout = 12;
@@ -308,11 +316,7 @@ TEST_CASE("a QP that leaves SQD before it has drained does not drain any more") 
     pair.filter = [&](const ib::PacketView&) { return pass; };
     pair.a.post(qa, {});
     pair.settle();
-    pib_hca_modify_qp in{};
-    in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
-    in.state = PIB_HCA_QPS_SQD;
-    in.en_sqd_async_notify = 1;
-    REQUIRE(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    drain_with_event(pair.a, qa);
     to_state(pair.a, qa, PIB_HCA_QPS_RTS);
     CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
     pass = true;

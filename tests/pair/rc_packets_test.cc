@@ -490,12 +490,7 @@ TEST_CASE("a connection sends from the path bits that it expects answers to") {
     pib_hca_av to_a = pair.b.av_to(pair.a);
     to_a.dlid = 8 + 3;
     to_a.src_path_bits = GENERATE(uint8_t{1}, uint8_t{2});
-    to_init(pair.a, qa);
-    to_init(pair.b, qb);
-    to_rtr(pair.a, qa, to_b, qb.qpn);
-    to_rtr(pair.b, qb, to_a, qa.qpn);
-    to_rts(pair.a, qa);
-    to_rts(pair.b, qb);
+    pair.connect(qa, qb, to_b, to_a);
     pair.b.post_recv(qb, {});
     pair.a.post(qa, {});
     pair.settle();

@@ -19,12 +19,7 @@ void connect(Pair& pair, Qp& qa, Qp& qb) {
     pib_hca_av to_a = pair.b.av_to(pair.a);
     to_b.static_rate = kRate5;
     to_a.static_rate = kRate20;
-    to_init(pair.a, qa);
-    to_init(pair.b, qb);
-    to_rtr(pair.a, qa, to_b, qb.qpn);
-    to_rtr(pair.b, qb, to_a, qa.qpn);
-    to_rts(pair.a, qa);
-    to_rts(pair.b, qb);
+    pair.connect(qa, qb, to_b, to_a);
 }
 
 }  // namespace

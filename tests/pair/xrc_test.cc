@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <utility>
 
 #include "pair.h"
 
@@ -42,6 +43,13 @@ struct Xrc {
     void post(const SendWr& wr) {
         pair.a.post(initiator, wr);
         pair.settle();
+    }
+    // Only the first packet of the message arrives, until the filter is removed.
+    void post_first_packet(const SendWr& wr) {
+        pair.filter = [passed = false](const ib::PacketView&) mutable {
+            return !std::exchange(passed, true);
+        };
+        post(wr);
     }
     WcStatus sent_status() {
         const auto cqe = pair.a.poll(initiator);
@@ -172,9 +180,7 @@ TEST_CASE("an SRQ that is none, of no domain or of another is an invalid request
 TEST_CASE("a target's error completes the WQE under way where its SRQ completes") {
     Xrc t;
     t.pair.b.post_srq(t.second, 7, {t.other.all()});
-    unsigned passed = 0;
-    t.pair.filter = [&](const ib::PacketView&) { return ++passed == 1; };
-    t.post(t.wr(t.second.srqn, 5000));
+    t.post_first_packet(t.wr(t.second.srqn, 5000));
     to_state(t.pair.b, t.target, PIB_HCA_QPS_ERR);
     t.pair.settle();
     const auto cqe = t.pair.b.poll(t.second);
@@ -187,9 +193,7 @@ TEST_CASE("a target's error completes the WQE under way where its SRQ completes"
 TEST_CASE("an SRQ that goes in the middle of a message takes the connection with it") {
     Xrc t;
     t.pair.b.post_srq(t.first, 7, {t.to.all()});
-    unsigned passed = 0;
-    t.pair.filter = [&](const ib::PacketView&) { return ++passed == 1; };
-    t.post(t.wr(t.first.srqn, 5000));
+    t.post_first_packet(t.wr(t.first.srqn, 5000));
     REQUIRE(t.pair.b.srqs.destroy(t.first.srqn) == PIB_HCA_CMD_STATUS_OK);
     t.pair.b.transport.verbs().srq_destroyed(t.first.srqn);
     t.pair.filter = nullptr;
@@ -201,9 +205,7 @@ TEST_CASE("an SRQ that goes in the middle of a message takes the connection with
 TEST_CASE("a new SRQ with the number of the old one does not go on with its message") {
     Xrc t;
     t.pair.b.post_srq(t.first, 7, {t.to.all()});
-    unsigned passed = 0;
-    t.pair.filter = [&](const ib::PacketView&) { return ++passed == 1; };
-    t.post(t.wr(t.first.srqn, 5000));
+    t.post_first_packet(t.wr(t.first.srqn, 5000));
     const uint32_t number = t.first.srqn;
     REQUIRE(t.pair.b.srqs.destroy(number) == PIB_HCA_CMD_STATUS_OK);
     t.pair.b.transport.verbs().srq_destroyed(number);

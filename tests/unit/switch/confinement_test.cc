@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a serving switch cannot do any more. The filter is for good, so each attempt has a process.
+// A serving switch cannot start programs, mount, or open files to write. A process keeps its
+// filter, so each attempt has a process.
 #include "confinement.h"
 
 #include <fcntl.h>

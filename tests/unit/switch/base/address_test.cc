@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Who may reach a socket: permissions and group of a path, plain TCP on loopback addresses only.
+// Addresses limit the peers of a socket: permissions and group of a path, plain TCP on loopback.
 #include "base/address.h"
 
 #include <grp.h>

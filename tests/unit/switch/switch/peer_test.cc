@@ -131,7 +131,7 @@ TEST_CASE("peer: a certificate limits GUIDs, role and nodes") {
     CHECK_FALSE(leaf.objection(ib::Guid(0x200)));
     CHECK(leaf.objection(ib::Guid(0x201)));
 
-    // By name: only a node in the certificate, by name or by the GUID in the file.
+    // A certificate admits a node of the topology by its name or by its GUID in the file.
     TopologyNet net(kTopology);
     const auto refused = net.part(0).admit(named("a", 0x10A0), certified("other", {}));
     REQUIRE_FALSE(refused);

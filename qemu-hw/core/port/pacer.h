@@ -31,7 +31,7 @@ class Pacer {
         return (bytes * 8000 + mbps - 1) / mbps;
     }
 
-    // By LID: when the path will have carried all sent packets. Empty until the first paced packet.
+    // Times at which paths will have carried all sent packets, by LID; empty before a paced packet.
     std::vector<uint64_t> paid_ns_;
 };
 

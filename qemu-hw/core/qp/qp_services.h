@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What requester, responder, completer and datagrams share: the parts of the device, the QPs, their
-// timers and their turns.
+// Requester, responder, completer and datagrams share these services: the parts of the device, the
+// QPs, their timers and their turns.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include "commands/object_dump.h"
 #include "device_config.h"
+#include "pib_hca_hw.h"
 
 namespace pib::hca {
 

@@ -31,9 +31,9 @@ std::string config_fault(const Config& config) {
         bool fine;
         const char* complaint;
     } rules[] = {
-        {config.port_count >= 1 && config.port_count <= PIB_HCA_MAX_PORTS,
+        {config.port_count >= 1 && config.port_count <= kMaxPorts,
          "the number of ports must be 1 to 4"},
-        {config.vector_count >= 1 && config.vector_count <= PIB_HCA_MAX_VECTORS,
+        {config.vector_count >= 1 && config.vector_count <= kMaxVectors,
          "the number of vectors must be 1 to 64"},
         {config.node_description.size() <= kMaxDescription,
          "the node description must be at most 63 bytes long"},

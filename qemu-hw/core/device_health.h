@@ -6,6 +6,7 @@
 
 #include "base/counters.h"
 #include "base/host.h"
+#include "pib_hca_hw.h"
 #include "queues/eq.h"
 
 namespace pib::hca {
@@ -37,9 +38,7 @@ class DeviceHealth final : public EqTable::Events {
 
     // ---- EqTable::Events
     void eq_fatal(uint32_t cause) override { fail(cause); }
-    void interrupt_raised() override {
-        counters_.add(PIB_HCA_COUNTER_INTERRUPTS, Counters::kNoPort);
-    }
+    void interrupt_raised() override { counters_.add(HcaCounter::kInterrupts, Counters::kNoPort); }
 
   private:
     Host& host_;

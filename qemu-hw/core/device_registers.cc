@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "mmio/registers.h"
+#include "pib_hca_hw.h"
 
 namespace pib::hca {
 

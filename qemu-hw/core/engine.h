@@ -16,6 +16,7 @@
 #include "memory/mpt.h"
 #include "memory/one_copy.h"
 #include "mmio/device_objects.h"
+#include "pib_hca_hw.h"
 #include "port/hca_ports.h"
 #include "queues/cq.h"
 #include "queues/eq.h"

@@ -43,8 +43,7 @@ class Program {
         group.mgid[0] = 0xff;
         group.mgid[15] = kMgidLast;
         group.mlid = kMlid;
-        require(b().transport.verbs().attach_mcast(ud_.qpn, group) == PIB_HCA_CMD_STATUS_OK,
-                "attach");
+        require(attach_mcast(b(), ud_.qpn, group) == CmdStatus::kOk, "attach");
         pair_.filter = [](const ib::PacketView&) { return false; };
     }
 
@@ -177,7 +176,7 @@ class Program {
         const uint32_t expecting = bytes[62] % 8 == 6   ? uc_.qpn
                                    : bytes[62] % 8 == 7 ? shared_.qpn
                                                         : rc_.qpn;
-        const auto state = b().transport.verbs().query(expecting);
+        const auto state = query_qp(b(), expecting);
         const auto near = static_cast<uint32_t>(static_cast<int8_t>(bytes[11]) / 16);
         h.bth.psn = ib::Psn(((fix & 8) != 0 ? state->sq_psn - 1 : state->rq_psn) + near);
         if ((fix & 16) != 0 || h.lrh.dlid.is_multicast()) {

@@ -68,7 +68,7 @@ class Program {
     explicit Program(std::span<const uint8_t> bytes)
         : in_(bytes), guard_a_(pair_.a), guard_b_(pair_.b) {
         for (size_t i = 0; i < windows_.size(); ++i) {
-            pib_hca_alloc_mw in{};
+            WindowRequest in{};
             in.pd = 1;
             in.type = static_cast<uint8_t>(1 + i / 2);
             windows_[i] = (i % 2 == 0 ? pair_.a : pair_.b).mpt.alloc_window(in).value();
@@ -235,8 +235,7 @@ class Program {
         const auto raw = in_.take(in_.byte() % 32);
         std::memcpy(reinterpret_cast<uint8_t*>(&in) + 8, raw.data(), raw.size());
         const bool reset = in.state == PIB_HCA_QPS_RESET;
-        if (watched.hca->transport.verbs().modify(watched.qp.qpn, in) == PIB_HCA_CMD_STATUS_OK &&
-            reset) {
+        if (modify_qp(*watched.hca, watched.qp.qpn, in) == CmdStatus::kOk && reset) {
             // Software starts anew, as the device does.
             watched.check_completions();
             watched.next_send = watched.next_recv = 0;

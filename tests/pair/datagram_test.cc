@@ -15,7 +15,7 @@ constexpr uint32_t kQkey = 0x11111111;
 constexpr uint32_t kGsiQkey = 0x80010000;
 
 struct Datagrams {
-    explicit Datagrams(QpType type = PIB_HCA_QP_UD, uint32_t qkey = kQkey,
+    explicit Datagrams(pib_hca_qp_type type = PIB_HCA_QP_UD, uint32_t qkey = kQkey,
                        uint16_t pkey_index = 0) {
         const uint8_t port = type == PIB_HCA_QP_UD ? 0 : 1;
         qa = pair.a.create({.type = type, .port = port});
@@ -190,8 +190,8 @@ TEST_CASE("there is one SMI and one GSI for each port") {
     const Qp smi = hca.create({.type = PIB_HCA_QP_SMI, .port = 1});
     const auto second = hca.try_create({.type = PIB_HCA_QP_SMI, .port = 1});
     REQUIRE_FALSE(second);
-    CHECK(second.error() == PIB_HCA_CMD_STATUS_BUSY);
-    CHECK(hca.transport.verbs().destroy(smi.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(second.error() == CmdStatus::kBusy);
+    CHECK(hca.transport.verbs().destroy(smi.qpn) == CmdStatus::kOk);
     CHECK(hca.try_create({.type = PIB_HCA_QP_SMI, .port = 1}));
 }
 

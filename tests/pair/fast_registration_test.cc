@@ -29,7 +29,7 @@ struct Fast : Pair {
         }
     }
     static uint32_t alloc(Hca& hca, uint32_t pages, uint32_t pd = 1) {
-        pib_hca_create_mr in{};
+        Registration in{};
         in.pd = pd;
         in.flags = PIB_HCA_MR_FAST;
         in.pages.page_count = pages;
@@ -106,7 +106,7 @@ TEST_CASE("a fast region is free, valid, free again, and so on under other keys"
         f.key = reg.key;
     }
     CHECK(f.write(f.key, kIova) == PIB_HCA_WC_REM_ACCESS_ERR);
-    CHECK(f.b.mpt.destroy(f.key ^ 0xff) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(f.b.mpt.destroy(f.key ^ 0xff) == CmdStatus::kOk);
 }
 
 TEST_CASE("pages of other sizes, and without a table") {
@@ -246,24 +246,23 @@ TEST_CASE("requests on keys complete in their turn, on a wire that loses everyth
 
 TEST_CASE("regions on which nothing was asked for but pages are refused if anything else is set") {
     Fast f;
-    pib_hca_create_mr in{};
+    Registration in{};
     in.pd = 1;
     in.flags = PIB_HCA_MR_FAST;
     in.pages.page_count = 8;
     const auto status = [&](auto&& change) {
-        pib_hca_create_mr changed = in;
+        Registration changed = in;
         change(changed);
         const auto made = f.b.mpt.create(changed);
-        return made ? PIB_HCA_CMD_STATUS_OK : made.error();
+        return made ? CmdStatus::kOk : made.error();
     };
-    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(status([](auto& r) { r.access = 1; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& r) { r.length = 1; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& r) { r.pages.page_count = 0; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto&) {}) == CmdStatus::kOk);
+    CHECK(status([](auto& r) { r.access = 1; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& r) { r.length = 1; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& r) { r.pages.page_count = 0; }) == CmdStatus::kBadParam);
     CHECK(status([](auto& r) { r.pages.page_count = Limits::kFastRegPages + 1; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& r) { r.pages.root = 4096; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& r) { r.flags |= PIB_HCA_MR_PHYSICAL; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& r) { r.pages.reserved = 1; }) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
-    CHECK(status([](auto& r) { r.flags |= 0x80; }) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+          CmdStatus::kBadParam);
+    CHECK(status([](auto& r) { r.pages.root = 4096; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& r) { r.flags |= PIB_HCA_MR_PHYSICAL; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& r) { r.flags |= 0x80; }) == CmdStatus::kBadReserved);
 }

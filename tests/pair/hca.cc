@@ -5,6 +5,8 @@
 #include <stdexcept>
 
 #include "base/config.h"
+#include "commands/interface_records.h"
+#include "queues/interface_pages.h"
 
 namespace pib::hca::test {
 namespace {
@@ -13,28 +15,61 @@ namespace {
 constexpr uint32_t kMinReference = 512;
 
 // Which halves of a reliable connection a QP has.
-bool requests_reliably(QpType type) {
+bool requests_reliably(pib_hca_qp_type type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_INI;
 }
-bool responds_reliably(QpType type) {
+bool responds_reliably(pib_hca_qp_type type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
 }
 
 template <typename T>
 T must(CmdResult<T> result) {
     if (!result) {
-        throw std::runtime_error("command refused: " + std::to_string(result.error()));
+        throw std::runtime_error("command refused: " +
+                                 std::to_string(static_cast<int>(result.error())));
     }
     return std::move(*result);
 }
 
 void must(CmdStatus status) {
-    if (status != PIB_HCA_CMD_STATUS_OK) {
-        throw std::runtime_error("command refused: " + std::to_string(status));
+    if (status != CmdStatus::kOk) {
+        throw std::runtime_error("command refused: " + std::to_string(static_cast<int>(status)));
     }
 }
 
 }  // namespace
+
+CmdResult<uint32_t> create_qp(Hca& hca, const pib_hca_create_qp& in) {
+    const auto request = qp_request(in);
+    return request ? hca.transport.verbs().create(*request) : std::unexpected(request.error());
+}
+
+CmdStatus modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in) {
+    const auto attributes = qp_attributes(in);
+    return attributes ? hca.transport.verbs().modify(qpn, *attributes) : attributes.error();
+}
+
+CmdResult<pib_hca_modify_qp> query_qp(Hca& hca, uint32_t qpn) {
+    const auto attributes = hca.transport.verbs().query(qpn);
+    if (!attributes) {
+        return std::unexpected(attributes.error());
+    }
+    return attributes_record(*attributes);
+}
+
+CmdStatus attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in) {
+    const auto group = mcast_group(in);
+    return group ? hca.transport.verbs().attach_mcast(qpn, *group) : group.error();
+}
+
+CmdStatus detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in) {
+    const auto group = mcast_group(in);
+    return group ? hca.transport.verbs().detach_mcast(qpn, *group) : group.error();
+}
+
+pib_hca_page_fault next_page_fault(Hca& hca) {
+    return fault_record(hca.transport.verbs().next_page_fault());
+}
 
 pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
     return {.root = addr,
@@ -71,12 +106,12 @@ Hca::Hca(uint16_t lid)
 
 Buffer Hca::make_buffer(uint64_t bytes, uint32_t access, uint32_t pd) {
     Buffer buffer{.addr = host.alloc(bytes), .bytes = bytes};
-    pib_hca_create_mr in{};
+    Registration in{};
     in.pd = pd;
     in.access = access;
     in.iova = buffer.addr;
     in.length = bytes;
-    in.pages = contiguous(buffer.addr, bytes);
+    in.pages = page_list(contiguous(buffer.addr, bytes));
     in.key = static_cast<uint8_t>(buffer.addr >> 12);
     buffer.key = must(mpt.create(in));
     return buffer;
@@ -131,7 +166,7 @@ CmdStatus Hca::resize_srq(Srq& srq, uint8_t log_depth) {
     in.pages = contiguous(addr, bytes);
     in.log_depth = log_depth;
     const CmdStatus status = srqs.modify(srq.srqn, in);
-    if (status == PIB_HCA_CMD_STATUS_OK) {
+    if (status == CmdStatus::kOk) {
         srq.addr = addr;
         srq.log_depth = log_depth;
     }
@@ -151,7 +186,7 @@ CmdResult<Qp> Hca::try_create_target(const QpConfig& config) {
     in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
     in.type = config.type;
     in.xrcd = config.xrcd;
-    const auto qpn = transport.verbs().create(in);
+    const auto qpn = create_qp(*this, in);
     if (!qpn) {
         return std::unexpected(qpn.error());
     }
@@ -188,7 +223,7 @@ CmdResult<Qp> Hca::try_create(const QpConfig& config) {
     in.log_rq_depth = no_rq ? 0 : config.log_depth;
     in.log_sq_stride = config.log_sq_stride;
     in.log_rq_stride = no_rq ? 0 : config.log_rq_stride;
-    const auto qpn = transport.verbs().create(in);
+    const auto qpn = create_qp(*this, in);
     if (!qpn) {
         return std::unexpected(qpn.error());
     }
@@ -295,7 +330,7 @@ void to_init(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     in.port = 1;
     in.pkey_index = attr.pkey_index;
     in.access_flags = attr.access_flags;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
 }
 
 void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
@@ -313,7 +348,7 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
     in.rq_psn = attr.psn;
     in.max_dest_rd_atomic = attr.max_dest_rd_atomic;
     in.min_rnr_timer = attr.min_rnr_timer;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
 }
 
 void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
@@ -332,14 +367,14 @@ void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr) {
     in.rnr_retry = attr.rnr_retry;
     in.sq_psn = attr.psn;
     in.max_rd_atomic = attr.max_rd_atomic;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
 }
 
-void to_state(Hca& hca, const Qp& qp, QpState state) {
+void to_state(Hca& hca, const Qp& qp, pib_hca_qp_state state) {
     pib_hca_modify_qp in{};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE;
     in.state = state;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
 }
 
 void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) {
@@ -350,14 +385,14 @@ void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index) 
     in.port = 1;
     in.pkey_index = pkey_index;
     in.qkey = qkey;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
     in = {};
     in.attr_mask = PIB_HCA_QP_ATTR_STATE;
     in.state = PIB_HCA_QPS_RTR;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
     in.attr_mask |= PIB_HCA_QP_ATTR_SQ_PSN;
     in.state = PIB_HCA_QPS_RTS;
-    must(hca.transport.verbs().modify(qp.qpn, in));
+    must(modify_qp(hca, qp.qpn, in));
 }
 
 }  // namespace pib::hca::test

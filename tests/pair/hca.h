@@ -10,6 +10,7 @@
 #include "fake_host.h"
 #include "fake_port.h"
 #include "memory/mpt.h"
+#include "pib_hca_hw.h"
 #include "queues/cq.h"
 #include "queues/eq.h"
 #include "transport/transport.h"
@@ -30,7 +31,7 @@ struct Buffer {
 };
 
 struct QpConfig {
-    QpType type = PIB_HCA_QP_RC;
+    pib_hca_qp_type type = PIB_HCA_QP_RC;
     uint32_t pd = 1;
     uint8_t log_depth = 6;
     uint8_t log_sq_stride = 8;
@@ -135,10 +136,12 @@ class Hca : public AsyncEvents {
     std::optional<pib_hca_cqe> poll(uint32_t cqn);
     std::vector<pib_hca_cqe> poll_all(const Qp& qp);
     pib_hca_av av_to(const Hca& peer) const;
-    QpState state(const Qp& qp) {
-        return static_cast<QpState>(transport.verbs().query(qp.qpn)->state);
+    pib_hca_qp_state state(const Qp& qp) {
+        return static_cast<pib_hca_qp_state>(transport.verbs().look_at(qp.qpn)->state);
     }
-    uint64_t counter(pib_hca_counter which) const { return counters.total(which); }
+    uint64_t counter(pib_hca_counter which) const {
+        return counters.total(static_cast<HcaCounter>(which));
+    }
 
     static constexpr uint32_t kUar = 3;
     static constexpr uint32_t kAllAccess =
@@ -163,6 +166,14 @@ class Hca : public AsyncEvents {
     uint32_t eqn_ = 0;
 };
 
+// Verbs by the structures of their commands.
+CmdResult<uint32_t> create_qp(Hca& hca, const pib_hca_create_qp& in);
+CmdStatus modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in);
+CmdResult<pib_hca_modify_qp> query_qp(Hca& hca, uint32_t qpn);
+CmdStatus attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
+CmdStatus detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
+pib_hca_page_fault next_page_fault(Hca& hca);
+
 // The attributes that bring a QP up, for MODIFY_QP.
 struct RcAttributes {
     uint8_t path_mtu = 3;  // 1024
@@ -181,7 +192,7 @@ void to_init(Hca& hca, const Qp& qp, const RcAttributes& attr = {});
 void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
             const RcAttributes& attr = {});
 void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr = {});
-void to_state(Hca& hca, const Qp& qp, QpState state);
+void to_state(Hca& hca, const Qp& qp, pib_hca_qp_state state);
 // A datagram QP from Reset to RTS.
 void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index = 0);
 

@@ -29,7 +29,7 @@ struct Multicast {
         buffer = hca.make_buffer(4096);
         hca.post_recv(qp, {buffer.all()});
         if (mcast != nullptr) {
-            REQUIRE(hca.transport.verbs().attach_mcast(qp.qpn, *mcast) == PIB_HCA_CMD_STATUS_OK);
+            REQUIRE(attach_mcast(hca, qp.qpn, *mcast) == CmdStatus::kOk);
         }
         return qp;
     }
@@ -58,8 +58,7 @@ TEST_CASE("members on both HCAs get one copy each, the sender included") {
     const Qp remote = t.member(t.pair.b, b2, &g);
     const Qp stranger = t.member(t.pair.b, b3, &other);
     const Qp unattached = t.member(t.pair.b, b4, nullptr);
-    REQUIRE(t.pair.a.transport.verbs().attach_mcast(local.qpn, g) ==
-            PIB_HCA_CMD_STATUS_OK);  // again
+    REQUIRE(attach_mcast(t.pair.a, local.qpn, g) == CmdStatus::kOk);  // again
     t.send(sender, b0, g);
 
     const auto at_sender = t.pair.a.poll_all(sender);
@@ -111,7 +110,7 @@ TEST_CASE("a member gets what is of its partition, and no violation is counted")
     Qp member = t.pair.b.create({.type = PIB_HCA_QP_UD});
     start_datagram(t.pair.b, member, kQkey, c.member);
     t.pair.b.post_recv(member, {to.all()});
-    REQUIRE(t.pair.b.transport.verbs().attach_mcast(member.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(attach_mcast(t.pair.b, member.qpn, g) == CmdStatus::kOk);
     t.send(sender, from, g);
     CHECK(t.pair.b.poll_all(member).size() == (c.arrives ? 1 : 0));
     CHECK(t.pair.b.port.pkey_violations == 0);
@@ -123,41 +122,40 @@ TEST_CASE("attach and detach: what is refused") {
     const Qp rc = hca.create();
     Transport& transport = hca.transport;
     const auto g = group(1);
-    CHECK(transport.verbs().attach_mcast(999, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    CHECK(transport.verbs().attach_mcast(rc.qpn, g) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(transport.verbs().attach_mcast(ud.qpn, group(1, 0xbfff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(transport.verbs().attach_mcast(ud.qpn, group(1, 0xffff)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(attach_mcast(hca, 999, g) == CmdStatus::kBadResource);
+    CHECK(attach_mcast(hca, rc.qpn, g) == CmdStatus::kBadParam);
+    CHECK(attach_mcast(hca, ud.qpn, group(1, 0xbfff)) == CmdStatus::kBadParam);
+    CHECK(attach_mcast(hca, ud.qpn, group(1, 0xffff)) == CmdStatus::kBadParam);
     auto unicast = g;
     unicast.mgid[0] = 0xfe;
-    CHECK(transport.verbs().attach_mcast(ud.qpn, unicast) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(attach_mcast(hca, ud.qpn, unicast) == CmdStatus::kBadParam);
     auto reserved = g;
     reserved.reserved[5] = 1;
-    CHECK(transport.verbs().attach_mcast(ud.qpn, reserved) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
-    CHECK(transport.verbs().detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(attach_mcast(hca, ud.qpn, reserved) == CmdStatus::kBadReserved);
+    CHECK(detach_mcast(hca, ud.qpn, g) == CmdStatus::kBadResource);
 
-    CHECK(transport.verbs().attach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(transport.verbs().destroy(ud.qpn) == PIB_HCA_CMD_STATUS_BUSY);
-    CHECK(transport.verbs().detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(transport.verbs().detach_mcast(ud.qpn, g) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    CHECK(transport.verbs().destroy(ud.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(attach_mcast(hca, ud.qpn, g) == CmdStatus::kOk);
+    CHECK(transport.verbs().destroy(ud.qpn) == CmdStatus::kBusy);
+    CHECK(detach_mcast(hca, ud.qpn, g) == CmdStatus::kOk);
+    CHECK(detach_mcast(hca, ud.qpn, g) == CmdStatus::kBadResource);
+    CHECK(transport.verbs().destroy(ud.qpn) == CmdStatus::kOk);
 }
 
 TEST_CASE("the numbers of groups and of members are limited") {
     Hca hca(1);
     std::vector<Qp> qps;
     for (uint32_t i = 0; i <= Limits::kMcastAttachPerGroup; ++i) {
-        const CmdStatus expected = i < Limits::kMcastAttachPerGroup
-                                       ? PIB_HCA_CMD_STATUS_OK
-                                       : PIB_HCA_CMD_STATUS_NO_RESOURCES;
+        const CmdStatus expected =
+            i < Limits::kMcastAttachPerGroup ? CmdStatus::kOk : CmdStatus::kNoResources;
         qps.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 0, .log_cq_depth = 0}));
-        REQUIRE(hca.transport.verbs().attach_mcast(qps.back().qpn, group(1)) == expected);
+        REQUIRE(attach_mcast(hca, qps.back().qpn, group(1)) == expected);
     }
     for (uint32_t i = 1; i <= Limits::kMcastGroups; ++i) {
         auto g = group(2);
         std::memcpy(g.mgid + 8, &i, sizeof i);
         const CmdStatus expected =
-            i < Limits::kMcastGroups ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_NO_RESOURCES;
-        REQUIRE(hca.transport.verbs().attach_mcast(qps[0].qpn, g) == expected);
+            i < Limits::kMcastGroups ? CmdStatus::kOk : CmdStatus::kNoResources;
+        REQUIRE(attach_mcast(hca, qps[0].qpn, g) == expected);
     }
 }
 
@@ -173,14 +171,14 @@ TEST_CASE("a member that detaches while a packet is in flight does not get it") 
     t.pair.tap = [&](const pib::ib::PacketView&) {
         if (!left) {
             left = true;
-            CHECK(t.pair.b.transport.verbs().detach_mcast(leaves.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+            CHECK(detach_mcast(t.pair.b, leaves.qpn, g) == CmdStatus::kOk);
         }
     };
     t.send(sender, b0, g);
     CHECK(left);
     CHECK(t.pair.b.poll_all(stays).size() == 1);
     CHECK(t.pair.b.poll_all(leaves).empty());
-    CHECK(t.pair.b.transport.verbs().destroy(leaves.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.transport.verbs().destroy(leaves.qpn) == CmdStatus::kOk);
 }
 
 TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
@@ -191,7 +189,7 @@ TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
     for (uint16_t i = 0; i < 1000; ++i) {
         auto g = group(3, static_cast<uint16_t>(0xc000 + i % 50));
         std::memcpy(g.mgid + 8, &i, sizeof i);
-        REQUIRE(t.pair.b.transport.verbs().attach_mcast(member.qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(attach_mcast(t.pair.b, member.qpn, g) == CmdStatus::kOk);
     }
     for (uint16_t i = 0; i < 1000; ++i) {
         auto g = group(3, static_cast<uint16_t>(0xc000 + i % 50));
@@ -216,7 +214,7 @@ TEST_CASE("copies to own members count as work of the turn") {
     for (uint32_t i = 0; i < Limits::kMcastAttachPerGroup; ++i) {
         members.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 4, .cqn = cqn}));
         start_datagram(hca, members.back(), kQkey);
-        REQUIRE(hca.transport.verbs().attach_mcast(members.back().qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(attach_mcast(hca, members.back().qpn, g) == CmdStatus::kOk);
         for (uint32_t n = 0; n < kSends; ++n) {
             hca.post_recv(members.back(), {buffer.sge(0, 40 + kPayload)});
         }
@@ -257,7 +255,7 @@ TEST_CASE("a doorbell after many copies leaves its work to the next run") {
     for (uint32_t i = 0; i < 64; ++i) {
         members.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 2, .cqn = cqn}));
         start_datagram(hca, members.back(), kQkey);
-        REQUIRE(hca.transport.verbs().attach_mcast(members.back().qpn, g) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(attach_mcast(hca, members.back().qpn, g) == CmdStatus::kOk);
         for (int n = 0; n < 4; ++n) {
             hca.post_recv(members.back(), {buffer.sge(0, 40 + 4096)});
         }

@@ -21,14 +21,13 @@ constexpr uint64_t kOffset = kIova % 4096;
 struct OnDemand {
     explicit OnDemand(Hca& on) : hca(on), table(on.host.alloc(4096)) {
         memory = hca.host.alloc(kBytes);
-        pib_hca_create_mr in{};
+        Registration in{};
         in.pd = 1;
         in.access = Hca::kAllAccess;
         in.iova = kIova;
         in.length = kBytes - kOffset;
         in.page_offset = kOffset;
-        in.pages = {
-            .root = table, .page_count = 0, .levels = 1, .log_page_size = 12, .reserved = 0};
+        in.pages = {.root = table, .page_count = 0, .levels = 1, .log_page_size = 12};
         in.flags = PIB_HCA_MR_ON_DEMAND;
         key = *hca.mpt.create(in);
     }
@@ -45,7 +44,7 @@ struct OnDemand {
     // One round of the driver's fault handler.
     void serve() {
         for (;;) {
-            const pib_hca_page_fault fault = hca.transport.verbs().next_page_fault();
+            const pib_hca_page_fault fault = next_page_fault(hca);
             if (fault.length == 0) {
                 return;
             }
@@ -57,10 +56,10 @@ struct OnDemand {
             for (uint64_t at = first / 4096; at <= (first + fault.length - 1) / 4096; ++at) {
                 show(static_cast<uint32_t>(at), (fault.flags & PIB_HCA_PAGE_FAULT_WRITE) != 0);
             }
-            const uint32_t half = fault.flags & PIB_HCA_PAGE_FAULT_RESPONDER;
-            CHECK(hca.transport.verbs().resume_page_fault(
-                      fault.qpn, {.flags = half | (refuse ? PIB_HCA_PAGE_FAULT_REFUSED : 0),
-                                  .reserved = 0}) == PIB_HCA_CMD_STATUS_OK);
+            const bool responder = (fault.flags & PIB_HCA_PAGE_FAULT_RESPONDER) != 0;
+            const QpHalf half = responder ? QpHalf::kResponder : QpHalf::kRequester;
+            CHECK(hca.transport.verbs().resume_page_fault(fault.qpn, half, refuse) ==
+                  CmdStatus::kOk);
             if (refuse) {
                 hide_all();
             }
@@ -221,23 +220,25 @@ TEST_CASE("pages that come and go while messages are under way") {
 
 TEST_CASE("a QP that does not wait cannot be resumed, and a destroyed one has no fault") {
     Paging p;
-    CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
-    CHECK(p.a.transport.verbs().resume_page_fault(999, {}) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, QpHalf::kRequester, false) ==
+          CmdStatus::kBadState);
+    CHECK(p.a.transport.verbs().resume_page_fault(999, QpHalf::kRequester, false) ==
+          CmdStatus::kBadResource);
     p.a.post(p.qa, p.wr(PIB_HCA_WQE_RDMA_WRITE, 100));
     CHECK(p.a.saw_event(PIB_HCA_EVENT_PAGE_FAULT, 0));
     to_state(p.a, p.qa, PIB_HCA_QPS_RESET);
-    CHECK(p.a.transport.verbs().next_page_fault().length == 0);
-    CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, {}) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(next_page_fault(p.a).length == 0);
+    CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, QpHalf::kRequester, false) ==
+          CmdStatus::kBadState);
 }
 
 TEST_CASE("descriptions that are no on-demand region") {
     Paging p;
-    pib_hca_create_mr in{};
+    Registration in{};
     in.pd = 1;
     in.iova = 0;
     in.length = 4096;
-    in.pages = {
-        .root = p.from.table, .page_count = 0, .levels = 1, .log_page_size = 12, .reserved = 0};
+    in.pages = {.root = p.from.table, .page_count = 0, .levels = 1, .log_page_size = 12};
     in.flags = PIB_HCA_MR_ON_DEMAND;
     SECTION("without tables") {
         in.pages.levels = 0;

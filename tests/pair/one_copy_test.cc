@@ -89,7 +89,7 @@ TEST_CASE("a region that goes takes its references with it") {
     const link::RamPiece first{
         .offset = test.from.addr - FakeHost::kRamBase, .block = 0, .length = 1};
     CHECK(test.pair.a.one_copy->is_registered(first));
-    CHECK(test.pair.a.mpt.destroy(test.from.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
     CHECK(test.live() == 0);
     CHECK_FALSE(test.pair.a.one_copy->is_registered(first));
     // Its packets are lost then, and what would be sent again has no region.
@@ -101,12 +101,11 @@ TEST_CASE("a region that goes takes its references with it") {
 TEST_CASE("pages that two regions share are registered until both have gone") {
     Hca hca(1);
     const Buffer buffer = hca.make_buffer(8192);
-    pib_hca_create_mr again{};
+    Registration again{};
     again.pd = 1;
     again.iova = buffer.addr;
     again.length = 4096;
-    again.pages = {
-        .root = buffer.addr, .page_count = 1, .levels = 0, .log_page_size = 12, .reserved = 0};
+    again.pages = {.root = buffer.addr, .page_count = 1, .levels = 0, .log_page_size = 12};
     const auto key = hca.mpt.create(again);
     REQUIRE(key);
     const uint64_t offset = buffer.addr - FakeHost::kRamBase;
@@ -115,9 +114,9 @@ TEST_CASE("pages that two regions share are registered until both have gone") {
             {.offset = offset + page * 4096, .block = 0, .length = 4096});
     };
     CHECK((registered(0) && registered(1)));
-    CHECK(hca.mpt.destroy(buffer.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.mpt.destroy(buffer.key) == CmdStatus::kOk);
     CHECK((registered(0) && !registered(1)));
-    CHECK(hca.mpt.destroy(*key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.mpt.destroy(*key) == CmdStatus::kOk);
     CHECK_FALSE(registered(0));
 }
 
@@ -128,7 +127,7 @@ TEST_CASE("pages are counted anew when the memory map has changed") {
         .offset = buffer.addr - FakeHost::kRamBase, .block = 0, .length = 8192};
     CHECK(hca.one_copy->is_registered(piece));
     hca.host.ram_changed();
-    CHECK(hca.mpt.destroy(buffer.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(hca.mpt.destroy(buffer.key) == CmdStatus::kOk);
     CHECK_FALSE(hca.one_copy->is_registered(piece));
 }
 
@@ -164,7 +163,7 @@ TEST_CASE("bytes that were placed before the region was registered anew are plac
     test.pair.while_placing = [&] {
         test.pair.while_placing = nullptr;
         // In the meantime the memory was the guest's; what it is to the fabric is the same again.
-        pib_hca_rereg_mr in{};
+        Reregistration in{};
         in.mask = PIB_HCA_REREG_MR_ACCESS;
         in.mr.access = Hca::kAllAccess;
         in.mr.key = static_cast<uint8_t>(test.to.key);
@@ -238,8 +237,8 @@ TEST_CASE("unrelated operations do not end a pull") {
     const Qp other = test.pair.b.create();
     const Buffer region = test.pair.b.make_buffer(8192);
     test.meanwhile = [&] {
-        CHECK(test.pair.b.mpt.destroy(region.key) == PIB_HCA_CMD_STATUS_OK);
-        CHECK(test.pair.b.transport.verbs().destroy(other.qpn) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(test.pair.b.mpt.destroy(region.key) == CmdStatus::kOk);
+        CHECK(test.pair.b.transport.verbs().destroy(other.qpn) == CmdStatus::kOk);
     };
     test.post();
     test.pair.settle();
@@ -342,7 +341,7 @@ TEST_CASE("a reference that is being read is waited for") {
         CHECK(control.slots[1].load() == 0);
         control.reading = ++turns == 5 ? 0 : 1;
     };
-    CHECK(test.pair.a.mpt.destroy(test.from.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
     CHECK(turns == 5);
 }
 
@@ -352,7 +351,7 @@ TEST_CASE("a reader that does not answer is waited for once") {
     test.post();
     REQUIRE(test.live() == 1);
     test.pair.a.one_copy->control().reading = 1;
-    CHECK(test.pair.a.mpt.destroy(test.from.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
     const uint64_t waited = test.pair.a.host.real_clock_ns;
     CHECK(waited >= OneCopy::kPatienceNs);
     CHECK(waited <= 2 * OneCopy::kPatienceNs);

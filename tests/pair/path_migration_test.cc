@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kLoad = PIB_HCA_QP_ATTR_ALT_PATH | PIB_HCA_QP_ATTR_PATH_MIG_STATE;
 
 struct Migrating : Pair {
-    explicit Migrating(QpType type = PIB_HCA_QP_RC)
+    explicit Migrating(pib_hca_qp_type type = PIB_HCA_QP_RC)
         : qa(a.create({.type = type})), qb(b.create({.type = type})) {
         attr.retry_cnt = 2;
         to_init(a, qa, attr);
@@ -49,14 +49,12 @@ struct Migrating : Pair {
         return in;
     }
     CmdStatus load(Hca& hca, const Qp& qp) {
-        return hca.transport.verbs().modify(qp.qpn, loading(hca, &hca == &a ? b : a));
+        return modify_qp(hca, qp.qpn, loading(hca, &hca == &a ? b : a));
     }
     CmdStatus ask(Hca& hca, const Qp& qp, uint8_t state) {
-        return hca.transport.verbs().modify(qp.qpn, request(PIB_HCA_QP_ATTR_PATH_MIG_STATE, state));
+        return modify_qp(hca, qp.qpn, request(PIB_HCA_QP_ATTR_PATH_MIG_STATE, state));
     }
-    uint8_t migration(Hca& hca, const Qp& qp) {
-        return hca.transport.verbs().query(qp.qpn)->path_mig_state;
-    }
+    uint8_t migration(Hca& hca, const Qp& qp) { return query_qp(hca, qp.qpn)->path_mig_state; }
     // One SEND from a to b, and what becomes of it.
     uint8_t send() {
         b.post_recv(qb, {});
@@ -67,8 +65,8 @@ struct Migrating : Pair {
     }
     // Both armed. The first packet finds its receiver in Rearm; what comes back does, too.
     void arm() {
-        REQUIRE(load(a, qa) == PIB_HCA_CMD_STATUS_OK);
-        REQUIRE(load(b, qb) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(load(a, qa) == CmdStatus::kOk);
+        REQUIRE(load(b, qb) == CmdStatus::kOk);
         REQUIRE(send() == PIB_HCA_WC_SUCCESS);
         REQUIRE(migration(a, qa) == PIB_HCA_MIG_ARMED);
         REQUIRE(migration(b, qb) == PIB_HCA_MIG_ARMED);
@@ -89,18 +87,18 @@ TEST_CASE("both sides arm when both have rearmed") {
     Migrating pair;
     std::vector<bool> requests;
     pair.tap = [&](const ib::PacketView& packet) { requests.push_back(packet.bth().mig_req); };
-    REQUIRE(pair.load(pair.a, pair.qa) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(pair.load(pair.a, pair.qa) == CmdStatus::kOk);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_REARM);
     // The peer has not: its packets ask for migration, as those of every QP in Migrated.
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     CHECK(requests == std::vector<bool>{false, true});
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_REARM);
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_MIGRATED);
-    REQUIRE(pair.load(pair.b, pair.qb) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(pair.load(pair.b, pair.qb) == CmdStatus::kOk);
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_ARMED);
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_ARMED);
-    const auto query = *pair.a.transport.verbs().query(pair.qa.qpn);
+    const auto query = *query_qp(pair.a, pair.qa.qpn);
     CHECK(query.alt_av.dlid == 2);
     CHECK(query.alt_timeout == 12);
     CHECK(query.alt_port == 1);
@@ -110,10 +108,10 @@ TEST_CASE("both sides arm when both have rearmed") {
 TEST_CASE("a command migrates, and the peer follows") {
     Migrating pair;
     pair.arm();
-    REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == CmdStatus::kOk);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_PATH_MIGRATED, pair.qa.qpn));
-    const auto query = *pair.a.transport.verbs().query(pair.qa.qpn);
+    const auto query = *query_qp(pair.a, pair.qa.qpn);
     CHECK(query.av.flags == 0);
     CHECK(query.timeout == 12);
     unsigned primary = 0;
@@ -123,7 +121,7 @@ TEST_CASE("a command migrates, and the peer follows") {
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_MIGRATED);
     CHECK(pair.b.saw_event(PIB_HCA_EVENT_PATH_MIGRATED, pair.qb.qpn));
     // There and back again: the old primary path is loaded as the alternate one.
-    REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == CmdStatus::kBadState);
     pair.arm();
 }
 
@@ -197,14 +195,14 @@ TEST_CASE("a migration request by a path that was not loaded is refused, and tol
 TEST_CASE("requests of software that are refused") {
     Migrating pair;
     const auto modify = [&](const pib_hca_modify_qp& in) {
-        return pair.a.transport.verbs().modify(pair.qa.qpn, in);
+        return modify_qp(pair.a, pair.qa.qpn, in);
     };
-    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == PIB_HCA_CMD_STATUS_BAD_STATE);
-    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_ARMED) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == CmdStatus::kBadState);
+    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_ARMED) == CmdStatus::kBadParam);
+    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == CmdStatus::kOk);
     struct Spoil {
         void (*change)(pib_hca_modify_qp&);
-        CmdStatus status = PIB_HCA_CMD_STATUS_BAD_PARAM;
+        CmdStatus status = CmdStatus::kBadParam;
     };
     const Spoil spoils[] = {
         {[](pib_hca_modify_qp& in) { in.alt_port = 0; }},
@@ -213,7 +211,7 @@ TEST_CASE("requests of software that are refused") {
         {[](pib_hca_modify_qp& in) { in.alt_pkey_index = 99; }},
         {[](pib_hca_modify_qp& in) { in.alt_av.dlid = 0; }},
         {[](pib_hca_modify_qp& in) { in.alt_av.port = 1; }},
-        {[](pib_hca_modify_qp& in) { in.alt_av.reserved[0] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {[](pib_hca_modify_qp& in) { in.alt_av.reserved[0] = 1; }, CmdStatus::kBadReserved},
     };
     for (const Spoil& spoil : spoils) {
         INFO("case " << &spoil - spoils);
@@ -222,13 +220,13 @@ TEST_CASE("requests of software that are refused") {
         CHECK(modify(in) == spoil.status);
         CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
     }
-    REQUIRE(pair.load(pair.a, pair.qa) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_BAD_STATE);
-    REQUIRE(pair.load(pair.b, pair.qb) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(pair.load(pair.a, pair.qa) == CmdStatus::kOk);
+    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == CmdStatus::kBadState);
+    REQUIRE(pair.load(pair.b, pair.qb) == CmdStatus::kOk);
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     pib_hca_modify_qp in = Migrating::loading(pair.a, pair.b);
     in.attr_mask = PIB_HCA_QP_ATTR_ALT_PATH;  // the armed path is in use
-    CHECK(modify(in) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(modify(in) == CmdStatus::kBadState);
     // Reset forgets all of it.
     to_state(pair.a, pair.qa, PIB_HCA_QPS_RESET);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
@@ -236,8 +234,8 @@ TEST_CASE("requests of software that are refused") {
 
 TEST_CASE("UC migrates by command, and follows") {
     Migrating pair(PIB_HCA_QP_UC);
-    REQUIRE(pair.load(pair.a, pair.qa) == PIB_HCA_CMD_STATUS_OK);
-    REQUIRE(pair.load(pair.b, pair.qb) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(pair.load(pair.a, pair.qa) == CmdStatus::kOk);
+    REQUIRE(pair.load(pair.b, pair.qb) == CmdStatus::kOk);
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     pair.settle();
     // UC has no responses that would cause a migration.
@@ -246,7 +244,7 @@ TEST_CASE("UC migrates by command, and follows") {
     pair.settle();
     REQUIRE(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_ARMED);
     REQUIRE(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_ARMED);
-    REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == CmdStatus::kOk);
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     pair.settle();
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_MIGRATED);
@@ -259,12 +257,12 @@ TEST_CASE("the alternate path has a P_Key, an SL and a timeout of its own") {
         pib_hca_modify_qp in = Migrating::loading(from, to);
         in.alt_pkey_index = 1;
         in.alt_av.sl = 5;
-        return from.transport.verbs().modify(qp.qpn, in);
+        return modify_qp(from, qp.qpn, in);
     };
-    REQUIRE(load(t.a, t.b, t.qa) == PIB_HCA_CMD_STATUS_OK);
-    REQUIRE(load(t.b, t.a, t.qb) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(load(t.a, t.b, t.qa) == CmdStatus::kOk);
+    REQUIRE(load(t.b, t.a, t.qb) == CmdStatus::kOk);
     REQUIRE(t.send() == PIB_HCA_WC_SUCCESS);
-    REQUIRE(t.ask(t.a, t.qa, PIB_HCA_MIG_MIGRATED) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.ask(t.a, t.qa, PIB_HCA_MIG_MIGRATED) == CmdStatus::kOk);
     ib::PKey pkey;
     unsigned sl = 0;
     t.tap = [&](const ib::PacketView& packet) {

@@ -332,8 +332,7 @@ TEST_CASE("masked atomics compare, swap and add within their masks") {
 TEST_CASE("windows flush as the rights of their binding say") {
     Placement p;
     const Buffer region = p.b.make_buffer(8192, kFlushable | PIB_HCA_ACCESS_MW_BIND);
-    const uint32_t window =
-        *p.b.mpt.alloc_window({.pd = 1, .type = PIB_HCA_MW_TYPE_1, .key = 1, .reserved = {}});
+    const uint32_t window = *p.b.mpt.alloc_window({.pd = 1, .type = PIB_HCA_MW_TYPE_1, .key = 1});
     const bool allowed = GENERATE(false, true);
     const uint32_t access = allowed ? PIB_HCA_ACCESS_FLUSH_GLOBAL : PIB_HCA_ACCESS_REMOTE_WRITE;
     p.b.post(p.qb, bind_mw({.rkey = next_key(window),

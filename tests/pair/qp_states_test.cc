@@ -18,7 +18,7 @@ void drain_with_event(Hca& hca, const Qp& qp) {
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
     in.state = PIB_HCA_QPS_SQD;
     in.en_sqd_async_notify = 1;
-    REQUIRE(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(modify_qp(hca, qp.qpn, in) == CmdStatus::kOk);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ TEST_CASE("the flush does not wait for a port that has no room") {
     pair.a.post(qa, {});
     pair.a.transport.run();
     CHECK(pair.a.poll_all(qa).size() == 1);
-    pair.a.transport.verbs().destroy(qa.qpn);
+    (void)pair.a.transport.verbs().destroy(qa.qpn);
     pair.a.port.capacity = 64;
     pair.settle();
 }
@@ -101,7 +101,7 @@ TEST_CASE("a QP does not go without the ACK that it owes") {
     REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program that sees this may be gone at once
     REQUIRE(pair.b.port.sent.empty());
     if (destroyed) {
-        pair.b.transport.verbs().destroy(qb.qpn);
+        (void)pair.b.transport.verbs().destroy(qb.qpn);
     } else {
         to_state(pair.b, qb, PIB_HCA_QPS_RESET);
     }
@@ -146,7 +146,7 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     pair.a.post(qa, {});
     pair.settle();
     drain_with_event(pair.a, qa);
-    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 1);
+    CHECK(query_qp(pair.a, qa.qpn)->sq_draining == 1);
     pair.a.post(qa, {});
     pair.settle();
     CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
@@ -154,15 +154,15 @@ TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on
     in.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_TIMEOUT;
     in.state = PIB_HCA_QPS_SQD;
     in.timeout = 12;
-    CHECK(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(modify_qp(pair.a, qa.qpn, in) == CmdStatus::kBadState);
 
     pass = true;
     pair.step_clock();
     CHECK(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
-    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
+    CHECK(query_qp(pair.a, qa.qpn)->sq_draining == 0);
     CHECK(pair.a.poll_all(qa).size() == 1);
-    CHECK(pair.a.transport.verbs().modify(qa.qpn, in) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(pair.a.transport.verbs().query(qa.qpn)->timeout == 12);
+    CHECK(modify_qp(pair.a, qa.qpn, in) == CmdStatus::kOk);
+    CHECK(query_qp(pair.a, qa.qpn)->timeout == 12);
 
     to_state(pair.a, qa, PIB_HCA_QPS_RTS);
     pair.settle();
@@ -289,7 +289,7 @@ TEST_CASE("a destroyed QP leaves no timer and no turn behind") {
     pair.a.post(qa, {});
     pair.settle();
     CHECK(pair.a.transport.next_deadline() != kNever);
-    CHECK(pair.a.transport.verbs().destroy(qa.qpn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(pair.a.transport.verbs().destroy(qa.qpn) == CmdStatus::kOk);
     CHECK(pair.a.transport.next_deadline() == kNever);
     pair.settle();
     CHECK(pair.a.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 1; }) == 0);
@@ -305,7 +305,7 @@ TEST_CASE("reset forgets everything without a completion") {
     CHECK(pair.a.transport.next_deadline() == kNever);
     CHECK_FALSE(pair.a.transport.run());
     CHECK(pair.a.poll_all(qa).empty());
-    CHECK_FALSE(pair.a.transport.verbs().query(qa.qpn));
+    CHECK_FALSE(query_qp(pair.a, qa.qpn));
 }
 
 TEST_CASE("a QP that leaves SQD before it has drained does not drain any more") {
@@ -318,10 +318,10 @@ TEST_CASE("a QP that leaves SQD before it has drained does not drain any more") 
     pair.settle();
     drain_with_event(pair.a, qa);
     to_state(pair.a, qa, PIB_HCA_QPS_RTS);
-    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
+    CHECK(query_qp(pair.a, qa.qpn)->sq_draining == 0);
     pass = true;
     pair.step_clock();
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
     CHECK_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
-    CHECK(pair.a.transport.verbs().query(qa.qpn)->sq_draining == 0);
+    CHECK(query_qp(pair.a, qa.qpn)->sq_draining == 0);
 }

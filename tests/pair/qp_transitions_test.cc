@@ -11,12 +11,12 @@ using namespace pib::hca::test;
 
 namespace {
 
-constexpr QpState kStates[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR,
-                               PIB_HCA_QPS_RTS,   PIB_HCA_QPS_SQD,  PIB_HCA_QPS_SQE,
-                               PIB_HCA_QPS_ERR};
+constexpr pib_hca_qp_state kStates[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR,
+                                        PIB_HCA_QPS_RTS,   PIB_HCA_QPS_SQD,  PIB_HCA_QPS_SQE,
+                                        PIB_HCA_QPS_ERR};
 
 // All that the transition into a state takes, so that only the transition itself can be wrong.
-uint32_t mask_for(QpType type, QpState from, QpState to) {
+uint32_t mask_for(pib_hca_qp_type type, pib_hca_qp_state from, pib_hca_qp_state to) {
     const bool rc = type == PIB_HCA_QP_RC;
     const bool connected = rc || type == PIB_HCA_QP_UC;
     if (from == PIB_HCA_QPS_RESET && to == PIB_HCA_QPS_INIT) {
@@ -37,7 +37,7 @@ uint32_t mask_for(QpType type, QpState from, QpState to) {
     return 0;
 }
 
-pib_hca_modify_qp attributes(uint32_t mask, QpState to) {
+pib_hca_modify_qp attributes(uint32_t mask, pib_hca_qp_state to) {
     pib_hca_modify_qp in{};
     in.attr_mask = mask | PIB_HCA_QP_ATTR_STATE;
     in.state = to;
@@ -49,7 +49,7 @@ pib_hca_modify_qp attributes(uint32_t mask, QpState to) {
 }
 
 // Brings a fresh QP into a state by legal steps. SQE is reached by a WQE that fails.
-Qp qp_in(Hca& hca, QpType type, QpState state) {
+Qp qp_in(Hca& hca, pib_hca_qp_type type, pib_hca_qp_state state) {
     Qp qp = hca.create({.type = type});
     if (state == PIB_HCA_QPS_RESET) {
         return qp;
@@ -69,10 +69,10 @@ Qp qp_in(Hca& hca, QpType type, QpState state) {
         }
         to_rts(hca, qp);
     } else {
-        for (const QpState step : {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS}) {
-            const QpState from = hca.state(qp);
+        for (const pib_hca_qp_state step : {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS}) {
+            const pib_hca_qp_state from = hca.state(qp);
             const auto in = attributes(mask_for(type, from, step), step);
-            REQUIRE(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+            REQUIRE(modify_qp(hca, qp.qpn, in) == CmdStatus::kOk);
             if (step == state) {
                 return qp;
             }
@@ -86,7 +86,7 @@ Qp qp_in(Hca& hca, QpType type, QpState state) {
     return qp;
 }
 
-bool is_legal(QpType type, QpState from, QpState to) {
+bool is_legal(pib_hca_qp_type type, pib_hca_qp_state from, pib_hca_qp_state to) {
     if (to == PIB_HCA_QPS_RESET || to == PIB_HCA_QPS_ERR) {
         return true;
     }
@@ -110,38 +110,39 @@ bool is_legal(QpType type, QpState from, QpState to) {
 }  // namespace
 
 TEST_CASE("only the specification's transitions are allowed") {
-    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
-    for (const QpState from : kStates) {
+    const pib_hca_qp_type type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
+    for (const pib_hca_qp_state from : kStates) {
         if (from == PIB_HCA_QPS_SQE && type == PIB_HCA_QP_RC) {
             continue;  // no such state
         }
-        for (const QpState to : kStates) {
+        for (const pib_hca_qp_state to : kStates) {
             Hca hca(1);
             const Qp qp = qp_in(hca, type, from);
             REQUIRE(hca.state(qp) == from);
             INFO("type " << type << " from " << from << " to " << to);
             const auto in = attributes(mask_for(type, from, to), to);
-            const CmdStatus status = hca.transport.verbs().modify(qp.qpn, in);
+            const CmdStatus status = modify_qp(hca, qp.qpn, in);
             const bool legal = is_legal(type, from, to);
-            CHECK(status == (legal ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_STATE));
+            CHECK(status == (legal ? CmdStatus::kOk : CmdStatus::kBadState));
             CHECK(hca.state(qp) == (legal ? to : from));
         }
     }
 }
 
 TEST_CASE("every required attribute is required, and nothing else is taken") {
-    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
-    const QpState steps[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS};
+    const pib_hca_qp_type type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
+    const pib_hca_qp_state steps[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR,
+                                      PIB_HCA_QPS_RTS};
     for (unsigned i = 0; i < 3; ++i) {
-        const QpState from = steps[i];
-        const QpState to = steps[i + 1];
+        const pib_hca_qp_state from = steps[i];
+        const pib_hca_qp_state to = steps[i + 1];
         const uint32_t mask = mask_for(type, from, to);
         for (unsigned bit = 1; bit < 21; ++bit) {
             Hca hca(1);
             const Qp qp = qp_in(hca, type, from);
             if ((mask & (1u << bit)) != 0) {
                 const auto in = attributes(mask & ~(1u << bit), to);
-                CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+                CHECK(modify_qp(hca, qp.qpn, in) == CmdStatus::kBadParam);
                 CHECK(hca.state(qp) == from);
             }
         }
@@ -151,21 +152,21 @@ TEST_CASE("every required attribute is required, and nothing else is taken") {
     const auto in =
         attributes(mask_for(type, PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT) | PIB_HCA_QP_ATTR_TIMEOUT,
                    PIB_HCA_QPS_INIT);
-    CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(modify_qp(hca, qp.qpn, in) == CmdStatus::kBadParam);
 }
 
 TEST_CASE("attributes outside of their range are refused") {
     struct Case {
-        QpState from;
-        QpState to;
+        pib_hca_qp_state from;
+        pib_hca_qp_state to;
         void (*spoil)(pib_hca_modify_qp&);
-        CmdStatus status = PIB_HCA_CMD_STATUS_BAD_PARAM;
+        CmdStatus status = CmdStatus::kBadParam;
     };
     using In = pib_hca_modify_qp&;
-    constexpr QpState kReset = PIB_HCA_QPS_RESET;
-    constexpr QpState kInit = PIB_HCA_QPS_INIT;
-    constexpr QpState kRtr = PIB_HCA_QPS_RTR;
-    constexpr QpState kRts = PIB_HCA_QPS_RTS;
+    constexpr pib_hca_qp_state kReset = PIB_HCA_QPS_RESET;
+    constexpr pib_hca_qp_state kInit = PIB_HCA_QPS_INIT;
+    constexpr pib_hca_qp_state kRtr = PIB_HCA_QPS_RTR;
+    constexpr pib_hca_qp_state kRts = PIB_HCA_QPS_RTS;
     const Case cases[] = {
         {kReset, kInit, [](In in) { in.port = 0; }},
         {kReset, kInit, [](In in) { in.port = 2; }},
@@ -186,19 +187,19 @@ TEST_CASE("attributes outside of their range are refused") {
         {kInit, kRtr, [](In in) { in.av.port = 1; }},
         {kInit, kRtr, [](In in) { in.av.flags = 1, in.av.sgid_index = 1; }},
         {kInit, kRtr, [](In in) { in.av.flags = 1, in.av.flow_label = 1u << 20; }},
-        {kInit, kRtr, [](In in) { in.av.flags = 2; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
-        {kInit, kRtr, [](In in) { in.av.reserved[1] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
+        {kInit, kRtr, [](In in) { in.av.flags = 2; }, CmdStatus::kBadReserved},
+        {kInit, kRtr, [](In in) { in.av.reserved[1] = 1; }, CmdStatus::kBadReserved},
         {kInit, kRtr, [](In in) { in.attr_mask |= PIB_HCA_QP_ATTR_ALT_PATH; }},
         {kInit, kRtr,
          [](In in) { in.attr_mask |= PIB_HCA_QP_ATTR_PATH_MIG_STATE, in.path_mig_state = 1; },
-         PIB_HCA_CMD_STATUS_BAD_STATE},
+         CmdStatus::kBadState},
         {kRtr, kRts, [](In in) { in.timeout = 32; }},
         {kRtr, kRts, [](In in) { in.retry_cnt = 8; }},
         {kRtr, kRts, [](In in) { in.rnr_retry = 8; }},
         {kRtr, kRts, [](In in) { in.sq_psn = 1u << 24; }},
         {kRtr, kRts, [](In in) { in.max_rd_atomic = 17; }},
         {kRtr, kRts, [](In in) { in.attr_mask |= PIB_HCA_QP_ATTR_CUR_STATE, in.cur_state = 1; },
-         PIB_HCA_CMD_STATUS_BAD_STATE},
+         CmdStatus::kBadState},
         {kReset, kInit, [](In in) { in.state = 7; }},
     };
     for (const Case& c : cases) {
@@ -206,11 +207,11 @@ TEST_CASE("attributes outside of their range are refused") {
         const Qp qp = qp_in(hca, PIB_HCA_QP_RC, c.from);
         pib_hca_modify_qp in = attributes(mask_for(PIB_HCA_QP_RC, c.from, c.to), c.to);
         REQUIRE(in.attr_mask != PIB_HCA_QP_ATTR_STATE);
-        const auto before = *hca.transport.verbs().query(qp.qpn);
+        const auto before = *query_qp(hca, qp.qpn);
         c.spoil(in);
         INFO("case " << &c - cases);
-        CHECK(hca.transport.verbs().modify(qp.qpn, in) == c.status);
-        const auto after = *hca.transport.verbs().query(qp.qpn);
+        CHECK(modify_qp(hca, qp.qpn, in) == c.status);
+        const auto after = *query_qp(hca, qp.qpn);
         CHECK(std::memcmp(&before, &after, sizeof before) == 0);
     }
 }
@@ -222,15 +223,15 @@ TEST_CASE("an MTU above the port's is refused") {
     auto in =
         attributes(mask_for(PIB_HCA_QP_RC, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR), PIB_HCA_QPS_RTR);
     in.path_mtu = 5;
-    CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(modify_qp(hca, qp.qpn, in) == CmdStatus::kBadParam);
     in.path_mtu = 4;
-    CHECK(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(modify_qp(hca, qp.qpn, in) == CmdStatus::kOk);
 }
 
 TEST_CASE("QUERY_QP returns what was set") {
     Hca hca(1);
     const Qp qp = qp_in(hca, PIB_HCA_QP_RC, PIB_HCA_QPS_RTS);
-    const auto out = hca.transport.verbs().query(qp.qpn);
+    const auto out = query_qp(hca, qp.qpn);
     REQUIRE(out);
     CHECK(out->attr_mask == 0);
     CHECK(out->path_mtu == 3);
@@ -239,24 +240,24 @@ TEST_CASE("QUERY_QP returns what was set") {
     CHECK(out->port == 1);
     CHECK(out->dest_qpn == qp.qpn);
     CHECK(out->av.dlid == 1);
-    CHECK_FALSE(hca.transport.verbs().query(qp.qpn + 1));
+    CHECK_FALSE(query_qp(hca, qp.qpn + 1));
     to_state(hca, qp, PIB_HCA_QPS_RESET);
-    CHECK(hca.transport.verbs().query(qp.qpn)->dest_qpn == 0);
+    CHECK(query_qp(hca, qp.qpn)->dest_qpn == 0);
 }
 
 TEST_CASE("CREATE_QP refuses what it cannot be") {
     struct Case {
         void (*spoil)(pib_hca_create_qp&);
-        CmdStatus status = PIB_HCA_CMD_STATUS_BAD_PARAM;
+        CmdStatus status = CmdStatus::kBadParam;
     };
     using In = pib_hca_create_qp&;
     const Case cases[] = {
         {[](In in) { in.type = 5; }},
         {[](In in) { in.type = 7; }},
-        {[](In in) { in.flags = 1u << 7; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
-        {[](In in) { in.reserved[1] = 1; }, PIB_HCA_CMD_STATUS_BAD_RESERVED},
-        {[](In in) { in.send_cq = 999; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
-        {[](In in) { in.recv_cq = 0; }, PIB_HCA_CMD_STATUS_BAD_RESOURCE},
+        {[](In in) { in.flags = 1u << 7; }, CmdStatus::kBadReserved},
+        {[](In in) { in.reserved[1] = 1; }, CmdStatus::kBadReserved},
+        {[](In in) { in.send_cq = 999; }, CmdStatus::kBadResource},
+        {[](In in) { in.recv_cq = 0; }, CmdStatus::kBadResource},
         {[](In in) { in.log_sq_depth = 15; }},
         {[](In in) { in.log_rq_depth = 0xff; }},
         {[](In in) { in.log_sq_stride = 5; }},
@@ -273,7 +274,7 @@ TEST_CASE("CREATE_QP refuses what it cannot be") {
         {[](In in) { in.flags = PIB_HCA_QP_NO_RQ; }},
         {[](In in) { in.pages.page_count = 1; }},
         {[](In in) { in.pages.root += 1; }},
-        {[](In in) { in.pages.root = 1ull << 45; }, PIB_HCA_CMD_STATUS_BAD_MEMORY},
+        {[](In in) { in.pages.root = 1ull << 45; }, CmdStatus::kBadMemory},
     };
     Hca hca(1);
     const uint32_t cqn = hca.make_cq(4).cqn;
@@ -295,18 +296,18 @@ TEST_CASE("CREATE_QP refuses what it cannot be") {
         pib_hca_create_qp in = good;
         c.spoil(in);
         INFO("case " << &c - cases);
-        const auto refused = hca.transport.verbs().create(in);
+        const auto refused = create_qp(hca, in);
         REQUIRE_FALSE(refused);
         CHECK(refused.error() == c.status);
         CHECK(hca.cqs.find(cqn)->users == 0);
     }
-    const auto created = hca.transport.verbs().create(good);
+    const auto created = create_qp(hca, good);
     REQUIRE(created);
     CHECK(*created >= PIB_HCA_FIRST_QPN);
     CHECK(hca.cqs.find(cqn)->users == 2);
     CHECK(hca.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 0; }) == 1);
-    CHECK(hca.transport.verbs().destroy(*created) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(hca.transport.verbs().destroy(*created) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(hca.transport.verbs().destroy(*created) == CmdStatus::kOk);
+    CHECK(hca.transport.verbs().destroy(*created) == CmdStatus::kBadResource);
     CHECK(hca.cqs.find(cqn)->users == 0);
 }
 
@@ -329,7 +330,7 @@ constexpr uint32_t kResponder = PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | kRnrTimer;
 constexpr uint32_t kRequester =
     PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
 
-Attributes connected(QpType type, QpState from, QpState to) {
+Attributes connected(pib_hca_qp_type type, pib_hca_qp_state from, pib_hca_qp_state to) {
     const bool reliable = type != PIB_HCA_QP_UC;
     const uint32_t asks = reliable && type != PIB_HCA_QP_XRC_TGT ? kRequester : 0;
     const uint32_t answers = reliable && type != PIB_HCA_QP_XRC_INI ? kResponder : 0;
@@ -362,7 +363,7 @@ Attributes connected(QpType type, QpState from, QpState to) {
     return {0, live};
 }
 
-Attributes datagram(QpType type, QpState from, QpState to) {
+Attributes datagram(pib_hca_qp_type type, pib_hca_qp_state from, pib_hca_qp_state to) {
     const bool special = type != PIB_HCA_QP_UD;
     if (from == PIB_HCA_QPS_RESET) {
         return special ? Attributes{kPkey | kQkey, kPort} : Attributes{kPkey | kPort | kQkey, 0};
@@ -379,15 +380,15 @@ Attributes datagram(QpType type, QpState from, QpState to) {
     return {0, kQkey | (to == PIB_HCA_QPS_SQD ? kPkey : 0)};
 }
 
-bool is_connected(QpType type) {
+bool is_connected(pib_hca_qp_type type) {
     return type != PIB_HCA_QP_UD && type != PIB_HCA_QP_SMI && type != PIB_HCA_QP_GSI;
 }
 
-Attributes attributes_of(QpType type, QpState from, QpState to) {
+Attributes attributes_of(pib_hca_qp_type type, pib_hca_qp_state from, pib_hca_qp_state to) {
     return is_connected(type) ? connected(type, from, to) : datagram(type, from, to);
 }
 
-pib_hca_modify_qp request(uint32_t mask, QpState from, QpState to) {
+pib_hca_modify_qp request(uint32_t mask, pib_hca_qp_state from, pib_hca_qp_state to) {
     pib_hca_modify_qp in = attributes(mask, to);
     in.cur_state = from;
     in.alt_port = 1;
@@ -396,19 +397,20 @@ pib_hca_modify_qp request(uint32_t mask, QpState from, QpState to) {
 }
 
 // A QP in `state`, by the required attributes of each step.
-Qp any_qp_in(Hca& hca, QpType type, QpState state) {
+Qp any_qp_in(Hca& hca, pib_hca_qp_type type, pib_hca_qp_state state) {
     const bool special = type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
     const auto port = static_cast<uint8_t>(special ? 1 : 0);
     const uint32_t domain = type == PIB_HCA_QP_XRC_TGT ? 5 : 0;
     Qp qp = hca.create({.type = type, .port = port, .xrcd = domain});
-    QpState from = PIB_HCA_QPS_RESET;
-    for (const QpState to : {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD}) {
-        const QpState last = state == PIB_HCA_QPS_SQE ? PIB_HCA_QPS_RTS : state;
+    pib_hca_qp_state from = PIB_HCA_QPS_RESET;
+    for (const pib_hca_qp_state to :
+         {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD}) {
+        const pib_hca_qp_state last = state == PIB_HCA_QPS_SQE ? PIB_HCA_QPS_RTS : state;
         if (from == last) {
             break;
         }
         const auto in = request(attributes_of(type, from, to).required, from, to);
-        REQUIRE(hca.transport.verbs().modify(qp.qpn, in) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(modify_qp(hca, qp.qpn, in) == CmdStatus::kOk);
         from = to;
     }
     if (state == PIB_HCA_QPS_SQE) {
@@ -421,10 +423,11 @@ Qp any_qp_in(Hca& hca, QpType type, QpState state) {
 }  // namespace
 
 TEST_CASE("each step of each type takes the attributes of the table, and no other") {
-    const QpType type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD, PIB_HCA_QP_SMI,
-                                 PIB_HCA_QP_GSI, PIB_HCA_QP_XRC_INI, PIB_HCA_QP_XRC_TGT);
+    const pib_hca_qp_type type =
+        GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD, PIB_HCA_QP_SMI, PIB_HCA_QP_GSI,
+                 PIB_HCA_QP_XRC_INI, PIB_HCA_QP_XRC_TGT);
     const bool reliable = is_connected(type) && type != PIB_HCA_QP_UC;
-    const std::pair<QpState, QpState> steps[] = {
+    const std::pair<pib_hca_qp_state, pib_hca_qp_state> steps[] = {
         {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT}, {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT},
         {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR},   {PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS},
         {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS},    {PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD},
@@ -446,10 +449,10 @@ TEST_CASE("each step of each type takes the attributes of the table, and no othe
             const Qp qp = any_qp_in(hca, type, from);
             const auto in = request(table.required ^ attribute, from, to);
             INFO("type " << type << " from " << from << " to " << to << " bit " << bit);
-            CHECK(hca.transport.verbs().modify(qp.qpn, in) ==
-                  (optional                           ? PIB_HCA_CMD_STATUS_OK
-                   : attribute == PIB_HCA_QP_ATTR_CAP ? PIB_HCA_CMD_STATUS_NOT_SUPPORTED
-                                                      : PIB_HCA_CMD_STATUS_BAD_PARAM));
+            CHECK(modify_qp(hca, qp.qpn, in) == (optional ? CmdStatus::kOk
+                                                 : attribute == PIB_HCA_QP_ATTR_CAP
+                                                     ? CmdStatus::kNotSupported
+                                                     : CmdStatus::kBadParam));
         }
     }
 }

@@ -352,9 +352,9 @@ struct ForgedRead {
         headers.aeth.syndrome = 0x1f;
         pair.inject(pair.a, headers, std::vector<uint8_t>(bytes, 0x5a));
     }
-    WcStatus status() {
+    pib_hca_wc_status status() {
         const auto cqe = pair.a.poll(qa);
-        return cqe ? static_cast<WcStatus>(cqe->status) : PIB_HCA_WC_GENERAL_ERR;
+        return cqe ? static_cast<pib_hca_wc_status>(cqe->status) : PIB_HCA_WC_GENERAL_ERR;
     }
 
     Pair pair;

@@ -274,15 +274,14 @@ TEST_CASE("messages of 2^31 bytes are cut into 2^19 packets and more") {
         for (uint64_t i = 0; i < lists.size() / 512; ++i) {
             hca.host.poke<uint64_t>(root + 8 * i, top + 4096 * i);
         }
-        pib_hca_create_mr in{};
+        Registration in{};
         in.pd = 1;
         in.access = Hca::kAllAccess;
         in.length = bytes;
         in.pages = {.root = root,
                     .page_count = static_cast<uint32_t>(bytes >> 12),
                     .levels = 3,
-                    .log_page_size = 12,
-                    .reserved = 0};
+                    .log_page_size = 12};
         return Buffer{.addr = 0, .bytes = bytes, .key = hca.mpt.create(in).value()};
     };
     const Buffer from = huge(pair.a);

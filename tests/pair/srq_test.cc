@@ -115,7 +115,7 @@ TEST_CASE("the limit event comes once, when fewer WQEs wait than the limit") {
     for (uint32_t id = 0; id < 4; ++id) {
         t.receive(id);
     }
-    REQUIRE(t.pair.b.set_limit(t.srq, 3) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.pair.b.set_limit(t.srq, 3) == CmdStatus::kOk);
     t.send(t.first, 1);
     t.pair.settle();
     CHECK_FALSE(t.pair.b.saw_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, t.srq.srqn));
@@ -129,15 +129,15 @@ TEST_CASE("the limit event comes once, when fewer WQEs wait than the limit") {
     t.pair.settle();
     CHECK_FALSE(t.pair.b.saw_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, t.srq.srqn));
     // A limit that is already passed is told at once; one beyond the depth is none.
-    REQUIRE(t.pair.b.set_limit(t.srq, 2) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.pair.b.set_limit(t.srq, 2) == CmdStatus::kOk);
     CHECK(t.pair.b.saw_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, t.srq.srqn));
-    CHECK(t.pair.b.set_limit(t.srq, 17) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(t.pair.b.set_limit(t.srq, 17) == CmdStatus::kBadParam);
 }
 
 TEST_CASE("WQEs posted after the device last looked count against the limit") {
     Shared t;
     t.receive(0);
-    REQUIRE(t.pair.b.set_limit(t.srq, 1) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.pair.b.set_limit(t.srq, 1) == CmdStatus::kOk);
     t.receive(1);
     t.send(t.first, 1);
     t.pair.settle();
@@ -227,7 +227,7 @@ TEST_CASE("an impossible producer ends the SRQ and the QPs that ask it") {
     CHECK(t.pair.b.state(t.first.b) == PIB_HCA_QPS_ERR);
     CHECK(t.pair.b.state(t.second.b) == PIB_HCA_QPS_RTS);
     CHECK(t.pair.b.srqs.query(t.srq.srqn)->is_error == 1);
-    CHECK(t.pair.b.resize_srq(t.srq, 3) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(t.pair.b.resize_srq(t.srq, 3) == CmdStatus::kBadState);
 }
 
 TEST_CASE("a malformed WQE of an SRQ fails the QP that takes it") {
@@ -246,7 +246,7 @@ TEST_CASE("a malformed WQE of an SRQ fails the QP that takes it") {
 
 TEST_CASE("an SRQ in use is BUSY; resizing keeps what waits") {
     Shared t(2);
-    CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == PIB_HCA_CMD_STATUS_BUSY);
+    CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == CmdStatus::kBusy);
     for (uint32_t id = 0; id < 6; ++id) {  // the counters are not at the start of the ring
         t.receive(id);
         if (id < 3) {
@@ -254,9 +254,9 @@ TEST_CASE("an SRQ in use is BUSY; resizing keeps what waits") {
             t.pair.settle();
         }
     }
-    CHECK(t.pair.b.resize_srq(t.srq, 1) == PIB_HCA_CMD_STATUS_BUSY);
-    CHECK(t.pair.b.resize_srq(t.srq, 15) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    REQUIRE(t.pair.b.resize_srq(t.srq, 5) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(t.pair.b.resize_srq(t.srq, 1) == CmdStatus::kBusy);
+    CHECK(t.pair.b.resize_srq(t.srq, 15) == CmdStatus::kBadParam);
+    REQUIRE(t.pair.b.resize_srq(t.srq, 5) == CmdStatus::kOk);
     for (uint32_t id = 6; id < 30; ++id) {
         t.receive(id);
     }
@@ -265,8 +265,8 @@ TEST_CASE("an SRQ in use is BUSY; resizing keeps what waits") {
         t.pair.settle();
         CHECK(t.pair.b.poll(t.second.b)->wqe_counter == id);
     }
-    CHECK(t.pair.b.transport.verbs().destroy(t.first.b.qpn) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(t.pair.b.transport.verbs().destroy(t.second.b.qpn) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(t.pair.b.srqs.query(t.srq.srqn).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(t.pair.b.transport.verbs().destroy(t.first.b.qpn) == CmdStatus::kOk);
+    CHECK(t.pair.b.transport.verbs().destroy(t.second.b.qpn) == CmdStatus::kOk);
+    CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == CmdStatus::kOk);
+    CHECK(t.pair.b.srqs.query(t.srq.srqn).error() == CmdStatus::kBadResource);
 }

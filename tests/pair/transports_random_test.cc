@@ -58,7 +58,7 @@ bool is_message(uint8_t opcode) {
 
 // One direction: who posts, who executes, and where what is received lands.
 struct Flow {
-    QpType type;
+    pib_hca_qp_type type;
     Hca* from;
     Hca* to;
     Qp qp;
@@ -102,7 +102,7 @@ class AllTransports final : public RandomDrive<Flow> {
     }
 
   private:
-    void add_both_ways(QpType type) {
+    void add_both_ways(pib_hca_qp_type type) {
         const QpConfig config{.type = type, .log_depth = kLogDepth, .log_sq_stride = 9};
         Qp a = pair_.a.create(config);
         Qp b = pair_.b.create(config);

@@ -50,7 +50,9 @@ struct Unreliable {
             return std::ranges::find(numbers, passed_++) == numbers.end();
         };
     }
-    WcStatus sent_status() { return static_cast<WcStatus>(pair.a.poll(qa)->status); }
+    pib_hca_wc_status sent_status() {
+        return static_cast<pib_hca_wc_status>(pair.a.poll(qa)->status);
+    }
 
     Pair pair;
     Qp qa;

@@ -169,7 +169,7 @@ TEST_CASE("datagrams wait with those of their own VL") {
     mixed.add_ud({0, 1}, 1024);
     mixed.add_uc(1, 1024);
     (void)mixed.send(60'000);
-    CHECK(mixed.hca.transport.verbs().query(mixed.qps[0].qpn)->state == PIB_HCA_QPS_RTS);
+    CHECK(query_qp(mixed.hca, mixed.qps[0].qpn)->state == PIB_HCA_QPS_RTS);
     const auto zeros = std::ranges::count(mixed.order, 0u);
     CHECK(zeros <= 6);  // high priority has more than enough to send
 }

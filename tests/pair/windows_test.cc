@@ -26,7 +26,7 @@ struct Windows : Pair {
     }
 
     uint32_t alloc(uint32_t pd = 1) {
-        const auto key = b.mpt.alloc_window({.pd = pd, .type = type_, .key = 0x10, .reserved = {}});
+        const auto key = b.mpt.alloc_window({.pd = pd, .type = type_, .key = 0x10});
         REQUIRE(key);
         return *key;
     }
@@ -132,8 +132,8 @@ TEST_CASE("a bound window gives the peer what it says, and nothing else") {
     }
     SECTION("deallocated") {
         REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
-        REQUIRE(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
-        CHECK(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        REQUIRE(w.b.mpt.dealloc_window(w.window) == CmdStatus::kOk);
+        CHECK(w.b.mpt.dealloc_window(w.window) == CmdStatus::kBadResource);
         CHECK(w.write(key, first) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
 }
@@ -183,19 +183,19 @@ TEST_CASE("a bind that is not allowed ends the connection and binds nothing") {
     CHECK(done[0].opcode == PIB_HCA_CQE_BIND_MW);
     CHECK(done[1].status == PIB_HCA_WC_WR_FLUSH_ERR);
     CHECK(w.b.state(w.qb) == PIB_HCA_QPS_ERR);
-    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
 TEST_CASE("a region with bound windows stays") {
     const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
     Windows w(type);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
-    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_BUSY);
-    pib_hca_rereg_mr rereg{};
+    CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kBusy);
+    Reregistration rereg{};
     rereg.mask = PIB_HCA_REREG_MR_ACCESS;
-    CHECK(w.b.mpt.reregister(w.region.key, rereg).error() == PIB_HCA_CMD_STATUS_BUSY);
-    REQUIRE(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.reregister(w.region.key, rereg).error() == CmdStatus::kBusy);
+    REQUIRE(w.b.mpt.dealloc_window(w.window) == CmdStatus::kOk);
+    CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
 TEST_CASE("type 1: bound again at any time, by any QP of the PD, and to nothing") {
@@ -218,7 +218,7 @@ TEST_CASE("type 1: bound again at any time, by any QP of the PD, and to nothing"
     REQUIRE(w.result(w.b, w.qb, bind_mw(nothing(next_key(w.window)))) == PIB_HCA_WC_SUCCESS);
     CHECK(w.write(w.window, w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
     CHECK(w.write(next_key(w.window), w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
-    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
 TEST_CASE("type 1 cannot be invalidated") {
@@ -267,11 +267,11 @@ TEST_CASE("type 2 belongs to the QP that bound it") {
     }
     SECTION("a new QP of its number has no access by it") {
         to_state(w.b, binder, PIB_HCA_QPS_RESET);
-        CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
     }
     SECTION("it ends with the QP") {
-        REQUIRE(w.b.transport.verbs().destroy(binder.qpn) == PIB_HCA_CMD_STATUS_OK);
-        CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(w.b.transport.verbs().destroy(binder.qpn) == CmdStatus::kOk);
+        CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
     }
 }
 
@@ -299,16 +299,16 @@ TEST_CASE("type 2 is invalidated by its owner or its peer, and bound again under
         w.window = key;
     }
     CHECK(w.write(w.window, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
-    CHECK(w.b.mpt.destroy(w.region.key) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
 TEST_CASE("the keys of a PD keep it") {
     Windows w(PIB_HCA_MW_TYPE_2);
     CHECK(w.b.mpt.keys_of_pd(1) == 2);
-    CHECK(w.b.mpt.dealloc_window(w.region.key) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    CHECK(w.b.mpt.destroy(w.window) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    CHECK(w.b.mpt.dealloc_window(w.window) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(w.b.mpt.dealloc_window(w.region.key) == CmdStatus::kBadResource);
+    CHECK(w.b.mpt.destroy(w.window) == CmdStatus::kBadResource);
+    CHECK(w.b.mpt.dealloc_window(w.window) == CmdStatus::kOk);
     CHECK(w.b.mpt.keys_of_pd(1) == 1);
-    const pib_hca_alloc_mw bad{.pd = 1, .type = 3, .key = 0, .reserved = {}};
-    CHECK(w.b.mpt.alloc_window(bad).error() == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    const WindowRequest bad{.pd = 1, .type = 3, .key = 0};
+    CHECK(w.b.mpt.alloc_window(bad).error() == CmdStatus::kBadParam);
 }

@@ -51,10 +51,10 @@ struct Xrc {
         };
         post(wr);
     }
-    WcStatus sent_status() {
+    pib_hca_wc_status sent_status() {
         const auto cqe = pair.a.poll(initiator);
         REQUIRE(cqe);
-        return static_cast<WcStatus>(cqe->status);
+        return static_cast<pib_hca_wc_status>(cqe->status);
     }
     bool arrived(const Buffer& buffer, uint32_t length) {
         std::vector<uint8_t> sent(length);
@@ -117,7 +117,7 @@ TEST_CASE("WRITE, READ and atomics work in the PD of the SRQ that they name") {
     const bool right = GENERATE(true, false);
     Xrc t;
     const uint32_t srqn = right ? t.first.srqn : t.second.srqn;
-    const WcStatus expected = right ? PIB_HCA_WC_SUCCESS : PIB_HCA_WC_REM_ACCESS_ERR;
+    const pib_hca_wc_status expected = right ? PIB_HCA_WC_SUCCESS : PIB_HCA_WC_REM_ACCESS_ERR;
     SECTION("WRITE") {
         t.post(t.wr(srqn, 5000, PIB_HCA_WQE_RDMA_WRITE));
         CHECK(t.sent_status() == expected);
@@ -194,7 +194,7 @@ TEST_CASE("an SRQ that goes in the middle of a message takes the connection with
     Xrc t;
     t.pair.b.post_srq(t.first, 7, {t.to.all()});
     t.post_first_packet(t.wr(t.first.srqn, 5000));
-    REQUIRE(t.pair.b.srqs.destroy(t.first.srqn) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.pair.b.srqs.destroy(t.first.srqn) == CmdStatus::kOk);
     t.pair.b.transport.verbs().srq_destroyed(t.first.srqn);
     t.pair.filter = nullptr;
     REQUIRE(t.pair.run_until([&] { return t.pair.a.state(t.initiator) == PIB_HCA_QPS_ERR; }));
@@ -207,12 +207,12 @@ TEST_CASE("a new SRQ with the number of the old one does not go on with its mess
     t.pair.b.post_srq(t.first, 7, {t.to.all()});
     t.post_first_packet(t.wr(t.first.srqn, 5000));
     const uint32_t number = t.first.srqn;
-    REQUIRE(t.pair.b.srqs.destroy(number) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(t.pair.b.srqs.destroy(number) == CmdStatus::kOk);
     t.pair.b.transport.verbs().srq_destroyed(number);
     Srq again = t.pair.b.make_srq(4, kFirstPd, kDomain);
     pib_hca_create_srq in = srq_like(again);
     while (again.srqn != number) {  // numbers go round
-        REQUIRE(t.pair.b.srqs.destroy(again.srqn) == PIB_HCA_CMD_STATUS_OK);
+        REQUIRE(t.pair.b.srqs.destroy(again.srqn) == CmdStatus::kOk);
         again.srqn = t.pair.b.srqs.create(in).value();
     }
     t.pair.b.post_srq(again, 8, {t.other.all()});
@@ -237,7 +237,7 @@ TEST_CASE("XRC has no masked atomics") {
 
 TEST_CASE("an SRQ's CQ is in use, and when it overruns, the target that fills it ends") {
     Xrc t;
-    CHECK(t.pair.b.cqs.destroy(t.first.cqn) == PIB_HCA_CMD_STATUS_BUSY);
+    CHECK(t.pair.b.cqs.destroy(t.first.cqn) == CmdStatus::kBusy);
     for (uint32_t i = 0; i <= 256; ++i) {
         t.pair.b.post_srq(t.first, i % 16, {});
         t.post(t.wr(t.first.srqn, 0));
@@ -284,12 +284,12 @@ TEST_CASE("XRC QPs have what they need and nothing else") {
     in.type = PIB_HCA_QP_XRC_TGT;
     in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
     in.xrcd = kDomain;
-    CHECK(hca.transport.verbs().create(in));
+    CHECK(create_qp(hca, in));
     const auto refused = [&](auto&& spoil) {
         pib_hca_create_qp bad = in;
         spoil(bad);
-        const auto qpn = hca.transport.verbs().create(bad);
-        return !qpn && qpn.error() == PIB_HCA_CMD_STATUS_BAD_PARAM;
+        const auto qpn = create_qp(hca, bad);
+        return !qpn && qpn.error() == CmdStatus::kBadParam;
     };
     const uint32_t cqn = hca.make_cq(4).cqn;
     CHECK(refused([](auto& qp) { qp.flags = PIB_HCA_QP_NO_SQ; }));
@@ -302,6 +302,6 @@ TEST_CASE("XRC QPs have what they need and nothing else") {
           1);
     const Srq srq = hca.make_srq(4, 1, kDomain);
     const auto rc = hca.try_create({.srq = srq.srqn});
-    CHECK((!rc && rc.error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE));
+    CHECK((!rc && rc.error() == CmdStatus::kBadResource));
     CHECK(hca.srqs.srqs_of_xrcd(kDomain) == 1);
 }

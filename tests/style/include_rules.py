@@ -55,6 +55,13 @@ ROOMS = {
     },
 }
 
+# Rooms of the HCA that know nothing of the register interface, so that a second one can stand beside it: no
+# #include leads from them to its headers, and they name nothing of it.
+CORE = "qemu-hw/core"
+NEUTRAL = ("base", "memory", "port", "qp", "transport")
+INTERFACE = "hw-interface"
+INTERFACE_NAME = re.compile(r"\b(pib_hca_\w+|PIB_HCA_\w+)")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
 
@@ -125,9 +132,40 @@ def room_faults(root):
                         yield f"{where}: #include {included}: {room or name} may not include {owner or name}"
 
 
+def resolve(root, name):
+    """The file of the core, of ib/ or of hw-interface that a quoted #include names; None: another's."""
+    places = (root / CORE / name, root / name, root / INTERFACE / name)
+    return next((place for place in places if place.exists()), None)
+
+
+def reached(root, start):
+    """Every header that the #includes of a file lead to -> the file that includes it."""
+    found, left = {}, [start]
+    while left:
+        path = left.pop()
+        for bracket, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            header = resolve(root, name) if bracket == '"' else None
+            if header and header not in found:
+                found[header] = path
+                left.append(header)
+    return found
+
+
+def interface_faults(root):
+    for path in sources(root, CORE):
+        if room_of(path, root / CORE) not in NEUTRAL:
+            continue
+        where = path.relative_to(root)
+        for name in sorted(set(INTERFACE_NAME.findall(path.read_text(encoding="utf-8")))):
+            yield f"{where}: {name} belongs to the register interface, which this room does not know"
+        for header, by in reached(root, path).items():
+            if header.is_relative_to(root / INTERFACE):
+                yield f"{where}: leads to {header.name}, by {by.relative_to(root)}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*table_faults(), *faults(root), *room_faults(root)]
+    found = [*table_faults(), *faults(root), *room_faults(root), *interface_faults(root)]
     print("\n".join(found) if found else "include rules hold")
     return 1 if found else 0
 

@@ -177,6 +177,17 @@ class IncludeRules(unittest.TestCase):
                                ("transport/x.cc", "commands/e.h"), ("memory/x.cc", "device.h")):
             self.assertEqual(len(self.faults(path, included)), 1, (path, included))
 
+    def test_the_register_interface_is_noticed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in (("hw-interface/pib_hca_hw.h", ""), ("qemu-hw/core/commands/c.cc", "pib_hca_cmd c;\n"),
+                               ("qemu-hw/core/queues/q.h", '#include "pib_hca_hw.h"\n'),
+                               ("qemu-hw/core/qp/x.cc", '#include "queues/q.h"\n'),
+                               ("qemu-hw/core/port/y.cc", "int a = PIB_HCA_MAX_PORTS;\n")):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            self.assertEqual(len(list(include_rules.interface_faults(root))), 2)
+
     def test_an_unknown_room_and_a_short_path_are_noticed(self):
         self.assertEqual(len(self.faults("attic/x.cc", "base/a.h")), 1)
         self.assertEqual(len(self.faults("memory/x.cc", "b.h")), 1)

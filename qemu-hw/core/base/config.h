@@ -8,9 +8,11 @@
 #include <string>
 
 #include "base/table.h"
-#include "pib_hca_hw.h"
 
 namespace pib::hca {
+
+inline constexpr unsigned kMaxPorts = 4;
+inline constexpr unsigned kMaxVectors = 64;
 
 // Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All are off
 // by default.
@@ -26,7 +28,7 @@ struct Config {
     uint32_t port_count = 1;
     uint32_t vector_count = 9;  // one async vector, eight completion vectors
     uint64_t node_guid = 0;
-    std::array<uint64_t, PIB_HCA_MAX_PORTS> port_guids{};
+    std::array<uint64_t, kMaxPorts> port_guids{};
     std::string node_description;        // at most 63 bytes
     uint8_t link_width = 2;              // PortInfo:LinkWidthSupported bits
     uint8_t link_speed = 7;              // PortInfo:LinkSpeedSupported bits
@@ -45,7 +47,7 @@ struct Config {
 struct Limits {
     static constexpr uint32_t kQps = 1u << 16;
     static constexpr uint32_t kCqs = 1u << 16;
-    static constexpr uint32_t kEqs = 2 * PIB_HCA_MAX_VECTORS;
+    static constexpr uint32_t kEqs = 2 * kMaxVectors;
     static constexpr uint32_t kMrs = 1u << 18;
     static constexpr uint32_t kFastRegPages = 4096;  // limit of one fast region
     static constexpr uint32_t kPds = 1u << 16;

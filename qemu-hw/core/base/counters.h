@@ -1,34 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+// Counters of events, by the names of rdma-core's tools. The register interface has the same order
+// (commands/interface_numbers.cc).
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/trace.h"
-#include "pib_hca_hw.h"
 
 namespace pib::hca {
 
-// Counts events since reset by enum pib_hca_counter, for each port. Parts that count also find the
+enum class HcaCounter : uint8_t {
+    kDuplicateRequest,
+    kOutOfSequence,
+    kRnrNakSent,
+    kRnrNakRetryErr,
+    kPacketSeqErr,
+    kImpliedNakSeqErr,
+    kLocalAckTimeoutErr,
+    kRespLocalLengthError,
+    kRespRemoteAccessErrors,
+    kReqRemoteAccessErrors,
+    kReqRemoteInvalidRequest,
+    kReqCqeError,
+    kRespCqeError,
+    kReqCqeFlushError,
+    kRespCqeFlushError,
+    kOutOfBuffer,
+    kRxDropped,  // packets dropped silently as the transport demands
+    kTxPackets,
+    kRxPackets,
+    kTxBytes,
+    kRxBytes,
+    kRxWriteRequests,
+    kRxReadRequests,
+    kRxAtomicRequests,
+    // Counters of the device alone.
+    kForeignDoorbell,  // doorbells for an object of another UAR, or of none
+    kSendDoorbells,
+    kInterrupts,
+};
+inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
+
+// Counts events since reset by enum HcaCounter, for each port. Parts that count also find the
 // device's trace here; nullptr: no trace.
 struct Counters {
-    using Row = std::array<uint64_t, PIB_HCA_COUNTER_COUNT>;
+    using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
 
-    std::array<Row, PIB_HCA_MAX_PORTS + 1> rows{};
+    std::array<Row, kMaxPorts + 1> rows{};
     Trace* trace = nullptr;
 
     // port: 1 ..., or kNoPort.
-    void add(pib_hca_counter counter, unsigned port, uint64_t n = 1) { rows[port][counter] += n; }
+    void add(HcaCounter counter, unsigned port, uint64_t n = 1) {
+        rows[port][static_cast<size_t>(counter)] += n;
+    }
     // Counters of the whole device.
-    uint64_t total(pib_hca_counter counter) const;
+    uint64_t total(HcaCounter counter) const;
     Row totals() const;
 };
 
-inline uint64_t Counters::total(pib_hca_counter counter) const {
+inline uint64_t Counters::total(HcaCounter counter) const {
     uint64_t sum = 0;
     for (const Row& row : rows) {
-        sum += row[counter];
+        sum += row[static_cast<size_t>(counter)];
     }
     return sum;
 }
@@ -36,7 +72,7 @@ inline uint64_t Counters::total(pib_hca_counter counter) const {
 inline Counters::Row Counters::totals() const {
     Row sums{};
     for (unsigned i = 0; i < sums.size(); ++i) {
-        sums[i] = total(static_cast<pib_hca_counter>(i));
+        sums[i] = total(static_cast<HcaCounter>(i));
     }
     return sums;
 }

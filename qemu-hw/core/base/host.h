@@ -64,7 +64,7 @@ class Host {
     virtual void relax() = 0;
     // Requests Device::timer() at `deadline_ns`, which replaces the former deadline.
     virtual void set_timer(uint64_t deadline_ns) = 0;
-    // From now on the host may deliver stores to PIB_HCA_UAR_KICK of this UAR by Device::kick().
+    // From now on the host may deliver kicks of this UAR by Device::kick().
     // Without this call they arrive as doorbells.
     virtual void kicks(uint32_t uar, bool wanted) = 0;
     // Requests Device::run() soon, outside the current call.

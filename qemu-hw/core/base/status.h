@@ -1,24 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Statuses of the hardware interface as types, so that the compiler rejects mix-ups: command
-// statuses, completion statuses and events.
+// Statuses of verbs and of completions. The register interface has the same numbers
+// (commands/interface_numbers.cc).
 #pragma once
 
 #include <bit>
+#include <cstdint>
 #include <expected>
-
-#include "pib_hca_hw.h"
 
 namespace pib::hca {
 
 // The core uses the interface's structures directly, so the host must be little-endian as they are.
 static_assert(std::endian::native == std::endian::little, "big-endian hosts are not supported");
 
-using CmdStatus = pib_hca_cmd_status;
-using WcStatus = pib_hca_wc_status;
-using QpState = pib_hca_qp_state;
-using QpType = pib_hca_qp_type;
+enum class [[nodiscard]] CmdStatus : uint8_t {
+    kOk = 0,
+    kBadOpcode = 1,      // unknown or not supported
+    kBadLength = 2,      // a structure's length is wrong
+    kBadParam = 3,       // a field's value is out of range
+    kBadReserved = 4,    // a reserved field or flag is not zero
+    kBadResource = 5,    // a named object does not exist
+    kBusy = 6,           // other objects still use it
+    kNoResources = 7,    // a limit of the device is reached
+    kBadState = 8,       // not allowed in the object's state
+    kBadMemory = 9,      // an address is not readable or writable guest RAM
+    kNotSupported = 10,  // known, but this device does not offer it
+    kFatal = 11,         // the device has stopped
+};
 
-// A command's value or the status that refuses it.
+// IBA vol. 1, 11.6.2.
+enum class WcStatus {
+    kSuccess = 0,
+    kLocLenErr = 1,
+    kLocQpOpErr = 2,
+    kLocProtErr = 4,
+    kWrFlushErr = 5,
+    kMwBindErr = 6,
+    kBadRespErr = 7,
+    kRemInvReqErr = 9,
+    kRemAccessErr = 10,
+    kRemOpErr = 11,
+    kRetryExcErr = 12,
+    kRnrRetryExcErr = 13,
+    kGeneralErr = 21,
+};
+
+// A verb's value, or the status that refuses it.
 template <typename T>
 using CmdResult = std::expected<T, CmdStatus>;
 

@@ -62,13 +62,14 @@ void Trace::recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter,
     keep(Kind::kRecvWqe, now_ns, qpn, counter, wqe);
 }
 
-void Trace::command(uint64_t now_ns, const pib_hca_cmd& cmd, uint32_t result, uint8_t status) {
+void Trace::command(uint64_t now_ns, uint16_t opcode, uint32_t object, uint32_t result,
+                    uint8_t status) {
     if (!enabled()) {
         return;
     }
     Entry& entry = next(Kind::kCommand, now_ns);
-    entry.opcode = cmd.opcode;
-    entry.object = cmd.object;
+    entry.opcode = opcode;
+    entry.object = object;
     entry.number = result;
     entry.status = status;
 }

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "pib_hca_hw.h"
-
 namespace pib::hca {
 
 class JsonWriter;
@@ -31,7 +29,8 @@ class Trace {
     // The copy of a WQE of this QP, and its counter.
     void send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
     void recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
-    void command(uint64_t now_ns, const pib_hca_cmd& cmd, uint32_t result, uint8_t status);
+    void command(uint64_t now_ns, uint16_t opcode, uint32_t object, uint32_t result,
+                 uint8_t status);
 
     // A JSON array, oldest first.
     std::string json() const;

@@ -29,13 +29,13 @@ bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
 CmdStatus check_entry(const pib_hca_cmd& cmd, const CommandSpec& spec) {
     // No command of this version takes a modifier.
     if (!all_zero(cmd.reserved) || cmd.modifier != 0 || (cmd.object != 0 && !spec.names_object)) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        return CmdStatus::kBadReserved;
     }
     if (cmd.in_length < spec.in_length || cmd.in_length > PIB_HCA_CMD_MAX_LENGTH ||
         cmd.out_length > PIB_HCA_CMD_MAX_LENGTH) {
-        return PIB_HCA_CMD_STATUS_BAD_LENGTH;
+        return CmdStatus::kBadLength;
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // A driver of a later interface version may pass a longer structure if the additional bytes are
@@ -46,14 +46,14 @@ CmdStatus check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec
         const size_t count = std::min<size_t>(cmd.in_length - at, bytes.size());
         const auto part = std::span(bytes).first(count);
         if (!host.dma_read(cmd.in_addr + at, part)) {
-            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+            return CmdStatus::kBadMemory;
         }
         if (std::ranges::any_of(part, [](uint8_t byte) { return byte != 0; })) {
-            return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+            return CmdStatus::kBadReserved;
         }
         at += static_cast<uint32_t>(count);
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ uint32_t CommandQueue::run(bool refuse) {
     turn_pages_ = 0;
     if (held_) {
         if (refuse) {
-            held_->reply = PIB_HCA_CMD_STATUS_FATAL;
+            held_->reply = CmdStatus::kFatal;
         } else if (!memory_is_free()) {
             return PIB_HCA_FATAL_NONE;
         }
@@ -105,7 +105,7 @@ uint32_t CommandQueue::run(bool refuse) {
             const OneCopy::Deferral deferral(objects_.one_copy);
             next.reply = execute(next.cmd);
         } else {
-            next.reply = PIB_HCA_CMD_STATUS_FATAL;
+            next.reply = CmdStatus::kFatal;
         }
         if (!refuse && !memory_is_free()) {
             held_ = next;
@@ -129,18 +129,18 @@ bool CommandQueue::memory_is_free() const {
 CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     const CommandSpec* spec = find_command(cmd.opcode);
     if (spec == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_OPCODE;
+        return CmdStatus::kBadOpcode;
     }
-    if (const CmdStatus s = check_entry(cmd, *spec); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_entry(cmd, *spec); s != CmdStatus::kOk) {
         return s;
     }
     CommandInput in;
     in.object = cmd.object;
     if (spec->in_length != 0 &&
         !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec->in_length))) {
-        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        return CmdStatus::kBadMemory;
     }
-    if (const CmdStatus s = check_tail(host_, cmd, *spec); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_tail(host_, cmd, *spec); s != CmdStatus::kOk) {
         return s;
     }
     turn_pages_ += spec->page_count(in);
@@ -149,12 +149,12 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
     if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
-        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        return CmdStatus::kBadMemory;
     }
     CommandReply reply = spec->run(objects_, in);
     const uint32_t written = std::min(room, reply.out_length);
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
-        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        return CmdStatus::kBadMemory;
     }
     return reply;
 }
@@ -162,13 +162,14 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
 bool CommandQueue::complete(const Executed& executed) {
     const auto& [cmd, reply] = executed;
     if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->command(host_.now_ns(), cmd, reply.result, static_cast<uint8_t>(reply.status));
+        trace->command(host_.now_ns(), cmd.opcode, cmd.object, reply.result,
+                       static_cast<uint8_t>(reply.status));
     }
     if (!write_completion(executed)) {
         return false;
     }
     ++consumed_;
-    objects_.eqs.async_event(PIB_HCA_EVENT_COMMAND, cmd.id);
+    objects_.eqs.async_event(Event::kCommand, cmd.id);
     return true;
 }
 

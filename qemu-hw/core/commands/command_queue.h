@@ -10,6 +10,7 @@
 
 #include "base/host.h"
 #include "commands/command_table.h"
+#include "pib_hca_hw.h"
 
 namespace pib::hca {
 
@@ -45,7 +46,7 @@ class CommandQueue {
     // PIB_HCA_FATAL_NONE; run() executes the commands.
     uint32_t doorbell(uint32_t producer);
 
-    // Executes one turn's commands; with `refuse`, completes each with PIB_HCA_CMD_STATUS_FATAL.
+    // Executes one turn's commands; with `refuse`, completes each with CmdStatus::kFatal.
     // Returns PIB_HCA_FATAL_CMDQ_DMA if a ring has vanished, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool refuse);
     bool has_work() const { return running_ && !held_ && consumed_ != producer_; }

@@ -20,7 +20,7 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_QUERY_PKEYS, 0, 2 * Limits::kPkeys, true, cmd_query_pkeys},
     {PIB_HCA_CMD_QUERY_GIDS, 0, 16 * Limits::kGids, true, cmd_query_gids},
     {PIB_HCA_CMD_MAD_IFC, sizeof(pib_hca_mad_ifc), 256, true, cmd_mad_ifc},
-    {PIB_HCA_CMD_QUERY_COUNTERS, 0, 8 * PIB_HCA_COUNTER_COUNT, true, cmd_query_counters},
+    {PIB_HCA_CMD_QUERY_COUNTERS, 0, 8 * kCounters, true, cmd_query_counters},
     {PIB_HCA_CMD_ALLOC_UAR, 0, 0, false, cmd_alloc_uar},
     {PIB_HCA_CMD_FREE_UAR, 0, 0, true, cmd_free_uar},
     {PIB_HCA_CMD_SET_SHADOW_PAGE, sizeof(pib_hca_set_shadow_page), 0, true, cmd_set_shadow_page},

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "mmio/device_objects.h"
+#include "pib_hca_hw.h"
 
 namespace pib::hca {
 
@@ -31,7 +32,7 @@ struct CommandInput {
 };
 
 struct CommandReply {
-    CmdStatus status = PIB_HCA_CMD_STATUS_OK;
+    CmdStatus status = CmdStatus::kOk;
     uint32_t result = 0;
     uint32_t out_length = 0;
     std::array<uint8_t, kMaxCommandData> bytes{};
@@ -42,7 +43,7 @@ struct CommandReply {
 
     // The number of a created object, or the refusal.
     static CommandReply number(const CmdResult<uint32_t>& value) {
-        CommandReply reply(value ? PIB_HCA_CMD_STATUS_OK : value.error());
+        CommandReply reply(value ? CmdStatus::kOk : value.error());
         reply.result = value.value_or(0);
         return reply;
     }

@@ -89,7 +89,7 @@ CommandReply cmd_query_counters(DeviceObjects& objects, const CommandInput& in) 
         return CommandReply::data(objects.counters.totals());
     }
     if (objects.ports.find(in.object) == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     return CommandReply::data(objects.counters.rows[in.object]);
 }

@@ -80,7 +80,7 @@ void dump_responder(JsonWriter& out, const QueuePair& qp) {
     out.end_object();
 }
 
-void dump_path(JsonWriter& out, const char* key, const pib_hca_av& av, uint8_t port,
+void dump_path(JsonWriter& out, const char* key, const AddressVector& av, uint8_t port,
                uint16_t pkey_index) {
     out.begin_object(key);
     out.member("port", port);
@@ -88,8 +88,8 @@ void dump_path(JsonWriter& out, const char* key, const pib_hca_av& av, uint8_t p
     out.member("sl", av.sl);
     out.member("src_path_bits", av.src_path_bits);
     out.member("pkey_index", pkey_index);
-    out.member("grh", (av.flags & PIB_HCA_AV_GRH) != 0);
-    if ((av.flags & PIB_HCA_AV_GRH) != 0) {
+    out.member("grh", av.has_grh);
+    if (av.has_grh) {
         out.hex("dgid", av.dgid);
         out.member("sgid_index", av.sgid_index);
     }
@@ -105,7 +105,7 @@ void dump_connection(JsonWriter& out, const QueuePair& qp) {
     out.member("max_rd_atomic", qp.attr.max_rd_atomic);
     out.member("max_dest_rd_atomic", qp.attr.max_dest_rd_atomic);
     out.hex("access", qp.attr.access_flags);
-    out.member("path_mig_state", name_of(kMigration, qp.attr.path_mig_state));
+    out.member("path_mig_state", name_of(kMigration, static_cast<size_t>(qp.attr.path_mig_state)));
     dump_path(out, "path", qp.attr.av, qp.attr.port, qp.attr.pkey_index);
     dump_path(out, "alt_path", qp.attr.alt_av, qp.attr.alt_port, qp.attr.alt_pkey_index);
     dump_requester(out, qp);
@@ -115,8 +115,8 @@ void dump_connection(JsonWriter& out, const QueuePair& qp) {
 void dump_qp(JsonWriter& out, const QueuePair& qp) {
     static constexpr std::array<const char*, 5> kTypes = {"SMI", "GSI", "RC", "UC", "UD"};
     out.member("qpn", qp.qpn);
-    out.member("type", name_of(kTypes, qp.type));
-    out.member("state", name_of(kStates, qp.state));
+    out.member("type", name_of(kTypes, static_cast<size_t>(qp.type)));
+    out.member("state", name_of(kStates, static_cast<size_t>(qp.state)));
     out.member("pd", qp.pd);
     out.member("send_cq", qp.send_cq);
     out.member("recv_cq", qp.recv_cq);
@@ -248,11 +248,11 @@ void dump_ports(JsonWriter& out, DeviceObjects& objects) {
 
 void dump_counters(JsonWriter& out, const Counters& counters) {
     out.begin_object("counters");
-    out.member("tx_packets", counters.total(PIB_HCA_COUNTER_TX_PACKETS));
-    out.member("rx_packets", counters.total(PIB_HCA_COUNTER_RX_PACKETS));
-    out.member("rx_dropped", counters.total(PIB_HCA_COUNTER_RX_DROPPED));
-    out.member("send_doorbells", counters.total(PIB_HCA_COUNTER_SEND_DOORBELLS));
-    out.member("interrupts", counters.total(PIB_HCA_COUNTER_INTERRUPTS));
+    out.member("tx_packets", counters.total(HcaCounter::kTxPackets));
+    out.member("rx_packets", counters.total(HcaCounter::kRxPackets));
+    out.member("rx_dropped", counters.total(HcaCounter::kRxDropped));
+    out.member("send_doorbells", counters.total(HcaCounter::kSendDoorbells));
+    out.member("interrupts", counters.total(HcaCounter::kInterrupts));
     out.end_object();
 }
 

@@ -36,27 +36,26 @@ struct KeyQuery {
 };
 
 CmdStatus inject_port_event(DeviceObjects& objects, const pib_hca_inject_event& in) {
-    constexpr uint32_t kFlags = (PIB_HCA_PORT_EVENT_GID_CHANGE << 1) - 1;
+    constexpr uint32_t kFlags = (port_event::kGidChange << 1) - 1;
     if (objects.ports.find(in.port) == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (in.data == 0 || (in.data & ~kFlags) != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
-    objects.eqs.async_event(PIB_HCA_EVENT_PORT, 0, in.data, in.port);
-    return PIB_HCA_CMD_STATUS_OK;
+    objects.eqs.async_event(Event::kPort, 0, in.data, in.port);
+    return CmdStatus::kOk;
 }
 
-CmdStatus inject_srq_event(DeviceObjects& objects, pib_hca_event type, uint32_t srqn) {
+CmdStatus inject_srq_event(DeviceObjects& objects, Event type, uint32_t srqn) {
     if (objects.srqs.find(srqn) == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
-    if (type == PIB_HCA_EVENT_SRQ_ERROR) {
-        return objects.srqs.inject_error(srqn) ? PIB_HCA_CMD_STATUS_OK
-                                               : PIB_HCA_CMD_STATUS_BAD_STATE;
+    if (type == Event::kSrqError) {
+        return objects.srqs.inject_error(srqn) ? CmdStatus::kOk : CmdStatus::kBadState;
     }
     objects.eqs.async_event(type, srqn);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 }  // namespace
@@ -64,7 +63,7 @@ CmdStatus inject_srq_event(DeviceObjects& objects, pib_hca_event type, uint32_t 
 CommandReply cmd_query_eq(DeviceObjects& objects, const CommandInput& in) {
     const EventQueue* eq = objects.eqs.find(in.object);
     if (eq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     pib_hca_query_eq out{};
     out.producer = eq->producer;
@@ -80,7 +79,7 @@ CommandReply cmd_query_eq(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_query_cq(DeviceObjects& objects, const CommandInput& in) {
     const CompletionQueue* cq = objects.cqs.find(in.object);
     if (cq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     pib_hca_query_cq out{};
     out.producer = cq->producer;
@@ -98,7 +97,7 @@ CommandReply cmd_query_cq(DeviceObjects& objects, const CommandInput& in) {
 }
 
 CommandReply cmd_query_key(DeviceObjects& objects, const CommandInput& in) {
-    CommandReply reply(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CommandReply reply(CmdStatus::kBadResource);
     objects.mpt.look_at(in.object, [&](uint32_t key, const auto& entry) {
         reply = CommandReply::data(KeyQuery{}(key, entry));
     });
@@ -108,7 +107,7 @@ CommandReply cmd_query_key(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& in) {
     const QueuePair* qp = objects.transport.verbs().look_at(in.object);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     pib_hca_query_qp_progress out{};
     out.sq_producer = qp->sq.producer;
@@ -131,24 +130,24 @@ CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& i
 
 CommandReply cmd_inject_event(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.config.knobs.inject) {
-        return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
+        return CmdStatus::kNotSupported;
     }
     const auto event = in.as<pib_hca_inject_event>();
-    const auto type = static_cast<pib_hca_event>(event.type);
+    const auto type = static_cast<Event>(event.type);
     if (event.reserved != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        return CmdStatus::kBadReserved;
     }
-    if (type == PIB_HCA_EVENT_PORT) {
-        return in.object == 0 ? inject_port_event(objects, event) : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    if (type == Event::kPort) {
+        return in.object == 0 ? inject_port_event(objects, event) : CmdStatus::kBadParam;
     }
     if (event.port != 0 || event.data != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     switch (type) {
-        case PIB_HCA_EVENT_SRQ_ERROR:
-        case PIB_HCA_EVENT_SRQ_LIMIT_REACHED:
+        case Event::kSrqError:
+        case Event::kSrqLimitReached:
             return inject_srq_event(objects, type, in.object);
-        case PIB_HCA_EVENT_DEVICE_FATAL:
+        case Event::kDeviceFatal:
             objects.eqs.inject_fatal();
             return {};
         default:

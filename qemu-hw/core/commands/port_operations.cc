@@ -73,7 +73,7 @@ MadIfcReply pma_by_software(HcaPorts& ports, const ib::Mad& mad, uint64_t now_ns
 
 CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
     if (ports.find(number) == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     const ib::Port& port = ports.sma().port(number);
     pib_hca_query_port out{};
@@ -97,7 +97,7 @@ CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
 CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
     const HcaPort* port = ports.find(number);
     if (port == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     PKeyTable table{};
     for (unsigned i = 0; i < table.size(); ++i) {
@@ -109,7 +109,7 @@ CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
 CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t number) {
     const HcaPort* port = ports.find(number);
     if (port == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     GidTable table{};
     for (unsigned i = 0; i < table.size(); ++i) {
@@ -124,32 +124,32 @@ CmdStatus modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_por
                       uint64_t now_ns) {
     HcaPort* port = ports.find(number);
     if (port == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (in.reserved != 0 || (in.flags & ~PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        return CmdStatus::kBadReserved;
     }
     const uint32_t named = in.set_capability_mask | in.clear_capability_mask;
     const uint32_t both = in.set_capability_mask & in.clear_capability_mask;
     if ((named & ~kSoftwareCapabilities) != 0 || both != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     if ((in.flags & PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
         ports.sma().port(number).set(pi::kQKeyViolations, 0);
     }
     ports.sma().change_capabilities(number, in.set_capability_mask, in.clear_capability_mask,
                                     now_ns);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns) {
     if (in.reserved != 0 || (in.mask & ~kModifyDeviceMask) != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        return CmdStatus::kBadReserved;
     }
     const bool new_guid = (in.mask & PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID) != 0;
     const ib::Guid guid(ib::load_be<uint64_t>(in.sys_image_guid));
     if (new_guid && guid == ib::Guid{}) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     if (new_guid) {
         ports.sma().set_system_image_guid(guid, now_ns);
@@ -157,7 +157,7 @@ CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64
     if ((in.mask & PIB_HCA_MODIFY_DEVICE_NODE_DESC) != 0) {
         ports.sma().set_description(std::span(in.node_description), now_ns);
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // IGNORE_BKEY has no effect, because the guest's software handles all baseboard management MADs,
@@ -165,10 +165,10 @@ CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64
 CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t number, const pib_hca_mad_ifc& in,
                                uint64_t now_ns) {
     if (ports.find(number) == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     if (!all_zero(in.reserved) || (in.flags & ~kMadIfcFlags) != 0) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESERVED);
+        return std::unexpected(CmdStatus::kBadReserved);
     }
     ib::Mad mad;
     std::ranges::copy(in.mad, mad.bytes.begin());

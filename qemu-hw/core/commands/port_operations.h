@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "pib_hca_hw.h"
 #include "port/hca_ports.h"
 
 namespace pib::hca {

@@ -15,7 +15,7 @@ CommandReply cmd_destroy_eq(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_create_cq(DeviceObjects& objects, const CommandInput& in) {
     const auto cq = in.as<pib_hca_create_cq>();
     if (!objects.has_uar(cq.uar)) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     return CommandReply::number(objects.cqs.create(cq));
 }
@@ -36,7 +36,7 @@ CommandReply cmd_create_srq(DeviceObjects& objects, const CommandInput& in) {
     const auto srq = in.as<pib_hca_create_srq>();
     const bool xrc = (srq.flags & PIB_HCA_SRQ_XRC) != 0;
     if (!objects.has_pd(srq.pd) || (xrc && objects.xrcds.find(srq.xrcd) == nullptr)) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     return CommandReply::number(objects.srqs.create(srq));
 }
@@ -52,7 +52,7 @@ CommandReply cmd_query_srq(DeviceObjects& objects, const CommandInput& in) {
 
 CommandReply cmd_destroy_srq(DeviceObjects& objects, const CommandInput& in) {
     const CmdStatus status = objects.srqs.destroy(in.object);
-    if (status == PIB_HCA_CMD_STATUS_OK) {
+    if (status == CmdStatus::kOk) {
         objects.transport.verbs().srq_destroyed(in.object);
     }
     return status;

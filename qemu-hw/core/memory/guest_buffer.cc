@@ -9,19 +9,15 @@ namespace pib::hca {
 
 namespace {
 
-constexpr uint64_t kTableBytes = PIB_HCA_TABLE_ENTRIES * sizeof(uint64_t);
+constexpr uint64_t kTableBytes = kTableEntries * sizeof(uint64_t);
 constexpr unsigned kLogTableEntries = 9;
-static_assert(1u << kLogTableEntries == PIB_HCA_TABLE_ENTRIES);
+static_assert(1u << kLogTableEntries == kTableEntries);
 
 // Checks the description itself, before guest memory is read.
-CmdStatus check_description(const pib_hca_pages& pages, uint64_t bytes, uint32_t max_pages) {
-    if (pages.reserved != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
-    }
-    if (pages.levels > PIB_HCA_MAX_TABLE_LEVELS ||
-        pages.log_page_size < PIB_HCA_MIN_LOG_PAGE_SIZE ||
-        pages.log_page_size > PIB_HCA_MAX_LOG_PAGE_SIZE) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+CmdStatus check_description(const PageList& pages, uint64_t bytes, uint32_t max_pages) {
+    if (pages.levels > kMaxTableLevels || pages.log_page_size < kMinLogPageSize ||
+        pages.log_page_size > kMaxLogPageSize) {
+        return CmdStatus::kBadParam;
     }
     // 2^32 pages of 2^30 bytes: no product below overflows 64 bits.
     const uint64_t capacity = uint64_t{pages.page_count} << pages.log_page_size;
@@ -32,9 +28,9 @@ CmdStatus check_description(const pib_hca_pages& pages, uint64_t bytes, uint32_t
     const bool wraps = !listed && capacity != 0 && pages.root + (capacity - 1) < pages.root;
     if (pages.page_count == 0 || pages.page_count > max_pages || capacity < bytes ||
         pages.root % alignment != 0 || !fits_tables || wraps) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
@@ -136,10 +132,9 @@ void store_ram(uint8_t* ram, std::span<const uint8_t> from) {
 
 }  // namespace
 
-CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
+CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const PageList& pages, uint64_t bytes,
                                          uint32_t max_pages, Proof proof) {
-    if (const CmdStatus s = check_description(pages, bytes, max_pages);
-        s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_description(pages, bytes, max_pages); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     GuestBuffer buffer;
@@ -148,21 +143,20 @@ CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const pib_hca_pages& pages,
     if (pages.levels == 0) {
         buffer.root_ = pages.root;
     } else if (const CmdStatus s = buffer.read_table(host, pages.root, pages.levels);
-               s != PIB_HCA_CMD_STATUS_OK) {
+               s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     buffer.find_bounds();
     if (!buffer.prove(host, proof)) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_MEMORY);
+        return std::unexpected(CmdStatus::kBadMemory);
     }
     return buffer;
 }
 
-CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const pib_hca_pages& pages,
-                                               uint64_t bytes, uint32_t max_pages,
-                                               uint64_t& pages_left) {
+CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const PageList& pages, uint64_t bytes,
+                                               uint32_t max_pages, uint64_t& pages_left) {
     if (max_pages > pages_left) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     auto buffer = load(host, pages, bytes, max_pages, Proof::kWritable);
     if (buffer) {
@@ -171,34 +165,32 @@ CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const pib_hca_pages& 
     return buffer;
 }
 
-// Appends the pages below one table. The depth is at most PIB_HCA_MAX_TABLE_LEVELS, and every
+// Appends the pages below one table. The depth is at most kMaxTableLevels, and every
 // successful call adds a page, so page_count_ bounds the work.
 CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     if (table % kTableBytes != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     const uint64_t per_entry = uint64_t{1} << (kLogTableEntries * (level - 1));
     const uint64_t missing = page_count_ - list_.size();
-    const uint64_t used =
-        std::min<uint64_t>((missing + per_entry - 1) / per_entry, PIB_HCA_TABLE_ENTRIES);
-    std::array<uint64_t, PIB_HCA_TABLE_ENTRIES> entries;
+    const uint64_t used = std::min<uint64_t>((missing + per_entry - 1) / per_entry, kTableEntries);
+    std::array<uint64_t, kTableEntries> entries;
     if (!host.dma_read(table, {reinterpret_cast<uint8_t*>(entries.data()), used * 8})) {
-        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        return CmdStatus::kBadMemory;
     }
     for (const uint64_t entry : std::span(entries).first(used)) {
         if (level > 1) {
-            if (const CmdStatus s = read_table(host, entry, level - 1);
-                s != PIB_HCA_CMD_STATUS_OK) {
+            if (const CmdStatus s = read_table(host, entry, level - 1); s != CmdStatus::kOk) {
                 return s;
             }
             continue;
         }
         if (entry % (uint64_t{1} << log_page_size_) != 0) {
-            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+            return CmdStatus::kBadParam;
         }
         list_.push_back(entry);
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // The guest's list may name pages at both ends of the bus, so the sums must not overflow.

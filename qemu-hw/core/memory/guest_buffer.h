@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A buffer of guest memory that struct pib_hca_pages describes. The page list is read and checked
+// A buffer of guest memory that struct PageList describes. The page list is read and checked
 // once, and kept in host memory. Queues and memory regions consist of such buffers.
 //
 // Guest RAM is a few large pieces. If all pages of a buffer are in the same piece, one host pointer
@@ -13,6 +13,7 @@
 
 #include "base/host.h"
 #include "base/status.h"
+#include "memory/page_list.h"
 
 namespace pib::hca {
 
@@ -28,11 +29,11 @@ class GuestBuffer {
     // pages. Errors: BAD_PARAM, BAD_RESERVED, or BAD_MEMORY (a table page, or the first bytes of a
     // listed page, is not RAM). The allocation is bounded by `max_pages` and by the table pages
     // that were actually read.
-    static CmdResult<GuestBuffer> load(Host& host, const pib_hca_pages& pages, uint64_t bytes,
+    static CmdResult<GuestBuffer> load(Host& host, const PageList& pages, uint64_t bytes,
                                        uint32_t max_pages, Proof proof = Proof::kReadable);
     // The same for the buffer of a queue: writable, and counted against the pages that all queues
     // of a kind may list. NO_RESOURCES: max_pages exceeds what is left.
-    static CmdResult<GuestBuffer> load_queue(Host& host, const pib_hca_pages& pages, uint64_t bytes,
+    static CmdResult<GuestBuffer> load_queue(Host& host, const PageList& pages, uint64_t bytes,
                                              uint32_t max_pages, uint64_t& pages_left);
 
     // Copies `offset` bytes from the start of the first page, across pages. False: the range leaves
@@ -86,7 +87,7 @@ class GuestBuffer {
     mutable uint8_t* ram_ = nullptr;
     mutable uint64_t generation_ = 0;  // as of ram_; 0: never asked
     uint32_t page_count_ = 0;
-    uint8_t log_page_size_ = PIB_HCA_MIN_LOG_PAGE_SIZE;
+    uint8_t log_page_size_ = kMinLogPageSize;
 };
 
 template <typename Piece>

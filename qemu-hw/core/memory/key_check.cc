@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "memory/key_check.h"
 
+#include "base/access.h"
 #include "memory/mpt_rules.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
@@ -11,11 +13,11 @@ namespace {
 bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyUser& user,
                     const KeyedRange& range, Target& target) {
     if (!window.bound || window.key != (range.key & 0xff) || window.pd != user.pd ||
-        (window.type == PIB_HCA_MW_TYPE_2 && window.qpn != user.qpn) ||
+        (window.type == kWindowType2 && window.qpn != user.qpn) ||
         (range.access & kRemoteAccess) == 0 || (range.access & ~window.access) != 0) {
         return false;
     }
-    const bool zero_based = (window.access & PIB_HCA_ACCESS_ZERO_BASED) != 0;
+    const bool zero_based = (window.access & access::kZeroBased) != 0;
     const uint64_t offset = zero_based ? range.addr : range.addr - window.addr;
     if ((!zero_based && range.addr < window.addr) || offset > window.length ||
         range.length > window.length - offset) {
@@ -70,7 +72,7 @@ bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& rang
     if (const MemoryRegion* region = keys.region(number)) {
         first.addr = region->iova;
     } else if (const MemoryWindow* window = keys.window(number)) {
-        first.addr = (window->access & PIB_HCA_ACCESS_ZERO_BASED) != 0 ? 0 : window->addr;
+        first.addr = (window->access & access::kZeroBased) != 0 ? 0 : window->addr;
     }
     return resolve(keys, user, first, target);
 }

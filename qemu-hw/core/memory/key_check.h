@@ -19,7 +19,7 @@ struct KeyUser {
     uint32_t qpn = UINT32_MAX;
 };
 
-// A range of a key's memory, and the PIB_HCA_ACCESS_* rights that the access needs (0: local read).
+// A range of a key's memory, and the access:: rights that the access needs (0: local read).
 struct KeyedRange {
     uint32_t key;
     uint64_t addr;

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/config.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
@@ -51,11 +52,11 @@ static_assert(Limits::kMrs < 1u << 24);
 }  // namespace
 
 uint32_t KeyTable::number_of(uint32_t key) {
-    return unscramble(key >> PIB_HCA_KEY_INDEX_SHIFT);
+    return unscramble(key >> kKeyIndexShift);
 }
 
 uint32_t KeyTable::key_of(uint32_t number) {
-    return scramble(number) << PIB_HCA_KEY_INDEX_SHIFT;
+    return scramble(number) << kKeyIndexShift;
 }
 
 uint32_t KeyTable::insert(MemoryKey entry, uint32_t pd) {

@@ -11,10 +11,10 @@
 
 namespace pib::hca {
 
-// PIB_HCA_MR_PHYSICAL: all of guest memory, by bus address.
+// region_flag::kPhysical: all of guest memory, by bus address.
 struct PhysicalMemory {};
 
-// PIB_HCA_MR_FAST: REG_MR names the pages. Without pages the region is in the Free state (IBA
+// region_flag::kFast: REG_MR names the pages. Without pages the region is in the Free state (IBA
 // 10.6.4.1).
 struct FastMemory {
     uint32_t max_pages;
@@ -49,7 +49,7 @@ struct MemoryRegion {
 
 struct MemoryWindow {
     uint32_t pd;
-    uint8_t type;  // PIB_HCA_MW_TYPE_*
+    uint8_t type;  // kWindowType1 or kWindowType2
     uint8_t key;
     // The region that the window is bound to. None: the window is Free (type 2) or unbound (type
     // 1).

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "memory/memory_windows.h"
 
+#include "base/access.h"
 #include "memory/mpt_rules.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
@@ -13,12 +15,12 @@ uint8_t key_byte(uint32_t key) {
 
 }  // namespace
 
-CmdResult<uint32_t> MemoryWindows::alloc(const pib_hca_alloc_mw& in) {
-    if (in.type != PIB_HCA_MW_TYPE_1 && in.type != PIB_HCA_MW_TYPE_2) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
+CmdResult<uint32_t> MemoryWindows::alloc(const WindowRequest& in) {
+    if (in.type != kWindowType1 && in.type != kWindowType2) {
+        return std::unexpected(CmdStatus::kBadParam);
     }
     if (keys_.is_full()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     MemoryWindow window{};
     window.pd = in.pd;
@@ -31,11 +33,11 @@ CmdStatus MemoryWindows::dealloc(uint32_t rkey) {
     const uint32_t number = KeyTable::number_of(rkey);
     MemoryWindow* window = keys_.window(number);
     if (window == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     unbind(*window, number);
     keys_.erase(number, window->pd);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 void MemoryWindows::unbind(MemoryWindow& window, uint32_t number) {
@@ -47,7 +49,7 @@ void MemoryWindows::unbind(MemoryWindow& window, uint32_t number) {
     }
     window.bound = false;
     --keys_.region(window.region)->windows;
-    if (window.type == PIB_HCA_MW_TYPE_2) {
+    if (window.type == kWindowType2) {
         of_qp_.erase({window.qpn, number});
     }
 }
@@ -62,13 +64,13 @@ void MemoryWindows::unbind_all_of(uint32_t qpn) {
 
 // IBA 10.6.7.2.1: same PD, bind enabled, within the region, and only rights that the region has.
 const MemoryRegion* MemoryWindows::region_to_bind(const KeyUser& user,
-                                                  const pib_hca_wqe_bind& in) const {
+                                                  const WindowBinding& in) const {
     const MemoryRegion* region = keys_.region_with(in.lkey);
     if (region == nullptr || region->is_free() || region->pd != user.pd ||
-        (region->access & PIB_HCA_ACCESS_MW_BIND) == 0) {
+        (region->access & access::kMwBind) == 0) {
         return nullptr;
     }
-    const bool may_write = (region->access & PIB_HCA_ACCESS_LOCAL_WRITE) != 0;
+    const bool may_write = (region->access & access::kLocalWrite) != 0;
     const KeyedRange range{.key = in.lkey, .addr = in.addr, .length = in.length, .access = 0};
     Target target;
     const bool fits = (may_write || !writes_remotely(in.access)) &&
@@ -76,13 +78,13 @@ const MemoryRegion* MemoryWindows::region_to_bind(const KeyUser& user,
     return fits ? region : nullptr;
 }
 
-bool MemoryWindows::bind(const KeyUser& user, const pib_hca_wqe_bind& in) {
+bool MemoryWindows::bind(const KeyUser& user, const WindowBinding& in) {
     const uint32_t number = KeyTable::number_of(in.rkey);
     MemoryWindow* window = keys_.window(number);
     if (window == nullptr || window->pd != user.pd || window->key == key_byte(in.rkey)) {
         return false;
     }
-    const bool type_1 = window->type == PIB_HCA_MW_TYPE_1;
+    const bool type_1 = window->type == kWindowType1;
     if (type_1 && in.length == 0) {
         unbind(*window, number);
         window->key = key_byte(in.rkey);
@@ -116,7 +118,7 @@ bool MemoryWindows::invalidate(uint32_t number, const KeyUser& user, uint8_t key
         return false;
     }
     MemoryWindow& window = *found;
-    if (window.type != PIB_HCA_MW_TYPE_2 || window.pd != user.pd || window.key != key) {
+    if (window.type != kWindowType2 || window.pd != user.pd || window.key != key) {
         return false;
     }
     if (!window.bound) {

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "memory/key_check.h"
 #include "memory/memory_watch.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
@@ -17,17 +18,17 @@ class MemoryWindows {
     explicit MemoryWindows(KeyTable& keys) : keys_(keys) {}
 
     void set_watch(MemoryWatch* watch) { watch_ = watch; }
-    CmdResult<uint32_t> alloc(const pib_hca_alloc_mw& in);
+    CmdResult<uint32_t> alloc(const WindowRequest& in);
     CmdStatus dealloc(uint32_t rkey);
     // False, without effect: a memory management operation error.
-    bool bind(const KeyUser& user, const pib_hca_wqe_bind& in);
+    bool bind(const KeyUser& user, const WindowBinding& in);
     bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);
     // Frees the windows of type 2 that the QP has bound.
     void unbind_all_of(uint32_t qpn);
     void clear() { of_qp_.clear(); }
 
   private:
-    const MemoryRegion* region_to_bind(const KeyUser& user, const pib_hca_wqe_bind& in) const;
+    const MemoryRegion* region_to_bind(const KeyUser& user, const WindowBinding& in) const;
     void unbind(MemoryWindow& window, uint32_t number);
 
     KeyTable& keys_;

@@ -38,12 +38,12 @@ Mpt::Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages)
       max_total_pages_(max_total_pages),
       pages_left_(max_total_pages) {}
 
-CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
-    if (const CmdStatus s = check_region(in); s != PIB_HCA_CMD_STATUS_OK) {
+CmdResult<uint32_t> Mpt::create(const Registration& in) {
+    if (const CmdStatus s = check_region(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     if (keys_.is_full()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     auto region = load_region(host_, in, pages_left_);
     if (!region) {
@@ -51,7 +51,7 @@ CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
     }
     const uint32_t pages = kept_pages(*region);
     if (pages > pages_left_) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     pages_left_ -= pages;
     const uint32_t number = keys_.insert(std::move(*region), in.pd);
@@ -60,22 +60,22 @@ CmdResult<uint32_t> Mpt::create(const pib_hca_create_mr& in) {
 }
 
 // IBA vol. 1, 11.2.8.5: with the mask's fields, like a new registration.
-CmdResult<uint32_t> Mpt::reregister(uint32_t key, const pib_hca_rereg_mr& in) {
+CmdResult<uint32_t> Mpt::reregister(uint32_t key, const Reregistration& in) {
     MemoryRegion* region = keys_.region_with(key);
     if (region == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     if (region->windows != 0) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BUSY);
+        return std::unexpected(CmdStatus::kBusy);
     }
-    const pib_hca_create_mr merged = merge(*region, in);
-    if (const CmdStatus s = check_region(merged); s != PIB_HCA_CMD_STATUS_OK) {
+    const Registration merged = merge(*region, in);
+    if (const CmdStatus s = check_region(merged); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     if (!std::holds_alternative<GuestBuffer>(region->memory)) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
+        return std::unexpected(CmdStatus::kBadParam);
     }
-    const bool moves = (in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0;
+    const bool moves = (in.mask & rereg_mask::kTranslation) != 0;
     auto loaded = moves ? load_region(host_, merged, pages_left_) : CmdResult<MemoryRegion>();
     if (!loaded) {
         return std::unexpected(loaded.error());
@@ -102,16 +102,16 @@ CmdStatus Mpt::destroy(uint32_t key) {
     const MemoryRegion* region = keys_.region(number);
     // The last REG_MR sets the key byte of a fast region, and may not have executed.
     if (region == nullptr || (region->fast() == nullptr && region->key != (key & 0xff))) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     // IBA vol. 1, 11.2.8.4.
     if (region->windows != 0) {
-        return PIB_HCA_CMD_STATUS_BUSY;
+        return CmdStatus::kBusy;
     }
     goes(watch_, *region);
     pages_left_ += kept_pages(*region);
     keys_.erase(number, region->pd);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 void Mpt::clear() {
@@ -125,13 +125,13 @@ void Mpt::clear() {
 
 // ---- work requests on keys
 
-bool Mpt::fast_register(const KeyUser& user, const pib_hca_wqe_reg& in) {
+bool Mpt::fast_register(const KeyUser& user, const FastRegistration& in) {
     MemoryRegion* region = keys_.region(KeyTable::number_of(in.key));
     // IBA 10.6.4.1: only a region in the Free state takes a new registration.
     if (region == nullptr || !region->is_free() || region->pd != user.pd || !user.privileged ||
         (in.access & ~kRegionAccess) != 0 || !rights_agree(in.access) ||
         !range_is_sane(in.iova, in.length) || in.length > Limits::kMaxMrBytes ||
-        in.pages.log_page_size > PIB_HCA_MAX_LOG_PAGE_SIZE ||
+        in.pages.log_page_size > kMaxLogPageSize ||
         in.page_offset >= uint64_t{1} << in.pages.log_page_size) {
         return false;
     }

@@ -15,6 +15,7 @@
 #include "memory/located.h"
 #include "memory/memory_watch.h"
 #include "memory/memory_windows.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
@@ -23,19 +24,19 @@ class Mpt {
     Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages);
 
     // The key. The PD is checked before.
-    CmdResult<uint32_t> create(const pib_hca_create_mr& in);
+    CmdResult<uint32_t> create(const Registration& in);
     CmdStatus destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
     // The region under its new key. BAD_RESOURCE; BUSY while windows are bound; BAD_PARAM also for
     // what is no region of memory's own. Refused, it stays as it was.
-    CmdResult<uint32_t> reregister(uint32_t key, const pib_hca_rereg_mr& in);
-    CmdResult<uint32_t> alloc_window(const pib_hca_alloc_mw& in) { return windows_.alloc(in); }
+    CmdResult<uint32_t> reregister(uint32_t key, const Reregistration& in);
+    CmdResult<uint32_t> alloc_window(const WindowRequest& in) { return windows_.alloc(in); }
     CmdStatus dealloc_window(uint32_t rkey) { return windows_.dealloc(rkey); }  // BAD_RESOURCE
     void clear();
 
     // Work requests on keys. False is a memory management operation error (IBA 11.6.2), and nothing
     // has changed. Reserved fields are checked before.
-    bool bind(const KeyUser& user, const pib_hca_wqe_bind& in) { return windows_.bind(user, in); }
-    bool fast_register(const KeyUser& user, const pib_hca_wqe_reg& in);
+    bool bind(const KeyUser& user, const WindowBinding& in) { return windows_.bind(user, in); }
+    bool fast_register(const KeyUser& user, const FastRegistration& in);
     bool invalidate_local(const KeyUser& user, uint32_t key) {
         return invalidate(user, key, false);
     }

@@ -4,25 +4,23 @@
 
 #include <cstdint>
 
-#include "pib_hca_hw.h"
+#include "base/access.h"
 
 namespace pib::hca {
 
-constexpr uint32_t kRemoteAccess = PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ |
-                                   PIB_HCA_ACCESS_REMOTE_ATOMIC | PIB_HCA_ACCESS_FLUSH_GLOBAL;
-constexpr uint32_t kRegionAccess =
-    PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_MW_BIND | kRemoteAccess;
+constexpr uint32_t kRemoteAccess =
+    access::kRemoteWrite | access::kRemoteRead | access::kRemoteAtomic | access::kFlushGlobal;
+constexpr uint32_t kRegionAccess = access::kLocalWrite | access::kMwBind | kRemoteAccess;
 // A window has remote rights only. Local write is accepted, because software may pass the same
 // rights as for regions.
-constexpr uint32_t kWindowAccess =
-    PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_ZERO_BASED | kRemoteAccess;
+constexpr uint32_t kWindowAccess = access::kLocalWrite | access::kZeroBased | kRemoteAccess;
 
 // Remote write and atomic need local write (IBA vol. 1, 11.2.8.2).
 constexpr bool writes_remotely(uint32_t access) {
-    return (access & (PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC)) != 0;
+    return (access & (access::kRemoteWrite | access::kRemoteAtomic)) != 0;
 }
 constexpr bool rights_agree(uint32_t access) {
-    return !writes_remotely(access) || (access & PIB_HCA_ACCESS_LOCAL_WRITE) != 0;
+    return !writes_remotely(access) || (access & access::kLocalWrite) != 0;
 }
 
 // The last byte must be addressable, so a range may end at 2^64.

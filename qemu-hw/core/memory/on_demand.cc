@@ -7,11 +7,11 @@
 namespace pib::hca {
 namespace {
 
-constexpr unsigned kLogPage = PIB_HCA_MIN_LOG_PAGE_SIZE;
+constexpr unsigned kLogPage = kMinLogPageSize;
 constexpr unsigned kLogEntries = 9;
 constexpr uint64_t kPageMask = (uint64_t{1} << kLogPage) - 1;
-static_assert(1u << kLogEntries == PIB_HCA_TABLE_ENTRIES);
-static_assert(kLogPage + kLogEntries * PIB_HCA_MAX_ON_DEMAND_LEVELS < 64);
+static_assert(1u << kLogEntries == kTableEntries);
+static_assert(kLogPage + kLogEntries * kMaxOnDemandLevels < 64);
 
 std::optional<uint64_t> entry(Host& host, uint64_t table, uint64_t index) {
     uint64_t value = 0;
@@ -32,10 +32,9 @@ std::optional<uint64_t> OnDemandTable::walk(Host& host, uint64_t offset, bool fo
     uint64_t table = root;
     for (unsigned level = levels; level > 0; --level) {
         const uint64_t index =
-            offset >> (kLogPage + kLogEntries * (level - 1)) & (PIB_HCA_TABLE_ENTRIES - 1);
+            offset >> (kLogPage + kLogEntries * (level - 1)) & (kTableEntries - 1);
         const auto value = entry(host, table, index);
-        const uint64_t needed =
-            level == 1 && for_write ? PIB_HCA_ON_DEMAND_WRITE : PIB_HCA_ON_DEMAND_READ;
+        const uint64_t needed = level == 1 && for_write ? kOnDemandWrite : kOnDemandRead;
         if (!value || (*value & needed) == 0) {
             return std::nullopt;
         }

@@ -7,9 +7,14 @@
 #include <optional>
 
 #include "base/host.h"
-#include "pib_hca_hw.h"
+#include "memory/page_list.h"
 
 namespace pib::hca {
+
+inline constexpr unsigned kMaxOnDemandLevels = 4;
+// Bits of an entry of a table, below the bus address.
+inline constexpr uint64_t kOnDemandRead = 1u << 0;  // the page, or some below the table, is present
+inline constexpr uint64_t kOnDemandWrite = 1u << 1;  // page: it may be written
 
 struct OnDemandTable {
     uint64_t root = 0;  // bus address of the top-level table

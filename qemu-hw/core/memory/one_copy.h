@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/config.h"
 #include "base/host.h"
 #include "memory/mpt.h"
 #include "memory/shared_ram.h"
@@ -156,7 +157,7 @@ class OneCopy final : public MemoryWatch {
     const uint32_t min_bytes_;
     int deferrals_ = 0;
     uint64_t until_ns_ = 0;  // on the host's real clock; 0: there is no wait
-    std::array<PortState, PIB_HCA_MAX_PORTS> ports_;
+    std::array<PortState, kMaxPorts> ports_;
     std::vector<link::RamPiece> pieces_;  // segments of the newest offer
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/access.h"
 #include "base/config.h"
 #include "memory/mpt_rules.h"
 
@@ -11,57 +12,48 @@ namespace pib::hca {
 
 namespace {
 
-CmdStatus check_physical(const pib_hca_create_mr& in) {
-    if (in.pages.reserved != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
-    }
+CmdStatus check_physical(const Registration& in) {
     const bool empty = in.pages.root == 0 && in.pages.page_count == 0 && in.pages.levels == 0;
-    return empty && in.page_offset == 0 ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return empty && in.page_offset == 0 ? CmdStatus::kOk : CmdStatus::kBadParam;
 }
 
 // CREATE_MR sets only the maximum number of pages; REG_MR sets the rest.
-CmdStatus check_fast(const pib_hca_create_mr& in) {
-    if (in.pages.reserved != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
-    }
+CmdStatus check_fast(const Registration& in) {
     const bool empty = in.access == 0 && in.iova == 0 && in.length == 0 && in.page_offset == 0 &&
                        in.pages.root == 0 && in.pages.levels == 0 && in.pages.log_page_size == 0;
     const uint32_t pages = in.pages.page_count;
-    return empty && pages != 0 && pages <= Limits::kFastRegPages ? PIB_HCA_CMD_STATUS_OK
-                                                                 : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return empty && pages != 0 && pages <= Limits::kFastRegPages ? CmdStatus::kOk
+                                                                 : CmdStatus::kBadParam;
 }
 
 // The guest owns the tables and may change them at any time, so only the root is checked here.
-CmdStatus check_on_demand(const pib_hca_create_mr& in) {
-    if (in.pages.reserved != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
-    }
-    const pib_hca_pages& pages = in.pages;
-    const bool sane = pages.page_count == 0 && pages.log_page_size == PIB_HCA_MIN_LOG_PAGE_SIZE &&
-                      pages.levels >= 1 && pages.levels <= PIB_HCA_MAX_ON_DEMAND_LEVELS &&
-                      pages.root % (PIB_HCA_TABLE_ENTRIES * sizeof(uint64_t)) == 0 &&
-                      in.page_offset < uint64_t{1} << PIB_HCA_MIN_LOG_PAGE_SIZE;
+CmdStatus check_on_demand(const Registration& in) {
+    const PageList& pages = in.pages;
+    const bool sane = pages.page_count == 0 && pages.log_page_size == kMinLogPageSize &&
+                      pages.levels >= 1 && pages.levels <= kMaxOnDemandLevels &&
+                      pages.root % (kTableEntries * sizeof(uint64_t)) == 0 &&
+                      in.page_offset < uint64_t{1} << kMinLogPageSize;
     if (!sane) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     const uint64_t reach = OnDemandTable{.levels = pages.levels}.reach() - in.page_offset;
-    return in.length <= reach ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return in.length <= reach ? CmdStatus::kOk : CmdStatus::kBadParam;
 }
 
 // page_offset is less than the page size, so the sum does not exceed the longest device MR.
-bool offset_and_length_fit(const pib_hca_create_mr& in) {
-    return in.pages.log_page_size <= PIB_HCA_MAX_LOG_PAGE_SIZE &&
+bool offset_and_length_fit(const Registration& in) {
+    return in.pages.log_page_size <= kMaxLogPageSize &&
            in.page_offset < uint64_t{1} << in.pages.log_page_size &&
            in.length <= Limits::kMaxMrBytes;
 }
 
-CmdResult<GuestBuffer> load_pages(Host& host, const pib_hca_create_mr& in, uint64_t pages_left) {
+CmdResult<GuestBuffer> load_pages(Host& host, const Registration& in, uint64_t pages_left) {
     if (!offset_and_length_fit(in)) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_PARAM);
+        return std::unexpected(CmdStatus::kBadParam);
     }
     const bool listed = in.pages.levels > 0;
     if (in.pages.page_count > Limits::kPagesPerMr || (listed && in.pages.page_count > pages_left)) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     return GuestBuffer::load(host, in.pages, in.page_offset + in.length, Limits::kPagesPerMr);
 }
@@ -69,18 +61,18 @@ CmdResult<GuestBuffer> load_pages(Host& host, const pib_hca_create_mr& in, uint6
 using Memory = decltype(MemoryRegion::memory);
 
 CmdResult<Memory> checked(CmdStatus status, Memory memory) {
-    return status == PIB_HCA_CMD_STATUS_OK ? CmdResult<Memory>(std::move(memory))
-                                           : std::unexpected(status);
+    return status == CmdStatus::kOk ? CmdResult<Memory>(std::move(memory))
+                                    : std::unexpected(status);
 }
 
-CmdResult<Memory> load_memory(Host& host, const pib_hca_create_mr& in, uint64_t pages_left) {
+CmdResult<Memory> load_memory(Host& host, const Registration& in, uint64_t pages_left) {
     switch (in.flags) {
-        case PIB_HCA_MR_PHYSICAL:
+        case region_flag::kPhysical:
             return checked(check_physical(in), PhysicalMemory{});
-        case PIB_HCA_MR_FAST:
+        case region_flag::kFast:
             return checked(check_fast(in),
                            FastMemory{.max_pages = in.pages.page_count, .pages = {}});
-        case PIB_HCA_MR_ON_DEMAND:
+        case region_flag::kOnDemand:
             return checked(check_on_demand(in),
                            OnDemandTable{.root = in.pages.root, .levels = in.pages.levels});
         default:
@@ -90,22 +82,22 @@ CmdResult<Memory> load_memory(Host& host, const pib_hca_create_mr& in, uint64_t 
 
 }  // namespace
 
-CmdStatus check_region(const pib_hca_create_mr& in) {
-    constexpr uint32_t kFlags = PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST | PIB_HCA_MR_ON_DEMAND;
-    if ((in.access & ~kRegionAccess) != 0 || (in.flags & ~kFlags) != 0 || in.reserved[0] != 0 ||
-        in.reserved[1] != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+CmdStatus check_region(const Registration& in) {
+    constexpr uint32_t kFlags =
+        region_flag::kPhysical | region_flag::kFast | region_flag::kOnDemand;
+    if ((in.access & ~kRegionAccess) != 0 || (in.flags & ~kFlags) != 0) {
+        return CmdStatus::kBadReserved;
     }
     if (std::popcount(in.flags) > 1) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
-    const bool fast = (in.flags & PIB_HCA_MR_FAST) != 0;
+    const bool fast = (in.flags & region_flag::kFast) != 0;
     return fast || (rights_agree(in.access) && range_is_sane(in.iova, in.length))
-               ? PIB_HCA_CMD_STATUS_OK
-               : PIB_HCA_CMD_STATUS_BAD_PARAM;
+               ? CmdStatus::kOk
+               : CmdStatus::kBadParam;
 }
 
-CmdResult<MemoryRegion> load_region(Host& host, const pib_hca_create_mr& in, uint64_t pages_left) {
+CmdResult<MemoryRegion> load_region(Host& host, const Registration& in, uint64_t pages_left) {
     auto memory = load_memory(host, in, pages_left);
     if (!memory) {
         return std::unexpected(memory.error());
@@ -119,17 +111,17 @@ CmdResult<MemoryRegion> load_region(Host& host, const pib_hca_create_mr& in, uin
                         .memory = std::move(*memory)};
 }
 
-pib_hca_create_mr merge(const MemoryRegion& region, const pib_hca_rereg_mr& in) {
-    pib_hca_create_mr merged = in.mr;
-    if ((in.mask & PIB_HCA_REREG_MR_TRANSLATION) == 0) {
+Registration merge(const MemoryRegion& region, const Reregistration& in) {
+    Registration merged = in.mr;
+    if ((in.mask & rereg_mask::kTranslation) == 0) {
         merged.iova = region.iova;
         merged.length = region.length;
         merged.page_offset = region.page_offset;
     }
-    if ((in.mask & PIB_HCA_REREG_MR_PD) == 0) {
+    if ((in.mask & rereg_mask::kPd) == 0) {
         merged.pd = region.pd;
     }
-    if ((in.mask & PIB_HCA_REREG_MR_ACCESS) == 0) {
+    if ((in.mask & rereg_mask::kAccess) == 0) {
         merged.access = region.access;
     }
     return merged;

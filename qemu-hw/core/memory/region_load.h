@@ -7,17 +7,18 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "memory/memory_region.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
 // The fields that all kinds of regions share.
-CmdStatus check_region(const pib_hca_create_mr& in);
+CmdStatus check_region(const Registration& in);
 // Call after check_region(). Checks the other fields and reads the page list. `pages_left` bounds
 // the listed pages.
-CmdResult<MemoryRegion> load_region(Host& host, const pib_hca_create_mr& in, uint64_t pages_left);
+CmdResult<MemoryRegion> load_region(Host& host, const Registration& in, uint64_t pages_left);
 
 // The region after REREG_MR: fields of the mask from `in`, all others from the old region.
-pib_hca_create_mr merge(const MemoryRegion& region, const pib_hca_rereg_mr& in);
+Registration merge(const MemoryRegion& region, const Reregistration& in);
 
 // Pages that count against the limit of all regions.
 uint32_t kept_pages(const MemoryRegion& region);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "memory/page_list.h"
+
 namespace pib::hca {
 
 namespace {
@@ -24,7 +26,7 @@ std::optional<uint64_t> demand(const Access& access, uint64_t done, bool for_wri
 // Calls piece(bus address, position, bytes) for each page of the range, until a call returns false.
 template <typename Piece>
 bool for_each_page(const Access& access, bool for_write, Piece&& piece) {
-    constexpr uint64_t kPage = uint64_t{1} << PIB_HCA_MIN_LOG_PAGE_SIZE;
+    constexpr uint64_t kPage = uint64_t{1} << kMinLogPageSize;
     uint64_t done = 0;
     while (done < access.range.length) {
         const auto bus_addr = demand(access, done, for_write);

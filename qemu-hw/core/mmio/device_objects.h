@@ -10,6 +10,7 @@
 #include "base/table.h"
 #include "memory/mpt.h"
 #include "mmio/shadow_doorbells.h"
+#include "pib_hca_hw.h"
 #include "port/hca_ports.h"
 #include "queues/cq.h"
 #include "queues/eq.h"

@@ -28,18 +28,18 @@ constexpr uint64_t word_offset(unsigned word) {
 
 CmdStatus ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
     if ((bus_addr == 0) != shadows_.contains(uar)) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
     if (bus_addr == 0) {
         owed_.remove(uar);
         shadows_.erase(uar);
         host_.kicks(uar, false);
-        return PIB_HCA_CMD_STATUS_OK;
+        return CmdStatus::kOk;
     }
-    pib_hca_pages pages{};
+    PageList pages;
     pages.root = bus_addr;
     pages.page_count = 1;
-    pages.log_page_size = PIB_HCA_MIN_LOG_PAGE_SIZE;
+    pages.log_page_size = kMinLogPageSize;
     auto buffer = GuestBuffer::load(host_, pages, sizeof(pib_hca_shadow_page), 1,
                                     GuestBuffer::Proof::kWritable);
     if (!buffer) {
@@ -47,7 +47,7 @@ CmdStatus ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
     }
     shadows_[uar].page = std::move(*buffer);
     host_.kicks(uar, true);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 void ShadowDoorbells::clear() {
@@ -184,7 +184,7 @@ unsigned ShadowDoorbells::ring(uint32_t uar, Shadow& shadow, unsigned budget) {
 // Several QPs may share one bit; a superfluous doorbell is harmless. QPs of another UAR are
 // skipped.
 void ShadowDoorbells::ring_slot(uint32_t uar, uint32_t slot) {
-    for (uint32_t qpn = slot; qpn < PIB_HCA_FIRST_QPN + Limits::kQps; qpn += kSlots) {
+    for (uint32_t qpn = slot; qpn < kFirstQpn + Limits::kQps; qpn += kSlots) {
         (void)transport_.send_doorbell(uar, qpn);
     }
 }

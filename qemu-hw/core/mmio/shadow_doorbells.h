@@ -12,6 +12,7 @@
 #include "base/ring.h"
 #include "base/status.h"
 #include "memory/guest_buffer.h"
+#include "pib_hca_hw.h"
 #include "transport/transport.h"
 
 namespace pib::hca {

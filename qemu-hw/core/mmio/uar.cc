@@ -2,6 +2,7 @@
 #include "mmio/uar.h"
 
 #include "mmio/registers.h"
+#include "pib_hca_hw.h"
 
 namespace pib::hca {
 
@@ -15,7 +16,7 @@ struct Page {
     uint64_t clock() { return objects.host.now_ns(); }
 
     void send(uint64_t value) {
-        objects.counters.add(PIB_HCA_COUNTER_SEND_DOORBELLS, Counters::kNoPort);
+        objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
         count(objects.transport.send_doorbell(uar, static_cast<uint32_t>(value)));
     }
     void recv(uint64_t value) {
@@ -23,14 +24,14 @@ struct Page {
     }
     void arm_cq(uint64_t value) { count(objects.cqs.doorbell(uar, value)); }
     void kick(uint64_t) {
-        objects.counters.add(PIB_HCA_COUNTER_SEND_DOORBELLS, Counters::kNoPort);
+        objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
         count(objects.shadow_doorbells.kick(uar));
     }
     void eq(uint64_t value) { count(uar == kKernelUar && objects.eqs.doorbell(value)); }
 
     void count(bool accepted) {
         if (!accepted) {
-            objects.counters.add(PIB_HCA_COUNTER_FOREIGN_DOORBELL, Counters::kNoPort);
+            objects.counters.add(HcaCounter::kForeignDoorbell, Counters::kNoPort);
         }
     }
 };

@@ -113,8 +113,8 @@ void Egress::send(const Outgoing& out, const ib::BurstSize& size,
     if (Trace* trace = port_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->packet_out(port_.host.now_ns(), port_.number, out.bytes.first(size.first));
     }
-    port_.count(PIB_HCA_COUNTER_TX_PACKETS, size.packets);
-    port_.count(PIB_HCA_COUNTER_TX_BYTES, size.bytes());
+    port_.count(HcaCounter::kTxPackets, size.packets);
+    port_.count(HcaCounter::kTxBytes, size.bytes());
     if (out.route == Route::kLoopback) {
         loopback_.commit(size.first);
         port_.host.wake();

@@ -15,8 +15,8 @@ namespace pib::hca {
 
 // For NodeInfo and QUERY_DEVICE. 52-54-00 is the locally administered prefix of QEMU's devices.
 inline constexpr uint32_t kVendorOui = 0x525400;
-inline constexpr uint16_t kDeviceId = PIB_HCA_PCI_DEVICE_ID;
-inline constexpr uint32_t kHardwareRevision = PIB_HCA_PCI_REVISION;
+inline constexpr uint16_t kDeviceId = 0x1b0c;
+inline constexpr uint32_t kHardwareRevision = 1;
 
 // The bits of PortInfo:CapabilityMask that the guest's software sets (IsSM, IsSMdisabled, IsCM,
 // IsSNMPTunneling, IsDM, IsVendorClass, IsBM). The device sets all others.

@@ -77,8 +77,8 @@ void Ingress::count(const ib::Burst& burst, uint32_t packets, bool looped) {
         link_errors_.good(packets);
         port_.pma_counters().count_received(burst.lrh(), burst.size().words(0, packets), packets);
     }
-    port_.count(PIB_HCA_COUNTER_RX_PACKETS, packets);
-    port_.count(PIB_HCA_COUNTER_RX_BYTES, burst.size().bytes(0, packets));
+    port_.count(HcaCounter::kRxPackets, packets);
+    port_.count(HcaCounter::kRxBytes, burst.size().bytes(0, packets));
 }
 
 // Counts a single packet before its delivery, because it may query these counters, and several

@@ -31,7 +31,7 @@ class Ingress {
     bool accepts_address(const ib::PacketView& packet) const;
     uint32_t mad_in(const ib::Burst& packet, ib::Placement& payload, PortMads::Taken taken);
     void count(const ib::Burst& burst, uint32_t packets, bool looped);
-    void drop() { port_.count(PIB_HCA_COUNTER_RX_DROPPED); }
+    void drop() { port_.count(HcaCounter::kRxDropped); }
 
     PortContext& port_;
     PortAttributes& attributes_;

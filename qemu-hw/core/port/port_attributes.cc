@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "port/port_attributes.h"
 
+#include "base/event.h"
 #include "ib/mgmt/link_rate.h"
 #include "ib/mgmt/traps.h"
 
@@ -15,11 +16,11 @@ struct EventFlag {
     uint32_t flag;
 };
 constexpr EventFlag kEventFlags[] = {
-    {ib::PortEvent::kLidChange, PIB_HCA_PORT_EVENT_LID_CHANGE},
-    {ib::PortEvent::kSmChange, PIB_HCA_PORT_EVENT_SM_CHANGE},
-    {ib::PortEvent::kClientReregister, PIB_HCA_PORT_EVENT_CLIENT_REREGISTER},
-    {ib::PortEvent::kPKeyChange, PIB_HCA_PORT_EVENT_PKEY_CHANGE},
-    {ib::PortEvent::kGidChange, PIB_HCA_PORT_EVENT_GID_CHANGE},
+    {ib::PortEvent::kLidChange, port_event::kLidChange},
+    {ib::PortEvent::kSmChange, port_event::kSmChange},
+    {ib::PortEvent::kClientReregister, port_event::kClientReregister},
+    {ib::PortEvent::kPKeyChange, port_event::kPkeyChange},
+    {ib::PortEvent::kGidChange, port_event::kGidChange},
 };
 
 uint32_t event_flags(ib::PortEvents events) {
@@ -96,10 +97,10 @@ void PortAttributes::tell(ib::PortEvents events) {
     refresh();
     uint32_t flags = event_flags(events);
     if (was_active != view_.active) {
-        flags |= view_.active ? PIB_HCA_PORT_EVENT_ACTIVE : PIB_HCA_PORT_EVENT_ERROR;
+        flags |= view_.active ? port_event::kActive : port_event::kError;
     }
     if (flags != 0) {
-        port_.eqs.async_event(PIB_HCA_EVENT_PORT, 0, flags, port_.number8());
+        port_.eqs.async_event(Event::kPort, 0, flags, port_.number8());
     }
     const bool addresses = events.has(ib::PortEvent::kLidChange) ||
                            events.has(ib::PortEvent::kPKeyChange) ||

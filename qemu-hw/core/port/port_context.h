@@ -27,7 +27,7 @@ struct PortContext {
 
     ib::Port& attrs() const { return sma.port(number); }
     ib::PortCounters& pma_counters() const { return pma.port(number); }
-    void count(pib_hca_counter counter, uint64_t n = 1) const { counters.add(counter, number, n); }
+    void count(HcaCounter counter, uint64_t n = 1) const { counters.add(counter, number, n); }
     uint8_t number8() const { return static_cast<uint8_t>(number); }
 };
 

@@ -3,16 +3,9 @@
 #pragma once
 
 #include "qp/qp_services.h"
+#include "queues/completion.h"
 
 namespace pib::hca {
-
-// A receive completion's fields beyond QP, counter and timestamp.
-struct ReceiveReport {
-    uint8_t opcode = PIB_HCA_CQE_RECV;
-    WqeError error{PIB_HCA_WC_SUCCESS, VendorError::kNone};
-    bool solicited = false;
-    pib_hca_cqe fields{};  // byte_count, imm_data, flags and the datagram's fields
-};
 
 // Completes the oldest request of the send window and removes it. An unsignalled success leaves no
 // CQE (IBA 10.8.6); every error does.
@@ -22,7 +15,8 @@ void complete_uncopied_send(QpServices& services, QueuePair& qp, uint32_t counte
                             const WqeError& error);
 // Completes executed operations on keys that have become the oldest requests.
 void complete_local(QpServices& services, QueuePair& qp);
-// Completes qp.resp.recv.
-void complete_recv(QpServices& services, QueuePair& qp, const ReceiveReport& report);
+// Completes qp.resp.recv. The QP, the WQE's counter and its SRQ are filled in.
+void complete_recv(QpServices& services, QueuePair& qp, Completion completion);
+void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error);
 
 }  // namespace pib::hca

@@ -8,18 +8,18 @@
 namespace pib::hca {
 namespace {
 
-constexpr WqeError kFlushed{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
+constexpr WqeError kFlushed{WcStatus::kWrFlushErr, VendorError::kNone};
 
 void start_error(QpServices& services, QueuePair& qp) {
     leave_memory(services, qp);
-    qp.state = PIB_HCA_QPS_ERR;
+    qp.state = QpState::kErr;
     qp.blocked = false;  // the flush needs no port
     qp.sq_draining = false;
     qp.req.timer = QpTimer::kNone;
     services.timers().cancel(qp.qpn);
     // The flag asks software for doorbells of receives that it posts from now on. Producers are
     // read after it, so that earlier WQEs are flushed without a doorbell (IBA 10.3.1.7).
-    write_header_flags(services.host(), qp, PIB_HCA_QP_HEADER_RECV_NOTIFY);
+    request_receive_doorbells(services.host(), qp.buffer, true);
     (void)refresh_sq(services.host(), qp);
     (void)refresh_rq(services.host(), qp);
     services.schedule(qp);
@@ -38,7 +38,7 @@ bool flush_one_send(QpServices& services, QueuePair& qp) {
 }
 
 bool flush_one_recv(QpServices& services, QueuePair& qp) {
-    if (qp.state != PIB_HCA_QPS_ERR) {
+    if (qp.state != QpState::kErr) {
         return false;
     }
     ReceiveRequest& recv = qp.resp.recv;
@@ -50,25 +50,23 @@ bool flush_one_recv(QpServices& services, QueuePair& qp) {
         recv.cqn = qp.recv_cq;
         recv.counter = qp.rq.consumer++;
     }
-    ReceiveReport report;
-    report.error = kFlushed;
-    complete_recv(services, qp, report);
+    fail_recv(services, qp, kFlushed);
     return true;
 }
 
 // A QP in Error takes no more WQEs of its SRQ, and has completed those it took (IBA 10.3.1.7).
 void report_last_wqe(QpServices& services, QueuePair& qp) {
-    const bool shares = qp.srq != 0 || qp.type == PIB_HCA_QP_XRC_TGT;
-    if (shares && qp.state == PIB_HCA_QPS_ERR && !qp.last_wqe_reported) {
+    const bool shares = qp.srq != 0 || qp.type == QpType::kXrcTgt;
+    if (shares && qp.state == QpState::kErr && !qp.last_wqe_reported) {
         qp.last_wqe_reported = true;
-        services.event(PIB_HCA_EVENT_LAST_WQE_REACHED, qp);
+        services.event(Event::kLastWqeReached, qp);
     }
 }
 
 }  // namespace
 
 void enter_error(QpServices& services, QueuePair& qp) {
-    if (qp.state == PIB_HCA_QPS_ERR) {
+    if (qp.state == QpState::kErr) {
         return;
     }
     qp.resp.ack = {};
@@ -79,7 +77,7 @@ void enter_error(QpServices& services, QueuePair& qp) {
 }
 
 void enter_error_after_nak(QpServices& services, QueuePair& qp) {
-    if (qp.state != PIB_HCA_QPS_ERR) {
+    if (qp.state != QpState::kErr) {
         start_error(services, qp);
     }
 }
@@ -87,7 +85,7 @@ void enter_error_after_nak(QpServices& services, QueuePair& qp) {
 void fatal(QpServices& services, QueuePair& qp) {
     if (!qp.fatal_reported) {
         qp.fatal_reported = true;
-        services.event(PIB_HCA_EVENT_QP_FATAL, qp);
+        services.event(Event::kQpFatal, qp);
     }
     enter_error(services, qp);
 }
@@ -95,7 +93,7 @@ void fatal(QpServices& services, QueuePair& qp) {
 // A QP in Reset has nothing to complete; its first completion after that finds the error.
 void cq_failed(QpServices& services, uint32_t cqn) {
     services.qps().for_each([&](QueuePair& qp) {
-        if (qp.state != PIB_HCA_QPS_RESET && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
+        if (qp.state != QpState::kReset && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
             fatal(services, qp);
         }
     });
@@ -104,14 +102,14 @@ void cq_failed(QpServices& services, uint32_t cqn) {
 void fail_send(QpServices& services, QueuePair& qp, const WqeError& error) {
     leave_memory(services, qp);
     complete_send(services, qp, error);
-    if (qp.state == PIB_HCA_QPS_ERR) {
+    if (qp.state == QpState::kErr) {
         return;
     }
     if (qp.is_reliable()) {
         enter_error(services, qp);
         return;
     }
-    qp.state = PIB_HCA_QPS_SQE;
+    qp.state = QpState::kSqe;
     qp.sq_draining = false;
     (void)refresh_send_queue(services, qp);
     services.schedule(qp);
@@ -134,12 +132,12 @@ Turn flush_queues(QpServices& services, QueuePair& qp, Budget& budget) {
 }
 
 void report_drained(QpServices& services, QueuePair& qp) {
-    if (!qp.sq_draining || qp.state != PIB_HCA_QPS_SQD || !qp.window.empty()) {
+    if (!qp.sq_draining || qp.state != QpState::kSqd || !qp.window.empty()) {
         return;
     }
     qp.sq_draining = false;
     if (qp.attr.en_sqd_async_notify != 0) {
-        services.event(PIB_HCA_EVENT_SQ_DRAINED, qp);
+        services.event(Event::kSqDrained, qp);
     }
 }
 

@@ -21,20 +21,19 @@ bool is_own_gid(const Port& port, const ib::Gid& gid) {
 
 }  // namespace
 
-bool is_from(const pib_hca_av& av, const Port& port, const ib::PacketView& packet) {
+bool is_from(const AddressVector& av, const Port& port, const ib::PacketView& packet) {
     const auto path_bits = static_cast<uint16_t>(av.src_path_bits & ((1u << port.lmc()) - 1u));
     if (packet.lrh().slid.value() != av.dlid ||
         packet.lrh().dlid.value() != (port.lid() | path_bits)) {
         return false;
     }
-    const bool wants_grh = (av.flags & PIB_HCA_AV_GRH) != 0;
     if (!packet.grh()) {
-        return !wants_grh;
+        return !av.has_grh;
     }
     // A peer may add a GRH; it must then be addressed to this port.
-    return wants_grh ? equal(packet.grh()->sgid, av.dgid) &&
-                           equal(packet.grh()->dgid, port.gid(av.sgid_index))
-                     : is_own_gid(port, packet.grh()->dgid);
+    return av.has_grh ? equal(packet.grh()->sgid, av.dgid.data()) &&
+                            equal(packet.grh()->dgid, port.gid(av.sgid_index))
+                      : is_own_gid(port, packet.grh()->dgid);
 }
 
 bool pkey_is_right(uint16_t pkey_index, const Port& port, const ib::PacketView& packet) {

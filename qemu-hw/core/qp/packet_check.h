@@ -10,7 +10,7 @@
 namespace pib::hca {
 
 // SLID, DLID and GRH are those of the address vector of a connection (C9-47 and neighbours).
-bool is_from(const pib_hca_av& av, const Port& port, const ib::PacketView& packet);
+bool is_from(const AddressVector& av, const Port& port, const ib::PacketView& packet);
 
 // C9-43: the P_Key is that of the port's table that the connection uses.
 bool pkey_is_right(uint16_t pkey_index, const Port& port, const ib::PacketView& packet);

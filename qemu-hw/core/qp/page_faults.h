@@ -15,9 +15,16 @@ namespace pib::hca {
 // or the responder, for inbound requests.
 enum class QpHalf : uint8_t { kRequester, kResponder };
 
+// A fault that the driver is to resolve. Length 0: there is none.
+struct PageFault {
+    uint32_t qpn = 0;
+    QpHalf half = QpHalf::kRequester;
+    PageMiss miss{};
+};
+
 // Half of a QP and the page that it needs.
 struct PageWait {
-    bool waiting = false;  // for PIB_HCA_CMD_RESUME_PAGE_FAULT
+    bool waiting = false;  // until QpVerbs::resume_page_fault()
     bool refused = false;  // there will be no page: the next miss is an error
 };
 
@@ -29,7 +36,7 @@ class PageFaults {
         return !std::exchange(announced_, true);
     }
     // Removes and returns the next fault; length 0: none, and the next add() wakes the driver.
-    pib_hca_page_fault take();
+    PageFault take();
     void forget(uint32_t qpn) {
         faults_.erase({qpn, QpHalf::kRequester});
         faults_.erase({qpn, QpHalf::kResponder});

@@ -15,7 +15,7 @@ bool await_page(QpServices& services, QueuePair& qp, QpHalf half) {
         return false;
     }
     if (!std::exchange(wait.waiting, true) && services.page_faults().add(qp.qpn, half, *miss)) {
-        services.parts().eqs.async_event(PIB_HCA_EVENT_PAGE_FAULT, 0);
+        services.parts().eqs.async_event(Event::kPageFault, 0);
     }
     return true;
 }

@@ -21,7 +21,7 @@ bool comes_by_alternate(const QpServices& services, const QueuePair& qp, unsigne
 void refuse_migration(QpServices& services, QueuePair& qp) {
     if (!qp.mig_error_reported) {
         qp.mig_error_reported = true;
-        services.event(PIB_HCA_EVENT_PATH_MIG_FAILED, qp);
+        services.event(Event::kPathMigFailed, qp);
     }
 }
 
@@ -29,14 +29,15 @@ void refuse_migration(QpServices& services, QueuePair& qp) {
 
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet) {
-    const uint8_t state = qp.attr.path_mig_state;
+    const PathMigration state = qp.attr.path_mig_state;
     const bool request = packet.bth().mig_req;
-    if (state == PIB_HCA_MIG_ARMED && request && comes_by_alternate(services, qp, port, packet)) {
+    if (state == PathMigration::kArmed && request &&
+        comes_by_alternate(services, qp, port, packet)) {
         migrate(services, qp);
         return PathCheck::kOk;
     }
     if (qp.port() != port || !is_from(qp.attr.av, port_at(services, port), packet)) {
-        if (state != PIB_HCA_MIG_MIGRATED && request) {
+        if (state != PathMigration::kMigrated && request) {
             refuse_migration(services, qp);
         }
         return PathCheck::kForeign;
@@ -44,27 +45,27 @@ PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
     if (!pkey_is_right(qp.attr.pkey_index, port_at(services, port), packet)) {
         return PathCheck::kWrongPKey;
     }
-    if (state == PIB_HCA_MIG_REARM && !request) {
-        qp.attr.path_mig_state = PIB_HCA_MIG_ARMED;
+    if (state == PathMigration::kRearm && !request) {
+        qp.attr.path_mig_state = PathMigration::kArmed;
     }
     return PathCheck::kOk;
 }
 
 void migrate(QpServices& services, QueuePair& qp) {
     services.scheduler().unpark(qp);  // it may wait for the port that it leaves
-    pib_hca_modify_qp& attr = qp.attr;
+    QpAttributes& attr = qp.attr;
     attr.av = attr.alt_av;
     attr.port = attr.alt_port;
     attr.timeout = attr.alt_timeout;
     attr.pkey_index = attr.alt_pkey_index;
-    attr.path_mig_state = PIB_HCA_MIG_MIGRATED;
+    attr.path_mig_state = PathMigration::kMigrated;
     qp.alt_loaded = false;  // to arm again, software loads another path
-    services.event(PIB_HCA_EVENT_PATH_MIGRATED, qp);
+    services.event(Event::kPathMigrated, qp);
     services.schedule(qp);
 }
 
 bool migrate_if_armed(QpServices& services, QueuePair& qp) {
-    if (qp.attr.path_mig_state != PIB_HCA_MIG_ARMED) {
+    if (qp.attr.path_mig_state != PathMigration::kArmed) {
         return false;
     }
     migrate(services, qp);

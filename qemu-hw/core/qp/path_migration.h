@@ -13,11 +13,11 @@ enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 
 // A packet may also arm the QP (Rearm, and the peer does not ask for migration), have it migrate
 // (Armed, and the peer comes by the alternate path), or be a migration request that cannot be
-// followed: PIB_HCA_EVENT_PATH_MIG_FAILED.
+// followed: Event::kPathMigFailed.
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
-// From here on the alternate path is the connection's: PIB_HCA_EVENT_PATH_MIGRATED.
+// From here on the alternate path is the connection's: Event::kPathMigrated.
 void migrate(QpServices& services, QueuePair& qp);
 
 // The path has failed. False when there is no other.

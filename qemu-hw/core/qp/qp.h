@@ -13,6 +13,7 @@
 #include "memory/guest_buffer.h"
 #include "memory/mpt.h"
 #include "qp/page_faults.h"
+#include "qp/qp_attributes.h"
 #include "qp/send_window.h"
 #include "queues/work_queue.h"
 
@@ -116,8 +117,8 @@ struct ResponderState {
 
 struct QueuePair {
     uint32_t qpn = 0;
-    QpType type = PIB_HCA_QP_RC;
-    QpState state = PIB_HCA_QPS_RESET;
+    QpType type = QpType::kRc;
+    QpState state = QpState::kReset;
     uint32_t pd = 0;
     uint32_t send_cq = 0;
     uint32_t recv_cq = 0;
@@ -133,7 +134,7 @@ struct QueuePair {
     GuestBuffer buffer;
     WorkQueue sq;
     WorkQueue rq;
-    pib_hca_modify_qp attr{};  // as set by MODIFY_QP; state, masks and reserved fields unused
+    QpAttributes attr{};  // as set by MODIFY_QP; states and mask unused
 
     SendWindow window;
     RequesterState req;
@@ -158,15 +159,15 @@ struct QueuePair {
     bool parked = false;   // in the port's list of waiting QPs
 
     PageWait& page_wait(QpHalf half) { return half == QpHalf::kRequester ? send_page : recv_page; }
-    bool is_xrc() const { return type == PIB_HCA_QP_XRC_INI || type == PIB_HCA_QP_XRC_TGT; }
-    bool is_reliable() const { return type == PIB_HCA_QP_RC || is_xrc(); }
-    bool is_connected() const { return is_reliable() || type == PIB_HCA_QP_UC; }
+    bool is_xrc() const { return type == QpType::kXrcIni || type == QpType::kXrcTgt; }
+    bool is_reliable() const { return type == QpType::kRc || is_xrc(); }
+    bool is_connected() const { return is_reliable() || type == QpType::kUc; }
     bool is_datagram() const { return !is_connected(); }
     // The opcodes of a connected QP's packets.
     ib::Transport transport() const {
-        return type == PIB_HCA_QP_UC ? ib::Transport::kUc
-               : is_xrc()            ? ib::Transport::kXrc
-                                     : ib::Transport::kRc;
+        return type == QpType::kUc ? ib::Transport::kUc
+               : is_xrc()          ? ib::Transport::kXrc
+                                   : ib::Transport::kRc;
     }
     bool is_special() const { return special_port != 0; }
     // The SRQ that the next receive WQE is taken from; 0: the QP has a queue of its own, or none.
@@ -175,21 +176,21 @@ struct QueuePair {
     uint8_t port() const { return is_special() ? special_port : attr.port; }
     // Its QP number on the wire.
     ib::Qpn wire_qpn() const {
-        return is_special() ? (type == PIB_HCA_QP_SMI ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
+        return is_special() ? (type == QpType::kSmi ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
     }
     KeyUser key_user() const { return {.pd = pd, .privileged = privileged, .qpn = qpn}; }
     // User of keys in packets: an R_Key is never the privileged L_Key.
     KeyUser remote_user() const {
-        const uint32_t remote_pd = type == PIB_HCA_QP_XRC_TGT ? resp.xrc_pd : pd;
+        const uint32_t remote_pd = type == QpType::kXrcTgt ? resp.xrc_pd : pd;
         return {.pd = remote_pd, .privileged = false, .qpn = qpn};
     }
     uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
     // Receives are accepted (IBA 10.3.1).
     bool can_receive() const {
-        return state == PIB_HCA_QPS_RTR || state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD ||
-               state == PIB_HCA_QPS_SQE;
+        return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd ||
+               state == QpState::kSqe;
     }
-    bool can_send() const { return state == PIB_HCA_QPS_RTS || state == PIB_HCA_QPS_SQD; }
+    bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
 };
 
 // Distance from `earlier` to `later`; both belong to one window of at most 2^23 PSNs.

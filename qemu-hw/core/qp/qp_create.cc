@@ -9,11 +9,10 @@
 namespace pib::hca {
 namespace {
 
-constexpr uint32_t kAllFlags = PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PIB_HCA_QP_NO_RQ |
-                               PIB_HCA_QP_NO_SQ | PIB_HCA_QP_SRQ;
+constexpr uint32_t kAllFlags =
+    qp_flag::kSignalAll | qp_flag::kPrivileged | qp_flag::kNoRq | qp_flag::kNoSq | qp_flag::kSrq;
 // Two queues of the largest size, the header, and a page's alignment for each.
-constexpr uint64_t kMaxBufferBytes =
-    (2ull << (PIB_HCA_MAX_WQ_LOG_DEPTH + PIB_HCA_MAX_LOG_WQE_STRIDE)) + 3 * 65536;
+constexpr uint64_t kMaxBufferBytes = (2ull << (kMaxWqLogDepth + kMaxLogWqeStride)) + 3 * 65536;
 
 // A queue as CREATE_QP describes it.
 struct QueueSpec {
@@ -21,77 +20,75 @@ struct QueueSpec {
     uint32_t offset;
     uint8_t log_depth;
     uint8_t log_stride;
-    uint8_t min_log_stride;
+    unsigned min_log_stride;
 
     uint64_t bytes() const { return present ? 1ull << (log_depth + log_stride) : 0; }
     uint64_t end() const { return offset + bytes(); }
 };
 
-QueueSpec send_queue(const pib_hca_create_qp& in) {
-    return {(in.flags & PIB_HCA_QP_NO_SQ) == 0, in.sq_offset, in.log_sq_depth, in.log_sq_stride,
-            PIB_HCA_MIN_LOG_SQ_STRIDE};
+QueueSpec send_queue(const QpRequest& in) {
+    return {(in.flags & qp_flag::kNoSq) == 0, in.sq_offset, in.log_sq_depth, in.log_sq_stride,
+            kMinLogSqStride};
 }
 
-QueueSpec receive_queue(const pib_hca_create_qp& in) {
-    return {(in.flags & PIB_HCA_QP_NO_RQ) == 0, in.rq_offset, in.log_rq_depth, in.log_rq_stride,
-            PIB_HCA_MIN_LOG_RQ_STRIDE};
+QueueSpec receive_queue(const QpRequest& in) {
+    return {(in.flags & qp_flag::kNoRq) == 0, in.rq_offset, in.log_rq_depth, in.log_rq_stride,
+            kMinLogRqStride};
 }
 
 bool queue_is_valid(const QueueSpec& queue) {
     if (!queue.present) {
         return queue.offset == 0 && queue.log_depth == 0 && queue.log_stride == 0;
     }
-    return queue.log_depth <= PIB_HCA_MAX_WQ_LOG_DEPTH &&
-           queue.log_stride >= queue.min_log_stride &&
-           queue.log_stride <= PIB_HCA_MAX_LOG_WQE_STRIDE &&
-           queue.offset >= sizeof(pib_hca_qp_header) && queue.offset % 64 == 0;
+    return queue.log_depth <= kMaxWqLogDepth && queue.log_stride >= queue.min_log_stride &&
+           queue.log_stride <= kMaxLogWqeStride && queue.offset >= kQueueHeaderBytes &&
+           queue.offset % 64 == 0;
 }
 
 bool disjoint(const QueueSpec& a, const QueueSpec& b) {
     return !a.present || !b.present || a.end() <= b.offset || b.end() <= a.offset;
 }
 
-uint64_t buffer_bytes(const pib_hca_create_qp& in) {
-    return std::max(
-        {uint64_t{sizeof(pib_hca_qp_header)}, send_queue(in).end(), receive_queue(in).end()});
+uint64_t buffer_bytes(const QpRequest& in) {
+    return std::max({uint64_t{kQueueHeaderBytes}, send_queue(in).end(), receive_queue(in).end()});
 }
 
-bool type_is_known(uint8_t type) {
-    return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_UC || type == PIB_HCA_QP_UD ||
-           type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI || type == PIB_HCA_QP_XRC_INI ||
-           type == PIB_HCA_QP_XRC_TGT;
+bool type_is_known(QpType type) {
+    return type == QpType::kRc || type == QpType::kUc || type == QpType::kUd ||
+           type == QpType::kSmi || type == QpType::kGsi || type == QpType::kXrcIni ||
+           type == QpType::kXrcTgt;
 }
 
-bool port_is_valid(const pib_hca_create_qp& in, unsigned port_count) {
-    const bool special = in.type == PIB_HCA_QP_SMI || in.type == PIB_HCA_QP_GSI;
+bool port_is_valid(const QpRequest& in, unsigned port_count) {
+    const bool special = in.type == QpType::kSmi || in.type == QpType::kGsi;
     return special ? in.port >= 1 && in.port <= port_count : in.port == 0;
 }
 
 // A special QP's receives are its own (IBA 10.2.9: SRQs are for RC, UC and UD).
-bool srq_is_valid(const pib_hca_create_qp& in) {
-    if ((in.flags & PIB_HCA_QP_SRQ) == 0) {
+bool srq_is_valid(const QpRequest& in) {
+    if ((in.flags & qp_flag::kSrq) == 0) {
         return in.srq == 0;
     }
-    return (in.flags & PIB_HCA_QP_NO_RQ) != 0 && in.port == 0;
+    return (in.flags & qp_flag::kNoRq) != 0 && in.port == 0;
 }
 
 // XRC halves of a connection (annex A14): an initiator only sends; a target has neither queues nor
 // memory of its own, and no doorbells.
-bool xrc_is_valid(const pib_hca_create_qp& in) {
-    constexpr uint32_t kNoQueues = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
-    if (in.type == PIB_HCA_QP_XRC_INI) {
-        return (in.flags & (kNoQueues | PIB_HCA_QP_SRQ)) == PIB_HCA_QP_NO_RQ && in.recv_cq == 0 &&
+bool xrc_is_valid(const QpRequest& in) {
+    constexpr uint32_t kNoQueues = qp_flag::kNoSq | qp_flag::kNoRq;
+    if (in.type == QpType::kXrcIni) {
+        return (in.flags & (kNoQueues | qp_flag::kSrq)) == qp_flag::kNoRq && in.recv_cq == 0 &&
                in.xrcd == 0;
     }
-    if (in.type != PIB_HCA_QP_XRC_TGT) {
+    if (in.type != QpType::kXrcTgt) {
         return in.xrcd == 0;
     }
     return in.flags == kNoQueues && in.pd == 0 && in.send_cq == 0 && in.recv_cq == 0 &&
            in.uar == 0 && in.pages.root == 0 && in.pages.page_count == 0;
 }
 
-bool inline_is_valid(const pib_hca_create_qp& in) {
-    const bool has_sq = (in.flags & PIB_HCA_QP_NO_SQ) == 0;
+bool inline_is_valid(const QpRequest& in) {
+    const bool has_sq = (in.flags & qp_flag::kNoSq) == 0;
     return in.max_inline <= (has_sq ? (1u << in.log_sq_stride) - 64 : 0);
 }
 
@@ -104,9 +101,9 @@ WorkQueue make_queue(const QueueSpec& spec) {
 
 }  // namespace
 
-CmdStatus check_create_qp(const pib_hca_create_qp& in, unsigned port_count) {
-    if ((in.flags & ~kAllFlags) != 0 || in.reserved[0] != 0 || in.reserved[1] != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+CmdStatus check_create_qp(const QpRequest& in, unsigned port_count) {
+    if ((in.flags & ~kAllFlags) != 0) {
+        return CmdStatus::kBadReserved;
     }
     const QueueSpec sq = send_queue(in);
     const QueueSpec rq = receive_queue(in);
@@ -114,29 +111,29 @@ CmdStatus check_create_qp(const pib_hca_create_qp& in, unsigned port_count) {
                        queue_is_valid(sq) && queue_is_valid(rq) && disjoint(sq, rq) &&
                        inline_is_valid(in) && srq_is_valid(in) && xrc_is_valid(in) &&
                        buffer_bytes(in) <= kMaxBufferBytes;
-    return valid ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return valid ? CmdStatus::kOk : CmdStatus::kBadParam;
 }
 
 namespace {
 
-CmdResult<GuestBuffer> load_buffer(Host& host, const pib_hca_create_qp& in, uint64_t& pages_left) {
-    if (in.type == PIB_HCA_QP_XRC_TGT) {
+CmdResult<GuestBuffer> load_buffer(Host& host, const QpRequest& in, uint64_t& pages_left) {
+    if (in.type == QpType::kXrcTgt) {
         return GuestBuffer();
     }
     const uint64_t bytes = buffer_bytes(in);
-    const auto max_pages = static_cast<uint32_t>((bytes >> PIB_HCA_MIN_LOG_PAGE_SIZE) + 1);
+    const auto max_pages = static_cast<uint32_t>((bytes >> kMinLogPageSize) + 1);
     return GuestBuffer::load_queue(host, in.pages, bytes, max_pages, pages_left);
 }
 
 }  // namespace
 
-CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& pages_left) {
+CmdResult<QueuePair> make_qp(Host& host, const QpRequest& in, uint64_t& pages_left) {
     auto buffer = load_buffer(host, in, pages_left);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
     QueuePair qp;
-    qp.type = static_cast<QpType>(in.type);
+    qp.type = in.type;
     qp.pd = in.pd;
     qp.send_cq = in.send_cq;
     qp.recv_cq = in.recv_cq;
@@ -145,8 +142,8 @@ CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& 
     qp.xrcd = in.xrcd;
     qp.max_inline = in.max_inline;
     qp.special_port = in.port;
-    qp.signal_all = (in.flags & PIB_HCA_QP_SIGNAL_ALL) != 0;
-    qp.privileged = (in.flags & PIB_HCA_QP_PRIVILEGED) != 0;
+    qp.signal_all = (in.flags & qp_flag::kSignalAll) != 0;
+    qp.privileged = (in.flags & qp_flag::kPrivileged) != 0;
     qp.buffer = std::move(*buffer);
     qp.sq = make_queue(send_queue(in));
     qp.rq = make_queue(receive_queue(in));
@@ -154,12 +151,12 @@ CmdResult<QueuePair> make_qp(Host& host, const pib_hca_create_qp& in, uint64_t& 
         qp.resp.recv.bytes.resize(qp.rq.stride());
     }
     qp.attr.port = qp.special_port;
-    write_header_flags(host, qp, 0);
+    request_receive_doorbells(host, qp.buffer, false);
     return qp;
 }
 
 void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots) {
-    qp.state = PIB_HCA_QPS_RESET;
+    qp.state = QpState::kReset;
     qp.attr = {};
     qp.attr.port = qp.special_port;
     qp.sq.consumer = qp.sq.producer = 0;
@@ -174,7 +171,7 @@ void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots) {
     qp.alt_loaded = qp.mig_error_reported = false;
     qp.blocked = false;
     qp.last_wqe_reported = false;
-    write_header_flags(host, qp, 0);
+    request_receive_doorbells(host, qp.buffer, false);
 }
 
 }  // namespace pib::hca

@@ -10,27 +10,27 @@
 namespace pib::hca {
 namespace {
 
-constexpr uint32_t kState = PIB_HCA_QP_ATTR_STATE;
-constexpr uint32_t kCurState = PIB_HCA_QP_ATTR_CUR_STATE;
-constexpr uint32_t kNotify = PIB_HCA_QP_ATTR_EN_SQD_ASYNC_NOTIFY;
-constexpr uint32_t kAccess = PIB_HCA_QP_ATTR_ACCESS_FLAGS;
-constexpr uint32_t kPkey = PIB_HCA_QP_ATTR_PKEY_INDEX;
-constexpr uint32_t kPort = PIB_HCA_QP_ATTR_PORT;
-constexpr uint32_t kQkey = PIB_HCA_QP_ATTR_QKEY;
-constexpr uint32_t kAv = PIB_HCA_QP_ATTR_AV;
-constexpr uint32_t kMtu = PIB_HCA_QP_ATTR_PATH_MTU;
-constexpr uint32_t kTimeout = PIB_HCA_QP_ATTR_TIMEOUT;
-constexpr uint32_t kRetry = PIB_HCA_QP_ATTR_RETRY_CNT;
-constexpr uint32_t kRnrRetry = PIB_HCA_QP_ATTR_RNR_RETRY;
-constexpr uint32_t kRqPsn = PIB_HCA_QP_ATTR_RQ_PSN;
-constexpr uint32_t kRdAtomic = PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
-constexpr uint32_t kAltPath = PIB_HCA_QP_ATTR_ALT_PATH;
-constexpr uint32_t kRnrTimer = PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
-constexpr uint32_t kSqPsn = PIB_HCA_QP_ATTR_SQ_PSN;
-constexpr uint32_t kDestRdAtomic = PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
-constexpr uint32_t kMigState = PIB_HCA_QP_ATTR_PATH_MIG_STATE;
-constexpr uint32_t kCap = PIB_HCA_QP_ATTR_CAP;
-constexpr uint32_t kDestQpn = PIB_HCA_QP_ATTR_DEST_QPN;
+constexpr uint32_t kState = qp_attr::kState;
+constexpr uint32_t kCurState = qp_attr::kCurState;
+constexpr uint32_t kNotify = qp_attr::kEnSqdAsyncNotify;
+constexpr uint32_t kAccess = qp_attr::kAccessFlags;
+constexpr uint32_t kPkey = qp_attr::kPkeyIndex;
+constexpr uint32_t kPort = qp_attr::kPort;
+constexpr uint32_t kQkey = qp_attr::kQkey;
+constexpr uint32_t kAv = qp_attr::kAv;
+constexpr uint32_t kMtu = qp_attr::kPathMtu;
+constexpr uint32_t kTimeout = qp_attr::kTimeout;
+constexpr uint32_t kRetry = qp_attr::kRetryCnt;
+constexpr uint32_t kRnrRetry = qp_attr::kRnrRetry;
+constexpr uint32_t kRqPsn = qp_attr::kRqPsn;
+constexpr uint32_t kRdAtomic = qp_attr::kMaxQpRdAtomic;
+constexpr uint32_t kAltPath = qp_attr::kAltPath;
+constexpr uint32_t kRnrTimer = qp_attr::kMinRnrTimer;
+constexpr uint32_t kSqPsn = qp_attr::kSqPsn;
+constexpr uint32_t kDestRdAtomic = qp_attr::kMaxDestRdAtomic;
+constexpr uint32_t kMigState = qp_attr::kPathMigState;
+constexpr uint32_t kCap = qp_attr::kCap;
+constexpr uint32_t kDestQpn = qp_attr::kDestQpn;
 
 struct Masks {
     uint32_t required;
@@ -43,15 +43,15 @@ struct Step {
     QpState from;
     QpState to;
 };
-constexpr std::array<Step, 9> kSteps = {{{PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT},
-                                         {PIB_HCA_QPS_INIT, PIB_HCA_QPS_INIT},
-                                         {PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR},
-                                         {PIB_HCA_QPS_RTR, PIB_HCA_QPS_RTS},
-                                         {PIB_HCA_QPS_RTS, PIB_HCA_QPS_RTS},
-                                         {PIB_HCA_QPS_RTS, PIB_HCA_QPS_SQD},
-                                         {PIB_HCA_QPS_SQD, PIB_HCA_QPS_RTS},
-                                         {PIB_HCA_QPS_SQD, PIB_HCA_QPS_SQD},
-                                         {PIB_HCA_QPS_SQE, PIB_HCA_QPS_RTS}}};
+constexpr std::array<Step, 9> kSteps = {{{QpState::kReset, QpState::kInit},
+                                         {QpState::kInit, QpState::kInit},
+                                         {QpState::kInit, QpState::kRtr},
+                                         {QpState::kRtr, QpState::kRts},
+                                         {QpState::kRts, QpState::kRts},
+                                         {QpState::kRts, QpState::kSqd},
+                                         {QpState::kSqd, QpState::kRts},
+                                         {QpState::kSqd, QpState::kSqd},
+                                         {QpState::kSqe, QpState::kRts}}};
 using Column = std::array<std::optional<Masks>, kSteps.size()>;
 
 constexpr Masks optional_of(Masks masks) {
@@ -110,15 +110,15 @@ constexpr Column kSpecial = datagram(kSpecialInit);
 
 const Column& column_of(const QueuePair& qp) {
     switch (qp.type) {
-        case PIB_HCA_QP_RC:
+        case QpType::kRc:
             return kRc;
-        case PIB_HCA_QP_UC:
+        case QpType::kUc:
             return kUc;
-        case PIB_HCA_QP_UD:
+        case QpType::kUd:
             return kUd;
-        case PIB_HCA_QP_XRC_INI:
+        case QpType::kXrcIni:
             return kXrcInitiator;
-        case PIB_HCA_QP_XRC_TGT:
+        case QpType::kXrcTgt:
             return kXrcTarget;
         default:
             return kSpecial;
@@ -144,21 +144,21 @@ bool rate_is_valid(uint8_t rate) {
     return rate == 0 || ib::data_mbps(rate) != 0;
 }
 
-bool access_is_valid(const pib_hca_modify_qp& in) {
-    constexpr uint32_t kAll = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
-                              PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC |
-                              PIB_HCA_ACCESS_FLUSH_GLOBAL | PIB_HCA_ACCESS_FLUSH_PERSISTENT;
+bool access_is_valid(const QpAttributes& in) {
+    constexpr uint32_t kAll = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead |
+                              access::kRemoteAtomic | access::kFlushGlobal |
+                              access::kFlushPersistent;
     return (in.access_flags & ~kAll) == 0;
 }
 
 // Attributes that are numbers with an upper limit.
 struct Limit {
     uint32_t mask;
-    uint32_t (*value)(const pib_hca_modify_qp&);
+    uint32_t (*value)(const QpAttributes&);
     uint32_t max;
 };
 
-using In = const pib_hca_modify_qp&;
+using In = const QpAttributes&;
 constexpr Limit kLimits[] = {
     {kRqPsn, [](In in) -> uint32_t { return in.rq_psn; }, ib::Psn::kMask},
     {kSqPsn, [](In in) -> uint32_t { return in.sq_psn; }, ib::Psn::kMask},
@@ -172,51 +172,48 @@ constexpr Limit kLimits[] = {
     {kNotify, [](In in) -> uint32_t { return in.en_sqd_async_notify; }, 1},
 };
 
-CmdStatus check_vector(const pib_hca_av& av, const Port& port) {
-    if (av.reserved[0] != 0 || av.reserved[1] != 0 || (av.flags & ~PIB_HCA_AV_GRH) != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
-    }
+CmdStatus check_vector(const AddressVector& av, const Port& port) {
     // The QP's port is an attribute of its own; the vector's field is for datagrams.
-    return av.port == 0 && address_vector_is_valid(av, port, {}) ? PIB_HCA_CMD_STATUS_OK
-                                                                 : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return av.port == 0 && address_vector_is_valid(av, port, {}) ? CmdStatus::kOk
+                                                                 : CmdStatus::kBadParam;
 }
 
 CmdStatus check_port_attributes(const QueuePair& qp, In in, std::span<Port* const> ports) {
     const uint8_t number =
         qp.is_special() ? qp.special_port : ((in.attr_mask & kPort) != 0 ? in.port : qp.attr.port);
     if ((in.attr_mask & kPort) != 0 && (in.port != number || in.port == 0)) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     if ((in.attr_mask & (kPort | kPkey | kAv | kMtu)) == 0) {
-        return PIB_HCA_CMD_STATUS_OK;
+        return CmdStatus::kOk;
     }
     if (number == 0 || number > ports.size()) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     const Port& port = *ports[number - 1];
     if ((in.attr_mask & kPkey) != 0 && in.pkey_index >= port.pkey_count()) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     if ((in.attr_mask & kMtu) != 0 &&
         (!ib::is_valid_mtu_code(in.path_mtu) || 128u << in.path_mtu > port.mtu_bytes())) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
-    return (in.attr_mask & kAv) != 0 ? check_vector(in.av, port) : PIB_HCA_CMD_STATUS_OK;
+    return (in.attr_mask & kAv) != 0 ? check_vector(in.av, port) : CmdStatus::kOk;
 }
 
 // IBA 11.2.5.2: the alternate path may have a port, a P_Key and a timeout of its own; the MTU is
 // the connection's.
 CmdStatus check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> ports) {
     if ((in.attr_mask & kAltPath) == 0) {
-        return PIB_HCA_CMD_STATUS_OK;
+        return CmdStatus::kOk;
     }
     if (in.alt_port == 0 || in.alt_port > ports.size() || in.alt_timeout > 31) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     const Port& port = *ports[in.alt_port - 1u];
     const uint8_t mtu = (in.attr_mask & kMtu) != 0 ? in.path_mtu : qp.attr.path_mtu;
     if (in.alt_pkey_index >= port.pkey_count() || 128u << mtu > port.mtu_bytes()) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     return check_vector(in.alt_av, port);
 }
@@ -225,118 +222,117 @@ CmdStatus check_alternate_path(const QueuePair& qp, In in, std::span<Port* const
 // too; in Armed software may migrate. An armed path cannot be replaced.
 CmdStatus check_migration(const QueuePair& qp, In in) {
     const bool loads = (in.attr_mask & kAltPath) != 0;
-    const bool armed = qp.attr.path_mig_state == PIB_HCA_MIG_ARMED;
+    const bool armed = qp.attr.path_mig_state == PathMigration::kArmed;
     if ((in.attr_mask & kMigState) == 0) {
-        return loads && armed ? PIB_HCA_CMD_STATUS_BAD_STATE : PIB_HCA_CMD_STATUS_OK;
+        return loads && armed ? CmdStatus::kBadState : CmdStatus::kOk;
     }
     switch (in.path_mig_state) {
-        case PIB_HCA_MIG_MIGRATED:
-            return qp.attr.path_mig_state == PIB_HCA_MIG_REARM || (loads && armed)
-                       ? PIB_HCA_CMD_STATUS_BAD_STATE
-                       : PIB_HCA_CMD_STATUS_OK;
-        case PIB_HCA_MIG_REARM:
-            return loads || qp.alt_loaded ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_STATE;
+        case PathMigration::kMigrated:
+            return qp.attr.path_mig_state == PathMigration::kRearm || (loads && armed)
+                       ? CmdStatus::kBadState
+                       : CmdStatus::kOk;
+        case PathMigration::kRearm:
+            return loads || qp.alt_loaded ? CmdStatus::kOk : CmdStatus::kBadState;
         default:
-            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+            return CmdStatus::kBadParam;
     }
 }
 
 }  // namespace
 
-bool address_vector_is_valid(const pib_hca_av& av, const Port& port, LidClass allowed) {
+bool address_vector_is_valid(const AddressVector& av, const Port& port, LidClass allowed) {
     if (!lid_is_allowed(ib::Lid(av.dlid), allowed) || av.sl > 15 || av.src_path_bits > 127 ||
         !rate_is_valid(av.static_rate)) {
         return false;
     }
-    if ((av.flags & PIB_HCA_AV_GRH) == 0) {
+    if (!av.has_grh) {
         return true;
     }
     return av.sgid_index < Limits::kGids && port.gid(av.sgid_index) != nullptr &&
            av.flow_label <= 0xfffff;
 }
 
-QpState target_state(const QueuePair& qp, const pib_hca_modify_qp& in) {
-    return (in.attr_mask & kState) != 0 ? static_cast<QpState>(in.state) : qp.state;
+QpState target_state(const QueuePair& qp, const QpAttributes& in) {
+    return (in.attr_mask & kState) != 0 ? in.state : qp.state;
 }
 
-CmdStatus check_transition(const QueuePair& qp, const pib_hca_modify_qp& in) {
+CmdStatus check_transition(const QueuePair& qp, const QpAttributes& in) {
     if ((in.attr_mask & kCap) != 0) {
-        return PIB_HCA_CMD_STATUS_NOT_SUPPORTED;
+        return CmdStatus::kNotSupported;
     }
     if ((in.attr_mask & kCurState) != 0 && in.cur_state != qp.state) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
     const QpState to = target_state(qp, in);
-    if (to > PIB_HCA_QPS_ERR) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    if (to > QpState::kErr) {
+        return CmdStatus::kBadParam;
     }
     const uint32_t given = in.attr_mask & ~kState;
-    if ((in.attr_mask & kState) != 0 && (to == PIB_HCA_QPS_RESET || to == PIB_HCA_QPS_ERR)) {
-        return (given & ~kCurState) == 0 ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    if ((in.attr_mask & kState) != 0 && (to == QpState::kReset || to == QpState::kErr)) {
+        return (given & ~kCurState) == 0 ? CmdStatus::kOk : CmdStatus::kBadParam;
     }
     const auto masks = find_masks(qp, to);
     if (!masks) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
     const bool complete = (given & masks->required) == masks->required;
     const bool allowed = (given & ~(masks->required | masks->optional | kCurState)) == 0;
-    return complete && allowed ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return complete && allowed ? CmdStatus::kOk : CmdStatus::kBadParam;
 }
 
-CmdStatus check_attributes(const QueuePair& qp, const pib_hca_modify_qp& in,
+CmdStatus check_attributes(const QueuePair& qp, const QpAttributes& in,
                            std::span<Port* const> ports) {
     for (const Limit& limit : kLimits) {
         if ((in.attr_mask & limit.mask) != 0 && limit.value(in) > limit.max) {
-            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+            return CmdStatus::kBadParam;
         }
     }
     if ((in.attr_mask & kAccess) != 0 && !access_is_valid(in)) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
-    if (const CmdStatus status = check_migration(qp, in); status != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus status = check_migration(qp, in); status != CmdStatus::kOk) {
         return status;
     }
-    if (const CmdStatus status = check_alternate_path(qp, in, ports);
-        status != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus status = check_alternate_path(qp, in, ports); status != CmdStatus::kOk) {
         return status;
     }
     return check_port_attributes(qp, in, ports);
 }
 
-bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in) {
-    return (in.attr_mask & kMigState) != 0 && in.path_mig_state == PIB_HCA_MIG_MIGRATED &&
-           qp.attr.path_mig_state == PIB_HCA_MIG_ARMED;
+bool is_migration_command(const QueuePair& qp, const QpAttributes& in) {
+    return (in.attr_mask & kMigState) != 0 && in.path_mig_state == PathMigration::kMigrated &&
+           qp.attr.path_mig_state == PathMigration::kArmed;
 }
 
-void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in) {
-    const auto take = [&](uint32_t mask, auto pib_hca_modify_qp::* field) {
+void apply_attributes(QpAttributes& attr, const QpAttributes& in) {
+    const auto take = [&](uint32_t mask, auto QpAttributes::* field) {
         if ((in.attr_mask & mask) != 0) {
             attr.*field = in.*field;
         }
     };
-    take(kNotify, &pib_hca_modify_qp::en_sqd_async_notify);
-    take(kAccess, &pib_hca_modify_qp::access_flags);
-    take(kPkey, &pib_hca_modify_qp::pkey_index);
-    take(kPort, &pib_hca_modify_qp::port);
-    take(kQkey, &pib_hca_modify_qp::qkey);
-    take(kAv, &pib_hca_modify_qp::av);
-    take(kMtu, &pib_hca_modify_qp::path_mtu);
-    take(kTimeout, &pib_hca_modify_qp::timeout);
-    take(kRetry, &pib_hca_modify_qp::retry_cnt);
-    take(kRnrRetry, &pib_hca_modify_qp::rnr_retry);
-    take(kRqPsn, &pib_hca_modify_qp::rq_psn);
-    take(kRdAtomic, &pib_hca_modify_qp::max_rd_atomic);
-    take(kRnrTimer, &pib_hca_modify_qp::min_rnr_timer);
-    take(kSqPsn, &pib_hca_modify_qp::sq_psn);
-    take(kDestRdAtomic, &pib_hca_modify_qp::max_dest_rd_atomic);
-    take(kAltPath, &pib_hca_modify_qp::alt_av);
-    take(kAltPath, &pib_hca_modify_qp::alt_port);
-    take(kAltPath, &pib_hca_modify_qp::alt_timeout);
-    take(kAltPath, &pib_hca_modify_qp::alt_pkey_index);
-    if (in.path_mig_state == PIB_HCA_MIG_REARM) {  // Migrated is entered by migrating
-        take(kMigState, &pib_hca_modify_qp::path_mig_state);
+    take(kNotify, &QpAttributes::en_sqd_async_notify);
+    take(kAccess, &QpAttributes::access_flags);
+    take(kPkey, &QpAttributes::pkey_index);
+    take(kPort, &QpAttributes::port);
+    take(kQkey, &QpAttributes::qkey);
+    take(kAv, &QpAttributes::av);
+    take(kMtu, &QpAttributes::path_mtu);
+    take(kTimeout, &QpAttributes::timeout);
+    take(kRetry, &QpAttributes::retry_cnt);
+    take(kRnrRetry, &QpAttributes::rnr_retry);
+    take(kRqPsn, &QpAttributes::rq_psn);
+    take(kRdAtomic, &QpAttributes::max_rd_atomic);
+    take(kRnrTimer, &QpAttributes::min_rnr_timer);
+    take(kSqPsn, &QpAttributes::sq_psn);
+    take(kDestRdAtomic, &QpAttributes::max_dest_rd_atomic);
+    take(kAltPath, &QpAttributes::alt_av);
+    take(kAltPath, &QpAttributes::alt_port);
+    take(kAltPath, &QpAttributes::alt_timeout);
+    take(kAltPath, &QpAttributes::alt_pkey_index);
+    if (in.path_mig_state == PathMigration::kRearm) {  // Migrated is entered by migrating
+        take(kMigState, &QpAttributes::path_mig_state);
     }
-    take(kDestQpn, &pib_hca_modify_qp::dest_qpn);
+    take(kDestQpn, &QpAttributes::dest_qpn);
 }
 
 }  // namespace pib::hca

@@ -12,20 +12,20 @@ namespace pib::hca {
 
 // OK, BAD_STATE (no such transition, or CUR_STATE is not the state), BAD_PARAM (an attribute is
 // missing, or not allowed here), NOT_SUPPORTED (path migration, queue resizing).
-CmdStatus check_transition(const QueuePair& qp, const pib_hca_modify_qp& in);
+CmdStatus check_transition(const QueuePair& qp, const QpAttributes& in);
 
 // OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED. Looks at the attributes in the mask only.
-CmdStatus check_attributes(const QueuePair& qp, const pib_hca_modify_qp& in,
+CmdStatus check_attributes(const QueuePair& qp, const QpAttributes& in,
                            std::span<Port* const> ports);
 
 // The state that the command asks for.
-QpState target_state(const QueuePair& qp, const pib_hca_modify_qp& in);
+QpState target_state(const QueuePair& qp, const QpAttributes& in);
 
 // Copies the attributes in the mask.
 // `in` makes the QP use its alternate path (IBA 17.2.8); its attributes are valid.
-bool is_migration_command(const QueuePair& qp, const pib_hca_modify_qp& in);
+bool is_migration_command(const QueuePair& qp, const QpAttributes& in);
 
-void apply_attributes(pib_hca_modify_qp& attr, const pib_hca_modify_qp& in);
+void apply_attributes(QpAttributes& attr, const QpAttributes& in);
 
 // Whether an address vector can be sent to from this port: SL, LID (`multicast` and permissive LIDs
 // where allowed), GID index.
@@ -33,6 +33,6 @@ struct LidClass {
     bool multicast;
     bool permissive;
 };
-bool address_vector_is_valid(const pib_hca_av& av, const Port& port, LidClass allowed);
+bool address_vector_is_valid(const AddressVector& av, const Port& port, LidClass allowed);
 
 }  // namespace pib::hca

@@ -41,11 +41,9 @@ class QpServices {
 
     void schedule(QueuePair& qp) { scheduler_.schedule(qp); }
     // Counts for the QP's port.
-    void count(const QueuePair& qp, pib_hca_counter counter) {
-        parts_.counters.add(counter, qp.port());
-    }
-    void count_dropped(unsigned port) { parts_.counters.add(PIB_HCA_COUNTER_RX_DROPPED, port); }
-    void event(pib_hca_event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
+    void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
+    void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
+    void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
     // For the trace: an entry copied from a queue.
     void trace_send(const QueuePair& qp, std::span<const uint8_t> wqe) {
         if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {

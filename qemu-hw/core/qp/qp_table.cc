@@ -5,16 +5,15 @@ namespace pib::hca {
 
 CmdStatus QpTable::check_room(unsigned special_port, QpType type) const {
     if (special_port != 0) {
-        const auto& qp = special_[PIB_HCA_SPECIAL_QPN(special_port, type == PIB_HCA_QP_GSI)];
-        return qp ? PIB_HCA_CMD_STATUS_BUSY : PIB_HCA_CMD_STATUS_OK;
+        const auto& qp = special_[special_qpn(special_port, type == QpType::kGsi)];
+        return qp ? CmdStatus::kBusy : CmdStatus::kOk;
     }
-    return qps_.count() == qps_.capacity() ? PIB_HCA_CMD_STATUS_NO_RESOURCES
-                                           : PIB_HCA_CMD_STATUS_OK;
+    return qps_.count() == qps_.capacity() ? CmdStatus::kNoResources : CmdStatus::kOk;
 }
 
 QueuePair& QpTable::insert(QueuePair&& qp) {
     if (qp.is_special()) {
-        qp.qpn = PIB_HCA_SPECIAL_QPN(qp.special_port, qp.type == PIB_HCA_QP_GSI);
+        qp.qpn = special_qpn(qp.special_port, qp.type == QpType::kGsi);
         auto& place = special_[qp.qpn];
         place = std::make_unique<QueuePair>(std::move(qp));
         return *place;

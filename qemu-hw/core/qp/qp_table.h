@@ -15,7 +15,7 @@ namespace pib::hca {
 
 class QpTable {
   public:
-    QpTable() : qps_(PIB_HCA_FIRST_QPN, Limits::kQps) {}
+    QpTable() : qps_(kFirstQpn, Limits::kQps) {}
 
     // nullptr: no QP has this number.
     QueuePair* find(uint32_t qpn) {
@@ -24,7 +24,7 @@ class QpTable {
     // The destination of a packet that arrives at `port`. QP0 and QP1 of the wire are the port's.
     QueuePair* find_wire(unsigned port, ib::Qpn qpn) {
         if (qpn.value() <= ib::kQp1.value()) {
-            return special_[PIB_HCA_SPECIAL_QPN(port, qpn == ib::kQp1)].get();
+            return special_[special_qpn(port, qpn == ib::kQp1)].get();
         }
         return qps_.find(qpn.value());
     }
@@ -56,7 +56,7 @@ class QpTable {
     }
 
   private:
-    static constexpr unsigned kSpecialQps = 2 * PIB_HCA_MAX_PORTS;
+    static constexpr unsigned kSpecialQps = 2 * kMaxPorts;
 
     Table<QueuePair> qps_;
     std::array<std::unique_ptr<QueuePair>, kSpecialQps> special_;

@@ -61,7 +61,7 @@ Fetch fetch_recv(QpServices& services, QueuePair& qp, uint32_t bytes) {
     const Fetch peeked = peek_recv(services, qp);
     if (peeked != Fetch::kOk) {
         if (peeked == Fetch::kNone) {
-            services.count(qp, PIB_HCA_COUNTER_OUT_OF_BUFFER);
+            services.count(qp, HcaCounter::kOutOfBuffer);
         }
         return peeked;
     }
@@ -78,9 +78,7 @@ Fetch fetch_recv(QpServices& services, QueuePair& qp, uint32_t bytes) {
     recv.valid = true;
     services.trace_recv(qp);
     if (!data) {
-        ReceiveReport report;
-        report.error = data.error();
-        complete_recv(services, qp, report);
+        fail_recv(services, qp, data.error());
         return Fetch::kBad;
     }
     recv.data = *data;

@@ -16,7 +16,7 @@ bool RunQueue::others_wait(unsigned port, unsigned lane) const {
 }
 
 unsigned RunQueue::next_port() {
-    const uint32_t later = last_port_ < PIB_HCA_MAX_PORTS ? ports_ >> last_port_ << last_port_ : 0;
+    const uint32_t later = last_port_ < kMaxPorts ? ports_ >> last_port_ << last_port_ : 0;
     last_port_ = static_cast<unsigned>(std::countr_zero(later != 0 ? later : ports_)) + 1;
     return last_port_;
 }

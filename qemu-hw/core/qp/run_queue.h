@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/config.h"
 #include "base/ring.h"
-#include "pib_hca_hw.h"
 #include "port/port.h"
 
 namespace pib::hca {
@@ -46,9 +46,9 @@ class RunQueue {
     const PortLanes& at(unsigned port) const { return by_port_[port - 1]; }
     void note_if_empty(unsigned port, unsigned lane);
 
-    std::array<PortLanes, PIB_HCA_MAX_PORTS> by_port_;
+    std::array<PortLanes, kMaxPorts> by_port_;
     uint32_t ports_ = 0;  // with a lane that is not empty, bit per port - 1
-    unsigned last_port_ = PIB_HCA_MAX_PORTS;
+    unsigned last_port_ = kMaxPorts;
 };
 
 inline std::optional<unsigned> RunQueue::next_lane(unsigned port) {

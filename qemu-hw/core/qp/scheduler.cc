@@ -8,7 +8,7 @@ namespace {
 
 // The address of the packet that a QP would send next.
 TxRequest next_request(const QueuePair& qp) {
-    const bool vl15 = qp.type == PIB_HCA_QP_SMI;
+    const bool vl15 = qp.type == QpType::kSmi;
     if (qp.is_connected()) {
         return {.dlid = qp.attr.av.dlid, .sl = qp.attr.av.sl, .vl15 = vl15, .bytes = 0};
     }
@@ -24,7 +24,7 @@ TxRequest next_request(const QueuePair& qp) {
 
 // Work that only completes WQEs, or has no destination, waits for no VL.
 unsigned Scheduler::lane_of(const QueuePair& qp) const {
-    return qp.can_receive() && qp.state != PIB_HCA_QPS_SQE
+    return qp.can_receive() && qp.state != QpState::kSqe
                ? ports_[qp.port() - 1u]->lane(next_request(qp))
                : kFreeLane;
 }

@@ -57,7 +57,7 @@ class Scheduler {
     Host& host_;
     std::span<Port* const> ports_;  // [0] is port 1
     RunQueue run_queue_;
-    std::array<std::vector<uint32_t>, PIB_HCA_MAX_PORTS> parked_;
+    std::array<std::vector<uint32_t>, kMaxPorts> parked_;
     bool turns_ = false;
     bool woken_ = false;
     uint64_t copied_ = 0;

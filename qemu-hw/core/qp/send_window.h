@@ -28,11 +28,11 @@ struct SendRequest {
     // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
     uint32_t packets = 0;
     // Success, or the local error with which it completes after all requests before it.
-    WqeError error{PIB_HCA_WC_SUCCESS, VendorError::kNone};
+    WqeError error{WcStatus::kSuccess, VendorError::kNone};
     bool started = false;  // its first packet has been sent once, or the key's operation is done
 
     ib::Psn psn_end() const { return psn_first + packets; }
-    bool failed() const { return error.status != PIB_HCA_WC_SUCCESS; }
+    bool failed() const { return error.status != WcStatus::kSuccess; }
 };
 
 class SendWindow {

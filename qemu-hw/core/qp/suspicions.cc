@@ -9,7 +9,7 @@ namespace pib::hca {
 namespace {
 
 bool is_working(const QueuePair& qp) {
-    return qp.state == PIB_HCA_QPS_RTS || qp.state == PIB_HCA_QPS_SQD;
+    return qp.state == QpState::kRts || qp.state == QpState::kSqd;
 }
 
 }  // namespace
@@ -31,18 +31,18 @@ void Suspicions::qp_created(const QueuePair& qp, uint32_t cq_room) {
 }
 
 void Suspicions::qp_modified(const QueuePair& qp, QpState from) {
-    if (!enabled_ || from == qp.state || qp.type != PIB_HCA_QP_RC) {
+    if (!enabled_ || from == qp.state || qp.type != QpType::kRc) {
         return;
     }
-    if (qp.state == PIB_HCA_QPS_RTR &&
-        (qp.attr.access_flags & (PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC)) != 0 &&
+    if (qp.state == QpState::kRtr &&
+        (qp.attr.access_flags & (access::kRemoteRead | access::kRemoteAtomic)) != 0 &&
         qp.attr.max_dest_rd_atomic == 0) {
         say(qp, "allows READs or atomics, and has no resources for them");
     }
-    if (qp.state == PIB_HCA_QPS_RTS && qp.attr.timeout == 0) {
+    if (qp.state == QpState::kRts && qp.attr.timeout == 0) {
         say(qp, "has Local ACK Timeout 0: it waits for ever for what is lost");
     }
-    if (qp.state == PIB_HCA_QPS_RTS && qp.attr.timeout != 0 && qp.attr.retry_cnt == 0) {
+    if (qp.state == QpState::kRts && qp.attr.timeout != 0 && qp.attr.retry_cnt == 0) {
         say(qp, "has a retry count of 0: the first lost packet ends the connection");
     }
 }

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "base/config.h"
+#include "pib_hca_hw.h"
 #include "queues/cqe_poison.h"
+#include "queues/interface_pages.h"
 
 namespace pib::hca {
 
@@ -20,17 +22,17 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
 constexpr uint64_t kPatienceNs = 1'000'000;
 
 constexpr uint32_t pages_for(uint64_t bytes) {
-    return static_cast<uint32_t>((bytes + 4095) >> PIB_HCA_MIN_LOG_PAGE_SIZE);
+    return static_cast<uint32_t>((bytes + 4095) >> kMinLogPageSize);
 }
 
 // Checks for CREATE_CQ and RESIZE_CQ.
 template <typename T>
 CmdStatus check_fields(const T& in) {
-    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; }) ||
+        in.pages.reserved != 0) {
+        return CmdStatus::kBadReserved;
     }
-    return in.log_depth <= PIB_HCA_MAX_CQ_LOG_DEPTH ? PIB_HCA_CMD_STATUS_OK
-                                                    : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    return in.log_depth <= PIB_HCA_MAX_CQ_LOG_DEPTH ? CmdStatus::kOk : CmdStatus::kBadParam;
 }
 
 constexpr uint64_t cqe_offset(uint32_t counter, unsigned log_depth) {
@@ -40,6 +42,26 @@ constexpr uint64_t cqe_offset(uint32_t counter, unsigned log_depth) {
 
 constexpr uint8_t owner_bit(uint32_t counter, unsigned log_depth) {
     return (counter >> log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
+}
+
+pib_hca_cqe encode(const Completion& completion) {
+    pib_hca_cqe cqe{};
+    cqe.qpn = completion.qpn;
+    cqe.wqe_counter = completion.wqe_counter;
+    cqe.byte_count = completion.byte_count;
+    cqe.imm_data = completion.imm_data;
+    cqe.src_qp = completion.src_qp;
+    cqe.slid = completion.slid;
+    cqe.pkey_index = completion.pkey_index;
+    cqe.opcode = static_cast<uint8_t>(completion.opcode);
+    cqe.status = static_cast<uint8_t>(completion.error.status);
+    cqe.vendor_error = static_cast<uint8_t>(completion.error.detail);
+    cqe.flags = completion.flags;
+    cqe.sl = completion.sl;
+    cqe.dlid_path_bits = completion.dlid_path_bits;
+    cqe.port = completion.port;
+    cqe.srqn = completion.srqn;
+    return cqe;
 }
 
 // Whether the CQ has a completion beyond `consumer` for which this arm waits.
@@ -57,17 +79,17 @@ CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs)
     : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages) {}
 
 CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
-    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_fields(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     EventQueue* eq = eqs_.find(in.eqn);
     if (eq == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     if (cqs_.count() == cqs_.capacity()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
-    auto buffer = load(in.pages, in.log_depth);
+    auto buffer = load(page_list(in.pages), in.log_depth);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
@@ -81,7 +103,7 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
 }
 
 // Takes the buffer's pages from pages_left_.
-CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_depth) {
+CmdResult<GuestBuffer> CqTable::load(const PageList& pages, unsigned log_depth) {
     const uint64_t bytes = buffer_bytes(log_depth);
     return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_);
 }
@@ -90,15 +112,15 @@ CmdResult<GuestBuffer> CqTable::load(const pib_hca_pages& pages, unsigned log_de
 CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
-    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_fields(in); s != CmdStatus::kOk) {
         return s;
     }
     if (cq->error) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
-    auto buffer = load(in.pages, in.log_depth);
+    auto buffer = load(page_list(in.pages), in.log_depth);
     if (!buffer) {
         return buffer.error();
     }
@@ -106,8 +128,8 @@ CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     resized.buffer = std::move(*buffer);
     resized.log_depth = in.log_depth;
     const CmdStatus status =
-        read_consumer(*cq) ? copy_waiting(*cq, resized) : PIB_HCA_CMD_STATUS_BAD_MEMORY;
-    const bool ok = status == PIB_HCA_CMD_STATUS_OK;
+        read_consumer(*cq) ? copy_waiting(*cq, resized) : CmdStatus::kBadMemory;
+    const bool ok = status == CmdStatus::kOk;
     pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
     if (ok) {
         *cq = std::move(resized);
@@ -119,33 +141,33 @@ CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
 CmdStatus CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to) {
     const uint32_t waiting = from.producer - from.consumer;
     if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
     for (uint32_t i = 0; i < waiting; ++i) {
         pib_hca_cqe cqe;
         const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
         const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
         if (!from.buffer.read(host_, old_place, bytes)) {
-            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+            return CmdStatus::kBadMemory;
         }
         cqe.owner = owner_bit(i, to.log_depth);
         if (!to.buffer.write(host_, cqe_offset(i, to.log_depth), bytes)) {
-            return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+            return CmdStatus::kBadMemory;
         }
     }
     to.consumer = 0;
     to.producer = waiting;
     to.solicited_producer = waiting - (from.producer - from.solicited_producer);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 CmdStatus CqTable::destroy(uint32_t cqn) {
     const CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (cq->users != 0) {
-        return PIB_HCA_CMD_STATUS_BUSY;
+        return CmdStatus::kBusy;
     }
     timers_.cancel(cqn);
     eqs_.forget_completion(cq->eqn, cqn);
@@ -153,7 +175,7 @@ CmdStatus CqTable::destroy(uint32_t cqn) {
     --eqs_.find(cq->eqn)->users;
     pages_left_ += cq->buffer.listed_pages();
     cqs_.erase(cqn);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 uint32_t CqTable::cqs_of_uar(uint32_t uar) {
@@ -200,7 +222,7 @@ bool CqTable::inject_error(uint32_t cqn) {
     return true;
 }
 
-bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient) {
+bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, bool patient) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr || cq->error) {
         return false;
@@ -209,7 +231,7 @@ bool CqTable::post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient) 
         fail(cqn, *cq, CqErrorSyndrome::kOverrun);
         return false;
     }
-    if (!write(*cq, cqe)) {
+    if (!write(*cq, completion)) {
         fail(cqn, *cq, CqErrorSyndrome::kMemory);
         return false;
     }
@@ -268,18 +290,18 @@ void CqTable::stop_holding(uint32_t cqn, CompletionQueue& cq) {
 
 CmdStatus CqTable::moderate(uint32_t cqn, const pib_hca_moderate_cq& in) {
     if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        return CmdStatus::kBadReserved;
     }
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (cq->held) {
         fire(cqn, *cq);
     }
     cq->moderation_count = in.count;
     cq->moderation_period = in.period;
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 void CqTable::timer(uint64_t now_ns) {
@@ -311,7 +333,8 @@ bool CqTable::read_consumer(CompletionQueue& cq) {
     return true;
 }
 
-bool CqTable::write(CompletionQueue& cq, pib_hca_cqe cqe) {
+bool CqTable::write(CompletionQueue& cq, const Completion& completion) {
+    pib_hca_cqe cqe = encode(completion);
     const uint64_t offset = cqe_offset(cq.producer, cq.log_depth);
     if (poison_) [[unlikely]] {
         poison_unspecified(cqe);
@@ -329,7 +352,7 @@ bool CqTable::write(CompletionQueue& cq, pib_hca_cqe cqe) {
 
 void CqTable::fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome) {
     cq.error = true;
-    eqs_.async_event(PIB_HCA_EVENT_CQ_ERROR, cqn, static_cast<uint32_t>(syndrome));
+    eqs_.async_event(Event::kCqError, cqn, static_cast<uint32_t>(syndrome));
 }
 
 }  // namespace pib::hca

@@ -7,13 +7,19 @@
 #include "base/table.h"
 #include "base/timers.h"
 #include "memory/guest_buffer.h"
+#include "queues/completion.h"
 #include "queues/eq.h"
+
+// Structures of the register interface (pib_hca_hw.h).
+struct pib_hca_create_cq;
+struct pib_hca_moderate_cq;
+struct pib_hca_resize_cq;
 
 namespace pib::hca {
 
 enum class CqArm : uint8_t { kNone, kSolicited, kNext };
 
-// Syndromes of PIB_HCA_EVENT_CQ_ERROR (pib_hca_eqe.data).
+// Syndromes of Event::kCqError.
 enum class CqErrorSyndrome : uint32_t { kOverrun = 1, kMemory = 2 };
 
 struct CompletionQueue {
@@ -60,9 +66,9 @@ class CqTable {
     // Writes the body of the CQE, then the owner bit, and raises an event if the CQ is armed. The
     // table sets timestamp and owner. `solicited` is also true for every unsuccessful completion
     // (IBA 11.4.2.2). `patient`: the event may wait briefly for that of another completion. False:
-    // the CQ is in error; the caller moves its QP to Error with PIB_HCA_EVENT_QP_FATAL. This
+    // the CQ is in error; the caller moves its QP to Error with Event::kQpFatal. This
     // function raises CQ_ERROR, once.
-    bool post(uint32_t cqn, pib_hca_cqe cqe, bool solicited, bool patient = false);
+    bool post(uint32_t cqn, const Completion& completion, bool solicited, bool patient = false);
 
     // Sets the moderation and raises a delayed event at once.
     CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
@@ -76,11 +82,11 @@ class CqTable {
     void set_poison(bool poison) { poison_ = poison; }
 
   private:
-    CmdResult<GuestBuffer> load(const pib_hca_pages& pages, unsigned log_depth);
+    CmdResult<GuestBuffer> load(const PageList& pages, unsigned log_depth);
     CmdStatus copy_waiting(const CompletionQueue& from, CompletionQueue& to);
     bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
-    bool write(CompletionQueue& cq, pib_hca_cqe cqe);
+    bool write(CompletionQueue& cq, const Completion& completion);
     // Raises the event for `unseen` completions, now or when moderation permits.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
     // 0: no limit

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "pib_hca_hw.h"
+#include "queues/interface_pages.h"
+
 namespace pib::hca {
 
 namespace {
@@ -13,7 +16,7 @@ std::span<const uint8_t> bytes_of(const pib_hca_eqe& eqe) {
     return {reinterpret_cast<const uint8_t*>(&eqe), sizeof eqe};
 }
 
-pib_hca_eqe make_eqe(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0) {
+pib_hca_eqe make_eqe(Event type, uint32_t number, uint32_t data = 0, uint8_t port = 0) {
     pib_hca_eqe eqe{};
     eqe.type = static_cast<uint8_t>(type);
     eqe.port = port;
@@ -24,27 +27,27 @@ pib_hca_eqe make_eqe(pib_hca_event type, uint32_t number, uint32_t data = 0, uin
 
 CmdStatus check_fields(const pib_hca_create_eq& in, uint32_t vectors) {
     const bool reserved = std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; });
-    if (reserved || (in.flags & ~uint32_t{PIB_HCA_EQ_ASYNC}) != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+    if (reserved || in.pages.reserved != 0 || (in.flags & ~uint32_t{PIB_HCA_EQ_ASYNC}) != 0) {
+        return CmdStatus::kBadReserved;
     }
     if (in.vector >= vectors || in.log_depth < 1 || in.log_depth > PIB_HCA_MAX_EQ_LOG_DEPTH) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+        return CmdStatus::kBadParam;
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 EventSource source_of(uint8_t type) {
-    switch (type) {
-        case PIB_HCA_EVENT_PORT:
+    switch (static_cast<Event>(type)) {
+        case Event::kPort:
             return EventSource::kPort;
-        case PIB_HCA_EVENT_CQ_ERROR:
+        case Event::kCqError:
             return EventSource::kCq;
-        case PIB_HCA_EVENT_SRQ_LIMIT_REACHED:
-        case PIB_HCA_EVENT_SRQ_ERROR:
+        case Event::kSrqLimitReached:
+        case Event::kSrqError:
             return EventSource::kSrq;
-        case PIB_HCA_EVENT_COMMAND:
-        case PIB_HCA_EVENT_DEVICE_FATAL:
-        case PIB_HCA_EVENT_PAGE_FAULT:
+        case Event::kCommand:
+        case Event::kDeviceFatal:
+        case Event::kPageFault:
             return EventSource::kDevice;
         default:
             return EventSource::kQp;
@@ -53,7 +56,7 @@ EventSource source_of(uint8_t type) {
 
 // The later one of ACTIVE and ERROR holds; everything else has happened.
 uint32_t merge_port_flags(uint32_t before, uint32_t now) {
-    constexpr uint32_t kState = PIB_HCA_PORT_EVENT_ACTIVE | PIB_HCA_PORT_EVENT_ERROR;
+    constexpr uint32_t kState = port_event::kActive | port_event::kError;
     return ((now & kState) != 0 ? before & ~kState : before) | now;
 }
 
@@ -68,7 +71,7 @@ void WaitingEvents::add(const pib_hca_eqe& event) {
 pib_hca_eqe WaitingEvents::take() {
     const auto [key, data] = *events_.begin();
     events_.erase(events_.begin());
-    return make_eqe(static_cast<pib_hca_event>(key.type), key.number, data, key.port);
+    return make_eqe(static_cast<Event>(key.type), key.number, data, key.port);
 }
 
 void WaitingEvents::forget(EventSource source, uint32_t number) {
@@ -80,21 +83,21 @@ EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors)
     : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs) {}
 
 CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
-    if (const CmdStatus s = check_fields(in, vectors_); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_fields(in, vectors_); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     const bool async = (in.flags & PIB_HCA_EQ_ASYNC) != 0;
     if (async && has_async()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BUSY);
+        return std::unexpected(CmdStatus::kBusy);
     }
     if (eqs_.count() == eqs_.capacity()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     const uint32_t bytes = static_cast<uint32_t>(sizeof(pib_hca_eqe)) << in.log_depth;
     constexpr uint32_t kMaxPages =
-        (sizeof(pib_hca_eqe) << PIB_HCA_MAX_EQ_LOG_DEPTH) >> PIB_HCA_MIN_LOG_PAGE_SIZE;
-    auto buffer =
-        GuestBuffer::load(host_, in.pages, bytes, kMaxPages, GuestBuffer::Proof::kWritable);
+        (sizeof(pib_hca_eqe) << PIB_HCA_MAX_EQ_LOG_DEPTH) >> kMinLogPageSize;
+    auto buffer = GuestBuffer::load(host_, page_list(in.pages), bytes, kMaxPages,
+                                    GuestBuffer::Proof::kWritable);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
@@ -113,16 +116,16 @@ CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
 CmdStatus EqTable::destroy(uint32_t eqn) {
     const EventQueue* eq = eqs_.find(eqn);
     if (eq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (eq->users != 0) {
-        return PIB_HCA_CMD_STATUS_BUSY;
+        return CmdStatus::kBusy;
     }
     if (eq->async) {
         async_eqn_ = Table<EventQueue>::kFull;
     }
     eqs_.erase(eqn);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 bool EqTable::doorbell(uint64_t value) {
@@ -154,7 +157,7 @@ void EqTable::post_waiting(EventQueue& eq) {
     while (!eq.waiting_cqs.empty() && !full(eq) && !stopped_) {
         const uint32_t cqn = *eq.waiting_cqs.begin();
         eq.waiting_cqs.erase(eq.waiting_cqs.begin());
-        post(eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
+        post(eq, make_eqe(Event::kCompletion, cqn));
     }
 }
 
@@ -175,7 +178,7 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
         eq->waiting_cqs.insert(cqn);
         return;
     }
-    post(*eq, make_eqe(PIB_HCA_EVENT_COMPLETION, cqn));
+    post(*eq, make_eqe(Event::kCompletion, cqn));
 }
 
 void EqTable::forget_completion(uint32_t eqn, uint32_t cqn) {
@@ -184,7 +187,7 @@ void EqTable::forget_completion(uint32_t eqn, uint32_t cqn) {
     }
 }
 
-void EqTable::async_event(pib_hca_event type, uint32_t number, uint32_t data, uint8_t port) {
+void EqTable::async_event(Event type, uint32_t number, uint32_t data, uint8_t port) {
     EventQueue* eq = has_async() && !stopped_ ? eqs_.find(async_eqn_) : nullptr;
     if (eq == nullptr) {
         return;
@@ -212,12 +215,13 @@ void EqTable::fatal_event(uint32_t cause) {
     }
     if (!full(*eq)) {
         // If this write fails too, the driver still has the interrupt and the status register.
-        write(*eq, make_eqe(PIB_HCA_EVENT_DEVICE_FATAL, 0, cause));
+        write(*eq, make_eqe(Event::kDeviceFatal, 0, cause));
     }
     fire(*eq);
 }
 
-bool EqTable::write(EventQueue& eq, pib_hca_eqe eqe) {
+bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
+    pib_hca_eqe eqe = event;
     const uint32_t depth_mask = (1u << eq.log_depth) - 1;
     const uint64_t offset = uint64_t{eq.producer & depth_mask} * sizeof eqe;
     eqe.owner = (eq.producer >> eq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
@@ -249,6 +253,10 @@ void EqTable::fire(EventQueue& eq) {
     eq.armed = false;
     host_.raise_msix(eq.vector);
     events_.interrupt_raised();
+}
+
+void EqTable::inject_fatal() {
+    stop(PIB_HCA_FATAL_INTERNAL);
 }
 
 void EqTable::stop(uint32_t cause) {

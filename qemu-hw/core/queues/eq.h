@@ -7,8 +7,14 @@
 #include <map>
 #include <set>
 
+#include "base/event.h"
+#include "base/status.h"
 #include "base/table.h"
 #include "memory/guest_buffer.h"
+
+// Structures of the register interface (pib_hca_hw.h).
+struct pib_hca_create_eq;
+struct pib_hca_eqe;
 
 namespace pib::hca {
 
@@ -78,14 +84,14 @@ class EqTable {
     void forget_completion(uint32_t eqn, uint32_t cqn);
     // Writes an event to the async EQ, or keeps it until the queue has room; without an async EQ,
     // the event is lost.
-    void async_event(pib_hca_event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
+    void async_event(Event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
     // Drops the waiting events of an object that is destroyed.
     void forget_events(EventSource source, uint32_t number);
     // Reports the stop of the device for `cause`: by an event if it can be written, and always by
     // an interrupt. No other event follows until clear().
     void fatal_event(uint32_t cause);
-    // Stops the device with PIB_HCA_FATAL_INTERNAL on request.
-    void inject_fatal() { stop(PIB_HCA_FATAL_INTERNAL); }
+    // Stops the device with an internal error, on request.
+    void inject_fatal();
     bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
 
   private:
@@ -93,7 +99,7 @@ class EqTable {
         return eq.producer - eq.consumer >= 1u << eq.log_depth;
     }
     // False: the queue's memory has vanished. The queue must not be full.
-    bool write(EventQueue& eq, pib_hca_eqe eqe);
+    bool write(EventQueue& eq, const pib_hca_eqe& event);
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);

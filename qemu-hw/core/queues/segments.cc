@@ -12,7 +12,7 @@ template <typename Piece>
 bool for_each_piece(const SegmentView& segments, uint64_t offset, uint64_t bytes, Piece&& piece) {
     uint64_t done = 0;
     for (unsigned i = 0; i < segments.data.num_sge && done < bytes; ++i) {
-        const pib_hca_sge sge = sge_at(segments.wqe, segments.data, i);
+        const Sge sge = sge_at(segments.wqe, segments.data, i);
         if (offset >= sge.length) {
             offset -= sge.length;
             continue;
@@ -31,7 +31,7 @@ bool for_each_piece(const SegmentView& segments, uint64_t offset, uint64_t bytes
 
 bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access) {
     for (unsigned i = 0; i < segments.data.num_sge; ++i) {
-        const pib_hca_sge sge = sge_at(segments.wqe, segments.data, i);
+        const Sge sge = sge_at(segments.wqe, segments.data, i);
         const KeyedRange range{
             .key = sge.lkey, .addr = sge.addr, .length = sge.length, .access = access};
         if (!mpt.check(segments.user, range)) {
@@ -62,7 +62,7 @@ bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset,
     return for_each_piece(
         segments, offset, from.size(), [&](uint32_t key, uint64_t addr, uint64_t at, uint64_t n) {
             const KeyedRange range{
-                .key = key, .addr = addr, .length = n, .access = PIB_HCA_ACCESS_LOCAL_WRITE};
+                .key = key, .addr = addr, .length = n, .access = access::kLocalWrite};
             return mpt.write(segments.user, range, from.subspan(at, n));
         });
 }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/config.h"
+#include "pib_hca_hw.h"
+#include "queues/interface_pages.h"
 #include "queues/work_queue.h"
 
 namespace pib::hca {
@@ -37,27 +39,29 @@ constexpr size_t kShufflePool = 8;
 CmdStatus check_fields(const pib_hca_create_srq& in) {
     const bool xrc = (in.flags & PIB_HCA_SRQ_XRC) != 0;
     if ((in.flags & ~kAllFlags) != 0 || !all_zero(in.reserved) || !all_zero(in.reserved2) ||
-        (!xrc && (in.xrcd != 0 || in.cq != 0))) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        in.pages.reserved != 0 || (!xrc && (in.xrcd != 0 || in.cq != 0))) {
+        return CmdStatus::kBadReserved;
     }
-    const bool valid =
-        in.offset % 64 == 0 && in.offset >= PIB_HCA_QUEUE_HEADER_SIZE &&
-        in.offset <= 1u << PIB_HCA_MAX_LOG_WQE_STRIDE && in.log_depth <= PIB_HCA_MAX_WQ_LOG_DEPTH &&
-        in.log_stride >= PIB_HCA_MIN_LOG_RQ_STRIDE && in.log_stride <= PIB_HCA_MAX_LOG_WQE_STRIDE;
-    return valid ? PIB_HCA_CMD_STATUS_OK : PIB_HCA_CMD_STATUS_BAD_PARAM;
+    const bool valid = in.offset % 64 == 0 && in.offset >= PIB_HCA_QUEUE_HEADER_SIZE &&
+                       in.offset <= 1u << kMaxLogWqeStride && in.log_depth <= kMaxWqLogDepth &&
+                       in.log_stride >= kMinLogRqStride && in.log_stride <= kMaxLogWqeStride;
+    return valid ? CmdStatus::kOk : CmdStatus::kBadParam;
 }
 
 CmdStatus check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& srq) {
     if ((in.attr_mask & ~kAllAttributes) != 0 || !all_zero(in.reserved)) {
-        return PIB_HCA_CMD_STATUS_BAD_RESERVED;
+        return CmdStatus::kBadReserved;
     }
     const bool resizes = (in.attr_mask & PIB_HCA_SRQ_ATTR_MAX_WR) != 0;
-    if (resizes && in.log_depth > PIB_HCA_MAX_WQ_LOG_DEPTH) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    if (resizes && in.pages.reserved != 0) {
+        return CmdStatus::kBadReserved;
+    }
+    if (resizes && in.log_depth > kMaxWqLogDepth) {
+        return CmdStatus::kBadParam;
     }
     const uint32_t depth = 1u << (resizes ? in.log_depth : srq.queue.log_depth);
     const bool limits = (in.attr_mask & PIB_HCA_SRQ_ATTR_LIMIT) != 0;
-    return limits && in.limit > depth ? PIB_HCA_CMD_STATUS_BAD_PARAM : PIB_HCA_CMD_STATUS_OK;
+    return limits && in.limit > depth ? CmdStatus::kBadParam : CmdStatus::kOk;
 }
 
 }  // namespace
@@ -65,25 +69,25 @@ CmdStatus check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& s
 SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs)
     : host_(host), eqs_(eqs), cqs_(cqs), srqs_(1, max_srqs), pages_left_(Limits::kSrqPages) {}
 
-CmdResult<GuestBuffer> SrqTable::load(const pib_hca_pages& pages, const WorkQueue& queue) {
+CmdResult<GuestBuffer> SrqTable::load(const PageList& pages, const WorkQueue& queue) {
     const uint64_t bytes = buffer_bytes(queue);
-    const auto max_pages = static_cast<uint32_t>((bytes >> PIB_HCA_MIN_LOG_PAGE_SIZE) + 1);
+    const auto max_pages = static_cast<uint32_t>((bytes >> kMinLogPageSize) + 1);
     return GuestBuffer::load_queue(host_, pages, bytes, max_pages, pages_left_);
 }
 
 CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
-    if (const CmdStatus s = check_fields(in); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_fields(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     if (in.cq != 0 && cqs_.find(in.cq) == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     if (srqs_.count() == srqs_.capacity()) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_NO_RESOURCES);
+        return std::unexpected(CmdStatus::kNoResources);
     }
     SharedReceiveQueue srq;
     srq.queue = make_queue(in);
-    auto buffer = load(in.pages, srq.queue);
+    auto buffer = load(page_list(in.pages), srq.queue);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
@@ -101,19 +105,19 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
 CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
     SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
-    if (const CmdStatus s = check_fields(in, *srq); s != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus s = check_fields(in, *srq); s != CmdStatus::kOk) {
         return s;
     }
     if (srq->error) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
     if ((in.attr_mask & PIB_HCA_SRQ_ATTR_MAX_WR) != 0) {
         if (!refresh(srqn, *srq)) {
-            return PIB_HCA_CMD_STATUS_BAD_STATE;
+            return CmdStatus::kBadState;
         }
-        if (const CmdStatus s = resize(*srq, in); s != PIB_HCA_CMD_STATUS_OK) {
+        if (const CmdStatus s = resize(*srq, in); s != CmdStatus::kOk) {
             return s;
         }
     }
@@ -121,7 +125,7 @@ CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
         srq->limit = in.limit;
         check_limit(srqn, *srq);
     }
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // Moves waiting WQEs, with their counters, to the corresponding places of the new ring.
@@ -129,20 +133,20 @@ CmdStatus SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in
     WorkQueue queue = srq.queue;
     queue.log_depth = in.log_depth;
     if (queue.ready() > queue.depth()) {
-        return PIB_HCA_CMD_STATUS_BUSY;
+        return CmdStatus::kBusy;
     }
-    auto buffer = load(in.pages, queue);
+    auto buffer = load(page_list(in.pages), queue);
     if (!buffer) {
         return buffer.error();
     }
     if (!copy_waiting(srq, *buffer, queue)) {
         pages_left_ += buffer->listed_pages();
-        return PIB_HCA_CMD_STATUS_BAD_MEMORY;
+        return CmdStatus::kBadMemory;
     }
     pages_left_ += srq.buffer.listed_pages();
     srq.buffer = std::move(*buffer);
     srq.queue = queue;
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // Bounded by the depth of the queue.
@@ -163,7 +167,7 @@ bool SrqTable::copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& bu
 CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
     SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
     if (!srq->error) {
         (void)refresh(srqn, *srq);
@@ -179,10 +183,10 @@ CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
 CmdStatus SrqTable::destroy(uint32_t srqn) {
     const SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (srq->users != 0) {
-        return PIB_HCA_CMD_STATUS_BUSY;
+        return CmdStatus::kBusy;
     }
     if (srq->cqn != 0) {
         --cqs_.find(srq->cqn)->users;
@@ -190,7 +194,7 @@ CmdStatus SrqTable::destroy(uint32_t srqn) {
     eqs_.forget_events(EventSource::kSrq, srqn);
     pages_left_ += srq->buffer.listed_pages();
     srqs_.erase(srqn);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 uint32_t SrqTable::srqs_of_pd(uint32_t pd) {
@@ -302,14 +306,14 @@ void SrqTable::check_limit(uint32_t srqn, SharedReceiveQueue& srq) {
     }
     if (srq.waiting() < srq.limit) {
         srq.limit = 0;
-        eqs_.async_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, srqn);
+        eqs_.async_event(Event::kSrqLimitReached, srqn);
     }
 }
 
 void SrqTable::fail(uint32_t srqn, SharedReceiveQueue& srq) {
     if (!srq.error) {
         srq.error = true;
-        eqs_.async_event(PIB_HCA_EVENT_SRQ_ERROR, srqn);
+        eqs_.async_event(Event::kSrqError, srqn);
     }
 }
 

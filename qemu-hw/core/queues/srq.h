@@ -14,6 +14,11 @@
 #include "queues/eq.h"
 #include "queues/work_queue.h"
 
+// Structures of the register interface (pib_hca_hw.h).
+struct pib_hca_create_srq;
+struct pib_hca_modify_srq;
+struct pib_hca_query_srq;
+
 namespace pib::hca {
 
 struct SharedReceiveQueue {
@@ -71,7 +76,7 @@ class SrqTable {
     bool inject_error(uint32_t srqn);
 
   private:
-    CmdResult<GuestBuffer> load(const pib_hca_pages& pages, const WorkQueue& queue);
+    CmdResult<GuestBuffer> load(const PageList& pages, const WorkQueue& queue);
     CmdStatus resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
     bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                       const WorkQueue& queue);

@@ -11,6 +11,11 @@
 
 namespace pib::hca {
 
+inline constexpr unsigned kMaxWqLogDepth = 14;
+inline constexpr unsigned kMinLogSqStride = 6;
+inline constexpr unsigned kMinLogRqStride = 5;
+inline constexpr unsigned kMaxLogWqeStride = 10;
+
 // A ring of work requests in a buffer of guest memory. Counters count modulo 2^32.
 struct WorkQueue {
     uint32_t offset = 0;    // offset of entry 0 in the buffer

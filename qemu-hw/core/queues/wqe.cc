@@ -5,6 +5,11 @@
 #include <array>
 #include <cstring>
 
+#include "ib/wire/packet.h"
+#include "queues/completion.h"
+#include "queues/interface_av.h"
+#include "queues/interface_pages.h"
+
 namespace pib::hca {
 namespace {
 
@@ -52,35 +57,35 @@ struct OpcodeRow {
     Segment segment;
     bool allows_inline;
     uint8_t services;
-    uint8_t cqe_opcode;
+    CompletionOpcode completion;
 };
 
 constexpr std::array<OpcodeRow, 15> kOpcodes = {{
-    {kNone, true, kAll, PIB_HCA_CQE_SEND},               // SEND
-    {kNone, true, kAll, PIB_HCA_CQE_SEND},               // SEND_WITH_IMM
-    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},   // RDMA_WRITE
-    {kRdma, true, kConnected, PIB_HCA_CQE_RDMA_WRITE},   // RDMA_WRITE_WITH_IMM
-    {kRdma, false, kReliable, PIB_HCA_CQE_RDMA_READ},    // RDMA_READ
-    {kAtomic, false, kReliable, PIB_HCA_CQE_CMP_SWAP},   // CMP_SWAP
-    {kAtomic, false, kReliable, PIB_HCA_CQE_FETCH_ADD},  // FETCH_ADD
-    {kNone, true, kReliable, PIB_HCA_CQE_SEND},          // SEND_WITH_INV
-    {kKey, false, kConnected, PIB_HCA_CQE_LOCAL_INV},    // LOCAL_INV
-    {kBind, false, kConnected, PIB_HCA_CQE_BIND_MW},     // BIND_MW
-    {kReg, false, kConnected, PIB_HCA_CQE_REG_MR},       // REG_MR
-    {kFlush, false, kReliable, PIB_HCA_CQE_FLUSH},
-    {kWord, true, kReliable, PIB_HCA_CQE_ATOMIC_WRITE},
-    {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_CMP_SWAP},
-    {kMasked, false, kOnRc, PIB_HCA_CQE_MASKED_FETCH_ADD},
+    {kNone, true, kAll, CompletionOpcode::kSend},              // SEND
+    {kNone, true, kAll, CompletionOpcode::kSend},              // SEND_WITH_IMM
+    {kRdma, true, kConnected, CompletionOpcode::kRdmaWrite},   // RDMA_WRITE
+    {kRdma, true, kConnected, CompletionOpcode::kRdmaWrite},   // RDMA_WRITE_WITH_IMM
+    {kRdma, false, kReliable, CompletionOpcode::kRdmaRead},    // RDMA_READ
+    {kAtomic, false, kReliable, CompletionOpcode::kCmpSwap},   // CMP_SWAP
+    {kAtomic, false, kReliable, CompletionOpcode::kFetchAdd},  // FETCH_ADD
+    {kNone, true, kReliable, CompletionOpcode::kSend},         // SEND_WITH_INV
+    {kKey, false, kConnected, CompletionOpcode::kLocalInv},    // LOCAL_INV
+    {kBind, false, kConnected, CompletionOpcode::kBindMw},     // BIND_MW
+    {kReg, false, kConnected, CompletionOpcode::kRegMr},       // REG_MR
+    {kFlush, false, kReliable, CompletionOpcode::kFlush},
+    {kWord, true, kReliable, CompletionOpcode::kAtomicWrite},
+    {kMasked, false, kOnRc, CompletionOpcode::kMaskedCmpSwap},
+    {kMasked, false, kOnRc, CompletionOpcode::kMaskedFetchAdd},
 }};
 static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
 // The data of an ATOMIC WRITE is an operand, so it may be inline on every QP.
 constexpr uint32_t kWordBytes = 8;
 
 std::unexpected<WqeError> bad_op(VendorError detail) {
-    return std::unexpected(WqeError{PIB_HCA_WC_LOC_QP_OP_ERR, detail});
+    return std::unexpected(WqeError{WcStatus::kLocQpOpErr, detail});
 }
 std::unexpected<WqeError> bad_length() {
-    return std::unexpected(WqeError{PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength});
+    return std::unexpected(WqeError{WcStatus::kLocLenErr, VendorError::kLength});
 }
 
 // The caller has checked that the structure fits. Every stride suffices: see kSegmentEnd below.
@@ -100,14 +105,14 @@ constexpr uint32_t kMaxNumber = 0xffffff;  // an SRQ's number on the wire
 constexpr size_t kControlEnd = sizeof(pib_hca_wqe_control);
 
 bool is_datagram(QpType type) {
-    return type == PIB_HCA_QP_UD || type == PIB_HCA_QP_SMI || type == PIB_HCA_QP_GSI;
+    return type == QpType::kUd || type == QpType::kSmi || type == QpType::kGsi;
 }
 
 uint8_t service_of(QpType type) {
     if (is_datagram(type)) {
         return kOnUd;
     }
-    return type == PIB_HCA_QP_UC ? kOnUc : type == PIB_HCA_QP_RC ? kOnRc : kOnXrc;
+    return type == QpType::kUc ? kOnUc : type == QpType::kRc ? kOnRc : kOnXrc;
 }
 
 size_t data_offset(const OpcodeRow& row, QpType type) {
@@ -122,7 +127,7 @@ using DataResult = std::expected<DataSegment, WqeError>;
 
 DataResult inline_data(Bytes bytes, size_t offset, uint32_t length, uint32_t max_inline) {
     if (length > max_inline || length > bytes.size() - offset) {
-        return std::unexpected(WqeError{PIB_HCA_WC_LOC_LEN_ERR, VendorError::kInline});
+        return std::unexpected(WqeError{WcStatus::kLocLenErr, VendorError::kInline});
     }
     return DataSegment{
         .length = length, .offset = static_cast<uint16_t>(offset), .num_sge = 0, .is_inline = true};
@@ -206,6 +211,10 @@ OpResult atomic_write_op(Bytes bytes, const DataSegment& data) {
     return data.length == kWordBytes ? rdma_op(bytes, data) : bad_length();
 }
 
+static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
+              PIB_HCA_FLUSH_PERSISTENT == ib::Feth::kPersistence &&
+              PIB_HCA_FLUSH_REGION == ib::Feth::kRegion);
+
 OpResult flush_op(Bytes bytes, const DataSegment& data) {
     constexpr uint8_t kPlacements = PIB_HCA_FLUSH_GLOBAL | PIB_HCA_FLUSH_PERSISTENT;
     if (data.num_sge != 0) {
@@ -230,8 +239,10 @@ OpResult datagram_op(Bytes bytes) {
         (ud.av.flags & ~PIB_HCA_AV_GRH) != 0) {
         return bad_op(VendorError::kReserved);
     }
-    return DatagramOp{
-        .av = ud.av, .dest_qpn = ud.dest_qpn, .qkey = ud.qkey, .pkey_index = ud.pkey_index};
+    return DatagramOp{.av = address_vector(ud.av),
+                      .dest_qpn = ud.dest_qpn,
+                      .qkey = ud.qkey,
+                      .pkey_index = ud.pkey_index};
 }
 
 // Operations on keys have no data.
@@ -262,7 +273,11 @@ OpResult bind_op(Bytes bytes, const DataSegment& data) {
     if (bind->reserved != 0) {
         return bad_op(VendorError::kReserved);
     }
-    return BindOp{*bind};
+    return BindOp{{.rkey = bind->rkey,
+                   .lkey = bind->lkey,
+                   .access = bind->access,
+                   .addr = bind->addr,
+                   .length = bind->length}};
 }
 
 OpResult register_op(Bytes bytes, const DataSegment& data) {
@@ -273,7 +288,12 @@ OpResult register_op(Bytes bytes, const DataSegment& data) {
     if (reg->reserved != 0 || reg->pages.reserved != 0) {
         return bad_op(VendorError::kReserved);
     }
-    return RegisterOp{*reg};
+    return RegisterOp{{.key = reg->key,
+                       .access = reg->access,
+                       .iova = reg->iova,
+                       .length = reg->length,
+                       .pages = page_list(reg->pages),
+                       .page_offset = reg->page_offset}};
 }
 
 OpResult decode_op(Bytes bytes, const OpcodeRow& row, QpType type, const DataSegment& data) {
@@ -282,12 +302,13 @@ OpResult decode_op(Bytes bytes, const OpcodeRow& row, QpType type, const DataSeg
 
 }  // namespace
 
-pib_hca_sge sge_at(Bytes wqe, const DataSegment& data, unsigned index) {
-    return load<pib_hca_sge>(wqe, data.offset + index * sizeof(pib_hca_sge));
+Sge sge_at(Bytes wqe, const DataSegment& data, unsigned index) {
+    const auto sge = load<pib_hca_sge>(wqe, data.offset + index * sizeof(pib_hca_sge));
+    return {.addr = sge.addr, .length = sge.length, .lkey = sge.lkey};
 }
 
-uint8_t cqe_opcode(pib_hca_wqe_opcode opcode) {
-    return kOpcodes[opcode].cqe_opcode;
+CompletionOpcode completion_opcode(SendOpcode opcode) {
+    return kOpcodes[static_cast<size_t>(opcode)].completion;
 }
 
 std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& rules) {
@@ -299,7 +320,7 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
     if ((row.services & service_of(rules.type)) == 0) {
         return bad_op(VendorError::kOpcode);
     }
-    const uint32_t max_srqn = rules.type == PIB_HCA_QP_XRC_INI ? kMaxNumber : 0;
+    const uint32_t max_srqn = rules.type == QpType::kXrcIni ? kMaxNumber : 0;
     if (control.reserved != 0 || control.srqn > max_srqn || (control.flags & ~kAllFlags) != 0) {
         return bad_op(VendorError::kReserved);
     }
@@ -311,7 +332,7 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
     if (!op) {
         return std::unexpected(op.error());
     }
-    return SendWqe{.opcode = static_cast<pib_hca_wqe_opcode>(control.opcode),
+    return SendWqe{.opcode = static_cast<SendOpcode>(control.opcode),
                    .flags = control.flags,
                    .srqn = control.srqn,
                    .imm_data = control.imm_data,

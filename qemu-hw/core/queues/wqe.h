@@ -8,12 +8,15 @@
 #include <span>
 #include <variant>
 
+#include "base/access.h"
 #include "base/config.h"
+#include "base/qp_kinds.h"
 #include "base/status.h"
+#include "memory/registration.h"
 
 namespace pib::hca {
 
-// Values of pib_hca_cqe.vendor_error: the rule that a refused WQE broke. docs/device-spec.md lists
+// Values of Completion.vendor_error: the rule that a refused WQE broke. docs/device-spec.md lists
 // them.
 enum class VendorError : uint8_t {
     kNone = 0,
@@ -28,6 +31,37 @@ enum class VendorError : uint8_t {
     kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
     kResponse = 10,  // the peer's response does not match the request
     kMemory = 11,    // a bind, fast registration or invalidation that the key does not allow
+};
+
+// The register interface has the same numbers (commands/interface_numbers.cc).
+enum class SendOpcode : uint8_t {
+    kSend = 0x00,
+    kSendWithImm = 0x01,
+    kRdmaWrite = 0x02,
+    kRdmaWriteWithImm = 0x03,
+    kRdmaRead = 0x04,
+    kCmpSwap = 0x05,
+    kFetchAdd = 0x06,
+    kSendWithInv = 0x07,
+    kLocalInv = 0x08,
+    kBindMw = 0x09,
+    kRegMr = 0x0a,
+    kFlush = 0x0b,
+    kAtomicWrite = 0x0c,
+    kMaskedCmpSwap = 0x0d,
+    kMaskedFetchAdd = 0x0e,
+};
+
+namespace send_flag {
+inline constexpr uint8_t kSignaled = 1u << 0;
+inline constexpr uint8_t kSolicited = 1u << 1;
+inline constexpr uint8_t kFence = 1u << 2;
+}  // namespace send_flag
+
+struct Sge {
+    uint64_t addr;
+    uint32_t length;
+    uint32_t lkey;
 };
 
 struct WqeError {
@@ -63,12 +97,12 @@ struct FlushOp {
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t length;
-    uint8_t placement;  // PIB_HCA_FLUSH_*
+    uint8_t placement;  // ib::Feth
     uint8_t level;
 };
 
 struct DatagramOp {
-    pib_hca_av av;
+    AddressVector av;
     uint32_t dest_qpn;
     uint32_t qkey;
     uint16_t pkey_index;
@@ -79,41 +113,41 @@ struct InvalidateOp {
     uint32_t key;
 };
 struct BindOp {
-    pib_hca_wqe_bind bind;
+    WindowBinding bind;
 };
 struct RegisterOp {
-    pib_hca_wqe_reg reg;
+    FastRegistration reg;
 };
 
 struct SendWqe {
-    pib_hca_wqe_opcode opcode = PIB_HCA_WQE_SEND;
-    uint8_t flags = 0;      // PIB_HCA_WQE_*
+    SendOpcode opcode = SendOpcode::kSend;
+    uint8_t flags = 0;      // send_flag
     uint32_t srqn = 0;      // XRC: at the destination
     uint32_t imm_data = 0;  // wire order, as in memory
     DataSegment data;
     std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
         op;
 
-    bool is_read() const { return opcode == PIB_HCA_WQE_RDMA_READ; }
+    bool is_read() const { return opcode == SendOpcode::kRdmaRead; }
     bool is_masked() const {
-        return opcode == PIB_HCA_WQE_MASKED_CMP_SWAP || opcode == PIB_HCA_WQE_MASKED_FETCH_ADD;
+        return opcode == SendOpcode::kMaskedCmpSwap || opcode == SendOpcode::kMaskedFetchAdd;
     }
     bool is_atomic() const {
-        return opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD || is_masked();
+        return opcode == SendOpcode::kCmpSwap || opcode == SendOpcode::kFetchAdd || is_masked();
     }
-    bool is_flush() const { return opcode == PIB_HCA_WQE_FLUSH; }
-    bool is_atomic_write() const { return opcode == PIB_HCA_WQE_ATOMIC_WRITE; }
+    bool is_flush() const { return opcode == SendOpcode::kFlush; }
+    bool is_atomic_write() const { return opcode == SendOpcode::kAtomicWrite; }
     // The device writes response data to the SGEs.
     bool fetches() const { return is_read() || is_atomic(); }
     // The responder returns data, so an ACK alone does not complete the request (IBA 9.7.5.1.1).
     bool needs_response() const { return fetches() || is_flush() || is_atomic_write(); }
     // The operation changes a key and sends no packet.
     bool is_local() const {
-        return opcode == PIB_HCA_WQE_LOCAL_INV || opcode == PIB_HCA_WQE_BIND_MW ||
-               opcode == PIB_HCA_WQE_REG_MR;
+        return opcode == SendOpcode::kLocalInv || opcode == SendOpcode::kBindMw ||
+               opcode == SendOpcode::kRegMr;
     }
     // The rights that the device needs on the WQE's SGEs.
-    uint32_t local_access() const { return fetches() ? PIB_HCA_ACCESS_LOCAL_WRITE : 0; }
+    uint32_t local_access() const { return fetches() ? access::kLocalWrite : 0; }
 };
 
 // Limits of the QP.
@@ -131,9 +165,6 @@ std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> by
 uint32_t recv_wqe_id(std::span<const uint8_t> bytes);
 
 // SGE `index` of a decoded WQE.
-pib_hca_sge sge_at(std::span<const uint8_t> wqe, const DataSegment& data, unsigned index);
-
-// The send completion's opcode.
-uint8_t cqe_opcode(pib_hca_wqe_opcode opcode);
+Sge sge_at(std::span<const uint8_t> wqe, const DataSegment& data, unsigned index);
 
 }  // namespace pib::hca

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "qp/completions.h"
 #include "qp/error_states.h"
@@ -33,14 +34,14 @@ bool is_in_place(const SendRequest& request, const ib::Burst& burst) {
 // Status and counter of the request that a NAK names, by NAK code (IBA 9.9.2.3).
 struct NakMeaning {
     WcStatus status;
-    pib_hca_counter counter;  // PIB_HCA_COUNTER_COUNT: none of its own
+    std::optional<HcaCounter> counter;  // no value: none of its own
 };
 constexpr std::array<NakMeaning, 5> kNakMeanings = {{
-    {PIB_HCA_WC_GENERAL_ERR, PIB_HCA_COUNTER_PACKET_SEQ_ERR},  // PSN sequence error: a retry
-    {PIB_HCA_WC_REM_INV_REQ_ERR, PIB_HCA_COUNTER_REQ_REMOTE_INVALID_REQUEST},
-    {PIB_HCA_WC_REM_ACCESS_ERR, PIB_HCA_COUNTER_REQ_REMOTE_ACCESS_ERRORS},
-    {PIB_HCA_WC_REM_OP_ERR, PIB_HCA_COUNTER_COUNT},
-    {PIB_HCA_WC_REM_INV_REQ_ERR, PIB_HCA_COUNTER_REQ_REMOTE_INVALID_REQUEST},
+    {WcStatus::kGeneralErr, HcaCounter::kPacketSeqErr},  // PSN sequence error: a retry
+    {WcStatus::kRemInvReqErr, HcaCounter::kReqRemoteInvalidRequest},
+    {WcStatus::kRemAccessErr, HcaCounter::kReqRemoteAccessErrors},
+    {WcStatus::kRemOpErr, std::nullopt},
+    {WcStatus::kRemInvReqErr, HcaCounter::kReqRemoteInvalidRequest},
 }};
 
 }  // namespace
@@ -139,7 +140,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
 
 void Completer::complete_front(QueuePair& qp) {
     advance(qp, qp.window.front().psn_end());
-    complete_send(services_, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+    complete_send(services_, qp, {WcStatus::kSuccess, VendorError::kNone});
     complete_local(services_, qp);
 }
 
@@ -159,7 +160,7 @@ void Completer::retry(QueuePair& qp) {
     } else if (migrate_if_armed(services_, qp)) {
         qp.req.retries_left = qp.attr.retry_cnt;  // the other path has not been tried yet
     } else {
-        fail(qp, PIB_HCA_WC_RETRY_EXC_ERR);
+        fail(qp, WcStatus::kRetryExcErr);
         return;
     }
     requester::rewind(services_, qp);
@@ -171,7 +172,7 @@ void Completer::sequence_error(QueuePair& qp) {
     if (qp.req.retry_started) {
         return;
     }
-    services_.count(qp, PIB_HCA_COUNTER_IMPLIED_NAK_SEQ_ERR);
+    services_.count(qp, HcaCounter::kImpliedNakSeqErr);
     retry(qp);
     qp.req.retry_started = true;
 }
@@ -192,8 +193,8 @@ void Completer::nak_in(QueuePair& qp, ib::Psn psn, uint8_t code) {
     if (sequence && qp.req.retry_started) {
         return;
     }
-    if (kNakMeanings[code].counter != PIB_HCA_COUNTER_COUNT) {
-        services_.count(qp, kNakMeanings[code].counter);
+    if (const auto counter = kNakMeanings[code].counter) {
+        services_.count(qp, *counter);
     }
     if (!sequence) {
         fail(qp, kNakMeanings[code].status);
@@ -213,9 +214,9 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
         return;
     }
     if (qp.req.rnr_retries_left == 0) {
-        services_.count(qp, PIB_HCA_COUNTER_RNR_NAK_RETRY_ERR);
+        services_.count(qp, HcaCounter::kRnrNakRetryErr);
         requester::stop_timer(services_, qp);
-        fail(qp, PIB_HCA_WC_RNR_RETRY_EXC_ERR);
+        fail(qp, WcStatus::kRnrRetryExcErr);
         return;
     }
     if (qp.attr.rnr_retry != kRetryForEver) {
@@ -241,7 +242,7 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     // Data in answer to a SEND or WRITE, or a READ answered like an atomic: a bad response (IBA
     // 9.9.2.2).
     if (!qp.window.front().wqe.needs_response()) {
-        fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+        fail(qp, WcStatus::kBadRespErr, VendorError::kResponse);
         return false;
     }
     if (psn != qp.req.una) {
@@ -258,13 +259,13 @@ uint32_t Completer::cannot_scatter(QueuePair& qp) {
         qp.response_lost = true;
         requester::stop_timer(services_, qp);
     } else {
-        fail(qp, PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey);
+        fail(qp, WcStatus::kLocProtErr, VendorError::kLocalKey);
     }
     return 1;
 }
 
 uint32_t Completer::bad_response(QueuePair& qp) {
-    fail(qp, PIB_HCA_WC_BAD_RESP_ERR, VendorError::kResponse);
+    fail(qp, WcStatus::kBadRespErr, VendorError::kResponse);
     return 1;
 }
 
@@ -349,7 +350,7 @@ void Completer::timer(QueuePair& qp) {
         requester::restart_ack_timer(services_, qp);
         return;
     }
-    services_.count(qp, PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+    services_.count(qp, HcaCounter::kLocalAckTimeoutErr);
     qp.req.retry_started = false;
     retry(qp);
 }

@@ -53,7 +53,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             case Sent::kYes:
                 budget.charge(bytes);
                 budget.spend(services_.scheduler().copied() - copied);
-                complete_send(services_, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+                complete_send(services_, qp, {WcStatus::kSuccess, VendorError::kNone});
                 break;
             case Sent::kBlocked:
                 return Turn::kBlocked;
@@ -61,7 +61,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
                 if (await_page(services_, qp, QpHalf::kRequester)) {
                     return Turn::kIdle;
                 }
-                fail_send(services_, qp, {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey});
+                fail_send(services_, qp, {WcStatus::kLocProtErr, VendorError::kLocalKey});
                 break;
         }
     }
@@ -70,7 +70,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
 }
 
 bool Datagram::fetch(QueuePair& qp) {
-    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
+    if (qp.state != QpState::kRts || qp.sq.ready() == 0) {
         return false;
     }
     const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
@@ -96,7 +96,7 @@ bool Datagram::fetch(QueuePair& qp) {
 WqeError Datagram::check(const QueuePair& qp, const SendWqe& wqe) {
     const Port& port = services_.port_of(qp);
     if (wqe.data.length > port.mtu_bytes()) {
-        return {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};  // C9-179: one packet
+        return {WcStatus::kLocLenErr, VendorError::kLength};  // C9-179: one packet
     }
     return check_address(qp, std::get<DatagramOp>(wqe.op));
 }
@@ -104,20 +104,19 @@ WqeError Datagram::check(const QueuePair& qp, const SendWqe& wqe) {
 WqeError Datagram::check_address(const QueuePair& qp, const DatagramOp& op) {
     const Port& port = services_.port_of(qp);
     const bool to_group = op.dest_qpn == ib::kMulticastQpn.value();
-    const LidClass allowed{.multicast = to_group && qp.type == PIB_HCA_QP_UD,
-                           .permissive = qp.type == PIB_HCA_QP_SMI};
-    const bool group_is_whole =
-        !to_group || (ib::Lid(op.av.dlid).is_multicast() && (op.av.flags & PIB_HCA_AV_GRH) != 0);
+    const LidClass allowed{.multicast = to_group && qp.type == QpType::kUd,
+                           .permissive = qp.type == QpType::kSmi};
+    const bool group_is_whole = !to_group || (ib::Lid(op.av.dlid).is_multicast() && op.av.has_grh);
     // IBA 10.2.2.2: the address vector's port is the QP's.
     if (op.av.port != qp.port() || op.dest_qpn > ib::Qpn::kMask || !group_is_whole ||
         !address_vector_is_valid(op.av, port, allowed)) {
-        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kAddressVector};
+        return {WcStatus::kLocQpOpErr, VendorError::kAddressVector};
     }
-    const bool names_pkey = qp.type == PIB_HCA_QP_GSI;
+    const bool names_pkey = qp.type == QpType::kGsi;
     if (names_pkey ? op.pkey_index >= port.pkey_count() : op.pkey_index != 0) {
-        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kPkeyIndex};
+        return {WcStatus::kLocQpOpErr, VendorError::kPkeyIndex};
     }
-    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
+    return {WcStatus::kSuccess, VendorError::kNone};
 }
 
 ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
@@ -128,17 +127,17 @@ ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
     if (headers.lrh.dlid.is_permissive()) {
         headers.lrh.slid = ib::kPermissiveLid;  // directed routes from end to end (IBA 14.2.2.1)
     }
-    const bool with_imm = wqe.opcode == PIB_HCA_WQE_SEND_WITH_IMM;
+    const bool with_imm = wqe.opcode == SendOpcode::kSendWithImm;
     headers.bth.opcode = with_imm ? ib::opcode::kUdSendOnlyImm : ib::opcode::kUdSendOnly;
-    headers.bth.solicited_event = (wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
+    headers.bth.solicited_event = (wqe.flags & send_flag::kSolicited) != 0;
     headers.bth.mig_req = true;  // C9-7: datagrams have no migration
     headers.bth.dest_qp = ib::Qpn(op.dest_qpn);
     headers.bth.psn = qp.window.front().psn_first;
     // SMPs carry the default P_Key, which nobody checks (C9-41, 10.9.8); GMPs the one the WQE
     // names.
     const unsigned index =
-        qp.type == PIB_HCA_QP_GSI ? op.pkey_index : static_cast<unsigned>(qp.attr.pkey_index);
-    headers.bth.pkey = qp.type == PIB_HCA_QP_SMI ? ib::kDefaultPKey : pkey_at(port, index);
+        qp.type == QpType::kGsi ? op.pkey_index : static_cast<unsigned>(qp.attr.pkey_index);
+    headers.bth.pkey = qp.type == QpType::kSmi ? ib::kDefaultPKey : pkey_at(port, index);
     const uint32_t qkey = (op.qkey & kUseQpQkey) != 0 ? qp.attr.qkey : op.qkey;
     headers.deth = {.qkey = ib::QKey(qkey), .src_qp = qp.wire_qpn()};
     std::memcpy(headers.imm_dt.data.data(), &wqe.imm_data, headers.imm_dt.data.size());
@@ -168,7 +167,7 @@ Sent Datagram::send_front(QueuePair& qp) {
         }
     };
     const Outlet to{.port = port, .static_rate = std::get<DatagramOp>(wqe.op).av.static_rate};
-    return send_packet(to, out, wqe.data.length, fill, copy_to_members, qp.type == PIB_HCA_QP_SMI);
+    return send_packet(to, out, wqe.data.length, fill, copy_to_members, qp.type == QpType::kSmi);
 }
 
 // ---------------------------------------------------------------- receive
@@ -177,10 +176,10 @@ Sent Datagram::send_front(QueuePair& qp) {
 // own.
 unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& packet) {
     const Port& port = services_.port_of(qp);
-    if (qp.type == PIB_HCA_QP_SMI) {
+    if (qp.type == QpType::kSmi) {
         return 0;
     }
-    const bool any = qp.type == PIB_HCA_QP_GSI;
+    const bool any = qp.type == QpType::kGsi;
     const unsigned first = any ? 0 : qp.attr.pkey_index;
     const unsigned end = any ? port.pkey_count() : first + 1;
     for (unsigned index = first; index < end; ++index) {
@@ -193,7 +192,7 @@ unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& pack
 
 // C9-44 and following: everything but SMPs carries the receiver's Q_Key.
 bool Datagram::qkey_matches(const QueuePair& qp, const ib::PacketView& packet) {
-    return qp.type == PIB_HCA_QP_SMI || packet.deth()->qkey.value() == qp.attr.qkey;
+    return qp.type == QpType::kSmi || packet.deth()->qkey.value() == qp.attr.qkey;
 }
 
 void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet) {
@@ -241,9 +240,9 @@ uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
 
 void Datagram::no_receive(const QueuePair& qp) {
     if (qp.is_special()) {
-        services_.port_of(qp).mad_dropped(qp.type == PIB_HCA_QP_SMI);
+        services_.port_of(qp).mad_dropped(qp.type == QpType::kSmi);
     }
-    services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+    services_.count(qp, HcaCounter::kRxDropped);
 }
 
 void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index) {
@@ -257,8 +256,8 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
             break;
         case Fetch::kShort:
             // Dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
-            services_.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
-            services_.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+            services_.count(qp, HcaCounter::kRespLocalLengthError);
+            services_.count(qp, HcaCounter::kRxDropped);
             return;
         case Fetch::kNone:
             no_receive(qp);
@@ -267,17 +266,13 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
             enter_error(services_, qp);
             return;
     }
-    ReceiveReport report;
     if (!scatter_packet(qp, packet)) {
-        (void)services_.mpt().take_miss();  // a datagram does not come again: nobody waits
-        report.error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
-        complete_recv(services_, qp, report);
+        (void)services_.mpt().take_miss();  // a datagram does not come again: no resume would help
+        fail_recv(services_, qp, {WcStatus::kLocProtErr, VendorError::kLocalKey});
         enter_error(services_, qp);
         return;
     }
-    report.solicited = packet.bth().solicited_event;
-    report.fields = describe(qp, packet, pkey_index);
-    complete_recv(services_, qp, report);
+    complete_recv(services_, qp, describe(qp, packet, pkey_index));
 }
 
 bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {
@@ -291,28 +286,32 @@ bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {
 }
 
 // The receive completion's fields (IBA 11.4.2.1).
-pib_hca_cqe Datagram::describe(const QueuePair& qp, const ib::PacketView& packet,
-                               unsigned pkey_index) {
+Completion Datagram::describe(const QueuePair& qp, const ib::PacketView& packet,
+                              unsigned pkey_index) {
     const Port& port = services_.port_of(qp);
-    pib_hca_cqe cqe{};
-    cqe.byte_count = kGrhBytes + static_cast<uint32_t>(packet.payload().size());
-    cqe.src_qp = packet.deth()->src_qp.value();
-    cqe.slid = packet.lrh().slid.value();
-    cqe.sl = packet.lrh().sl.value();
-    cqe.port = qp.port();
-    cqe.pkey_index = qp.type == PIB_HCA_QP_GSI ? static_cast<uint16_t>(pkey_index) : uint16_t{0};
+    Completion completion{.opcode = CompletionOpcode::kRecv};
+    if (packet.bth().solicited_event) {
+        completion.flags |= completion_flag::kSolicited;
+    }
+    completion.byte_count = kGrhBytes + static_cast<uint32_t>(packet.payload().size());
+    completion.src_qp = packet.deth()->src_qp.value();
+    completion.slid = packet.lrh().slid.value();
+    completion.sl = packet.lrh().sl.value();
+    completion.port = qp.port();
+    completion.pkey_index =
+        qp.type == QpType::kGsi ? static_cast<uint16_t>(pkey_index) : uint16_t{0};
     if (packet.lrh().dlid.is_unicast()) {
         const unsigned lmc_mask = (1u << port.lmc()) - 1u;
-        cqe.dlid_path_bits = static_cast<uint8_t>(packet.lrh().dlid.value() & lmc_mask);
+        completion.dlid_path_bits = static_cast<uint8_t>(packet.lrh().dlid.value() & lmc_mask);
     }
     if (packet.grh()) {
-        cqe.flags |= PIB_HCA_CQE_FLAG_GRH;
+        completion.flags |= completion_flag::kGrh;
     }
     if (const auto imm = packet.imm_dt()) {
-        cqe.flags |= PIB_HCA_CQE_FLAG_IMM;
-        std::memcpy(&cqe.imm_data, imm->data.data(), imm->data.size());
+        completion.flags |= completion_flag::kImm;
+        std::memcpy(&completion.imm_data, imm->data.data(), imm->data.size());
     }
-    return cqe;
+    return completion;
 }
 
 }  // namespace pib::hca

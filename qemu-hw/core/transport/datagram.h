@@ -36,7 +36,7 @@ class Datagram {
     void deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
     void no_receive(const QueuePair& qp);
     bool scatter_packet(QueuePair& qp, const ib::PacketView& packet);
-    pib_hca_cqe describe(const QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
+    Completion describe(const QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
 
     QpServices& services_;
     const McastTable& mcast_;

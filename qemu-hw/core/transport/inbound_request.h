@@ -15,8 +15,8 @@ namespace pib::hca::responder {
 struct Refusal {
     AckKind kind = AckKind::kNak;  // kNone: the peer is told nothing
     uint8_t code = 0;
-    pib_hca_event event = PIB_HCA_EVENT_COMPLETION;  // COMPLETION: none
-    WqeError receive{PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone};
+    Event event = Event::kCompletion;  // COMPLETION: none
+    WqeError receive{WcStatus::kWrFlushErr, VendorError::kNone};
     // The check of several packets is true for some of them only. Nothing has happened, and the
     // caller delivers them one by one.
     bool of_some = false;

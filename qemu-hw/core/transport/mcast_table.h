@@ -15,13 +15,18 @@
 
 namespace pib::hca {
 
+struct McastGroup {
+    ib::Gid mgid;
+    ib::Lid mlid;
+};
+
 class McastTable {
   public:
     // OK when the QP already is attached: it gets one copy all the same (IBA 11.3.1). `added` tells
     // which.
-    CmdStatus attach(const pib_hca_mcast& group, uint32_t qpn, bool& added);
+    CmdStatus attach(const McastGroup& group, uint32_t qpn, bool& added);
     // BAD_RESOURCE when it is not attached.
-    CmdStatus detach(const pib_hca_mcast& group, uint32_t qpn);
+    CmdStatus detach(const McastGroup& group, uint32_t qpn);
     // The QPs attached to a group, in the order of their attachment.
     std::span<const uint32_t> members(const ib::Gid& mgid, ib::Lid mlid) const;
     void clear() { groups_.clear(); }

@@ -19,17 +19,17 @@ ib::Gid gid_of(const uint8_t* bytes) {
 
 }  // namespace
 
-void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port) {
+void address_packet(ib::PacketHeaders& headers, const AddressVector& av, const Port& port) {
     const auto path_bits = static_cast<uint16_t>(av.src_path_bits & ((1u << port.lmc()) - 1u));
     headers.lrh.sl = ib::Sl(av.sl);
     headers.lrh.dlid = ib::Lid(av.dlid);
     headers.lrh.slid = ib::Lid(static_cast<uint16_t>(port.lid() | path_bits));
-    if ((av.flags & PIB_HCA_AV_GRH) != 0) {
+    if (av.has_grh) {
         headers.grh = ib::Grh{.tclass = av.traffic_class,
                               .flow_label = av.flow_label,
                               .hop_lmt = av.hop_limit,
                               .sgid = gid_of(port.gid(av.sgid_index)),
-                              .dgid = gid_of(av.dgid)};
+                              .dgid = gid_of(av.dgid.data())};
     }
 }
 
@@ -54,7 +54,7 @@ ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8
     ib::PacketHeaders headers;
     address_packet(headers, qp.attr.av, port);
     headers.bth.opcode = static_cast<uint8_t>(transport_bits(qp) | operation);
-    headers.bth.mig_req = qp.attr.path_mig_state == PIB_HCA_MIG_MIGRATED;  // IBA 17.2.8
+    headers.bth.mig_req = qp.attr.path_mig_state == PathMigration::kMigrated;  // IBA 17.2.8
     headers.bth.pkey = ib::PKey(port.pkey(qp.attr.pkey_index));
     headers.bth.dest_qp = ib::Qpn(qp.attr.dest_qpn);
     headers.bth.psn = psn;

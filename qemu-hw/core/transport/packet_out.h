@@ -19,7 +19,7 @@ enum class Sent : uint8_t {
 };
 
 // Fills LRH and GRH for a packet along `av` (IBA 7.7, 8.3).
-void address_packet(ib::PacketHeaders& headers, const pib_hca_av& av, const Port& port);
+void address_packet(ib::PacketHeaders& headers, const AddressVector& av, const Port& port);
 
 // LRH, GRH and the BTH fields that every packet of a connected QP has. `operation`: the opcode
 // without its transport.

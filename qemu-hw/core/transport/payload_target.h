@@ -19,7 +19,7 @@ struct WqeTarget {
         return scatter(mpt, segments, offset, payload);
     }
     bool locate(const Mpt& mpt, uint64_t bytes, Located& out) const {
-        return hca::locate(mpt, segments, offset, bytes, PIB_HCA_ACCESS_LOCAL_WRITE, out);
+        return hca::locate(mpt, segments, offset, bytes, access::kLocalWrite, out);
     }
 };
 
@@ -30,7 +30,7 @@ struct KeyTarget {
     uint64_t addr;
 
     KeyedRange range(uint64_t bytes) const {
-        return {.key = key, .addr = addr, .length = bytes, .access = PIB_HCA_ACCESS_REMOTE_WRITE};
+        return {.key = key, .addr = addr, .length = bytes, .access = access::kRemoteWrite};
     }
     bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
         return mpt.write(user, range(payload.size()), payload);

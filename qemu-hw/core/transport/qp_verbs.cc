@@ -18,28 +18,28 @@ namespace {
 
 // Attributes that describe how requests are sent: they may change in SQD once nothing is under way
 // (IBA 11.2.5.2).
-constexpr uint32_t kNeedDrained =
-    PIB_HCA_QP_ATTR_PORT | PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PKEY_INDEX |
-    PIB_HCA_QP_ATTR_TIMEOUT | PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY |
-    PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC | PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
+constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkeyIndex |
+                                  qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
+                                  qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
 
 // SQE to RTS: WQEs that were posted before are flushed (IBA 10.3.1.6). The queue's depth bounds the
 // work.
 void finish_send_flush(QpServices& services, QueuePair& qp) {
+    constexpr uint32_t kPackets = 4096;
     Turn turn = Turn::kMore;
     while (turn == Turn::kMore) {
-        Budget budget{.packets = PIB_HCA_CMD_MAX_LENGTH, .bytes = UINT32_MAX};
+        Budget budget{.packets = kPackets, .bytes = UINT32_MAX};
         turn = flush_queues(services, qp, budget);
     }
 }
 
 }  // namespace
 
-bool QpVerbs::queues_exist(const pib_hca_create_qp& in) {
+bool QpVerbs::queues_exist(const QpRequest& in) {
     CqTable& cqs = services_.parts().cqs;
     // check_create_qp() has checked the queues that XRC QPs do not have.
-    const bool sends = in.type != PIB_HCA_QP_XRC_TGT;
-    const bool receives = sends && in.type != PIB_HCA_QP_XRC_INI;
+    const bool sends = in.type != QpType::kXrcTgt;
+    const bool receives = sends && in.type != QpType::kXrcIni;
     const SharedReceiveQueue* srq = services_.parts().srqs.find(in.srq);
     return (!sends || cqs.find(in.send_cq) != nullptr) &&
            (!receives || cqs.find(in.recv_cq) != nullptr) &&
@@ -60,16 +60,16 @@ void QpVerbs::use_queues(const QueuePair& qp, bool use) {
     }
 }
 
-CmdResult<uint32_t> QpVerbs::create(const pib_hca_create_qp& in) {
+CmdResult<uint32_t> QpVerbs::create(const QpRequest& in) {
     const auto ports = static_cast<unsigned>(services_.parts().ports.size());
-    if (const CmdStatus status = check_create_qp(in, ports); status != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus status = check_create_qp(in, ports); status != CmdStatus::kOk) {
         return std::unexpected(status);
     }
     if (!queues_exist(in)) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
-    if (const CmdStatus status = services_.qps().check_room(in.port, static_cast<QpType>(in.type));
-        status != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus status = services_.qps().check_room(in.port, in.type);
+        status != CmdStatus::kOk) {
         return std::unexpected(status);
     }
     auto qp = make_qp(services_.host(), in, pages_left_);
@@ -93,36 +93,36 @@ uint32_t QpVerbs::room_of_cqs(const QueuePair& qp) {
     return room;
 }
 
-CmdStatus QpVerbs::modify(uint32_t qpn, const pib_hca_modify_qp& in) {
+CmdStatus QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
-    if (const CmdStatus status = check_transition(*qp, in); status != PIB_HCA_CMD_STATUS_OK) {
+    if (const CmdStatus status = check_transition(*qp, in); status != CmdStatus::kOk) {
         return status;
     }
     if (const CmdStatus status = check_attributes(*qp, in, services_.parts().ports);
-        status != PIB_HCA_CMD_STATUS_OK) {
+        status != CmdStatus::kOk) {
         return status;
     }
     if (qp->sq_draining && qp->state == target_state(*qp, in) &&
         (in.attr_mask & kNeedDrained) != 0) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
-    if ((in.attr_mask & PIB_HCA_QP_ATTR_PORT) != 0) {
+    if ((in.attr_mask & qp_attr::kPort) != 0) {
         services_.scheduler().unpark(*qp);  // it waits for the old port
     }
     const QpState from = qp->state;
     const bool migrates = is_migration_command(*qp, in);
     apply_attributes(qp->attr, in);
-    qp->alt_loaded = qp->alt_loaded || (in.attr_mask & PIB_HCA_QP_ATTR_ALT_PATH) != 0;
+    qp->alt_loaded = qp->alt_loaded || (in.attr_mask & qp_attr::kAltPath) != 0;
     qp->mig_error_reported = false;
     if (migrates) {
         migrate(services_, *qp);
     }
     enter_state(*qp, target_state(*qp, in), in.attr_mask);
     suspicions_.qp_modified(*qp, from);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // The QP is about to be reset or destroyed.
@@ -137,28 +137,28 @@ void QpVerbs::stop(QueuePair& qp) {
 void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     const QpState from = qp.state;
     switch (to) {
-        case PIB_HCA_QPS_RESET:
+        case QpState::kReset:
             stop(qp);
             services_.scheduler().unpark(qp);
             reset_qp(services_.host(), qp, services_.snapshots());
             return;
-        case PIB_HCA_QPS_ERR:
+        case QpState::kErr:
             enter_error(services_, qp);
             return;
-        case PIB_HCA_QPS_RTR:
+        case QpState::kRtr:
             responder::start(qp);
             break;
-        case PIB_HCA_QPS_RTS:
+        case QpState::kRts:
             qp.sq_draining = false;
-            if (from == PIB_HCA_QPS_RTR) {
+            if (from == QpState::kRtr) {
                 requester::start(qp);
-            } else if (from == PIB_HCA_QPS_SQE) {
+            } else if (from == QpState::kSqe) {
                 finish_send_flush(services_, qp);
                 requester::resume(qp);
             }
             break;
-        case PIB_HCA_QPS_SQD:
-            qp.sq_draining = qp.sq_draining || from == PIB_HCA_QPS_RTS;
+        case QpState::kSqd:
+            qp.sq_draining = qp.sq_draining || from == QpState::kRts;
             break;
         default:
             break;
@@ -167,7 +167,7 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     if (qp.state == from) {
         qp.state = to;
     }
-    if ((attr_mask & PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC) != 0 && to != PIB_HCA_QPS_RTR) {
+    if ((attr_mask & qp_attr::kMaxDestRdAtomic) != 0 && to != QpState::kRtr) {
         responder::resize_rd(qp);
     }
     report_drained(services_, qp);
@@ -176,16 +176,16 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
     }
 }
 
-CmdResult<pib_hca_modify_qp> QpVerbs::query(uint32_t qpn) {
+CmdResult<QpAttributes> QpVerbs::query(uint32_t qpn) {
     const QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return std::unexpected(PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        return std::unexpected(CmdStatus::kBadResource);
     }
-    pib_hca_modify_qp out = qp->attr;
+    QpAttributes out = qp->attr;
     out.attr_mask = 0;
     out.state = qp->state;
     out.cur_state = qp->state;
-    out.sq_draining = qp->sq_draining ? 1 : 0;
+    out.sq_draining = qp->sq_draining;
     if (qp->is_connected() && qp->can_receive()) {
         out.rq_psn = qp->resp.expected_psn.value();
     }
@@ -198,10 +198,10 @@ CmdResult<pib_hca_modify_qp> QpVerbs::query(uint32_t qpn) {
 CmdStatus QpVerbs::destroy(uint32_t qpn) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (qp->mcast_groups != 0) {
-        return PIB_HCA_CMD_STATUS_BUSY;
+        return CmdStatus::kBusy;
     }
     suspicions_.qp_destroyed(*qp);
     stop(*qp);
@@ -211,16 +211,16 @@ CmdStatus QpVerbs::destroy(uint32_t qpn) {
     qp->window.release(services_.snapshots());
     pages_left_ += qp->buffer.listed_pages();
     services_.qps().erase(qpn);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
-CmdStatus QpVerbs::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+CmdStatus QpVerbs::attach_mcast(uint32_t qpn, const McastGroup& in) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
-    if (qp->type != PIB_HCA_QP_UD) {
-        return PIB_HCA_CMD_STATUS_BAD_PARAM;
+    if (qp->type != QpType::kUd) {
+        return CmdStatus::kBadParam;
     }
     bool added = false;
     const CmdStatus status = mcast_.attach(in, qpn, added);
@@ -228,13 +228,13 @@ CmdStatus QpVerbs::attach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
     return status;
 }
 
-CmdStatus QpVerbs::detach_mcast(uint32_t qpn, const pib_hca_mcast& in) {
+CmdStatus QpVerbs::detach_mcast(uint32_t qpn, const McastGroup& in) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     const CmdStatus status = mcast_.detach(in, qpn);
-    qp->mcast_groups -= status == PIB_HCA_CMD_STATUS_OK ? 1 : 0;
+    qp->mcast_groups -= status == CmdStatus::kOk ? 1 : 0;
     return status;
 }
 
@@ -255,60 +255,58 @@ void QpVerbs::set_knobs(const Knobs& knobs) {
 
 CmdStatus QpVerbs::inject_cq_error(uint32_t cqn) {
     if (services_.parts().cqs.find(cqn) == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     if (!services_.parts().cqs.inject_error(cqn)) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
     cq_failed(services_, cqn);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 // An error event moves the QP to Error, as a real one does; other events change no state.
-CmdStatus QpVerbs::inject_event(pib_hca_event type, uint32_t number) {
-    if (type == PIB_HCA_EVENT_CQ_ERROR) {
+CmdStatus QpVerbs::inject_event(Event type, uint32_t number) {
+    if (type == Event::kCqError) {
         return inject_cq_error(number);
     }
     QueuePair* qp = services_.qps().find(number);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
     switch (type) {
-        case PIB_HCA_EVENT_PATH_MIGRATED:
-        case PIB_HCA_EVENT_COMM_ESTABLISHED:
-        case PIB_HCA_EVENT_SQ_DRAINED:
-        case PIB_HCA_EVENT_PATH_MIG_FAILED:
-        case PIB_HCA_EVENT_LAST_WQE_REACHED:
+        case Event::kPathMigrated:
+        case Event::kCommEstablished:
+        case Event::kSqDrained:
+        case Event::kPathMigFailed:
+        case Event::kLastWqeReached:
             services_.event(type, *qp);
-            return PIB_HCA_CMD_STATUS_OK;
-        case PIB_HCA_EVENT_QP_FATAL:
-        case PIB_HCA_EVENT_QP_REQUEST_ERROR:
-        case PIB_HCA_EVENT_QP_ACCESS_ERROR:
+            return CmdStatus::kOk;
+        case Event::kQpFatal:
+        case Event::kQpRequestError:
+        case Event::kQpAccessError:
             break;
         default:
-            return PIB_HCA_CMD_STATUS_BAD_PARAM;
+            return CmdStatus::kBadParam;
     }
-    if (qp->state == PIB_HCA_QPS_RESET || qp->state == PIB_HCA_QPS_ERR) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+    if (qp->state == QpState::kReset || qp->state == QpState::kErr) {
+        return CmdStatus::kBadState;
     }
     services_.event(type, *qp);
-    qp->fatal_reported = qp->fatal_reported || type == PIB_HCA_EVENT_QP_FATAL;
+    qp->fatal_reported = qp->fatal_reported || type == Event::kQpFatal;
     enter_error(services_, *qp);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
-CmdStatus QpVerbs::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in) {
+CmdStatus QpVerbs::resume_page_fault(uint32_t qpn, QpHalf half, bool refused) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return PIB_HCA_CMD_STATUS_BAD_RESOURCE;
+        return CmdStatus::kBadResource;
     }
-    const QpHalf half =
-        (in.flags & PIB_HCA_PAGE_FAULT_RESPONDER) != 0 ? QpHalf::kResponder : QpHalf::kRequester;
     PageWait& wait = qp->page_wait(half);
     if (!wait.waiting) {
-        return PIB_HCA_CMD_STATUS_BAD_STATE;
+        return CmdStatus::kBadState;
     }
-    wait = {.waiting = false, .refused = (in.flags & PIB_HCA_PAGE_FAULT_REFUSED) != 0};
+    wait = {.waiting = false, .refused = refused};
     if (half == QpHalf::kResponder) {
         qp->read_waits = false;
     } else if (std::exchange(qp->response_lost, false) && qp->can_send()) {
@@ -316,7 +314,7 @@ CmdStatus QpVerbs::resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fau
         requester::rewind(services_, *qp);
     }
     services_.schedule(*qp);
-    return PIB_HCA_CMD_STATUS_OK;
+    return CmdStatus::kOk;
 }
 
 void QpVerbs::reset() {

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "qp/qp_create.h"
 #include "qp/qp_services.h"
 #include "qp/suspicions.h"
 #include "transport/mcast_table.h"
@@ -20,18 +21,18 @@ class QpVerbs {
 
     // The caller has checked length and reserved fields of the structures, and that PD and UAR
     // exist. A QP counts as a user of its CQs and its SRQ.
-    CmdResult<uint32_t> create(const pib_hca_create_qp& in);
-    CmdStatus modify(uint32_t qpn, const pib_hca_modify_qp& in);
-    CmdResult<pib_hca_modify_qp> query(uint32_t qpn);
+    CmdResult<uint32_t> create(const QpRequest& in);
+    CmdStatus modify(uint32_t qpn, const QpAttributes& in);
+    CmdResult<QpAttributes> query(uint32_t qpn);
     CmdStatus destroy(uint32_t qpn);
-    CmdStatus attach_mcast(uint32_t qpn, const pib_hca_mcast& in);
-    CmdStatus detach_mcast(uint32_t qpn, const pib_hca_mcast& in);
+    CmdStatus attach_mcast(uint32_t qpn, const McastGroup& in);
+    CmdStatus detach_mcast(uint32_t qpn, const McastGroup& in);
 
-    pib_hca_page_fault next_page_fault() { return services_.page_faults().take(); }
-    CmdStatus resume_page_fault(uint32_t qpn, const pib_hca_resume_page_fault& in);
+    PageFault next_page_fault() { return services_.page_faults().take(); }
+    CmdStatus resume_page_fault(uint32_t qpn, QpHalf half, bool refused);
     // Raises an event of a QP or CQ that has not happened, with the state change that belongs to it
     // (INJECT_EVENT).
-    CmdStatus inject_event(pib_hca_event type, uint32_t number);
+    CmdStatus inject_event(Event type, uint32_t number);
 
     // nullptr: no QP has this number.
     const QueuePair* look_at(uint32_t qpn) { return services_.qps().find(qpn); }
@@ -49,7 +50,7 @@ class QpVerbs {
     void reset();
 
   private:
-    bool queues_exist(const pib_hca_create_qp& in);
+    bool queues_exist(const QpRequest& in);
     void use_queues(const QueuePair& qp, bool use);
     uint32_t room_of_cqs(const QueuePair& qp);
     void stop(QueuePair& qp);

@@ -9,12 +9,12 @@ namespace pib::hca::responder {
 
 Refusal invalid_request() {
     return {.code = static_cast<uint8_t>(ib::NakCode::kInvalidRequest),
-            .event = PIB_HCA_EVENT_QP_REQUEST_ERROR};
+            .event = Event::kQpRequestError};
 }
 
 Refusal access_error() {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
-            .event = PIB_HCA_EVENT_QP_ACCESS_ERROR};
+            .event = Event::kQpAccessError};
 }
 
 Refusal operational_error(const WqeError& receive) {
@@ -34,9 +34,9 @@ Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error)
 }
 
 void established(QpServices& services, QueuePair& qp) {
-    if (qp.state == PIB_HCA_QPS_RTR && !qp.resp.communication_established) {
+    if (qp.state == QpState::kRtr && !qp.resp.communication_established) {
         qp.resp.communication_established = true;
-        services.event(PIB_HCA_EVENT_COMM_ESTABLISHED, qp);
+        services.event(Event::kCommEstablished, qp);
     }
 }
 
@@ -159,7 +159,7 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
         default:
             break;
     }
-    return operational_error({PIB_HCA_WC_WR_FLUSH_ERR, VendorError::kNone});
+    return operational_error({WcStatus::kWrFlushErr, VendorError::kNone});
 }
 
 // Packet and message lengths (IBA 9.7.4.1.6).
@@ -178,9 +178,9 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
             if (!single) {
                 return of_some();
             }
-            services.count(qp, PIB_HCA_COUNTER_RESP_LOCAL_LENGTH_ERROR);
+            services.count(qp, HcaCounter::kRespLocalLengthError);
             Refusal refusal = invalid_request();
-            refusal.receive = {PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength};
+            refusal.receive = {WcStatus::kLocLenErr, VendorError::kLength};
             return refusal;
         }
         return std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 // The R_Key of a SEND with Invalidate could not be invalidated (class J). The completion of the
 // SEND and the end of the connection tell the receiver; the sender gets no answer.
 Refusal invalidate_error() {
-    return {.kind = AckKind::kNone, .receive = {PIB_HCA_WC_REM_INV_REQ_ERR, VendorError::kMemory}};
+    return {.kind = AckKind::kNone, .receive = {WcStatus::kRemInvReqErr, VendorError::kMemory}};
 }
 
 // Some of several packets may have a place; a payload that was pulled is no longer here.
@@ -35,20 +35,21 @@ void complete_message(QpServices& services, QueuePair& qp, const Request& reques
     if (!packet.opcode().consumes_receive()) {
         return;
     }
-    ReceiveReport report;
-    if (packet.opcode().kind == ib::OpKind::kRdmaWrite) {
-        report.opcode = PIB_HCA_CQE_RECV_RDMA_WITH_IMM;
-    }
-    report.solicited = packet.bth().solicited_event;
-    report.fields.byte_count = resp.received;
+    const bool is_write = packet.opcode().kind == ib::OpKind::kRdmaWrite;
+    Completion completion{
+        .byte_count = resp.received,
+        .opcode = is_write ? CompletionOpcode::kRecvRdmaWithImm : CompletionOpcode::kRecv};
     if (const auto imm = packet.imm_dt()) {
-        report.fields.flags = PIB_HCA_CQE_FLAG_IMM;
-        std::memcpy(&report.fields.imm_data, imm->data.data(), imm->data.size());
+        completion.flags = completion_flag::kImm;
+        std::memcpy(&completion.imm_data, imm->data.data(), imm->data.size());
     } else if (const auto ieth = packet.ieth()) {
-        report.fields.flags = PIB_HCA_CQE_FLAG_INVALIDATED;
-        report.fields.imm_data = ieth->rkey.value();
+        completion.flags = completion_flag::kInvalidated;
+        completion.imm_data = ieth->rkey.value();
     }
-    complete_recv(services, qp, report);
+    if (packet.bth().solicited_event) {
+        completion.flags |= completion_flag::kSolicited;
+    }
+    complete_recv(services, qp, completion);
 }
 
 Check execute_send(QpServices& services, QueuePair& qp, const Request& request) {
@@ -61,7 +62,7 @@ Check execute_send(QpServices& services, QueuePair& qp, const Request& request) 
         .offset = resp.received};
     if (!place_payload(services, qp, target, request.burst, request.payload)) {
         return cannot_place(services, qp, request,
-                            operational_error({PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey}));
+                            operational_error({WcStatus::kLocProtErr, VendorError::kLocalKey}));
     }
     if (request.payload.is_offered()) {
         return std::nullopt;
@@ -89,7 +90,7 @@ Check execute_write(QpServices& services, QueuePair& qp, const Request& request)
         .user = qp.remote_user(), .key = resp.write_rkey, .addr = resp.write_va + resp.received};
     const bool placed = place_payload(services, qp, target, request.burst, request.payload);
     if (reth && (placed || request.burst.is_single())) {
-        services.count(qp, PIB_HCA_COUNTER_RX_WRITE_REQUESTS);
+        services.count(qp, HcaCounter::kRxWriteRequests);
     }
     // The region may have gone since the first packet, or its memory may be no RAM (T27).
     if (!placed) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "transport/request_rights.h"
 
-#include "pib_hca_hw.h"
+#include "base/access.h"
 
 namespace pib::hca {
 namespace {
@@ -10,22 +10,21 @@ namespace {
 uint32_t flush_access(const ib::Feth& feth) {
     const bool global = (feth.placement & ib::Feth::kGlobalVisibility) != 0;
     const bool persistent = (feth.placement & ib::Feth::kPersistence) != 0;
-    return (global ? PIB_HCA_ACCESS_FLUSH_GLOBAL : 0) |
-           (persistent ? PIB_HCA_ACCESS_FLUSH_PERSISTENT : 0);
+    return (global ? access::kFlushGlobal : 0) | (persistent ? access::kFlushPersistent : 0);
 }
 
 }  // namespace
 
 uint32_t access_of(const ib::PacketView& packet) {
     if (packet.opcode().is_atomic()) {
-        return PIB_HCA_ACCESS_REMOTE_ATOMIC;
+        return access::kRemoteAtomic;
     }
     switch (packet.opcode().kind) {
         case ib::OpKind::kRdmaWrite:
         case ib::OpKind::kAtomicWrite:
-            return PIB_HCA_ACCESS_REMOTE_WRITE;
+            return access::kRemoteWrite;
         case ib::OpKind::kRdmaReadRequest:
-            return PIB_HCA_ACCESS_REMOTE_READ;
+            return access::kRemoteRead;
         case ib::OpKind::kFlush:
             return flush_access(*packet.feth());
         default:

@@ -10,7 +10,7 @@
 namespace pib::hca {
 
 // The rights that the operation needs of the QP (IBA 10.2.4.2 qualifiers) and of the R_Key:
-// PIB_HCA_ACCESS_*, 0 for a SEND.
+// access::k..., 0 for a SEND.
 uint32_t access_of(const ib::PacketView& packet);
 
 // The range of a RETH or AtomicETH, with those rights; no value if the packet has neither.

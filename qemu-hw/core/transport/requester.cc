@@ -38,11 +38,12 @@ constexpr std::array<MessageOpcodes, 8> kMessageOpcodes = {{
     {},  // READ and atomics carry none
     {op::kSendFirst, op::kSendMiddle, op::kSendLastInvalidate, op::kSendOnlyInvalidate},
 }};
-static_assert(PIB_HCA_WQE_SEND == 0 && PIB_HCA_WQE_RDMA_WRITE_WITH_IMM == 3 &&
-              PIB_HCA_WQE_SEND_WITH_INV == 7);
+static_assert(static_cast<int>(SendOpcode::kSend) == 0 &&
+              static_cast<int>(SendOpcode::kRdmaWriteWithImm) == 3 &&
+              static_cast<int>(SendOpcode::kSendWithInv) == 7);
 
 uint8_t opcode_at(const SendRequest& request, uint32_t packet) {
-    const MessageOpcodes& row = kMessageOpcodes[request.wqe.opcode];
+    const MessageOpcodes& row = kMessageOpcodes[static_cast<size_t>(request.wqe.opcode)];
     const bool first = packet == 0;
     const bool last = packet + 1 == request.packets;
     return first ? (last ? row.only : row.first) : (last ? row.last : row.middle);
@@ -88,14 +89,14 @@ SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
 // Errors of a request that are visible before its first packet (IBA 9.9.2.2, 10.6.3.4).
 WqeError prepare(QpServices& services, QueuePair& qp, SendRequest& request, uint32_t slot) {
     if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
-        return {PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kRdAtomic};
+        return {WcStatus::kLocQpOpErr, VendorError::kRdAtomic};
     }
     const SegmentView segments{
         .wqe = qp.window.bytes_at(slot), .data = request.wqe.data, .user = qp.key_user()};
     if (!check_segments(services.mpt(), segments, request.wqe.local_access())) {
-        return {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+        return {WcStatus::kLocProtErr, VendorError::kLocalKey};
     }
-    return {PIB_HCA_WC_SUCCESS, VendorError::kNone};
+    return {WcStatus::kSuccess, VendorError::kNone};
 }
 
 SendRequest* fetch(QpServices& services, QueuePair& qp) {
@@ -130,8 +131,7 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
 
 // Whether current() would find a request; does not copy it.
 bool has_more(const QueuePair& qp) {
-    return qp.req.cursor_wqe != qp.sq.consumer ||
-           (qp.state == PIB_HCA_QPS_RTS && qp.sq.ready() != 0);
+    return qp.req.cursor_wqe != qp.sq.consumer || (qp.state == QpState::kRts && qp.sq.ready() != 0);
 }
 
 // The request that `cursor` belongs to, copied from the send queue if it is a new one.
@@ -140,7 +140,7 @@ SendRequest* current(QpServices& services, QueuePair& qp) {
         return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
     }
     // SQD: started requests continue, no other starts (IBA 10.3.1.5).
-    if (qp.state != PIB_HCA_QPS_RTS || qp.sq.ready() == 0) {
+    if (qp.state != QpState::kRts || qp.sq.ready() == 0) {
         return nullptr;
     }
     return fetch(services, qp);
@@ -148,12 +148,12 @@ SendRequest* current(QpServices& services, QueuePair& qp) {
 
 bool may_start(const QueuePair& qp, const SendRequest& request) {
     const RequesterState& req = qp.req;
-    if ((request.wqe.flags & PIB_HCA_WQE_FENCE) != 0 && req.rd_outstanding != 0) {
+    if ((request.wqe.flags & send_flag::kFence) != 0 && req.rd_outstanding != 0) {
         return false;
     }
     // Earlier requests may be sent again, with their keys, so the invalidation waits for them. IBA
     // 10.8.3.3 requires only the order of execution.
-    if (request.wqe.opcode == PIB_HCA_WQE_LOCAL_INV) {
+    if (request.wqe.opcode == SendOpcode::kLocalInv) {
         return &request == &qp.window.front();
     }
     if (!request.wqe.needs_response()) {
@@ -178,7 +178,7 @@ void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
     if (!request.started) {
         request.started = true;
         if (!std::visit(LocalExecutor{services.mpt(), qp.key_user()}, request.wqe.op)) {
-            request.error = {PIB_HCA_WC_MW_BIND_ERR, VendorError::kMemory};
+            request.error = {WcStatus::kMwBindErr, VendorError::kMemory};
             return;
         }
     }
@@ -202,7 +202,7 @@ ib::PacketHeaders data_headers(QpServices& services, QueuePair& qp, const SendRe
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first) + ahead;
     const bool last = packet + 1 == request.packets;
     ib::PacketHeaders out = headers(services, qp, request, opcode_at(request, packet), last, ahead);
-    out.bth.solicited_event = last && (request.wqe.flags & PIB_HCA_WQE_SOLICITED) != 0;
+    out.bth.solicited_event = last && (request.wqe.flags & send_flag::kSolicited) != 0;
     out.imm_dt = immediate(request.wqe.imm_data);
     out.ieth.rkey = ib::RKey(request.wqe.imm_data);
     if (const auto* rdma = std::get_if<RdmaOp>(&request.wqe.op)) {
@@ -321,8 +321,8 @@ Sent send_read(QpServices& services, QueuePair& qp, const SendRequest& request) 
 
 Sent send_atomic(QpServices& services, QueuePair& qp, const SendRequest& request) {
     const auto& atomic = std::get<AtomicOp>(request.wqe.op);
-    const bool swap = request.wqe.opcode == PIB_HCA_WQE_CMP_SWAP ||
-                      request.wqe.opcode == PIB_HCA_WQE_MASKED_CMP_SWAP;
+    const bool swap = request.wqe.opcode == SendOpcode::kCmpSwap ||
+                      request.wqe.opcode == SendOpcode::kMaskedCmpSwap;
     const uint8_t plain = swap ? op::kCmpSwap : op::kFetchAdd;
     const uint8_t masked = swap ? op::kMaskedCmpSwap : op::kMaskedFetchAdd;
     ib::PacketHeaders out =
@@ -338,9 +338,6 @@ Sent send_atomic(QpServices& services, QueuePair& qp, const SendRequest& request
 }
 
 Sent send_flush(QpServices& services, QueuePair& qp, const SendRequest& request) {
-    static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
-                  PIB_HCA_FLUSH_PERSISTENT == ib::Feth::kPersistence &&
-                  PIB_HCA_FLUSH_REGION == ib::Feth::kRegion);
     const auto& flush = std::get<FlushOp>(request.wqe.op);
     ib::PacketHeaders out = headers(services, qp, request, op::kFlush, true);
     out.feth = {.placement = flush.placement, .selectivity = flush.level};
@@ -366,7 +363,7 @@ void sent_unreliably(QpServices& services, QueuePair& qp, SendRequest& request, 
     req.una = req.cursor = req.sent_end = cursor;
     if (cursor == request.psn_end()) {
         ++req.cursor_wqe;
-        complete_send(services, qp, {PIB_HCA_WC_SUCCESS, VendorError::kNone});
+        complete_send(services, qp, {WcStatus::kSuccess, VendorError::kNone});
     }
 }
 
@@ -480,7 +477,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
                 if (await_page(services, qp, QpHalf::kRequester)) {
                     return Turn::kIdle;
                 }
-                request->error = {PIB_HCA_WC_LOC_PROT_ERR, VendorError::kLocalKey};
+                request->error = {WcStatus::kLocProtErr, VendorError::kLocalKey};
                 break;
         }
     }

@@ -19,22 +19,20 @@ void refuse(QpServices& services, QueuePair& qp, const Refusal& refusal) {
                           refusal.code == static_cast<uint8_t>(ib::NakCode::kPsnSequenceError);
     if (sequence || refusal.kind == AckKind::kRnrNak) {
         if (!sequence) {
-            services.count(qp, PIB_HCA_COUNTER_RNR_NAK_SENT);
+            services.count(qp, HcaCounter::kRnrNakSent);
         }
         owe(services, qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
         return;
     }
     if (refusal.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
-        services.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
+        services.count(qp, HcaCounter::kRespRemoteAccessErrors);
     }
     // Other refusals end the connection (IBA 9.9.3.1: classes A and C). If the message's receive
     // WQE is the reason, it completes with the error; else it is flushed with the others.
-    if (resp.recv.valid && refusal.receive.status != PIB_HCA_WC_WR_FLUSH_ERR) {
-        ReceiveReport report;
-        report.error = refusal.receive;
-        complete_recv(services, qp, report);
+    if (resp.recv.valid && refusal.receive.status != WcStatus::kWrFlushErr) {
+        fail_recv(services, qp, refusal.receive);
     }
-    if (refusal.event != PIB_HCA_EVENT_COMPLETION) {
+    if (refusal.event != Event::kCompletion) {
         services.event(refusal.event, qp);
     }
     enter_error_after_nak(services, qp);
@@ -63,7 +61,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
 
 // A request that was executed before (IBA 9.7.5.1.4, C9-105).
 void duplicate_in(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
-    services.count(qp, PIB_HCA_COUNTER_DUPLICATE_REQUEST);
+    services.count(qp, HcaCounter::kDuplicateRequest);
     if (packet.opcode().takes_rd_resource()) {
         duplicate_rd(services, qp, packet);
     } else {
@@ -78,7 +76,7 @@ void out_of_order(QpServices& services, QueuePair& qp, const ib::PacketView& pac
         return;
     }
     // A packet is missing: one NAK, then no answer until it comes (IBA 9.7.5.1.2, C9-111).
-    services.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+    services.count(qp, HcaCounter::kOutOfSequence);
     if (!qp.resp.nak_sent) {
         refuse(services, qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
     }

@@ -51,7 +51,7 @@ KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t pac
     return {.key = resource.rkey,
             .addr = resource.va + offset,
             .length = std::min(uint64_t{packets} * mtu, resource.end_bytes - offset),
-            .access = PIB_HCA_ACCESS_REMOTE_READ};
+            .access = access::kRemoteRead};
 }
 
 ib::PacketHeaders read_response_headers(QpServices& services, QueuePair& qp,
@@ -152,8 +152,8 @@ Sent send_atomic_ack(QpServices& services, QueuePair& qp, RdResource& resource) 
 // The region of a READ has gone while its response was sent (T27): a NAK in place of the packet.
 void read_failed(QpServices& services, QueuePair& qp, const RdResource& resource) {
     const ib::Psn psn = resource.psn_first + resource.next_packet;
-    services.count(qp, PIB_HCA_COUNTER_RESP_REMOTE_ACCESS_ERRORS);
-    services.event(PIB_HCA_EVENT_QP_ACCESS_ERROR, qp);
+    services.count(qp, HcaCounter::kRespRemoteAccessErrors);
+    services.event(Event::kQpAccessError, qp);
     enter_error(services, qp);
     for (RdResource& other : qp.resp.rd) {
         other.pending = false;

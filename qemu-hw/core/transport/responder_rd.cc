@@ -132,9 +132,9 @@ Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& pack
     RdResource resource;
     if (kind == ib::OpKind::kRdmaReadRequest) {
         resource = read_resource(packet, qp.path_mtu_bytes(), qp.remote_user());
-        services.count(qp, PIB_HCA_COUNTER_RX_READ_REQUESTS);
+        services.count(qp, HcaCounter::kRxReadRequests);
     } else if (packet.opcode().is_atomic()) {
-        services.count(qp, PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS);
+        services.count(qp, HcaCounter::kRxAtomicRequests);
         resource = single_resource(packet, RdKind::kAtomic);
         if (const Check refusal = execute_atomic(services, qp, packet, resource)) {
             return refusal;

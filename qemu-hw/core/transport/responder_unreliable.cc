@@ -13,18 +13,16 @@ namespace pib::hca::responder {
 namespace {
 
 bool is_local_error(const WqeError& receive) {
-    return receive.status == PIB_HCA_WC_LOC_PROT_ERR || receive.status == PIB_HCA_WC_LOC_QP_OP_ERR;
+    return receive.status == WcStatus::kLocProtErr || receive.status == WcStatus::kLocQpOpErr;
 }
 
 // IBA table 59: class D for what the peer did wrong: the receive WQE, if the message has one, waits
 // for the next; class E for what is wrong with the WQE itself: it completes and the QP ends.
 void drop_message(QpServices& services, QueuePair& qp, const WqeError& receive) {
     qp.resp.message = InboundMessage::kNone;
-    services.count(qp, PIB_HCA_COUNTER_RX_DROPPED);
+    services.count(qp, HcaCounter::kRxDropped);
     if (qp.resp.recv.valid && is_local_error(receive)) {
-        ReceiveReport report;
-        report.error = receive;
-        complete_recv(services, qp, report);
+        fail_recv(services, qp, receive);
         enter_error(services, qp);
     }
 }
@@ -42,7 +40,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         if (!burst.is_single()) {
             return 0;
         }
-        services.count(qp, PIB_HCA_COUNTER_OUT_OF_SEQUENCE);
+        services.count(qp, HcaCounter::kOutOfSequence);
         resp.message = InboundMessage::kNone;
     }
     if (request.starts()) {

@@ -36,16 +36,16 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
         return false;
     }
     switch (qp->state) {
-        case PIB_HCA_QPS_RTS:
+        case QpState::kRts:
             if (refresh_send_queue(services_, *qp) && !qp->blocked) {
                 ring(*qp);
             }
             break;
-        case PIB_HCA_QPS_SQD:
+        case QpState::kSqd:
             (void)refresh_send_queue(services_, *qp);
             break;
-        case PIB_HCA_QPS_SQE:
-        case PIB_HCA_QPS_ERR:
+        case QpState::kSqe:
+        case QpState::kErr:
             // The device flushes all WQEs that are posted in these states (IBA 10.3.1.6, 10.3.1.7).
             (void)refresh_sq(services_.host(), *qp);
             services_.schedule(*qp);
@@ -73,7 +73,7 @@ bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
     if (qp == nullptr || qp->uar != uar) {
         return false;
     }
-    if (qp->state == PIB_HCA_QPS_ERR) {
+    if (qp->state == QpState::kErr) {
         (void)refresh_rq(services_.host(), *qp);
         services_.schedule(*qp);
     }
@@ -85,7 +85,7 @@ bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
 // Sends answers first: the peer waits for them, and they start no new work there.
 Turn Transport::turn(QueuePair& qp, Budget& budget) {
     const Turn answered = qp.is_connected() ? responder::run(services_, qp, budget) : Turn::kIdle;
-    if (qp.state == PIB_HCA_QPS_ERR || qp.state == PIB_HCA_QPS_SQE) {
+    if (qp.state == QpState::kErr || qp.state == QpState::kSqe) {
         // The flush needs no room at the port.
         const Turn flushed = flush_queues(services_, qp, budget);
         return flushed == Turn::kIdle ? answered : flushed;
@@ -110,7 +110,7 @@ void Transport::give_turn(uint32_t qpn, Budget budget) {
         return;
     }
     qp->queued = false;
-    if (!qp->blocked || qp->state == PIB_HCA_QPS_ERR) {
+    if (!qp->blocked || qp->state == QpState::kErr) {
         after_turn(*qp, turn(*qp, budget));
     }
 }
@@ -225,7 +225,7 @@ uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& 
             break;
     }
     const bool is_response = packet.opcode().is_response();
-    if (qp.is_xrc() && is_response != (qp.type == PIB_HCA_QP_XRC_INI)) {
+    if (qp.is_xrc() && is_response != (qp.type == QpType::kXrcIni)) {
         return drop(port, burst);  // an initiator has no responder, a target no requester
     }
     if (!qp.is_reliable()) {

@@ -84,11 +84,11 @@ TEST_CASE("the tables of a port") {
 TEST_CASE("a port that is not there") {
     PortBench bench;
     for (const uint32_t port : {0u, 2u, UINT32_MAX}) {
-        CHECK(query_port(bench.ports, port).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-        CHECK(query_pkeys(bench.ports, port).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-        CHECK(query_gids(bench.ports, port).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-        CHECK(modify_port(bench.ports, port, {}, 0) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-        CHECK(mad_ifc(bench.ports, port, {}, 0).error() == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+        CHECK(query_port(bench.ports, port).error() == CmdStatus::kBadResource);
+        CHECK(query_pkeys(bench.ports, port).error() == CmdStatus::kBadResource);
+        CHECK(query_gids(bench.ports, port).error() == CmdStatus::kBadResource);
+        CHECK(modify_port(bench.ports, port, {}, 0) == CmdStatus::kBadResource);
+        CHECK(mad_ifc(bench.ports, port, {}, 0).error() == CmdStatus::kBadResource);
     }
 }
 
@@ -97,19 +97,19 @@ TEST_CASE("MODIFY_PORT changes what is software's and nothing else") {
     const auto mask = [&] { return query_port(bench.ports, 1)->capability_mask; };
     const uint32_t before = mask();
     const uint32_t cm = ib::port_cap::kIsCommunicationManagementSupported;
-    CHECK(modify(bench, cm, 0) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(modify(bench, cm, 0) == CmdStatus::kOk);
     CHECK(mask() == (before | cm));
-    CHECK(modify(bench, 0, cm) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(modify(bench, 0, cm) == CmdStatus::kOk);
     CHECK(mask() == before);
-    CHECK(modify(bench, 0, ib::port_cap::kIsTrapSupported) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(modify(bench, cm, cm) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(modify(bench, 0, 0, 2) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
-    CHECK(modify(bench, 0, 0, 0, 1) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(modify(bench, 0, ib::port_cap::kIsTrapSupported) == CmdStatus::kBadParam);
+    CHECK(modify(bench, cm, cm) == CmdStatus::kBadParam);
+    CHECK(modify(bench, 0, 0, 2) == CmdStatus::kBadReserved);
+    CHECK(modify(bench, 0, 0, 0, 1) == CmdStatus::kBadReserved);
     CHECK(mask() == before);
 
     bench.attrs().set(ib::port_info::kQKeyViolations, 7);
     CHECK(query_port(bench.ports, 1)->qkey_violation_count == 7);
-    CHECK(modify(bench, 0, 0, PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(modify(bench, 0, 0, PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) == CmdStatus::kOk);
     CHECK(query_port(bench.ports, 1)->qkey_violation_count == 0);
 }
 
@@ -119,16 +119,16 @@ TEST_CASE("MODIFY_DEVICE: description and system image GUID, until a reset") {
     pib_hca_modify_device in{};
     in.mask = PIB_HCA_MODIFY_DEVICE_NODE_DESC | PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID;
     std::strcpy(reinterpret_cast<char*>(in.node_description), "vm0 pib0");
-    CHECK(modify_device(bench.ports, in, 0) == PIB_HCA_CMD_STATUS_BAD_PARAM);  // GUID 0
+    CHECK(modify_device(bench.ports, in, 0) == CmdStatus::kBadParam);  // GUID 0
     CHECK(bench.ports.sma().node().description[0] == 'b');
     in.sys_image_guid[7] = 9;
-    CHECK(modify_device(bench.ports, in, 0) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(modify_device(bench.ports, in, 0) == CmdStatus::kOk);
     const auto info = bench.ask(make_dr_smp(Method::kGet, ib::attr::kNodeInfo));
     CHECK(ib::get(info.smp_data(), ib::node_info::kSystemImageGuid) == 9);
     const auto description = bench.ask(make_dr_smp(Method::kGet, ib::attr::kNodeDescription));
     CHECK(description.smp_data()[4] == 'p');
     in.mask = 4;
-    CHECK(modify_device(bench.ports, in, 0) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(modify_device(bench.ports, in, 0) == CmdStatus::kBadReserved);
     bench.ports.reset(false);
     CHECK(bench.ports.sma().node().description[0] == 'b');
     CHECK(bench.ports.sma().node().system_image_guid == bench.ports.sma().node().node_guid);
@@ -182,10 +182,10 @@ TEST_CASE("MAD_IFC respects the M_Key unless told not to") {
     CHECK(out.status() == 0);
     CHECK(bench.attrs().get(ib::port_info::kMKeyViolations) == 1);
     in.flags = 4;
-    CHECK(mad_ifc(bench.ports, 1, in, 0).error() == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(mad_ifc(bench.ports, 1, in, 0).error() == CmdStatus::kBadReserved);
     in.flags = 0;
     in.reserved[5] = 1;
-    CHECK(mad_ifc(bench.ports, 1, in, 0).error() == PIB_HCA_CMD_STATUS_BAD_RESERVED);
+    CHECK(mad_ifc(bench.ports, 1, in, 0).error() == CmdStatus::kBadReserved);
 }
 
 TEST_CASE("an SM in the guest brings its own port up by MAD_IFC") {

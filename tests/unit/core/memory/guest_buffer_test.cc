@@ -8,16 +8,17 @@
 #include <numeric>
 
 #include "mini_driver.h"
+#include "queues/interface_pages.h"
 
 using namespace pib::hca;
 using namespace pib::hca::test;
 
 namespace {
 
-CmdStatus load_status(FakeHost& host, const pib_hca_pages& pages, uint64_t bytes = 1,
+CmdStatus load_status(FakeHost& host, const PageList& pages, uint64_t bytes = 1,
                       uint32_t max_pages = 1u << 20) {
     const auto buffer = GuestBuffer::load(host, pages, bytes, max_pages);
-    return buffer ? PIB_HCA_CMD_STATUS_OK : buffer.error();
+    return buffer ? CmdStatus::kOk : buffer.error();
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ TEST_CASE("copies cross pages, tables of every level") {
     FakeHost host;
     host.direct = GENERATE(true, false);
     GuestMemory memory(host, bytes);
-    const auto buffer = GuestBuffer::load(host, memory.list(), bytes, 1024);
+    const auto buffer = GuestBuffer::load(host, page_list(memory.list()), bytes, 1024);
     REQUIRE(buffer);
     CHECK(buffer->bytes() == bytes);
     std::vector<uint8_t> pattern(bytes - 100);
@@ -52,7 +53,7 @@ TEST_CASE("copies cross pages, tables of every level") {
 
 TEST_CASE("contiguous pages are reached by one access") {
     FakeHost host;
-    pib_hca_pages pages{};
+    PageList pages{};
     pages.root = host.alloc(1 << 20);
     pages.page_count = 256;
     pages.log_page_size = 12;
@@ -72,7 +73,7 @@ TEST_CASE("contiguous pages are reached by one access") {
 TEST_CASE("where its RAM lies is asked once, until the memory map changes") {
     FakeHost host;
     const GuestMemory memory(host, 600 * 4096);
-    const auto buffer = GuestBuffer::load(host, memory.list(), 1, 1024);
+    const auto buffer = GuestBuffer::load(host, page_list(memory.list()), 1, 1024);
     REQUIRE(buffer);
     CHECK(host.ram_asked == 1);
     const uint64_t reads = host.dma_reads;
@@ -93,21 +94,21 @@ TEST_CASE("pages on both sides of a hole are not proven one by one") {
     FakeHost host;
     const GuestMemory memory(host, 2048 * 4096);
     host.make_hole(memory.page(1000) + 4096, 4096);  // between two pages of the list
-    REQUIRE(GuestBuffer::load(host, memory.list(), 1, 2048));
+    REQUIRE(GuestBuffer::load(host, page_list(memory.list()), 1, 2048));
     CHECK(host.dma_reads <= 8);  // the tables
     CHECK(host.ram_asked <= 200);
     host.make_hole(memory.page(1500), 4096);
-    CHECK(load_status(host, memory.list()) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    CHECK(load_status(host, page_list(memory.list())) == CmdStatus::kBadMemory);
     host.direct = false;  // as under a vIOMMU
-    CHECK(load_status(host, memory.list()) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    CHECK(load_status(host, page_list(memory.list())) == CmdStatus::kBadMemory);
     host.heal();
-    CHECK(load_status(host, memory.list()) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(load_status(host, page_list(memory.list())) == CmdStatus::kOk);
 }
 
 TEST_CASE("memory that vanishes, and comes back, is no longer, and again, reached") {
     FakeHost host;
     const GuestMemory memory(host, 8 * 4096);
-    const auto buffer = GuestBuffer::load(host, memory.list(), 1, 1024);
+    const auto buffer = GuestBuffer::load(host, page_list(memory.list()), 1, 1024);
     REQUIRE(buffer);
     std::vector<uint8_t> data(8 * 4096, 0x77);
     REQUIRE(buffer->write(host, 0, data));
@@ -140,7 +141,7 @@ TEST_CASE("pages at both ends of the bus are nowhere in one piece") {
         uint64_t asked = 0;
     };
     Everywhere host;
-    pib_hca_pages pages{};
+    PageList pages{};
     pages.root = host.alloc(4096);
     pages.page_count = 2;
     pages.levels = 1;
@@ -158,35 +159,34 @@ TEST_CASE("descriptions that cannot be are refused") {
     FakeHost host;
     const GuestMemory memory(host, 4 * 4096);
     const auto status = [&](auto&& change, uint64_t bytes = 1, uint32_t max_pages = 16) {
-        pib_hca_pages pages = memory.list();
+        PageList pages = page_list(memory.list());
         change(pages);
         return load_status(host, pages, bytes, max_pages);
     };
-    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(status([](auto& p) { p.reserved = 1; }) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
-    CHECK(status([](auto& p) { p.levels = 4; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.log_page_size = 11; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.log_page_size = 31; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.log_page_size = 255; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.page_count = 0; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.page_count = 513; }, 1, 1024) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.page_count = UINT32_MAX; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& p) { p.root += 8; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto&) {}, 4 * 4096 + 1) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto&) {}, 1, 3) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto&) {}) == CmdStatus::kOk);
+    CHECK(status([](auto& p) { p.levels = 4; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.log_page_size = 11; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.log_page_size = 31; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.log_page_size = 255; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.page_count = 0; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.page_count = 513; }, 1, 1024) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.page_count = UINT32_MAX; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& p) { p.root += 8; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto&) {}, 4 * 4096 + 1) == CmdStatus::kBadParam);
+    CHECK(status([](auto&) {}, 1, 3) == CmdStatus::kBadParam);
     // Pages of 8 KiB that are aligned to 4 KiB.
-    host.poke(memory.list().root, memory.page(0) | 4096);
-    CHECK(status([](auto& p) { p.log_page_size = 13; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    host.poke(memory.list().root, memory.page(0) + 1);
-    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    host.poke(memory.list().root, uint64_t{0});
-    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    host.poke(page_list(memory.list()).root, memory.page(0) | 4096);
+    CHECK(status([](auto& p) { p.log_page_size = 13; }) == CmdStatus::kBadParam);
+    host.poke(page_list(memory.list()).root, memory.page(0) + 1);
+    CHECK(status([](auto&) {}) == CmdStatus::kBadParam);
+    host.poke(page_list(memory.list()).root, uint64_t{0});
+    CHECK(status([](auto&) {}) == CmdStatus::kBadMemory);
     // The end of the address space.
-    pib_hca_pages top{};
+    PageList top{};
     top.root = UINT64_MAX & ~uint64_t{4095};
     top.page_count = 2;
     top.log_page_size = 12;
-    CHECK(load_status(host, top) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(load_status(host, top) == CmdStatus::kBadParam);
 }
 
 TEST_CASE("a page list is read once") {
@@ -198,7 +198,7 @@ TEST_CASE("a page list is read once") {
             ++reads[addr];
         }
     };
-    REQUIRE(GuestBuffer::load(host, memory.list(), 1, 1024));
+    REQUIRE(GuestBuffer::load(host, page_list(memory.list()), 1, 1024));
     CHECK(reads.size() == 3);
     for (const auto& [addr, count] : reads) {
         CHECK(count == 1);
@@ -211,7 +211,7 @@ TEST_CASE("a table that points to itself ends") {
     for (unsigned i = 0; i < PIB_HCA_TABLE_ENTRIES; ++i) {
         host.poke(table + 8 * i, table);
     }
-    pib_hca_pages pages{};
+    PageList pages{};
     pages.root = table;
     pages.page_count = 100'000;
     pages.levels = 3;

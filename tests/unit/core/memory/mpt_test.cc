@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "mini_driver.h"
+#include "queues/interface_pages.h"
 
 using namespace pib::hca;
 using namespace pib::hca::test;
@@ -26,20 +27,20 @@ struct Keys {
     Mpt mpt{host, 1000, 4096};
     GuestMemory memory{host, 4 * 4096};
 
-    pib_hca_create_mr request(uint32_t access = 0) const {
-        pib_hca_create_mr in{};
+    Registration request(uint32_t access = 0) const {
+        Registration in{};
         in.pd = kPd;
         in.access = access;
         in.iova = kIova;
         in.length = kLength;
-        in.pages = memory.list();
+        in.pages = page_list(memory.list());
         in.page_offset = kOffset;
         in.key = 0x42;
         return in;
     }
-    CmdStatus status(const pib_hca_create_mr& in) {
+    CmdStatus status(const Registration& in) {
         const auto key = mpt.create(in);
-        return key ? PIB_HCA_CMD_STATUS_OK : key.error();
+        return key ? CmdStatus::kOk : key.error();
     }
 };
 
@@ -50,48 +51,46 @@ constexpr KeyUser kUser{kPd, false};
 TEST_CASE("regions that cannot be are refused") {
     Keys keys;
     const auto status = [&](auto&& change) {
-        pib_hca_create_mr in = keys.request();
+        Registration in = keys.request();
         change(in);
         return keys.status(in);
     };
-    CHECK(status([](auto&) {}) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(status([](auto&) {}) == CmdStatus::kOk);
     for (const uint64_t length :
          {uint64_t{0}, uint64_t{4 * 4096 - 3}, uint64_t{1} << 41, UINT64_MAX, uint64_t{1} << 63}) {
-        CHECK(status([&](auto& in) { in.length = length; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+        CHECK(status([&](auto& in) { in.length = length; }) == CmdStatus::kBadParam);
     }
-    CHECK(status([](auto& in) { in.length = 4 * 4096 - 4; }) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(status([](auto& in) { in.iova = UINT64_MAX - kLength + 2; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& in) { in.iova = UINT64_MAX - kLength + 1; }) == PIB_HCA_CMD_STATUS_OK);
-    CHECK(status([](auto& in) { in.page_offset = 4096; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& in) { in.page_offset = UINT32_MAX; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& in) { in.pages.log_page_size = 64; }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status([](auto& in) { in.length = 4 * 4096 - 4; }) == CmdStatus::kOk);
+    CHECK(status([](auto& in) { in.iova = UINT64_MAX - kLength + 2; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& in) { in.iova = UINT64_MAX - kLength + 1; }) == CmdStatus::kOk);
+    CHECK(status([](auto& in) { in.page_offset = 4096; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& in) { in.page_offset = UINT32_MAX; }) == CmdStatus::kBadParam);
+    CHECK(status([](auto& in) { in.pages.log_page_size = 64; }) == CmdStatus::kBadParam);
     // IBA 11.2.8.2: remote write and atomic need local write.
     CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_WRITE; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
+          CmdStatus::kBadParam);
     CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_ATOMIC; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
-    CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_READ; }) ==
-          PIB_HCA_CMD_STATUS_OK);
+          CmdStatus::kBadParam);
+    CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_READ; }) == CmdStatus::kOk);
     // The flags name kinds of memory: none can be added to another one.
     for (const uint8_t flags :
          {PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST, PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_ON_DEMAND,
           PIB_HCA_MR_FAST | PIB_HCA_MR_ON_DEMAND}) {
-        pib_hca_create_mr in{};
+        Registration in{};
         in.pd = 7;
         in.flags = flags;
         in.iova = (flags & PIB_HCA_MR_FAST) != 0 ? 0 : 4096;
         in.length = (flags & PIB_HCA_MR_FAST) != 0 ? 0 : 4096;
         in.pages.page_count = (flags & PIB_HCA_MR_FAST) != 0 ? 1 : 0;
-        CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+        CHECK(keys.status(in) == CmdStatus::kBadParam);
     }
     // More pages than one command may take, and than the device keeps for all.
     CHECK(status([](auto& in) { in.pages.page_count = Limits::kPagesPerMr + 1; }) ==
-          PIB_HCA_CMD_STATUS_NO_RESOURCES);
+          CmdStatus::kNoResources);
     CHECK(status([](auto& in) {
               in.pages.page_count = 4097;
               in.pages.levels = 2;
-          }) == PIB_HCA_CMD_STATUS_NO_RESOURCES);
+          }) == CmdStatus::kNoResources);
 }
 
 TEST_CASE("a key gives its bytes, not one more at either end") {
@@ -129,9 +128,9 @@ TEST_CASE("another PD, key byte or index, or a missing right is refused") {
     CHECK_FALSE(allowed(kUser, UINT32_MAX, 0));
     CHECK_FALSE(allowed(kUser, key, PIB_HCA_ACCESS_REMOTE_WRITE));
     CHECK_FALSE(allowed(kUser, key, PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC));
-    REQUIRE(keys.mpt.destroy(key) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(keys.mpt.destroy(key) == CmdStatus::kOk);
     CHECK_FALSE(allowed(kUser, key, 0));
-    CHECK(keys.mpt.destroy(key) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(keys.mpt.destroy(key) == CmdStatus::kBadResource);
 }
 
 TEST_CASE("bytes go where the pages are") {
@@ -164,7 +163,7 @@ TEST_CASE("pages of every size are found by the bytes that they hold") {
         const uint64_t table = host.alloc(4096);
         host.poke(table, high);
         host.poke(table + 8, low);
-        pib_hca_create_mr in{};
+        Registration in{};
         in.pd = kPd;
         in.iova = kIova;
         in.page_offset = static_cast<uint32_t>(size - 8);
@@ -186,7 +185,7 @@ TEST_CASE("pages of every size are found by the bytes that they hold") {
 
 TEST_CASE("atomics work on aligned words only") {
     Keys keys;
-    pib_hca_create_mr in = keys.request(PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC);
+    Registration in = keys.request(PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC);
     const uint32_t right = PIB_HCA_ACCESS_REMOTE_ATOMIC;
     const uint32_t key = keys.mpt.create(in).value();
     keys.memory.poke(8, uint64_t{11});
@@ -218,12 +217,12 @@ TEST_CASE("the privileged L_Key is for privileged QPs and local use") {
     CHECK_FALSE(write(kUser, PIB_HCA_ACCESS_LOCAL_WRITE));
     CHECK_FALSE(write(kernel, PIB_HCA_ACCESS_REMOTE_WRITE));
     CHECK_FALSE(keys.mpt.check(kernel, {kPrivilegedLkey, UINT64_MAX, 2, 0}));
-    CHECK(keys.mpt.destroy(kPrivilegedLkey) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(keys.mpt.destroy(kPrivilegedLkey) == CmdStatus::kBadResource);
 }
 
 TEST_CASE("a physical region names bus addresses") {
     Keys keys;
-    pib_hca_create_mr in{};
+    Registration in{};
     in.pd = kPd;
     in.access = PIB_HCA_ACCESS_LOCAL_WRITE;
     in.length = UINT64_MAX;
@@ -235,15 +234,15 @@ TEST_CASE("a physical region names bus addresses") {
     CHECK(keys.host.peek<uint8_t>(addr) == 0x77);
     CHECK_FALSE(keys.mpt.read(kUser, {key, 0, data.size(), 0}, data));  // not RAM
     in.pages.page_count = 1;
-    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(keys.status(in) == CmdStatus::kBadParam);
     in.pages.page_count = 0;
     in.page_offset = 1;
-    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(keys.status(in) == CmdStatus::kBadParam);
 }
 
 TEST_CASE("keys are distinct, do not count up and never have the privileged index") {
     Keys keys;
-    pib_hca_create_mr in = keys.request();
+    Registration in = keys.request();
     std::set<uint32_t> seen;
     uint32_t last = 0;
     unsigned neighbours = 0;
@@ -256,11 +255,11 @@ TEST_CASE("keys are distinct, do not count up and never have the privileged inde
     }
     CHECK(seen.size() == 1000);
     CHECK(neighbours < 10);
-    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_NO_RESOURCES);
+    CHECK(keys.status(in) == CmdStatus::kNoResources);
     CHECK(keys.mpt.keys_of_pd(kPd) == 1000);
     keys.mpt.clear();
     CHECK(keys.mpt.keys_of_pd(kPd) == 0);
-    CHECK(keys.status(in) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(keys.status(in) == CmdStatus::kOk);
 }
 
 // T28: of a million guesses only those that are keys of the domain work.
@@ -268,7 +267,7 @@ TEST_CASE("keys that are guessed are refused") {
     Keys keys;
     std::set<uint32_t> own;
     for (uint32_t i = 0; i < 400; ++i) {
-        pib_hca_create_mr in = keys.request(PIB_HCA_ACCESS_REMOTE_READ);
+        Registration in = keys.request(PIB_HCA_ACCESS_REMOTE_READ);
         in.pd = i % 2 == 0 ? kPd : kPd + 1;
         in.key = static_cast<uint8_t>(i);
         const auto key = keys.mpt.create(in);
@@ -293,7 +292,7 @@ TEST_CASE("a region that is registered again has what the mask says anew, and a 
     const auto allowed = [&](uint32_t k, uint32_t pd, uint64_t addr, uint32_t access) {
         return keys.mpt.check({pd, false}, {k, addr, 8, access});
     };
-    pib_hca_rereg_mr in{};
+    Reregistration in{};
     in.mr.key = 0x55;
     SECTION("rights") {
         in.mr.access = PIB_HCA_ACCESS_REMOTE_READ;
@@ -312,14 +311,14 @@ TEST_CASE("a region that is registered again has what the mask says anew, and a 
         CHECK_FALSE(allowed(again, kPd, kIova, 0));
         CHECK(keys.mpt.keys_of_pd(kPd) == 0);
         CHECK(keys.mpt.keys_of_pd(8) == 1);
-        CHECK(keys.mpt.destroy(again) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(keys.mpt.destroy(again) == CmdStatus::kOk);
         CHECK(keys.mpt.keys_of_pd(8) == 0);
     }
     SECTION("translation") {
         GuestMemory other{keys.host, 4096};
         in.mr.iova = 0x1000;
         in.mr.length = 4096;
-        in.mr.pages = other.list();
+        in.mr.pages = page_list(other.list());
         in.mask = PIB_HCA_REREG_MR_TRANSLATION;
         const uint32_t again = *keys.mpt.reregister(key, in);
         CHECK_FALSE(allowed(again, kPd, kIova, 0));
@@ -336,33 +335,33 @@ TEST_CASE("a region that cannot be registered again is as it was") {
     Keys keys;
     const uint32_t key = *keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE));
     const auto status = [&](uint32_t k, uint32_t mask, auto&& change) {
-        pib_hca_rereg_mr in{};
+        Reregistration in{};
         in.mr = keys.request();
         in.mask = mask;
         change(in.mr);
         const auto again = keys.mpt.reregister(k, in);
-        return again ? PIB_HCA_CMD_STATUS_OK : again.error();
+        return again ? CmdStatus::kOk : again.error();
     };
     const auto nothing = [](auto&) {};
-    CHECK(status(key ^ 1, 1, nothing) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(status(key ^ 1, 1, nothing) == CmdStatus::kBadResource);
     CHECK(status(key, PIB_HCA_REREG_MR_ACCESS, [](auto& mr) { mr.access = 1u << 30; }) ==
-          PIB_HCA_CMD_STATUS_BAD_RESERVED);
+          CmdStatus::kBadReserved);
     CHECK(status(key, PIB_HCA_REREG_MR_ACCESS, [](auto& mr) {
               mr.access = PIB_HCA_ACCESS_REMOTE_WRITE;
-          }) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+          }) == CmdStatus::kBadParam);
     CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, [](auto& mr) { mr.length = 0; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
+          CmdStatus::kBadParam);
     CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, [](auto& mr) { mr.pages.page_count = 1; }) ==
-          PIB_HCA_CMD_STATUS_BAD_PARAM);
+          CmdStatus::kBadParam);
     keys.host.make_hole(keys.memory.page(2), 1);
-    CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, nothing) == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+    CHECK(status(key, PIB_HCA_REREG_MR_TRANSLATION, nothing) == CmdStatus::kBadMemory);
     keys.host.heal();
     CHECK(keys.mpt.check(kUser, {key, kIova, kLength, PIB_HCA_ACCESS_LOCAL_WRITE}));
 
-    pib_hca_create_mr physical{};
+    Registration physical{};
     physical.pd = kPd;
     physical.length = 4096;
     physical.flags = PIB_HCA_MR_PHYSICAL;
     const uint32_t other = *keys.mpt.create(physical);
-    CHECK(status(other, PIB_HCA_REREG_MR_ACCESS, nothing) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+    CHECK(status(other, PIB_HCA_REREG_MR_ACCESS, nothing) == CmdStatus::kBadParam);
 }

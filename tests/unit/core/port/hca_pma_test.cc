@@ -204,7 +204,7 @@ TEST_CASE("data counters count 4-octet words from LRH to ICRC, on all VLs") {
     REQUIRE(bench.send_data(PortBench::kLid, 64));
     bench.pump();
     CHECK(pma.value(Counter::kPortXmitPkts) == before);
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_PACKETS) >= 3);
+    CHECK(bench.counters.total(HcaCounter::kRxPackets) >= 3);
 }
 
 TEST_CASE("a query to the GID of another port is not answered") {

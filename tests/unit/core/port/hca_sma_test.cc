@@ -142,11 +142,11 @@ TEST_CASE("packets that are no SMP for this port are dropped") {
         ends.opcode = ib::opcode::kRc | ib::opcode::kSendOnly;
     }
     bench.take_sent();
-    const uint64_t dropped = bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED);
+    const uint64_t dropped = bench.counters.total(HcaCounter::kRxDropped);
     bench.inject(ends, other);
     CHECK(bench.take_sent().empty());
     CHECK(bench.client.packets.empty());
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == dropped + 1);
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == dropped + 1);
     CHECK(bench.port().is_active());
 }
 

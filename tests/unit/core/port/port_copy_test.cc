@@ -125,7 +125,7 @@ class CopyBench : private EqTable::Events {
     HcaPort& port() { return *ports_.find(1); }
     SwitchEnd& peer() { return links_.back(); }
     SwitchEnd& first_peer() { return links_.front(); }
-    uint64_t sent() const { return counters.total(PIB_HCA_COUNTER_TX_PACKETS); }
+    uint64_t sent() const { return counters.total(HcaCounter::kTxPackets); }
 
     FakeHost host;
     Counters counters;

@@ -27,7 +27,7 @@ TEST_CASE("a port that is not Active takes data and discards it") {
     CHECK(bench.take_sent().empty());
     CHECK(bench.counter(Counter::kPortXmitDiscards) == 2);
     CHECK(bench.counter(Counter::kPortInactiveDiscards) == 2);
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_TX_PACKETS) == 0);
+    CHECK(bench.counters.total(HcaCounter::kTxPackets) == 0);
 }
 
 TEST_CASE("data comes in from Armed on, and the first packet makes the port Active") {
@@ -55,7 +55,7 @@ TEST_CASE("packets for others, on VLs that are not there, or malformed are dropp
     bench.bring_up();
     bench.inject(data_to(PortBench::kLid + 1));
     bench.inject(data_to(ib::Lid::kPermissiveValue));
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == 2);
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == 2);
     CHECK(bench.counter(Counter::kPortRcvErrors) == 0);
 
     bench.set_port_info(
@@ -67,13 +67,13 @@ TEST_CASE("packets for others, on VLs that are not there, or malformed are dropp
     Bytes reserved_opcode = data_to(PortBench::kLid);
     reserved_opcode[8] = 0xff;
     bench.inject(reserved_opcode);
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == 3);
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == 3);
     Bytes version = data_to(PortBench::kLid);
     version[0] |= 1;
     bench.inject(version);
     CHECK(bench.counter(Counter::kPortRcvErrors) == 2);
     CHECK(bench.client.packets.empty());
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == 3);
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == 3);
 }
 
 TEST_CASE("checksums that are there are checked") {
@@ -250,7 +250,7 @@ TEST_CASE("a GRH names a GID of this port") {
     CHECK_FALSE(is_taken(bench, packet));
     packet.grh = grh_to({});
     CHECK_FALSE(is_taken(bench, packet));
-    CHECK(bench.counters.total(PIB_HCA_COUNTER_RX_DROPPED) == 2);
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == 2);
     // Another prefix of the subnet leaves the default one valid (IBA 4.1.1).
     bench.set_port_info([](std::span<uint8_t> info) {
         ib::set(info, ib::port_info::kGidPrefix, 0xfec0000000001234);

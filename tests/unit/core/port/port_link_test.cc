@@ -83,7 +83,7 @@ TEST_CASE("losing the connection takes an Active port Down with one event") {
 TEST_CASE("a warm reset sends the port through Down but keeps what the SM has set") {
     PortBench bench;
     bench.bring_up();
-    REQUIRE(announce_sm(bench) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(announce_sm(bench) == CmdStatus::kOk);
     bench.ports.reset(false);
     bench.pump();
     CHECK(bench.peer_events.downs == 1);

@@ -29,7 +29,7 @@ void rename(PortBench& bench, const char* name) {
     pib_hca_modify_device in{};
     in.mask = PIB_HCA_MODIFY_DEVICE_NODE_DESC;
     std::strncpy(reinterpret_cast<char*>(in.node_description), name, 63);
-    REQUIRE(modify_device(bench.ports, in, bench.host.clock_ns) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(modify_device(bench.ports, in, bench.host.clock_ns) == CmdStatus::kOk);
 }
 
 ib::Mad repress(const ib::Mad& trap) {
@@ -73,7 +73,7 @@ TEST_CASE("trap 144 goes to the SM and repeats until repressed") {
 TEST_CASE("capabilities and SystemImageGUID that software changes are traps, too") {
     PortBench bench;
     bench.bring_up();
-    REQUIRE(announce_sm(bench) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(announce_sm(bench) == CmdStatus::kOk);
     auto traps = traps_within(bench, 0);
     REQUIRE(traps.size() == 1);
     CHECK(trap_number(traps[0]) == ib::trap::kLocalChanges);
@@ -81,13 +81,13 @@ TEST_CASE("capabilities and SystemImageGUID that software changes are traps, too
            ib::port_cap::kIsSm) != 0);
     bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(traps[0]));
     // No change, no trap.
-    REQUIRE(announce_sm(bench) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(announce_sm(bench) == CmdStatus::kOk);
     CHECK(traps_within(bench, kSecond).empty());
 
     pib_hca_modify_device in{};
     in.mask = PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID;
     ib::store_be(in.sys_image_guid, uint64_t{0x77});
-    REQUIRE(modify_device(bench.ports, in, bench.host.clock_ns) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(modify_device(bench.ports, in, bench.host.clock_ns) == CmdStatus::kOk);
     traps = traps_within(bench, kSecond / 2);
     REQUIRE(traps.size() == 1);
     CHECK(trap_number(traps[0]) == ib::trap::kSystemImageGuidChange);

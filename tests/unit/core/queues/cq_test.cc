@@ -57,9 +57,7 @@ struct Queue : EqTable::Events {
     uint32_t events() { return eqs.find(eqn)->producer; }
     uint32_t errors() { return eqs.find(async_eqn)->producer; }
     bool post(bool solicited = false, uint32_t wqe_counter = 0) {
-        pib_hca_cqe cqe{};
-        cqe.wqe_counter = wqe_counter;
-        return cqs.post(cq.cqn, cqe, solicited);
+        return cqs.post(cq.cqn, {.wqe_counter = wqe_counter}, solicited);
     }
     bool post_patiently() { return cqs.post(cq.cqn, {}, false, true); }
     pib_hca_cqe entry(uint32_t index) const {
@@ -130,7 +128,7 @@ pib_hca_moderate_cq moderation(uint16_t count, uint16_t period) {
 }
 
 void moderate(Queue& q, uint16_t count, uint16_t period) {
-    REQUIRE(q.cqs.moderate(q.cq.cqn, moderation(count, period)) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(q.cqs.moderate(q.cq.cqn, moderation(count, period)) == CmdStatus::kOk);
 }
 
 }  // namespace
@@ -202,8 +200,8 @@ TEST_CASE("moderation: who asks for an event gets it, and so does who ends it") 
     CHECK(q.events() == 4);
     pib_hca_moderate_cq bad = moderation(1, 1);
     bad.reserved[3] = 1;
-    CHECK(q.cqs.moderate(q.cq.cqn, bad) == PIB_HCA_CMD_STATUS_BAD_RESERVED);
-    CHECK(q.cqs.moderate(999, moderation(1, 1)) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(q.cqs.moderate(q.cq.cqn, bad) == CmdStatus::kBadReserved);
+    CHECK(q.cqs.moderate(999, moderation(1, 1)) == CmdStatus::kBadResource);
 }
 
 TEST_CASE("patient completions: one event for them and what follows") {
@@ -260,7 +258,7 @@ TEST_CASE("moderation: an event that waits goes with its CQ") {
     REQUIRE(q.arm(0));
     REQUIRE(q.post());
     SECTION("destroyed") {
-        CHECK(q.cqs.destroy(q.cq.cqn) == PIB_HCA_CMD_STATUS_OK);
+        CHECK(q.cqs.destroy(q.cq.cqn) == CmdStatus::kOk);
     }
     SECTION("reset") {
         q.cqs.clear();
@@ -375,12 +373,12 @@ TEST_CASE("an old solicited completion stays old when the counters wrap") {
 TEST_CASE("a queue in use is not destroyed") {
     Queue q;
     q.cqs.find(q.cq.cqn)->users = 1;
-    CHECK(q.cqs.destroy(q.cq.cqn) == PIB_HCA_CMD_STATUS_BUSY);
-    CHECK(q.eqs.destroy(q.eqn) == PIB_HCA_CMD_STATUS_BUSY);
+    CHECK(q.cqs.destroy(q.cq.cqn) == CmdStatus::kBusy);
+    CHECK(q.eqs.destroy(q.eqn) == CmdStatus::kBusy);
     q.cqs.find(q.cq.cqn)->users = 0;
-    CHECK(q.cqs.destroy(q.cq.cqn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(q.cqs.destroy(q.cq.cqn) == CmdStatus::kOk);
     CHECK_FALSE(q.post());
-    CHECK(q.eqs.destroy(q.eqn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(q.eqs.destroy(q.eqn) == CmdStatus::kOk);
 }
 
 TEST_CASE("a queue that is resized keeps what waits in it") {
@@ -393,7 +391,7 @@ TEST_CASE("a queue that is resized keeps what waits in it") {
     }
     q.consume(taken);
     Move move(q, log_depth);
-    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
     q.cq = move.to;
     for (uint32_t i = 0; i < 3; ++i) {
         CHECK(q.entry(i).wqe_counter == taken + i);
@@ -416,7 +414,7 @@ TEST_CASE("a resize leaves an armed queue armed, and its old memory alone") {
     REQUIRE(q.post(true));
     REQUIRE(q.arm(1, solicited));
     Move move(q, 5);
-    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_OK);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
     MiniCq old = std::exchange(q.cq, move.to);
     CHECK(q.events() == 0);
     REQUIRE(q.post());
@@ -444,27 +442,27 @@ TEST_CASE("a resize that cannot be leaves the queue as it is") {
     };
     SECTION("too small") {
         move.in.log_depth = 2;
-        refused(PIB_HCA_CMD_STATUS_BAD_PARAM);
+        refused(CmdStatus::kBadParam);
     }
     SECTION("too large") {
         move.in.log_depth = PIB_HCA_MAX_CQ_LOG_DEPTH + 1;
-        refused(PIB_HCA_CMD_STATUS_BAD_PARAM);
+        refused(CmdStatus::kBadParam);
     }
     SECTION("reserved") {
         move.in.reserved[14] = 1;
-        refused(PIB_HCA_CMD_STATUS_BAD_RESERVED);
+        refused(CmdStatus::kBadReserved);
     }
     SECTION("no memory") {
         move.in.pages.root = 0xdead000;
-        refused(PIB_HCA_CMD_STATUS_BAD_MEMORY);
+        refused(CmdStatus::kBadMemory);
     }
     SECTION("another consumer counter than can be") {
         q.consume(6);
-        CHECK(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_BAD_PARAM);
+        CHECK(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kBadParam);
         q.consume(0);
         CHECK(q.post());
     }
-    CHECK(q.cqs.resize(999, move.in) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
+    CHECK(q.cqs.resize(999, move.in) == CmdStatus::kBadResource);
 }
 
 TEST_CASE("a queue in error is not resized") {
@@ -472,5 +470,5 @@ TEST_CASE("a queue in error is not resized") {
     REQUIRE(q.post());
     REQUIRE_FALSE(q.post());
     Move move(q, 3);
-    CHECK(q.cqs.resize(q.cq.cqn, move.in) == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kBadState);
 }

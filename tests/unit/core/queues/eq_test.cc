@@ -132,8 +132,8 @@ TEST_CASE("a full async EQ loses no event of an object, and keeps equal ones onc
     MiniEq eq = q.create(2, true);
     for (int i = 0; i < 3; ++i) {
         for (uint32_t qpn = 64; qpn < 74; ++qpn) {
-            q.eqs.async_event(PIB_HCA_EVENT_QP_FATAL, qpn);
-            q.eqs.async_event(PIB_HCA_EVENT_LAST_WQE_REACHED, qpn);
+            q.eqs.async_event(Event::kQpFatal, qpn);
+            q.eqs.async_event(Event::kLastWqeReached, qpn);
         }
     }
     CHECK(q.fatals == 0);
@@ -156,9 +156,9 @@ TEST_CASE("an object that is destroyed takes its waiting events with it") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (uint32_t number = 64; number < 72; ++number) {
-        q.eqs.async_event(PIB_HCA_EVENT_QP_FATAL, number);
+        q.eqs.async_event(Event::kQpFatal, number);
     }
-    q.eqs.async_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, 70);
+    q.eqs.async_event(Event::kSrqLimitReached, 70);
     q.eqs.forget_events(EventSource::kQp, 70);
     std::set<std::pair<unsigned, uint32_t>> seen;
     for (unsigned round = 0; round < 10; ++round) {
@@ -176,12 +176,12 @@ TEST_CASE("a port's waiting events become one, which has its present state") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (uint32_t qpn = 64; qpn < 68; ++qpn) {
-        q.eqs.async_event(PIB_HCA_EVENT_QP_FATAL, qpn);
+        q.eqs.async_event(Event::kQpFatal, qpn);
     }
-    q.eqs.async_event(PIB_HCA_EVENT_PORT, 0, PIB_HCA_PORT_EVENT_ERROR, 1);
-    q.eqs.async_event(PIB_HCA_EVENT_PORT, 0, PIB_HCA_PORT_EVENT_LID_CHANGE, 1);
-    q.eqs.async_event(PIB_HCA_EVENT_PORT, 0, PIB_HCA_PORT_EVENT_ACTIVE, 1);
-    q.eqs.async_event(PIB_HCA_EVENT_PORT, 0, PIB_HCA_PORT_EVENT_ERROR, 2);
+    q.eqs.async_event(Event::kPort, 0, PIB_HCA_PORT_EVENT_ERROR, 1);
+    q.eqs.async_event(Event::kPort, 0, PIB_HCA_PORT_EVENT_LID_CHANGE, 1);
+    q.eqs.async_event(Event::kPort, 0, PIB_HCA_PORT_EVENT_ACTIVE, 1);
+    q.eqs.async_event(Event::kPort, 0, PIB_HCA_PORT_EVENT_ERROR, 2);
     while (q.poll(eq)) {
     }
     REQUIRE(q.doorbell(eq, true));
@@ -200,7 +200,7 @@ TEST_CASE("events of commands wait, one for each") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (uint32_t i = 0; i < 8; ++i) {
-        q.eqs.async_event(PIB_HCA_EVENT_COMMAND, i);
+        q.eqs.async_event(Event::kCommand, i);
     }
     CHECK(q.fatals == 0);
     std::vector<uint32_t> seen;
@@ -219,7 +219,7 @@ TEST_CASE("an EQ whose memory vanishes stops the device") {
     MiniEq eq = q.create(2, async);
     q.host.make_hole(eq.memory.page(0), 4096);
     if (async) {
-        q.eqs.async_event(PIB_HCA_EVENT_PORT, 0);
+        q.eqs.async_event(Event::kPort, 0);
     } else {
         q.eqs.completion_event(eq.eqn, 1);
     }
@@ -237,17 +237,17 @@ TEST_CASE("an EQ whose memory vanishes stops the device") {
 TEST_CASE("events without an async EQ are dropped") {
     Queues q;
     CHECK_FALSE(q.eqs.has_async());
-    q.eqs.async_event(PIB_HCA_EVENT_PORT, 0);
+    q.eqs.async_event(Event::kPort, 0);
     MiniEq eq = q.create(2, true);
     CHECK(q.eqs.has_async());
     CHECK_FALSE(q.poll(eq));
-    q.eqs.async_event(PIB_HCA_EVENT_QP_FATAL, 0x41, 9, 0);
+    q.eqs.async_event(Event::kQpFatal, 0x41, 9, 0);
     const auto eqe = q.poll(eq);
     REQUIRE(eqe);
     CHECK(eqe->type == PIB_HCA_EVENT_QP_FATAL);
     CHECK(eqe->number == 0x41);
     CHECK(eqe->data == 9);
-    CHECK(q.eqs.destroy(eq.eqn) == PIB_HCA_CMD_STATUS_OK);
+    CHECK(q.eqs.destroy(eq.eqn) == CmdStatus::kOk);
     CHECK_FALSE(q.eqs.has_async());
 }
 

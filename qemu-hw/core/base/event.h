@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Events (IBA vol. 1, 11.6.3). The register interface has the same numbers
+// (commands/interface_numbers.cc).
+#pragma once
+
+#include <cstdint>
+
+namespace pib::hca {
+
+enum class Event {
+    kCompletion = 0,
+    kPathMigrated = 1,
+    kCommEstablished = 2,
+    kSqDrained = 3,
+    kCqError = 4,
+    kQpFatal = 5,
+    kQpRequestError = 6,
+    kQpAccessError = 7,
+    kPathMigFailed = 8,
+    kPort = 9,
+    kCommand = 10,
+    kDeviceFatal = 11,
+    kSrqLimitReached = 12,
+    kSrqError = 13,
+    kLastWqeReached = 14,
+    kPageFault = 15,
+};
+
+// Changes at a port: Event::kPort has several of these bits.
+namespace port_event {
+inline constexpr uint32_t kActive = 1u << 0;
+inline constexpr uint32_t kError = 1u << 1;  // left Active
+inline constexpr uint32_t kLidChange = 1u << 2;
+inline constexpr uint32_t kPkeyChange = 1u << 3;
+inline constexpr uint32_t kSmChange = 1u << 4;
+inline constexpr uint32_t kClientReregister = 1u << 5;
+inline constexpr uint32_t kGidChange = 1u << 6;
+}  // namespace port_event
+
+}  // namespace pib::hca

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Pages of guest memory, as a verb describes them: contiguous, or in a tree of tables.
+#pragma once
+
+#include <cstdint>
+
+namespace pib::hca {
+
+inline constexpr unsigned kMinLogPageSize = 12;
+inline constexpr unsigned kMaxLogPageSize = 30;
+inline constexpr unsigned kMaxTableLevels = 3;
+inline constexpr unsigned kTableEntries = 512;
+
+// levels 0: root is the bus address of page_count contiguous pages. levels 1: root is the address
+// of a table page, 512 page addresses. levels 2 and 3: tables of tables. A table page has 4 KiB and
+// is read once, while the verb executes.
+struct PageList {
+    uint64_t root = 0;
+    uint32_t page_count = 0;
+    uint8_t levels = 0;
+    uint8_t log_page_size = 0;
+};
+
+}  // namespace pib::hca

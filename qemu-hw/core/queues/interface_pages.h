@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Page lists of the register interface.
+#pragma once
+
+#include "memory/page_list.h"
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+// The caller has checked its reserved field.
+inline PageList page_list(const pib_hca_pages& in) {
+    return {.root = in.root,
+            .page_count = in.page_count,
+            .levels = in.levels,
+            .log_page_size = in.log_page_size};
+}
+
+}  // namespace pib::hca

@@ -4,6 +4,7 @@
 
 import pathlib
 import re
+import runpy
 import sys
 import unittest
 
@@ -110,6 +111,15 @@ def listed_files(text: str) -> set[str]:
         elif line.startswith("| `"):
             files |= {room + name for name in FILE.findall(line.split("|")[1])}
     return files
+
+
+class Pictures(unittest.TestCase):
+    def test_a_picture_is_what_its_source_draws(self):
+        sources = sorted((ROOT / "docs" / "images").glob("*.py"))
+        self.assertTrue(sources)
+        for source in sources:
+            drawn = runpy.run_path(str(source))["picture"]()
+            self.assertEqual(drawn, source.with_suffix(".svg").read_text(), f"draw it anew:  python3 {source}")
 
 
 class Readmes(unittest.TestCase):

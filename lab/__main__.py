@@ -10,7 +10,7 @@ from lab import ci, clean, environment, errors, paths, reach, settings, signals,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, report
-from lab.fabric import cluster, metrics, topology_kinds, wanted
+from lab.fabric import cluster, ctl, metrics, topology_kinds, wanted
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts
@@ -157,7 +157,21 @@ def _metrics(options) -> int:
     return 0
 
 
+def _ctl(options) -> int:
+    words = _words(options.words)
+    if not words:
+        raise ui.LabError("ctl: no command. Usage:  ./pib ctl COMMAND…   docs/pib-switch.md lists them; one is:  "
+                          "./pib ctl status")
+    return ctl.ctl(cluster.Cluster(), options.process, words)
+
+
 def _add_views(add) -> None:
+    command = add("ctl", _ctl, "control the running fabric's switch: status, counters, cables, faults")
+    command.add_argument("--process", type=int, default=0, metavar="N",
+                         help="number of the switch process, in a fabric that is split (default 0)")
+    command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
+                         help="as for pib-switch ctl: status, counters, lft, link PORT down, fault PORT --drop 0.01, …; "
+                              "vm1, or vm1[2], is the switch's port that leads to this port of a guest")
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
     command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
     other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib ctl: pib-switch ctl for the running fabric, with the names of guests for the ports that lead to them."""
+
+import re
+import subprocess
+
+from lab import ui
+from lab.fabric import cluster, control, switch_process
+
+GUEST_PORT = re.compile(r"(vm\d+)(?:\[(\d+)\])?")
+
+
+def _port(picture: control.Picture, guest: str, number: int) -> str | None:
+    """The switch port that leads to a guest's port, as pib-switch ctl names it."""
+    switches = [node for node in picture.nodes.values() if node.kind == "switch"]
+    for link in picture.links.values():
+        peer = picture.nodes[link.b.guid]
+        if peer.kind == "host" and peer.name.split()[:1] == [guest] and link.b.port == number:
+            return str(link.a.port) if len(switches) == 1 else f"{link.a.guid}[{link.a.port}]"
+    return None
+
+
+def _translate(picture: control.Picture, word: str) -> str:
+    found = GUEST_PORT.fullmatch(word)
+    return (found and _port(picture, found[1], int(found[2] or 1))) or word
+
+
+def _process(lab: cluster.Cluster, number: int) -> switch_process.Switch:
+    running = {switch.number: switch for switch in lab.switches()}
+    if not running:
+        raise ui.LabError("no switch runs. Start the lab:  ./pib up")
+    if number not in running:
+        raise ui.LabError(f"--process {number}: the fabric has processes {', '.join(map(str, sorted(running)))}")
+    return running[number]
+
+
+def ctl(lab: cluster.Cluster, number: int, words: list[str]) -> int:
+    """Exit status of pib-switch ctl. number: of the process of a fabric that is split."""
+    switch = _process(lab, number)
+    with control.Control(switch.control) as asked:
+        picture = control.picture(asked)
+    argv = [switch_process.PROGRAM, "ctl", "--control", switch.control, *(_translate(picture, word) for word in words)]
+    return subprocess.run(argv, check=False).returncode

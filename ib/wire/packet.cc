@@ -55,7 +55,7 @@ void store_le(std::span<std::uint8_t> to, T value) {
 // Whether a payload of this length is valid for any MTU; the exact rule depends on the path's MTU.
 // Every length passes in a reliable connection, whose responder answers a wrong one with a NAK.
 bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad) {
-    if (info.is_reliable() && info.payload != PayloadRule::kNone) {
+    if (info.is_reliable() && (info.is_request() || info.payload != PayloadRule::kNone)) {
         return bytes <= kMaxPayload;
     }
     if (info.payload == PayloadRule::kFullMtu) {

@@ -239,6 +239,14 @@ TEST_CASE("the responder of a reliable connection sees lengths and opcodes that 
             CHECK(view->payload().size() == bytes);
         }
     }
+    for (const unsigned opcode : {0x0Cu, 0x13u, 0xACu}) {
+        Bytes read = build(headers_of(static_cast<std::uint8_t>(opcode), false), 0, Crcs::kElided);
+        read.resize(read.size() + 4);
+        store_be(&read[4], static_cast<std::uint16_t>((read.size() + 4) / 4));
+        const auto view = PacketView::parse(read, Crcs::kElided);
+        REQUIRE(view);
+        CHECK(view->payload().size() == 4);
+    }
     Bytes packet = build(headers_of(0x04, false), 8, Crcs::kElided);
     for (const unsigned opcode : {0x15u, 0x18u, 0x1Fu, 0xB5u, 0xBFu}) {
         packet[8] = static_cast<std::uint8_t>(opcode);

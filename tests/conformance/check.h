@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Checks as tables: each row has its number in docs/conformance.md, the clause of IBA volume 1, a
+// sentence, what is sent, and everything that is seen afterwards.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace pib::conformance {
+
+class Trial;
+
+struct Check {
+    std::string_view number;
+    std::string_view clause;
+    std::string_view sentence;
+    void (*stimulus)(Trial&);
+    std::string_view seen;             // the answer of Trial::seen()
+    std::string_view difference = {};  // why this is not what IBA asks for; empty: it is
+};
+
+struct CheckTable {
+    std::string_view title;
+    void (*prepare)(Trial&);  // the same for each row, before its stimulus
+    std::span<const Check> checks;
+};
+
+// All tables, in the order of the document.
+const std::vector<CheckTable>& all_tables();
+
+}  // namespace pib::conformance

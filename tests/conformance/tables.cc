@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "tables.h"
+
+namespace pib::conformance {
+
+const std::vector<CheckTable>& all_tables() {
+    static const std::vector<CheckTable> kTables = {
+        rc_send_checks(),   rc_write_checks(), rc_read_checks(),
+        rc_atomic_checks(), rc_psn_checks(),   rc_header_checks(),
+    };
+    return kTables;
+}
+
+}  // namespace pib::conformance

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The tables of checks, one source file for each.
+#pragma once
+
+#include "check.h"
+
+namespace pib::conformance {
+
+CheckTable rc_send_checks();
+CheckTable rc_write_checks();
+CheckTable rc_read_checks();
+CheckTable rc_atomic_checks();
+CheckTable rc_psn_checks();
+CheckTable rc_header_checks();
+
+}  // namespace pib::conformance

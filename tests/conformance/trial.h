@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One trial: a device in this process whose port 1 ends at a Stranger, the QP that is tried, and
+// everything that can be seen of it afterwards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench.h"
+#include "mad.h"
+#include "mini_driver.h"
+#include "seen.h"
+#include "stranger.h"
+
+namespace pib::conformance {
+
+// Attributes of the connection under trial; PSNs in checks count from `psn` and `sq_psn`.
+struct Connection {
+    pib_hca_qp_type type = PIB_HCA_QP_RC;
+    uint32_t psn = 0x100;
+    uint32_t sq_psn = 0x500;
+    uint8_t path_mtu = 3;  // 1024
+    uint32_t access =
+        PIB_HCA_ACCESS_REMOTE_WRITE | PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
+    uint8_t reads = 4;  // as responder and as requester
+    unsigned receives = 4;
+    uint32_t receive_bytes = 0x1000;
+    uint8_t timeout = 0;  // none
+    uint8_t retry_cnt = 3;
+    uint8_t rnr_retry = 3;
+    bool grh = false;
+    uint32_t qkey = 0x11223344;  // a datagram QP's
+};
+
+class Trial {
+  public:
+    static constexpr uint16_t kLid = 0x10;
+    static constexpr uint16_t kStrangerLid = 2;
+    static constexpr uint32_t kStrangerQp = 0x123456;
+    static constexpr uint32_t kMtu = 1024;
+    // The region: receives and WRITEs find zeros at its start; from kPattern on each word says
+    // where it is, for READs and for what the device sends.
+    static constexpr uint64_t kPattern = Witness::kPattern;
+    static constexpr uint64_t kRegionBytes = 0xc000;
+
+    Trial();
+
+    // ---- what is tried
+    void bring_up();  // the port: LID, Armed, Active
+    void connect(const Connection& connection = {});
+    // Posts a receive at the next place of the region.
+    void post_receive(uint32_t bytes);
+    void post_send(const hca::test::SendWr& request);
+    // A request of the device with so many bytes, from or to the pattern.
+    void post(pib_hca_wqe_opcode opcode, uint32_t bytes);
+    void set_state(pib_hca_qp_state state);
+
+    // ---- what the stranger sends
+    using Change = std::function<void(Packet&)>;
+    // To the QP: `psn` from the first expected one; `bytes` of payload; RETH and AtomicETH name
+    // the region's start, for a READ the pattern's, with `bytes` as DMALen.
+    Packet request(uint8_t opcode, uint32_t psn, uint32_t bytes, const Change& change = {});
+    // In answer to the device's request: `psn` from its first one.
+    Packet answer(uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t msn,
+                  const Change& change = {});
+    void put(const Packet& packet) { put_bytes(write(packet)); }
+    void put_bytes(const Bytes& bytes);
+    void put_frame(const Frame& frame);
+    void send(uint8_t opcode, uint32_t psn, uint32_t bytes, const Change& change = {}) {
+        put(request(opcode, psn, bytes, change));
+    }
+    void reply(uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t msn,
+               const Change& change = {}) {
+        put(answer(opcode, psn, syndrome, msn, change));
+    }
+    Bytes payload(uint32_t bytes) { return witness.payload(bytes); }
+    // Moves the clock past the timers that are due within so much time.
+    void wait(uint64_t ns);
+    // Sends a MAD and returns the answer's 256 bytes; empty: none came.
+    Bytes ask(const Packet& mad);
+    // Sets PortInfo to what it is now but for `change`.
+    void set_port_info(const std::function<void(Bytes&)>& change);
+
+    // ---- what is seen
+    // All that has happened since the last call, in words; "nothing" for silence.
+    std::string seen() {
+        settle();
+        return witness.seen(qp, {.answered = connection.psn, .sent = connection.sq_psn});
+    }
+    // More for seen() to say.
+    void note(const std::string& text) { witness.note(text); }
+    uint64_t word(uint64_t offset) { return region.memory.peek<uint64_t>(offset); }
+    void set_word(uint64_t offset, uint64_t value);
+
+    hca::test::ReadyBench bench;
+    Stranger stranger;
+    hca::test::MiniMr region;
+    Witness witness{bench, stranger, region};
+    hca::test::MiniQp qp;
+    Connection connection;
+
+    // Carries frames both ways until none is left.
+    void settle();
+
+  private:
+    uint64_t next_receive_ = 0;
+};
+
+}  // namespace pib::conformance

@@ -13,7 +13,7 @@ from lab.develop import commands as develop, report
 from lab.fabric import cluster, ctl, metrics, topology_kinds, wanted
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
-from lab.testing import parts
+from lab.testing import parts, simulate
 
 
 MOST_PORT = 65535
@@ -207,9 +207,24 @@ def _add_steps(add) -> None:
     command.add_argument("--all", action="store_true", help="free all entries that are not in use")
 
 
+def _test(options) -> int:
+    simulation = simulate.Wanted(options.seconds, options.seed, options.seeds, options.script)
+    if simulation != simulate.Wanted() and options.part != "simulate":
+        raise ui.LabError("--seconds, --seed, --seeds and --script belong to: ./pib test simulate")
+    return parts.test(options.part, simulation)
+
+
+def _add_simulation(command) -> None:
+    more = command.add_argument_group("options of the part simulate")
+    more.add_argument("--seconds", type=int, metavar="N", help=f"for so long (default {simulate.DEFAULT_S})")
+    more.add_argument("--seed", type=int, metavar="S", help="first seed (default: another one in each run)")
+    more.add_argument("--seeds", type=int, metavar="N", help="number of seeds, instead of a time")
+    more.add_argument("--script", type=pathlib.Path, metavar="FILE", help="the steps that a failure has printed")
+
+
 def _add_development(add) -> None:
     """Adds the commands that need a checkout."""
-    command = add("test", lambda options: parts.test(options.part),
+    command = add("test", _test,
                   "run the tests: unit tests, then tests in booted guests")
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
                          help="part to run; lockdep: the guest tests on a kernel that checks its "
@@ -221,8 +236,10 @@ def _add_development(add) -> None:
                               "boot the newest kernel; qemu: the device in the QEMU of Debian 13 and of its "
                               "backports; arm: compiled for 64-bit Arm, unit tests with pages of 4, 16 and 64 KiB; "
                               "packages: build Debian packages and the container, and use them in clean trees; "
+                              "simulate: random fabrics against a reference model of verbs; "
                               "style: a part of unit; all: every part, and the tests that are marked nightly, which "
                               "takes a night. Default: unit and guest")
+    _add_simulation(command)
     command = add("bench", _bench, "measure the HCA, Soft-RoCE and the limits of this machine")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="number of rounds; their medians count (default 5)")

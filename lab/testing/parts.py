@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lab import paths, ui, up
 from lab.build import deps, host_build, kernels
 from lab.guests import guest_kernel, image, kvm, nested, vm
-from lab.testing import arm, coverage, qemus, runners, style
+from lab.testing import arm, coverage, qemus, runners, simulate, style
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
@@ -42,6 +42,7 @@ class Run:
     """One ./pib test. nightly: includes the tests with that mark."""
     progress: Progress
     nightly: bool = False
+    simulation: simulate.Wanted = simulate.Wanted()
 
 
 def unit(run: Run) -> Count:
@@ -110,6 +111,7 @@ def _guests(name: str) -> Part:
 
 PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name)),
          "style": Part(lambda run: style.style(run.progress), style.FOLDERS),
+         "simulate": Part(lambda run: simulate.simulate(run.progress, run.simulation), (simulate.STAGE,)),
          "tsan": Part(tsan, (host_build.THREADS.name,)),
          "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
          **{name: _guests(name) for name in GUESTS},
@@ -123,13 +125,13 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
 ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has
 
 
-def test(name: str | None) -> int:
+def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted()) -> int:
     """name: one of PARTS, or ALL; None: the parts in DEFAULT."""
     deps.install(tests=True)
     paths.RUN.mkdir(exist_ok=True)
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
     parts = [PARTS[part] for part in names]
     progress = Progress([stage for part in parts for stage in part.stages], whole="PYTEST_ADDOPTS" not in os.environ)
-    count = sum((part.run(Run(progress, nightly=name == ALL)) for part in parts), Count())
+    count = sum((part.run(Run(progress, nightly=name == ALL, simulation=simulation)) for part in parts), Count())
     print(f"\n{count.passed} passed, {count.failed} failed", flush=True)
     return 0 if count.passed and not count.failed else 1

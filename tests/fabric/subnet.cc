@@ -214,13 +214,26 @@ void Subnet::connect(unsigned guest) {
     guests_[guest]->connect(std::make_unique<SwitchCable>(sw, mode, log_ring_));
 }
 
+void Subnet::restart_switch() {
+    for (const auto& guest : guests_) {
+        guest->disconnect();
+    }
+    std::destroy_at(&sw);
+    std::construct_at(&sw, switch_config());
+    sw.advance(now_ns_);
+    for (unsigned i = 0; i < guests_.size(); ++i) {
+        connect(i);
+        settle();
+    }
+}
+
 void Subnet::settle() {
     sw.advance(now_ns_);
     bool moved = true;
     while (moved) {
         moved = false;
         for (auto& guest : guests_) {
-            moved |= guest->move();
+            moved |= !guest->is_stalled && guest->move();
         }
     }
 }
@@ -228,7 +241,7 @@ void Subnet::settle() {
 bool Subnet::step_clock(uint64_t limit_ns) {
     uint64_t next = sw.next_deadline();
     for (const auto& guest : guests_) {
-        next = std::min(next, guest->host.timer_deadline_ns);
+        next = std::min(next, guest->is_stalled ? UINT64_MAX : guest->host.timer_deadline_ns);
     }
     if (next == UINT64_MAX || next > limit_ns) {
         return false;
@@ -239,7 +252,7 @@ bool Subnet::step_clock(uint64_t limit_ns) {
     }
     sw.advance(now_ns_);
     for (auto& guest : guests_) {
-        if (guest->host.timer_deadline_ns <= now_ns_) {
+        if (!guest->is_stalled && guest->host.timer_deadline_ns <= now_ns_) {
             guest->host.timer_deadline_ns = hca::kNever;
             guest->device->timer();
         }

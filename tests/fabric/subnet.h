@@ -71,6 +71,7 @@ class Guest {
     hca::test::MiniEq async_eq;
     hca::test::MiniCq cq;
     uint32_t pd = 0;
+    bool is_stalled = false;  // a virtual machine that does not run: Subnet gives it no turns
 
   private:
     bool serve_rings();
@@ -104,6 +105,8 @@ class Subnet final : public World {
 
     // A guest's cable to the switch, which a disconnect() has pulled.
     void connect(unsigned guest);
+    // Another switch in its place, as after a crash; all cables are connected anew.
+    void restart_switch();
 
     void settle() override;
     // Moves the clock to the next deadline and settles; false when there is none up to `limit_ns`.

@@ -39,16 +39,20 @@ MiniMr MiniDriver::create_mr(uint32_t pd, uint64_t bytes, uint32_t access, uint3
     MiniMr mr;
     mr.memory = GuestMemory(host_, page_offset + bytes);
     mr.addr = 0x7f0000000000 + mr.memory.page(0) + page_offset;  // like a process's address
-    pib_hca_create_mr in{};
-    in.pd = pd;
-    in.access = access;
-    in.iova = mr.addr;
-    in.length = bytes;
-    in.pages = mr.memory.list();
-    in.page_offset = page_offset;
-    in.key = 0x5a;
-    mr.key = must(command_in(PIB_HCA_CMD_CREATE_MR, 0, in), "CREATE_MR");
+    register_mr(mr, {.pd = pd, .access = access, .bytes = bytes, .page_offset = page_offset});
     return mr;
+}
+
+void MiniDriver::register_mr(MiniMr& mr, const MrShape& shape) {
+    pib_hca_create_mr in{};
+    in.pd = shape.pd;
+    in.access = shape.access;
+    in.iova = mr.addr;
+    in.length = shape.bytes;
+    in.pages = mr.memory.list();
+    in.page_offset = shape.page_offset;
+    in.key = shape.key_byte;
+    mr.key = must(command_in(PIB_HCA_CMD_CREATE_MR, 0, in), "CREATE_MR");
 }
 
 MiniQp MiniDriver::create_qp(const QpShape& shape) {

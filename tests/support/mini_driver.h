@@ -39,6 +39,15 @@ struct MiniMr {
     GuestMemory memory;
 };
 
+// A registration of memory.
+struct MrShape {
+    uint32_t pd = 0;
+    uint32_t access = 0;
+    uint64_t bytes = 0;
+    uint32_t page_offset = 0;  // where the first byte is in the first page
+    uint8_t key_byte = 0x5a;
+};
+
 struct QpShape {
     pib_hca_qp_type type = PIB_HCA_QP_RC;
     uint32_t pd = 0;
@@ -92,6 +101,8 @@ class MiniDriver : public MiniCommands {
     MiniCq create_cq(uint32_t eqn, uint8_t log_depth = 6, uint32_t uar = 0);
     // Fresh memory of that many bytes, from `page_offset` on in its first page.
     MiniMr create_mr(uint32_t pd, uint64_t bytes, uint32_t access, uint32_t page_offset = 0);
+    // Gives memory, which may have had a key before, a new one.
+    void register_mr(MiniMr& mr, const MrShape& shape);
     MiniQp create_qp(const QpShape& shape);
     void destroy(pib_hca_cmd_opcode opcode, uint32_t object) {
         must(command(opcode, object), "destroy");

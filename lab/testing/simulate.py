@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib test simulate: random fabrics in one process and virtual time, against a reference model of verbs."""
+
+import dataclasses
+import os
+import pathlib
+import random
+
+from lab import child, ui
+from lab.build import host_build
+from lab.testing import runners
+from lab.testing.counts import FAILURE, Count
+from lab.testing.progress import Progress
+
+STAGE = "simulation"
+PROGRAM = "tests/simulation/simulate"
+DEFAULT_S = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Options of the command line. No value: seconds unless there are seeds; another first seed in each run."""
+    seconds: int | None = None
+    seed: int | None = None
+    seeds: int | None = None
+    script: pathlib.Path | None = None
+
+    def arguments(self) -> list[str]:
+        if self.script is not None:
+            return ["--script", str(self.script.resolve())]
+        seed = random.SystemRandom().randrange(2 ** 32) if self.seed is None else self.seed
+        seconds = DEFAULT_S if self.seconds is None else self.seconds
+        length = ["--seeds", self.seeds] if self.seeds is not None else ["--seconds", seconds]
+        return [str(word) for word in ("--seed", seed, *length)]
+
+
+def _run(progress: Progress, directory: pathlib.Path, wanted: Wanted) -> Count:
+    stage = progress.begin(STAGE)
+    ui.say("simulating fabrics")
+    status, = child.run(child.Program([directory / PROGRAM, *wanted.arguments()],
+                                      env={**os.environ, **runners.SANITIZER_ENV}))
+    count = Count(passed=1) if status == 0 else FAILURE
+    stage.end(count)
+    return count
+
+
+def simulate(progress: Progress, wanted: Wanted) -> Count:
+    directory = host_build.build()
+    ui.run("building the simulation", ["ninja", "-C", directory, PROGRAM], "simulation")
+    return _run(progress, directory, wanted)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib test simulate: its options, and those of the program."""
+
+import pathlib
+
+import pytest
+
+from lab import __main__ as command
+from lab.testing import parts
+from lab.testing.simulate import Wanted
+
+
+def test_arguments_of_the_program():
+    assert Wanted(seconds=3, seed=4).arguments() == ["--seed", "4", "--seconds", "3"]
+    assert Wanted(seed=0, seeds=5).arguments() == ["--seed", "0", "--seeds", "5"]
+    assert Wanted(script=pathlib.Path("/x/y")).arguments() == ["--script", "/x/y"]
+
+
+def test_another_seed_in_each_run():
+    assert len({Wanted().arguments()[1] for _ in range(8)}) > 1
+
+
+def test_options_reach_their_part(monkeypatch):
+    seen = []
+    monkeypatch.setattr(parts, "test", lambda *arguments: seen.append(arguments) or 0)
+    monkeypatch.setattr("sys.argv", ["pib", "test", "simulate", "--seed", "7", "--seeds", "2"])
+    assert command.main() == 0
+    assert seen == [("simulate", Wanted(seed=7, seeds=2))]
+
+
+def test_options_of_another_part_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(parts, "test", lambda *_arguments: pytest.fail("a part runs"))
+    monkeypatch.setattr("sys.argv", ["pib", "test", "unit", "--seed", "7"])
+    assert command.main() != 0
+    assert "./pib test simulate" in capsys.readouterr().err

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Checks completions against the model: each once, in order, after what it tells of has been done,
+// and an error only with a cause.
+#pragma once
+
+#include "flow.h"
+
+namespace pib::simulation {
+
+// A completion of the requester's send queue.
+void send_completed(Flow& flow, const pib_hca_cqe& cqe);
+// A completion of the responder's receive queue.
+void receive_completed(Flow& flow, const pib_hca_cqe& cqe);
+// To be called once no packet is in flight: the requests that are left were not signalled, and have
+// succeeded.
+void rest_completed(Flow& flow);
+// Once both CQs have been read: the messages whose success the requester has seen were received.
+void check_delivery(const Flow& flow);
+
+}  // namespace pib::simulation

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Two RC QPs that are connected, and a flow in each direction.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "flow.h"
+#include "mini_sm.h"
+
+namespace pib::simulation {
+
+// A guest, and the objects that its connections share.
+struct Owner {
+    test::Guest* guest;
+    unsigned index;
+    uint32_t pd;
+    uint32_t eqn;
+};
+
+class Connection {
+  public:
+    Connection(const Owner& a, const Owner& b, const std::string& title);
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    // Attributes of the QPs, drawn anew for each pair.
+    struct Attributes {
+        uint8_t path_mtu = 3;
+        uint8_t timeout = 12;
+        uint8_t max_rd_atomic = 4;
+        std::array<uint32_t, 2> psn{};  // PSN of each end's first packet
+    };
+    void open(const test::MiniSm& sm, const Attributes& attributes, bool is_lossy);
+    // Destroys both QPs and what belongs to them; the regions stay. Nothing may complete
+    // afterwards.
+    void close();
+    // Once nothing is in flight, all requests are complete, those of QPs in Error with an error.
+    void check_completed();
+
+    // Reads both CQs.
+    struct Completions {
+        uint64_t all = 0;
+        uint64_t errors = 0;
+    };
+    Completions poll();
+    // Each request is complete of which a completion has to tell.
+    bool is_done() const;
+
+    void kill(unsigned end);
+    // The device of this guest has been reset, and the connection has lost its end there.
+    void lose(unsigned guest);
+    // The guest has its device again.
+    void restore(const Owner& owner);
+
+    bool is_open() const { return is_open_; }
+    bool is_at(unsigned guest) const {
+        return owners_[0].index == guest || owners_[1].index == guest;
+    }
+    bool has_failed() const;
+    void set_lossy() { flows[0].is_lossy = flows[1].is_lossy = true; }
+
+  private:
+    const std::string title_;
+    std::array<Owner, 2> owners_;
+    std::array<End, 2> ends_;
+    bool is_open_ = false;
+
+  public:
+    std::array<Flow, 2> flows;  // from the first end, from the second one
+};
+
+}  // namespace pib::simulation

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "flow.h"
+
+#include <algorithm>
+#include <ranges>
+
+namespace pib::simulation {
+
+Flow::Flow(End& requester, End& responder, const std::string& title)
+    : name(title),
+      from(requester),
+      to(responder),
+      local(*from.guest, from.pd, size_t{kDepth} * kSlotBytes, title + ", requester's memory"),
+      remote(*to.guest, to.pd, size_t{kSlots} * kSlotBytes + kWords * 8, title + ", target"),
+      inbox(*to.guest, to.pd, size_t{kDepth} * kSlotBytes, title + ", receives") {}
+
+void Flow::check_memory() const {
+    for (const Region* region : {&local, &remote, &inbox}) {
+        region->shadow.check();
+    }
+}
+
+bool Flow::awaits_completion() const {
+    return std::ranges::any_of(posted, &Request::is_signalled);
+}
+
+bool Flow::may_be_refused() const {
+    const auto is_refused = [this](const Request& request) {
+        return request.rkey != 0 && !remote.opens(request.rkey);
+    };
+    const auto is_dead = [this](const Receive& receive) { return !inbox.opens(receive.lkey); };
+    return was_refused || std::ranges::any_of(posted, is_refused) ||
+           std::ranges::any_of(std::views::drop(receives, static_cast<ptrdiff_t>(received)),
+                               is_dead);
+}
+
+bool Flow::requester_may_fail() const {
+    return from.is_killed || from.is_lost || has_failed || reverse->may_be_refused();
+}
+
+bool Flow::responder_may_fail() const {
+    return to.is_killed || to.is_lost || reverse->has_failed || may_be_refused();
+}
+
+void Flow::restart() {
+    for (Region* region : {&local, &remote, &inbox}) {
+        region->shadow.adopt();
+    }
+    posted.clear();
+    messages.clear();
+    receives.clear();
+    received = acknowledged = 0;
+    has_failed = was_refused = is_flushed = false;
+}
+
+}  // namespace pib::simulation

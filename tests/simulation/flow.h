@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The model of one direction of an RC connection: the requests of one QP, their targets at its
+// peer, and the completions that have to come.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "region.h"
+
+namespace pib::simulation {
+
+// One QP of a connection.
+struct End {
+    test::Guest* guest = nullptr;
+    uint32_t pd = 0;
+    hca::test::MiniCq cq = {};
+    hca::test::MiniQp qp = {};
+    bool is_killed = false;  // moved to Error by the guest
+    bool is_lost = false;    // its device has been reset
+};
+
+// A send work request that has been posted.
+struct Request {
+    pib_hca_wqe_opcode opcode;
+    bool is_signalled;
+    uint32_t counter;
+    uint32_t bytes;
+    uint32_t lkey = 0;  // 0: none is used
+    uint32_t rkey = 0;
+    std::optional<uint64_t> local_write = {};   // id in Flow::local's shadow
+    std::optional<uint64_t> remote_write = {};  // id in Flow::remote's
+    std::optional<uint64_t> message = {};       // number of those that take a receive
+    std::optional<unsigned> slot = {};          // in the remote memory
+    bool must_fail = false;                     // its key was gone when it was posted
+};
+
+// A message that takes a receive work request.
+struct Message {
+    bool is_rdma;
+    std::optional<uint32_t> imm;
+    uint32_t bytes;
+    Bytes data;  // for the receive's memory
+};
+
+struct Receive {
+    uint32_t lkey;
+    std::optional<uint64_t> write = {};  // id in the inbox's shadow
+};
+
+struct Flow {
+    static constexpr uint8_t kLogDepth = 4;
+    static constexpr uint32_t kDepth = 1u << kLogDepth;
+    static constexpr uint32_t kSlotBytes = 8192;
+    static constexpr uint32_t kSlots = 8;  // in the remote memory
+    static constexpr uint32_t kWords = 8;  // targets of atomics, behind them
+
+    Flow(End& requester, End& responder, const std::string& title);
+
+    void check_memory() const;
+    // A signalled request is not complete.
+    bool awaits_completion() const;
+    // Messages that wait for a receive.
+    uint64_t starved() const {
+        return messages.size() > receives.size() ? messages.size() - receives.size() : 0;
+    }
+    // The responder has, or had, a cause to refuse a request.
+    bool may_be_refused() const;
+    // Whether the requester's QP, or the responder's, may be in Error.
+    bool requester_may_fail() const;
+    bool responder_may_fail() const;
+    // Both QPs are gone.
+    void restart();
+
+    const std::string name;
+    End& from;
+    End& to;
+    const Flow* reverse = nullptr;
+    bool is_lossy = false;  // packets may have been lost since the QPs were connected
+
+    Region local;   // requester's: a slot for each place in the send queue
+    Region remote;  // responder's: targets of WRITE, sources of READ
+    Region inbox;   // responder's: a slot for each place in the receive queue
+
+    std::deque<Request> posted;  // oldest first, not yet known to be complete
+    std::deque<Message> messages;
+    std::deque<Receive> receives;
+    uint64_t received = 0;      // receives that have completed
+    uint64_t acknowledged = 0;  // messages that the requester has seen succeed
+    bool has_failed = false;    // a request has completed with an error
+    bool was_refused = false;   // by the responder
+    bool is_flushed = false;    // a receive has completed with an error
+};
+
+}  // namespace pib::simulation

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Random work requests: posts them, and tells the model what they will do.
+#pragma once
+
+#include "flow.h"
+
+namespace pib::simulation {
+
+// Random numbers that choose a work request.
+struct Choice {
+    uint32_t a;
+    uint32_t b;
+    uint32_t c;
+};
+
+// False: there is no room.
+bool post_send(Flow& flow, const Choice& choice);
+void post_receives(Flow& flow, uint64_t count);
+// The responder's guest stores to a slot that no request uses.
+void store(Flow& flow, const Choice& choice);
+
+}  // namespace pib::simulation

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A buffer of a guest, its key, which comes and goes, and the model of its bytes.
+#pragma once
+
+#include <string>
+
+#include "shadow.h"
+#include "subnet.h"
+
+namespace pib::simulation {
+
+class Region {
+  public:
+    Region(test::Guest& guest, uint32_t pd, size_t bytes, const std::string& name);
+
+    // Registers the memory; the key differs from the earlier ones.
+    void create_key(uint32_t pd);
+    void destroy_key();
+    // The device has forgotten all keys.
+    void lose_key();
+    bool has_key() const { return has_key_; }
+    // Whether this key opens the memory now.
+    bool opens(uint32_t key) const { return has_key_ && key == mr_.key; }
+    uint32_t key() const { return mr_.key; }  // the present or the last one
+    uint64_t address(uint64_t offset) const { return mr_.addr + offset; }
+    pib_hca_sge sge(uint64_t offset, uint32_t length) const {
+        return hca::test::MiniDriver::sge(mr_, offset, length);
+    }
+
+  private:
+    test::Guest& guest_;
+    const size_t bytes_;
+    uint8_t next_key_byte_ = 1;
+    hca::test::MiniMr mr_;
+    bool has_key_ = true;
+
+  public:
+    Shadow shadow;
+};
+
+}  // namespace pib::simulation

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Runs a script from the beginning to the end, and makes one that fails smaller.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "script.h"
+#include "world.h"
+
+namespace pib::simulation {
+
+struct Outcome {
+    Totals totals;
+    std::optional<std::string> failure = std::nullopt;
+};
+
+Outcome run(const Script& script);
+// Leaves out what the failure does not need.
+Script shrink(const Script& script);
+
+}  // namespace pib::simulation

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The model of a region's bytes: their present values, and the writes of work requests that have
+// been posted and may have been executed in part.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "guest_memory.h"
+
+namespace pib::simulation {
+
+using Bytes = std::vector<uint8_t>;
+
+class Shadow {
+  public:
+    Shadow(const hca::test::GuestMemory& memory, size_t bytes, std::string name);
+
+    // A store of the guest's own processor.
+    void store(uint64_t offset, std::span<const uint8_t> data);
+    // From now on the device may write this. `whole`: at once, as an atomic does.
+    uint64_t expect(uint64_t offset, Bytes data, bool whole = false);
+    // The same for a write that nothing permits.
+    uint64_t forbid(uint64_t offset, Bytes data);
+    // The write has been executed: its bytes, or those of later writes, have to be there.
+    void finish(uint64_t id);
+    // Bytes once all expected writes have been executed.
+    Bytes after_all(uint64_t offset, size_t length) const;
+    // Each byte has its value, or one that a write gives it.
+    void check() const;
+    // The expected writes may change nothing any more: the key is gone.
+    void seal();
+    // Ends all writes, whose work requests will not complete.
+    void adopt();
+
+  private:
+    struct Write {
+        uint64_t id;
+        uint64_t offset;
+        Bytes data;
+        bool whole;
+        bool sealed;
+        bool complete;  // when it was sealed
+
+        uint64_t end() const { return offset + data.size(); }
+        bool covers(uint64_t at) const { return !sealed && at >= offset && at < end(); }
+    };
+    void check_bytes(const Bytes& now, uint64_t from, uint64_t to) const;
+    bool may_be(const Bytes& actual, uint64_t at) const;
+    bool is_there(size_t index) const;
+    [[noreturn]] void fail(const std::string& what, uint64_t at) const;
+    Bytes actual(uint64_t offset, size_t length) const;
+    Bytes actual() const { return actual(0, expected_.size()); }
+
+    hca::test::GuestMemory memory_;
+    const std::string name_;
+    Bytes expected_;
+    std::vector<Write> writes_;  // in the order of their execution
+    uint64_t next_id_ = 1;
+};
+
+}  // namespace pib::simulation

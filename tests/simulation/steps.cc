@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "steps.h"
+
+#include "posting.h"
+
+namespace pib::simulation {
+namespace {
+
+Choice choice_of(const Step& step) {
+    return {.a = step.a, .b = step.b, .c = step.c};
+}
+
+// One of a flow's regions.
+Region& region(World& world, const Step& step) {
+    Flow& flow = world.flow(step.a);
+    Region* const regions[] = {&flow.local, &flow.remote, &flow.inbox};
+    return *regions[step.b % 3];
+}
+
+test::Guest& guest_of(World& world, const Step& step) {
+    const Flow& flow = world.flow(step.a);
+    return step.b % 3 == 0 ? *flow.from.guest : *flow.to.guest;
+}
+
+// ---- what guests do
+
+// To a connection that has failed rarely: all that happens is a flush.
+void post(World& world, const Step& step) {
+    if (world.connection(step.a / 2).has_failed() && step.c / 8 % 16 != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i <= step.c % 8; ++i) {
+        Flow& flow = world.flow(step.a);
+        const Choice choice{.a = step.b * (i + 1) >> 8, .b = step.c + i * 77, .c = step.b ^ step.c};
+        if (!flow.from.is_lost && post_send(flow, choice)) {
+            ++world.totals.requests;
+        }
+    }
+}
+
+void receive(World& world, const Step& step) {
+    Flow& flow = world.flow(step.a);
+    if (!flow.to.is_lost) {
+        const uint64_t before = flow.receives.size();
+        post_receives(flow, step.b % 12);
+        world.totals.requests += flow.receives.size() - before;
+    }
+}
+
+void store_bytes(World& world, const Step& step) {
+    store(world.flow(step.a), choice_of(step));
+}
+
+void settle(World& world, const Step&) {
+    world.settle();
+}
+
+// Some devices work for a while, others do not.
+void turns(World& world, const Step& step) {
+    for (uint32_t i = 0; i < 1 + step.b % 4; ++i) {
+        test::Guest& guest = world.subnet().guest((step.a >> i) % world.setup().guests);
+        if (!guest.is_stalled) {
+            guest.move();
+        }
+    }
+    world.poll();
+}
+
+void clock(World& world, const Step& step) {
+    for (uint32_t i = 0; i <= step.a % 8; ++i) {
+        world.subnet().step_clock();
+        world.poll();
+    }
+}
+
+void check(World& world, const Step&) {
+    world.check_memory();
+}
+
+void create_key(World& world, const Step& step) {
+    Region& which = region(world, step);
+    if (!which.has_key()) {
+        which.create_key(world.pd_of(guest_of(world, step)));
+    }
+}
+
+// A connection that has failed is replaced, others rarely.
+void reconnect(World& world, const Step& step) {
+    Connection& connection = world.connection(step.a);
+    if (connection.has_failed() || step.b % 16 == 0) {
+        world.reconnect(connection, step.c);
+    }
+}
+
+// ---- faults
+
+void destroy_key(World& world, const Step& step) {
+    Region& which = region(world, step);
+    if (which.has_key()) {
+        which.destroy_key();
+    }
+}
+
+void kill_qp(World& world, const Step& step) {
+    world.connection(step.a).kill(step.b % 2);
+}
+
+// One of several kinds of bad links, or a good one again.
+void links(World& world, const Step& step) {
+    fabric::FaultSpec faults;
+    const auto share = [&](unsigned shift) { return (step.b >> shift) % 16 / 300.0; };
+    if (step.a % 3 != 0) {
+        faults.drop = share(0);
+        faults.duplicate = share(4);
+        faults.reorder = share(8);
+        faults.corrupt = share(12) / 4;
+        faults.delay_ns = step.b >> 16 & 1 ? step.c % 50'000 : 0;
+        faults.jitter_ns = step.b >> 17 & 1 ? step.c / 7 % 400'000 : 0;
+        faults.seed = step.c + 1;
+    }
+    world.set_faults(faults);
+}
+
+void unplug(World& world, const Step& step) {
+    world.unplug(world.victim(step.a));
+}
+
+void plug(World& world, const Step& step) {
+    world.plug(world.victim(step.a));
+}
+
+void stall(World& world, const Step& step) {
+    world.stall(world.victim(step.a));
+}
+
+void resume(World& world, const Step& step) {
+    world.subnet().guest(world.victim(step.a)).is_stalled = false;
+}
+
+void reset(World& world, const Step& step) {
+    world.reset(world.victim(step.a));
+}
+
+void restart_switch(World& world, const Step&) {
+    world.restart_switch();
+}
+
+enum Hazard : uint32_t {
+    kKeys = 1 << 0,
+    kErrors = 1 << 1,
+    kLinks = 1 << 2,
+    kCables = 1 << 3,
+    kStalls = 1 << 4,
+    kResets = 1 << 5,
+    kSwitch = 1 << 6,
+};
+
+constexpr StepKind kKinds[] = {
+    {"post", 300, 0, false, post},
+    {"receive", 200, 0, false, receive},
+    {"settle", 60, 0, false, settle},
+    {"turns", 150, 0, false, turns},
+    {"clock", 60, 0, false, clock},
+    {"store", 40, 0, false, store_bytes},
+    {"check", 20, 0, false, check},
+    {"reconnect", 60, 0, false, reconnect},
+    {"destroy-key", 4, kKeys, true, destroy_key},
+    {"create-key", 24, kKeys, false, create_key},
+    {"kill-qp", 4, kErrors, true, kill_qp},
+    {"links", 8, kLinks, true, links},
+    {"unplug", 4, kCables, true, unplug},
+    {"plug", 8, kCables, false, plug},
+    {"stall", 8, kStalls, true, stall},
+    {"resume", 16, kStalls, false, resume},
+    {"reset", 3, kResets, true, reset},
+    {"restart-switch", 1, kSwitch, true, restart_switch},
+};
+
+}  // namespace
+
+std::span<const StepKind> step_kinds() {
+    return kKinds;
+}
+
+void execute(World& world, const Step& step) {
+    const StepKind& kind = kKinds[step.kind];
+    world.totals.faults += kind.is_fault ? 1 : 0;
+    kind.execute(world, step);
+}
+
+}  // namespace pib::simulation

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "world.h"
+
+#include <algorithm>
+
+#include "posting.h"
+#include "violation.h"
+
+namespace pib::simulation {
+namespace {
+
+constexpr uint64_t kLongestDelayNs = 10'000'000'000;  // longer than any delay or retry
+constexpr unsigned kRecoveryRounds = 20'000;          // movements of the clock
+
+}  // namespace
+
+Totals& Totals::operator+=(const Totals& other) {
+    scripts += other.scripts;
+    requests += other.requests;
+    completions += other.completions;
+    errors += other.errors;
+    faults += other.faults;
+    return *this;
+}
+
+World::World(const Setup& setup)
+    : setup_(setup),
+      subnet_(setup.guests, static_cast<test::LinkMode>(setup.link_mode)),
+      sm_(subnet_, subnet_.guest(0)),
+      unplugged_(setup.guests),
+      was_reset_(setup.guests) {
+    sm_.sweep();
+    for (unsigned i = 0; i < setup.guests; ++i) {
+        owners_.push_back(own(i));
+    }
+    for (unsigned i = 0; i < setup.connections; ++i) {
+        const unsigned a = i % setup.guests;
+        const unsigned b = (a + 1 + i / setup.guests % (setup.guests - 1)) % setup.guests;
+        connections_.push_back(std::make_unique<Connection>(owners_[a], owners_[b],
+                                                            "connection " + std::to_string(i)));
+        reconnect(*connections_.back(), static_cast<uint32_t>(setup.seed) + i * 0x9e3779b9u);
+    }
+}
+
+Owner World::own(unsigned guest) {
+    test::Guest& its = subnet_.guest(guest);
+    return {.guest = &its,
+            .index = guest,
+            .pd = its.driver.alloc_pd(),
+            .eqn = its.driver.create_eq(2).eqn};
+}
+
+uint32_t World::pd_of(const test::Guest& guest) const {
+    return std::ranges::find(owners_, &guest, &Owner::guest)->pd;
+}
+
+void World::settle() {
+    subnet_.settle();
+    poll();
+}
+
+void World::poll() {
+    for (const auto& connection : connections_) {
+        if (connection->is_open()) {
+            const Connection::Completions completions = connection->poll();
+            totals.completions += completions.all;
+            totals.errors += completions.errors;
+        }
+    }
+    for (const Owner& owner : owners_) {
+        read_events(owner);
+    }
+}
+
+// The guests do nothing that is fatal for a QP or CQ.
+void World::read_events(const Owner& owner) {
+    while (const auto event = owner.guest->driver.poll(owner.guest->async_eq)) {
+        const bool is_fatal = event->type == PIB_HCA_EVENT_CQ_ERROR ||
+                              event->type == PIB_HCA_EVENT_QP_FATAL ||
+                              event->type == PIB_HCA_EVENT_DEVICE_FATAL;
+        require(!is_fatal, "guest " + std::to_string(owner.index) + " has event " +
+                               std::to_string(event->type) + " of object " +
+                               std::to_string(event->number));
+    }
+}
+
+void World::check_memory() const {
+    for (const auto& connection : connections_) {
+        for (const Flow& flow : connection->flows) {
+            flow.check_memory();
+        }
+    }
+}
+
+void World::reconnect(Connection& connection, uint32_t number) {
+    connection.close();
+    const bool is_lossy = lossy_ || std::ranges::any_of(unplugged_, std::identity{}) ||
+                          std::ranges::any_of(owners_, [&](const Owner& owner) {
+                              return owner.guest->is_stalled ||
+                                     (was_reset_[owner.index] && connection.is_at(owner.index));
+                          });
+    connection.open(sm_,
+                    {.path_mtu = static_cast<uint8_t>(1 + number % 4),
+                     .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
+                     .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
+                     .psn = {number * 2654435761u >> 8, number * 2246822519u >> 8}},
+                    is_lossy);
+}
+
+void World::mark_lossy(unsigned guest) {
+    for (const auto& connection : connections_) {
+        if (connection->is_at(guest)) {
+            connection->set_lossy();
+        }
+    }
+}
+
+void World::count_packet_faults() {
+    const fabric::FaultCounts counts = subnet_.fault_counts();
+    totals.faults += counts.dropped + counts.duplicated + counts.reordered + counts.corrupted;
+}
+
+void World::set_faults(const fabric::FaultSpec& faults) {
+    count_packet_faults();
+    subnet_.set_faults(faults);
+    lossy_ = faults.any();
+    for (const auto& connection : connections_) {
+        if (lossy_) {
+            connection->set_lossy();
+        }
+    }
+}
+
+void World::unplug(unsigned guest) {
+    if (!unplugged_[guest]) {
+        subnet_.guest(guest).disconnect();
+        unplugged_[guest] = true;
+        mark_lossy(guest);
+    }
+}
+
+void World::plug(unsigned guest) {
+    if (unplugged_[guest]) {
+        resume();
+        unplugged_[guest] = false;
+        subnet_.connect(guest);
+        sweep();
+    }
+}
+
+// Traps have taken receives of the subnet manager, which it posts again now.
+void World::sweep() {
+    sm_.take_traps();
+    sm_.sweep();
+}
+
+void World::stall(unsigned guest) {
+    subnet_.guest(guest).is_stalled = true;
+    mark_lossy(guest);
+}
+
+void World::resume() {
+    for (const Owner& owner : owners_) {
+        owner.guest->is_stalled = false;
+    }
+}
+
+void World::reset(unsigned guest) {
+    for (const auto& connection : connections_) {
+        if (connection->is_at(guest)) {
+            connection->lose(guest);
+        }
+    }
+    was_reset_[guest] = true;
+    mark_lossy(guest);
+    test::Guest& its = subnet_.guest(guest);
+    its.device->reset(false);
+    its.start();
+    owners_[guest] = own(guest);
+    for (const auto& connection : connections_) {
+        if (connection->is_at(guest)) {
+            connection->restore(owners_[guest]);
+        }
+    }
+}
+
+void World::restart_switch() {
+    for (const Owner& owner : owners_) {
+        mark_lossy(owner.index);
+    }
+    count_packet_faults();
+    lossy_ = false;
+    resume();
+    subnet_.restart_switch();
+    std::fill(unplugged_.begin(), unplugged_.end(), false);
+    sweep();
+}
+
+void World::recover() {
+    set_faults({});
+    resume();
+    for (const Owner& owner : owners_) {
+        plug(owner.index);
+    }
+    const auto is_done = [](const auto& connection) { return connection->is_done(); };
+    settle();
+    for (unsigned i = 0; i < kRecoveryRounds && !std::ranges::all_of(connections_, is_done); ++i) {
+        for (const auto& connection : connections_) {
+            for (Flow& flow : connection->flows) {
+                if (!flow.to.is_lost) {
+                    post_receives(flow, flow.starved());
+                }
+            }
+        }
+        subnet_.step_clock();
+        settle();
+    }
+    for (const auto& connection : connections_) {
+        require(is_done(connection), "a work request does not complete");
+    }
+    subnet_.advance(kLongestDelayNs);
+    poll();
+    for (const auto& connection : connections_) {
+        connection->check_completed();
+    }
+    check_memory();
+}
+
+void World::finish() {
+    recover();
+    for (const auto& connection : connections_) {
+        connection->close();
+    }
+    settle();
+    check_memory();
+    release();
+    count_packet_faults();
+    ++totals.scripts;
+}
+
+// The device refuses to destroy objects in use, so none has been left behind.
+void World::release() {
+    for (const auto& connection : connections_) {
+        for (Flow& flow : connection->flows) {
+            for (Region* region : {&flow.local, &flow.remote, &flow.inbox}) {
+                if (region->has_key()) {
+                    region->destroy_key();
+                }
+            }
+        }
+    }
+    for (const Owner& owner : owners_) {
+        owner.guest->driver.destroy(PIB_HCA_CMD_FREE_PD, owner.pd);
+        owner.guest->driver.destroy(PIB_HCA_CMD_DESTROY_EQ, owner.eqn);
+    }
+    require(subnet_.sw.held_packets() == 0, "the switch has kept packets");
+}
+
+}  // namespace pib::simulation

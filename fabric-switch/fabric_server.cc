@@ -53,6 +53,7 @@ class FabricServer::Listener final : public PollHandler {
         }
     }
     void ready(std::uint32_t) override { server_.accept_from(*this); }
+    void out_of_memory() override {}  // the new connection is closed
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] bool uses_tls() const { return address_.kind == Address::Kind::kTls; }
 
@@ -72,6 +73,7 @@ class FabricServer::Signals final : public PollHandler {
         fd_ = UniqueFd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
     }
     void ready(std::uint32_t) override { stop_ = true; }
+    void out_of_memory() override {}
     [[nodiscard]] int fd() const { return fd_.get(); }
 
   private:
@@ -182,8 +184,8 @@ bool FabricServer::accept_one(const Listener& listener) {
     if (Connection* unlucky = newcomers_.one_too_many()) {
         close(*unlucky);
     }
-    newcomers_.add(*connection);
     connections_.push_back(std::move(connection));
+    newcomers_.add(*connections_.back());
     return true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/epoll.h>
 
+#include <new>
 #include <system_error>
 
 namespace pib::fabric {
@@ -39,7 +40,12 @@ int Poller::collect(int timeout_ms) {
 
 void Poller::dispatch(int count) {
     for (int i = 0; i < count; ++i) {
-        batch_[i].handler->ready(batch_[i].events);
+        PollHandler& handler = *batch_[i].handler;
+        try {
+            handler.ready(batch_[i].events);
+        } catch (const std::bad_alloc&) {
+            handler.out_of_memory();
+        }
     }
 }
 

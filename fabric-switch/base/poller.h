@@ -13,6 +13,9 @@ class PollHandler {
     virtual ~PollHandler() = default;
     // EPOLL* bits. A handler must outlive the Poller::wait() call in which it was removed.
     virtual void ready(std::uint32_t events) = 0;
+    // ready() has thrown std::bad_alloc and is abandoned: a handler with a peer ends its
+    // connection.
+    virtual void out_of_memory() = 0;
 };
 
 class Poller {

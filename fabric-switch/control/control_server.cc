@@ -43,6 +43,11 @@ class ControlServer::Client final : public PollHandler {
             wait_for_room(!output_.empty() || has_line());
         }
     }
+    void out_of_memory() override {
+        if (fd_) {
+            server_.close(*this);
+        }
+    }
     [[nodiscard]] int fd() const { return fd_.get(); }
     void close_fd() { fd_.reset(); }
 
@@ -114,6 +119,7 @@ class ControlServer::Listener final : public PollHandler {
   public:
     Listener(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
     void ready(std::uint32_t) override { server_.accept_one(fd_.get()); }
+    void out_of_memory() override {}  // the new connection is closed
     [[nodiscard]] int fd() const { return fd_.get(); }
 
   private:

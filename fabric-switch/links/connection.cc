@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "links/adapter_mapping.h"
@@ -200,7 +201,24 @@ void Connection::write() {
     }
 }
 
+// Memory that this peer's frames and packets take is not there: the peer goes, the others stay.
+void Connection::out_of_memory() {
+    if (fd_) {
+        reason_ = "out of memory";
+        host_.close(*this);
+    }
+}
+
 bool Connection::serve() {
+    try {
+        return serve_ring();
+    } catch (const std::bad_alloc&) {
+        out_of_memory();
+        return false;
+    }
+}
+
+bool Connection::serve_ring() {
     const auto more = link.receive(kRingBytesPerTurn);
     if (!more) {
         lost(more.error());

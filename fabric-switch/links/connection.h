@@ -57,6 +57,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     [[nodiscard]] bool start();
 
     void ready(std::uint32_t events) override;
+    void out_of_memory() override;
     void write();
     // Handles a bounded number of bytes of the ring; false: nothing is left to do.
     bool serve();
@@ -88,6 +89,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     [[nodiscard]] std::optional<std::size_t> put(std::span<const std::uint8_t> bytes);
     [[nodiscard]] std::optional<std::size_t> get(std::span<std::uint8_t> space);
     void read();
+    bool serve_ring();
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
 
@@ -96,6 +98,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
         Connection& connection;
         explicit Waker(Connection& c) : connection(c) {}
         void ready(std::uint32_t) override { connection.host_.make_busy(connection); }
+        void out_of_memory() override { connection.out_of_memory(); }
     };
 
     UniqueFd fd_;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A connection for whose frames the switch has no memory ends; the switch and its other connections
+// go on.
+#include "links/connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <new>
+
+#include "link_pair.h"
+
+namespace pib::test {
+namespace {
+
+using fabric::UniqueFd;
+
+struct Host final : fabric::ConnectionHost {
+    fabric::Poller epoll;
+    unsigned closed = 0;
+    fabric::Poller& poller() override { return epoll; }
+    [[nodiscard]] bool shares_memory() const override { return true; }
+    void schedule(fabric::Connection&) override {}
+    void make_busy(fabric::Connection&) override {}
+    bool may_handshake() override { return true; }
+    void close(fabric::Connection& connection) override {
+        ++closed;
+        connection.link.close();
+        connection.close_fds();
+    }
+    void note(const std::string&, bool) override {}
+};
+
+// The port of the peer; its functions find no memory when told so.
+struct Place final : fabric::Admission, fabric::LinkUser {
+    bool full_at_hello = false;
+    bool full_at_pump = false;
+    bool attached = false;
+
+    static void check(bool full) {
+        if (full) {
+            throw std::bad_alloc();
+        }
+    }
+    link::LinkEndpoint::Buffers link_buffers() const override { return make_buffers(); }
+    std::uint32_t link_features() const override { return ib::link::kFeatureSharedMemory; }
+    std::expected<fabric::Admission::Place, ib::link::Refuse> admit(const ib::link::Hello&,
+                                                                    const fabric::Peer&) override {
+        check(full_at_hello);
+        return fabric::Admission::Place{.port = this, .number = 1, .name = "port 1"};
+    }
+    void attach(fabric::PortLink&) override { attached = true; }
+    void detach() override { attached = false; }
+    void link_up(const link::ActiveLink&) override {}
+    void link_down() override {}
+    std::uint32_t receive(const ib::Burst& burst, const fabric::RamReference*) override {
+        return burst.count();
+    }
+    void receive_fault(link::PacketFault) override {}
+    void pump() override { check(full_at_pump); }
+};
+
+struct Other final : fabric::PollHandler {
+    unsigned turns = 0;
+    void ready(std::uint32_t) override { ++turns; }
+    void out_of_memory() override {}
+};
+
+struct Peers {
+    Place place;
+    Host host;
+    UniqueFd peer;
+    std::unique_ptr<fabric::Connection> connection;
+
+    Peers() {
+        std::array<int, 2> ends{};
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+        peer = UniqueFd(ends[0]);
+        connection = std::make_unique<fabric::Connection>(
+            static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(place),
+            fabric::Connection::Socket{.fd = UniqueFd(ends[1]), .tls = nullptr}, 0);
+        REQUIRE(connection->start());
+    }
+    void send_hello() const {
+        LinkRecorder recorder;
+        auto hello = make_hello(0x1000);
+        hello.features = ib::link::kFeatureSharedMemory;
+        const link::LinkEndpoint end(hello, make_buffers(), recorder);
+        const auto bytes = end.output();
+        REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), 0) ==
+                static_cast<ssize_t>(bytes.size()));
+    }
+    void turn() {
+        host.epoll.wait(0, [] {});
+    }
+};
+
+}  // namespace
+
+TEST_CASE("connection: a peer whose frames take memory that is not there is closed, others go on") {
+    Peers peers;
+    Other other;
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0);
+    const UniqueFd here(ends[0]);
+    const UniqueFd there(ends[1]);
+    REQUIRE(::send(there.get(), "x", 1, 0) == 1);
+    REQUIRE(peers.host.epoll.add(here.get(), EPOLLIN, other));
+
+    peers.place.full_at_hello = true;
+    peers.send_hello();
+    peers.turn();
+    CHECK(peers.host.closed == 1);
+    CHECK(other.turns == 1);
+    CHECK(peers.connection->reason() == "out of memory");
+}
+
+TEST_CASE("connection: a turn of a ring that finds no memory ends the link and frees the port") {
+    Peers peers;
+    peers.send_hello();
+    peers.turn();
+    REQUIRE(peers.place.attached);
+    REQUIRE(peers.connection->serve());
+
+    peers.place.full_at_pump = true;
+    CHECK_FALSE(peers.connection->serve());
+    CHECK(peers.host.closed == 1);
+    CHECK_FALSE(peers.place.attached);
+    CHECK_FALSE(peers.connection->is_open());
+}
+
+}  // namespace pib::test

@@ -11,6 +11,8 @@ import xml.etree.ElementTree
 
 CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
                     r"^All tests passed \(\d+ assertions? in (\d+) test cases?\)$", re.MULTILINE)
+SKIPPED = re.compile(r"^test cases: .*\b(\d+) skipped\b.*$", re.MULTILINE)
+REASON = re.compile(r"SKIPPED:\nexplicitly with message:\n +(.*)$", re.MULTILINE)
 NOTHING_TO_RUN = 5              # pytest's status
 
 
@@ -62,6 +64,16 @@ def meson(log: pathlib.Path, status: int) -> Count:
     except (OSError, ValueError, KeyError):
         return FAILURE
     return count.with_status(status != 0)
+
+
+def skipped(log: pathlib.Path) -> list[str]:
+    """A line for each program of meson's testlog.json that has skipped test cases. The program passes without them."""
+    try:
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+    except (OSError, ValueError):
+        return []
+    return [f"{entry['name']}: {found[1]} test cases skipped: {'; '.join(sorted(set(REASON.findall(found.string))))}"
+            for entry in entries if (found := SKIPPED.search(entry.get("stdout", "")))]
 
 
 def junit(path: pathlib.Path, status: int) -> Count:

@@ -43,6 +43,8 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
         ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "4", *names],
         env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM, show=show))
     count = counts.meson(log, status)
+    for line in counts.skipped(log):
+        ui.say(line)
     stage.end(count)
     return count
 

@@ -2,6 +2,7 @@
 """Counts of ./pib test, and its end at an interrupt."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -39,6 +40,19 @@ def test_catch2_counts(text, expected):
 ])
 def test_program_counts(entry, expected):
     assert counts.program(entry) == expected
+
+
+def test_skipped_cases_are_named_with_their_reasons(tmp_path):
+    log = tmp_path / "testlog.json"
+    assert not counts.skipped(log)
+    output = ("a.cc:1: SKIPPED:\nexplicitly with message:\n  tshark is missing\n\n"
+              "a.cc:9: SKIPPED:\nexplicitly with message:\n  tshark is missing\n\n"
+              "test cases:  42 |  40 passed | 2 skipped\nassertions: 855 | 855 passed |  0 skipped\n")
+    entries = [{"name": "pcap", "result": "OK", "stdout": output},
+               {"name": "ib", "result": "OK", "stdout": "All tests passed (1 assertion in 1 test case)\n"},
+               {"name": "style", "result": "OK"}]
+    log.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    assert counts.skipped(log) == ["pcap: 2 test cases skipped: tshark is missing"]
 
 
 def test_junit_counts(tmp_path):

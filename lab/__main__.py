@@ -170,8 +170,8 @@ def _add_views(add) -> None:
     command.add_argument("--process", type=int, default=0, metavar="N",
                          help="number of the switch process, in a fabric that is split (default 0)")
     command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
-                         help="as for pib-switch ctl: status, counters, lft, link PORT down, fault PORT --drop 0.01, …; "
-                              "vm1, or vm1[2], is the switch's port that leads to this port of a guest")
+                         help="as for pib-switch ctl: status, lft, link PORT down, fault PORT --drop 0.01, …. "
+                              "vm1 or vm1[2] is the switch's port that leads to this port of a guest")
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
     command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
     other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")

@@ -39,5 +39,6 @@ def ctl(lab: cluster.Cluster, number: int, words: list[str]) -> int:
     switch = _process(lab, number)
     with control.Control(switch.control) as asked:
         picture = control.picture(asked)
-    argv = [switch_process.PROGRAM, "ctl", "--control", switch.control, *(_translate(picture, word) for word in words)]
-    return subprocess.run(argv, check=False).returncode
+    translated = [_translate(picture, word) for word in words]
+    return subprocess.run([switch_process.PROGRAM, "ctl", "--control", switch.control, *translated],
+                          check=False).returncode

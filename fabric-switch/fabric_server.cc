@@ -120,15 +120,15 @@ std::expected<void, std::string> FabricServer::connect(const Address& address,
     if (!addresses) {
         return std::unexpected(addresses.error());
     }
-    const auto crossings = fabric_->crossings_to(nodes);
-    if (!crossings) {
-        return std::unexpected(crossings.error());
+    const auto trunks = fabric_->trunks_to(nodes);
+    if (!trunks) {
+        return std::unexpected(trunks.error());
     }
-    for (Crossing* crossing : *crossings) {
-        crossing->set_connects();
+    for (Trunk* trunk : *trunks) {
+        trunk->set_connects();
         dialers_.push_back(std::make_unique<Dialer>(
-            *crossing, Dialer::Target{address.to_string(), *addresses, tls ? tls_.get() : nullptr,
-                                      address.host}));
+            *trunk, Dialer::Target{address.to_string(), *addresses, tls ? tls_.get() : nullptr,
+                                   address.host}));
     }
     dial_at_ns_ = 0;
     return {};
@@ -216,7 +216,7 @@ void FabricServer::close(Connection& connection) {
     closed_.splice(closed_.end(), connections_, at);
 }
 
-void FabricServer::bury() {
+void FabricServer::reap_closed() {
     std::erase_if(to_flush_, [](Connection* c) { return !c->is_open(); });
     std::erase_if(busy_, [](Connection* c) { return !c->is_open(); });
     closed_.clear();
@@ -239,7 +239,7 @@ void FabricServer::dial(std::uint64_t now_ns) {
     dial_at_ns_ = UINT64_MAX;
     for (const auto& dialer : dialers_) {
         if (dialer->due_ns() <= now_ns) {
-            if (auto connection = dialer->time_has_come(*this, now_ns)) {
+            if (auto connection = dialer->on_deadline(*this, now_ns)) {
                 connections_.push_back(std::move(connection));
             }
         }
@@ -346,9 +346,9 @@ std::expected<void, std::string> FabricServer::run() {
         fabric_->deliver();
         flush();
         serve_busy();
-        bury();
+        reap_closed();
         if (control_ != nullptr) {
-            control_->bury();
+            control_->reap_closed();
         }
         if (tap_ != nullptr && fabric_->now_ns() - flushed_ns >= kNsPerSecond / 4) {
             flushed_ns = fabric_->now_ns();

@@ -67,7 +67,7 @@ class FabricServer final : private ConnectionHost {
     void flush();
     void drop_silent_connections();
     void dial(std::uint64_t now_ns);
-    void bury();
+    void reap_closed();
     [[nodiscard]] int timeout_ms();
 
     std::unique_ptr<Fabric> fabric_;

@@ -119,9 +119,9 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
         "PORT:NAME=VALUE,... as of ctl fault, PORT may be all or NODE[NUMBER]; may be repeated");
     app.add_flag("!--no-shared-memory", options.shared_memory,
                  "speak to all devices through their sockets only");
-    app.add_flag("!--no-bursts", options.config.runs,
+    app.add_flag("!--no-bursts", options.config.bursts,
                  "packets of a message go one by one through shared memory, too");
-    app.add_flag("!--no-peer-copy", options.config.one_copy,
+    app.add_flag("!--no-peer-copy", options.config.peer_copy,
                  "take no memory from devices with peer-copy=on: payload goes through the rings");
     app.add_option("--poll-us", options.poll_us,
                    "stay awake so long at most before sleeping, when a processor is idle; 0: never")

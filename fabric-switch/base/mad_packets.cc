@@ -16,7 +16,7 @@ std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
     return mad;
 }
 
-std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::Port& port) {
+std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port) {
     const auto mad = mad_of(packet, ib::kQp1);
     const auto deth = packet.deth();
     if (!mad || !deth || deth->qkey != ib::kGsiQKey) {
@@ -48,7 +48,7 @@ ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn
     return headers;
 }
 
-ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request, const ib::Port& port,
+ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request, const ib::PortAttrs& port,
                                     ib::Psn psn) {
     const ib::Lrh& lrh = request.lrh();
     ib::PacketHeaders headers{};

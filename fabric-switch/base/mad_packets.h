@@ -15,7 +15,7 @@ namespace pib::fabric {
 // The MAD in a UD packet to `qp`; nullopt if the packet has none.
 [[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
 // The MAD in a packet to QP1 of `port`. Checks Q_Key and P_Key, and counts a bad P_Key.
-[[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::Port& port);
+[[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port);
 
 // A MAD as a UD SEND without checksums, built in place.
 class MadPacket {
@@ -34,6 +34,6 @@ class MadPacket {
 [[nodiscard]] ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn);
 // A response to the sender of `request`, the packet that gmp_of() got.
 [[nodiscard]] ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request,
-                                                  const ib::Port& port, ib::Psn psn);
+                                                  const ib::PortAttrs& port, ib::Psn psn);
 
 }  // namespace pib::fabric

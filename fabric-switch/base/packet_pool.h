@@ -97,7 +97,7 @@ class PacketPool {
     std::size_t held_ = 0;
 };
 
-struct RamReference;
+struct OfferRecord;
 
 // The packets of one burst on their way through the switch. A single packet is a view until a queue
 // has to keep it; then it is held in a buffer. Several packets are never held: they are forwarded
@@ -106,7 +106,7 @@ struct RamReference;
 class Transit {
   public:
     // `offer`: the location of the payload, if it is not here.
-    Transit(PacketPool& pool, OriginSink& sink, const ib::Burst& burst, const RamReference* offer,
+    Transit(PacketPool& pool, OriginSink& sink, const ib::Burst& burst, const OfferRecord* offer,
             const Origin& origin)
         : pool_(pool),
           sink_(&sink),
@@ -132,7 +132,7 @@ class Transit {
     [[nodiscard]] const ib::Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const ib::BurstSize& size() const { return size_; }
     [[nodiscard]] bool is_single() const { return size_.packets == 1; }
-    [[nodiscard]] const RamReference* offer() const { return offer_; }
+    [[nodiscard]] const OfferRecord* offer() const { return offer_; }
     [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
     // The stable bytes of the first packet, at least its headers.
     [[nodiscard]] std::span<const std::uint8_t> head() const {
@@ -169,7 +169,7 @@ class Transit {
     ib::Lrh lrh_;
     ib::PacketBytes bytes_;
     ib::BurstSize size_;
-    const RamReference* offer_ = nullptr;
+    const OfferRecord* offer_ = nullptr;
     Origin origin_;
     PacketRef held_;
 };

@@ -46,14 +46,15 @@ json node_of(const Fabric::Node& node) {
                     {"ports_up", up}});
     } else if (node.phantom != nullptr) {
         ib::SmaNode& phantom = node.phantom->node();
-        out.update({{"type", "phantom"},
-                    {"guid", hex(phantom.node_guid.value(), 16)},
-                    {"lid", phantom.ports[0].lid().value()},
-                    {"ports", phantom.ports.size()},
-                    {"ports_up", std::ranges::count_if(phantom.ports, &ib::Port::link_is_up)}});
+        out.update(
+            {{"type", "phantom"},
+             {"guid", hex(phantom.node_guid.value(), 16)},
+             {"lid", phantom.ports[0].lid().value()},
+             {"ports", phantom.ports.size()},
+             {"ports_up", std::ranges::count_if(phantom.ports, &ib::PortAttrs::link_is_up)}});
     } else {
-        out.update({{"type", node.elsewhere ? "elsewhere" : "virtual machine"},
-                    {"ports", node.links.size()}});
+        out.update(
+            {{"type", node.remote ? "remote" : "virtual machine"}, {"ports", node.links.size()}});
     }
     return out;
 }

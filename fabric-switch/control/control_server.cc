@@ -171,7 +171,7 @@ void ControlServer::accept_one(int listening_fd) {
     }
 }
 
-void ControlServer::bury() {
+void ControlServer::reap_closed() {
     gone_.clear();
     if (deaf_turns_ == 0) {
         return;

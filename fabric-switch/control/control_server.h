@@ -20,7 +20,7 @@ class ControlServer {
     ~ControlServer();
 
     // Frees disconnected clients and listens again; called after each turn of the loop.
-    void bury();
+    void reap_closed();
 
   private:
     class Client;

@@ -99,7 +99,7 @@ json faults_of(const FaultStage& stage) {
 
 json port_status(Switch& sw, unsigned number) {
     SwitchPort& port = sw.port(number);
-    const ib::Port& attrs = port.attrs();
+    const ib::PortAttrs& attrs = port.attrs();
     const bool up = attrs.link_is_up();
     json out = {
         {"port", number},
@@ -127,7 +127,7 @@ json port_status(Switch& sw, unsigned number) {
 }
 
 json status(Switch& sw, const json&) {
-    ib::Port& port0 = sw.node().port0();
+    ib::PortAttrs& port0 = sw.node().port0();
     json ports = json::array();
     for (unsigned number = 1; number <= sw.num_ports(); ++number) {
         ports.push_back(port_status(sw, number));
@@ -242,7 +242,7 @@ void add_copies(json& out, const CopyCounts& counts) {
     out["PeerCopyPullsUnfinished"] = counts.unfinished;
     out["PeerCopyPullsRefused"] = counts.refused;
     out["PeerCopyOffers"] = counts.forwarded;
-    out["PeerCopyOffersSplit"] = counts.taken_apart;
+    out["PeerCopyOffersSplit"] = counts.split;
     out["PeerCopyOffersLost"] = counts.lost;
 }
 

@@ -136,7 +136,7 @@ Outcome for_each(Fabric& fabric, std::string_view word,
 
 // ---- objects of a node's port
 
-ib::Port* attributes(const Fabric& fabric, const PortId& port) {
+ib::PortAttrs* attributes(const Fabric& fabric, const PortId& port) {
     const Fabric::Node& node = fabric.nodes()[port.node];
     if (node.sw != nullptr) {
         return &node.sw->port(port.port).attrs();
@@ -193,7 +193,7 @@ void make_new(Fabric& fabric, const PortId& port) {
     if (ib::PortCounters* of = counters(fabric, port)) {
         *of = {};
     }
-    if (ib::Port* attrs = attributes(fabric, port)) {
+    if (ib::PortAttrs* attrs = attributes(fabric, port)) {
         attrs->set(ib::port_info::kLid, 0);
         attrs->set(ib::port_info::kLmc, 0);
         attrs->set(ib::port_info::kMasterSmLid, 0);
@@ -312,7 +312,7 @@ Outcome baselid_verb(Fabric& fabric, const Words& words) {
     if (!port) {
         return Failure(port.error());
     }
-    ib::Port* attrs = sw != nullptr ? &sw->node().port0() : attributes(fabric, *port);
+    ib::PortAttrs* attrs = sw != nullptr ? &sw->node().port0() : attributes(fabric, *port);
     if (attrs == nullptr) {
         return not_ours(words[1]);
     }

@@ -7,9 +7,9 @@
 namespace pib::fabric {
 namespace {
 
-using ib::link::Hello;
-using ib::link::Refuse;
-using ib::link::RefuseReason;
+using link::Hello;
+using link::Refuse;
+using link::RefuseReason;
 
 // Vendor number of devices that exist only in software, as for the switch.
 constexpr std::uint32_t kVendorId = 0x001234;
@@ -72,7 +72,7 @@ std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::strin
 // ---- making it
 
 Fabric::Fabric(const SwitchConfig& config)
-    : defaults_(config), nodes_(std::make_unique<Switch>(config, &agenda_)) {}
+    : defaults_(config), nodes_(std::make_unique<Switch>(config, &timers_)) {}
 
 Fabric::Fabric(Topology topology, const SwitchConfig& defaults)
     : defaults_(defaults), nodes_(std::move(topology)) {}
@@ -98,14 +98,14 @@ void Fabric::build() {
     const auto& listed = nodes_.topology().nodes;
     for (std::uint32_t i = 0; i < listed.size(); ++i) {
         Node& node = nodes_[i];
-        if (node.elsewhere) {
+        if (node.remote) {
             continue;
         }
         if (listed[i].is_switch) {
-            node.sw = std::make_unique<Switch>(config_of(listed[i], defaults_), &agenda_);
+            node.sw = std::make_unique<Switch>(config_of(listed[i], defaults_), &timers_);
         } else {
             node.phantom = std::make_unique<PhantomHca>(phantom_config(listed[i], defaults_.modes),
-                                                        agenda_, pool_);
+                                                        timers_, pool_);
         }
     }
     cables_.lay_all();
@@ -118,8 +118,8 @@ void Fabric::set_tap(PacketTap* tap) {
 }
 
 std::uint64_t Fabric::next_deadline() {
-    agenda_.update();
-    return cables_.is_idle() ? agenda_.next_deadline() : now_ns();
+    timers_.update();
+    return cables_.is_idle() ? timers_.next_deadline() : now_ns();
 }
 
 // ---- who connects
@@ -137,8 +137,8 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello, const 
     if (!has_topology()) {
         return nodes_[0].sw->admit(hello, peer);
     }
-    return hello.role == ib::link::Role::kSwitch ? trunks_.admit(hello, peer)
-                                                 : admit_adapter(hello, peer);
+    return hello.role == link::Role::kSwitch ? trunks_.admit(hello, peer)
+                                             : admit_adapter(hello, peer);
 }
 
 // Removes a phantom with all its ports for good: the connected device is the node from now on.
@@ -154,7 +154,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     if (!port.joined()) {
         return not_here(what + " is joined to nothing in the topology file");
     }
-    if (nodes_[found->node].elsewhere) {
+    if (nodes_[found->node].remote) {
         return not_here(what + " is in another process: connect to that one");
     }
     Node& adapter = nodes_[found->node];

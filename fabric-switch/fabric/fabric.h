@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/agenda.h"
+#include "base/timer_queue.h"
 #include "fabric/fabric_cables.h"
 #include "fabric/fabric_nodes.h"
 #include "fabric/topology.h"
@@ -50,7 +50,7 @@ class Fabric final : public Admission, private OriginSink {
     void set_tap(PacketTap* tap);
 
     // --- for Trunks and FabricCables
-    [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> crossings_to(
+    [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> trunks_to(
         const std::vector<std::string>& nodes) {
         return trunks_.to(nodes);
     }
@@ -65,8 +65,8 @@ class Fabric final : public Admission, private OriginSink {
     }
 
     // Moves the clock. Call before links report events.
-    void advance(std::uint64_t now_ns) { agenda_.advance(now_ns); }
-    [[nodiscard]] std::uint64_t now_ns() const { return agenda_.clock().now_ns; }
+    void advance(std::uint64_t now_ns) { timers_.advance(now_ns); }
+    [[nodiscard]] std::uint64_t now_ns() const { return timers_.clock().now_ns; }
     // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver() { return cables_.deliver(); }
     // Valid while no packet is on its way. UINT64_MAX: none.
@@ -74,18 +74,18 @@ class Fabric final : public Admission, private OriginSink {
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return defaults_.link_features(); }
-    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(const ib::link::Hello& hello,
-                                                               const Peer& peer) override;
+    [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
+                                                           const Peer& peer) override;
 
   private:
     Fabric(Topology topology, const SwitchConfig& defaults);
     void build();
-    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit_adapter(const ib::link::Hello& hello,
-                                                                       const Peer& peer);
+    [[nodiscard]] std::expected<Place, link::Refuse> admit_adapter(const link::Hello& hello,
+                                                                   const Peer& peer);
     void release_origin(const Origin&) override {}
 
     SwitchConfig defaults_;
-    Agenda agenda_;
+    TimerQueue timers_;
     PacketPool pool_{*this};
     FabricNodes nodes_;
     Trunks trunks_{nodes_};

@@ -6,7 +6,7 @@
 namespace pib::fabric {
 namespace {
 
-using ib::link::Hello;
+using link::Hello;
 
 // Limit of packets in one turn, so that sockets and control commands get their turns even if a
 // routing loop keeps packets moving forever.
@@ -15,7 +15,7 @@ constexpr unsigned kPacketsPerCable = 16;
 
 Hello hello_of(const TopologyNode& node, unsigned port) {
     return {.features = 0,
-            .role = node.is_switch ? ib::link::Role::kSwitch : ib::link::Role::kChannelAdapter,
+            .role = node.is_switch ? link::Role::kSwitch : link::Role::kChannelAdapter,
             .port_number = static_cast<std::uint8_t>(port),
             .node_guid = node.guid,
             .port_guid = node.is_switch ? node.guid : node.port(port).guid,
@@ -31,7 +31,7 @@ void FabricCables::lay_all() {
             const PortId here{node, static_cast<std::uint8_t>(number)};
             const TopologyPort& port = listed[node].port(number);
             if (!port.joined() || nodes_.link_of(here) != FabricNodes::kNoLink ||
-                (nodes_[node].elsewhere && nodes_[port.peer_node].elsewhere)) {
+                (nodes_[node].remote && nodes_[port.peer_node].remote)) {
                 continue;
             }
             join(here, {port.peer_node, port.peer_port});
@@ -42,8 +42,8 @@ void FabricCables::lay_all() {
 void FabricCables::lay(Link& link) {
     tell_neighbours(link);
     CableScheduler& scheduler = *this;
-    link.cable = std::make_unique<MemoryCable>(nodes_.user(link.a), nodes_.user(link.b),
-                                               receive_blocks_, pool_, scheduler);
+    link.cable = std::make_unique<Cable>(nodes_.user(link.a), nodes_.user(link.b), receive_blocks_,
+                                         pool_, scheduler);
 }
 
 void FabricCables::cut(Link& link) {
@@ -92,7 +92,7 @@ void FabricCables::join(const PortId& a, const PortId& b) {
     link.a = a;
     link.b = b;
     nodes_.join(a, b, index);
-    if (nodes_[a.node].elsewhere || nodes_[b.node].elsewhere) {
+    if (nodes_[a.node].remote || nodes_[b.node].remote) {
         tell_neighbours(link);
         trunks_.add(a, b);
     } else {
@@ -172,7 +172,7 @@ std::expected<void, std::string> FabricCables::relink(const PortId& port) {
 
 bool FabricCables::deliver() {
     for (unsigned i = 0; i < kCablesPerTurn && !ready_.empty(); ++i) {
-        MemoryCable& cable = *ready_.front();
+        Cable& cable = *ready_.front();
         ready_.pop_front();
         cable.run(kPacketsPerCable);
     }

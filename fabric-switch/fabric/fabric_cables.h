@@ -13,7 +13,7 @@
 
 #include "fabric/fabric_nodes.h"
 #include "fabric/trunks.h"
-#include "links/memory_cable.h"
+#include "links/cable.h"
 
 namespace pib::fabric {
 
@@ -39,10 +39,10 @@ class FabricCables final : private CableScheduler {
   private:
     struct Link {
         PortId a, b;
-        std::unique_ptr<MemoryCable> cable;  // nullptr: a link over a connection
+        std::unique_ptr<Cable> cable;  // nullptr: a link over a connection
     };
 
-    void cable_ready(MemoryCable& cable) override { ready_.push_back(&cable); }
+    void cable_ready(Cable& cable) override { ready_.push_back(&cable); }
     void join(const PortId& a, const PortId& b);
     [[nodiscard]] std::uint32_t free_index();
     void lay(Link& link);
@@ -54,7 +54,7 @@ class FabricCables final : private CableScheduler {
     Trunks& trunks_;
     const std::uint32_t receive_blocks_;
     PacketPool& pool_;
-    std::deque<MemoryCable*> ready_;
+    std::deque<Cable*> ready_;
     std::vector<std::uint32_t> free_links_;  // unused indexes of links_
     std::vector<Link> links_;                // after all objects that the cables use
 };

@@ -71,7 +71,7 @@ std::expected<PortId, std::string> FabricNodes::switch_port(std::string_view nam
     if (!port || nodes_[port->node].sw != nullptr) {
         return port;
     }
-    if (nodes_[port->node].elsewhere) {
+    if (nodes_[port->node].remote) {
         return std::unexpected(name_of(*port) + " is in another process: ask that one");
     }
     const auto other = peer(*port);

@@ -31,7 +31,7 @@ class FabricNodes {
         std::string description;
         std::unique_ptr<Switch> sw;           // or
         std::unique_ptr<PhantomHca> phantom;  // neither: a virtual machine, connected or not
-        bool elsewhere = false;               // or in another process
+        bool remote = false;                  // or in another process
         std::string owner;                    // name of the peer that the node is bound to
         std::vector<std::uint32_t> links;     // by port number - 1, index of a link; kNoLink
         std::vector<PortId> unlinked;         // by port number - 1: the peer before unlink()

@@ -15,7 +15,7 @@ std::expected<void, std::string> follow_switches(FabricNodes& nodes) {
             continue;
         }
         const auto is_here = [&nodes](const TopologyPort& port) {
-            return port.joined() && !nodes[port.peer_node].elsewhere;
+            return port.joined() && !nodes[port.peer_node].remote;
         };
         const auto cables = std::ranges::count_if(node.ports, &TopologyPort::joined);
         const auto here = std::ranges::count_if(node.ports, is_here);
@@ -25,7 +25,7 @@ std::expected<void, std::string> follow_switches(FabricNodes& nodes) {
                                    "\" has ports at switches of several processes: give one "
                                    "process all of its switches");
         }
-        nodes[i].elsewhere = here == 0;
+        nodes[i].remote = here == 0;
     }
     return {};
 }
@@ -38,14 +38,14 @@ std::expected<void, std::string> choose_nodes(FabricNodes& nodes,
         return {};
     }
     for (std::uint32_t i = 0; i < nodes.all().size(); ++i) {
-        nodes[i].elsewhere = true;
+        nodes[i].remote = true;
     }
     for (const std::string& name : own) {
         const auto node = nodes.find(name);
         if (!node || !nodes.topology().nodes[*node].is_switch) {
             return std::unexpected("the topology file has no switch \"" + name + "\", or several");
         }
-        nodes[*node].elsewhere = false;
+        nodes[*node].remote = false;
     }
     return follow_switches(nodes);
 }

@@ -43,10 +43,10 @@ ib::PortConfig port_config(const PhantomHca::PortConfig& port, std::uint8_t numb
 
 class PhantomHca::Port final : public LinkUser {
   public:
-    Port(PhantomHca& hca, ib::Port& attrs, ib::PortCounters& counters)
+    Port(PhantomHca& hca, ib::PortAttrs& attrs, ib::PortCounters& counters)
         : attrs(attrs), counters(counters), hca_(hca), cable_(attrs) {}
 
-    void attach(PortLink& link) override { cable_.attach(link); }
+    void attach(Neighbour& link) override { cable_.attach(link); }
     void detach() override {
         link_down();
         cable_.detach();
@@ -54,14 +54,14 @@ class PhantomHca::Port final : public LinkUser {
     void link_up(const link::ActiveLink& active) override {
         errors_ = {};
         ib::port_link_up(attrs, active.width, active.speed, active.speed_ext);
-        hca_.agenda_.touch(hca_);
+        hca_.timers_.touch(hca_);
     }
     void link_down() override {
         if (ib::port_link_down(attrs).has(PortEvent::kStateChange)) {
             counters.add(Counter::kLinkDowned);
         }
         waiting_.clear();
-        hca_.agenda_.touch(hca_);
+        hca_.timers_.touch(hca_);
     }
     void receive_fault(link::PacketFault fault) override {
         if (const auto error = errors_.dropped(fault, attrs, counters, now_ns())) {
@@ -73,21 +73,21 @@ class PhantomHca::Port final : public LinkUser {
         tell(error);
     }
     void pump() override;
-    std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) override;
+    std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
     // `vl`: the VL in the packet's LRH.
     void send(std::span<const std::uint8_t> packet);
     void attributes_changed(ib::PortEvents events) { cable_.attributes_changed(events); }
     void set_cable(bool plugged) { cable_.plug(plugged); }
 
-    ib::Port& attrs;
+    ib::PortAttrs& attrs;
     ib::PortCounters& counters;
 
   private:
     bool transmit(std::span<const std::uint8_t> packet);
-    [[nodiscard]] std::uint64_t now_ns() const { return hca_.agenda_.clock().now_ns; }
+    [[nodiscard]] std::uint64_t now_ns() const { return hca_.timers_.clock().now_ns; }
     void tell(ib::LinkError error) {
         ib::tell_link_error(error, attrs.number, attrs, now_ns());
-        hca_.agenda_.touch(hca_);
+        hca_.timers_.touch(hca_);
     }
 
     PhantomHca& hca_;
@@ -97,11 +97,11 @@ class PhantomHca::Port final : public LinkUser {
 };
 
 // A phantom has no QPs for messages of several packets, so it takes packets one by one.
-std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const RamReference*) {
+std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const OfferRecord*) {
     if (!burst.is_single()) {
         return 0;
     }
-    hca_.agenda_.touch(hca_);
+    hca_.timers_.touch(hca_);
     counters.count_received(burst.lrh());
     errors_.good(1);
     const bool management = burst.lrh().vl == ib::kVl15;
@@ -115,27 +115,27 @@ std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const RamReferen
     } else if (taken && view) {
         hca_.gmp_arrived(*this, *view);
     }
-    if (cable_.link() != nullptr) {
-        cable_.link()->release(burst.lrh().vl.value(), link::burst_blocks(burst));
+    if (cable_.neighbour() != nullptr) {
+        cable_.neighbour()->release(burst.lrh().vl.value(), link::burst_blocks(burst));
     }
     return 1;
 }
 
 bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
-    const auto room = cable_.link()->begin({.vl = lrh.vl.value(), .longest = packet.size()});
+    const auto room = cable_.neighbour()->begin({.vl = lrh.vl.value(), .longest = packet.size()});
     if (room.packets == 0) {
         return false;
     }
     std::ranges::copy(packet, room.bytes().begin());
-    cable_.link()->commit(ib::BurstSize::of(packet.size()), nullptr);
+    cable_.neighbour()->commit(ib::BurstSize::of(packet.size()), nullptr);
     counters.count_sent(lrh);
     return true;
 }
 
 void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
     const bool vl15 = (packet[0] >> 4) == link::kVl15;
-    if (cable_.link() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
+    if (cable_.neighbour() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
         return;
     }
     if (waiting_.empty() && transmit(packet)) {
@@ -149,15 +149,16 @@ void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
 }
 
 void PhantomHca::Port::pump() {
-    while (cable_.link() != nullptr && !waiting_.empty() && transmit(waiting_.front().bytes())) {
+    while (cable_.neighbour() != nullptr && !waiting_.empty() &&
+           transmit(waiting_.front().bytes())) {
         waiting_.pop();
     }
 }
 
 // ---- the adapter
 
-PhantomHca::PhantomHca(const Config& config, Agenda& agenda, PacketPool& pool)
-    : agenda_(agenda), pool_(pool), counters_(config.ports.size()) {
+PhantomHca::PhantomHca(const Config& config, TimerQueue& timers, PacketPool& pool)
+    : timers_(timers), pool_(pool), counters_(config.ports.size()) {
     node_.system_image_guid = config.system_image_guid;
     node_.node_guid = config.node_guid;
     node_.vendor_id = config.vendor_id;
@@ -204,7 +205,7 @@ void PhantomHca::smp_arrived(Port& port, const ib::PacketView& packet) {
         return;
     }
     const ib::SmpArrival arrival{
-        .port = number, .slid = lrh.slid, .now_ns = agenda_.clock().now_ns};
+        .port = number, .slid = lrh.slid, .now_ns = timers_.clock().now_ns};
     ib::SmaAnswer answer = ib::sma_answer(node_, *smp, arrival);
     if (answer.disposition != ib::SmaDisposition::kReply) {
         return;
@@ -231,7 +232,7 @@ void PhantomHca::gmp_arrived(Port& port, const ib::PacketView& packet) {
         !port.attrs.owns_lid(packet.lrh().dlid)) {
         return;
     }
-    const auto reply = ib::pma_answer(pma_node(), *mad, agenda_.clock().now_ns);
+    const auto reply = ib::pma_answer(pma_node(), *mad, timers_.clock().now_ns);
     if (!reply) {
         return;
     }
@@ -246,7 +247,7 @@ void PhantomHca::gmp_arrived(Port& port, const ib::PacketView& packet) {
 
 void PhantomHca::send_traps() {
     for (const auto& port : ports_) {
-        while (const auto trap = ib::next_trap(node_, port->attrs, agenda_.clock().now_ns)) {
+        while (const auto trap = ib::next_trap(node_, port->attrs, timers_.clock().now_ns)) {
             const auto headers = smp_headers(port->attrs.sm_lid(), port->attrs.lid(),
                                              port->attrs.sm_sl(), ib::Psn(next_psn_++));
             port->send(MadPacket(headers, *trap).bytes());
@@ -254,14 +255,14 @@ void PhantomHca::send_traps() {
     }
 }
 
-void PhantomHca::time_has_come(std::uint64_t now_ns) {
+void PhantomHca::on_deadline(std::uint64_t now_ns) {
     ib::pma_advance(pma_node(), now_ns);
     send_traps();
 }
 
 std::uint64_t PhantomHca::next_deadline() {
     std::uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
-    for (const ib::Port& port : node_.ports) {
+    for (const ib::PortAttrs& port : node_.ports) {
         if (port.state() == ib::PortState::kActive && port.sm_lid().is_unicast()) {
             next = std::min(next, port.traps.deadline_ns().value_or(kNever));
         }

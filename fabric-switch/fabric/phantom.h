@@ -6,19 +6,19 @@
 #include <memory>
 #include <vector>
 
-#include "base/agenda.h"
 #include "base/link_modes.h"
 #include "base/packet_pool.h"
 #include "base/ring_queue.h"
+#include "base/timer_queue.h"
 #include "ib/mgmt/link_errors.h"
 #include "ib/mgmt/mad_agent.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/wire/packet.h"
-#include "switch/port_link.h"
+#include "switch/neighbour.h"
 
 namespace pib::fabric {
 
-class PhantomHca final : public Timed {
+class PhantomHca final : public TimerClient {
   public:
     struct PortConfig {
         ib::Guid guid{};
@@ -33,8 +33,8 @@ class PhantomHca final : public Timed {
         std::vector<PortConfig> ports;
     };
 
-    // The agenda and the pool outlive it.
-    PhantomHca(const Config& config, Agenda& agenda, PacketPool& pool);
+    // The timers and the pool outlive it.
+    PhantomHca(const Config& config, TimerQueue& timers, PacketPool& pool);
     ~PhantomHca() override;
 
     [[nodiscard]] ib::SmaNode& node() { return node_; }
@@ -46,7 +46,7 @@ class PhantomHca final : public Timed {
     // Counts and reports the error as if the port had detected it.
     void raise(unsigned number, ib::LinkError error);
 
-    void time_has_come(std::uint64_t now_ns) override;
+    void on_deadline(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;
 
   private:
@@ -56,7 +56,7 @@ class PhantomHca final : public Timed {
     void send_traps();
     [[nodiscard]] ib::PmaNode pma_node();
 
-    Agenda& agenda_;
+    TimerQueue& timers_;
     PacketPool& pool_;
     ib::SmaNode node_;
     std::vector<ib::PortCounters> counters_;

@@ -9,15 +9,15 @@
 namespace pib::fabric {
 namespace {
 
-using ib::link::Hello;
-using ib::link::Refuse;
+using link::Hello;
+using link::Refuse;
 
 std::string_view first_word(std::string_view text) {
     return text.substr(0, text.find(' '));
 }
 
 std::unexpected<Refuse> not_here(const std::string& text) {
-    return std::unexpected(Refuse{ib::link::RefuseReason::kNotInTopology, text});
+    return std::unexpected(Refuse{link::RefuseReason::kNotInTopology, text});
 }
 
 // The channel adapter with this NodeDescription or id; else the only one with the same first word,

@@ -11,7 +11,7 @@
 namespace pib::fabric {
 
 // By port GUID, node GUID or name; or the reason for a refusal.
-[[nodiscard]] std::expected<PortId, ib::link::Refuse> find_place(const Topology& topology,
-                                                                 const ib::link::Hello& hello);
+[[nodiscard]] std::expected<PortId, link::Refuse> find_place(const Topology& topology,
+                                                             const link::Hello& hello);
 
 }  // namespace pib::fabric

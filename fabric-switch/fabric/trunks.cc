@@ -5,49 +5,47 @@
 
 namespace pib::fabric {
 
-using ib::link::Hello;
-using ib::link::Refuse;
-using ib::link::RefuseReason;
+using link::Hello;
+using link::Refuse;
+using link::RefuseReason;
 
 void Trunks::add(const PortId& a, const PortId& b) {
-    const bool a_is_here = !nodes_[a.node].elsewhere;
+    const bool a_is_here = !nodes_[a.node].remote;
     const PortId& near = a_is_here ? a : b;
     const PortId& far = a_is_here ? b : a;
     const TopologyNode& node = nodes_.topology().nodes[far.node];
-    crossings_.push_back(std::make_unique<Crossing>(*nodes_[near.node].sw, near.port,
-                                                    Crossing::Far{node.guid, far.port, node.id}));
+    trunks_.push_back(std::make_unique<Trunk>(*nodes_[near.node].sw, near.port,
+                                              Trunk::Far{node.guid, far.port, node.id}));
 }
 
 // A single switch connects to any peer.
-std::expected<Crossing*, std::string> Trunks::add_to_single() {
-    const std::size_t taken = crossings_.size();
+std::expected<Trunk*, std::string> Trunks::add_to_single() {
+    const std::size_t taken = trunks_.size();
     if (taken >= nodes_[0].sw->num_ports()) {
         return std::unexpected("more addresses to connect to than the switch has ports");
     }
     const auto port = static_cast<std::uint8_t>(nodes_[0].sw->num_ports() - taken);
     nodes_[0].sw->reserve(port);
-    crossings_.push_back(std::make_unique<Crossing>(*nodes_[0].sw, port, Crossing::Far{}));
-    return crossings_.back().get();
+    trunks_.push_back(std::make_unique<Trunk>(*nodes_[0].sw, port, Trunk::Far{}));
+    return trunks_.back().get();
 }
 
-std::expected<std::vector<Crossing*>, std::string> Trunks::to(
-    const std::vector<std::string>& nodes) {
+std::expected<std::vector<Trunk*>, std::string> Trunks::to(const std::vector<std::string>& nodes) {
     if (!nodes_.has_topology()) {
         const auto made = add_to_single();
-        return made ? std::expected<std::vector<Crossing*>, std::string>({*made})
+        return made ? std::expected<std::vector<Trunk*>, std::string>({*made})
                     : std::unexpected(made.error());
     }
-    std::vector<Crossing*> found;
-    for (const auto& crossing : crossings_) {
+    std::vector<Trunk*> found;
+    for (const auto& trunk : trunks_) {
         const bool named =
-            nodes.empty() || std::ranges::find(nodes, crossing->far().id) != nodes.end();
-        if (named && !crossing->connects()) {
-            found.push_back(crossing.get());
+            nodes.empty() || std::ranges::find(nodes, trunk->far().id) != nodes.end();
+        if (named && !trunk->connects()) {
+            found.push_back(trunk.get());
         }
     }
     for (const std::string& name : nodes) {
-        if (std::ranges::find(found, name, [](Crossing* c) { return c->far().id; }) ==
-            found.end()) {
+        if (std::ranges::find(found, name, [](Trunk* c) { return c->far().id; }) == found.end()) {
             return std::unexpected("no cable leads from here to \"" + name +
                                    "\" in another process, or all of them are connected already");
         }
@@ -61,9 +59,9 @@ std::expected<std::vector<Crossing*>, std::string> Trunks::to(
 }
 
 std::expected<Admission::Place, Refuse> Trunks::admit(const Hello& hello, const Peer& peer) {
-    for (const auto& crossing : crossings_) {
-        if (crossing->is_end_of(hello)) {
-            return crossing->admit(hello, peer);
+    for (const auto& trunk : trunks_) {
+        if (trunk->is_end_of(hello)) {
+            return trunk->admit(hello, peer);
         }
     }
     return std::unexpected(

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fabric/fabric_nodes.h"
-#include "links/crossing.h"
+#include "links/trunk.h"
 
 namespace pib::fabric {
 
@@ -21,17 +21,17 @@ class Trunks {
     void add(const PortId& a, const PortId& b);
     // The trunks to these nodes of other processes. If `nodes` is empty, all trunks that this side
     // does not connect yet. A single switch gets one more trunk, at its highest free port.
-    [[nodiscard]] std::expected<std::vector<Crossing*>, std::string> to(
+    [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> to(
         const std::vector<std::string>& nodes);
     // A switch connects.
-    [[nodiscard]] std::expected<Admission::Place, ib::link::Refuse> admit(
-        const ib::link::Hello& hello, const Peer& peer);
+    [[nodiscard]] std::expected<Admission::Place, link::Refuse> admit(const link::Hello& hello,
+                                                                      const Peer& peer);
 
   private:
-    [[nodiscard]] std::expected<Crossing*, std::string> add_to_single();
+    [[nodiscard]] std::expected<Trunk*, std::string> add_to_single();
 
     FabricNodes& nodes_;
-    std::vector<std::unique_ptr<Crossing>> crossings_;
+    std::vector<std::unique_ptr<Trunk>> trunks_;
 };
 
 }  // namespace pib::fabric

@@ -112,7 +112,7 @@ std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_mem
     if (too_large(blocks)) {
         return std::unexpected("its memory is more than 8 TiB");
     }
-    const std::uint64_t control_bytes = link::one_copy_bytes(blocks);
+    const std::uint64_t control_bytes = link::peer_copy_bytes(blocks);
     if (const auto checked = check(descriptors[0].get(), control_bytes, true); !checked) {
         return std::unexpected(checked.error());
     }
@@ -123,7 +123,7 @@ std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_mem
     }
     auto mapped = map_blocks(*mappings, descriptors.subspan(1), blocks);
     if (!mapped) {
-        reinterpret_cast<link::OneCopyControl*>(control->data())
+        reinterpret_cast<link::PeerCopyControl*>(control->data())
             ->mapped.store(link::kNotMapped, std::memory_order_release);
         return std::unexpected(mapped.error());
     }

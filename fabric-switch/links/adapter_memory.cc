@@ -7,10 +7,10 @@
 namespace pib::fabric {
 namespace {
 
+using link::BlockSegment;
 using link::PullResult;
-using link::RamPiece;
 
-// Announces to the adapter that the switch reads the pieces of an offer. An adapter that revokes
+// Announces to the adapter that the switch reads the segments of an offer. An adapter that revokes
 // the handle waits for the end. Either the switch sees the revocation, or the adapter sees the
 // announcement.
 class Reading {
@@ -52,7 +52,7 @@ bool all_set(std::uint64_t* words, std::uint64_t first, std::uint64_t last) {
 
 AdapterMemory::AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
                              std::shared_ptr<const void> keeper)
-    : control_(reinterpret_cast<link::OneCopyControl*>(control)),
+    : control_(reinterpret_cast<link::PeerCopyControl*>(control)),
       bounce_(control + link::kBounceOffset),
       blocks_(std::move(blocks)),
       keeper_(std::move(keeper)) {
@@ -64,34 +64,33 @@ AdapterMemory::AdapterMemory(std::uint8_t* control, std::vector<std::span<std::u
 }
 
 bool AdapterMemory::holds(std::uint64_t handle) const {
-    return control_->slots[handle % link::kReferenceSlots].load(std::memory_order_acquire) ==
-           handle;
+    return control_->slots[handle % link::kOfferSlots].load(std::memory_order_acquire) == handle;
 }
 
-bool AdapterMemory::registered(const RamPiece& piece) const {
-    if (piece.block == link::kBounceBlock) {
+bool AdapterMemory::registered(const BlockSegment& segment) const {
+    if (segment.block == link::kBounceBlock) {
         return true;
     }
     const std::uint32_t flags = control_->flags.load(std::memory_order_relaxed);
-    return (flags & link::OneCopyControl::kAllRegistered) != 0 ||
-           all_set(bitmaps_[piece.block], piece.offset / link::kPageBytes,
-                   (piece.offset + piece.length - 1) / link::kPageBytes);
+    return (flags & link::PeerCopyControl::kAllRegistered) != 0 ||
+           all_set(bitmaps_[segment.block], segment.offset / link::kPageBytes,
+                   (segment.offset + segment.length - 1) / link::kPageBytes);
 }
 
-std::uint8_t* AdapterMemory::at(const RamPiece& piece) const {
-    return (piece.block == link::kBounceBlock ? bounce_ : blocks_[piece.block].data()) +
-           piece.offset;
+std::uint8_t* AdapterMemory::at(const BlockSegment& segment) const {
+    return (segment.block == link::kBounceBlock ? bounce_ : blocks_[segment.block].data()) +
+           segment.offset;
 }
 
-RamPiece PieceCursor::part(std::uint64_t most) const {
-    const RamPiece& piece = left_.front();
-    return {
-        .offset = piece.offset + done_,
-        .block = piece.block,
-        .length = static_cast<std::uint32_t>(std::min<std::uint64_t>(piece.length - done_, most))};
+BlockSegment SegmentCursor::part(std::uint64_t most) const {
+    const BlockSegment& segment = left_.front();
+    return {.offset = segment.offset + done_,
+            .block = segment.block,
+            .length =
+                static_cast<std::uint32_t>(std::min<std::uint64_t>(segment.length - done_, most))};
 }
 
-void PieceCursor::advance(std::uint64_t bytes) {
+void SegmentCursor::advance(std::uint64_t bytes) {
     while (bytes != 0 && !left_.empty()) {
         const std::uint64_t here = std::min<std::uint64_t>(bytes, left_.front().length - done_);
         done_ += static_cast<std::uint32_t>(here);
@@ -105,15 +104,15 @@ void PieceCursor::advance(std::uint64_t bytes) {
 
 // Two ports of one machine may share the same memory, so source and target may overlap; the result
 // is then unspecified.
-PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, PieceCursor& from,
-                     const AdapterMemory& target, PieceCursor& to, std::uint64_t bytes) {
+PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, SegmentCursor& from,
+                     const AdapterMemory& target, SegmentCursor& to, std::uint64_t bytes) {
     const Reading reading(source, handle);
     if (!reading.holds()) {
         return PullResult::kGone;
     }
     while (bytes != 0 && !from.at_end() && !to.at_end()) {
-        const RamPiece into = to.part(std::min<std::uint64_t>(bytes, from.part(bytes).length));
-        const RamPiece out_of = from.part(into.length);
+        const BlockSegment into = to.part(std::min<std::uint64_t>(bytes, from.part(bytes).length));
+        const BlockSegment out_of = from.part(into.length);
         if (!source.registered(out_of)) {
             return PullResult::kGone;
         }
@@ -128,18 +127,18 @@ PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, PieceCur
     return reading.holds() ? PullResult::kNone : PullResult::kGone;
 }
 
-bool read_reference(const AdapterMemory& source, std::uint64_t handle,
-                    std::span<const RamPiece> from, std::span<std::uint8_t> to) {
+bool read_offer(const AdapterMemory& source, std::uint64_t handle,
+                std::span<const BlockSegment> from, std::span<std::uint8_t> to) {
     const Reading reading(source, handle);
     if (!reading.holds()) {
         return false;
     }
-    for (const RamPiece& piece : from) {
-        if (piece.length > to.size() || !source.registered(piece)) {
+    for (const BlockSegment& segment : from) {
+        if (segment.length > to.size() || !source.registered(segment)) {
             return false;
         }
-        std::memcpy(to.data(), source.at(piece), piece.length);
-        to = to.subspan(piece.length);
+        std::memcpy(to.data(), source.at(segment), segment.length);
+        to = to.subspan(segment.length);
     }
     return to.empty() && reading.holds();
 }

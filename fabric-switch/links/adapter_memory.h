@@ -10,27 +10,28 @@
 #include <span>
 #include <vector>
 
-#include "ib/link/one_copy.h"
+#include "ib/link/peer_copy_control.h"
 
 namespace pib::fabric {
 
 class AdapterMemory {
   public:
-    // `control` has one_copy_bytes() of these blocks; `keeper` keeps all of it mapped.
+    // `control` has peer_copy_bytes() of these blocks; `keeper` keeps all of it mapped.
     AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
                   std::shared_ptr<const void> keeper);
     AdapterMemory(const AdapterMemory&) = delete;
     AdapterMemory& operator=(const AdapterMemory&) = delete;
 
-    [[nodiscard]] link::OneCopyControl& control() const { return *control_; }
+    [[nodiscard]] link::PeerCopyControl& control() const { return *control_; }
     // Whether the offer is still valid.
     [[nodiscard]] bool holds(std::uint64_t handle) const;
-    // Whether every page of the piece is registered. The piece lies in a block or the bounce area.
-    [[nodiscard]] bool registered(const link::RamPiece& piece) const;
-    [[nodiscard]] std::uint8_t* at(const link::RamPiece& piece) const;
+    // Whether every page of the segment is registered. The segment lies in a block or the bounce
+    // area.
+    [[nodiscard]] bool registered(const link::BlockSegment& segment) const;
+    [[nodiscard]] std::uint8_t* at(const link::BlockSegment& segment) const;
 
   private:
-    link::OneCopyControl* control_;
+    link::PeerCopyControl* control_;
     std::uint8_t* bounce_;
     std::vector<std::span<std::uint8_t>> blocks_;
     std::vector<std::uint64_t*> bitmaps_;  // by block
@@ -38,36 +39,36 @@ class AdapterMemory {
 };
 
 // The switch's record of an offer. The memory is released when its sender disconnects.
-struct RamReference {
+struct OfferRecord {
     std::weak_ptr<const AdapterMemory> memory;
     std::uint64_t handle = 0;
     std::uint32_t bytes = 0;
-    std::vector<link::RamPiece> pieces;
+    std::vector<link::BlockSegment> segments;
 };
 
-// A position in a list of pieces.
-class PieceCursor {
+// A position in a list of segments.
+class SegmentCursor {
   public:
-    PieceCursor() = default;
-    // `pieces` outlive it.
-    explicit PieceCursor(std::span<const link::RamPiece> pieces) : left_(pieces) {}
+    SegmentCursor() = default;
+    // `segments` outlive it.
+    explicit SegmentCursor(std::span<const link::BlockSegment> segments) : left_(segments) {}
 
     [[nodiscard]] bool at_end() const { return left_.empty(); }
     // Contiguous bytes at this position, at most `most`. Not valid at the end.
-    [[nodiscard]] link::RamPiece part(std::uint64_t most) const;
+    [[nodiscard]] link::BlockSegment part(std::uint64_t most) const;
     void advance(std::uint64_t bytes);
 
   private:
-    std::span<const link::RamPiece> left_;
-    std::uint32_t done_ = 0;  // consumed bytes of the first remaining piece
+    std::span<const link::BlockSegment> left_;
+    std::uint32_t done_ = 0;  // consumed bytes of the first remaining segment
 };
 
 // Copies `bytes` bytes, or up to the end of either list. kNone: not finished.
 [[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, std::uint64_t handle,
-                                         PieceCursor& from, const AdapterMemory& target,
-                                         PieceCursor& to, std::uint64_t bytes);
+                                         SegmentCursor& from, const AdapterMemory& target,
+                                         SegmentCursor& to, std::uint64_t bytes);
 // Copies the whole payload of an offer, to.size() bytes; false: the offer has been revoked.
-[[nodiscard]] bool read_reference(const AdapterMemory& source, std::uint64_t handle,
-                                  std::span<const link::RamPiece> from, std::span<std::uint8_t> to);
+[[nodiscard]] bool read_offer(const AdapterMemory& source, std::uint64_t handle,
+                              std::span<const link::BlockSegment> from, std::span<std::uint8_t> to);
 
 }  // namespace pib::fabric

@@ -19,7 +19,7 @@ namespace pib::fabric {
 namespace {
 
 // MEMORY carries its control memory and the blocks.
-constexpr std::size_t kMaxDescriptors = 1 + ib::link::kMaxMemoryBlocks;
+constexpr std::size_t kMaxDescriptors = 1 + link::kMaxMemoryBlocks;
 
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
 constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
@@ -90,7 +90,7 @@ Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket
       outgoing_(false),
       connecting_(false) {}
 
-Connection::Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, Socket socket,
+Connection::Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
                        std::uint64_t now_ns)
     : began_ns(now_ns),
       link(outgoing, *this),
@@ -305,7 +305,7 @@ bool Connection::take_descriptors(msghdr& message) {
 }
 
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::link_map(
-    const ib::link::Memory& memory) {
+    const link::Memory& memory) {
     const auto descriptors = std::exchange(received_, {});
     if (descriptors.size() != 1 + memory.blocks.size()) {
         return std::unexpected("not as many descriptors as it says");
@@ -328,11 +328,11 @@ std::optional<link::LinkRings> Connection::link_share() {
     if (!host_.shares_memory() || !is_unix(fd_.get())) {
         return std::nullopt;
     }
-    auto shared = SharedLink::create();
+    auto shared = SharedRings::create();
     if (!shared || !host_.poller().add(shared->wake_fd(), EPOLLIN | EPOLLET, waker_)) {
         return std::nullopt;  // the link then uses the socket
     }
-    shared_ = std::make_unique<SharedLink>(std::move(*shared));
+    shared_ = std::make_unique<SharedRings>(std::move(*shared));
     host_.make_busy(*this);
     return shared_->rings();
 }

@@ -14,8 +14,8 @@
 #include "base/poller.h"
 #include "base/unique_fd.h"
 #include "links/connection_peer.h"
-#include "links/shared_link.h"
-#include "links/switch_link.h"
+#include "links/shared_rings.h"
+#include "links/switch_endpoint.h"
 #include "tls/tls_session.h"
 
 namespace pib::fabric {
@@ -40,7 +40,7 @@ class ConnectionHost {
     virtual void note(const std::string& text, bool known) = 0;
 };
 
-class Connection final : public PollHandler, private SwitchLink::Owner {
+class Connection final : public PollHandler, private SwitchEndpoint::Owner {
   public:
     // A connected socket, with TLS or without.
     struct Socket {
@@ -51,7 +51,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     // Accepted connection: the peer sends HELLO.
     Connection(ConnectionHost& host, Admission& admission, Socket socket, std::uint64_t now_ns);
     // An outgoing connection: connect() has been called, and may still be under way.
-    Connection(ConnectionHost& host, SwitchLink::Outgoing& outgoing, Socket socket,
+    Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
                std::uint64_t now_ns);
     // False: the kernel refused.
     [[nodiscard]] bool start();
@@ -68,7 +68,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
     const std::uint64_t began_ns;
-    SwitchLink link;
+    SwitchEndpoint link;
     bool in_flush_list = false;
     bool is_busy = false;
     bool waits_for_room = false;  // EPOLLOUT is asked for
@@ -79,7 +79,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     [[nodiscard]] const Peer& link_peer() const override { return peer_; }
     std::optional<link::LinkRings> link_share() override;
     std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
-        const ib::link::Memory& memory) override;
+        const link::Memory& memory) override;
     void link_wake() override;
     [[nodiscard]] bool take_descriptors(msghdr& message);
     bool finish_connect();
@@ -109,7 +109,7 @@ class Connection final : public PollHandler, private SwitchLink::Owner {
     const bool outgoing_;
     bool connecting_;
     Waker waker_{*this};
-    std::unique_ptr<SharedLink> shared_;
+    std::unique_ptr<SharedRings> shared_;
     bool handed_over_ = false;
     std::vector<UniqueFd> received_;  // descriptors of an incomplete frame
     std::string reason_;

@@ -10,25 +10,25 @@ using link::PullResult;
 // ---- what was given
 
 // The table limits the offers that an adapter gets, because an adapter may never finish them.
-void ReferenceTable::look() {
+void OfferTable::look() {
     const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
     if (finished > finished_ && finished <= given_) {
         finished_ = finished;
     }
 }
 
-std::optional<std::uint64_t> ReferenceTable::next() {
+std::optional<std::uint64_t> OfferTable::next() {
     look();
     return given_ - finished_ < kSize ? std::optional(given_ + 1) : std::nullopt;
 }
 
-void ReferenceTable::add(const RamReference& reference) {
-    references_[++given_ % kSize] = reference;
+void OfferTable::add(const OfferRecord& offer) {
+    offers_[++given_ % kSize] = offer;
 }
 
-const RamReference* ReferenceTable::find(std::uint64_t handle) {
+const OfferRecord* OfferTable::find(std::uint64_t handle) {
     look();
-    return handle > finished_ && handle <= given_ ? &references_[handle % kSize] : nullptr;
+    return handle > finished_ && handle <= given_ ? &offers_[handle % kSize] : nullptr;
 }
 
 // ---- copying
@@ -36,24 +36,24 @@ const RamReference* ReferenceTable::find(std::uint64_t handle) {
 Copier::Copier(std::shared_ptr<const AdapterMemory> own)
     : own_(std::move(own)),
       table_(*own_),
-      room_(std::make_unique_for_overwrite<std::uint8_t[]>(link::kReferenceRoom)) {}
+      room_(std::make_unique_for_overwrite<std::uint8_t[]>(link::kOfferRoom)) {}
 
-std::expected<void, std::string> Copier::start(const ib::link::Pull& pull) {
+std::expected<void, std::string> Copier::start(const link::Pull& pull) {
     if (pull_ || own_ == nullptr) {
         return std::unexpected("another one is not answered");
     }
-    const RamReference* reference = table_.find(pull.handle);
-    if (reference == nullptr) {
+    const OfferRecord* offer = table_.find(pull.handle);
+    if (offer == nullptr) {
         return std::unexpected("of what was not given");
     }
-    if (pull.offset + std::uint64_t{pull.length} > reference->bytes) {
+    if (pull.offset + std::uint64_t{pull.length} > offer->bytes) {
         return std::unexpected("of more than there is");
     }
     pull_ = pull;
-    reference_ = *reference;
-    from_ = PieceCursor(reference_.pieces);
+    offer_ = *offer;
+    from_ = SegmentCursor(offer_.segments);
     from_.advance(pull.offset);
-    to_ = PieceCursor(pull_->pieces);
+    to_ = SegmentCursor(pull_->segments);
     left_ = pull.length;
     return {};
 }
@@ -62,12 +62,12 @@ PullResult Copier::copy(std::uint64_t bytes) {
     if (own_->control().cancel.load(std::memory_order_acquire) == pull_->sequence) {
         return PullResult::kCancelled;
     }
-    const auto source = reference_.memory.lock();
+    const auto source = offer_.memory.lock();
     if (source == nullptr) {
         return PullResult::kGone;
     }
     const std::uint64_t part = std::min(bytes, left_);
-    const PullResult result = copy_part(*source, reference_.handle, from_, *own_, to_, part);
+    const PullResult result = copy_part(*source, offer_.handle, from_, *own_, to_, part);
     if (result != PullResult::kNone) {
         return result;
     }

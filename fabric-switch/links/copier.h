@@ -17,26 +17,26 @@ namespace pib::fabric {
 
 // Counts since the adapter shared its memory.
 struct CopyCounts {
-    std::uint64_t forwarded = 0;    // offers from the adapter that were forwarded unchanged
-    std::uint64_t taken_apart = 0;  // offers forwarded as packets
-    std::uint64_t lost = 0;         // offers that were no longer valid
-    std::uint64_t bytes = 0;        // copied to it
-    std::uint64_t pulls = 0;        // ended well
-    std::uint64_t unfinished = 0;   // gone or cancelled
-    std::uint64_t refused = 0;      // pulls to memory that was not registered
+    std::uint64_t forwarded = 0;   // offers from the adapter that were forwarded unchanged
+    std::uint64_t split = 0;       // offers forwarded as packets
+    std::uint64_t lost = 0;        // offers that were no longer valid
+    std::uint64_t bytes = 0;       // copied to it
+    std::uint64_t pulls = 0;       // ended well
+    std::uint64_t unfinished = 0;  // gone or cancelled
+    std::uint64_t refused = 0;     // pulls to memory that was not registered
 };
 
 // The offers sent to an adapter, numbered from 1.
-class ReferenceTable {
+class OfferTable {
   public:
     static constexpr std::uint64_t kSize = 256;
 
-    explicit ReferenceTable(const AdapterMemory& reader) : reader_(reader) {}
+    explicit OfferTable(const AdapterMemory& reader) : reader_(reader) {}
     // The number of the next offer; nullopt while the table is full.
     [[nodiscard]] std::optional<std::uint64_t> next();
-    void add(const RamReference& reference);
+    void add(const OfferRecord& offer);
     // nullptr: unknown, or finished.
-    [[nodiscard]] const RamReference* find(std::uint64_t handle);
+    [[nodiscard]] const OfferRecord* find(std::uint64_t handle);
 
   private:
     void look();
@@ -44,7 +44,7 @@ class ReferenceTable {
     const AdapterMemory& reader_;
     std::uint64_t given_ = 0;
     std::uint64_t finished_ = 0;
-    std::array<RamReference, kSize> references_;
+    std::array<OfferRecord, kSize> offers_;
 };
 
 class Copier {
@@ -56,14 +56,14 @@ class Copier {
 
     // nullptr: given up.
     [[nodiscard]] const std::shared_ptr<const AdapterMemory>& memory() const { return own_; }
-    [[nodiscard]] ReferenceTable& table() { return table_; }
-    // kReferenceRoom bytes for offers that are split into packets.
-    [[nodiscard]] std::span<std::uint8_t> room() { return {room_.get(), link::kReferenceRoom}; }
+    [[nodiscard]] OfferTable& table() { return table_; }
+    // kOfferRoom bytes for offers that are split into packets.
+    [[nodiscard]] std::span<std::uint8_t> room() { return {room_.get(), link::kOfferRoom}; }
     [[nodiscard]] CopyCounts& counts() { return counts_; }
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
     // The error is the violation of the protocol.
-    [[nodiscard]] std::expected<void, std::string> start(const ib::link::Pull& pull);
+    [[nodiscard]] std::expected<void, std::string> start(const link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
     // Copies at most this many bytes; true when the pull is answered.
     bool step(std::uint64_t bytes);
@@ -75,12 +75,12 @@ class Copier {
     void answer(link::PullResult result);
 
     std::shared_ptr<const AdapterMemory> own_;
-    ReferenceTable table_;
+    OfferTable table_;
     std::unique_ptr<std::uint8_t[]> room_;
     CopyCounts counts_;
-    std::optional<ib::link::Pull> pull_;
-    RamReference reference_;  // reference of the pull
-    PieceCursor from_, to_;
+    std::optional<link::Pull> pull_;
+    OfferRecord offer_;  // offer of the pull
+    SegmentCursor from_, to_;
     std::uint64_t left_ = 0;  // bytes
 };
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kAnswerTimeoutNs = 10'000 * kNsPerMs;
 
 }  // namespace
 
-std::unique_ptr<Connection> Dialer::time_has_come(ConnectionHost& host, std::uint64_t now_ns) {
+std::unique_ptr<Connection> Dialer::on_deadline(ConnectionHost& host, std::uint64_t now_ns) {
     if (connection_ != nullptr) {
         due_ns_ = kNever;
         if (!connection_->link.handshake_done()) {
@@ -36,7 +36,7 @@ std::unique_ptr<Connection> Dialer::time_has_come(ConnectionHost& host, std::uin
         socket.tls = target_.tls->connect(socket.fd.get(), target_.host);
     }
     const bool complete = target_.tls == nullptr || socket.tls != nullptr;
-    auto connection = std::make_unique<Connection>(host, crossing_, std::move(socket), now_ns);
+    auto connection = std::make_unique<Connection>(host, trunk_, std::move(socket), now_ns);
     if (!complete || !connection->start()) {
         try_later(now_ns, "out of resources");
         return nullptr;
@@ -65,7 +65,7 @@ void Dialer::closed(std::uint64_t now_ns) {
 void Dialer::try_later(std::uint64_t now_ns, const std::string& reason) {
     if (reason != told_) {
         told_ = reason;
-        spdlog::warn("{}: {}: {}; trying again", crossing_.name(), target_.name, reason);
+        spdlog::warn("{}: {}: {}; trying again", trunk_.name(), target_.name, reason);
     }
     wait_ns_ = wait_ns_ == 0 ? kShortestWaitNs : std::min(wait_ns_ * 2, kLongestWaitNs);
     due_ns_ = now_ns + wait_ns_;

@@ -9,7 +9,7 @@
 
 #include "base/address.h"
 #include "links/connection.h"
-#include "links/crossing.h"
+#include "links/trunk.h"
 #include "tls/tls_credentials.h"
 
 namespace pib::fabric {
@@ -24,13 +24,13 @@ class Dialer {
     };
 
     // The trunk and the credentials outlive the dialer.
-    Dialer(Crossing& crossing, Target target) : crossing_(crossing), target_(std::move(target)) {}
+    Dialer(Trunk& trunk, Target target) : trunk_(trunk), target_(std::move(target)) {}
 
-    // When to call time_has_come().
+    // When to call on_deadline().
     [[nodiscard]] std::uint64_t due_ns() const { return due_ns_; }
     // A new connection if an attempt is due, else nullptr. The dialer keeps it.
-    [[nodiscard]] std::unique_ptr<Connection> time_has_come(ConnectionHost& host,
-                                                            std::uint64_t now_ns);
+    [[nodiscard]] std::unique_ptr<Connection> on_deadline(ConnectionHost& host,
+                                                          std::uint64_t now_ns);
     [[nodiscard]] bool owns(const Connection& connection) const {
         return connection_ == &connection;
     }
@@ -39,7 +39,7 @@ class Dialer {
   private:
     void try_later(std::uint64_t now_ns, const std::string& reason);
 
-    Crossing& crossing_;
+    Trunk& trunk_;
     Target target_;
     std::size_t next_address_ = 0;
     Connection* connection_ = nullptr;

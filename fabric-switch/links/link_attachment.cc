@@ -20,7 +20,7 @@ void LinkAttachment::detach() {
     }
 }
 
-link::HelloAnswer LinkAttachment::link_hello(const ib::link::Hello& hello) {
+link::HelloAnswer LinkAttachment::link_hello(const link::Hello& hello) {
     const Peer& peer = owner_.link_peer();
     if (auto refusal = peer.objection(hello)) {
         return std::unexpected(std::move(*refusal));
@@ -31,29 +31,29 @@ link::HelloAnswer LinkAttachment::link_hello(const ib::link::Hello& hello) {
     }
     place_ = *place;
     place_.port->attach(link_);
-    if ((hello.features & ib::link::kFeatureSharedMemory) != 0) {
+    if ((hello.features & link::kFeatureSharedMemory) != 0) {
         rings_ = owner_.link_share();
     }
     owner_.link_note(place_.name + ": " + hello.node_description + " connected" +
                      (rings_ ? ", shared memory" : "") +
                      (peer.name.empty() ? "" : ", " + peer.name));
-    return ib::link::Welcome{.version_minor = ib::link::kVersionMinor,
-                             .features = rings_ ? shared_features(hello) : 0,
-                             .switch_guid = place_.node_guid,
-                             .port_number = place_.number};
+    return link::Welcome{.version_minor = link::kVersionMinor,
+                         .features = rings_ ? shared_features(hello) : 0,
+                         .switch_guid = place_.node_guid,
+                         .port_number = place_.number};
 }
 
 // Only adapters share memory, and peer copy needs bursts.
-std::uint32_t LinkAttachment::shared_features(const ib::link::Hello& hello) const {
+std::uint32_t LinkAttachment::shared_features(const link::Hello& hello) const {
     std::uint32_t common = hello.features & admission_->link_features();
-    if (hello.role != ib::link::Role::kChannelAdapter || (common & ib::link::kFeatureRuns) == 0) {
-        common &= ~ib::link::kFeatureOneCopy;
+    if (hello.role != link::Role::kChannelAdapter || (common & link::kFeatureBursts) == 0) {
+        common &= ~link::kFeaturePeerCopy;
     }
-    return common | ib::link::kFeatureSharedMemory;
+    return common | link::kFeatureSharedMemory;
 }
 
 // A link without a port offers nothing, so that it cannot come up before it is closed.
-void LinkAttachment::link_welcome(const ib::link::Welcome& welcome) {
+void LinkAttachment::link_welcome(const link::Welcome& welcome) {
     if (const auto objection = owner_.link_peer().objection(welcome.switch_guid)) {
         unwelcome_ = *objection;
         return;
@@ -81,7 +81,7 @@ void LinkAttachment::link_down() {
 // ---- peer copy
 
 std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
-    const ib::link::Memory& memory) {
+    const link::Memory& memory) {
     auto mapped = owner_.link_map(memory);
     if (!mapped) {
         return std::unexpected(mapped.error());
@@ -100,15 +100,15 @@ std::uint32_t LinkAttachment::link_burst(ib::Burst& burst, ib::Placement& payloa
     if (!payload.is_offered()) [[likely]] {
         return place_.port->receive(burst, nullptr);
     }
-    const ib::link::Reference& to = *payload.offer;
-    const RamReference offer{copier_->memory(), to.handle, to.bytes, to.pieces};
+    const link::Offer& to = *payload.offer;
+    const OfferRecord offer{copier_->memory(), to.handle, to.bytes, to.segments};
     const std::uint32_t taken = place_.port->receive(burst, &offer);
-    ++(taken != 0 ? copier_->counts().forwarded : copier_->counts().taken_apart);
+    ++(taken != 0 ? copier_->counts().forwarded : copier_->counts().split);
     return taken;
 }
 
-bool LinkAttachment::link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) {
-    const bool read = read_reference(*copier_->memory(), from.handle, from.pieces, to);
+bool LinkAttachment::link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) {
+    const bool read = read_offer(*copier_->memory(), from.handle, from.segments, to);
     copier_->counts().lost += read ? 0 : 1;
     return read;
 }

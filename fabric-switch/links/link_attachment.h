@@ -11,7 +11,7 @@
 #include <string>
 
 #include "links/copier.h"
-#include "switch/port_link.h"
+#include "switch/neighbour.h"
 
 namespace pib::fabric {
 
@@ -27,7 +27,7 @@ class LinkOwner {
     // Maps an adapter's shared memory; nullptr: unusable, which a note reports. The error ends the
     // connection.
     virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
-        const ib::link::Memory& /*memory*/) {
+        const link::Memory& /*memory*/) {
         return std::unexpected("descriptors are missing");
     }
     // There is an answer for the peer, which may sleep.
@@ -42,20 +42,20 @@ class LinkOwner {
 class OutgoingLink {
   public:
     virtual ~OutgoingLink() = default;
-    [[nodiscard]] virtual ib::link::Hello hello() const = 0;
+    [[nodiscard]] virtual link::Hello hello() const = 0;
     [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
     // The port for the answering peer, or the reason for a refusal, in one line.
     [[nodiscard]] virtual std::expected<Admission::Place, std::string> welcomed(
-        const ib::link::Welcome& welcome) = 0;
+        const link::Welcome& welcome) = 0;
 };
 
 class LinkAttachment final : public link::LinkEvents {
   public:
     // The listening side, and the connecting one. All objects outlive the attachment; the port
     // sends over `link`.
-    LinkAttachment(Admission& admission, LinkOwner& owner, PortLink& link)
+    LinkAttachment(Admission& admission, LinkOwner& owner, Neighbour& link)
         : admission_(&admission), owner_(owner), link_(link) {}
-    LinkAttachment(OutgoingLink& outgoing, LinkOwner& owner, PortLink& link)
+    LinkAttachment(OutgoingLink& outgoing, LinkOwner& owner, Neighbour& link)
         : outgoing_(&outgoing), owner_(owner), link_(link) {}
 
     // nullptr: neither HELLO nor WELCOME has arrived, or the connection has ended.
@@ -69,27 +69,27 @@ class LinkAttachment final : public link::LinkEvents {
     void detach();
 
     // LinkEvents
-    link::HelloAnswer link_hello(const ib::link::Hello& hello) override;
-    void link_welcome(const ib::link::Welcome& welcome) override;
+    link::HelloAnswer link_hello(const link::Hello& hello) override;
+    void link_welcome(const link::Welcome& welcome) override;
     std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
     std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
     std::expected<std::span<std::uint8_t>, std::string> link_memory(
-        const ib::link::Memory& memory) override;
-    bool link_dereference(const ib::link::Reference& from, std::span<std::uint8_t> to) override;
-    std::expected<void, std::string> link_pull(const ib::link::Pull& pull) override {
+        const link::Memory& memory) override;
+    bool link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) override;
+    std::expected<void, std::string> link_pull(const link::Pull& pull) override {
         return copier_->start(pull);
     }
 
   private:
-    [[nodiscard]] std::uint32_t shared_features(const ib::link::Hello& hello) const;
+    [[nodiscard]] std::uint32_t shared_features(const link::Hello& hello) const;
 
     Admission* admission_ = nullptr;  // one of these
     OutgoingLink* outgoing_ = nullptr;
     LinkOwner& owner_;
-    PortLink& link_;
+    Neighbour& link_;
     Admission::Place place_;
     std::string unwelcome_;
     std::optional<link::LinkRings> rings_;

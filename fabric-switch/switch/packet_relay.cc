@@ -40,8 +40,8 @@ bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
 }
 
 // Whether a port lets a packet in, or out.
-bool of_partition(std::span<const std::uint8_t> head, const ib::Lrh& lrh, const ib::Port& at,
-                  bool inbound) {
+bool partition_admits(std::span<const std::uint8_t> head, const ib::Lrh& lrh,
+                      const ib::PortAttrs& at, bool inbound) {
     const auto pkey = packet_pkey(head, lrh);
     return pkey && pkey->is_valid() &&
            (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
@@ -162,8 +162,8 @@ Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& p
 // ---- partitions (IBA 10.9.2, 18.2.4.2)
 
 bool PacketRelay::pkey_admitted(const Transit& packets, SwitchPort& at, Counter counter) {
-    if (of_partition(packets.head(), packets.lrh(), at.attrs(),
-                     counter == Counter::kPortRcvConstraintErrors)) {
+    if (partition_admits(packets.head(), packets.lrh(), at.attrs(),
+                         counter == Counter::kPortRcvConstraintErrors)) {
         return true;
     }
     if (packets.is_single()) {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/agenda.h"
+#include "base/timer_queue.h"
 #include "ib/mgmt/perf_counters.h"
 #include "switch/switch_node.h"
 #include "switch/switch_port.h"

@@ -6,9 +6,9 @@
 namespace pib::fabric {
 namespace {
 
-using ib::link::Hello;
-using ib::link::Refuse;
-using ib::link::RefuseReason;
+using link::Hello;
+using link::Refuse;
+using link::RefuseReason;
 
 Refuse not_allowed(std::string text) {
     return {RefuseReason::kNotAllowed, std::move(text)};
@@ -42,7 +42,7 @@ std::optional<Refuse> Peer::objection(const Hello& hello) const {
     if (!grant) {
         return std::nullopt;
     }
-    if (hello.role == ib::link::Role::kSwitch && !grant->is_switch) {
+    if (hello.role == link::Role::kSwitch && !grant->is_switch) {
         return not_allowed(name + " is not of a switch: make one with pib-switch cert switch");
     }
     for (const ib::Guid guid : {hello.node_guid, hello.port_guid}) {

@@ -39,13 +39,13 @@ struct Peer {
     std::optional<Grant> grant;  // none: no certificate limits the peer
 
     // The reason against this HELLO; none: the certificate permits it.
-    [[nodiscard]] std::optional<ib::link::Refuse> objection(const ib::link::Hello& hello) const;
+    [[nodiscard]] std::optional<link::Refuse> objection(const link::Hello& hello) const;
     // The reason against a switch that answers with this GUID.
     [[nodiscard]] std::optional<std::string> objection(ib::Guid switch_guid) const;
 };
 
 // The refusal of a peer that asks for the GUID or port of another one. `what` names that.
-[[nodiscard]] ib::link::Refuse owned_by_another(const std::string& what, const std::string& owner);
+[[nodiscard]] link::Refuse owned_by_another(const std::string& what, const std::string& owner);
 
 // 0x and 16 digits.
 [[nodiscard]] std::string to_text(ib::Guid guid);

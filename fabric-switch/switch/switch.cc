@@ -11,27 +11,27 @@ namespace {
 namespace si = ib::switch_info;
 
 // External ports of a switch have no GUID of their own.
-bool same_port(const ib::link::Hello& one, const ib::link::Hello& other) {
-    const bool of_switch = one.role == ib::link::Role::kSwitch;
+bool same_port(const link::Hello& one, const link::Hello& other) {
+    const bool of_switch = one.role == link::Role::kSwitch;
     return one.role == other.role && one.port_guid == other.port_guid &&
            (!of_switch || one.port_number == other.port_number);
 }
 
-bool share_a_guid(const ib::link::Hello& one, const ib::link::Hello& other) {
+bool share_a_guid(const link::Hello& one, const link::Hello& other) {
     return one.node_guid == other.node_guid || one.port_guid == other.port_guid ||
            one.node_guid == other.port_guid || one.port_guid == other.node_guid;
 }
 
 }  // namespace
 
-Switch::Switch(const SwitchConfig& config, Agenda* agenda)
+Switch::Switch(const SwitchConfig& config, TimerQueue* timers)
     : config_(config),
       node_(config),
       counters_(config.num_ports + 1U),
       pool_(*this),
       neighbours_(config.num_ports),
-      agenda_(agenda),
-      clock_(agenda != nullptr ? agenda->clock() : own_clock_),
+      timers_(timers),
+      clock_(timers != nullptr ? timers->clock() : own_clock_),
       relay_(node_, ports_, counters_, clock_),
       management_({node_, ports_, counters_, relay_, pool_, clock_}) {
     PortHost& host = *this;
@@ -46,13 +46,12 @@ Switch::~Switch() = default;
 
 // ---- admission
 
-const ib::link::Hello* Switch::neighbour(unsigned number) const {
+const link::Hello* Switch::neighbour(unsigned number) const {
     const auto& hello = neighbours_[number - 1].hello;
     return hello.node_guid == ib::Guid{} ? nullptr : &hello;
 }
 
-void Switch::set_neighbour(unsigned number, const ib::link::Hello& hello,
-                           const std::string& owner) {
+void Switch::set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner) {
     neighbours_[number - 1] = {hello, owner};
 }
 
@@ -71,11 +70,11 @@ Admission::Place Switch::place(unsigned number) {
             .name = "port " + std::to_string(number)};
 }
 
-std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::Hello& hello,
-                                                                const Peer& peer) {
-    using enum ib::link::RefuseReason;
+std::expected<Admission::Place, link::Refuse> Switch::admit(const link::Hello& hello,
+                                                            const Peer& peer) {
+    using enum link::RefuseReason;
     if (hello.node_guid == config_.node_guid) {
-        return std::unexpected(ib::link::Refuse{
+        return std::unexpected(link::Refuse{
             kDuplicatePortGuid, "this switch has the same GUID: give one another --guid"});
     }
     unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
@@ -96,15 +95,15 @@ std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::
         unused = who == nullptr ? number : unused;
     }
     if (known != 0 && port(known).cable().attached()) {
-        return std::unexpected(ib::link::Refuse{
+        return std::unexpected(link::Refuse{
             kDuplicatePortGuid, "port GUID is connected to port " + std::to_string(known) +
                                     " already: give each device its own GUID"});
     }
     const unsigned number = known != 0 ? known : unused != 0 ? unused : vacant;
     if (number == 0) {
         return std::unexpected(
-            ib::link::Refuse{kNoFreePort, "all " + std::to_string(num_ports()) +
-                                              " ports are taken: start pib-switch with --ports"});
+            link::Refuse{kNoFreePort, "all " + std::to_string(num_ports()) +
+                                          " ports are taken: start pib-switch with --ports"});
     }
     set_neighbour(number, hello, peer.name);
     return place(number);
@@ -114,12 +113,12 @@ std::expected<Admission::Place, ib::link::Refuse> Switch::admit(const ib::link::
 
 void Switch::advance(std::uint64_t now_ns) {
     own_clock_.now_ns = std::max(own_clock_.now_ns, now_ns);
-    time_has_come(own_clock_.now_ns);
+    on_deadline(own_clock_.now_ns);
 }
 
 // Due work at one port may send packets to another one, which becomes active. That port does its
 // work in the next call.
-void Switch::time_has_come(std::uint64_t now_ns) {
+void Switch::on_deadline(std::uint64_t now_ns) {
     for (PortMask left = active_; left != 0; left &= left - 1) {
         port(static_cast<unsigned>(std::countr_zero(left))).advance(now_ns);
     }
@@ -141,8 +140,8 @@ std::uint64_t Switch::next_deadline() {
 
 void Switch::port_touched(SwitchPort& port) {
     active_ |= PortMask{1} << port.number();
-    if (agenda_ != nullptr) {
-        agenda_->touch(*this);
+    if (timers_ != nullptr) {
+        timers_->touch(*this);
     }
 }
 

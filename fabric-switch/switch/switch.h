@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/agenda.h"
+#include "base/timer_queue.h"
 #include "switch/packet_relay.h"
 #include "switch/packet_tap.h"
 #include "switch/switch_management.h"
@@ -18,10 +18,10 @@
 
 namespace pib::fabric {
 
-class Switch final : public Admission, public Timed, private PortHost {
+class Switch final : public Admission, public TimerClient, private PortHost {
   public:
-    // The switch has its own timer queue unless it gets `agenda`, which outlives it.
-    explicit Switch(const SwitchConfig& config, Agenda* agenda = nullptr);
+    // The switch has its own timer queue unless it gets `timers`, which outlive it.
+    explicit Switch(const SwitchConfig& config, TimerQueue* timers = nullptr);
     ~Switch() override;
     Switch(const Switch&) = delete;
     Switch& operator=(const Switch&) = delete;
@@ -41,26 +41,25 @@ class Switch final : public Admission, public Timed, private PortHost {
     // The lowest free port. A peer that was connected before (same port GUID; switches: node GUID
     // and port) gets its old port again, so the subnet looks the same after a reconnect. GUIDs of a
     // port are refused to peers other than its owner.
-    [[nodiscard]] std::expected<Place, ib::link::Refuse> admit(const ib::link::Hello& hello,
-                                                               const Peer& peer) override;
+    [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
+                                                           const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
     [[nodiscard]] Place place(unsigned number);
     // Reserves this port, which this side connects, so that admit() does not assign it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
-    [[nodiscard]] const ib::link::Hello* neighbour(unsigned number) const;
-    void set_neighbour(unsigned number, const ib::link::Hello& hello,
-                       const std::string& owner = {});
+    [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
+    void set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner = {});
     // Name of the peer that the port is bound to; empty: none.
     [[nodiscard]] const std::string& owner(unsigned number) const {
         return neighbours_[number - 1].owner;
     }
 
-    // Without an agenda: moves the clock (nanoseconds, never backwards) and does due work. Call
+    // Without timers: moves the clock (nanoseconds, never backwards) and does due work. Call
     // before links report events.
     void advance(std::uint64_t now_ns);
-    void time_has_come(std::uint64_t now_ns) override;
+    void on_deadline(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;
     [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
 
@@ -77,14 +76,14 @@ class Switch final : public Admission, public Timed, private PortHost {
     PacketPool pool_;
     SwitchPorts ports_;
     struct Neighbour {
-        ib::link::Hello hello;
+        link::Hello hello;
         std::string owner;
     };
     std::vector<Neighbour> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
     PortMask reserved_ = 0;
     PortMask active_ = 0;  // ports that may have work; the others have no deadline
     Clock own_clock_;
-    Agenda* agenda_;
+    TimerQueue* timers_;
     const Clock& clock_;
     PacketRelay relay_;
     SwitchManagement management_;

@@ -123,7 +123,7 @@ void SwitchManagement::originate(std::span<const std::uint8_t> packet) {
 
 void SwitchManagement::link_state_changed() {
     parts_.node.set(si::kPortStateChange, 1);
-    ib::Port& port0 = parts_.node.port0();
+    ib::PortAttrs& port0 = parts_.node.port0();
     port0.traps.add(ib::link_state_notice(port0.lid()), parts_.clock.now_ns);
 }
 
@@ -133,7 +133,7 @@ void SwitchManagement::link_error(ib::LinkError error, std::uint8_t at) {
 
 void SwitchManagement::advance(std::uint64_t now_ns) {
     ib::pma_advance(pma_node(), now_ns);
-    ib::Port& port0 = parts_.node.port0();
+    ib::PortAttrs& port0 = parts_.node.port0();
     while (const auto trap = ib::next_trap(parts_.node, port0, parts_.clock.now_ns)) {
         send_smp(*trap, port0.sm_lid(), port0.sm_sl(), 0);
     }
@@ -141,7 +141,7 @@ void SwitchManagement::advance(std::uint64_t now_ns) {
 
 std::uint64_t SwitchManagement::next_deadline() const {
     constexpr std::uint64_t kNever = UINT64_MAX;
-    const ib::Port& port0 = parts_.node.port0();
+    const ib::PortAttrs& port0 = parts_.node.port0();
     const std::uint64_t trap =
         port0.sm_lid().is_unicast() ? port0.traps.deadline_ns().value_or(kNever) : kNever;
     return std::min(trap, ib::pma_next_deadline_ns(sampling_).value_or(kNever));
@@ -166,7 +166,7 @@ void SwitchManagement::receive_gmp(const Transit& packet) {
         return;
     }
     parts_.counters[0].count_received(request->lrh());
-    ib::Port& port0 = parts_.node.port0();
+    ib::PortAttrs& port0 = parts_.node.port0();
     const auto mad = gmp_of(*request, port0);
     if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf) {
         return;

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/agenda.h"
+#include "base/timer_queue.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/smi.h"
 #include "switch/packet_relay.h"

@@ -32,13 +32,13 @@ struct SwitchConfig {
     // Blocks of 64 bytes for each port and VL: 256 KiB, as in the HCA. With half of that a sender
     // of 64 KiB messages waited for credits after the second message.
     std::uint32_t receive_blocks = 4096;
-    bool runs = true;      // bursts of several packets, if the neighbour agrees
-    bool one_copy = true;  // peer copy, if both adapters agree; needs bursts
+    bool bursts = true;     // bursts of several packets, if the neighbour agrees
+    bool peer_copy = true;  // peer copy, if both adapters agree; needs bursts
 
     // Features for links in shared memory.
     [[nodiscard]] std::uint32_t link_features() const {
-        return (runs ? ib::link::kFeatureRuns : 0) |
-               (runs && one_copy ? ib::link::kFeatureOneCopy : 0);
+        return (bursts ? link::kFeatureBursts : 0) |
+               (bursts && peer_copy ? link::kFeaturePeerCopy : 0);
     }
 };
 
@@ -53,7 +53,7 @@ struct SwitchNode : ib::SmaNode {
     // SwitchInfo in wire format; the tables have the tops.
     std::array<std::uint8_t, ib::kSmpDataSize> info{};
 
-    [[nodiscard]] ib::Port& port0() { return ports[0]; }
+    [[nodiscard]] ib::PortAttrs& port0() { return ports[0]; }
     [[nodiscard]] std::uint64_t get(ib::Field field) const { return ib::get(info, field); }
     void set(ib::Field field, std::uint64_t value) { ib::set(info, field, value); }
 };

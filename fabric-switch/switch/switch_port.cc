@@ -13,7 +13,7 @@ using ib::PortEvent;
 // Bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr std::uint32_t kPacketOverhead = 124;
 
-PortLimits limits_of(const ib::Port& attrs) {
+PortLimits limits_of(const ib::PortAttrs& attrs) {
     return {.state = attrs.state(),
             .data_vls = attrs.data_vls(),
             .max_pkt_len = (ib::mtu_bytes(attrs.neighbor_mtu()) + kPacketOverhead) / 4,
@@ -32,7 +32,7 @@ void drop_packets(SwitchPortQueues& queues, FaultStage& ingress, FaultStage& egr
 
 }  // namespace
 
-SwitchPort::SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs,
+SwitchPort::SwitchPort(PortHost& host, PacketPool& pool, ib::PortAttrs& attrs,
                        ib::PortCounters& counters)
     : host_(host),
       pool_(pool),
@@ -46,7 +46,7 @@ SwitchPort::SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs,
 
 // ---- link
 
-void SwitchPort::attach(PortLink& link) {
+void SwitchPort::attach(Neighbour& link) {
     ++link_serial_;
     cable_.attach(link);
 }
@@ -90,7 +90,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 // ---- packets in
 
 // Several packets are forwarded at once unless a capture, fault or delay needs single ones.
-std::uint32_t SwitchPort::receive(const ib::Burst& burst, const RamReference* offer) {
+std::uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* offer) {
     host_.port_touched(*this);
     const auto vl = burst.lrh().vl.value();
     Transit transit(pool_, host_, burst, offer,
@@ -146,8 +146,8 @@ void SwitchPort::raise(ib::LinkError error) {
 }
 
 void SwitchPort::release(const Origin& origin) {
-    if (cable_.link() != nullptr && origin.link_serial == link_serial_) {
-        cable_.link()->release(origin.vl, origin.blocks);
+    if (cable_.neighbour() != nullptr && origin.link_serial == link_serial_) {
+        cable_.neighbour()->release(origin.vl, origin.blocks);
     }
 }
 
@@ -155,7 +155,7 @@ void SwitchPort::release(const Origin& origin) {
 
 // Faults apply to single packets.
 bool SwitchPort::send(Transit& packets, unsigned vl) {
-    const bool open = cable_.link() != nullptr && limits_.state != ib::PortState::kDown &&
+    const bool open = cable_.neighbour() != nullptr && limits_.state != ib::PortState::kDown &&
                       (vl == link::kVl15 || limits_.state == ib::PortState::kActive);
     if (!open && (packets.is_single() || packets.offer() != nullptr)) {
         count_discard(counters_, Counter::kPortInactiveDiscards, packets.size().packets);
@@ -175,7 +175,7 @@ bool SwitchPort::send(Transit& packets, unsigned vl) {
 }
 
 void SwitchPort::pump() {
-    if (cable_.link() != nullptr) {
+    if (cable_.neighbour() != nullptr) {
         host_.port_touched(*this);
         queues_.pump();
     }

@@ -11,18 +11,18 @@
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/port_attrs.h"
 #include "switch/fault_stage.h"
+#include "switch/neighbour.h"
 #include "switch/port_host.h"
-#include "switch/port_link.h"
 #include "switch/switch_port_queues.h"
 
 namespace pib::fabric {
 
 class SwitchPort final : public LinkUser, private FaultSink {
   public:
-    SwitchPort(PortHost& host, PacketPool& pool, ib::Port& attrs, ib::PortCounters& counters);
+    SwitchPort(PortHost& host, PacketPool& pool, ib::PortAttrs& attrs, ib::PortCounters& counters);
 
     [[nodiscard]] std::uint8_t number() const { return attrs_.number; }
-    [[nodiscard]] ib::Port& attrs() { return attrs_; }
+    [[nodiscard]] ib::PortAttrs& attrs() { return attrs_; }
     [[nodiscard]] ib::PortCounters& counters() { return counters_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
     // The link to the neighbour and its parameters; can also pull the cable.
@@ -34,11 +34,11 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] bool captured() const { return captured_; }
 
     // --- the link to the neighbour
-    void attach(PortLink& link) override;
+    void attach(Neighbour& link) override;
     void detach() override;
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
-    std::uint32_t receive(const ib::Burst& burst, const RamReference* offer) override;
+    std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
     void receive_fault(link::PacketFault fault) override;
     void pump() override;
     void release(const Origin& origin);  // frees the receive buffer of a received packet
@@ -69,7 +69,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     PortHost& host_;
     PacketPool& pool_;
-    ib::Port& attrs_;
+    ib::PortAttrs& attrs_;
     ib::PortCounters& counters_;
     ib::LinkErrors errors_;
     PortLimits limits_;

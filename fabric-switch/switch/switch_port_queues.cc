@@ -54,13 +54,13 @@ void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
 bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage damage) {
     const ib::BurstSize& size = packets.size();
     const std::size_t crcs = damage ? kCrcBytes : 0;
-    const auto room =
-        port_.cable.link()->begin({.vl = vl,
-                                   .longest = size.longest() + crcs,
-                                   .packets = size.packets,
-                                   .mtu = size.mtu,
-                                   .crc = damage ? link::SendCrc::kGiven : link::SendCrc::kElided,
-                                   .is_offer = packets.offer() != nullptr});
+    const auto room = port_.cable.neighbour()->begin(
+        {.vl = vl,
+         .longest = size.longest() + crcs,
+         .packets = size.packets,
+         .mtu = size.mtu,
+         .crc = damage ? link::SendCrc::kGiven : link::SendCrc::kElided,
+         .is_offer = packets.offer() != nullptr});
     if (room.packets < size.packets) {
         return false;
     }
@@ -75,8 +75,8 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
         room.bytes()[*damage / 8 % room.bytes().size()] ^=
             static_cast<std::uint8_t>(1U << *damage % 8);
     }
-    port_.cable.link()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
-                               packets.offer());
+    port_.cable.neighbour()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
+                                    packets.offer());
     port_.counters.count_sent(packets.lrh(), size.words(), size.packets);
     return true;
 }
@@ -112,7 +112,7 @@ ib::VlMask SwitchPortQueues::sendable() const {
         const Entry& head = queues_[vl].entries.front();
         const auto crc = head.damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
         const std::size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
-        if (port_.cable.link()->can_send(vl, bytes, crc)) {
+        if (port_.cable.neighbour()->can_send(vl, bytes, crc)) {
             ready = static_cast<ib::VlMask>(ready | 1U << vl);
         }
     }

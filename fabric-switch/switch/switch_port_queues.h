@@ -14,8 +14,8 @@
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/vl_arbiter.h"
 #include "switch/fault_stage.h"
+#include "switch/neighbour.h"
 #include "switch/port_host.h"
-#include "switch/port_link.h"
 #include "switch/xmit_wait.h"
 
 namespace pib::fabric {
@@ -31,7 +31,7 @@ class SwitchPortQueues final : public FaultSink {
     struct Port {
         const PortHost& host;
         PacketPool& pool;
-        const ib::Port& attrs;
+        const ib::PortAttrs& attrs;
         ib::PortCounters& counters;
         const PortLimits& limits;
         const CableEnd& cable;

@@ -9,8 +9,6 @@
 
 namespace pib::link {
 
-using ib::link::Frame;
-
 // Drops packets that CreditLedger::take() has refused (IBA 7.12.2). The peer has counted them as
 // sent, so this side counts them as received.
 void BurstDelivery::overrun(unsigned vl, std::uint32_t packets) {
@@ -28,7 +26,7 @@ LinkResult BurstDelivery::receive_packet(const Frame& frame) {
     const unsigned vl = body.head()[0] >> 4;
     std::uint32_t blocks = 0;
     if (vl != kVl15) {
-        blocks = ib::link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
+        blocks = link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
         if (!credits_.take(vl, blocks)) {
             overrun(vl, 1);
             return {};
@@ -54,11 +52,11 @@ void BurstDelivery::deliver_packet(const ib::PacketBytes& body, bool with_crcs, 
 
 // A malformed burst breaks this protocol, not a rule of IBA's link layer, so it ends the
 // connection.
-LinkResult BurstDelivery::receive_run(const Frame& frame) {
+LinkResult BurstDelivery::receive_burst(const Frame& frame) {
     auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(), frame.shared);
     if (!burst || burst->lrh().vl == ib::kVl15) {
         return failure(LinkError::kMalformedFrame,
-                       std::string("RUN: ") + (burst ? "VL 15" : to_string(burst.error())));
+                       std::string("BURST: ") + (burst ? "VL 15" : to_string(burst.error())));
     }
     const unsigned vl = burst->lrh().vl.value();
     if (!credits_.take(vl, burst_blocks(*burst))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Received packets: makes bursts of PACKET and RUN frames, checks them, takes their credits, and
+// Received packets: makes bursts of PACKET and BURST frames, checks them, takes their credits, and
 // passes them to LinkEvents.
 #pragma once
 
@@ -19,9 +19,9 @@ class BurstDelivery {
     BurstDelivery(const LinkTraining& training, CreditLedger& credits, LinkEvents& events)
         : training_(training), credits_(credits), events_(events) {}
 
-    [[nodiscard]] LinkResult receive_packet(const ib::link::Frame& frame);
-    // A RUN with payload.
-    [[nodiscard]] LinkResult receive_run(const ib::link::Frame& frame);
+    [[nodiscard]] LinkResult receive_packet(const link::Frame& frame);
+    // A BURST with payload.
+    [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
 
     // For peer copy: packets whose credits have been taken. fits(): no packet exceeds MTUCap.
     // deliver_parts(): the payload is in memory; delivers the packets. drop(): drops them.

@@ -46,10 +46,10 @@ class BurstRoom {
     std::uint8_t* data_ = nullptr;
 };
 // The memory that holds the payload of an offer. A switch gives only the handle, an adapter the
-// pieces as well.
+// segments as well.
 struct OfferedPayload {
     std::uint64_t handle = 0;
-    std::span<const ib::link::RamPiece> pieces{};
+    std::span<const link::BlockSegment> segments{};
 };
 
 }  // namespace pib::link

@@ -6,24 +6,22 @@
 #include <utility>
 
 #include "ib/link/link_limits.h"
-#include "ib/link/one_copy.h"
 #include "ib/link/packet_checksums.h"
+#include "ib/link/peer_copy_control.h"
 
 namespace pib::link {
 namespace {
 
-using ib::link::kHeaderSize;
-
 // Credit blocks of one packet of the request.
 std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
-    return crc == SendCrc::kGiven ? ib::link::credit_blocks(bytes) : packet_blocks(bytes);
+    return crc == SendCrc::kGiven ? link::credit_blocks(bytes) : packet_blocks(bytes);
 }
 
 }  // namespace
 
 bool BurstSender::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
     const std::size_t on_wire = bytes + (crc == SendCrc::kComputed ? kCrcBytes : 0);
-    if (!training_.is_up() || bytes < ib::Lrh::kSize || on_wire > ib::link::kMaxBody) {
+    if (!training_.is_up() || bytes < ib::Lrh::kSize || on_wire > link::kMaxBody) {
         return false;
     }
     if (vl == kVl15) {
@@ -57,14 +55,14 @@ std::uint32_t BurstSender::limit(const BurstRequest& request) const {
 
 std::uint32_t BurstSender::offer_limit(const BurstRequest& request) const {
     constexpr std::size_t kLargest = kHeaderSize + ib::kBurstPayload +
-                                     ib::link::reference_bytes(ib::link::kMaxPieces) +
+                                     link::offer_bytes(link::kMaxSegments) +
                                      FrameChannel::kReservedOutput;
     if (!training_.is_up() || request.vl == kVl15 || !channel_.has_room(kLargest)) {
         return 0;
     }
-    const std::uint32_t packets = std::min(
-        {request.packets, credits(request.vl) / packet_blocks(request.longest),
-         static_cast<std::uint32_t>(kMaxReferenceBytes / request.mtu), ib::kMaxBurstPackets});
+    const std::uint32_t packets =
+        std::min({request.packets, credits(request.vl) / packet_blocks(request.longest),
+                  static_cast<std::uint32_t>(kMaxOfferBytes / request.mtu), ib::kMaxBurstPackets});
     return packets > 1 ? packets : 0;
 }
 
@@ -74,10 +72,10 @@ BurstRoom BurstSender::begin(const BurstRequest& request) {
         return {};
     }
     const bool computed = request.crc == SendCrc::kComputed;
-    const std::size_t bytes =
-        request.is_offer ? ib::kBurstPayload + ib::link::reference_bytes(ib::link::kMaxPieces)
-        : packets > 1    ? ib::kBurstPayload + std::size_t{packets} * request.mtu
-                         : request.longest + (computed ? kCrcBytes : 0);
+    const std::size_t bytes = request.is_offer
+                                  ? ib::kBurstPayload + link::offer_bytes(link::kMaxSegments)
+                              : packets > 1 ? ib::kBurstPayload + std::size_t{packets} * request.mtu
+                                            : request.longest + (computed ? kCrcBytes : 0);
     pending_ = {.frame = channel_.reserve(kHeaderSize + bytes),
                 .vl = request.vl,
                 .crc = request.crc,
@@ -107,23 +105,22 @@ void BurstSender::commit_packet(std::size_t bytes) {
     if (computed) {
         append_crcs(pending_.frame.subspan(kHeaderSize, body));
     }
-    commit_frame(ib::link::packet_header(body, pending_.crc == SendCrc::kElided), body,
+    commit_frame(link::packet_header(body, pending_.crc == SendCrc::kElided), body,
                  blocks_of(bytes, pending_.crc));
 }
 
 void BurstSender::commit_burst(const ib::BurstSize& size, const OfferedPayload& offered) {
     std::size_t body = size.body();
     if (pending_.is_offer) {
-        body = ib::kBurstPayload + ib::link::reference_bytes(offered.pieces.size());
-        ib::link::write_reference(pending_.frame.subspan(kHeaderSize + ib::kBurstPayload),
-                                  offered.handle, static_cast<std::uint32_t>(size.payload),
-                                  offered.pieces);
+        body = ib::kBurstPayload + link::offer_bytes(offered.segments.size());
+        link::write_offer(pending_.frame.subspan(kHeaderSize + ib::kBurstPayload), offered.handle,
+                          static_cast<std::uint32_t>(size.payload), offered.segments);
     }
-    commit_frame(ib::link::run_header(body, pending_.is_offer ? ib::link::kFlagReference : 0), body,
+    commit_frame(link::burst_header(body, pending_.is_offer ? link::kFlagOffer : 0), body,
                  size.sum(0, size.packets, packet_blocks));
 }
 
-void BurstSender::commit_frame(const std::array<std::uint8_t, ib::link::kHeaderSize>& header,
+void BurstSender::commit_frame(const std::array<std::uint8_t, link::kHeaderSize>& header,
                                std::size_t body, std::uint32_t blocks) {
     std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
     channel_.commit(kHeaderSize + body);

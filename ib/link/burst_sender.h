@@ -48,8 +48,8 @@ class BurstSender {
     [[nodiscard]] std::uint32_t offer_limit(const BurstRequest& request) const;
     void commit_packet(std::size_t bytes);
     void commit_burst(const ib::BurstSize& size, const OfferedPayload& offered);
-    void commit_frame(const std::array<std::uint8_t, ib::link::kHeaderSize>& header,
-                      std::size_t body, std::uint32_t blocks);
+    void commit_frame(const std::array<std::uint8_t, link::kHeaderSize>& header, std::size_t body,
+                      std::uint32_t blocks);
 
     const LinkTraining& training_;
     CreditLedger& credits_;

@@ -33,8 +33,8 @@ void CreditLedger::restart_receiving(std::uint16_t epoch) {
     grant_all();
 }
 
-LinkResult CreditLedger::receive(const ib::link::Frame& frame) {
-    const auto credit = ib::link::Credit::parse(frame.body);
+LinkResult CreditLedger::receive(const link::Frame& frame) {
+    const auto credit = link::Credit::parse(frame.body);
     if (!credit) {
         return failure(LinkError::kMalformedFrame, to_string(credit.error()));
     }
@@ -65,7 +65,7 @@ void CreditLedger::grant(unsigned vl) {
     if (!peer_epoch_ || state.capacity == 0 || limit - state.granted < step) {
         return;
     }
-    if (channel_.send(ib::link::Credit{static_cast<std::uint8_t>(vl), *peer_epoch_, limit})) {
+    if (channel_.send(link::Credit{static_cast<std::uint8_t>(vl), *peer_epoch_, limit})) {
         state.granted = limit;
     } else {
         unsent_ = true;

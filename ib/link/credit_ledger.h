@@ -39,7 +39,7 @@ class CreditLedger {
     }
     void spend(unsigned vl, std::uint32_t blocks) { vls_[vl].sent += blocks; }
     // Handles the peer's CREDIT.
-    [[nodiscard]] LinkResult receive(const ib::link::Frame& frame);
+    [[nodiscard]] LinkResult receive(const link::Frame& frame);
 
     // Takes receive buffer for packets. False, and nothing is taken, if the peer has exceeded the
     // limit it was granted. `held` never exceeds the buffer.

@@ -9,10 +9,6 @@
 namespace pib::link {
 namespace {
 
-using ib::link::FrameHeader;
-using ib::link::FrameType;
-using ib::link::kHeaderSize;
-
 // Bytes of a packet that are copied before they are checked: all headers, or a whole MAD.
 constexpr std::size_t kCopiedHead = 128;
 constexpr std::size_t kCopiedWhole = 512;
@@ -20,11 +16,11 @@ static_assert(kCopiedHead >= ib::kMaxHeaders);
 
 // Bytes of a frame's body that are copied before they are checked.
 std::size_t copied(const FrameHeader& header) {
-    if (header.type == FrameType::kRun && (header.flags & ib::link::kFlagReference) == 0) {
+    if (header.type == FrameType::kBurst && (header.flags & link::kFlagOffer) == 0) {
         return ib::kBurstPayload;
     }
     const bool in_place = header.type == FrameType::kPacket &&
-                          (header.flags & ib::link::kFlagCrcElided) != 0 &&
+                          (header.flags & link::kFlagCrcElided) != 0 &&
                           header.length > kCopiedWhole;
     return in_place ? kCopiedHead : header.length;
 }
@@ -33,14 +29,14 @@ std::size_t copied(const FrameHeader& header) {
 
 FrameChannel::FrameChannel(std::size_t output_bytes)
     : output_(std::max(output_bytes, 2 * kReservedOutput)) {
-    scratch_.reserve(kHeaderSize + ib::link::Hello::kSize + ib::link::Refuse::kMaxText);
+    scratch_.reserve(kHeaderSize + link::Hello::kSize + link::Refuse::kMaxText);
 }
 
-std::expected<ib::link::Frame, LinkFailure> FrameChannel::front() {
+std::expected<link::Frame, LinkFailure> FrameChannel::front() {
     const std::uint8_t* front = rings_->in.front();
     std::array<std::uint8_t, kHeaderSize> raw;
     std::memcpy(raw.data(), front, raw.size());
-    const auto header = ib::link::parse_frame_header(raw);
+    const auto header = link::parse_frame_header(raw);
     if (!header) {
         return failure(LinkError::kMalformedFrame, to_string(header.error()));
     }
@@ -53,8 +49,8 @@ std::expected<ib::link::Frame, LinkFailure> FrameChannel::front() {
     const std::span shared(front + kHeaderSize, header->length);
     const auto copy = std::span(rings_->frame).first(copied(*header));
     std::memcpy(copy.data(), shared.data(), copy.size());
-    return ib::link::Frame{header->type, header->flags, copy,
-                           copy.size() < shared.size() ? shared : std::span<const std::uint8_t>{}};
+    return link::Frame{header->type, header->flags, copy,
+                       copy.size() < shared.size() ? shared : std::span<const std::uint8_t>{}};
 }
 
 bool FrameChannel::publish() {

@@ -104,7 +104,7 @@ class FrameChannel {
     // everything that is checked is copied first: the header and the body, or of a long packet the
     // part that can hold headers. The payload stays in the ring until a handler copies it to its
     // target.
-    [[nodiscard]] std::expected<ib::link::Frame, LinkFailure> front();
+    [[nodiscard]] std::expected<link::Frame, LinkFailure> front();
     // Removes the frame at the front. `bytes` includes its header.
     void skip(std::size_t bytes) {
         rings_->in.skip(bytes);
@@ -135,7 +135,7 @@ class FrameChannel {
         RingConsumer in;
         bool wants_room = false;    // a sender found the ring full since begin_reading()
         bool room_is_back = false;  // there was room again since then
-        std::array<std::uint8_t, ib::link::kMaxBody> frame{};  // the copy that front() returns
+        std::array<std::uint8_t, link::kMaxBody> frame{};  // the copy that front() returns
     };
 
     template <typename Control>

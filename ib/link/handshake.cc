@@ -6,18 +6,15 @@
 namespace pib::link {
 namespace {
 
-using ib::link::FrameError;
-using ib::link::RefuseReason;
-
-Features refuse(ib::link::Refuse refusal, FrameChannel& channel) {
+Features refuse(link::Refuse refusal, FrameChannel& channel) {
     channel.send(refusal);
     return failure(LinkError::kRefused, std::move(refusal.text));
 }
 
 }  // namespace
 
-Features answer_hello(const ib::link::Frame& frame, FrameChannel& channel, LinkEvents& events) {
-    const auto hello = ib::link::Hello::parse(frame.body);
+Features answer_hello(const link::Frame& frame, FrameChannel& channel, LinkEvents& events) {
+    const auto hello = link::Hello::parse(frame.body);
     if (!hello) {
         const bool version = hello.error() == FrameError::kVersion;
         return refuse({version ? RefuseReason::kVersion : RefuseReason::kMalformedHello,
@@ -33,14 +30,14 @@ Features answer_hello(const ib::link::Frame& frame, FrameChannel& channel, LinkE
     return answer->features;
 }
 
-Features accept_welcome(const ib::link::Frame& frame, std::uint32_t asked, LinkEvents& events) {
-    const auto welcome = ib::link::Welcome::parse(frame.body);
+Features accept_welcome(const link::Frame& frame, std::uint32_t asked, LinkEvents& events) {
+    const auto welcome = link::Welcome::parse(frame.body);
     if (!welcome) {
         return failure(welcome.error() == FrameError::kVersion ? LinkError::kVersion
                                                                : LinkError::kMalformedFrame,
                        to_string(welcome.error()));
     }
-    constexpr std::uint32_t kAskedFor = ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+    constexpr std::uint32_t kAskedFor = link::kFeatureBursts | link::kFeaturePeerCopy;
     if ((welcome->features & ~asked & kAskedFor) != 0) {
         return failure(LinkError::kUnexpectedFrame, "WELCOME with what nobody asked for");
     }
@@ -48,8 +45,8 @@ Features accept_welcome(const ib::link::Frame& frame, std::uint32_t asked, LinkE
     return welcome->features;
 }
 
-LinkFailure accept_refusal(const ib::link::Frame& frame, LinkEvents& events) {
-    const auto refusal = ib::link::Refuse::parse(frame.body);
+LinkFailure accept_refusal(const link::Frame& frame, LinkEvents& events) {
+    const auto refusal = link::Refuse::parse(frame.body);
     if (!refusal) {
         return {LinkError::kMalformedFrame, to_string(refusal.error())};
     }

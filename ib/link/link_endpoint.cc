@@ -12,9 +12,6 @@
 
 namespace pib::link {
 
-using ib::link::Frame;
-using ib::link::kHeaderSize;
-
 LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting)
     : events_(events),
       connecting_(connecting),
@@ -28,7 +25,7 @@ LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool conn
 LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
     : LinkEndpoint(buffers, events, false) {}
 
-LinkEndpoint::LinkEndpoint(const ib::link::Hello& hello, const Buffers& buffers, LinkEvents& events)
+LinkEndpoint::LinkEndpoint(const link::Hello& hello, const Buffers& buffers, LinkEvents& events)
     : LinkEndpoint(buffers, events, true) {
     asked_ = hello.features;
     channel_.send(hello);
@@ -60,7 +57,7 @@ LinkResult LinkEndpoint::feed_input(std::size_t bytes) {
         if (!*frame) {
             break;
         }
-        if (channel_.is_shared() && (*frame)->type != ib::link::FrameType::kMemory) {
+        if (channel_.is_shared() && (*frame)->type != link::FrameType::kMemory) {
             close();
             return failure(LinkError::kUnexpectedFrame, "a frame beside the shared memory");
         }
@@ -162,7 +159,7 @@ LinkResult LinkEndpoint::handle(const Frame& frame) {
          true},
         {[](Self& self, const Frame& packet) { return self.delivery_.receive_packet(packet); },
          false, true, true},
-        {[](Self& self, const Frame& run) { return self.receive_run(run); }, false, true, true},
+        {[](Self& self, const Frame& run) { return self.receive_burst(run); }, false, true, true},
         {[](Self& self, const Frame& memory) { return self.receive_memory(memory); }, false, false,
          true},
         {[](Self& self, const Frame& pull) {
@@ -194,15 +191,15 @@ LinkResult LinkEndpoint::agree(const Features& features) {
     if (!features) {
         return std::unexpected(features.error());
     }
-    if ((*features & ib::link::kFeatureSharedMemory) != 0) {
+    if ((*features & link::kFeatureSharedMemory) != 0) {
         const auto rings = events_.link_rings();
         if (!rings) {
             return failure(LinkError::kUnexpectedFrame,
                            "WELCOME without the shared memory it promises");
         }
         channel_.share(*rings);
-        agreed_.bursts = (*features & ib::link::kFeatureRuns) != 0;
-        agreed_.peer_copy = agreed_.bursts && (*features & ib::link::kFeatureOneCopy) != 0;
+        agreed_.bursts = (*features & link::kFeatureBursts) != 0;
+        agreed_.peer_copy = agreed_.bursts && (*features & link::kFeaturePeerCopy) != 0;
     }
     if (agreed_.bursts) {
         sender_.allow_bursts();
@@ -216,19 +213,19 @@ LinkResult LinkEndpoint::agree(const Features& features) {
 
 // ---- bursts
 
-LinkResult LinkEndpoint::receive_run(const Frame& frame) {
+LinkResult LinkEndpoint::receive_burst(const Frame& frame) {
     if (!agreed_.bursts || !training_.has_peer()) {
         return failure(LinkError::kUnexpectedFrame,
-                       agreed_.bursts ? "RUN before LINK" : "RUN not agreed on");
+                       agreed_.bursts ? "BURST before LINK" : "BURST not agreed on");
     }
-    if ((frame.flags & ib::link::kFlagReference) == 0) [[likely]] {
-        return delivery_.receive_run(frame);
+    if ((frame.flags & link::kFlagOffer) == 0) [[likely]] {
+        return delivery_.receive_burst(frame);
     }
     if (adapter_) {
         return adapter_->receive_offer(frame);
     }
     return switch_ ? switch_->receive_offer(frame)
-                   : failure(LinkError::kUnexpectedFrame, "reference without MEMORY");
+                   : failure(LinkError::kUnexpectedFrame, "offer without MEMORY");
 }
 
 // ---- peer copy
@@ -236,7 +233,7 @@ LinkResult LinkEndpoint::receive_run(const Frame& frame) {
 void LinkEndpoint::share_memory(std::uint8_t* control_memory,
                                 std::span<const std::uint64_t> blocks) {
     if (!connecting_ || !agreed_.peer_copy || memory_passed_ || !training_.is_open() ||
-        !channel_.send_on_stream(ib::link::Memory{{blocks.begin(), blocks.end()}})) {
+        !channel_.send_on_stream(link::Memory{{blocks.begin(), blocks.end()}})) {
         return;
     }
     memory_passed_ = true;

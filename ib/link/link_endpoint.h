@@ -49,11 +49,11 @@ class LinkEndpoint {
     // itself. An adapter holds no payload of offers, so it grants as many as the sender may have
     // under way; without credits for an offer the sender falls back to a burst with payload, at the
     // cost of a copy.
-    static constexpr std::uint32_t kSwitchCopyBlocks = 2 * kMaxReferenceBytes / 64;
-    static constexpr std::uint32_t kAdapterCopyBlocks = 256 * kMaxReferenceBytes / 64;
+    static constexpr std::uint32_t kSwitchCopyBlocks = 2 * kMaxOfferBytes / 64;
+    static constexpr std::uint32_t kAdapterCopyBlocks = 256 * kMaxOfferBytes / 64;
 
     // The connecting side. output() has HELLO.
-    LinkEndpoint(const ib::link::Hello& hello, const Buffers& buffers, LinkEvents& events);
+    LinkEndpoint(const link::Hello& hello, const Buffers& buffers, LinkEvents& events);
     // The listening side. It waits for HELLO.
     LinkEndpoint(const Buffers& buffers, LinkEvents& events);
     LinkEndpoint(const LinkEndpoint&) = delete;
@@ -115,7 +115,7 @@ class LinkEndpoint {
     // ---- peer copy
 
     // Adapter only, once: queues MEMORY in output(); the descriptors must be sent with its first
-    // byte. `control_memory` has one_copy_bytes(blocks) bytes and outlives the endpoint.
+    // byte. `control_memory` has peer_copy_bytes(blocks) bytes and outlives the endpoint.
     void share_memory(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks);
     // Whether this side may send offers.
     [[nodiscard]] bool shares_memory() const {
@@ -131,10 +131,10 @@ class LinkEndpoint {
   private:
     LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting);
 
-    LinkResult handle(const ib::link::Frame& frame);
+    LinkResult handle(const link::Frame& frame);
     LinkResult agree(const Features& features);
-    LinkResult receive_run(const ib::link::Frame& frame);
-    LinkResult receive_memory(const ib::link::Frame& frame);
+    LinkResult receive_burst(const link::Frame& frame);
+    LinkResult receive_memory(const link::Frame& frame);
     // Handles the frame at the front of the ring. Returns its bytes, or 0 while it waits for an
     // answer.
     std::expected<std::size_t, LinkFailure> receive_front();
@@ -144,7 +144,7 @@ class LinkEndpoint {
     std::uint32_t asked_ = 0;  // features of HELLO, connecting side only
     Agreed agreed_;
     bool memory_passed_ = false;  // MEMORY has been sent or received
-    ib::link::FrameReader reader_;
+    link::FrameReader reader_;
     FrameChannel channel_;
     CreditLedger credits_;
     LinkTraining training_;

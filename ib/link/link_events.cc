@@ -13,17 +13,16 @@ const char* to_string(LinkError error) {
     return index < kNames.size() ? kNames[index] : "unknown";
 }
 
-HelloAnswer LinkEvents::link_hello(const ib::link::Hello&) {
+HelloAnswer LinkEvents::link_hello(const link::Hello&) {
     return std::unexpected(
-        ib::link::Refuse{ib::link::RefuseReason::kNoFreePort, "this side does not listen"});
+        link::Refuse{link::RefuseReason::kNoFreePort, "this side does not listen"});
 }
 
-std::expected<std::span<std::uint8_t>, std::string> LinkEvents::link_memory(
-    const ib::link::Memory&) {
+std::expected<std::span<std::uint8_t>, std::string> LinkEvents::link_memory(const link::Memory&) {
     return std::unexpected("this side takes no memory");
 }
 
-std::expected<void, std::string> LinkEvents::link_pull(const ib::link::Pull&) {
+std::expected<void, std::string> LinkEvents::link_pull(const link::Pull&) {
     return std::unexpected("this side copies nothing");
 }
 

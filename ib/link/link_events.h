@@ -37,9 +37,7 @@ using LinkResult = std::expected<void, LinkFailure>;
     return std::unexpected(LinkFailure{error, std::move(text)});
 }
 
-using ib::link::ActiveLink;
-using ib::link::PacketFault;
-using HelloAnswer = std::expected<ib::link::Welcome, ib::link::Refuse>;
+using HelloAnswer = std::expected<link::Welcome, link::Refuse>;
 
 // The rings of a link in shared memory, as one end sees them.
 struct LinkRings {
@@ -54,10 +52,10 @@ class LinkEvents {
     virtual ~LinkEvents() = default;
     // Listening side: HELLO of the connecting side. The endpoint sends the answer as WELCOME or
     // REFUSE. Format, version and reserved fields have been checked.
-    virtual HelloAnswer link_hello(const ib::link::Hello& hello);
-    // Connecting side: the answer to HELLO. set_offer() may be called before or after.
-    virtual void link_welcome(const ib::link::Welcome&) {}
-    virtual void link_refused(const ib::link::Refuse&) {}
+    virtual HelloAnswer link_hello(const link::Hello& hello);
+    // Connecting side: the answer to HELLO. set_parameters() may be called before or after.
+    virtual void link_welcome(const link::Welcome&) {}
+    virtual void link_refused(const link::Refuse&) {}
     // WELCOME announces shared memory: returns the rings, which outlive the endpoint. nullopt: the
     // handshake fails.
     virtual std::optional<LinkRings> link_rings() { return std::nullopt; }
@@ -73,8 +71,8 @@ class LinkEvents {
     // must not read it, and answers for all packets or with 0. payload.form tells the cases apart:
     // * kOffered at a switch: after 0 the endpoint copies the payload and delivers the packets
     //   again.
-    // * kOffered at an adapter: a port that takes the packets sets `where` to at most kMaxPieces
-    //   pieces of the blocks of MEMORY, the target of the pull, and does nothing else yet.
+    // * kOffered at an adapter: a port that takes the packets sets `where` to at most kMaxSegments
+    //   segments of the blocks of MEMORY, the target of the pull, and does nothing else yet.
     // * kPulled at an adapter: the payload is in place. After 0, because the target is no longer
     //   valid, the endpoint delivers the packets again with their payload.
     virtual std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
@@ -83,19 +81,18 @@ class LinkEvents {
     // --- peer copy, adapter: the switch has refused to copy to `where`; the burst is lost.
     virtual void link_copy_refused() {}
 
-    // --- peer copy, switch: the adapter shares its memory. Returns kReferenceRoom bytes, which
+    // --- peer copy, switch: the adapter shares its memory. Returns kOfferRoom bytes, which
     // outlive the endpoint, for offers whose payload the endpoint has to copy. Empty: the memory is
     // unusable, and the link continues without it. An error ends the connection.
     virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
-        const ib::link::Memory& memory);
+        const link::Memory& memory);
     // Copies the payload of an offer; false: the offer has been revoked, and its packets are lost.
-    virtual bool link_dereference(const ib::link::Reference& /*from*/,
-                                  std::span<std::uint8_t> /*to*/) {
+    virtual bool link_copy_offer(const link::Offer& /*from*/, std::span<std::uint8_t> /*to*/) {
         return false;
     }
-    // A pull by the adapter. All pieces are in the blocks of MEMORY or in the bounce area. An error
-    // ends the connection.
-    virtual std::expected<void, std::string> link_pull(const ib::link::Pull& pull);
+    // A pull by the adapter. All segments are in the blocks of MEMORY or in the bounce area. An
+    // error ends the connection.
+    virtual std::expected<void, std::string> link_pull(const link::Pull& pull);
 };
 
 }  // namespace pib::link

@@ -28,7 +28,7 @@ inline constexpr unsigned kVl15 = 15;
 
 // Credit blocks of a packet; `bytes` counts LRH to the end of padding, without checksums.
 [[nodiscard]] constexpr std::uint32_t packet_blocks(std::size_t bytes) {
-    return ib::link::credit_blocks(bytes + ib::kIcrcSize + ib::kVcrcSize);
+    return link::credit_blocks(bytes + ib::kIcrcSize + ib::kVcrcSize);
 }
 
 // Receive buffer of `count` packets of a burst, starting with packet `from`: the sum over the

@@ -4,7 +4,7 @@
 namespace pib::link {
 namespace {
 
-bool same_offer(const ib::link::Link& a, ib::link::Link b) {
+bool same_parameters(const link::Link& a, link::Link b) {
     b.epoch = a.epoch;
     return a == b;
 }
@@ -14,7 +14,7 @@ bool same_offer(const ib::link::Link& a, ib::link::Link b) {
 void LinkTraining::open() {
     if (phase_ == Phase::kHandshake) {  // a handler may have called close()
         phase_ = Phase::kOpen;
-        send_offer();
+        send_parameters();
     }
 }
 
@@ -32,46 +32,46 @@ void LinkTraining::take_down() {
 }
 
 void LinkTraining::bring_up() {
-    if (!is_open() || offer_unsent_ || !peer_ || active_) {
+    if (!is_open() || parameters_unsent_ || !peer_ || active_) {
         return;
     }
-    active_ = ib::link::negotiate(offer_, *peer_);
+    active_ = link::negotiate(parameters_, *peer_);
     if (active_) {
         events_.link_up(*active_);
     }
 }
 
-void LinkTraining::set_offer(const ib::link::Link& offer) {
-    if (same_offer(offer_, offer)) {
+void LinkTraining::set_parameters(const link::Link& parameters) {
+    if (same_parameters(parameters_, parameters)) {
         return;
     }
-    const auto epoch = offer_.epoch;
-    offer_ = offer;
-    offer_.epoch = epoch;
+    const auto epoch = parameters_.epoch;
+    parameters_ = parameters;
+    parameters_.epoch = epoch;
     retrain();
 }
 
 void LinkTraining::retrain() {
     if (is_open()) {
         take_down();
-        send_offer();
+        send_parameters();
     }
 }
 
-void LinkTraining::send_offer() {
-    auto next = offer_;
+void LinkTraining::send_parameters() {
+    auto next = parameters_;
     ++next.epoch;
-    offer_unsent_ = !channel_.send(next);
-    if (offer_unsent_) {
+    parameters_unsent_ = !channel_.send(next);
+    if (parameters_unsent_) {
         return;
     }
-    offer_.epoch = next.epoch;
+    parameters_.epoch = next.epoch;
     credits_.restart_sending(next.epoch);
     bring_up();
 }
 
-LinkResult LinkTraining::receive(const ib::link::Frame& frame) {
-    const auto link = ib::link::Link::parse(frame.body);
+LinkResult LinkTraining::receive(const link::Frame& frame) {
+    const auto link = link::Link::parse(frame.body);
     if (!link) {
         return failure(LinkError::kMalformedFrame, to_string(link.error()));
     }
@@ -92,8 +92,8 @@ void LinkTraining::send_unsent() {
     if (!is_open()) {
         return;
     }
-    if (offer_unsent_) {
-        send_offer();
+    if (parameters_unsent_) {
+        send_parameters();
     }
     credits_.send_unsent();
 }

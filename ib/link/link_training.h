@@ -28,37 +28,37 @@ class LinkTraining {
     // Sets this side's LINK parameters; `epoch` is ignored. A change is sent to the peer: the link
     // goes down, and comes up again if both sides still want it. Before the end of the handshake
     // the parameters are only stored. A received packet longer than `mtu_cap` is a fault.
-    void set_offer(const ib::link::Link& offer);
+    void set_parameters(const link::Link& parameters);
     // Sends the same parameters with a new epoch: the link passes through Down (IBA 7.2.1).
     void retrain();
     // Handles the peer's LINK.
-    [[nodiscard]] LinkResult receive(const ib::link::Frame& frame);
+    [[nodiscard]] LinkResult receive(const link::Frame& frame);
     // Sends LINK and CREDIT that found no room before.
     void send_unsent();
 
     [[nodiscard]] bool is_up() const { return active_.has_value(); }
     // Valid while is_up(): the active parameters, and the peer's newest LINK.
     [[nodiscard]] const ActiveLink& active() const { return *active_; }
-    [[nodiscard]] const ib::link::Link& peer() const { return *peer_; }
+    [[nodiscard]] const link::Link& peer() const { return *peer_; }
     [[nodiscard]] bool has_peer() const { return peer_.has_value(); }
     // Both are values of this side's newest LINK.
-    [[nodiscard]] std::uint16_t epoch() const { return offer_.epoch; }
-    [[nodiscard]] std::uint8_t mtu_cap() const { return offer_.mtu_cap; }
+    [[nodiscard]] std::uint16_t epoch() const { return parameters_.epoch; }
+    [[nodiscard]] std::uint8_t mtu_cap() const { return parameters_.mtu_cap; }
 
   private:
     enum class Phase : std::uint8_t { kHandshake, kOpen, kClosed };
 
     void take_down();
     void bring_up();
-    void send_offer();
+    void send_parameters();
 
     FrameChannel& channel_;
     CreditLedger& credits_;
     LinkEvents& events_;
     Phase phase_ = Phase::kHandshake;
-    bool offer_unsent_ = false;  // LINK waits for room in the output
-    ib::link::Link offer_{.up = false, .mtu_cap = 5, .vl_cap = 1};
-    std::optional<ib::link::Link> peer_;
+    bool parameters_unsent_ = false;  // LINK waits for room in the output
+    link::Link parameters_{.up = false, .mtu_cap = 5, .vl_cap = 1};
+    std::optional<link::Link> peer_;
     std::optional<ActiveLink> active_;
 };
 

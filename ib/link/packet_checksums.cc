@@ -9,8 +9,6 @@
 namespace pib::link {
 namespace {
 
-using ib::link::PacketFault;
-
 // LRH and BTH: the shortest IBA packet.
 constexpr std::size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
 

@@ -20,7 +20,8 @@ void append_crcs(std::span<std::uint8_t> packet_and_room);
 
 // Checks the length and the LRH of a packet and, with `with_crcs`, its checksums, which the
 // returned burst does not include. `mtu_cap` is PortInfo:MTUCap of the receiver.
-[[nodiscard]] std::expected<ib::Burst, ib::link::PacketFault> check_packet(
-    const ib::PacketBytes& body, bool with_crcs, std::uint8_t mtu_cap);
+[[nodiscard]] std::expected<ib::Burst, link::PacketFault> check_packet(const ib::PacketBytes& body,
+                                                                       bool with_crcs,
+                                                                       std::uint8_t mtu_cap);
 
 }  // namespace pib::link

@@ -7,35 +7,33 @@
 
 namespace pib::link {
 
-using ib::link::kHeaderSize;
-
 PeerCopyAdapter::PeerCopyAdapter(const Link& link, std::uint8_t* control_memory,
                                  std::span<const std::uint64_t> blocks)
     : link_(link),
       blocks_(blocks.begin(), blocks.end()),
-      room_(reference_room(control_memory)),
-      control_(reinterpret_cast<OneCopyControl*>(control_memory)) {}
+      room_(offer_room(control_memory)),
+      control_(reinterpret_cast<PeerCopyControl*>(control_memory)) {}
 
-LinkResult PeerCopyAdapter::receive_offer(const ib::link::Frame& frame) {
-    auto reference = offered_reference(frame);
-    if (!reference) {
-        return std::unexpected(std::move(reference.error()));
+LinkResult PeerCopyAdapter::receive_offer(const link::Frame& frame) {
+    auto offer = parse_offer(frame);
+    if (!offer) {
+        return std::unexpected(std::move(offer.error()));
     }
-    if (!reference->pieces.empty() || reference->handle != last_handle_ + 1) {
-        return failure(LinkError::kMalformedFrame, "reference out of order");
+    if (!offer->segments.empty() || offer->handle != last_handle_ + 1) {
+        return failure(LinkError::kMalformedFrame, "offer out of order");
     }
-    last_handle_ = reference->handle;
-    auto burst = offered_burst(frame, *reference, room_, link_.credits);
+    last_handle_ = offer->handle;
+    auto burst = offered_burst(frame, *offer, room_, link_.credits);
     if (!burst) {
         return std::unexpected(std::move(burst.error()));
     }
-    awaited_ = Awaited{.reference = *reference, .burst = *burst, .epoch = link_.training.epoch()};
+    awaited_ = Awaited{.offer = *offer, .burst = *burst, .epoch = link_.training.epoch()};
     ask();
     return {};
 }
 
 std::size_t PeerCopyAdapter::frame_bytes() const {
-    return kHeaderSize + ib::kBurstPayload + ib::link::reference_bytes(0);
+    return kHeaderSize + ib::kBurstPayload + link::offer_bytes(0);
 }
 
 bool PeerCopyAdapter::is_answered() const {
@@ -108,38 +106,38 @@ void PeerCopyAdapter::ask() {
 // Chooses the target of the payload: its final place if that is known, else the bounce area.
 void PeerCopyAdapter::locate() {
     Awaited& awaited = *awaited_;
-    std::vector<RamPiece>& where = awaited.payload.where;
+    std::vector<BlockSegment>& where = awaited.payload.where;
     where.clear();
     if (!awaited.bounce) {
         awaited.payload.form = ib::Placement::Form::kOffered;
         const bool placed = link_.events.link_burst(awaited.burst, awaited.payload) != 0;
-        const auto own_memory = [&](const RamPiece& piece) {
-            return piece.length != 0 && piece_fits(piece, blocks_, false);
+        const auto own_memory = [&](const BlockSegment& segment) {
+            return segment.length != 0 && segment_fits(segment, blocks_, false);
         };
-        awaited.bounce = !placed || where.size() > ib::link::kMaxPieces ||
-                         ib::link::pieces_bytes(where) != awaited.reference.bytes ||
+        awaited.bounce = !placed || where.size() > link::kMaxSegments ||
+                         link::segment_bytes(where) != awaited.offer.bytes ||
                          !std::ranges::all_of(where, own_memory);
     }
     if (awaited.bounce) {
-        where = {{.offset = 0, .block = kBounceBlock, .length = awaited.reference.bytes}};
+        where = {{.offset = 0, .block = kBounceBlock, .length = awaited.offer.bytes}};
     }
 }
 
 void PeerCopyAdapter::send_pull() {
     Awaited& awaited = *awaited_;
     const std::uint32_t next = sequence_ + 1 == 0 ? 1 : sequence_ + 1;
-    if (link_.channel.send(ib::link::Pull{.handle = awaited.reference.handle,
-                                          .sequence = next,
-                                          .offset = 0,
-                                          .length = awaited.reference.bytes,
-                                          .pieces = awaited.payload.where})) {
+    if (link_.channel.send(link::Pull{.handle = awaited.offer.handle,
+                                      .sequence = next,
+                                      .offset = 0,
+                                      .length = awaited.offer.bytes,
+                                      .segments = awaited.payload.where})) {
         sequence_ = next;
         awaited.asked = true;
     }
 }
 
 void PeerCopyAdapter::finish() {
-    control_->finished.store(awaited_->reference.handle, std::memory_order_release);
+    control_->finished.store(awaited_->offer.handle, std::memory_order_release);
     awaited_.reset();
 }
 

@@ -13,7 +13,7 @@
 #include "ib/link/frame_channel.h"
 #include "ib/link/link_events.h"
 #include "ib/link/link_training.h"
-#include "ib/link/one_copy.h"
+#include "ib/link/peer_copy_control.h"
 #include "ib/wire/placement.h"
 
 namespace pib::link {
@@ -29,7 +29,7 @@ class PeerCopyAdapter {
         LinkEvents& events;
     };
 
-    // `control_memory` has one_copy_bytes(blocks) bytes and outlives the object.
+    // `control_memory` has peer_copy_bytes(blocks) bytes and outlives the object.
     PeerCopyAdapter(const Link& link, std::uint8_t* control_memory,
                     std::span<const std::uint64_t> blocks);
 
@@ -40,7 +40,7 @@ class PeerCopyAdapter {
 
     // Handles an offer from the switch. Its frame stays at the front of the ring while
     // is_waiting().
-    [[nodiscard]] LinkResult receive_offer(const ib::link::Frame& frame);
+    [[nodiscard]] LinkResult receive_offer(const link::Frame& frame);
     [[nodiscard]] bool is_waiting() const { return awaited_.has_value(); }
     // Continues with the offer at the front: handles the switch's answer, or sends PULL if there
     // was no room for it.
@@ -56,7 +56,7 @@ class PeerCopyAdapter {
   private:
     // The offer at the front of the ring. Its frame is skipped after the offer is finished.
     struct Awaited {
-        ib::link::Reference reference;
+        link::Offer offer;
         ib::Burst burst;          // its payload is in `room_`
         std::uint16_t epoch = 0;  // this side's LINK at its arrival
         bool asked = false;       // PULL is sent, its answer not yet handled
@@ -73,8 +73,8 @@ class PeerCopyAdapter {
 
     const Link link_;
     const std::vector<std::uint64_t> blocks_;  // sizes in bytes
-    const std::span<std::uint8_t> room_;       // kReferenceRoom bytes
-    OneCopyControl* const control_;
+    const std::span<std::uint8_t> room_;       // kOfferRoom bytes
+    PeerCopyControl* const control_;
     std::uint32_t sequence_ = 0;     // that PULL last had
     std::uint64_t last_handle_ = 0;  // that an offer last had
     std::optional<Awaited> awaited_;

@@ -10,8 +10,8 @@
 namespace pib::link {
 
 std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> PeerCopySwitch::create(
-    const ib::link::Frame& frame, const Link& link) {
-    auto memory = ib::link::Memory::parse(frame.body);
+    const link::Frame& frame, const Link& link) {
+    auto memory = link::Memory::parse(frame.body);
     if (!memory) {
         return failure(LinkError::kMalformedFrame,
                        std::string("MEMORY: ") + to_string(memory.error()));
@@ -20,7 +20,7 @@ std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> PeerCopySwitch::crea
     if (!room) {
         return failure(LinkError::kMalformedFrame, "MEMORY: " + room.error());
     }
-    if (room->size() < kReferenceRoom) {
+    if (room->size() < kOfferRoom) {
         return nullptr;
     }
     return std::make_unique<PeerCopySwitch>(link, std::move(memory->blocks), *room);
@@ -30,50 +30,51 @@ PeerCopySwitch::PeerCopySwitch(const Link& link, std::vector<std::uint64_t> bloc
                                std::span<std::uint8_t> room)
     : link_(link), blocks_(std::move(blocks)), room_(room) {}
 
-LinkResult PeerCopySwitch::receive_offer(const ib::link::Frame& frame) {
-    const auto reference = offered_reference(frame);
-    if (!reference) {
-        return std::unexpected(reference.error());
+LinkResult PeerCopySwitch::receive_offer(const link::Frame& frame) {
+    const auto offer = parse_offer(frame);
+    if (!offer) {
+        return std::unexpected(offer.error());
     }
-    const bool pieces_fit = std::ranges::all_of(reference->pieces, [&](const RamPiece& piece) {
-        return piece_fits(piece, blocks_, false);
-    });
-    if (reference->pieces.empty() || !pieces_fit) {
-        return failure(LinkError::kMalformedFrame, "reference to no memory");
+    const bool segments_fit = std::ranges::all_of(
+        offer->segments,
+        [&](const BlockSegment& segment) { return segment_fits(segment, blocks_, false); });
+    if (offer->segments.empty() || !segments_fit) {
+        return failure(LinkError::kMalformedFrame, "offer to no memory");
     }
-    auto burst = offered_burst(frame, *reference, room_, link_.credits);
+    auto burst = offered_burst(frame, *offer, room_, link_.credits);
     if (!burst) {
         return std::unexpected(std::move(burst.error()));
     }
-    deliver(*burst, *reference);
+    deliver(*burst, *offer);
     return {};
 }
 
-void PeerCopySwitch::deliver(ib::Burst& burst, const ib::link::Reference& reference) {
+void PeerCopySwitch::deliver(ib::Burst& burst, const link::Offer& offer) {
     if (!link_.training.is_up() || !link_.delivery.fits(burst)) {
         link_.delivery.deliver_parts(burst);  // counts faults, reads no payload
         return;
     }
-    ib::Placement offered{.form = ib::Placement::Form::kOffered, .offer = &reference};
+    ib::Placement offered{.form = ib::Placement::Form::kOffered, .offer = &offer};
     if (link_.events.link_burst(burst, offered) != 0) {
         return;
     }
-    const auto payload = room_.subspan(ib::kBurstPayload, reference.bytes);
+    const auto payload = room_.subspan(ib::kBurstPayload, offer.bytes);
     copied_ += payload.size();
-    if (link_.events.link_dereference(reference, payload)) {
+    if (link_.events.link_copy_offer(offer, payload)) {
         link_.delivery.deliver_parts(burst);
     } else {
         link_.delivery.drop(burst);
     }
 }
 
-LinkResult PeerCopySwitch::receive_pull(const ib::link::Frame& frame) {
-    const auto pull = ib::link::Pull::parse(frame.body);
+LinkResult PeerCopySwitch::receive_pull(const link::Frame& frame) {
+    const auto pull = link::Pull::parse(frame.body);
     if (!pull) {
         return failure(LinkError::kMalformedFrame, std::string("PULL: ") + to_string(pull.error()));
     }
-    const bool fit = std::ranges::all_of(
-        pull->pieces, [this](const RamPiece& piece) { return piece_fits(piece, blocks_, true); });
+    const bool fit = std::ranges::all_of(pull->segments, [this](const BlockSegment& segment) {
+        return segment_fits(segment, blocks_, true);
+    });
     if (!fit) {
         return failure(LinkError::kMalformedFrame, "PULL to no memory");
     }

@@ -15,7 +15,7 @@
 #include "ib/link/credit_ledger.h"
 #include "ib/link/link_events.h"
 #include "ib/link/link_training.h"
-#include "ib/link/one_copy.h"
+#include "ib/link/peer_copy_control.h"
 
 namespace pib::link {
 
@@ -31,18 +31,18 @@ class PeerCopySwitch {
 
     // Handles MEMORY. nullptr: the memory is unusable, and the link continues without it.
     [[nodiscard]] static std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> create(
-        const ib::link::Frame& memory, const Link& link);
-    // `blocks` are the sizes of the adapter's blocks in bytes; `room` has kReferenceRoom bytes.
+        const link::Frame& memory, const Link& link);
+    // `blocks` are the sizes of the adapter's blocks in bytes; `room` has kOfferRoom bytes.
     PeerCopySwitch(const Link& link, std::vector<std::uint64_t> blocks,
                    std::span<std::uint8_t> room);
 
-    [[nodiscard]] LinkResult receive_offer(const ib::link::Frame& frame);
-    [[nodiscard]] LinkResult receive_pull(const ib::link::Frame& frame);
+    [[nodiscard]] LinkResult receive_offer(const link::Frame& frame);
+    [[nodiscard]] LinkResult receive_pull(const link::Frame& frame);
     // Bytes of payload copied from the adapter's memory since the last call.
     [[nodiscard]] std::size_t take_copied() { return std::exchange(copied_, 0); }
 
   private:
-    void deliver(ib::Burst& burst, const ib::link::Reference& reference);
+    void deliver(ib::Burst& burst, const link::Offer& offer);
 
     const Link link_;
     const std::vector<std::uint64_t> blocks_;

@@ -4,29 +4,27 @@
 #include <string>
 
 #include "ib/link/link_limits.h"
-#include "ib/link/one_copy.h"
+#include "ib/link/peer_copy_control.h"
 
 namespace pib::link {
 
-std::expected<ib::link::Reference, LinkFailure> offered_reference(const ib::link::Frame& frame) {
-    auto reference = ib::link::Reference::parse(frame.body.subspan(ib::kBurstPayload));
-    if (!reference) {
+std::expected<link::Offer, LinkFailure> parse_offer(const link::Frame& frame) {
+    auto offer = link::Offer::parse(frame.body.subspan(ib::kBurstPayload));
+    if (!offer) {
         return failure(LinkError::kMalformedFrame,
-                       std::string("reference: ") + to_string(reference.error()));
+                       std::string("offer: ") + to_string(offer.error()));
     }
-    return std::move(*reference);
+    return std::move(*offer);
 }
 
-std::expected<ib::Burst, LinkFailure> offered_burst(const ib::link::Frame& frame,
-                                                    const ib::link::Reference& reference,
+std::expected<ib::Burst, LinkFailure> offered_burst(const link::Frame& frame,
+                                                    const link::Offer& offer,
                                                     std::span<const std::uint8_t> room,
                                                     CreditLedger& credits) {
-    auto burst =
-        ib::Burst::parse(frame.body.first<ib::kBurstPayload>(),
-                         room.first(ib::kBurstPayload + reference.bytes), kMaxReferenceBytes);
+    auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(),
+                                  room.first(ib::kBurstPayload + offer.bytes), kMaxOfferBytes);
     if (!burst || burst->lrh().vl == ib::kVl15 || !burst->is_middle()) {
-        return failure(LinkError::kMalformedFrame,
-                       "RUN: no packets that a reference may stand for");
+        return failure(LinkError::kMalformedFrame, "BURST: these packets cannot be an offer");
     }
     const unsigned vl = burst->lrh().vl.value();
     if (!credits.take(vl, burst_blocks(*burst))) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The checks of an offer that both sides of peer copy share. An offer is a RUN whose payload stays
-// in the sender's memory (docs/fabric-protocol.md, "Peer copy").
+// The checks of an offer that both sides of peer copy share. An offer is a BURST whose payload
+// stays in the sender's memory (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,10 @@
 namespace pib::link {
 
 // Parses the offer of the frame.
-[[nodiscard]] std::expected<ib::link::Reference, LinkFailure> offered_reference(
-    const ib::link::Frame& frame);
+[[nodiscard]] std::expected<link::Offer, LinkFailure> parse_offer(const link::Frame& frame);
 // The frame's packets; `room` will hold their payload. Takes their credits.
 [[nodiscard]] std::expected<ib::Burst, LinkFailure> offered_burst(
-    const ib::link::Frame& frame, const ib::link::Reference& reference,
-    std::span<const std::uint8_t> room, CreditLedger& credits);
+    const link::Frame& frame, const link::Offer& offer, std::span<const std::uint8_t> room,
+    CreditLedger& credits);
 
 }  // namespace pib::link

@@ -57,7 +57,7 @@ bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns)
     return true;
 }
 
-std::optional<LinkError> LinkErrors::dropped(PacketFault fault, const Port& port,
+std::optional<LinkError> LinkErrors::dropped(PacketFault fault, const PortAttrs& port,
                                              PortCounters& counters, std::uint64_t now_ns) {
     const Counter detail = kDetails[static_cast<std::size_t>(fault)];
     counters.add(Counter::kPortRcvErrors);
@@ -81,7 +81,7 @@ void count_link_error(LinkError error, PortCounters& counters) {
     counters.add(row_of(error).counter);
 }
 
-void tell_link_error(LinkError error, std::uint8_t port_number, Port& sender,
+void tell_link_error(LinkError error, std::uint8_t port_number, PortAttrs& sender,
                      std::uint64_t now_ns) {
     if (sender.state() == PortState::kActive) {
         sender.traps.add(threshold_notice(row_of(error).trap_number, sender.lid(), port_number),

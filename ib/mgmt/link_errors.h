@@ -34,7 +34,7 @@ struct LinkErrors {
     }
     // Counts a dropped packet in PortRcvErrors and its details. Returns the error that has reached
     // its threshold of PortInfo (LocalPhyErrors, OverrunErrors).
-    [[nodiscard]] std::optional<LinkError> dropped(link::PacketFault fault, const Port& port,
+    [[nodiscard]] std::optional<LinkError> dropped(link::PacketFault fault, const PortAttrs& port,
                                                    PortCounters& counters, std::uint64_t now_ns);
 
   private:
@@ -46,7 +46,8 @@ struct LinkErrors {
 void count_link_error(LinkError error, PortCounters& counters);
 // Queues the error's trap at the sending port: the port with the error, or port 0 of its switch. No
 // trap if that port is not Active: the SM reads all attributes when it brings a port up.
-void tell_link_error(LinkError error, std::uint8_t port_number, Port& sender, std::uint64_t now_ns);
+void tell_link_error(LinkError error, std::uint8_t port_number, PortAttrs& sender,
+                     std::uint64_t now_ns);
 // The error that a trap reports; no value for other traps.
 [[nodiscard]] std::optional<LinkError> link_error_of(std::uint16_t trap_number);
 

@@ -52,7 +52,7 @@ std::uint32_t data_mbps(std::uint8_t rate_code) {
     return rate_code < kRates.size() ? kRates[rate_code] : 0;
 }
 
-std::uint32_t active_data_mbps(const Port& port) {
+std::uint32_t active_data_mbps(const PortAttrs& port) {
     const std::uint32_t extended =
         value_of(kExtendedSpeeds, port.get(port_info::kLinkSpeedExtActive));
     const std::uint32_t lane =

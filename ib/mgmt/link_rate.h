@@ -16,6 +16,6 @@ inline constexpr std::uint8_t kMaxRateCode = 22;
 // code without a rate.
 [[nodiscard]] std::uint32_t data_mbps(std::uint8_t rate_code);
 // The same for LinkWidthActive and LinkSpeedActive, or LinkSpeedExtActive.
-[[nodiscard]] std::uint32_t active_data_mbps(const Port& port);
+[[nodiscard]] std::uint32_t active_data_mbps(const PortAttrs& port);
 
 }  // namespace pib::ib

@@ -11,27 +11,27 @@ namespace {
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 // A lease that has run out lifts the protection but leaves the key readable (IBA 14.2.4.2).
-void expire_m_key_lease(Port& port, std::uint64_t now_ns) {
+void expire_m_key_lease(PortAttrs& port, std::uint64_t now_ns) {
     if (port.m_key_lease_end_ns != 0 && now_ns >= port.m_key_lease_end_ns) {
         port.m_key_lease_end_ns = 0;
         port.set(port_info::kMKeyProtectBits, 0);
     }
 }
 
-bool m_key_matches(const Port& port, const Mad& request) {
+bool m_key_matches(const PortAttrs& port, const Mad& request) {
     const std::uint64_t key = port.get(port_info::kMKey);
     return key == 0 || key == m_key(request);
 }
 
 // IBA table 142: a Set or TrapRepress always needs the key, a Get from protection level 2 on.
-bool m_key_allows(const Port& port, const Mad& request) {
+bool m_key_allows(const PortAttrs& port, const Mad& request) {
     const bool open_get =
         request.method() == Method::kGet && port.get(port_info::kMKeyProtectBits) < 2;
     return open_get || m_key_matches(port, request);
 }
 
 // C14-17 and following: a mismatch is counted, reported, and starts the lease; a match stops it.
-bool pass_m_key(SmaNode& node, Port& port, const Mad& request, const SmpArrival& arrival) {
+bool pass_m_key(SmaNode& node, PortAttrs& port, const Mad& request, const SmpArrival& arrival) {
     expire_m_key_lease(port, arrival.now_ns);
     if (arrival.ignore_m_key) {
         return true;
@@ -48,7 +48,7 @@ bool pass_m_key(SmaNode& node, Port& port, const Mad& request, const SmpArrival&
     if (port.m_key_lease_end_ns == 0 && lease_s != 0) {
         port.m_key_lease_end_ns = arrival.now_ns + lease_s * kNsPerSecond;
     }
-    Port* trap_port = node.managed_port(arrival.port);
+    PortAttrs* trap_port = node.managed_port(arrival.port);
     trap_port->traps.add(bad_m_key_notice(request, arrival.slid), arrival.now_ns);
     return false;
 }
@@ -77,14 +77,14 @@ Mad make_reply(const Mad& request, std::uint16_t status) {
     return reply;
 }
 
-bool m_key_is_readable(const Port& port, const Mad& request) {
+bool m_key_is_readable(const PortAttrs& port, const Mad& request) {
     // A requester with the right to set has sent the key that was valid until then.
     return request.method() == Method::kSet || port.get(port_info::kMKeyProtectBits) == 0 ||
            m_key_matches(port, request);
 }
 
 SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival) {
-    Port* port = node.managed_port(arrival.port);
+    PortAttrs* port = node.managed_port(arrival.port);
     const bool other_base = request.base_version() != kMadBaseVersion;
     // A request must not be on the return path (C14-13).
     const bool returning = request.is_directed_route() && request.direction();
@@ -120,7 +120,7 @@ SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arriva
     return sma_answer<SmaNode>(node, std::span<const AttributeRow<SmaNode>>{}, request, arrival);
 }
 
-std::optional<Mad> next_trap(const SmaNode& node, Port& port, std::uint64_t now_ns) {
+std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, std::uint64_t now_ns) {
     const TrapSender sender{
         .producer = node.type,
         .lid = port.lid(),

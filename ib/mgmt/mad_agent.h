@@ -29,7 +29,7 @@ struct SmaNode {
     std::uint32_t vendor_id = 0;                           // 24 bits
     std::array<std::uint8_t, kSmpDataSize> description{};  // UTF-8, padded with zeros
     // By port number from first_port() on: 1 at a channel adapter, 0 at a switch.
-    std::vector<Port> ports;
+    std::vector<PortAttrs> ports;
 
     bool operator==(const SmaNode&) const = default;
 
@@ -40,18 +40,18 @@ struct SmaNode {
         return static_cast<std::uint8_t>(ports.size() - (is_switch() && !ports.empty() ? 1 : 0));
     }
     // nullptr: there is no such port.
-    [[nodiscard]] Port* port(std::uint32_t number) {
+    [[nodiscard]] PortAttrs* port(std::uint32_t number) {
         const std::uint32_t index = number - first_port();
         return index < ports.size() ? &ports[index] : nullptr;
     }
-    [[nodiscard]] const Port* port(std::uint32_t number) const {
+    [[nodiscard]] const PortAttrs* port(std::uint32_t number) const {
         return const_cast<SmaNode*>(this)->port(number);
     }
     // The port whose M_Key, LIDs and traps apply to an SMP that arrived at `ingress_port`.
-    [[nodiscard]] Port* managed_port(std::uint8_t ingress_port) {
+    [[nodiscard]] PortAttrs* managed_port(std::uint8_t ingress_port) {
         return port(is_switch() ? 0 : ingress_port);
     }
-    [[nodiscard]] const Port* managed_port(std::uint8_t ingress_port) const {
+    [[nodiscard]] const PortAttrs* managed_port(std::uint8_t ingress_port) const {
         return port(is_switch() ? 0 : ingress_port);
     }
     void set_description(std::string_view text);
@@ -116,7 +116,7 @@ struct SmaAnswer {
 [[nodiscard]] Mad make_reply(const Mad& request, std::uint16_t status);
 
 // Whether an answer to this request may contain the M_Key of `port` (C14-16 and table 142).
-[[nodiscard]] bool m_key_is_readable(const Port& port, const Mad& request);
+[[nodiscard]] bool m_key_is_readable(const PortAttrs& port, const Mad& request);
 
 // The attributes that every node has (IBA table 140): NodeDescription, NodeInfo, PortInfo,
 // GUIDInfo, P_KeyTable, SLtoVLMappingTable, VLArbitrationTable, LedInfo and VendorDiag.
@@ -176,6 +176,7 @@ template <std::derived_from<SmaNode> Node>
 [[nodiscard]] SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
 // The next trap of a port (port 0 at a switch) that is due: see TrapQueue::next().
-[[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, Port& port, std::uint64_t now_ns);
+[[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port,
+                                           std::uint64_t now_ns);
 
 }  // namespace pib::ib

@@ -19,7 +19,7 @@ AttributeResult done(std::uint16_t status) {
     return {.status = status, .events = {}, .port = 0};
 }
 
-AttributeResult done(const SetResult& result, const Port& port) {
+AttributeResult done(const SetResult& result, const PortAttrs& port) {
     return {.status = result.status, .events = result.events, .port = port.number};
 }
 
@@ -39,7 +39,7 @@ AttributeResult get_node_description(SmaNode& node, const SmpRequest&, Data data
 }
 
 AttributeResult get_node_info(SmaNode& node, const SmpRequest& request, Data data) {
-    const Port* port = node.managed_port(request.arrival.port);
+    const PortAttrs* port = node.managed_port(request.arrival.port);
     clear(data);
     set(data, node_info::kBaseVersion, kMadBaseVersion);
     set(data, node_info::kClassVersion, kSmpClassVersion);
@@ -58,13 +58,13 @@ AttributeResult get_node_info(SmaNode& node, const SmpRequest& request, Data dat
 
 // The low byte names the port; at a channel adapter 0 means the ingress port of the SMP. Bit 31
 // means that the SM knows the extended speeds; it has no effect.
-Port* port_info_port(SmaNode& node, const SmpRequest& request) {
+PortAttrs* port_info_port(SmaNode& node, const SmpRequest& request) {
     const std::uint32_t number = request.modifier() & 0x7FFFFFFF;
     return number == 0 && !node.is_switch() ? node.port(request.arrival.port) : node.port(number);
 }
 
 AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
-    const Port* port = port_info_port(node, request);
+    const PortAttrs* port = port_info_port(node, request);
     if (port == nullptr) {
         return fail_empty(data);
     }
@@ -81,7 +81,7 @@ AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Dat
 }
 
 AttributeResult set_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
-    Port* port = port_info_port(node, request);
+    PortAttrs* port = port_info_port(node, request);
     // Only SMPs through a channel adapter's port can set it: other ports may be in other subnets.
     if (port == nullptr || (!node.is_switch() && port->number != request.arrival.port)) {
         return fail();
@@ -90,22 +90,22 @@ AttributeResult set_port_info_attr(SmaNode& node, const SmpRequest& request, Dat
 }
 
 AttributeResult get_guid_info(SmaNode& node, const SmpRequest& request, Data data) {
-    const Port* port = node.managed_port(request.arrival.port);
+    const PortAttrs* port = node.managed_port(request.arrival.port);
     return done(get_guid_block(*port, request.modifier(), data));
 }
 
 AttributeResult set_guid_info(SmaNode& node, const SmpRequest& request, Data data) {
-    Port* port = node.managed_port(request.arrival.port);
+    PortAttrs* port = node.managed_port(request.arrival.port);
     return done(set_guid_block(*port, request.modifier(), data), *port);
 }
 
 // At a switch the upper half of the modifier names the port, a channel adapter has no such field.
-Port* upper_half_port(SmaNode& node, const SmpRequest& request) {
+PortAttrs* upper_half_port(SmaNode& node, const SmpRequest& request) {
     return node.is_switch() ? node.port(request.modifier() >> 16) : node.port(request.arrival.port);
 }
 
 AttributeResult get_pkey_table(SmaNode& node, const SmpRequest& request, Data data) {
-    const Port* port = upper_half_port(node, request);
+    const PortAttrs* port = upper_half_port(node, request);
     if (port == nullptr) {
         return fail_empty(data);
     }
@@ -113,7 +113,7 @@ AttributeResult get_pkey_table(SmaNode& node, const SmpRequest& request, Data da
 }
 
 AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data data) {
-    Port* port = upper_half_port(node, request);
+    PortAttrs* port = upper_half_port(node, request);
     if (port == nullptr) {
         return fail();
     }
@@ -124,7 +124,7 @@ AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data da
 // bits above request a write of many rows (OptimizedSLtoVLMappingProgramming), which is not
 // supported.
 struct Mapping {
-    Port* port = nullptr;
+    PortAttrs* port = nullptr;
     std::uint8_t input = 0;
 };
 Mapping sl_to_vl_mapping(SmaNode& node, const SmpRequest& request) {
@@ -155,13 +155,13 @@ AttributeResult set_sl_to_vl_table(SmaNode& node, const SmpRequest& request, Dat
 }
 
 // VL arbitration: the upper half of the modifier is the block, the lower the port of a switch.
-Port* lower_half_port(SmaNode& node, const SmpRequest& request) {
+PortAttrs* lower_half_port(SmaNode& node, const SmpRequest& request) {
     return node.is_switch() ? node.port(request.modifier() & 0xFFFF)
                             : node.port(request.arrival.port);
 }
 
 AttributeResult get_vl_arbitration(SmaNode& node, const SmpRequest& request, Data data) {
-    const Port* port = lower_half_port(node, request);
+    const PortAttrs* port = lower_half_port(node, request);
     if (port == nullptr) {
         return fail_empty(data);
     }
@@ -170,7 +170,7 @@ AttributeResult get_vl_arbitration(SmaNode& node, const SmpRequest& request, Dat
 }
 
 AttributeResult set_vl_arbitration(SmaNode& node, const SmpRequest& request, Data data) {
-    Port* port = lower_half_port(node, request);
+    PortAttrs* port = lower_half_port(node, request);
     if (port == nullptr) {
         return fail();
     }
@@ -178,13 +178,13 @@ AttributeResult set_vl_arbitration(SmaNode& node, const SmpRequest& request, Dat
     return done(set_vl_arb_block(*port, block, data), *port);
 }
 
-Port* led_port(SmaNode& node, const SmpRequest& request) {
+PortAttrs* led_port(SmaNode& node, const SmpRequest& request) {
     return node.is_switch() ? node.port(request.modifier()) : node.port(request.arrival.port);
 }
 
 AttributeResult get_led_info(SmaNode& node, const SmpRequest& request, Data data) {
     clear(data);
-    const Port* port = led_port(node, request);
+    const PortAttrs* port = led_port(node, request);
     if (port == nullptr) {
         return fail();
     }
@@ -193,7 +193,7 @@ AttributeResult get_led_info(SmaNode& node, const SmpRequest& request, Data data
 }
 
 AttributeResult set_led_info(SmaNode& node, const SmpRequest& request, Data data) {
-    Port* port = led_port(node, request);
+    PortAttrs* port = led_port(node, request);
     if (port == nullptr) {
         return fail();
     }

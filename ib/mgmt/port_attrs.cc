@@ -31,7 +31,7 @@ std::uint64_t widest(std::uint8_t widths) {
     return link_width::k1x;
 }
 
-void init_link_fields(Port& port, const PortConfig& config) {
+void init_link_fields(PortAttrs& port, const PortConfig& config) {
     port.set(port_info::kLinkWidthSupported, config.link_width_supported);
     port.set(port_info::kLinkWidthEnabled, config.link_width_supported);
     port.set(port_info::kLinkWidthActive, widest(config.link_width_supported));
@@ -48,7 +48,7 @@ void init_link_fields(Port& port, const PortConfig& config) {
              static_cast<unsigned>(port0 ? PhysState::kLinkUp : PhysState::kPolling));
 }
 
-void init_vl_fields(Port& port, const PortConfig& config) {
+void init_vl_fields(PortAttrs& port, const PortConfig& config) {
     const std::uint8_t vls = data_vls_of(config.vl_cap);
     port.set(port_info::kMtuCap, static_cast<unsigned>(config.mtu_cap));
     port.set(port_info::kNeighborMtu, static_cast<unsigned>(config.mtu_cap));
@@ -73,18 +73,18 @@ void init_vl_fields(Port& port, const PortConfig& config) {
 
 }  // namespace
 
-std::uint8_t Port::data_vls() const {
+std::uint8_t PortAttrs::data_vls() const {
     return data_vls_of(get(port_info::kOperationalVls));
 }
 
-int Port::find_pkey(PKey packet) const {
+int PortAttrs::find_pkey(PKey packet) const {
     const auto found =
         std::ranges::find_if(pkeys, [&](PKey entry) { return pkeys_match(packet, entry); });
     return found == pkeys.end() ? -1 : static_cast<int>(found - pkeys.begin());
 }
 
-Port make_port(const PortConfig& config) {
-    Port port;
+PortAttrs make_port(const PortConfig& config) {
+    PortAttrs port;
     port.kind = config.kind;
     port.number = config.port_number;
     port.partition_enforcement_cap = config.partition_enforcement;
@@ -108,7 +108,7 @@ Port make_port(const PortConfig& config) {
     return port;
 }
 
-PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed,
+PortEvents port_link_up(PortAttrs& port, std::uint8_t width, std::uint8_t speed,
                         std::uint8_t speed_ext) {
     if (is_port0(port.kind) || !port_wants_link(port) || port.link_is_up()) {
         return {};
@@ -122,7 +122,7 @@ PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed,
     return PortEvent::kStateChange;
 }
 
-PortEvents port_link_down(Port& port) {
+PortEvents port_link_down(PortAttrs& port) {
     if (is_port0(port.kind) || !port.link_is_up()) {
         return {};
     }
@@ -132,7 +132,7 @@ PortEvents port_link_down(Port& port) {
     return PortEvent::kStateChange;
 }
 
-PortEvents port_data_arrived(Port& port) {
+PortEvents port_data_arrived(PortAttrs& port) {
     if (port.state() != PortState::kArmed) {
         return {};
     }
@@ -140,12 +140,12 @@ PortEvents port_data_arrived(Port& port) {
     return PortEvent::kStateChange;
 }
 
-bool port_wants_link(const Port& port) {
+bool port_wants_link(const PortAttrs& port) {
     const PhysState phys = port.phys_state();
     return phys != PhysState::kDisabled && phys != PhysState::kSleep;
 }
 
-link::Link link_offer(const Port& port) {
+link::Link link_parameters(const PortAttrs& port) {
     const auto value = [&](Field field) { return static_cast<std::uint8_t>(port.get(field)); };
     const std::uint8_t ext = value(port_info::kLinkSpeedExtEnabled);
     return {.up = port_wants_link(port),
@@ -156,7 +156,7 @@ link::Link link_offer(const Port& port) {
             .vl_cap = value(port_info::kVlCap)};
 }
 
-void count_violation(Port& port, Field violations) {
+void count_violation(PortAttrs& port, Field violations) {
     const std::uint64_t count = port.get(violations);
     port.set(violations, std::min(count + 1, violations.max()));
 }
@@ -169,7 +169,7 @@ constexpr std::size_t blocks_of(std::size_t entries, std::size_t per_block) {
 
 }  // namespace
 
-std::uint16_t get_pkey_block(const Port& port, std::uint16_t block,
+std::uint16_t get_pkey_block(const PortAttrs& port, std::uint16_t block,
                              std::span<std::uint8_t, kSmpDataSize> data) {
     std::ranges::fill(data, std::uint8_t{0});
     if (block >= blocks_of(port.pkeys.size(), kPKeysPerBlock)) {
@@ -183,7 +183,7 @@ std::uint16_t get_pkey_block(const Port& port, std::uint16_t block,
     return mad_status::kOk;
 }
 
-SetResult set_pkey_block(Port& port, std::uint16_t block,
+SetResult set_pkey_block(PortAttrs& port, std::uint16_t block,
                          std::span<const std::uint8_t, kSmpDataSize> data) {
     SetResult result;
     if (block >= blocks_of(port.pkeys.size(), kPKeysPerBlock)) {
@@ -202,7 +202,7 @@ SetResult set_pkey_block(Port& port, std::uint16_t block,
     return result;
 }
 
-std::uint16_t get_guid_block(const Port& port, std::uint32_t block,
+std::uint16_t get_guid_block(const PortAttrs& port, std::uint32_t block,
                              std::span<std::uint8_t, kSmpDataSize> data) {
     std::ranges::fill(data, std::uint8_t{0});
     if (block >= blocks_of(port.guids.size(), kGuidsPerBlock)) {
@@ -216,7 +216,7 @@ std::uint16_t get_guid_block(const Port& port, std::uint32_t block,
     return mad_status::kOk;
 }
 
-SetResult set_guid_block(Port& port, std::uint32_t block,
+SetResult set_guid_block(PortAttrs& port, std::uint32_t block,
                          std::span<const std::uint8_t, kSmpDataSize> data) {
     SetResult result;
     if (block >= blocks_of(port.guids.size(), kGuidsPerBlock)) {
@@ -236,7 +236,7 @@ SetResult set_guid_block(Port& port, std::uint32_t block,
     return result;
 }
 
-std::uint16_t get_sl_to_vl(const Port& port, std::uint8_t input,
+std::uint16_t get_sl_to_vl(const PortAttrs& port, std::uint8_t input,
                            std::span<std::uint8_t, kSmpDataSize> data) {
     std::ranges::fill(data, std::uint8_t{0});
     if (input >= port.sl_to_vl.size()) {
@@ -249,7 +249,7 @@ std::uint16_t get_sl_to_vl(const Port& port, std::uint8_t input,
     return mad_status::kOk;
 }
 
-SetResult set_sl_to_vl(Port& port, std::uint8_t input,
+SetResult set_sl_to_vl(PortAttrs& port, std::uint8_t input,
                        std::span<const std::uint8_t, kSmpDataSize> data) {
     SetResult result;
     if (input >= port.sl_to_vl.size()) {
@@ -285,7 +285,7 @@ auto vl_arb_entries(PortRef& port, std::uint16_t block) {
 
 }  // namespace
 
-std::uint16_t get_vl_arb_block(const Port& port, std::uint16_t block,
+std::uint16_t get_vl_arb_block(const PortAttrs& port, std::uint16_t block,
                                std::span<std::uint8_t, kSmpDataSize> data) {
     std::ranges::fill(data, std::uint8_t{0});
     const auto entries = vl_arb_entries(port, block);
@@ -296,7 +296,7 @@ std::uint16_t get_vl_arb_block(const Port& port, std::uint16_t block,
     return entries.empty() ? mad_status::kBadField : mad_status::kOk;
 }
 
-SetResult set_vl_arb_block(Port& port, std::uint16_t block,
+SetResult set_vl_arb_block(PortAttrs& port, std::uint16_t block,
                            std::span<const std::uint8_t, kSmpDataSize> data) {
     SetResult result;
     const auto entries = vl_arb_entries(port, block);

@@ -29,11 +29,11 @@ enum class PortEvent : std::uint16_t {
     kSmChange = 1U << 1,          // MasterSMLID or MasterSMSL
     kClientReregister = 1U << 2,  // the SM requests reregistration of clients
     kPKeyChange = 1U << 3,
-    kGidChange = 1U << 4,      // GidPrefix or GUIDInfo
-    kStateChange = 1U << 5,    // PortState, by command or by link
-    kLinkOffer = 1U << 6,      // a value that the link negotiates: enabled widths or speeds
-    kDownRequest = 1U << 7,    // the link must go down, and train again unless disabled or asleep
-    kLinkAttribute = 1U << 8,  // NeighborMTU, OperationalVLs, VL tables, HOQLife, enforcement
+    kGidChange = 1U << 4,       // GidPrefix or GUIDInfo
+    kStateChange = 1U << 5,     // PortState, by command or by link
+    kLinkParameters = 1U << 6,  // a value that the link negotiates: enabled widths or speeds
+    kDownRequest = 1U << 7,     // the link must go down, and train again unless disabled or asleep
+    kLinkAttribute = 1U << 8,   // NeighborMTU, OperationalVLs, VL tables, HOQLife, enforcement
     kNodeDescription = 1U << 9,
 };
 
@@ -89,7 +89,7 @@ struct VlArbEntry {
 
 using SlToVl = std::array<std::uint8_t, kSlCount>;
 
-struct Port {
+struct PortAttrs {
     PortKind kind = PortKind::kChannelAdapter;
     bool partition_enforcement_cap = false;
     bool raw_filter_cap = false;
@@ -107,7 +107,7 @@ struct Port {
     bool led = false;  // LedInfo:LedMask
     TrapQueue traps;   // unused at external ports of a switch, whose traps port 0 sends
 
-    bool operator==(const Port&) const = default;
+    bool operator==(const PortAttrs&) const = default;
 
     [[nodiscard]] std::uint64_t get(Field field) const { return ib::get(info, field); }
     void set(Field field, std::uint64_t value) { ib::set(info, field, value); }
@@ -150,22 +150,23 @@ struct Port {
 
 // A port as it is after power-on: Down and Polling (port 0 of a switch: Active), default P_Key
 // 0xFFFF, default GID prefix, everything supported enabled.
-[[nodiscard]] Port make_port(const PortConfig& config);
+[[nodiscard]] PortAttrs make_port(const PortConfig& config);
 
 // Reports the end of link training with these active values: LinkUp and Initialize. No effect if
 // disabled. Returns the changes.
-PortEvents port_link_up(Port& port, std::uint8_t width, std::uint8_t speed, std::uint8_t speed_ext);
+PortEvents port_link_up(PortAttrs& port, std::uint8_t width, std::uint8_t speed,
+                        std::uint8_t speed_ext);
 // The link is lost: Down, and Polling unless disabled or asleep.
-PortEvents port_link_down(Port& port);
+PortEvents port_link_down(PortAttrs& port);
 // A data packet arrived while Armed: the neighbour is Active, so this port becomes Active (7.2.7).
-PortEvents port_data_arrived(Port& port);
+PortEvents port_data_arrived(PortAttrs& port);
 // Whether the port wants a link: `up` of LINK frames.
-[[nodiscard]] bool port_wants_link(const Port& port);
+[[nodiscard]] bool port_wants_link(const PortAttrs& port);
 // The port's parameters for LINK frames; the link sets `epoch`.
-[[nodiscard]] link::Link link_offer(const Port& port);
+[[nodiscard]] link::Link link_parameters(const PortAttrs& port);
 
 // Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.
-void count_violation(Port& port, Field violations);
+void count_violation(PortAttrs& port, Field violations);
 
 // Result of a Set: a MAD status and events. With kBadField the valid fields are applied and the
 // others are unchanged (IBA 14.2.5.6).
@@ -176,29 +177,29 @@ struct SetResult {
 
 // Attribute data in and out. `data` is the attribute area of an SMP; block numbers are from the
 // attribute modifier. Each getter fills the whole area and returns a MAD status.
-std::uint16_t get_port_info(const Port& port, std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_port_info(Port& port, std::span<const std::uint8_t, kSmpDataSize> data);
+std::uint16_t get_port_info(const PortAttrs& port, std::span<std::uint8_t, kSmpDataSize> data);
+SetResult set_port_info(PortAttrs& port, std::span<const std::uint8_t, kSmpDataSize> data);
 
-std::uint16_t get_pkey_block(const Port& port, std::uint16_t block,
+std::uint16_t get_pkey_block(const PortAttrs& port, std::uint16_t block,
                              std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_pkey_block(Port& port, std::uint16_t block,
+SetResult set_pkey_block(PortAttrs& port, std::uint16_t block,
                          std::span<const std::uint8_t, kSmpDataSize> data);
 
-std::uint16_t get_guid_block(const Port& port, std::uint32_t block,
+std::uint16_t get_guid_block(const PortAttrs& port, std::uint32_t block,
                              std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_guid_block(Port& port, std::uint32_t block,
+SetResult set_guid_block(PortAttrs& port, std::uint32_t block,
                          std::span<const std::uint8_t, kSmpDataSize> data);
 
 // `input` selects the row of the mapping: 0 at a channel adapter, the input port at a switch.
-std::uint16_t get_sl_to_vl(const Port& port, std::uint8_t input,
+std::uint16_t get_sl_to_vl(const PortAttrs& port, std::uint8_t input,
                            std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_sl_to_vl(Port& port, std::uint8_t input,
+SetResult set_sl_to_vl(PortAttrs& port, std::uint8_t input,
                        std::span<const std::uint8_t, kSmpDataSize> data);
 
 // `block`: 1 and 2 are the halves of the low priority table, 3 and 4 those of the high one.
-std::uint16_t get_vl_arb_block(const Port& port, std::uint16_t block,
+std::uint16_t get_vl_arb_block(const PortAttrs& port, std::uint16_t block,
                                std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_vl_arb_block(Port& port, std::uint16_t block,
+SetResult set_vl_arb_block(PortAttrs& port, std::uint16_t block,
                            std::span<const std::uint8_t, kSmpDataSize> data);
 
 }  // namespace pib::ib

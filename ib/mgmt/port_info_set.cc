@@ -23,18 +23,18 @@ Verdict take_if(bool valid, std::uint64_t value) {
     return valid ? take(value) : kBadValue;
 }
 
-using Rule = Verdict (*)(const Port& port, std::uint64_t value);
+using Rule = Verdict (*)(const PortAttrs& port, std::uint64_t value);
 
-Verdict any(const Port&, std::uint64_t value) {
+Verdict any(const PortAttrs&, std::uint64_t value) {
     return take(value);
 }
 
-Verdict unicast_lid(const Port&, std::uint64_t value) {
+Verdict unicast_lid(const PortAttrs&, std::uint64_t value) {
     return take_if(Lid(static_cast<Lid::rep>(value)).is_unicast(), value);
 }
 
 // Violation counters can only be cleared; other values have no effect.
-Verdict clear_only(const Port&, std::uint64_t value) {
+Verdict clear_only(const PortAttrs&, std::uint64_t value) {
     return value == 0 ? take(0) : kKeepOld;
 }
 
@@ -49,15 +49,15 @@ Verdict subset(std::uint64_t supported, std::uint64_t all, std::uint64_t value) 
     return take_if((value & ~supported) == 0, value);
 }
 
-Verdict width_enabled(const Port& port, std::uint64_t value) {
+Verdict width_enabled(const PortAttrs& port, std::uint64_t value) {
     return subset(port.get(port_info::kLinkWidthSupported), link_width::kSetToSupported, value);
 }
 
-Verdict speed_enabled(const Port& port, std::uint64_t value) {
+Verdict speed_enabled(const PortAttrs& port, std::uint64_t value) {
     return subset(port.get(port_info::kLinkSpeedSupported), link_speed::kSetToSupported, value);
 }
 
-Verdict speed_ext_enabled(const Port& port, std::uint64_t value) {
+Verdict speed_ext_enabled(const PortAttrs& port, std::uint64_t value) {
     if (value == link_speed_ext::kNoneEnabled) {
         return take(value);
     }
@@ -65,7 +65,7 @@ Verdict speed_ext_enabled(const Port& port, std::uint64_t value) {
                   value);
 }
 
-Verdict down_default_state(const Port&, std::uint64_t value) {
+Verdict down_default_state(const PortAttrs&, std::uint64_t value) {
     if (value == 0) {
         return kKeepOld;
     }
@@ -74,26 +74,26 @@ Verdict down_default_state(const Port&, std::uint64_t value) {
                    value);
 }
 
-Verdict neighbor_mtu(const Port& port, std::uint64_t value) {
+Verdict neighbor_mtu(const PortAttrs& port, std::uint64_t value) {
     return take_if(
         is_valid_mtu_code(static_cast<unsigned>(value)) && value <= port.get(port_info::kMtuCap),
         value);
 }
 
-Verdict operational_vls(const Port& port, std::uint64_t value) {
+Verdict operational_vls(const PortAttrs& port, std::uint64_t value) {
     return value == 0 ? kKeepOld : take_if(value <= port.get(port_info::kVlCap), value);
 }
 
-Verdict lmc(const Port& port, std::uint64_t value) {
+Verdict lmc(const PortAttrs& port, std::uint64_t value) {
     // A base switch port 0 has exactly one LID (IBA 18.2.4.1).
     return take_if(port.kind != PortKind::kSwitchPort0 || value == 0, value);
 }
 
-Verdict enforcement(const Port& port, std::uint64_t value) {
+Verdict enforcement(const PortAttrs& port, std::uint64_t value) {
     return port.partition_enforcement_cap ? take(value) : kKeepOld;
 }
 
-Verdict raw_filter(const Port& port, std::uint64_t value) {
+Verdict raw_filter(const PortAttrs& port, std::uint64_t value) {
     return port.raw_filter_cap ? take(value) : kKeepOld;
 }
 
@@ -122,11 +122,11 @@ constexpr Row kRows[] = {
     {port_info::kLid, kManaged, unicast_lid, PortEvent::kLidChange},
     {port_info::kMasterSmLid, kManaged, unicast_lid, PortEvent::kSmChange},
     {port_info::kMKeyLeasePeriod, kManaged, any, {}},
-    {port_info::kLinkWidthEnabled, kLinked, width_enabled, PortEvent::kLinkOffer},
+    {port_info::kLinkWidthEnabled, kLinked, width_enabled, PortEvent::kLinkParameters},
     {port_info::kLinkDownDefaultState, kLinked, down_default_state, {}},
     {port_info::kMKeyProtectBits, kManaged, any, {}},
     {port_info::kLmc, kManaged, lmc, PortEvent::kLidChange},
-    {port_info::kLinkSpeedEnabled, kLinked, speed_enabled, PortEvent::kLinkOffer},
+    {port_info::kLinkSpeedEnabled, kLinked, speed_enabled, PortEvent::kLinkParameters},
     {port_info::kNeighborMtu, kVls, neighbor_mtu, PortEvent::kLinkAttribute},
     {port_info::kMasterSmSl, kManaged, any, PortEvent::kSmChange},
     {port_info::kVlHighLimit, kVls, any, PortEvent::kLinkAttribute},
@@ -143,12 +143,12 @@ constexpr Row kRows[] = {
     {port_info::kSubnetTimeOut, kManaged, any, {}},
     {port_info::kLocalPhyErrors, kLinked, any, {}},
     {port_info::kOverrunErrors, kLinked, any, {}},
-    {port_info::kLinkSpeedExtEnabled, kLinked, speed_ext_enabled, PortEvent::kLinkOffer},
+    {port_info::kLinkSpeedExtEnabled, kLinked, speed_ext_enabled, PortEvent::kLinkParameters},
 };
 
 using Data = std::span<const std::uint8_t, kSmpDataSize>;
 
-void apply_row(Port& port, const Row& row, Data data, SetResult& result) {
+void apply_row(PortAttrs& port, const Row& row, Data data, SetResult& result) {
     if ((row.kinds & bit(port.kind)) == 0) {
         return;
     }
@@ -162,7 +162,7 @@ void apply_row(Port& port, const Row& row, Data data, SetResult& result) {
 }
 
 // Takes the link down, into the requested physical state.
-void command_down(Port& port, PhysState phys, SetResult& result) {
+void command_down(PortAttrs& port, PhysState phys, SetResult& result) {
     if (phys == PhysState::kNoChange) {
         if (!port.link_is_up()) {
             return;
@@ -176,7 +176,7 @@ void command_down(Port& port, PhysState phys, SetResult& result) {
     }
 }
 
-void command_state(Port& port, PortState from, PortState to, SetResult& result) {
+void command_state(PortAttrs& port, PortState from, PortState to, SetResult& result) {
     if (port.state() == from) {
         port.set(port_info::kPortState, static_cast<unsigned>(to));
         result.events |= PortEvent::kStateChange;
@@ -187,7 +187,7 @@ void command_state(Port& port, PortState from, PortState to, SetResult& result) 
 
 // PortState and PortPhysicalState are commands, not values (IBA 7.2.7 and table 146): Armed from
 // Initialize, Active from Armed, Down from anywhere; a physical state only together with Down.
-void command_port(Port& port, Data data, SetResult& result) {
+void command_port(PortAttrs& port, Data data, SetResult& result) {
     const auto state = static_cast<PortState>(get(data, port_info::kPortState));
     const auto phys = static_cast<PhysState>(get(data, port_info::kPortPhysicalState));
     if (phys > PhysState::kDisabled) {
@@ -218,12 +218,12 @@ void command_port(Port& port, Data data, SetResult& result) {
 
 }  // namespace
 
-std::uint16_t get_port_info(const Port& port, std::span<std::uint8_t, kSmpDataSize> data) {
+std::uint16_t get_port_info(const PortAttrs& port, std::span<std::uint8_t, kSmpDataSize> data) {
     std::ranges::copy(port.info, data.begin());
     return mad_status::kOk;
 }
 
-SetResult set_port_info(Port& port, Data data) {
+SetResult set_port_info(PortAttrs& port, Data data) {
     SetResult result;
     for (const Row& row : kRows) {
         apply_row(port, row, data, result);

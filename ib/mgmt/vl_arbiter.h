@@ -18,7 +18,7 @@ using VlMask = std::uint16_t;
 class VlArbiter {
   public:
     // Refers to the port's tables and PortInfo:VLHighLimit, which must outlive the arbiter.
-    explicit VlArbiter(const Port& port) : port_(port) {}
+    explicit VlArbiter(const PortAttrs& port) : port_(port) {}
 
     // The VL of `ready` that may send one packet; call account() when it has. A VL that no table
     // lists is chosen when no listed VL is ready.
@@ -44,7 +44,7 @@ class VlArbiter {
     [[nodiscard]] bool high_may_send() const;
     [[nodiscard]] std::optional<std::int64_t> high_limit() const;
 
-    const Port& port_;
+    const PortAttrs& port_;
     Cursor high_;
     Cursor low_;
     std::int64_t high_sent_ = 0;  // bytes since the last packet of low priority

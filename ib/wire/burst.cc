@@ -58,8 +58,8 @@ bool follows(const PacketView& first, const PacketView& last, std::uint32_t dist
 }  // namespace
 
 const OpcodeInfo* burst_middle(const OpcodeInfo& first) {
-    const bool connected = first.transport == Transport::kRc || first.transport == Transport::kUc ||
-                           first.transport == Transport::kXrc;
+    const bool connected = first.service == Service::kRc || first.service == Service::kUc ||
+                           first.service == Service::kXrc;
     if (!connected || first.payload != PayloadRule::kFullMtu) {
         return nullptr;
     }
@@ -69,7 +69,7 @@ const OpcodeInfo* burst_middle(const OpcodeInfo& first) {
     // IBA table 38: MIDDLE follows FIRST.
     const OpcodeInfo* next = find_opcode(static_cast<std::uint8_t>(first.opcode + 1));
     const bool middle = next != nullptr && next->kind == first.kind &&
-                        next->position == Position::kMiddle && next->transport == first.transport;
+                        next->position == Position::kMiddle && next->service == first.service;
     return middle ? next : nullptr;
 }
 
@@ -124,7 +124,7 @@ std::expected<Burst, ParseError> Burst::parse(std::span<const std::uint8_t, kBur
     }
     const OpcodeInfo* middle = burst_middle(first->opcode());
     const OpcodeInfo& end = last->opcode();
-    if (middle == nullptr || end.kind != middle->kind || end.transport != middle->transport ||
+    if (middle == nullptr || end.kind != middle->kind || end.service != middle->service ||
         !(end.position == Position::kLast ||
           (end.position == Position::kMiddle && rest == size.mtu)) ||
         !follows(*first, *last, size.packets - 1, middle->has(Ext::kXrceth))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A burst: consecutive packets of one message as one value (docs/fabric-protocol.md, RUN). Of
+// A burst: consecutive packets of one message as one value (docs/fabric-protocol.md, BURST). Of
 // several packets, a burst has the headers of the first and the last one and the payloads of all;
 // the headers in between follow from the first. packet() rebuilds the bytes of a single packet. One
 // packet is a burst of one.

@@ -168,7 +168,7 @@ void add_extended(std::string& line, const PacketView& packet) {
 // A management datagram is what a UD packet to QP0 or QP1 of just the size of one carries.
 bool carries_mad(const PacketView& packet) {
     const Qpn qp = packet.bth().dest_qp;
-    return packet.opcode().transport == Transport::kUd && (qp == kQp0 || qp == kQp1) &&
+    return packet.opcode().service == Service::kUd && (qp == kQp0 || qp == kQp1) &&
            packet.payload().size() == kMadSize;
 }
 

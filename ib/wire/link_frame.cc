@@ -9,7 +9,7 @@
 #include "ib/wire/field.h"
 #include "ib/wire/utf8.h"
 
-namespace pib::ib::link {
+namespace pib::link {
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
@@ -34,13 +34,13 @@ constexpr FrameRule kRules[] = {
     {Link::kSize, Link::kSize, 0},
     {Credit::kSize, Credit::kSize, 0},
     {kLrhSize, kMaxBody, kFlagCrcElided},
-    {kBurstPayload, kMaxRunBody, kFlagReference},
+    {ib::kBurstPayload, kMaxBurstBody, kFlagOffer},
     {Memory::kFixed + 8, Memory::kFixed + kMaxMemoryBlocks * 8, 0},
-    {Pull::kFixed + RamPiece::kSize, Pull::kFixed + kMaxPieces* RamPiece::kSize, 0},
+    {Pull::kFixed + BlockSegment::kSize, Pull::kFixed + kMaxSegments* BlockSegment::kSize, 0},
 };
-// Largest body of a RUN that refers to memory.
-constexpr std::uint32_t kMaxReferenceBody = kBurstPayload + reference_bytes(kMaxPieces);
-static_assert(kMaxReferenceBody <= kMaxBody);
+// Largest body of an offer.
+constexpr std::uint32_t kMaxOfferBody = ib::kBurstPayload + offer_bytes(kMaxSegments);
+static_assert(kMaxOfferBody <= kMaxBody);
 
 // Appends header and a zeroed body; the caller fills the returned body.
 std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType type,
@@ -49,7 +49,7 @@ std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType t
     out.resize(start + kHeaderSize + length);
     out[start] = static_cast<std::uint8_t>(type);
     out[start + 1] = flags;
-    store_be(&out[start + 4], static_cast<std::uint32_t>(length));
+    ib::store_be(&out[start + 4], static_cast<std::uint32_t>(length));
     return std::span(out).subspan(start + kHeaderSize, length);
 }
 
@@ -60,7 +60,7 @@ std::optional<std::string> parse_description(Bytes bytes) {
         return std::nullopt;
     }
     std::string text(bytes.begin(), end);
-    return is_printable_utf8(text) ? std::optional(std::move(text)) : std::nullopt;
+    return ib::is_printable_utf8(text) ? std::optional(std::move(text)) : std::nullopt;
 }
 
 }  // namespace
@@ -86,19 +86,19 @@ std::expected<FrameHeader, FrameError> parse_frame_header(
     if (!all_zero(in.subspan<2, 2>())) {
         return std::unexpected(FrameError::kReserved);
     }
-    const auto length = load_be<std::uint32_t>(&in[4]);
-    const bool reference = (in[1] & kFlagReference) != 0;
-    if (length < rule.min_length || length > (reference ? kMaxReferenceBody : rule.max_length)) {
+    const auto length = ib::load_be<std::uint32_t>(&in[4]);
+    const bool offer = (in[1] & kFlagOffer) != 0;
+    if (length < rule.min_length || length > (offer ? kMaxOfferBody : rule.max_length)) {
         return std::unexpected(FrameError::kLength);
     }
     return FrameHeader{static_cast<FrameType>(in[0]), in[1], length};
 }
 
 std::expected<Hello, FrameError> Hello::parse(Bytes body) {
-    if (body.size() < 8 || load_be<std::uint32_t>(&body[0]) != kMagic) {
+    if (body.size() < 8 || ib::load_be<std::uint32_t>(&body[0]) != kMagic) {
         return std::unexpected(FrameError::kMalformedHello);
     }
-    if (load_be<std::uint16_t>(&body[4]) != kVersionMajor) {
+    if (ib::load_be<std::uint16_t>(&body[4]) != kVersionMajor) {
         return std::unexpected(FrameError::kVersion);
     }
     if (body.size() != kSize) {
@@ -108,16 +108,16 @@ std::expected<Hello, FrameError> Hello::parse(Bytes body) {
     const std::uint8_t role = body[12];
     const bool reserved_clear = all_zero(body.subspan(14, 2)) && all_zero(body.subspan(32, 8)) &&
                                 all_zero(body.subspan(104, 8));
-    Hello hello{.version_minor = load_be<std::uint16_t>(&body[6]),
-                .features = load_be<std::uint32_t>(&body[8]),
+    Hello hello{.version_minor = ib::load_be<std::uint16_t>(&body[6]),
+                .features = ib::load_be<std::uint32_t>(&body[8]),
                 .role = static_cast<Role>(role),
                 .port_number = body[13],
-                .node_guid = Guid(load_be<std::uint64_t>(&body[16])),
-                .port_guid = Guid(load_be<std::uint64_t>(&body[24])),
+                .node_guid = ib::Guid(ib::load_be<std::uint64_t>(&body[16])),
+                .port_guid = ib::Guid(ib::load_be<std::uint64_t>(&body[24])),
                 .node_description = {}};
     const bool role_known = role == 1 || role == 2;
     const bool port_valid = hello.port_number >= 1 && hello.port_number <= 254;
-    const bool guids_set = hello.node_guid != Guid{} && hello.port_guid != Guid{};
+    const bool guids_set = hello.node_guid != ib::Guid{} && hello.port_guid != ib::Guid{};
     if (!description || !reserved_clear || !role_known || !port_valid || !guids_set) {
         return std::unexpected(FrameError::kMalformedHello);
     }
@@ -127,22 +127,22 @@ std::expected<Hello, FrameError> Hello::parse(Bytes body) {
 
 void append(std::vector<std::uint8_t>& out, const Hello& hello) {
     const auto body = append_frame(out, FrameType::kHello, Hello::kSize);
-    store_be(&body[0], kMagic);
-    store_be(&body[4], kVersionMajor);
-    store_be(&body[6], hello.version_minor);
-    store_be(&body[8], hello.features);
+    ib::store_be(&body[0], kMagic);
+    ib::store_be(&body[4], kVersionMajor);
+    ib::store_be(&body[6], hello.version_minor);
+    ib::store_be(&body[8], hello.features);
     body[12] = static_cast<std::uint8_t>(hello.role);
     body[13] = hello.port_number;
-    store_be(&body[16], hello.node_guid.value());
-    store_be(&body[24], hello.port_guid.value());
-    std::ranges::copy(utf8_prefix(hello.node_description, Hello::kDescriptionSize), &body[40]);
+    ib::store_be(&body[16], hello.node_guid.value());
+    ib::store_be(&body[24], hello.port_guid.value());
+    std::ranges::copy(ib::utf8_prefix(hello.node_description, Hello::kDescriptionSize), &body[40]);
 }
 
 std::expected<Welcome, FrameError> Welcome::parse(Bytes body) {
     if (body.size() < 2) {
         return std::unexpected(FrameError::kLength);
     }
-    if (load_be<std::uint16_t>(&body[0]) != kVersionMajor) {
+    if (ib::load_be<std::uint16_t>(&body[0]) != kVersionMajor) {
         return std::unexpected(FrameError::kVersion);
     }
     if (body.size() != kSize) {
@@ -151,40 +151,40 @@ std::expected<Welcome, FrameError> Welcome::parse(Bytes body) {
     if (!all_zero(body.subspan(17))) {
         return std::unexpected(FrameError::kReserved);
     }
-    return Welcome{.version_minor = load_be<std::uint16_t>(&body[2]),
-                   .features = load_be<std::uint32_t>(&body[4]),
-                   .switch_guid = Guid(load_be<std::uint64_t>(&body[8])),
+    return Welcome{.version_minor = ib::load_be<std::uint16_t>(&body[2]),
+                   .features = ib::load_be<std::uint32_t>(&body[4]),
+                   .switch_guid = ib::Guid(ib::load_be<std::uint64_t>(&body[8])),
                    .port_number = body[16]};
 }
 
 void append(std::vector<std::uint8_t>& out, const Welcome& welcome) {
     const auto body = append_frame(out, FrameType::kWelcome, Welcome::kSize);
-    store_be(&body[0], kVersionMajor);
-    store_be(&body[2], welcome.version_minor);
-    store_be(&body[4], welcome.features);
-    store_be(&body[8], welcome.switch_guid.value());
+    ib::store_be(&body[0], kVersionMajor);
+    ib::store_be(&body[2], welcome.version_minor);
+    ib::store_be(&body[4], welcome.features);
+    ib::store_be(&body[8], welcome.switch_guid.value());
     body[16] = welcome.port_number;
 }
 
 std::expected<Refuse, FrameError> Refuse::parse(Bytes body) {
     if (body.size() < kRefuseFixed || body.size() > kRefuseFixed + kMaxText ||
-        load_be<std::uint16_t>(&body[2]) != body.size() - kRefuseFixed) {
+        ib::load_be<std::uint16_t>(&body[2]) != body.size() - kRefuseFixed) {
         return std::unexpected(FrameError::kLength);
     }
     // Accepts unknown reasons, which a later version may send.
-    Refuse refuse{.reason = static_cast<RefuseReason>(load_be<std::uint16_t>(&body[0])),
+    Refuse refuse{.reason = static_cast<RefuseReason>(ib::load_be<std::uint16_t>(&body[0])),
                   .text = std::string(body.begin() + kRefuseFixed, body.end())};
-    if (!is_printable_utf8(refuse.text)) {
+    if (!ib::is_printable_utf8(refuse.text)) {
         return std::unexpected(FrameError::kValue);
     }
     return refuse;
 }
 
 void append(std::vector<std::uint8_t>& out, const Refuse& refuse) {
-    const std::string_view text = utf8_prefix(refuse.text, Refuse::kMaxText);
+    const std::string_view text = ib::utf8_prefix(refuse.text, Refuse::kMaxText);
     const auto body = append_frame(out, FrameType::kRefuse, kRefuseFixed + text.size());
-    store_be(&body[0], static_cast<std::uint16_t>(refuse.reason));
-    store_be(&body[2], static_cast<std::uint16_t>(text.size()));
+    ib::store_be(&body[0], static_cast<std::uint16_t>(refuse.reason));
+    ib::store_be(&body[2], static_cast<std::uint16_t>(text.size()));
     std::ranges::copy(text, body.subspan(kRefuseFixed).begin());
 }
 
@@ -205,7 +205,7 @@ std::expected<Link, FrameError> Link::parse(Bytes body) {
                 .speed_ext_enabled = body[3],
                 .mtu_cap = body[4],
                 .vl_cap = body[5],
-                .epoch = load_be<std::uint16_t>(&body[6])};
+                .epoch = ib::load_be<std::uint16_t>(&body[6])};
 }
 
 void append(std::vector<std::uint8_t>& out, const Link& link) {
@@ -216,7 +216,7 @@ void append(std::vector<std::uint8_t>& out, const Link& link) {
     body[3] = link.speed_ext_enabled;
     body[4] = link.mtu_cap;
     body[5] = link.vl_cap;
-    store_be(&body[6], link.epoch);
+    ib::store_be(&body[6], link.epoch);
 }
 
 namespace {
@@ -262,15 +262,15 @@ std::expected<Credit, FrameError> Credit::parse(Bytes body) {
         return std::unexpected(FrameError::kValue);
     }
     return Credit{.vl = body[0],
-                  .epoch = load_be<std::uint16_t>(&body[2]),
-                  .limit = load_be<std::uint32_t>(&body[4])};
+                  .epoch = ib::load_be<std::uint16_t>(&body[2]),
+                  .limit = ib::load_be<std::uint32_t>(&body[4])};
 }
 
 void append(std::vector<std::uint8_t>& out, const Credit& credit) {
     const auto body = append_frame(out, FrameType::kCredit, Credit::kSize);
     body[0] = credit.vl;
-    store_be(&body[2], credit.epoch);
-    store_be(&body[4], credit.limit);
+    ib::store_be(&body[2], credit.epoch);
+    ib::store_be(&body[4], credit.limit);
 }
 
 void append_packet(std::vector<std::uint8_t>& out, Bytes packet, bool crc_elided) {
@@ -286,7 +286,7 @@ std::array<std::uint8_t, kHeaderSize> frame_header(FrameType type, std::uint8_t 
     std::array<std::uint8_t, kHeaderSize> header{};
     header[0] = static_cast<std::uint8_t>(type);
     header[1] = flags;
-    store_be(&header[4], static_cast<std::uint32_t>(body_bytes));
+    ib::store_be(&header[4], static_cast<std::uint32_t>(body_bytes));
     return header;
 }
 
@@ -297,57 +297,57 @@ std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes, bo
                         packet_bytes);
 }
 
-std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes, std::uint8_t flags) {
-    return frame_header(FrameType::kRun, flags, body_bytes);
+std::array<std::uint8_t, kHeaderSize> burst_header(std::size_t body_bytes, std::uint8_t flags) {
+    return frame_header(FrameType::kBurst, flags, body_bytes);
 }
 
 // ---- peer copy
 
 namespace {
 
-// The `count` pieces that fill `body`; nullopt if their number differs, or one of them is empty.
-std::optional<std::vector<RamPiece>> parse_pieces(Bytes body, std::uint32_t count) {
-    if (count > kMaxPieces || body.size() != count * RamPiece::kSize) {
+// The `count` segments that fill `body`; nullopt if their number differs, or one of them is empty.
+std::optional<std::vector<BlockSegment>> parse_segments(Bytes body, std::uint32_t count) {
+    if (count > kMaxSegments || body.size() != count * BlockSegment::kSize) {
         return std::nullopt;
     }
-    std::vector<RamPiece> pieces(count);
-    for (RamPiece& piece : pieces) {
-        piece = {.offset = load_be<std::uint64_t>(&body[0]),
-                 .block = load_be<std::uint32_t>(&body[8]),
-                 .length = load_be<std::uint32_t>(&body[12])};
-        if (piece.length == 0) {
+    std::vector<BlockSegment> segments(count);
+    for (BlockSegment& segment : segments) {
+        segment = {.offset = ib::load_be<std::uint64_t>(&body[0]),
+                   .block = ib::load_be<std::uint32_t>(&body[8]),
+                   .length = ib::load_be<std::uint32_t>(&body[12])};
+        if (segment.length == 0) {
             return std::nullopt;
         }
-        body = body.subspan(RamPiece::kSize);
+        body = body.subspan(BlockSegment::kSize);
     }
-    return pieces;
+    return segments;
 }
 
-void write_pieces(std::span<std::uint8_t> to, std::span<const RamPiece> pieces) {
-    for (const RamPiece& piece : pieces) {
-        store_be(&to[0], piece.offset);
-        store_be(&to[8], piece.block);
-        store_be(&to[12], piece.length);
-        to = to.subspan(RamPiece::kSize);
+void write_segments(std::span<std::uint8_t> to, std::span<const BlockSegment> segments) {
+    for (const BlockSegment& segment : segments) {
+        ib::store_be(&to[0], segment.offset);
+        ib::store_be(&to[8], segment.block);
+        ib::store_be(&to[12], segment.length);
+        to = to.subspan(BlockSegment::kSize);
     }
 }
 
-bool is_reference_size(std::uint32_t bytes) {
-    return bytes != 0 && bytes <= kMaxReferenceBytes;
+bool is_offer_size(std::uint32_t bytes) {
+    return bytes != 0 && bytes <= kMaxOfferBytes;
 }
 
 }  // namespace
 
-std::uint64_t pieces_bytes(std::span<const RamPiece> pieces) {
+std::uint64_t segment_bytes(std::span<const BlockSegment> segments) {
     std::uint64_t sum = 0;
-    for (const RamPiece& piece : pieces) {
-        sum += piece.length;
+    for (const BlockSegment& segment : segments) {
+        sum += segment.length;
     }
     return sum;
 }
 
 std::expected<Memory, FrameError> Memory::parse(Bytes body) {
-    if (body.size() < kFixed || body.size() != kFixed + 8U * load_be<std::uint16_t>(&body[0])) {
+    if (body.size() < kFixed || body.size() != kFixed + 8U * ib::load_be<std::uint16_t>(&body[0])) {
         return std::unexpected(FrameError::kLength);
     }
     if (!all_zero(body.subspan(2, kFixed - 2))) {
@@ -355,7 +355,7 @@ std::expected<Memory, FrameError> Memory::parse(Bytes body) {
     }
     Memory memory;
     for (std::size_t at = kFixed; at < body.size(); at += 8) {
-        memory.blocks.push_back(load_be<std::uint64_t>(&body[at]));
+        memory.blocks.push_back(ib::load_be<std::uint64_t>(&body[at]));
         if (memory.blocks.back() == 0) {
             return std::unexpected(FrameError::kValue);
         }
@@ -366,69 +366,67 @@ std::expected<Memory, FrameError> Memory::parse(Bytes body) {
 void append(std::vector<std::uint8_t>& out, const Memory& memory) {
     const auto body =
         append_frame(out, FrameType::kMemory, Memory::kFixed + 8 * memory.blocks.size());
-    store_be(&body[0], static_cast<std::uint16_t>(memory.blocks.size()));
+    ib::store_be(&body[0], static_cast<std::uint16_t>(memory.blocks.size()));
     for (std::size_t i = 0; i < memory.blocks.size(); ++i) {
-        store_be(&body[Memory::kFixed + 8 * i], memory.blocks[i]);
+        ib::store_be(&body[Memory::kFixed + 8 * i], memory.blocks[i]);
     }
 }
 
-std::expected<Reference, FrameError> Reference::parse(Bytes body) {
+std::expected<Offer, FrameError> Offer::parse(Bytes body) {
     if (body.size() < kFixed) {
         return std::unexpected(FrameError::kLength);
     }
-    Reference reference{.handle = load_be<std::uint64_t>(&body[0]),
-                        .bytes = load_be<std::uint32_t>(&body[8])};
-    auto pieces = parse_pieces(body.subspan(kFixed), load_be<std::uint32_t>(&body[12]));
-    if (!pieces) {
+    Offer offer{.handle = ib::load_be<std::uint64_t>(&body[0]),
+                .bytes = ib::load_be<std::uint32_t>(&body[8])};
+    auto segments = parse_segments(body.subspan(kFixed), ib::load_be<std::uint32_t>(&body[12]));
+    if (!segments) {
         return std::unexpected(FrameError::kLength);
     }
-    reference.pieces = std::move(*pieces);
-    const bool whole =
-        reference.pieces.empty() || pieces_bytes(reference.pieces) == reference.bytes;
-    if (reference.handle == 0 || !is_reference_size(reference.bytes) || !whole) {
+    offer.segments = std::move(*segments);
+    const bool whole = offer.segments.empty() || segment_bytes(offer.segments) == offer.bytes;
+    if (offer.handle == 0 || !is_offer_size(offer.bytes) || !whole) {
         return std::unexpected(FrameError::kValue);
     }
-    return reference;
+    return offer;
 }
 
-void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
-                     std::span<const RamPiece> pieces) {
-    store_be(&to[0], handle);
-    store_be(&to[8], bytes);
-    store_be(&to[12], static_cast<std::uint32_t>(pieces.size()));
-    write_pieces(to.subspan(Reference::kFixed), pieces);
+void write_offer(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
+                 std::span<const BlockSegment> segments) {
+    ib::store_be(&to[0], handle);
+    ib::store_be(&to[8], bytes);
+    ib::store_be(&to[12], static_cast<std::uint32_t>(segments.size()));
+    write_segments(to.subspan(Offer::kFixed), segments);
 }
 
 std::expected<Pull, FrameError> Pull::parse(Bytes body) {
     if (body.size() < kFixed) {
         return std::unexpected(FrameError::kLength);
     }
-    Pull pull{.handle = load_be<std::uint64_t>(&body[0]),
-              .sequence = load_be<std::uint32_t>(&body[8]),
-              .offset = load_be<std::uint32_t>(&body[12]),
-              .length = load_be<std::uint32_t>(&body[16])};
-    auto pieces = parse_pieces(body.subspan(kFixed), load_be<std::uint32_t>(&body[20]));
-    if (!pieces) {
+    Pull pull{.handle = ib::load_be<std::uint64_t>(&body[0]),
+              .sequence = ib::load_be<std::uint32_t>(&body[8]),
+              .offset = ib::load_be<std::uint32_t>(&body[12]),
+              .length = ib::load_be<std::uint32_t>(&body[16])};
+    auto segments = parse_segments(body.subspan(kFixed), ib::load_be<std::uint32_t>(&body[20]));
+    if (!segments) {
         return std::unexpected(FrameError::kLength);
     }
-    pull.pieces = std::move(*pieces);
-    if (pull.handle == 0 || pull.sequence == 0 || !is_reference_size(pull.length) ||
-        pull.offset > kMaxReferenceBytes - pull.length ||
-        pieces_bytes(pull.pieces) != pull.length) {
+    pull.segments = std::move(*segments);
+    if (pull.handle == 0 || pull.sequence == 0 || !is_offer_size(pull.length) ||
+        pull.offset > kMaxOfferBytes - pull.length || segment_bytes(pull.segments) != pull.length) {
         return std::unexpected(FrameError::kValue);
     }
     return pull;
 }
 
 void append(std::vector<std::uint8_t>& out, const Pull& pull) {
-    const auto body =
-        append_frame(out, FrameType::kPull, Pull::kFixed + RamPiece::kSize * pull.pieces.size());
-    store_be(&body[0], pull.handle);
-    store_be(&body[8], pull.sequence);
-    store_be(&body[12], pull.offset);
-    store_be(&body[16], pull.length);
-    store_be(&body[20], static_cast<std::uint32_t>(pull.pieces.size()));
-    write_pieces(body.subspan(Pull::kFixed), pull.pieces);
+    const auto body = append_frame(out, FrameType::kPull,
+                                   Pull::kFixed + BlockSegment::kSize * pull.segments.size());
+    ib::store_be(&body[0], pull.handle);
+    ib::store_be(&body[8], pull.sequence);
+    ib::store_be(&body[12], pull.offset);
+    ib::store_be(&body[16], pull.length);
+    ib::store_be(&body[20], static_cast<std::uint32_t>(pull.segments.size()));
+    write_segments(body.subspan(Pull::kFixed), pull.segments);
 }
 
 FrameReader::FrameReader(std::size_t capacity)
@@ -461,7 +459,7 @@ std::expected<std::optional<Frame>, FrameError> FrameReader::next() {
     }
     const auto header = parse_frame_header(unread.first<kHeaderSize>());
     const bool misplaced =
-        header && (header->type == FrameType::kRun || header->type == FrameType::kPull);
+        header && (header->type == FrameType::kBurst || header->type == FrameType::kPull);
     if (!header || misplaced) {
         error_ = header ? FrameError::kType : header.error();
         return std::unexpected(*error_);
@@ -473,4 +471,4 @@ std::expected<std::optional<Frame>, FrameError> FrameReader::next() {
     return Frame{header->type, header->flags, unread.subspan(kHeaderSize, header->length)};
 }
 
-}  // namespace pib::ib::link
+}  // namespace pib::link

@@ -16,13 +16,13 @@
 #include "ib/wire/burst.h"
 #include "ib/wire/types.h"
 
-namespace pib::ib::link {
+namespace pib::link {
 
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 3;
 inline constexpr std::size_t kHeaderSize = 8;
-inline constexpr std::size_t kMaxBody = 8192;  // limit for all frames except RUN
-inline constexpr std::size_t kMaxRunBody = kBurstPayload + kMaxBurstPayload;
+inline constexpr std::size_t kMaxBody = 8192;  // limit for all frames except BURST
+inline constexpr std::size_t kMaxBurstBody = ib::kBurstPayload + ib::kMaxBurstPayload;
 inline constexpr std::uint32_t kMagic = 0x5049424C;  // "PIBL"
 
 enum class FrameType : std::uint8_t {
@@ -32,7 +32,7 @@ enum class FrameType : std::uint8_t {
     kLink = 4,
     kCredit = 5,
     kPacket = 6,
-    kRun = 7,     // in shared memory alone
+    kBurst = 7,   // in shared memory alone
     kMemory = 8,  // on the stream alone, beside shared memory
     kPull = 9,    // in shared memory alone
 };
@@ -40,16 +40,16 @@ enum class FrameType : std::uint8_t {
 // Bits of HELLO:features and WELCOME:features. If both have this one, frames travel through shared
 // memory.
 inline constexpr std::uint32_t kFeatureSharedMemory = 0x00000001;
-// Bursts of several packets (RUN); needs shared memory.
-inline constexpr std::uint32_t kFeatureRuns = 0x00000002;
+// Bursts of several packets (BURST); needs shared memory.
+inline constexpr std::uint32_t kFeatureBursts = 0x00000002;
 
 // Peer copy (offers, MEMORY and PULL); needs both other features.
-inline constexpr std::uint32_t kFeatureOneCopy = 0x00000004;
+inline constexpr std::uint32_t kFeaturePeerCopy = 0x00000004;
 
 // PACKET: neither ICRC nor VCRC follows the packet.
 inline constexpr std::uint8_t kFlagCrcElided = 0x01;
-// RUN: it is an offer; the location of the payload replaces the payload.
-inline constexpr std::uint8_t kFlagReference = 0x02;
+// BURST: it is an offer; the location of the payload replaces the payload.
+inline constexpr std::uint8_t kFlagOffer = 0x02;
 
 // Every error ends the connection; before that, kVersion and kMalformedHello are answered with
 // REFUSE.
@@ -74,8 +74,8 @@ struct Hello {
     std::uint32_t features = 0;
     Role role = Role::kChannelAdapter;
     std::uint8_t port_number = 1;
-    Guid node_guid{};
-    Guid port_guid{};
+    ib::Guid node_guid{};
+    ib::Guid port_guid{};
     std::string node_description{};  // UTF-8, at most kDescriptionSize bytes
 
     bool operator==(const Hello&) const = default;
@@ -87,7 +87,7 @@ struct Welcome {
 
     std::uint16_t version_minor = kVersionMinor;
     std::uint32_t features = 0;
-    Guid switch_guid{};
+    ib::Guid switch_guid{};
     std::uint8_t port_number = 0;  // port of the switch
 
     bool operator==(const Welcome&) const = default;
@@ -166,25 +166,25 @@ struct Credit {
 
 // ---- peer copy: memory that an adapter shares with its switch, and pulls
 
-inline constexpr std::size_t kMaxReferenceBytes = 1024 * 1024;  // payload that a RUN refers to
+inline constexpr std::size_t kMaxOfferBytes = 1024 * 1024;  // payload of an offer
 // 1 MiB in pages of 4096 bytes that start anywhere in the first.
-inline constexpr std::size_t kMaxPieces = kMaxReferenceBytes / 4096 + 1;
+inline constexpr std::size_t kMaxSegments = kMaxOfferBytes / 4096 + 1;
 inline constexpr std::size_t kMaxMemoryBlocks = 16;
-// Piece of the pulling side's bounce area.
+// Segment of the pulling side's bounce area.
 inline constexpr std::uint32_t kBounceBlock = 0xFFFFFFFF;
 
-// A piece of a channel adapter's memory.
-struct RamPiece {
+// A segment of a channel adapter's memory.
+struct BlockSegment {
     static constexpr std::size_t kSize = 16;
 
     std::uint64_t offset = 0;  // bytes, in the block
     std::uint32_t block = 0;   // index in MEMORY
     std::uint32_t length = 0;  // bytes, not 0
 
-    bool operator==(const RamPiece&) const = default;
+    bool operator==(const BlockSegment&) const = default;
 };
-// Bytes of all pieces.
-[[nodiscard]] std::uint64_t pieces_bytes(std::span<const RamPiece> pieces);
+// Bytes of all segments.
+[[nodiscard]] std::uint64_t segment_bytes(std::span<const BlockSegment> segments);
 
 struct Memory {
     static constexpr std::size_t kFixed = 8;
@@ -196,35 +196,35 @@ struct Memory {
         std::span<const std::uint8_t> body);
 };
 
-// Replaces the payload of a RUN. An adapter lists the pieces, a switch does not.
-struct Reference {
+// The offer of a BURST, in the place of its payload. An adapter lists the segments, a switch does
+// not.
+struct Offer {
     static constexpr std::size_t kFixed = 16;
 
     std::uint64_t handle = 0;  // not 0
-    std::uint32_t bytes = 0;   // payload of all packets, at most kMaxReferenceBytes
-    std::vector<RamPiece> pieces{};
+    std::uint32_t bytes = 0;   // payload of all packets, at most kMaxOfferBytes
+    std::vector<BlockSegment> segments{};
 
-    bool operator==(const Reference&) const = default;
+    bool operator==(const Offer&) const = default;
     // `body`: the bytes after the headers of the burst.
-    [[nodiscard]] static std::expected<Reference, FrameError> parse(
-        std::span<const std::uint8_t> body);
+    [[nodiscard]] static std::expected<Offer, FrameError> parse(std::span<const std::uint8_t> body);
 };
-[[nodiscard]] constexpr std::size_t reference_bytes(std::size_t pieces) {
-    return Reference::kFixed + pieces * RamPiece::kSize;
+[[nodiscard]] constexpr std::size_t offer_bytes(std::size_t segments) {
+    return Offer::kFixed + segments * BlockSegment::kSize;
 }
-// Writes reference_bytes(pieces.size()) bytes to `to`.
-void write_reference(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
-                     std::span<const RamPiece> pieces);
+// Writes offer_bytes(segments.size()) bytes to `to`.
+void write_offer(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
+                 std::span<const BlockSegment> segments);
 
-// Requests the copy of an offer's payload to these pieces.
+// Requests the copy of an offer's payload to these segments.
 struct Pull {
     static constexpr std::size_t kFixed = 24;
 
-    std::uint64_t handle = 0;    // handle of the reference
+    std::uint64_t handle = 0;    // handle of the offer
     std::uint32_t sequence = 0;  // never 0
     std::uint32_t offset = 0;    // into its payload
-    std::uint32_t length = 0;    // in bytes; equal to the sum of all pieces
-    std::vector<RamPiece> pieces{};
+    std::uint32_t length = 0;    // in bytes; equal to the sum of all segments
+    std::vector<BlockSegment> segments{};
 
     bool operator==(const Pull&) const = default;
     [[nodiscard]] static std::expected<Pull, FrameError> parse(std::span<const std::uint8_t> body);
@@ -249,15 +249,15 @@ void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t>
                    bool crc_elided);
 [[nodiscard]] std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes,
                                                                   bool crc_elided);
-[[nodiscard]] std::array<std::uint8_t, kHeaderSize> run_header(std::size_t body_bytes,
-                                                               std::uint8_t flags = 0);
+[[nodiscard]] std::array<std::uint8_t, kHeaderSize> burst_header(std::size_t body_bytes,
+                                                                 std::uint8_t flags = 0);
 
 // A frame in the reader's buffer; the body is valid until the next call of the reader.
 struct Frame {
     FrameType type{};
     std::uint8_t flags = 0;
     std::span<const std::uint8_t> body;
-    // PACKET and RUN in shared memory: all bytes, which the sender may still change; `body` is a
+    // PACKET and BURST in shared memory: all bytes, which the sender may still change; `body` is a
     // copy of the first ones. Otherwise empty.
     std::span<const std::uint8_t> shared{};
 
@@ -295,4 +295,4 @@ class FrameReader {
     std::optional<FrameError> error_;
 };
 
-}  // namespace pib::ib::link
+}  // namespace pib::link

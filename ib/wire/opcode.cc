@@ -142,13 +142,13 @@ constexpr bool is_response(OpKind kind) {
 
 // Headers that a transport adds to an operation: RD and UD identify the datagram's source in every
 // request, RD its context in responses as well, XRC the receive queue in requests only.
-constexpr ExtSet transport_exts(Transport transport, OpKind kind) {
-    switch (transport) {
-        case Transport::kRd:
+constexpr ExtSet service_exts(Service service, OpKind kind) {
+    switch (service) {
+        case Service::kRd:
             return is_response(kind) ? ExtSet{Ext::kRdeth} : ExtSet{Ext::kRdeth, Ext::kDeth};
-        case Transport::kUd:
+        case Service::kUd:
             return {Ext::kDeth};
-        case Transport::kXrc:
+        case Service::kXrc:
             return is_response(kind) ? ExtSet{} : ExtSet{Ext::kXrceth};
         default:
             return {};
@@ -156,63 +156,63 @@ constexpr ExtSet transport_exts(Transport transport, OpKind kind) {
 }
 
 // Whether a transport has an operation (IBA table 35, annex A14).
-constexpr bool offers(Transport transport, const Operation& op) {
+constexpr bool offers(Service service, const Operation& op) {
     const bool invalidates = op.exts.has(Ext::kIeth);
-    switch (transport) {
-        case Transport::kRc:
-        case Transport::kXrc:
+    switch (service) {
+        case Service::kRc:
+        case Service::kXrc:
             return op.kind != OpKind::kResync;
-        case Transport::kRd:
+        case Service::kRd:
             return !invalidates;
-        case Transport::kUc:
+        case Service::kUc:
             return !invalidates && (op.kind == OpKind::kSend || op.kind == OpKind::kRdmaWrite);
-        case Transport::kUd:
+        case Service::kUd:
             return !invalidates && op.kind == OpKind::kSend && op.position == Position::kOnly;
         default:
             return false;
     }
 }
 
-constexpr void place_all(Table& table, std::uint8_t base, Transport transport, const Names& names) {
+constexpr void place_all(Table& table, std::uint8_t base, Service service, const Names& names) {
     for (std::size_t i = 0; i < std::size(kOperations); ++i) {
         const Operation& op = kOperations[i];
-        if (!offers(transport, op)) {
+        if (!offers(service, op)) {
             continue;
         }
         place(table, {.name = names[i],
                       .opcode = static_cast<std::uint8_t>(base | op.code),
-                      .transport = transport,
+                      .service = service,
                       .kind = op.kind,
                       .position = op.position,
                       .payload = op.payload,
-                      .exts = op.exts | transport_exts(transport, op.kind)});
+                      .exts = op.exts | service_exts(service, op.kind)});
     }
 }
 
 constexpr Table make_table() {
     Table table{};
-    place_all(table, opcode::kRc, Transport::kRc, kRcNames);
-    place_all(table, opcode::kUc, Transport::kUc, kUcNames);
-    place_all(table, opcode::kRd, Transport::kRd, kRdNames);
-    place_all(table, opcode::kUd, Transport::kUd, kUdNames);
-    place_all(table, opcode::kXrc, Transport::kXrc, kXrcNames);
+    place_all(table, opcode::kRc, Service::kRc, kRcNames);
+    place_all(table, opcode::kUc, Service::kUc, kUcNames);
+    place_all(table, opcode::kRd, Service::kRd, kRdNames);
+    place_all(table, opcode::kUd, Service::kUd, kUdNames);
+    place_all(table, opcode::kXrc, Service::kXrc, kXrcNames);
     place(table, {.name = "RC masked CmpSwap",
                   .opcode = opcode::kMaskedCmpSwap,
-                  .transport = Transport::kRc,
+                  .service = Service::kRc,
                   .kind = OpKind::kMaskedCmpSwap,
                   .position = Position::kOnly,
                   .payload = kNo,
                   .exts = {Ext::kMaskedAtomicEth}});
     place(table, {.name = "RC masked FetchAdd",
                   .opcode = opcode::kMaskedFetchAdd,
-                  .transport = Transport::kRc,
+                  .service = Service::kRc,
                   .kind = OpKind::kMaskedFetchAdd,
                   .position = Position::kOnly,
                   .payload = kNo,
                   .exts = {Ext::kMaskedAtomicEth}});
     place(table, {.name = "CNP",
                   .opcode = opcode::kCnp,
-                  .transport = Transport::kCnp,
+                  .service = Service::kCnp,
                   .kind = OpKind::kCongestionNotification,
                   .position = Position::kOnly,
                   .payload = PayloadRule::kCnp,
@@ -235,16 +235,16 @@ const OpcodeInfo* find_opcode(std::uint8_t opcode) {
 
 namespace {
 
-constexpr OpcodeInfo reserved_row(const char* name, Transport transport) {
+constexpr OpcodeInfo reserved_row(const char* name, Service service) {
     return {.name = name,
-            .transport = transport,
+            .service = service,
             .kind = OpKind::kReserved,
             .position = Position::kOnly,
             .payload = kAny,
             .header_bytes = Bth::kSize};
 }
-constexpr OpcodeInfo kReservedOfRc = reserved_row("RC reserved", Transport::kRc);
-constexpr OpcodeInfo kReservedOfXrc = reserved_row("XRC reserved", Transport::kXrc);
+constexpr OpcodeInfo kReservedOfRc = reserved_row("RC reserved", Service::kRc);
+constexpr OpcodeInfo kReservedOfXrc = reserved_row("XRC reserved", Service::kXrc);
 
 }  // namespace
 

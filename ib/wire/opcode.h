@@ -9,7 +9,7 @@
 
 namespace pib::ib {
 
-enum class Transport : std::uint8_t { kRc, kUc, kRd, kUd, kXrc, kCnp };
+enum class Service : std::uint8_t { kRc, kUc, kRd, kUd, kXrc, kCnp };
 
 // The operation of an opcode.
 enum class OpKind : std::uint8_t {
@@ -88,7 +88,7 @@ class ExtSet {
 struct OpcodeInfo {
     const char* name = nullptr;  // IBA name; nullptr marks a reserved opcode
     std::uint8_t opcode = 0;
-    Transport transport{};
+    Service service{};
     OpKind kind{};
     Position position{};
     PayloadRule payload{};
@@ -106,7 +106,7 @@ struct OpcodeInfo {
     // The responder of a reliable connection answers what is wrong with a request; elsewhere such
     // packets are dropped in silence.
     [[nodiscard]] constexpr bool is_reliable() const {
-        return transport == Transport::kRc || transport == Transport::kXrc;
+        return service == Service::kRc || service == Service::kXrc;
     }
     [[nodiscard]] constexpr bool has_immediate() const { return has(Ext::kImmDt); }
     [[nodiscard]] constexpr bool is_atomic() const {

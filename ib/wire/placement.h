@@ -16,9 +16,9 @@ struct Placement {
         kPulled,   // in the receiver's memory, at `where`
     };
     Form form = Form::kHere;
-    const link::Reference* offer = nullptr;  // kOffered, at a switch: where it is
+    const link::Offer* offer = nullptr;  // kOffered, at a switch: where it is
     // kOffered, at an adapter: the adapter writes here to where it is to be pulled.
-    std::vector<link::RamPiece> where{};
+    std::vector<link::BlockSegment> where{};
 
     [[nodiscard]] bool is_here() const { return form == Form::kHere; }
     [[nodiscard]] bool is_offered() const { return form == Form::kOffered; }

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "device.h"
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "pib_hca_core.h"
 
 using pib::hca::Config;
@@ -90,8 +90,8 @@ Config from_c(const PibHcaConfig& in) {
     config.link_speed_ext = in.link_speed_ext;
     config.mtu_cap = in.mtu_cap;
     config.vl_cap = in.vl_cap;
-    config.runs = in.runs;
-    config.one_copy = in.one_copy;
+    config.bursts = in.bursts;
+    config.peer_copy = in.peer_copy;
     config.trace_entries = in.trace_entries;
     config.shadow_doorbells = in.shadow_doorbells;
     config.device_memory_pages = in.device_memory_pages;
@@ -224,7 +224,7 @@ bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port) {
 }
 
 uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count) {
-    uint64_t bytes = pib::link::one_copy_bytes({});
+    uint64_t bytes = pib::link::peer_copy_bytes({});
     for (size_t i = 0; i < count; ++i) {
         bytes += pib::link::bitmap_bytes(blocks[i].bytes);
     }
@@ -234,7 +234,7 @@ uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count) 
 void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
                               const PibHcaRamBlock* blocks, size_t count) {
     try {
-        pib::hca::OneCopyMemory memory{.control = control, .blocks = {}};
+        pib::hca::PeerCopyMemory memory{.control = control, .blocks = {}};
         for (size_t i = 0; i < count; ++i) {
             memory.blocks.push_back({.base = blocks[i].base, .bytes = blocks[i].bytes});
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The HCA as a whole: QEMU or a test creates it and calls its entry points. One caller at a time.
 // Each entry does a bounded amount of work. A command that takes memory away from the fabric while
-// the switch copies (Config::one_copy) completes later. Four operations wait for the switch
+// the switch copies (Config::peer_copy) completes later. Four operations wait for the switch
 // instead, 1 s at most: reset(), stop_copying(), the failure of a QP, and a work request or packet
 // that invalidates a key.
 #pragma once

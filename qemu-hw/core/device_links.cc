@@ -65,7 +65,7 @@ bool DeviceLinks::wants_memory(unsigned port) {
     return p != nullptr && p->link_wants_memory();
 }
 
-void DeviceLinks::share_memory(unsigned port, const OneCopyMemory& memory) {
+void DeviceLinks::share_memory(unsigned port, const PeerCopyMemory& memory) {
     engine_.enter([&] {
         if (HcaPort* p = find(port); p != nullptr && p->link_wants_memory()) {
             p->link_memory(memory);

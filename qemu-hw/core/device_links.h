@@ -8,7 +8,7 @@
 
 #include "engine.h"
 #include "ib/link/link_endpoint.h"
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 
 namespace pib::hca {
 
@@ -37,7 +37,7 @@ class DeviceLinks {
     // the descriptors with the bytes that it passes to Host::link_write(). The memory must stay
     // mapped as long as the rings.
     bool wants_memory(unsigned port);
-    void share_memory(unsigned port, const OneCopyMemory& memory);
+    void share_memory(unsigned port, const PeerCopyMemory& memory);
 
   private:
     HcaPort* find(unsigned port) { return engine_.objects().ports.find(port); }

@@ -23,11 +23,11 @@ Engine::Engine(const Config& config, Host& host)
       cqs_(host, eqs_, Limits::kCqs),
       srqs_(host, eqs_, cqs_, Limits::kSrqs),
       mpt_(host, Limits::kMrs, Limits::kMrPages),
-      one_copy_(config.one_copy ? std::make_unique<OneCopy>(host, mpt_) : nullptr),
-      ports_(config_, host, eqs_, counters_, one_copy_.get()),
-      transport_({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), one_copy_.get()}),
+      peer_copy_(config.peer_copy ? std::make_unique<PeerCopy>(host, mpt_) : nullptr),
+      ports_(config_, host, eqs_, counters_, peer_copy_.get()),
+      transport_({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), peer_copy_.get()}),
       objects_{config_, host, counters_, eqs_,       cqs_,
-               srqs_,   mpt_, ports_,    transport_, one_copy_.get()},
+               srqs_,   mpt_, ports_,    transport_, peer_copy_.get()},
       commands_(objects_) {
     ports_.set_client(transport_);
     cqs_.set_poison(config.knobs.poison_wc);
@@ -78,8 +78,8 @@ void Engine::reset(bool cold) {
 }
 
 void Engine::stop_copying() {
-    if (one_copy_) {
-        one_copy_->stop_all();
+    if (peer_copy_) {
+        peer_copy_->stop_all();
     }
 }
 

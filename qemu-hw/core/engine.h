@@ -14,7 +14,7 @@
 #include "commands/command_queue.h"
 #include "device_health.h"
 #include "memory/mpt.h"
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "mmio/device_objects.h"
 #include "pib_hca_hw.h"
 #include "port/hca_ports.h"
@@ -78,7 +78,7 @@ class Engine {
     CqTable cqs_;
     SrqTable srqs_;
     Mpt mpt_;
-    std::unique_ptr<OneCopy> one_copy_;  // nullptr: no peer copy
+    std::unique_ptr<PeerCopy> peer_copy_;  // nullptr: no peer copy
     HcaPorts ports_;
     Transport transport_;
     DeviceObjects objects_;

@@ -69,8 +69,8 @@ typedef struct PibHcaConfig {
     uint32_t trace_entries;
     uint32_t device_memory_pages;
     bool shadow_doorbells;
-    bool runs;
-    bool one_copy;
+    bool bursts;
+    bool peer_copy;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;

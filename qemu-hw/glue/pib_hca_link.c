@@ -47,8 +47,8 @@ struct PibHcaLink {
     bool tls_failed; /* as the log says */
     PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
-    PibHcaOneCopy *one_copy; /* NULL: no peer copy */
-    bool sends_fds; /* send one_copy's descriptors with the core's next bytes */
+    PibHcaPeerCopy *peer_copy; /* NULL: no peer copy */
+    bool sends_fds; /* send peer_copy's descriptors with the core's next bytes */
 };
 
 struct PibHcaLinks {
@@ -140,7 +140,7 @@ static void pib_hca_link_drop(PibHcaLink *link)
     link->channel = NULL;
     link->want_write = false;
     link->to_close = false;
-    g_clear_pointer(&link->one_copy, pib_hca_one_copy_free);
+    g_clear_pointer(&link->peer_copy, pib_hca_peer_copy_free);
     g_clear_pointer(&link->memory, pib_link_memory_unmap);
     if (link->kick_fd >= 0) {
         close(link->kick_fd);
@@ -209,10 +209,10 @@ static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
 
 static void pib_hca_link_offer_memory(PibHcaLink *link)
 {
-    link->one_copy = pib_hca_one_copy_new();
-    if (link->one_copy) {
+    link->peer_copy = pib_hca_peer_copy_new();
+    if (link->peer_copy) {
         link->sends_fds = true; /* the core's next byte carries them */
-        pib_hca_one_copy_offer(link->one_copy, link->hca->core, link->port);
+        pib_hca_peer_copy_offer(link->peer_copy, link->hca->core, link->port);
         link->sends_fds = false;
     }
 }
@@ -481,7 +481,7 @@ static ssize_t pib_hca_link_writev(PibHcaLink *link, struct iovec *iov,
     ssize_t written;
 
     if (link->sends_fds) {
-        fd_count = pib_hca_one_copy_fds(link->one_copy, &fds);
+        fd_count = pib_hca_peer_copy_fds(link->peer_copy, &fds);
     }
     written = qio_channel_writev_full(link->channel, iov, count,
                                       fds, fd_count, 0, NULL);

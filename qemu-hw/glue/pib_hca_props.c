@@ -145,8 +145,8 @@ static bool pib_hca_link_config(PibHca *hca, PibHcaConfig *config,
     config->link_speed_ext = speed->value_ext;
     config->mtu_cap = mtu->value;
     config->vl_cap = vls->value;
-    config->runs = prop->runs;
-    config->one_copy = prop->peer_copy && pib_hca_one_copy_possible();
+    config->bursts = prop->bursts;
+    config->peer_copy = prop->peer_copy && pib_hca_peer_copy_possible();
     return true;
 }
 
@@ -333,7 +333,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
     DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
-    DEFINE_PROP_BOOL("bursts", PibHca, prop.runs, true),
+    DEFINE_PROP_BOOL("bursts", PibHca, prop.bursts, true),
     DEFINE_PROP_BOOL("peer-copy", PibHca, prop.peer_copy, false),
     DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
 };

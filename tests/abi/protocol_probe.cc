@@ -7,13 +7,13 @@
 #include <cstdio>
 #include <string>
 
-#include "ib/link/one_copy.h"
+#include "ib/link/peer_copy_control.h"
 #include "ib/link/shared_ring.h"
 #include "ib/wire/link_frame.h"
 
 namespace {
 
-using namespace pib::ib::link;
+using namespace pib::link;
 using namespace pib::ib;
 
 void show(const char* frame, const char* field, std::span<const std::uint8_t> bytes) {
@@ -102,13 +102,13 @@ void show_link_state() {
     show_member("CREDIT", "limit", credit, &Credit::limit, 0xffffffffU);
 }
 
-void show_run() {
+void show_burst() {
     std::vector<std::uint8_t> zero(kBurstPayload);
-    show("RUN", "-", zero);
+    show("BURST", "-", zero);
     const auto field = [&](const char* name, std::size_t at, std::size_t bytes) {
         auto body = zero;
         std::fill_n(body.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0xff);
-        show("RUN", name, body);
+        show("BURST", name, body);
     };
     field("packets", 0, 2);
     field("mtu", 2, 2);
@@ -144,40 +144,40 @@ void show_pulls() {
     show_pull("offset", &Pull::offset, 0xffffffffU);
     show_pull("length", &Pull::length, 0xffffffffU);
     // Their number has to be that many; that they are read there is what the parser says.
-    show_ones("PULL", "pieces", Pull::kFixed, 20, 4);
+    show_ones("PULL", "segments", Pull::kFixed, 20, 4);
 }
 
-void show_reference(const char* field, std::uint64_t handle, std::uint32_t bytes) {
-    std::vector<std::uint8_t> out(reference_bytes(0));
-    write_reference(out, handle, bytes, {});
-    show("REFERENCE", field, out);
+void show_offer(const char* field, std::uint64_t handle, std::uint32_t bytes) {
+    std::vector<std::uint8_t> out(offer_bytes(0));
+    write_offer(out, handle, bytes, {});
+    show("OFFER", field, out);
 }
 
-void show_piece(const char* field, const RamPiece& piece) {
-    std::vector<std::uint8_t> out(reference_bytes(1));
-    write_reference(out, 0, 0, {&piece, 1});
-    show("PIECE", field, std::span(out).subspan(Reference::kFixed));
+void show_segment(const char* field, const BlockSegment& segment) {
+    std::vector<std::uint8_t> out(offer_bytes(1));
+    write_offer(out, 0, 0, {&segment, 1});
+    show("SEGMENT", field, std::span(out).subspan(Offer::kFixed));
 }
 
-void show_references() {
-    show_reference("-", 0, 0);
-    show_reference("handle", 0xffffffffffffffffU, 0);
-    show_reference("bytes", 0, 0xffffffffU);
-    show_ones("REFERENCE", "pieces", Reference::kFixed, 12, 4);
-    show_piece("-", {});
-    show_piece("offset", {.offset = 0xffffffffffffffffU});
-    show_piece("block", {.block = 0xffffffffU});
-    show_piece("length", {.length = 0xffffffffU});
+void show_offers() {
+    show_offer("-", 0, 0);
+    show_offer("handle", 0xffffffffffffffffU, 0);
+    show_offer("bytes", 0, 0xffffffffU);
+    show_ones("OFFER", "segments", Offer::kFixed, 12, 4);
+    show_segment("-", {});
+    show_segment("offset", {.offset = 0xffffffffffffffffU});
+    show_segment("block", {.block = 0xffffffffU});
+    show_segment("length", {.length = 0xffffffffU});
 }
 
 void show_copying_field(const char* field, auto set) {
-    pib::link::OneCopyControl control;
+    pib::link::PeerCopyControl control;
     set(control);
-    show("COPYING", field, {reinterpret_cast<const std::uint8_t*>(&control), sizeof(control)});
+    show("PEER_COPY", field, {reinterpret_cast<const std::uint8_t*>(&control), sizeof(control)});
 }
 
 void show_copying() {
-    using Control = pib::link::OneCopyControl;
+    using Control = pib::link::PeerCopyControl;
     constexpr std::uint64_t ones = 0xffffffffffffffffU;
     show_copying_field("-", [](Control&) {});
     show_copying_field("answer", [](Control& c) { c.answer = ones; });
@@ -193,14 +193,14 @@ void show_copying() {
     });
 }
 
-void show_one_copy_constants() {
+void show_peer_copy_constants() {
     using namespace pib::link;
-    std::printf("FEATURE_ONE_COPY %u\nFLAG_REFERENCE %u\nMAX_REFERENCE_BYTES %zu\n",
-                kFeatureOneCopy, kFlagReference, pib::ib::link::kMaxReferenceBytes);
-    std::printf("MAX_PIECES %zu\nMAX_MEMORY_BLOCKS %zu\nBOUNCE_BLOCK %u\n", kMaxPieces,
-                kMaxMemoryBlocks, pib::ib::link::kBounceBlock);
+    std::printf("FEATURE_PEER_COPY %u\nFLAG_OFFER %u\nMAX_OFFER_BYTES %zu\n", kFeaturePeerCopy,
+                kFlagOffer, kMaxOfferBytes);
+    std::printf("MAX_SEGMENTS %zu\nMAX_MEMORY_BLOCKS %zu\nBOUNCE_BLOCK %u\n", kMaxSegments,
+                kMaxMemoryBlocks, pib::link::kBounceBlock);
     std::printf("BOUNCE_OFFSET %zu\nPAGE_BYTES %zu\nMAPPED %u\nNOT_MAPPED %u\nALL_REGISTERED %u\n",
-                kBounceOffset, kPageBytes, kMapped, kNotMapped, OneCopyControl::kAllRegistered);
+                kBounceOffset, kPageBytes, kMapped, kNotMapped, PeerCopyControl::kAllRegistered);
 }
 
 void show_control_field(const char* field,
@@ -229,17 +229,18 @@ int main() {
     show_hello();
     show_answers();
     show_link_state();
-    show_run();
+    show_burst();
     show_memory();
     show_pulls();
-    show_references();
+    show_offers();
     show_copying();
     show_control();
-    show_one_copy_constants();
+    show_peer_copy_constants();
     std::printf("VERSION_MAJOR %u\nVERSION_MINOR %u\nMAX_BODY %zu\n", kVersionMajor, kVersionMinor,
                 kMaxBody);
-    std::printf("FEATURE_SHARED_MEMORY %u\nFEATURE_RUNS %u\nRING_ALIGN %u\n", kFeatureSharedMemory,
-                kFeatureRuns, pib::link::kRingAlign);
-    std::printf("MAX_RUN_PAYLOAD %zu\nMAX_RUN_PACKETS %u\n", kMaxBurstPayload, kMaxBurstPackets);
+    std::printf("FEATURE_SHARED_MEMORY %u\nFEATURE_BURSTS %u\nRING_ALIGN %u\n",
+                kFeatureSharedMemory, kFeatureBursts, pib::link::kRingAlign);
+    std::printf("MAX_BURST_PAYLOAD %zu\nMAX_BURST_PACKETS %u\n", kMaxBurstPayload,
+                kMaxBurstPackets);
     std::printf("FLAG_CRC_ELIDED %u\nCREDIT_BLOCK_BYTES %zu\n", kFlagCrcElided, kCreditBlockBytes);
 }

@@ -14,8 +14,8 @@ import manual
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROTOCOL = ROOT / "docs" / "fabric-protocol.md"
 HEADER = ROOT / "ib" / "wire" / "link_frame.h"
-COPYING = ROOT / "ib" / "link" / "one_copy.h"
-NAMED = re.compile(r"\b([A-Z]+), (\d+) bytes")
+PEER_COPY = ROOT / "ib" / "link" / "peer_copy_control.h"
+NAMED = re.compile(r"\b([A-Z_]+), (\d+) bytes")
 # Fields that are always the same have no place in the probe.
 CONSTANT = {"magic": b"PIBL", "version_major": (1).to_bytes(2)}
 PROBE: list[str] = []
@@ -92,7 +92,7 @@ def differences(doc: Protocol, written: Written) -> list[str]:
     found = []
     for what, ours, theirs in (("types", doc.types, enumerators("FrameType")),
                                ("reasons", doc.reasons, enumerators("RefuseReason")),
-                               ("results", doc.results, enumerators("PullResult", COPYING)),
+                               ("results", doc.results, enumerators("PullResult", PEER_COPY)),
                                ("constants", doc.constants, written.constants),
                                ("sizes", doc.sizes, {f: len(z) for f, z in written.zero.items()})):
         if ours != theirs:

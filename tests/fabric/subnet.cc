@@ -24,18 +24,18 @@ hca::Config hca_config(unsigned index) {
     config.port_guids[0] = Guest::port_guid(index);
     config.node_guid = Guest::port_guid(index) - 1;
     config.node_description = "vm" + std::to_string(index);
-    const char* runs = std::getenv("PIB_BURSTS");
-    config.runs = runs == nullptr || std::string_view(runs) != "off";
+    const char* bursts = std::getenv("PIB_BURSTS");
+    config.bursts = bursts == nullptr || std::string_view(bursts) != "off";
     return config;
 }
 
 // A cable to a switch in the same process.
-class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
+class SwitchCable final : public Cable, private fabric::SwitchEndpoint::Owner {
   public:
     SwitchCable(fabric::Switch& sw, LinkMode mode, unsigned log_ring)
         : mode_(mode),
           log_ring_(log_ring),
-          link_(sw, static_cast<fabric::SwitchLink::Owner&>(*this)) {}
+          link_(sw, static_cast<fabric::SwitchEndpoint::Owner&>(*this)) {}
 
     void carry(std::span<const uint8_t> bytes) override {
         while (!bytes.empty()) {
@@ -98,7 +98,7 @@ class SwitchCable final : public Cable, private fabric::SwitchLink::Owner {
     bool asleep_ = false;
     bool kick_ = false;
     std::optional<link::SharedMemory> memory_;
-    fabric::SwitchLink link_;
+    fabric::SwitchEndpoint link_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "device.h"
 #include "fake_host.h"
-#include "links/switch_link.h"
+#include "links/switch_endpoint.h"
 #include "mini_driver.h"
 #include "switch/switch.h"
 
@@ -43,7 +43,7 @@ enum class LinkMode {
     kMixed,  // the guests with even numbers as kShared, the others as kStream
 };
 // Link mode from the environment variable PIB_LINK_MODE: "stream" (the default), "shared" or
-// "mixed". In shared memory messages go as runs of packets, unless PIB_BURSTS is "off".
+// "mixed". In shared memory messages go as bursts of packets, unless PIB_BURSTS is "off".
 LinkMode default_link_mode();
 
 // One virtual machine as the fabric sees it: an HCA, what its driver has set up, and a cable.

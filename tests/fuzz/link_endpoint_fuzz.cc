@@ -12,7 +12,7 @@
 namespace pib::fuzz {
 namespace {
 
-using namespace ib::link;
+using namespace link;
 
 constexpr std::uint32_t kBlocks = 256;
 
@@ -109,9 +109,9 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
     if (action == 200) {
         end.training().retrain();
     } else if (action == 201) {
-        auto offer = an_offer(2);
-        offer.up = !port.up();
-        end.training().set_offer(offer);
+        auto parameters = make_parameters(2);
+        parameters.up = !port.up();
+        end.training().set_parameters(parameters);
     } else if (action % 4 == 3) {
         port.release();
     }
@@ -128,7 +128,7 @@ std::vector<Bytes> seeds() {
         } else {
             append(bytes, Welcome{.switch_guid = ib::Guid(9), .port_number = 4});
         }
-        append(bytes, an_offer(2));
+        append(bytes, make_parameters(2));
         append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 1000});
         append(bytes, Credit{.vl = 1, .epoch = 1, .limit = 100});
         for (const std::uint8_t vl : {0, 1, 15}) {
@@ -140,7 +140,7 @@ std::vector<Bytes> seeds() {
             link::append_crcs(packet);
             append_packet(bytes, packet, false);
         }
-        auto again = an_offer(2);
+        auto again = make_parameters(2);
         again.epoch = 2;
         append(bytes, again);
         all.push_back(bytes);
@@ -162,7 +162,7 @@ void run(std::span<const std::uint8_t> input) {
         end.emplace(a_hello(), buffers, port);
     }
     port.end = &*end;
-    end->training().set_offer(an_offer(2));
+    end->training().set_parameters(make_parameters(2));
     FrameReader reader;
     while (!in.empty()) {
         const auto bytes = in.take(chunk);

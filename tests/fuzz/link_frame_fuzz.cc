@@ -9,7 +9,7 @@
 namespace pib::fuzz {
 namespace {
 
-using namespace ib::link;
+using namespace link;
 
 template <typename T>
 void check_body(std::span<const std::uint8_t> body) {
@@ -54,24 +54,24 @@ void check_frame(const Frame& frame) {
             return;
         case FrameType::kMemory:
             return check_body<Memory>(frame.body);
-        case FrameType::kRun:
+        case FrameType::kBurst:
         case FrameType::kPull:
             break;  // not on a stream: the reader refuses them
     }
     require(false, "the reader knows which frames a stream has");
 }
 
-void check_reference(std::span<const std::uint8_t> body) {
-    const auto reference = Reference::parse(body);
-    if (!reference) {
+void check_offer(std::span<const std::uint8_t> body) {
+    const auto offer = Offer::parse(body);
+    if (!offer) {
         return;
     }
-    require(reference->pieces.size() <= kMaxPieces, "pieces are bounded");
-    require(reference->pieces.empty() || pieces_bytes(reference->pieces) == reference->bytes,
-            "pieces are all of it");
+    require(offer->segments.size() <= kMaxSegments, "segments are bounded");
+    require(offer->segments.empty() || segment_bytes(offer->segments) == offer->bytes,
+            "segments are all of it");
     Bytes written(body.size());
-    write_reference(written, reference->handle, reference->bytes, reference->pieces);
-    require(std::ranges::equal(written, body), "a reference survives");
+    write_offer(written, offer->handle, offer->bytes, offer->segments);
+    require(std::ranges::equal(written, body), "an offer survives");
 }
 
 Bytes body_of(const Bytes& frame) {
@@ -106,17 +106,18 @@ std::vector<Bytes> seeds() {
     append(refusal, Refuse{RefuseReason::kNoFreePort, "all 36 ports are taken"});
     Bytes memory = {3};
     append(memory, Memory{{1 << 20, 4096}});
-    const std::vector<RamPiece> pieces = {{0, 0, 4096}, {8192, 1, 100}};
+    const std::vector<BlockSegment> segments = {{0, 0, 4096}, {8192, 1, 100}};
     Bytes pull;
-    append(pull, Pull{.handle = 1, .sequence = 2, .offset = 3, .length = 4196, .pieces = pieces});
-    Bytes reference(reference_bytes(2));
-    write_reference(reference, 7, 4196, pieces);
-    return {client, server, refusal, memory, body_of(pull), reference};
+    append(pull,
+           Pull{.handle = 1, .sequence = 2, .offset = 3, .length = 4196, .segments = segments});
+    Bytes offer(offer_bytes(2));
+    write_offer(offer, 7, 4196, segments);
+    return {client, server, refusal, memory, body_of(pull), offer};
 }
 
 void run(std::span<const std::uint8_t> input) {
     check_body<Pull>(input);  // these come in no stream
-    check_reference(input);
+    check_offer(input);
     Input in(input);
     const std::size_t chunk = 1 + in.byte() * 4U;
     FrameReader reader(0);

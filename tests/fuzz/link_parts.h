@@ -12,7 +12,7 @@
 
 namespace pib::fuzz {
 
-inline ib::link::Link an_offer(std::uint8_t vl_cap, std::uint16_t epoch = 1) {
+inline link::Link make_parameters(std::uint8_t vl_cap, std::uint16_t epoch = 1) {
     return {.up = true,
             .width_enabled = 2,
             .speed_enabled = 7,

@@ -49,7 +49,7 @@ SmaNode a_switch() {
     return node;
 }
 
-void check_port(const Port& port, const Port& fresh) {
+void check_port(const PortAttrs& port, const PortAttrs& fresh) {
     const PortState state = port.state();
     require(state >= PortState::kDown && state <= PortState::kActive, "a port has a state");
     const bool up = state >= PortState::kInitialize;
@@ -106,7 +106,7 @@ struct Bench {
 
     // Events of the link between two MADs.
     void step(std::uint8_t what) {
-        for (Port& port : node.ports) {
+        for (PortAttrs& port : node.ports) {
             if ((what & 1) != 0) {
                 port_link_up(port, 2, 4, 0);
             }

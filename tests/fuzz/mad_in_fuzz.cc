@@ -17,7 +17,7 @@
 namespace pib::fuzz {
 namespace {
 
-using namespace ib::link;
+using namespace link;
 
 constexpr unsigned kMaxSteps = 64;
 constexpr std::uint16_t kLid = 0x10;
@@ -69,7 +69,7 @@ class Bench final : private hca::EqTable::Events {
     void interrupt_raised() override {}
 
     hca::HcaPort& port() { return *ports_.find(1); }
-    ib::Port& attrs() { return ports_.sma().port(1); }
+    ib::PortAttrs& attrs() { return ports_.sma().port(1); }
     void connect();
     void bring_up();
     void from_link(Input& in);
@@ -248,7 +248,7 @@ void Bench::check_output() {
 
 void Bench::check() {
     for (unsigned number = 1; number <= 2; ++number) {
-        const ib::Port& port = ports_.sma().port(number);
+        const ib::PortAttrs& port = ports_.sma().port(number);
         const bool up = port.state() >= ib::PortState::kInitialize;
         require(up == (port.phys_state() == ib::PhysState::kLinkUp), "the states agree");
         require(port.traps.pending.size() <= ib::TrapQueue::kMaxPending, "traps are bounded");

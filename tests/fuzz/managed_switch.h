@@ -15,7 +15,7 @@ inline void activate(fabric::Switch& sw, unsigned ports) {
     sw.node().lft.set_top(64);
     for (unsigned number = 1; number <= ports; ++number) {
         block[number] = static_cast<std::uint8_t>(number);
-        ib::Port& attrs = sw.port(number).attrs();
+        ib::PortAttrs& attrs = sw.port(number).attrs();
         if (attrs.link_is_up()) {
             attrs.set(ib::port_info::kPortState, static_cast<unsigned>(ib::PortState::kActive));
             attrs.set(ib::port_info::kHoqLife, 12);

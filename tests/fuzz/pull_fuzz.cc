@@ -13,20 +13,20 @@
 namespace pib::fuzz {
 namespace {
 
-using namespace ib::link;
+using namespace link;
 using link::PullResult;
 
 constexpr unsigned kMaxSteps = 256;
 constexpr std::uint32_t kMtu = 256;
-constexpr std::uint32_t kAll = kFeatureSharedMemory | kFeatureRuns | kFeatureOneCopy;
+constexpr std::uint32_t kAll = kFeatureSharedMemory | kFeatureBursts | kFeaturePeerCopy;
 
 class Adapter final : private link::LinkEvents {
   public:
     Adapter()
-        : control_bytes_(link::one_copy_bytes(blocks_)),
+        : control_bytes_(link::peer_copy_bytes(blocks_)),
           control_(zeroed(control_bytes_)),
           end_(hello(), buffers(), *this) {
-        end_.training().set_offer(an_offer(1, 0));
+        end_.training().set_parameters(make_parameters(1, 0));
         end_.consume_output(end_.output().size());
         Bytes bytes;
         append(bytes, Welcome{.features = kAll, .switch_guid = ib::Guid(9), .port_number = 1});
@@ -36,12 +36,12 @@ class Adapter final : private link::LinkEvents {
         end_.consume_output(end_.output().size());
         control().mapped = link::kMapped;
         bytes.clear();
-        append(bytes, an_offer(1));
+        append(bytes, make_parameters(1));
         write(bytes);
         turn();
     }
-    [[nodiscard]] link::OneCopyControl& control() const {
-        return *reinterpret_cast<link::OneCopyControl*>(control_.get());
+    [[nodiscard]] link::PeerCopyControl& control() const {
+        return *reinterpret_cast<link::PeerCopyControl*>(control_.get());
     }
     void write(std::span<const std::uint8_t> frame) {
         const auto room = out_.reserve(frame.size());
@@ -63,7 +63,7 @@ class Adapter final : private link::LinkEvents {
         const auto sequence = what % 8 == 0 ? in.byte() : sequence_;
         control().answer = link::pull_answer(sequence, static_cast<PullResult>(what >> 3 & 7));
     }
-    void refer(Input& in);
+    void offer(Input& in);
     void act(Input& in) {
         const std::uint8_t what = in.byte();
         places_ = what & 3;
@@ -101,8 +101,9 @@ class Adapter final : private link::LinkEvents {
                 const auto pull = Pull::parse({in_.front() + 8, header->length});
                 require(pull.has_value(), "a PULL is one");
                 require(pull->sequence == sequence_ + 1, "one after the other");
-                for (const link::RamPiece& piece : pull->pieces) {
-                    require(link::piece_fits(piece, blocks_, true), "to the adapter's own memory");
+                for (const link::BlockSegment& segment : pull->segments) {
+                    require(link::segment_fits(segment, blocks_, true),
+                            "to the adapter's own memory");
                 }
                 sequence_ = pull->sequence;
             }
@@ -127,7 +128,7 @@ class Adapter final : private link::LinkEvents {
         return burst.count();
     }
     void link_packet_fault(link::PacketFault) override { require(up_, "faults only while up"); }
-    bool locate(const ib::Burst& burst, std::vector<link::RamPiece>& where) const {
+    bool locate(const ib::Burst& burst, std::vector<link::BlockSegment>& where) const {
         const auto bytes = static_cast<std::uint32_t>(burst.size().payload);
         if (places_ == 1) {
             where = {{.offset = 0, .block = 0, .length = 100},
@@ -137,7 +138,7 @@ class Adapter final : private link::LinkEvents {
         }
         return places_ != 0;
     }
-    bool take_pulled(std::span<const link::RamPiece> where) const {
+    bool take_pulled(std::span<const link::BlockSegment> where) const {
         const std::uint64_t answer = control().answer;
         require(up_ && answer >> 8 >= sequence_ &&
                     (answer & 0xFF) == static_cast<unsigned>(PullResult::kDone),
@@ -161,7 +162,7 @@ class Adapter final : private link::LinkEvents {
     bool open_ = true;
 };
 
-void Adapter::refer(Input& in) {
+void Adapter::offer(Input& in) {
     const std::uint32_t packets = 2 + in.byte() % 200;
     const std::uint8_t damage = in.byte();
     const std::uint64_t handle = damage == 1 ? in.byte() : next_++;
@@ -175,11 +176,11 @@ void Adapter::refer(Input& in) {
     last.bth.psn = ib::Psn(6 + packets);
     const std::uint32_t bytes = packets * kMtu;
     const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, bytes);
-    Bytes frame(kHeaderSize + ib::kBurstPayload + reference_bytes(0));
-    std::ranges::copy(run_header(frame.size() - kHeaderSize, kFlagReference), frame.begin());
+    Bytes frame(kHeaderSize + ib::kBurstPayload + offer_bytes(0));
+    std::ranges::copy(burst_header(frame.size() - kHeaderSize, kFlagOffer), frame.begin());
     const auto body = std::span(frame).subspan(kHeaderSize);
     ib::BurstBuilder::headers(body, *size, first, last, bytes);
-    write_reference(body.subspan(ib::kBurstPayload), handle, bytes, {});
+    write_offer(body.subspan(ib::kBurstPayload), handle, bytes, {});
     if (damage == 2) {
         frame[in.byte() % frame.size()] = in.byte();
     }
@@ -210,7 +211,7 @@ void run(std::span<const std::uint8_t> input) {
                 adapter.write(any_frame(in));
                 break;
             case 1:
-                adapter.refer(in);
+                adapter.offer(in);
                 break;
             case 2:
                 adapter.answer(in);

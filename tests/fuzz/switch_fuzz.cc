@@ -8,14 +8,14 @@
 
 #include "fuzz_target.h"
 #include "link_parts.h"
-#include "links/switch_link.h"
+#include "links/switch_endpoint.h"
 #include "managed_switch.h"
 #include "switch/switch.h"
 
 namespace pib::fuzz {
 namespace {
 
-using namespace ib::link;
+using namespace link;
 
 constexpr unsigned kLinks = 3;
 constexpr unsigned kMaxSteps = 256;
@@ -30,7 +30,7 @@ fabric::SwitchConfig a_config() {
 }
 
 // One neighbour: it says HELLO and LINK and gives credits by itself, the rest is the input's.
-class Neighbour final : private fabric::SwitchLink::Owner {
+class Neighbour final : private fabric::SwitchEndpoint::Owner {
   public:
     Neighbour(fabric::Switch& sw, unsigned index) : link_(sw, *this) {
         Bytes bytes;
@@ -39,7 +39,7 @@ class Neighbour final : private fabric::SwitchLink::Owner {
                             .node_guid = ib::Guid(100 + index),
                             .port_guid = ib::Guid(200 + index),
                             .node_description = "node"});
-        append(bytes, an_offer(2));
+        append(bytes, make_parameters(2));
         append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 200});
         feed(bytes);
     }
@@ -81,7 +81,7 @@ class Neighbour final : private fabric::SwitchLink::Owner {
         require(!text.empty(), "a note says something");
     }
 
-    fabric::SwitchLink link_;
+    fabric::SwitchEndpoint link_;
     FrameReader reader_;
     bool open_ = true;
 };

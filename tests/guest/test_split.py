@@ -33,7 +33,7 @@ def test_opensm_sees_one_subnet(tree, guests):
     wanted = topology.load(FILE)
     for guest in guests:
         assert topology.net(sh(guest, "ibnetdiscover")).wiring() == wanted.wiring()
-    assert "elsewhere" in tree.switch(0).ctl("nodes") and "elsewhere" in tree.switch(1).ctl("nodes")
+    assert "remote" in tree.switch(0).ctl("nodes") and "remote" in tree.switch(1).ctl("nodes")
     assert diags.bandwidth(*guests, timeout=19) > 0
 
 

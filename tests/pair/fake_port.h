@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A port without a link: what it is given to send waits in a queue until the test takes it. Runs
-// are taken apart at once, so that tests see packets whatever is sent; with PIB_BURSTS=on.
+// A port without a link: what it is given to send waits in a queue until the test takes it. Bursts
+// are split at once, so that tests always see packets; with PIB_BURSTS=on.
 #pragma once
 
 #include <algorithm>
@@ -15,28 +15,28 @@
 #include <utility>
 #include <vector>
 
-#include "fake_one_copy.h"
+#include "fake_peer_copy.h"
 #include "port/port.h"
 
 namespace pib::hca::test {
 
-inline bool runs_wanted() {
-    const char* runs = std::getenv("PIB_BURSTS");
-    return runs != nullptr && (std::string_view(runs) == "on" || one_copy_wanted());
+inline bool bursts_wanted() {
+    const char* bursts = std::getenv("PIB_BURSTS");
+    return bursts != nullptr && (std::string_view(bursts) == "on" || peer_copy_wanted());
 }
 
-// A run whose payload is still in the memory of who sent it.
-struct SentReference {
-    FakeOneCopy* memory;
+// A burst whose payload is still in the memory of who sent it.
+struct SentOffer {
+    FakePeerCopy* memory;
     uint64_t handle;
-    std::vector<link::RamPiece> pieces;
+    std::vector<link::BlockSegment> segments;
     uint32_t packets;
 };
 
-// A packet, and which one of a reference it is, if of any.
+// A packet, and which one of an offer it is, if of any.
 struct SentPacket : std::vector<uint8_t> {
     using std::vector<uint8_t>::vector;
-    std::shared_ptr<const SentReference> reference = nullptr;
+    std::shared_ptr<const SentOffer> offer = nullptr;
     uint32_t index = 0;
 };
 
@@ -76,13 +76,13 @@ class FakePort : public Port {
                                        pending_.begin() + static_cast<ptrdiff_t>(size.first));
             return;
         }
-        reference_ = nullptr;
+        offer_ = nullptr;
         if (is_offer_) {
-            reference_ = std::make_shared<SentReference>(
-                SentReference{one_copy,
-                              offered.handle,
-                              {offered.pieces.begin(), offered.pieces.end()},
-                              size.packets});
+            offer_ = std::make_shared<SentOffer>(
+                SentOffer{peer_copy,
+                          offered.handle,
+                          {offered.segments.begin(), offered.segments.end()},
+                          size.packets});
         } else {
             pending_.resize(size.body());
         }
@@ -90,7 +90,9 @@ class FakePort : public Port {
     }
     unsigned lane(const TxRequest& request) const override {
         const bool free = !active || owns_lid(request.dlid);
-        return request.vl15 ? kVl15Lane : free ? kFreeLane : vl_port.sl_to_vl[0][request.sl & 0xf];
+        return request.vl15 ? kVl15Lane
+               : free       ? kLoopbackLane
+                            : vl_port.sl_to_vl[0][request.sl & 0xf];
     }
     VlGrant arbitrate(ib::VlMask ready) override {
         granted_vl_ = arbiter_.choose(ready).value_or(0);
@@ -122,15 +124,16 @@ class FakePort : public Port {
     uint8_t lid_mask = 0;  // LMC
     uint32_t mtu = 4096;
     size_t capacity = 64;
-    bool takes_runs = runs_wanted();
-    unsigned runs_sent = 0;
+    bool takes_bursts = bursts_wanted();
+    unsigned bursts_sent = 0;
     std::vector<uint16_t> pkeys = {0xffff, 0x8001, 0x0002, 0};
     std::vector<std::array<uint8_t, 16>> gids;
-    unsigned references_sent = 0;
-    FakeOneCopy* one_copy = nullptr;
+    unsigned offers_sent = 0;
+    FakePeerCopy* peer_copy = nullptr;
     std::deque<SentPacket> sent;
     TxRequest last_request{};
-    ib::Port vl_port = ib::make_port({.vl_cap = 5});  // tables: which SL is which VL, and its share
+    ib::PortAttrs vl_port =
+        ib::make_port({.vl_cap = 5});  // tables: which SL is which VL, and its share
     bool refused = false;
     unsigned pkey_violations = 0;
     unsigned qkey_violations = 0;
@@ -145,7 +148,7 @@ class FakePort : public Port {
         }
     }
     uint32_t limit(const TxRequest& request, size_t room) const {
-        if (!takes_runs || request.packets == 1) {
+        if (!takes_bursts || request.packets == 1) {
             return room != 0 ? 1 : 0;
         }
         return static_cast<uint32_t>(
@@ -153,30 +156,31 @@ class FakePort : public Port {
     }
     uint32_t offer_limit(const TxRequest& request, size_t room) const {
         const size_t most =
-            std::min({room, size_t{request.packets}, ib::link::kMaxReferenceBytes / request.mtu,
+            std::min({room, size_t{request.packets}, link::kMaxOfferBytes / request.mtu,
                       size_t{ib::kMaxBurstPackets}});
-        return one_copy != nullptr && most > 1 ? static_cast<uint32_t>(most) : 0;
+        return peer_copy != nullptr && most > 1 ? static_cast<uint32_t>(most) : 0;
     }
     // The burst that is pending.
     void split() {
-        if (reference_) {
-            const std::vector<uint8_t> payload = one_copy->gather(reference_->pieces);
+        if (offer_) {
+            const std::vector<uint8_t> payload = peer_copy->gather(offer_->segments);
             pending_.insert(pending_.end(), payload.begin(), payload.end());
-            ++references_sent;
+            ++offers_sent;
         }
         const std::span<const uint8_t> body(pending_);
-        const auto run =
-            ib::Burst::parse(body.first<ib::kBurstPayload>(), body, ib::link::kMaxReferenceBytes);
-        if (!run) {
-            throw std::runtime_error(std::string("malformed run: ") + ib::to_string(run.error()));
+        const auto burst =
+            ib::Burst::parse(body.first<ib::kBurstPayload>(), body, link::kMaxOfferBytes);
+        if (!burst) {
+            throw std::runtime_error(std::string("malformed burst: ") +
+                                     ib::to_string(burst.error()));
         }
-        ++runs_sent;
+        ++bursts_sent;
         ib::BurstHeaders room;
-        for (uint32_t i = 0; i < run->count(); ++i) {
-            const ib::PacketBytes packet = run->packet(i, room);
+        for (uint32_t i = 0; i < burst->count(); ++i) {
+            const ib::PacketBytes packet = burst->packet(i, room);
             charge(packet.size());
             packet.copy_to(sent.emplace_back(packet.size()));
-            sent.back().reference = reference_;
+            sent.back().offer = offer_;
             sent.back().index = i;
         }
     }
@@ -184,7 +188,7 @@ class FakePort : public Port {
     uint16_t lid_;
     std::vector<uint8_t> pending_;
     bool is_offer_ = false;
-    std::shared_ptr<const SentReference> reference_;
+    std::shared_ptr<const SentOffer> offer_;
     ib::VlArbiter arbiter_{vl_port};
     unsigned granted_vl_ = kLanes;
 };

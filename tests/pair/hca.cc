@@ -11,8 +11,8 @@
 namespace pib::hca::test {
 namespace {
 
-// So that the tests' short messages go by reference, too.
-constexpr uint32_t kMinReference = 512;
+// So that the tests' short messages are offered, too.
+constexpr uint32_t kMinOffer = 512;
 
 // Which halves of a reliable connection a QP has.
 bool requests_reliably(pib_hca_qp_type type) {
@@ -84,13 +84,13 @@ Hca::Hca(uint16_t lid)
       cqs(host, eqs, Limits::kCqs),
       srqs(host, eqs, cqs, Limits::kSrqs),
       mpt(host, Limits::kMrs, Limits::kMrPages),
-      one_copy(one_copy_wanted() ? std::make_unique<FakeOneCopy>(host, mpt, kMinReference)
-                                 : nullptr),
+      peer_copy(peer_copy_wanted() ? std::make_unique<FakePeerCopy>(host, mpt, kMinOffer)
+                                   : nullptr),
       port(lid),
       ports{&port},
       transport(
-          {host, mpt, cqs, srqs, eqs, counters, ports, one_copy ? &one_copy->core : nullptr}) {
-    port.one_copy = one_copy.get();
+          {host, mpt, cqs, srqs, eqs, counters, ports, peer_copy ? &peer_copy->core : nullptr}) {
+    port.peer_copy = peer_copy.get();
     const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
     const uint64_t ring = host.alloc(bytes);
     read_from(host, ring);

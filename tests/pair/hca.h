@@ -154,7 +154,7 @@ class Hca : public AsyncEvents {
     CqTable cqs;
     SrqTable srqs;
     Mpt mpt;
-    std::unique_ptr<FakeOneCopy> one_copy;  // with PIB_BURSTS=peer-copy
+    std::unique_ptr<FakePeerCopy> peer_copy;  // with PIB_BURSTS=peer-copy
     FakePort port;
     std::array<Port*, 1> ports;
     Transport transport;

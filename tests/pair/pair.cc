@@ -43,8 +43,8 @@ void Pair::carry(Hca& from) {
 
 namespace {
 
-// Whether `next` may follow `before` in a run; that it is the run's first message, and so on, is
-// for Burst to find.
+// Whether `next` may follow `before` in a burst; that it is the burst's first message, and so on,
+// is for Burst to find.
 bool continues(const ib::PacketView& before, const ib::PacketView& next) {
     const auto position = next.opcode().position;
     return (position == ib::Position::kMiddle || position == ib::Position::kLast) &&
@@ -74,16 +74,16 @@ std::vector<uint8_t> join(std::span<const ib::PacketView> packets) {
 
 }  // namespace
 
-// Packets in order at the front of the wire that form a run.
-bool Pair::deliver_run() {
+// Packets in order at the front of the wire that form a burst.
+bool Pair::deliver_burst() {
     std::vector<ib::PacketView> packets;
     for (const InFlight& next : wire_) {
         const auto view = ib::PacketView::parse(next.bytes, ib::Crcs::kElided);
         const bool full = !packets.empty() &&
                           (packets.size() + 1) * packets[0].payload().size() > ib::kMaxBurstPayload;
-        // Packets that may travel as a reference stay separate.
+        // Packets that may travel as an offer stay separate.
         const bool refers =
-            !packets.empty() && next.bytes.reference != nullptr && next.bytes.index == 0;
+            !packets.empty() && next.bytes.offer != nullptr && next.bytes.index == 0;
         if (next.delay != 0 || full || refers ||
             (!packets.empty() && !continues(packets.back(), *view))) {
             break;
@@ -94,43 +94,42 @@ bool Pair::deliver_run() {
         return false;
     }
     const std::vector<uint8_t> body = join(packets);
-    const auto run =
+    const auto burst =
         ib::Burst::parse(std::span<const uint8_t>(body).first<ib::kBurstPayload>(), body);
-    if (!run) {
+    if (!burst) {
         return false;
     }
     ib::BurstHeaders room;
     // Not in all of the largest messages: that would take minutes.
     constexpr uint64_t kCompared = 1u << 18;
     for (uint32_t i = 0; i < packets.size() && packets_joined < kCompared; ++i) {
-        const ib::PacketBytes packet = run->packet(i, room);
+        const ib::PacketBytes packet = burst->packet(i, room);
         std::vector<uint8_t> bytes(packet.size());
         packet.copy_to(bytes);
         if (bytes != wire_[i].bytes) {
-            throw std::runtime_error("a run's packet is not what it was");
+            throw std::runtime_error("a burst's packet is not what it was");
         }
     }
     wire_.erase(wire_.begin(), wire_.begin() + static_cast<ptrdiff_t>(packets.size()));
-    arrive(*run);
+    arrive(*burst);
     return true;
 }
 
-// The whole of a reference that lies in order at the front of the wire: its payload goes from
+// The whole of an offer that lies in order at the front of the wire: its payload goes from
 // memory to memory if the receiver says where, and by the wire otherwise.
-bool Pair::deliver_reference() {
-    if (wire_.empty() || !wire_.front().bytes.reference) {
+bool Pair::deliver_offer() {
+    if (wire_.empty() || !wire_.front().bytes.offer) {
         return false;
     }
-    const auto reference = wire_.front().bytes.reference;
+    const auto offer = wire_.front().bytes.offer;
     std::vector<ib::PacketView> packets;
     for (const InFlight& next : wire_) {
-        if (next.delay != 0 || next.bytes.reference != reference ||
-            next.bytes.index != packets.size()) {
+        if (next.delay != 0 || next.bytes.offer != offer || next.bytes.index != packets.size()) {
             break;
         }
         packets.push_back(*ib::PacketView::parse(next.bytes, ib::Crcs::kElided));
     }
-    if (packets.size() != reference->packets) {
+    if (packets.size() != offer->packets) {
         return false;
     }
     std::vector<uint8_t> body = join(packets);
@@ -138,38 +137,37 @@ bool Pair::deliver_reference() {
     std::fill(body.begin() + ib::kBurstPayload, body.end(), uint8_t{0xdd});
     const auto dlid = packets.front().lrh().dlid.value();
     wire_.erase(wire_.begin(), wire_.begin() + static_cast<ptrdiff_t>(packets.size()));
-    if (!reference->memory->is_live(reference->handle)) {
+    if (!offer->memory->is_live(offer->handle)) {
         return true;  // gone: lost, as far as the receiver is concerned
     }
     for (Hca* hca : {&a, &b}) {
-        if (hca->port.owns_lid(dlid) && !place(*reference, body, *hca)) {
+        if (hca->port.owns_lid(dlid) && !place(*offer, body, *hca)) {
             std::ranges::copy(payload, body.begin() + ib::kBurstPayload);
             arrive(ib::Burst::parse(std::span<const uint8_t>(body).first<ib::kBurstPayload>(), body,
-                                    ib::link::kMaxReferenceBytes)
+                                    link::kMaxOfferBytes)
                        .value());
         }
     }
     return true;
 }
 
-bool Pair::place(const SentReference& reference, std::span<const uint8_t> body, Hca& to) {
-    const auto run =
-        ib::Burst::parse(body.first<ib::kBurstPayload>(), body, ib::link::kMaxReferenceBytes)
-            .value();
+bool Pair::place(const SentOffer& offer, std::span<const uint8_t> body, Hca& to) {
+    const auto burst =
+        ib::Burst::parse(body.first<ib::kBurstPayload>(), body, link::kMaxOfferBytes).value();
     ib::Placement payload{.form = ib::Placement::Form::kOffered};
-    if (to.transport.burst_in(1, run, payload) == 0) {
+    if (to.transport.burst_in(1, burst, payload) == 0) {
         return false;
     }
-    to.one_copy->scatter(payload.where, reference.memory->gather(reference.pieces));
+    to.peer_copy->scatter(payload.where, offer.memory->gather(offer.segments));
     if (while_placing) {
         while_placing();
     }
     payload.form = ib::Placement::Form::kPulled;
-    if (to.transport.burst_in(1, run, payload) == 0) {
+    if (to.transport.burst_in(1, burst, payload) == 0) {
         return false;
     }
-    packets_joined += run.count();
-    ++references_placed;
+    packets_joined += burst.count();
+    ++offers_placed;
     return true;
 }
 
@@ -179,16 +177,16 @@ uint32_t Pair::give(Hca& to, const ib::Burst& burst) {
 }
 
 // As a link does: what is not taken as a whole comes as its first packet and the rest.
-void Pair::arrive(const ib::Burst& run) {
-    const auto dlid = run.lrh().dlid.value();
+void Pair::arrive(const ib::Burst& burst) {
+    const auto dlid = burst.lrh().dlid.value();
     for (Hca* hca : {&a, &b}) {
-        for (uint32_t i = 0; i < run.count() && hca->port.owns_lid(dlid);) {
+        for (uint32_t i = 0; i < burst.count() && hca->port.owns_lid(dlid);) {
             ib::BurstHead head;
-            ib::Burst rest = run.part(i, run.count() - i, head).value();
+            ib::Burst rest = burst.part(i, burst.count() - i, head).value();
             uint32_t taken = rest.is_single() ? 0 : give(*hca, rest);
             packets_joined += taken;
             if (taken == 0) {
-                ib::Burst single = run.part(i, 1, head).value();
+                ib::Burst single = burst.part(i, 1, head).value();
                 if (!single.check()) {
                     throw std::runtime_error("a packet of a burst is none");
                 }
@@ -203,7 +201,7 @@ bool Pair::deliver_one() {
     if (wire_.empty()) {
         return false;
     }
-    if (joins_ && (deliver_reference() || deliver_run())) {
+    if (joins_ && (deliver_offer() || deliver_burst())) {
         return true;
     }
     const auto due = std::ranges::find_if(wire_, [](const InFlight& p) { return p.delay == 0; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Two HCAs on one wire, in one thread and on one clock. The wire may be told to lose, double, delay
-// and reorder; with the same seed it does the same. With PIB_BURSTS=on it joins what makes a run,
-// with PIB_BURSTS=peer-copy it also moves the payload of references from one memory to the other.
+// and reorder; with the same seed it does the same. With PIB_BURSTS=on it joins what makes a burst,
+// with PIB_BURSTS=peer-copy it also moves the payload of offers from one memory to the other.
 #pragma once
 
 #include <functional>
@@ -54,7 +54,7 @@ class Pair {
     std::mt19937_64 random{1};
     uint64_t packets = 0;
     uint64_t packets_joined = 0;  // that were taken in one piece with others
-    uint64_t references_placed = 0;
+    uint64_t offers_placed = 0;
     // Called while a payload has been placed, and its receiver does not know yet.
     std::function<void()> while_placing;
 
@@ -71,13 +71,13 @@ class Pair {
     void put(SentPacket bytes);
     bool deliver_one();
     void arrive(const std::vector<uint8_t>& bytes);
-    bool deliver_reference();
-    bool place(const SentReference& reference, std::span<const uint8_t> body, Hca& to);
-    bool deliver_run();
-    void arrive(const ib::Burst& run);
+    bool deliver_offer();
+    bool place(const SentOffer& offer, std::span<const uint8_t> body, Hca& to);
+    bool deliver_burst();
+    void arrive(const ib::Burst& burst);
 
     std::deque<InFlight> wire_;
-    const bool joins_ = runs_wanted();
+    const bool joins_ = bursts_wanted();
 };
 
 }  // namespace pib::hca::test

@@ -33,7 +33,7 @@ struct Connected {
         pair.settle();
         auto cqe = pair.a.poll(qa);
         if (!cqe &&
-            one_copy_wanted()) {  // packets that were lost with their region: the timer finds it
+            peer_copy_wanted()) {  // packets that were lost with their region: the timer finds it
             pair.run_until([&] { return cqe || (cqe = pair.a.poll(qa)); });
         }
         REQUIRE(cqe);
@@ -191,9 +191,9 @@ TEST_CASE("memory that vanishes under a request") {
                 (void)t.pair.b.mpt.destroy(t.remote.key);
             }
         };
-        // The reference of a READ response is lost with its region, so the requester takes the NAK
+        // The offer of a READ response is lost with its region, so the requester takes the NAK
         // behind it for a lost response. It repeats the READ, and the responder is silent.
-        const bool lost = one_copy_wanted() && opcode == PIB_HCA_WQE_RDMA_READ;
+        const bool lost = peer_copy_wanted() && opcode == PIB_HCA_WQE_RDMA_READ;
         CHECK(t.send(t.rdma(opcode, 65536)) ==
               (lost ? PIB_HCA_WC_RETRY_EXC_ERR : PIB_HCA_WC_REM_ACCESS_ERR));
         CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);

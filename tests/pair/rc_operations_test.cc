@@ -209,8 +209,10 @@ TEST_CASE("one doorbell does a bounded amount of work") {
                      .sges = {from.all()},
                      .remote_addr = to.addr,
                      .rkey = to.key});
-    // 64 KiB at once; and 16 packets, of which a run is one. References are bounded by the message.
-    CHECK(pair.a.port.sent.size() == (one_copy_wanted() ? 1024 : pair.a.port.takes_runs ? 64 : 16));
+    // 64 KiB at once; and 16 packets, of which a burst is one. Offers are bounded by the message.
+    CHECK(pair.a.port.sent.size() == (peer_copy_wanted()         ? 1024
+                                      : pair.a.port.takes_bursts ? 64
+                                                                 : 16));
     CHECK(pair.a.host.woken);
 }
 

@@ -275,9 +275,9 @@ TEST_CASE("random RC traffic on a perfect wire needs no retry") {
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_PACKET_SEQ_ERR) == 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) == 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) != 0);
-    CHECK((traffic.pair().packets_joined != 0) == runs_wanted());
-    CHECK((traffic.pair().a.port.runs_sent != 0) == runs_wanted());
-    CHECK((traffic.pair().references_placed != 0) == one_copy_wanted());
+    CHECK((traffic.pair().packets_joined != 0) == bursts_wanted());
+    CHECK((traffic.pair().a.port.bursts_sent != 0) == bursts_wanted());
+    CHECK((traffic.pair().offers_placed != 0) == peer_copy_wanted());
 }
 
 TEST_CASE("random RC traffic survives loss, duplication and reordering") {
@@ -289,7 +289,7 @@ TEST_CASE("random RC traffic survives loss, duplication and reordering") {
     CHECK(traffic.pair().a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) != 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) != 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) != 0);
-    CHECK((traffic.pair().packets_joined != 0) == runs_wanted());
-    CHECK((traffic.pair().a.port.runs_sent != 0) == runs_wanted());
-    CHECK((traffic.pair().references_placed != 0) == one_copy_wanted());
+    CHECK((traffic.pair().packets_joined != 0) == bursts_wanted());
+    CHECK((traffic.pair().a.port.bursts_sent != 0) == bursts_wanted());
+    CHECK((traffic.pair().offers_placed != 0) == peer_copy_wanted());
 }

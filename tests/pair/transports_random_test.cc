@@ -337,9 +337,9 @@ TEST_CASE("random traffic over all transports, on a wire that loses, doubles and
     CHECK(traffic.pair().a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) != 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) != 0);
     CHECK(traffic.pair().b.counter(PIB_HCA_COUNTER_RX_DROPPED) != 0);
-    CHECK((traffic.pair().packets_joined != 0) == runs_wanted());
-    CHECK((traffic.pair().a.port.runs_sent != 0) == runs_wanted());
-    CHECK((traffic.pair().references_placed != 0) == one_copy_wanted());
+    CHECK((traffic.pair().packets_joined != 0) == bursts_wanted());
+    CHECK((traffic.pair().a.port.bursts_sent != 0) == bursts_wanted());
+    CHECK((traffic.pair().offers_placed != 0) == peer_copy_wanted());
 }
 
 TEST_CASE("random traffic over all transports, on a perfect wire") {

@@ -74,7 +74,7 @@ TEST_CASE("UC SEND and WRITE of any length, without an answer") {
     bool answered = false;
     t.pair.tap = [&](const ib::PacketView& packet) {
         answered = answered || packet.lrh().slid.value() == t.pair.b.port.lid();
-        CHECK(packet.opcode().transport == ib::Transport::kUc);
+        CHECK(packet.opcode().service == ib::Service::kUc);
         CHECK_FALSE(packet.bth().ack_req);
     };
     t.pair.b.post_recv(t.qb, {t.to.all()});

@@ -94,7 +94,7 @@ TEST_CASE("each message names the SRQ that receives it, and completes where that
     const uint32_t length = GENERATE(0u, 1u, 1024u, 5000u);
     Xrc t;
     t.pair.tap = [&](const ib::PacketView& packet) {
-        CHECK(packet.opcode().transport == ib::Transport::kXrc);
+        CHECK(packet.opcode().service == ib::Service::kXrc);
     };
     t.pair.b.post_srq(t.first, 11, {t.to.all()});
     t.pair.b.post_srq(t.second, 22, {t.other.all()});

@@ -6,14 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "burst_message.h"
 #include "links/adapter_mapping.h"
 #include "ring_hca.h"
-#include "run_message.h"
 
 namespace pib::test {
 
 inline constexpr std::uint32_t kCopyFeatures =
-    ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+    link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
 
 // A memfd and where it is mapped.
 class TestMemory {
@@ -47,9 +47,9 @@ struct ShownMemory {
     static constexpr std::size_t kBytes = 4 << 20;
 
     explicit ShownMemory(int seals = F_SEAL_SHRINK, std::uint64_t said = kBytes)
-        : blocks{said}, ram(kBytes, seals), control_memory(link::one_copy_bytes(blocks)) {}
-    [[nodiscard]] link::OneCopyControl& control() const {
-        return *reinterpret_cast<link::OneCopyControl*>(control_memory.data());
+        : blocks{said}, ram(kBytes, seals), control_memory(link::peer_copy_bytes(blocks)) {}
+    [[nodiscard]] link::PeerCopyControl& control() const {
+        return *reinterpret_cast<link::PeerCopyControl*>(control_memory.data());
     }
     void set_registered(std::uint64_t page, bool is) const {
         auto* words =
@@ -76,14 +76,15 @@ class CopyHca final : public RingHca {
     }
 
     void share() { own_end().share_memory(shown.control_memory.data(), shown.blocks); }
-    // By a reference that holds until its slot is cleared.
-    bool refer(std::span<const link::RamPiece> pieces, std::uint32_t packets, const Way& way) {
+    // By an offer that holds until its slot is cleared.
+    bool offer(std::span<const link::BlockSegment> segments, std::uint32_t packets,
+               const Way& way) {
         ++last_handle;
         slot(last_handle) = last_handle;
-        return send_reference(own_end(), last_handle, pieces, packets, way);
+        return send_offer(own_end(), last_handle, segments, packets, way);
     }
     [[nodiscard]] std::atomic<std::uint64_t>& slot(std::uint64_t handle) const {
-        return shown.control().slots[handle % link::kReferenceSlots];
+        return shown.control().slots[handle % link::kOfferSlots];
     }
     bool carry() override {
         const bool moved = RingHca::carry();
@@ -98,7 +99,7 @@ class CopyHca final : public RingHca {
     ShownMemory shown;
     bool copied = true;  // by carry(); else by who calls copy()
     std::uint64_t last_handle = 0;
-    std::vector<link::RamPiece> place;  // where runs go
+    std::vector<link::BlockSegment> place;  // where bursts go
     unsigned placed = 0, refused = 0, wakes = 0;
 
   private:
@@ -116,7 +117,7 @@ class CopyHca final : public RingHca {
     }
     void link_copy_refused() override { ++refused; }
     std::expected<std::shared_ptr<const fabric::AdapterMemory>, std::string> link_map(
-        const ib::link::Memory& memory) override {
+        const link::Memory& memory) override {
         std::vector<fabric::UniqueFd> fds;
         fds.emplace_back(::dup(shown.control_memory.fd.get()));
         fds.emplace_back(::dup(shown.ram.fd.get()));

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 
 namespace pib::hca::test {
 
 // A link whose switch copies as long as the test says.
-class FakeCopyLink final : public OneCopyLink {
+class FakeCopyLink final : public PeerCopyLink {
   public:
     bool pulling() const override { return is_pulling; }
     void cancel_pull() override { ++cancels; }
@@ -32,8 +32,8 @@ class FakeControlMemory {
         : lines_((link::kBitmapsOffset + link::bitmap_bytes(block_bytes)) / sizeof(Line)) {}
 
     uint8_t* bytes() { return reinterpret_cast<uint8_t*>(lines_.data()); }
-    link::OneCopyControl& control() {
-        return *reinterpret_cast<link::OneCopyControl*>(lines_.data());
+    link::PeerCopyControl& control() {
+        return *reinterpret_cast<link::PeerCopyControl*>(lines_.data());
     }
     const uint64_t* bitmaps() const { return lines_[link::kBitmapsOffset / sizeof(Line)].words; }
 

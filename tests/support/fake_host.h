@@ -20,14 +20,14 @@
 
 namespace pib::hca::test {
 
-// A knob of the fake host: who turns it changes what Host::ram() answers.
+// A setting of the fake host: who turns it changes what Host::ram() answers.
 template <typename T>
-class Knob {
+class Setting {
   public:
-    Knob(Host& host, T value) : host_(host), value_(std::move(value)) {}
-    Knob(const Knob&) = delete;
-    Knob& operator=(const Knob&) = delete;
-    Knob& operator=(T value) {
+    Setting(Host& host, T value) : host_(host), value_(std::move(value)) {}
+    Setting(const Setting&) = delete;
+    Setting& operator=(const Setting&) = delete;
+    Setting& operator=(T value) {
         value_ = std::move(value);
         host_.ram_changed();
         return *this;
@@ -78,14 +78,14 @@ class FakeHost : public Host, public GuestRam {
         GuestRam::heal();
         fail_dma_after = UINT64_MAX;
     }
-    Knob<bool> bus_master{*this, true};                // false: all DMA fails
-    Knob<uint64_t> fail_dma_after{*this, UINT64_MAX};  // that many more accesses succeed
+    Setting<bool> bus_master{*this, true};                // false: all DMA fails
+    Setting<uint64_t> fail_dma_after{*this, UINT64_MAX};  // that many more accesses succeed
     // Runs before each DMA access: a second processor that writes while the device reads.
     using BeforeDma = std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)>;
-    Knob<BeforeDma> before_dma{*this, nullptr};
+    Setting<BeforeDma> before_dma{*this, nullptr};
     // False: ram() answers never, as under a vIOMMU. Nor does it while an access may fail by
     // number or is looked at one by one.
-    Knob<bool> direct{*this, true};
+    Setting<bool> direct{*this, true};
 
     // ---- what the device did
     struct Write {
@@ -93,7 +93,7 @@ class FakeHost : public Host, public GuestRam {
         size_t bytes;
         uint64_t barriers_before;
     };
-    Knob<bool> record_writes{*this, false};
+    Setting<bool> record_writes{*this, false};
     std::vector<Write> writes;  // with record_writes
     uint64_t dma_reads = 0;     // through ram() not counted
     uint64_t dma_writes = 0;

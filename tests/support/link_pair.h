@@ -14,15 +14,15 @@ namespace pib::test {
 
 using Bytes = std::vector<std::uint8_t>;
 
-inline ib::link::Hello make_hello(std::uint64_t guid, std::uint8_t port = 1) {
-    return {.role = ib::link::Role::kChannelAdapter,
+inline link::Hello make_hello(std::uint64_t guid, std::uint8_t port = 1) {
+    return {.role = link::Role::kChannelAdapter,
             .port_number = port,
             .node_guid = ib::Guid(guid),
             .port_guid = ib::Guid(guid + port),
             .node_description = "test node"};
 }
 
-inline ib::link::Link make_offer(bool up = true) {
+inline link::Link make_parameters(bool up = true) {
     return {.up = up,
             .width_enabled = 3,
             .speed_enabled = 7,
@@ -59,23 +59,23 @@ inline Bytes make_packet(unsigned vl, std::uint16_t dlid, std::size_t payload,
 // Records what an endpoint tells its port. Received buffer is given back at once, unless `hold`.
 struct LinkRecorder : link::LinkEvents {
     link::LinkEndpoint* endpoint = nullptr;
-    std::vector<ib::link::Hello> hellos;
-    std::vector<ib::link::Welcome> welcomes;
-    std::vector<ib::link::Refuse> refusals;
+    std::vector<link::Hello> hellos;
+    std::vector<link::Welcome> welcomes;
+    std::vector<link::Refuse> refusals;
     std::vector<link::PacketFault> faults;
     std::vector<Bytes> packets;
     std::vector<std::pair<unsigned, std::uint32_t>> held;  // VL, blocks
-    link::HelloAnswer answer = ib::link::Welcome{.switch_guid = ib::Guid(0x5), .port_number = 1};
+    link::HelloAnswer answer = link::Welcome{.switch_guid = ib::Guid(0x5), .port_number = 1};
     unsigned ups = 0;
     unsigned downs = 0;
     bool hold = false;
 
-    link::HelloAnswer link_hello(const ib::link::Hello& hello) override {
+    link::HelloAnswer link_hello(const link::Hello& hello) override {
         hellos.push_back(hello);
         return answer;
     }
-    void link_welcome(const ib::link::Welcome& welcome) override { welcomes.push_back(welcome); }
-    void link_refused(const ib::link::Refuse& refusal) override { refusals.push_back(refusal); }
+    void link_welcome(const link::Welcome& welcome) override { welcomes.push_back(welcome); }
+    void link_refused(const link::Refuse& refusal) override { refusals.push_back(refusal); }
     void link_up(const link::ActiveLink&) override { ++ups; }
     void link_down() override { ++downs; }
     // Takes packets singly.
@@ -103,7 +103,7 @@ struct LinkRecorder : link::LinkEvents {
 
 // A packet as a peer sends it who does not look at its credits.
 inline Bytes packet_frame(const Bytes& packet) {
-    const auto header = ib::link::packet_header(packet.size(), true);
+    const auto header = link::packet_header(packet.size(), true);
     Bytes frame(header.begin(), header.end());
     frame.insert(frame.end(), packet.begin(), packet.end());
     return frame;
@@ -148,8 +148,8 @@ struct LinkPair {
         return n != 0;
     }
     void bring_up() {
-        hca.training().set_offer(make_offer());
-        sw.training().set_offer(make_offer());
+        hca.training().set_parameters(make_parameters());
+        sw.training().set_parameters(make_parameters());
         pump();
     }
 };

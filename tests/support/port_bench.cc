@@ -105,12 +105,12 @@ void PortBench::connect(uint32_t blocks, uint32_t blocks_of_vl1) {
     peer.emplace(buffers, peer_events);
     peer_events.endpoint = &*peer;
     peer_error.clear();
-    peer->training().set_offer({.up = true,
-                                .width_enabled = 3,
-                                .speed_enabled = 7,
-                                .speed_ext_enabled = 15,
-                                .mtu_cap = 5,
-                                .vl_cap = 4});
+    peer->training().set_parameters({.up = true,
+                                     .width_enabled = 3,
+                                     .speed_enabled = 7,
+                                     .speed_ext_enabled = 15,
+                                     .mtu_cap = 5,
+                                     .vl_cap = 4});
     port().link_connected(false);
     pump();
 }

@@ -85,7 +85,7 @@ class PortBench : private EqTable::Events {
     std::string peer_error;
 
     HcaPort& port() { return *ports.find(1); }
-    ib::Port& attrs() { return ports.sma().port(1); }
+    ib::PortAttrs& attrs() { return ports.sma().port(1); }
     ib::PortCounters& pma() { return ports.pma().port(1); }
     ib::PortState state() { return attrs().state(); }
     uint64_t counter(ib::Counter which) { return pma().value(which); }

@@ -44,7 +44,7 @@ class RingHca : public FakeHca {
     static constexpr std::size_t kTurnBytes = 128 * 1024;
     static constexpr std::uint64_t kFirstGuid = 0x0650000000001000;
 
-    static ib::link::Hello hello(unsigned index, std::uint32_t features) {
+    static link::Hello hello(unsigned index, std::uint32_t features) {
         auto made = make_hello(kFirstGuid + 16 * index);
         made.features = features;
         return made;

@@ -28,7 +28,7 @@ struct SocketHca {
         fd = std::move(*connected);
         end = std::make_unique<link::LinkEndpoint>(make_hello(guid), make_buffers(), recorder);
         recorder.endpoint = end.get();
-        end->training().set_offer(make_offer());
+        end->training().set_parameters(make_parameters());
     }
     void pump() {
         const auto out = end->output();

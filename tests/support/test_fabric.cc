@@ -52,17 +52,17 @@ ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modif
 
 // ---- the adapter
 
-FakeHca::FakeHca(fabric::Admission& fabric, const ib::link::Hello& hello,
+FakeHca::FakeHca(fabric::Admission& fabric, const link::Hello& hello,
                  const link::LinkEndpoint::Buffers& buffers)
-    : sw_link(std::make_unique<fabric::SwitchLink>(fabric, *this)),
+    : sw_link(std::make_unique<fabric::SwitchEndpoint>(fabric, *this)),
       endpoint_(hello, buffers, *this) {
     endpoint = &endpoint_;
     node.node_guid = node.system_image_guid = hello.node_guid;
     node.set_description(hello.node_description);
     node.ports.push_back(ib::make_port({.guid = hello.port_guid}));
-    auto offer = make_offer();
-    offer.vl_cap = 4;
-    endpoint_.training().set_offer(offer);
+    auto parameters = make_parameters();
+    parameters.vl_cap = 4;
+    endpoint_.training().set_parameters(parameters);
 }
 
 bool FakeHca::carry() {

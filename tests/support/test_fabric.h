@@ -12,7 +12,7 @@
 #include "ib/mgmt/mad_agent.h"
 #include "ib/mgmt/smi.h"
 #include "link_pair.h"
-#include "links/switch_link.h"
+#include "links/switch_endpoint.h"
 #include "switch/switch.h"
 
 namespace pib::test {
@@ -20,9 +20,9 @@ namespace pib::test {
 class TestFabric;
 
 // A channel adapter with one port, on a connection to the switch.
-class FakeHca : public LinkRecorder, public fabric::SwitchLink::Owner {
+class FakeHca : public LinkRecorder, public fabric::SwitchEndpoint::Owner {
   public:
-    FakeHca(fabric::Admission& fabric, const ib::link::Hello& hello,
+    FakeHca(fabric::Admission& fabric, const link::Hello& hello,
             const link::LinkEndpoint::Buffers& buffers = make_buffers());
     ~FakeHca() override = default;
 
@@ -40,7 +40,7 @@ class FakeHca : public LinkRecorder, public fabric::SwitchLink::Owner {
     std::vector<ib::Mad> requests;  // SMPs that the SMA answered
     std::vector<std::string> notes;
     std::string error;  // why the switch closed the connection
-    std::unique_ptr<fabric::SwitchLink> sw_link;
+    std::unique_ptr<fabric::SwitchEndpoint> sw_link;
     ib::SmaNode node;
     bool read_output = true;  // false: does not read what the switch sends
     unsigned ready = 0;       // how often the switch asked for publish()

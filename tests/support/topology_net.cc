@@ -27,12 +27,12 @@ std::vector<std::unique_ptr<fabric::Fabric>> make_parts(
 
 // ---- cables between parts
 
-PartCable::PartCable(fabric::Crossing& from, fabric::Fabric& to)
-    : crossing_(from),
-      connecting_(std::make_unique<fabric::SwitchLink>(from, owner_)),
-      listening_(std::make_unique<fabric::SwitchLink>(to, owner_)) {}
+TrunkCarrier::TrunkCarrier(fabric::Trunk& from, fabric::Fabric& to)
+    : trunk_(from),
+      connecting_(std::make_unique<fabric::SwitchEndpoint>(from, owner_)),
+      listening_(std::make_unique<fabric::SwitchEndpoint>(to, owner_)) {}
 
-bool PartCable::carry(fabric::SwitchLink& from, fabric::SwitchLink& to) {
+bool TrunkCarrier::carry(fabric::SwitchEndpoint& from, fabric::SwitchEndpoint& to) {
     bool moved = false;
     while (!from.output().empty()) {
         const auto out = from.output();
@@ -49,7 +49,7 @@ bool PartCable::carry(fabric::SwitchLink& from, fabric::SwitchLink& to) {
     return moved;
 }
 
-bool PartCable::carry() {
+bool TrunkCarrier::carry() {
     if (!is_open() || stalled) {
         return false;
     }
@@ -61,7 +61,7 @@ bool PartCable::carry() {
     return there || back;
 }
 
-void PartCable::cut() {
+void TrunkCarrier::cut() {
     connecting_.reset();
     listening_.reset();
 }
@@ -73,7 +73,7 @@ TopologyNet::TopologyNet(const char* text, std::vector<std::vector<std::string>>
     settle();
 }
 
-FakeHca& TopologyNet::connect(const ib::link::Hello& hello, unsigned part) {
+FakeHca& TopologyNet::connect(const link::Hello& hello, unsigned part) {
     hcas_.push_back(std::make_unique<FakeHca>(*fabrics_[part], hello));
     settle();
     return *hcas_.back();
@@ -86,10 +86,10 @@ FakeHca& TopologyNet::connect(const std::string& name, std::uint64_t guid, unsig
 }
 
 void TopologyNet::join(unsigned from, unsigned to) {
-    const auto crossings = fabrics_[from]->crossings_to({});
-    REQUIRE(crossings);
-    for (fabric::Crossing* crossing : *crossings) {
-        cables.push_back(std::make_unique<PartCable>(*crossing, *fabrics_[to]));
+    const auto trunks = fabrics_[from]->trunks_to({});
+    REQUIRE(trunks);
+    for (fabric::Trunk* trunk : *trunks) {
+        cables.push_back(std::make_unique<TrunkCarrier>(*trunk, *fabrics_[to]));
     }
     settle();
 }

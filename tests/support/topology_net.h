@@ -15,28 +15,28 @@
 namespace pib::test {
 
 // A cable between two parts: `from` connects.
-class PartCable {
+class TrunkCarrier {
   public:
-    PartCable(fabric::Crossing& from, fabric::Fabric& to);
+    TrunkCarrier(fabric::Trunk& from, fabric::Fabric& to);
     // Carries bytes both ways once; false when there were none, or when it has ended.
     bool carry();
     void cut();
     [[nodiscard]] bool is_open() const { return connecting_ != nullptr; }
-    [[nodiscard]] fabric::Crossing& crossing() const { return crossing_; }
+    [[nodiscard]] fabric::Trunk& trunk() const { return trunk_; }
 
     bool stalled = false;  // output that the test does not read
     std::string error;     // why it ended
 
   private:
-    struct Owner final : fabric::SwitchLink::Owner {
+    struct Owner final : fabric::SwitchEndpoint::Owner {
         void link_output_ready() override {}
         void link_note(const std::string&) override {}
     };
-    bool carry(fabric::SwitchLink& from, fabric::SwitchLink& to);
+    bool carry(fabric::SwitchEndpoint& from, fabric::SwitchEndpoint& to);
 
-    fabric::Crossing& crossing_;
+    fabric::Trunk& trunk_;
     Owner owner_;
-    std::unique_ptr<fabric::SwitchLink> connecting_, listening_;
+    std::unique_ptr<fabric::SwitchEndpoint> connecting_, listening_;
 };
 
 class TopologyNet {
@@ -44,7 +44,7 @@ class TopologyNet {
     // `parts`: the switches of each process.
     explicit TopologyNet(const char* text, std::vector<std::vector<std::string>> parts = {{}});
 
-    FakeHca& connect(const ib::link::Hello& hello, unsigned part = 0);
+    FakeHca& connect(const link::Hello& hello, unsigned part = 0);
     FakeHca& connect(const std::string& name, std::uint64_t guid = 0x77, unsigned part = 0);
     // All cables between two parts. Those that have ended stay where they are, closed.
     void join(unsigned from, unsigned to);
@@ -76,7 +76,7 @@ class TopologyNet {
     std::uint64_t next_transaction_ = 1;
 
   public:
-    std::vector<std::unique_ptr<PartCable>> cables;
+    std::vector<std::unique_ptr<TrunkCarrier>> cables;
     fabric::Fabric* const fabric;  // the first part
 };
 

@@ -16,7 +16,7 @@ inline constexpr unsigned kMaxVectors = 64;
 
 // Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All are off
 // by default.
-struct Knobs {
+struct TestKnobs {
     bool inject = false;       // INJECT_EVENT is offered
     bool poison_wc = false;    // undefined fields of a CQE get surprising values
     bool shuffle_srq = false;  // SRQs supply their WQEs in random order
@@ -37,10 +37,10 @@ struct Config {
     uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
     uint32_t device_memory_pages = 256;  // pages of 4 KiB in BAR2
     bool shadow_doorbells = false;       // SET_SHADOW_PAGE is offered
-    bool runs = true;                    // several packets in one frame, if the switch agrees
-    bool one_copy = false;               // peer copy, if the switch agrees
+    bool bursts = true;                  // several packets in one frame, if the switch agrees
+    bool peer_copy = false;              // peer copy, if the switch agrees
     uint32_t trace_entries = 0;          // recorded packets, WQEs and commands; 0: none
-    Knobs knobs;
+    TestKnobs knobs;
 };
 
 // Limits that QUERY_DEVICE reports. They bound the memory that a guest can make the host allocate.

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 
 namespace pib::hca {
 
@@ -102,7 +102,7 @@ uint32_t CommandQueue::run(bool refuse) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
         if (!refuse) {
-            const OneCopy::Deferral deferral(objects_.one_copy);
+            const PeerCopy::Deferral deferral(objects_.peer_copy);
             next.reply = execute(next.cmd);
         } else {
             next.reply = CmdStatus::kFatal;
@@ -123,7 +123,7 @@ bool CommandQueue::fetch(pib_hca_cmd& cmd) {
 }
 
 bool CommandQueue::memory_is_free() const {
-    return objects_.one_copy == nullptr || objects_.one_copy->settled();
+    return objects_.peer_copy == nullptr || objects_.peer_copy->settled();
 }
 
 CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {

@@ -230,7 +230,7 @@ void dump_keys(JsonWriter& out, Mpt& mpt) {
 void dump_ports(JsonWriter& out, DeviceObjects& objects) {
     List list(out, "ports", objects.config.port_count);
     for (uint32_t number = 1; number <= objects.config.port_count; ++number) {
-        const ib::Port& port = objects.ports.sma().port(number);
+        const ib::PortAttrs& port = objects.ports.sma().port(number);
         list.add([&] {
             out.member("port", number);
             out.member("state", static_cast<uint8_t>(port.state()));
@@ -239,7 +239,7 @@ void dump_ports(JsonWriter& out, DeviceObjects& objects) {
             out.member("lmc", port.lmc());
             out.member("sm_lid", port.sm_lid().value());
             out.member("neighbor_mtu", static_cast<uint8_t>(port.neighbor_mtu()));
-            out.member("copies", objects.ports.find(number)->has_one_copy() ? "one" : "three");
+            out.member("copies", objects.ports.find(number)->has_peer_copy() ? "one" : "three");
             out.hex("gid_prefix", port.gid_prefix());
             out.hex("guid", port.guid().value());
         });

@@ -75,7 +75,7 @@ CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
     if (ports.find(number) == nullptr) {
         return std::unexpected(CmdStatus::kBadResource);
     }
-    const ib::Port& port = ports.sma().port(number);
+    const ib::PortAttrs& port = ports.sma().port(number);
     pib_hca_query_port out{};
     ib::store_be(out.port_guid, port.guid().value());
     ib::store_be(out.gid_prefix, port.gid_prefix());

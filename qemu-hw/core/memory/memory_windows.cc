@@ -45,7 +45,7 @@ void MemoryWindows::unbind(MemoryWindow& window, uint32_t number) {
         return;
     }
     if (watch_ != nullptr) {
-        watch_->key_goes(number);
+        watch_->key_revoked(number);
     }
     window.bound = false;
     --keys_.region(window.region)->windows;

@@ -12,14 +12,14 @@ namespace {
 
 void comes(MemoryWatch* watch, const MemoryRegion& region) {
     if (watch != nullptr) {
-        watch->region_comes(region);
+        watch->region_added(region);
     }
 }
 
 void goes(MemoryWatch* watch, const MemoryRegion& region) {
     if (watch != nullptr) {
-        watch->key_goes(region.number);
-        watch->region_goes(region);
+        watch->key_revoked(region.number);
+        watch->region_removed(region);
     }
 }
 
@@ -193,7 +193,7 @@ bool Mpt::write(const KeyUser& user, const KeyedRange& range, std::span<const ui
            Access{host_, target, range, miss_}.write(from);
 }
 
-bool Mpt::locate(const KeyUser& user, const KeyedRange& range, Located& out) const {
+bool Mpt::locate(const KeyUser& user, const KeyedRange& range, SgList& out) const {
     if (range.length == 0) {
         return true;
     }

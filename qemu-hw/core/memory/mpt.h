@@ -12,10 +12,10 @@
 #include "base/status.h"
 #include "memory/key_check.h"
 #include "memory/key_table.h"
-#include "memory/located.h"
 #include "memory/memory_watch.h"
 #include "memory/memory_windows.h"
 #include "memory/registration.h"
+#include "memory/sg_list.h"
 
 namespace pib::hca {
 
@@ -58,7 +58,7 @@ class Mpt {
     // Adds the location of the range to `out`, for callers that move the bytes themselves. False:
     // refused as by read() and write(), or a part has no lasting host address; then a prefix may
     // have been added.
-    bool locate(const KeyUser& user, const KeyedRange& range, Located& out) const;
+    bool locate(const KeyUser& user, const KeyedRange& range, SgList& out) const;
     // Atomic on the aligned 8 bytes at range.addr (as Host::dma_cmpxchg64).
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);

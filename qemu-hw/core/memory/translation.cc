@@ -82,7 +82,7 @@ bool Access::cmpxchg64(uint64_t& expected, uint64_t desired) {
     return bus_addr % 8 == 0 && host.dma_cmpxchg64(bus_addr, expected, desired);
 }
 
-bool locate(Host& host, const Target& target, const KeyedRange& range, Located& out) {
+bool locate(Host& host, const Target& target, const KeyedRange& range, SgList& out) {
     const auto piece = [&](uint8_t* at, uint64_t bus_addr, uint64_t n) {
         if (at != nullptr) {
             out.append({at, bus_addr, n});

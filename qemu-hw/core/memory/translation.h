@@ -7,7 +7,7 @@
 #include <span>
 
 #include "memory/key_check.h"
-#include "memory/located.h"
+#include "memory/sg_list.h"
 
 namespace pib::hca {
 
@@ -26,6 +26,6 @@ struct Access {
 
 // Appends the location of the range to `out`. False: a part has no lasting host address; a prefix
 // may have been appended.
-bool locate(Host& host, const Target& target, const KeyedRange& range, Located& out);
+bool locate(Host& host, const Target& target, const KeyedRange& range, SgList& out);
 
 }  // namespace pib::hca

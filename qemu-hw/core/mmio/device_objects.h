@@ -27,7 +27,7 @@ struct XrcDomain {};
 // UAR 0 belongs to the kernel: it exists without ALLOC_UAR and is never freed.
 constexpr uint32_t kKernelUar = 0;
 
-class OneCopy;
+class PeerCopy;
 
 struct DeviceObjects {
     const Config& config;
@@ -39,7 +39,7 @@ struct DeviceObjects {
     Mpt& mpt;
     HcaPorts& ports;
     Transport& transport;
-    OneCopy* one_copy;  // nullptr: payload is copied
+    PeerCopy* peer_copy;  // nullptr: payload is copied
     Table<ProtectionDomain> pds{1, Limits::kPds};
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 

@@ -3,25 +3,25 @@
 
 namespace pib::hca {
 
-CopyLink::CopyLink(const PortContext& port, PortLink& link) : port_(port), link_(link) {
-    if (port_.one_copy != nullptr) {
-        port_.one_copy->set_link(port_.number, *this);
+CopyLink::CopyLink(const PortContext& port, PortEndpoint& link) : port_(port), link_(link) {
+    if (port_.peer_copy != nullptr) {
+        port_.peer_copy->set_link(port_.number, *this);
     }
 }
 
 bool CopyLink::wants_memory() const {
-    return port_.one_copy != nullptr && link_.endpoint() != nullptr &&
-           link_.endpoint()->agreed().peer_copy && !port_.one_copy->attached(port_.number);
+    return port_.peer_copy != nullptr && link_.endpoint() != nullptr &&
+           link_.endpoint()->agreed().peer_copy && !port_.peer_copy->attached(port_.number);
 }
 
 // Marks the registered pages before the switch receives the memory.
-void CopyLink::share(const OneCopyMemory& memory) {
+void CopyLink::share(const PeerCopyMemory& memory) {
     std::vector<uint64_t> blocks;
     blocks.reserve(memory.blocks.size());
     for (const RamBlock& block : memory.blocks) {
         blocks.push_back(block.bytes);
     }
-    port_.one_copy->attach(port_.number, memory);
+    port_.peer_copy->attach(port_.number, memory);
     if (link::LinkEndpoint* endpoint = link_.endpoint()) {
         endpoint->share_memory(memory.control, blocks);
         link_.flush();
@@ -33,8 +33,8 @@ bool CopyLink::is_shared() const {
 }
 
 void CopyLink::gone() {
-    if (port_.one_copy != nullptr) {
-        port_.one_copy->detach(port_.number);
+    if (port_.peer_copy != nullptr) {
+        port_.peer_copy->detach(port_.number);
     }
 }
 

@@ -2,31 +2,31 @@
 // Peer copy on a port's link: shares guest memory with the switch, and revokes it.
 #pragma once
 
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "port/port_context.h"
-#include "port/port_link.h"
+#include "port/port_endpoint.h"
 
 namespace pib::hca {
 
-class CopyLink final : private OneCopyLink {
+class CopyLink final : private PeerCopyLink {
   public:
-    CopyLink(const PortContext& port, PortLink& link);
+    CopyLink(const PortContext& port, PortEndpoint& link);
 
     // Whether the switch has agreed to peer copy and has not received the memory yet.
     bool wants_memory() const;
-    void share(const OneCopyMemory& memory);
+    void share(const PeerCopyMemory& memory);
     bool is_shared() const;
     // The connection has ended, and the sharing with it.
     void gone();
 
   private:
-    // ---- OneCopyLink
+    // ---- PeerCopyLink
     bool pulling() const override;
     void cancel_pull() override;
     void give_up() override;
 
     const PortContext& port_;
-    PortLink& link_;
+    PortEndpoint& link_;
 };
 
 }  // namespace pib::hca

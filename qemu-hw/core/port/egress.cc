@@ -159,7 +159,7 @@ bool Egress::may_leave(const TxRequest& request, Outgoing& out) {
 
 unsigned Egress::lane(const TxRequest& request) const {
     const Outgoing out = route(request);
-    return out.route == Route::kLink ? out.vl : kFreeLane;
+    return out.route == Route::kLink ? out.vl : kLoopbackLane;
 }
 
 VlGrant Egress::arbitrate(ib::VlMask ready) {

@@ -16,7 +16,7 @@ namespace pib::hca {
 
 class Egress {
   public:
-    Egress(PortContext& port, PortAttributes& attributes, PortLink& link)
+    Egress(PortContext& port, PortAttributes& attributes, PortEndpoint& link)
         : port_(port), attributes_(attributes), link_(link) {}
 
     // ---- packets of the transport: see Port
@@ -57,7 +57,6 @@ class Egress {
         std::span<uint8_t> bytes{};  // room for the packets
     };
     // Packets of a VL, or from the port to itself, that wait for credits or room.
-    static constexpr unsigned kLoopbackLane = kFreeLane;
     static constexpr unsigned kNoVl = kLanes;
     struct Waiting {
         bool waiting = false;
@@ -81,7 +80,7 @@ class Egress {
 
     PortContext& port_;
     PortAttributes& attributes_;
-    PortLink& link_;
+    PortEndpoint& link_;
     PortLoopback loopback_;
     Outgoing out_;                           // packets of begin(), for commit()
     std::array<Waiting, kLanes> waiting_{};  // by VL; the last one is the loopback

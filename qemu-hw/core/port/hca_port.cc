@@ -22,18 +22,18 @@ HcaPort::HcaPort(const PortContext& context)
 // ---- the device's entry points
 
 void HcaPort::link_connected(bool can_share) {
-    link_.connected(attributes_.hello(can_share), ib::link_offer(context_.attrs()));
+    link_.connected(attributes_.hello(can_share), ib::link_parameters(context_.attrs()));
 }
 
 void HcaPort::link_rx(std::span<const uint8_t> bytes) {
     link_.received(bytes);
-    attributes_.sync_offer();
+    attributes_.sync_parameters();
     resume();
 }
 
 bool HcaPort::link_poll() {
     const bool more = link_.poll();
-    attributes_.sync_offer();
+    attributes_.sync_parameters();
     resume();
     return more;
 }
@@ -89,7 +89,7 @@ void HcaPort::reset(bool cold) {
         ib::port_link_down(context_.attrs());
     }
     attributes_.refresh();
-    link_.retrain(ib::link_offer(context_.attrs()));
+    link_.retrain(ib::link_parameters(context_.attrs()));
 }
 
 // ---- events of the link

@@ -19,13 +19,13 @@
 #include "port/ingress.h"
 #include "port/port_attributes.h"
 #include "port/port_context.h"
-#include "port/port_link.h"
+#include "port/port_endpoint.h"
 #include "port/port_mads.h"
 #include "port/transport_port.h"
 
 namespace pib::hca {
 
-class HcaPort final : public TransportPort, private PortLink::Owner {
+class HcaPort final : public TransportPort, private PortEndpoint::Owner {
   public:
     explicit HcaPort(const PortContext& context);
     HcaPort(const HcaPort&) = delete;
@@ -42,8 +42,8 @@ class HcaPort final : public TransportPort, private PortLink::Owner {
     bool link_poll();
     bool link_may_sleep() { return link_.may_sleep(); }
     bool link_wants_memory() const { return copies_.wants_memory(); }
-    void link_memory(const OneCopyMemory& memory) { copies_.share(memory); }
-    bool has_one_copy() const { return copies_.is_shared(); }
+    void link_memory(const PeerCopyMemory& memory) { copies_.share(memory); }
+    bool has_peer_copy() const { return copies_.is_shared(); }
 
     bool run();  // delivers a bounded number of looped packets; true: some are left
     void timer(uint64_t now_ns);
@@ -57,7 +57,7 @@ class HcaPort final : public TransportPort, private PortLink::Owner {
     void apply(ib::PortEvents events) { attributes_.apply(events); }
 
   private:
-    // ---- PortLink::Owner
+    // ---- PortEndpoint::Owner
     void link_up(const link::ActiveLink& link) override;
     void link_down() override;
     uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
@@ -69,7 +69,7 @@ class HcaPort final : public TransportPort, private PortLink::Owner {
     void resume();
 
     PortContext context_;
-    PortLink link_;
+    PortEndpoint link_;
     CopyLink copies_;
     PortAttributes attributes_;
     Egress egress_;

@@ -8,7 +8,7 @@
 namespace pib::hca {
 
 HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
-                   OneCopy* one_copy)
+                   PeerCopy* peer_copy)
     : sma_(config), pma_(config.port_count) {
     for (unsigned number = 1; number <= config.port_count; ++number) {
         ports_.push_back(std::make_unique<HcaPort>(PortContext{.host = host,
@@ -16,7 +16,7 @@ HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& cou
                                                                .counters = counters,
                                                                .sma = sma_,
                                                                .pma = pma_,
-                                                               .one_copy = one_copy,
+                                                               .peer_copy = peer_copy,
                                                                .number = number}));
         views_.push_back(ports_.back().get());
     }

@@ -19,12 +19,12 @@
 namespace pib::hca {
 
 class HcaPort;
-class OneCopy;
+class PeerCopy;
 
 class HcaPorts {
   public:
     HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& counters,
-             OneCopy* one_copy = nullptr);
+             PeerCopy* peer_copy = nullptr);
     ~HcaPorts();
 
     // Sets the receiver of packets, the transport. Call it before all others; the transport is

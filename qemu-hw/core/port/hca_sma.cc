@@ -45,7 +45,7 @@ uint32_t capabilities(const Config& config) {
     return mask;
 }
 
-ib::Port make_port(const Config& config, uint8_t number) {
+ib::PortAttrs make_port(const Config& config, uint8_t number) {
     return ib::make_port({.kind = ib::PortKind::kChannelAdapter,
                           .port_number = number,
                           .guid = ib::Guid(config.port_guids[number - 1]),
@@ -83,7 +83,7 @@ void HcaSma::reset(bool cold) {
         }
         return;
     }
-    for (ib::Port& port : node_.ports) {
+    for (ib::PortAttrs& port : node_.ports) {
         port.set(ib::port_info::kCapabilityMask,
                  port.get(ib::port_info::kCapabilityMask) & ~uint64_t{kSoftwareCapabilities});
         port.traps.pending.clear();
@@ -91,7 +91,7 @@ void HcaSma::reset(bool cold) {
 }
 
 void HcaSma::change_capabilities(unsigned number, uint32_t set, uint32_t clear, uint64_t now_ns) {
-    ib::Port& port = this->port(number);
+    ib::PortAttrs& port = this->port(number);
     const auto old = static_cast<uint32_t>(port.get(ib::port_info::kCapabilityMask));
     const uint32_t mask = (old & ~clear) | set;
     if (mask != old) {
@@ -105,7 +105,7 @@ void HcaSma::set_description(std::span<const uint8_t, ib::kSmpDataSize> text, ui
         return;
     }
     std::ranges::copy(text, node_.description.begin());
-    for (ib::Port& port : node_.ports) {
+    for (ib::PortAttrs& port : node_.ports) {
         local_change(port, ib::LocalChanges::kNodeDescription, now_ns);
     }
 }
@@ -115,7 +115,7 @@ void HcaSma::set_system_image_guid(ib::Guid guid, uint64_t now_ns) {
         return;
     }
     node_.system_image_guid = guid;
-    for (ib::Port& port : node_.ports) {
+    for (ib::PortAttrs& port : node_.ports) {
         if (port.state() == ib::PortState::kActive) {
             port.traps.add(ib::system_image_guid_notice(port.lid(), guid), now_ns);
         }
@@ -123,7 +123,7 @@ void HcaSma::set_system_image_guid(ib::Guid guid, uint64_t now_ns) {
 }
 
 // A port that is not Active sends no trap: the SM reads all attributes when it brings the port up.
-void HcaSma::local_change(ib::Port& port, uint16_t changes, uint64_t now_ns) {
+void HcaSma::local_change(ib::PortAttrs& port, uint16_t changes, uint64_t now_ns) {
     if (port.state() != ib::PortState::kActive) {
         return;
     }
@@ -135,7 +135,7 @@ void HcaSma::local_change(ib::Port& port, uint16_t changes, uint64_t now_ns) {
 }
 
 uint64_t HcaSma::next_trap_ns(unsigned number) const {
-    const ib::Port& port = *node_.port(number);
+    const ib::PortAttrs& port = *node_.port(number);
     const bool can_leave = port.state() == ib::PortState::kActive && port.sm_lid().is_unicast();
     return can_leave ? port.traps.deadline_ns().value_or(kNever) : kNever;
 }

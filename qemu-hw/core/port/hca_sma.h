@@ -36,7 +36,7 @@ class HcaSma {
 
     const Config& config() const { return config_; }
     const ib::SmaNode& node() const { return node_; }
-    ib::Port& port(unsigned number) { return *node_.port(number); }  // 1..port_count
+    ib::PortAttrs& port(unsigned number) { return *node_.port(number); }  // 1..port_count
 
     // Answers an SMP that ib::smp_is_for_sma() and has reached the end of its path.
     ib::SmaAnswer answer(const ib::Mad& request, const ib::SmpArrival& arrival) {
@@ -57,7 +57,7 @@ class HcaSma {
     uint64_t next_trap_ns(unsigned port) const;
 
   private:
-    void local_change(ib::Port& port, uint16_t changes, uint64_t now_ns);
+    void local_change(ib::PortAttrs& port, uint16_t changes, uint64_t now_ns);
 
     const Config config_;
     ib::SmaNode node_;

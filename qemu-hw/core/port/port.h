@@ -47,7 +47,7 @@ struct TxRequest {
 // Queues of the send scheduler: one lane for each VL, and one for packets that need no turn on the
 // link, which are packets to the port itself and discarded ones.
 inline constexpr unsigned kVl15Lane = 15;
-inline constexpr unsigned kFreeLane = 16;
+inline constexpr unsigned kLoopbackLane = 16;
 inline constexpr unsigned kLanes = 17;
 
 // The data VL whose turn it is, and the bytes of packets that it may send, at least 1; the last

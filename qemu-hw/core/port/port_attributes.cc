@@ -57,13 +57,13 @@ ib::KeyViolation key_violation(const ib::PacketView& packet, uint32_t key) {
 
 }  // namespace
 
-PortAttributes::PortAttributes(PortContext& port, PortLink& link)
+PortAttributes::PortAttributes(PortContext& port, PortEndpoint& link)
     : port_(port), link_(link), arbiter_(port.attrs()) {
     refresh();
 }
 
 void PortAttributes::refresh() {
-    const ib::Port& port = port_.attrs();
+    const ib::PortAttrs& port = port_.attrs();
     view_.link_up = port.link_is_up();
     view_.receives = port.may_receive_data();
     view_.active = port.may_send_data();
@@ -88,7 +88,7 @@ void PortAttributes::apply(ib::PortEvents events) {
     tell(events);
     // Last, because the link may go down and up within this call, which calls apply() again.
     if (events.has(ib::PortEvent::kDownRequest)) {
-        link_.retrain(ib::link_offer(port_.attrs()));
+        link_.retrain(ib::link_parameters(port_.attrs()));
     }
 }
 
@@ -114,18 +114,18 @@ void PortAttributes::tell(ib::PortEvents events) {
 
 // Changed widths and speeds take effect when the link trains the next time (IBA 14.2.5.6). A port
 // that has gone to sleep with its link (LinkDownDefaultState) takes its offer back.
-void PortAttributes::sync_offer() {
+void PortAttributes::sync_parameters() {
     if (!link_.is_up() || !ib::port_wants_link(port_.attrs())) {
-        link_.set_offer(ib::link_offer(port_.attrs()));
+        link_.set_parameters(ib::link_parameters(port_.attrs()));
     }
 }
 
-ib::link::Hello PortAttributes::hello(bool can_share) const {
-    const uint32_t runs = port_.sma.config().runs ? ib::link::kFeatureRuns : 0;
-    const uint32_t one_copy =
-        runs != 0 && port_.one_copy != nullptr ? ib::link::kFeatureOneCopy : 0;
-    return {.features = can_share ? ib::link::kFeatureSharedMemory | runs | one_copy : 0,
-            .role = ib::link::Role::kChannelAdapter,
+link::Hello PortAttributes::hello(bool can_share) const {
+    const uint32_t bursts = port_.sma.config().bursts ? link::kFeatureBursts : 0;
+    const uint32_t peer_copy =
+        bursts != 0 && port_.peer_copy != nullptr ? link::kFeaturePeerCopy : 0;
+    return {.features = can_share ? link::kFeatureSharedMemory | bursts | peer_copy : 0,
+            .role = link::Role::kChannelAdapter,
             .port_number = port_.number8(),
             .node_guid = port_.sma.node().node_guid,
             .port_guid = port_.attrs().guid(),

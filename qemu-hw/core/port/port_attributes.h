@@ -9,7 +9,7 @@
 
 #include "ib/mgmt/vl_arbiter.h"
 #include "port/port_context.h"
-#include "port/port_link.h"
+#include "port/port_endpoint.h"
 
 namespace pib::hca {
 
@@ -43,7 +43,7 @@ struct PortView {
 
 class PortAttributes {
   public:
-    PortAttributes(PortContext& port, PortLink& link);
+    PortAttributes(PortContext& port, PortEndpoint& link);
 
     const PortView& view() const { return view_; }
     // Updates view() from the attributes and restarts VL arbitration.
@@ -53,8 +53,8 @@ class PortAttributes {
     // Carries out the effects of a change by the SM or by a command: events, link, caches.
     void apply(ib::PortEvents events);
     // Sends the link parameters of the attributes to the peer, unless the link is up.
-    void sync_offer();
-    ib::link::Hello hello(bool can_share) const;
+    void sync_parameters();
+    link::Hello hello(bool can_share) const;
 
     uint16_t pkey(unsigned index) const;
     unsigned pkey_count() const;
@@ -67,7 +67,7 @@ class PortAttributes {
     void tell(ib::PortEvents events);
 
     PortContext& port_;
-    PortLink& link_;
+    PortEndpoint& link_;
     PortView view_;
     ib::VlArbiter arbiter_;
 };

@@ -6,7 +6,7 @@
 
 #include "base/counters.h"
 #include "base/host.h"
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "port/hca_pma.h"
 #include "port/hca_sma.h"
 #include "port/port.h"
@@ -21,11 +21,11 @@ struct PortContext {
     Counters& counters;
     HcaSma& sma;
     HcaPma& pma;
-    OneCopy* one_copy;  // nullptr: no peer copy
+    PeerCopy* peer_copy;  // nullptr: no peer copy
     const unsigned number = 1;
     PortClient* client = nullptr;  // nullptr until HcaPorts::set_client()
 
-    ib::Port& attrs() const { return sma.port(number); }
+    ib::PortAttrs& attrs() const { return sma.port(number); }
     ib::PortCounters& pma_counters() const { return pma.port(number); }
     void count(HcaCounter counter, uint64_t n = 1) const { counters.add(counter, number, n); }
     uint8_t number8() const { return static_cast<uint8_t>(number); }

@@ -163,7 +163,7 @@ ib::Lid PortMads::reply_slid(ib::Lid request_dlid) const {
 
 void PortMads::send_traps(uint64_t now_ns) {
     while (const auto trap = port_.sma.next_trap(port_.number, now_ns)) {
-        const ib::Port& port = port_.attrs();
+        const ib::PortAttrs& port = port_.attrs();
         ib::PacketHeaders headers{};
         headers.lrh = {.vl = ib::kVl15,
                        .sl = port.sm_sl(),

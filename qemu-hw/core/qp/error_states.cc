@@ -2,8 +2,8 @@
 #include "qp/error_states.h"
 
 #include "qp/completions.h"
-#include "qp/peer_copy.h"
 #include "qp/qp_header.h"
+#include "qp/qp_offers.h"
 
 namespace pib::hca {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 constexpr WqeError kFlushed{WcStatus::kWrFlushErr, VendorError::kNone};
 
 void start_error(QpServices& services, QueuePair& qp) {
-    leave_memory(services, qp);
+    revoke_offers(services, qp);
     qp.state = QpState::kErr;
     qp.blocked = false;  // the flush needs no port
     qp.sq_draining = false;
@@ -100,7 +100,7 @@ void cq_failed(QpServices& services, uint32_t cqn) {
 }
 
 void fail_send(QpServices& services, QueuePair& qp, const WqeError& error) {
-    leave_memory(services, qp);
+    revoke_offers(services, qp);
     complete_send(services, qp, error);
     if (qp.state == QpState::kErr) {
         return;

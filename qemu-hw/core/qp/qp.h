@@ -37,7 +37,7 @@ struct RequesterState {
     uint8_t rnr_retries_left = 0;
     uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
     uint8_t packets_since_ack_req = 0;
-    bool references = false;  // references to its memory may be live (one_copy.h)
+    bool offers = false;  // offers of its memory may be valid
     // A NAK or implied NAK for `una` has started a retry; later ones repeat it.
     bool retry_started = false;
     QpTimer timer = QpTimer::kNone;
@@ -164,10 +164,10 @@ struct QueuePair {
     bool is_connected() const { return is_reliable() || type == QpType::kUc; }
     bool is_datagram() const { return !is_connected(); }
     // The opcodes of a connected QP's packets.
-    ib::Transport transport() const {
-        return type == QpType::kUc ? ib::Transport::kUc
-               : is_xrc()          ? ib::Transport::kXrc
-                                   : ib::Transport::kRc;
+    ib::Service service() const {
+        return type == QpType::kUc ? ib::Service::kUc
+               : is_xrc()          ? ib::Service::kXrc
+                                   : ib::Service::kRc;
     }
     bool is_special() const { return special_port != 0; }
     // The SRQ that the next receive WQE is taken from; 0: the QP has a queue of its own, or none.

@@ -23,7 +23,7 @@ class QpServices {
     Host& host() { return parts_.host; }
     Mpt& mpt() { return parts_.mpt; }
     // nullptr unless the device has peer copy.
-    OneCopy* one_copy() { return parts_.one_copy; }
+    PeerCopy* peer_copy() { return parts_.peer_copy; }
     // Requires a state in which the QP has a port.
     Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
     // Path of a connected QP's packets.

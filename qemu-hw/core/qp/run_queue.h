@@ -24,8 +24,8 @@ class RunQueue {
 
     // The next port; ports take turns. The queue is not empty.
     unsigned next_port();
-    // The next lane of the port: the only non-empty one, or VL15, or kFreeLane every other time. No
-    // value: several data VLs wait, and the port must arbitrate.
+    // The next lane of the port: the only non-empty one, or VL15, or kLoopbackLane every other
+    // time. No value: several data VLs wait, and the port must arbitrate.
     std::optional<unsigned> next_lane(unsigned port);
     // Its data VLs in which QPs wait.
     ib::VlMask data_vls(unsigned port) const { return at(port).lanes & kDataLanes; }
@@ -39,7 +39,7 @@ class RunQueue {
     static constexpr uint32_t kDataLanes = (1u << kVl15Lane) - 1;
     struct PortLanes {
         uint32_t lanes = 0;  // that are not empty, bit per lane
-        bool free_lane_was_last = false;
+        bool loopback_was_last = false;
         std::array<Ring<uint32_t>, kLanes> qpns;
     };
     PortLanes& at(unsigned port) { return by_port_[port - 1]; }
@@ -60,9 +60,9 @@ inline std::optional<unsigned> RunQueue::next_lane(unsigned port) {
         return kVl15Lane;
     }
     const uint32_t data = waiting.lanes & kDataLanes;
-    waiting.free_lane_was_last = data != waiting.lanes && !waiting.free_lane_was_last;
-    if (waiting.free_lane_was_last) {
-        return kFreeLane;
+    waiting.loopback_was_last = data != waiting.lanes && !waiting.loopback_was_last;
+    if (waiting.loopback_was_last) {
+        return kLoopbackLane;
     }
     return std::has_single_bit(data) ? std::optional<unsigned>(std::countr_zero(data))
                                      : std::nullopt;

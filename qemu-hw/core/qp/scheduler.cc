@@ -26,7 +26,7 @@ TxRequest next_request(const QueuePair& qp) {
 unsigned Scheduler::lane_of(const QueuePair& qp) const {
     return qp.can_receive() && qp.state != QpState::kSqe
                ? ports_[qp.port() - 1u]->lane(next_request(qp))
-               : kFreeLane;
+               : kLoopbackLane;
 }
 
 void Scheduler::schedule(QueuePair& qp) {

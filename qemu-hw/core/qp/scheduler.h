@@ -24,7 +24,7 @@ class Scheduler {
     void schedule(QueuePair& qp);
     bool has_work() const { return !run_queue_.empty(); }
     RunQueue& run_queue() { return run_queue_; }
-    // Lane of the QP's next packet: see Port::lane(). kFreeLane: it waits for no VL.
+    // Lane of the QP's next packet: see Port::lane(). kLoopbackLane: it waits for no VL.
     unsigned lane_of(const QueuePair& qp) const;
     // Whether a turn for this QP now would overtake others that wait for the same link.
     bool others_wait(const QueuePair& qp) const {

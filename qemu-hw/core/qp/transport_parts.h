@@ -14,7 +14,7 @@
 
 namespace pib::hca {
 
-class OneCopy;
+class PeerCopy;
 
 // Objects that the transport uses; all of them outlive the transport.
 struct TransportParts {
@@ -24,8 +24,8 @@ struct TransportParts {
     SrqTable& srqs;
     EqTable& eqs;
     Counters& counters;
-    std::span<Port* const> ports;  // [0] is port 1
-    OneCopy* one_copy = nullptr;   // nullptr: payload is copied
+    std::span<Port* const> ports;   // [0] is port 1
+    PeerCopy* peer_copy = nullptr;  // nullptr: payload is copied
 };
 
 }  // namespace pib::hca

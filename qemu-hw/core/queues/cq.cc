@@ -19,7 +19,7 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
 }
 
 // Far longer than the round trip of an SMP, and far shorter than its sender's timeout.
-constexpr uint64_t kPatienceNs = 1'000'000;
+constexpr uint64_t kModerationFloorNs = 1'000'000;
 
 constexpr uint32_t pages_for(uint64_t bytes) {
     return static_cast<uint32_t>((bytes + 4095) >> kMinLogPageSize);
@@ -246,7 +246,7 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, b
     if (cq->arm != CqArm::kNone && solicited) {
         fire(cqn, *cq);  // a solicited or failed completion: raise the event now
     } else if (cq->arm == CqArm::kNext && patient && !cq->moderated()) {
-        hold(cqn, *cq, 1, kPatienceNs);
+        hold(cqn, *cq, 1, kModerationFloorNs);
     } else if (cq->arm == CqArm::kNext) {
         tell(cqn, *cq, 1);
     }

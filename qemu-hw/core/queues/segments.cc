@@ -68,7 +68,7 @@ bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset,
 }
 
 bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
-            uint32_t access, Located& out) {
+            uint32_t access, SgList& out) {
     return !segments.data.is_inline &&
            for_each_piece(
                segments, offset, bytes, [&](uint32_t key, uint64_t addr, uint64_t, uint64_t n) {

@@ -28,6 +28,6 @@ bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<c
 // Appends the location of `bytes` bytes of the data segment at `offset` to `out`, as Mpt::locate()
 // does. Also false for inline data, which is part of the WQE.
 bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
-            uint32_t access, Located& out);
+            uint32_t access, SgList& out);
 
 }  // namespace pib::hca

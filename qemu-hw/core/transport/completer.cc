@@ -9,7 +9,7 @@
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
 #include "qp/path_migration.h"
-#include "qp/peer_copy.h"
+#include "qp/qp_offers.h"
 #include "transport/payload_target.h"
 #include "transport/requester.h"
 
@@ -126,7 +126,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
         req.cursor_wqe = request.counter + (una == request.psn_end() ? 1 : 0);
     }
     req.una = una;
-    acknowledge_references(services_, qp);
+    acknowledge_offers(services_, qp);
     req.retries_left = qp.attr.retry_cnt;
     req.rnr_retries_left = qp.attr.rnr_retry;
     req.retry_started = false;

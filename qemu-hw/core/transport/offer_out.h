@@ -3,18 +3,19 @@
 // itself.
 #pragma once
 
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "qp/qp_services.h"
 #include "transport/packet_out.h"
 
 namespace pib::hca {
 
 // Offers as many MIDDLE packets without ACK as the link takes now, and returns how many. 0: nothing
-// has happened, and they go with their payload. locate(bytes, located) finds the payload.
+// has happened, and the packets are sent with their payload. locate(bytes, sg_list) finds the
+// payload.
 template <typename Last, typename Locate>
 uint32_t send_offer(QpServices& services, const QueuePair& qp, const BurstOut& out, Last&& last,
-                    Locate&& locate, ReferenceOwner owner) {
-    OneCopy& memory = *services.one_copy();
+                    Locate&& locate, OfferOwner owner) {
+    PeerCopy& memory = *services.peer_copy();
     const Outlet to = services.outlet_of(qp);
     TxRequest request = tx_request(to, out.first, out.longest());
     request.packets = out.packets;
@@ -22,25 +23,25 @@ uint32_t send_offer(QpServices& services, const QueuePair& qp, const BurstOut& o
     request.is_offer = true;
     const link::BurstRoom room = to.port.begin(request);
     const uint32_t bytes = room.packets * out.mtu;
-    Located located;
-    if (room.packets < 2 || bytes < memory.min_bytes() || !locate(bytes, located)) {
+    SgList sg_list;
+    if (room.packets < 2 || bytes < memory.min_bytes() || !locate(bytes, sg_list)) {
         return 0;
     }
     const ib::PacketHeaders end = last(room.packets);
-    const auto size = ib::BurstBuilder::size(out.first, end, room.packets, out.mtu, bytes,
-                                             ib::link::kMaxReferenceBytes);
+    const auto size =
+        ib::BurstBuilder::size(out.first, end, room.packets, out.mtu, bytes, link::kMaxOfferBytes);
     owner.qpn = qp.qpn;
     owner.end = end.bth.psn + 1;
-    owner.keys = located.keys;
+    owner.keys = sg_list.keys;
     if (!size) {
         return 0;
     }
     ib::BurstBuilder::headers(room.bytes(), *size, out.first, end, bytes);
-    const auto reference = memory.open(qp.port(), located, owner);
-    if (!reference) {
+    const auto offer = memory.open(qp.port(), sg_list, owner);
+    if (!offer) {
         return 0;
     }
-    to.port.commit(*size, {.handle = reference->handle, .pieces = reference->pieces});
+    to.port.commit(*size, *offer);
     return room.packets;
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "qp/qp_services.h"
 
 namespace pib::hca {
@@ -37,10 +37,10 @@ namespace {
 
 // IBA 9.2.1: the connected transports share the operations' low bits.
 uint8_t transport_bits(const QueuePair& qp) {
-    switch (qp.transport()) {
-        case ib::Transport::kUc:
+    switch (qp.service()) {
+        case ib::Service::kUc:
             return ib::opcode::kUc;
-        case ib::Transport::kXrc:
+        case ib::Service::kXrc:
             return ib::opcode::kXrc;
         default:
             return ib::opcode::kRc;

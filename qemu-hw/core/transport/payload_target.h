@@ -4,7 +4,7 @@
 
 #include "ib/wire/burst.h"
 #include "ib/wire/placement.h"
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "qp/qp_services.h"
 #include "queues/segments.h"
 
@@ -18,7 +18,7 @@ struct WqeTarget {
     bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
         return scatter(mpt, segments, offset, payload);
     }
-    bool locate(const Mpt& mpt, uint64_t bytes, Located& out) const {
+    bool locate(const Mpt& mpt, uint64_t bytes, SgList& out) const {
         return hca::locate(mpt, segments, offset, bytes, access::kLocalWrite, out);
     }
 };
@@ -35,7 +35,7 @@ struct KeyTarget {
     bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
         return mpt.write(user, range(payload.size()), payload);
     }
-    bool locate(const Mpt& mpt, uint64_t bytes, Located& out) const {
+    bool locate(const Mpt& mpt, uint64_t bytes, SgList& out) const {
         return mpt.locate(user, range(bytes), out);
     }
 };
@@ -49,14 +49,14 @@ bool place_payload(QpServices& services, const QueuePair& qp, const Target& targ
     if (payload.is_here()) [[likely]] {
         return target.copy(services.mpt(), burst.payload());
     }
-    Located located;
-    if (services.one_copy() == nullptr ||
-        !target.locate(services.mpt(), burst.payload_bytes(), located)) {
+    SgList sg_list;
+    if (services.peer_copy() == nullptr ||
+        !target.locate(services.mpt(), burst.payload_bytes(), sg_list)) {
         return false;
     }
     return payload.is_offered()
-               ? services.one_copy()->begin_pull(qp.port(), qp.qpn, located, payload.where)
-               : services.one_copy()->end_pull(qp.port(), located, payload.where);
+               ? services.peer_copy()->begin_pull(qp.port(), qp.qpn, sg_list, payload.where)
+               : services.peer_copy()->end_pull(qp.port(), sg_list, payload.where);
 }
 
 }  // namespace pib::hca

@@ -7,9 +7,9 @@
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
 #include "qp/path_migration.h"
-#include "qp/peer_copy.h"
 #include "qp/qp_create.h"
 #include "qp/qp_modify.h"
+#include "qp/qp_offers.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -78,7 +78,7 @@ CmdResult<uint32_t> QpVerbs::create(const QpRequest& in) {
     }
     use_queues(*qp, true);
     const QueuePair& placed = services_.qps().insert(std::move(*qp));
-    suspicions_.qp_created(placed, room_of_cqs(placed));
+    warnings_.qp_created(placed, room_of_cqs(placed));
     return placed.qpn;
 }
 
@@ -121,13 +121,13 @@ CmdStatus QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
         migrate(services_, *qp);
     }
     enter_state(*qp, target_state(*qp, in), in.attr_mask);
-    suspicions_.qp_modified(*qp, from);
+    warnings_.qp_modified(*qp, from);
     return CmdStatus::kOk;
 }
 
 // The QP is about to be reset or destroyed.
 void QpVerbs::stop(QueuePair& qp) {
-    leave_memory(services_, qp);
+    revoke_offers(services_, qp);
     responder::send_pending_ack(services_, qp);
     services_.timers().cancel(qp.qpn);
     forget_page_faults(services_, qp);
@@ -203,7 +203,7 @@ CmdStatus QpVerbs::destroy(uint32_t qpn) {
     if (qp->mcast_groups != 0) {
         return CmdStatus::kBusy;
     }
-    suspicions_.qp_destroyed(*qp);
+    warnings_.qp_destroyed(*qp);
     stop(*qp);
     use_queues(*qp, false);
     services_.parts().eqs.forget_events(EventSource::kQp, qpn);
@@ -248,9 +248,9 @@ void QpVerbs::srq_destroyed(uint32_t srqn) {
     });
 }
 
-void QpVerbs::set_knobs(const Knobs& knobs) {
+void QpVerbs::set_knobs(const TestKnobs& knobs) {
     services_.qps().set_choice(knobs.qpn_choice);
-    suspicions_.enable(knobs.warnings);
+    warnings_.enable(knobs.warnings);
 }
 
 CmdStatus QpVerbs::inject_cq_error(uint32_t cqn) {

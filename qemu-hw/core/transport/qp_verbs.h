@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "qp/qp_create.h"
 #include "qp/qp_services.h"
-#include "qp/suspicions.h"
+#include "qp/usage_warnings.h"
 #include "transport/mcast_table.h"
 
 namespace pib::hca {
@@ -17,7 +17,7 @@ namespace pib::hca {
 class QpVerbs {
   public:
     QpVerbs(QpServices& services, McastTable& mcast)
-        : services_(services), mcast_(mcast), suspicions_(services.host()) {}
+        : services_(services), mcast_(mcast), warnings_(services.host()) {}
 
     // The caller has checked length and reserved fields of the structures, and that PD and UAR
     // exist. A QP counts as a user of its CQs and its SRQ.
@@ -46,7 +46,7 @@ class QpVerbs {
         return services_.qps().count_if(matches);
     }
     void srq_destroyed(uint32_t srqn);
-    void set_knobs(const Knobs& knobs);
+    void set_knobs(const TestKnobs& knobs);
     void reset();
 
   private:
@@ -59,7 +59,7 @@ class QpVerbs {
 
     QpServices& services_;
     McastTable& mcast_;
-    Suspicions suspicions_;
+    UsageWarnings warnings_;
     uint64_t pages_left_ = Limits::kQpPages;
 };
 

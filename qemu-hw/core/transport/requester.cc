@@ -8,7 +8,7 @@
 #include "qp/completions.h"
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
-#include "qp/peer_copy.h"
+#include "qp/qp_offers.h"
 #include "queues/segments.h"
 #include "queues/work_queue.h"
 #include "transport/offer_out.h"
@@ -61,7 +61,7 @@ constexpr uint32_t kWindowPackets = 512;
 // a larger window wastes more of them.
 constexpr uint32_t kRetryWindow = 128;
 // The same with peer copy: a round trip has two more wake-ups, and offers take no room.
-constexpr uint32_t kReferenceWindow = 2048;
+constexpr uint32_t kOfferWindow = 2048;
 // An ACK is asked for at the end of every message and after this many packets within one, so that
 // the window never closes without an answer under way.
 constexpr uint8_t kAckInterval = 32;
@@ -70,9 +70,9 @@ uint32_t window_packets(QpServices& services, const QueuePair& qp) {
     if (qp.req.cursor != qp.req.sent_end) [[unlikely]] {
         return kRetryWindow;
     }
-    return services.one_copy() == nullptr             ? kWindowPackets
-           : services.one_copy()->attached(qp.port()) ? kReferenceWindow
-                                                      : kWindowPackets;
+    return services.peer_copy() == nullptr             ? kWindowPackets
+           : services.peer_copy()->attached(qp.port()) ? kOfferWindow
+                                                       : kWindowPackets;
 }
 
 // Packets that may go before an answer comes.
@@ -223,14 +223,14 @@ void data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes, Bu
 // retry sends its payload. UC has no answer that would end an offer.
 bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
                const Budget& budget) {
-    if (services.one_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
+    if (services.peer_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
         qp.req.cursor != qp.req.sent_end || request.wqe.data.is_inline ||
-        !services.one_copy()->attached(qp.port())) {
+        !services.peer_copy()->attached(qp.port())) {
         return false;
     }
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint64_t middles = request.packets - std::min(request.packets, std::max(packet, 1u) + 1);
-    return middles * qp.path_mtu_bytes() >= services.one_copy()->min_bytes();
+    return middles * qp.path_mtu_bytes() >= services.peer_copy()->min_bytes();
 }
 
 // FIRST and LAST go with their payload, so that the peer sees the message in order. An offer asks
@@ -252,13 +252,13 @@ uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& requ
         .first = headers_at(0), .packets = wanted, .mtu = mtu, .payload_bytes = wanted * mtu};
     const uint32_t sent = send_offer(
         services, qp, out, [&](uint32_t n) { return headers_at(n - 1); },
-        [&](uint32_t bytes, Located& located) {
+        [&](uint32_t bytes, SgList& sg_list) {
             return locate(services.mpt(), segments_of(qp, request), uint64_t{packet} * mtu, bytes,
-                          0, located);
+                          0, sg_list);
         },
         {});
     if (sent != 0) {
-        qp.req.references = true;
+        qp.req.offers = true;
         qp.req.packets_since_ack_req = static_cast<uint8_t>(
             std::min<uint32_t>(kAckInterval - 1, qp.req.packets_since_ack_req + sent));
         budget.charge(0);
@@ -486,7 +486,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
 }
 
 void rewind(QpServices& services, QueuePair& qp) {
-    forget_references(services, qp);
+    revoke_request_offers(services, qp);
     qp.req.cursor = qp.req.una;
     qp.req.cursor_wqe = qp.sq.consumer - qp.window.size();
     // The first packet of a retry asks for an ACK.

@@ -67,14 +67,14 @@ ib::PacketHeaders read_response_headers(QpServices& services, QueuePair& qp,
 // payload.
 bool can_offer(QpServices& services, const QueuePair& qp, const RdResource& resource,
                const Budget& budget) {
-    if (services.one_copy() == nullptr || budget.is_arbitrated() ||
+    if (services.peer_copy() == nullptr || budget.is_arbitrated() ||
         resource.kind != RdKind::kRead || resource.replay ||
-        !services.one_copy()->attached(qp.port())) {
+        !services.peer_copy()->attached(qp.port())) {
         return false;
     }
     const uint32_t next = std::max(resource.next_packet, resource.first_packet + 1);
     const uint64_t middles = resource.end_packet - std::min(resource.end_packet, next + 1);
-    return middles * qp.path_mtu_bytes() >= services.one_copy()->min_bytes();
+    return middles * qp.path_mtu_bytes() >= services.peer_copy()->min_bytes();
 }
 
 uint32_t offer_response(QpServices& services, QueuePair& qp, const RdResource& resource) {
@@ -91,9 +91,9 @@ uint32_t offer_response(QpServices& services, QueuePair& qp, const RdResource& r
     return send_offer(
         services, qp, out,
         [&](uint32_t n) { return read_response_headers(services, qp, resource, next + n - 1); },
-        [&](uint32_t bytes, Located& located) {
+        [&](uint32_t bytes, SgList& sg_list) {
             return services.mpt().locate(resource.user, response_range(resource, mtu, bytes / mtu),
-                                         located);
+                                         sg_list);
         },
         {.response = true});
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "qp/error_states.h"
 #include "qp/path_migration.h"
 #include "qp/qp_header.h"
@@ -174,26 +174,26 @@ void Transport::port_changed(unsigned port) {
 uint32_t Transport::burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) {
     const uint32_t taken = take(port, burst, payload);
     if (taken == 0 && payload.form == ib::Placement::Form::kPulled &&
-        services_.one_copy() != nullptr) {
-        services_.one_copy()->pull_ended(port);
+        services_.peer_copy() != nullptr) {
+        services_.peer_copy()->pull_ended(port);
     }
     return taken;
 }
 
 uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& payload) {
     const ib::PacketView& packet = burst.first();
-    const ib::Transport transport = packet.opcode().transport;
+    const ib::Service service = packet.opcode().service;
     const ib::Qpn dest = packet.bth().dest_qp;
-    if (transport == ib::Transport::kUd && dest == ib::kMulticastQpn) {
+    if (service == ib::Service::kUd && dest == ib::kMulticastQpn) {
         (void)datagram_.multicast_in(port, packet);
         return 1;
     }
     QueuePair* qp = services_.qps().find_wire(port, dest);
-    if (qp != nullptr && transport == ib::Transport::kUd && qp->is_datagram()) {
+    if (qp != nullptr && service == ib::Service::kUd && qp->is_datagram()) {
         datagram_.packet_in(*qp, port, packet);
         return 1;
     }
-    const bool known = qp != nullptr && qp->is_connected() && transport == qp->transport();
+    const bool known = qp != nullptr && qp->is_connected() && service == qp->service();
     return known ? connected_in(*qp, port, burst, payload) : drop(port, burst);
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("program: garbage, silence and thousands of connections harm nobody") 
     SocketHca twin(program.fabric_path(), 0x1000);
     REQUIRE(twin.until([&] { return twin.closed; }));
     REQUIRE(twin.recorder.refusals.size() == 1);
-    CHECK(twin.recorder.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
+    CHECK(twin.recorder.refusals[0].reason == link::RefuseReason::kDuplicatePortGuid);
     REQUIRE(program.alive());
     CHECK(program.reaches(1, "Initialize"));
     good.pump();

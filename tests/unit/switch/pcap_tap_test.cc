@@ -43,9 +43,9 @@ unsigned send_every_opcode(TestFabric& fabric) {
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
         const auto* info = ib::find_opcode(static_cast<std::uint8_t>(opcode));
         // Opcodes that tshark dissects to the last byte; for RD, XRC and CNP it knows only the BTH.
-        const bool known = info != nullptr && (info->transport == ib::Transport::kRc ||
-                                               info->transport == ib::Transport::kUc ||
-                                               info->transport == ib::Transport::kUd);
+        const bool known = info != nullptr &&
+                           (info->service == ib::Service::kRc ||
+                            info->service == ib::Service::kUc || info->service == ib::Service::kUd);
         if (!known) {
             continue;
         }

@@ -19,7 +19,7 @@ constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_
 
 Config copying_config() {
     Config config = bench_config();
-    config.one_copy = true;
+    config.peer_copy = true;
     return config;
 }
 
@@ -42,23 +42,23 @@ struct CopyBench : ReadyBench {
         copy().detach(1);
     }
     DeviceObjects& objects() { return device->engine().objects(); }
-    OneCopy& copy() { return *objects().one_copy; }
+    PeerCopy& copy() { return *objects().peer_copy; }
 
-    Located located() {
-        Located out;
+    SgList sg_list() {
+        SgList out;
         const KeyedRange range{.key = mr.key, .addr = mr.addr, .length = 64, .access = 0};
         REQUIRE(objects().mpt.locate({.pd = pd, .privileged = false}, range, out));
         return out;
     }
     void start_pull() {
-        std::vector<pib::link::RamPiece> where;
-        REQUIRE(copy().begin_pull(1, qp.qpn, located(), where));
+        std::vector<pib::link::BlockSegment> where;
+        REQUIRE(copy().begin_pull(1, qp.qpn, sg_list(), where));
         link.is_pulling = true;
     }
     void start_read() {
-        const auto reference = copy().open(1, located(), {.qpn = qp.qpn, .keys = located().keys});
-        REQUIRE(reference);
-        memory.control().reading = reference->handle;
+        const auto offer = copy().open(1, sg_list(), {.qpn = qp.qpn, .keys = sg_list().keys});
+        REQUIRE(offer);
+        memory.control().reading = offer->handle;
     }
     // The time of the link's next answer, or of the poll.
     void tick() {
@@ -175,10 +175,10 @@ TEST_CASE("a switch that keeps a command waiting loses its link") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
-    bench.host.real_clock_ns += OneCopy::kPatienceNs / 2;
+    bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs / 2;
     bench.tick();
     CHECK(bench.driver.reap().status == 0xff);
-    bench.host.real_clock_ns += OneCopy::kPatienceNs;
+    bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs;
     bench.tick();
     CHECK(bench.driver.reap().ok());
     CHECK(bench.link.given_up == 1);

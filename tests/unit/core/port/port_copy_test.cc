@@ -3,7 +3,7 @@
 #include <deque>
 
 #include "link_pair.h"
-#include "memory/one_copy.h"
+#include "memory/peer_copy.h"
 #include "port_bench.h"
 #include "shared_memory.h"
 
@@ -21,22 +21,22 @@ constexpr uint16_t kFar = 0x20;
 struct SwitchEnd : ::pib::test::LinkRecorder {
     SwitchEnd() : memory(link::SharedMemory::create(link::SharedMemory::kMinLogRing).value()) {
         answer->features =
-            ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns | ib::link::kFeatureOneCopy;
+            link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
         link::LinkEndpoint::Buffers buffers;
         std::ranges::fill(buffers.receive_blocks, 1024);
         end.emplace(buffers, *this);
         endpoint = &*end;
-        end->training().set_offer({.up = true,
-                                   .width_enabled = 3,
-                                   .speed_enabled = 7,
-                                   .speed_ext_enabled = 15,
-                                   .mtu_cap = 5,
-                                   .vl_cap = 4});
+        end->training().set_parameters({.up = true,
+                                        .width_enabled = 3,
+                                        .speed_enabled = 7,
+                                        .speed_ext_enabled = 15,
+                                        .mtu_cap = 5,
+                                        .vl_cap = 4});
     }
     std::optional<link::LinkRings> link_rings() override {
         return link::LinkRings{.out = memory.ring(1), .in = memory.ring(0)};
     }
-    std::expected<std::span<uint8_t>, std::string> link_memory(const ib::link::Memory&) override {
+    std::expected<std::span<uint8_t>, std::string> link_memory(const link::Memory&) override {
         return room;
     }
     uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
@@ -46,7 +46,7 @@ struct SwitchEnd : ::pib::test::LinkRecorder {
     }
 
     link::SharedMemory memory;
-    std::vector<uint8_t> room = std::vector<uint8_t>(link::kReferenceRoom);
+    std::vector<uint8_t> room = std::vector<uint8_t>(link::kOfferRoom);
     std::optional<link::LinkEndpoint> end;
     unsigned offers = 0;
 };
@@ -74,11 +74,11 @@ class CopyBench : private EqTable::Events {
                             .blocks = {{host.ram(FakeHost::kRamBase, kShared), kShared}}});
         pump();
         // The switch says that it has mapped the memory.
-        reinterpret_cast<link::OneCopyControl*>(control_.data())->mapped = link::kMapped;
+        reinterpret_cast<link::PeerCopyControl*>(control_.data())->mapped = link::kMapped;
         set_state(ib::PortState::kArmed);
         set_state(ib::PortState::kActive);
         REQUIRE(port().is_active());
-        REQUIRE(port().has_one_copy());
+        REQUIRE(port().has_peer_copy());
     }
     void pump() {
         for (unsigned i = 0; i < 8; ++i) {
@@ -102,15 +102,15 @@ class CopyBench : private EqTable::Events {
                              .mtu = kMtu,
                              .is_offer = true});
     }
-    std::optional<OneCopy::Reference> open() {
-        Located located;
-        located.append({.at = host.ram(FakeHost::kRamBase, kBytes),
+    std::optional<link::OfferedPayload> open() {
+        SgList sg_list;
+        sg_list.append({.at = host.ram(FakeHost::kRamBase, kBytes),
                         .bus_addr = FakeHost::kRamBase,
                         .length = kBytes});
-        return copy.open(1, located, {.qpn = 7});
+        return copy.open(1, sg_list, {.qpn = 7});
     }
     // A sender after open(): headers, and commit().
-    void finish(const link::BurstRoom& room, const OneCopy::Reference& reference) {
+    void finish(const link::BurstRoom& room, const link::OfferedPayload& offer) {
         ib::PacketHeaders first{};
         first.lrh = {.dlid = ib::Lid(kFar), .slid = ib::Lid(port().lid())};
         first.bth.opcode = ib::opcode::kRc | ib::opcode::kSendMiddle;
@@ -119,7 +119,7 @@ class CopyBench : private EqTable::Events {
         const auto size = ib::BurstBuilder::size(first, last, kPackets, kMtu, kBytes);
         REQUIRE(size);
         ib::BurstBuilder::headers(room.bytes(), *size, first, last, kBytes);
-        port().commit(*size, {.handle = reference.handle, .pieces = reference.pieces});
+        port().commit(*size, offer);
     }
 
     HcaPort& port() { return *ports_.find(1); }
@@ -139,7 +139,7 @@ class CopyBench : private EqTable::Events {
 
     void set_state(ib::PortState to) {
         ib::Mad smp = make_dr_smp(ib::Method::kSet, ib::attr::kPortInfo, 1);
-        ib::Port& attrs = ports_.sma().port(1);
+        ib::PortAttrs& attrs = ports_.sma().port(1);
         std::ranges::copy(attrs.info, smp.smp_data().begin());
         ib::set(smp.smp_data(), ib::port_info::kPortPhysicalState, 0);
         ib::set(smp.smp_data(), ib::port_info::kLid, PortBench::kLid);
@@ -158,7 +158,7 @@ class CopyBench : private EqTable::Events {
     Mpt mpt_;
 
   public:
-    OneCopy copy;
+    PeerCopy copy;
 
   private:
     HcaPorts ports_;
@@ -170,14 +170,14 @@ class CopyBench : private EqTable::Events {
 
 }  // namespace
 
-TEST_CASE("an offer goes to the switch with its reference") {
+TEST_CASE("an offer goes to the switch with its offer") {
     CopyBench bench;
     bench.bring_up();
     const auto room = bench.begin();
     REQUIRE(room.packets == kPackets);
-    const auto reference = bench.open();
-    REQUIRE(reference);
-    bench.finish(room, *reference);
+    const auto offer = bench.open();
+    REQUIRE(offer);
+    bench.finish(room, *offer);
     bench.pump();
     CHECK(bench.peer().offers == 1);
     CHECK(bench.sent() == kPackets);
@@ -188,10 +188,10 @@ TEST_CASE("a link that closes between begin() and commit() takes the offer with 
     bench.bring_up();
     const auto room = bench.begin();
     REQUIRE(room.packets == kPackets);
-    const auto reference = bench.open();
-    REQUIRE(reference);
+    const auto offer = bench.open();
+    REQUIRE(offer);
     bench.port().link_closed();
-    bench.finish(room, *reference);
+    bench.finish(room, *offer);
     CHECK(bench.sent() == 0);
     CHECK_FALSE(bench.copy.attached(1));
     CHECK_FALSE(bench.open());

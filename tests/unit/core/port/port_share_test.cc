@@ -44,7 +44,7 @@ TEST_CASE("codes of rates, and the rate of the link") {
     CHECK(ib::data_mbps(16) == 100'000);
     CHECK(ib::data_mbps(22) == 600'000);
     CHECK(ib::data_mbps(23) == 0);
-    ib::Port port = ib::make_port({});
+    ib::PortAttrs port = ib::make_port({});
     REQUIRE(ib::port_link_up(port, ib::link_width::k4x, ib::link_speed::kQdr, 0).any());
     CHECK(ib::active_data_mbps(port) == ib::data_mbps(7));
     ib::port_link_down(port);
@@ -101,15 +101,15 @@ TEST_CASE("a static rate at or above the link's changes nothing") {
 
 TEST_CASE("lanes: the VL of the SL, and none for what does not go over the link") {
     PortBench bench;
-    CHECK(bench.port().lane(to(kFar)) == kFreeLane);  // to be discarded
+    CHECK(bench.port().lane(to(kFar)) == kLoopbackLane);  // to be discarded
     bench.bring_up();
     CHECK(bench.port().lane(to(kFar, 0)) == 0);
     CHECK(bench.port().lane(to(kFar, 3)) == 3);
-    CHECK(bench.port().lane(to(PortBench::kLid, 3)) == kFreeLane);
+    CHECK(bench.port().lane(to(PortBench::kLid, 3)) == kLoopbackLane);
     CHECK(bench.port().lane({.dlid = 0xffff, .sl = 0, .vl15 = true, .bytes = 0}) == kVl15Lane);
 }
 
-TEST_CASE("packets sent with a grant count against the VL's weight, a run packet by packet") {
+TEST_CASE("packets sent with a grant count against the VL's weight, a burst packet by packet") {
     PortBench bench;
     bench.bring_up(100'000);
     bench.attrs().vl_arb_low = {{1, 100}, {2, 100}};  // 6400 bytes: 3 packets and a little

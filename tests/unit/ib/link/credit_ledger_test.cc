@@ -21,23 +21,23 @@ struct Ledger {
         credits.restart_receiving(kPeerEpoch);
     }
     // The CREDITs that were sent since the last call.
-    std::vector<ib::link::Credit> sent() {
-        std::vector<ib::link::Credit> found;
-        ib::link::FrameReader reader;
+    std::vector<link::Credit> sent() {
+        std::vector<link::Credit> found;
+        link::FrameReader reader;
         const auto bytes = channel.output();
         std::ranges::copy(bytes, reader.space().begin());
         reader.commit(bytes.size());
         channel.consume(bytes.size());
         while (const auto frame = reader.next().value()) {
-            found.push_back(ib::link::Credit::parse(frame->body).value());
+            found.push_back(link::Credit::parse(frame->body).value());
         }
         return found;
     }
-    link::LinkResult receive(const ib::link::Credit& credit) {
+    link::LinkResult receive(const link::Credit& credit) {
         std::vector<std::uint8_t> bytes;
         append(bytes, credit);
-        return credits.receive({.type = ib::link::FrameType::kCredit,
-                                .body = std::span(bytes).subspan(ib::link::kHeaderSize)});
+        return credits.receive({.type = link::FrameType::kCredit,
+                                .body = std::span(bytes).subspan(link::kHeaderSize)});
     }
 };
 

@@ -44,18 +44,17 @@ struct SharedPair {
         switch_events.endpoint = &sw;
         hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
         switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
-        switch_events.answer = ib::link::Welcome{.features = kFeatures, .port_number = 1};
+        switch_events.answer = link::Welcome{.features = kFeatures, .port_number = 1};
     }
-    static constexpr std::uint32_t kFeatures =
-        ib::link::kFeatureSharedMemory | ib::link::kFeatureRuns;
-    static ib::link::Hello hello() {
+    static constexpr std::uint32_t kFeatures = link::kFeatureSharedMemory | link::kFeatureBursts;
+    static link::Hello hello() {
         auto hello = make_hello(0x100);
         hello.features = kFeatures;
         return hello;
     }
     void bring_up() {
-        hca.training().set_offer(make_offer());
-        sw.training().set_offer(make_offer());
+        hca.training().set_parameters(make_parameters());
+        sw.training().set_parameters(make_parameters());
         for (auto [from, to] : {std::pair(&hca, &sw), std::pair(&sw, &hca)}) {
             const Bytes bytes(from->output().begin(), from->output().end());
             from->consume_output(bytes.size());
@@ -345,7 +344,7 @@ TEST_CASE("shared link: a retrain and a closed peer, as over a stream") {
 TEST_CASE("shared link: WELCOME must bring the memory it promises") {
     SharedPair pair;
     pair.hca_events.rings.reset();
-    pair.hca.training().set_offer(make_offer());
+    pair.hca.training().set_parameters(make_parameters());
     const Bytes hello(pair.hca.output().begin(), pair.hca.output().end());
     pair.hca.consume_output(hello.size());
     REQUIRE(pair.sw.feed(hello));
@@ -359,7 +358,7 @@ TEST_CASE("shared link: frames on the stream are refused once memory is shared")
     SharedPair pair;
     pair.bring_up();
     Bytes bytes;
-    append(bytes, ib::link::Credit{.vl = 0, .epoch = 1, .limit = 1000});
+    append(bytes, link::Credit{.vl = 0, .epoch = 1, .limit = 1000});
     CHECK_FALSE(pair.sw.feed(bytes));
     CHECK(pair.switch_events.downs == 1);
 }
@@ -386,13 +385,13 @@ TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing
     SECTION("a frame longer than what is published") {
         pair.forge({6, 1, 0, 0, 0, 0, 8, 0}, 64);
     }
-    SECTION("a run that is none") {
+    SECTION("a burst of no packets") {
         pair.forge({7, 0, 0, 0, 0, 0, 0, 184}, 192);
     }
-    SECTION("a run shorter than its headers") {
+    SECTION("a burst shorter than its headers") {
         pair.forge({7, 0, 0, 0, 0, 0, 0, 183}, 192);
     }
-    SECTION("a run longer than any") {
+    SECTION("a burst longer than the limit") {
         pair.forge({7, 0, 0, 0, 0, 1, 0, 185}, 192);
     }
     SECTION("a second HELLO") {
@@ -443,7 +442,7 @@ TEST_CASE("shared link: headers are copied before they are checked, of long pack
     receiver.rings = pair.switch_events.rings;
     receiver.answer = pair.switch_events.answer;
     for (auto [from, to] : {std::pair(&pair.hca, &sw), std::pair(&sw, &pair.hca)}) {
-        from->training().set_offer(make_offer());
+        from->training().set_parameters(make_parameters());
         const Bytes bytes(from->output().begin(), from->output().end());
         from->consume_output(bytes.size());
         REQUIRE(to->feed(bytes));

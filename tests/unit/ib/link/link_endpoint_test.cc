@@ -17,7 +17,7 @@ namespace {
 using link::PacketFault;
 using link::SendCrc;
 
-Bytes frame(ib::link::FrameType type, const Bytes& body, std::uint8_t flags = 0) {
+Bytes frame(link::FrameType type, const Bytes& body, std::uint8_t flags = 0) {
     Bytes out = {static_cast<std::uint8_t>(type),
                  flags,
                  0,
@@ -35,8 +35,8 @@ Bytes frame(ib::link::FrameType type, const Bytes& body, std::uint8_t flags = 0)
 TEST_CASE("link: handshake and link up, in any fragmentation") {
     const std::size_t chunk = GENERATE_COPY(std::size_t{1}, std::size_t{7}, SIZE_MAX);
     LinkPair pair;
-    pair.hca.training().set_offer(make_offer());
-    pair.sw.training().set_offer(make_offer());
+    pair.hca.training().set_parameters(make_parameters());
+    pair.sw.training().set_parameters(make_parameters());
     pair.pump(chunk);
     REQUIRE(pair.error.empty());
     REQUIRE(pair.switch_events.hellos.size() == 1);
@@ -56,14 +56,14 @@ TEST_CASE("link: handshake and link up, in any fragmentation") {
 
 TEST_CASE("link: no common width keeps it down, a change brings it up") {
     LinkPair pair;
-    auto narrow = make_offer();
+    auto narrow = make_parameters();
     narrow.width_enabled = 8;
-    pair.hca.training().set_offer(make_offer());
-    pair.sw.training().set_offer(narrow);
+    pair.hca.training().set_parameters(make_parameters());
+    pair.sw.training().set_parameters(narrow);
     pair.pump();
     CHECK_FALSE(pair.hca.is_up());
     CHECK_FALSE(pair.hca.sender().can_send(15, 100));
-    pair.sw.training().set_offer(make_offer());
+    pair.sw.training().set_parameters(make_parameters());
     pair.pump();
     CHECK(pair.hca.is_up());
     CHECK(pair.sw.is_up());
@@ -79,7 +79,7 @@ TEST_CASE("link: disable and retrain pass through down on both sides") {
     CHECK(pair.hca_events.ups == 2);
     CHECK(pair.switch_events.ups == 2);
     CHECK(pair.sw.sender().credits(0) == 1024);
-    pair.hca.training().set_offer(make_offer(false));
+    pair.hca.training().set_parameters(make_parameters(false));
     pair.pump();
     CHECK_FALSE(pair.hca.is_up());
     CHECK_FALSE(pair.sw.is_up());
@@ -123,10 +123,10 @@ TEST_CASE("link: fifteen data VLs have credits of their own") {
     link::LinkEndpoint::Buffers buffers;
     buffers.receive_blocks.fill(1024);
     LinkPair pair(buffers);
-    ib::link::Link offer = make_offer();
-    offer.vl_cap = 5;
-    pair.hca.training().set_offer(offer);
-    pair.sw.training().set_offer(offer);
+    link::Link parameters = make_parameters();
+    parameters.vl_cap = 5;
+    pair.hca.training().set_parameters(parameters);
+    pair.sw.training().set_parameters(parameters);
     pair.pump();
     pair.switch_events.hold = true;
     std::array<unsigned, 15> sent{};
@@ -181,8 +181,8 @@ TEST_CASE("link: output is bounded when the peer does not read, and VL15 still f
     }
     CHECK(queued * big.size() < 256 * 1024);
     CHECK(send(pair.hca, make_packet(15, 5, 256)));
-    pair.hca.training().set_offer(make_offer(false));
-    pair.hca.training().set_offer(make_offer(true));
+    pair.hca.training().set_parameters(make_parameters(false));
+    pair.hca.training().set_parameters(make_parameters(true));
     pair.pump();
     CHECK(pair.error.empty());
     CHECK(pair.hca.is_up());
@@ -256,10 +256,10 @@ TEST_CASE("link: a peer that neither reads nor looks at its credits fills no mem
 
 TEST_CASE("link: a packet longer than the MTU is a fault") {
     LinkPair pair;
-    auto small = make_offer();
+    auto small = make_parameters();
     small.mtu_cap = 3;
-    pair.hca.training().set_offer(make_offer());
-    pair.sw.training().set_offer(small);
+    pair.hca.training().set_parameters(make_parameters());
+    pair.sw.training().set_parameters(small);
     pair.pump();
     CHECK(send(pair.hca, make_packet(0, 5, 1024)));
     CHECK(send(pair.hca, make_packet(0, 5, 2048)));
@@ -271,19 +271,19 @@ TEST_CASE("link: a packet longer than the MTU is a fault") {
 
 TEST_CASE("link: refusals carry reason and text") {
     LinkPair pair;
-    pair.switch_events.answer = std::unexpected(
-        ib::link::Refuse{ib::link::RefuseReason::kDuplicatePortGuid, "port GUID in use"});
+    pair.switch_events.answer =
+        std::unexpected(link::Refuse{link::RefuseReason::kDuplicatePortGuid, "port GUID in use"});
     pair.carry(pair.hca, pair.sw);
     pair.error.clear();
     pair.carry(pair.sw, pair.hca);
     REQUIRE(pair.hca_events.refusals.size() == 1);
-    CHECK(pair.hca_events.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
+    CHECK(pair.hca_events.refusals[0].reason == link::RefuseReason::kDuplicatePortGuid);
     CHECK(pair.error == "refused: port GUID in use");
     CHECK_FALSE(pair.sw.training().is_open());
 }
 
 TEST_CASE("link: what the protocol does not allow ends the connection") {
-    using ib::link::FrameType;
+    using link::FrameType;
     struct Case {
         const char* name;
         Bytes bytes;
@@ -315,7 +315,7 @@ TEST_CASE("link: a CREDIT of an older epoch is ignored") {
     LinkPair pair;
     pair.bring_up();
     const std::uint32_t before = pair.sw.sender().credits(0);
-    CHECK(pair.sw.feed(frame(ib::link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
+    CHECK(pair.sw.feed(frame(link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
     CHECK(pair.sw.sender().credits(0) == before);
     CHECK(pair.sw.is_up());
 }

@@ -5,12 +5,12 @@
 #include <catch2/catch_test_macros.hpp>
 
 using namespace pib::ib;
-using link::PacketFault;
+using pib::link::PacketFault;
 
 namespace {
 
 struct Bench {
-    Port port = make_port({.kind = PortKind::kChannelAdapter, .port_number = 2});
+    PortAttrs port = make_port({.kind = PortKind::kChannelAdapter, .port_number = 2});
     PortCounters counters;
     LinkErrors errors;
     std::uint64_t now_ns = 5 * kFlowControlPeriodNs;
@@ -100,7 +100,7 @@ TEST_CASE("as many periods in succession with an overrun as the threshold says a
 
 TEST_CASE("a link error's trap names the port, and waits at a sender that is Active only") {
     Bench bench(0);
-    Port sender = make_port({.kind = PortKind::kSwitchPort0, .port_number = 0});
+    PortAttrs sender = make_port({.kind = PortKind::kSwitchPort0, .port_number = 0});
     sender.set(port_info::kLid, 0x31);
     for (const std::uint16_t number : {129, 130, 131}) {
         const auto error = link_error_of(number);

@@ -320,7 +320,7 @@ TEST_CASE("an M_Key of zero protects nothing") {
 
 TEST_CASE("the M_Key lease runs from a violation and lifts the protection") {
     SmaNode node = an_hca();
-    Port& port = *node.port(1);
+    PortAttrs& port = *node.port(1);
     port.set(port_info::kMKey, 0xABCD);
     port.set(port_info::kMKeyProtectBits, 2);
     port.set(port_info::kMKeyLeasePeriod, 10);
@@ -351,7 +351,7 @@ TEST_CASE("a lease period of zero never ends") {
 
 TEST_CASE("a violation queues trap 256, and TrapRepress takes it back") {
     SmaNode node = an_hca();
-    Port& port = *node.port(1);
+    PortAttrs& port = *node.port(1);
     port.set(port_info::kMKey, 0xABCD);
     port.set(port_info::kMKeyProtectBits, 2);
     port.set(port_info::kLid, 5);

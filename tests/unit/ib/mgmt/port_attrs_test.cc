@@ -12,7 +12,7 @@ namespace {
 
 using Data = std::array<std::uint8_t, kSmpDataSize>;
 
-Port ca_port() {
+PortAttrs ca_port() {
     return make_port({.kind = PortKind::kChannelAdapter,
                       .port_number = 1,
                       .guid = Guid(0x1122),
@@ -21,7 +21,7 @@ Port ca_port() {
                       .capability_mask = port_cap::kIsClientReregistrationSupported});
 }
 
-Port switch_port(bool enforcement = true) {
+PortAttrs switch_port(bool enforcement = true) {
     return make_port({.kind = PortKind::kSwitchExternal,
                       .port_number = 7,
                       .vl_cap = 4,
@@ -29,12 +29,12 @@ Port switch_port(bool enforcement = true) {
                       .partition_enforcement = enforcement});
 }
 
-Port port0(PortKind kind) {
+PortAttrs port0(PortKind kind) {
     return make_port({.kind = kind, .port_number = 0, .guid = Guid(9)});
 }
 
 // A Set that asks for nothing: the current values, no command.
-Data unchanged(const Port& port) {
+Data unchanged(const PortAttrs& port) {
     Data data = port.info;
     set(data, port_info::kPortState, 0);
     set(data, port_info::kPortPhysicalState, 0);
@@ -45,32 +45,32 @@ Data unchanged(const Port& port) {
     return data;
 }
 
-SetResult set_field(Port& port, Field field, std::uint64_t value) {
+SetResult set_field(PortAttrs& port, Field field, std::uint64_t value) {
     Data data = unchanged(port);
     set(data, field, value);
     return set_port_info(port, data);
 }
 
-SetResult command(Port& port, PortState state, PhysState phys = PhysState::kNoChange) {
+SetResult command(PortAttrs& port, PortState state, PhysState phys = PhysState::kNoChange) {
     Data data = unchanged(port);
     set(data, port_info::kPortState, static_cast<unsigned>(state));
     set(data, port_info::kPortPhysicalState, static_cast<unsigned>(phys));
     return set_port_info(port, data);
 }
 
-void assign_lids(Port& port) {
+void assign_lids(PortAttrs& port) {
     set_field(port, port_info::kLid, 5);
     set_field(port, port_info::kMasterSmLid, 6);
 }
 
-Port up_port() {
-    Port port = ca_port();
+PortAttrs up_port() {
+    PortAttrs port = ca_port();
     assign_lids(port);
     port_link_up(port, link_width::k4x, link_speed::kQdr, link_speed_ext::kEdr);
     return port;
 }
 
-void make_active(Port& port) {
+void make_active(PortAttrs& port) {
     command(port, PortState::kArmed);
     command(port, PortState::kActive);
 }
@@ -78,7 +78,7 @@ void make_active(Port& port) {
 }  // namespace
 
 TEST_CASE("a port after power-on") {
-    const Port port = ca_port();
+    const PortAttrs port = ca_port();
     CHECK(port.state() == PortState::kDown);
     CHECK(port.phys_state() == PhysState::kPolling);
     CHECK(port.guid() == Guid(0x1122));
@@ -93,7 +93,7 @@ TEST_CASE("a port after power-on") {
 }
 
 TEST_CASE("LIDs and path bits") {
-    Port port = ca_port();
+    PortAttrs port = ca_port();
     set_field(port, port_info::kLid, 0x10);
     set_field(port, port_info::kLmc, 2);
     CHECK(port.owns_lid(Lid(0x10)));
@@ -104,7 +104,7 @@ TEST_CASE("LIDs and path bits") {
 }
 
 TEST_CASE("link comes up, is armed, becomes active, goes down") {
-    Port port = ca_port();
+    PortAttrs port = ca_port();
     assign_lids(port);
     CHECK(port_link_up(port, link_width::k4x, link_speed::kQdr, link_speed_ext::kEdr)
               .has(PortEvent::kStateChange));
@@ -127,7 +127,7 @@ TEST_CASE("link comes up, is armed, becomes active, goes down") {
 }
 
 TEST_CASE("a data packet makes an armed port active") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     CHECK_FALSE(port_data_arrived(port).any());
     command(port, PortState::kArmed);
     CHECK(port_data_arrived(port).has(PortEvent::kStateChange));
@@ -136,14 +136,14 @@ TEST_CASE("a data packet makes an armed port active") {
 }
 
 TEST_CASE("illegal state transitions are refused and change nothing") {
-    const auto refused = [](Port port, PortState to, PhysState phys = PhysState::kNoChange) {
-        const Port before = port;
+    const auto refused = [](PortAttrs port, PortState to, PhysState phys = PhysState::kNoChange) {
+        const PortAttrs before = port;
         const SetResult result = command(port, to, phys);
         CHECK(result.status == mad_status::kBadField);
         CHECK_FALSE(result.events.any());
         CHECK(port == before);
     };
-    Port down = ca_port();
+    PortAttrs down = ca_port();
     assign_lids(down);
     refused(down, PortState::kActive);
     refused(down, PortState::kArmed);
@@ -154,13 +154,13 @@ TEST_CASE("illegal state transitions are refused and change nothing") {
     refused(up_port(), PortState::kDown, PhysState::kLinkUp);
     refused(up_port(), PortState::kNoChange, PhysState::kTraining);
     refused(up_port(), PortState::kArmed, PhysState::kDisabled);
-    Port active = up_port();
+    PortAttrs active = up_port();
     make_active(active);
     refused(active, PortState::kArmed);
 }
 
 TEST_CASE("commanding the state that is there changes nothing") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     make_active(port);
     const SetResult result = command(port, PortState::kActive);
     CHECK(result.status == mad_status::kOk);
@@ -168,7 +168,7 @@ TEST_CASE("commanding the state that is there changes nothing") {
 }
 
 TEST_CASE("a port is disabled, and enabled again") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     make_active(port);
     SetResult result = command(port, PortState::kDown, PhysState::kDisabled);
     CHECK(result.status == mad_status::kOk);
@@ -187,7 +187,7 @@ TEST_CASE("a port is disabled, and enabled again") {
 }
 
 TEST_CASE("Down without a physical state goes to LinkDownDefaultState") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     set_field(port, port_info::kLinkDownDefaultState, static_cast<unsigned>(PhysState::kSleep));
     CHECK(command(port, PortState::kDown).events.has(PortEvent::kDownRequest));
     CHECK(port.phys_state() == PhysState::kSleep);
@@ -195,7 +195,7 @@ TEST_CASE("Down without a physical state goes to LinkDownDefaultState") {
 }
 
 TEST_CASE("a physical state alone takes the link down") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     CHECK(command(port, PortState::kNoChange, PhysState::kPolling)
               .events.has(PortEvent::kDownRequest));
     CHECK(port.state() == PortState::kDown);
@@ -221,8 +221,8 @@ TEST_CASE("values outside their range are refused one by one") {
     };
     for (const auto& c : bad) {
         CAPTURE(c.field.offset_bits, c.value);
-        Port port = up_port();
-        const Port before = port;
+        PortAttrs port = up_port();
+        const PortAttrs before = port;
         const SetResult result = set_field(port, c.field, c.value);
         CHECK(result.status == mad_status::kBadField);
         CHECK_FALSE(result.events.any());
@@ -231,7 +231,7 @@ TEST_CASE("values outside their range are refused one by one") {
 }
 
 TEST_CASE("a bad value does not stop the good ones of the same Set") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     Data data = unchanged(port);
     set(data, port_info::kNeighborMtu, 7);
     set(data, port_info::kMasterSmSl, 3);
@@ -243,7 +243,7 @@ TEST_CASE("a bad value does not stop the good ones of the same Set") {
 }
 
 TEST_CASE("events tell what really changed") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     CHECK_FALSE(set_port_info(port, unchanged(port)).events.any());
     CHECK(set_field(port, port_info::kLid, 77).events == PortEvents(PortEvent::kLidChange));
     CHECK(set_field(port, port_info::kLmc, 3).events == PortEvents(PortEvent::kLidChange));
@@ -252,13 +252,13 @@ TEST_CASE("events tell what really changed") {
     CHECK(set_field(port, port_info::kNeighborMtu, 4).events ==
           PortEvents(PortEvent::kLinkAttribute));
     CHECK(set_field(port, port_info::kLinkWidthEnabled, 1).events ==
-          PortEvents(PortEvent::kLinkOffer));
+          PortEvents(PortEvent::kLinkParameters));
     CHECK(set_field(port, port_info::kClientReregister, 1).events ==
           PortEvents(PortEvent::kClientReregister));
 }
 
 TEST_CASE("supported stands for all, and nothing for no change") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     set_field(port, port_info::kLinkWidthEnabled, 1);
     set_field(port, port_info::kLinkWidthEnabled, 0);
     CHECK(port.get(port_info::kLinkWidthEnabled) == 1);
@@ -274,8 +274,8 @@ TEST_CASE("supported stands for all, and nothing for no change") {
 }
 
 TEST_CASE("read-only fields stay") {
-    Port port = up_port();
-    const Port before = port;
+    PortAttrs port = up_port();
+    const PortAttrs before = port;
     Data data = unchanged(port);
     for (const Field field :
          {port_info::kCapabilityMask, port_info::kDiagCode, port_info::kLinkWidthSupported,
@@ -291,7 +291,7 @@ TEST_CASE("read-only fields stay") {
 }
 
 TEST_CASE("violation counters stick and can be cleared, not written") {
-    Port port = up_port();
+    PortAttrs port = up_port();
     port.set(port_info::kPKeyViolations, 0xFFFE);
     count_violation(port, port_info::kPKeyViolations);
     count_violation(port, port_info::kPKeyViolations);
@@ -303,7 +303,7 @@ TEST_CASE("violation counters stick and can be cleared, not written") {
 }
 
 TEST_CASE("external ports of a switch have no LID, port 0 has no link") {
-    Port external = switch_port();
+    PortAttrs external = switch_port();
     CHECK(set_field(external, port_info::kLid, 0xFFFF).status == mad_status::kOk);
     CHECK(external.lid() == Lid(0));
     CHECK_FALSE(set_field(external, port_info::kClientReregister, 1)
@@ -312,21 +312,21 @@ TEST_CASE("external ports of a switch have no LID, port 0 has no link") {
     CHECK(external.get(port_info::kHoqLife) == 9);
     set_field(external, port_info::kPartitionEnforcementInbound, 1);
     CHECK(external.get(port_info::kPartitionEnforcementInbound) == 1);
-    Port without = switch_port(false);
+    PortAttrs without = switch_port(false);
     set_field(without, port_info::kPartitionEnforcementInbound, 1);
     CHECK(without.get(port_info::kPartitionEnforcementInbound) == 0);
 
-    Port base = port0(PortKind::kSwitchPort0);
+    PortAttrs base = port0(PortKind::kSwitchPort0);
     CHECK(command(base, PortState::kDown, PhysState::kDisabled).status == mad_status::kOk);
     CHECK(base.state() == PortState::kActive);
     CHECK(set_field(base, port_info::kLmc, 1).status == mad_status::kBadField);
-    Port enhanced = port0(PortKind::kSwitchEnhancedPort0);
+    PortAttrs enhanced = port0(PortKind::kSwitchEnhancedPort0);
     CHECK(set_field(enhanced, port_info::kLmc, 1).status == mad_status::kOk);
     CHECK_FALSE(port_link_down(base).any());
 }
 
 TEST_CASE("P_Key blocks") {
-    Port port = make_port({.pkey_cap = 40});
+    PortAttrs port = make_port({.pkey_cap = 40});
     Data data{};
     CHECK(get_pkey_block(port, 0, data) == mad_status::kOk);
     CHECK(data[0] == 0xFF);
@@ -349,7 +349,7 @@ TEST_CASE("P_Key blocks") {
 }
 
 TEST_CASE("GUID blocks keep the port GUID") {
-    Port port = make_port({.guid = Guid(1), .guid_cap = 10});
+    PortAttrs port = make_port({.guid = Guid(1), .guid_cap = 10});
     Data data{};
     store_be(&data[0], std::uint64_t{99});
     store_be(&data[8], std::uint64_t{2});
@@ -364,7 +364,7 @@ TEST_CASE("GUID blocks keep the port GUID") {
 }
 
 TEST_CASE("SL to VL by input port") {
-    Port port = switch_port();
+    PortAttrs port = switch_port();
     Data data{};
     data[0] = 0x12;
     data[7] = 0x3F;
@@ -381,7 +381,7 @@ TEST_CASE("SL to VL by input port") {
 }
 
 TEST_CASE("VL arbitration blocks") {
-    Port port = make_port({.vl_arb_high_cap = 40, .vl_arb_low_cap = 8});
+    PortAttrs port = make_port({.vl_arb_high_cap = 40, .vl_arb_low_cap = 8});
     Data data{};
     data[0] = 0xF3;  // the upper half is reserved
     data[1] = 200;

@@ -10,9 +10,9 @@ namespace {
 using ib::VlArbiter;
 using ib::VlMask;
 
-ib::Port make_port(std::vector<ib::VlArbEntry> high, std::vector<ib::VlArbEntry> low,
-                   unsigned limit) {
-    ib::Port port = ib::make_port({.vl_cap = 4});
+ib::PortAttrs make_port(std::vector<ib::VlArbEntry> high, std::vector<ib::VlArbEntry> low,
+                        unsigned limit) {
+    ib::PortAttrs port = ib::make_port({.vl_cap = 4});
     port.vl_arb_high = std::move(high);
     port.vl_arb_low = std::move(low);
     port.set(ib::port_info::kVlHighLimit, limit);
@@ -20,7 +20,7 @@ ib::Port make_port(std::vector<ib::VlArbEntry> high, std::vector<ib::VlArbEntry>
 }
 
 // Packets per VL out of `packets` of 64 bytes, with the VLs of `ready` always ready.
-std::array<unsigned, 15> shares(const ib::Port& port, VlMask ready, unsigned packets) {
+std::array<unsigned, 15> shares(const ib::PortAttrs& port, VlMask ready, unsigned packets) {
     VlArbiter arbiter(port);
     std::array<unsigned, 15> counts{};
     for (unsigned i = 0; i < packets; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs against the packets that they stand for.
+// Bursts against the packets that they stand for.
 #include "ib/wire/burst.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 namespace op = opcode;
 using Bytes = std::vector<std::uint8_t>;
 
-// A message's opcodes, by position in a run.
+// A message's opcodes, by position in a burst.
 struct Shape {
     std::uint8_t first;
     std::uint8_t middle;
@@ -99,7 +99,7 @@ Bytes copy(const PacketBytes& packet) {
     return bytes;
 }
 
-TEST_CASE("run: its packets are those that would have been sent singly") {
+TEST_CASE("burst: its packets are those that would have been sent singly") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
     const std::uint32_t packets = GENERATE(2u, 3u, 16u);
@@ -107,23 +107,23 @@ TEST_CASE("run: its packets are those that would have been sent singly") {
     const bool middle_last = shape.last == shape.middle;
     const std::uint32_t rest = middle_last ? mtu : GENERATE_COPY(1u, 254u, mtu);
     const Made made = make(shape, packets, mtu, rest, global);
-    const auto run = parse(made.body);
-    REQUIRE(run);
-    CHECK(run->size().packets == packets);
+    const auto burst = parse(made.body);
+    REQUIRE(burst);
+    CHECK(burst->size().packets == packets);
     BurstHeaders room;
     std::size_t bytes = 0;
     std::uint64_t words = 0;
     for (std::uint32_t i = 0; i < packets; ++i) {
-        REQUIRE(copy(run->packet(i, room)) == made.packets[i]);
-        CHECK(run->size().packet(i) == made.packets[i].size());
+        REQUIRE(copy(burst->packet(i, room)) == made.packets[i]);
+        CHECK(burst->size().packet(i) == made.packets[i].size());
         bytes += made.packets[i].size();
         words += PacketView::parse(made.packets[i], Crcs::kElided)->lrh().pkt_len;
     }
-    CHECK(run->size().bytes() == bytes);
-    CHECK(run->size().words() == words);
+    CHECK(burst->size().bytes() == bytes);
+    CHECK(burst->size().words() == words);
     // The last asks for an ACK.
-    CHECK_FALSE(run->is_middle());
-    CHECK(run->payload().size() == std::size_t{packets - 1} * mtu + rest);
+    CHECK_FALSE(burst->is_middle());
+    CHECK(burst->payload().size() == std::size_t{packets - 1} * mtu + rest);
 }
 
 TEST_CASE("burst: a part of a burst has the same packets") {
@@ -168,18 +168,18 @@ TEST_CASE("burst: one packet is checked once, when its headers are wanted") {
     CHECK_FALSE(other.check());
 }
 
-TEST_CASE("run: the VL is that of all packets") {
+TEST_CASE("burst: the VL is that of all packets") {
     Made made = make(kShapes[0], 4, 1024, 10, false);
     set_burst_vl(made.body, 4, 9);
-    const auto run = parse(made.body);
-    REQUIRE(run);
+    const auto burst = parse(made.body);
+    REQUIRE(burst);
     BurstHeaders room;
     for (std::uint32_t i = 0; i < 4; ++i) {
-        CHECK(PacketView::parse(run->packet(i, room), Crcs::kElided)->lrh().vl == Vl(9));
+        CHECK(PacketView::parse(burst->packet(i, room), Crcs::kElided)->lrh().vl == Vl(9));
     }
 }
 
-TEST_CASE("run: what is none") {
+TEST_CASE("burst: what is none") {
     const Made good = make(kShapes[3], 4, 1024, 12, true);
     const std::size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
     struct Change {
@@ -200,7 +200,7 @@ TEST_CASE("run: what is none") {
     CHECK_FALSE(parse(body));
 }
 
-TEST_CASE("run: too short, too long, cut") {
+TEST_CASE("burst: too short, too long, cut") {
     const Made good = make(kShapes[3], 4, 1024, 12, false);
     for (const std::size_t bytes : {kBurstPayload, kBurstPayload + 3 * 1024, good.body.size() - 4,
                                     good.body.size() + 4, kBurstPayload + 5 * 1024}) {

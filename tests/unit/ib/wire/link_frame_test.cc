@@ -10,7 +10,7 @@
 #include "ib/wire/field.h"
 
 using namespace pib::ib;
-using namespace pib::ib::link;
+using namespace pib::link;
 
 namespace {
 
@@ -278,7 +278,7 @@ TEST_CASE("the reader refuses what no frame starts with, for good") {
     CHECK(error({10, 0, 0, 0, 0, 0, 0, 8}) == FrameError::kType);
     CHECK(error({8, 0, 0, 0, 0, 0, 0, 8}) == FrameError::kLength);
     CHECK(error({9, 0, 0, 0, 0, 0, 0, 48}) == FrameError::kType);  // a pull: not on a stream
-    CHECK(error({7, 0, 0, 0, 0, 0, 4, 0}) == FrameError::kType);   // a run: not on a stream
+    CHECK(error({7, 0, 0, 0, 0, 0, 4, 0}) == FrameError::kType);   // a burst: not on a stream
     CHECK(error({5, 1, 0, 0, 0, 0, 0, 8}) == FrameError::kFlags);
     CHECK(error({6, 2, 0, 0, 0, 0, 0, 8}) == FrameError::kFlags);
     CHECK(error({5, 0, 1, 0, 0, 0, 0, 8}) == FrameError::kReserved);

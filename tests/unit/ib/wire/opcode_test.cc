@@ -103,7 +103,7 @@ TEST_CASE("roles of opcodes") {
     CHECK(row(0x0E).is_response());
     CHECK_FALSE(row(0x0E).carries_ack());
     CHECK(row(0x13).is_atomic());
-    CHECK(row(0x64).transport == Transport::kUd);
+    CHECK(row(0x64).service == Service::kUd);
     CHECK_FALSE(row(0x80).is_request());
     CHECK_FALSE(row(0x80).is_response());
 }

@@ -166,7 +166,7 @@ TEST_CASE("every example can be had") {
         };
         for (const Fabric::Node& node : (*fabric)->nodes()) {
             std::size_t up = 0;
-            for (const ib::Port& port : ports_of(node)) {
+            for (const ib::PortAttrs& port : ports_of(node)) {
                 up += port.link_is_up() ? 1 : 0;
             }
             CHECK(up == node.links.size() - static_cast<std::size_t>(

@@ -35,7 +35,7 @@ struct MemoryHca : LinkRecorder {
         hello.features = features;
         end = std::make_unique<link::LinkEndpoint>(hello, make_buffers(), *this);
         endpoint = end.get();
-        end->training().set_offer(make_offer());
+        end->training().set_parameters(make_parameters());
         REQUIRE(until([this] { return end->training().is_open(); }));
     }
     std::optional<link::LinkRings> link_rings() override {
@@ -187,7 +187,7 @@ TEST_CASE("program: other descriptors than MEMORY says end the connection") {
     }
     SECTION("something else comes on the socket, and before there is MEMORY") {
         Bytes frame;
-        append(frame, ib::link::Credit{.vl = 0, .epoch = 1, .limit = 1});
+        append(frame, link::Credit{.vl = 0, .epoch = 1, .limit = 1});
         hca.send(frame, {});
     }
     CHECK(hca.until([&] { return hca.closed; }));
@@ -208,7 +208,7 @@ fabric::UniqueFd sparse(std::uint64_t bytes) {
 // As map_adapter_memory(), with a control memory that fits.
 auto map_sparse(const std::vector<std::uint64_t>& blocks) {
     std::vector<fabric::UniqueFd> descriptors;
-    descriptors.push_back(sparse(link::one_copy_bytes(blocks)));
+    descriptors.push_back(sparse(link::peer_copy_bytes(blocks)));
     for (const std::uint64_t bytes : blocks) {
         descriptors.push_back(sparse(bytes));
     }

@@ -45,17 +45,17 @@ struct Place final : fabric::Admission, fabric::LinkUser {
         }
     }
     link::LinkEndpoint::Buffers link_buffers() const override { return make_buffers(); }
-    std::uint32_t link_features() const override { return ib::link::kFeatureSharedMemory; }
-    std::expected<fabric::Admission::Place, ib::link::Refuse> admit(const ib::link::Hello&,
-                                                                    const fabric::Peer&) override {
+    std::uint32_t link_features() const override { return link::kFeatureSharedMemory; }
+    std::expected<fabric::Admission::Place, link::Refuse> admit(const link::Hello&,
+                                                                const fabric::Peer&) override {
         check(full_at_hello);
         return fabric::Admission::Place{.port = this, .number = 1, .name = "port 1"};
     }
-    void attach(fabric::PortLink&) override { attached = true; }
+    void attach(fabric::Neighbour&) override { attached = true; }
     void detach() override { attached = false; }
     void link_up(const link::ActiveLink&) override {}
     void link_down() override {}
-    std::uint32_t receive(const ib::Burst& burst, const fabric::RamReference*) override {
+    std::uint32_t receive(const ib::Burst& burst, const fabric::OfferRecord*) override {
         return burst.count();
     }
     void receive_fault(link::PacketFault) override {}
@@ -86,7 +86,7 @@ struct Peers {
     void send_hello() const {
         LinkRecorder recorder;
         auto hello = make_hello(0x1000);
-        hello.features = ib::link::kFeatureSharedMemory;
+        hello.features = link::kFeatureSharedMemory;
         const link::LinkEndpoint end(hello, make_buffers(), recorder);
         const auto bytes = end.output();
         REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), 0) ==

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One copy from the memory of one adapter to that of another: what the switch copies, what it
-// refuses to, who may take back what, and where references are taken apart.
+// Peer copies of the switch from adapter to adapter: the copied bytes, refused pulls, revoked
+// offers, and offers that the switch splits.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -10,20 +10,20 @@ namespace pib::test {
 namespace {
 
 using ib::Counter;
-using link::RamPiece;
+using link::BlockSegment;
 
 constexpr std::uint32_t kPackets = 250;
 constexpr std::uint32_t kBytes = kPackets * kMtu;
 
-// Pieces of both sides do not begin or end together, nor with pages or chunks.
-const std::vector<RamPiece> kSource = {
+// Segments of both sides do not begin or end together, nor with pages or chunks.
+const std::vector<BlockSegment> kSource = {
     {100'000, 0, 70'000}, {8192, 0, 1}, {300'001, 0, kBytes - 70'001}};
-const std::vector<RamPiece> kPlace = {{65'537, 0, 5}, {1'000'000, 0, kBytes - 5}};
+const std::vector<BlockSegment> kPlace = {{65'537, 0, 5}, {1'000'000, 0, kBytes - 5}};
 
-Bytes bytes_of(const CopyHca& hca, std::span<const RamPiece> pieces) {
+Bytes bytes_of(const CopyHca& hca, std::span<const BlockSegment> segments) {
     Bytes out;
-    for (const RamPiece& piece : pieces) {
-        const auto at = hca.shown.ram.all().subspan(piece.offset, piece.length);
+    for (const BlockSegment& segment : segments) {
+        const auto at = hca.shown.ram.all().subspan(segment.offset, segment.length);
         out.insert(out.end(), at.begin(), at.end());
     }
     return out;
@@ -39,8 +39,8 @@ struct CopyFabric {
     CopyHca* from;
     CopyHca* to;
 
-    explicit CopyFabric(std::uint32_t features = kCopyFeatures, bool one_copy = true)
-        : fabric(0, config(one_copy)) {
+    explicit CopyFabric(std::uint32_t features = kCopyFeatures, bool peer_copy = true)
+        : fabric(0, config(peer_copy)) {
         from = add(std::make_unique<CopyHca>(fabric.sw, 0));
         to = add(std::make_unique<CopyHca>(fabric.sw, 1, features));
         fabric.make_active();
@@ -59,14 +59,14 @@ struct CopyFabric {
         fabric.add(std::move(hca));
         return added;
     }
-    static fabric::SwitchConfig config(bool one_copy) {
+    static fabric::SwitchConfig config(bool peer_copy) {
         auto made = TestFabric::default_config();
-        made.one_copy = one_copy;
+        made.peer_copy = peer_copy;
         return made;
     }
     static Way way() { return {.dlid = TestFabric::lid_of(1), .slid = TestFabric::lid_of(0)}; }
     bool send() {
-        const bool sent = from->refer(kSource, kPackets, way());
+        const bool sent = from->offer(kSource, kPackets, way());
         fabric.settle();
         return sent;
     }
@@ -115,10 +115,10 @@ TEST_CASE("peer copy: from memory to memory, and the packets are counted") {
     CHECK(net.fabric.count(net.from->port(), Counter::kPortRcvPkts) >= kPackets);
     CHECK(net.fabric.count(net.to->port(), Counter::kPortXmitPkts) >= kPackets);
     CHECK(net.from->shown.control().reading == 0);
-    // Only the pieces were written: the bytes around them were not.
-    for (const RamPiece& piece : kPlace) {
-        CHECK(net.to->shown.ram.data()[piece.offset - 1] == 0);
-        CHECK(net.to->shown.ram.data()[piece.offset + piece.length] == 0);
+    // Only the segments were written: the bytes around them were not.
+    for (const BlockSegment& segment : kPlace) {
+        CHECK(net.to->shown.ram.data()[segment.offset - 1] == 0);
+        CHECK(net.to->shown.ram.data()[segment.offset + segment.length] == 0);
     }
     // Receive buffer, slots of the table, and everything else comes back.
     for (unsigned i = 0; i < 600; ++i) {
@@ -126,7 +126,7 @@ TEST_CASE("peer copy: from memory to memory, and the packets are counted") {
         net.from->slot(net.from->last_handle) = 0;
     }
     CHECK(net.to->placed == 601);
-    CHECK(net.counts(net.from).taken_apart == 0);
+    CHECK(net.counts(net.from).split == 0);
     CHECK(net.to->error.empty());
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("peer copy: the payload of packets that go nowhere is not copied") {
     const unsigned out = net.to->port();
     const auto send = [&] {
         for (unsigned i = 0; i < 600; ++i) {
-            REQUIRE(net.from->refer(kSource, kPackets, way));
+            REQUIRE(net.from->offer(kSource, kPackets, way));
             net.fabric.settle();
             net.from->slot(net.from->last_handle) = 0;
         }
@@ -160,13 +160,13 @@ TEST_CASE("peer copy: the payload of packets that go nowhere is not copied") {
         CHECK(net.fabric.count(out, Counter::kPortInactiveDiscards) == 600 * kPackets);
     }
     SECTION("a port that takes shorter packets only") {
-        ib::Port& attrs = net.fabric.sw.port(out).attrs();
+        ib::PortAttrs& attrs = net.fabric.sw.port(out).attrs();
         attrs.set(ib::port_info::kNeighborMtu, static_cast<unsigned>(ib::Mtu::k256));
         net.fabric.sw.port(out).attributes_changed({});
         send();
         CHECK(net.fabric.count(out, Counter::kPortNeighborMtuDiscards) == 600 * kPackets);
     }
-    CHECK(net.counts(net.from).taken_apart == 0);
+    CHECK(net.counts(net.from).split == 0);
     CHECK(net.from->error.empty());
 }
 
@@ -177,8 +177,8 @@ TEST_CASE("peer copy: between the chunks the sender takes its word back") {
     SECTION("for good") {
         net.from->slot(1) = 0;
     }
-    SECTION("for another reference") {
-        net.from->slot(1) = 1 + link::kReferenceSlots;
+    SECTION("for another offer") {
+        net.from->slot(1) = 1 + link::kOfferSlots;
     }
     SECTION("with its registration") {
         net.from->shown.set_registered((kSource[2].offset + 200'000 - 70'001) / 4096, false);
@@ -228,7 +228,7 @@ TEST_CASE("peer copy: nothing goes to memory that is not registered") {
     CHECK(net.to->placed == 0);
     CHECK(net.counts(net.to).refused == 1);
     // All of memory is registered, whatever the bits say.
-    net.to->shown.control().flags = link::OneCopyControl::kAllRegistered;
+    net.to->shown.control().flags = link::PeerCopyControl::kAllRegistered;
     REQUIRE(net.send());
     CHECK(net.to->placed == 1);
 }
@@ -255,9 +255,9 @@ TEST_CASE("peer copy: a place that is none is the bounce area") {
     net.check_packets();
 }
 
-TEST_CASE("peer copy: taken apart where packets are looked at, changed or cannot refer") {
+TEST_CASE("peer copy: the switch splits an offer where single packets are needed") {
     const bool with = GENERATE(true, false);
-    CopyFabric net(with ? kCopyFeatures : kCopyFeatures & ~ib::link::kFeatureOneCopy);
+    CopyFabric net(with ? kCopyFeatures : kCopyFeatures & ~link::kFeaturePeerCopy);
     auto& in = net.fabric.sw.port(net.from->port());
     auto& out = net.fabric.sw.port(net.to->port());
     Tap tap;
@@ -276,7 +276,7 @@ TEST_CASE("peer copy: taken apart where packets are looked at, changed or cannot
         REQUIRE(net.send());
     }
     net.fabric.sw.set_tap(nullptr);
-    CHECK(net.counts(net.from).taken_apart == 1);
+    CHECK(net.counts(net.from).split == 1);
     CHECK(net.counts(net.from).forwarded == 0);
     CHECK(net.to->placed == 0);
     net.check_packets();
@@ -285,7 +285,7 @@ TEST_CASE("peer copy: taken apart where packets are looked at, changed or cannot
     for (unsigned i = 0; i < 40; ++i) {
         net.from->slot(net.from->last_handle + 1) = 0;
         const std::uint64_t handle = ++net.from->last_handle;
-        REQUIRE(send_reference(net.from->own_end(), handle, kSource, kPackets, CopyFabric::way()));
+        REQUIRE(send_offer(net.from->own_end(), handle, kSource, kPackets, CopyFabric::way()));
         net.fabric.settle();
     }
     CHECK(net.counts(net.from).lost == 40);
@@ -294,12 +294,12 @@ TEST_CASE("peer copy: taken apart where packets are looked at, changed or cannot
 TEST_CASE("peer copy: not where the switch or the adapter does not want it") {
     CopyFabric off(kCopyFeatures, false);
     CHECK_FALSE(off.from->own_end().agreed().peer_copy);
-    CHECK_FALSE(off.from->refer(kSource, kPackets, CopyFabric::way()));
+    CHECK_FALSE(off.from->offer(kSource, kPackets, CopyFabric::way()));
     CHECK(off.fabric.sw.port(off.from->port()).cable().copies() == nullptr);
 
     TestFabric fabric;
-    auto& alone = static_cast<CopyHca&>(fabric.add(
-        std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures & ~ib::link::kFeatureRuns)));
+    auto& alone = static_cast<CopyHca&>(
+        fabric.add(std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures & ~link::kFeatureBursts)));
     fabric.settle();
     CHECK_FALSE(alone.own_end().agreed().peer_copy);
 }
@@ -375,7 +375,7 @@ TEST_CASE("peer copy: pulls of what was not given break the protocol") {
                              .sequence = 1,
                              .offset = offset,
                              .length = length,
-                             .pieces = {{0, 0, length}}});
+                             .segments = {{0, 0, length}}});
     };
     CHECK_FALSE(pull(1, 0, 4096));
     REQUIRE(copier.table().next() == 1);
@@ -395,8 +395,8 @@ TEST_CASE("peer copy: pulls of what was not given break the protocol") {
 
 TEST_CASE("peer copy: a table of what is not finished, whatever the adapter says") {
     Alone own;
-    fabric::ReferenceTable table(*own.memory);
-    for (std::uint64_t i = 1; i <= fabric::ReferenceTable::kSize; ++i) {
+    fabric::OfferTable table(*own.memory);
+    for (std::uint64_t i = 1; i <= fabric::OfferTable::kSize; ++i) {
         REQUIRE(table.next() == i);
         table.add({own.memory, 1000 + i, 4096, {}});
     }
@@ -419,7 +419,7 @@ TEST_CASE("peer copy: a link that ends lets go of what it copies to") {
     auto copier = std::make_unique<fabric::Copier>(to.memory);
     copier->table().add({from.memory, 9, 8192, {{0, 0, 8192}}});
     REQUIRE(copier->start(
-        {.handle = 1, .sequence = 5, .offset = 0, .length = 4096, .pieces = {{0, 0, 4096}}}));
+        {.handle = 1, .sequence = 5, .offset = 0, .length = 4096, .segments = {{0, 0, 4096}}}));
     copier.reset();
     CHECK(to.shown.control().answer == link::pull_answer(5, link::PullResult::kGone));
     CHECK(to.memory.use_count() == 1);

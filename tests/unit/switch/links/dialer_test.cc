@@ -87,9 +87,8 @@ void send_all(const UniqueFd& fd, const std::vector<std::uint8_t>& bytes) {
 
 std::vector<std::uint8_t> welcome(std::uint64_t guid, std::uint32_t features = 0) {
     std::vector<std::uint8_t> bytes;
-    ib::link::append(
-        bytes,
-        ib::link::Welcome{.features = features, .switch_guid = ib::Guid(guid), .port_number = 1});
+    link::append(bytes, link::Welcome{
+                            .features = features, .switch_guid = ib::Guid(guid), .port_number = 1});
     return bytes;
 }
 
@@ -140,11 +139,11 @@ TEST_CASE("trunk: a peer that answers with something else is left, and tried aga
     Program program(connecting(listener.address()));
     std::vector<std::vector<std::uint8_t>> answers = {
         std::vector<std::uint8_t>(64, 0xA5),
-        welcome(0x200),                                  // its own GUID
-        welcome(0x100, ib::link::kFeatureSharedMemory),  // which nobody asked for
+        welcome(0x200),                              // its own GUID
+        welcome(0x100, link::kFeatureSharedMemory),  // which nobody asked for
         {},
     };
-    ib::link::append(answers.back(), ib::link::Refuse{ib::link::RefuseReason::kNoFreePort, "no"});
+    link::append(answers.back(), link::Refuse{link::RefuseReason::kNoFreePort, "no"});
     for (const auto& answer : answers) {
         const UniqueFd fd = listener.accept();
         send_all(fd, answer);
@@ -154,7 +153,7 @@ TEST_CASE("trunk: a peer that answers with something else is left, and tried aga
     {
         const UniqueFd fd = listener.accept();
         auto bytes = welcome(0x100);
-        ib::link::append(bytes, make_offer());
+        link::append(bytes, make_parameters());
         send_all(fd, bytes);
         CHECK(program.reaches(kTrunk, "Initialize"));
         send_all(fd, std::vector<std::uint8_t>(64, 0xFF));
@@ -182,7 +181,7 @@ TEST_CASE("trunk: frames may come byte by byte; one without its end ends the lin
     Listener listener("127.0.0.1");
     Program program(connecting(listener.address()));
     auto greeting = welcome(0x100);
-    ib::link::append(greeting, make_offer());
+    link::append(greeting, make_parameters());
     for (unsigned round = 0; round < 2; ++round) {
         const UniqueFd fd = listener.accept();
         const int on = 1;
@@ -193,7 +192,7 @@ TEST_CASE("trunk: frames may come byte by byte; one without its end ends the lin
         CHECK(program.reaches(kTrunk, "Initialize"));
         // All of a frame but its last byte, as the first part of it: nothing is made of that.
         std::vector<std::uint8_t> frame;
-        ib::link::append(frame, make_offer(false));
+        link::append(frame, make_parameters(false));
         frame.pop_back();
         send_all(fd, frame);
         CHECK(program.ask({{"command", "status"}}).at("ports").at(kTrunk - 1).at("state") ==

@@ -76,7 +76,7 @@ TEST_CASE("newcomers: the device of another user does not get the port of an abs
     REQUIRE(stranger.fd);
     REQUIRE(stranger.until([&] { return stranger.closed; }));
     REQUIRE(stranger.recorder.refusals.size() == 1);
-    CHECK(stranger.recorder.refusals[0].reason == ib::link::RefuseReason::kNotAllowed);
+    CHECK(stranger.recorder.refusals[0].reason == link::RefuseReason::kNotAllowed);
     CHECK(stranger.recorder.refusals[0].text.find("user 0") != std::string::npos);
     SocketHca again(program.fabric_path(), 0x1000);
     REQUIRE(again.until([&] { return again.end->is_up(); }));

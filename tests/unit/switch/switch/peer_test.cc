@@ -11,7 +11,7 @@ namespace pib::test {
 namespace {
 
 using fabric::Peer;
-using ib::link::RefuseReason;
+using link::RefuseReason;
 
 constexpr const char* kTopology = R"(
 switchguid=0x100
@@ -43,14 +43,14 @@ Peer certified(const std::string& name, fabric::Grant grant) {
     return {.name = "certificate " + name, .origin = "10.0.0.1", .grant = std::move(grant)};
 }
 
-ib::link::Hello switch_hello(std::uint64_t guid, std::uint8_t port) {
+link::Hello switch_hello(std::uint64_t guid, std::uint8_t port) {
     auto hello = make_hello(guid, port);
-    hello.role = ib::link::Role::kSwitch;
+    hello.role = link::Role::kSwitch;
     hello.port_guid = hello.node_guid;
     return hello;
 }
 
-ib::link::Hello named(const std::string& name, std::uint64_t guid, std::uint8_t port = 1) {
+link::Hello named(const std::string& name, std::uint64_t guid, std::uint8_t port = 1) {
     auto hello = make_hello(guid, port);
     hello.node_description = name;
     return hello;
@@ -141,14 +141,14 @@ TEST_CASE("peer: a certificate limits GUIDs, role and nodes") {
 }
 
 TEST_CASE("peer: a link is refused by its certificate before it has a port") {
-    struct Owner : fabric::SwitchLink::Owner {
+    struct Owner : fabric::SwitchEndpoint::Owner {
         Peer peer = certified("host", {});
         void link_output_ready() override {}
         void link_note(const std::string&) override {}
         const Peer& link_peer() const override { return peer; }
     } owner;
     fabric::Switch sw(TestFabric::default_config());
-    fabric::SwitchLink link(sw, owner);
+    fabric::SwitchEndpoint link(sw, owner);
     LinkRecorder recorder;
     link::LinkEndpoint source(make_hello(0x1000), make_buffers(), recorder);
     recorder.endpoint = &source;

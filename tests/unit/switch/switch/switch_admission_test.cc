@@ -36,7 +36,7 @@ TEST_CASE("admission: a second device with the same GUID is refused, the first o
     fabric.add_hca(kGuid);
     FakeHca& twin = fabric.add_hca(kGuid);
     REQUIRE(twin.refusals.size() == 1);
-    CHECK(twin.refusals[0].reason == ib::link::RefuseReason::kDuplicatePortGuid);
+    CHECK(twin.refusals[0].reason == link::RefuseReason::kDuplicatePortGuid);
     CHECK(twin.refusals[0].text.find("port 1") != std::string::npos);
     CHECK(fabric.hca(0).own_end().is_up());
 }
@@ -47,7 +47,7 @@ TEST_CASE("admission: no free port, until somebody goes") {
     fabric.add_hca(kGuid + 16);
     FakeHca& third = fabric.add_hca(kGuid + 32);
     REQUIRE(third.refusals.size() == 1);
-    CHECK(third.refusals[0].reason == ib::link::RefuseReason::kNoFreePort);
+    CHECK(third.refusals[0].reason == link::RefuseReason::kNoFreePort);
     fabric.hca(1).disconnect();
     CHECK(fabric.add_hca(kGuid + 32).port() == 2);
 }
@@ -56,16 +56,16 @@ TEST_CASE("admission: bad HELLOs are refused with a reason") {
     struct Case {
         std::size_t offset;
         std::uint8_t value;
-        ib::link::RefuseReason reason;
+        link::RefuseReason reason;
     };
     const Case cases[] = {
-        {8, 'X', ib::link::RefuseReason::kMalformedHello},    // magic
-        {13, 2, ib::link::RefuseReason::kVersion},            // major version
-        {20, 9, ib::link::RefuseReason::kMalformedHello},     // role
-        {21, 0, ib::link::RefuseReason::kMalformedHello},     // port number
-        {22, 1, ib::link::RefuseReason::kMalformedHello},     // reserved
-        {119, 1, ib::link::RefuseReason::kMalformedHello},    // reserved
-        {48, 0xFF, ib::link::RefuseReason::kMalformedHello},  // description is not UTF-8
+        {8, 'X', link::RefuseReason::kMalformedHello},    // magic
+        {13, 2, link::RefuseReason::kVersion},            // major version
+        {20, 9, link::RefuseReason::kMalformedHello},     // role
+        {21, 0, link::RefuseReason::kMalformedHello},     // port number
+        {22, 1, link::RefuseReason::kMalformedHello},     // reserved
+        {119, 1, link::RefuseReason::kMalformedHello},    // reserved
+        {48, 0xFF, link::RefuseReason::kMalformedHello},  // description is not UTF-8
     };
     for (const Case& c : cases) {
         INFO("offset " << c.offset);
@@ -75,11 +75,11 @@ TEST_CASE("admission: bad HELLOs are refused with a reason") {
         recorder.endpoint = &source;
         Bytes hello(source.output().begin(), source.output().end());
         hello[c.offset] = c.value;
-        struct Owner : fabric::SwitchLink::Owner {
+        struct Owner : fabric::SwitchEndpoint::Owner {
             void link_output_ready() override {}
             void link_note(const std::string&) override {}
         } owner;
-        fabric::SwitchLink sw_link(fabric.sw, owner);
+        fabric::SwitchEndpoint sw_link(fabric.sw, owner);
         std::ranges::copy(hello, sw_link.input_space().begin());
         const auto fed = sw_link.feed_input(hello.size());
         REQUIRE_FALSE(fed);
@@ -96,11 +96,11 @@ TEST_CASE("admission: garbage ends its own connection only") {
     fabric.make_active();
     std::uint32_t random = 99;
     for (unsigned round = 0; round < 200; ++round) {
-        struct Owner : fabric::SwitchLink::Owner {
+        struct Owner : fabric::SwitchEndpoint::Owner {
             void link_output_ready() override {}
             void link_note(const std::string&) override {}
         } owner;
-        fabric::SwitchLink sw_link(fabric.sw, owner);
+        fabric::SwitchEndpoint sw_link(fabric.sw, owner);
         const auto space = sw_link.input_space();
         for (std::size_t i = 0; i < 500; ++i) {
             random = random * 1664525 + 1013904223;
@@ -117,7 +117,7 @@ TEST_CASE("admission: a link that flaps leaves nothing behind") {
     TestFabric fabric(2);
     fabric.make_active();
     for (unsigned round = 0; round < 1000; ++round) {
-        fabric.hca(1).own_end().training().set_offer(make_offer(round % 2 == 1));
+        fabric.hca(1).own_end().training().set_parameters(make_parameters(round % 2 == 1));
         fabric.advance(1'000'000);
     }
     CHECK(fabric.hca(1).own_end().is_up());

@@ -59,7 +59,7 @@ TEST_CASE("queues: what a peer sends beyond its credits is lost, counted and tol
     REQUIRE(fabric.set_port_info(2, {{pi::kHoqLife, 20}}) == 0);  // for ever
     fill(fabric);
     const Bytes frame = packet_frame(make_packet(0, TestFabric::lid_of(1), 4096));
-    fabric::SwitchLink& link = *fabric.hca(0).sw_link;
+    fabric::SwitchEndpoint& link = *fabric.hca(0).sw_link;
     const auto overrun = [&](unsigned packets) {
         for (unsigned i = 0; i < packets; ++i) {
             std::ranges::copy(frame, link.input_space().begin());

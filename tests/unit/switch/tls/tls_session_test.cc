@@ -43,7 +43,7 @@ struct TlsHca {
           tls(credentials.connect(fd.get(), "127.0.0.1")) {
         REQUIRE(tls);
         recorder.endpoint = &end;
-        end.training().set_offer(make_offer());
+        end.training().set_parameters(make_parameters());
     }
     void pump() {
         if (closed) {
@@ -135,7 +135,7 @@ TEST_CASE("tls: an adapter gets the ports that its certificate permits") {
     TlsHca other(*vm, one.port, 0x2000);
     REQUIRE(other.until([&] { return other.closed; }));
     REQUIRE(other.recorder.refusals.size() == 1);
-    CHECK(other.recorder.refusals[0].reason == ib::link::RefuseReason::kNotAllowed);
+    CHECK(other.recorder.refusals[0].reason == link::RefuseReason::kNotAllowed);
     CHECK(other.recorder.refusals[0].text.find("--guid") != std::string::npos);
 
     // Another certificate with the same GUIDs does not get the port of this one.
@@ -173,7 +173,7 @@ TEST_CASE("tls: strangers get no port") {
     // HELLO without TLS.
     const UniqueFd plain = connect_tcp(one.port);
     Bytes hello;
-    ib::link::append(hello, make_hello(0x1000));
+    link::append(hello, make_hello(0x1000));
     REQUIRE(::send(plain.get(), hello.data(), hello.size(), MSG_NOSIGNAL) > 0);
     CHECK(is_closed(plain));
     CHECK(one.ports_taken() == 0);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A link between two ports of one process, with the rules of a connection: negotiated parameters,
+// credits for each data VL, packets in order and without loss. Only run() delivers packets, not the
+// calls of a port, so a path of many hops does not nest calls.
+#pragma once
+
+#include <array>
+
+#include "base/packet_pool.h"
+#include "base/ring_queue.h"
+#include "switch/neighbour.h"
+
+namespace pib::fabric {
+
+class Cable;
+
+class CableScheduler {
+  public:
+    virtual ~CableScheduler() = default;
+    // The cable has work; called once until its next run().
+    virtual void cable_ready(Cable& cable) = 0;
+};
+
+class Cable final {
+  public:
+    // Both ports outlive the cable. `receive_blocks`: buffer of each port for each data VL.
+    Cable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks, PacketPool& pool,
+          CableScheduler& scheduler);
+    ~Cable();
+    Cable(const Cable&) = delete;
+    Cable& operator=(const Cable&) = delete;
+
+    // Delivers at most `packets` waiting packets each way. The caller has moved the clock.
+    void run(unsigned packets);
+
+  private:
+    // The end of the cable that one port uses.
+    class End final : public Neighbour {
+      public:
+        End(Cable& cable, LinkUser& user, End& peer) : cable_(cable), user_(user), peer_(peer) {}
+
+        link::BurstRoom begin(const link::BurstRequest& request) override;
+        void commit(const ib::BurstSize& size, const OfferRecord* offer) override;
+        [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
+                                    link::SendCrc crc) const override;
+        void release(unsigned vl, std::uint32_t blocks) override;
+        void set_parameters(const link::Link& parameters) override;
+        void retrain() override;
+
+      private:
+        friend class Cable;
+        struct Packet {
+            PacketRef bytes;
+            std::uint8_t vl = 0;
+            bool with_crcs = false;
+            std::uint32_t blocks = 0;
+        };
+
+        void deliver(unsigned packets);
+        void drop_queue();
+
+        Cable& cable_;
+        LinkUser& user_;
+        End& peer_;
+        link::Link parameters_{};
+        RingQueue<Packet> queue_;  // packets on their way to the peer
+        std::size_t vl15_queued_ = 0;
+        Packet pending_;
+        std::array<std::uint32_t, link::kDataVls> used_{};  // used blocks of the peer's buffer
+        bool pump_ = false;                                 // credits have come back
+    };
+
+    void ready();
+    void train();
+
+    std::uint32_t receive_blocks_;
+    PacketPool& pool_;
+    CableScheduler& scheduler_;
+    End a_, b_;
+    bool scheduled_ = false;
+    bool changed_ = false;  // a LINK frame of a connection: parameters, or a retraining
+    bool up_ = false;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// One connection to the switch: a link endpoint and, from HELLO (or WELCOME) on, the port it
+// belongs to. It takes and returns bytes; its owner has the socket, or joins two ends in memory in
+// tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <span>
+
+#include "links/link_attachment.h"
+#include "switch/neighbour.h"
+
+namespace pib::fabric {
+
+class SwitchEndpoint final : public Neighbour {
+  public:
+    using Owner = LinkOwner;
+    using Outgoing = OutgoingLink;
+
+    // The listening side. Here and below, both references outlive the link.
+    SwitchEndpoint(Admission& admission, LinkOwner& owner);
+    // The connecting side.
+    SwitchEndpoint(OutgoingLink& outgoing, LinkOwner& owner);
+    ~SwitchEndpoint() override { close(); }
+    SwitchEndpoint(const SwitchEndpoint&) = delete;
+    SwitchEndpoint& operator=(const SwitchEndpoint&) = delete;
+
+    // As in LinkEndpoint, after moving the clock of the ports.
+    [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
+    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
+    [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
+    void consume_output(std::size_t bytes);
+    // The same for a link in shared memory.
+    [[nodiscard]] bool is_shared() { return endpoint_.channel().is_shared(); }
+    [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
+    [[nodiscard]] bool publish();
+    [[nodiscard]] bool may_sleep() {
+        const Copier* copier = attachment_.copier();
+        return endpoint_.may_sleep() && !(copier != nullptr && copier->is_copying());
+    }
+    // Continues the peer's pull up to this limit.
+    void copy(std::uint64_t bytes);
+    // Whether the next input may carry descriptors.
+    [[nodiscard]] bool takes_memory() const {
+        return endpoint_.agreed().peer_copy && attachment_.copier() == nullptr;
+    }
+    [[nodiscard]] bool room_is_back() { return endpoint_.channel().room_is_back(); }
+    // The connection is gone; the port goes Down. A REFUSE may still be in output().
+    void close();
+
+    [[nodiscard]] bool handshake_done() { return endpoint_.training().is_open(); }
+    [[nodiscard]] std::uint8_t port_number() const { return attachment_.port_number(); }
+
+    // Neighbour
+    link::BurstRoom begin(const link::BurstRequest& request) override;
+    void commit(const ib::BurstSize& size, const OfferRecord* offer) override;
+    [[nodiscard]] const CopyCounts* copies() const override {
+        const Copier* copier = attachment_.copier();
+        return copier != nullptr ? &copier->counts() : nullptr;
+    }
+    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
+    void release(unsigned vl, std::uint32_t blocks) override;
+    void set_parameters(const link::Link& parameters) override;
+    void retrain() override;
+
+  private:
+    void pump();
+    void notify();
+
+    LinkOwner& owner_;
+    LinkAttachment attachment_;
+    bool notified_ = false;
+    link::LinkEndpoint endpoint_;
+};
+
+}  // namespace pib::fabric

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Peer copy (docs/fabric-protocol.md, "Peer copy"): the switch copies payload from guest to guest.
+// This class is the device's part: the memory that a link shares, the valid offers of it, and the
+// target of the current pull. Code that takes memory away from the fabric calls this class first;
+// when the call returns, the switch no longer accesses that memory. While a Deferral exists, the
+// call only starts that, and settled() becomes true when the switch has stopped.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/config.h"
+#include "base/host.h"
+#include "ib/link/burst_room.h"
+#include "memory/mpt.h"
+#include "memory/offer_slots.h"
+#include "memory/registered_pages.h"
+
+namespace pib::hca {
+
+// Interface of a link for peer copies.
+class PeerCopyLink {
+  public:
+    virtual ~PeerCopyLink() = default;
+    // Whether the switch may be writing to the target of a pull; false without a link.
+    virtual bool pulling() const = 0;
+    virtual void cancel_pull() = 0;
+    // The switch does not answer: closes the link.
+    virtual void give_up() = 0;
+};
+
+// Memory that a link shares with the switch, with its mapping in this process.
+struct PeerCopyMemory {
+    uint8_t* control = nullptr;  // peer_copy_bytes() of the blocks
+    std::vector<RamBlock> blocks;
+};
+
+class PeerCopy final : public MemoryWatch {
+  public:
+    // Longest wait for a switch that accesses the guest's memory. The wait is bounded because the
+    // guest's processors may wait for the caller's lock.
+    static constexpr uint64_t kPullTimeoutNs = 1'000'000'000;
+    // Shorter payloads are sent in packets, because an offer costs two wake-ups.
+    static constexpr uint32_t kMinBytes = 64 * 1024;
+
+    PeerCopy(Host& host, Mpt& mpt, uint32_t min_bytes = kMinBytes);
+    ~PeerCopy() override;
+
+    void set_link(unsigned port, PeerCopyLink& link) { ports_[port - 1].link = &link; }
+    void attach(unsigned port, const PeerCopyMemory& memory);
+    // The connection has ended, so there is no access left to wait for.
+    void detach(unsigned port);
+    uint32_t min_bytes() const { return min_bytes_; }
+    bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
+
+    // --- sender. Offers the memory in `sg_list`; nullopt: the link cannot. The segments are valid
+    // until the next call.
+    std::optional<link::OfferedPayload> open(unsigned port, const SgList& sg_list,
+                                             const OfferOwner& owner);
+    // Revokes an offer that was not sent.
+    void close(unsigned port, uint64_t handle);
+    // Requests before PSN `una` are acknowledged: ends their offers. Returns whether the QP has
+    // others.
+    bool acknowledged(uint32_t qpn, ib::Psn una);
+    // Revokes the offers of a QP's requests, which will be sent again in packets.
+    void revoke_requests(uint32_t qpn);
+
+    // --- receiver. begin_pull(): sets `where` to the target of a burst's payload for this QP;
+    // false: the target cannot be shared.
+    bool begin_pull(unsigned port, uint32_t qpn, const SgList& sg_list,
+                    std::vector<link::BlockSegment>& where);
+    // Whether the target is still valid at the end of the pull.
+    bool end_pull(unsigned port, const SgList& sg_list, std::span<const link::BlockSegment> where);
+
+    // The pull has ended without an accepted burst.
+    void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
+
+    // --- commands complete later
+    class Deferral {
+      public:
+        explicit Deferral(PeerCopy* copy) : copy_(copy) { count(1); }
+        ~Deferral() { count(-1); }
+        Deferral(const Deferral&) = delete;
+        Deferral& operator=(const Deferral&) = delete;
+
+      private:
+        void count(int by) {
+            if (copy_ != nullptr) {
+                copy_->deferrals_ += by;
+            }
+        }
+        PeerCopy* copy_;
+    };
+    // Whether the switch has stopped accessing all revoked memory. The link of a switch that takes
+    // longer than kPullTimeoutNs is closed.
+    bool settled();
+
+    // --- what ends both
+    void revoke_qp(uint32_t qpn);
+    // Revokes all offers and ends the pull; call before the memory map changes or the VM stops.
+    // Waits for the switch even while a Deferral exists.
+    void stop_all();
+
+    // ---- MemoryWatch
+    void region_added(const MemoryRegion& region) override;
+    void key_revoked(uint32_t number) override;
+    void region_removed(const MemoryRegion& region) override;
+    void keys_cleared() override;
+
+  private:
+    struct Shared {
+        explicit Shared(const PeerCopyMemory& memory);
+        link::PeerCopyControl& control;
+        RegisteredPages pages;
+        OfferSlots offers;
+        uint64_t generation = 0;        // generation of guest memory at the last count of `pages`
+        uint32_t physical_regions = 0;  // regions that give a right to all memory
+    };
+    struct PortState {
+        // Cancels the current pull.
+        void cancel();
+        // Whether the switch still accesses revoked memory.
+        bool is_busy();
+        void give_up();
+
+        PeerCopyLink* link = nullptr;
+        std::unique_ptr<Shared> shared;
+        // Target of the current pull.
+        bool to_guest = false;
+        uint64_t pulls = 0;      // that have begun
+        uint64_t cancelled = 0;  // number of the pull to end; 0: none
+        uint32_t qpn = 0;
+        KeySet keys{};
+    };
+    bool translate(Shared& shared, const SgList& sg_list, std::vector<link::BlockSegment>& out);
+    void refresh(Shared& shared);
+    void count(Shared& shared, const MemoryRegion& region, bool comes);
+    void wait();
+    void wait_unless_deferred();
+    template <typename F>
+    void for_each_shared(F&& f) {
+        for (PortState& port : ports_) {
+            if (port.shared) {
+                f(port, *port.shared);
+            }
+        }
+    }
+
+    Host& host_;
+    Mpt& mpt_;
+    const uint32_t min_bytes_;
+    int deferrals_ = 0;
+    uint64_t until_ns_ = 0;  // on the host's real clock; 0: there is no wait
+    std::array<PortState, kMaxPorts> ports_;
+    std::vector<link::BlockSegment> segments_;  // segments of the newest offer
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The pages of shared guest RAM that the guest has registered: the switch copies from and to these
+// alone (docs/fabric-protocol.md, "Peer copy").
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ib/link/peer_copy_control.h"
+#include "memory/sg_list.h"
+
+namespace pib::hca {
+
+// A block of guest RAM as mapped in this process, in the order of MEMORY.
+struct RamBlock {
+    uint8_t* base;
+    uint64_t bytes;
+};
+
+// Registered pages: a count per page here, and a bit per page for the switch.
+class RegisteredPages {
+  public:
+    // `bitmaps`: zeroed memory for the bitmaps of all blocks, one after the other.
+    RegisteredPages(std::span<const RamBlock> blocks, uint8_t* bitmaps);
+
+    // Ignores memory outside the blocks.
+    void add(const HostSegment& segment) { change(segment, true); }
+    void remove(const HostSegment& segment) { change(segment, false); }
+    void clear();
+
+    // Adds the segment with its block number; false: it is in no block.
+    bool translate(const HostSegment& segment, std::vector<link::BlockSegment>& out) const;
+
+  private:
+    struct Block {
+        RamBlock ram;
+        uint64_t* bits;
+        std::vector<uint32_t> users;  // registrations of each page
+    };
+    const Block* find(const HostSegment& segment) const;
+    void change(const HostSegment& segment, bool add);
+
+    std::vector<Block> blocks_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Peer copy of a pair: the ends of offers and pulls. The test is the switch.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+
+#include "pair.h"
+
+namespace pib::hca::test {
+namespace {
+
+constexpr uint32_t kBytes = 64 * 1024;
+
+// Before anything asks for it.
+[[maybe_unused]] const int kMode = setenv("PIB_BURSTS", "peer-copy", 1);
+
+// Two connected QPs, and a WRITE from one to the other of which nothing has gone yet.
+struct Writing {
+    Writing() : connection(pair.rc_pair()) {
+        from = pair.a.make_buffer(kBytes);
+        to = pair.b.make_buffer(kBytes);
+        for (uint32_t i = 0; i < kBytes; ++i) {
+            pair.a.host.poke(from.addr + i, static_cast<uint8_t>(i * 7 + i / 251));
+        }
+    }
+    SendWr wr() const {
+        return {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                .sges = {from.all()},
+                .remote_addr = to.addr,
+                .rkey = to.key};
+    }
+    void post() { pair.a.post(connection.a, wr()); }
+    unsigned live() const {
+        const auto& slots = pair.a.peer_copy->control().slots;
+        return static_cast<unsigned>(
+            std::ranges::count_if(slots, [](const auto& slot) { return slot.load() != 0; }));
+    }
+    bool arrived() {
+        std::vector<uint8_t> sent(kBytes);
+        std::vector<uint8_t> received(kBytes);
+        pair.a.host.peek_bytes(from.addr, sent);
+        pair.b.host.peek_bytes(to.addr, received);
+        return sent == received;
+    }
+
+    Pair pair;
+    Pair::Connection connection;
+    Buffer from;
+    Buffer to;
+};
+
+}  // namespace
+
+TEST_CASE("an offer lives until it is acknowledged") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    CHECK(test.live() == 1);
+    test.pair.settle();
+    CHECK(test.pair.offers_placed == 1);
+    CHECK(test.live() == 0);
+    CHECK(test.arrived());
+    CHECK(test.pair.a.poll(test.connection.a)->status == PIB_HCA_WC_SUCCESS);
+    // Every byte but those of the first and of the last packet was moved behind the device's back;
+    // the VM has been told of them.
+    CHECK(test.pair.b.host.ram_writes != 0);
+}
+
+TEST_CASE("a retry goes by copy, and its offer is gone") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    unsigned dropped = 0;
+    test.pair.filter = [&](const ib::PacketView& packet) {
+        const bool first = packet.opcode().position == ib::Position::kFirst;
+        return !(first && dropped++ == 0);
+    };
+    test.post();
+    REQUIRE(test.pair.run_until([&] { return test.arrived(); }));
+    CHECK(test.pair.a.poll(test.connection.a)->status == PIB_HCA_WC_SUCCESS);
+    CHECK(test.pair.offers_placed == 0);
+    CHECK(test.live() == 0);
+}
+
+TEST_CASE("a region that goes takes its offers with it") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    REQUIRE(test.live() == 1);
+    const link::BlockSegment first{
+        .offset = test.from.addr - FakeHost::kRamBase, .block = 0, .length = 1};
+    CHECK(test.pair.a.peer_copy->is_registered(first));
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
+    CHECK(test.live() == 0);
+    CHECK_FALSE(test.pair.a.peer_copy->is_registered(first));
+    // Its packets are lost then, and what would be sent again has no region.
+    REQUIRE(test.pair.run_until(
+        [&] { return test.pair.a.state(test.connection.a) == PIB_HCA_QPS_ERR; }));
+    CHECK(test.pair.a.poll(test.connection.a)->status == PIB_HCA_WC_LOC_PROT_ERR);
+}
+
+TEST_CASE("pages that two regions share are registered until both have gone") {
+    Hca hca(1);
+    const Buffer buffer = hca.make_buffer(8192);
+    Registration again{};
+    again.pd = 1;
+    again.iova = buffer.addr;
+    again.length = 4096;
+    again.pages = {.root = buffer.addr, .page_count = 1, .levels = 0, .log_page_size = 12};
+    const auto key = hca.mpt.create(again);
+    REQUIRE(key);
+    const uint64_t offset = buffer.addr - FakeHost::kRamBase;
+    const auto registered = [&](uint64_t page) {
+        return hca.peer_copy->is_registered(
+            {.offset = offset + page * 4096, .block = 0, .length = 4096});
+    };
+    CHECK((registered(0) && registered(1)));
+    CHECK(hca.mpt.destroy(buffer.key) == CmdStatus::kOk);
+    CHECK((registered(0) && !registered(1)));
+    CHECK(hca.mpt.destroy(*key) == CmdStatus::kOk);
+    CHECK_FALSE(registered(0));
+}
+
+TEST_CASE("pages are counted anew when the memory map has changed") {
+    Hca hca(1);
+    const Buffer buffer = hca.make_buffer(8192);
+    const link::BlockSegment segment{
+        .offset = buffer.addr - FakeHost::kRamBase, .block = 0, .length = 8192};
+    CHECK(hca.peer_copy->is_registered(segment));
+    hca.host.ram_changed();
+    CHECK(hca.mpt.destroy(buffer.key) == CmdStatus::kOk);
+    CHECK_FALSE(hca.peer_copy->is_registered(segment));
+}
+
+TEST_CASE("payload in memory that is not shared is copied") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.a.host.alloc(FakePeerCopy::kSharedBytes);
+    const Buffer from = pair.a.make_buffer(kBytes);
+    const Buffer to = pair.b.make_buffer(kBytes);
+    pair.a.host.poke(from.addr + 5000, uint8_t{42});
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                     .sges = {from.all()},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    pair.settle();
+    CHECK(pair.a.port.offers_sent == 0);
+    CHECK(pair.b.host.peek<uint8_t>(to.addr + 5000) == 42);
+}
+
+TEST_CASE("a destination that is not shared is filled from the wire") {
+    Writing test;
+    test.pair.b.host.alloc(FakePeerCopy::kSharedBytes);
+    test.to = test.pair.b.make_buffer(kBytes);
+    test.post();
+    test.pair.settle();
+    CHECK(test.pair.a.port.offers_sent != 0);
+    CHECK(test.pair.offers_placed == 0);
+    CHECK(test.arrived());
+}
+
+TEST_CASE("bytes that were placed before the region was registered anew are placed again") {
+    Writing test;
+    test.pair.while_placing = [&] {
+        test.pair.while_placing = nullptr;
+        // In the meantime the memory was the guest's; what it is to the fabric is the same again.
+        Reregistration in{};
+        in.mask = PIB_HCA_REREG_MR_ACCESS;
+        in.mr.access = Hca::kAllAccess;
+        in.mr.key = static_cast<uint8_t>(test.to.key);
+        REQUIRE(test.pair.b.mpt.reregister(test.to.key, in).value() == test.to.key);
+        test.pair.b.host.poke(test.to.addr + 2048, uint64_t{0x1234});
+    };
+    test.post();
+    test.pair.settle();
+    CHECK(test.arrived());
+    CHECK(test.pair.offers_placed < test.pair.a.port.offers_sent);
+}
+
+namespace {
+
+// A receiver of which the switch is writing to the memory: where it would go is known.
+struct Pulling : Writing {
+    Pulling() {
+        pair.a.port.capacity = 1000;
+        pair.while_placing = [this] {
+            link().is_pulling = true;
+            pair.b.host.while_waiting = [this] {
+                if (link().cancels != 0 && ++turns == 3) {
+                    link().is_pulling = false;
+                }
+            };
+            if (meanwhile) {
+                std::exchange(meanwhile, nullptr)();
+            }
+            waited = turns;
+            link().is_pulling = false;
+        };
+    }
+    FakeCopyLink& link() { return pair.b.peer_copy->link; }
+
+    std::function<void()> meanwhile;
+    unsigned turns = 0;
+    unsigned waited = 0;
+};
+
+}  // namespace
+
+TEST_CASE("revocation of memory waits until the switch has let go of it") {
+    Pulling test;
+    SECTION("a region is destroyed") {
+        test.meanwhile = [&] { (void)test.pair.b.mpt.destroy(test.to.key); };
+    }
+    SECTION("the QP goes to Error") {
+        test.meanwhile = [&] { to_state(test.pair.b, test.connection.b, PIB_HCA_QPS_ERR); };
+    }
+    SECTION("the QP is reset") {
+        test.meanwhile = [&] { to_state(test.pair.b, test.connection.b, PIB_HCA_QPS_RESET); };
+    }
+    SECTION("the QP is destroyed") {
+        test.meanwhile = [&] {
+            (void)test.pair.b.transport.verbs().destroy(test.connection.b.qpn);
+        };
+    }
+    SECTION("the VM stops") {
+        test.meanwhile = [&] { test.pair.b.peer_copy->core.stop_all(); };
+    }
+    test.post();
+    test.pair.settle();
+    CHECK(test.link().cancels == 1);
+    CHECK(test.waited == 3);
+    CHECK(test.link().given_up == 0);
+    CHECK(test.pair.offers_placed == 0);
+}
+
+TEST_CASE("unrelated operations do not end a pull") {
+    Pulling test;
+    const Qp other = test.pair.b.create();
+    const Buffer region = test.pair.b.make_buffer(8192);
+    test.meanwhile = [&] {
+        CHECK(test.pair.b.mpt.destroy(region.key) == CmdStatus::kOk);
+        CHECK(test.pair.b.transport.verbs().destroy(other.qpn) == CmdStatus::kOk);
+    };
+    test.post();
+    test.pair.settle();
+    CHECK(test.link().cancels == 0);
+    CHECK(test.pair.offers_placed == 1);
+    CHECK(test.arrived());
+}
+
+TEST_CASE("a switch that does not answer is given up") {
+    Pulling test;
+    test.meanwhile = [&] {
+        test.pair.b.host.while_waiting = nullptr;
+        (void)test.pair.b.mpt.destroy(test.to.key);
+        CHECK(test.link().given_up == 1);
+        CHECK(test.pair.b.host.real_clock_ns >= PeerCopy::kPullTimeoutNs);
+        CHECK(test.pair.b.host.real_clock_ns <= 2 * PeerCopy::kPullTimeoutNs);
+    };
+    test.post();
+    test.pair.settle();
+    CHECK_FALSE(test.meanwhile);
+}
+
+TEST_CASE("READ responses give way to newer ones") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const Buffer to = pair.a.make_buffer(kBytes);
+    const Buffer from = pair.b.make_buffer(kBytes);
+    pair.b.host.poke(from.addr + 5000, uint8_t{42});
+    for (unsigned i = 0; i < link::kOfferSlots + 10; ++i) {
+        pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_READ,
+                         .sges = {to.all()},
+                         .remote_addr = from.addr,
+                         .rkey = from.key});
+        pair.settle();
+        REQUIRE(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    }
+    CHECK(pair.offers_placed >= link::kOfferSlots + 10);
+    CHECK(pair.a.host.peek<uint8_t>(to.addr + 5000) == 42);
+    const auto& slots = pair.b.peer_copy->control().slots;
+    CHECK(std::ranges::none_of(slots, [](const auto& slot) { return slot.load() == 0; }));
+    (void)pair.b.transport.verbs().destroy(qb.qpn);
+    CHECK(std::ranges::all_of(slots, [](const auto& slot) { return slot.load() == 0; }));
+}
+
+namespace {
+
+struct Slots {
+    struct alignas(64) Memory {
+        uint8_t bytes[link::kBounceOffset]{};
+    };
+    const std::unique_ptr<Memory> memory = std::make_unique<Memory>();
+    link::PeerCopyControl& control = *reinterpret_cast<link::PeerCopyControl*>(memory->bytes);
+    OfferSlots offers{control};
+};
+
+}  // namespace
+
+TEST_CASE("handles are never used twice, and there are as many as slots") {
+    Slots test;
+    std::set<uint64_t> handles;
+    for (unsigned i = 0; i < link::kOfferSlots; ++i) {
+        handles.insert(test.offers.open({.qpn = 1}));
+    }
+    CHECK(handles.size() == link::kOfferSlots);
+    CHECK(handles.count(0) == 0);
+    CHECK(test.offers.open({.qpn = 1}) == 0);
+    test.offers.end(17);
+    const uint64_t next = test.offers.open({.qpn = 2, .response = true});
+    CHECK((next % link::kOfferSlots == 17 && handles.count(next) == 0));
+    // The response goes when another one needs the slot.
+    const uint64_t newer = test.offers.open({.qpn = 3});
+    CHECK((newer % link::kOfferSlots == 17 && newer > next));
+    CHECK(test.control.slots[17].load() == newer);
+}
+
+TEST_CASE("the reader of a revoked offer is known until it reads another one") {
+    Slots test;
+    const uint64_t handle = test.offers.open({.qpn = 1});
+    const uint64_t other = test.offers.open({.qpn = 1});
+    test.control.reading = handle;
+    CHECK_FALSE(test.offers.being_read());
+    test.offers.end(handle);
+    CHECK(test.control.slots[handle].load() == 0);
+    CHECK(test.offers.being_read());
+    test.control.reading = other;
+    CHECK_FALSE(test.offers.being_read());
+    test.control.reading = handle;  // the slot was cleared long ago
+    CHECK_FALSE(test.offers.being_read());
+}
+
+TEST_CASE("an offer that is being read is waited for") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    REQUIRE(test.live() == 1);
+    auto& control = test.pair.a.peer_copy->control();
+    control.reading = 1;
+    unsigned turns = 0;
+    test.pair.a.host.while_waiting = [&] {
+        CHECK(control.slots[1].load() == 0);
+        control.reading = ++turns == 5 ? 0 : 1;
+    };
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
+    CHECK(turns == 5);
+}
+
+TEST_CASE("a reader that does not answer is waited for once") {
+    Writing test;
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    REQUIRE(test.live() == 1);
+    test.pair.a.peer_copy->control().reading = 1;
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
+    const uint64_t waited = test.pair.a.host.real_clock_ns;
+    CHECK(waited >= PeerCopy::kPullTimeoutNs);
+    CHECK(waited <= 2 * PeerCopy::kPullTimeoutNs);
+    test.pair.a.peer_copy->core.stop_all();
+    CHECK(test.pair.a.host.real_clock_ns == waited);
+}
+
+}  // namespace pib::hca::test

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Bursts of packets over a link in shared memory: agreed on, within credits and room, and the same
+// packets as without them.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+
+#include "burst_message.h"
+#include "shared_memory.h"
+
+namespace pib::test {
+namespace {
+
+constexpr std::uint32_t kBoth = link::kFeatureSharedMemory | link::kFeatureBursts;
+
+struct Recorder : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (burst.is_single()) {
+            return LinkRecorder::link_burst(burst, payload);
+        }
+        ++bursts;
+        if (burst.psn(0).value() != takes_from) {  // send_burst() starts with PSN 0
+            return 0;
+        }
+        taken += takes;
+        endpoint->release(burst.lrh().vl.value(), link::burst_blocks(burst, 0, takes));
+        return takes;
+    }
+    unsigned bursts = 0;  // bursts of several packets
+    std::uint32_t takes_from = 0, takes = 0;
+    std::uint32_t taken = 0;
+};
+
+// Two ends that share memory, with what each of them says of bursts.
+struct BurstPair {
+    link::SharedMemory memory = link::SharedMemory::create(20).value();
+    Recorder hca_events, switch_events;
+    link::LinkEndpoint hca, sw;
+
+    explicit BurstPair(std::uint32_t asked = kBoth, std::uint32_t granted = kBoth,
+                       std::uint32_t blocks = 4096)
+        : hca(hello(asked), make_buffers(blocks), hca_events),
+          sw(make_buffers(blocks), switch_events) {
+        hca_events.endpoint = &hca;
+        switch_events.endpoint = &sw;
+        hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
+        switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
+        switch_events.answer = link::Welcome{.features = granted, .port_number = 1};
+    }
+    static link::Hello hello(std::uint32_t features) {
+        auto hello = make_hello(0x100);
+        hello.features = features;
+        return hello;
+    }
+    std::expected<void, link::LinkFailure> handshake() {
+        hca.training().set_parameters(make_parameters());
+        sw.training().set_parameters(make_parameters());
+        const Bytes asked(hca.output().begin(), hca.output().end());
+        hca.consume_output(asked.size());
+        REQUIRE(sw.feed(asked));
+        const Bytes answer(sw.output().begin(), sw.output().end());
+        return hca.feed(answer);
+    }
+    void bring_up() {
+        REQUIRE(handshake());
+        for (unsigned i = 0; i < 4; ++i) {
+            turn(hca);
+            turn(sw);
+        }
+        REQUIRE(hca.is_up());
+    }
+    static void turn(link::LinkEndpoint& end) {
+        REQUIRE(end.receive(SIZE_MAX));
+        (void)end.channel().publish();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("bursts: the packets and the credits of single packets") {
+    BurstPair with, without;
+    with.bring_up();
+    without.bring_up();
+    REQUIRE(with.hca.agreed().bursts);
+    const std::uint32_t credits = with.hca.sender().credits(0);
+    REQUIRE(send_burst(with.hca, 9));
+    REQUIRE(send_singly(without.hca, 9));
+    CHECK(with.hca.sender().credits(0) < credits);
+    CHECK(with.hca.sender().credits(0) == without.hca.sender().credits(0));
+    for (BurstPair* pair : {&with, &without}) {
+        pair->switch_events.hold = true;
+        (void)pair->hca.channel().publish();
+        BurstPair::turn(pair->sw);
+    }
+    CHECK(with.switch_events.bursts == 8);  // asked before each but the last
+    CHECK(with.switch_events.packets == without.switch_events.packets);
+    CHECK(with.switch_events.held == without.switch_events.held);
+}
+
+TEST_CASE("bursts: what the port takes in one piece does not come singly") {
+    BurstPair pair;
+    pair.bring_up();
+    pair.switch_events.takes_from = 1;
+    pair.switch_events.takes = 6;
+    for (unsigned i = 0; i < 1000; ++i) {  // many times the buffer: it is given back in full
+        REQUIRE(send_burst(pair.hca, 9));
+        (void)pair.hca.channel().publish();
+        BurstPair::turn(pair.sw);
+        BurstPair::turn(pair.hca);
+    }
+    CHECK(pair.switch_events.taken == 6000);
+    CHECK(pair.switch_events.packets.size() == 3000);
+}
+
+TEST_CASE("bursts: so far as credits and room reach") {
+    // A packet of 1024 bytes and its headers take 17 blocks, with a RETH 18.
+    BurstPair pair(kBoth, kBoth, 200);
+    pair.bring_up();
+    pair.switch_events.hold = true;
+    const auto limit_of = [](BurstPair& of, unsigned vl) {
+        return of.hca.begin({.vl = vl, .longest = 28 + 16 + kMtu, .packets = 1000, .mtu = kMtu})
+            .packets;
+    };
+    const std::uint32_t limit = limit_of(pair, 0);
+    CHECK(limit == pair.hca.sender().credits(0) / 18);
+    CHECK_FALSE(send_burst(pair.hca, limit + 1));
+    CHECK(send_burst(pair.hca, limit));
+    CHECK(limit_of(pair, 0) < 2);
+    CHECK(limit_of(pair, link::kVl15) == 1);
+    (void)pair.hca.channel().publish();
+    BurstPair::turn(pair.sw);
+    BurstPair::turn(pair.hca);
+    CHECK_FALSE(send_burst(pair.hca, 2));
+    pair.switch_events.release_all();
+    (void)pair.sw.channel().publish();
+    BurstPair::turn(pair.hca);
+    CHECK(send_burst(pair.hca, 2));
+
+    BurstPair full(kBoth, kBoth, 1u << 20);
+    full.bring_up();
+    while (send_burst(full.hca, 60)) {
+    }
+    const std::uint32_t left = limit_of(full, 0);
+    CHECK(left < 60);
+    CHECK((left < 2 || send_burst(full.hca, left)));
+    CHECK(full.hca.sender().can_send(link::kVl15, 256 + 28));
+}
+
+TEST_CASE("bursts: only where both sides have said so") {
+    const std::uint32_t memory = link::kFeatureSharedMemory;
+    BurstPair not_granted(kBoth, memory);
+    not_granted.bring_up();
+    CHECK_FALSE(not_granted.hca.agreed().bursts);
+    CHECK_FALSE(send_burst(not_granted.hca, 2));
+    BurstPair not_asked(memory, kBoth);
+    const auto answered = not_asked.handshake();
+    REQUIRE_FALSE(answered);
+    CHECK(answered.error().error == link::LinkError::kUnexpectedFrame);
+}
+
+TEST_CASE("bursts: one that was not agreed on ends the connection") {
+    BurstPair pair(kBoth, link::kFeatureSharedMemory);
+    pair.bring_up();
+    BurstPair other;
+    other.bring_up();
+    REQUIRE(send_burst(other.hca, 4));
+    const auto from = other.memory.ring(0), to = pair.memory.ring(0);
+    const std::uint32_t at = to.control->produced;
+    // Bytes that the other side has written and not published yet.
+    std::memcpy(to.bytes + at % to.size, from.bytes + from.control->produced % from.size, 8192);
+    to.control->produced = at + 8192;
+    const auto received = pair.sw.receive(SIZE_MAX);
+    REQUIRE_FALSE(received);
+    CHECK(received.error().error == link::LinkError::kUnexpectedFrame);
+}
+
+TEST_CASE("bursts: of more than was granted every packet is an overrun, and VL 15 has none") {
+    BurstPair pair(kBoth, kBoth, 200);
+    pair.bring_up();
+    REQUIRE(send_burst(pair.hca, 8));
+    const auto ring = pair.memory.ring(0);
+    std::uint8_t* body = ring.bytes + ring.control->produced % ring.size + 8;
+    SECTION("a VL without buffer") {
+        ib::set_burst_vl({body, ib::kBurstPayload}, 8, 7);
+        (void)pair.hca.channel().publish();
+        REQUIRE(pair.sw.receive(SIZE_MAX));
+        CHECK(pair.switch_events.faults == std::vector(8, link::PacketFault::kOverrun));
+        CHECK(pair.switch_events.packets.empty());
+        CHECK(pair.sw.is_up());
+    }
+    SECTION("VL 15") {
+        ib::set_burst_vl({body, ib::kBurstPayload}, 8, 15);
+        (void)pair.hca.channel().publish();
+        const auto received = pair.sw.receive(SIZE_MAX);
+        REQUIRE_FALSE(received);
+        CHECK(received.error().error == link::LinkError::kMalformedFrame);
+    }
+}
+
+}  // namespace pib::test

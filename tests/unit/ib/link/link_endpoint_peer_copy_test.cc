@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Offers in place of payload, over a link between two ends: agreed on, sent, asked for and
+// answered, and what neither side may say. The switch's half is played by hand here.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstring>
+#include <new>
+
+#include "burst_message.h"
+#include "shared_memory.h"
+
+namespace pib::test {
+namespace {
+
+using link::BlockSegment;
+using link::PeerCopyControl;
+using link::PullResult;
+
+constexpr std::uint32_t kAll =
+    link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
+constexpr std::uint64_t kBlock = 8 << 20;
+constexpr std::uint32_t kPackets = 100;
+constexpr std::uint32_t kPayload = kPackets * kMtu;
+
+// Memory that an adapter and its switch share besides the rings.
+class ControlMemory {
+  public:
+    ControlMemory() : bytes_(link::peer_copy_bytes(blocks) / sizeof(Line) + 1) {
+        new (bytes_.data()) PeerCopyControl{};
+    }
+    [[nodiscard]] std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(bytes_.data()); }
+    [[nodiscard]] PeerCopyControl& control() { return *std::launder(as<PeerCopyControl>()); }
+    [[nodiscard]] std::uint8_t* bounce() { return data() + link::kBounceOffset; }
+
+    const std::vector<std::uint64_t> blocks{kBlock};
+
+  private:
+    struct alignas(64) Line {
+        std::uint8_t bytes[64];
+    };
+    template <typename T>
+    T* as() {
+        return reinterpret_cast<T*>(bytes_.data());
+    }
+    std::vector<Line> bytes_;
+};
+
+struct AdapterEvents : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    std::vector<BlockSegment> place;  // where bursts go; empty: nowhere in one piece
+    bool stays = true;                // and still there when the payload has come
+    unsigned asked = 0, placed = 0, refused = 0;
+
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (payload.is_here()) {
+            return LinkRecorder::link_burst(burst, payload);
+        }
+        if (payload.is_offered()) {
+            ++asked;
+            payload.where = place;
+            return place.empty() ? 0 : burst.count();
+        }
+        CHECK(payload.where == place);
+        if (stays) {
+            ++placed;
+            endpoint->release(0, link::burst_blocks(burst));
+        }
+        return stays ? burst.count() : 0;
+    }
+    void link_copy_refused() override { ++refused; }
+};
+
+struct SwitchEvents : LinkRecorder {
+    std::optional<link::LinkRings> rings;
+    Bytes room = Bytes(link::kOfferRoom);
+    bool mappable = true, takes = true, lives = true;
+    std::vector<link::Memory> memories;
+    std::vector<link::Offer> offers;
+    std::vector<link::Pull> pulls;
+
+    std::optional<link::LinkRings> link_rings() override { return rings; }
+    std::expected<std::span<std::uint8_t>, std::string> link_memory(
+        const link::Memory& memory) override {
+        memories.push_back(memory);
+        return mappable ? std::span(room) : std::span<std::uint8_t>{};
+    }
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+        if (!payload.is_offered()) {
+            return LinkRecorder::link_burst(burst, payload);
+        }
+        offers.push_back(*payload.offer);
+        if (takes) {
+            endpoint->release(0, link::burst_blocks(burst));
+        }
+        return takes ? burst.count() : 0;
+    }
+    bool link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) override {
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            to[i] = static_cast<std::uint8_t>(i / kMtu);
+        }
+        return lives && from.bytes == to.size();
+    }
+    std::expected<void, std::string> link_pull(const link::Pull& pull) override {
+        pulls.push_back(pull);
+        return {};
+    }
+};
+
+struct PeerCopyPair {
+    link::SharedMemory memory = link::SharedMemory::create(20).value();
+    ControlMemory shown;
+    AdapterEvents hca_events;
+    SwitchEvents switch_events;
+    link::LinkEndpoint hca, sw;
+    std::uint64_t next_handle = 1;
+    std::string error;
+
+    explicit PeerCopyPair(std::uint32_t granted = kAll)
+        : hca(hello(), make_buffers(), hca_events), sw(make_buffers(), switch_events) {
+        hca_events.endpoint = &hca;
+        switch_events.endpoint = &sw;
+        hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
+        switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
+        switch_events.answer = link::Welcome{.features = granted, .port_number = 1};
+        hca.training().set_parameters(make_parameters());
+        sw.training().set_parameters(make_parameters());
+        stream(hca, sw);
+        stream(sw, hca);
+        turns();
+        REQUIRE(hca.is_up());
+    }
+    static link::Hello hello() {
+        auto hello = make_hello(0x100);
+        hello.features = kAll;
+        return hello;
+    }
+    void note(const std::expected<bool, link::LinkFailure>& did) {
+        if (!did) {
+            error = did.error().text;
+        }
+    }
+    void stream(link::LinkEndpoint& from, link::LinkEndpoint& to) {
+        const Bytes bytes(from.output().begin(), from.output().end());
+        from.consume_output(bytes.size());
+        if (const auto fed = to.feed(bytes); !fed) {
+            error = fed.error().text;
+        }
+    }
+    void turn(link::LinkEndpoint& end) {
+        note(end.receive(SIZE_MAX));
+        (void)end.channel().publish();
+    }
+    void turns() {
+        for (unsigned i = 0; i < 4; ++i) {
+            turn(hca);
+            turn(sw);
+        }
+    }
+    // As the switch does once it has mapped all.
+    void share() {
+        hca.share_memory(shown.data(), shown.blocks);
+        stream(hca, sw);
+        shown.control().mapped = switch_events.mappable ? link::kMapped : link::kNotMapped;
+    }
+    // WRITE MIDDLE packets by offer; false: no room or no credit.
+    bool offer(link::LinkEndpoint& from, std::span<const BlockSegment> segments,
+               std::uint32_t packets = kPackets) {
+        if (!send_offer(from, next_handle, segments, packets)) {
+            return false;
+        }
+        ++next_handle;
+        return true;
+    }
+    // One that the adapter has seen, and asked for: the newest PULL.
+    const link::Pull& asked() {
+        REQUIRE(offer(sw, {}));
+        return again();
+    }
+    const link::Pull& again() {
+        (void)sw.channel().publish();
+        turn(hca);
+        turn(sw);
+        REQUIRE(!switch_events.pulls.empty());
+        return switch_events.pulls.back();
+    }
+    void answer(PullResult result) {
+        shown.control().answer = link::pull_answer(switch_events.pulls.back().sequence, result);
+        turn(hca);
+    }
+    std::uint64_t finished() { return shown.control().finished; }
+};
+
+const std::vector<BlockSegment> kPlace = {{.offset = 4096, .block = 0, .length = 100},
+                                          {.offset = 0, .block = 0, .length = kPayload - 100}};
+
+}  // namespace
+
+TEST_CASE("peer copy: only after memory has been handed over and mapped") {
+    PeerCopyPair pair;
+    CHECK(pair.hca.agreed().peer_copy);
+    CHECK_FALSE(pair.hca.shares_memory());
+    CHECK_FALSE(pair.offer(pair.hca, kPlace));
+    pair.hca.share_memory(pair.shown.data(), pair.shown.blocks);
+    CHECK_FALSE(pair.hca.shares_memory());
+    pair.share();
+    REQUIRE(pair.switch_events.memories.size() == 1);
+    CHECK(pair.switch_events.memories[0].blocks == pair.shown.blocks);
+    CHECK(pair.hca.shares_memory());
+    CHECK(pair.sw.shares_memory());
+    CHECK(pair.error.empty());
+
+    PeerCopyPair without(link::kFeatureSharedMemory | link::kFeatureBursts);
+    CHECK_FALSE(without.hca.agreed().peer_copy);
+    without.share();
+    CHECK(without.switch_events.memories.empty());
+    CHECK_FALSE(without.offer(without.hca, kPlace));
+    // Not one byte more buffer than before.
+    CHECK(without.hca.sender().credits(0) == 1024);
+    CHECK(pair.hca.sender().credits(0) == link::LinkEndpoint::kSwitchCopyBlocks);
+    CHECK(pair.sw.sender().credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
+}
+
+TEST_CASE("peer copy: memory that the switch cannot use leaves the link as it was") {
+    PeerCopyPair pair;
+    pair.switch_events.mappable = false;
+    pair.share();
+    CHECK(pair.error.empty());
+    CHECK_FALSE(pair.hca.shares_memory());
+    CHECK_FALSE(pair.sw.shares_memory());
+    CHECK_FALSE(pair.offer(pair.hca, kPlace));
+    CHECK(send_burst(pair.hca, 3));
+    (void)pair.hca.channel().publish();
+    pair.turn(pair.sw);
+    CHECK(pair.switch_events.packets.size() == 3);
+}
+
+TEST_CASE("peer copy: an offer says where the payload is, and takes its credits") {
+    PeerCopyPair pair;
+    pair.share();
+    const std::uint32_t credits = pair.hca.sender().credits(0);
+    REQUIRE(pair.offer(pair.hca, kPlace));
+    CHECK(credits - pair.hca.sender().credits(0) == kPackets * link::packet_blocks(8 + 12 + kMtu));
+    (void)pair.hca.channel().publish();
+    pair.turn(pair.sw);
+    REQUIRE(pair.switch_events.offers.size() == 1);
+    const auto& offer = pair.switch_events.offers[0];
+    CHECK(offer.handle == 1);
+    CHECK(offer.bytes == kPayload);
+    CHECK(offer.segments == kPlace);
+    CHECK(pair.switch_events.packets.empty());
+    // Again and again: all receive buffer comes back.
+    for (unsigned i = 0; i < 1000; ++i) {
+        REQUIRE(pair.offer(pair.hca, kPlace));
+        (void)pair.hca.channel().publish();
+        pair.turns();
+    }
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: the switch splits an offer that it cannot forward") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.switch_events.takes = false;
+    REQUIRE(pair.offer(pair.hca, kPlace));
+    (void)pair.hca.channel().publish();
+    SECTION("into the packets that it stands for") {
+        pair.turn(pair.sw);
+        REQUIRE(pair.switch_events.packets.size() == kPackets);
+        for (std::uint32_t i = 0; i < kPackets; ++i) {
+            const auto view =
+                ib::PacketView::parse(pair.switch_events.packets[i], ib::Crcs::kElided).value();
+            CHECK(view.bth().psn == ib::Psn(7 + i));
+            CHECK(view.bth().opcode == ib::opcode::kRdmaWriteMiddle);
+            REQUIRE(view.payload().size() == kMtu);
+            CHECK(view.payload().front() == i);
+            CHECK(view.payload().back() == i);
+        }
+    }
+    SECTION("into nothing when it does not hold any more") {
+        pair.switch_events.lives = false;
+        pair.turn(pair.sw);
+        CHECK(pair.switch_events.packets.empty());
+    }
+    pair.turns();
+    CHECK(pair.hca.sender().credits(0) >= link::LinkEndpoint::kSwitchCopyBlocks * 3 / 4);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: the payload of split offers counts for a turn") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.switch_events.takes = false;
+    unsigned sent = 0;
+    while (sent < 8 && pair.offer(pair.hca, kPlace)) {
+        ++sent;
+    }
+    REQUIRE(sent == 8);
+    (void)pair.hca.channel().publish();
+    const auto more = pair.sw.receive(3 * kPayload);
+    REQUIRE(more);
+    CHECK(*more);
+    CHECK(pair.switch_events.offers.size() == 3);
+    pair.turn(pair.sw);
+    CHECK(pair.switch_events.offers.size() == 8);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: what cannot be an offer is not sent") {
+    PeerCopyPair pair;
+    pair.share();
+    const auto limit = [&](unsigned vl, std::uint32_t mtu) {
+        return pair.hca
+            .begin({.vl = vl, .longest = 20 + mtu, .packets = 1000, .mtu = mtu, .is_offer = true})
+            .packets;
+    };
+    CHECK(limit(0, kMtu) == 256);
+    CHECK(limit(0, 4096) == 256);
+    CHECK(limit(link::kVl15, kMtu) == 0);
+    std::uint32_t sent = 0;
+    while (pair.offer(pair.hca, {}, 256)) {
+        ++sent;
+    }
+    CHECK(sent == link::LinkEndpoint::kSwitchCopyBlocks / (256 * 17));
+}
+
+TEST_CASE("peer copy: the adapter asks for the payload, and the frames behind wait") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    const auto pull = pair.asked();
+    CHECK(pull.handle == 1);
+    CHECK(pull.sequence == 1);
+    CHECK(pull.offset == 0);
+    CHECK(pull.length == kPayload);
+    CHECK(pull.segments == kPlace);
+    CHECK(pair.hca.pulling());
+    REQUIRE(send(pair.sw, make_packet(0, 5, 64)));
+    (void)pair.sw.channel().publish();
+    pair.turn(pair.hca);
+    CHECK(pair.hca_events.packets.empty());
+    CHECK(pair.hca.may_sleep());
+    CHECK(pair.finished() == 0);
+
+    pair.answer(PullResult::kDone);
+    CHECK_FALSE(pair.hca.pulling());
+    CHECK(pair.hca_events.placed == 1);
+    CHECK(pair.hca_events.packets.size() == 1);
+    CHECK(pair.finished() == 1);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: an answer keeps the adapter awake, and another pull's does not") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    pair.shown.control().answer = link::pull_answer(17, PullResult::kDone);
+    CHECK(pair.hca.may_sleep());
+    CHECK(pair.hca.pulling());
+    pair.shown.control().answer = link::pull_answer(1, PullResult::kDone);
+    CHECK_FALSE(pair.hca.may_sleep());
+}
+
+TEST_CASE("peer copy: without a place it comes by the bounce area") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.hold = true;
+    SECTION("from the start") {}
+    SECTION("when the place is another by then") {
+        pair.hca_events.place = kPlace;
+        pair.hca_events.stays = false;
+        CHECK(pair.asked().segments == kPlace);
+        pair.answer(PullResult::kDone);
+        CHECK(pair.hca_events.placed == 0);
+        CHECK(pair.hca_events.packets.empty());
+        pair.next_handle = 0;
+    }
+    SECTION("when the device says what is not its own") {
+        pair.hca_events.place = {{.offset = kBlock - 1, .block = 0, .length = kPayload}};
+    }
+    SECTION("when that is not all of it") {
+        pair.hca_events.place = {{.offset = 0, .block = 0, .length = kPayload - 1}};
+    }
+    const auto pull = pair.next_handle == 0 ? pair.again() : pair.asked();
+    REQUIRE(pull.segments.size() == 1);
+    CHECK(pull.segments[0] == BlockSegment{0, link::kBounceBlock, kPayload});
+    for (std::uint32_t i = 0; i < kPayload; ++i) {
+        pair.shown.bounce()[i] = static_cast<std::uint8_t>(i / kMtu);
+    }
+    pair.answer(PullResult::kDone);
+    REQUIRE(pair.hca_events.packets.size() == kPackets);
+    std::uint32_t held = 0;
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+        const auto view =
+            ib::PacketView::parse(pair.hca_events.packets[i], ib::Crcs::kElided).value();
+        CHECK(view.bth().psn == ib::Psn(7 + i));
+        CHECK(view.payload()[kMtu / 2] == i);
+        held += pair.hca_events.held[i].second;
+    }
+    CHECK(held == kPackets * link::packet_blocks(20 + kMtu));
+    CHECK(pair.finished() == 1);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: answers that bring nothing") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    SECTION("gone") {
+        pair.answer(PullResult::kGone);
+        CHECK(pair.hca_events.refused == 0);
+    }
+    SECTION("not allowed") {
+        pair.answer(PullResult::kRefused);
+        CHECK(pair.hca_events.refused == 1);
+    }
+    SECTION("values that are no answer") {
+        pair.answer(static_cast<PullResult>(99));
+    }
+    CHECK_FALSE(pair.hca.pulling());
+    CHECK(pair.hca_events.placed == 0);
+    CHECK(pair.hca_events.packets.empty());
+    CHECK(pair.finished() == 1);
+    pair.turns();
+    CHECK(pair.sw.sender().credits(0) >= link::LinkEndpoint::kAdapterCopyBlocks / 4 * 3);
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: a cancelled pull is asked for again") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    (void)pair.hca.cancel_pull();
+    CHECK(pair.shown.control().cancel == 1);
+    CHECK(pair.hca.pulling());
+    pair.hca_events.place = {{.offset = 8192, .block = 0, .length = kPayload}};
+    pair.answer(PullResult::kCancelled);
+    pair.turn(pair.sw);
+    REQUIRE(pair.switch_events.pulls.size() == 2);
+    CHECK(pair.switch_events.pulls[1].sequence == 2);
+    CHECK(pair.switch_events.pulls[1].segments == pair.hca_events.place);
+    CHECK(pair.hca.pulling());
+    CHECK(pair.finished() == 0);
+    pair.answer(PullResult::kDone);
+    CHECK(pair.hca_events.placed == 1);
+    CHECK_FALSE(pair.hca.cancel_pull());
+}
+
+TEST_CASE("peer copy: a link that goes through Down meanwhile loses the burst") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    (void)pair.asked();
+    pair.hca.training().retrain();
+    CHECK(pair.hca.pulling());
+    pair.answer(PullResult::kDone);
+    CHECK(pair.hca_events.placed == 0);
+    CHECK(pair.finished() == 1);
+    pair.turns();
+    CHECK(pair.hca.is_up());
+    CHECK(pair.error.empty());
+    CHECK(pair.switch_events.pulls.size() == 1);
+    // And one that is closed still says whether somebody writes to its memory.
+    CHECK(pair.asked().sequence == 2);
+    CHECK(pair.error == "");
+    CHECK(pair.hca.pulling());
+    pair.hca.close();
+    CHECK(pair.hca.pulling());
+    pair.shown.control().answer = link::pull_answer(2, PullResult::kGone);
+    CHECK_FALSE(pair.hca.pulling());
+}
+
+TEST_CASE("peer copy: what a switch may not say ends the connection") {
+    PeerCopyPair pair;
+    SECTION("an offer that nobody has memory for") {
+        PeerCopyPair other;
+        other.share();
+        REQUIRE(other.offer(other.sw, {}));
+        const auto from = other.memory.ring(1), to = pair.memory.ring(1);
+        std::memcpy(to.bytes + to.control->produced % to.size,
+                    from.bytes + from.control->produced % from.size, 256);
+        to.control->produced += 256;
+    }
+    SECTION("with segments") {
+        pair.share();
+        REQUIRE(pair.offer(pair.sw, kPlace));
+    }
+    SECTION("out of order") {
+        pair.share();
+        pair.next_handle = 2;
+        REQUIRE(pair.offer(pair.sw, {}));
+    }
+    (void)pair.sw.channel().publish();
+    pair.turn(pair.hca);
+    CHECK(pair.error.starts_with("offer"));
+}
+
+TEST_CASE("peer copy: what an adapter may not say ends the connection") {
+    PeerCopyPair pair;
+    pair.share();
+    const auto ring = pair.memory.ring(0);
+    const auto body = [&] { return ring.bytes + ring.control->produced % ring.size + 8; };
+    SECTION("a second MEMORY") {
+        Bytes again;
+        append(again, link::Memory{{kBlock}});
+        CHECK_FALSE(pair.sw.feed(again));
+        return;
+    }
+    SECTION("memory that it has not") {
+        REQUIRE(
+            pair.offer(pair.hca, std::vector<BlockSegment>{{kBlock - kPayload + 1, 0, kPayload}}));
+    }
+    SECTION("a block that it has not") {
+        REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, 1, kPayload}}));
+    }
+    SECTION("its bounce area, which is no source") {
+        REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, link::kBounceBlock, kPayload}}));
+    }
+    SECTION("less than the packets take") {
+        REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, 0, kPayload - 1}}));
+    }
+    SECTION("other packets than the bytes") {
+        const auto at = body();
+        REQUIRE(pair.offer(pair.hca, kPlace));
+        at[1] = kPackets - 1;
+    }
+    SECTION("no result") {
+        REQUIRE(pair.offer(pair.hca, {}));
+    }
+    SECTION("the handle 0") {
+        pair.next_handle = 0;
+        REQUIRE(pair.offer(pair.hca, kPlace));
+    }
+    SECTION("an ACK that is wanted") {
+        const auto at = body();
+        REQUIRE(pair.offer(pair.hca, kPlace));
+        at[ib::kBurstLast + 8 + 8] |= 0x80;
+    }
+    (void)pair.hca.channel().publish();
+    pair.turn(pair.sw);
+    CHECK_FALSE(pair.error.empty());
+    CHECK(pair.switch_events.offers.empty());
+}
+
+TEST_CASE("peer copy: a PULL to no memory ends the connection") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    REQUIRE(pair.offer(pair.sw, {}));
+    (void)pair.sw.channel().publish();
+    const auto ring = pair.memory.ring(0);
+    std::uint8_t* pull = ring.bytes + ring.control->produced % ring.size + 8;
+    pair.turn(pair.hca);
+    const std::size_t at = GENERATE(0, 8, 16, 20, 24, 32, 36);  // each field of its own
+    std::fill_n(pull + at,
+                at % 8 == 4           ? 4
+                : at == 0 || at == 24 ? 8
+                                      : 4,
+                static_cast<std::uint8_t>(at <= 8 ? 0 : 0x7F));
+    pair.turn(pair.sw);
+    CHECK_FALSE(pair.error.empty());
+    CHECK(pair.switch_events.pulls.empty());
+}
+
+}  // namespace pib::test

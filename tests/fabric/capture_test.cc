@@ -292,7 +292,7 @@ void check_responses(const std::vector<Dissected>& packets,
 
 }  // namespace
 
-TEST_CASE("capture: a program's traffic, packet by packet") {
+TEST_CASE("capture: the file has each packet of a program's traffic") {
     if (!have_program() || !have_tshark()) {
         SKIP("PIB_SWITCH is not set, or tshark is not installed");
     }

@@ -67,7 +67,7 @@ struct Connected {
 
 }  // namespace
 
-TEST_CASE("a short outage is survived by retries, a long one ends in RETRY_EXC") {
+TEST_CASE("retries bridge a short outage, and a long one ends in RETRY_EXC") {
     Connected pair(16);  // 268 ms, seven retries
     pair.write(32 * 1024);
     auto cqe = pair.completion();
@@ -92,7 +92,7 @@ TEST_CASE("a short outage is survived by retries, a long one ends in RETRY_EXC")
     CHECK(cqe->status == PIB_HCA_WC_RETRY_EXC_ERR);
 }
 
-TEST_CASE("without a link of its own a QP runs into its timeout, too, and nothing hangs") {
+TEST_CASE("a QP whose own port has no link completes with RETRY_EXC") {
     Connected pair(10);
     pair.subnet.guest(0).disconnect();
     pair.write(32 * 1024);
@@ -101,7 +101,7 @@ TEST_CASE("without a link of its own a QP runs into its timeout, too, and nothin
     CHECK(cqe->status == PIB_HCA_WC_RETRY_EXC_ERR);
 }
 
-TEST_CASE("QPs do not outlive a reset: the peer's packets find nobody") {
+TEST_CASE("a reset destroys the QPs, and the peer's packets are dropped") {
     Connected pair(10);
     Guest& guest = pair.subnet.guest(1);
     guest.device->reset(false);

@@ -123,7 +123,7 @@ TEST_CASE("multicast reaches every member once, the sender's own QPs included") 
     CHECK(ends[1].take().empty());
 }
 
-TEST_CASE("a datagram with a wrong Q_Key is dropped, counted and told to the SM") {
+TEST_CASE("a datagram with a wrong Q_Key is dropped, counted and reported to the SM") {
     Subnet subnet(2);
     MiniSm sm(subnet, subnet.guest(0));
     sm.sweep();

@@ -70,7 +70,7 @@ TEST_CASE("PMA queries travel the subnet to the device, not to its guest") {
     CHECK(bystander.receive().empty());
 }
 
-TEST_CASE("a trap finds the SM, and its TrapRepress the trap") {
+TEST_CASE("a trap reaches the SM, and TrapRepress ends the trap") {
     Subnet subnet(2);
     MiniSm sm(subnet, subnet.guest(0));
     sm.sweep();
@@ -89,7 +89,7 @@ TEST_CASE("a trap finds the SM, and its TrapRepress the trap") {
     CHECK(sm.take_traps().empty());
 }
 
-TEST_CASE("a guest that vanishes is reported by the switch and comes back where it was") {
+TEST_CASE("the switch reports a guest that vanishes, and the guest returns to its port") {
     Subnet subnet(3);
     MiniSm sm(subnet, subnet.guest(0));
     sm.sweep();
@@ -135,7 +135,7 @@ TEST_CASE("a function-level reset sends the port to Initialize and the SM brings
     CHECK(is_active(subnet.guest(0)));
 }
 
-TEST_CASE("SMPs that get lost cost time, not the subnet") {
+TEST_CASE("an SM configures the subnet although SMPs are lost") {
     Subnet subnet(2);
     MiniSm sm(subnet, subnet.guest(0));
     sm.sweep();

@@ -274,7 +274,7 @@ TEST_CASE("random RC traffic with 1 % loss and worse arrives bit-exact") {
 
 // Doorbells fill the link while nobody polls it: what is left goes on when there is room, without
 // a timer's help.
-TEST_CASE("a burst larger than the link's buffers is sent to its end at once") {
+TEST_CASE("a burst larger than the link's buffers is sent in one turn") {
     Subnet subnet(2);
     MiniSm sm(subnet, subnet.guest(0));
     sm.sweep();
@@ -299,7 +299,7 @@ TEST_CASE("a burst larger than the link's buffers is sent to its end at once") {
     CHECK(subnet.now_ns() == before);
 }
 
-TEST_CASE("the same seed makes the same run, another seed another") {
+TEST_CASE("the same seed gives the same packets, and another seed gives others") {
     const auto run = [](uint64_t seed) {
         Traffic traffic(seed, every_fault());
         traffic.run(1 << 20);

@@ -161,7 +161,7 @@ TEST_CASE("two VLs of an HCA share a link's ring that has less room than either 
     CHECK(is_near(3 * flows.lanes->packets[0], flows.lanes->packets[1], 50));
 }
 
-TEST_CASE("QPs of a VL share what the VL has") {
+TEST_CASE("QPs of a VL share the VL's bandwidth") {
     Subnet subnet(2);
     Flows flows(subnet);
     flows.set_table(kHigh, {});
@@ -175,7 +175,7 @@ TEST_CASE("QPs of a VL share what the VL has") {
     CHECK(is_near(sent[0], sent[1], 50));
 }
 
-TEST_CASE("a VL of the high-priority table without a limit leaves the others nothing") {
+TEST_CASE("a VL of the high-priority table without a limit takes all bandwidth") {
     Subnet subnet(2);
     Flows flows(subnet);
     flows.set_table(kHigh, {{1, 1}});

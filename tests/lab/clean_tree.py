@@ -56,7 +56,7 @@ def _archives(release: str) -> pathlib.Path:
 
 
 class Tree:
-    """The tree itself is root/ in the directory, which is of the calling user."""
+    """The tree is root/ in a directory of the calling user."""
 
     def __init__(self, release: str):
         paths.cache().mkdir(parents=True, exist_ok=True)

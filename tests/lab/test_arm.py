@@ -27,7 +27,7 @@ def test_results_are_those_of_catch2():
     assert machine.parse(GOOD, ["link-endpoint", "copier"], 64) == Count(4, 1)
 
 
-def test_a_machine_that_ends_early_fails_each_test_that_has_not_ended():
+def test_a_machine_that_ends_early_fails_its_unfinished_tests():
     assert machine.parse(GOOD[:GOOD.index("lab: end copier")], ["link-endpoint", "copier", "other"], 64) == Count(2, 2)
 
 
@@ -41,12 +41,12 @@ def test_a_program_that_ends_badly_after_its_tests_has_failed():
     assert machine.parse(console, ["link-endpoint"], 64) == Count(2, 1)
 
 
-def test_a_program_that_skips_all_its_tests_counts_as_none():
+def test_a_program_that_skips_all_its_tests_is_not_counted():
     console = "lab: pages of 64 kB\nlab: begin capture\ntest cases: 1 | 1 skipped\nlab: end capture 4\n"
     assert machine.parse(console, ["capture"], 64) == Count()
 
 
-def test_what_a_test_finds_in_its_environment_goes_to_the_machine(tmp_path, monkeypatch):
+def test_a_tests_environment_is_passed_to_the_machine(tmp_path, monkeypatch):
     tools = Tools(tmp_path)
     (tools.work / "topologies").mkdir(parents=True)
     (tools.work / "topologies" / "one").write_text("a file")
@@ -64,7 +64,7 @@ def test_what_a_test_finds_in_its_environment_goes_to_the_machine(tmp_path, monk
     (0, '{"result": "OK", "stdout": "All tests passed (2 assertions in 2 test cases)"}', Count(passed=2)),
     (1, '{"result": "OK", "stdout": "All tests passed (2 assertions in 2 test cases)"}', Count(2, 1)),
     (0, None, FAILURE)])
-def test_emulated_tests_count_by_meson_s_log_and_status(tmp_path, status, log, count):
+def test_emulated_tests_count_by_mesons_log_and_status(tmp_path, status, log, count):
     def run(_title, script, _log):
         tools.ran.append(script)
         (tools.work / "arm" / "status").write_text(f"{status}\n")
@@ -91,7 +91,7 @@ class Tools:
         (self.work / "boot").mkdir()
 
 
-def test_tests_run_with_meson_s_environment_and_their_status_is_told(tmp_path):
+def test_tests_run_with_mesons_environment_and_their_status_is_reported(tmp_path):
     program = tmp_path / "a program"
     program.write_text("#!/bin/sh\necho $VALUE $1\nexit 3\n")
     program.chmod(0o755)
@@ -102,7 +102,7 @@ def test_tests_run_with_meson_s_environment_and_their_status_is_told(tmp_path):
     assert shlex.split(script)                      # quotes are closed
 
 
-def test_an_archive_has_packages_of_the_architectures_that_are_wanted(tmp_path):
+def test_an_archive_has_packages_of_the_wanted_architectures(tmp_path):
     debian.Archive(tmp_path / "two", [], ("deb",), tree.ARCHITECTURES)
     assert 'APT::Architectures { "amd64"; "arm64"; };' in (tmp_path / "two" / "apt.conf").read_text()
     debian.Archive(tmp_path / "own", [])

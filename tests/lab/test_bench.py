@@ -29,21 +29,21 @@ def fixture_results():
     return results
 
 
-def test_the_median_counts_and_a_factor_above_one_is_better(results):
+def test_a_factor_compares_medians_and_above_one_is_better(results):
     rate, time = results.figure(RATE), results.figure(TIME)
     assert rate.median("pib") == 300 and rate.times_better("pib", "Soft-RoCE") == 15
     assert time.median("pib") == 5 and time.times_better("pib", "Soft-RoCE") == 16
     assert time.times_better("Soft-RoCE", "pib") == 1 / 16
 
 
-def test_what_was_not_measured_has_no_factor(results):
+def test_a_missing_measurement_has_no_factor(results):
     rate = results.figure(RATE)
     assert rate.median("pipe") is None and rate.times_better("pib", "pipe") is None
     rate.add("broken", 0.0)
     assert rate.times_better("pib", "broken") is None
 
 
-def test_results_survive_their_file(results, tmp_path):
+def test_results_are_written_and_read_back(results, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(bench_figures.to_json(results))
     assert bench_figures.load(path) == results
@@ -60,7 +60,7 @@ def test_other_files_are_refused(text):
 
 @pytest.mark.parametrize("value, text", [(None, "-"), (0.0, "0"), (0.01234, "0.0123"),
                                          (5.0, "5"), (56.78, "56.8"), (1234.5, "1234")])
-def test_numbers_have_three_digits_that_count(value, text):
+def test_numbers_have_three_significant_digits(value, text):
     assert bench_figures.number(value) == text
 
 
@@ -71,7 +71,7 @@ def test_the_table_names_median_range_and_factors(results):
         ["WRITE, 8 B, p50, us", "5", "4 … 6", "80 (16×)", "10 (2×)"]]
 
 
-def test_what_only_comparators_have_is_a_row_without_factors(results):
+def test_a_measurement_of_comparators_alone_is_a_row_without_factors(results):
     results.figures.append(Figure(Kind("x", "X", "us", LESS), {"pipe": [1.0]}))
     assert bench_figures.rows(results, "pib")[2] == ["X, us", "-", "-", "-", "1"]
 
@@ -119,7 +119,7 @@ def test_groups_can_be_chosen_and_all_take_about_half_an_hour():
     assert len(set(bench.NAMES) | {bench.SWEEP}) == len(bench.GROUPS) + 1
 
 
-def test_a_step_that_fails_is_noted_and_loses_nothing_else(results):
+def test_a_step_that_fails_is_noted_and_the_others_count(results):
     taken, mended = [], []
 
     def fail():
@@ -135,7 +135,7 @@ def test_a_step_that_fails_is_noted_and_loses_nothing_else(results):
     assert results.notes[1:] == ["group, first: failed: it broke", "group: failed: between"]
 
 
-def test_what_ends_early_is_kept_all_the_same(monkeypatch, tmp_path, capsys):
+def test_a_run_that_ends_early_is_kept(monkeypatch, tmp_path, capsys):
     def measure(results, _groups):
         results.figure(RATE).add("pib", 5.0)
         raise KeyboardInterrupt
@@ -149,7 +149,7 @@ def test_what_ends_early_is_kept_all_the_same(monkeypatch, tmp_path, capsys):
     assert "KeyboardInterrupt" in capsys.readouterr().out
 
 
-def test_what_the_program_in_the_guest_prints_becomes_figures(results):
+def test_output_of_the_program_in_the_guest_becomes_figures(results):
     compile(bench_objects.PROGRAM.read_text(), "guest", "exec")
     bench_objects.add_objects(results, "pib", json.dumps({name: 2.0 for name in bench_objects.KINDS}))
     for kind in bench_objects.KINDS.values():
@@ -166,7 +166,7 @@ full connect         1233     123340          0          0     121540      24503
 """
 
 
-def test_connections_with_qps_count():
+def test_the_time_of_a_full_connect_is_read():
     assert bench_objects.full_connect_us(CMTIME) == 8233
     with pytest.raises(ui.LabError):
         bench_objects.full_connect_us("cmtime: no such address")
@@ -195,7 +195,7 @@ def test_the_switchs_figures_have_titles(name, title):
     assert bench_host.switch_kind(name).title == title
 
 
-def test_the_fabrics_of_sweeps_have_the_hosts_that_they_say_and_the_guest_in_the_same_place():
+def test_fabrics_of_sweeps_have_their_number_of_hosts_and_the_guest_at_one_port():
     places = set()
     for hosts in bench_sweep.FABRICS:
         net = topology.net(bench_sweep.text(hosts))
@@ -216,7 +216,7 @@ Nov 21 17:50:02 500000 [A] 0x02 -> SUBNET UP
 """
 
 
-def test_sweeps_are_read_out_of_opensms_log():
+def test_sweeps_are_read_from_opensms_log():
     assert bench_sweep.spans(LOG, "INITIATING LIGHT", "LIGHT SWEEP COMPLETE") == pytest.approx([0.25])
     assert bench_sweep.spans(LOG, "Entering DISCOVERING", "SUBNET UP") == pytest.approx([2.5])
     assert bench_sweep.spans(LOG, "SUBNET UP", "nothing") == []

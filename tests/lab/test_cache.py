@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Entries of the cache: made once, whole or not at all, and steps that make them side by side."""
+"""Entries of the cache are made once and completely, by steps that run in parallel."""
 
 import os
 import pathlib
@@ -50,7 +50,7 @@ def test_an_entry_that_fails_leaves_nothing(place):
     assert [path.name for path in place.iterdir()] == ["locks"]
 
 
-def test_two_makers_make_one(place, monkeypatch):
+def test_two_makers_make_one_entry(place, monkeypatch):
     said = []
     monkeypatch.setattr(ui, "say", said.append)
     begun, go_on = threading.Event(), threading.Event()
@@ -74,7 +74,7 @@ def test_two_makers_make_one(place, monkeypatch):
     assert f"process {os.getpid()}" in "".join(said)
 
 
-def test_what_a_killed_maker_left_is_removed(place):
+def test_files_of_a_killed_maker_are_removed(place):
     code = ("import time; from lab.build import cache; "
             "cache.entry('a', lambda out: (print(flush=True), time.sleep(600)))")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE,
@@ -118,7 +118,7 @@ def command(tmp_path):
         os.kill(other, signal.SIGKILL)
 
 
-def test_a_step_ends_with_all_that_it_has_started(place, command):
+def test_a_step_ends_with_its_child_processes(place, command):
     running, shell, other = command
     running.terminate()
     running.wait(LIMIT_S)
@@ -146,12 +146,12 @@ def test_the_failure_of_a_step_ends_the_others():
     ui.run("afterwards", ["true"], "x")
 
 
-def test_a_program_that_is_not_there_is_told():
+def test_a_missing_program_is_reported():
     with pytest.raises(ui.LabError, match="no-such-program"):
         ui.run("step", ["no-such-program"], "x")
 
 
-def test_a_step_that_others_end_is_not_the_reason():
+def test_a_step_that_another_failure_ends_is_not_the_reason():
     with pytest.raises(groups.Ended), groups.RUNNING.block():
         groups.RUNNING.end()
         ui.run("never", ["true"], "x")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib ci passes on the status of its command, keeps results, and ends the lab, whatever happens."""
+"""./pib ci returns the status of its command, keeps results, and always ends the lab."""
 
 import os
 import pathlib
@@ -51,37 +51,37 @@ def test_a_command_that_passes(job, results, capfdbinary):
     assert "starting" in (results / "vm1.console").read_text()
 
 
-def test_its_status_is_passed_on(job, results):
+def test_the_status_of_the_command_is_returned(job, results):
     assert job("echo no; exit 7") == 7
     assert list(verdict(results).values()) == ["", "exit status 7"]
     assert "no" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
 
 
-def test_a_command_that_is_not_there(job, results, lab, tmp_path):
+def test_a_missing_command_fails(job, results, lab, tmp_path):
     assert ci.ci(Wanted(1), ci.Job(["/no/such/program"], results)) == 127
     assert verdict(results)["/no/such/program"] == "exit status 127"
 
 
-def test_a_command_that_hangs(job, results):
+def test_a_command_that_hangs_is_ended(job, results):
     assert job("echo begun; sleep 1000", 1) == 124
     assert verdict(results)["sh -c 'echo begun; sleep 1000'"] == "exit status 124"
 
 
-def test_a_boot_that_fails(job, results, monkeypatch):
+def test_a_boot_that_fails_is_reported(job, results, monkeypatch):
     monkeypatch.setenv("FAKE_QEMU", "ends")
     with pytest.raises(ui.LabError, match="a bad option"):
         job("true")
     assert "a bad option" in verdict(results)["boot"]
 
 
-def test_guests_that_do_not_answer(job, results, monkeypatch):
+def test_guests_that_do_not_answer_are_reported(job, results, monkeypatch):
     monkeypatch.setattr(ci, "ANSWER_S", 1)
     monkeypatch.setattr(ci, "_environment", lambda *_: monkeypatch.setenv("FAKE_SSH", "hangs") or dict(os.environ))
     assert job("exit 3") == 3
     assert "did not end within 1 s" in (results / "vm0.dmesg").read_text()
 
 
-def test_a_signal(job, results, monkeypatch, tmp_path):
+def test_a_signal_ends_the_lab(job, results, monkeypatch, tmp_path):
     handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
     signals.raise_on_end()
 
@@ -100,7 +100,7 @@ def test_a_signal(job, results, monkeypatch, tmp_path):
     assert list(verdict(results).values()) == ["", "a signal has ended it"] and (results / "vm0.console").exists()
 
 
-def test_output_that_is_no_text_is_no_broken_xml(job, results):
+def test_binary_output_gives_valid_xml(job, results):
     assert job(r"printf '\000\033[1m\377<&]]>'; exit 1") == 1
     assert "<&]]>" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
 
@@ -118,7 +118,7 @@ def test_a_lab_that_runs_is_left_alone(job, lab, results):
     lab.down()
 
 
-def test_results_of_an_earlier_run_are_replaced_and_nothing_else(tmp_path):
+def test_only_results_of_an_earlier_run_are_replaced(tmp_path):
     folder = ci._fresh(tmp_path / "a" / "results")
     (folder / "mine").write_text("")
     with pytest.raises(ui.LabError, match="not empty"):
@@ -129,6 +129,6 @@ def test_results_of_an_earlier_run_are_replaced_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
                                          (["ci", "-n", "99", "--", "ls", "-l"], "--nodes 99: expected 1 to 32")])
-def test_mistakes_are_refused_before_anything_boots(checkout, tmp_path, words, said):
+def test_mistakes_are_refused_before_guests_boot(checkout, tmp_path, words, said):
     done = pib(checkout, *words, cwd=tmp_path)
     assert done.returncode == 1 and said in done.stderr and not pathlib.Path(tmp_path / "pib-ci").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib clean shows what the cache holds, and frees what nothing uses."""
+"""./pib clean shows the entries of the cache and frees unused ones."""
 
 import os
 import re
@@ -42,14 +42,14 @@ def test_entries_are_shown_with_size_and_last_use(entry, capsys):
     assert names() == ["old", "new"]
 
 
-def test_an_entry_that_is_used_again_is_not_old(entry):
+def test_the_age_of_an_entry_begins_at_its_last_use(entry):
     entry("a", 9)
     cache.entry("a", lambda _out: pytest.fail("made again"))
     clean.clean([], 1, False)
     assert names() == ["a"]
 
 
-def test_an_empty_cache(entry, capsys):
+def test_an_empty_cache_is_shown(entry, capsys):
     clean.clean([], None, False)
     assert "holds 0.0 MB" in capsys.readouterr().out
     clean.clean([], None, True)
@@ -57,7 +57,7 @@ def test_an_empty_cache(entry, capsys):
 
 @pytest.mark.parametrize("chosen, left", [((["b"], None, False), ["a", "c"]), (([], 5, False), ["b", "c"]),
                                           (([], None, True), []), ((["c"], 5, False), ["b"])])
-def test_what_is_chosen_is_freed(entry, capsys, chosen, left):
+def test_the_chosen_entries_are_freed(entry, capsys, chosen, left):
     for name, days in (("a", 7), ("b", 2), ("c", 0)):
         entry(name, days)
     results = paths.guest_results() / "b"
@@ -69,7 +69,7 @@ def test_what_is_chosen_is_freed(entry, capsys, chosen, left):
 
 
 @pytest.mark.parametrize("name", ["no-such", "../run", "locks", "a/file"])
-def test_nothing_but_entries_can_be_freed(entry, name):
+def test_only_entries_can_be_freed(entry, name):
     entry("a")
     with pytest.raises(ui.LabError, match="the cache has no"):
         clean.clean([name], None, False)
@@ -82,7 +82,7 @@ def test_a_negative_number_of_days_is_refused(entry):
 
 
 @pytest.mark.parametrize("file", ["cache/pib-hca/locks/a", "cache/pib-hca/a/builder/work/x/.lock"])
-def test_an_entry_that_another_command_works_with_stays(entry, tmp_path, capfd, file):
+def test_an_entry_in_use_by_another_command_stays(entry, tmp_path, capfd, file):
     entry("a")
     entry("b")
     with lock.held(tmp_path / file):

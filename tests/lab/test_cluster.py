@@ -48,7 +48,7 @@ def test_a_guest_that_does_not_come_up_leaves_nothing_behind(lab, monkeypatch, k
     assert not strays(lab) and not lab.file.exists()
 
 
-def test_what_ran_before_a_failure_stays(lab, monkeypatch):
+def test_earlier_guests_survive_a_failure(lab, monkeypatch):
     lab.up(Wanted(1), [])
     before = dict(lab.state.processes)
     monkeypatch.setenv("FAKE_QEMU", "ends")
@@ -58,7 +58,7 @@ def test_what_ran_before_a_failure_stays(lab, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_up_that_is_told_to_end_ends_what_it_has_started(lab, monkeypatch, capfd, number):
+def test_up_ends_its_guests_at_a_signal(lab, monkeypatch, capfd, number):
     monkeypatch.setenv("FAKE_QEMU", "no-boot")
     handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
     signals.raise_on_end()
@@ -79,7 +79,7 @@ def test_up_that_is_told_to_end_ends_what_it_has_started(lab, monkeypatch, capfd
     assert "ending what this command had started: hub, vm0" in capfd.readouterr().err
 
 
-def test_a_killed_up_is_taken_over(lab, monkeypatch):
+def test_the_next_up_takes_over_guests_of_a_killed_one(lab, monkeypatch):
     monkeypatch.setenv("FAKE_QEMU", "no-boot")
     child = os.fork()
     if not child:
@@ -100,7 +100,7 @@ def test_a_killed_up_is_taken_over(lab, monkeypatch):
     assert found.state.processes["vm0"] == before and found.node("vm0").connected()
 
 
-def test_a_process_that_is_not_on_record_does_not_disturb_a_new_one(lab):
+def test_an_unrecorded_process_does_not_disturb_a_new_one(lab):
     lab.up(Wanted(1), [])
     stray = lab.state.processes.pop("vm0")      # its command was killed before it had written that down
     lab.save()
@@ -108,7 +108,7 @@ def test_a_process_that_is_not_on_record_does_not_disturb_a_new_one(lab):
     assert not stray.alive() and lab.alive("vm0") and sorted(strays(lab)) == ["hub", "vm0"]
 
 
-def test_a_lab_that_was_ended_meanwhile_is_not_waited_for(lab):
+def test_up_stops_waiting_for_a_lab_that_has_ended(lab):
     lab.up(Wanted(1), [])
     lab.check()
     other = cluster.Cluster()
@@ -121,14 +121,14 @@ def test_a_lab_that_was_ended_meanwhile_is_not_waited_for(lab):
 
 
 def test_guests_that_run_are_connected_by_a_later_up(lab):
-    """An earlier one was killed before it came to that."""
+    """An earlier up was killed before it connected the guests."""
     lab.up(Wanted(1), [])
     lab.node("vm0").control.unlink()
     lab.up(Wanted(1), [])
     assert lab.node("vm0").control.exists()
 
 
-def test_a_key_without_its_public_half_is_mended(lab):
+def test_a_key_without_its_public_half_is_made_again(lab):
     lab.up(Wanted(1), [])
     public = lab.key().with_suffix(".pub")
     before = public.read_text()
@@ -141,7 +141,7 @@ def test_a_key_without_its_public_half_is_mended(lab):
     assert public.read_text() != before and lab.state.processes["vm0"] != first     # guests know the old one
 
 
-def test_a_second_command_waits_and_says_for_which(lab, monkeypatch):
+def test_a_second_command_waits_and_names_the_first(lab, monkeypatch):
     said = []
     monkeypatch.setattr(ui, "say", said.append)
     began, end = threading.Event(), threading.Event()
@@ -168,7 +168,7 @@ def test_locks_of_one_command_do_not_wait_for_each_other(lab):
     assert not lab.running()
 
 
-def test_guests_of_an_image_that_was_made_again_are_started_anew(lab, tmp_path):
+def test_guests_of_a_rebuilt_image_are_started_again(lab, tmp_path):
     lab.up(Wanted(1), [])
     before = lab.state.processes["vm0"]
     lab.up(Wanted(1), [])

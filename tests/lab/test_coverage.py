@@ -3,7 +3,7 @@
 from lab.testing import coverage
 
 
-def test_files_count_to_their_folder_and_to_the_total():
+def test_files_count_for_their_folder_and_for_the_total():
     def file(name, *numbers):
         keys = ("line_covered", "line_total", "branch_covered", "branch_total")
         return {"filename": name, **dict(zip(keys, numbers))}

@@ -39,19 +39,19 @@ def system(tmp_path, monkeypatch):
     debian._os_release.cache_clear()
 
 
-def test_package_list_is_understood():
+def test_a_package_list_is_parsed():
     text = "# comment\n\na          # why\nb >= 1:2.0  # why\n"
     assert deps.needs(text) == [deps.Need("a", ""), deps.Need("b", "1:2.0")]
     with pytest.raises(ui.LabError):
         deps.needs("a 1.0\n")
 
 
-def test_own_package_list_is_understood():
+def test_the_labs_package_list_is_parsed():
     own = [{need.package for need in deps.needs(file.read_text())} for file in (deps.LIST, deps.TEST_LIST)]
     assert {"meson", "qemu-system-x86"} <= own[0] and "python3-pytest" in own[1] and not own[0] & own[1]
 
 
-def test_packages_of_another_suite_bring_their_dependencies_from_it():
+def test_dependencies_of_a_package_come_from_its_suite():
     script = deps.install_script([deps.Selection("g++"), deps.Selection("qemu-system-x86", "bookworm-backports"),
                                   deps.Selection("meson", "bookworm-backports")])
     plain, backports = script.splitlines()
@@ -59,19 +59,19 @@ def test_packages_of_another_suite_bring_their_dependencies_from_it():
     assert backports.endswith("--target-release=bookworm-backports qemu-system-x86 meson")
 
 
-def test_a_package_that_is_too_old_does_not_do():
+def test_a_package_that_is_too_old_counts_as_missing():
     need = deps.Need("x", "1:10.0")
     assert need.met_by("1:10.0.2+ds-2") and not need.met_by("1:7.2+dfsg-7") and not need.met_by("")
 
 
-def test_apt_is_understood_whatever_the_users_language(program, monkeypatch):
+def test_apt_is_read_in_each_language_of_the_user(program, monkeypatch):
     monkeypatch.setenv("LANGUAGE", "de")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     program("apt-cache", GERMAN_POLICY)
     assert deps.selection(deps.Need("x", "1.5")) == deps.Selection("x")
 
 
-def test_one_query_tells_what_is_missing(program, tmp_path, monkeypatch):
+def test_one_query_finds_the_missing_packages(program, tmp_path, monkeypatch):
     listing = tmp_path / "packages.txt"
     listing.write_text("a\nb >= 2\nc\nd\n")
     tests = tmp_path / "test-packages.txt"
@@ -93,7 +93,7 @@ exit 100
 """
 
 
-def test_the_lock_of_apts_lists_is_waited_for(program, tmp_path):
+def test_update_waits_for_the_lock_of_apts_lists(program, tmp_path):
     calls = tmp_path / "calls"
     program("apt-get", LOCKED_TWICE.format(calls=calls))
     program("sleep", "#!/bin/sh\n")
@@ -103,14 +103,14 @@ def test_the_lock_of_apts_lists_is_waited_for(program, tmp_path):
     assert done.stdout.count("another apt is at work") == 2
 
 
-def test_other_failures_of_the_update_are_not_waited_for(program):
+def test_update_fails_at_once_for_other_reasons(program):
     program("apt-get", "#!/bin/sh\necho 'E: no network' >&2; exit 100\n")
     program("sleep", "#!/bin/sh\nexit 1\n")
     done = subprocess.run(["sh", "-ec", deps.update_script()], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == "E: no network\n"
 
 
-def test_the_sources_file_is_readable_whatever_the_umask(program, tmp_path, monkeypatch):
+def test_the_sources_file_is_readable_with_each_umask(program, tmp_path, monkeypatch):
     file = tmp_path / "backports.sources"
     monkeypatch.setattr(deps, "BACKPORTS_FILE", str(file))
     program("apt-get", "#!/bin/sh\n")
@@ -130,7 +130,7 @@ def test_sudo_that_wants_a_password_is_not_called_missing(program, monkeypatch):
         deps._root_argv("true", "this", interactive=False)
 
 
-def test_another_system_will_do_when_all_programs_are_there(system, monkeypatch):
+def test_another_system_suffices_if_it_has_all_programs(system, monkeypatch):
     system.write_text('PRETTY_NAME="Debian GNU/Linux forky/sid"\nVERSION_CODENAME=forky\n')
     monkeypatch.setattr(preflight, "missing_programs", lambda: [])
     deps.install()
@@ -139,14 +139,14 @@ def test_another_system_will_do_when_all_programs_are_there(system, monkeypatch)
         deps.install()
 
 
-def test_a_system_without_a_name_is_told_as_such(system, monkeypatch):
+def test_a_system_without_a_name_is_called_unknown(system, monkeypatch):
     monkeypatch.setattr(preflight, "missing_programs", lambda: ["meson (package meson)"])
     assert not system.exists()
     with pytest.raises(ui.LabError, match="without /etc/os-release"):
         deps.install()
 
 
-def test_packages_can_be_left_to_the_user(monkeypatch):
+def test_installation_of_packages_can_be_skipped(monkeypatch):
     monkeypatch.setenv(deps.VARIABLE, "skip")
     monkeypatch.setattr(deps, "missing", lambda _tests: pytest.fail("looked for packages"))
     deps.install()
@@ -164,12 +164,12 @@ def test_a_mirror_is_on_a_network(monkeypatch):
         debian.release_suites("bookworm")
 
 
-def test_a_program_that_is_not_there_says_nothing(monkeypatch):
+def test_the_output_of_a_missing_program_is_empty(monkeypatch):
     monkeypatch.setenv("PATH", str(pathlib.Path("/nowhere")))
     assert debian.output("apt-cache", "policy") == ""
 
 
-def test_another_system_hears_of_the_container_first(system, capsys, monkeypatch):
+def test_another_system_gets_the_hint_to_the_container(system, capsys, monkeypatch):
     system.write_text('PRETTY_NAME="Fedora Linux 42"\n')
     monkeypatch.setattr(preflight, "check", lambda *_: None)
     monkeypatch.setattr(preflight, "check_programs", lambda: None)
@@ -180,7 +180,7 @@ def test_another_system_hears_of_the_container_first(system, capsys, monkeypatch
     assert (paths.ROOT / "packaging" / "Containerfile").is_file()
 
 
-def test_debian_hears_nothing_of_it(system, capsys):
+def test_debian_gets_no_hint_to_the_container(system, capsys):
     system.write_text("VERSION_CODENAME=trixie\n")
     deps.name_container()
     assert capsys.readouterr().err == ""

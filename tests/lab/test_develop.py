@@ -35,7 +35,7 @@ def module(name, depends=(), aliases=()):
     return kernel_module.Module(pathlib.Path(f"{name}.ko"), pathlib.Path(f"{name}.ko"), tuple(depends), tuple(aliases))
 
 
-def test_without_a_directory_the_driver_is_ours():
+def test_without_a_directory_the_driver_is_that_of_the_checkout():
     assert kernel_module.directory(None) == paths.ROOT / "guest-driver"
 
 
@@ -62,12 +62,12 @@ def test_a_module_binds_by_its_table(alias, binds):
     assert module("x", aliases=[alias]).binds() == binds
 
 
-def test_modules_that_do_not_bind_are_refused_with_the_line_that_they_lack():
+def test_a_module_without_a_device_table_is_refused_with_the_missing_line():
     with pytest.raises(ui.LabError, match=r"x\.ko.*PCI_DEVICE\(0x1234, 0x1b0c\)"):
         kernel_module.check_binds(kernel_module.Compiled(pathlib.Path("/x"), "/work/x", [module("x")]))
 
 
-def test_modules_are_loaded_behind_those_that_they_need():
+def test_modules_are_loaded_after_their_dependencies():
     order = kernel_module._in_loading_order([module("top", ["mid", "ib_core"]), module("low"), module("mid", ["low"])])
     assert [one.name for one in order] == ["low", "mid", "top"]
 
@@ -116,7 +116,7 @@ def test_the_words_are_a_directory_and_guests(lab):
 
 # -- changes --------------------------------------------------------------------
 
-def test_a_saved_file_is_seen_and_a_product_is_not(tmp_path, monkeypatch):
+def test_a_saved_source_is_a_change_and_a_product_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "POLL_S", 0.01)
     source = tmp_path / "a.c"
     source.write_text("1")
@@ -160,14 +160,14 @@ def test_a_guest_without_interfaces_needs_no_command(text):
 
 # -- reports --------------------------------------------------------------------
 
-def test_a_report_is_cut_out_of_what_a_console_says():
+def test_a_kernel_report_is_cut_out_of_the_console():
     found = report.first(OOPS)
     assert found.startswith("[   12.2] BUG: ") and found.endswith("]---") and report.whole(OOPS)
     assert report.first("[    1.0] all is well\n") == ""
     assert len(report.first("BUG: x\n" + "line\n" * 1000).splitlines()) == report.MOST_LINES
 
 
-def test_only_faults_after_which_a_kernel_cannot_be_trusted_end_a_command():
+def test_only_fatal_kernel_faults_end_a_command():
     assert report.FATAL.search(OOPS) and report.BEGIN.search("[ 1.0] WARNING: CPU: 0 PID: 1")
     assert not report.FATAL.search("[ 1.0] WARNING: CPU: 0 PID: 1 at x.c:1")
 
@@ -232,7 +232,7 @@ def test_an_earlier_fault_does_not_count(lab):
     report.Watch(lab, "vm0").check()
 
 
-def test_a_fault_is_told_while_a_command_runs_and_at_its_end(watched, lab, capfd):
+def test_a_fault_is_reported_during_a_command_and_at_its_end(watched, lab, capfd):
     _, console = watched
     with report.told(lab, "vm0"):
         with open(console, "a", encoding="utf-8") as file:
@@ -246,7 +246,7 @@ def test_a_fault_is_told_while_a_command_runs_and_at_its_end(watched, lab, capfd
 
 # -- guests ---------------------------------------------------------------------
 
-def test_a_guest_that_is_started_anew_leaves_the_others_alone(lab):
+def test_a_restart_of_a_guest_leaves_the_others_alone(lab):
     lab.up(Wanted(2), [])
     before = dict(lab.state.processes)
     lab.symbols("vm1").mkdir()
@@ -256,7 +256,7 @@ def test_a_guest_that_is_started_anew_leaves_the_others_alone(lab):
     assert not lab.symbols("vm1").exists()
 
 
-def test_a_guest_that_has_died_is_started_anew(lab):
+def test_a_guest_that_has_died_is_started_again(lab):
     lab.up(Wanted(2), [])
     lab.state.processes["vm1"].stop()
     lab.reboot("vm1")
@@ -265,7 +265,7 @@ def test_a_guest_that_has_died_is_started_anew(lab):
         lab.reboot("vm7")
 
 
-def test_without_a_terminal_a_console_is_its_text(lab, capsys, monkeypatch):
+def test_without_a_terminal_the_text_of_a_console_is_printed(lab, capsys, monkeypatch):
     lab.up(Wanted(1), [])
     monkeypatch.setattr(commands.sys, "stdin", open(os.devnull, encoding="utf-8"))
     commands.show_console(argparse.Namespace(node="vm0"))
@@ -274,7 +274,7 @@ def test_without_a_terminal_a_console_is_its_text(lab, capsys, monkeypatch):
         commands.show_console(argparse.Namespace(node="vm3"))
 
 
-def test_each_guest_that_fails_is_in_the_one_error():
+def test_one_error_names_each_guest_that_failed():
     done = []
 
     def do(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A command that fails says one sentence; one whose output nobody reads ends quietly."""
+"""A failed command prints one sentence; a command whose output is closed ends quietly."""
 
 import os
 import pathlib
@@ -24,13 +24,13 @@ def test_a_failure_is_a_sentence(error, expected):
     assert errors.sentence(error) == expected
 
 
-def test_the_owner_of_what_sudo_has_left_behind_is_named(tmp_path, monkeypatch):
+def test_the_owner_of_files_made_by_sudo_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     said = errors.sentence(PermissionError(13, "Permission denied", str(tmp_path)))
     assert said.startswith(f"{tmp_path}: Permission denied") and "chown" in said
 
 
-def test_a_mistake_of_pib_says_how_to_find_it(checkout):
+def test_an_internal_error_names_pib_debug(checkout):
     (checkout / "lab" / "status.py").write_text(
         "def status(_lab):\n    return {}['x']\n\n\ndef down(_every):\n    return 0\n")
     done = pib(checkout, "status")
@@ -47,7 +47,7 @@ def test_a_directory_of_another_user_is_named(checkout):
 
 
 @pytest.mark.parametrize("words", [["status"], ["--help"], ["topology", "fat-tree"]])
-def test_output_that_nobody_reads_is_no_failure_to_tell(checkout, words):
+def test_a_closed_output_is_not_reported(checkout, words):
     there, here = os.pipe()
     os.close(there)
     with open(here, "wb") as closed:
@@ -55,7 +55,7 @@ def test_output_that_nobody_reads_is_no_failure_to_tell(checkout, words):
     assert done.returncode == errors.NOT_READ and done.stderr == ""
 
 
-def test_a_full_disk_is_told(checkout):
+def test_a_full_disk_is_reported(checkout):
     with open("/dev/full", "wb") as full:
         done = pib(checkout, "topology", "fat-tree", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1 and done.stderr.startswith("pib: ") and "No space left" in done.stderr
@@ -78,7 +78,7 @@ def test_a_locale_without_the_characters_is_no_failure(checkout):
 
 
 @pytest.mark.parametrize("words", [["metrics", "--port", "99999"], ["up", "--memory", "32"], ["up", "-n", "0"]])
-def test_a_number_out_of_range_is_told(checkout, words):
+def test_a_number_out_of_range_is_reported(checkout, words):
     done = pib(checkout, *words)
     assert done.returncode == 1 and "expected" in done.stderr or "at least" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -96,7 +96,7 @@ def test_text_for_terminals_has_no_control_characters(tmp_path):
     assert ui.tail(tmp_path / "none") == ""
 
 
-def test_a_log_does_not_grow_for_ever(tmp_path, monkeypatch):
+def test_the_size_of_a_log_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(ui.paths, "RUN", tmp_path)
     monkeypatch.setattr(ui, "LOG_BYTES", 10)
     for _ in range(5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""When what guests get is made anew, and how it lies in a guest."""
+"""Builds for guests: their inputs, and the modes of files in a guest."""
 
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ STATUS = "Package: libibverbs-dev\nStatus: install ok installed\nVersion: {}\n\n
 
 @pytest.fixture
 def base(tmp_path) -> pathlib.Path:
-    """An image's directory, as far as builds look at it."""
+    """The files of an image's directory that builds read."""
     made = tmp_path / "image"
     dpkg = made / "builder" / "var" / "lib" / "dpkg"
     dpkg.mkdir(parents=True)
@@ -24,7 +24,7 @@ def base(tmp_path) -> pathlib.Path:
     return made
 
 
-def test_another_kernel_in_the_image_is_another_input(base):
+def test_kernel_and_packages_of_the_image_are_inputs_of_the_build(base):
     before = guest_build._inputs(base, guest_build.COMMON)
     assert guest_build._inputs(base, guest_build.COMMON) == before
     image.write_identity(base, b"packages of the disk, with another kernel")
@@ -34,7 +34,7 @@ def test_another_kernel_in_the_image_is_another_input(base):
     assert len({before, other_disk, guest_build._inputs(base, guest_build.COMMON)}) == 3
 
 
-def test_a_source_that_is_gone_is_told(base, monkeypatch, tmp_path):
+def test_a_missing_source_is_reported(base, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(guest_build.ui.LabError, match="rdma-core-56.1-1 is gone"):
         rdma_core.source(base / "builder")
@@ -42,7 +42,7 @@ def test_a_source_that_is_gone_is_told(base, monkeypatch, tmp_path):
     assert rdma_core.source(base / "builder") == paths.cache() / "rdma-core-56.1-1"
 
 
-def test_other_flags_configure_rdma_core_anew(base, monkeypatch, tmp_path):
+def test_other_flags_configure_rdma_core_again(base, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = paths.cache() / "rdma-core-56.1-1"
     (source / "providers").mkdir(parents=True)
@@ -64,7 +64,7 @@ def test_options_of_the_trees_are_in_the_images_name(monkeypatch):
     assert image.directory() != before
 
 
-def test_a_guests_files_are_for_its_users_whatever_the_checkouts_modes(monkeypatch, tmp_path):
+def test_a_guests_files_are_readable_whatever_the_checkouts_modes(monkeypatch, tmp_path):
     monkeypatch.setattr(initramfs, "add_boot_files", lambda tree, *_: (tree / "init").touch(0o700))
     part = tmp_path / "part"
     (part / "etc").mkdir(parents=True)

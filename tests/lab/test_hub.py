@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests' management network: frames reach who they are for, and a guest cannot make the hub grow."""
+"""The hub of the management network forwards frames to their guests and bounds its table."""
 
 import pathlib
 import socket
@@ -34,7 +34,7 @@ def connect(path: pathlib.Path) -> socket.socket:
     return sock
 
 
-def test_hub_floods_then_learns_and_drops_garbage(hub_socket):
+def test_the_hub_floods_then_learns_and_drops_garbage(hub_socket):
     first, second, third, bad = (connect(hub_socket) for _ in range(4))
     a, b, everyone = b"\x52\0\0\0\0\1", b"\x52\0\0\0\0\2", b"\xff" * 6
     hello = frame(everyone, a, b"hello")
@@ -53,7 +53,7 @@ def test_hub_floods_then_learns_and_drops_garbage(hub_socket):
     assert second.recv(len(hello), socket.MSG_WAITALL) == hello
 
 
-def test_made_up_addresses_do_not_fill_the_hub(tmp_path, monkeypatch):
+def test_random_addresses_do_not_fill_the_hub(tmp_path, monkeypatch):
     monkeypatch.setattr(hub, "ADDRESSES", 4)
     switch, port = hub.Hub(str(tmp_path / "hub")), object()
     switch.all = {port}

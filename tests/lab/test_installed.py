@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An installed lab: its programs are where `meson install` has noted them, and each user has a state."""
+"""An installed lab finds its programs by the note of `meson install` and keeps a state for each user."""
 
 import json
 import os
@@ -26,20 +26,20 @@ def installed(checkout, tmp_path):
     return lambda *words, **more: pib(checkout, *words, env=env | more)
 
 
-def test_the_state_is_the_users(installed, checkout, tmp_path):
+def test_each_user_has_his_own_state(installed, checkout, tmp_path):
     assert installed("status").returncode == 1
     assert (tmp_path / "home" / ".local" / "state" / "pib-hca").is_dir() and not (checkout / ".lab").exists()
     installed("status", XDG_STATE_HOME=str(tmp_path / "state"))
     assert (tmp_path / "state" / "pib-hca").is_dir()
 
 
-def test_messages_name_the_command_on_the_path(installed, checkout):
+def test_messages_name_the_installed_command(installed, checkout):
     assert installed("status").stdout == "Nothing runs. Start it:  pib up\n"
     assert "Start it:  pib up\n" in installed("exec", "vm0", "--", "true").stderr
     assert pib(checkout.parent / "checkout", "--version", env=os.environ).stdout == "pib-hca 1.2.3, for QEMU 10.0.2\n"
 
 
-def test_commands_of_a_checkout_are_not_there(installed, checkout):
+def test_an_installed_lab_lacks_commands_of_a_checkout(installed, checkout):
     said = installed("--help").stdout
     (checkout / paths.NOTE.name).unlink()
     own = pib(checkout, "--help").stdout
@@ -48,7 +48,7 @@ def test_commands_of_a_checkout_are_not_there(installed, checkout):
         assert listed.search(own) and not listed.search(said)
 
 
-def test_no_compiler_is_asked_for(monkeypatch):
+def test_an_installed_lab_needs_no_compiler(monkeypatch):
     monkeypatch.setattr(preflight.shutil, "which", lambda program: None if program in ("g++", "meson") else program)
     assert any("g++" in found for found in preflight.missing_programs())
     monkeypatch.setattr(paths, "INSTALLED", NOTE)
@@ -60,7 +60,7 @@ def _depends() -> str:
     return re.search(r"^Package: pib-lab\n.*?^Recommends:.*?$", text, re.MULTILINE | re.DOTALL)[0]
 
 
-def test_the_package_depends_on_all_that_guests_need():
+def test_the_package_depends_on_all_programs_for_guests():
     """Sections of packages.txt, after the one for building; QEMU is a dependency of the device."""
     used = deps.LIST.read_text().split("# guest image and running guests")[1]
     lacking = [need.package for need in deps.needs(used) if not re.search(rf"\b{need.package}\b", _depends())]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib up that a signal ends, at any time until its guests are a subnet, ends what it has started, and says so."""
+"""A signal to ./pib up ends its guests at any time before they form a subnet."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ def strays(lab):
 
 @pytest.fixture(name="booting")
 def _booting(fabric, monkeypatch):
-    """A lab whose guests boot, and never show a device: its subnet is waited for."""
+    """A lab whose guests boot without a device, so that up waits for the subnet."""
     monkeypatch.setattr(ui, "HEARTBEAT_S", 0.2)
     return fabric
 
@@ -43,7 +43,7 @@ def boots(lab):
 
 
 @pytest.mark.parametrize("number", signals.ENDING)
-def test_a_signal_while_the_subnet_is_waited_for(booting, handled, capfd, number):
+def test_a_signal_during_the_wait_for_the_subnet_ends_the_guests(booting, handled, capfd, number):
     def interrupt():
         waiting.poll("vm0", boots(booting), LIMIT_S)
         os.kill(os.getpid(), number)
@@ -72,7 +72,7 @@ def test_guests_of_an_earlier_command_stay(booting, handled, monkeypatch):
     assert strays(booting) == before == sorted(cluster.Cluster().state.processes)
 
 
-def test_another_failure_leaves_the_guests_to_be_looked_at(booting, monkeypatch):
+def test_guests_stay_after_another_failure(booting, monkeypatch):
     def fail(_lab):
         raise ui.LabError("no port is ACTIVE")
     monkeypatch.setattr(up, "make_subnet", fail)
@@ -81,8 +81,8 @@ def test_another_failure_leaves_the_guests_to_be_looked_at(booting, monkeypatch)
     assert strays(booting) == ["hub", "switch", "vm0"]
 
 
-def test_a_terminal_that_is_closed(booting):
-    """Messages find no terminal any more; ending goes on without them."""
+def test_a_closed_terminal_does_not_stop_the_ending(booting):
+    """Ending continues although messages cannot be printed."""
     child, terminal = pty.fork()
     if not child:
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib up waits until IP over InfiniBand works, where a port can join, and not for ever."""
+"""./pib up waits until IP over InfiniBand works, up to a limit."""
 
 import dataclasses
 import subprocess
@@ -13,7 +13,7 @@ PORT = subnet.Port("vm0", "pib_0", 1, "0x1", 1, 1, "ACTIVE", "LinkUp", "100 Gb/s
 
 
 class Lab:
-    """Guests, of which each has a carrier from a certain look on."""
+    """Guests that get a carrier after a number of queries."""
 
     def __init__(self, **carriers):
         self.carriers = carriers
@@ -37,20 +37,20 @@ class Node:
         return subprocess.CompletedProcess([], 0, b"1\n" if up else b"0\n")
 
 
-def test_each_guest_is_asked_until_it_has_joined():
+def test_up_asks_each_guest_until_it_has_joined():
     lab = Lab(vm0=0, vm1=3)
     ipoib.wait_joined(lab, [PORT, dataclasses.replace(PORT, node="vm1")])
     assert lab.looks.count("vm0") == 1 and lab.looks.count("vm1") == 4
 
 
 @pytest.mark.parametrize("change", [{"number": 2}, {"state": "Down"}, {"lid": 0}, {"rate": "2.5 Gb/sec (1X SDR)"}])
-def test_a_port_that_cannot_join_is_not_waited_for(change):
+def test_up_does_not_wait_for_a_port_that_cannot_join(change):
     lab = Lab(vm0=0)
     ipoib.wait_joined(lab, [dataclasses.replace(PORT, **change)])
     assert not lab.looks
 
 
-def test_a_guest_that_does_not_join_is_told(monkeypatch, capfd):
+def test_a_guest_that_does_not_join_is_reported(monkeypatch, capfd):
     monkeypatch.setattr(ipoib, "JOIN_S", 0.1)
     ipoib.wait_joined(Lab(vm0=0, vm1=10**9), [PORT, dataclasses.replace(PORT, node="vm1")])
     assert "ib0 of vm1 has not joined" in capfd.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which kernels ./pib test kernels compiles the driver for, and what it takes for a fault."""
+"""./pib test kernels selects kernels and judges compilations of the driver."""
 
 import pathlib
 
@@ -9,7 +9,7 @@ from lab import ui
 from lab.build import builder, debian, guest_build, kernel_module, kernels, rdma_core
 
 
-def test_the_ends_of_each_series_are_taken():
+def test_the_first_and_last_kernel_of_each_series_are_selected():
     names = [f"linux-headers-{name}" for name in (
         "6.1.0-9-amd64", "6.1.0-47-amd64", "6.1.0-56-amd64", "6.1.0-56-cloud-amd64", "6.12-amd64",
         "6.12.94+deb13-amd64", "6.12.107+deb13-amd64", "6.12.117+deb13-amd64", "6.12.117+deb13-common",
@@ -31,7 +31,7 @@ def test_a_feature_that_is_compiled_out_is_a_fault():
     assert kernels.missing_symbols(listing) == ["ib_umem_dmabuf_get_pinned is compiled out"]
 
 
-def test_a_feature_that_a_kernel_offers_is_to_be_found_in_its_headers():
+def test_a_feature_of_a_kernel_must_be_in_its_headers():
     assert kernels.missing_features("6.1.0-56-amd64", "gcc -DPIB_HCA_HAS_ODP -c") == []
     assert kernels.missing_features("6.12.117+deb13-amd64", "gcc -DPIB_HCA_HAS_ODP -DPIB_HCA_HAS_PLACEMENT -c") == [
         "FILL_RES_SRQ is compiled out"]
@@ -55,7 +55,7 @@ class Compiler:
         (driver / ".main.o.cmd").write_text("gcc -DPIB_HCA_HAS_ODP -c")
 
 
-def test_what_has_been_compiled_before_is_judged_by_the_present_rules(monkeypatch, tmp_path):
+def test_an_earlier_compilation_is_judged_by_the_current_rules(monkeypatch, tmp_path):
     tools = Compiler(tmp_path)
     assert kernels.compile_driver(tools, "6.1.0-56-amd64") == []
     monkeypatch.setitem(kernels.OFFERED_SINCE, "PLACEMENT", (6, 1))
@@ -79,12 +79,12 @@ def tree_without_source(monkeypatch, tmp_path):
     return builder.Builder(tmp_path / "tree")
 
 
-def test_a_source_that_the_mirror_lacks_is_a_fault_of_the_provider_and_says_what_to_do(tools, tmp_path):
+def test_a_source_missing_on_the_mirror_fails_the_provider_with_advice(tools, tmp_path):
     faults = kernels._compile_provider(tools, "bookworm")
     assert "404" in faults[0] and f"unpack the source of that release from elsewhere as {tmp_path}" in faults[-1]
 
 
-def test_a_source_that_is_put_into_the_cache_is_taken(tools, monkeypatch, tmp_path):
+def test_a_source_in_the_cache_is_used(tools, monkeypatch, tmp_path):
     (tmp_path / "pib-hca" / "rdma-core-44.0-2").mkdir(parents=True)
     monkeypatch.setattr(guest_build, "compile_provider", lambda found: rdma_core.source(found.tree))
     assert kernels._compile_provider(tools, "bookworm") == []
@@ -96,7 +96,7 @@ def test_a_tree_is_made_without_the_source(tools, monkeypatch, tmp_path):
     assert not list(pathlib.Path(tmp_path).glob("pib-hca/rdma-core*")) and tools
 
 
-def test_a_release_whose_tree_cannot_be_made_leaves_the_others_to_be_tested(monkeypatch):
+def test_a_release_without_a_tree_does_not_stop_the_others(monkeypatch):
     def check(release):
         if release == "testing":
             raise ui.LabError("no mirror")

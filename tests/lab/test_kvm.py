@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The memory of KVM's probes, with a script in QEMU's place."""
+"""The cached results of probes for KVM. A script takes QEMU's place."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_the_accelerator_can_be_chosen(monkeypatch, tmp_path):
         kvm.accelerator(tmp_path)
 
 
-def test_kvm_that_works_is_remembered(qemu, tmp_path):
+def test_a_working_kvm_is_cached(qemu, tmp_path):
     qemu(GOOD)
     assert kvm.accelerator(tmp_path) == "kvm"
     memory = tmp_path / "pib-hca" / "kvm.json"
@@ -48,7 +48,7 @@ def test_kvm_that_works_is_remembered(qemu, tmp_path):
     assert kvm.accelerator(tmp_path) == "kvm"
 
 
-def test_a_failure_counts_for_an_hour_and_its_reason_is_told_each_time(qemu, tmp_path, capsys):
+def test_a_failure_of_kvm_is_cached_for_an_hour_with_its_reason(qemu, tmp_path, capsys):
     qemu(BAD)
     for _ in range(2):
         assert kvm.accelerator(tmp_path) == "tcg"
@@ -61,13 +61,13 @@ def test_a_failure_counts_for_an_hour_and_its_reason_is_told_each_time(qemu, tmp
     assert kvm.accelerator(tmp_path) == "kvm"
 
 
-def test_what_an_older_version_remembered_is_not_trusted(qemu, tmp_path):
+def test_a_cache_of_an_older_version_is_ignored(qemu, tmp_path):
     qemu(GOOD)
     (tmp_path / "pib-hca" / "kvm.json").write_text('{"accel": "tcg"}')
     assert kvm.accelerator(tmp_path) == "kvm"
 
 
-def test_again_forgets_a_failure(qemu, tmp_path, monkeypatch, capsys):
+def test_the_option_again_clears_a_cached_failure(qemu, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(guest_kernel, "image", lambda: tmp_path)
     qemu(BAD)
     assert status.accelerator(False) == 0 and "emulation (TCG)" in capsys.readouterr().out

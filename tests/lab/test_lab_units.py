@@ -10,7 +10,7 @@ from lab.build import builder
 from lab.guests import debug_kernel, guest_kernel, image, initramfs, nested
 
 
-def test_modules_are_loaded_after_what_they_need(tmp_path):
+def test_guest_modules_are_loaded_after_their_dependencies(tmp_path):
     (tmp_path / "modules.dep").write_text(
         "k/ext4.ko: k/jbd2.ko k/crc16.ko\nk/jbd2.ko: \nk/crc16.ko:\n"
         "k/virtio-blk.ko: k/virtio.ko k/virtio_ring.ko\nk/virtio.ko: k/virtio_ring.ko\n"
@@ -20,7 +20,7 @@ def test_modules_are_loaded_after_what_they_need(tmp_path):
                      "k/jbd2.ko", "k/ext4.ko"]
 
 
-def test_recipe_parts_cannot_run_into_each_other():
+def test_parts_of_a_recipe_are_separated():
     assert paths.recipe_hash("ab", "c") != paths.recipe_hash("a", "bc")
 
 
@@ -40,7 +40,7 @@ def test_only_changed_sources_are_touched(tmp_path):
     assert (tools.work / "x" / "a.c").stat().st_mtime_ns == kept
 
 
-def test_an_option_that_the_kernel_drops_is_noticed():
+def test_an_option_that_the_kernel_drops_is_an_error():
     wanted = "# why\nCONFIG_A=y\nCONFIG_B=\"x\"\n"
     assert debug_kernel.missing(wanted, "CONFIG_B=\"x\"\n# CONFIG_A is not set\n") == ["CONFIG_A=y"]
     assert not debug_kernel.missing(wanted, "CONFIG_A=y\nCONFIG_B=\"x\"\nCONFIG_C=y\n")

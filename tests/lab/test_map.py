@@ -27,7 +27,7 @@ def switch(tmp_path_factory):
     started.stop()
 
 
-def test_the_picture_is_the_topology(switch):
+def test_the_map_shows_the_topology(switch):
     wanted = topology.load(FILE)
     with control.Control(switch) as asked:
         picture = control.picture(asked)
@@ -52,7 +52,7 @@ def test_spines_are_above_leaves_and_leaves_above_hosts(switch):
         assert height[guid] == {"n": 0, "l": 1, "s": 2}[node.name[0]]
 
 
-def test_drawing(switch, tmp_path):
+def test_the_drawing_has_all_nodes_and_links(switch, tmp_path):
     picture, rates = fabric_map.look(switch, 0.01)
     fabric_map.draw(picture, rates, tmp_path / "map.svg")
     root = xml.etree.ElementTree.parse(tmp_path / "map.svg").getroot()
@@ -60,7 +60,7 @@ def test_drawing(switch, tmp_path):
     assert groups.count("node") == len(picture.nodes) and groups.count("edge") == len(picture.links)
 
 
-def test_names_cannot_leave_their_quotes():
+def test_names_are_quoted_in_the_drawing():
     end, other = control.End("0x1", 1), control.End("0x2", 1)
     picture = control.Picture({"0x1": control.Node("0x1", 'a"];\\', "switch", 1)})
     picture.nodes["0x2"] = control.Node("0x2", "b", "host", 2)
@@ -69,7 +69,7 @@ def test_names_cannot_leave_their_quotes():
     assert r'label="a\"];\\\nLID 1"' in fabric_map.dot(picture, {frozenset({end, other}): 0.0})
 
 
-def test_traffic_of_links_that_come_and_are_cleared():
+def test_traffic_of_a_new_or_cleared_link_counts_from_zero():
     ends = frozenset({control.End("0x1", 1), control.End("0x2", 1)})
     def picture(moved):
         return control.Picture(links={ends: control.Link(*sorted(ends, key=lambda end: end.guid),
@@ -79,19 +79,19 @@ def test_traffic_of_links_that_come_and_are_cleared():
     assert fabric_map.traffic(picture(500), picture(300), 2.0) == {ends: 150.0}
 
 
-def test_no_switch_is_said():
+def test_a_missing_switch_is_reported():
     with pytest.raises(ui.LabError, match="--control"):
         control.Control(paths.ROOT / "nobody")
 
 
-def test_metric_names():
+def test_metric_names_are_valid():
     assert metrics.metric_name("PortRcvErrors") == "pib_port_rcv_errors"
     assert metrics.metric_name("VL15Dropped") == "pib_vl15_dropped"
     assert metrics.metric_name("PortSwHOQLifetimeLimitDiscards") == \
         "pib_port_sw_hoq_lifetime_limit_discards"
 
 
-def test_metrics_over_http(switch):
+def test_metrics_are_served_over_http(switch):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -25,7 +25,7 @@ def test_a_guest_without_an_active_port_is_named(monkeypatch):
         measure.measure(Node(), Node())
 
 
-def test_guests_are_asked_side_by_side_and_silent_ones_are_told(monkeypatch):
+def test_guests_are_asked_in_parallel_and_silent_ones_are_reported(monkeypatch):
     class Lab:
         def nodes(self):
             return ["vm0", "vm1"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Memory is looked at before guests start."""
+"""Memory is checked before guests start."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from lab import memory, ui
 
 @pytest.fixture(autouse=True)
 def host(tmp_path, monkeypatch):
-    """A host with 1000 MiB, in a control group that is in one with 900 MiB, of which 100 are in use."""
+    """A host with 1000 MiB. The parent of its control group is limited to 900 MiB, of which 100 are in use."""
     (tmp_path / "meminfo").write_text(f"MemTotal: 9999999 kB\nMemAvailable: {1000 << 10} kB\n")
     (tmp_path / "cgroup").write_text("0::/outer/inner\n")
     inner = tmp_path / "groups" / "outer" / "inner"
@@ -22,18 +22,18 @@ def host(tmp_path, monkeypatch):
     return inner.parent
 
 
-def test_the_least_of_host_and_groups_counts(host):
+def test_the_least_memory_of_host_and_control_groups_counts(host):
     assert memory.available_mib() == 800
     (host / "memory.max").write_text("max\n")
     assert memory.available_mib() == 1000
 
 
-def test_what_cannot_fit_is_refused_before_anything_starts():
+def test_guests_that_cannot_fit_are_refused_before_they_start():
     with pytest.raises(ui.LabError, match="32 guests: at least 801 MiB .* 800 MiB are free. Take fewer"):
         memory.check("32 guests", 801, 4000, "Take fewer")
 
 
-def test_what_may_not_fit_is_told(capsys):
+def test_guests_that_may_not_fit_cause_a_warning(capsys):
     memory.check("2 guests", 800, 900, "Take fewer")
     assert "up to 900 MiB of memory may be used, 800 MiB are free" in capsys.readouterr().err
     memory.check("2 guests", 400, 800, "Take fewer")

@@ -21,7 +21,7 @@ def collected(*options: str) -> frozenset[str]:
     return frozenset(line for line in done.stdout.splitlines() if "::" in line)
 
 
-def test_the_night_adds_tests_and_leaves_none_out():
+def test_the_night_runs_all_tests_of_the_day_and_more():
     assert collected() < collected("--nightly")
 
 

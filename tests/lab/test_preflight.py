@@ -25,14 +25,14 @@ def test_a_good_machine_passes(plenty):
     preflight.check_programs()
 
 
-def test_all_that_is_found_is_told_at_once(plenty, monkeypatch):
+def test_all_faults_are_reported_at_once(plenty, monkeypatch):
     monkeypatch.setattr(preflight, "space", lambda *_: ["too little space"])
     monkeypatch.setattr(preflight, "user_namespaces", lambda: ["no namespaces"])
     with pytest.raises(ui.LabError, match="(?s)too little space.*no namespaces"):
         preflight.check(new_image=True, new_build=True)
 
 
-def test_space_is_looked_at_where_it_will_be_used(monkeypatch, tmp_path):
+def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 2**30 if path == tmp_path else 2**40))
@@ -53,7 +53,7 @@ def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
     assert len(preflight.user_namespaces()) == 2
 
 
-def test_root_needs_none(monkeypatch):
+def test_root_needs_no_subordinate_ids(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(preflight, "SUBORDINATE", ())
     assert preflight.user_namespaces() == []
@@ -91,7 +91,7 @@ def test_every_command_has_sbin_and_a_usual_umask():
     ({"XDG_CACHE_HOME": "", "HOME": "/h"}, "/h/.cache/pib-hca"),
     ({"HOME": "relative"}, f"{paths.ROOT}/.lab/cache"),
 ])
-def test_the_cache_is_never_where_one_happens_to_stand(monkeypatch, variables, expected):
+def test_the_cache_is_never_in_the_working_directory(monkeypatch, variables, expected):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

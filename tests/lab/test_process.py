@@ -36,14 +36,14 @@ def test_a_recycled_process_number_is_not_ours(start):
     assert ours.stop() and not ours.alive()
 
 
-def test_what_ignores_the_first_signal_is_ended_by_the_second(start, tmp_path, monkeypatch):
+def test_a_process_that_ignores_the_first_signal_is_killed(start, tmp_path, monkeypatch):
     monkeypatch.setattr(process, "STOP_S", 1)
     stubborn = start(sys.executable, "-c", STUBBORN)
     process.wait_for("it", lambda: (tmp_path / "log").read_text(), stubborn, tmp_path / "log", 60)
     assert stubborn.stop(signal.SIGTERM) and not stubborn.alive()
 
 
-def test_what_cannot_be_ended_is_told(start, monkeypatch):
+def test_a_process_that_cannot_be_ended_is_reported(start, monkeypatch):
     def refused(*_):
         raise PermissionError
     ours = start("sleep", "1000")
@@ -52,22 +52,22 @@ def test_what_cannot_be_ended_is_told(start, monkeypatch):
         assert not ours.stop()
 
 
-def test_a_process_bears_its_lab(start, tmp_path):
+def test_a_process_is_marked_with_its_lab(start, tmp_path):
     ours = start("sleep", "1000")
     assert (tmp_path, "one", ours) in list(process.marked())
 
 
-def test_a_process_that_ends_is_told_with_its_output(start, tmp_path):
+def test_a_process_that_ends_is_reported_with_its_output(start, tmp_path):
     ended = start("sh", "-c", "echo no such thing")
     with pytest.raises(ui.LabError, match="(?s)ended after .*no such thing"):
         process.wait_for("it", lambda: False, ended, tmp_path / "log", 60)
 
 
-def test_one_without_output_is_told_as_well(start, tmp_path):
+def test_a_process_without_output_is_reported(start, tmp_path):
     with pytest.raises(ui.LabError, match="nothing is in"):
         process.wait_for("it", lambda: False, start("true"), tmp_path / "log", 60)
 
 
-def test_its_log_is_its_owners_alone(start, tmp_path):
+def test_only_the_owner_reads_the_log_of_a_process(start, tmp_path):
     start("true")
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600

@@ -51,7 +51,7 @@ def test_the_time_left_is_that_of_the_longest_lane_and_of_later_stages(clock, tm
     assert progress.line(stage).endswith("guests 4/5, about a minute left")
 
 
-def test_a_runner_that_only_counts_takes_as_long_as_the_last_time(clock, tmp_path):
+def test_the_time_left_of_a_runner_without_durations_is_that_of_its_last_run(clock, tmp_path):
     file = tmp_path / "seconds"
     file.write_text(json.dumps({"units": 300}))
     progress = Progress(["units"], History(file))
@@ -75,19 +75,19 @@ def test_durations_are_kept_beside_those_of_other_checkouts(clock, tmp_path):
 
 
 @pytest.mark.parametrize("whole, count", [(False, Count(1, 0)), (True, Count(1, 1))])
-def test_a_part_of_a_stage_or_a_failed_one_says_nothing_of_the_whole(clock, tmp_path, whole, count):
+def test_incomplete_and_failed_stages_are_not_in_the_history(clock, tmp_path, whole, count):
     stage = Progress(["units"], History(tmp_path / "seconds"), whole).begin("units")
     stage.end(count)
     assert "units" not in History(tmp_path / "seconds").seconds
 
 
-def test_a_broken_history_is_none(tmp_path):
+def test_a_broken_history_is_ignored(tmp_path):
     for text in ("", "[]", '{"a": "b"}', '{"a": nu'):
         (tmp_path / "seconds").write_text(text)
         assert History(tmp_path / "seconds").seconds == {}
 
 
-def test_a_line_is_shown_now_and_then(clock, tmp_path, capsys):
+def test_lines_of_progress_have_intervals(clock, tmp_path, capsys):
     progress = Progress(["units"], History(tmp_path / "none"))
     stage = progress.begin("units")
     progress.show(stage)

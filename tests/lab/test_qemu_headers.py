@@ -4,7 +4,7 @@
 from lab.build import qemu_headers
 
 
-def test_files_that_debians_tarball_lacks_are_put_there(tmp_path):
+def test_files_missing_in_debians_tarball_are_added(tmp_path):
     firmware = tmp_path / "pc-bios"
     (firmware / "dtb").mkdir(parents=True)
     (firmware / "meson.build").write_text("fds = [\n  'edk2-arm-code.fd',\n  'edk2-x86_64-code.fd',\n]\n")

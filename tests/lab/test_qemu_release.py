@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Another QEMU than this machine's: how it is run, and what its tests find."""
+"""./pib test qemu runs QEMU of other releases and reports missing sources."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from lab.testing import qemus, runners
 from lab.testing.counts import Count
 
 
-def test_qemu_runs_with_the_libraries_of_its_release_wherever_it_is(tmp_path):
+def test_qemu_runs_with_the_libraries_of_its_release(tmp_path):
     loader = tmp_path / "a b" / "root" / "usr" / "lib64" / "ld-linux-x86-64.so.2"
     loader.parent.mkdir(parents=True)
     loader.write_text("#!/bin/sh\nprintf '%s\\n' \"$QEMU_MODULE_DIR\" \"$@\"\n")
@@ -32,7 +32,7 @@ def test_qemu_runs_with_the_libraries_of_its_release_wherever_it_is(tmp_path):
     assert said[-2:] == ["-m", "a b"]
 
 
-def test_the_newest_of_several_versions_counts(monkeypatch, tmp_path):
+def test_the_newest_of_several_versions_is_selected(monkeypatch, tmp_path):
     listed = "Version: 1:10.0.2+ds-2\n\nVersion: 1:11.1.3+ds-1~bpo13+1\n\nVersion: 1:10.0.13+ds-0\n"
     monkeypatch.setattr(debian, "output", lambda *_words, **_options: listed)
     assert debian.Archive(tmp_path, []).newest("qemu-system-x86") == "1:11.1.3+ds-1~bpo13+1"
@@ -40,12 +40,12 @@ def test_the_newest_of_several_versions_counts(monkeypatch, tmp_path):
     assert debian.Archive(tmp_path, []).newest("qemu-system-x86") == ""
 
 
-def test_headers_of_the_environment_come_before_those_of_the_installed_qemu(monkeypatch, tmp_path):
+def test_headers_of_the_environment_precede_those_of_the_installed_qemu(monkeypatch, tmp_path):
     monkeypatch.setenv(qemu_headers.VARIABLE, str(tmp_path))
     assert qemu_headers.ensure() == tmp_path
 
 
-def test_another_build_directory_is_that_of_the_device_and_the_switch(tmp_path):
+def test_another_build_directory_holds_the_device_and_the_switch(tmp_path):
     said = subprocess.run([sys.executable, "-c", "from lab import paths; print(paths.DEVICE, paths.SWITCH)"],
                           env={paths.BUILD_VARIABLE: str(tmp_path), "PYTHONPATH": str(paths.ROOT)},
                           capture_output=True, text=True, check=True).stdout.split()
@@ -76,7 +76,7 @@ def without_qemus(monkeypatch, tmp_path):
     return ran
 
 
-def test_the_newest_qemu_whose_source_is_there_is_tested_and_the_newer_one_is_told(ran, tmp_path, capsys):
+def test_the_newest_available_qemu_is_tested_and_a_newer_one_is_reported(ran, tmp_path, capsys):
     assert qemus.check(None) == Count(passed=6)
     assert "1:11.1.3 of trixie-backports CANNOT BE TESTED: 404" in capsys.readouterr().err
     assert tuple(stage for stage, _, _ in ran) == qemus.stages()

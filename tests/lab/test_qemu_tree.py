@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The patches that put the device into QEMU's tree: they apply, and nothing is missing in them."""
+"""The patches that add the device to QEMU's tree apply and are complete."""
 
 import pathlib
 import re

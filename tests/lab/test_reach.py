@@ -43,7 +43,7 @@ def test_a_failure_in_one_guest_is_the_status(two, tmp_path):
     assert reach.exec_all(two, ["true"]) == 0
 
 
-def test_commands_end_when_nobody_reads_them(two):
+def test_commands_end_when_their_output_is_closed(two):
     with subprocess.Popen([sys.executable, "-c", EXEC_ALL, two.directory, "yes", "pib"], cwd=paths.ROOT,
                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as one:
         assert one.stdout.readline().endswith(b"pib\n")
@@ -51,7 +51,7 @@ def test_commands_end_when_nobody_reads_them(two):
         assert one.wait(LIMIT_S) == 141
 
 
-def test_without_guests_there_is_nothing_to_do(lab):
+def test_without_guests_no_command_runs(lab):
     for call in (lambda: reach.exec_all(lab, ["true"]), lambda: reach.ssh_config(lab)):
         with pytest.raises(ui.LabError, match="no guest runs"):
             call()
@@ -109,6 +109,6 @@ def test_exec_without_a_command_is_refused(checkout, words):
                                          (["exec", "vm0", "ls"], "vm0 is not running"),
                                          (["exec", "--all", "--", "ls", "-l"], "no guest runs"),
                                          (["exec", "--all", "ls"], "no guest runs"), (["ssh-config"], "no guest runs")])
-def test_words_of_the_command_line(checkout, words, said):
+def test_the_command_line_is_parsed(checkout, words, said):
     done = pib(checkout, *words)
     assert done.returncode == 1 and said in done.stderr

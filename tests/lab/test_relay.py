@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib exec ends its command in the guest when it ends itself, and when nobody reads its output any more."""
+"""./pib exec ends its command in the guest when it ends or when its output is closed."""
 
 import os
 import pathlib
@@ -56,7 +56,7 @@ def test_a_signal_ends_the_command_and_its_children(attach, number):
     waiting.poll("its end", lambda: not runs(marker), 60)
 
 
-def test_output_that_nobody_reads_ends_the_command(attach):
+def test_a_closed_output_ends_the_command(attach):
     marker = f"43211.{os.getpid()}"
     one = attach(f"echo y; sleep {marker}; true", stdout=subprocess.PIPE)
     assert one.stdout.readline() == b"y\n"
@@ -65,14 +65,14 @@ def test_output_that_nobody_reads_ends_the_command(attach):
     waiting.poll("its end", lambda: not runs(marker), 60)
 
 
-def test_a_command_that_ends_leaves_what_it_put_into_the_background(attach):
+def test_background_processes_of_a_command_survive_it(attach):
     marker = f"43212.{os.getpid()}"
     one = attach(f"sleep {marker} >/dev/null 2>&1 &", stdout=subprocess.PIPE)
     assert one.wait(60) == 0 and runs(marker)
     subprocess.run(["pkill", "-f", f"^sleep {marker}"], check=True)
 
 
-def test_a_command_that_was_started_is_ended(tmp_path, monkeypatch):
+def test_a_started_command_is_ended(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parent / 'programs'}:{os.environ['PATH']}")
     monkeypatch.setattr(guest, "END", str(paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end"))
     one = guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log")
@@ -84,7 +84,7 @@ def test_a_command_that_was_started_is_ended(tmp_path, monkeypatch):
 
 
 def test_two_commands_open_one_connection(tmp_path, monkeypatch):
-    """Each finds it open, or opens it while the other waits."""
+    """The first command opens the connection while the other waits."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "ssh").write_text(f"""#!/bin/sh
@@ -98,7 +98,7 @@ case "$*" in *" -M "*) echo opened >>{tmp_path}/opened; sleep 0.2; : >{tmp_path}
     assert (tmp_path / "opened").read_text() == "opened\n"
 
 
-def test_a_guest_that_does_not_answer_is_told_with_the_words_of_ssh(tmp_path, monkeypatch):
+def test_a_guest_that_does_not_answer_is_reported_with_sshs_message(tmp_path, monkeypatch):
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "ssh").write_text("#!/bin/sh\necho Connection refused >&2\nexit 255\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The short directory with sockets has a name in /tmp, which others may take when it was cleaned."""
+"""The directory of sockets has a short name in /tmp, which another user may take after a clean-up."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from lab.fabric import rundir
 from lab.fabric.wanted import Wanted
 
 
-def test_a_directory_that_others_may_have_made_is_not_ours(tmp_path):
+def test_a_directory_that_others_may_have_made_is_not_used(tmp_path):
     good, wide, link, file = (tmp_path / name for name in ("good", "wide", "link", "file"))
     good.mkdir(mode=0o700)
     wide.mkdir()
@@ -22,13 +22,13 @@ def test_a_directory_that_others_may_have_made_is_not_ours(tmp_path):
     assert not any(map(rundir.ours, (wide, link, file, tmp_path / "missing")))
 
 
-def test_a_new_one_is_private(tmp_path, monkeypatch):
+def test_a_new_directory_is_private(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert rundir.ours(rundir.make())
 
 
 @pytest.mark.parametrize("name", ["x" * 78, "a b", "a,b", "a:b"])
-def test_a_directory_for_temporary_files_that_will_not_do_is_not_taken(tmp_path, monkeypatch, name):
+def test_an_unusable_directory_for_temporary_files_is_skipped(tmp_path, monkeypatch, name):
     monkeypatch.setattr(rundir, "FALLBACK", str(tmp_path))
     (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
@@ -36,7 +36,7 @@ def test_a_directory_for_temporary_files_that_will_not_do_is_not_taken(tmp_path,
     assert made.parent == tmp_path
 
 
-def test_the_longest_socket_fits():
+def test_the_path_of_the_longest_socket_fits():
     assert len(rundir.LONGEST) + len(rundir.FALLBACK) <= rundir.MOST_BYTES
 
 
@@ -49,7 +49,7 @@ def test_a_log_is_not_written_through_a_link(tmp_path):
     assert precious.read_text() == "kept"
 
 
-def test_up_leaves_a_directory_that_someone_else_has_taken(lab, tmp_path):
+def test_up_does_not_use_a_directory_of_another_user(lab, tmp_path):
     lab.up(Wanted(1), [])
     old = lab.sockets()
     old.rename(tmp_path / "moved")

@@ -35,7 +35,7 @@ shared-memory = false
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    """A working directory of its own, and an environment that is put back."""
+    """An empty working directory, and an environment that is restored."""
     monkeypatch.chdir(tmp_path)
     for variable in (image.VARIABLE, guest_kernel.VARIABLE):
         monkeypatch.setenv(variable, "x")
@@ -129,7 +129,7 @@ def test_a_mistake_in_an_option_is_refused(words, said):
         settled(*words)
 
 
-def test_a_file_that_is_named_and_not_there_is_an_error(checkout, tmp_path):
+def test_a_named_file_that_is_missing_is_an_error(checkout, tmp_path):
     done = pib(checkout, "up", "--project", "none.toml", cwd=tmp_path)
     assert done.returncode == 1 and done.stderr.endswith("pib: none.toml: No such file or directory\n")
 

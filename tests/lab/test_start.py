@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib takes code from its checkout alone, whatever directory one stands in and whatever that is called."""
+"""./pib runs code of its checkout alone, from any working directory."""
 
 import os
 import subprocess
@@ -26,8 +26,8 @@ def test_a_checkout_may_have_any_name(tmp_path, name):
     assert "Nothing runs" in pib(copy_checkout(tmp_path / name), "status").stdout
 
 
-def test_programs_that_are_started_do_not_inherit_the_path(checkout):
-    """The version asks git, which is told here to show its environment."""
+def test_started_programs_do_not_inherit_the_python_path(checkout):
+    """The version command runs git; a script in its place prints the environment."""
     tools = checkout / "tools"
     tools.mkdir()
     (tools / "git").write_text("#!/bin/sh\nenv\n")
@@ -38,7 +38,7 @@ def test_programs_that_are_started_do_not_inherit_the_path(checkout):
     assert "PYTHONPATH=" not in done.stdout
 
 
-def test_the_starter_hands_on_arguments(checkout):
+def test_the_starter_passes_arguments(checkout):
     (checkout / "lab" / "echo.py").write_text("import sys\nprint(sys.argv[1:], __name__)\n")
     said = subprocess.run([sys.executable, "-I", "-B", checkout / "lab" / "start.py", "lab.echo", "a", "b c"],
                           capture_output=True, text=True, check=True).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record of what runs: whose it is, and what a command does with one that it cannot use."""
+"""The record of running processes: its owner, and commands that cannot use it."""
 
 import dataclasses
 import json
@@ -19,12 +19,12 @@ def file(tmp_path):
 
 
 def saved(file, **changes):
-    """A state of this place, but for the changes."""
+    """Writes a state of this machine with some values changed."""
     place = dataclasses.replace(state.Place.of(file.parent), **changes)
     state.State(place, "/nowhere", "tcg", "stamp").save(file)
 
 
-def test_what_is_saved_is_loaded(file):
+def test_a_saved_state_is_loaded(file):
     assert state.load(file) is None
     one = state.State(state.Place.of(file.parent), "/tmp/x", "kvm", "s", {"vm0": process.Process(1, 2)},
                       {"vm0": state.Command(["qemu"], {"A": "b"})}, {"vm0": 3})
@@ -32,7 +32,7 @@ def test_what_is_saved_is_loaded(file):
     assert state.load(file) == one
 
 
-def test_another_boot_has_ended_everything(file):
+def test_a_state_of_an_earlier_boot_is_empty(file):
     saved(file, boot="earlier")
     assert state.load(file) is None
     saved(file, boot="earlier", namespace="pid:[1]")
@@ -46,7 +46,7 @@ def test_another_host_or_container_is_named(file, change):
         state.load(file)
 
 
-def test_a_copy_of_a_state_is_not_taken_for_the_original(tmp_path):
+def test_a_copied_state_is_not_used(tmp_path):
     (tmp_path / "original").mkdir()
     saved(tmp_path / "original" / state.NAME)
     shutil.copytree(tmp_path / "original", tmp_path / "copy")
@@ -56,13 +56,13 @@ def test_a_copy_of_a_state_is_not_taken_for_the_original(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 2, "place": {}}'])
-def test_a_damaged_state_is_an_error_that_says_what_to_do(file, text):
+def test_a_damaged_state_is_an_error_with_advice(file, text):
     file.write_text(text)
     with pytest.raises(state.Unusable, match="pib down"):
         state.load(file)
 
 
-def test_a_full_disk_leaves_the_state_that_was(file, monkeypatch):
+def test_a_full_disk_keeps_the_former_state(file, monkeypatch):
     saved(file)
     before = file.read_bytes()
 
@@ -100,7 +100,7 @@ def test_down_in_a_copied_checkout_leaves_the_original_alone(checkout, tmp_path,
     assert not running.alive()
 
 
-def test_down_in_a_moved_checkout_ends_what_it_had_started(tmp_path, start_one):
+def test_down_in_a_moved_checkout_ends_its_guests(tmp_path, start_one):
     _, running = start_one(copy_checkout(tmp_path / "old"))
     (tmp_path / "old").rename(tmp_path / "new")
     assert "ended: hub" in pib(tmp_path / "new", "down").stdout
@@ -137,7 +137,7 @@ def test_a_state_of_another_version_is_forgotten_by_down(checkout):
     assert "Nothing runs" in pib(checkout, "status").stdout
 
 
-def test_labs_of_others_are_not_counted(tmp_path, start_one):
+def test_labs_of_other_users_are_not_counted(tmp_path, start_one):
     _, running = start_one(tmp_path)
     try:
         assert tmp_path / ".lab" not in labs.running()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib status shows what runs, and does not wait long for what does not answer."""
+"""./pib status shows running processes and does not wait long for a silent guest."""
 
 import signal
 
@@ -11,7 +11,7 @@ from lab.fabric.wanted import Wanted
 from lab.guests import debug_kernel, guest_kernel, image
 
 
-def test_what_runs_is_shown(lab, capsys):
+def test_running_processes_are_shown(lab, capsys):
     assert status.status(lab) == 1 and "Nothing runs" in capsys.readouterr().out
     lab.up(Wanted(1), [])
     assert status.status(cluster.Cluster()) == 0
@@ -27,14 +27,14 @@ def test_a_guest_that_does_not_answer_is_named_and_the_others_are_shown(lab, cap
     assert "vm0, vm1: does not answer within 1 s" in capsys.readouterr().out
 
 
-def test_what_has_ended_is_shown(lab, capsys):
+def test_ended_processes_are_shown(lab, capsys):
     lab.up(Wanted(1), [])
     lab.state.processes["vm0"].stop(signal.SIGKILL)
     assert status.status(cluster.Cluster()) == 1
     assert "vm0      ended" in capsys.readouterr().out
 
 
-def test_down_says_what_it_has_ended(lab, capsys):
+def test_down_names_the_ended_processes(lab, capsys):
     lab.up(Wanted(1), [])
     assert status.down(False) == 0
     assert capsys.readouterr().out == "ended: hub, vm0\n"
@@ -43,7 +43,7 @@ def test_down_says_what_it_has_ended(lab, capsys):
 
 
 @pytest.mark.parametrize("change", ["recipe", "packages", "removed", None])
-def test_an_image_that_is_older_than_its_recipe_is_told(lab, capsys, monkeypatch, tmp_path, change):
+def test_an_image_older_than_its_recipe_is_reported(lab, capsys, monkeypatch, tmp_path, change):
     monkeypatch.setattr(image, "directory", lambda name="": tmp_path / ("" if name == image.RELEASES[0] else name))
     lab.up(Wanted(1), [])
     if change == "recipe":
@@ -56,7 +56,7 @@ def test_an_image_that_is_older_than_its_recipe_is_told(lab, capsys, monkeypatch
     assert ("older than its recipe" in capsys.readouterr().out) == bool(change)
 
 
-def test_guests_of_the_lockdep_kernel_have_an_age_as_well(monkeypatch, tmp_path):
+def test_the_age_of_guests_with_the_lockdep_kernel_is_shown(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     base = image.directory(image.RELEASES[0])
     base.mkdir(parents=True)

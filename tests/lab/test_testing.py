@@ -27,7 +27,7 @@ from lab.testing.progress import History, Progress
     ("test cases: 3 | 3 failed\nassertions: 3 | 3 failed\n", Count(0, 3)),
     ("hello\n", None),
 ])
-def test_catch2_counts(text, expected):
+def test_results_of_catch2_are_counted(text, expected):
     assert counts.catch2(text) == expected
 
 
@@ -38,7 +38,7 @@ def test_catch2_counts(text, expected):
     ({"result": "FAIL", "stdout": "All tests passed (2 assertions in 2 test cases)\n"},
      Count(2, 1)),
 ])
-def test_program_counts(entry, expected):
+def test_results_of_a_program_are_counted(entry, expected):
     assert counts.program(entry) == expected
 
 
@@ -55,7 +55,7 @@ def test_skipped_cases_are_named_with_their_reasons(tmp_path):
     assert counts.skipped(log) == ["pcap: 2 test cases skipped: tshark is missing"]
 
 
-def test_junit_counts(tmp_path):
+def test_results_of_junit_files_are_counted(tmp_path):
     report = tmp_path / "report.xml"
     report.write_text('<testsuites><testsuite tests="9" failures="1" errors="2" skipped="3"/>'
                       "</testsuites>")
@@ -153,7 +153,7 @@ def test_an_interrupt_waits_for_the_fixtures_of_the_tests(tmp_path, number):
         assert (tmp_path / "ended").exists()
 
 
-def test_lanes_run_side_by_side_and_are_counted_together(tmp_path, monkeypatch, capfd):
+def test_lanes_run_in_parallel_and_are_counted_together(tmp_path, monkeypatch, capfd):
     """A test of one lane waits for one of the other."""
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)

@@ -12,7 +12,7 @@ EXAMPLES = sorted((paths.ROOT / "examples" / "topologies").glob("*.topo"))
 
 
 @pytest.mark.parametrize("kind", topology_kinds.KINDS)
-def test_what_is_made_is_read_again(kind):
+def test_a_made_topology_is_read_back(kind):
     net = topology.net(topology_kinds.make(kind, [], "4xHDR"))
     assert net.hosts() and net.switches()
     assert all(host.peers for host in net.hosts())
@@ -32,11 +32,11 @@ def test_an_example_is_what_its_command_makes(path):
     assert topology_kinds.make(command[3], command[4:], "4xEDR") == text
 
 
-def test_there_is_a_dozen():
+def test_the_tree_has_a_dozen_examples():
     assert len(EXAMPLES) >= 12
 
 
-def test_settings_count():
+def test_wrong_settings_of_a_topology_are_refused():
     net = topology.net(topology_kinds.make("fat-tree", ["leaves=3", "hosts=2"], "4xEDR"))
     assert (len(net.hosts()), len(net.switches())) == (6, 5)
     for wrong in ("leaves", "leaves=x", "leaves=0", "leafs=3"):
@@ -48,7 +48,7 @@ def test_settings_count():
         topology_kinds.make("fat-tree", ["hosts=40"], "4xEDR")
 
 
-def test_a_link_may_be_said_at_one_end():
+def test_a_link_may_be_named_at_one_end():
     net = topology.net('Switch 4 "s"\n[2] "h"\n\nCa 1 "h" # "a host"\n')
     assert net.nodes["h"].peers == {1: ("s", 2)}
     assert net.nodes["h"].description == "a host"

@@ -28,12 +28,12 @@ def test_guids_of_guests_are_locally_administered_and_no_assigned_service_ids():
     assert {guid >> 56 for guid in (hca.node_guid, hca.port_guid)} == {0x06}
 
 
-def test_the_device_is_loaded_through_the_labs_own_directory(monkeypatch):
+def test_the_device_is_loaded_from_the_labs_directory(monkeypatch):
     monkeypatch.setattr(vm, "MODULE", pathlib.Path("/home/a b:c/build/libpib-hca.so"))
     assert machine(pathlib.Path("/tmp/pib-x")).environment() == {"LD_PRELOAD": "/tmp/pib-x/glue/libpib-hca.so"}
 
 
-def test_a_vm_of_ones_own_loads_it_so_as_well(lab, monkeypatch, capsys):
+def test_the_users_own_vm_loads_the_device_likewise(lab, monkeypatch, capsys):
     monkeypatch.setattr(vm, "MODULE", pathlib.Path("/home/a b:c/build/libpib-hca.so"))
     with pytest.raises(ui.LabError, match="pib up"):
         status.run(lab, 0, "unix:/x", [])
@@ -49,7 +49,7 @@ def test_qemu_chooses_the_port_of_the_loopback_address():
 
 
 @pytest.mark.parametrize("said", [b"", b'{"QMP": {}}\n', b'{"QMP": {}}\n{"return": {}}\n'])
-def test_a_qemu_that_ends_while_it_is_asked_is_an_error(tmp_path, said):
+def test_a_qemu_that_ends_during_a_request_is_an_error(tmp_path, said):
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(tmp_path / "qmp"))
     server.listen()

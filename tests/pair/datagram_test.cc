@@ -59,7 +59,7 @@ struct Datagrams {
 
 }  // namespace
 
-TEST_CASE("a datagram lands behind 40 bytes of GRH space") {
+TEST_CASE("a datagram is written behind 40 bytes of GRH space") {
     const uint32_t length = GENERATE(0u, 1u, 300u, 4096u);
     const bool global = GENERATE(false, true);
     Datagrams t;
@@ -101,7 +101,7 @@ TEST_CASE("a datagram lands behind 40 bytes of GRH space") {
     }
 }
 
-TEST_CASE("Q_Key: must match, and the QP's own is used when bit 31 says so") {
+TEST_CASE("a Q_Key must match, and bit 31 of a WQE's Q_Key selects the QP's own") {
     Datagrams t;
     t.pair.b.post_recv(t.qb, {t.to.all()});
     SendWr wr = t.wr(8);
@@ -115,7 +115,7 @@ TEST_CASE("Q_Key: must match, and the QP's own is used when bit 31 says so") {
     CHECK(t.pair.a.poll_all(t.qa).size() == 2);
 }
 
-TEST_CASE("P_Key: membership decides, violations are told") {
+TEST_CASE("limited members reject each other's P_Key, and violations are reported") {
     // Tables hold 0xffff, 0x8001 (full), 0x0002 (limited), empty.
     struct Case {
         uint16_t sender;
@@ -134,7 +134,7 @@ TEST_CASE("P_Key: membership decides, violations are told") {
     CHECK(t.pair.b.port.qkey_violations == 0);
 }
 
-TEST_CASE("GSI: the WQE names the P_Key, any of the table is accepted and reported") {
+TEST_CASE("a GSI WQE names its P_Key, and a GSI QP accepts each P_Key of the table") {
     Datagrams t(PIB_HCA_QP_GSI, kGsiQkey);
     CHECK(t.qa.qpn == 1);
     t.pair.b.post_recv(t.qb, {t.to.all()});
@@ -162,7 +162,7 @@ TEST_CASE("GSI: the WQE names the P_Key, any of the table is accepted and report
     CHECK(t.pair.a.state(t.qa) == PIB_HCA_QPS_SQE);
 }
 
-TEST_CASE("SMI: VL15, permissive LIDs, no P_Key and no Q_Key checks") {
+TEST_CASE("the SMI uses VL15 and permissive LIDs and checks neither P_Key nor Q_Key") {
     Datagrams t(PIB_HCA_QP_SMI, 0);
     CHECK(t.qa.qpn == 0);
     t.pair.b.post_recv(t.qb, {t.to.all()});
@@ -185,7 +185,7 @@ TEST_CASE("SMI: VL15, permissive LIDs, no P_Key and no Q_Key checks") {
     CHECK(t.pair.b.port.vl15_dropped == 1);
 }
 
-TEST_CASE("there is one SMI and one GSI for each port") {
+TEST_CASE("each port has one SMI and one GSI") {
     Hca hca(1);
     const Qp smi = hca.create({.type = PIB_HCA_QP_SMI, .port = 1});
     const auto second = hca.try_create({.type = PIB_HCA_QP_SMI, .port = 1});
@@ -195,7 +195,7 @@ TEST_CASE("there is one SMI and one GSI for each port") {
     CHECK(hca.try_create({.type = PIB_HCA_QP_SMI, .port = 1}));
 }
 
-TEST_CASE("datagrams that cannot be sent end in SQE, and RTS comes back") {
+TEST_CASE("a datagram that cannot be sent moves the QP to SQE, and MODIFY_QP to RTS recovers it") {
     struct Case {
         const char* what;
         void (*spoil)(SendWr&);
@@ -258,7 +258,7 @@ TEST_CASE("datagrams that cannot be sent end in SQE, and RTS comes back") {
     CHECK(t.pair.b.poll(t.qb)->byte_count == 48);
 }
 
-TEST_CASE("a receive buffer that is too small waits for another datagram") {
+TEST_CASE("a receive buffer too small for a datagram stays posted") {
     Datagrams t;
     t.pair.b.post_recv(t.qb, {t.to.sge(0, 47)});
     t.send(t.wr(8));
@@ -287,7 +287,7 @@ TEST_CASE("a receive buffer with a wrong L_Key puts the QP in Error") {
     CHECK(t.pair.a.poll(t.qa)->status == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("datagrams for nobody are dropped") {
+TEST_CASE("datagrams to an unknown QP are dropped") {
     Datagrams t;
     t.pair.b.post_recv(t.qb, {t.to.all()});
     const uint32_t dest = GENERATE(0u, 1u, 2u, 5u, 0x3fu, 0x1000u, 0xfffffeu);
@@ -298,7 +298,7 @@ TEST_CASE("datagrams for nobody are dropped") {
     CHECK_FALSE(t.pair.b.poll(t.qb));
 }
 
-TEST_CASE("with the port down datagrams complete and vanish") {
+TEST_CASE("datagrams complete and are dropped while the port is down") {
     Datagrams t;
     t.pair.b.post_recv(t.qb, {t.to.all()});
     t.pair.a.port.active = false;
@@ -307,7 +307,7 @@ TEST_CASE("with the port down datagrams complete and vanish") {
     CHECK_FALSE(t.pair.b.poll(t.qb));
 }
 
-TEST_CASE("path bits and the GID of an address vector are those of the packet") {
+TEST_CASE("a packet has the path bits and the GID of its address vector") {
     Datagrams t;
     t.pair.a.port.set_lids(8, 2);
     t.pair.b.port.set_lids(16, 3);
@@ -336,7 +336,7 @@ TEST_CASE("path bits and the GID of an address vector are those of the packet") 
     CHECK(cqe->dlid_path_bits == 5);
 }
 
-TEST_CASE("path bits beyond the port's are cut") {
+TEST_CASE("path bits beyond the port's LMC are ignored") {
     Datagrams t;
     t.pair.a.port.set_lids(8, 1);
     ib::Lrh lrh;

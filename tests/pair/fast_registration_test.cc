@@ -75,7 +75,7 @@ struct Fast : Pair {
 
 }  // namespace
 
-TEST_CASE("a fast region is free, valid, free again, and so on under other keys") {
+TEST_CASE("a fast region is registered and invalidated again and again under new keys") {
     const bool remote = GENERATE(false, true);
     Fast f;
     for (uint64_t round = 0; round < 300; ++round) {
@@ -109,7 +109,7 @@ TEST_CASE("a fast region is free, valid, free again, and so on under other keys"
     CHECK(f.b.mpt.destroy(f.key ^ 0xff) == CmdStatus::kOk);
 }
 
-TEST_CASE("pages of other sizes, and without a table") {
+TEST_CASE("a fast region takes large pages, and pages without a table") {
     Fast f;
     auto reg = f.registration();
     const uint64_t huge = f.b.host.alloc(1 << 22, 1 << 21);
@@ -122,7 +122,7 @@ TEST_CASE("pages of other sizes, and without a table") {
     CHECK(f.b.host.peek<uint64_t>(huge + 0x3ffff8) == 77);
 }
 
-TEST_CASE("a registration that is not allowed ends the connection and leaves the region free") {
+TEST_CASE("a registration that is not allowed ends the connection and changes no region") {
     struct Case {
         const char* what;
         void (*spoil)(Fast& f, pib_hca_wqe_reg& reg);
@@ -151,21 +151,21 @@ TEST_CASE("a registration that is not allowed ends the connection and leaves the
     CHECK(f.b.state(f.qb) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("a valid region is not registered again, and processes may not register") {
+TEST_CASE("registration of a valid region, or by a user's QP, is refused") {
     Fast f;
     auto reg = f.registration();
-    SECTION("valid") {
+    SECTION("the region is valid") {
         REQUIRE(f.result(f.b, f.qb, reg_mr(reg)) == PIB_HCA_WC_SUCCESS);
         reg.key = next_key(reg.key);
         CHECK(f.result(f.b, f.qb, reg_mr(reg)) == PIB_HCA_WC_MW_BIND_ERR);
     }
-    SECTION("not privileged") {
+    SECTION("the QP is not privileged") {
         auto plain = f.rc_pair();
         CHECK(f.result(f.b, plain.b, reg_mr(reg)) == PIB_HCA_WC_MW_BIND_ERR);
     }
 }
 
-TEST_CASE("invalidation of what cannot be invalidated") {
+TEST_CASE("an invalidation of another key is refused") {
     Fast f;
     const auto reg = f.registration();
     REQUIRE(f.result(f.b, f.qb, reg_mr(reg)) == PIB_HCA_WC_SUCCESS);
@@ -188,7 +188,7 @@ TEST_CASE("invalidation of what cannot be invalidated") {
     CHECK(f.b.mpt.check({.pd = 1, .privileged = false}, {reg.key, kIova, 8, 0}));
 }
 
-TEST_CASE("a peer invalidates R_Keys, not L_Keys, and not twice") {
+TEST_CASE("a peer invalidates an R_Key once, and no L_Key") {
     Fast f;
     auto reg = f.registration();
     const bool twice = GENERATE(false, true);
@@ -207,7 +207,7 @@ TEST_CASE("a peer invalidates R_Keys, not L_Keys, and not twice") {
     CHECK(f.b.mpt.invalidate_local({.pd = 1, .privileged = true}, reg.key));
 }
 
-TEST_CASE("requests on keys complete in their turn, on a wire that loses everything once") {
+TEST_CASE("memory requests complete in order although each packet is lost once") {
     Fast f;
     // The peer's memory; this side's fast region is what is sent from.
     const Buffer to = f.a.make_buffer(16 * 4096);
@@ -244,7 +244,7 @@ TEST_CASE("requests on keys complete in their turn, on a wire that loses everyth
     }
 }
 
-TEST_CASE("regions on which nothing was asked for but pages are refused if anything else is set") {
+TEST_CASE("the allocation of a fast region refuses fields that it does not use") {
     Fast f;
     Registration in{};
     in.pd = 1;

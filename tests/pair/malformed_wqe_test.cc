@@ -101,7 +101,7 @@ TEST_CASE("a malformed RC WQE fails, earlier ones succeed, later ones are flushe
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }
 
-TEST_CASE("a WQE that changes while it is read is taken as it was") {
+TEST_CASE("a WQE is copied before its checks") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer buffer = pair.a.make_buffer(4096);
@@ -124,7 +124,7 @@ TEST_CASE("a WQE that changes while it is read is taken as it was") {
     CHECK(pair.b.poll_all(qb)[0].byte_count == 100);
 }
 
-TEST_CASE("32 SGEs and the largest inline data are fine") {
+TEST_CASE("WQEs with 32 SGEs or the largest inline data complete") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({}, {.log_sq_stride = 10, .log_rq_stride = 10});
     const Buffer buffer = pair.a.make_buffer(4096);
@@ -141,7 +141,7 @@ TEST_CASE("32 SGEs and the largest inline data are fine") {
     CHECK(pair.b.host.peek<uint8_t>(target.addr + 959) == 0x5a);
 }
 
-TEST_CASE("an unusable receive WQE fails both ends") {
+TEST_CASE("a malformed receive WQE ends both QPs with an error") {
     struct Spoil {
         uint64_t offset;
         uint8_t value;
@@ -164,7 +164,7 @@ TEST_CASE("an unusable receive WQE fails both ends") {
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("a producer that is impossible ends the QP, not the device") {
+TEST_CASE("an impossible producer moves the QP alone to Error") {
     const uint32_t jump = GENERATE(65u, 1000u, 0x80000000u, 0xffffffffu);
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
@@ -186,7 +186,7 @@ TEST_CASE("a producer that is impossible ends the QP, not the device") {
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }
 
-TEST_CASE("a full queue is no error, and the counters wrap") {
+TEST_CASE("a full queue works, and its counters wrap around") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({}, {.log_depth = 2});
     for (int round = 0; round < 10; ++round) {

@@ -76,7 +76,7 @@ TEST_CASE("members on both HCAs get one copy each, the sender included") {
     CHECK(t.pair.b.poll_all(unattached).empty());
 }
 
-TEST_CASE("group and LID must both be right, and so must keys") {
+TEST_CASE("a member receives packets with its group's GID, LID and keys only") {
     Multicast t;
     const auto g = group(1);
     const auto same_gid = group(1, 0xc002);
@@ -93,7 +93,7 @@ TEST_CASE("group and LID must both be right, and so must keys") {
 }
 
 // Entry 1 of the table is 0x8001 and entry 2 the limited 0x0002.
-TEST_CASE("a member gets what is of its partition, and no violation is counted") {
+TEST_CASE("a member receives packets of its partition, and others count no violation") {
     struct Case {
         uint16_t sender;
         uint16_t member;
@@ -116,7 +116,7 @@ TEST_CASE("a member gets what is of its partition, and no violation is counted")
     CHECK(t.pair.b.port.pkey_violations == 0);
 }
 
-TEST_CASE("attach and detach: what is refused") {
+TEST_CASE("ATTACH_MCAST and DETACH_MCAST refuse invalid requests") {
     Hca hca(1);
     const Qp ud = hca.create({.type = PIB_HCA_QP_UD});
     const Qp rc = hca.create();
@@ -245,7 +245,7 @@ TEST_CASE("copies to own members count as work of the turn") {
     CHECK(received == uint64_t{kSends} * members.size());
 }
 
-TEST_CASE("a doorbell after many copies leaves its work to the next run") {
+TEST_CASE("a doorbell after many multicast copies is served in the next turn") {
     Multicast t;
     const auto g = group(1);
     Hca& hca = t.pair.a;

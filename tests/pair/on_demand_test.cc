@@ -127,7 +127,7 @@ bool same(const OnDemand& x, const OnDemand& y, uint32_t length) {
 
 }  // namespace
 
-TEST_CASE("absent pages of both sides come when they are needed") {
+TEST_CASE("both sides fault in the absent pages of a message") {
     Paging p;
     const uint32_t length = GENERATE(1u, 5000u, kBytes - 256u);
     const uint8_t opcode = GENERATE(uint8_t{PIB_HCA_WQE_SEND}, uint8_t{PIB_HCA_WQE_RDMA_WRITE},
@@ -151,7 +151,7 @@ TEST_CASE("absent pages of both sides come when they are needed") {
     CHECK(p.from.faults + p.to.faults == faults);
 }
 
-TEST_CASE("an atomic executes once, however late its pages are") {
+TEST_CASE("an atomic executes once although its pages arrive late") {
     Paging p;
     p.to.hca.host.poke<uint64_t>(p.to.memory + kOffset, 40);
     SendWr add = p.wr(PIB_HCA_WQE_FETCH_ADD, 8);
@@ -163,7 +163,7 @@ TEST_CASE("an atomic executes once, however late its pages are") {
     CHECK(p.to.faults == 1);
 }
 
-TEST_CASE("a page that may only be read is absent to who writes") {
+TEST_CASE("a write to a read-only page raises a page fault") {
     Paging p;
     p.from.fill(100, 1);
     p.from.show(0, false);
@@ -174,17 +174,17 @@ TEST_CASE("a page that may only be read is absent to who writes") {
     CHECK(same(p.from, p.to, 100));
 }
 
-TEST_CASE("a page that never comes is a protection error") {
+TEST_CASE("a page that the driver cannot supply is a protection error") {
     Paging p;
     SECTION("the requester sends") {
         p.from.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("the requester takes a response") {
+    SECTION("the requester receives a response") {
         p.from.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_READ, 100)).status == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("the responder takes a request") {
+    SECTION("the responder receives a request") {
         p.to.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 100)).status == PIB_HCA_WC_REM_ACCESS_ERR);
     }
@@ -194,7 +194,7 @@ TEST_CASE("a page that never comes is a protection error") {
     }
 }
 
-TEST_CASE("pages that come and go while messages are under way") {
+TEST_CASE("messages arrive although pages come and go meanwhile") {
     Paging p;
     std::mt19937 random(GENERATE(1u, 2u, 3u, 4u));
     const auto any = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
@@ -218,7 +218,7 @@ TEST_CASE("pages that come and go while messages are under way") {
     }
 }
 
-TEST_CASE("a QP that does not wait cannot be resumed, and a destroyed one has no fault") {
+TEST_CASE("RESUME refuses a QP that does not wait, and a destroyed QP has no fault") {
     Paging p;
     CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, QpHalf::kRequester, false) ==
           CmdStatus::kBadState);
@@ -232,7 +232,7 @@ TEST_CASE("a QP that does not wait cannot be resumed, and a destroyed one has no
           CmdStatus::kBadState);
 }
 
-TEST_CASE("descriptions that are no on-demand region") {
+TEST_CASE("invalid descriptions of an on-demand region are refused") {
     Paging p;
     Registration in{};
     in.pd = 1;
@@ -240,7 +240,7 @@ TEST_CASE("descriptions that are no on-demand region") {
     in.length = 4096;
     in.pages = {.root = p.from.table, .page_count = 0, .levels = 1, .log_page_size = 12};
     in.flags = PIB_HCA_MR_ON_DEMAND;
-    SECTION("without tables") {
+    SECTION("no tables") {
         in.pages.levels = 0;
     }
     SECTION("too many levels") {
@@ -252,7 +252,7 @@ TEST_CASE("descriptions that are no on-demand region") {
     SECTION("large pages") {
         in.pages.log_page_size = 21;
     }
-    SECTION("longer than its tables") {
+    SECTION("region longer than its tables") {
         in.length = 512 * 4096 + 1;
     }
     SECTION("misaligned tables") {
@@ -265,7 +265,7 @@ TEST_CASE("descriptions that are no on-demand region") {
 }
 
 // A datagram cannot be asked for again: an absent page is an error, and nobody waits for it.
-TEST_CASE("an absent page under a datagram's buffer is no fault for another QP to wait for") {
+TEST_CASE("an absent page under a datagram's buffer stops no other QP") {
     Hca hca(1);
     OnDemand region(hca);
     Qp qp = hca.create({.type = PIB_HCA_QP_UD});

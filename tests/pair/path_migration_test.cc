@@ -83,7 +83,7 @@ bool by_primary(const ib::PacketView& packet) {
 
 }  // namespace
 
-TEST_CASE("both sides arm when both have rearmed") {
+TEST_CASE("path migration is armed when both sides have rearmed") {
     Migrating pair;
     std::vector<bool> requests;
     pair.tap = [&](const ib::PacketView& packet) { requests.push_back(packet.bth().mig_req); };
@@ -105,7 +105,7 @@ TEST_CASE("both sides arm when both have rearmed") {
     CHECK(pair.a.events().empty());
 }
 
-TEST_CASE("a command migrates, and the peer follows") {
+TEST_CASE("MODIFY_QP migrates a path, and the peer follows") {
     Migrating pair;
     pair.arm();
     REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_MIGRATED) == CmdStatus::kOk);
@@ -125,7 +125,7 @@ TEST_CASE("a command migrates, and the peer follows") {
     pair.arm();
 }
 
-TEST_CASE("a path that fails is left, and no request is lost") {
+TEST_CASE("a QP migrates from a path that fails and loses no request") {
     Migrating pair;
     pair.arm();
     unsigned lost = 0;
@@ -144,7 +144,7 @@ TEST_CASE("a path that fails is left, and no request is lost") {
     CHECK(pair.send() == PIB_HCA_WC_RETRY_EXC_ERR);
 }
 
-TEST_CASE("a stream survives a path that fails anywhere in it") {
+TEST_CASE("a stream continues when its path fails at any packet") {
     const auto at = static_cast<unsigned>(GENERATE(3, 10, 37));
     Migrating pair;
     pair.arm();
@@ -169,7 +169,7 @@ TEST_CASE("a stream survives a path that fails anywhere in it") {
     CHECK(arrived == bytes);
 }
 
-TEST_CASE("a migration request by a path that was not loaded is refused, and told once") {
+TEST_CASE("a migration request on a path that is not loaded is refused and reported once") {
     Migrating pair;
     pair.arm();
     ib::PacketHeaders headers;
@@ -192,7 +192,7 @@ TEST_CASE("a migration request by a path that was not loaded is refused, and tol
     CHECK(pair.send() == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("requests of software that are refused") {
+TEST_CASE("MODIFY_QP refuses invalid migration requests") {
     Migrating pair;
     const auto modify = [&](const pib_hca_modify_qp& in) {
         return modify_qp(pair.a, pair.qa.qpn, in);
@@ -232,7 +232,7 @@ TEST_CASE("requests of software that are refused") {
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
 }
 
-TEST_CASE("UC migrates by command, and follows") {
+TEST_CASE("a UC QP migrates by MODIFY_QP, and its peer follows") {
     Migrating pair(PIB_HCA_QP_UC);
     REQUIRE(pair.load(pair.a, pair.qa) == CmdStatus::kOk);
     REQUIRE(pair.load(pair.b, pair.qb) == CmdStatus::kOk);

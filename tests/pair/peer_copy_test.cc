@@ -51,7 +51,7 @@ struct Writing {
 
 }  // namespace
 
-TEST_CASE("an offer lives until it is acknowledged") {
+TEST_CASE("an offer is valid until it is acknowledged") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     test.post();
@@ -66,7 +66,7 @@ TEST_CASE("an offer lives until it is acknowledged") {
     CHECK(test.pair.b.host.ram_writes != 0);
 }
 
-TEST_CASE("a retry goes by copy, and its offer is gone") {
+TEST_CASE("a retry sends packets and revokes the offer") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     unsigned dropped = 0;
@@ -81,7 +81,7 @@ TEST_CASE("a retry goes by copy, and its offer is gone") {
     CHECK(test.live() == 0);
 }
 
-TEST_CASE("a region that goes takes its offers with it") {
+TEST_CASE("a destroyed region revokes its offers") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     test.post();
@@ -98,7 +98,7 @@ TEST_CASE("a region that goes takes its offers with it") {
     CHECK(test.pair.a.poll(test.connection.a)->status == PIB_HCA_WC_LOC_PROT_ERR);
 }
 
-TEST_CASE("pages that two regions share are registered until both have gone") {
+TEST_CASE("a page of two regions is registered until both are destroyed") {
     Hca hca(1);
     const Buffer buffer = hca.make_buffer(8192);
     Registration again{};
@@ -120,7 +120,7 @@ TEST_CASE("pages that two regions share are registered until both have gone") {
     CHECK_FALSE(registered(0));
 }
 
-TEST_CASE("pages are counted anew when the memory map has changed") {
+TEST_CASE("registered pages are counted again after a change of the memory map") {
     Hca hca(1);
     const Buffer buffer = hca.make_buffer(8192);
     const link::BlockSegment segment{
@@ -131,7 +131,7 @@ TEST_CASE("pages are counted anew when the memory map has changed") {
     CHECK_FALSE(hca.peer_copy->is_registered(segment));
 }
 
-TEST_CASE("payload in memory that is not shared is copied") {
+TEST_CASE("payload outside of shared memory is sent in packets") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.a.host.alloc(FakePeerCopy::kSharedBytes);
@@ -147,7 +147,7 @@ TEST_CASE("payload in memory that is not shared is copied") {
     CHECK(pair.b.host.peek<uint8_t>(to.addr + 5000) == 42);
 }
 
-TEST_CASE("a destination that is not shared is filled from the wire") {
+TEST_CASE("a target outside of shared memory receives packets") {
     Writing test;
     test.pair.b.host.alloc(FakePeerCopy::kSharedBytes);
     test.to = test.pair.b.make_buffer(kBytes);
@@ -158,7 +158,7 @@ TEST_CASE("a destination that is not shared is filled from the wire") {
     CHECK(test.arrived());
 }
 
-TEST_CASE("bytes that were placed before the region was registered anew are placed again") {
+TEST_CASE("a pull to a region that was registered again is repeated") {
     Writing test;
     test.pair.while_placing = [&] {
         test.pair.while_placing = nullptr;
@@ -205,7 +205,7 @@ struct Pulling : Writing {
 
 }  // namespace
 
-TEST_CASE("revocation of memory waits until the switch has let go of it") {
+TEST_CASE("revocation of memory waits until the switch has stopped its access") {
     Pulling test;
     SECTION("a region is destroyed") {
         test.meanwhile = [&] { (void)test.pair.b.mpt.destroy(test.to.key); };
@@ -232,7 +232,7 @@ TEST_CASE("revocation of memory waits until the switch has let go of it") {
     CHECK(test.pair.offers_placed == 0);
 }
 
-TEST_CASE("unrelated operations do not end a pull") {
+TEST_CASE("unrelated commands leave a pull alone") {
     Pulling test;
     const Qp other = test.pair.b.create();
     const Buffer region = test.pair.b.make_buffer(8192);
@@ -247,7 +247,7 @@ TEST_CASE("unrelated operations do not end a pull") {
     CHECK(test.arrived());
 }
 
-TEST_CASE("a switch that does not answer is given up") {
+TEST_CASE("the link of a switch that does not answer is closed") {
     Pulling test;
     test.meanwhile = [&] {
         test.pair.b.host.while_waiting = nullptr;
@@ -261,7 +261,7 @@ TEST_CASE("a switch that does not answer is given up") {
     CHECK_FALSE(test.meanwhile);
 }
 
-TEST_CASE("READ responses give way to newer ones") {
+TEST_CASE("a new offer revokes the oldest READ response when all slots are taken") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer to = pair.a.make_buffer(kBytes);
@@ -296,7 +296,7 @@ struct Slots {
 
 }  // namespace
 
-TEST_CASE("handles are never used twice, and there are as many as slots") {
+TEST_CASE("handles are unique, and as many are valid as there are slots") {
     Slots test;
     std::set<uint64_t> handles;
     for (unsigned i = 0; i < link::kOfferSlots; ++i) {
@@ -314,7 +314,7 @@ TEST_CASE("handles are never used twice, and there are as many as slots") {
     CHECK(test.control.slots[17].load() == newer);
 }
 
-TEST_CASE("the reader of a revoked offer is known until it reads another one") {
+TEST_CASE("a revoked offer is being read until the switch reads another one") {
     Slots test;
     const uint64_t handle = test.offers.open({.qpn = 1});
     const uint64_t other = test.offers.open({.qpn = 1});
@@ -329,7 +329,7 @@ TEST_CASE("the reader of a revoked offer is known until it reads another one") {
     CHECK_FALSE(test.offers.being_read());
 }
 
-TEST_CASE("an offer that is being read is waited for") {
+TEST_CASE("revocation waits while the switch reads the offer") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     test.post();
@@ -345,7 +345,7 @@ TEST_CASE("an offer that is being read is waited for") {
     CHECK(turns == 5);
 }
 
-TEST_CASE("a reader that does not answer is waited for once") {
+TEST_CASE("revocation waits once for a switch that does not answer") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     test.post();

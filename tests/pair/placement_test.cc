@@ -72,7 +72,7 @@ struct Placement : Pair {
 
 }  // namespace
 
-TEST_CASE("FLUSH of a range and of a region, once the WRITEs before it are visible") {
+TEST_CASE("FLUSH of a range or a region completes after the WRITEs before it") {
     Placement p;
     auto flush = p.flush();
     SECTION("range") {}
@@ -117,18 +117,18 @@ TEST_CASE("FLUSH that is not allowed is a remote access error") {
     SECTION("a region without the right") {
         flush.rkey = p.b.make_buffer(4096).key;
     }
-    SECTION("behind the region") {
+    SECTION("range behind the region") {
         flush.length = 8193;
     }
     SECTION("no such region") {
         flush.rkey ^= 1;
     }
-    SECTION("no region at all") {
+    SECTION("no key") {
         flush.rkey ^= 1;
         flush.level = PIB_HCA_FLUSH_REGION;
         flush.length = 0;
     }
-    SECTION("zero bytes, by a wrong key") {
+    SECTION("zero bytes with a wrong key") {
         flush.rkey ^= 1;
         flush.length = 0;
     }
@@ -136,7 +136,7 @@ TEST_CASE("FLUSH that is not allowed is a remote access error") {
     CHECK(p.b.state(p.qb) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("FLUSH and ATOMIC WRITE that the QP does not allow are invalid requests") {
+TEST_CASE("FLUSH and ATOMIC WRITE without the QP's permission are invalid requests") {
     Placement p(PIB_HCA_ACCESS_REMOTE_READ);
     const bool flush = GENERATE(false, true);
     CHECK(p.status(flush ? Placement::wr(p.flush()) : p.atomic_write(1)) ==
@@ -144,7 +144,7 @@ TEST_CASE("FLUSH and ATOMIC WRITE that the QP does not allow are invalid request
     CHECK(p.word() == 0);
 }
 
-TEST_CASE("FLUSH WQEs that cannot be") {
+TEST_CASE("malformed FLUSH WQEs fail") {
     Placement p;
     auto flush = p.flush();
     SECTION("no placement") {
@@ -189,7 +189,7 @@ TEST_CASE("ATOMIC WRITE writes one word, from inline data or SGEs") {
     CHECK(p.word(8) == 7);
 }
 
-TEST_CASE("ATOMIC WRITE that cannot be") {
+TEST_CASE("malformed ATOMIC WRITE WQEs fail") {
     Placement p;
     SECTION("other lengths") {
         SendWr wr = p.atomic_write(1);
@@ -209,7 +209,7 @@ TEST_CASE("ATOMIC WRITE that cannot be") {
         wr.rkey = readable.key;
         CHECK(p.status(wr) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
-    SECTION("where no READ may be outstanding") {
+    SECTION("QP without READ resources") {
         auto none = p.rc_pair({.max_rd_atomic = 0, .access_flags = kFlushable});
         p.qa = none.a;
         CHECK(p.status(p.atomic_write(1)) == PIB_HCA_WC_LOC_QP_OP_ERR);
@@ -217,7 +217,7 @@ TEST_CASE("ATOMIC WRITE that cannot be") {
     CHECK(p.word() == 0);
 }
 
-TEST_CASE("packets of FLUSH and ATOMIC WRITE that cannot be are invalid requests") {
+TEST_CASE("malformed packets of FLUSH and ATOMIC WRITE are invalid requests") {
     Placement p;
     pib::ib::PacketHeaders headers;
     headers.lrh.dlid = pib::ib::Lid(p.b.port.lid());
@@ -241,7 +241,7 @@ TEST_CASE("packets of FLUSH and ATOMIC WRITE that cannot be are invalid requests
         headers.bth.opcode = op::kAtomicWrite;
         payload = 4;
     }
-    SECTION("ATOMIC WRITE of 8 bytes that says 16") {
+    SECTION("ATOMIC WRITE of 8 bytes with length 16") {
         headers.bth.opcode = op::kAtomicWrite;
         headers.reth.dma_len = 16;
         payload = 8;
@@ -318,7 +318,7 @@ TEST_CASE("masked atomics compare, swap and add within their masks") {
         CHECK(p.status(wr) == PIB_HCA_WC_SUCCESS);
         CHECK(p.word() == 0x00ff'1235'0000'0000);
     }
-    SECTION("plain ones have no masks") {
+    SECTION("plain atomics have no masks") {
         auto wr = p.masked(PIB_HCA_WQE_FETCH_ADD, 1, 0, 0, 1);
         CHECK(p.status(wr) == PIB_HCA_WC_LOC_QP_OP_ERR);
     }
@@ -329,7 +329,7 @@ TEST_CASE("masked atomics compare, swap and add within their masks") {
     }
 }
 
-TEST_CASE("windows flush as the rights of their binding say") {
+TEST_CASE("a window permits FLUSH by the rights of its binding") {
     Placement p;
     const Buffer region = p.b.make_buffer(8192, kFlushable | PIB_HCA_ACCESS_MW_BIND);
     const uint32_t window = *p.b.mpt.alloc_window({.pd = 1, .type = PIB_HCA_MW_TYPE_1, .key = 1});

@@ -23,7 +23,7 @@ void drain_with_event(Hca& hca, const Qp& qp) {
 
 }  // namespace
 
-TEST_CASE("Error flushes both queues in order, and what is posted later") {
+TEST_CASE("a QP in Error flushes both queues in order, and later requests as well") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
     pair.filter = [](const ib::PacketView&) { return false; };
@@ -89,7 +89,7 @@ TEST_CASE("a QP that waited for a port waits for its new one after Reset") {
     CHECK_FALSE(pair.a.port.sent.empty());
 }
 
-TEST_CASE("a QP does not go without the ACK that it owes") {
+TEST_CASE("a QP sends its pending ACK before it is destroyed") {
     const bool destroyed = GENERATE(true, false);
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
@@ -111,7 +111,7 @@ TEST_CASE("a QP does not go without the ACK that it owes") {
     CHECK(cqes[0].status == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("Reset forgets what was posted") {
+TEST_CASE("Reset discards posted requests") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.filter = [](const ib::PacketView&) { return false; };
@@ -135,7 +135,7 @@ TEST_CASE("Reset forgets what was posted") {
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("SQD holds new requests, tells when the old ones are done, and goes on") {
+TEST_CASE("SQD delays new requests, reports the drain, and RTS continues") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     for (int i = 0; i < 3; ++i) {
@@ -196,7 +196,7 @@ TEST_CASE("a fenced request waits for READs and atomics before it") {
     CHECK(pair.a.poll_all(qa).size() == 2);
 }
 
-TEST_CASE("a CQ overrun ends its QPs and nobody else's") {
+TEST_CASE("a CQ overrun moves the QPs of that CQ alone to Error") {
     Pair pair;
     Qp qa = pair.a.create({.log_cq_depth = 1});
     Qp qb = pair.b.create();
@@ -225,7 +225,7 @@ TEST_CASE("a CQ overrun ends its QPs and nobody else's") {
     CHECK(pair.a.poll(other_a)->status == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("the first request in RTR tells that communication is established, once") {
+TEST_CASE("the first request in RTR raises COMM_EST once") {
     Pair pair;
     const Qp qa = pair.a.create();
     Qp qb = pair.b.create();
@@ -250,7 +250,7 @@ TEST_CASE("the first request in RTR tells that communication is established, onc
     CHECK(pair.b.poll_all(qb).size() == 2);
 }
 
-TEST_CASE("queues whose memory vanishes end the QP") {
+TEST_CASE("a QP whose queue memory vanishes moves to Error") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     SECTION("send queue") {
@@ -269,7 +269,7 @@ TEST_CASE("queues whose memory vanishes end the QP") {
     }
 }
 
-TEST_CASE("doorbells of another UAR or for no QP are not taken") {
+TEST_CASE("doorbells of another UAR or for no QP are ignored") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.a.write_send(qa, {});
@@ -282,7 +282,7 @@ TEST_CASE("doorbells of another UAR or for no QP are not taken") {
     CHECK(pair.packets == 0);
 }
 
-TEST_CASE("a destroyed QP leaves no timer and no turn behind") {
+TEST_CASE("a destroyed QP has neither a timer nor a turn") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.filter = [](const ib::PacketView&) { return false; };
@@ -295,7 +295,7 @@ TEST_CASE("a destroyed QP leaves no timer and no turn behind") {
     CHECK(pair.a.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 1; }) == 0);
 }
 
-TEST_CASE("reset forgets everything without a completion") {
+TEST_CASE("a device reset discards all requests without completions") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.filter = [](const ib::PacketView&) { return false; };
@@ -308,7 +308,7 @@ TEST_CASE("reset forgets everything without a completion") {
     CHECK_FALSE(query_qp(pair.a, qa.qpn));
 }
 
-TEST_CASE("a QP that leaves SQD before it has drained does not drain any more") {
+TEST_CASE("a QP that leaves SQD early raises no SQ_DRAINED event") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.b.post_recv(qb, {});

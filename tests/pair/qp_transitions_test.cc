@@ -129,7 +129,7 @@ TEST_CASE("only the specification's transitions are allowed") {
     }
 }
 
-TEST_CASE("every required attribute is required, and nothing else is taken") {
+TEST_CASE("MODIFY_QP requires the attributes of the table and refuses all others") {
     const pib_hca_qp_type type = GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD);
     const pib_hca_qp_state steps[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB_HCA_QPS_RTR,
                                       PIB_HCA_QPS_RTS};
@@ -155,7 +155,7 @@ TEST_CASE("every required attribute is required, and nothing else is taken") {
     CHECK(modify_qp(hca, qp.qpn, in) == CmdStatus::kBadParam);
 }
 
-TEST_CASE("attributes outside of their range are refused") {
+TEST_CASE("MODIFY_QP refuses attributes outside of their range") {
     struct Case {
         pib_hca_qp_state from;
         pib_hca_qp_state to;
@@ -216,7 +216,7 @@ TEST_CASE("attributes outside of their range are refused") {
     }
 }
 
-TEST_CASE("an MTU above the port's is refused") {
+TEST_CASE("MODIFY_QP refuses an MTU above the port's") {
     Hca hca(1);
     hca.port.mtu = 2048;
     const Qp qp = qp_in(hca, PIB_HCA_QP_RC, PIB_HCA_QPS_INIT);
@@ -228,7 +228,7 @@ TEST_CASE("an MTU above the port's is refused") {
     CHECK(modify_qp(hca, qp.qpn, in) == CmdStatus::kOk);
 }
 
-TEST_CASE("QUERY_QP returns what was set") {
+TEST_CASE("QUERY_QP returns the attributes that MODIFY_QP set") {
     Hca hca(1);
     const Qp qp = qp_in(hca, PIB_HCA_QP_RC, PIB_HCA_QPS_RTS);
     const auto out = query_qp(hca, qp.qpn);
@@ -245,7 +245,7 @@ TEST_CASE("QUERY_QP returns what was set") {
     CHECK(query_qp(hca, qp.qpn)->dest_qpn == 0);
 }
 
-TEST_CASE("CREATE_QP refuses what it cannot be") {
+TEST_CASE("CREATE_QP refuses invalid parameters") {
     struct Case {
         void (*spoil)(pib_hca_create_qp&);
         CmdStatus status = CmdStatus::kBadParam;
@@ -422,7 +422,7 @@ Qp any_qp_in(Hca& hca, pib_hca_qp_type type, pib_hca_qp_state state) {
 
 }  // namespace
 
-TEST_CASE("each step of each type takes the attributes of the table, and no other") {
+TEST_CASE("each transition of each QP type takes the attributes of the table alone") {
     const pib_hca_qp_type type =
         GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD, PIB_HCA_QP_SMI, PIB_HCA_QP_GSI,
                  PIB_HCA_QP_XRC_INI, PIB_HCA_QP_XRC_TGT);

@@ -136,7 +136,7 @@ TEST_CASE("a misaligned atomic is an invalid request") {
     CHECK(t.send(wr) == PIB_HCA_WC_REM_INV_REQ_ERR);
 }
 
-TEST_CASE("local keys: wrong key, domain, bounds and rights") {
+TEST_CASE("a local key with wrong index, PD, bounds or rights is a protection error") {
     const int kind = GENERATE(range(0, 5));
     Connected t;
     SendWr wr{.sges = {t.local.sge(0, 64)}};
@@ -166,17 +166,17 @@ TEST_CASE("local keys: wrong key, domain, bounds and rights") {
     CHECK(t.pair.packets == 0);
 }
 
-TEST_CASE("memory that vanishes under a request") {
+TEST_CASE("memory that vanishes during a request is a protection error") {
     Connected t;
-    SECTION("the requester's memory: a local protection error") {
+    SECTION("the requester's memory gives a local protection error") {
         t.pair.a.host.make_hole(t.local.addr + 8192, 4096);
         CHECK(t.send(t.rdma(PIB_HCA_WQE_RDMA_WRITE, 32768)) == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("the target of a READ: likewise") {
+    SECTION("the target of a READ gives a local protection error") {
         t.pair.a.host.make_hole(t.local.addr + 8192, 4096);
         CHECK(t.send(t.rdma(PIB_HCA_WQE_RDMA_READ, 32768)) == PIB_HCA_WC_LOC_PROT_ERR);
     }
-    SECTION("the responder's memory: a remote access error") {
+    SECTION("the responder's memory gives a remote access error") {
         t.pair.b.host.make_hole(t.remote.addr + 8192, 4096);
         const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_WQE_RDMA_READ);
         CHECK(t.send(t.rdma(opcode, 32768)) == PIB_HCA_WC_REM_ACCESS_ERR);
@@ -227,7 +227,7 @@ TEST_CASE("a SEND that is longer than the receive buffer") {
     }
 }
 
-TEST_CASE("READs and atomics without any allowed") {
+TEST_CASE("READs and atomics without READ resources fail") {
     const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD);
     SECTION("by the requester") {
         Connected t({.max_rd_atomic = 0});
@@ -239,7 +239,7 @@ TEST_CASE("READs and atomics without any allowed") {
     }
 }
 
-TEST_CASE("more READs at once than the responder has room for") {
+TEST_CASE("more READs at once than the responder's resources are an invalid request") {
     Connected t({.max_rd_atomic = 8, .max_dest_rd_atomic = 2});
     t.pair.b.port.capacity = 0;  // no response leaves before all requests are there
     for (int i = 0; i < 8; ++i) {
@@ -261,7 +261,7 @@ TEST_CASE("more READs at once than the responder has room for") {
     CHECK(sent[3].status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("an error waits for the requests before it") {
+TEST_CASE("an error completes after the requests before it") {
     Connected t;
     for (int i = 0; i < 4; ++i) {
         t.pair.a.write_send(t.qa, t.rdma(PIB_HCA_WQE_RDMA_WRITE, 30000));

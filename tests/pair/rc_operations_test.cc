@@ -91,7 +91,7 @@ TEST_CASE("RDMA WRITE with and without immediate data") {
     CHECK(pair.b.counter(PIB_HCA_COUNTER_RX_WRITE_REQUESTS) == 1);
 }
 
-TEST_CASE("RDMA READ fetches, also more than are outstanding at once") {
+TEST_CASE("RDMA READs complete, also more than may be outstanding") {
     const uint32_t length = GENERATE(0u, 8u, 1024u, 65'537u);
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.max_rd_atomic = 2, .max_dest_rd_atomic = 2});
@@ -158,7 +158,7 @@ TEST_CASE("atomics return the old value and change the word once") {
     CHECK(pair.b.counter(PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS) == 3);
 }
 
-TEST_CASE("inline data, unsignalled requests, solicited events") {
+TEST_CASE("inline data, unsignalled requests and solicited events work") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer to = pair.b.make_buffer(4096);
@@ -180,7 +180,7 @@ TEST_CASE("inline data, unsignalled requests, solicited events") {
     CHECK(contents(pair.b, to, 33) == pattern(33, 1));
 }
 
-TEST_CASE("a wire without room stops the sender, and room starts it again") {
+TEST_CASE("a link without room stops the sender until there is room") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.a.port.capacity = 3;
@@ -216,7 +216,7 @@ TEST_CASE("one doorbell does a bounded amount of work") {
     CHECK(pair.a.host.woken);
 }
 
-TEST_CASE("a doorbell whose work just fits its budget asks for no more turns") {
+TEST_CASE("a doorbell whose work fits its budget requests no other turn") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.path_mtu = 5});
     const Buffer from = pair.a.make_buffer(1 << 16);

@@ -75,7 +75,7 @@ struct Forged {
 
 }  // namespace
 
-TEST_CASE("packets that are not the peer's are dropped in silence") {
+TEST_CASE("packets of another sender or service are dropped without an answer") {
     using H = ib::PacketHeaders&;
     void (*const spoil)(H) = GENERATE(
         +[](H h) { h.lrh.slid = ib::Lid(3); }, +[](H h) { h.lrh.dlid = ib::Lid(3); },
@@ -97,7 +97,7 @@ TEST_CASE("packets that are not the peer's are dropped in silence") {
     CHECK(t.pair.b.poll_all(t.qb).size() == 1);
 }
 
-TEST_CASE("a connection with a GRH takes packets of its GIDs only") {
+TEST_CASE("a connection with a GRH accepts packets with its GIDs only") {
     Pair pair;
     const Qp qa = pair.a.create();
     Qp qb = pair.b.create();
@@ -124,7 +124,7 @@ TEST_CASE("a connection with a GRH takes packets of its GIDs only") {
     CHECK(pair.b.poll(qb));
 }
 
-TEST_CASE("opcode sequences that are no message are invalid requests") {
+TEST_CASE("invalid opcode sequences are invalid requests") {
     struct Case {
         std::vector<uint8_t> opcodes;
     };
@@ -152,7 +152,7 @@ TEST_CASE("opcode sequences that are no message are invalid requests") {
     CHECK(t.pair.b.poll(t.qb)->status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("lengths that do not fit are invalid requests") {
+TEST_CASE("packets of wrong lengths are invalid requests") {
     struct Case {
         uint8_t opcode;
         uint32_t dma_len;
@@ -176,7 +176,7 @@ TEST_CASE("lengths that do not fit are invalid requests") {
     CHECK(t.pair.b.host.peek<uint64_t>(t.remote.addr) == 0);
 }
 
-TEST_CASE("a WRITE's last packet brings exactly the rest") {
+TEST_CASE("a WRITE's last packet must carry exactly the rest") {
     const size_t last = GENERATE(size_t{7}, size_t{8}, size_t{9});
     Forged t;
     auto headers = t.headers(op::kRdmaWriteFirst, 0);
@@ -192,7 +192,7 @@ TEST_CASE("a WRITE's last packet brings exactly the rest") {
     }
 }
 
-TEST_CASE("a gap is told once, duplicates are acknowledged again") {
+TEST_CASE("a gap in PSNs is NAKed once, and duplicates are acknowledged again") {
     Forged t;
     t.inject(t.headers(op::kRdmaWriteOnly, 3), 8);
     CHECK(t.naked(ib::NakCode::kPsnSequenceError));
@@ -215,7 +215,7 @@ TEST_CASE("a gap is told once, duplicates are acknowledged again") {
     CHECK(t.pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) == 3);
 }
 
-TEST_CASE("a duplicate atomic is not executed again, its result is replayed") {
+TEST_CASE("a duplicate atomic is answered from its stored result") {
     Forged t;
     auto headers = t.headers(op::kFetchAdd, 0);
     headers.atomic_eth = {.va = t.remote.addr, .rkey = ib::RKey(t.remote.key), .swap_or_add = 5};
@@ -228,7 +228,7 @@ TEST_CASE("a duplicate atomic is not executed again, its result is replayed") {
     }
 }
 
-TEST_CASE("a duplicate READ may ask for a part, but not for something else") {
+TEST_CASE("a duplicate READ may repeat a part of the first one only") {
     Forged t;
     auto headers = t.headers(op::kRdmaReadRequest, 0);
     headers.reth.dma_len = 4000;
@@ -259,7 +259,7 @@ TEST_CASE("a duplicate READ may ask for a part, but not for something else") {
     CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_RTS);
 }
 
-TEST_CASE("ghosts: responses to what was never sent, or long ago, change nothing") {
+TEST_CASE("ghost responses change nothing") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
     const Buffer from = pair.a.make_buffer(4096);
@@ -365,7 +365,7 @@ struct ForgedRead {
 }  // namespace
 
 // IBA 9.7.6.1, table 61.
-TEST_CASE("the response to a READ begins with FIRST, and FIRST does not come again") {
+TEST_CASE("a READ response has one FIRST packet, at its start") {
     ForgedRead t;
     SECTION("MIDDLE first") {
         t.respond(op::kRdmaReadResponseMiddle, 0, 1024);
@@ -398,7 +398,7 @@ TEST_CASE("FIRST, MIDDLE and LAST complete a READ") {
 }
 
 // The response to the first request may still arrive when the rest has been asked for again.
-TEST_CASE("a READ that is asked for again takes both responses") {
+TEST_CASE("a repeated READ accepts the packets of both responses") {
     const bool again = GENERATE(true, false);
     ForgedRead t;
     t.respond(op::kRdmaReadResponseFirst, 0, 1024);
@@ -409,7 +409,7 @@ TEST_CASE("a READ that is asked for again takes both responses") {
 }
 
 // IBA 9.7.4.1.4, 9.7.4.1.6: the responder says so, and does not leave its peer to time out.
-TEST_CASE("requests of impossible length are invalid requests") {
+TEST_CASE("requests of invalid length are invalid requests") {
     struct Case {
         uint8_t opcode;
         size_t payload;
@@ -478,7 +478,7 @@ TEST_CASE("the responses of a READ carry the MSN of that READ") {
     CHECK(seen == expected);
 }
 
-TEST_CASE("a connection sends from the path bits that it expects answers to") {
+TEST_CASE("the path bits of a connection are the same in both directions") {
     Pair pair;
     pair.a.port.set_lids(8, 2);
     pair.b.port.set_lids(16, 2);
@@ -500,7 +500,7 @@ TEST_CASE("a connection sends from the path bits that it expects answers to") {
 }
 
 // IBA 9.7.7.2, C9-147.2.1
-TEST_CASE("ACKs tell how many receives wait, rounded down to a code") {
+TEST_CASE("ACKs carry the number of posted receives, rounded down to a credit code") {
     struct Case {
         unsigned posted;
         uint32_t told;
@@ -521,7 +521,7 @@ TEST_CASE("ACKs tell how many receives wait, rounded down to a code") {
     CHECK(seen->msn == 1);
 }
 
-TEST_CASE("a QP with a shared receive queue tells no credits") {
+TEST_CASE("a QP with an SRQ sends no credits") {
     Pair pair;
     Srq srq = pair.b.make_srq(4);
     Qp qa = pair.a.create();

@@ -10,7 +10,7 @@ using namespace pib;
 using namespace pib::hca;
 using namespace pib::hca::test;
 
-TEST_CASE("a silent peer: retry_cnt retries, each after T_tr and a grace") {
+TEST_CASE("a request to a silent peer is sent retry_cnt times again, after T_tr each") {
     const auto retries = static_cast<uint8_t>(GENERATE(range(0, 8)));
     const uint8_t timeout = GENERATE(uint8_t{1}, uint8_t{14}, uint8_t{31});
     Pair pair;
@@ -28,7 +28,7 @@ TEST_CASE("a silent peer: retry_cnt retries, each after T_tr and a grace") {
     CHECK(pair.a.transport.next_deadline() == kNever);
 }
 
-TEST_CASE("timeout 0 waits for ever") {
+TEST_CASE("timeout 0 never expires") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
     pair.filter = [](const ib::PacketView&) { return false; };
@@ -38,7 +38,7 @@ TEST_CASE("timeout 0 waits for ever") {
     CHECK_FALSE(pair.step_clock());
 }
 
-TEST_CASE("an ACK in time stops the clock") {
+TEST_CASE("an ACK stops the timer") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.b.post_recv(qb, {});
@@ -48,7 +48,7 @@ TEST_CASE("an ACK in time stops the clock") {
     CHECK(pair.a.transport.next_deadline() == kNever);
 }
 
-TEST_CASE("progress gives all retries back") {
+TEST_CASE("progress restores all retries") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.retry_cnt = 1});
     const Buffer from = pair.a.make_buffer(65536);
@@ -72,7 +72,7 @@ TEST_CASE("progress gives all retries back") {
     CHECK(pair.a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) >= 3);
 }
 
-TEST_CASE("progress gives all RNR retries back") {
+TEST_CASE("progress restores all RNR retries") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0, .rnr_retry = 1});
     for (int i = 0; i < 3; ++i) {
@@ -87,7 +87,7 @@ TEST_CASE("progress gives all RNR retries back") {
 }
 
 // IBA 9.7.6.1.3: the timer measures the time without progress.
-TEST_CASE("an acknowledged request starts the timer anew, a new request does not") {
+TEST_CASE("an ACK restarts the timer, and a new request does not") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.filter = [](const ib::PacketView&) { return false; };
@@ -113,7 +113,7 @@ TEST_CASE("an acknowledged request starts the timer anew, a new request does not
     CHECK(pair.a.transport.next_deadline() == pair.now() + timeout);
 }
 
-TEST_CASE("RNR: n retries, each after the responder's timer; 7 is for ever") {
+TEST_CASE("an RNR NAK is retried rnr_retry times after the responder's timer, with 7 without end") {
     const auto retries = static_cast<uint8_t>(GENERATE(0, 1, 3, 6, 7));
     const auto timer = static_cast<uint8_t>(GENERATE(1, 12, 31, 0));
     Pair pair;
@@ -143,7 +143,7 @@ TEST_CASE("RNR: n retries, each after the responder's timer; 7 is for ever") {
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }
 
-TEST_CASE("WRITE with immediate data meets RNR at its last packet only") {
+TEST_CASE("WRITE with immediate data gets an RNR NAK at its last packet only") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer from = pair.a.make_buffer(8192);
@@ -163,7 +163,7 @@ TEST_CASE("WRITE with immediate data meets RNR at its last packet only") {
     CHECK(pair.b.host.peek<uint64_t>(to.addr + 5000) == 0x1122334455667788);
 }
 
-TEST_CASE("a lost request is asked for by NAK, without a timeout") {
+TEST_CASE("a NAK repeats a lost request without a timeout") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer from = pair.a.make_buffer(8192);
@@ -185,7 +185,7 @@ TEST_CASE("a lost request is asked for by NAK, without a timeout") {
     CHECK(pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) >= 1);
 }
 
-TEST_CASE("a lost READ response is an implied NAK, and only the rest is fetched again") {
+TEST_CASE("a lost READ response is an implied NAK, and only the rest is requested again") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer to = pair.a.make_buffer(16384);
@@ -220,7 +220,7 @@ TEST_CASE("a lost READ response is an implied NAK, and only the rest is fetched 
     CHECK(seen == right);
 }
 
-TEST_CASE("an atomic whose ACK is lost happens once") {
+TEST_CASE("an atomic whose ACK is lost executes once") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     const Buffer result = pair.a.make_buffer(4096);
@@ -242,7 +242,7 @@ TEST_CASE("an atomic whose ACK is lost happens once") {
     CHECK(pair.b.counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST) == 3);
 }
 
-TEST_CASE("a port that goes down and comes back costs retries, no connection") {
+TEST_CASE("a connection survives a short loss of its port") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
     pair.b.post_recv(qb, {});
@@ -255,7 +255,7 @@ TEST_CASE("a port that goes down and comes back costs retries, no connection") {
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("messages of 2^31 bytes are cut into 2^19 packets and more") {
+TEST_CASE("a message of 2^31 bytes has 2^19 packets or more") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.path_mtu = 5});
     // The sender's pages are all the same one, the receiver's too.

@@ -43,7 +43,7 @@ struct Shared {
 
 }  // namespace
 
-TEST_CASE("QPs take the WQEs of their SRQ in the order in which messages come") {
+TEST_CASE("QPs take the WQEs of their SRQ in the order of their messages") {
     Shared t;
     for (uint32_t id = 10; id < 14; ++id) {
         t.receive(id);
@@ -71,7 +71,7 @@ TEST_CASE("QPs take the WQEs of their SRQ in the order in which messages come") 
     CHECK(t.waiting() == 0);
 }
 
-TEST_CASE("a message under way keeps its WQE while others overtake it") {
+TEST_CASE("an unfinished message keeps its WQE while others overtake it") {
     Shared t(1);
     t.receive(0, 4096);
     t.receive(1);
@@ -99,7 +99,7 @@ TEST_CASE("a message under way keeps its WQE while others overtake it") {
     CHECK(t.waiting() == 1);
 }
 
-TEST_CASE("an empty SRQ is RNR to a connection, and found again when posted to") {
+TEST_CASE("an empty SRQ gives RNR NAKs until a WQE is posted") {
     Shared t;
     t.send(t.first, 8);
     t.pair.settle();
@@ -110,7 +110,7 @@ TEST_CASE("an empty SRQ is RNR to a connection, and found again when posted to")
     CHECK(t.pair.b.poll(t.first.b)->wqe_counter == 5);
 }
 
-TEST_CASE("the limit event comes once, when fewer WQEs wait than the limit") {
+TEST_CASE("the limit event is raised once, when fewer WQEs are posted than the limit") {
     Shared t;
     for (uint32_t id = 0; id < 4; ++id) {
         t.receive(id);
@@ -134,7 +134,7 @@ TEST_CASE("the limit event comes once, when fewer WQEs wait than the limit") {
     CHECK(t.pair.b.set_limit(t.srq, 17) == CmdStatus::kBadParam);
 }
 
-TEST_CASE("WQEs posted after the device last looked count against the limit") {
+TEST_CASE("WQEs posted since the last read of the producer count for the limit") {
     Shared t;
     t.receive(0);
     REQUIRE(t.pair.b.set_limit(t.srq, 1) == CmdStatus::kOk);
@@ -145,7 +145,7 @@ TEST_CASE("WQEs posted after the device last looked count against the limit") {
     CHECK(t.waiting() == 1);
 }
 
-TEST_CASE("a QP in Error flushes the WQE it uses, tells the last one, and leaves the others") {
+TEST_CASE("a QP in Error flushes its current WQE, raises LAST_WQE_REACHED and leaves the others") {
     Shared t;
     t.receive(7, 4096);
     t.receive(8);
@@ -175,7 +175,7 @@ TEST_CASE("a QP in Error flushes the WQE it uses, tells the last one, and leaves
     CHECK(t.pair.b.poll(t.second.b)->wqe_counter == (under_way ? 8 : 7));
 }
 
-TEST_CASE("the keys of an SRQ's WQEs are looked at in its own PD") {
+TEST_CASE("the keys of an SRQ's WQEs are checked in the SRQ's PD") {
     Pair pair;
     const Srq srq = pair.b.make_srq(4, 2);
     Srq posts = srq;
@@ -192,7 +192,7 @@ TEST_CASE("the keys of an SRQ's WQEs are looked at in its own PD") {
     CHECK(pair.b.poll(qb)->status == (pd == 2 ? PIB_HCA_WC_SUCCESS : PIB_HCA_WC_LOC_PROT_ERR));
 }
 
-TEST_CASE("datagrams share WQEs; one that is too long leaves its WQE for the next") {
+TEST_CASE("UD QPs share an SRQ, and a datagram that is too long takes no WQE") {
     Pair pair;
     Srq srq = pair.b.make_srq(4);
     Qp qa = pair.a.create({.type = PIB_HCA_QP_UD});
@@ -217,7 +217,7 @@ TEST_CASE("datagrams share WQEs; one that is too long leaves its WQE for the nex
     CHECK(cqe->byte_count == 140);
 }
 
-TEST_CASE("an impossible producer ends the SRQ and the QPs that ask it") {
+TEST_CASE("an impossible producer moves the SRQ and the QPs that use it to Error") {
     Shared t(2);
     t.pair.b.host.poke<uint32_t>(t.srq.addr, 5);
     t.send(t.first, 1);
@@ -244,7 +244,7 @@ TEST_CASE("a malformed WQE of an SRQ fails the QP that takes it") {
     CHECK(t.pair.b.srqs.query(t.srq.srqn)->is_error == 0);
 }
 
-TEST_CASE("an SRQ in use is BUSY; resizing keeps what waits") {
+TEST_CASE("an SRQ in use is BUSY, and a resize keeps its WQEs") {
     Shared t(2);
     CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == CmdStatus::kBusy);
     for (uint32_t id = 0; id < 6; ++id) {  // the counters are not at the start of the ring

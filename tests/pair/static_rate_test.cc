@@ -24,7 +24,7 @@ void connect(Pair& pair, Qp& qa, Qp& qb) {
 
 }  // namespace
 
-TEST_CASE("static rates: requests have the requester's, responses the responder's") {
+TEST_CASE("static rates: each side sends at the rate of its own address vector") {
     Pair pair;
     Qp qa = pair.a.create();
     Qp qb = pair.b.create();
@@ -42,7 +42,7 @@ TEST_CASE("static rates: requests have the requester's, responses the responder'
     }
 }
 
-TEST_CASE("static rates: a datagram has its own, and none that is reserved") {
+TEST_CASE("static rates: a datagram has the rate of its address vector; reserved rates fail") {
     Pair pair;
     Qp qp = pair.a.create({.type = PIB_HCA_QP_UD});
     start_datagram(pair.a, qp, 5);

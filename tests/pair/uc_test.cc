@@ -66,7 +66,7 @@ struct Unreliable {
 
 }  // namespace
 
-TEST_CASE("UC SEND and WRITE of any length, without an answer") {
+TEST_CASE("UC SEND and WRITE of any length arrive without an answer") {
     const uint32_t length = GENERATE(0u, 1u, 1023u, 1024u, 1025u, 65536u);
     const auto opcode = static_cast<uint8_t>(GENERATE(
         PIB_HCA_WQE_SEND_WITH_IMM, PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_WQE_RDMA_WRITE_WITH_IMM));
@@ -93,7 +93,7 @@ TEST_CASE("UC SEND and WRITE of any length, without an answer") {
     }
 }
 
-TEST_CASE("a lost packet takes its message with it, and the WQE serves the next") {
+TEST_CASE("a lost packet drops its message, and the next message takes the WQE") {
     const unsigned lost = GENERATE(0u, 1u, 3u);
     Unreliable t;
     t.lose({lost});
@@ -114,7 +114,7 @@ TEST_CASE("a lost packet takes its message with it, and the WQE serves the next"
     CHECK(t.pair.a.transport.next_deadline() == kNever);
 }
 
-TEST_CASE("the last packet of one message and the first of the next lost together") {
+TEST_CASE("the last packet of a message and the first of the next may be lost together") {
     Unreliable t;
     t.lose({1, 2});
     t.pair.b.post_recv(t.qb, {t.to.all()});
@@ -128,7 +128,7 @@ TEST_CASE("the last packet of one message and the first of the next lost togethe
     CHECK(t.arrived(2048, 8192));
 }
 
-TEST_CASE("a message without a receive WQE is lost, whether SEND or WRITE with immediate") {
+TEST_CASE("a SEND or WRITE with immediate without a receive WQE is dropped") {
     const bool write = GENERATE(false, true);
     Unreliable t;
     const auto once = [&] {
@@ -171,7 +171,7 @@ TEST_CASE("requests that RC would refuse are dropped, and the connection continu
     CHECK(t.arrived(2000));
 }
 
-TEST_CASE("a receive WQE that is wrong itself completes with its error and ends the QP") {
+TEST_CASE("a malformed receive WQE completes with its error and ends the QP") {
     Unreliable t;
     pib_hca_sge sge = t.to.all();
     sge.lkey ^= 1;
@@ -186,7 +186,7 @@ TEST_CASE("a receive WQE that is wrong itself completes with its error and ends 
     CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("a bad send WQE stops the sending side, which can be started again") {
+TEST_CASE("a malformed send WQE moves the QP to SQE, and MODIFY_QP recovers it") {
     const uint8_t opcode = GENERATE(values<uint8_t>(
         {PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD, PIB_HCA_WQE_SEND_WITH_INV, 0x7f}));
     Unreliable t;
@@ -206,7 +206,7 @@ TEST_CASE("a bad send WQE stops the sending side, which can be started again") {
     CHECK(t.pair.b.poll(t.qb)->byte_count == 3000);
 }
 
-TEST_CASE("memory that fails in the middle of a UC message ends it in SQE, and PSNs go on") {
+TEST_CASE("memory that fails within a UC message moves the QP to SQE, and PSNs continue") {
     Unreliable t;
     t.pair.b.post_recv(t.qb, {t.to.all()});
     t.pair.a.host.make_hole(t.from.addr + 4096, 4096);
@@ -219,7 +219,7 @@ TEST_CASE("memory that fails in the middle of a UC message ends it in SQE, and P
     CHECK(t.pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) == 0);
 }
 
-TEST_CASE("over a bad wire every UC message that arrives is whole, once and in order") {
+TEST_CASE("each UC message that arrives over a lossy wire is complete, in order and no duplicate") {
     Unreliable t;
     t.pair.faults = {.drop_percent = 5, .duplicate_percent = 5, .reorder_percent = 2};
     constexpr uint32_t kMessages = 400;

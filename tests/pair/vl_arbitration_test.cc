@@ -104,7 +104,7 @@ bool is_near(uint64_t part, uint64_t whole, double share) {
 
 }  // namespace
 
-TEST_CASE("VLs share the port as the low-priority table says, whatever the QPs on them") {
+TEST_CASE("VLs share the port by the weights of the low-priority table, with any number of QPs") {
     const unsigned qps_on_vl0 = GENERATE(1u, 4u);
     Sender sender;
     sender.set_tables({}, {{0, 32}, {1, 96}});
@@ -116,7 +116,7 @@ TEST_CASE("VLs share the port as the low-priority table says, whatever the QPs o
     CHECK(is_near(sent[1], Sender::sum(sent), 0.75));
 }
 
-TEST_CASE("weights are bytes: short packets of one VL, long ones of another") {
+TEST_CASE("VL weights count bytes, not packets") {
     Sender sender;
     sender.set_tables({}, {{0, 34}, {1, 34}});
     sender.add_uc(0, GENERATE(64u, 200u, 900u), 700);
@@ -126,7 +126,7 @@ TEST_CASE("weights are bytes: short packets of one VL, long ones of another") {
     CHECK(is_near(sent[1], Sender::sum(sent), 0.5));
 }
 
-TEST_CASE("the high-priority table goes first, as far as VLHighLimit lets it") {
+TEST_CASE("the high-priority table precedes the other up to VLHighLimit") {
     Sender all;
     all.set_tables({{3, 1}}, {{0, 255}});
     all.add_uc(0, 65536);
@@ -142,7 +142,7 @@ TEST_CASE("the high-priority table goes first, as far as VLHighLimit lets it") {
     CHECK(is_near(limited[3], Sender::sum(limited), 0.8));
 }
 
-TEST_CASE("a doorbell does not get ahead of another VL's packets that wait") {
+TEST_CASE("a doorbell does not overtake waiting packets of another VL") {
     Sender sender;
     sender.set_tables({{3, 1}}, {{0, 255}});
     sender.add_uc(3, 65536);
@@ -156,7 +156,7 @@ TEST_CASE("a doorbell does not get ahead of another VL's packets that wait") {
     CHECK(sent[0] == 0);
 }
 
-TEST_CASE("datagrams wait with those of their own VL") {
+TEST_CASE("datagrams take turns by their VL, and those of one QP stay in order") {
     Sender sender;
     sender.set_tables({}, {{0, 16}, {1, 48}});
     sender.add_ud({1}, 1024);
@@ -174,7 +174,7 @@ TEST_CASE("datagrams wait with those of their own VL") {
     CHECK(zeros <= 6);  // high priority has more than enough to send
 }
 
-TEST_CASE("VL15 comes before all data") {
+TEST_CASE("VL15 precedes all data VLs") {
     Sender sender;
     sender.set_tables({{3, 1}}, {{0, 255}});
     sender.add_uc(3, 65536);
@@ -194,7 +194,7 @@ TEST_CASE("VL15 comes before all data") {
     CHECK(sender.hca.port.sent[0][1] >> 4 == 9);
 }
 
-TEST_CASE("a VL that may not send leaves its share to the others") {
+TEST_CASE("the other VLs take the share of a VL that may not send") {
     Sender sender;
     sender.set_tables({}, {{0, 255}, {1, 255}});
     sender.add_uc(0, 4096, 4);

@@ -80,7 +80,7 @@ pib_hca_wqe_bind nothing(uint32_t rkey) {
 
 }  // namespace
 
-TEST_CASE("a bound window gives the peer what it says, and nothing else") {
+TEST_CASE("a bound window grants its range and its rights alone") {
     const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
     Windows w(type);
     const uint32_t key = next_key(w.window);
@@ -109,7 +109,7 @@ TEST_CASE("a bound window gives the peer what it says, and nothing else") {
         REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
         CHECK(w.write(key, first, 8, PIB_HCA_WQE_FETCH_ADD) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
-    SECTION("the key it had before") {
+    SECTION("the former key") {
         REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
         CHECK(w.write(w.window, first) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
@@ -122,7 +122,7 @@ TEST_CASE("a bound window gives the peer what it says, and nothing else") {
         CHECK(w.b.host.peek<uint64_t>(first + 4096 - 8) == 0x1234);
         CHECK(w.write(key, first) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
-    SECTION("it is no L_Key") {
+    SECTION("as L_Key") {
         REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
         CHECK(w.result(w.b, w.qb, {.sges = {{.addr = first, .length = 8, .lkey = key}}}) ==
               PIB_HCA_WC_LOC_PROT_ERR);
@@ -186,7 +186,7 @@ TEST_CASE("a bind that is not allowed ends the connection and binds nothing") {
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
-TEST_CASE("a region with bound windows stays") {
+TEST_CASE("a region with bound windows is BUSY") {
     const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
     Windows w(type);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
@@ -198,7 +198,7 @@ TEST_CASE("a region with bound windows stays") {
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
-TEST_CASE("type 1: bound again at any time, by any QP of the PD, and to nothing") {
+TEST_CASE("a type 1 window is bound again by any QP of the PD, or unbound") {
     Windows w(PIB_HCA_MW_TYPE_1);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
     const uint32_t first = next_key(w.window);
@@ -221,13 +221,13 @@ TEST_CASE("type 1: bound again at any time, by any QP of the PD, and to nothing"
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
-TEST_CASE("type 1 cannot be invalidated") {
+TEST_CASE("a type 1 window cannot be invalidated") {
     Windows w(PIB_HCA_MW_TYPE_1);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
     CHECK(w.result(w.b, w.qb, local_inv(next_key(w.window))) == PIB_HCA_WC_MW_BIND_ERR);
 }
 
-TEST_CASE("type 2 belongs to the QP that bound it") {
+TEST_CASE("a type 2 window belongs to the QP that bound it") {
     Windows w(PIB_HCA_MW_TYPE_2);
     const uint32_t key = next_key(w.window);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
@@ -235,7 +235,7 @@ TEST_CASE("type 2 belongs to the QP that bound it") {
     const Qp user = w.qa;
     auto other = w.rc_pair();
 
-    SECTION("another QP of the PD has no access by it") {
+    SECTION("another QP of the PD has no access") {
         w.qa = other.a;
         w.qb = other.b;
         CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
@@ -243,11 +243,11 @@ TEST_CASE("type 2 belongs to the QP that bound it") {
         w.qb = binder;
         CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
     }
-    SECTION("and may not invalidate it") {
+    SECTION("another QP cannot invalidate it") {
         CHECK(w.result(w.b, other.b, local_inv(key)) == PIB_HCA_WC_MW_BIND_ERR);
         CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
     }
-    SECTION("nor may its peer") {
+    SECTION("the peer of another QP cannot invalidate it") {
         w.b.post_recv(other.b, {});
         w.a.post(other.a, send_with_inv(key));
         w.settle();
@@ -257,25 +257,25 @@ TEST_CASE("type 2 belongs to the QP that bound it") {
         CHECK(w.b.state(other.b) == PIB_HCA_QPS_ERR);
         CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
     }
-    SECTION("it is not bound twice") {
+    SECTION("a second bind is refused") {
         auto again = w.binding();
         again.rkey = next_key(key);
         CHECK(w.result(w.b, w.qb, bind_mw(again)) == PIB_HCA_WC_MW_BIND_ERR);
     }
-    SECTION("nor to nothing") {
+    SECTION("a bind of zero bytes is refused") {
         CHECK(w.result(w.b, w.qb, bind_mw(nothing(next_key(key)))) == PIB_HCA_WC_MW_BIND_ERR);
     }
-    SECTION("a new QP of its number has no access by it") {
+    SECTION("a new QP of the same number has no access") {
         to_state(w.b, binder, PIB_HCA_QPS_RESET);
         CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
     }
-    SECTION("it ends with the QP") {
+    SECTION("the window ends with its QP") {
         REQUIRE(w.b.transport.verbs().destroy(binder.qpn) == CmdStatus::kOk);
         CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
     }
 }
 
-TEST_CASE("type 2 is invalidated by its owner or its peer, and bound again under another key") {
+TEST_CASE("owner or peer invalidate a type 2 window, and a new bind has another key") {
     const bool remote = GENERATE(false, true);
     Windows w(PIB_HCA_MW_TYPE_2);
     for (int round = 0; round < 300; ++round) {
@@ -302,7 +302,7 @@ TEST_CASE("type 2 is invalidated by its owner or its peer, and bound again under
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
-TEST_CASE("the keys of a PD keep it") {
+TEST_CASE("a PD with keys is BUSY") {
     Windows w(PIB_HCA_MW_TYPE_2);
     CHECK(w.b.mpt.keys_of_pd(1) == 2);
     CHECK(w.b.mpt.dealloc_window(w.region.key) == CmdStatus::kBadResource);

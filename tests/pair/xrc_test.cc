@@ -90,7 +90,7 @@ pib_hca_create_srq srq_like(const Srq& srq) {
 
 }  // namespace
 
-TEST_CASE("each message names the SRQ that receives it, and completes where that one does") {
+TEST_CASE("each message names its SRQ and completes to that SRQ's CQ") {
     const uint32_t length = GENERATE(0u, 1u, 1024u, 5000u);
     Xrc t;
     t.pair.tap = [&](const ib::PacketView& packet) {
@@ -149,7 +149,7 @@ TEST_CASE("WRITE with immediate takes a WQE of the SRQ it names") {
     CHECK(cqe->byte_count == 3000);
 }
 
-TEST_CASE("an SRQ that is empty is RNR") {
+TEST_CASE("an empty SRQ gives an RNR NAK") {
     Xrc t;
     t.post(t.wr(t.first.srqn, 10));
     CHECK(t.pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) == 1);
@@ -158,7 +158,7 @@ TEST_CASE("an SRQ that is empty is RNR") {
     CHECK(t.sent_status() == PIB_HCA_WC_SUCCESS);
 }
 
-TEST_CASE("an SRQ that is none, of no domain or of another is an invalid request") {
+TEST_CASE("a message to an unknown SRQ, or to one of another domain, is an invalid request") {
     Xrc t;
     const Srq plain = t.pair.b.make_srq(4);
     const Srq foreign = t.pair.b.make_srq(4, kFirstPd, kDomain + 1);
@@ -177,7 +177,7 @@ TEST_CASE("an SRQ that is none, of no domain or of another is an invalid request
     CHECK(count(PIB_HCA_EVENT_LAST_WQE_REACHED) == 1);
 }
 
-TEST_CASE("a target's error completes the WQE under way where its SRQ completes") {
+TEST_CASE("an error of a target completes its current WQE to the SRQ's CQ") {
     Xrc t;
     t.pair.b.post_srq(t.second, 7, {t.other.all()});
     t.post_first_packet(t.wr(t.second.srqn, 5000));
@@ -190,7 +190,7 @@ TEST_CASE("a target's error completes the WQE under way where its SRQ completes"
     CHECK(t.pair.b.saw_event(PIB_HCA_EVENT_LAST_WQE_REACHED, t.target.qpn));
 }
 
-TEST_CASE("an SRQ that goes in the middle of a message takes the connection with it") {
+TEST_CASE("the destruction of an SRQ within a message ends the connection") {
     Xrc t;
     t.pair.b.post_srq(t.first, 7, {t.to.all()});
     t.post_first_packet(t.wr(t.first.srqn, 5000));
@@ -202,7 +202,7 @@ TEST_CASE("an SRQ that goes in the middle of a message takes the connection with
     CHECK_FALSE(t.pair.b.poll(t.first));
 }
 
-TEST_CASE("a new SRQ with the number of the old one does not go on with its message") {
+TEST_CASE("a new SRQ with the number of the old one does not continue its message") {
     Xrc t;
     t.pair.b.post_srq(t.first, 7, {t.to.all()});
     t.post_first_packet(t.wr(t.first.srqn, 5000));
@@ -224,7 +224,7 @@ TEST_CASE("a new SRQ with the number of the old one does not go on with its mess
     CHECK(t.pair.b.host.peek<uint32_t>(t.to.addr + 1024) == 0);
 }
 
-TEST_CASE("XRC has no masked atomics") {
+TEST_CASE("XRC refuses masked atomics") {
     const auto opcode =
         static_cast<uint8_t>(GENERATE(PIB_HCA_WQE_MASKED_CMP_SWAP, PIB_HCA_WQE_MASKED_FETCH_ADD));
     Xrc t;
@@ -235,7 +235,7 @@ TEST_CASE("XRC has no masked atomics") {
     CHECK(cqe->vendor_error == static_cast<uint8_t>(VendorError::kOpcode));
 }
 
-TEST_CASE("an SRQ's CQ is in use, and when it overruns, the target that fills it ends") {
+TEST_CASE("the CQ of an SRQ is BUSY, and its overrun ends the target that fills it") {
     Xrc t;
     CHECK(t.pair.b.cqs.destroy(t.first.cqn) == CmdStatus::kBusy);
     for (uint32_t i = 0; i <= 256; ++i) {
@@ -246,7 +246,7 @@ TEST_CASE("an SRQ's CQ is in use, and when it overruns, the target that fills it
     CHECK(t.pair.b.state(t.target) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("initiators answer nothing, and targets ask nothing") {
+TEST_CASE("initiators send no responses, and targets send no requests") {
     Xrc t;
     t.pair.b.post_srq(t.first, 1, {t.to.all()});
     ib::PacketHeaders headers;
@@ -268,7 +268,7 @@ TEST_CASE("initiators answer nothing, and targets ask nothing") {
     CHECK_FALSE(t.pair.b.poll(t.first));
 }
 
-TEST_CASE("a WQE's SRQ number has 24 bits, and is XRC's alone") {
+TEST_CASE("the SRQ number of a WQE has 24 bits and is for XRC alone") {
     Xrc t;
     t.post(t.wr(1u << 24, 0));
     CHECK(t.sent_status() == PIB_HCA_WC_LOC_QP_OP_ERR);
@@ -278,7 +278,7 @@ TEST_CASE("a WQE's SRQ number has 24 bits, and is XRC's alone") {
     CHECK(t.pair.a.poll(qa)->status == PIB_HCA_WC_LOC_QP_OP_ERR);
 }
 
-TEST_CASE("XRC QPs have what they need and nothing else") {
+TEST_CASE("CREATE_QP refuses attributes that an XRC target does not have") {
     Hca hca(1);
     pib_hca_create_qp in{};
     in.type = PIB_HCA_QP_XRC_TGT;

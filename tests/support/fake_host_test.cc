@@ -5,7 +5,7 @@
 
 using pib::hca::test::FakeHost;
 
-TEST_CASE("FakeHost refuses DMA outside of RAM and leaves the rest alone") {
+TEST_CASE("FakeHost refuses DMA outside of RAM and permits other DMA") {
     FakeHost host;
     const uint64_t addr = host.alloc(3 * FakeHost::kPage);
     std::array<uint8_t, 16> bytes{};

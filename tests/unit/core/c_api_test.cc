@@ -51,7 +51,7 @@ const PibHcaHostOps kOps = {
 
 }  // namespace
 
-TEST_CASE("a device through the C seam") {
+TEST_CASE("the C interface creates and drives a device") {
     FakeHost host;
     PibHcaConfig config;
     pib_hca_config_init(&config);

@@ -41,7 +41,7 @@ bool readable(uint64_t offset, unsigned size) {
 
 }  // namespace
 
-TEST_CASE("registers tell what the device is") {
+TEST_CASE("registers identify the device") {
     Bench bench(bench_config(2));
     MiniDriver& d = bench.driver;
     CHECK(d.read32(PIB_HCA_REG_VERSION) ==
@@ -57,7 +57,7 @@ TEST_CASE("registers tell what the device is") {
     CHECK(d.read32(PIB_HCA_REG_CLOCK + 4) == 0x12);
 }
 
-TEST_CASE("64-bit registers take halves") {
+TEST_CASE("64-bit registers accept 32-bit halves") {
     Bench bench;
     MiniDriver& d = bench.driver;
     d.write32(PIB_HCA_REG_CMDQ_BASE + 4, 0x11223344);
@@ -152,7 +152,7 @@ TEST_CASE("ENABLE needs two rings in memory") {
     CHECK(try_enable(ring, ring + 0x4000, 0));
 }
 
-TEST_CASE("clearing ENABLE and RESET both reset") {
+TEST_CASE("a cleared ENABLE and RESET both reset the device") {
     const uint32_t how = GENERATE(uint32_t{0}, uint32_t{PIB_HCA_CONTROL_RESET},
                                   uint32_t{PIB_HCA_CONTROL_RESET | PIB_HCA_CONTROL_ENABLE});
     ReadyBench bench;
@@ -194,7 +194,7 @@ TEST_CASE("after a reset there is no DMA and no interrupt") {
     CHECK(bench.host.interrupt_count() == interrupts);
 }
 
-TEST_CASE("a configuration that is not possible is refused with a reason") {
+TEST_CASE("an impossible configuration is refused with a reason") {
     FakeHost host;
     const auto refused = [&](auto&& change) {
         Config config = bench_config();

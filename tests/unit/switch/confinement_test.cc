@@ -93,7 +93,7 @@ TEST_CASE("confinement: sockets and mappings are limited to what links need") {
 #endif
 }
 
-TEST_CASE("confinement: the program serves confined") {
+TEST_CASE("confinement: the confined program serves links") {
     if (!have_program() || !has_filter()) {
         SKIP("PIB_SWITCH is not set, or this kernel takes no filter");
     }

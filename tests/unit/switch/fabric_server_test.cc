@@ -48,7 +48,7 @@ TEST_CASE("program: links over sockets, status, restart") {
     CHECK(program.stop(SIGTERM) == 0);
 }
 
-TEST_CASE("program: --socket-mode says who may connect") {
+TEST_CASE("program: --socket-mode sets the permissions of the socket") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -59,7 +59,7 @@ TEST_CASE("program: --socket-mode says who may connect") {
     CHECK(mode_of(Program({"--socket-mode", "0600"}).fabric_path()) == 0600);
 }
 
-TEST_CASE("program: garbage, silence and thousands of connections harm nobody") {
+TEST_CASE("program: garbage, silence and thousands of connections leave links alone") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -87,7 +87,7 @@ TEST_CASE("program: garbage, silence and thousands of connections harm nobody") 
     CHECK(good.end->is_up());
 }
 
-TEST_CASE("program: running out of file descriptors turns newcomers away only") {
+TEST_CASE("program: without free file descriptors only newcomers are refused") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -114,7 +114,7 @@ TEST_CASE("program: running out of file descriptors turns newcomers away only") 
     }));
 }
 
-TEST_CASE("program: control clients that flood or do not read are bounded") {
+TEST_CASE("program: memory for control clients that flood or do not read is bounded") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -146,7 +146,7 @@ TEST_CASE("program: a switch without --guid has a locally administered GUID") {
     CHECK(answer.at("switch").at("guid").get<std::string>().starts_with("0x06"));
 }
 
-TEST_CASE("program: a control client that asks much at once gets every answer") {
+TEST_CASE("program: a control client gets the answers of many requests") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }

@@ -99,7 +99,7 @@ unsigned record(const std::string& file, fabric::PcapFormat format) {
 
 }  // namespace
 
-TEST_CASE("capture: tshark reads every packet as it was sent") {
+TEST_CASE("capture: tshark reads each packet unchanged") {
     if (!have_tshark()) {
         SKIP("tshark is not installed");
     }

@@ -128,7 +128,7 @@ TEST_CASE("the link's thread completes a held command without the timer") {
     CHECK(bench.driver.reap().ok());
 }
 
-TEST_CASE("commands behind a held one wait, and keep their order") {
+TEST_CASE("commands behind a held one wait and complete in order") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
@@ -144,7 +144,7 @@ TEST_CASE("commands behind a held one wait, and keep their order") {
     CHECK(bench.driver.read32(PIB_HCA_REG_CMDQ_CONSUMED) == consumed + 3);
 }
 
-TEST_CASE("commands that take nothing away do not wait for a pull") {
+TEST_CASE("commands that revoke no memory do not wait for a pull") {
     CopyBench bench;
     bench.start_pull();
     CHECK(bench.driver.command(PIB_HCA_CMD_NOP).ok());
@@ -153,7 +153,7 @@ TEST_CASE("commands that take nothing away do not wait for a pull") {
     CHECK(bench.link.cancels == 0);
 }
 
-TEST_CASE("no WQE is flushed before the switch has let go of its buffer") {
+TEST_CASE("a WQE is flushed after the switch has stopped its access to the buffer") {
     CopyBench bench;
     const pib_hca_sge sge = MiniDriver::sge(bench.mr, 0, 64);
     bench.driver.post_recv(bench.qp, {&sge, 1});
@@ -171,7 +171,7 @@ TEST_CASE("no WQE is flushed before the switch has let go of its buffer") {
     CHECK(cqe->status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("a switch that keeps a command waiting loses its link") {
+TEST_CASE("a switch that delays a command beyond the limit loses its link") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
@@ -184,7 +184,7 @@ TEST_CASE("a switch that keeps a command waiting loses its link") {
     CHECK(bench.link.given_up == 1);
 }
 
-TEST_CASE("a reset ends a held command, and the next commands do not see it") {
+TEST_CASE("a reset ends a held command and affects no later command") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);

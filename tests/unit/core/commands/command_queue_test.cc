@@ -50,7 +50,7 @@ TEST_CASE("a doorbell before ENABLE does nothing") {
     CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == 0);
 }
 
-TEST_CASE("malformed entries are refused, each with its status") {
+TEST_CASE("malformed entries are refused with their status") {
     Bench bench;
     MiniDriver& d = bench.driver;
     REQUIRE(d.enable());
@@ -87,7 +87,7 @@ TEST_CASE("malformed entries are refused, each with its status") {
     CHECK(d.alloc_pd() == 3);
 }
 
-TEST_CASE("a driver with a shorter output structure gets what it has room for") {
+TEST_CASE("a driver with a shorter output structure receives its first bytes") {
     Bench bench;
     MiniDriver& d = bench.driver;
     REQUIRE(d.enable());
@@ -190,7 +190,7 @@ TEST_CASE("reserved fields of input structures must be zero") {
     CHECK(refused(PIB_HCA_CMD_DETACH_MCAST, mcast));
 }
 
-TEST_CASE("several commands for one doorbell complete in order, around the ring") {
+TEST_CASE("several commands of one doorbell complete in order, around the ring") {
     Bench bench;
     MiniDriver& d = bench.driver;
     REQUIRE(d.enable(5));
@@ -211,7 +211,7 @@ TEST_CASE("several commands for one doorbell complete in order, around the ring"
     CHECK(d.read32(PIB_HCA_REG_CMDQ_CONSUMED) == 320);
 }
 
-TEST_CASE("long page lists share no doorbell's time") {
+TEST_CASE("a command with a long page list has a turn of its own") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     // One leaf of tables names the same page over and over: little memory, much work.
@@ -241,7 +241,7 @@ TEST_CASE("long page lists share no doorbell's time") {
     }
 }
 
-TEST_CASE("a doorbell ahead of the ring, or backwards, stops the device") {
+TEST_CASE("a doorbell with an impossible producer stops the device") {
     const uint32_t producer = GENERATE(uint32_t{1 + 17}, uint32_t{0}, uint32_t{0x80000000});
     ReadyBench bench;
     MiniDriver& d = bench.driver;
@@ -259,7 +259,7 @@ TEST_CASE("a doorbell ahead of the ring, or backwards, stops the device") {
     CHECK(d.command(PIB_HCA_CMD_NOP).ok());
 }
 
-TEST_CASE("a command ring that vanishes stops the device, which says so") {
+TEST_CASE("a command ring whose memory vanishes stops the device with DEVICE_FATAL") {
     const bool completion_ring = GENERATE(false, true);
     ReadyBench bench;
     MiniDriver& d = bench.driver;
@@ -292,7 +292,7 @@ TEST_CASE("a stopped device refuses commands with FATAL") {
     CHECK(bench.host.interrupt_count() == interrupts);
 }
 
-TEST_CASE("each command is announced to the async EQ, once there is one") {
+TEST_CASE("each command raises an event in the async EQ, if there is one") {
     Bench bench;
     MiniDriver& d = bench.driver;
     REQUIRE(d.enable());

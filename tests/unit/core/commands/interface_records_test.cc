@@ -92,7 +92,7 @@ TEST_CASE("records: a reserved field of a registration is refused") {
     CHECK(window_request(window).error() == CmdStatus::kBadReserved);
 }
 
-TEST_CASE("records: REREG_MR looks at the page list only when the translation changes") {
+TEST_CASE("records: REREG_MR reads the page list only when the translation changes") {
     pib_hca_rereg_mr in{};
     in.mr.pages.reserved = 1;
     in.mask = PIB_HCA_REREG_MR_ACCESS;

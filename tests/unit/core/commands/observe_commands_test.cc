@@ -35,7 +35,7 @@ Config traced(uint32_t entries) {
 
 }  // namespace
 
-TEST_CASE("JSON: commas, nesting, escapes") {
+TEST_CASE("the JSON writer sets commas, nests and escapes") {
     JsonWriter out;
     out.begin_object();
     out.member("a", 1u);
@@ -53,7 +53,7 @@ TEST_CASE("JSON: commas, nesting, escapes") {
                         R"("d":"0xffffffffffffffff","e":false})");
 }
 
-TEST_CASE("every object is in the dump, with its state") {
+TEST_CASE("the dump has every object with its state") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const MiniQp rc = d.create_qp(bench.shape());
@@ -76,7 +76,7 @@ TEST_CASE("every object is in the dump, with its state") {
     CHECK(has(bench.device->objects(), R"("qps":{"count":0,"entries":[]})"));
 }
 
-TEST_CASE("the dump is bounded, the counts are not") {
+TEST_CASE("the dump is bounded, and its counts are complete") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     pib_hca_alloc_mw in{};
@@ -92,7 +92,7 @@ TEST_CASE("the dump is bounded, the counts are not") {
     CHECK(times(text, "\"window-1\"") == kDumpedObjects);
 }
 
-TEST_CASE("commands are traced, the last ones, with what became of them") {
+TEST_CASE("the trace has the last commands with their results") {
     Bench bench(traced(3));
     MiniDriver& d = bench.driver;
     REQUIRE(d.enable());
@@ -111,7 +111,7 @@ TEST_CASE("commands are traced, the last ones, with what became of them") {
     CHECK_FALSE(has(later, "\"sequence\":3,"));
 }
 
-TEST_CASE("without trace entries nothing is traced") {
+TEST_CASE("a trace of no entries records nothing") {
     Bench bench;
     REQUIRE(bench.driver.enable());
     REQUIRE(bench.driver.command(PIB_HCA_CMD_NOP).ok());
@@ -119,7 +119,7 @@ TEST_CASE("without trace entries nothing is traced") {
     CHECK_FALSE(Device::create(traced(Trace::kMaxEntries + 1), bench.host));
 }
 
-TEST_CASE("packets and work queue elements in a trace") {
+TEST_CASE("the trace has packets and WQEs") {
     Trace trace(8);
     // A UD SEND of 4 KiB: only the headers are kept, the line is as of the whole packet.
     std::vector<uint8_t> packet(8 + 12 + 8 + 256, 0);
@@ -140,7 +140,7 @@ TEST_CASE("packets and work queue elements in a trace") {
 
 // ---- what the device tells its driver
 
-TEST_CASE("queries of EQs, CQs, keys and the progress of QPs") {
+TEST_CASE("QUERY commands return EQs, CQs, keys and the progress of QPs") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     pib_hca_query_eq eq{};
@@ -207,7 +207,7 @@ bool saw(ReadyBench& bench, pib_hca_event type, uint32_t number) {
 
 }  // namespace
 
-TEST_CASE("events on purpose: errors take their objects with them, the rest is only told") {
+TEST_CASE("INJECT_EVENT: errors stop their objects, and other events are only reported") {
     ReadyBench bench(injecting());
     MiniDriver& d = bench.driver;
     pib_hca_query_device caps{};
@@ -240,7 +240,7 @@ TEST_CASE("events on purpose: errors take their objects with them, the rest is o
     CHECK(inject(d, PIB_HCA_EVENT_CQ_ERROR, bench.cq.cqn).status == PIB_HCA_CMD_STATUS_BAD_STATE);
 }
 
-TEST_CASE("events on purpose: ports, the device, and what is refused") {
+TEST_CASE("INJECT_EVENT: events of ports and of the device, and refusals") {
     ReadyBench bench(injecting());
     MiniDriver& d = bench.driver;
     for (uint32_t flag = 1; flag <= PIB_HCA_PORT_EVENT_GID_CHANGE; flag <<= 1) {
@@ -262,7 +262,7 @@ TEST_CASE("events on purpose: ports, the device, and what is refused") {
 
 // ---- knobs
 
-TEST_CASE("QP numbers: round, lowest, random") {
+TEST_CASE("qpn-reuse selects QP numbers in rotation, from the lowest or at random") {
     const auto numbers = [](NumberChoice choice) {
         Config config = bench_config();
         config.knobs.qpn_choice = choice;
@@ -283,7 +283,7 @@ TEST_CASE("QP numbers: round, lowest, random") {
     CHECK(random[1] != random[2]);
 }
 
-TEST_CASE("poison: only what is undefined") {
+TEST_CASE("poison-wc changes undefined fields only") {
     pib_hca_cqe received{};
     received.opcode = PIB_HCA_CQE_RECV;
     received.byte_count = 12;
@@ -313,7 +313,7 @@ TEST_CASE("poison: only what is undefined") {
     CHECK(failed.opcode == PIB_HCA_CQE_RDMA_READ);
 }
 
-TEST_CASE("suspicious use is told, and only if asked for") {
+TEST_CASE("warnings=on logs suspicious use") {
     const bool wanted = GENERATE(false, true);
     Config config = bench_config();
     config.knobs.warnings = wanted;

@@ -42,7 +42,7 @@ constexpr uint32_t kConsumed = kSuccess | PIB_HCA_MAD_RESULT_CONSUMED;
 
 }  // namespace
 
-TEST_CASE("QUERY_PORT shows PortInfo") {
+TEST_CASE("QUERY_PORT returns PortInfo") {
     PortBench bench;
     auto out = query_port(bench.ports, 1);
     REQUIRE(out);
@@ -69,7 +69,7 @@ TEST_CASE("QUERY_PORT shows PortInfo") {
     CHECK((out->capability_mask2 & ib::port_cap2::kIsLinkSpeedNdrSupported) != 0);
 }
 
-TEST_CASE("the tables of a port") {
+TEST_CASE("commands return the P_Key and GID tables of a port") {
     PortBench bench;
     const auto pkeys = query_pkeys(bench.ports, 1);
     REQUIRE(pkeys);
@@ -81,7 +81,7 @@ TEST_CASE("the tables of a port") {
     CHECK((*gids)[15] == GidTable::value_type{});
 }
 
-TEST_CASE("a port that is not there") {
+TEST_CASE("commands refuse an unknown port") {
     PortBench bench;
     for (const uint32_t port : {0u, 2u, UINT32_MAX}) {
         CHECK(query_port(bench.ports, port).error() == CmdStatus::kBadResource);
@@ -92,7 +92,7 @@ TEST_CASE("a port that is not there") {
     }
 }
 
-TEST_CASE("MODIFY_PORT changes what is software's and nothing else") {
+TEST_CASE("MODIFY_PORT changes software's attributes alone") {
     PortBench bench;
     const auto mask = [&] { return query_port(bench.ports, 1)->capability_mask; };
     const uint32_t before = mask();
@@ -113,7 +113,7 @@ TEST_CASE("MODIFY_PORT changes what is software's and nothing else") {
     CHECK(query_port(bench.ports, 1)->qkey_violation_count == 0);
 }
 
-TEST_CASE("MODIFY_DEVICE: description and system image GUID, until a reset") {
+TEST_CASE("MODIFY_DEVICE sets description and system image GUID until a reset") {
     PortBench bench;
     bench.connect();
     pib_hca_modify_device in{};
@@ -134,7 +134,7 @@ TEST_CASE("MODIFY_DEVICE: description and system image GUID, until a reset") {
     CHECK(bench.ports.sma().node().system_image_guid == bench.ports.sma().node().node_guid);
 }
 
-TEST_CASE("MAD_IFC answers SMPs and PMA queries, and leaves the rest to software") {
+TEST_CASE("MAD_IFC answers SMPs and PMA queries alone") {
     PortBench bench;
     ib::Mad out;
     ib::Mad dr = make_dr_smp(Method::kGet, ib::attr::kNodeInfo);
@@ -167,7 +167,7 @@ TEST_CASE("MAD_IFC answers SMPs and PMA queries, and leaves the rest to software
     CHECK(hand_in(bench, mad_ifc_input(old)) == kConsumed);
 }
 
-TEST_CASE("MAD_IFC respects the M_Key unless told not to") {
+TEST_CASE("MAD_IFC checks the M_Key unless its flag forbids that") {
     PortBench bench;
     bench.bring_up();
     bench.attrs().set(ib::port_info::kMKey, 0x5ec7e7);
@@ -233,7 +233,7 @@ TEST_CASE("the ports of one HCA are one node and manage themselves only") {
     CHECK(bench.ports.find(3) == nullptr);
 }
 
-TEST_CASE("QUERY_COUNTERS: of each port, and of the device") {
+TEST_CASE("QUERY_COUNTERS returns counters of each port and of the device") {
     ReadyBench bench(bench_config(2));
     MiniDriver& d = bench.driver;
     MiniQp qp = d.create_qp(bench.shape(PIB_HCA_QP_UD));

@@ -23,7 +23,7 @@ CmdStatus load_status(FakeHost& host, const PageList& pages, uint64_t bytes = 1,
 
 }  // namespace
 
-TEST_CASE("copies cross pages, tables of every level") {
+TEST_CASE("copies cross pages and tables of every level") {
     const uint64_t bytes = GENERATE(uint64_t{4096}, uint64_t{3 * 4096}, uint64_t{600 * 4096});
     FakeHost host;
     host.direct = GENERATE(true, false);
@@ -51,7 +51,7 @@ TEST_CASE("copies cross pages, tables of every level") {
     CHECK_FALSE(buffer->bus_address(bytes, addr));
 }
 
-TEST_CASE("contiguous pages are reached by one access") {
+TEST_CASE("contiguous pages take one access") {
     FakeHost host;
     PageList pages{};
     pages.root = host.alloc(1 << 20);
@@ -70,7 +70,7 @@ TEST_CASE("contiguous pages are reached by one access") {
     }
 }
 
-TEST_CASE("where its RAM lies is asked once, until the memory map changes") {
+TEST_CASE("a buffer asks for its host pointer once per memory map") {
     FakeHost host;
     const GuestMemory memory(host, 600 * 4096);
     const auto buffer = GuestBuffer::load(host, page_list(memory.list()), 1, 1024);
@@ -90,7 +90,7 @@ TEST_CASE("where its RAM lies is asked once, until the memory map changes") {
     CHECK(host.dma_reads == reads);
 }
 
-TEST_CASE("pages on both sides of a hole are not proven one by one") {
+TEST_CASE("pages on both sides of a hole take one check for each side") {
     FakeHost host;
     const GuestMemory memory(host, 2048 * 4096);
     host.make_hole(memory.page(1000) + 4096, 4096);  // between two pages of the list
@@ -105,7 +105,7 @@ TEST_CASE("pages on both sides of a hole are not proven one by one") {
     CHECK(load_status(host, page_list(memory.list())) == CmdStatus::kOk);
 }
 
-TEST_CASE("memory that vanishes, and comes back, is no longer, and again, reached") {
+TEST_CASE("a buffer follows memory that vanishes and returns") {
     FakeHost host;
     const GuestMemory memory(host, 8 * 4096);
     const auto buffer = GuestBuffer::load(host, page_list(memory.list()), 1, 1024);
@@ -131,7 +131,7 @@ TEST_CASE("memory that vanishes, and comes back, is no longer, and again, reache
 
 // The map must contain all listed pages: the distance between both ends of the bus exceeds a sum of
 // 64 bits.
-TEST_CASE("pages at both ends of the bus are nowhere in one piece") {
+TEST_CASE("pages at both ends of the bus have no common host pointer") {
     class Everywhere final : public FakeHost {
       public:
         uint8_t* ram(uint64_t, uint64_t length) override {
@@ -155,7 +155,7 @@ TEST_CASE("pages at both ends of the bus are nowhere in one piece") {
     CHECK(host.asked == UINT64_MAX);
 }
 
-TEST_CASE("descriptions that cannot be are refused") {
+TEST_CASE("invalid page lists are refused") {
     FakeHost host;
     const GuestMemory memory(host, 4 * 4096);
     const auto status = [&](auto&& change, uint64_t bytes = 1, uint32_t max_pages = 16) {
@@ -205,7 +205,7 @@ TEST_CASE("a page list is read once") {
     }
 }
 
-TEST_CASE("a table that points to itself ends") {
+TEST_CASE("a table that points to itself is refused") {
     FakeHost host;
     const uint64_t table = host.alloc(4096);
     for (unsigned i = 0; i < PIB_HCA_TABLE_ENTRIES; ++i) {

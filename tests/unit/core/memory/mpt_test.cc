@@ -48,7 +48,7 @@ constexpr KeyUser kUser{kPd, false};
 
 }  // namespace
 
-TEST_CASE("regions that cannot be are refused") {
+TEST_CASE("invalid registrations are refused") {
     Keys keys;
     const auto status = [&](auto&& change) {
         Registration in = keys.request();
@@ -93,7 +93,7 @@ TEST_CASE("regions that cannot be are refused") {
           }) == CmdStatus::kNoResources);
 }
 
-TEST_CASE("a key gives its bytes, not one more at either end") {
+TEST_CASE("a key gives access to its range alone") {
     Keys keys;
     const uint32_t key = keys.mpt.create(keys.request()).value();
     const auto allowed = [&](uint64_t addr, uint64_t length) {
@@ -113,7 +113,7 @@ TEST_CASE("a key gives its bytes, not one more at either end") {
     CHECK(keys.mpt.check({kPd + 1, false}, {key ^ 1, 0, 0, PIB_HCA_ACCESS_REMOTE_WRITE}));
 }
 
-TEST_CASE("another PD, key byte or index, or a missing right is refused") {
+TEST_CASE("a wrong PD, key byte or index, or a missing right is refused") {
     Keys keys;
     const uint32_t access = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_READ;
     const uint32_t key = keys.mpt.create(keys.request(access)).value();
@@ -133,7 +133,7 @@ TEST_CASE("another PD, key byte or index, or a missing right is refused") {
     CHECK(keys.mpt.destroy(key) == CmdStatus::kBadResource);
 }
 
-TEST_CASE("bytes go where the pages are") {
+TEST_CASE("accesses reach the region's pages") {
     Keys keys;
     const uint32_t key = keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE)).value();
     std::vector<uint8_t> pattern(kLength);
@@ -153,7 +153,7 @@ TEST_CASE("bytes go where the pages are") {
     CHECK_FALSE(keys.mpt.read(kUser, {key, kIova + 1000, part.size(), 0}, part));
 }
 
-TEST_CASE("pages of every size are found by the bytes that they hold") {
+TEST_CASE("translation finds pages of every size") {
     for (const uint8_t log_page_size : {uint8_t{13}, uint8_t{16}, uint8_t{21}, uint8_t{30}}) {
         FakeHost host;
         Mpt mpt{host, 1000, 4096};
@@ -183,7 +183,7 @@ TEST_CASE("pages of every size are found by the bytes that they hold") {
     }
 }
 
-TEST_CASE("atomics work on aligned words only") {
+TEST_CASE("atomics need aligned words") {
     Keys keys;
     Registration in = keys.request(PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_ATOMIC);
     const uint32_t right = PIB_HCA_ACCESS_REMOTE_ATOMIC;
@@ -204,7 +204,7 @@ TEST_CASE("atomics work on aligned words only") {
     CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {skewed, 0x1000, 8, right}, expected, 13));
 }
 
-TEST_CASE("the privileged L_Key is for privileged QPs and local use") {
+TEST_CASE("the privileged L_Key serves privileged QPs and local accesses alone") {
     Keys keys;
     const uint64_t addr = keys.host.alloc(4096);
     const KeyUser kernel{kPd, true};
@@ -286,7 +286,7 @@ TEST_CASE("keys that are guessed are refused") {
     }
 }
 
-TEST_CASE("a region that is registered again has what the mask says anew, and a new key") {
+TEST_CASE("REREG_MR changes the attributes of its mask, and the key") {
     Keys keys;
     const uint32_t key = *keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE));
     const auto allowed = [&](uint32_t k, uint32_t pd, uint64_t addr, uint32_t access) {
@@ -331,7 +331,7 @@ TEST_CASE("a region that is registered again has what the mask says anew, and a 
     }
 }
 
-TEST_CASE("a region that cannot be registered again is as it was") {
+TEST_CASE("a failed REREG_MR changes nothing") {
     Keys keys;
     const uint32_t key = *keys.mpt.create(keys.request(PIB_HCA_ACCESS_LOCAL_WRITE));
     const auto status = [&](uint32_t k, uint32_t mask, auto&& change) {

@@ -67,7 +67,7 @@ CommandOutcome create_something(ReadyBench& bench, const GuestMemory& memory, un
 
 }  // namespace
 
-TEST_CASE("sizes of queues are bounded") {
+TEST_CASE("queue sizes are bounded") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const GuestMemory memory(bench.host, 1 << 20);
@@ -166,7 +166,7 @@ TEST_CASE("buffers must be guest RAM") {
 }
 
 // T07: a creation that fails at any DMA access leaves nothing behind.
-TEST_CASE("creations that fail half-way are rolled back") {
+TEST_CASE("a creation that fails half-way leaves no object") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const GuestMemory memory(bench.host, 9 * 4096);
@@ -205,7 +205,7 @@ TEST_CASE("creations that fail half-way are rolled back") {
     d.destroy(PIB_HCA_CMD_FREE_PD, bench.pd);
 }
 
-TEST_CASE("creating and destroying goes on for ever") {
+TEST_CASE("numbers are used again without end") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const GuestMemory memory(bench.host, 9 * 4096);
@@ -247,7 +247,7 @@ TEST_CASE("objects in use cannot be destroyed") {
     CHECK(status(PIB_HCA_CMD_FREE_UAR, 0) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
 }
 
-TEST_CASE("a stale number does not name the next object") {
+TEST_CASE("the number of a destroyed object does not name the next one") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const MiniMr old = d.create_mr(bench.pd, 100, 0);
@@ -265,7 +265,7 @@ TEST_CASE("a stale number does not name the next object") {
     CHECK(d.alloc_pd() != pd);
 }
 
-TEST_CASE("limits answer NO_RESOURCES and harm nobody") {
+TEST_CASE("a creation beyond a limit returns NO_RESOURCES") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const auto exhaust = [&](pib_hca_cmd_opcode opcode, uint32_t expected) {
@@ -297,7 +297,7 @@ TEST_CASE("limits answer NO_RESOURCES and harm nobody") {
 }
 
 // T10: one process that takes all there is; what others have goes on.
-TEST_CASE("all CQs, QPs and regions can be had, and no more") {
+TEST_CASE("as many CQs, QPs and regions can be created as the limits say") {
     const unsigned kind = GENERATE(1u, 2u, 3u);
     ReadyBench bench;
     MiniDriver& d = bench.driver;

@@ -83,7 +83,7 @@ struct ShadowBench : ReadyBench {
 
 }  // namespace
 
-TEST_CASE("shadow doorbell pages are offered when they are better than doorbells, and only then") {
+TEST_CASE("the device offers shadow doorbell pages when kicks are eventfds") {
     ReadyBench plain;
     pib_hca_query_device caps{};
     REQUIRE(plain.driver.command_out(PIB_HCA_CMD_QUERY_DEVICE, 0, caps).ok());
@@ -98,7 +98,7 @@ TEST_CASE("shadow doorbell pages are offered when they are better than doorbells
     CHECK((caps.feature_flags & PIB_HCA_FEATURE_SHADOW_DOORBELLS) != 0);
 }
 
-TEST_CASE("a UAR has one shadow doorbell page, which is RAM") {
+TEST_CASE("a UAR has one shadow doorbell page, in RAM") {
     ShadowBench bench;
     const auto status = [&](uint32_t uar, uint64_t addr) { return bench.set(uar, addr).status; };
     CHECK(status(500, bench.page) == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
@@ -121,7 +121,7 @@ TEST_CASE("a UAR has one shadow doorbell page, which is RAM") {
     CHECK(bench.host.kicked_uars.empty());
 }
 
-TEST_CASE("a kick finds the QPs that are noted, by whichever way it comes") {
+TEST_CASE("each kind of kick serves the QPs of the bitmap") {
     ShadowBench bench;
     bench.set_up();
     MiniQp noted = bench.qp(bench.uar);
@@ -152,7 +152,7 @@ TEST_CASE("a kick finds the QPs that are noted, by whichever way it comes") {
     CHECK(bench.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL) == 1);
 }
 
-TEST_CASE("QPs that share a bit are all looked at") {
+TEST_CASE("a bit serves all QPs that share it") {
     ShadowBench bench;
     bench.set_up();
     MiniQp first = bench.qp(bench.uar);
@@ -174,7 +174,7 @@ TEST_CASE("QPs that share a bit are all looked at") {
     CHECK(bench.completions() == 2);
 }
 
-TEST_CASE("a kick does a bounded amount, and says meanwhile that no kick is needed") {
+TEST_CASE("a kick does bounded work and sets the awake flag meanwhile") {
     ShadowBench bench;
     bench.set_up();
     std::vector<MiniQp> qps;
@@ -198,7 +198,7 @@ TEST_CASE("a kick does a bounded amount, and says meanwhile that no kick is need
 }
 
 // The device says that it must be kicked and looks once more: what was noted just before is found.
-TEST_CASE("a QP that is noted while the device goes to sleep is not slept over") {
+TEST_CASE("the device serves a QP whose bit is set while it goes to sleep") {
     ShadowBench bench;
     bench.set_up();
     MiniQp qp = bench.qp(bench.uar);
@@ -217,7 +217,7 @@ TEST_CASE("a QP that is noted while the device goes to sleep is not slept over")
     CHECK_FALSE(bench.awake());
 }
 
-TEST_CASE("a guest that goes on writing costs a bounded amount at a time") {
+TEST_CASE("a guest that sets bits without end takes bounded turns") {
     ShadowBench bench;
     bench.set_up();
     const uint64_t step = GENERATE(0, 1);  // the same again and again, or ever something else
@@ -240,7 +240,7 @@ TEST_CASE("a guest that goes on writing costs a bounded amount at a time") {
     CHECK(bench.nothing_noted());
 }
 
-TEST_CASE("a shadow doorbell page that vanishes ends nothing but itself") {
+TEST_CASE("a shadow doorbell page that vanishes stops only its own use") {
     ShadowBench bench;
     bench.set_up();
     MiniQp qp = bench.qp(bench.uar);

@@ -19,7 +19,7 @@ ib::Mad get_counters(uint8_t port = 1) {
 
 }  // namespace
 
-TEST_CASE("PMA queries are answered to where they came from") {
+TEST_CASE("PMA answers return to the sender of the query") {
     PortBench bench;
     bench.bring_up();
     bench.take_sent();
@@ -45,7 +45,7 @@ TEST_CASE("PMA queries are answered to where they came from") {
     CHECK(bench.client.packets.empty());
 }
 
-TEST_CASE("a GRH is turned around") {
+TEST_CASE("PMA answers swap the addresses of the GRH") {
     PortBench bench;
     bench.bring_up();
     bench.take_sent();
@@ -77,7 +77,7 @@ TEST_CASE("a limited member is answered with the port's own P_Key of that partit
     CHECK(ib::PacketView::parse(sent[0], ib::Crcs::kElided)->bth().pkey.value() == 0xffff);
 }
 
-TEST_CASE("wrong keys on QP1: dropped, counted, trapped") {
+TEST_CASE("wrong keys on QP1 are dropped, counted and reported by a trap") {
     PortBench bench;
     bench.bring_up();
     bench.take_sent();
@@ -97,17 +97,17 @@ TEST_CASE("wrong keys on QP1: dropped, counted, trapped") {
     CHECK(bench.attrs().traps.pending.size() == 1);
 }
 
-TEST_CASE("everything else on QP1 is the guest's") {
+TEST_CASE("other MADs on QP1 reach the guest") {
     PortBench bench;
     bench.bring_up();
     bench.take_sent();
     ib::Mad mad = make_mad(MgmtClass::kComMgt, Method::kSend, 0x10);
     MadPacket ends = gmp_to(PortBench::kLid);
     SECTION("another class") {}
-    SECTION("a response to a query of its own") {
+    SECTION("a response to the guest's query") {
         mad = make_mad(MgmtClass::kPerf, Method::kGetResp, ib::attr::kPortCounters);
     }
-    SECTION("keys are the transport's to check") {
+    SECTION("keys of the guest's MADs are checked by the transport") {
         ends.qkey = 1;
     }
     const Bytes packet = make_packet(ends, mad);
@@ -118,7 +118,7 @@ TEST_CASE("everything else on QP1 is the guest's") {
     CHECK(delivered[0] == packet);
 }
 
-TEST_CASE("statuses of malformed PMA queries") {
+TEST_CASE("malformed PMA queries get their status") {
     PortBench bench;
     bench.bring_up();
     bench.take_sent();
@@ -159,7 +159,7 @@ TEST_CASE("an answer without a credit waits for one") {
     CHECK(bench.counter(Counter::kQp1Dropped) == 0);
 }
 
-TEST_CASE("a flood of PMA queries is bounded, and what is dropped is counted") {
+TEST_CASE("a flood of PMA queries is bounded, and dropped queries are counted") {
     PortBench bench;
     bench.bring_up(160);
     bench.peer_events.hold = true;

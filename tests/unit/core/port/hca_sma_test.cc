@@ -22,7 +22,7 @@ ib::Mad lid_smp(Method method, uint16_t attribute, uint32_t modifier = 0) {
 
 }  // namespace
 
-TEST_CASE("NodeInfo and NodeDescription by directed route, in Initialize and without a LID") {
+TEST_CASE("a directed route reads NodeInfo and NodeDescription of a port without a LID") {
     PortBench bench;
     bench.connect();
     bench.inject(MadPacket{}, make_dr_smp(Method::kGet, ib::attr::kNodeInfo));
@@ -86,7 +86,7 @@ TEST_CASE("malformed SMPs get the status that the specification names") {
     CHECK(bench.attrs() == before);
 }
 
-TEST_CASE("packets that are no SMP for this port are dropped") {
+TEST_CASE("packets on QP0 that are no SMP for this port are dropped") {
     PortBench bench;
     bench.bring_up();
     const ib::Mad get = lid_smp(Method::kGet, ib::attr::kNodeInfo);
@@ -98,13 +98,13 @@ TEST_CASE("packets that are no SMP for this port are dropped") {
     SECTION("hop count beyond the path") {
         other.set(ib::smp::kHopCount, 64);
     }
-    SECTION("a route that goes on, which a channel adapter cannot forward") {
+    SECTION("a route that continues, which a channel adapter cannot forward") {
         other.set(ib::smp::kHopCount, 2);
     }
     SECTION("hop pointer beyond the count") {
         other.set(ib::smp::kHopPointer, 3);
     }
-    SECTION("a D bit that does not belong") {
+    SECTION("a D bit in a request") {
         other.set(ib::smp::kD, 1);
     }
     SECTION("a LID-routed rest, which only a switch may start") {
@@ -150,7 +150,7 @@ TEST_CASE("packets that are no SMP for this port are dropped") {
     CHECK(bench.port().is_active());
 }
 
-TEST_CASE("SMInfo, traps and responses reach QP0 of the guest as they came") {
+TEST_CASE("SMInfo, traps and responses reach QP0 of the guest unchanged") {
     PortBench bench;
     bench.bring_up();
     ib::Mad mad;
@@ -217,7 +217,7 @@ TEST_CASE("VL15 needs no credits") {
     CHECK(bench.ask(make_dr_smp(Method::kGet, ib::attr::kNodeInfo)).status() == 0);
 }
 
-TEST_CASE("SMPs that find no room are counted, and the flood ends there") {
+TEST_CASE("SMPs without room are counted and dropped") {
     PortBench bench;
     bench.bring_up();
     bench.host.links[1].sent.resize(FakeHost::kLinkCapacity);  // a peer that does not read
@@ -238,7 +238,7 @@ TEST_CASE("SMPs that find no room are counted, and the flood ends there") {
     CHECK(bench.take_sent().size() == 4000 - dropped);
 }
 
-TEST_CASE("events tell what changed, and only that") {
+TEST_CASE("events name the changed attributes alone") {
     PortBench bench;
     bench.bring_up();
     const unsigned changed = bench.client.changed;

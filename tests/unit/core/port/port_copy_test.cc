@@ -170,7 +170,7 @@ class CopyBench : private EqTable::Events {
 
 }  // namespace
 
-TEST_CASE("an offer goes to the switch with its offer") {
+TEST_CASE("a port sends an offer to the switch") {
     CopyBench bench;
     bench.bring_up();
     const auto room = bench.begin();
@@ -183,7 +183,7 @@ TEST_CASE("an offer goes to the switch with its offer") {
     CHECK(bench.sent() == kPackets);
 }
 
-TEST_CASE("a link that closes between begin() and commit() takes the offer with it") {
+TEST_CASE("a link that closes between begin() and commit() drops the offer") {
     CopyBench bench;
     bench.bring_up();
     const auto room = bench.begin();

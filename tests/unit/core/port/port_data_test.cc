@@ -18,7 +18,7 @@ Bytes data_to(uint16_t dlid, unsigned vl = 0, size_t payload = 64) {
 
 }  // namespace
 
-TEST_CASE("a port that is not Active takes data and discards it") {
+TEST_CASE("a port that is not Active accepts data from QPs and discards it") {
     PortBench bench;
     CHECK(bench.send_data(0x20));
     bench.connect();
@@ -30,7 +30,7 @@ TEST_CASE("a port that is not Active takes data and discards it") {
     CHECK(bench.counters.total(HcaCounter::kTxPackets) == 0);
 }
 
-TEST_CASE("data comes in from Armed on, and the first packet makes the port Active") {
+TEST_CASE("a port in Armed receives data and becomes Active") {
     PortBench bench;
     bench.connect();
     const auto to = [](PortState state) {
@@ -50,7 +50,7 @@ TEST_CASE("data comes in from Armed on, and the first packet makes the port Acti
     CHECK(bench.take_events() == PIB_HCA_PORT_EVENT_ACTIVE);
 }
 
-TEST_CASE("packets for others, on VLs that are not there, or malformed are dropped") {
+TEST_CASE("malformed packets, and packets of other LIDs or VLs, are dropped") {
     PortBench bench;
     bench.bring_up();
     bench.inject(data_to(PortBench::kLid + 1));
@@ -76,7 +76,7 @@ TEST_CASE("packets for others, on VLs that are not there, or malformed are dropp
     CHECK(bench.counters.total(HcaCounter::kRxDropped) == 3);
 }
 
-TEST_CASE("checksums that are there are checked") {
+TEST_CASE("a port checks checksums if there are any") {
     PortBench bench;
     bench.bring_up();
     Bytes packet = data_to(PortBench::kLid);
@@ -93,7 +93,7 @@ TEST_CASE("checksums that are there are checked") {
     CHECK(bench.counter(Counter::kPortLocalPhysicalErrors) == 1);
 }
 
-TEST_CASE("SL to VL decides the lane; an SL without a VL is discarded") {
+TEST_CASE("SLtoVL selects the lane, and packets of an SL without a VL are discarded") {
     PortBench bench;
     bench.bring_up();
     ib::Mad map = make_dr_smp(ib::Method::kSet, ib::attr::kSlToVlMappingTable);
@@ -128,7 +128,7 @@ TEST_CASE("packets longer than NeighborMTU are discarded") {
     CHECK(bench.counter(Counter::kPortXmitDiscards) == 1);
 }
 
-TEST_CASE("a VL without credit waits; the others go on; PortXmitWait runs") {
+TEST_CASE("a VL without credits waits and counts PortXmitWait, and the others continue") {
     PortBench bench;
     bench.bring_up(160);
     bench.peer_events.hold = true;
@@ -164,7 +164,7 @@ TEST_CASE("senders that wait for credits are woken when the link goes down") {
     CHECK(bench.counter(Counter::kPortInactiveDiscards) == 1);
 }
 
-TEST_CASE("the port gives credits back: traffic without end") {
+TEST_CASE("the port returns credits, so traffic continues without end") {
     PortBench bench;
     bench.bring_up();
     const Bytes packet = data_to(PortBench::kLid, 0, 4096);
@@ -174,7 +174,7 @@ TEST_CASE("the port gives credits back: traffic without end") {
     CHECK(bench.take_delivered().size() == 1000);
 }
 
-TEST_CASE("packets to the own LID come back in run(), in order, and never recurse") {
+TEST_CASE("packets to the own LID are looped back in order by run()") {
     PortBench bench;
     bench.bring_up();
     unsigned depth = 0;
@@ -198,7 +198,7 @@ TEST_CASE("packets to the own LID come back in run(), in order, and never recurs
     CHECK(bench.take_sent().empty());
 }
 
-TEST_CASE("the loopback is bounded and says when it goes on") {
+TEST_CASE("the loopback is bounded and reports room again") {
     PortBench bench;
     bench.bring_up();
     unsigned queued = 0;
@@ -264,7 +264,7 @@ TEST_CASE("a GRH names a GID of this port") {
 }
 
 // IBA 9.6.1.2.3, 10.5.2
-TEST_CASE("a multicast LID, a multicast GID and QPN 0xffffff come together or not at all") {
+TEST_CASE("a multicast packet has a multicast LID, a multicast GID and QPN 0xffffff") {
     constexpr uint16_t kMlid = 0xc001;
     constexpr uint32_t kGroupQpn = 0xffffff;
     PortBench bench;

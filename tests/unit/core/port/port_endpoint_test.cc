@@ -16,7 +16,7 @@ TEST_CASE("a port without a switch is Down and Polling") {
     CHECK(bench.ports.next_deadline() == kNever);
 }
 
-TEST_CASE("connecting introduces the port and trains the link") {
+TEST_CASE("a connection sends HELLO and trains the link") {
     PortBench bench;
     bench.connect();
     REQUIRE(bench.peer_events.hellos.size() == 1);
@@ -33,7 +33,7 @@ TEST_CASE("connecting introduces the port and trains the link") {
     CHECK(bench.take_events() == 0);  // neither Active nor left it
 }
 
-TEST_CASE("a refusal is told to the user once, and the connection closed") {
+TEST_CASE("a refusal is logged once and closes the connection") {
     PortBench bench;
     bench.peer_events.answer =
         std::unexpected(link::Refuse{link::RefuseReason::kNoFreePort, "the switch is full"});
@@ -49,7 +49,7 @@ TEST_CASE("a refusal is told to the user once, and the connection closed") {
     CHECK(bench.state() == PortState::kInitialize);
 }
 
-TEST_CASE("a peer that breaks the protocol loses its link, nothing else happens") {
+TEST_CASE("a peer that breaks the protocol loses its link, with no other effect") {
     PortBench bench;
     bench.bring_up();
     const Bytes garbage(64, 0xee);
@@ -67,7 +67,7 @@ TEST_CASE("a peer that breaks the protocol loses its link, nothing else happens"
     CHECK(bench.port().lid() == PortBench::kLid);
 }
 
-TEST_CASE("losing the connection takes an Active port Down with one event") {
+TEST_CASE("the loss of the connection takes an Active port Down with one event") {
     PortBench bench;
     bench.bring_up();
     bench.disconnect();
@@ -80,7 +80,7 @@ TEST_CASE("losing the connection takes an Active port Down with one event") {
     CHECK(bench.take_events() == 0);
 }
 
-TEST_CASE("a warm reset sends the port through Down but keeps what the SM has set") {
+TEST_CASE("a warm reset takes the port through Down and keeps the SM's settings") {
     PortBench bench;
     bench.bring_up();
     REQUIRE(announce_sm(bench) == CmdStatus::kOk);
@@ -96,7 +96,7 @@ TEST_CASE("a warm reset sends the port through Down but keeps what the SM has se
     CHECK(bench.counter(ib::Counter::kLinkDowned) == 0);
 }
 
-TEST_CASE("a cold reset is power-on") {
+TEST_CASE("a cold reset sets the port to its power-on state") {
     PortBench bench;
     bench.bring_up();
     bench.ports.reset(true);
@@ -108,7 +108,7 @@ TEST_CASE("a cold reset is power-on") {
     CHECK(bench.port().pkey(0) == 0xffff);
 }
 
-TEST_CASE("the SM can disable the port and hears so before the link goes") {
+TEST_CASE("the SM disables the port and gets the answer before the link goes down") {
     PortBench bench;
     bench.bring_up();
     const auto disable = [](std::span<uint8_t> info) {
@@ -141,7 +141,7 @@ TEST_CASE("Set(PortState Down) retrains the link") {
     CHECK(bench.take_events() == PIB_HCA_PORT_EVENT_ERROR);
 }
 
-TEST_CASE("widths and speeds that the SM enables count from the next training") {
+TEST_CASE("new enabled widths and speeds take effect at the next training") {
     PortBench bench;
     bench.bring_up();
     const auto slower = [](std::span<uint8_t> info) {
@@ -158,7 +158,7 @@ TEST_CASE("widths and speeds that the SM enables count from the next training") 
     CHECK(bench.attrs().get(ib::port_info::kLinkSpeedExtActive) == 1);
 }
 
-TEST_CASE("frames go out in batches and wait for a host that takes no more") {
+TEST_CASE("frames are sent in batches and wait while the host accepts none") {
     PortBench bench;
     bench.bring_up(8192);
     for (unsigned i = 0; i < 20; ++i) {

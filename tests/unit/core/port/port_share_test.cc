@@ -36,7 +36,7 @@ unsigned send_all(PortBench& bench, const TxRequest& request) {
 
 }  // namespace
 
-TEST_CASE("codes of rates, and the rate of the link") {
+TEST_CASE("rate codes have the specification's values, and the link has its own rate") {
     CHECK(ib::data_mbps(0) == 0);
     CHECK(ib::data_mbps(1) == 0);
     CHECK(ib::data_mbps(2) == 2'000);
@@ -52,7 +52,7 @@ TEST_CASE("codes of rates, and the rate of the link") {
     CHECK(ib::active_data_mbps(port) == ib::data_mbps(15));
 }
 
-TEST_CASE("a slower static rate: a burst, then no more than the path takes") {
+TEST_CASE("a slower static rate admits one burst, then the path's rate") {
     PortBench bench;
     bench.bring_up(100'000);
     const uint64_t burst = send_all(bench, to(kFar, 0, kRate2_5)) * uint64_t{kPacketBytes};
@@ -73,7 +73,7 @@ TEST_CASE("a slower static rate: a burst, then no more than the path takes") {
     CHECK(bytes >= allowed - kBurstBytes);
 }
 
-TEST_CASE("a static rate is of a destination; others, and the port's own rate, go on") {
+TEST_CASE("a static rate limits its destination alone") {
     PortBench bench;
     bench.bring_up(100'000);
     REQUIRE(send_all(bench, to(kFar, 0, kRate2_5)) != 0);
@@ -99,7 +99,7 @@ TEST_CASE("a static rate at or above the link's changes nothing") {
     CHECK(bench.ports.next_deadline() == kNever);
 }
 
-TEST_CASE("lanes: the VL of the SL, and none for what does not go over the link") {
+TEST_CASE("a packet's lane is the VL of its SL, or the loopback lane") {
     PortBench bench;
     CHECK(bench.port().lane(to(kFar)) == kLoopbackLane);  // to be discarded
     bench.bring_up();
@@ -128,7 +128,7 @@ TEST_CASE("packets sent with a grant count against the VL's weight, a burst pack
     CHECK(sent[2] == 400);
 }
 
-TEST_CASE("a link without room for one VL takes nothing shorter of another before") {
+TEST_CASE("a link without room for a VL's packet accepts no other VL's packet first") {
     PortBench bench;
     bench.bring_up(100'000);
     unsigned queued = 0;
@@ -143,7 +143,7 @@ TEST_CASE("a link without room for one VL takes nothing shorter of another befor
     CHECK(send(bench, to(kFar, 1, 0, 4096)));
 }
 
-TEST_CASE("a VL that has lost its credit to others of its own holds up no other VL") {
+TEST_CASE("a VL that waits for credits stops no other VL") {
     const TxRequest small = to(kFar, 2, 0, 64);
     PortBench like_it;
     like_it.bring_up(100'000);

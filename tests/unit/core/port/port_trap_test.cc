@@ -40,7 +40,7 @@ ib::Mad repress(const ib::Mad& trap) {
 
 }  // namespace
 
-TEST_CASE("trap 144 goes to the SM and repeats until repressed") {
+TEST_CASE("trap 144 is sent to the SM until TrapRepress") {
     PortBench bench;
     bench.bring_up();
     rename(bench, "new name");
@@ -70,7 +70,7 @@ TEST_CASE("trap 144 goes to the SM and repeats until repressed") {
     CHECK(bench.ports.next_deadline() == kNever);
 }
 
-TEST_CASE("capabilities and SystemImageGUID that software changes are traps, too") {
+TEST_CASE("software's changes of capabilities and SystemImageGUID send trap 144") {
     PortBench bench;
     bench.bring_up();
     REQUIRE(announce_sm(bench) == CmdStatus::kOk);
@@ -94,7 +94,7 @@ TEST_CASE("capabilities and SystemImageGUID that software changes are traps, too
     CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kSystemImageGuid) == 0x77);
 }
 
-TEST_CASE("a wrong M_Key is counted and told, and the SMP not answered") {
+TEST_CASE("a wrong M_Key is counted and reported, and the SMP is not answered") {
     PortBench bench;
     bench.bring_up();
     CHECK(bench.set_port_info([](std::span<uint8_t> info) {
@@ -112,7 +112,7 @@ TEST_CASE("a wrong M_Key is counted and told, and the SMP not answered") {
     CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid) == 0x33);
 }
 
-TEST_CASE("P_Key and Q_Key violations: counters stick, a flood is one trap") {
+TEST_CASE("P_Key and Q_Key violations count to the maximum, and a flood sends one trap") {
     PortBench bench;
     bench.bring_up();
     const Bytes bytes = ::pib::test::make_packet(0, PortBench::kLid, 64);
@@ -137,7 +137,7 @@ TEST_CASE("P_Key and Q_Key violations: counters stick, a flood is one trap") {
     CHECK(trap_number(traps[0]) == ib::trap::kBadQKey);
 }
 
-TEST_CASE("damaged packets above the threshold are trap 129, overruns trap 130") {
+TEST_CASE("damaged packets above the threshold send trap 129, overruns send trap 130") {
     PortBench bench;
     bench.bring_up();
     REQUIRE(bench.set_port_info([](std::span<uint8_t> info) {
@@ -174,7 +174,7 @@ TEST_CASE("damaged packets above the threshold are trap 129, overruns trap 130")
     CHECK(bench.state() == ib::PortState::kActive);
 }
 
-TEST_CASE("a trap for an SM in the same guest comes to its QP0") {
+TEST_CASE("a trap to an SM in the same guest reaches its QP0") {
     PortBench bench;
     bench.bring_up();
     CHECK(bench.set_port_info([](std::span<uint8_t> info) {

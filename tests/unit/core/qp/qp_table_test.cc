@@ -17,7 +17,7 @@ QueuePair special(QpType type, uint8_t port) {
 
 }  // namespace
 
-TEST_CASE("QP table: SMI and GSI QPs have fixed numbers, and QP0 and QP1 of the wire are theirs") {
+TEST_CASE("QP table: SMI and GSI QPs have fixed numbers and receive packets to QP0 and QP1") {
     QpTable qps;
     QueuePair& gsi = qps.insert(special(QpType::kGsi, 2));
     CHECK(gsi.qpn == 3);
@@ -39,7 +39,7 @@ TEST_CASE("QP table: a port has one QP of each special type") {
     CHECK(qps.check_room(1, QpType::kSmi) == CmdStatus::kOk);
 }
 
-TEST_CASE("QP table: other QPs get numbers from the first one on, and keep their address") {
+TEST_CASE("QP table: other QPs get numbers in order and keep their address") {
     QpTable qps;
     QueuePair& first = qps.insert({});
     CHECK(first.qpn == kFirstQpn);
@@ -53,7 +53,7 @@ TEST_CASE("QP table: other QPs get numbers from the first one on, and keep their
     CHECK(qps.find(kFirstQpn) == nullptr);
 }
 
-TEST_CASE("QP table: QPs are counted by what they use, special ones among them") {
+TEST_CASE("QP table: QPs are counted by the CQs, SRQ and PD that they use") {
     QpTable qps;
     qps.insert(special(QpType::kSmi, 1)).pd = 7;
     qps.insert({}).pd = 7;

@@ -87,7 +87,7 @@ struct Move {
 
 }  // namespace
 
-TEST_CASE("a CQE is written body first, with time and owner") {
+TEST_CASE("a CQE has its time, and its owner bit is written last") {
     Queue q;
     q.host.clock_ns = 12345;
     q.host.record_writes = true;
@@ -101,7 +101,7 @@ TEST_CASE("a CQE is written body first, with time and owner") {
     CHECK(q.host.writes[0].barriers_before < q.host.writes[1].barriers_before);
 }
 
-TEST_CASE("armed for the next completion") {
+TEST_CASE("the CQ is armed for the next completion") {
     Queue q;
     REQUIRE(q.post());
     CHECK(q.events() == 0);
@@ -181,7 +181,7 @@ TEST_CASE("moderation: an event waits for its period") {
     CHECK(q.cqs.next_deadline() == kNever);  // not armed
 }
 
-TEST_CASE("moderation: who asks for an event gets it, and so does who ends it") {
+TEST_CASE("moderation: a solicited completion and the end of moderation raise the event") {
     Queue q(5);
     moderate(q, 100, 50);
     REQUIRE(q.arm(0));
@@ -204,7 +204,7 @@ TEST_CASE("moderation: who asks for an event gets it, and so does who ends it") 
     CHECK(q.cqs.moderate(999, moderation(1, 1)) == CmdStatus::kBadResource);
 }
 
-TEST_CASE("patient completions: one event for them and what follows") {
+TEST_CASE("patient completions share one event with the following ones") {
     Queue q(5);
     REQUIRE(q.arm(0));
     REQUIRE(q.post_patiently());
@@ -213,12 +213,12 @@ TEST_CASE("patient completions: one event for them and what follows") {
     const uint64_t due = q.host.clock_ns + 1'000'000;
     CHECK(q.cqs.next_deadline() == due);
 
-    SECTION("another completion brings it") {
+    SECTION("another completion raises it") {
         REQUIRE(q.post());
         CHECK(q.events() == 1);
         CHECK(q.cqs.next_deadline() == kNever);
     }
-    SECTION("time brings it, counted from the first") {
+    SECTION("the time since the first one raises it") {
         q.host.clock_ns += 500'000;
         REQUIRE(q.post_patiently());
         q.cqs.timer(due - 1);
@@ -239,7 +239,7 @@ TEST_CASE("patient completions: one event for them and what follows") {
     }
 }
 
-TEST_CASE("patient completions: moderation and errors go first") {
+TEST_CASE("patient completions: moderation and errors take precedence") {
     Queue q(5);
     moderate(q, 2, 0);
     REQUIRE(q.arm(0));
@@ -252,7 +252,7 @@ TEST_CASE("patient completions: moderation and errors go first") {
     CHECK(q.events() == 2);
 }
 
-TEST_CASE("moderation: an event that waits goes with its CQ") {
+TEST_CASE("moderation: a delayed event is dropped with its CQ") {
     Queue q;
     moderate(q, 100, 50);
     REQUIRE(q.arm(0));
@@ -268,7 +268,7 @@ TEST_CASE("moderation: an event that waits goes with its CQ") {
     CHECK(q.events() == 0);
 }
 
-TEST_CASE("armed for solicited completions") {
+TEST_CASE("the CQ is armed for solicited completions") {
     Queue q;
     REQUIRE(q.post());
     REQUIRE(q.arm(0, true));
@@ -290,7 +290,7 @@ TEST_CASE("armed for solicited completions") {
     CHECK(q.events() == 3);
 }
 
-TEST_CASE("another UAR's doorbell arms nothing") {
+TEST_CASE("a doorbell of another UAR arms no CQ") {
     Queue q;
     CHECK_FALSE(q.arm(5, false, kUar + 1));
     REQUIRE(q.post());
@@ -318,7 +318,7 @@ TEST_CASE("an overrun ends the queue and overwrites nothing") {
     CHECK(q.cqs.post(other.cqn, {}, false));
 }
 
-TEST_CASE("room is what the consumer counter says") {
+TEST_CASE("the consumer counter gives the room") {
     Queue q;
     for (uint32_t i = 0; i < 1000; ++i) {
         REQUIRE(q.post(false, i));
@@ -330,7 +330,7 @@ TEST_CASE("room is what the consumer counter says") {
     CHECK(q.errors() == 0);
 }
 
-TEST_CASE("a consumer counter that cannot be is an overrun") {
+TEST_CASE("an impossible consumer counter is an overrun") {
     const uint32_t counter = GENERATE(9u, 0x80000000u, UINT32_MAX);
     Queue q;
     for (uint32_t i = 0; i < 8; ++i) {
@@ -345,7 +345,7 @@ TEST_CASE("a consumer counter that cannot be is an overrun") {
     }
 }
 
-TEST_CASE("memory that vanishes ends the queue") {
+TEST_CASE("a CQ whose memory vanishes is in error") {
     Queue q;
     q.host.make_hole(q.cq.memory.page(0), 4096);
     CHECK_FALSE(q.post());
@@ -354,7 +354,7 @@ TEST_CASE("memory that vanishes ends the queue") {
           static_cast<uint32_t>(CqErrorSyndrome::kMemory));
 }
 
-TEST_CASE("an old solicited completion stays old when the counters wrap") {
+TEST_CASE("a solicited completion of the past raises no event when the counters wrap") {
     Queue q;
     REQUIRE(q.post(true));
     CompletionQueue& cq = *q.cqs.find(q.cq.cqn);
@@ -381,7 +381,7 @@ TEST_CASE("a queue in use is not destroyed") {
     CHECK(q.eqs.destroy(q.eqn) == CmdStatus::kOk);
 }
 
-TEST_CASE("a queue that is resized keeps what waits in it") {
+TEST_CASE("a resize keeps the waiting completions") {
     const uint8_t log_depth = GENERATE(uint8_t{2}, uint8_t{3}, uint8_t{6});
     const uint32_t taken = GENERATE(0u, 5u, 13u);
     Queue q;
@@ -408,7 +408,7 @@ TEST_CASE("a queue that is resized keeps what waits in it") {
     CHECK(q.errors() == 1);
 }
 
-TEST_CASE("a resize leaves an armed queue armed, and its old memory alone") {
+TEST_CASE("a resize keeps the queue armed and writes to the new memory only") {
     const bool solicited = GENERATE(false, true);
     Queue q;
     REQUIRE(q.post(true));
@@ -429,7 +429,7 @@ TEST_CASE("a resize leaves an armed queue armed, and its old memory alone") {
     CHECK(q.events() == 2);
 }
 
-TEST_CASE("a resize that cannot be leaves the queue as it is") {
+TEST_CASE("a refused resize changes nothing") {
     Queue q;
     for (uint32_t i = 0; i < 5; ++i) {
         REQUIRE(q.post(false, i));
@@ -456,7 +456,7 @@ TEST_CASE("a resize that cannot be leaves the queue as it is") {
         move.in.pages.root = 0xdead000;
         refused(CmdStatus::kBadMemory);
     }
-    SECTION("another consumer counter than can be") {
+    SECTION("an impossible consumer counter") {
         q.consume(6);
         CHECK(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kBadParam);
         q.consume(0);

@@ -76,7 +76,7 @@ TEST_CASE("an armed queue interrupts once, an unarmed one never") {
     CHECK(q.interrupts == 2);
 }
 
-TEST_CASE("a full completion EQ loses nothing") {
+TEST_CASE("a full completion EQ loses no event") {
     Queues q;
     MiniEq eq = q.create(2);
     for (uint32_t cqn = 0; cqn < 10; ++cqn) {
@@ -111,7 +111,7 @@ TEST_CASE("a full completion EQ loses nothing") {
     CHECK_FALSE(seen.contains(29));
 }
 
-TEST_CASE("counters of a doorbell that cannot be are refused") {
+TEST_CASE("a doorbell with an impossible counter is refused") {
     Queues q;
     MiniEq eq = q.create();
     q.eqs.completion_event(eq.eqn, 1);
@@ -127,7 +127,7 @@ TEST_CASE("counters of a doorbell that cannot be are refused") {
     CHECK_FALSE(q.eqs.doorbell(77));
 }
 
-TEST_CASE("a full async EQ loses no event of an object, and keeps equal ones once") {
+TEST_CASE("a full async EQ loses no event and keeps one of equal events") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (int i = 0; i < 3; ++i) {
@@ -152,7 +152,7 @@ TEST_CASE("a full async EQ loses no event of an object, and keeps equal ones onc
     CHECK(q.fatals == 0);
 }
 
-TEST_CASE("an object that is destroyed takes its waiting events with it") {
+TEST_CASE("a destroyed object drops its waiting events") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (uint32_t number = 64; number < 72; ++number) {
@@ -172,7 +172,7 @@ TEST_CASE("an object that is destroyed takes its waiting events with it") {
     CHECK(seen.contains({PIB_HCA_EVENT_SRQ_LIMIT_REACHED, 70}));
 }
 
-TEST_CASE("a port's waiting events become one, which has its present state") {
+TEST_CASE("the waiting events of a port become one event with its current state") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (uint32_t qpn = 64; qpn < 68; ++qpn) {
@@ -196,7 +196,7 @@ TEST_CASE("a port's waiting events become one, which has its present state") {
     CHECK_FALSE(q.poll(eq));
 }
 
-TEST_CASE("events of commands wait, one for each") {
+TEST_CASE("events of commands wait, one for each command") {
     Queues q;
     MiniEq eq = q.create(2, true);
     for (uint32_t i = 0; i < 8; ++i) {
@@ -251,7 +251,7 @@ TEST_CASE("events without an async EQ are dropped") {
     CHECK_FALSE(q.eqs.has_async());
 }
 
-TEST_CASE("the ring goes round with its owner bit") {
+TEST_CASE("the owner bit changes with each pass around the ring") {
     Queues q;
     MiniEq eq = q.create(1);
     for (uint32_t i = 0; i < 100; ++i) {

@@ -43,7 +43,7 @@ struct Ledger {
 
 }  // namespace
 
-TEST_CASE("credits: LINK of the peer grants the whole receive buffer") {
+TEST_CASE("credits: the whole receive buffer is granted after the peer's LINK") {
     Ledger ledger;
     const auto granted = ledger.sent();
     REQUIRE(granted.size() == 2);
@@ -66,7 +66,7 @@ TEST_CASE("credits: a quarter of the buffer is granted at once") {
     CHECK(granted[0].limit == kBlocks + kBlocks / 4);
 }
 
-TEST_CASE("credits: packets beyond the grant take no buffer") {
+TEST_CASE("credits: packets beyond the grant take no receive buffer") {
     Ledger ledger;
     CHECK(ledger.credits.take(0, kBlocks));
     CHECK_FALSE(ledger.credits.take(0, 1));
@@ -77,7 +77,7 @@ TEST_CASE("credits: packets beyond the grant take no buffer") {
     CHECK_FALSE(ledger.credits.take(0, kBlocks + 1));
 }
 
-TEST_CASE("credits: CREDIT moves the limit forwards, of the own epoch only") {
+TEST_CASE("credits: a CREDIT of the current epoch raises the limit, and never lowers it") {
     Ledger ledger;
     REQUIRE(ledger.receive({.vl = 0, .epoch = kOwnEpoch, .limit = 50}));
     CHECK(ledger.credits.available(0) == 50);
@@ -90,7 +90,7 @@ TEST_CASE("credits: CREDIT moves the limit forwards, of the own epoch only") {
     CHECK(ledger.credits.available(0) == 0);
 }
 
-TEST_CASE("credits: CREDIT that had no room goes out later, and none after the end") {
+TEST_CASE("credits: a CREDIT without room is sent later, unless the link has ended") {
     Ledger ledger;
     (void)ledger.sent();
     while (!ledger.channel.reserve(64).empty()) {

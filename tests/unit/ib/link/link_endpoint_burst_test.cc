@@ -79,7 +79,7 @@ struct BurstPair {
 
 }  // namespace
 
-TEST_CASE("bursts: the packets and the credits of single packets") {
+TEST_CASE("bursts: a burst has the packets and the credits of single packets") {
     BurstPair with, without;
     with.bring_up();
     without.bring_up();
@@ -99,7 +99,7 @@ TEST_CASE("bursts: the packets and the credits of single packets") {
     CHECK(with.switch_events.held == without.switch_events.held);
 }
 
-TEST_CASE("bursts: what the port takes in one piece does not come singly") {
+TEST_CASE("bursts: packets that the port takes as a burst are not delivered again") {
     BurstPair pair;
     pair.bring_up();
     pair.switch_events.takes_from = 1;
@@ -114,7 +114,7 @@ TEST_CASE("bursts: what the port takes in one piece does not come singly") {
     CHECK(pair.switch_events.packets.size() == 3000);
 }
 
-TEST_CASE("bursts: so far as credits and room reach") {
+TEST_CASE("bursts: credits and room limit the packets of a burst") {
     // A packet of 1024 bytes and its headers take 17 blocks, with a RETH 18.
     BurstPair pair(kBoth, kBoth, 200);
     pair.bring_up();
@@ -148,7 +148,7 @@ TEST_CASE("bursts: so far as credits and room reach") {
     CHECK(full.hca.sender().can_send(link::kVl15, 256 + 28));
 }
 
-TEST_CASE("bursts: only where both sides have said so") {
+TEST_CASE("bursts: packets are sent singly unless both sides agreed on bursts") {
     const std::uint32_t memory = link::kFeatureSharedMemory;
     BurstPair not_granted(kBoth, memory);
     not_granted.bring_up();
@@ -160,7 +160,7 @@ TEST_CASE("bursts: only where both sides have said so") {
     CHECK(answered.error().error == link::LinkError::kUnexpectedFrame);
 }
 
-TEST_CASE("bursts: one that was not agreed on ends the connection") {
+TEST_CASE("bursts: a burst without agreement ends the connection") {
     BurstPair pair(kBoth, link::kFeatureSharedMemory);
     pair.bring_up();
     BurstPair other;
@@ -176,7 +176,7 @@ TEST_CASE("bursts: one that was not agreed on ends the connection") {
     CHECK(received.error().error == link::LinkError::kUnexpectedFrame);
 }
 
-TEST_CASE("bursts: of more than was granted every packet is an overrun, and VL 15 has none") {
+TEST_CASE("bursts: each packet beyond the credits is an overrun, and VL 15 has no bursts") {
     BurstPair pair(kBoth, kBoth, 200);
     pair.bring_up();
     REQUIRE(send_burst(pair.hca, 8));

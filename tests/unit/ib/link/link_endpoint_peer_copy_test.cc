@@ -197,7 +197,7 @@ const std::vector<BlockSegment> kPlace = {{.offset = 4096, .block = 0, .length =
 
 }  // namespace
 
-TEST_CASE("peer copy: only after memory has been handed over and mapped") {
+TEST_CASE("peer copy: offers need shared memory that the switch has mapped") {
     PeerCopyPair pair;
     CHECK(pair.hca.agreed().peer_copy);
     CHECK_FALSE(pair.hca.shares_memory());
@@ -222,7 +222,7 @@ TEST_CASE("peer copy: only after memory has been handed over and mapped") {
     CHECK(pair.sw.sender().credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
 }
 
-TEST_CASE("peer copy: memory that the switch cannot use leaves the link as it was") {
+TEST_CASE("peer copy: memory that the switch cannot map leaves the link unchanged") {
     PeerCopyPair pair;
     pair.switch_events.mappable = false;
     pair.share();
@@ -236,7 +236,7 @@ TEST_CASE("peer copy: memory that the switch cannot use leaves the link as it wa
     CHECK(pair.switch_events.packets.size() == 3);
 }
 
-TEST_CASE("peer copy: an offer says where the payload is, and takes its credits") {
+TEST_CASE("peer copy: an offer names its segments and takes the credits of its packets") {
     PeerCopyPair pair;
     pair.share();
     const std::uint32_t credits = pair.hca.sender().credits(0);
@@ -265,7 +265,7 @@ TEST_CASE("peer copy: the switch splits an offer that it cannot forward") {
     pair.switch_events.takes = false;
     REQUIRE(pair.offer(pair.hca, kPlace));
     (void)pair.hca.channel().publish();
-    SECTION("into the packets that it stands for") {
+    SECTION("into the packets of the offer") {
         pair.turn(pair.sw);
         REQUIRE(pair.switch_events.packets.size() == kPackets);
         for (std::uint32_t i = 0; i < kPackets; ++i) {
@@ -278,7 +278,7 @@ TEST_CASE("peer copy: the switch splits an offer that it cannot forward") {
             CHECK(view.payload().back() == i);
         }
     }
-    SECTION("into nothing when it does not hold any more") {
+    SECTION("into no packets when the offer is revoked") {
         pair.switch_events.lives = false;
         pair.turn(pair.sw);
         CHECK(pair.switch_events.packets.empty());
@@ -307,7 +307,7 @@ TEST_CASE("peer copy: the payload of split offers counts for a turn") {
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("peer copy: what cannot be an offer is not sent") {
+TEST_CASE("peer copy: begin() refuses packets that cannot be an offer") {
     PeerCopyPair pair;
     pair.share();
     const auto limit = [&](unsigned vl, std::uint32_t mtu) {
@@ -325,7 +325,7 @@ TEST_CASE("peer copy: what cannot be an offer is not sent") {
     CHECK(sent == link::LinkEndpoint::kSwitchCopyBlocks / (256 * 17));
 }
 
-TEST_CASE("peer copy: the adapter asks for the payload, and the frames behind wait") {
+TEST_CASE("peer copy: the adapter sends PULL, and later frames wait") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -351,7 +351,7 @@ TEST_CASE("peer copy: the adapter asks for the payload, and the frames behind wa
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("peer copy: an answer keeps the adapter awake, and another pull's does not") {
+TEST_CASE("peer copy: only the answer to the current pull keeps the adapter awake") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -363,12 +363,12 @@ TEST_CASE("peer copy: an answer keeps the adapter awake, and another pull's does
     CHECK_FALSE(pair.hca.may_sleep());
 }
 
-TEST_CASE("peer copy: without a place it comes by the bounce area") {
+TEST_CASE("peer copy: a pull without a target uses the bounce area") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.hold = true;
-    SECTION("from the start") {}
-    SECTION("when the place is another by then") {
+    SECTION("the port names no target") {}
+    SECTION("the target has changed meanwhile") {
         pair.hca_events.place = kPlace;
         pair.hca_events.stays = false;
         CHECK(pair.asked().segments == kPlace);
@@ -377,10 +377,10 @@ TEST_CASE("peer copy: without a place it comes by the bounce area") {
         CHECK(pair.hca_events.packets.empty());
         pair.next_handle = 0;
     }
-    SECTION("when the device says what is not its own") {
+    SECTION("the target is not in the adapter's memory") {
         pair.hca_events.place = {{.offset = kBlock - 1, .block = 0, .length = kPayload}};
     }
-    SECTION("when that is not all of it") {
+    SECTION("the target is too short") {
         pair.hca_events.place = {{.offset = 0, .block = 0, .length = kPayload - 1}};
     }
     const auto pull = pair.next_handle == 0 ? pair.again() : pair.asked();
@@ -404,20 +404,20 @@ TEST_CASE("peer copy: without a place it comes by the bounce area") {
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("peer copy: answers that bring nothing") {
+TEST_CASE("peer copy: a burst whose pull failed is dropped") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
     (void)pair.asked();
-    SECTION("gone") {
+    SECTION("the offer is revoked") {
         pair.answer(PullResult::kGone);
         CHECK(pair.hca_events.refused == 0);
     }
-    SECTION("not allowed") {
+    SECTION("the target is refused") {
         pair.answer(PullResult::kRefused);
         CHECK(pair.hca_events.refused == 1);
     }
-    SECTION("values that are no answer") {
+    SECTION("the answer has an unknown result") {
         pair.answer(static_cast<PullResult>(99));
     }
     CHECK_FALSE(pair.hca.pulling());
@@ -429,7 +429,7 @@ TEST_CASE("peer copy: answers that bring nothing") {
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("peer copy: a cancelled pull is asked for again") {
+TEST_CASE("peer copy: a cancelled pull is requested again") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -450,7 +450,7 @@ TEST_CASE("peer copy: a cancelled pull is asked for again") {
     CHECK_FALSE(pair.hca.cancel_pull());
 }
 
-TEST_CASE("peer copy: a link that goes through Down meanwhile loses the burst") {
+TEST_CASE("peer copy: a link that goes Down drops the burst of its pull") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;
@@ -474,9 +474,9 @@ TEST_CASE("peer copy: a link that goes through Down meanwhile loses the burst") 
     CHECK_FALSE(pair.hca.pulling());
 }
 
-TEST_CASE("peer copy: what a switch may not say ends the connection") {
+TEST_CASE("peer copy: a switch that breaks the protocol loses the connection") {
     PeerCopyPair pair;
-    SECTION("an offer that nobody has memory for") {
+    SECTION("an offer without MEMORY") {
         PeerCopyPair other;
         other.share();
         REQUIRE(other.offer(other.sw, {}));
@@ -485,11 +485,11 @@ TEST_CASE("peer copy: what a switch may not say ends the connection") {
                     from.bytes + from.control->produced % from.size, 256);
         to.control->produced += 256;
     }
-    SECTION("with segments") {
+    SECTION("an offer with segments") {
         pair.share();
         REQUIRE(pair.offer(pair.sw, kPlace));
     }
-    SECTION("out of order") {
+    SECTION("handles out of order") {
         pair.share();
         pair.next_handle = 2;
         REQUIRE(pair.offer(pair.sw, {}));
@@ -499,7 +499,7 @@ TEST_CASE("peer copy: what a switch may not say ends the connection") {
     CHECK(pair.error.starts_with("offer"));
 }
 
-TEST_CASE("peer copy: what an adapter may not say ends the connection") {
+TEST_CASE("peer copy: an adapter that breaks the protocol loses the connection") {
     PeerCopyPair pair;
     pair.share();
     const auto ring = pair.memory.ring(0);
@@ -510,32 +510,32 @@ TEST_CASE("peer copy: what an adapter may not say ends the connection") {
         CHECK_FALSE(pair.sw.feed(again));
         return;
     }
-    SECTION("memory that it has not") {
+    SECTION("a segment behind the end of a block") {
         REQUIRE(
             pair.offer(pair.hca, std::vector<BlockSegment>{{kBlock - kPayload + 1, 0, kPayload}}));
     }
-    SECTION("a block that it has not") {
+    SECTION("a segment of an unknown block") {
         REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, 1, kPayload}}));
     }
-    SECTION("its bounce area, which is no source") {
+    SECTION("a segment of the bounce area") {
         REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, link::kBounceBlock, kPayload}}));
     }
-    SECTION("less than the packets take") {
+    SECTION("segments shorter than the payload") {
         REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, 0, kPayload - 1}}));
     }
-    SECTION("other packets than the bytes") {
+    SECTION("packets of another length") {
         const auto at = body();
         REQUIRE(pair.offer(pair.hca, kPlace));
         at[1] = kPackets - 1;
     }
-    SECTION("no result") {
+    SECTION("no segments") {
         REQUIRE(pair.offer(pair.hca, {}));
     }
     SECTION("the handle 0") {
         pair.next_handle = 0;
         REQUIRE(pair.offer(pair.hca, kPlace));
     }
-    SECTION("an ACK that is wanted") {
+    SECTION("packets that request an ACK") {
         const auto at = body();
         REQUIRE(pair.offer(pair.hca, kPlace));
         at[ib::kBurstLast + 8 + 8] |= 0x80;
@@ -546,7 +546,7 @@ TEST_CASE("peer copy: what an adapter may not say ends the connection") {
     CHECK(pair.switch_events.offers.empty());
 }
 
-TEST_CASE("peer copy: a PULL to no memory ends the connection") {
+TEST_CASE("peer copy: a PULL without valid segments ends the connection") {
     PeerCopyPair pair;
     pair.share();
     pair.hca_events.place = kPlace;

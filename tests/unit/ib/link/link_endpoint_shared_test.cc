@@ -89,7 +89,7 @@ struct SharedPair {
 
 }  // namespace
 
-TEST_CASE("shared memory: the bytes of a ring come twice in a row") {
+TEST_CASE("shared memory: a ring is mapped twice in a row") {
     auto memory = SharedMemory::create(kLogRing).value();
     auto mapped = SharedMemory::map(memory.memfd()).value();
     CHECK(mapped.ring_size() == kRing);
@@ -103,7 +103,7 @@ TEST_CASE("shared memory: the bytes of a ring come twice in a row") {
     }
 }
 
-TEST_CASE("shared memory: what is not sealed or has an odd size is refused") {
+TEST_CASE("shared memory: an unsealed memfd, or one of a wrong size, is refused") {
     const int loose = ::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     REQUIRE(::ftruncate(loose, 65536 + 2 * kRing) == 0);
     CHECK_FALSE(SharedMemory::map(loose));
@@ -117,7 +117,7 @@ TEST_CASE("shared memory: what is not sealed or has an odd size is refused") {
     CHECK_FALSE(SharedMemory::map(0));
 }
 
-TEST_CASE("ring: full and empty, over many turns of the positions") {
+TEST_CASE("ring: it fills and empties while its positions wrap") {
     auto memory = SharedMemory::create(kLogRing).value();
     memory.ring(0).control->produced = memory.ring(0).control->consumed = 0u - 4 * kRing;
     RingProducer producer(memory.ring(0));
@@ -145,7 +145,7 @@ TEST_CASE("ring: full and empty, over many turns of the positions") {
     CHECK_FALSE(consumer.broken());
 }
 
-TEST_CASE("ring: only who sleeps is woken, and once") {
+TEST_CASE("ring: a sleeping side is woken once, an awake one never") {
     auto memory = SharedMemory::create(kLogRing).value();
     RingProducer producer(memory.ring(0));
     RingConsumer consumer(memory.ring(0));
@@ -260,7 +260,7 @@ struct Side {
 
 }  // namespace
 
-TEST_CASE("shared link: two threads, packets both ways") {
+TEST_CASE("shared link: two threads exchange packets") {
     constexpr std::size_t kPackets = 5000;
     SharedPair pair;
     pair.bring_up();
@@ -277,7 +277,7 @@ TEST_CASE("shared link: two threads, packets both ways") {
     CHECK(pair.switch_events.packets == std::vector(kPackets, to_switch));
 }
 
-TEST_CASE("shared link: frames leave the stream, packets arrive, few are woken") {
+TEST_CASE("shared link: frames travel through the rings with few wake-ups") {
     SharedPair pair;
     pair.bring_up();
     REQUIRE(pair.error.empty());
@@ -298,7 +298,7 @@ TEST_CASE("shared link: frames leave the stream, packets arrive, few are woken")
     CHECK(pair.hca.output().empty());
 }
 
-TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when there is room") {
+TEST_CASE("shared link: a sender at a full ring is woken when there is room") {
     SharedPair pair;
     pair.bring_up();
     pair.switch_events.hold = true;  // no credit comes that would wake it, too
@@ -329,7 +329,7 @@ TEST_CASE("shared link: a full ring makes the sender wait, and wakes it when the
     CHECK(pair.error.empty());
 }
 
-TEST_CASE("shared link: a retrain and a closed peer, as over a stream") {
+TEST_CASE("shared link: a retrain and a closed peer work as over a stream") {
     SharedPair pair;
     pair.bring_up();
     pair.sw.training().retrain();
@@ -341,7 +341,7 @@ TEST_CASE("shared link: a retrain and a closed peer, as over a stream") {
     CHECK_FALSE(pair.hca.receive(SIZE_MAX).value());
 }
 
-TEST_CASE("shared link: WELCOME must bring the memory it promises") {
+TEST_CASE("shared link: WELCOME must carry the memory that it announces") {
     SharedPair pair;
     pair.hca_events.rings.reset();
     pair.hca.training().set_parameters(make_parameters());
@@ -363,11 +363,11 @@ TEST_CASE("shared link: frames on the stream are refused once memory is shared")
     CHECK(pair.switch_events.downs == 1);
 }
 
-TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing else") {
+TEST_CASE("shared link: a hostile peer ends its own link alone") {
     SharedPair pair;
     pair.bring_up();
     auto& control = *pair.memory.ring(0).control;
-    SECTION("more published than the ring has") {
+    SECTION("more bytes published than the ring has") {
         control.produced += kRing + 64;
     }
     SECTION("a position between frames") {
@@ -379,10 +379,10 @@ TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing
     SECTION("an unknown frame") {
         pair.forge({77, 0, 0, 0, 0, 0, 0, 8}, 64);
     }
-    SECTION("a frame longer than any") {
+    SECTION("a frame longer than the limit") {
         pair.forge({6, 1, 0, 0, 0xff, 0xff, 0xff, 0xff}, 64);
     }
-    SECTION("a frame longer than what is published") {
+    SECTION("a frame longer than the published bytes") {
         pair.forge({6, 1, 0, 0, 0, 0, 8, 0}, 64);
     }
     SECTION("a burst of no packets") {
@@ -399,7 +399,7 @@ TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing
         append(bytes, SharedPair::hello());
         pair.forge(bytes, 128);
     }
-    SECTION("more given back than was ever sent") {
+    SECTION("more bytes consumed than published") {
         pair.memory.ring(1).control->consumed += 64;
         REQUIRE(send(pair.sw, make_packet(0, 5, 100)));
         while (send(pair.sw, make_packet(1, 5, 4000))) {
@@ -413,7 +413,7 @@ TEST_CASE("shared link: what a hostile peer writes ends its own link and nothing
     CHECK_FALSE(pair.sw.receive(SIZE_MAX).value());
 }
 
-TEST_CASE("shared link: a flood is taken in portions") {
+TEST_CASE("shared link: a flood is received in portions") {
     SharedPair pair;
     pair.bring_up();
     while (send(pair.hca, make_packet(0, 5, 4000))) {
@@ -432,7 +432,7 @@ struct Tampered : SharedRecorder {
     }
 };
 
-TEST_CASE("shared link: headers are copied before they are checked, of long packets too") {
+TEST_CASE("shared link: headers are copied before their checks, also those of long packets") {
     const auto [payload, payload_is_copied] =
         GENERATE(table<std::size_t, bool>({{16, true}, {256, true}, {1024, false}, {4096, false}}));
     SharedPair pair;
@@ -469,7 +469,7 @@ TEST_CASE("shared link: headers are copied before they are checked, of long pack
     CHECK((seen.back() == packet.back()) == payload_is_copied);
 }
 
-TEST_CASE("idle: runnable threads are read from loadavg, and nonsense is none") {
+TEST_CASE("idle: runnable threads are read from loadavg, and malformed text gives none") {
     CHECK(pib_runnable_threads("0.10 0.20 0.30 3/456 7890\n") == 3);
     CHECK(pib_runnable_threads("12.00 0.20 0.30 17/456 7890\n") == 17);
     for (const char* text : {"", "0.1", "0.1 0.2 0.3", "0.1 0.2 0.3 x/4 5", "0.1 0.2 0.3 4",
@@ -478,7 +478,7 @@ TEST_CASE("idle: runnable threads are read from loadavg, and nonsense is none") 
     }
 }
 
-TEST_CASE("idle: nobody stays awake for ever, and with 0 not at all") {
+TEST_CASE("idle: polling is bounded, and off with 0") {
     PibIdleSpin spin;
     pib_idle_spin_init(&spin, 0);
     CHECK_FALSE(pib_idle_spin_go_on(&spin));
@@ -493,7 +493,7 @@ TEST_CASE("idle: nobody stays awake for ever, and with 0 not at all") {
     CHECK_FALSE(pib_idle_spin_go_on(&spin));
 }
 
-TEST_CASE("idle: the time is doubled up to its limit when it pays, and halved when it does not") {
+TEST_CASE("idle: the polling time doubles after a success and halves after a failure") {
     PibIdleSpin spin;
     pib_idle_spin_init(&spin, 16);
     for (unsigned round = 0; round < 5; ++round) {

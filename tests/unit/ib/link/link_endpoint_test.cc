@@ -32,7 +32,7 @@ Bytes frame(link::FrameType type, const Bytes& body, std::uint8_t flags = 0) {
 
 }  // namespace
 
-TEST_CASE("link: handshake and link up, in any fragmentation") {
+TEST_CASE("link: the handshake brings the link up, in any fragmentation") {
     const std::size_t chunk = GENERATE_COPY(std::size_t{1}, std::size_t{7}, SIZE_MAX);
     LinkPair pair;
     pair.hca.training().set_parameters(make_parameters());
@@ -54,7 +54,7 @@ TEST_CASE("link: handshake and link up, in any fragmentation") {
     CHECK(pair.hca.sender().credits(2) == 0);
 }
 
-TEST_CASE("link: no common width keeps it down, a change brings it up") {
+TEST_CASE("link: it stays down without a common width, and a change brings it up") {
     LinkPair pair;
     auto narrow = make_parameters();
     narrow.width_enabled = 8;
@@ -69,7 +69,7 @@ TEST_CASE("link: no common width keeps it down, a change brings it up") {
     CHECK(pair.sw.is_up());
 }
 
-TEST_CASE("link: disable and retrain pass through down on both sides") {
+TEST_CASE("link: disabling and retraining take both sides Down") {
     LinkPair pair;
     pair.bring_up();
     pair.sw.training().retrain();
@@ -86,7 +86,7 @@ TEST_CASE("link: disable and retrain pass through down on both sides") {
     CHECK(pair.switch_events.downs == 2);
 }
 
-TEST_CASE("link: packets arrive as they were, with or without checksums") {
+TEST_CASE("link: packets arrive unchanged, with or without checksums") {
     LinkPair pair;
     pair.bring_up();
     const SendCrc crc = GENERATE(SendCrc::kElided, SendCrc::kComputed);
@@ -100,7 +100,7 @@ TEST_CASE("link: packets arrive as they were, with or without checksums") {
     CHECK(pair.switch_events.packets == sent);
 }
 
-TEST_CASE("link: credits stop a data VL, not the others and not VL15") {
+TEST_CASE("link: a data VL without credits stops, and other VLs and VL15 continue") {
     LinkPair pair(make_buffers(160));
     pair.bring_up();
     pair.switch_events.hold = true;
@@ -119,7 +119,7 @@ TEST_CASE("link: credits stop a data VL, not the others and not VL15") {
     CHECK(send(pair.hca, big));
 }
 
-TEST_CASE("link: fifteen data VLs have credits of their own") {
+TEST_CASE("link: each of fifteen data VLs has its own credits") {
     link::LinkEndpoint::Buffers buffers;
     buffers.receive_blocks.fill(1024);
     LinkPair pair(buffers);
@@ -171,7 +171,7 @@ TEST_CASE("link: a stream of packets keeps flowing within its credits") {
     CHECK(pair.switch_events.packets.size() == sent);
 }
 
-TEST_CASE("link: output is bounded when the peer does not read, and VL15 still fits") {
+TEST_CASE("link: output to a peer that does not read is bounded, and VL15 still fits") {
     LinkPair pair(make_buffers(100'000));
     pair.bring_up();
     const Bytes big = make_packet(0, 5, 4096);
@@ -220,7 +220,7 @@ TEST_CASE("link: damaged packets are counted, dropped and cost no credit") {
     CHECK(pair.hca.is_up());
 }
 
-TEST_CASE("link: packets beyond the credits are dropped, and the link goes on") {
+TEST_CASE("link: packets beyond the credits are dropped, and the link stays up") {
     LinkPair pair(make_buffers(160));
     pair.bring_up();
     pair.switch_events.hold = true;
@@ -238,7 +238,7 @@ TEST_CASE("link: packets beyond the credits are dropped, and the link goes on") 
     CHECK(pair.sw.is_up());
 }
 
-TEST_CASE("link: a peer that neither reads nor looks at its credits fills no memory") {
+TEST_CASE("link: a peer that neither reads nor respects its credits fills no memory") {
     auto buffers = make_buffers(160);
     buffers.output_bytes = 1;  // the least there is
     LinkPair pair(buffers);
@@ -282,7 +282,7 @@ TEST_CASE("link: refusals carry reason and text") {
     CHECK_FALSE(pair.sw.training().is_open());
 }
 
-TEST_CASE("link: what the protocol does not allow ends the connection") {
+TEST_CASE("link: each violation of the protocol ends the connection") {
     using link::FrameType;
     struct Case {
         const char* name;

@@ -35,7 +35,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("every fault of a packet is counted, in all and by its kind") {
+TEST_CASE("each packet fault counts in the sum and in the counter of its kind") {
     struct Row {
         PacketFault fault;
         Counter detail;
@@ -65,7 +65,7 @@ TEST_CASE("more local physical errors than the threshold are a link integrity er
     CHECK(none.told(PacketFault::kVcrc, 5) == 5);
 }
 
-TEST_CASE("a good packet makes up for one local physical error, and not for the next one") {
+TEST_CASE("a good packet cancels one local physical error") {
     Bench bench(3);
     for (unsigned i = 0; i < 50; ++i) {
         CHECK_FALSE(bench.drop(PacketFault::kVcrc));
@@ -78,7 +78,7 @@ TEST_CASE("a good packet makes up for one local physical error, and not for the 
     CHECK(bench.drop(PacketFault::kVcrc) == LinkError::kLocalIntegrity);
 }
 
-TEST_CASE("as many periods in succession with an overrun as the threshold says are excessive") {
+TEST_CASE("as many successive periods with overruns as the threshold are an excessive overrun") {
     Bench bench(3);
     for (unsigned period = 0; period < 2; ++period) {
         CHECK(bench.told(PacketFault::kOverrun, 100) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("as many periods in succession with an overrun as the threshold says a
     CHECK(none.told(PacketFault::kOverrun, 5) == 1);
 }
 
-TEST_CASE("a link error's trap names the port, and waits at a sender that is Active only") {
+TEST_CASE("the trap of a link error names the port and waits for an Active sender") {
     Bench bench(0);
     PortAttrs sender = make_port({.kind = PortKind::kSwitchPort0, .port_number = 0});
     sender.set(port_info::kLid, 0x31);

@@ -100,7 +100,7 @@ TEST_CASE("a reply is the request with R bit, status and data") {
     CHECK(std::string(reinterpret_cast<const char*>(reply.smp_data().data())) == "vm0 pib-hca");
 }
 
-TEST_CASE("a directed-route reply turns round") {
+TEST_CASE("a directed-route reply reverses the route") {
     SmaNode node = an_hca();
     Mad request = make_smp(Method::kGet, attr::kNodeInfo);
     request.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnDirectedRoute));
@@ -116,7 +116,7 @@ TEST_CASE("a directed-route reply turns round") {
     CHECK(refused.status() == mad_status::kBadMethodAttribute);
 }
 
-TEST_CASE("malformed requests have their status, and bad ones none") {
+TEST_CASE("malformed requests get a status, and other MADs no answer") {
     SmaNode node = an_hca();
     const SmaNode before = node;
     Mad version = make_smp(Method::kGet, attr::kNodeInfo);
@@ -150,7 +150,7 @@ TEST_CASE("malformed requests have their status, and bad ones none") {
     CHECK(node == before);
 }
 
-TEST_CASE("NodeInfo of a channel adapter depends on the port that is asked") {
+TEST_CASE("NodeInfo of a channel adapter depends on the queried port") {
     SmaNode node = an_hca();
     const Mad reply = ask(node, make_smp(Method::kGet, attr::kNodeInfo), {.port = 2});
     const auto data = reply.smp_data();
@@ -175,7 +175,7 @@ TEST_CASE("NodeInfo of a switch counts external ports and names port 0") {
     CHECK(get(reply.smp_data(), node_info::kLocalPortNum) == 5);
 }
 
-TEST_CASE("PortInfo by modifier") {
+TEST_CASE("the modifier of PortInfo selects the port") {
     SmaNode hca = an_hca();
     hca.port(2)->set(port_info::kLid, 22);
     CHECK(get(ask(hca, make_smp(Method::kGet, attr::kPortInfo, 2)).smp_data(), port_info::kLid) ==
@@ -209,7 +209,7 @@ TEST_CASE("Set(PortInfo) answers with the new values and reports events") {
     CHECK(get(later.smp_data(), port_info::kClientReregister) == 0);
 }
 
-TEST_CASE("a bad Set answers 0x1C with what is in force") {
+TEST_CASE("a bad Set gets status 0x1C and the current values") {
     SmaNode node = an_hca();
     node.port(1)->set(port_info::kLid, 7);
     const Mad reply = ask(node, set_info(node, 1, {{port_info::kLid, 0xFFFF}}));
@@ -217,7 +217,7 @@ TEST_CASE("a bad Set answers 0x1C with what is in force") {
     CHECK(get(reply.smp_data(), port_info::kLid) == 7);
 }
 
-TEST_CASE("a channel adapter's port is set through itself only, a switch's through any") {
+TEST_CASE("a channel adapter's port is set through itself alone, a switch's through any port") {
     SmaNode hca = an_hca();
     CHECK(status_of(hca, set_info(hca, 2, {{port_info::kLid, 7}})) == mad_status::kBadField);
     CHECK(hca.port(2)->lid() == Lid(0));
@@ -255,7 +255,7 @@ TEST_CASE("tables of a switch are addressed by port in the modifier") {
     CHECK(sw.port(5)->sl_to_vl[2][0] == 3);
 }
 
-TEST_CASE("P_Keys of a channel adapter belong to the port that the SMP came in by") {
+TEST_CASE("P_Keys of a channel adapter belong to the port of the SMP's arrival") {
     SmaNode hca = an_hca();
     Mad request = make_smp(Method::kSet, attr::kPKeyTable, 0);
     store_be(request.smp_data().data(), std::uint16_t{0x8001});
@@ -266,7 +266,7 @@ TEST_CASE("P_Keys of a channel adapter belong to the port that the SMP came in b
     CHECK(hca.port(1)->pkeys[0] == kDefaultPKey);
 }
 
-TEST_CASE("LedInfo and VendorDiag") {
+TEST_CASE("LedInfo is set and VendorDiag is read") {
     SmaNode hca = an_hca();
     Mad on = make_smp(Method::kSet, attr::kLedInfo);
     on.smp_data()[0] = 0x80;
@@ -277,7 +277,7 @@ TEST_CASE("LedInfo and VendorDiag") {
     CHECK(status_of(hca, make_smp(Method::kGet, attr::kVendorDiag, 1)) == mad_status::kBadField);
 }
 
-TEST_CASE("M_Key protection levels") {
+TEST_CASE("each M_Key protection level admits its methods") {
     struct {
         unsigned level;
         Method method;
@@ -349,7 +349,7 @@ TEST_CASE("a lease period of zero never ends") {
     CHECK(sma_answer(node, wrong, at(1'000'000 * kSecond)).disposition == SmaDisposition::kDiscard);
 }
 
-TEST_CASE("a violation queues trap 256, and TrapRepress takes it back") {
+TEST_CASE("an M_Key violation queues trap 256, and TrapRepress removes it") {
     SmaNode node = an_hca();
     PortAttrs& port = *node.port(1);
     port.set(port_info::kMKey, 0xABCD);

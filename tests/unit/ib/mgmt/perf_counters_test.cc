@@ -56,7 +56,7 @@ std::uint64_t read(const PmaNode& node, Field field, unsigned port = 1,
 
 }  // namespace
 
-TEST_CASE("ClassPortInfo") {
+TEST_CASE("ClassPortInfo names the capabilities of the PMA") {
     Hca hca;
     Mad reply = ask(hca.node(), perf(Method::kGet, attr::kClassPortInfo));
     CHECK(get(reply.gmp_data(), class_port_info::kBaseVersion) == 1);
@@ -68,7 +68,7 @@ TEST_CASE("ClassPortInfo") {
     CHECK(get(reply.gmp_data(), class_port_info::kCapabilityMask) == 0x9300);
 }
 
-TEST_CASE("refusals") {
+TEST_CASE("unsupported queries get their status") {
     Hca hca;
     const PmaNode node = hca.node();
     const auto status = [&](Mad request) { return ask(node, request).status(); };
@@ -113,7 +113,7 @@ TEST_CASE("packets are counted as words and by kind of destination") {
     CHECK(read(node, port_counters::kPortXmitData, 2) == 0);
 }
 
-TEST_CASE("counters stand at the maximum of their field") {
+TEST_CASE("counters stop at the maximum of their field") {
     Hca hca;
     PortCounters& c = hca.counters[0];
     const PmaNode node = hca.node();
@@ -130,7 +130,7 @@ TEST_CASE("counters stand at the maximum of their field") {
     CHECK(read(node, port_counters_ext::kLinkDowned, 1, attr::kPortCountersExtended) == 300);
 }
 
-TEST_CASE("a Set writes what is selected, in its own attribute") {
+TEST_CASE("a Set writes the selected counters of its attribute") {
     Hca hca;
     PortCounters& c = hca.counters[0];
     const PmaNode node = hca.node();
@@ -223,7 +223,7 @@ TEST_CASE("the extended speeds' counters: 38, each with its own select bit") {
     CHECK(hca.counters[0].value(Counter::kErrorDetectionLane) == 77);
 }
 
-TEST_CASE("data is counted by SL, multicast and subnet management too") {
+TEST_CASE("data counts by SL as well, with multicast and subnet management") {
     Hca hca;
     PortCounters& c = hca.counters[0];
     c.count_sent(packet(5, 14, 3));
@@ -246,7 +246,7 @@ TEST_CASE("data is counted by SL, multicast and subnet management too") {
     CHECK(read(node, port_counters::kPortXmitData) == 29);
 }
 
-TEST_CASE("counters of a VL stand at the maximum of their field") {
+TEST_CASE("counters of a VL stop at the maximum of their field") {
     Hca hca;
     PortCounters& c = hca.counters[0];
     c.add(counter_of(Counter::kPortVlXmitWait, 0), 70000);
@@ -258,7 +258,7 @@ TEST_CASE("counters of a VL stand at the maximum of their field") {
     CHECK(errors.gmp_data()[4] == 0b00'11'00'00);
 }
 
-TEST_CASE("details") {
+TEST_CASE("PortRcvErrorDetails and PortXmitDiscardDetails have their counters") {
     Hca hca;
     hca.counters[0].add(Counter::kPortMalformedPacketErrors, 2);
     hca.counters[0].add(Counter::kPortSwHoqLifetimeLimitDiscards, 3);
@@ -286,7 +286,7 @@ TEST_CASE("a switch sums and clears all ports at once") {
     CHECK(read(node, port_counters::kPortRcvErrors, 8) == 0);
 }
 
-TEST_CASE("a sampling counts what falls into its interval") {
+TEST_CASE("a sampling counts the events of its interval") {
     Hca hca;
     const PmaNode node = hca.node();
     Mad control = perf(Method::kSet, attr::kPortSamplesControl, 2);
@@ -351,7 +351,7 @@ TEST_CASE("optional counters that OptionMask has can be sampled, too") {
     CHECK(load_be<std::uint32_t>(&data[16]) == 0);
 }
 
-TEST_CASE("a sampling of what is not offered is refused") {
+TEST_CASE("a sampling of an unsupported counter is refused") {
     Hca hca;
     Mad control = perf(Method::kSet, attr::kPortSamplesControl, 1);
     for (const unsigned select : {0x0006U, 0x4004U, 0x400FU, 0x4017U, 0x5016U, 0xC000U}) {

@@ -103,7 +103,7 @@ TEST_CASE("LIDs and path bits") {
     CHECK_FALSE(port.owns_lid(kPermissiveLid));
 }
 
-TEST_CASE("link comes up, is armed, becomes active, goes down") {
+TEST_CASE("a link comes up, and the port is armed, active and down again") {
     PortAttrs port = ca_port();
     assign_lids(port);
     CHECK(port_link_up(port, link_width::k4x, link_speed::kQdr, link_speed_ext::kEdr)
@@ -159,7 +159,7 @@ TEST_CASE("illegal state transitions are refused and change nothing") {
     refused(active, PortState::kArmed);
 }
 
-TEST_CASE("commanding the state that is there changes nothing") {
+TEST_CASE("a command of the current state changes nothing") {
     PortAttrs port = up_port();
     make_active(port);
     const SetResult result = command(port, PortState::kActive);
@@ -242,7 +242,7 @@ TEST_CASE("a bad value does not stop the good ones of the same Set") {
     CHECK(port.sm_sl() == Sl(3));
 }
 
-TEST_CASE("events tell what really changed") {
+TEST_CASE("events name real changes alone") {
     PortAttrs port = up_port();
     CHECK_FALSE(set_port_info(port, unchanged(port)).events.any());
     CHECK(set_field(port, port_info::kLid, 77).events == PortEvents(PortEvent::kLidChange));
@@ -257,7 +257,7 @@ TEST_CASE("events tell what really changed") {
           PortEvents(PortEvent::kClientReregister));
 }
 
-TEST_CASE("supported stands for all, and nothing for no change") {
+TEST_CASE("the code for \"all supported\" enables all, and 0 changes nothing") {
     PortAttrs port = up_port();
     set_field(port, port_info::kLinkWidthEnabled, 1);
     set_field(port, port_info::kLinkWidthEnabled, 0);
@@ -325,7 +325,7 @@ TEST_CASE("external ports of a switch have no LID, port 0 has no link") {
     CHECK_FALSE(port_link_down(base).any());
 }
 
-TEST_CASE("P_Key blocks") {
+TEST_CASE("P_Key blocks are read and written") {
     PortAttrs port = make_port({.pkey_cap = 40});
     Data data{};
     CHECK(get_pkey_block(port, 0, data) == mad_status::kOk);
@@ -363,7 +363,7 @@ TEST_CASE("GUID blocks keep the port GUID") {
     CHECK(get_guid_block(switch_port(), 0, data) == mad_status::kBadField);
 }
 
-TEST_CASE("SL to VL by input port") {
+TEST_CASE("SLtoVL tables are read and written by input port") {
     PortAttrs port = switch_port();
     Data data{};
     data[0] = 0x12;
@@ -380,7 +380,7 @@ TEST_CASE("SL to VL by input port") {
     CHECK(set_sl_to_vl(port, 200, data).status == mad_status::kBadField);
 }
 
-TEST_CASE("VL arbitration blocks") {
+TEST_CASE("VL arbitration blocks are read and written") {
     PortAttrs port = make_port({.vl_arb_high_cap = 40, .vl_arb_low_cap = 8});
     Data data{};
     data[0] = 0xF3;  // the upper half is reserved

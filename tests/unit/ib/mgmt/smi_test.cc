@@ -64,7 +64,7 @@ constexpr Case kCases[] = {
 
 }  // namespace
 
-TEST_CASE("decisions on a received SMP") {
+TEST_CASE("the SMI decides on each kind of received SMP") {
     for (const Case& c : kCases) {
         CAPTURE(c.name);
         Mad mad = dr_smp(c.pointer, c.count, c.returning);
@@ -77,7 +77,7 @@ TEST_CASE("decisions on a received SMP") {
     }
 }
 
-TEST_CASE("the way back is written down") {
+TEST_CASE("the SMI records the return path") {
     Mad forwarded = dr_smp(1, 2);
     static_cast<void>(smi_receive(forwarded, kSwitch, 6));
     CHECK(forwarded.return_path()[1] == 6);
@@ -97,7 +97,7 @@ TEST_CASE("a path through a port that does not exist is discarded") {
     }
 }
 
-TEST_CASE("sending from a channel adapter") {
+TEST_CASE("a channel adapter sends along the initial path") {
     Mad request = dr_smp(0, 2);
     request.initial_path()[1] = 1;
     CHECK(smi_send(request, kCa, 1) == SmiDecision{SmiAction::kPort, 1, {}});
@@ -123,7 +123,7 @@ TEST_CASE("a response to the node itself comes back") {
     CHECK(mad.hop_pointer() == 0);
 }
 
-TEST_CASE("a journey through two switches and back") {
+TEST_CASE("an SMP travels through two switches and back") {
     Mad mad = dr_smp(0, 3);
     mad.initial_path()[1] = 1;
     mad.initial_path()[2] = 4;
@@ -142,7 +142,7 @@ TEST_CASE("a journey through two switches and back") {
     CHECK(mad.hop_pointer() == 0);
 }
 
-TEST_CASE("a LID-routed part ahead of the directed one") {
+TEST_CASE("a LID-routed part precedes the directed route") {
     // LID-routed to a switch, from there two hops; the answer returns by LID.
     Mad mad = dr_smp(0, 2);
     mad.set(smp::kDrSlid, 7);
@@ -158,7 +158,7 @@ TEST_CASE("a LID-routed part ahead of the directed one") {
     CHECK(smi_receive(mad, kCa, 1).action == SmiAction::kLocal);
 }
 
-TEST_CASE("a LID-routed part behind the directed one") {
+TEST_CASE("a LID-routed part follows the directed route") {
     Mad mad = dr_smp(1, 1);
     mad.set(smp::kDrDlid, 9);
     CHECK(smi_receive(mad, kSwitch, 4) == SmiDecision{SmiAction::kLid, 0, Lid(9)});
@@ -191,14 +191,14 @@ TEST_CASE("no hop pointer or count makes a decision read outside the paths") {
     }
 }
 
-TEST_CASE("other classes are not routed") {
+TEST_CASE("MADs of other classes are not routed") {
     Mad mad = dr_smp(1, 2);
     mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnLidRouted));
     CHECK(smi_receive(mad, kSwitch, 1).action == SmiAction::kDiscard);
     CHECK(smi_send(mad, kSwitch, 0).action == SmiAction::kDiscard);
 }
 
-TEST_CASE("SMPs for the SMA") {
+TEST_CASE("the SMI passes the SMA's SMPs to it") {
     const auto is_for_sma = [](unsigned method, std::uint16_t attribute) {
         Mad mad = dr_smp(0, 0);
         mad.set(mad_header::kMethod, method);

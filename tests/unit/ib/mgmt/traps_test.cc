@@ -28,7 +28,7 @@ Mad repress_of(const Mad& trap) {
 
 }  // namespace
 
-TEST_CASE("trap 128") {
+TEST_CASE("trap 128 has the switch's LID") {
     const Notice n = link_state_notice(Lid(0x1234));
     CHECK(n[0] == 0x81);  // generic, urgent
     CHECK(n[5] == 128);
@@ -36,7 +36,7 @@ TEST_CASE("trap 128") {
     CHECK(n[11] == 0x34);
 }
 
-TEST_CASE("traps 129 and 144") {
+TEST_CASE("traps 129 and 144 have their details") {
     const Notice integrity = threshold_notice(trap::kLocalLinkIntegrity, Lid(5), 7);
     CHECK(integrity[5] == 129);
     CHECK(integrity[13] == 5);
@@ -51,7 +51,7 @@ TEST_CASE("traps 129 and 144") {
     CHECK(changes[21] == 1);
 }
 
-TEST_CASE("trap 256 names the way back of a directed route") {
+TEST_CASE("trap 256 has the return path of a directed route") {
     Mad mad;
     mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnDirectedRoute));
     mad.set(mad_header::kMethod, 2);
@@ -66,7 +66,7 @@ TEST_CASE("trap 256 names the way back of a directed route") {
     CHECK(n[34 + 1] == 9);
 }
 
-TEST_CASE("traps 257, 258 and 259") {
+TEST_CASE("traps 257, 258 and 259 have their details") {
     const KeyViolation violation{.key = 0x8001,
                                  .sl = Sl(3),
                                  .slid = Lid(4),
@@ -122,7 +122,7 @@ TEST_CASE("traps wait for an active port and for a subnet manager") {
     CHECK(queue.next(a_sender(), kMs).has_value());
 }
 
-TEST_CASE("equal traps are one, different ones take turns, and memory is bounded") {
+TEST_CASE("equal traps are sent as one, others alternate, and memory is bounded") {
     TrapQueue queue;
     for (int i = 0; i < 1000; ++i) {
         queue.add(link_state_notice(Lid(3)), 0);

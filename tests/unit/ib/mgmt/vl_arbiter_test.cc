@@ -34,7 +34,7 @@ std::array<unsigned, 15> shares(const ib::PortAttrs& port, VlMask ready, unsigne
 
 }  // namespace
 
-TEST_CASE("arbitration: weights share the low-priority table") {
+TEST_CASE("arbitration: the VLs of the low-priority table share by weight") {
     const auto port = make_port({}, {{0, 1}, {1, 3}, {2, 0}}, 0);
     const auto counts = shares(port, 0b011, 400);
     CHECK(counts[0] == 100);
@@ -50,7 +50,7 @@ TEST_CASE("arbitration: a VL in no table waits for the others, but not for ever"
     CHECK_FALSE(arbiter.choose(0));
 }
 
-TEST_CASE("arbitration: VLHighLimit bounds what high priority takes") {
+TEST_CASE("arbitration: VLHighLimit bounds the high-priority table") {
     const std::vector<ib::VlArbEntry> high = {{1, 4}}, low = {{0, 4}};
     CHECK(shares(make_port(high, low, 255), 0b11, 100)[0] == 0);
     const auto one_each = shares(make_port(high, low, 0), 0b11, 100);
@@ -61,7 +61,7 @@ TEST_CASE("arbitration: VLHighLimit bounds what high priority takes") {
     CHECK(shares(make_port(high, low, 0), 0b10, 100)[1] == 100);
 }
 
-TEST_CASE("arbitration: within its allowance a VL would be chosen for every packet") {
+TEST_CASE("arbitration: a VL is chosen again within its allowance") {
     const auto port = make_port({{2, 9}, {1, 4}}, {{0, 4}, {3, 7}}, 1);
     for (const VlMask ready : {0b0001, 0b1001, 0b0011, 0b1111, 0b0110, 0b10000}) {
         VlArbiter by_packet(port);

@@ -99,7 +99,7 @@ Bytes copy(const PacketBytes& packet) {
     return bytes;
 }
 
-TEST_CASE("burst: its packets are those that would have been sent singly") {
+TEST_CASE("burst: its packets equal those sent singly") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
     const std::uint32_t packets = GENERATE(2u, 3u, 16u);
@@ -126,7 +126,7 @@ TEST_CASE("burst: its packets are those that would have been sent singly") {
     CHECK(burst->payload().size() == std::size_t{packets - 1} * mtu + rest);
 }
 
-TEST_CASE("burst: a part of a burst has the same packets") {
+TEST_CASE("burst: a part has the same packets") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
     constexpr std::uint32_t kPackets = 5;
@@ -153,7 +153,7 @@ TEST_CASE("burst: a part of a burst has the same packets") {
     CHECK(part->first().bth().psn == whole->psn(from));
 }
 
-TEST_CASE("burst: one packet is checked once, when its headers are wanted") {
+TEST_CASE("burst: a single packet is parsed once, at the first access to its headers") {
     const Made made = make(kShapes[3], 2, 512, 7, false);
     Bytes packet = made.packets[1];
     Burst burst(parse_lrh(packet, Crcs::kElided).value(), packet);
@@ -168,7 +168,7 @@ TEST_CASE("burst: one packet is checked once, when its headers are wanted") {
     CHECK_FALSE(other.check());
 }
 
-TEST_CASE("burst: the VL is that of all packets") {
+TEST_CASE("burst: all packets have the burst's VL") {
     Made made = make(kShapes[0], 4, 1024, 10, false);
     set_burst_vl(made.body, 4, 9);
     const auto burst = parse(made.body);
@@ -179,7 +179,7 @@ TEST_CASE("burst: the VL is that of all packets") {
     }
 }
 
-TEST_CASE("burst: what is none") {
+TEST_CASE("burst: packets that are no burst are refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, true);
     const std::size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
     struct Change {
@@ -200,7 +200,7 @@ TEST_CASE("burst: what is none") {
     CHECK_FALSE(parse(body));
 }
 
-TEST_CASE("burst: too short, too long, cut") {
+TEST_CASE("burst: a body of a wrong length is refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, false);
     for (const std::size_t bytes : {kBurstPayload, kBurstPayload + 3 * 1024, good.body.size() - 4,
                                     good.body.size() + 4, kBurstPayload + 5 * 1024}) {

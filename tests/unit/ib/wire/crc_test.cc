@@ -61,7 +61,7 @@ TEST_CASE("the specification's packet has the specification's ICRC") {
     CHECK(icrc(kExample) == 0x5AB72596);
 }
 
-TEST_CASE("CRC-32 check value") {
+TEST_CASE("CRC-32 gives the published check value") {
     const std::string_view text = "123456789";
     const Bytes bytes(text.begin(), text.end());
     CHECK(~crc32_update(~0U, bytes) == 0xCBF43926);
@@ -89,7 +89,7 @@ TEST_CASE("appending the VCRC low byte first leaves a constant remainder") {
     CHECK(vcrc(with_crc(one)) == vcrc(with_crc(two)));
 }
 
-TEST_CASE("the ICRC does not see what switches change, and sees everything else") {
+TEST_CASE("the ICRC covers all fields but those that switches change") {
     const std::uint32_t crc = icrc(kExample);
     for (std::size_t i = 0; i < kExample.size(); ++i) {
         for (unsigned bit = 0; bit < 8; ++bit) {
@@ -125,7 +125,7 @@ TEST_CASE("a global packet's ICRC ignores the LRH and the GRH's variant fields")
     }
 }
 
-TEST_CASE("short input is masked as far as it goes") {
+TEST_CASE("short input is masked up to its end") {
     for (std::size_t length = 0; length < kExample.size(); ++length) {
         Bytes head(kExample.begin(), kExample.begin() + static_cast<std::ptrdiff_t>(length));
         static_cast<void>(icrc(head));

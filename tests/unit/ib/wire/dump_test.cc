@@ -23,7 +23,7 @@ std::string dump(const PacketHeaders& headers, std::size_t payload_bytes,
 
 }  // namespace
 
-TEST_CASE("an RDMA WRITE") {
+TEST_CASE("the dump of an RDMA WRITE names its fields") {
     PacketHeaders h;
     h.lrh = {.sl = Sl(2), .dlid = Lid(4), .slid = Lid(3)};
     h.bth = {.opcode = 0x0A,
@@ -40,7 +40,7 @@ TEST_CASE("an RDMA WRITE") {
     CHECK(line.find("BAD") == std::string::npos);
 }
 
-TEST_CASE("acknowledges") {
+TEST_CASE("the dump of an acknowledge names its syndrome") {
     PacketHeaders h;
     h.bth.opcode = 0x11;
     h.aeth = Aeth::nak(NakCode::kRemoteAccessError, 5);
@@ -49,7 +49,7 @@ TEST_CASE("acknowledges") {
     CHECK_THAT(dump(h, 0), ContainsSubstring("RNR NAK timer 14"));
 }
 
-TEST_CASE("a management datagram inside its packet") {
+TEST_CASE("the dump of a MAD names its attribute") {
     Mad mad;
     mad.bytes[1] = 0x81;
     mad.bytes[3] = 0x01;

@@ -32,7 +32,7 @@ TEST_CASE("fields count bits from the most significant one") {
     CHECK(get(bytes, kAcross) == 0x3F);
 }
 
-TEST_CASE("writing a field leaves its neighbours alone and drops what does not fit") {
+TEST_CASE("a write of a field changes no other bits and drops excess bits") {
     std::array<std::uint8_t, 4> bytes{0xFF, 0xFF, 0xFF, 0xFF};
     constexpr Field kMiddle{10, 5};
     set(bytes, kMiddle, 0);
@@ -42,7 +42,7 @@ TEST_CASE("writing a field leaves its neighbours alone and drops what does not f
     CHECK(bytes[1] == 0xCB);
 }
 
-TEST_CASE("a whole 64-bit field") {
+TEST_CASE("a field may have 64 bits") {
     std::array<std::uint8_t, 16> bytes{};
     constexpr Field kWide{32, 64};
     set(bytes, kWide, 0x0123456789ABCDEF);

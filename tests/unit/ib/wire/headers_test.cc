@@ -27,7 +27,7 @@ void check(const Header& header, const std::vector<std::uint8_t>& expected) {
 
 }  // namespace
 
-TEST_CASE("LRH") {
+TEST_CASE("LRH fields have their places") {
     check(Lrh{.vl = Vl(7),
               .lver = 0,
               .sl = Sl(1),
@@ -38,7 +38,7 @@ TEST_CASE("LRH") {
           {0x70, 0x12, 0x37, 0x5C, 0x00, 0x0E, 0x17, 0xD2});
 }
 
-TEST_CASE("GRH") {
+TEST_CASE("GRH fields have their places") {
     Grh grh{.tclass = 0xAB, .flow_label = 0x12345, .pay_len = 0x0102, .hop_lmt = 64};
     grh.sgid.bytes[0] = 0xFE;
     grh.dgid.bytes[15] = 0x99;
@@ -49,7 +49,7 @@ TEST_CASE("GRH") {
     check(grh, expected);
 }
 
-TEST_CASE("BTH") {
+TEST_CASE("BTH fields have their places") {
     check(Bth{.opcode = 0x0A,
               .solicited_event = true,
               .mig_req = true,
@@ -63,7 +63,7 @@ TEST_CASE("BTH") {
           {0x0A, 0xE0, 0x24, 0x87, 0xC0, 0x87, 0xB1, 0xB3, 0x80, 0x0D, 0xEC, 0x2A});
 }
 
-TEST_CASE("extended transport headers") {
+TEST_CASE("fields of extended transport headers have their places") {
     check(Rdeth{.ee_context = 0x123456}, {0, 0x12, 0x34, 0x56});
     check(Deth{.qkey = QKey(0x80010000), .src_qp = Qpn(0x000102)}, {0x80, 1, 0, 0, 0, 0, 1, 2});
     check(Reth{.va = 0x0102030405060708, .rkey = RKey(0x11223344), .dma_len = 0x100},
@@ -76,7 +76,7 @@ TEST_CASE("extended transport headers") {
     check(Xrceth{.xrc_srq = 0x00ABCD}, {0, 0, 0xAB, 0xCD});
 }
 
-TEST_CASE("AETH syndromes") {
+TEST_CASE("an AETH syndrome has a kind and a value") {
     check(Aeth::ack(31, 7), {0x1F, 0, 0, 7});
     check(Aeth::rnr_nak(14, 0x123456), {0x2E, 0x12, 0x34, 0x56});
     check(Aeth::nak(NakCode::kRemoteAccessError, 1), {0x62, 0, 0, 1});

@@ -137,7 +137,7 @@ TEST_CASE("every truncation of a body is refused") {
     }
 }
 
-TEST_CASE("WELCOME") {
+TEST_CASE("WELCOME has the layout of the protocol") {
     const Welcome welcome{
         .version_minor = 0, .features = 0, .switch_guid = Guid(0xABCDEF), .port_number = 36};
     Bytes body = body_of(welcome);
@@ -162,7 +162,7 @@ TEST_CASE("REFUSE carries one line") {
     CHECK(Refuse::parse(body_of(huge)).value().text.size() == Refuse::kMaxText);
 }
 
-TEST_CASE("LINK and CREDIT") {
+TEST_CASE("LINK and CREDIT have the layout of the protocol") {
     Bytes link = body_of(a_link());
     CHECK(link == Bytes{1, 3, 7, 3, 5, 4, 1, 2, 0, 0, 0, 0});
     CHECK(Link::parse(link) == a_link());
@@ -192,7 +192,7 @@ TEST_CASE("a packet of n bytes takes n/64 blocks, rounded up") {
     CHECK(credit_blocks(4096) == 64);
 }
 
-TEST_CASE("negotiation takes the best in common") {
+TEST_CASE("negotiation selects the best common width and speed") {
     const Link mine = a_link();
     Link theirs = a_link();
     CHECK(negotiate(mine, theirs) == ActiveLink{.width = 2, .speed = 4, .speed_ext = 2});
@@ -213,7 +213,7 @@ TEST_CASE("negotiation takes the best in common") {
     CHECK_FALSE(negotiate(theirs, mine).has_value());
 }
 
-TEST_CASE("twice and half width rank between their neighbours") {
+TEST_CASE("width 2x ranks between 1x and 4x, and 12x above them") {
     Link mine = a_link();
     Link theirs = a_link();
     mine.width_enabled = theirs.width_enabled = 1 | 16;
@@ -224,7 +224,7 @@ TEST_CASE("twice and half width rank between their neighbours") {
     CHECK(negotiate(mine, theirs)->width == 8);
 }
 
-TEST_CASE("NONE as extended speed leaves the basic one") {
+TEST_CASE("without an extended speed the basic one is active") {
     Link mine = a_link();
     Link theirs = a_link();
     mine.speed_ext_enabled = 30;
@@ -234,7 +234,7 @@ TEST_CASE("NONE as extended speed leaves the basic one") {
     CHECK(negotiate(mine, theirs) == ActiveLink{.width = 2, .speed = 4, .speed_ext = 0});
 }
 
-TEST_CASE("the reader cuts a stream wherever it is cut") {
+TEST_CASE("the reader finds the frames of a stream in any fragmentation") {
     Bytes stream;
     append(stream, a_hello());
     append(stream, a_link());
@@ -264,7 +264,7 @@ TEST_CASE("the reader cuts a stream wherever it is cut") {
     }
 }
 
-TEST_CASE("the reader refuses what no frame starts with, for good") {
+TEST_CASE("the reader refuses an invalid frame header and stays in error") {
     const auto error = [](Bytes header) {
         header.resize(kHeaderSize);
         FrameReader reader;
@@ -289,7 +289,7 @@ TEST_CASE("the reader refuses what no frame starts with, for good") {
     CHECK(error({6, 0, 0, 0, 0, 0, 0, 7}) == FrameError::kLength);
 }
 
-TEST_CASE("the reader takes the largest frames for ever in bounded memory") {
+TEST_CASE("the reader needs bounded memory for any number of largest frames") {
     FrameReader reader(0);
     Bytes frame;
     append_packet(frame, Bytes(kMaxBody, 7), false);

@@ -27,7 +27,7 @@ void check_positions(std::initializer_list<Position> positions) {
 
 }  // namespace
 
-TEST_CASE("MAD header and SMP") {
+TEST_CASE("MAD header and SMP fields have their places") {
     Mad mad;
     mad.bytes[0] = 1;
     mad.bytes[1] = 0x81;
@@ -68,7 +68,7 @@ TEST_CASE("MAD header and SMP") {
     CHECK(mad.gmp_data().size() == 192);
 }
 
-TEST_CASE("responses are known by their R bit, except TrapRepress") {
+TEST_CASE("the R bit marks all responses but TrapRepress") {
     Mad mad;
     mad.bytes[3] = 0x81;
     CHECK(mad.is_response());
@@ -78,7 +78,7 @@ TEST_CASE("responses are known by their R bit, except TrapRepress") {
     CHECK(mad.is_response());
 }
 
-TEST_CASE("PortInfo") {
+TEST_CASE("PortInfo fields have their places") {
     using namespace port_info;
     check_positions({{kMKey, 0, 0, 64},
                      {kGidPrefix, 8, 0, 64},
@@ -132,7 +132,7 @@ TEST_CASE("PortInfo") {
                      {kLinkSpeedExtEnabled, 63, 3, 5}});
 }
 
-TEST_CASE("NodeInfo and SwitchInfo") {
+TEST_CASE("NodeInfo and SwitchInfo fields have their places") {
     using namespace node_info;
     check_positions({{kNodeType, 2, 0, 8},
                      {kNumPorts, 3, 0, 8},
@@ -156,7 +156,7 @@ TEST_CASE("NodeInfo and SwitchInfo") {
                      {switch_info::kMulticastFdbTop, 18, 0, 16}});
 }
 
-TEST_CASE("performance attributes") {
+TEST_CASE("fields of performance attributes have their places") {
     check_positions({{pma::kPortSelect, 1, 0, 8},
                      {pma::kCounterSelect, 2, 0, 16},
                      {port_counters::kSymbolErrors, 4, 0, 16},
@@ -185,7 +185,7 @@ TEST_CASE("performance attributes") {
                      {port_samples_control::kTag, 36, 0, 16}});
 }
 
-TEST_CASE("Notice") {
+TEST_CASE("Notice fields have their places") {
     check_positions({{notice::kIsGeneric, 0, 0, 1},
                      {notice::kProducerType, 1, 0, 24},
                      {notice::kTrapNumber, 4, 0, 16},

@@ -42,7 +42,7 @@ std::vector<unsigned> range(unsigned first, unsigned last) {
 
 }  // namespace
 
-TEST_CASE("each transport has its opcodes and no others") {
+TEST_CASE("each service has its opcodes alone") {
     auto connected = range(0x00, 0x14);
     connected.push_back(0x16);
     connected.push_back(0x17);
@@ -61,7 +61,7 @@ TEST_CASE("each transport has its opcodes and no others") {
     CHECK(defined_codes(0xE0).empty());
 }
 
-TEST_CASE("header bytes behind the LRH") {
+TEST_CASE("each opcode has its number of header bytes") {
     const std::pair<unsigned, unsigned> expected[] = {
         {0x00, 12}, {0x03, 16}, {0x06, 28}, {0x07, 12}, {0x09, 16}, {0x0A, 28}, {0x0B, 32},
         {0x0C, 28}, {0x0D, 16}, {0x0E, 12}, {0x0F, 16}, {0x10, 16}, {0x11, 16}, {0x12, 24},
@@ -93,7 +93,7 @@ TEST_CASE("headers follow each other without gap, in the order of the IBA") {
     }
 }
 
-TEST_CASE("roles of opcodes") {
+TEST_CASE("opcodes are requests or responses") {
     CHECK(row(0x04).is_request());
     CHECK(row(0x04).consumes_receive());
     CHECK_FALSE(row(0x0A).consumes_receive());
@@ -108,7 +108,7 @@ TEST_CASE("roles of opcodes") {
     CHECK_FALSE(row(0x80).is_response());
 }
 
-TEST_CASE("payload rules") {
+TEST_CASE("each opcode has its payload rule") {
     CHECK(row(0x00).admits_payload(1024, 1024));
     CHECK_FALSE(row(0x00).admits_payload(1023, 1024));
     CHECK_FALSE(row(0x02).admits_payload(0, 1024));
@@ -120,7 +120,7 @@ TEST_CASE("payload rules") {
     CHECK_FALSE(row(0x80).admits_payload(0, 256));
 }
 
-TEST_CASE("names begin with their transport") {
+TEST_CASE("opcode names begin with their service") {
     CHECK(std::string(row(0x0B).name) == "RC RDMA WRITE Only with Immediate");
     CHECK(std::string(row(0x64).name) == "UD SEND Only");
     CHECK(std::string(row(0xB2).name) == "XRC ATOMIC Acknowledge");

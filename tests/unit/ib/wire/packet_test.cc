@@ -134,7 +134,7 @@ TEST_CASE("every opcode is built and parsed, local and global, with and without 
     }
 }
 
-TEST_CASE("the specification's example is built bit by bit") {
+TEST_CASE("the specification's example packet is built exactly") {
     PacketHeaders h;
     h.lrh = {.vl = Vl(7), .sl = Sl(1), .dlid = Lid(0x375C), .slid = Lid(0x17D2)};
     h.bth = {.opcode = 0x0A, .pkey = PKey(0x2487), .dest_qp = Qpn(0x87B1B3), .psn = Psn(0x0DEC2A)};
@@ -210,7 +210,7 @@ TEST_CASE("each check has its error") {
     CHECK(error_of(trailing) == ParseError::kPacketLength);
 }
 
-TEST_CASE("pad and payload must suit the opcode") {
+TEST_CASE("pad and payload must fit the opcode") {
     // An acknowledge has no payload; a middle packet is a power of two without pad.
     Bytes ack = build(headers_of(0x11, false), 0, Crcs::kElided);
     ack.resize(ack.size() + 4);
@@ -229,7 +229,7 @@ TEST_CASE("pad and payload must suit the opcode") {
     CHECK(error_of(build(headers_of(0x80, false), 20, Crcs::kElided)) == ParseError::kPayload);
 }
 
-TEST_CASE("the responder of a reliable connection sees lengths and opcodes that are wrong") {
+TEST_CASE("packets of wrong length or opcode reach the responder of a reliable connection") {
     for (const unsigned opcode : {0x01u, 0x02u, 0xA1u, 0xA2u}) {
         for (const std::size_t bytes : {0, 2, 1000}) {
             const Bytes packet =
@@ -273,7 +273,7 @@ TEST_CASE("every flipped bit is caught by a CRC or a check") {
     }
 }
 
-TEST_CASE("link level checks alone") {
+TEST_CASE("the checks of the link level pass other errors") {
     const Bytes good = build(headers_of(0x04, false), 5, Crcs::kIcrcAndVcrc);
     CHECK(parse_lrh(good, Crcs::kIcrcAndVcrc).has_value());
     CHECK(parse_lrh(good, Crcs::kIcrc).error() == ParseError::kPacketLength);
@@ -285,7 +285,7 @@ TEST_CASE("link level checks alone") {
     CHECK(parse_lrh(std::span(raw).first(raw.size() - 2), Crcs::kElided).has_value());
 }
 
-TEST_CASE("building refuses what cannot be a packet") {
+TEST_CASE("build() refuses invalid packets") {
     Bytes buffer(64);
     const auto error = [&](std::uint8_t opcode, std::size_t payload) {
         return PacketBuilder::begin(buffer, headers_of(opcode, false), payload, Crcs::kElided)
@@ -298,7 +298,7 @@ TEST_CASE("building refuses what cannot be a packet") {
     CHECK(PacketBuilder::begin(buffer, headers_of(0x04, false), 44, Crcs::kElided).has_value());
 }
 
-TEST_CASE("gather fills the payload and no more") {
+TEST_CASE("gather() writes the payload alone") {
     Bytes buffer(64, 0xEE);
     auto builder = PacketBuilder::begin(buffer, headers_of(0x04, false), 6, Crcs::kElided);
     REQUIRE(builder);

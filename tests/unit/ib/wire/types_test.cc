@@ -6,7 +6,7 @@
 
 using namespace pib::ib;
 
-TEST_CASE("numbers keep to their width") {
+TEST_CASE("number types have their width") {
     CHECK(Qpn(0x12345678).value() == 0x345678);
     CHECK(Sl(0x1F).value() == 0xF);
     CHECK(Vl(15) == kVl15);
@@ -62,7 +62,7 @@ TEST_CASE("GIDs are a prefix and a GUID in wire order") {
     CHECK(Gid{}.is_zero());
 }
 
-TEST_CASE("MTU codes") {
+TEST_CASE("MTU codes and bytes convert") {
     CHECK(mtu_bytes(Mtu::k256) == 256);
     CHECK(mtu_bytes(Mtu::k4096) == 4096);
     CHECK_FALSE(is_valid_mtu_code(0));

@@ -30,7 +30,7 @@ std::string error_of(const std::string& text, const SocketRules& rules = {}) {
 
 }  // namespace
 
-TEST_CASE("address: texts of all kinds") {
+TEST_CASE("address: each kind of text is parsed") {
     for (const char* text : {"unix:/tmp/x", "tcp:7", "tcp:host:7", "tcp:[::1]:7", "tls:7",
                              "tls:host:7", "tls:[::1]:7"}) {
         const auto address = Address::parse(text);
@@ -43,7 +43,7 @@ TEST_CASE("address: texts of all kinds") {
     }
 }
 
-TEST_CASE("address: a path has the mode and the group that are asked for") {
+TEST_CASE("address: a socket's path gets the requested mode and group") {
     const Folder folder;
     const std::string path = folder.path + "/socket", text = "unix:" + path;
     struct stat info{};
@@ -67,7 +67,7 @@ TEST_CASE("address: a path has the mode and the group that are asked for") {
     CHECK(info.st_gid == wanted);
 }
 
-TEST_CASE("address: without its group a socket does not stay") {
+TEST_CASE("address: a socket whose group cannot be set is removed") {
     const Folder folder;
     const std::string path = folder.path + "/socket";
     const auto error = error_of(
@@ -76,7 +76,7 @@ TEST_CASE("address: without its group a socket does not stay") {
     CHECK_FALSE(std::filesystem::exists(path));
 }
 
-TEST_CASE("address: plain TCP beyond this host has to be asked for") {
+TEST_CASE("address: plain TCP beyond this host needs consent") {
     for (const char* text :
          {"tcp:0.0.0.0:0", "tcp:192.0.2.1:9", "tcp:[::]:0", "tcp:[2001:db8::1]:9"}) {
         INFO(text);

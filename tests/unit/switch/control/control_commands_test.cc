@@ -28,7 +28,7 @@ TEST_CASE("control: status names ports, neighbours and LIDs") {
     CHECK_FALSE(answer.at("ports").at(4).contains("neighbour"));
 }
 
-TEST_CASE("control: counters, tables, links and faults") {
+TEST_CASE("control: requests read counters and tables and set links and faults") {
     TestFabric fabric(2);
     fabric.make_active();
     const auto run = [&](const json& request) {
@@ -55,7 +55,7 @@ TEST_CASE("control: counters, tables, links and faults") {
     CHECK(fabric.sw.port(1).ingress_faults().spec().delay_ns == 10'000);
 }
 
-TEST_CASE("control: what is not a request is answered with an error") {
+TEST_CASE("control: a malformed request gets an error") {
     fabric::Fabric one(TestFabric::default_config());
     for (const char* line : {"",
                              "{",

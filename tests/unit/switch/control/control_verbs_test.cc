@@ -50,7 +50,7 @@ ib::Mad get(std::uint16_t attribute) {
 
 }  // namespace
 
-TEST_CASE("verbs: a cable is taken away, put back, and laid elsewhere") {
+TEST_CASE("verbs: a cable is removed, restored, and laid to another port") {
     Net net;
     REQUIRE(net.up("left", 4));
     CHECK(net.run("Unlink \"left leaf\"[4]").empty());
@@ -79,7 +79,7 @@ TEST_CASE("verbs: a whole node is unlinked and relinked") {
     CHECK(net.up("right", 4));
 }
 
-TEST_CASE("verbs: Clear leaves a port as new") {
+TEST_CASE("verbs: Clear resets a port") {
     Net net;
     CHECK(net.run("Baselid b 17 2").empty());
     CHECK(net.run("PerformanceSet b[1] PortCounters.SymbolErrors=9").empty());
@@ -108,7 +108,7 @@ TEST_CASE("verbs: counters and LIDs are set") {
     CHECK(net.sw("left").node().port0().lid().value() == 0x30);
 }
 
-TEST_CASE("verbs: Trap is an error of a link, counted and told") {
+TEST_CASE("verbs: Trap counts a link error and sends its trap") {
     Net net;
     CHECK(net.run("Trap left[4] 129").empty());
     CHECK(net.run("trap left[4] 0x82").empty());
@@ -135,7 +135,7 @@ TEST_CASE("verbs: Trap is an error of a link, counted and told") {
     CHECK(ib::get(port.traps.pending[0].notice, ib::notice_details::kPortNumber) == 1);
 }
 
-TEST_CASE("verbs: Error loses MADs of one attribute and no others") {
+TEST_CASE("verbs: Error drops MADs of one attribute alone") {
     Net net;
     FakeHca& vm = net.connect("a");
     REQUIRE(net.up("left", 1));
@@ -152,7 +152,7 @@ TEST_CASE("verbs: Error loses MADs of one attribute and no others") {
     CHECK(asked(ib::attr::kNodeInfo) == 1);
 }
 
-TEST_CASE("verbs: a virtual machine's cable goes and comes, but not elsewhere") {
+TEST_CASE("verbs: a virtual machine's cable is removed and restored, but not moved") {
     Net net;
     net.connect("a");
     CHECK(net.run("Unlink a[1]").empty());
@@ -167,7 +167,7 @@ TEST_CASE("verbs: a virtual machine's cable goes and comes, but not elsewhere") 
     CHECK(net.run("Trap a[1] 129").find("virtual machine") != std::string::npos);
 }
 
-TEST_CASE("verbs: what is none is refused and changes nothing") {
+TEST_CASE("verbs: an invalid line is refused and changes nothing") {
     Net net;
     for (const char* line : {"Explode left",
                              "Unlink",

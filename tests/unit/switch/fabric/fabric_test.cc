@@ -44,7 +44,7 @@ struct Net : TopologyNet {
 
 }  // namespace
 
-TEST_CASE("fabric: a topology is there as soon as it is made") {
+TEST_CASE("fabric: all links of a topology are up at once") {
     Net net;
     net.connect("a", 0x9000);
     CHECK(net.node_guid({}) == 0x100);
@@ -67,7 +67,7 @@ TEST_CASE("fabric: a topology is there as soon as it is made") {
     CHECK(net.fabric->next_deadline() == UINT64_MAX);
 }
 
-TEST_CASE("fabric: a guest takes the place that its name or GUID has in the file") {
+TEST_CASE("fabric: a guest takes the place of its name or GUID in the file") {
     Net net;
     SECTION("name of the description's first word") {
         CHECK(net.connect("node-b mlx5_0", 0x9000).port() == 2);
@@ -83,7 +83,7 @@ TEST_CASE("fabric: a guest takes the place that its name or GUID has in the file
         hello.port_guid = ib::Guid(0x77);
         CHECK(net.connect(hello).port() == 1);
     }
-    SECTION("its port of the switch stays Down when it goes") {
+    SECTION("the switch's port is Down after the guest has left") {
         FakeHca& hca = net.connect("c", 0x9000);
         CHECK(net.fabric->find_node("c"));
         hca.disconnect();
@@ -92,7 +92,7 @@ TEST_CASE("fabric: a guest takes the place that its name or GUID has in the file
     }
 }
 
-TEST_CASE("fabric: who is not in the file is told so") {
+TEST_CASE("fabric: a device that is not in the file is refused with that reason") {
     Net net;
     const auto refused = [&](const std::string& name, std::uint64_t guid, std::uint8_t port) {
         auto hello = make_hello(guid, port);
@@ -164,7 +164,7 @@ TEST_CASE("fabric: packets cross switches, and phantoms answer performance queri
     CHECK(mad->method() == ib::Method::kGetResp);
 }
 
-TEST_CASE("fabric: a route in a circle holds nobody up") {
+TEST_CASE("fabric: a circular route stops no other traffic") {
     Net net;
     FakeHca& a = net.connect("a", 0x9000);
     net.set_route({}, {255, 1, 2, 8});

@@ -47,7 +47,7 @@ std::string error_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a topology is what ibnetdiscover says") {
+TEST_CASE("a topology is read from ibnetdiscover's output") {
     const auto topology = parse_topology(kDiscovered, "net");
     REQUIRE(topology);
     REQUIRE(topology->nodes.size() == 3);
@@ -107,7 +107,7 @@ TEST_CASE("widths and speeds have names") {
     CHECK_FALSE(link_modes_of("xQDR"));
 }
 
-TEST_CASE("a mistake in a topology is told with its line") {
+TEST_CASE("a mistake in a topology is reported with its line") {
     struct Case {
         const char* text;
         const char* said;
@@ -146,7 +146,7 @@ TEST_CASE("a mistake in a topology is told with its line") {
     CHECK(error_of(one.text).starts_with(one.said));
 }
 
-TEST_CASE("every example can be had") {
+TEST_CASE("each example topology is valid") {
     const char* folder = std::getenv("PIB_TOPOLOGIES");
     if (folder == nullptr) {
         SKIP("PIB_TOPOLOGIES is not set");
@@ -178,7 +178,7 @@ TEST_CASE("every example can be had") {
     CHECK_FALSE(load_topology(std::string(folder) + "/none"));
 }
 
-TEST_CASE("a topology is bounded") {
+TEST_CASE("the size of a topology is bounded") {
     CHECK(error_of(std::string(5000, '#')).starts_with("net:1: the line is longer"));
     CHECK(error_of("Switch 1 \"" + std::string(200, 'x') + "\"").find("127 bytes") !=
           std::string::npos);

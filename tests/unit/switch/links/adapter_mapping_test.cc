@@ -122,7 +122,7 @@ bool copied_by_peers(const Program& program, unsigned port) {
 
 }  // namespace
 
-TEST_CASE("program: memory comes by the socket, and is mapped") {
+TEST_CASE("program: the switch maps memory that arrives on the socket") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }
@@ -139,7 +139,7 @@ TEST_CASE("program: memory comes by the socket, and is mapped") {
     CHECK_FALSE(hca.closed);
 }
 
-TEST_CASE("program: memory that it cannot use leaves the link") {
+TEST_CASE("program: a link continues without memory that cannot be mapped") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }
@@ -153,7 +153,7 @@ TEST_CASE("program: memory that it cannot use leaves the link") {
     CHECK_FALSE(hca.closed);
 }
 
-TEST_CASE("program: no memory where it is not wanted") {
+TEST_CASE("program: memory without agreement ends the connection") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }
@@ -169,23 +169,23 @@ TEST_CASE("program: no memory where it is not wanted") {
     CHECK(program.alive());
 }
 
-TEST_CASE("program: other descriptors than MEMORY says end the connection") {
+TEST_CASE("program: a wrong number of descriptors ends the connection") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }
     Program program;
     MemoryHca hca(program.fabric_path(), 0x100);
     ShownMemory shown;
-    SECTION("one is missing") {
+    SECTION("one descriptor is missing") {
         hca.share(shown, 1);
     }
-    SECTION("all are missing") {
+    SECTION("all descriptors are missing") {
         hca.share(shown, 2);
     }
-    SECTION("more than any MEMORY has") {
+    SECTION("more descriptors than the limit") {
         hca.send(Bytes{8}, std::vector<int>(18, shown.ram.fd.get()));
     }
-    SECTION("something else comes on the socket, and before there is MEMORY") {
+    SECTION("other bytes on the socket before MEMORY") {
         Bytes frame;
         append(frame, link::Credit{.vl = 0, .epoch = 1, .limit = 1});
         hca.send(frame, {});
@@ -215,7 +215,7 @@ auto map_sparse(const std::vector<std::uint64_t>& blocks) {
     return fabric::map_adapter_memory(descriptors, blocks);
 }
 
-TEST_CASE("memory: sparse files do not take the address space of the switch") {
+TEST_CASE("memory: large sparse files take a bounded part of the address space") {
     constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
     CHECK_FALSE(map_sparse({16 * kTiB}));
     CHECK_FALSE(map_sparse(std::vector<std::uint64_t>(9, kTiB)));

@@ -81,7 +81,7 @@ std::uint64_t answered_guid(const LinkRecorder& recorder) {
 
 }  // namespace
 
-TEST_CASE("trunk: lost packets only delay, and a peer that is gone without a word is noticed") {
+TEST_CASE("trunk: lost TCP packets delay frames, and a vanished peer is detected") {
     const Network here, there;
     if (!have_program() || !here.exists() || ::system("ip -V >/dev/null 2>&1") != 0) {
         SKIP("PIB_SWITCH is not set, or network namespaces cannot be made");

@@ -102,7 +102,7 @@ struct CopyFabric {
 
 }  // namespace
 
-TEST_CASE("peer copy: from memory to memory, and the packets are counted") {
+TEST_CASE("peer copy: the switch copies from memory to memory and counts the packets") {
     CopyFabric net;
     REQUIRE(net.send());
     CHECK(net.to->placed == 1);
@@ -130,7 +130,7 @@ TEST_CASE("peer copy: from memory to memory, and the packets are counted") {
     CHECK(net.to->error.empty());
 }
 
-TEST_CASE("peer copy: the payload of packets that go nowhere is not copied") {
+TEST_CASE("peer copy: the payload of dropped packets is not copied") {
     CopyFabric net;
     Way way = CopyFabric::way();
     const unsigned in = net.from->port();
@@ -142,24 +142,24 @@ TEST_CASE("peer copy: the payload of packets that go nowhere is not copied") {
             net.from->slot(net.from->last_handle) = 0;
         }
     };
-    SECTION("no route") {
+    SECTION("no route to the LID") {
         way.dlid = 999;
         send();
         CHECK(net.fabric.count(in, Counter::kPortRcvSwitchRelayErrors) == 600 * kPackets);
         CHECK(net.fabric.count(in, Counter::kPortDlidMappingErrors) == 600 * kPackets);
     }
-    SECTION("back to where they came from") {
+    SECTION("the egress port is the ingress port") {
         way.dlid = TestFabric::lid_of(0);
         send();
         CHECK(net.fabric.count(in, Counter::kPortLoopingErrors) == 600 * kPackets);
     }
-    SECTION("a port that is Down") {
+    SECTION("the egress port is Down") {
         net.fabric.sw.port(out).cable().plug(false);
         net.fabric.settle();
         send();
         CHECK(net.fabric.count(out, Counter::kPortInactiveDiscards) == 600 * kPackets);
     }
-    SECTION("a port that takes shorter packets only") {
+    SECTION("the packets exceed the MTU of the egress port") {
         ib::PortAttrs& attrs = net.fabric.sw.port(out).attrs();
         attrs.set(ib::port_info::kNeighborMtu, static_cast<unsigned>(ib::Mtu::k256));
         net.fabric.sw.port(out).attributes_changed({});
@@ -170,20 +170,20 @@ TEST_CASE("peer copy: the payload of packets that go nowhere is not copied") {
     CHECK(net.from->error.empty());
 }
 
-TEST_CASE("peer copy: between the chunks the sender takes its word back") {
+TEST_CASE("peer copy: the sender revokes its offer between chunks") {
     CopyFabric net;
     net.start();
     net.chunk();
-    SECTION("for good") {
+    SECTION("its slot is empty") {
         net.from->slot(1) = 0;
     }
-    SECTION("for another offer") {
+    SECTION("its slot has another offer") {
         net.from->slot(1) = 1 + link::kOfferSlots;
     }
-    SECTION("with its registration") {
+    SECTION("the pages are no longer registered") {
         net.from->shown.set_registered((kSource[2].offset + 200'000 - 70'001) / 4096, false);
     }
-    SECTION("by its end") {
+    SECTION("the sender's connection ends") {
         net.from->disconnect();
     }
     net.finish();
@@ -195,7 +195,7 @@ TEST_CASE("peer copy: between the chunks the sender takes its word back") {
     CHECK(net.to->error.empty());
 }
 
-TEST_CASE("peer copy: the receiver takes its place back between the chunks") {
+TEST_CASE("peer copy: the receiver cancels its pull between chunks") {
     CopyFabric net;
     net.start();
     net.chunk();
@@ -210,14 +210,14 @@ TEST_CASE("peer copy: the receiver takes its place back between the chunks") {
     CHECK(net.counts(net.to).pulls == 1);
 }
 
-TEST_CASE("peer copy: nothing goes to memory that is not registered") {
+TEST_CASE("peer copy: the switch writes to registered pages alone") {
     CopyFabric net;
-    SECTION("from the start") {
+    SECTION("no page is registered") {
         net.to->shown.set_registered(kPlace[0].offset / 4096, false);
         REQUIRE(net.send());
         net.check_untouched();
     }
-    SECTION("from some page on") {
+    SECTION("later pages are not registered") {
         const std::uint64_t page = (kPlace[1].offset + 150'000) / 4096;
         net.to->shown.set_registered(page, false);
         REQUIRE(net.send());
@@ -233,7 +233,7 @@ TEST_CASE("peer copy: nothing goes to memory that is not registered") {
     CHECK(net.to->placed == 1);
 }
 
-TEST_CASE("peer copy: nothing comes out of memory that is not registered") {
+TEST_CASE("peer copy: the switch reads registered pages alone") {
     CopyFabric net;
     net.from->shown.set_registered(kSource[0].offset / 4096, false);
     REQUIRE(net.send());
@@ -247,7 +247,7 @@ TEST_CASE("peer copy: nothing comes out of memory that is not registered") {
     CHECK(net.counts(net.from).lost == 1);
 }
 
-TEST_CASE("peer copy: a place that is none is the bounce area") {
+TEST_CASE("peer copy: a pull without a target is copied to the bounce area") {
     CopyFabric net;
     net.to->place.clear();
     REQUIRE(net.send());
@@ -291,7 +291,7 @@ TEST_CASE("peer copy: the switch splits an offer where single packets are needed
     CHECK(net.counts(net.from).lost == 40);
 }
 
-TEST_CASE("peer copy: not where the switch or the adapter does not want it") {
+TEST_CASE("peer copy: without agreement of both sides there are no offers") {
     CopyFabric off(kCopyFeatures, false);
     CHECK_FALSE(off.from->own_end().agreed().peer_copy);
     CHECK_FALSE(off.from->offer(kSource, kPackets, CopyFabric::way()));
@@ -304,7 +304,7 @@ TEST_CASE("peer copy: not where the switch or the adapter does not want it") {
     CHECK_FALSE(alone.own_end().agreed().peer_copy);
 }
 
-TEST_CASE("peer copy: memory that could end the switch is let go") {
+TEST_CASE("peer copy: memory that could kill the switch is released") {
     TestFabric fabric;
     const auto share = [&](int seals, std::uint64_t said) {
         auto& hca = static_cast<CopyHca&>(
@@ -317,13 +317,13 @@ TEST_CASE("peer copy: memory that could end the switch is let go") {
         CHECK(hca.shown.control().mapped == link::kNotMapped);
         return hca.notes.back();
     };
-    SECTION("it could shrink") {
+    SECTION("a memfd that may shrink") {
         CHECK(share(F_SEAL_GROW, ShownMemory::kBytes).find("could shrink") != std::string::npos);
     }
-    SECTION("it is less than it says") {
+    SECTION("a memfd smaller than its block") {
         CHECK(share(F_SEAL_SHRINK, ShownMemory::kBytes + 1).find("size") != std::string::npos);
     }
-    SECTION("it cannot be written to") {
+    SECTION("a memfd that is not writable") {
         CHECK(share(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE, ShownMemory::kBytes).find("mmap") !=
               std::string::npos);
     }
@@ -347,7 +347,7 @@ struct Alone {
 
 }  // namespace
 
-TEST_CASE("peer copy: pages are looked up one by one") {
+TEST_CASE("peer copy: each page is checked") {
     Alone alone;
     for (const std::uint64_t page : {60U, 61U, 62U, 63U, 64U, 65U, 127U, 128U, 191U}) {
         alone.shown.set_registered(page, true);
@@ -365,7 +365,7 @@ TEST_CASE("peer copy: pages are looked up one by one") {
     CHECK(alone.memory->registered({0, link::kBounceBlock, 1 << 20}));
 }
 
-TEST_CASE("peer copy: pulls of what was not given break the protocol") {
+TEST_CASE("peer copy: a pull of an unknown offer breaks the protocol") {
     Alone from, to;
     from.shown.register_all();
     to.shown.register_all();
@@ -393,7 +393,7 @@ TEST_CASE("peer copy: pulls of what was not given break the protocol") {
     CHECK_FALSE(pull(1, 0, 4096));
 }
 
-TEST_CASE("peer copy: a table of what is not finished, whatever the adapter says") {
+TEST_CASE("peer copy: the table has the unfinished offers, with any value of `finished`") {
     Alone own;
     fabric::OfferTable table(*own.memory);
     for (std::uint64_t i = 1; i <= fabric::OfferTable::kSize; ++i) {
@@ -413,7 +413,7 @@ TEST_CASE("peer copy: a table of what is not finished, whatever the adapter says
     CHECK(table.find(257) == nullptr);
 }
 
-TEST_CASE("peer copy: a link that ends lets go of what it copies to") {
+TEST_CASE("peer copy: a link that ends releases the target of its pull") {
     Alone from, to;
     from.shown.register_all();
     auto copier = std::make_unique<fabric::Copier>(to.memory);

@@ -94,7 +94,7 @@ std::vector<std::uint8_t> welcome(std::uint64_t guid, std::uint32_t features = 0
 
 }  // namespace
 
-TEST_CASE("trunk: two processes are joined over TCP, and joined again when either comes back") {
+TEST_CASE("trunk: it joins two processes over TCP, and again after a restart of either") {
     const std::string host = GENERATE("127.0.0.1", "[::1]");
     if (!have(host)) {
         SKIP("PIB_SWITCH is not set, or there is no " + host);
@@ -118,7 +118,7 @@ TEST_CASE("trunk: two processes are joined over TCP, and joined again when eithe
     CHECK(one.stop(SIGTERM) == 0);
 }
 
-TEST_CASE("trunk: an address without a host is the loopback addresses only") {
+TEST_CASE("trunk: an address without a host means the loopback addresses") {
     if (!have("127.0.0.1")) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -131,7 +131,7 @@ TEST_CASE("trunk: an address without a host is the loopback addresses only") {
     CHECK_FALSE(fabric::listen_on(*fabric::Address::parse("tcp:127.0.0.1:" + port)));
 }
 
-TEST_CASE("trunk: a peer that answers with something else is left, and tried again") {
+TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
     if (!have("127.0.0.1")) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -174,7 +174,7 @@ TEST_CASE("trunk: a peer that answers with something else is left, and tried aga
     CHECK(fabric::listen_on(address));
 }
 
-TEST_CASE("trunk: frames may come byte by byte; one without its end ends the link") {
+TEST_CASE("trunk: frames may arrive byte by byte, and an incomplete one ends the link") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -204,7 +204,7 @@ TEST_CASE("trunk: frames may come byte by byte; one without its end ends the lin
     CHECK(program.alive());
 }
 
-TEST_CASE("trunk: mistakes on the command line are told") {
+TEST_CASE("trunk: mistakes on the command line are reported") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }

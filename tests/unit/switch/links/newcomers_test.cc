@@ -36,7 +36,7 @@ UniqueFd connect_as(uid_t user, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("newcomers: silent connections of one origin leave the place of another") {
+TEST_CASE("newcomers: silent connections of one origin take no place of another origin") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -60,7 +60,7 @@ TEST_CASE("newcomers: silent connections of one origin leave the place of anothe
     CHECK(late.until([&] { return late.end->is_up(); }));
 }
 
-TEST_CASE("newcomers: the device of another user does not get the port of an absent one") {
+TEST_CASE("newcomers: another user's device does not get the port of an absent device") {
     if (!have_program() || ::geteuid() != 0) {
         SKIP("PIB_SWITCH is not set, or this is not root, who may be another user");
     }
@@ -84,7 +84,7 @@ TEST_CASE("newcomers: the device of another user does not get the port of an abs
     CHECK(status.at("ports").at(0).at("neighbour").at("owner") == "user 0");
 }
 
-TEST_CASE("newcomers: a user outside the socket's group does not get in") {
+TEST_CASE("newcomers: a user outside the socket's group is refused") {
     if (!have_program() || ::geteuid() != 0) {
         SKIP("PIB_SWITCH is not set, or this is not root, who may be another user");
     }

@@ -81,7 +81,7 @@ link::Hello hello_of_right(std::uint8_t port) {
 
 }  // namespace
 
-TEST_CASE("trunk: directed routes lead through two processes as through one") {
+TEST_CASE("trunk: directed routes pass through two processes") {
     Net net;
     net.connect("a", 0x9000);
     CHECK(net.node_guid({7}) == 0);
@@ -101,7 +101,7 @@ TEST_CASE("trunk: directed routes lead through two processes as through one") {
     CHECK(net.part(0).next_deadline() == UINT64_MAX);
 }
 
-TEST_CASE("trunk: no packet is lost on the way to another process, and order is kept") {
+TEST_CASE("trunk: packets arrive in another process in order and without loss") {
     Net net;
     FakeHca& a = net.connect("a", 0x9000);
     FakeHca& c = net.connect("c", 0xA000, 1);
@@ -122,7 +122,7 @@ TEST_CASE("trunk: no packet is lost on the way to another process, and order is 
     CHECK(net.sw("right").counters(8).value(ib::Counter::kPortRcvErrors) == 0);
 }
 
-TEST_CASE("trunk: a cable that is cut takes both ports Down, and comes back") {
+TEST_CASE("trunk: a lost connection takes both ports Down until it returns") {
     Net net;
     net.connect("a", 0x9000);
     net.join(1, 0);
@@ -149,7 +149,7 @@ TEST_CASE("trunk: a cable that is cut takes both ports Down, and comes back") {
     CHECK(net.up("right", 7));
 }
 
-TEST_CASE("trunk: a peer that reads nothing holds nobody else up") {
+TEST_CASE("trunk: a peer that does not read stops its own trunk alone") {
     Net net;
     FakeHca& a = net.connect("a", 0x9000);
     FakeHca& c = net.connect("c", 0xA000, 1);
@@ -178,7 +178,7 @@ TEST_CASE("trunk: a peer that reads nothing holds nobody else up") {
     CHECK(net.node_guid({7}) == 0x200);
 }
 
-TEST_CASE("trunk: only the port that the file has there is admitted") {
+TEST_CASE("trunk: only the port of the topology file is admitted") {
     Net net;
     fabric::Fabric& left = net.part(0);
     CHECK(refusal(left, hello_of_right(1)).find("no cable leads from here") != std::string::npos);
@@ -205,7 +205,7 @@ TEST_CASE("trunk: only the port that the file has there is admitted") {
     CHECK_FALSE(both.part(0).trunks_to({"far"}));
 }
 
-TEST_CASE("trunk: who answers is held against the file") {
+TEST_CASE("trunk: the answering peer is checked against the topology file") {
     Net net;
     fabric::Trunk* trunk = net.part(1).trunks_to({"left"})->at(0);
     const std::uint8_t number = trunk->far().port;
@@ -215,7 +215,7 @@ TEST_CASE("trunk: who answers is held against the file") {
     CHECK_FALSE(trunk->welcomed({.switch_guid = ib::Guid(0x200), .port_number = number}));
 }
 
-TEST_CASE("trunk: what cannot be split is told") {
+TEST_CASE("trunk: a topology that cannot be split is refused with a reason") {
     const auto made = [](const char* text, const std::vector<std::string>& own) {
         auto topology = fabric::parse_topology(text, "net");
         REQUIRE(topology);

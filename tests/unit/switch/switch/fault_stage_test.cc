@@ -29,7 +29,7 @@ std::vector<std::uint32_t> run(TestFabric& fabric, unsigned packets = kPackets) 
 
 }  // namespace
 
-TEST_CASE("faults: loss, both ways of injecting it, and the same for the same seed") {
+TEST_CASE("faults: ingress and egress lose packets, and a seed repeats the losses") {
     std::vector<std::uint32_t> first;
     for (unsigned round = 0; round < 2; ++round) {
         TestFabric fabric(2);
@@ -51,7 +51,7 @@ TEST_CASE("faults: loss, both ways of injecting it, and the same for the same se
     }
 }
 
-TEST_CASE("faults: duplicates, reordering and delay lose nothing") {
+TEST_CASE("faults: duplicates, reordering and delay lose no packet") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.sw.port(2).egress_faults().set({.duplicate = 0.05,
@@ -85,7 +85,7 @@ TEST_CASE("faults: reordering alone moves packets by a bounded number of places"
     }
 }
 
-TEST_CASE("faults: corruption is found by whoever receives the packet") {
+TEST_CASE("faults: the receiver detects corruption") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.sw.port(2).egress_faults().set({.corrupt = 0.1, .seed = 3});
@@ -102,7 +102,7 @@ TEST_CASE("faults: corruption is found by whoever receives the packet") {
     CHECK(fabric.count(1, ib::Counter::kPortRcvErrors) == 1);
 }
 
-TEST_CASE("faults: too much corruption is a link integrity error, which the SM is told") {
+TEST_CASE("faults: corruption above the threshold is reported as a link integrity error") {
     TestFabric fabric(2);
     fabric.make_active();
     REQUIRE(fabric.set_port_info(1, {{ib::port_info::kLocalPhyErrors, 4}}) == 0);
@@ -122,7 +122,7 @@ TEST_CASE("faults: too much corruption is a link integrity error, which the SM i
     CHECK(corrupted(1.0, 10) == 3);
 }
 
-TEST_CASE("faults: only the opcode that was asked for, and VL15 only on request") {
+TEST_CASE("faults: only the chosen opcode is affected, and VL15 only on request") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.sw.port(1).ingress_faults().set(
@@ -137,7 +137,7 @@ TEST_CASE("faults: only the opcode that was asked for, and VL15 only on request"
     CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0));
 }
 
-TEST_CASE("faults: what a fault holds back is gone with its link") {
+TEST_CASE("faults: delayed packets are dropped when their link goes down") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.sw.port(2).egress_faults().set({.delay_ns = 1'000'000'000});

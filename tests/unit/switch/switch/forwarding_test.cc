@@ -31,7 +31,7 @@ void set_mft(TestFabric& fabric, unsigned index, std::uint16_t ports) {
 
 }  // namespace
 
-TEST_CASE("forwarding: unicast goes where the LFT says, as it was") {
+TEST_CASE("forwarding: unicast packets leave unchanged by the port of the LFT") {
     TestFabric fabric(3);
     fabric.make_active();
     const Bytes packet = make_packet(0, 3, 1024, 1);
@@ -45,7 +45,7 @@ TEST_CASE("forwarding: unicast goes where the LFT says, as it was") {
     CHECK(fabric.count(3, Counter::kPortXmitData) >= words);
 }
 
-TEST_CASE("forwarding: what the LFT does not list is dropped and counted") {
+TEST_CASE("forwarding: packets to LIDs without an LFT entry are dropped and counted") {
     TestFabric fabric(2);
     fabric.make_active();
     for (const std::uint16_t dlid : {0, 50, 300, 0xFFFF}) {
@@ -76,7 +76,7 @@ TEST_CASE("forwarding: LIDs above LinearFDBTop are not looked up") {
     CHECK(arrives());
 }
 
-TEST_CASE("forwarding: multicast LIDs above MulticastFDBTop go by the default ports") {
+TEST_CASE("forwarding: multicast LIDs above MulticastFDBTop use the default ports") {
     TestFabric fabric(3);
     fabric.make_active();
     set_mft(fabric, 3, 0b0100);  // port 2
@@ -96,7 +96,7 @@ TEST_CASE("forwarding: multicast LIDs above MulticastFDBTop go by the default po
     CHECK(arrived_at() == 3);
 }
 
-TEST_CASE("forwarding: never back to where it came from") {
+TEST_CASE("forwarding: no packet leaves by its ingress port") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.hca(0).send_packet(make_packet(0, 1, 64, 1));
@@ -106,7 +106,7 @@ TEST_CASE("forwarding: never back to where it came from") {
     CHECK(fabric.count(1, Counter::kPortRcvSwitchRelayErrors) == 1);
 }
 
-TEST_CASE("forwarding: data needs Armed to come in and Active to go out") {
+TEST_CASE("forwarding: ingress of data needs Armed, egress needs Active") {
     TestFabric fabric(2);
     fabric.hca(0).send_packet(make_packet(0, 2, 64, 1));
     fabric.settle();
@@ -164,7 +164,7 @@ TEST_CASE("forwarding: the egress VL follows SL, ingress and egress port") {
     CHECK(fabric.count(1, Counter::kPortVlMappingErrors) == 1);
 }
 
-TEST_CASE("forwarding: multicast reaches its members once, not its sender") {
+TEST_CASE("forwarding: multicast reaches each member once, and not its sender") {
     TestFabric fabric(4);
     fabric.make_active();
     set_mft(fabric, 3, 0b11110);  // ports 1 to 4
@@ -180,7 +180,7 @@ TEST_CASE("forwarding: multicast reaches its members once, not its sender") {
     CHECK(fabric.count(2, Counter::kPortMulticastXmitPkts) == 1);
 }
 
-TEST_CASE("forwarding: multicast that is not listed goes by the default ports") {
+TEST_CASE("forwarding: unlisted multicast LIDs use the default ports") {
     TestFabric fabric(3);
     fabric.make_active();
     fabric.hca(0).send_packet(make_packet(0, 0xC009, 64, 1));

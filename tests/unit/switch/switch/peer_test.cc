@@ -104,7 +104,7 @@ TEST_CASE("peer: all ports of a node in a topology belong to the user of the fir
     CHECK(fabric.admit(named("b", 0x2000), user("2")));
 }
 
-TEST_CASE("peer: a cable to another process belongs to the peer that has connected it first") {
+TEST_CASE("peer: a trunk belongs to the peer that connected it first") {
     TopologyNet net(kTopology, {{"left"}, {"right"}});
     auto hello = switch_hello(0x200, 4);
     REQUIRE(net.part(0).admit(hello, user("1")));

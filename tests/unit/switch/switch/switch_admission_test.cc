@@ -17,7 +17,7 @@ fabric::SwitchConfig two_ports() {
 
 }  // namespace
 
-TEST_CASE("admission: the lowest free port, and the same one again after a reconnect") {
+TEST_CASE("admission: a device gets the lowest free port, and the same one after a reconnect") {
     TestFabric fabric;
     CHECK(fabric.add_hca(kGuid).port() == 1);
     CHECK(fabric.add_hca(kGuid + 16).port() == 2);
@@ -41,7 +41,7 @@ TEST_CASE("admission: a second device with the same GUID is refused, the first o
     CHECK(fabric.hca(0).own_end().is_up());
 }
 
-TEST_CASE("admission: no free port, until somebody goes") {
+TEST_CASE("admission: a device is refused until a port is free") {
     TestFabric fabric(0, two_ports());
     fabric.add_hca(kGuid);
     fabric.add_hca(kGuid + 16);
@@ -113,7 +113,7 @@ TEST_CASE("admission: garbage ends its own connection only") {
     CHECK(fabric.hca(1).packets.size() == 1);
 }
 
-TEST_CASE("admission: a link that flaps leaves nothing behind") {
+TEST_CASE("admission: a flapping link leaks nothing") {
     TestFabric fabric(2);
     fabric.make_active();
     for (unsigned round = 0; round < 1000; ++round) {

@@ -93,7 +93,7 @@ TEST_CASE("switch: a burst is forwarded whole and counts as its packets") {
     CHECK(bursts.fabric.sw.held_packets() == 0);
 }
 
-TEST_CASE("switch: receive buffer of bursts is given back") {
+TEST_CASE("switch: the receive buffer of bursts is released") {
     BurstFabric net;
     for (unsigned i = 0; i < 200; ++i) {  // far more than the switch has
         REQUIRE(net.send());
@@ -101,7 +101,7 @@ TEST_CASE("switch: receive buffer of bursts is given back") {
     CHECK(net.to->bursts == 200);
 }
 
-TEST_CASE("switch: the VL of a burst's packets is that of their SL") {
+TEST_CASE("switch: all packets of a burst get the VL of their SL") {
     BurstFabric net;
     net.fabric.sw.node().ports[net.to->port()].sl_to_vl[net.from->port()][4] = 1;
     Way way = BurstFabric::way();
@@ -138,7 +138,7 @@ TEST_CASE("switch: a burst is split where packets are captured, changed or kept"
     net.check_all_arrived();
 }
 
-TEST_CASE("switch: a loss in a burst is the loss of a packet") {
+TEST_CASE("switch: fault injection drops single packets of a burst") {
     BurstFabric net;
     net.fabric.sw.port(net.from->port()).ingress_faults().set({.drop = 0.3, .seed = 7});
     REQUIRE(net.send());
@@ -148,7 +148,7 @@ TEST_CASE("switch: a loss in a burst is the loss of a packet") {
     CHECK(net.to->packets.size() == kPackets - counts.dropped);
 }
 
-TEST_CASE("switch: a burst to who takes none, or has no room for it, arrives singly") {
+TEST_CASE("switch: a neighbour without bursts, or without room for one, gets single packets") {
     const std::uint32_t features = GENERATE(0u, kMemory, kBursts);
     BurstFabric net(features, features == kBursts ? 160 : 8192);
     REQUIRE(net.send());
@@ -157,7 +157,7 @@ TEST_CASE("switch: a burst to who takes none, or has no room for it, arrives sin
     net.check_all_arrived();
 }
 
-TEST_CASE("switch: the first packet that waits for room in a ring has its owner ask for that") {
+TEST_CASE("switch: the first packet that waits for ring space requests a wake-up") {
     BurstFabric net(kBursts, 65536);  // credits for more than the ring holds
     const Bytes packet = make_packet(0, TestFabric::lid_of(1), 4096, TestFabric::lid_of(0));
     auto& port = net.fabric.sw.port(net.to->port());
@@ -178,7 +178,7 @@ TEST_CASE("switch: the first packet that waits for room in a ring has its owner 
     CHECK(net.to->packets.size() == sent);
 }
 
-TEST_CASE("switch: what waits goes before a burst") {
+TEST_CASE("switch: waiting packets precede a burst") {
     BurstFabric net(kBursts, 300);
     net.to->hold = true;
     for (unsigned i = 0; i < 3; ++i) {
@@ -195,30 +195,30 @@ TEST_CASE("switch: what waits goes before a burst") {
     }
 }
 
-TEST_CASE("switch: what is refused of a burst is refused of each of its packets") {
+TEST_CASE("switch: a refused burst counts each of its packets") {
     BurstFabric net;
     Way way = BurstFabric::way();
     Counter expected{};
     unsigned at = net.from->port();
-    SECTION("a LID that leads nowhere") {
+    SECTION("a LID without a route") {
         way.dlid = 77;
         expected = Counter::kPortDlidMappingErrors;
     }
-    SECTION("back to where it came from") {
+    SECTION("the egress port is the ingress port") {
         way.dlid = TestFabric::lid_of(0);
         expected = Counter::kPortLoopingErrors;
     }
-    SECTION("a VL that the egress has not") {
+    SECTION("a VL that the egress port lacks") {
         net.fabric.sw.node().ports[net.to->port()].sl_to_vl[net.from->port()][0] = 12;
         expected = Counter::kPortVlMappingErrors;
     }
-    SECTION("longer than the neighbour takes") {
+    SECTION("packets longer than NeighborMTU") {
         net.fabric.sw.port(net.to->port()).attrs().set(ib::port_info::kNeighborMtu, 2);
         net.fabric.sw.port(net.to->port()).attributes_changed({});
         expected = Counter::kPortNeighborMtuDiscards;
         at = net.to->port();
     }
-    SECTION("a foreign partition where they come in") {
+    SECTION("a foreign partition at ingress") {
         net.fabric.sw.port(net.from->port())
             .attrs()
             .set(ib::port_info::kPartitionEnforcementInbound, 1);
@@ -235,7 +235,7 @@ TEST_CASE("switch: what is refused of a burst is refused of each of its packets"
         expected = Counter::kPortXmitConstraintErrors;
         at = net.to->port();
     }
-    SECTION("a foreign partition") {
+    SECTION("a foreign partition at egress") {
         net.fabric.sw.port(net.to->port())
             .attrs()
             .set(ib::port_info::kPartitionEnforcementOutbound, 1);
@@ -250,7 +250,7 @@ TEST_CASE("switch: what is refused of a burst is refused of each of its packets"
     CHECK(net.to->bursts == 0);
 }
 
-TEST_CASE("switch: a partition that is enforced and right stops no burst") {
+TEST_CASE("switch: a burst of an enforced partition passes") {
     BurstFabric net;
     for (BurstHca* hca : {net.from, net.to}) {
         auto& port = net.fabric.sw.port(hca->port());
@@ -263,7 +263,7 @@ TEST_CASE("switch: a partition that is enforced and right stops no burst") {
     net.check_all_arrived();
 }
 
-TEST_CASE("switch: without bursts it agrees on none") {
+TEST_CASE("switch: with bursts off it does not agree on bursts") {
     BurstFabric net(kBursts, 8192, false);
     CHECK_FALSE(net.from->own_end().agreed().bursts);
     CHECK_FALSE(net.send());

@@ -14,7 +14,7 @@ namespace ni = ib::node_info;
 
 }  // namespace
 
-TEST_CASE("management: NodeInfo and PortInfo of a switch by directed route") {
+TEST_CASE("management: a directed route reads NodeInfo and PortInfo of a switch") {
     TestFabric fabric(2);
     const auto info = fabric.query(Method::kGet, ib::attr::kNodeInfo, 0);
     REQUIRE(info);
@@ -52,7 +52,7 @@ TEST_CASE("management: a directed route leads through the switch and back") {
     CHECK(fabric.hca(2).smp_lrhs[0].slid.is_permissive());
 }
 
-TEST_CASE("management: directed routes that lead nowhere are dropped") {
+TEST_CASE("management: directed routes to no port are dropped") {
     TestFabric fabric(2);
     CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {0}));
     CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {7}));
@@ -62,7 +62,7 @@ TEST_CASE("management: directed routes that lead nowhere are dropped") {
     CHECK(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0));
 }
 
-TEST_CASE("management: malformed SMPs get a status or nothing, and change nothing") {
+TEST_CASE("management: malformed SMPs change nothing") {
     TestFabric fabric(2);
     CHECK(fabric.query(Method::kGet, 0x7777, 0)->status() == ib::mad_status::kBadMethodAttribute);
     CHECK(fabric.query(Method::kSet, ib::attr::kNodeInfo, 0)->status() ==
@@ -75,7 +75,7 @@ TEST_CASE("management: malformed SMPs get a status or nothing, and change nothin
     CHECK(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0));
 }
 
-TEST_CASE("management: SwitchInfo") {
+TEST_CASE("management: SwitchInfo is read and set") {
     TestFabric fabric(1);
     auto info = fabric.query(Method::kGet, ib::attr::kSwitchInfo, 0).value();
     CHECK(ib::get(info.smp_data(), si::kLinearFdbCap) == 0xC000);
@@ -96,7 +96,7 @@ TEST_CASE("management: SwitchInfo") {
           ib::mad_status::kBadField);
 }
 
-TEST_CASE("management: forwarding tables in blocks, and what lies past them") {
+TEST_CASE("management: forwarding tables are read and set in blocks up to their end") {
     TestFabric fabric(1);
     std::array<std::uint8_t, 64> block;
     for (unsigned i = 0; i < 64; ++i) {
@@ -168,7 +168,7 @@ TEST_CASE("management: a disabled port stays down until it is enabled") {
     CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kInitialize);
 }
 
-TEST_CASE("management: a pulled cable") {
+TEST_CASE("management: a pulled cable takes the port Down") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.sw.port(2).cable().plug(false);

@@ -26,7 +26,7 @@ unsigned fill(TestFabric& fabric, unsigned vl = 0) {
 
 }  // namespace
 
-TEST_CASE("queues: a neighbour without credits stops its senders and nobody else") {
+TEST_CASE("queues: a neighbour without credits stops its own senders alone") {
     TestFabric fabric(3);
     fabric.make_active();
     const unsigned sent = fill(fabric);
@@ -52,7 +52,7 @@ TEST_CASE("queues: a neighbour without credits stops its senders and nobody else
     CHECK(fabric.count(2, Counter::kPortXmitDiscards) == 0);
 }
 
-TEST_CASE("queues: what a peer sends beyond its credits is lost, counted and told to the SM") {
+TEST_CASE("queues: packets beyond the credits are dropped, counted and reported to the SM") {
     TestFabric fabric(2);
     fabric.make_active();
     REQUIRE(fabric.set_port_info(1, {{pi::kOverrunErrors, 3}}) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("queues: VL15 and other VLs pass a blocked VL") {
     CHECK(fabric.hca(1).packets.size() == before + 1);
 }
 
-TEST_CASE("queues: time without credits is PortXmitWait, and PortVLXmitWait of its VL") {
+TEST_CASE("queues: time without credits counts in PortXmitWait and in the VL's PortVLXmitWait") {
     TestFabric fabric(2);
     fabric.make_active();
     fill(fabric);
@@ -159,7 +159,7 @@ TEST_CASE("queues: a packet that leaves between discards keeps the VL from stall
     CHECK(queues.size() == 0);
 }
 
-TEST_CASE("queues: a packet lives in the switch no longer than LifeTimeValue says") {
+TEST_CASE("queues: a packet stays in the switch no longer than LifeTimeValue") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.set_port_info(2, {{pi::kHoqLife, 31}});
@@ -173,7 +173,7 @@ TEST_CASE("queues: a packet lives in the switch no longer than LifeTimeValue say
     CHECK(fabric.count(2, Counter::kPortSwLifetimeLimitDiscards) == queued);
 }
 
-TEST_CASE("queues: a peer that does not read costs its own port only") {
+TEST_CASE("queues: a peer that does not read stops its own port alone") {
     TestFabric fabric(3);
     fabric.make_active();
     fabric.hca(1).read_output = false;
@@ -188,7 +188,7 @@ TEST_CASE("queues: a peer that does not read costs its own port only") {
     CHECK(fabric.query(ib::Method::kGet, ib::attr::kNodeInfo, 0, {}, {3}));
 }
 
-TEST_CASE("queues: a link that goes down discards what waited and frees its senders") {
+TEST_CASE("queues: a link that goes down discards its waiting packets and frees their buffers") {
     TestFabric fabric(2);
     fabric.make_active();
     fill(fabric);
@@ -201,7 +201,7 @@ TEST_CASE("queues: a link that goes down discards what waited and frees its send
     CHECK(fabric.hca(0).own_end().sender().credits(0) >= 1024);
 }
 
-TEST_CASE("queues: the sender of waiting packets may go, and come back") {
+TEST_CASE("queues: the sender of waiting packets may disconnect and connect again") {
     TestFabric fabric(2);
     fabric.make_active();
     fill(fabric);
@@ -218,7 +218,7 @@ TEST_CASE("queues: the sender of waiting packets may go, and come back") {
           credits);  // credits of the old link do not come back here
 }
 
-TEST_CASE("queues: mixed traffic loses and reorders nothing") {
+TEST_CASE("queues: mixed traffic loses and reorders no packet") {
     TestFabric fabric(4);
     fabric.make_active();
     std::uint32_t random = 12345;

@@ -66,7 +66,7 @@ TEST_CASE("cert: no file is overwritten") {
               .find("remove it first") != std::string::npos);
 }
 
-TEST_CASE("cert: mistakes are told") {
+TEST_CASE("cert: mistakes are reported") {
     TlsFiles files;
     CHECK(error_of(host(files.ca() + "/none", "vm")).find("pib-switch cert ca") !=
           std::string::npos);

@@ -9,7 +9,7 @@ namespace pib::test {
 using fabric::grant_of;
 using fabric::parse_guids;
 
-TEST_CASE("certificate: GUIDs as operators write them") {
+TEST_CASE("certificate: GUIDs are parsed in each notation") {
     CHECK(parse_guids("0x10")->first == ib::Guid(0x10));
     CHECK(parse_guids("10-1f")->last == ib::Guid(0x1F));
     CHECK(parse_guids("0x0650000000000000-0x06500000ffffffff")->has(ib::Guid(0x0650000000000100)));
@@ -21,7 +21,7 @@ TEST_CASE("certificate: GUIDs as operators write them") {
     }
 }
 
-TEST_CASE("certificate: permissions survive as URIs") {
+TEST_CASE("certificate: permissions are written as URIs and read back") {
     const fabric::Grant grant{
         .is_switch = true,
         .guids = {{ib::Guid(0x10), ib::Guid(0x1F)}, {ib::Guid(1), ib::Guid(1)}},
@@ -35,7 +35,7 @@ TEST_CASE("certificate: permissions survive as URIs") {
     CHECK(read->nodes == grant.nodes);
 }
 
-TEST_CASE("certificate: URIs that grant nothing") {
+TEST_CASE("certificate: malformed URIs grant nothing") {
     using Uris = std::vector<std::string>;
     for (const Uris& uris :
          {Uris{}, Uris{"https://example.org"}, Uris{"pib:guid:1-2"}, Uris{"pib:role:king"},

@@ -105,7 +105,7 @@ bool is_closed(const UniqueFd& fd) {
 
 }  // namespace
 
-TEST_CASE("tls: two processes are joined with certificates of one CA, and joined again") {
+TEST_CASE("tls: certificates of one CA join two processes, and join them again") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -149,7 +149,7 @@ TEST_CASE("tls: an adapter gets the ports that its certificate permits") {
     CHECK(one.ports_taken() == 1);
 }
 
-TEST_CASE("tls: strangers get no port") {
+TEST_CASE("tls: peers of another CA get no port") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
@@ -207,7 +207,7 @@ TEST_CASE("tls: TLS 1.2 and a missing certificate are refused") {
     CHECK(one.ports_taken() == 0);
 }
 
-TEST_CASE("tls: peers that stall in the handshake stall nobody") {
+TEST_CASE("tls: a peer that stalls in the handshake stops no other") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }

@@ -8,6 +8,7 @@
 //   lft, mft [switch]                 forwarding tables, entries in use
 //   link     port, state              "up", "down" (as if the cable were pulled) or "retrain"
 //   fault    port [direction] ...     sets the faults of fault_spec_from(), none: as they are
+//   journal  [switch]                 the last changes of links
 //
 // "switch" is an id, a NodeDescription or a GUID as in the topology file; it may be left out where
 // there is only one. "port" is a number, or "ID[NUMBER]" of any node: of a channel adapter it

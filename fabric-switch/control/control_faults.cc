@@ -2,8 +2,12 @@
 // Faults in words.
 #include "control/control_faults.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "control/control_switch.h"
 
@@ -13,6 +17,15 @@ namespace {
 using nlohmann::json;
 
 constexpr double kNsPerUs = 1000.0;
+
+struct Probability {
+    const char* name;
+    double FaultSpec::* member;
+};
+constexpr Probability kProbabilities[] = {{"drop", &FaultSpec::drop},
+                                          {"duplicate", &FaultSpec::duplicate},
+                                          {"reorder", &FaultSpec::reorder},
+                                          {"corrupt", &FaultSpec::corrupt}};
 
 std::expected<double, std::string> probability(const json& value, const std::string& name) {
     const double number = value.get<double>();
@@ -33,14 +46,6 @@ std::expected<std::uint64_t, std::string> microseconds(const json& value, const 
 
 std::expected<void, std::string> set_fault_member(FaultSpec& spec, const std::string& name,
                                                   const json& value) {
-    struct Probability {
-        const char* name;
-        double FaultSpec::* member;
-    };
-    static constexpr Probability kProbabilities[] = {{"drop", &FaultSpec::drop},
-                                                     {"duplicate", &FaultSpec::duplicate},
-                                                     {"reorder", &FaultSpec::reorder},
-                                                     {"corrupt", &FaultSpec::corrupt}};
     for (const Probability& row : kProbabilities) {
         if (name == row.name) {
             const auto p = probability(value, name);
@@ -116,6 +121,30 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
         port.egress_faults().set(outgoing);
     }
     return {};
+}
+
+// Filters make no fault by themselves.
+std::string describe_faults(const FaultSpec& spec) {
+    std::vector<std::string> parts;
+    for (const Probability& row : kProbabilities) {
+        if (spec.*row.member > 0) {
+            parts.push_back(fmt::format("{} {}", row.name, spec.*row.member));
+        }
+    }
+    if (spec.delay_ns != 0) {
+        parts.push_back(fmt::format("delay {} us", static_cast<double>(spec.delay_ns) / kNsPerUs));
+    }
+    if (spec.jitter_ns != 0) {
+        parts.push_back(
+            fmt::format("jitter {} us", static_cast<double>(spec.jitter_ns) / kNsPerUs));
+    }
+    if (parts.empty()) {
+        return "none";
+    }
+    if (spec.mads_only) {
+        parts.emplace_back("management packets alone");
+    }
+    return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace pib::fabric

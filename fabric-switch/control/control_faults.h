@@ -20,4 +20,7 @@ namespace pib::fabric {
                                                           const std::string& direction,
                                                           const FaultSpec& spec);
 
+// In words: "drop 0.5, delay 10 us"; "none".
+[[nodiscard]] std::string describe_faults(const FaultSpec& spec);
+
 }  // namespace pib::fabric

@@ -322,6 +322,15 @@ SwitchPort* external_port(Switch& sw, const json& request) {
     return number >= 1 && number <= sw.num_ports() ? &sw.port(number) : nullptr;
 }
 
+void plug(Switch& sw, std::uint8_t number, bool plugged) {
+    CableEnd& cable = sw.port(number).cable();
+    if (cable.is_plugged() != plugged) {
+        sw.journal().add(sw.now_ns(), number,
+                         plugged ? LinkChange::kCableBack : LinkChange::kCablePulled);
+    }
+    cable.plug(plugged);
+}
+
 json link_command(Switch& sw, const json& request) {
     SwitchPort* port = external_port(sw, request);
     if (port == nullptr) {
@@ -329,8 +338,9 @@ json link_command(Switch& sw, const json& request) {
     }
     const auto state = request.at("state").get<std::string>();
     if (state == "up" || state == "down") {
-        port->cable().plug(state == "up");
+        plug(sw, port->number(), state == "up");
     } else if (state == "retrain") {
+        sw.journal().add(sw.now_ns(), port->number(), LinkChange::kRetrained);
         port->attributes_changed(ib::PortEvent::kDownRequest);
     } else {
         return control_failure("link state is up, down or retrain");
@@ -352,6 +362,7 @@ json fault(Switch& sw, const json& request) {
         if (!set) {
             return control_failure(set.error());
         }
+        sw.journal().add(sw.now_ns(), port->number(), LinkChange::kFaults, describe_faults(*spec));
     }
     return {{"ok", true},
             {"port", port->number()},
@@ -359,13 +370,32 @@ json fault(Switch& sw, const json& request) {
             {"out", faults_of(port->egress_faults())}};
 }
 
+// ---- journal
+
+// By LinkChange.
+constexpr const char* kChangeNames[] = {
+    "up", "down", "cable pulled", "cable back", "retrained", "faults", "link error",
+};
+
+json journal(Switch& sw, const json&) {
+    json entries = json::array();
+    for (const LinkJournal::Entry& entry : sw.journal().entries()) {
+        entries.push_back({{"age_ns", sw.now_ns() - entry.time_ns},
+                           {"port", entry.port},
+                           {"change", kChangeNames[static_cast<std::size_t>(entry.change)]},
+                           {"times", entry.times},
+                           {"detail", entry.detail}});
+    }
+    return {{"ok", true}, {"lost", sw.journal().lost()}, {"entries", entries}};
+}
+
 struct Command {
     const char* name;
     json (*run)(Switch& sw, const json& request);
 };
 constexpr Command kSwitchCommands[] = {
-    {"status", status}, {"counters", counters}, {"lft", lft},
-    {"mft", mft},       {"link", link_command}, {"fault", fault},
+    {"status", status},     {"counters", counters}, {"lft", lft},         {"mft", mft},
+    {"link", link_command}, {"fault", fault},       {"journal", journal},
 };
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "control/control_faults.h"
 #include "control/control_switch.h"
 #include "control/port_reference.h"
 
@@ -173,22 +174,35 @@ Outcome relink_verb(Fabric& fabric, const Words& words) {
     return for_each(fabric, words[1], &Fabric::relink);
 }
 
-// The switch port of a link keeps its faults; no value if the link has no switch port.
-SwitchPort* fault_port(Fabric& fabric, const PortId& port, bool& outgoing) {
-    const Fabric::Node& node = fabric.nodes()[port.node];
-    outgoing = node.sw != nullptr;
-    if (node.sw != nullptr) {
-        return &node.sw->port(port.port);
+// The switch port that keeps the faults of a link.
+struct FaultPlace {
+    Switch* sw = nullptr;  // nullptr: the link has no switch port
+    std::uint8_t number = 0;
+    bool outgoing = false;  // the port that was asked for is this one
+
+    [[nodiscard]] SwitchPort& port() const { return sw->port(number); }
+    void note(const FaultSpec& spec) const {
+        sw->journal().add(sw->now_ns(), number, LinkChange::kFaults, describe_faults(spec));
+    }
+};
+
+FaultPlace fault_place(Fabric& fabric, const PortId& port) {
+    if (Switch* sw = fabric.nodes()[port.node].sw.get()) {
+        return {sw, port.port, true};
     }
     const auto other = fabric.peer(port);
-    return other ? &fabric.nodes()[other->node].sw->port(other->port) : nullptr;
+    return other ? FaultPlace{fabric.nodes()[other->node].sw.get(), other->port, false}
+                 : FaultPlace{};
 }
 
 void make_new(Fabric& fabric, const PortId& port) {
-    bool outgoing = false;
-    if (SwitchPort* at = fault_port(fabric, port, outgoing)) {
-        at->ingress_faults().set({});
-        at->egress_faults().set({});
+    if (const auto place = fault_place(fabric, port); place.sw != nullptr) {
+        SwitchPort& at = place.port();
+        if (at.ingress_faults().spec().any() || at.egress_faults().spec().any()) {
+            place.note({});
+        }
+        at.ingress_faults().set({});
+        at.egress_faults().set({});
     }
     if (ib::PortCounters* of = counters(fabric, port)) {
         *of = {};
@@ -232,9 +246,10 @@ Outcome error_verb(Fabric& fabric, const Words& words) {
         }
     }
     for (const PortId& port : found->ports) {
-        bool outgoing = false;
-        if (SwitchPort* at = fault_port(fabric, port, outgoing)) {
-            (outgoing ? at->egress_faults() : at->ingress_faults()).set(spec);
+        if (const auto place = fault_place(fabric, port); place.sw != nullptr) {
+            SwitchPort& at = place.port();
+            (place.outgoing ? at.egress_faults() : at.ingress_faults()).set(spec);
+            place.note(spec);
         } else if (!found->whole) {
             return Failure(std::string(words[1]) + " is joined to nothing");
         }

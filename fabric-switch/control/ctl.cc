@@ -122,13 +122,25 @@ void print_nodes(const json& answer) {
     }
 }
 
+void print_journal(const json& answer) {
+    constexpr double kNsPerSecond = 1e9;
+    for (const json& entry : answer.at("entries")) {
+        const auto times = entry.at("times").get<std::uint64_t>();
+        fmt::print("{:>12.3f} s ago  port {:<3} {:<13} {}{}\n",
+                   entry.at("age_ns").get<double>() / kNsPerSecond, entry.at("port").get<int>(),
+                   entry.at("change").get<std::string>(), entry.at("detail").get<std::string>(),
+                   times > 1 ? fmt::format("  ({} times)", times) : "");
+    }
+}
+
 struct Printer {
     const char* command;
     void (*print)(const json& answer);
 };
 constexpr Printer kPrinters[] = {
-    {"status", print_status}, {"counters", print_counters}, {"lft", print_lft},
-    {"mft", print_mft},       {"fault", print_faults},      {"nodes", print_nodes},
+    {"status", print_status},   {"counters", print_counters}, {"lft", print_lft},
+    {"mft", print_mft},         {"fault", print_faults},      {"nodes", print_nodes},
+    {"journal", print_journal},
 };
 
 void print_for_people(const std::string& command, const json& answer) {

@@ -116,6 +116,24 @@ SwitchPort* FabricCables::connection_port(const PortId& port) {
     return &nodes_[end.node].sw->port(end.port);
 }
 
+// Writes a change of a present cable into the journals of both ends that are switches here.
+void FabricCables::note(const PortId& port, LinkChange change) {
+    const auto write = [this, change](const PortId& end) {
+        if (Switch* sw = nodes_[end.node].sw.get()) {
+            sw->journal().add(sw->now_ns(), end.port, change);
+        }
+    };
+    if (!nodes_.has_topology()) {
+        write({0, port.port});
+        return;
+    }
+    const std::uint32_t index = nodes_.link_of(port);
+    if (index != FabricNodes::kNoLink) {
+        write(links_[index].a);
+        write(links_[index].b);
+    }
+}
+
 std::expected<void, std::string> FabricCables::link(const PortId& a, const PortId& b) {
     if (!nodes_.has_topology()) {
         return std::unexpected("a single switch has no links to lay: start it with --topology");
@@ -141,6 +159,7 @@ std::expected<void, std::string> FabricCables::link(const PortId& a, const PortI
 }
 
 std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
+    note(port, LinkChange::kCablePulled);
     if (SwitchPort* way = connection_port(port)) {
         way->cable().plug(false);
         return {};
@@ -159,13 +178,18 @@ std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
 std::expected<void, std::string> FabricCables::relink(const PortId& port) {
     if (SwitchPort* way = connection_port(port)) {
         way->cable().plug(true);
+        note(port, LinkChange::kCableBack);
         return {};
     }
     const PortId other = nodes_[port.node].unlinked[port.port - 1U];
     if (other.port == 0) {
         return std::unexpected(nodes_.name_of(port) + " was not unlinked");
     }
-    return link(port, other);
+    const auto linked = link(port, other);
+    if (linked) {
+        note(port, LinkChange::kCableBack);
+    }
+    return linked;
 }
 
 // ---- packets

@@ -49,6 +49,7 @@ class FabricCables final : private CableScheduler {
     void cut(Link& link);
     void tell_neighbours(const Link& link);
     [[nodiscard]] SwitchPort* connection_port(const PortId& port);
+    void note(const PortId& port, LinkChange change);
 
     FabricNodes& nodes_;
     Trunks& trunks_;

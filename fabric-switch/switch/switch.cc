@@ -10,6 +10,10 @@ namespace {
 
 namespace si = ib::switch_info;
 
+// By ib::LinkError.
+constexpr const char* kErrorNames[] = {"local link integrity, trap 129", "buffer overrun, trap 130",
+                                       "flow control update, trap 131"};
+
 // External ports of a switch have no GUID of their own.
 bool same_port(const link::Hello& one, const link::Hello& other) {
     const bool of_switch = one.role == link::Role::kSwitch;
@@ -151,11 +155,17 @@ void Switch::release_origin(const Origin& origin) {
     }
 }
 
-void Switch::link_state_changed(SwitchPort&) {
+void Switch::link_state_changed(SwitchPort& port) {
+    const auto* who = neighbour(port.number());
+    journal_.add(now_ns(), port.number(),
+                 port.attrs().link_is_up() ? LinkChange::kUp : LinkChange::kDown,
+                 who != nullptr ? who->node_description : std::string{});
     management_.link_state_changed();
 }
 
 void Switch::link_error(SwitchPort& port, ib::LinkError error) {
+    journal_.add(now_ns(), port.number(), LinkChange::kError,
+                 kErrorNames[static_cast<std::size_t>(error)]);
     management_.link_error(error, port.number());
 }
 

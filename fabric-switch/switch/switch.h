@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/timer_queue.h"
+#include "switch/link_journal.h"
 #include "switch/packet_relay.h"
 #include "switch/packet_tap.h"
 #include "switch/switch_management.h"
@@ -33,6 +34,8 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number]; }
     [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
+    // The last changes of its links.
+    [[nodiscard]] LinkJournal& journal() { return journal_; }
     void set_tap(PacketTap* tap) {
         tap_ = tap;
         management_.set_tap(tap);
@@ -88,6 +91,7 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     PacketRelay relay_;
     SwitchManagement management_;
     PacketTap* tap_ = nullptr;
+    LinkJournal journal_;
 };
 
 }  // namespace pib::fabric

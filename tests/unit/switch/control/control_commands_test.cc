@@ -55,6 +55,40 @@ TEST_CASE("control: requests read counters and tables and set links and faults")
     CHECK(fabric.sw.port(1).ingress_faults().spec().delay_ns == 10'000);
 }
 
+TEST_CASE("control: the journal has links, cables and faults in order") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const auto run = [&](const json& request) {
+        return fabric::run_switch_command(fabric.sw, request);
+    };
+    const auto newest = [&](std::size_t count) {
+        json found = json::array();
+        const json entries = run({{"command", "journal"}}).at("entries");
+        REQUIRE(entries.size() >= count);
+        for (std::size_t i = entries.size() - count; i < entries.size(); ++i) {
+            found.push_back({entries[i].at("port"), entries[i].at("change")});
+        }
+        return found;
+    };
+    CHECK(newest(1)[0][1] == "up");
+    run({{"command", "link"}, {"port", 2}, {"state", "down"}});
+    run({{"command", "link"}, {"port", 2}, {"state", "down"}});  // it is down already
+    fabric.settle();
+    CHECK(newest(2) == json::parse(R"([[2,"cable pulled"],[2,"down"]])"));
+    run({{"command", "link"}, {"port", 2}, {"state", "up"}});
+    fabric.settle();
+    CHECK(newest(2) == json::parse(R"([[2,"cable back"],[2,"up"]])"));
+    run({{"command", "fault"}, {"port", 1}, {"set", {{"drop", 0.5}, {"delay_us", 10}}}});
+    run({{"command", "fault"}, {"port", 1}});  // shows them
+    const json last = run({{"command", "journal"}}).at("entries").back();
+    CHECK(last.at("change") == "faults");
+    CHECK(last.at("detail") == "drop 0.5, delay 10 us");
+    run({{"command", "fault"}, {"port", 1}, {"set", json::object()}});
+    CHECK(run({{"command", "journal"}}).at("entries").back().at("detail") == "none");
+    fabric.sw.port(1).raise(ib::LinkError::kBufferOverrun);
+    CHECK(newest(1) == json::parse(R"([[1,"link error"]])"));
+}
+
 TEST_CASE("control: a malformed request gets an error") {
     fabric::Fabric one(TestFabric::default_config());
     for (const char* line : {"",

@@ -68,6 +68,40 @@ TEST_CASE("verbs: a cable is removed, restored, and laid to another port") {
     CHECK(net.phantom("a").ports[1].link_is_up());
 }
 
+TEST_CASE("verbs: the journals of both ends have cables and faults") {
+    Net net;
+    const auto newest = [&](const char* name) {
+        fabric::Switch& sw = *net.fabric->nodes()[*net.fabric->find_node(name)].sw;
+        REQUIRE_FALSE(sw.journal().entries().empty());
+        return sw.journal().entries().back();
+    };
+    using fabric::LinkChange;
+    CHECK(net.run("Unlink left[4]").empty());
+    for (const char* name : {"left", "right"}) {
+        CHECK(newest(name).change == LinkChange::kDown);
+        CHECK(newest(name).port == 4);
+    }
+    CHECK(net.run("ReLink right[4]").empty());
+    for (const char* name : {"left", "right"}) {
+        CHECK((newest(name).change == LinkChange::kUp ||
+               newest(name).change == LinkChange::kCableBack));
+    }
+    CHECK(net.run("Error a[1] 50").empty());
+    CHECK(newest("left").change == LinkChange::kFaults);
+    CHECK(newest("left").port == 1);
+    CHECK(newest("left").detail == "drop 0.5, management packets alone");
+    CHECK(net.run("Clear left[1]").empty());
+    const auto& entries =
+        net.fabric->nodes()[*net.fabric->find_node("left")].sw->journal().entries();
+    const auto has = [&](LinkChange change, const char* detail) {
+        return std::ranges::any_of(entries, [&](const fabric::LinkJournal::Entry& entry) {
+            return entry.change == change && entry.detail == detail && entry.port == 1;
+        });
+    };
+    CHECK(has(LinkChange::kFaults, "none"));
+    CHECK(has(LinkChange::kCablePulled, ""));
+}
+
 TEST_CASE("verbs: a whole node is unlinked and relinked") {
     Net net;
     CHECK(net.run("Unlink \"left\"").empty());

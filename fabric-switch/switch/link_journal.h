@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The last changes of a switch's links, with their times: a ring of fixed size. It explains
+// failures afterwards (`ctl journal`).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+namespace pib::fabric {
+
+enum class LinkChange : std::uint8_t {
+    kUp,           // left Down
+    kDown,         // went to Down
+    kCablePulled,  // by the operator, as the following
+    kCableBack,
+    kRetrained,
+    kFaults,  // set or cleared; the detail lists them
+    kError,   // a threshold of link errors was reached; the detail names the trap
+};
+
+class LinkJournal {
+  public:
+    static constexpr std::size_t kMost = 256;
+
+    struct Entry {
+        std::uint64_t time_ns;  // the last repetition
+        std::uint8_t port;
+        LinkChange change;
+        std::uint64_t times;  // repetitions of the same change in a row
+        std::string detail;
+    };
+
+    void add(std::uint64_t now_ns, std::uint8_t port, LinkChange change, std::string detail = {});
+    // Oldest first.
+    [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
+    // Entries that later ones have replaced.
+    [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+  private:
+    std::deque<Entry> entries_;
+    std::uint64_t lost_ = 0;
+};
+
+}  // namespace pib::fabric

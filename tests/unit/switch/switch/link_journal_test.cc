@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A switch's journal of its links: order, repetitions, and the bound.
+#include "switch/link_journal.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace pib::fabric;
+
+TEST_CASE("link journal: entries are in order, repetitions are counted") {
+    LinkJournal journal;
+    journal.add(10, 3, LinkChange::kError, "buffer overrun");
+    journal.add(20, 3, LinkChange::kError, "buffer overrun");
+    journal.add(30, 4, LinkChange::kError, "buffer overrun");
+    journal.add(40, 4, LinkChange::kError, "local link integrity");
+    journal.add(50, 4, LinkChange::kDown);
+    const auto& entries = journal.entries();
+    REQUIRE(entries.size() == 4);
+    CHECK(entries[0].time_ns == 20);
+    CHECK(entries[0].times == 2);
+    CHECK(entries[1].port == 4);
+    CHECK(entries[1].times == 1);
+    CHECK(entries[2].detail == "local link integrity");
+    CHECK(entries[3].change == LinkChange::kDown);
+    CHECK(journal.lost() == 0);
+}
+
+TEST_CASE("link journal: the newest entries replace the oldest") {
+    LinkJournal journal;
+    for (std::uint64_t i = 0; i < LinkJournal::kMost + 3; ++i) {
+        journal.add(i, 1, i % 2 == 0 ? LinkChange::kUp : LinkChange::kDown);
+    }
+    CHECK(journal.entries().size() == LinkJournal::kMost);
+    CHECK(journal.entries().front().time_ns == 3);
+    CHECK(journal.lost() == 3);
+}

@@ -206,6 +206,10 @@ char* pib_hca_core_objects(PibHcaCore* core) {
     return text_for_c([&] { return core->device->objects(); });
 }
 
+char* pib_hca_core_journal(PibHcaCore* core) {
+    return text_for_c([&] { return core->device->journal(); });
+}
+
 char* pib_hca_core_trace(PibHcaCore* core) {
     return text_for_c([&] { return core->device->trace(); });
 }

@@ -74,4 +74,8 @@ std::string Device::objects() {
     return dump_objects(engine_.objects());
 }
 
+std::string Device::journal() {
+    return engine_.journal().json(engine_.objects().host.now_ns());
+}
+
 }  // namespace pib::hca

@@ -47,8 +47,10 @@ class Device {
     DeviceLinks& links() { return links_; }
     Engine& engine() { return engine_; }
 
-    // JSON for humans: all objects (docs/observability.md), and the trace of Config::trace_entries.
+    // JSON for humans (docs/observability.md): all objects, the last failures, and the trace of
+    // Config::trace_entries.
     std::string objects();
+    std::string journal();
     std::string trace() const { return engine_.trace().json(); }
 
   private:

@@ -21,6 +21,7 @@ class DeviceHealth final : public EqTable::Events {
     void fail(uint32_t cause) {
         if (!is_fatal()) {
             cause_ = cause;
+            event_raised({.type = Event::kDeviceFatal, .data = cause});
             host_.log(LogLevel::kGuestError,
                       "pib-hca: the device has stopped (see FATAL_CAUSE); reset it");
         }
@@ -38,6 +39,11 @@ class DeviceHealth final : public EqTable::Events {
 
     // ---- EqTable::Events
     void eq_fatal(uint32_t cause) override { fail(cause); }
+    void event_raised(const RaisedEvent& event) override {
+        if (counters_.journal != nullptr) {
+            counters_.journal->raised(host_.now_ns(), event);
+        }
+    }
     void interrupt_raised() override { counters_.add(HcaCounter::kInterrupts, Counters::kNoPort); }
 
   private:

@@ -59,10 +59,13 @@ class Engine {
     DeviceObjects& objects() { return objects_; }
     const CommandQueue& commands() const { return commands_; }
     const Trace& trace() const { return trace_; }
+    const Journal& journal() const { return journal_; }
     DeviceHealth& health() { return health_; }
 
   private:
-    Counters fresh_counters() { return {.trace = trace_.enabled() ? &trace_ : nullptr}; }
+    Counters fresh_counters() {
+        return {.trace = trace_.enabled() ? &trace_ : nullptr, .journal = &journal_};
+    }
     void run_commands();
     void resume_commands();
     void halt_if_fatal();
@@ -72,6 +75,7 @@ class Engine {
     const Config config_;
     Host& host_;
     Trace trace_;
+    Journal journal_;
     Counters counters_;
     DeviceHealth health_;
     EqTable eqs_;

@@ -104,6 +104,7 @@ void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 
 /* JSON, to be freed; NULL: out of memory. */
 char* pib_hca_core_objects(PibHcaCore* core);
+char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Properties that show the state of a device as JSON, for QMP's qom-get:
- * `objects`, `trace`, `waits` and `interrupts`. docs/observability.md describes
- * them.
+ * `objects`, `journal`, `trace`, `waits` and `interrupts`.
+ * docs/observability.md describes them.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"
@@ -30,6 +30,14 @@ static char *pib_hca_get_objects(Object *obj, Error **errp)
     PibHca *hca = PIB_HCA(obj);
 
     return hca->core ? pib_hca_ask_core(hca, pib_hca_core_objects, errp)
+                     : g_strdup("{}");
+}
+
+static char *pib_hca_get_journal(Object *obj, Error **errp)
+{
+    PibHca *hca = PIB_HCA(obj);
+
+    return hca->core ? pib_hca_ask_core(hca, pib_hca_core_journal, errp)
                      : g_strdup("{}");
 }
 
@@ -71,6 +79,9 @@ static const struct {
 } pib_hca_shown[] = {
     {"objects", pib_hca_get_objects,
      "every object of the device, as JSON (read only)"},
+    {"journal", pib_hca_get_journal,
+     "the last failed work requests and asynchronous events, as JSON "
+     "(read only)"},
     {"waits", pib_hca_get_waits,
      "how often the device's threads have waited for each other, as JSON "
      "(read only)"},

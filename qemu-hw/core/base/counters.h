@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/config.h"
+#include "base/journal.h"
 #include "base/trace.h"
 
 namespace pib::hca {
@@ -44,13 +45,14 @@ enum class HcaCounter : uint8_t {
 inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
 
 // Counts events since reset by enum HcaCounter, for each port. Parts that count also find the
-// device's trace here; nullptr: no trace.
+// device's trace and journal here; nullptr: none.
 struct Counters {
     using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
 
     std::array<Row, kMaxPorts + 1> rows{};
     Trace* trace = nullptr;
+    Journal* journal = nullptr;
 
     // port: 1 ..., or kNoPort.
     void add(HcaCounter counter, unsigned port, uint64_t n = 1) {

@@ -16,6 +16,26 @@ void count_error(QpServices& services, const QueuePair& qp, const WqeError& erro
                     : (flushed ? HcaCounter::kRespCqeFlushError : HcaCounter::kRespCqeError));
 }
 
+void note_failure(QpServices& services, const QueuePair& qp, const WqeError& error, bool is_send,
+                  uint32_t counter) {
+    Journal* journal = services.parts().counters.journal;
+    if (journal == nullptr || error.status == WcStatus::kSuccess) {
+        return;
+    }
+    journal->failed(services.host().now_ns(), {.qpn = qp.qpn,
+                                               .counter = counter,
+                                               .send = is_send,
+                                               .status = error.status,
+                                               .vendor_error = static_cast<uint32_t>(error.detail),
+                                               .connected = qp.is_connected(),
+                                               .port = qp.port(),
+                                               .dlid = static_cast<uint16_t>(qp.attr.av.dlid),
+                                               .dest_qpn = qp.attr.dest_qpn,
+                                               .timeout = qp.attr.timeout,
+                                               .retry_cnt = qp.attr.retry_cnt,
+                                               .rnr_retry = qp.attr.rnr_retry});
+}
+
 void post(QpServices& services, QueuePair& qp, uint32_t cqn, const Completion& completion,
           bool solicited, bool patient = false) {
     if (!services.parts().cqs.post(cqn, completion, solicited, patient) && !qp.fatal_reported) {
@@ -27,6 +47,7 @@ void post(QpServices& services, QueuePair& qp, uint32_t cqn, const Completion& c
 void post_send(QpServices& services, QueuePair& qp, uint32_t counter, CompletionOpcode opcode,
                uint32_t byte_count, const WqeError& error) {
     count_error(services, qp, error, true);
+    note_failure(services, qp, error, true, counter);
     const Completion completion{.qpn = qp.qpn,
                                 .wqe_counter = counter,
                                 .byte_count = byte_count,
@@ -80,6 +101,7 @@ void complete_recv(QpServices& services, QueuePair& qp, Completion completion) {
     const ReceiveRequest& recv = qp.resp.recv;
     qp.resp.recv.valid = false;
     count_error(services, qp, completion.error, false);
+    note_failure(services, qp, completion.error, false, recv.counter);
     completion.qpn = qp.qpn;
     completion.wqe_counter = recv.counter;
     if (recv.srqn != 0) {

@@ -188,6 +188,7 @@ void EqTable::forget_completion(uint32_t eqn, uint32_t cqn) {
 }
 
 void EqTable::async_event(Event type, uint32_t number, uint32_t data, uint8_t port) {
+    events_.event_raised({.type = type, .number = number, .data = data, .port = port});
     EventQueue* eq = has_async() && !stopped_ ? eqs_.find(async_eqn_) : nullptr;
     if (eq == nullptr) {
         return;

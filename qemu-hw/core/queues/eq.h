@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/event.h"
+#include "base/journal.h"
 #include "base/status.h"
 #include "base/table.h"
 #include "memory/guest_buffer.h"
@@ -57,11 +58,13 @@ struct EventQueue {
 
 class EqTable {
   public:
-    // Calls `fatal` with PIB_HCA_FATAL_EQ_DMA, once until clear().
     class Events {
       public:
         virtual ~Events() = default;
+        // Called with PIB_HCA_FATAL_EQ_DMA, once until clear().
         virtual void eq_fatal(uint32_t cause) = 0;
+        // Called for each asynchronous event, even if no queue takes it.
+        virtual void event_raised(const RaisedEvent&) {}
         virtual void interrupt_raised() = 0;
     };
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The last failed work requests and asynchronous events of one device, with their times: a ring of
+// fixed size, which is never off. It outlives resets and the failed queue pairs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/event.h"
+#include "base/status.h"
+
+namespace pib::hca {
+
+class JsonWriter;
+
+// A failed work request, with its QP's connection at that time.
+struct FailedRequest {
+    uint32_t qpn = 0;
+    uint32_t counter = 0;  // the WQE in its queue
+    bool send = false;     // else a receive
+    WcStatus status = WcStatus::kSuccess;
+    uint32_t vendor_error = 0;
+    bool connected = false;  // RC, UC and XRC: the following are valid
+    uint8_t port = 0;
+    uint16_t dlid = 0;
+    uint32_t dest_qpn = 0;
+    uint8_t timeout = 0;  // Local ACK Timeout
+    uint8_t retry_cnt = 0;
+    uint8_t rnr_retry = 0;
+};
+
+struct RaisedEvent {
+    Event type = Event::kCompletion;
+    uint32_t number = 0;  // QP, CQ or SRQ
+    uint32_t data = 0;    // port_event bits, or the cause
+    uint8_t port = 0;
+};
+
+class Journal {
+  public:
+    static constexpr size_t kMost = 256;
+
+    // A flush is no failure of its own, and is not recorded.
+    void failed(uint64_t now_ns, const FailedRequest& request);
+    // Records events that tell of a failure or of a change at a port, and no others.
+    void raised(uint64_t now_ns, const RaisedEvent& event);
+
+    // A JSON object with the entries, oldest first.
+    std::string json(uint64_t now_ns) const;
+
+  private:
+    struct Entry {
+        uint64_t time_ns = 0;
+        bool is_event = false;
+        FailedRequest request;
+        RaisedEvent event;
+    };
+
+    Entry& next(uint64_t now_ns);
+    static void print(JsonWriter& out, const Entry& entry);
+
+    std::array<Entry, kMost> ring_{};
+    uint64_t count_ = 0;
+};
+
+}  // namespace pib::hca

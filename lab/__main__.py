@@ -10,7 +10,7 @@ from lab import ci, clean, environment, errors, paths, reach, settings, signals,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, report
-from lab.fabric import cluster, ctl, metrics, topology_kinds, wanted
+from lab.fabric import cluster, ctl, evidence, metrics, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts, simulate
@@ -172,6 +172,19 @@ def _add_views(add) -> None:
     command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
                          help="as for pib-switch ctl: status, lft, link PORT down, fault PORT --drop 0.01, …. "
                               "vm1 or vm1[2] is the switch's port that leads to this port of a guest")
+def _why(options) -> int:
+    lab = cluster.Cluster()
+    if not lab.switches() and not lab.nodes():
+        raise ui.LabError("nothing runs. Start the lab:  ./pib up")
+    print(why.answer(evidence.collect(lab), options.about))
+    return 0
+
+
+def _add_views(add) -> None:
+    command = add("why", _why, "tell in words, with causes and times, what failed in the running fabric")
+    command.add_argument("about", nargs="?", default="", metavar="NODE|PORT|QP",
+                         help="a guest or switch (vm1, leaf2), a port (vm1[1], leaf2[3]) or a QP (0x41, vm1:0x41); "
+                              "default: everything noteworthy, newest last")
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
     command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
     other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Causes of failed work requests and of asynchronous events, in words."""
+
+import time
+
+from lab.fabric.evidence import Evidence, Json
+from lab.fabric.wiring import HcaPort, Link, Outage, Wiring
+
+T_TR_S = 4.096e-6               # Local ACK Timeout n stands for this times 2^n
+GRACE_S = 0.2                   # most that the device adds to the timeout
+DAY_S = 86400
+RECEIVING = ("RTR", "RTS", "SQD", "SQE")        # states of a QP that answers
+DROPS = ("PortRcvErrors", "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards",
+         "PortXmitConstraintErrors", "PortRcvConstraintErrors", "LocalLinkIntegrityErrors",
+         "ExcessiveBufferOverrunErrors", "VL15Dropped")
+
+# The page docs/troubleshooting.md has more.
+LOCAL = {
+    "IBV_WC_LOC_LEN_ERR": "a message, a receive buffer or inline data has the wrong length",
+    "IBV_WC_LOC_QP_OP_ERR": "the QP cannot have such a request",
+    "IBV_WC_LOC_PROT_ERR": "an SGE's lkey, address or right is not valid",
+    "IBV_WC_MW_BIND_ERR": "the region, window or rights of the bind do not fit",
+    "IBV_WC_BAD_RESP_ERR": "a response does not match the request",
+    "IBV_WC_GENERAL_ERR": "the device gave no other reason",
+}
+REFUSED = {
+    "IBV_WC_REM_INV_REQ_ERR": "the responder does not allow the operation, or its receive buffer is too short",
+    "IBV_WC_REM_ACCESS_ERR": "the rkey, the address or the region's rights are not valid at the responder",
+    "IBV_WC_REM_OP_ERR": "the responder could not use its own receive request",
+}
+EVENTS = {
+    "IBV_EVENT_QP_FATAL": "a completion could not be written, or the queue's producer or memory is not valid",
+    "IBV_EVENT_QP_REQ_ERR": "the peer sent a request that this QP does not allow",
+    "IBV_EVENT_QP_ACCESS_ERR": "the peer's rkey, address or right was not valid here",
+    "IBV_EVENT_PATH_MIG_ERR": "a migration request came by a path that is not the alternate one",
+    "IBV_EVENT_PATH_MIG": "the connection uses its alternate path now",
+    "IBV_EVENT_CQ_ERR": "the CQ was full, or its memory is no longer RAM",
+    "IBV_EVENT_SRQ_ERR": "the SRQ's producer or memory is not valid",
+    "IBV_EVENT_DEVICE_FATAL": "the device has stopped: the guest's kernel log has the cause",
+}
+
+
+def clock(at: float, now: float) -> str:
+    """The time of day, with the date if it was not today."""
+    today = time.localtime(at)[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return "0 s"
+
+
+def qp_name(guest: str, qpn: int) -> str:
+    return f"{guest} QP {qpn:#x}"
+
+
+def retries(entry: Json) -> str:
+    if not entry["timeout"]:
+        return "no local ACK timeout"
+    return f"local ACK timeout {duration(T_TR_S * 2 ** entry['timeout'])}, {entry['retry_cnt']} retries"
+
+
+def _waited_s(entry: Json) -> float:
+    """An upper limit for the time from the first transmission to the failure."""
+    timeout = T_TR_S * 2 ** entry["timeout"]
+    return (entry["retry_cnt"] + 1) * (timeout + min(3 * timeout, GRACE_S))
+
+
+def drops(counters: Json) -> str:
+    return ", ".join(f"{name} {counters[name]}" for name in DROPS if counters.get(name))
+
+
+class Causes:
+    def __init__(self, evidence: Evidence):
+        self.evidence = evidence
+        self.wiring = Wiring(evidence)
+
+    def clock(self, at: float) -> str:
+        return clock(at, self.evidence.at)
+
+    def outage(self, link: Link, outage: Outage) -> str:
+        """In words, after "because"."""
+        ends = f"link {link} to {link.b}"
+        if not outage.down:
+            cleared = f", until {self.clock(outage.end)}" if outage.end else ""
+            return f"faults were set on {ends} at {self.clock(outage.begin)} ({outage.cause}){cleared}"
+        if outage.end is None:
+            return f"{ends} went down at {self.clock(outage.begin)}: {outage.cause}"
+        return f"{ends} was down from {self.clock(outage.begin)} to {self.clock(outage.end)}: {outage.cause}"
+
+    def source(self, guest: str, port: int) -> HcaPort | None:
+        return next((found for found in self.wiring.ports if (found.guest, found.number) == (guest, port)), None)
+
+    def links(self, source: HcaPort, dlid: int) -> list[Link]:
+        """The links between two ports: those of the forwarding tables, or of all shortest paths where these end."""
+        target = self.wiring.port_of_lid(dlid)
+        route = self.wiring.route(source, dlid)
+        last = self.wiring.host_link(target) if target else None
+        if not target or not last:
+            return route
+        ways = [] if last in route else self.wiring.shortest(source.guest, target.guest)
+        return list(dict.fromkeys([*route, last, *ways]))
+
+    def silence(self, guest: str, entry: Json) -> tuple[str, list[Link]]:
+        """The cause of a request that got no answer, and the link that matters."""
+        source = self.source(guest, entry["port"])
+        if not source:
+            return "the port's state is not known", []
+        links = self.links(source, entry["dlid"])
+        found = self._outages(links, entry)
+        for link, outage in found:
+            if outage.down:
+                return self.outage(link, outage), [link]
+        target = self.wiring.port_of_lid(entry["dlid"])
+        if said := target and self._peer_before(target, entry):
+            return said, []
+        if found:
+            link, outage = found[0]
+            return self.outage(link, outage), [link]
+        return self._peer_now(target, source, entry) or self._dropped(links), []
+
+    def _outages(self, links: list[Link], entry: Json) -> list[tuple[Link, Outage]]:
+        """Latest first."""
+        begin = entry["at"] - _waited_s(entry)
+        touched = [(link, outage) for link in links for outage in link.outages if outage.touches(begin, entry["at"])]
+        return sorted(touched, key=lambda one: -one[1].begin)
+
+    def _journal(self, guest: str) -> list[Json]:
+        return [entry for hca in self.evidence.guests[guest]["hcas"] for entry in hca["journal"]]
+
+    def qps(self, guest: str) -> dict[int, Json]:
+        return {qp["qpn"]: qp for hca in self.evidence.guests[guest]["hcas"]
+                for qp in hca["objects"].get("qps", {}).get("entries", [])}
+
+    def of_qp(self, guest: str, qpn: int) -> list[Json]:
+        """The journal's entries about a QP."""
+        return [entry for entry in self._journal(guest)
+                if entry.get("qpn") == qpn or (entry.get("event") in EVENTS and entry["number"] == qpn
+                                               and entry["event"].split("_")[2] in ("QP", "PATH"))]
+
+    def _peer_before(self, target: HcaPort, entry: Json) -> str:
+        """The state of the peer's virtual machine, or the failure of its QP before this one."""
+        state = self.evidence.guests[target.guest]["state"]
+        if state != "running":
+            return f"{target.guest} is stopped ({state})"
+        earlier = [one for one in self.of_qp(target.guest, entry["dest_qpn"]) if one["at"] <= entry["at"]
+                   and one.get("event") != "IBV_EVENT_PATH_MIG"]
+        if not earlier:
+            return ""
+        last = earlier[-1]
+        return (f"{qp_name(target.guest, entry['dest_qpn'])} had failed at {self.clock(last['at'])}: "
+                f"{last.get('status') or last['event']}")
+
+    def _peer_now(self, target: HcaPort | None, source: HcaPort, entry: Json) -> str:
+        if not target:
+            return f"no port of this lab's guests has LID {entry['dlid']}"
+        peer = self.qps(target.guest).get(entry["dest_qpn"])
+        name = qp_name(target.guest, entry["dest_qpn"])
+        if not peer:
+            return f"{name} does not exist, or not any more"
+        if peer["state"] not in RECEIVING:
+            return f"{name} is in {peer['state']}"
+        back = peer.get("path", {}).get("dlid", source.lid)
+        if peer.get("dest_qpn", entry["qpn"]) != entry["qpn"] or not source.owns(back):
+            return f"{name} is connected to QP {peer['dest_qpn']:#x} at LID {back}"
+        return ""
+
+    def _dropped(self, links: list[Link]) -> str:
+        said = []
+        for link in links:
+            for end in (link.a, link.b):
+                counted = self.evidence.switches.get(end.node, {}).get("counters", [])
+                said += [f"{end} ({drops(port)})" for port in counted if port["port"] == end.port and drops(port)]
+        return ("no cause is recorded; ports on the path have dropped packets at some time: " + ", ".join(said) if said
+                else "no cause is recorded: the path is up, and no port on it has dropped a packet")
+
+    def refusal(self, entry: Json) -> str:
+        """The cause of a request that the responder has refused, with its own event."""
+        target = self.wiring.port_of_lid(entry["dlid"])
+        if not target:
+            return REFUSED[entry["status"]]
+        events = [one for one in self.of_qp(target.guest, entry["dest_qpn"]) if "event" in one]
+        nearest = min(events, key=lambda one: abs(one["at"] - entry["at"]), default=None)
+        own = f"; {nearest['event']} there at {self.clock(nearest['at'])}" if nearest else ""
+        return f"{qp_name(target.guest, entry['dest_qpn'])} refused it{own}: {REFUSED[entry['status']]}"
+
+    def no_receive(self, entry: Json) -> str:
+        target = self.wiring.port_of_lid(entry["dlid"])
+        name = qp_name(target.guest, entry["dest_qpn"]) if target else f"QP {entry['dest_qpn']:#x}"
+        return f"{name} had no receive request"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The state and the journals of a running fabric, collected once: data of JSON alone, for `./pib why`.
+
+Times are the host's, in seconds since 1970. A virtual machine's clock stands still while the machine is stopped: its
+entries from before a stop then seem later than they were."""
+
+import concurrent.futures
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lab import ui
+from lab.fabric import cluster, control
+from lab.guests import vm
+
+NS = 1e9
+
+Json = dict[str, Any]
+
+
+@dataclasses.dataclass
+class Evidence:
+    """switches: by id, "status", "lft", "journal", "counters", "faults" (by port, where there are some).
+    guests: by name, "state" and a list "hcas" with "objects" and "journal". Entries of journals have a member "at"."""
+    at: float
+    switches: dict[str, Json]
+    guests: dict[str, Json]
+    silent: list[str] = dataclasses.field(default_factory=list)     # programs that did not answer
+
+
+def _dated(entries: list[Json], now: float, age_s: Callable[[Json], float]) -> list[Json]:
+    """now: the time of the answer. On a busy host it is known with an error: switches' changes are dated by the time
+    before the question, devices' failures by the time after the answer, so that a cause stays before its effect."""
+    return [{**entry, "at": now - age_s(entry)} for entry in entries]
+
+
+def _switch(asked: control.Control, name: str) -> Json:
+    status = asked.ask("status", switch=name)
+    before = time.time()
+    journal = asked.ask("journal", switch=name)
+    return {"status": status, "lft": asked.ask("lft", switch=name),
+            "journal": _dated(journal["entries"], before, lambda entry: entry["age_ns"] / NS),
+            "counters": asked.ask("counters", switch=name)["ports"],
+            "faults": {str(port["port"]): asked.ask("fault", switch=name, port=port["port"])
+                       for port in status["ports"] if port["faults"]}}
+
+
+def switches(lab: cluster.Cluster) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for process in lab.switches():
+        with control.Control(process.control) as asked:
+            found |= {name: _switch(asked, name) for name in asked.switches()}
+    return found
+
+
+def _slots(monitor: pathlib.Path) -> range:
+    """Numbers of the HCAs of a virtual machine."""
+    # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
+    listed = vm.monitor_command(monitor, "qom-list", path="/machine/peripheral")
+    return range(sum(entry["name"].startswith("hca") for entry in listed))
+
+
+def objects(monitor: pathlib.Path) -> list[Json]:
+    """The objects of each HCA of a virtual machine; none if QEMU does not answer."""
+    try:
+        return [vm.device_property(monitor, "objects", slot) for slot in _slots(monitor)]
+    except ui.LabError:
+        return []
+
+
+def _hca(monitor: pathlib.Path, slot: int) -> Json:
+    journal = vm.device_property(monitor, "journal", slot)
+    now_ns = journal.get("now_ns", 0)
+    dated = _dated(journal.get("entries", []), time.time(), lambda entry: (now_ns - entry["time_ns"]) / NS)
+    return {"objects": vm.device_property(monitor, "objects", slot), "journal": dated}
+
+
+def _guest(monitor: pathlib.Path) -> Json | None:
+    """None: QEMU does not answer."""
+    try:
+        return {"state": vm.monitor_command(monitor, "query-status")["status"],
+                "hcas": [_hca(monitor, slot) for slot in _slots(monitor)]}
+    except ui.LabError:
+        return None
+
+
+def collect(lab: cluster.Cluster) -> Evidence:
+    names = lab.nodes()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(len(names), 1)) as askers:
+        answers = dict(zip(names, askers.map(lambda name: _guest(lab.monitor(name)), names)))
+    return Evidence(time.time(), switches(lab), {name: found for name, found in answers.items() if found is not None},
+                    [name for name, found in answers.items() if found is None])

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib why: failures of the running fabric, in words, with causes and times."""
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from lab import ui
+from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, qp_name, retries
+from lab.fabric.evidence import Evidence, Json
+from lab.fabric.wiring import Link, Outage
+
+PAGE = "docs/troubleshooting.md"
+PORT_SECTION = "4-a-port-is-not-active"
+WAIT_SECTION = "5-work-requests-do-not-complete"
+LINK_SECTION = "6-a-link-is-down-or-loses-packets"
+PORT_STATES = {2: "Initialize: no subnet manager has found it", 3: "Armed: the subnet manager has not finished"}
+FAILED = ("ERR", "SQE")
+QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """at: None without a time. about: names by which a user asks for it. minor: shown only if it is asked for."""
+    at: float | None
+    text: str
+    section: str
+    about: frozenset[str]
+    minor: bool = False
+
+
+def _qp_names(guest: str, qpn: int) -> set[str]:
+    return {guest, f"{qpn:#x}", f"{guest}:{qpn:#x}"}
+
+
+def _link_names(links: list[Link]) -> set[str]:
+    return {name for link in links for end in (link.a, link.b) for name in (end.node, str(end))}
+
+
+def _anchor(name: str) -> str:
+    """The anchor of a heading of the page."""
+    return name.lower()
+
+
+class Findings:
+    def __init__(self, evidence: Evidence):
+        self.evidence = evidence
+        self.causes = Causes(evidence)
+
+    def all(self) -> list[Finding]:
+        found = [*self._guests(), *self._links(), *self._counters()]
+        return sorted(found, key=lambda finding: finding.at or 0)
+
+    # -- guests ---------------------------------------------------------------
+
+    def _guests(self) -> Iterator[Finding]:
+        for name in self.evidence.silent:
+            yield Finding(None, f"{name}: QEMU does not answer", "1-first-looks", frozenset({name}))
+        for name, guest in self.evidence.guests.items():
+            if guest["state"] != "running":
+                yield Finding(None, f"{name} is stopped ({guest['state']}): it answers nothing", WAIT_SECTION,
+                              frozenset({name}))
+            for hca in guest["hcas"]:
+                yield from self._journal(name, hca["journal"])
+                yield from self._ports(name, hca["objects"])
+            yield from self._qps(name)
+
+    def _journal(self, guest: str, journal: list[Json]) -> Iterator[Finding]:
+        for entry in journal:
+            if entry["kind"] == "completion":
+                yield self._completion(guest, entry)
+            else:
+                yield from self._event(guest, entry)
+
+    def _completion(self, guest: str, entry: Json) -> Finding:
+        status = entry["status"]
+        links: list[Link] = []
+        if status == "IBV_WC_RETRY_EXC_ERR":
+            cause, links = self.causes.silence(guest, entry)
+            cause += f"; {retries(entry)}"
+        elif status == "IBV_WC_RNR_RETRY_EXC_ERR":
+            cause = f"{self.causes.no_receive(entry)}; {entry['rnr_retry']} RNR retries"
+        elif status in REFUSED and "dlid" in entry and entry["queue"] == "send":
+            cause = self.causes.refusal(entry)
+        else:
+            cause = f"{REFUSED.get(status) or LOCAL.get(status, 'see there')} (vendor_err {entry['vendor_err']})"
+        names = _qp_names(guest, entry["qpn"]) | _link_names(links) | self._peer_names(entry)
+        if "port" in entry:
+            names.add(f"{guest}[{entry['port']}]")
+        queue = "" if entry["queue"] == "send" else " of a receive"
+        return Finding(entry["at"], f"{qp_name(guest, entry['qpn'])}: {status.removeprefix('IBV_WC_')}{queue}, because "
+                       f"{cause}", _anchor(status), frozenset(names))
+
+    def _peer_names(self, entry: Json) -> set[str]:
+        target = self.causes.wiring.port_of_lid(entry.get("dlid", 0))
+        return {target.guest, f"{target.guest}:{entry['dest_qpn']:#x}"} if target else set()
+
+    def _event(self, guest: str, entry: Json) -> Iterator[Finding]:
+        number, names = entry["number"], entry["event"].split()
+        for name in names:
+            if name in EVENTS:
+                kind = name.split("_")[2]
+                of = {"CQ": f"{guest} CQ {number:#x}", "SRQ": f"{guest} SRQ {number:#x}", "DEVICE": guest}
+                about = {guest} if kind in of else _qp_names(guest, number)
+                yield Finding(entry["at"], f"{of.get(kind, qp_name(guest, number))}: {name}, because {EVENTS[name]}",
+                              _anchor(name), frozenset(about), minor=name == "IBV_EVENT_PATH_MIG")
+            else:
+                port = f"{guest}[{entry['port']}]"
+                yield Finding(entry["at"], f"{port}: {name}", _anchor(name), frozenset({guest, port}), minor=True)
+
+    def _ports(self, guest: str, objects: Json) -> Iterator[Finding]:
+        for port in objects.get("ports", {}).get("entries", []):
+            if port["state"] in PORT_STATES:
+                name = f"{guest}[{port['port']}]"
+                yield Finding(self.evidence.at, f"{name} is {PORT_STATES[port['state']]}", PORT_SECTION,
+                              frozenset({guest, name}))
+
+    def _qps(self, guest: str) -> Iterator[Finding]:
+        for qpn, qp in self.causes.qps(guest).items():
+            about = frozenset(_qp_names(guest, qpn))
+            requester = qp.get("requester", {})
+            if qp["state"] in FAILED and not self.causes.of_qp(guest, qpn):
+                yield Finding(self.evidence.at, f"{qp_name(guest, qpn)} is in {qp['state']}: its program did that, or "
+                              "the journal has lost the failure", _anchor("IBV_WC_WR_FLUSH_ERR"), about, minor=True)
+            elif qp["state"] == "RTS" and requester.get("in_window") and requester["retries_left"] < qp["retry_cnt"]:
+                yield self._retrying(guest, qp)
+
+    def _retrying(self, guest: str, qp: Json) -> Finding:
+        entry = {**qp, "at": self.evidence.at, "port": qp["path"]["port"], "dlid": qp["path"]["dlid"]}
+        cause, links = self.causes.silence(guest, entry)
+        names = _qp_names(guest, qp["qpn"]) | _link_names(links) | self._peer_names(entry)
+        return Finding(entry["at"], f"{qp_name(guest, qp['qpn'])} gets no answer, and has "
+                       f"{qp['requester']['retries_left']} retries left, because {cause}; {retries(entry)}",
+                       WAIT_SECTION, frozenset(names))
+
+    # -- the switches' side ---------------------------------------------------
+
+    def _links(self) -> Iterator[Finding]:
+        for link in self.causes.wiring.links:
+            for outage in link.outages:
+                yield Finding(outage.begin, self.causes.outage(link, outage) + self._so_far(link, outage), LINK_SECTION,
+                              frozenset(_link_names([link])),
+                              minor=outage.end is not None and not outage.requested)
+
+    def _so_far(self, link: Link, outage: Outage) -> str:
+        """The packets that present faults have lost or damaged."""
+        if outage.down or outage.end is not None:
+            return ""
+        said = []
+        for end in (link.a, link.b):
+            faults = self.evidence.switches.get(end.node, {}).get("faults", {}).get(str(end.port), {})
+            for direction in ("in", "out"):
+                counts = faults.get(direction, {}).get("counts", {})
+                said += [f"{counts[what]} {what} on the way {direction}" for what in ("dropped", "corrupted")
+                         if counts.get(what)]
+        return f"; packets so far: {', '.join(said)}" if said else ""
+
+    def _counters(self) -> Iterator[Finding]:
+        for name, switch in self.evidence.switches.items():
+            for port in switch["counters"]:
+                if drops(port):
+                    at = f"{name}[{port['port']}]"
+                    yield Finding(None, f"{at} has counted {drops(port)}", LINK_SECTION, frozenset({name, at}),
+                                  minor=True)
+
+
+# -- questions ----------------------------------------------------------------
+
+def _known(findings: Findings) -> set[str]:
+    wiring, evidence = findings.causes.wiring, findings.evidence
+    names = set(evidence.guests) | set(evidence.switches) | set(evidence.silent) | _link_names(wiring.links)
+    names |= {f"{port.guest}[{port.number}]" for port in wiring.ports}
+    for guest in evidence.guests:
+        names |= {name for qpn in findings.causes.qps(guest) for name in _qp_names(guest, qpn)}
+    return names
+
+
+def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
+    """The name in the form that findings have."""
+    qp = QP.fullmatch(wanted)
+    name = wanted
+    if qp:
+        name = (f"{qp['guest']}:" if qp["guest"] else "") + f"{int(qp['qpn'], 0):#x}"
+    known = _known(findings) | {name for finding in found for name in finding.about}
+    if name not in known:
+        nodes = sorted({one.partition("[")[0] for one in known if ":" not in one and not one.startswith("0x")})
+        raise ui.LabError(f"{wanted}: no node, port or QP of this fabric. Ask for a node ({', '.join(nodes)}), a port "
+                          "as NODE[NUMBER], or a QP as 0x41 or vm1:0x41. All of them:  ./pib why")
+    return name
+
+
+def lines(evidence: Evidence, wanted: str = "") -> list[str]:
+    """One line for each finding, newest last. A failure that repeats has one line, with its last time."""
+    findings = Findings(evidence)
+    found = findings.all()
+    name = _asked(findings, wanted, found) if wanted else ""
+    shown = [one for one in found if (name in one.about if name else not one.minor)]
+    times = collections.Counter(one.text for one in shown)
+    last = {one.text: one for one in shown}
+    return [_line(findings, one, times[one.text]) for one in shown if last[one.text] is one]
+
+
+def _line(findings: Findings, finding: Finding, times: int) -> str:
+    at = findings.causes.clock(finding.at) if finding.at else "--:--:--"
+    return f"{at}  {finding.text}{f' ({times} times)' if times > 1 else ''}  [{PAGE}#{finding.section}]"
+
+
+def answer(evidence: Evidence, wanted: str = "") -> str:
+    found = lines(evidence, wanted)
+    about = f"{wanted}: n" if wanted else "N"
+    return ui.printable("\n".join(found)) if found else (
+        f"{about}othing is wrong: no failure, no link that is down, no fault and no stopped guest is recorded.")

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The links of a fabric, the outages in the switches' journals, and the links between two ports."""
+
+import collections
+import dataclasses
+
+from lab.fabric.evidence import Evidence, Json
+
+NONE = "none"                   # detail of a journal's entry: no fault any more
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A port: of a switch, a virtual machine's HCA or a phantom. node: its name."""
+    node: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.node}[{self.port}]"
+
+
+@dataclasses.dataclass
+class Outage:
+    """A time in which a link was down, or in which faults were injected. end: None while it lasts. cause: the faults,
+    or in words."""
+    begin: float
+    end: float | None
+    down: bool
+    cause: str
+    requested: bool = True      # by an operator
+
+    def touches(self, begin: float, end: float) -> bool:
+        return self.begin <= end and (self.end is None or self.end >= begin)
+
+
+@dataclasses.dataclass(eq=False)
+class Link:
+    """a: a switch port."""
+    a: Place
+    b: Place
+    up: bool
+    state: str
+    outages: list[Outage]
+
+    def __str__(self) -> str:
+        return str(self.a)
+
+
+@dataclasses.dataclass(frozen=True)
+class HcaPort:
+    """A port of a virtual machine's HCA."""
+    guest: str
+    slot: int
+    number: int
+    guid: int
+    lid: int
+    lmc: int
+
+    def owns(self, lid: int) -> bool:
+        return self.lid != 0 and self.lid <= lid < self.lid + (1 << self.lmc)
+
+
+def hca_ports(guest: str, found: Json) -> list[HcaPort]:
+    return [HcaPort(guest, slot, port["port"], int(port["guid"], 16), port["lid"], port["lmc"])
+            for slot, hca in enumerate(found["hcas"]) for port in hca["objects"].get("ports", {}).get("entries", [])]
+
+
+# -- outages ----------------------------------------------------------------
+
+def _downs(changes: list[Json], up: bool, gone: str) -> list[Outage]:
+    """gone: the cause, if no operator took the link down. A link that comes back twice was down once."""
+    found: list[Outage] = []
+    for change in changes:
+        kind = change["change"]
+        open_one = found[-1] if found and found[-1].end is None else None
+        if kind in ("cable pulled", "retrained"):
+            cause = "the cable was pulled" if kind == "cable pulled" else "it was retrained on request"
+            if open_one:
+                open_one.cause, open_one.requested = cause, True
+            else:
+                found.append(Outage(change["at"], None, True, cause))
+        elif kind == "down" and not open_one:
+            found.append(Outage(change["at"], None, True, gone, requested=False))
+        elif kind == "up" and open_one:
+            open_one.end = change["at"]
+    if up and found and found[-1].end is None:
+        found[-1].end = changes[-1]["at"]       # its "up" is younger than the journal, or was lost
+    return found
+
+
+def _faults(changes: list[Json]) -> list[Outage]:
+    """The faults of one switch port."""
+    found: list[Outage] = []
+    for change in changes:
+        if change["change"] != "faults":
+            continue
+        if found and found[-1].end is None:
+            found[-1].end = change["at"]
+        if change["detail"] != NONE:
+            found.append(Outage(change["at"], None, False, change["detail"]))
+    return found
+
+
+def _outages(journals: list[list[Json]], up: bool, connected: bool) -> list[Outage]:
+    """journals: of each end that is a switch."""
+    merged = sorted((change for journal in journals for change in journal), key=lambda change: change["at"])
+    gone = "its device has disconnected" if not connected else "it went down without a request of the operator"
+    faults = [outage for journal in journals for outage in _faults(journal)]
+    return sorted(_downs(merged, up, gone) + faults, key=lambda outage: outage.begin)
+
+
+# -- wiring -----------------------------------------------------------------
+
+class Wiring:
+    def __init__(self, evidence: Evidence):
+        self.ports = [port for name, found in evidence.guests.items() for port in hca_ports(name, found)]
+        self._ports = {port.guid: port for port in self.ports}
+        self._tables: dict[str, dict[int, int]] = {
+            name: dict(found["lft"]["entries"]) for name, found in evidence.switches.items()}
+        self._names = {found["status"]["switch"]["guid"]: name for name, found in evidence.switches.items()}
+        self.links: list[Link] = []
+        self.at: dict[Place, Link] = {}         # by each end
+        for name, found in evidence.switches.items():
+            for port in found["status"]["ports"]:
+                self._add(evidence, Place(name, port["port"]), port)
+
+    def _peer(self, neighbour: Json) -> Place:
+        guest = self._ports.get(int(neighbour["port_guid"], 16))
+        if guest:
+            return Place(guest.guest, guest.number)
+        known = self._names.get(neighbour["node_guid"])
+        return Place(known or neighbour["description"].split(" ")[0] or neighbour["node_guid"], neighbour["port"])
+
+    def _add(self, evidence: Evidence, here: Place, port: Json) -> None:
+        if here in self.at or "neighbour" not in port:
+            return
+        there = self._peer(port["neighbour"])
+        journals = [[change for change in evidence.switches[end.node]["journal"] if change["port"] == end.port]
+                    for end in (here, there) if end.node in evidence.switches]
+        ends = [port, *(other for other in evidence.switches.get(there.node, {}).get("status", {}).get("ports", [])
+                        if other["port"] == there.port)]
+        up = all(end["phys_state"] == "LinkUp" for end in ends)
+        link = Link(here, there, up, port["state"], _outages(journals, up, port["connected"]))
+        self.links.append(link)
+        self.at[here] = self.at[there] = link
+
+    def port_of_lid(self, lid: int) -> HcaPort | None:
+        return next((port for port in self.ports if port.owns(lid)), None)
+
+    def host_link(self, port: HcaPort) -> Link | None:
+        return self.at.get(Place(port.guest, port.number))
+
+    def _other(self, link: Link, node: str) -> Place:
+        return link.b if link.a.node == node else link.a
+
+    def route(self, source: HcaPort, dlid: int) -> list[Link]:
+        """The links that packets take now, by the forwarding tables, as far as these lead."""
+        link, here, found = self.host_link(source), source.guest, []
+        while link and link not in found:
+            found.append(link)
+            here = self._other(link, here).node
+            out = self._tables.get(here, {}).get(dlid)
+            link = self.at.get(Place(here, out)) if out else None
+        return found
+
+    def _distances(self, start: str) -> dict[str, int]:
+        neighbours: dict[str, set[str]] = collections.defaultdict(set)
+        for link in self.links:
+            neighbours[link.a.node].add(link.b.node)
+            neighbours[link.b.node].add(link.a.node)
+        found, layer = {start: 0}, [start]
+        while layer:
+            layer = sorted({other for node in layer for other in neighbours[node]} - set(found))
+            found |= {node: max(found.values()) + 1 for node in layer}
+        return found
+
+    def shortest(self, one: str, other: str) -> list[Link]:
+        """The links on all shortest paths between two nodes, whether they are up or not."""
+        from_one, from_other = self._distances(one), self._distances(other)
+        length = from_one.get(other, -1)
+        return [link for link in self.links for near, far in ((link.a.node, link.b.node), (link.b.node, link.a.node))
+                if from_one.get(near, length) + 1 + from_other.get(far, length) == length]

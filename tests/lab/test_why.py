@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib why: failures and their causes, from journals and states as switches and devices give them."""
+
+import time
+
+import pytest
+
+from lab import paths, process, ui
+from lab.fabric import evidence, switch_process, why
+from lab.fabric.evidence import Evidence
+from lab.fabric.wiring import Wiring
+
+PATIENCE_S = 60
+NOW = time.mktime((2026, 11, 23, 12, 3, 30, 0, 0, -1))
+GUIDS = {"leaf1": 0x11, "leaf2": 0x12, "spine1": 0x21, "spine2": 0x22}
+LIDS = {"vm0": 1, "vm1": 2}
+GUEST_GUIDS = {"vm0": 0xA0, "vm1": 0xA1}
+CABLES = [("leaf1", 1, "spine1", 1), ("leaf1", 2, "spine2", 1), ("leaf2", 1, "spine1", 2), ("leaf2", 2, "spine2", 2),
+          ("leaf1", 3, "vm0", 1), ("leaf2", 3, "vm1", 1)]
+LFT = {"leaf1": {1: 3, 2: 1}, "leaf2": {1: 1, 2: 3}, "spine1": {1: 1, 2: 2}, "spine2": {1: 1, 2: 2}}
+FAILURE = {"kind": "completion", "qpn": 0x41, "queue": "send", "counter": 3, "status": "IBV_WC_RETRY_EXC_ERR",
+           "vendor_err": 0, "port": 1, "dlid": 1, "dest_qpn": 0x40, "timeout": 18, "retry_cnt": 7, "rnr_retry": 7}
+
+
+def at(clock: str) -> float:
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return time.mktime((2026, 11, 23, hours, minutes, seconds, 0, 0, -1))
+
+
+def neighbour(node: str, port: int) -> dict:
+    guid = GUIDS.get(node) or GUEST_GUIDS[node]
+    port_guid = guid if node in GUIDS else guid + 0x100
+    return {"node_guid": f"{guid:#018x}", "port_guid": f"{port_guid:#018x}", "port": port, "description": f"{node} x"}
+
+
+def switch_port(number: int, peer: str, peer_port: int) -> dict:
+    return {"port": number, "state": "Active", "phys_state": "LinkUp", "connected": True, "cable": True,
+            "faults": False, "neighbour": neighbour(peer, peer_port)}
+
+
+def switch(name: str) -> dict:
+    ports = ([switch_port(b, c, d) for a, b, c, d in CABLES if a == name]
+             + [switch_port(d, a, b) for a, b, c, d in CABLES if c == name])
+    return {"status": {"switch": {"guid": f"{GUIDS[name]:#018x}", "description": name}, "ports": ports},
+            "lft": {"entries": [list(entry) for entry in LFT[name].items()]}, "journal": [], "counters": [],
+            "faults": {}}
+
+
+def qp(number: int, peer: str, peer_number: int, **members) -> dict:
+    return {"qpn": number, "type": "RC", "state": "RTS", "dest_qpn": peer_number, "timeout": 18, "retry_cnt": 7,
+            "rnr_retry": 7, "path": {"port": 1, "dlid": LIDS[peer]},
+            "requester": {"in_window": 0, "retries_left": 7, "rnr_retries_left": 7}, **members}
+
+
+def guest(name: str, *qps: dict) -> dict:
+    port = {"port": 1, "guid": f"{GUEST_GUIDS[name] + 0x100:#x}", "lid": LIDS[name], "lmc": 0, "state": 4}
+    return {"state": "running", "hcas": [{"objects": {"ports": {"entries": [port]}, "qps": {"entries": list(qps)}},
+                                          "journal": []}]}
+
+
+@pytest.fixture
+def seen() -> Evidence:
+    """Two guests at two leaves, with one connection between them. The tables lead over spine1."""
+    return Evidence(NOW, {name: switch(name) for name in GUIDS},
+                    {"vm0": guest("vm0", qp(0x40, "vm1", 0x41)), "vm1": guest("vm1", qp(0x41, "vm0", 0x40))})
+
+
+def changes(seen: Evidence, name: str, port: int, *entries: tuple) -> None:
+    for clock, change, *detail in entries:
+        seen.switches[name]["journal"].append(
+            {"at": at(clock), "port": port, "change": change, "times": 1, "detail": detail[0] if detail else ""})
+
+
+def set_port(seen: Evidence, name: str, number: int, **members) -> None:
+    for port in seen.switches[name]["status"]["ports"]:
+        if port["port"] == number:
+            port.update(members)
+
+
+def pull(seen: Evidence, name: str, port: int, clock: str = "12:03:09") -> None:
+    changes(seen, name, port, (clock, "cable pulled"), (clock, "down"))
+    set_port(seen, name, port, state="Down", phys_state="Polling", cable=False)
+
+
+def fails(seen: Evidence, guest_name: str, clock: str = "12:03:11", **members) -> None:
+    seen.guests[guest_name]["hcas"][0]["journal"].append({**FAILURE, "at": at(clock), **members})
+
+
+def only(lines: list[str], words: str) -> str:
+    found = [line for line in lines if words in line]
+    assert len(found) == 1, lines
+    return found[0]
+
+
+def test_nothing_is_wrong(seen):
+    assert why.answer(seen).startswith("Nothing is wrong")
+    assert why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
+
+
+@pytest.mark.parametrize("name, port", [("leaf2", 3), ("leaf2", 1), ("spine1", 1), ("leaf1", 3)])
+def test_a_pulled_cable_of_the_path_is_the_cause(seen, name, port):
+    pull(seen, name, port)
+    fails(seen, "vm1")
+    lines = why.lines(seen)
+    said = only(lines, "vm1 QP 0x41: RETRY_EXC_ERR")
+    link = Wiring(seen).at[next(end for end in Wiring(seen).at if str(end) == f"{name}[{port}]")]
+    assert said.startswith("12:03:11  ")
+    assert f"because link {link} to {link.b} went down at 12:03:09: the cable was pulled" in said
+    assert "local ACK timeout 1.07 s, 7 retries" in said
+    assert "docs/troubleshooting.md#ibv_wc_retry_exc_err" in said
+    assert lines[-1] == said and len(lines) == 2
+
+
+def test_a_cable_beside_the_path_is_not_the_cause(seen):
+    pull(seen, "leaf2", 2)
+    fails(seen, "vm1")
+    assert "no cause is recorded" in only(why.lines(seen), "RETRY_EXC_ERR")
+
+
+def test_an_outage_that_ended_before_the_first_try_is_not_the_cause(seen):
+    changes(seen, "leaf2", 3, ("11:00:00", "cable pulled"), ("11:00:00", "down"), ("11:00:05", "cable back"),
+            ("11:00:05", "up"))
+    fails(seen, "vm1")
+    lines = why.lines(seen)
+    assert "no cause is recorded" in only(lines, "RETRY_EXC_ERR")
+    assert "was down from 11:00:00 to 11:00:05: the cable was pulled" in lines[0]
+
+
+def test_an_outage_after_the_failure_is_not_the_cause(seen):
+    pull(seen, "leaf2", 3, "12:03:20")
+    fails(seen, "vm1")
+    assert "no cause is recorded" in only(why.lines(seen), "RETRY_EXC_ERR")
+
+
+def test_the_old_path_is_known_after_the_tables_have_lost_it(seen):
+    """opensm has removed the LID from the tables meanwhile."""
+    for name in GUIDS:
+        seen.switches[name]["lft"]["entries"] = []
+    pull(seen, "spine1", 1)
+    fails(seen, "vm1")
+    assert "link leaf1[1] to spine1[1] went down" in only(why.lines(seen), "RETRY_EXC_ERR")
+
+
+def test_a_routing_loop_ends(seen):
+    seen.switches["spine1"]["lft"]["entries"] = [[1, 2]]
+    seen.switches["leaf2"]["lft"]["entries"] = [[1, 1]]
+    fails(seen, "vm1")
+    assert "no cause is recorded" in only(why.lines(seen), "RETRY_EXC_ERR")
+
+
+def test_faults_of_the_path_are_the_cause_and_are_counted(seen):
+    changes(seen, "leaf1", 3, ("12:03:00", "faults", "drop 1"))
+    seen.switches["leaf1"]["faults"]["3"] = {"in": {"counts": {"dropped": 9}}, "out": {"counts": {"corrupted": 2}}}
+    fails(seen, "vm1")
+    lines = why.lines(seen)
+    cause = "faults were set on link leaf1[3] to vm0[1] at 12:03:00 (drop 1)"
+    assert f"because {cause}; local ACK" in only(lines, "RETRY_EXC_ERR")
+    assert f"{cause}; packets so far: 9 dropped on the way in, 2 corrupted on the way out" in lines[0]
+    changes(seen, "leaf1", 3, ("12:03:05", "faults", "none"))
+    assert f"{cause}, until 12:03:05" in only(why.lines(seen), "RETRY_EXC_ERR")
+
+
+def test_the_peers_earlier_failure_is_the_cause(seen):
+    fails(seen, "vm0", "12:03:05", qpn=0x40, dest_qpn=0x41, dlid=2, status="IBV_WC_LOC_PROT_ERR", queue="recv",
+          vendor_err=8)
+    fails(seen, "vm1")
+    lines = why.lines(seen)
+    assert "vm0 QP 0x40: LOC_PROT_ERR of a receive, because an SGE's lkey" in lines[0]
+    assert "because vm0 QP 0x40 had failed at 12:03:05: IBV_WC_LOC_PROT_ERR" in lines[1]
+
+
+@pytest.mark.parametrize("state, words", [("paused", "because vm0 is stopped (paused)"),
+                                          ("io-error", "because vm0 is stopped (io-error)")])
+def test_a_stopped_peer_is_the_cause(seen, state, words):
+    seen.guests["vm0"]["state"] = state
+    fails(seen, "vm1")
+    assert words in only(why.lines(seen), "RETRY_EXC_ERR")
+    assert "vm0 is stopped" in why.lines(seen, "vm0")[0]
+
+
+def test_the_peers_present_state_is_a_cause(seen):
+    fails(seen, "vm1")
+    qps = seen.guests["vm0"]["hcas"][0]["objects"]["qps"]["entries"]
+    qps[0]["dest_qpn"] = 0x99
+    assert "because vm0 QP 0x40 is connected to QP 0x99 at LID 2" in only(why.lines(seen), "RETRY_EXC_ERR")
+    qps[0]["state"] = "INIT"
+    assert "because vm0 QP 0x40 is in INIT" in only(why.lines(seen), "RETRY_EXC_ERR")
+    qps.clear()
+    assert "because vm0 QP 0x40 does not exist" in only(why.lines(seen), "RETRY_EXC_ERR")
+    fails(seen, "vm1", "12:03:12", dlid=77)
+    assert "because no port of this lab's guests has LID 77" in why.lines(seen)[-1]
+
+
+def test_drops_on_the_path_are_told(seen):
+    seen.switches["spine1"]["counters"] = [{"port": 1, "PortXmitDiscards": 12, "PortXmitData": 7}]
+    fails(seen, "vm1")
+    assert "spine1[1] (PortXmitDiscards 12)" in only(why.lines(seen), "RETRY_EXC_ERR")
+    assert len(why.lines(seen)) == 1
+    assert "spine1[1] has counted PortXmitDiscards 12" in why.lines(seen, "spine1")[0]
+
+
+def test_refusals_name_the_responders_event(seen):
+    seen.guests["vm0"]["hcas"][0]["journal"].append(
+        {"kind": "event", "at": at("12:03:10"), "event": "IBV_EVENT_QP_ACCESS_ERR", "number": 0x40, "data": 0,
+         "port": 0})
+    fails(seen, "vm1", status="IBV_WC_REM_ACCESS_ERR")
+    lines = why.lines(seen)
+    assert "vm0 QP 0x40: IBV_EVENT_QP_ACCESS_ERR, because the peer's rkey" in lines[0]
+    assert "because vm0 QP 0x40 refused it; IBV_EVENT_QP_ACCESS_ERR there at 12:03:10: the rkey" in lines[1]
+
+
+def test_a_responder_without_receives_is_named(seen):
+    fails(seen, "vm1", status="IBV_WC_RNR_RETRY_EXC_ERR", rnr_retry=3)
+    assert "because vm0 QP 0x40 had no receive request; 3 RNR retries" in why.lines(seen)[0]
+
+
+def test_a_connection_that_retries_is_told_before_it_fails(seen):
+    pull(seen, "leaf2", 3)
+    seen.guests["vm1"]["hcas"][0]["objects"]["qps"]["entries"][0]["requester"] = {"in_window": 2, "retries_left": 3}
+    assert ("vm1 QP 0x41 gets no answer, and has 3 retries left, because link leaf2[3] to vm1[1] went down"
+            in only(why.lines(seen), "gets no answer"))
+
+
+def test_a_question_selects(seen):
+    pull(seen, "leaf2", 3)
+    fails(seen, "vm1")
+    fails(seen, "vm0", "12:03:12", qpn=0x50, status="IBV_WC_LOC_QP_OP_ERR", dlid=2, dest_qpn=0x51)
+    for question in ("0x41", "65", "vm1:0x41", "vm1[1]", "leaf2[3]", "leaf2"):
+        assert "vm1 QP 0x41: RETRY_EXC_ERR" in "\n".join(why.lines(seen, question)), question
+        assert "0x50" not in "\n".join(why.lines(seen, question)), question
+    assert [line[10:30] for line in why.lines(seen, "0x50")] == ["vm0 QP 0x50: LOC_QP_"]
+    for question in ("vm7", "leaf2[9]", "0x77", "vm0:0x41", "leaf2[", "?"):
+        with pytest.raises(ui.LabError, match="no node, port or QP"):
+            why.lines(seen, question)
+
+
+def test_a_repeated_failure_has_one_line(seen):
+    for second in range(10, 15):
+        fails(seen, "vm1", f"12:03:{second}", status="IBV_WC_LOC_LEN_ERR", vendor_err=4)
+    said = why.lines(seen)
+    assert len(said) == 1 and said[0].startswith("12:03:14") and "(5 times)" in said[0]
+
+
+def test_ports_that_wait_for_a_subnet_manager_are_told(seen):
+    seen.guests["vm1"]["hcas"][0]["objects"]["ports"]["entries"][0]["state"] = 2
+    assert "vm1[1] is Initialize: no subnet manager" in why.lines(seen)[0]
+
+
+def test_boots_are_told_on_request_only(seen):
+    changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:00:01", "down", "vm1"), ("12:00:02", "up", "vm1"))
+    assert why.lines(seen) == []
+    assert "was down from 12:00:01 to 12:00:02" in why.lines(seen, "vm1")[0]
+
+
+def test_a_device_that_has_gone_is_told(seen):
+    changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:03:01", "down", "vm1"))
+    set_port(seen, "leaf2", 3, phys_state="Polling", connected=False)
+    assert "went down at 12:03:01: its device has disconnected" in why.lines(seen)[0]
+
+
+def test_sections_are_in_the_page(seen):
+    page = (paths.ROOT / "docs" / "troubleshooting.md").read_text().lower()
+    anchors = {line.lstrip("# ").strip().replace(".", "").replace(" ", "-")
+               for line in page.splitlines() if line.startswith("#")}
+    pull(seen, "leaf2", 3)
+    for status in [*why.LOCAL, *why.REFUSED, "IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR"]:
+        fails(seen, "vm1", status=status)
+    for name in [*why.EVENTS, "IBV_EVENT_PORT_ERR", "IBV_EVENT_LID_CHANGE"]:
+        seen.guests["vm0"]["hcas"][0]["journal"].append(
+            {"kind": "event", "at": NOW, "event": name, "number": 0x40, "data": 0, "port": 1})
+    sections = {finding.section for finding in why.Findings(seen).all()}
+    sections |= {why.PORT_SECTION, why.WAIT_SECTION, why.LINK_SECTION, "1-first-looks"}
+    assert len(sections) > 20
+    assert sections - anchors == {"ibv_wc_general_err"} - anchors
+
+
+def test_of_a_running_switch(tmp_path, monkeypatch):
+    """The evidence of a real switch process, without guests."""
+    file = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
+    running = switch_process.Switch(tmp_path, topology=str(file))
+    started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
+    try:
+        process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+        lab = type("Lab", (), {"switches": lambda _self: [running]})()
+        assert why.lines(Evidence(time.time(), evidence.switches(lab), {})) == []
+        running.ctl("run", "Unlink", "leaf1[1]")
+        running.ctl("fault", "leaf2[2]", "--drop", "0.5")
+        said = why.lines(Evidence(time.time(), evidence.switches(lab), {}))
+        assert "link leaf1[1] to node1[1] went down" in only(said, "the cable was pulled")
+        assert "faults were set on link leaf2[2] to node6[1]" in only(said, "(drop 0.5)")
+        running.ctl("run", "ReLink", "leaf1[1]")
+        running.ctl("fault", "leaf2[2]", "--clear")
+        said = why.lines(Evidence(time.time(), evidence.switches(lab), {}))
+        assert "link leaf1[1] to node1[1] was down from" in only(said, "the cable was pulled")
+        assert ", until " in only(said, "(drop 0.5)")
+    finally:
+        started.stop()

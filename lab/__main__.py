@@ -10,7 +10,7 @@ from lab import ci, clean, environment, errors, paths, reach, settings, signals,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, report
-from lab.fabric import cluster, ctl, evidence, metrics, topology_kinds, wanted, why
+from lab.fabric import cluster, ctl, evidence, metrics, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts, simulate
@@ -180,11 +180,20 @@ def _why(options) -> int:
     return 0
 
 
+def _top(options) -> int:
+    top.top(cluster.Cluster(), options.interval, options.once)
+    return 0
+
+
 def _add_views(add) -> None:
     command = add("why", _why, "tell in words, with causes and times, what failed in the running fabric")
     command.add_argument("about", nargs="?", default="", metavar="NODE|PORT|QP",
                          help="a guest or switch (vm1, leaf2), a port (vm1[1], leaf2[3]) or a QP (0x41, vm1:0x41); "
                               "default: everything noteworthy, newest last")
+    command = add("top", _top, "show QPs, links and guests by load, again and again; once in a pipe")
+    command.add_argument("--once", action="store_true", help="print one table as text")
+    command.add_argument("--interval", type=float, default=top.INTERVAL_S, metavar="SECONDS",
+                         help=f"seconds between two samples (default {top.INTERVAL_S:g})")
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
     command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
     other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The load of guests, links and QPs: differences of two samples."""
+
+import dataclasses
+import os
+import pathlib
+import time
+
+from lab.fabric import cluster, control, evidence
+from lab.fabric.evidence import Json
+from lab.fabric.wiring import HcaPort, hca_ports
+
+MIB = 1 << 20
+PSN_MASK = (1 << 24) - 1
+COUNTER_MASK = (1 << 32) - 1
+BITS = 8
+GIGA = 1e9
+# Data rates of one lane in Gb/s, after the encoding.
+LANES = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR": 13.64, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0}
+
+
+@dataclasses.dataclass
+class Sample:
+    """links: status and counters of switch ports by (switch, port). cpu: seconds by guest. hcas: objects by guest."""
+    at: float
+    links: dict[tuple[str, int], tuple[Json, Json]]
+    cpu: dict[str, float]
+    hcas: dict[str, list[Json]]
+
+
+@dataclasses.dataclass
+class GuestLoad:
+    name: str
+    cpu: float                  # processors
+    sent: float                 # packets a second, as the following
+    received: float
+    dropped: float
+    qps: int
+
+
+@dataclasses.dataclass
+class LinkLoad:
+    """Bytes a second from the switch port to its neighbour (out) and back (in)."""
+    name: str
+    neighbour: str
+    state: str
+    rate: str
+    bytes_out: float
+    bytes_in: float
+    waited: float               # PortXmitWait, ticks a second
+    share: float                # part of the link's rate, in the busier direction
+
+
+@dataclasses.dataclass
+class QpLoad:
+    guest: str
+    qpn: int
+    kind: str
+    state: str
+    requests: float             # send requests completed, a second
+    receives: float             # receives completed, a second
+    packets: float              # PSNs acknowledged or received, a second
+    waiting: int                # send requests that are posted and not completed
+    retries: str                # retries left of those allowed; "" for datagrams
+
+
+@dataclasses.dataclass
+class Load:
+    guests: list[GuestLoad]
+    links: list[LinkLoad]
+    qps: list[QpLoad]
+
+
+# -- sampling -----------------------------------------------------------------
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process; 0 if it has ended."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _links(lab: cluster.Cluster) -> dict[tuple[str, int], tuple[Json, Json]]:
+    found: dict[tuple[str, int], tuple[Json, Json]] = {}
+    for process in lab.switches():
+        with control.Control(process.control) as asked:
+            for name in asked.switches():
+                counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
+                found |= {(name, port["port"]): (port, counters[port["port"]])
+                          for port in asked.ask("status", switch=name)["ports"] if "neighbour" in port}
+    return found
+
+
+def sample(lab: cluster.Cluster) -> Sample:
+    names = lab.nodes()
+    return Sample(time.monotonic(), _links(lab), {name: cpu_s(lab.record.processes[name].pid) for name in names},
+                  {name: evidence.objects(lab.monitor(name)) for name in names})
+
+
+# -- differences ----------------------------------------------------------------
+
+def _grown(before: int, after: int) -> int:
+    """A counter that was reset between the samples counts from 0."""
+    return after - before if after >= before else after
+
+
+def capacity(rate: str) -> float:
+    """Bytes a second of "4X EDR" in one direction; 0: unknown, or the link is down."""
+    words = rate.split()
+    if len(words) != 2 or words[1] not in LANES:
+        return 0.0
+    return int(words[0].rstrip("X")) * LANES[words[1]] * GIGA / BITS
+
+
+def _link_load(name: str, ports: tuple[tuple[Json, Json], tuple[Json, Json]], seconds: float,
+               guests: dict[int, HcaPort]) -> LinkLoad:
+    (_, old), (status, new) = ports
+    def per_s(counter: str) -> float:
+        return _grown(old[counter], new[counter]) / seconds
+    moved = [per_s(counter) * control.BYTES_PER_UNIT for counter in ("PortXmitData", "PortRcvData")]
+    rate = f"{status['width']} {status['speed']}".strip()
+    peer = status["neighbour"]
+    guest = guests.get(int(peer["port_guid"], 16))
+    neighbour = guest.guest if guest else peer["description"].split(" ")[0]
+    most = capacity(rate)
+    return LinkLoad(name, f"{neighbour}[{peer['port']}]", status["state"], rate, moved[0], moved[1],
+                    per_s("PortXmitWait"), max(moved) / most if most else 0.0)
+
+
+def _qps(objects: list[Json]) -> dict[tuple[int, int], Json]:
+    return {(slot, qp["qpn"]): qp for slot, one in enumerate(objects)
+            for qp in one.get("qps", {}).get("entries", [])}
+
+
+def _qp_load(guest: str, old: Json, new: Json, seconds: float) -> QpLoad:
+    def moved(mask: int, *keys: str) -> float:
+        before, after = (one[keys[0]][keys[1]] if keys[0] in one else 0 for one in (old, new))
+        return (after - before & mask) / seconds
+    packets = (moved(PSN_MASK, "requester", "una") + moved(PSN_MASK, "responder", "expected_psn"))
+    retries = f"{new['requester']['retries_left']}/{new['retry_cnt']}" if "requester" in new else ""
+    return QpLoad(guest, new["qpn"], new["type"], new["state"], moved(COUNTER_MASK, "sq", "consumer"),
+                  moved(COUNTER_MASK, "rq", "consumer"), packets,
+                  new["sq"]["producer"] - new["sq"]["consumer"] & COUNTER_MASK, retries)
+
+
+def _guest_load(name: str, before: Sample, after: Sample, seconds: float) -> GuestLoad:
+    def per_s(counter: str) -> float:
+        old, new = (sum(one.get("counters", {}).get(counter, 0) for one in sampled.hcas.get(name, []))
+                    for sampled in (before, after))
+        return _grown(old, new) / seconds
+    cpu = max(after.cpu[name] - before.cpu.get(name, after.cpu[name]), 0.0) / seconds
+    return GuestLoad(name, cpu, per_s("tx_packets"), per_s("rx_packets"), per_s("rx_dropped"),
+                     len(_qps(after.hcas[name])))
+
+
+def load(before: Sample, after: Sample) -> Load:
+    """Busiest first. A link or QP that is in one of the samples alone is left out."""
+    seconds = max(after.at - before.at, 1e-6)
+    guests = {port.guid: port for name, found in after.hcas.items()
+              for port in hca_ports(name, {"hcas": [{"objects": one} for one in found]})}
+    links = [_link_load(f"{end[0]}[{end[1]}]", (before.links[end], ports), seconds, guests)
+             for end, ports in after.links.items() if end in before.links]
+    qps = []
+    for name, objects in after.hcas.items():
+        old = _qps(before.hcas.get(name, []))
+        qps += [_qp_load(name, old[key], qp, seconds) for key, qp in _qps(objects).items() if key in old]
+    return Load(sorted((_guest_load(name, before, after, seconds) for name in after.hcas),
+                       key=lambda one: -(one.sent + one.received)),
+                sorted(links, key=lambda one: -(one.bytes_out + one.bytes_in)),
+                sorted(qps, key=lambda one: -(one.packets + one.requests + one.receives)))

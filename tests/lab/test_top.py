@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib top: loads from two samples, and their text."""
+
+import copy
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lab import paths, process, ui
+from lab.fabric import load, switch_process, top
+from lab.fabric.load import Sample
+
+PATIENCE_S = 60
+STATUS = {"port": 2, "state": "Active", "width": "4X", "speed": "EDR",
+          "neighbour": {"node_guid": "0x1", "port_guid": "0xa1", "port": 1, "description": "vm1 pib-hca"}}
+COUNTERS = {"port": 2, "PortXmitData": 1000, "PortRcvData": 5000, "PortXmitWait": 0}
+QP = {"qpn": 0x41, "type": "RC", "state": "RTS", "retry_cnt": 7, "sq": {"producer": 6, "consumer": 4},
+      "rq": {"producer": 9, "consumer": 2}, "requester": {"una": 0xFFFFF0, "retries_left": 3},
+      "responder": {"expected_psn": 5}}
+OBJECTS = {"ports": {"entries": [{"port": 1, "guid": "0xa1", "lid": 3, "lmc": 0}]}, "qps": {"entries": [QP]},
+           "counters": {"tx_packets": 10, "rx_packets": 20, "rx_dropped": 0}}
+
+
+@pytest.fixture
+def samples() -> tuple[Sample, Sample]:
+    """Two equal samples, two seconds apart."""
+    first = Sample(100.0, {("leaf1", 2): (STATUS, COUNTERS)}, {"vm1": 1.0}, {"vm1": [OBJECTS]})
+    second = copy.deepcopy(first)
+    second.at = 102.0
+    return first, second
+
+
+def test_an_idle_fabric_has_no_load(samples):
+    seen = load.load(*samples)
+    assert [(one.cpu, one.sent, one.received, one.qps) for one in seen.guests] == [(0, 0, 0, 1)]
+    assert [(one.bytes_out, one.bytes_in, one.share) for one in seen.links] == [(0, 0, 0)]
+    assert [(one.requests, one.packets, one.waiting, one.retries) for one in seen.qps] == [(0, 0, 2, "3/7")]
+
+
+def test_loads_are_differences_by_time(samples):
+    before, after = samples
+    after.cpu["vm1"] += 3.0
+    after.links[("leaf1", 2)][1].update(PortXmitData=1000 + (1 << 30), PortXmitWait=8)
+    after.hcas["vm1"][0]["counters"]["tx_packets"] += 100
+    qp = after.hcas["vm1"][0]["qps"]["entries"][0]
+    qp["sq"]["consumer"], qp["requester"]["una"], qp["responder"]["expected_psn"] = 6, 0x10, 9
+    seen = load.load(before, after)
+    assert (seen.guests[0].cpu, seen.guests[0].sent) == (1.5, 50)
+    link = seen.links[0]
+    assert (link.name, link.neighbour, link.bytes_out, link.waited) == ("leaf1[2]", "vm1[1]", 2 << 30, 4)
+    assert link.share == pytest.approx((2 << 30) / 12.5e9)
+    assert (seen.qps[0].requests, seen.qps[0].packets, seen.qps[0].waiting) == (1, 18, 0)
+
+
+def test_counters_that_were_reset_and_new_objects_do_no_harm(samples):
+    before, after = samples
+    after.links[("leaf1", 2)][1]["PortRcvData"] = 30
+    after.links[("leaf1", 3)] = after.links[("leaf1", 2)]
+    after.hcas["vm1"][0]["qps"]["entries"].append({**QP, "qpn": 0x42})
+    after.hcas["vm2"], after.cpu["vm2"] = [], 5.0
+    seen = load.load(before, after)
+    assert [link.bytes_in for link in seen.links] == [30 * 4 / 2]
+    assert [qp.qpn for qp in seen.qps] == [0x41]
+    assert {guest.name: guest.cpu for guest in seen.guests} == {"vm1": 0, "vm2": 0}
+
+
+def test_the_busiest_come_first_and_the_terminal_limits_them(samples):
+    before, after = samples
+    for port in range(3, 40):
+        for sample in samples:
+            sample.links[("leaf1", port)] = copy.deepcopy(sample.links[("leaf1", 2)])
+        after.links[("leaf1", port)][1]["PortXmitData"] += port
+    seen = load.load(before, after)
+    assert [link.name for link in seen.links[:2]] == ["leaf1[39]", "leaf1[38]"]
+    whole, short = top.text(seen), top.text(seen, 20)
+    assert all(f"leaf1[{port}]" in whole for port in range(2, 40))
+    assert len(short.splitlines()) <= 20 and "leaf1[39]" in short and "leaf1[2]" not in short and "0x41" in short
+
+
+@pytest.mark.parametrize("rate, wanted", [("4X EDR", 12.5e9), ("1X SDR", 0.25e9), ("", 0), ("? ?", 0)])
+def test_the_rate_of_a_link(rate, wanted):
+    assert load.capacity(rate) == pytest.approx(wanted)
+
+
+def test_cpu_time_of_a_process_grows():
+    first = load.cpu_s(os.getpid())
+    end = time.monotonic() + PATIENCE_S
+    while load.cpu_s(os.getpid()) <= first:
+        assert time.monotonic() < end
+    assert load.cpu_s(2 ** 22 + 1) == 0
+
+
+class Lab:
+    """A lab of one switch process without guests."""
+    def __init__(self, running):
+        self.running = running
+
+    def switches(self):
+        return [self.running]
+
+    def nodes(self):
+        return []
+
+
+@pytest.fixture
+def lab(tmp_path):
+    file = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
+    running = switch_process.Switch(tmp_path, topology=str(file))
+    started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
+    process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+    yield Lab(running)
+    started.stop()
+
+
+def test_of_a_running_switch(lab, capsys):
+    top.top(lab, 0.01, True)
+    said = capsys.readouterr().out
+    assert "leaf1[1]" in said and "node1[1]" in said and "4X EDR" in said and "Initialize" in said
+
+
+def test_mistakes_are_refused(lab):
+    with pytest.raises(ui.LabError, match="more than 0"):
+        top.top(lab, 0, True)
+
+
+def test_the_terminal_shows_it_until_q_is_typed(lab):
+    program = ("import sys; sys.path.insert(0, sys.argv[1])\n"
+               "from lab.fabric import switch_process, top\n"
+               "import pathlib\n"
+               "class Lab:\n"
+               "    switches = lambda self: [switch_process.Switch(pathlib.Path(sys.argv[2]))]\n"
+               "    nodes = lambda self: []\n"
+               "top.top(Lab(), 0.05, False)\n")
+    leader, follower = pty.openpty()
+    running = subprocess.Popen([sys.executable, "-B", "-c", program, str(paths.ROOT), str(lab.running.directory)],
+                               stdin=follower, stdout=follower, stderr=follower,
+                               env={**os.environ, "TERM": "xterm", "LINES": "40", "COLUMNS": "150"})
+    os.close(follower)
+    try:
+        seen, end = b"", time.monotonic() + PATIENCE_S
+        while b"leaf1[" not in seen and time.monotonic() < end:
+            if select.select([leader], [], [], 1)[0]:
+                seen += os.read(leader, 65536)
+        assert b"leaf1[" in seen and b"pib top" in seen, seen
+        os.write(leader, b"q")
+        while running.poll() is None and time.monotonic() < end:
+            if select.select([leader], [], [], 0.2)[0]:
+                try:
+                    os.read(leader, 65536)
+                except OSError:     # the program has closed its end
+                    break
+        assert running.wait(PATIENCE_S) == 0
+    finally:
+        running.kill()
+        os.close(leader)

@@ -165,13 +165,6 @@ def _ctl(options) -> int:
     return ctl.ctl(cluster.Cluster(), options.process, words)
 
 
-def _add_views(add) -> None:
-    command = add("ctl", _ctl, "control the running fabric's switch: status, counters, cables, faults")
-    command.add_argument("--process", type=int, default=0, metavar="N",
-                         help="number of the switch process, in a fabric that is split (default 0)")
-    command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
-                         help="as for pib-switch ctl: status, lft, link PORT down, fault PORT --drop 0.01, …. "
-                              "vm1 or vm1[2] is the switch's port that leads to this port of a guest")
 def _why(options) -> int:
     lab = cluster.Cluster()
     if not lab.switches() and not lab.nodes():
@@ -186,6 +179,12 @@ def _top(options) -> int:
 
 
 def _add_views(add) -> None:
+    command = add("ctl", _ctl, "control the running fabric's switch: status, counters, cables, faults")
+    command.add_argument("--process", type=int, default=0, metavar="N",
+                         help="number of the switch process, in a fabric that is split (default 0)")
+    command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
+                         help="as for pib-switch ctl: status, lft, link PORT down, fault PORT --drop 0.01, …. "
+                              "vm1 or vm1[2] is the switch's port that leads to this port of a guest")
     command = add("why", _why, "tell in words, with causes and times, what failed in the running fabric")
     command.add_argument("about", nargs="?", default="", metavar="NODE|PORT|QP",
                          help="a guest or switch (vm1, leaf2), a port (vm1[1], leaf2[3]) or a QP (0x41, vm1:0x41); "

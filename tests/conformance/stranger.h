@@ -54,6 +54,7 @@ class Stranger {
 
     // ---- frames
     void send(const Frame& frame);
+    void send_raw(const Bytes& bytes) { output_.insert(output_.end(), bytes.begin(), bytes.end()); }
     void send_hello(uint64_t port_guid);
     void send_link();  // with a new epoch
     void send_credit(uint8_t vl, uint32_t limit);

@@ -12,5 +12,15 @@ CheckTable rc_read_checks();
 CheckTable rc_atomic_checks();
 CheckTable rc_psn_checks();
 CheckTable rc_header_checks();
+CheckTable requester_checks();
+CheckTable uc_checks();
+CheckTable ud_checks();
+CheckTable link_checks();
+CheckTable flow_checks();
+CheckTable mad_checks();
+CheckTable perf_checks();
+CheckTable xrc_checks();
+CheckTable migration_checks();
+CheckTable switch_checks();
 
 }  // namespace pib::conformance

@@ -48,6 +48,33 @@ RcPath path_of(const Connection& connection) {
     return path;
 }
 
+void move(MiniDriver& driver, const MiniQp& qp, pib_hca_qp_state state, uint32_t mask,
+          pib_hca_modify_qp attributes) {
+    attributes.state = static_cast<uint8_t>(state);
+    attributes.attr_mask = PIB_HCA_QP_ATTR_STATE | mask;
+    MiniDriver::must(driver.modify(qp, attributes), "MODIFY_QP");
+}
+
+// The attributes of UC are fewer than those of RC.
+void connect_uc(MiniDriver& driver, const MiniQp& qp, const RcPath& path) {
+    pib_hca_modify_qp to{};
+    to.port = path.port;
+    to.access_flags =
+        path.access & ~uint32_t{PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC};
+    to.av = path.av;
+    to.path_mtu = path.path_mtu;
+    to.dest_qpn = path.dest_qpn;
+    to.rq_psn = path.rq_psn;
+    to.sq_psn = path.sq_psn;
+    move(driver, qp, PIB_HCA_QPS_INIT,
+         PIB_HCA_QP_ATTR_PKEY_INDEX | PIB_HCA_QP_ATTR_PORT | PIB_HCA_QP_ATTR_ACCESS_FLAGS, to);
+    move(driver, qp, PIB_HCA_QPS_RTR,
+         PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU | PIB_HCA_QP_ATTR_DEST_QPN |
+             PIB_HCA_QP_ATTR_RQ_PSN,
+         to);
+    move(driver, qp, PIB_HCA_QPS_RTS, PIB_HCA_QP_ATTR_SQ_PSN, to);
+}
+
 }  // namespace
 
 Trial::Trial() {
@@ -126,6 +153,8 @@ void Trial::connect(const Connection& wanted) {
     qp = bench.driver.create_qp(bench.shape(connection.type));
     if (connection.type == PIB_HCA_QP_UD || connection.type == PIB_HCA_QP_GSI) {
         bench.driver.connect_ud(qp, kPort, connection.qkey);
+    } else if (connection.type == PIB_HCA_QP_UC) {
+        connect_uc(bench.driver, qp, path_of(wanted));
     } else {
         bench.driver.connect_rc(qp, path_of(wanted));
     }
@@ -174,6 +203,7 @@ Packet Trial::request(uint8_t opcode, uint32_t psn, uint32_t bytes, const Change
                   .psn = connection.psn + psn,
                   .qkey = connection.qkey,
                   .source_qp = kStrangerQp,
+                  .xrc_srq = srqn,
                   .va = region.addr,
                   .rkey = region.key,
                   .dma_length = bytes,

@@ -100,6 +100,7 @@ class Trial {
     Witness witness{bench, stranger, region};
     hca::test::MiniQp qp;
     Connection connection;
+    uint32_t srqn = 0;  // that XRC requests name
 
     // Carries frames both ways until none is left.
     void settle();

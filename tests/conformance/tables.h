@@ -13,6 +13,7 @@ CheckTable rc_atomic_checks();
 CheckTable rc_psn_checks();
 CheckTable rc_header_checks();
 CheckTable requester_checks();
+CheckTable credit_checks();
 CheckTable uc_checks();
 CheckTable ud_checks();
 CheckTable link_checks();

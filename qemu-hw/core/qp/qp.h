@@ -37,7 +37,11 @@ struct RequesterState {
     uint8_t rnr_retries_left = 0;
     uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
     uint8_t packets_since_ack_req = 0;
-    bool offers = false;  // offers of its memory may be valid
+    // End-to-end credits (receive_credits.h), modulo 2^24.
+    uint32_t ssn = 0;         // number of the newest message
+    uint32_t lsn = 0;         // messages up to this number find a receive WQE
+    bool no_credits = false;  // the responder gives none: messages are not limited
+    bool offers = false;      // offers of its memory may be valid
     // A NAK or implied NAK for `una` has started a retry; later ones repeat it.
     bool retry_started = false;
     QpTimer timer = QpTimer::kNone;

@@ -25,6 +25,7 @@ struct SendRequest {
     ib::Psn psn_first = {};
     // Where it was sent from the last time: a repeated READ asks for the rest only.
     ib::Psn psn_asked = {};
+    uint32_t ssn = 0;  // number of the message (receive_credits.h)
     // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
     uint32_t packets = 0;
     // Success, or the local error with which it completes after all requests before it.

@@ -11,6 +11,7 @@
 #include "qp/path_migration.h"
 #include "qp/qp_offers.h"
 #include "transport/payload_target.h"
+#include "transport/receive_credits.h"
 #include "transport/requester.h"
 
 namespace pib::hca {
@@ -50,11 +51,16 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     const ib::PacketView& packet = burst.first();
     const ib::Psn psn = packet.bth().psn;
     uint32_t taken = burst.is_single() ? 1 : 0;
-    // After a dropped response the requester asks for this one again. Ghost responses answer
-    // packets that were acknowledged before, or never sent (IBA 9.7.5.1.3).
-    if (qp.response_lost || !qp.can_send() ||
-        psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
+    if (qp.response_lost || !qp.can_send()) {
+        return taken;  // the requester asks for a dropped response again, and for those behind it
+    }
+    // Ghost responses answer packets that were acknowledged before, or never sent (IBA 9.7.5.1.3).
+    if (psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
+        ghost_in(qp, packet);
         return taken;
+    }
+    if (const auto aeth = burst.last().aeth()) {
+        requester::credits_told(qp.req, *aeth);
     }
     switch (packet.opcode().kind) {
         case ib::OpKind::kAcknowledge:
@@ -71,6 +77,14 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     }
     settle(qp);
     return taken;
+}
+
+// The newest acknowledgement may come again, to tell new credits (IBA 9.7.7.2).
+void Completer::ghost_in(QueuePair& qp, const ib::PacketView& packet) {
+    if (packet.opcode().kind == ib::OpKind::kAcknowledge && packet.bth().psn + 1 == qp.req.una) {
+        requester::credits_told(qp.req, *packet.aeth());
+        settle(qp);
+    }
 }
 
 // Schedules the QP if the response permits more work: later requests, a failed request that is now

@@ -37,6 +37,7 @@ class Completer {
     void sequence_error(QueuePair& qp);
     void fail(QueuePair& qp, WcStatus status, VendorError detail = VendorError::kNone);
     void settle(QueuePair& qp);
+    void ghost_in(QueuePair& qp, const ib::PacketView& packet);
 
     QpServices& services_;
 };

@@ -12,6 +12,7 @@
 #include "queues/segments.h"
 #include "queues/work_queue.h"
 #include "transport/offer_out.h"
+#include "transport/receive_credits.h"
 
 namespace pib::hca::requester {
 
@@ -124,6 +125,7 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
     if (!placed.failed()) {
         placed.packets =
             placed.wqe.is_local() ? 0 : packet_count(placed.wqe.data.length, qp.path_mtu_bytes());
+        placed.ssn = placed.wqe.is_local() ? qp.req.ssn : ++qp.req.ssn;
         qp.req.next = placed.psn_end();
     }
     return &placed;
@@ -157,7 +159,7 @@ bool may_start(const QueuePair& qp, const SendRequest& request) {
         return &request == &qp.window.front();
     }
     if (!request.wqe.needs_response()) {
-        return true;
+        return has_credit(qp, request);
     }
     return req.rd_outstanding < qp.attr.max_rd_atomic &&
            psn_distance(request.psn_first, req.una) + request.packets <= kWindowPsns;
@@ -377,6 +379,7 @@ void sent(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cur
     if (!request.started) {
         request.started = true;
         req.rd_outstanding += request.wqe.needs_response() ? 1 : 0;
+        message_started(req, request);
     }
     if (psn_distance(cursor, req.una) > psn_distance(req.sent_end, req.una)) {
         req.sent_end = cursor;

@@ -4,19 +4,37 @@
  * which ends its use of this machine's memory. Its commands fail, its objects can be destroyed, and
  * work requests are flushed in software.
  */
+#include <linux/iopoll.h>
+
 #include "pib_hca.h"
 
 #define PIB_HCA_HEALTH_INTERVAL HZ
+#define PIB_HCA_RESETTING_US (2 * USEC_PER_SEC)
 #define PIB_HCA_ALL_ONES (~0U) /* a load from an unplugged device */
+
+/*
+ * Also called by interrupt handlers. The fabric may write to registered memory until the reset has
+ * ended, at most 1 s.
+ */
+static void pib_hca_reset_now(struct pib_hca_dev *dev)
+{
+	u32 status;
+
+	pib_hca_write(dev, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+	readl_poll_timeout_atomic(dev->regs + PIB_HCA_REG_STATUS, status,
+				  !(status & PIB_HCA_STATUS_RESETTING) ||
+					  status == PIB_HCA_ALL_ONES,
+				  100, PIB_HCA_RESETTING_US);
+	/* A device that does not take the reset loses the bus. */
+	if (status)
+		pci_clear_master(dev->pdev);
+}
 
 bool pib_hca_cut_off(struct pib_hca_dev *dev)
 {
 	if (test_and_set_bit(PIB_HCA_DEV_DEAD, &dev->flags))
 		return false;
-	/* A device that does not take the reset loses the bus. */
-	pib_hca_write(dev, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
-	if (pib_hca_read(dev, PIB_HCA_REG_STATUS))
-		pci_clear_master(dev->pdev);
+	pib_hca_reset_now(dev);
 	/* Wake waiters only after the reset, because they free memory that the device used. */
 	pib_hca_cmdq_stop(dev);
 	if (test_bit(PIB_HCA_DEV_REGISTERED, &dev->flags))

@@ -27,7 +27,7 @@
 #define PIB_HCA_MAX_VECTORS 64
 
 #define PIB_HCA_INTERFACE_MAJOR 1 /* a driver refuses any other */
-#define PIB_HCA_INTERFACE_MINOR 2 /* grows when something is added compatibly */
+#define PIB_HCA_INTERFACE_MINOR 3 /* grows when something is added compatibly */
 
 /* ---------------------------------------------------------------- registers (BAR0) ----------- */
 /*
@@ -57,6 +57,7 @@
 #define PIB_HCA_STATUS_ENABLED (1u << 0) /* the command queue runs */
 #define PIB_HCA_STATUS_FATAL (1u << 1)   /* the device has stopped; only a reset helps */
 #define PIB_HCA_STATUS_BAD_ENABLE (1u << 2) /* the last ENABLE was refused: bad ring address or size */
+#define PIB_HCA_STATUS_RESETTING (1u << 3)  /* a reset goes on: memory is not software's again yet */
 
 #define PIB_HCA_FATAL_NONE 0
 #define PIB_HCA_FATAL_CMDQ_DMA 1      /* command or completion ring not readable or writable memory */

@@ -40,7 +40,6 @@ class COps final : public Host {
     void raise_msix(unsigned vector) override { ops_.raise_msix(opaque_, vector); }
     uint64_t now_ns() override { return ops_.now_ns(opaque_); }
     uint64_t real_ns() override { return ops_.real_ns(opaque_); }
-    void relax() override { ops_.relax(opaque_); }
     void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }
     void kicks(uint32_t uar, bool wanted) override { ops_.kicks(opaque_, uar, wanted); }
     void wake() override { ops_.wake(opaque_); }
@@ -250,6 +249,10 @@ void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
 
 void pib_hca_core_stop_copying(PibHcaCore* core) {
     core->device->stop_copying();
+}
+
+bool pib_hca_core_copying_stopped(PibHcaCore* core) {
+    return core->device->copying_stopped();
 }
 
 }  // extern "C"

@@ -66,10 +66,6 @@ void Device::timer() {
     engine_.enter([&] { engine_.timer(); });
 }
 
-void Device::stop_copying() {
-    engine_.enter([&] { engine_.stop_copying(); });
-}
-
 std::string Device::objects() {
     return dump_objects(engine_.objects());
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The HCA as a whole: QEMU or a test creates it and calls its entry points. One caller at a time.
-// Each entry does a bounded amount of work. A command that takes memory away from the fabric while
-// the switch copies (Config::peer_copy) completes later. Four operations wait for the switch
-// instead, 1 s at most: reset(), stop_copying(), the failure of a QP, and a work request or packet
-// that invalidates a key.
+// Each entry does a bounded amount of work, and none waits. When memory is taken away from the
+// fabric while the switch copies (Config::peer_copy), commands and work requests complete, and a
+// reset ends (PIB_HCA_STATUS_RESETTING), after the switch has stopped; a switch that takes longer
+// than 1 s loses its link.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,11 @@ class Device {
     void run();    // call after Host::wake()
     void timer();  // call after the deadline of Host::set_timer()
 
-    // Call before the VM stops or its memory changes. Afterwards the switch neither reads nor
-    // writes guest memory until the next call of the device. Waits for the switch, 1 s at most.
-    void stop_copying();
+    // Call before the VM stops or its memory changes: tells the switch to stop reading and writing
+    // guest memory.
+    void stop_copying() { engine_.revoke_memory(); }
+    // Whether it has stopped. True until the next other call of the device, and after 1 s.
+    bool copying_stopped() { return engine_.copying_stopped(); }
 
     DeviceLinks& links() { return links_; }
     Engine& engine() { return engine_; }

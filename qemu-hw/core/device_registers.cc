@@ -31,7 +31,8 @@ struct Bar0 {
     uint64_t status() {
         return (engine.commands().running() ? PIB_HCA_STATUS_ENABLED : 0) |
                (engine.health().is_fatal() ? PIB_HCA_STATUS_FATAL : 0) |
-               (values.bad_enable ? PIB_HCA_STATUS_BAD_ENABLE : 0);
+               (values.bad_enable ? PIB_HCA_STATUS_BAD_ENABLE : 0) |
+               (engine.is_resetting() ? PIB_HCA_STATUS_RESETTING : 0);
     }
     uint64_t fatal_cause() { return engine.health().cause(); }
     uint64_t port_count() { return config().port_count; }

@@ -7,9 +7,9 @@ namespace pib::hca {
 
 namespace {
 
-// How often to check a command that waits for the switch. The switch's answer wakes the link, but
-// the end of its reading does not.
-constexpr uint64_t kHeldPollNs = 1'000'000;
+// How often to check whether the switch has stopped copying. Its answer to a pull wakes the link,
+// but the end of its reading does not.
+constexpr uint64_t kCopyPollNs = 1'000'000;
 
 }  // namespace
 
@@ -46,10 +46,14 @@ void Engine::run() {
     }
 }
 
-// No QP has a turn while a command waits for the switch: flushed work requests would return buffers
-// to software while the switch may still write to them.
+// No QP has a turn while the switch accesses memory that was taken away from it: the completions
+// would only be held.
 void Engine::turn() {
-    if (health_.is_fatal() || commands_.is_held()) {
+    if (health_.is_fatal()) {
+        return;
+    }
+    if (is_copying()) {
+        withheld_ = true;
         return;
     }
     const bool more = transport_.run();
@@ -69,18 +73,26 @@ void Engine::timer() {
 }
 
 void Engine::reset(bool cold) {
-    stop_copying();
     commands_.reset();
-    objects_.clear();
+    objects_.clear();  // revokes all memory
+    resetting_ = true;
     counters_ = fresh_counters();
     health_.reset();
     ports_.reset(cold);
 }
 
-void Engine::stop_copying() {
-    if (peer_copy_) {
-        peer_copy_->stop_all();
-    }
+void Engine::revoke_memory() noexcept {
+    guard([&] {
+        if (peer_copy_) {
+            peer_copy_->revoke_all();
+        }
+    });
+}
+
+bool Engine::copying_stopped() noexcept {
+    bool stopped = true;
+    guard([&] { stopped = !peer_copy_ || peer_copy_->settled(); });
+    return stopped;
 }
 
 // ---- commands
@@ -107,13 +119,14 @@ void Engine::run_commands() {
     }
 }
 
-// run() gives the turns that were left out.
-void Engine::resume_commands() {
+// The switch has stopped copying. Completions of work requests come before those of commands, which
+// may destroy their queue pairs; run() gives the turns that were left out.
+void Engine::go_on() {
+    withheld_ = false;
+    transport_.release_completions();
     run_commands();
     halt_if_fatal();
-    if (!commands_.is_held()) {
-        host_.wake();
-    }
+    host_.wake();
 }
 
 // ---- the end of an entry
@@ -140,14 +153,15 @@ void Engine::halt() {
 
 void Engine::settle() {
     halt_if_fatal();
-    uint64_t held_until = kNever;
-    if (commands_.is_held()) [[unlikely]] {
-        resume_commands();
-        held_until = commands_.is_held() ? host_.now_ns() + kHeldPollNs : kNever;
+    if (work_waits() && copying_stopped()) [[unlikely]] {
+        go_on();
     }
+    withheld_ = !copying_stopped();
+    resetting_ = resetting_ && withheld_;
+    const uint64_t look_again = withheld_ ? host_.now_ns() + kCopyPollNs : kNever;
     ports_.flush();
     const uint64_t deadline = std::min(
-        {transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline(), held_until});
+        {transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline(), look_again});
     // A timer that expires early finds no due work and is set again. To move it at each ACK would
     // cost a wake-up of the main loop each time.
     if (deadline < deadline_ns_) {

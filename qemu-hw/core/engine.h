@@ -29,17 +29,13 @@ class Engine {
   public:
     Engine(const Config& config, Host& host);
 
-    // Runs an entry point; then sends queued frames and sets the host's timer. An exception of the
-    // body (out of memory) stops the device, not the virtual machine.
+    // Runs an entry point; then sends queued frames and sets the host's timer.
     template <typename F>
     void enter(F&& body) noexcept {
-        try {
+        guard([&] {
             body();
             settle();
-        } catch (const std::exception&) {
-            health_.fail(PIB_HCA_FATAL_INTERNAL);
-            halt_if_fatal();
-        }
+        });
     }
 
     // Call the following functions inside of enter().
@@ -54,7 +50,13 @@ class Engine {
     // then done in the same entry, without another wake-up.
     void begin_input() { transport_.run_follows(); }
     void turn();
-    void stop_copying();
+    // Whether the switch still accesses memory that was taken away from the fabric.
+    bool is_copying() { return peer_copy_ && peer_copy_->is_busy(); }
+    bool is_resetting() { return resetting_ && is_copying(); }
+
+    // These may be called while the VM is stopped, so they complete nothing.
+    void revoke_memory() noexcept;
+    bool copying_stopped() noexcept;
 
     DeviceObjects& objects() { return objects_; }
     const CommandQueue& commands() const { return commands_; }
@@ -63,11 +65,24 @@ class Engine {
     DeviceHealth& health() { return health_; }
 
   private:
+    // An exception of the body (out of memory) stops the device, not the virtual machine.
+    template <typename F>
+    void guard(F&& body) noexcept {
+        try {
+            body();
+        } catch (const std::exception&) {
+            health_.fail(PIB_HCA_FATAL_INTERNAL);
+            halt_if_fatal();
+        }
+    }
     Counters fresh_counters() {
         return {.trace = trace_.enabled() ? &trace_ : nullptr, .journal = &journal_};
     }
     void run_commands();
-    void resume_commands();
+    bool work_waits() const {
+        return withheld_ || commands_.is_held() || transport_.holds_completions();
+    }
+    void go_on();
     void halt_if_fatal();
     void halt();
     void settle();
@@ -88,6 +103,8 @@ class Engine {
     DeviceObjects objects_;
     CommandQueue commands_;
     uint64_t deadline_ns_ = kNever;
+    bool withheld_ = false;   // work waits until the switch stops copying
+    bool resetting_ = false;  // the last reset waits for that
 };
 
 }  // namespace pib::hca

@@ -44,7 +44,6 @@ typedef struct PibHcaHostOps {
     void (*raise_msix)(void* opaque, unsigned vector);
     uint64_t (*now_ns)(void* opaque);
     uint64_t (*real_ns)(void* opaque);
-    void (*relax)(void* opaque);
     void (*set_timer)(void* opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
     void (*kicks)(void* opaque, uint32_t uar, bool wanted);
     void (*wake)(void* opaque);
@@ -115,6 +114,7 @@ uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count);
 void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
                               const PibHcaRamBlock* blocks, size_t count);
 void pib_hca_core_stop_copying(PibHcaCore* core);
+bool pib_hca_core_copying_stopped(PibHcaCore* core);
 
 #ifdef __cplusplus
 }

@@ -176,6 +176,7 @@ static void pib_hca_map_commit(MemoryListener *listener)
         pib_hca_add_ram(dma, &dma->staged[i]);
     }
     pib_hca_ram_changed(dma->hca);
+    pib_hca_await_switch(dma->hca); /* the memory may be unmapped next */
     pib_hca_unlock(dma->hca);
 }
 
@@ -392,6 +393,18 @@ void pib_hca_ram_changed(PibHca *hca)
 {
     if (hca->core) {
         pib_hca_core_ram_changed(hca->core);
+    }
+}
+
+/*
+ * The switch ends its copy after at most 64 KiB; the core closes the link of a
+ * switch that does not within 1 s. The thread does not sleep, because it has
+ * the lock; the switch may need this processor.
+ */
+void pib_hca_await_switch(PibHca *hca)
+{
+    while (hca->core && !pib_hca_core_copying_stopped(hca->core)) {
+        sched_yield();
     }
 }
 

@@ -187,6 +187,11 @@ void pib_hca_dma_stop(PibHca* hca);
  * power state or `paused`: it invalidates the pointers of pib_hca_ram().
  */
 void pib_hca_ram_changed(PibHca* hca);
+/*
+ * Waits, after pib_hca_ram_changed() and with the lock, until the switch has
+ * stopped copying. Not for accesses of the guest's processors to the device.
+ */
+void pib_hca_await_switch(PibHca* hca);
 bool pib_hca_dma_read(void* opaque, uint64_t bus_addr, uint8_t* to, size_t length);
 bool pib_hca_dma_write(void* opaque, uint64_t bus_addr, const uint8_t* from, size_t length);
 bool pib_hca_dma_cmpxchg64(void* opaque, uint64_t bus_addr, uint64_t* expected, uint64_t desired);

@@ -26,15 +26,6 @@ static uint64_t pib_hca_real_ns(void *opaque)
     return get_clock();
 }
 
-/*
- * The switch may need this processor. The thread does not sleep, because it has
- * the lock and, on a vCPU thread, the BQL.
- */
-static void pib_hca_relax(void *opaque)
-{
-    sched_yield();
-}
-
 static void pib_hca_set_timer(void *opaque, uint64_t deadline_ns)
 {
     PibHca *hca = opaque;
@@ -74,7 +65,6 @@ const PibHcaHostOps pib_hca_host_ops = {
     .raise_msix = pib_hca_raise_msix,
     .now_ns = pib_hca_now_ns,
     .real_ns = pib_hca_real_ns,
-    .relax = pib_hca_relax,
     .set_timer = pib_hca_set_timer,
     .kicks = pib_hca_kicks,
     .wake = pib_hca_wake,

@@ -454,6 +454,7 @@ void pib_hca_links_stop(PibHca *hca)
     pib_hca_lock(hca);
     if (hca->core) {
         pib_hca_core_stop_copying(hca->core);
+        pib_hca_await_switch(hca);
         for (unsigned i = 0; i < hca->prop.ports; i++) {
             pib_hca_core_link_closed(hca->core, i + 1);
         }

@@ -4,6 +4,7 @@
  * the entry points that pass MMIO, timer and bottom half to the core.
  */
 #include "qemu/osdep.h"
+#include "hw/core/cpu.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pci.h"
 #include "hw/pci/pcie.h"
@@ -126,6 +127,9 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     pib_hca_lock(hca);
     hca->paused = !running;
     pib_hca_ram_changed(hca);
+    if (!running) {
+        pib_hca_await_switch(hca);
+    }
     pib_hca_links_update(hca);
     pib_hca_unlock(hca);
     if (running) {
@@ -353,6 +357,10 @@ static void pib_hca_reset_hold(Object *obj, ResetType type)
         pib_hca_lock(hca);
         pib_hca_ram_changed(hca); /* the function is in D0 again */
         pib_hca_core_reset(hca->core, false);
+        if (!current_cpu) {
+            /* System reset. Firmware does not look at STATUS.RESETTING. */
+            pib_hca_await_switch(hca);
+        }
         qatomic_set(&hca->pending_vectors, 0);
         pib_hca_unlock(hca);
     }

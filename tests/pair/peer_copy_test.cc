@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 
+#include "key_requests.h"
 #include "pair.h"
 
 namespace pib::hca::test {
@@ -178,34 +179,29 @@ TEST_CASE("a pull to a region that was registered again is repeated") {
 
 namespace {
 
-// A receiver of which the switch is writing to the memory: where it would go is known.
+// A receiver to whose memory the switch is writing.
 struct Pulling : Writing {
     Pulling() {
         pair.a.port.capacity = 1000;
         pair.while_placing = [this] {
             link().is_pulling = true;
-            pair.b.host.while_waiting = [this] {
-                if (link().cancels != 0 && ++turns == 3) {
-                    link().is_pulling = false;
-                }
-            };
             if (meanwhile) {
                 std::exchange(meanwhile, nullptr)();
             }
-            waited = turns;
+            was_busy = copy().is_busy();
             link().is_pulling = false;
         };
     }
     FakeCopyLink& link() { return pair.b.peer_copy->link; }
+    PeerCopy& copy() { return pair.b.peer_copy->core; }
 
     std::function<void()> meanwhile;
-    unsigned turns = 0;
-    unsigned waited = 0;
+    bool was_busy = false;  // after it
 };
 
 }  // namespace
 
-TEST_CASE("revocation of memory waits until the switch has stopped its access") {
+TEST_CASE("memory that is taken away is busy until the switch has stopped") {
     Pulling test;
     SECTION("a region is destroyed") {
         test.meanwhile = [&] { (void)test.pair.b.mpt.destroy(test.to.key); };
@@ -222,14 +218,90 @@ TEST_CASE("revocation of memory waits until the switch has stopped its access") 
         };
     }
     SECTION("the VM stops") {
-        test.meanwhile = [&] { test.pair.b.peer_copy->core.stop_all(); };
+        test.meanwhile = [&] { test.copy().revoke_all(); };
     }
     test.post();
     test.pair.settle();
     CHECK(test.link().cancels == 1);
-    CHECK(test.waited == 3);
+    CHECK(test.was_busy);
+    CHECK_FALSE(test.copy().is_busy());
     CHECK(test.link().given_up == 0);
     CHECK(test.pair.offers_placed == 0);
+}
+
+TEST_CASE("a QP that fails in mid-pull completes its requests after the switch has stopped") {
+    Pulling test;
+    Hca& b = test.pair.b;
+    Qp& qp = test.connection.b;
+    b.post_recv(qp, {});
+    unsigned early = 0;
+    test.meanwhile = [&] {
+        SendWr wrong = test.wr();
+        wrong.sges = {test.to.sge(0, 8)};
+        wrong.sges[0].lkey ^= 0xff;
+        b.post(qp, wrong);
+        b.transport.run();
+        early = b.poll(qp) ? 1 : 0;
+    };
+    test.post();
+    test.pair.settle();
+    CHECK(test.was_busy);
+    CHECK(early == 0);
+    const auto failed = b.poll(qp);
+    REQUIRE(failed);
+    CHECK(failed->status == PIB_HCA_WC_LOC_PROT_ERR);
+    const auto flushed = b.poll(qp);
+    REQUIRE(flushed);
+    CHECK(flushed->status == PIB_HCA_WC_WR_FLUSH_ERR);
+    CHECK_FALSE(b.poll(qp));
+}
+
+TEST_CASE("an invalidation in mid-pull completes after the switch has stopped, others behind it") {
+    Pulling test;
+    Hca& b = test.pair.b;
+    const QpConfig privileged{.flags = PIB_HCA_QP_PRIVILEGED};
+    auto [near, other] = test.pair.rc_pair({}, privileged);
+    Registration in{};
+    in.pd = 1;
+    in.flags = PIB_HCA_MR_FAST;
+    in.pages.page_count = kBytes / 4096;
+    const uint32_t free_key = b.mpt.create(in).value();
+    const uint64_t table = b.host.alloc(4096);
+    for (uint64_t i = 0; i < kBytes / 4096; ++i) {
+        b.host.poke<uint64_t>(table + 8 * i, test.to.addr + 4096 * i);
+    }
+    const uint32_t key = next_key(free_key);
+    b.post(other, reg_mr({.key = key,
+                          .access = Hca::kAllAccess,
+                          .iova = test.to.addr,
+                          .length = kBytes,
+                          .pages = {.root = table,
+                                    .page_count = kBytes / 4096,
+                                    .levels = 1,
+                                    .log_page_size = 12,
+                                    .reserved = 0},
+                          .page_offset = 0,
+                          .reserved = 0}));
+    REQUIRE(b.poll(other)->status == PIB_HCA_WC_SUCCESS);
+    unsigned early = 0;
+    test.meanwhile = [&] {
+        b.post(other, local_inv(key));
+        b.post(other, local_inv(next_key(key)));
+        b.transport.run();
+        early = b.poll(other) ? 1 : 0;
+    };
+    SendWr write = test.wr();
+    write.rkey = key;
+    test.pair.a.post(test.connection.a, write);
+    test.pair.settle();
+    CHECK(test.was_busy);
+    CHECK(early == 0);
+    CHECK(test.pair.offers_placed == 0);
+    const auto done = b.poll(other);
+    REQUIRE(done);
+    CHECK(done->status == PIB_HCA_WC_SUCCESS);
+    CHECK(done->opcode == PIB_HCA_CQE_LOCAL_INV);
+    CHECK(b.poll(other).has_value());
 }
 
 TEST_CASE("unrelated commands leave a pull alone") {
@@ -250,11 +322,13 @@ TEST_CASE("unrelated commands leave a pull alone") {
 TEST_CASE("the link of a switch that does not answer is closed") {
     Pulling test;
     test.meanwhile = [&] {
-        test.pair.b.host.while_waiting = nullptr;
         (void)test.pair.b.mpt.destroy(test.to.key);
+        CHECK_FALSE(test.copy().settled());
+        test.pair.b.host.real_clock_ns += PeerCopy::kPullTimeoutNs;
+        CHECK_FALSE(test.copy().settled());
+        test.pair.b.host.real_clock_ns += 1;
+        CHECK(test.copy().settled());
         CHECK(test.link().given_up == 1);
-        CHECK(test.pair.b.host.real_clock_ns >= PeerCopy::kPullTimeoutNs);
-        CHECK(test.pair.b.host.real_clock_ns <= 2 * PeerCopy::kPullTimeoutNs);
     };
     test.post();
     test.pair.settle();
@@ -329,34 +403,34 @@ TEST_CASE("a revoked offer is being read until the switch reads another one") {
     CHECK_FALSE(test.offers.being_read());
 }
 
-TEST_CASE("revocation waits while the switch reads the offer") {
+TEST_CASE("an offer that is being read keeps its memory busy") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     test.post();
     REQUIRE(test.live() == 1);
     auto& control = test.pair.a.peer_copy->control();
+    PeerCopy& copy = test.pair.a.peer_copy->core;
     control.reading = 1;
-    unsigned turns = 0;
-    test.pair.a.host.while_waiting = [&] {
-        CHECK(control.slots[1].load() == 0);
-        control.reading = ++turns == 5 ? 0 : 1;
-    };
     CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
-    CHECK(turns == 5);
+    CHECK(control.slots[1].load() == 0);
+    CHECK(copy.is_busy());
+    control.reading = 0;
+    CHECK_FALSE(copy.is_busy());
 }
 
-TEST_CASE("revocation waits once for a switch that does not answer") {
+TEST_CASE("a switch that does not answer is given up once") {
     Writing test;
     test.pair.a.port.capacity = 1000;
     test.post();
     REQUIRE(test.live() == 1);
     test.pair.a.peer_copy->control().reading = 1;
+    PeerCopy& copy = test.pair.a.peer_copy->core;
     CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
-    const uint64_t waited = test.pair.a.host.real_clock_ns;
-    CHECK(waited >= PeerCopy::kPullTimeoutNs);
-    CHECK(waited <= 2 * PeerCopy::kPullTimeoutNs);
-    test.pair.a.peer_copy->core.stop_all();
-    CHECK(test.pair.a.host.real_clock_ns == waited);
+    CHECK_FALSE(copy.settled());
+    test.pair.a.host.real_clock_ns += PeerCopy::kPullTimeoutNs + 1;
+    CHECK(copy.settled());
+    copy.revoke_all();
+    CHECK(copy.settled());
 }
 
 }  // namespace pib::hca::test

@@ -80,13 +80,6 @@ bool FakeHost::dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t des
     return true;
 }
 
-void FakeHost::relax() {
-    real_clock_ns += 1'000'000;
-    if (while_waiting) {
-        while_waiting();
-    }
-}
-
 void FakeHost::kicks(uint32_t uar, bool wanted) {
     if (wanted) {
         kicked_uars.insert(uar);

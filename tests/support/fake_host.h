@@ -54,7 +54,6 @@ class FakeHost : public Host, public GuestRam {
     void raise_msix(unsigned vector) override;
     uint64_t now_ns() override { return clock_ns; }
     uint64_t real_ns() override { return real_clock_ns; }
-    void relax() override;
     void set_timer(uint64_t deadline_ns) override { timer_deadline_ns = deadline_ns; }
     void kicks(uint32_t uar, bool wanted) override;
     void wake() override { woken = true; }
@@ -103,8 +102,7 @@ class FakeHost : public Host, public GuestRam {
     std::array<uint64_t, PIB_HCA_MAX_VECTORS> interrupts{};
     uint64_t interrupt_count() const;
     uint64_t clock_ns = 1'000'000;
-    uint64_t real_clock_ns = 0;           // moves while the device waits
-    std::function<void()> while_waiting;  // another process, which goes on meanwhile
+    uint64_t real_clock_ns = 0;  // moves while the device waits
     uint64_t timer_deadline_ns = kNever;
     bool woken = false;
     std::set<uint32_t> kicked_uars;  // UARs that kicks() has reported

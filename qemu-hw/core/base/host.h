@@ -58,10 +58,8 @@ class Host {
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;
-    // real_ns(): a clock that also runs while the VM is stopped. relax(): a short pause. Both are
-    // for bounded waits for another process.
+    // A clock that also runs while the VM is stopped, for limits of another process's time.
     virtual uint64_t real_ns() = 0;
-    virtual void relax() = 0;
     // Requests Device::timer() at `deadline_ns`, which replaces the former deadline.
     virtual void set_timer(uint64_t deadline_ns) = 0;
     // From now on the host may deliver kicks of this UAR by Device::kick().

@@ -87,10 +87,11 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
 uint32_t CommandQueue::run(bool refuse) {
     turn_pages_ = 0;
     if (held_) {
+        if (!memory_is_free()) {
+            return PIB_HCA_FATAL_NONE;
+        }
         if (refuse) {
             held_->reply = CmdStatus::kFatal;
-        } else if (!memory_is_free()) {
-            return PIB_HCA_FATAL_NONE;
         }
         if (!complete(*std::exchange(held_, std::nullopt))) {
             return PIB_HCA_FATAL_CMDQ_DMA;
@@ -101,12 +102,7 @@ uint32_t CommandQueue::run(bool refuse) {
         if (!fetch(next.cmd)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
-        if (!refuse) {
-            const PeerCopy::Deferral deferral(objects_.peer_copy);
-            next.reply = execute(next.cmd);
-        } else {
-            next.reply = CmdStatus::kFatal;
-        }
+        next.reply = refuse ? CommandReply(CmdStatus::kFatal) : execute(next.cmd);
         if (!refuse && !memory_is_free()) {
             held_ = next;
         } else if (!complete(next)) {
@@ -123,7 +119,7 @@ bool CommandQueue::fetch(pib_hca_cmd& cmd) {
 }
 
 bool CommandQueue::memory_is_free() const {
-    return objects_.peer_copy == nullptr || objects_.peer_copy->settled();
+    return objects_.peer_copy == nullptr || !objects_.peer_copy->is_busy();
 }
 
 CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {

@@ -102,11 +102,11 @@ void PeerCopy::key_revoked(uint32_t number) {
         }
         shared.offers.end_if([&](const OfferOwner& owner) { return owner.keys.has(number); });
     });
-    wait_unless_deferred();
+    may_be_busy_ = true;
 }
 
 void PeerCopy::keys_cleared() {
-    stop_all();
+    revoke_all();
     for_each_shared([&](PortState&, Shared& shared) {
         shared.pages.clear();
         shared.physical_regions = 0;
@@ -144,8 +144,13 @@ void PeerCopy::PortState::give_up() {
     }
 }
 
+bool PeerCopy::is_busy() {
+    may_be_busy_ = may_be_busy_ && std::ranges::any_of(ports_, &PortState::is_busy);
+    return may_be_busy_;
+}
+
 bool PeerCopy::settled() {
-    if (std::ranges::none_of(ports_, &PortState::is_busy)) [[likely]] {
+    if (!is_busy()) [[likely]] {
         until_ns_ = 0;
         return true;
     }
@@ -159,18 +164,6 @@ bool PeerCopy::settled() {
     std::ranges::for_each(ports_, &PortState::give_up);
     until_ns_ = 0;
     return true;
-}
-
-void PeerCopy::wait() {
-    while (!settled()) {
-        host_.relax();
-    }
-}
-
-void PeerCopy::wait_unless_deferred() {
-    if (deferrals_ == 0) {
-        wait();
-    }
 }
 
 bool PeerCopy::translate(Shared& shared, const SgList& sg_list,
@@ -228,7 +221,7 @@ std::optional<link::OfferedPayload> PeerCopy::open(unsigned port, const SgList& 
 void PeerCopy::close(unsigned port, uint64_t handle) {
     if (PortState& state = ports_[port - 1]; state.shared) {
         state.shared->offers.end(handle);
-        wait_unless_deferred();
+        may_be_busy_ = true;
     }
 }
 
@@ -242,7 +235,7 @@ bool PeerCopy::acknowledged(uint32_t qpn, ib::Psn una) {
             return done;
         });
     });
-    wait_unless_deferred();
+    may_be_busy_ = true;
     return more;
 }
 
@@ -251,7 +244,7 @@ void PeerCopy::revoke_requests(uint32_t qpn) {
         shared.offers.end_if(
             [&](const OfferOwner& owner) { return owner.qpn == qpn && !owner.response; });
     });
-    wait_unless_deferred();
+    may_be_busy_ = true;
 }
 
 void PeerCopy::revoke_qp(uint32_t qpn) {
@@ -261,17 +254,17 @@ void PeerCopy::revoke_qp(uint32_t qpn) {
         }
         shared.offers.end_if([&](const OfferOwner& owner) { return owner.qpn == qpn; });
     });
-    wait_unless_deferred();
+    may_be_busy_ = true;
 }
 
-void PeerCopy::stop_all() {
+void PeerCopy::revoke_all() {
     for_each_shared([&](PortState& port, Shared& shared) {
         if (port.to_guest) {
             port.cancel();
         }
         shared.offers.end_if([](const OfferOwner&) { return true; });
     });
-    wait();
+    may_be_busy_ = true;
 }
 
 }  // namespace pib::hca

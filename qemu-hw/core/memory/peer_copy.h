@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Peer copy (docs/fabric-protocol.md, "Peer copy"): the switch copies payload from guest to guest.
 // This class is the device's part: the memory that a link shares, the valid offers of it, and the
-// target of the current pull. Code that takes memory away from the fabric calls this class first;
-// when the call returns, the switch no longer accesses that memory. While a Deferral exists, the
-// call only starts that, and settled() becomes true when the switch has stopped.
+// target of the current pull. Code that takes memory away from the fabric calls this class first.
+// No call waits: is_busy() is true until the switch has stopped accessing all revoked memory, and
+// until then the device returns no buffer to software.
 #pragma once
 
 #include <array>
@@ -41,8 +41,7 @@ struct PeerCopyMemory {
 
 class PeerCopy final : public MemoryWatch {
   public:
-    // Longest wait for a switch that accesses the guest's memory. The wait is bounded because the
-    // guest's processors may wait for the caller's lock.
+    // Longest time that a switch may access revoked memory before its link is closed.
     static constexpr uint64_t kPullTimeoutNs = 1'000'000'000;
     // Shorter payloads are sent in packets, because an offer costs two wake-ups.
     static constexpr uint32_t kMinBytes = 64 * 1024;
@@ -79,31 +78,16 @@ class PeerCopy final : public MemoryWatch {
     // The pull has ended without an accepted burst.
     void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
 
-    // --- commands complete later
-    class Deferral {
-      public:
-        explicit Deferral(PeerCopy* copy) : copy_(copy) { count(1); }
-        ~Deferral() { count(-1); }
-        Deferral(const Deferral&) = delete;
-        Deferral& operator=(const Deferral&) = delete;
-
-      private:
-        void count(int by) {
-            if (copy_ != nullptr) {
-                copy_->deferrals_ += by;
-            }
-        }
-        PeerCopy* copy_;
-    };
-    // Whether the switch has stopped accessing all revoked memory. The link of a switch that takes
-    // longer than kPullTimeoutNs is closed.
+    // Whether the switch still accesses revoked memory.
+    bool is_busy();
+    // As !is_busy(); closes the link of a switch that is busy for longer than kPullTimeoutNs. Not
+    // for handlers of a link.
     bool settled();
 
     // --- what ends both
     void revoke_qp(uint32_t qpn);
-    // Revokes all offers and ends the pull; call before the memory map changes or the VM stops.
-    // Waits for the switch even while a Deferral exists.
-    void stop_all();
+    // Revokes all offers and cancels the pulls.
+    void revoke_all();
 
     // ---- MemoryWatch
     void region_added(const MemoryRegion& region) override;
@@ -139,8 +123,6 @@ class PeerCopy final : public MemoryWatch {
     bool translate(Shared& shared, const SgList& sg_list, std::vector<link::BlockSegment>& out);
     void refresh(Shared& shared);
     void count(Shared& shared, const MemoryRegion& region, bool comes);
-    void wait();
-    void wait_unless_deferred();
     template <typename F>
     void for_each_shared(F&& f) {
         for (PortState& port : ports_) {
@@ -153,8 +135,8 @@ class PeerCopy final : public MemoryWatch {
     Host& host_;
     Mpt& mpt_;
     const uint32_t min_bytes_;
-    int deferrals_ = 0;
-    uint64_t until_ns_ = 0;  // on the host's real clock; 0: there is no wait
+    bool may_be_busy_ = false;  // memory has been revoked since is_busy() was last false
+    uint64_t until_ns_ = 0;     // on the host's real clock; 0: there is no wait
     std::array<PortState, kMaxPorts> ports_;
     std::vector<link::BlockSegment> segments_;  // segments of the newest offer
 };

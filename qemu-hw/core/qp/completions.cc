@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "qp/completions.h"
 
+#include "memory/peer_copy.h"
 #include "qp/error_states.h"
 
 namespace pib::hca {
@@ -36,11 +37,31 @@ void note_failure(QpServices& services, const QueuePair& qp, const WqeError& err
                                                .rnr_retry = qp.attr.rnr_retry});
 }
 
+void write(QpServices& services, QueuePair* qp, const HeldCompletion& next) {
+    CqTable& cqs = services.parts().cqs;
+    if (!cqs.post(next.cqn, next.completion, next.solicited, next.patient) && qp != nullptr &&
+        !qp->fatal_reported) {
+        cq_failed(services, next.cqn);
+        fatal(services, *qp);  // an XRC target completes to the CQs of its domain's SRQs
+    }
+}
+
+bool must_hold(QpServices& services) {
+    return services.peer_copy() != nullptr &&
+           (services.peer_copy()->is_busy() || !services.held_completions().empty());
+}
+
 void post(QpServices& services, QueuePair& qp, uint32_t cqn, const Completion& completion,
           bool solicited, bool patient = false) {
-    if (!services.parts().cqs.post(cqn, completion, solicited, patient) && !qp.fatal_reported) {
-        cq_failed(services, cqn);
-        fatal(services, qp);  // an XRC target completes to the CQs of its domain's SRQs
+    const HeldCompletion next{.qpn = qp.qpn,
+                              .cqn = cqn,
+                              .completion = completion,
+                              .solicited = solicited,
+                              .patient = patient};
+    if (must_hold(services)) [[unlikely]] {
+        services.held_completions().push_back(next);
+    } else {
+        write(services, &qp, next);
     }
 }
 
@@ -116,6 +137,16 @@ void complete_recv(QpServices& services, QueuePair& qp, Completion completion) {
 
 void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error) {
     complete_recv(services, qp, {.opcode = CompletionOpcode::kRecv, .error = error});
+}
+
+void release_completions(QpServices& services) {
+    std::deque<HeldCompletion>& held = services.held_completions();
+    // A completion that finds its CQ full fails QPs, and so may revoke memory.
+    while (!held.empty() && !services.peer_copy()->is_busy()) {
+        const HeldCompletion next = held.front();
+        held.pop_front();
+        write(services, services.qps().find(next.qpn), next);
+    }
 }
 
 }  // namespace pib::hca

@@ -18,5 +18,8 @@ void complete_local(QpServices& services, QueuePair& qp);
 // Completes qp.resp.recv. The QP, the WQE's counter and its SRQ are filled in.
 void complete_recv(QpServices& services, QueuePair& qp, Completion completion);
 void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error);
+// Completions of all QPs are held while the switch accesses memory that was taken away from it.
+// Writes them when it has stopped.
+void release_completions(QpServices& services);
 
 }  // namespace pib::hca

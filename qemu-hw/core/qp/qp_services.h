@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 
 #include "base/timers.h"
+#include "qp/held_completion.h"
 #include "qp/page_faults.h"
 #include "qp/qp.h"
 #include "qp/qp_table.h"
@@ -38,6 +40,9 @@ class QpServices {
     const Timers& timers() const { return timers_; }
     SnapshotBudget& snapshots() { return snapshots_; }
     PageFaults& page_faults() { return page_faults_; }
+    // Completions in the order of their CQs; release_completions() writes them.
+    std::deque<HeldCompletion>& held_completions() { return held_completions_; }
+    const std::deque<HeldCompletion>& held_completions() const { return held_completions_; }
 
     void schedule(QueuePair& qp) { scheduler_.schedule(qp); }
     // Counts for the QP's port.
@@ -63,6 +68,7 @@ class QpServices {
         timers_.clear();
         snapshots_ = {};
         page_faults_.clear();
+        held_completions_.clear();
     }
 
   private:
@@ -72,6 +78,7 @@ class QpServices {
     Timers timers_;
     SnapshotBudget snapshots_;
     PageFaults page_faults_;
+    std::deque<HeldCompletion> held_completions_;
 };
 
 }  // namespace pib::hca

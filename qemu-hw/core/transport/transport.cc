@@ -132,6 +132,7 @@ void Transport::serve(unsigned port) {
 }
 
 bool Transport::run() {
+    release_completions();
     Scheduler& scheduler = services_.scheduler();
     scheduler.woken();
     scheduler.begin_turns();

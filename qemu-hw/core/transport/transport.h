@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "port/port.h"
+#include "qp/completions.h"
 #include "qp/qp_services.h"
 #include "qp/transport_parts.h"
 #include "transport/completer.h"
@@ -26,6 +27,9 @@ class Transport final : public PortClient {
     bool send_doorbell(uint32_t uar, uint32_t qpn);
     bool recv_doorbell(uint32_t uar, uint32_t qpn);
 
+    // Writes completions that waited for the switch; before commands that wait, too.
+    void release_completions() { hca::release_completions(services_); }
+    bool holds_completions() const { return !services_.held_completions().empty(); }
     // Whether run() has work, which it will be called for.
     bool has_work() const { return services_.scheduler().has_work(); }
     // Does a bounded amount of queued work; true when some is left.

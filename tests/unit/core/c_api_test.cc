@@ -30,7 +30,6 @@ const PibHcaHostOps kOps = {
     .raise_msix = [](void* o, unsigned vector) { host_of(o).raise_msix(vector); },
     .now_ns = [](void* o) { return host_of(o).now_ns(); },
     .real_ns = [](void* o) { return host_of(o).real_ns(); },
-    .relax = [](void* o) { host_of(o).relax(); },
     .set_timer = [](void* o, uint64_t deadline) { host_of(o).set_timer(deadline); },
     .kicks = [](void* o, uint32_t uar, bool wanted) { host_of(o).kicks(uar, wanted); },
     .wake = [](void* o) { host_of(o).wake(); },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands that take memory away from the fabric while the switch copies: the doorbell returns, and
-// the completion comes when the switch has let go.
+// Entries of the device that take memory away from the fabric while the switch copies return at
+// once. Commands and work requests complete, and a reset ends, when the switch has stopped.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <functional>
@@ -59,6 +59,13 @@ struct CopyBench : ReadyBench {
         const auto offer = copy().open(1, sg_list(), {.qpn = qp.qpn, .keys = sg_list().keys});
         REQUIRE(offer);
         memory.control().reading = offer->handle;
+    }
+    void reset(bool by_register) {
+        if (by_register) {
+            driver.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+        } else {
+            device->reset(true);
+        }
     }
     // The time of the link's next answer, or of the poll.
     void tick() {
@@ -188,14 +195,8 @@ TEST_CASE("a reset ends a held command and affects no later command") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
-    bench.host.while_waiting = [&] { bench.link.is_pulling = false; };
-    const bool by_register = GENERATE(true, false);
-    if (by_register) {
-        bench.driver.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
-    } else {
-        bench.device->reset(true);
-    }
-    CHECK_FALSE(bench.link.is_pulling);
+    bench.reset(GENERATE(true, false));
+    bench.link.is_pulling = false;
     const uint64_t old_ring = bench.driver.cmdq_cpl_base();
     CHECK(bench.host.peek<pib_hca_cmd_cpl>(old_ring).status == PIB_HCA_CMD_STATUS_OK);
     REQUIRE(bench.driver.enable());
@@ -203,22 +204,106 @@ TEST_CASE("a reset ends a held command and affects no later command") {
     CHECK(bench.driver.reap().status == 0xff);
 }
 
-TEST_CASE("a stop of the VM waits for the switch and completes a held command") {
+TEST_CASE("a reset in mid-pull returns at once, and STATUS tells when it has ended") {
+    CopyBench bench;
+    bench.start_pull();
+    bench.reset(GENERATE(true, false));
+    CHECK(bench.link.cancels == 1);
+    CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == PIB_HCA_STATUS_RESETTING);
+    bench.tick();
+    CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == PIB_HCA_STATUS_RESETTING);
+    SECTION("the switch stops") {
+        bench.link.is_pulling = false;
+    }
+    SECTION("the switch does not stop: its link is closed") {
+        bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs + 1;
+        bench.tick();
+        CHECK(bench.link.given_up == 1);
+    }
+    CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == 0);
+}
+
+TEST_CASE("memory that is taken away after a reset is not part of the reset") {
+    CopyBench bench;
+    bench.reset(true);
+    REQUIRE(bench.driver.enable());
+    bench.pd = bench.driver.alloc_pd();
+    bench.mr = bench.driver.create_mr(bench.pd, FakeHost::kPage, kAccess);
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == PIB_HCA_STATUS_ENABLED);
+}
+
+TEST_CASE("a stop of the VM completes nothing; a held command completes when the VM goes on") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
-    bench.host.while_waiting = [&] { bench.link.is_pulling = false; };
     bench.device->stop_copying();
+    CHECK_FALSE(bench.device->copying_stopped());
+    bench.link.is_pulling = false;
+    CHECK(bench.device->copying_stopped());
+    CHECK(bench.driver.reap().status == 0xff);
+    bench.device->run();
     CHECK(bench.driver.reap().ok());
 }
 
-TEST_CASE("a fatal error refuses a held command") {
+TEST_CASE("a stop of the VM gives a switch up that does not answer") {
+    CopyBench bench;
+    bench.start_pull();
+    bench.device->stop_copying();
+    CHECK_FALSE(bench.device->copying_stopped());
+    bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs + 1;
+    CHECK(bench.device->copying_stopped());
+    CHECK(bench.link.given_up == 1);
+}
+
+TEST_CASE("a fatal error refuses a held command when the switch has stopped") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
-    bench.host.while_waiting = [&] { bench.link.is_pulling = false; };
     bench.objects().eqs.inject_fatal();
     bench.tick();
     CHECK((bench.driver.read32(PIB_HCA_REG_STATUS) & PIB_HCA_STATUS_FATAL) != 0);
+    CHECK(bench.driver.reap().status == 0xff);
+    bench.link.is_pulling = false;
+    bench.tick();
     CHECK(bench.driver.reap().status == PIB_HCA_CMD_STATUS_FATAL);
+}
+
+TEST_CASE("a QP that fails in mid-pull keeps its completions until the switch has stopped") {
+    CopyBench bench;
+    bench.start_pull();
+    pib_hca_sge wrong = MiniDriver::sge(bench.mr, 0, 64);
+    wrong.lkey ^= 0xff;
+    bench.driver.post_send(bench.qp, {.sges = {wrong}});
+    CHECK(bench.link.cancels == 1);
+    bench.device->run();
+    bench.tick();
+    CHECK_FALSE(bench.driver.poll(bench.cq));
+    // A command that destroys the QP completes after them.
+    CHECK(bench.driver.command(PIB_HCA_CMD_DESTROY_QP, bench.qp.qpn).status == 0xff);
+    bench.link.is_pulling = false;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    const auto cqe = bench.driver.poll(bench.cq);
+    REQUIRE(cqe);
+    CHECK(cqe->status == PIB_HCA_WC_LOC_PROT_ERR);
+    CHECK_FALSE(bench.driver.poll(bench.cq));
+}
+
+TEST_CASE("turns that were left out in mid-pull are given when the switch has stopped") {
+    CopyBench bench;
+    bench.driver.post_recv(bench.qp, {});
+    bench.start_pull();
+    pib_hca_sge wrong = MiniDriver::sge(bench.mr, 0, 64);
+    wrong.lkey ^= 0xff;
+    bench.driver.post_send(bench.qp, {.sges = {wrong}});
+    bench.device->run();
+    bench.link.is_pulling = false;
+    bench.host.woken = false;
+    bench.tick();
+    CHECK(bench.driver.poll(bench.cq)->status == PIB_HCA_WC_LOC_PROT_ERR);
+    const auto flushed = bench.driver.poll(bench.cq);
+    REQUIRE(flushed);
+    CHECK(flushed->status == PIB_HCA_WC_WR_FLUSH_ERR);
 }

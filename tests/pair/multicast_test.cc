@@ -279,3 +279,19 @@ TEST_CASE("a doorbell after many multicast copies is served in the next turn") {
     }
     CHECK(copies == 4 * 64);
 }
+
+TEST_CASE("each copy of a received multicast counts for the link's turn") {
+    Multicast t;
+    const auto g = group(1);
+    Buffer from;
+    Qp sender = t.member(t.pair.a, from, nullptr);
+    std::vector<Buffer> buffers(10);
+    for (Buffer& buffer : buffers) {
+        (void)t.member(t.pair.b, buffer, &g);
+    }
+    t.send(sender, from, g);
+    const uint64_t ten = t.pair.b.transport.take_copied();
+    CHECK(ten >= 10 * 100);
+    CHECK(t.pair.b.transport.take_copied() == 0);
+    CHECK(t.pair.a.transport.take_copied() == 0);
+}

@@ -51,13 +51,16 @@ class RecordingClient : public PortClient {
     unsigned ready = 0;
     unsigned changed = 0;
     std::function<void(const ib::PacketView&)> on_packet;
+    uint64_t copies = 0;  // bytes of copies of each packet
 
+    uint64_t take_copied() override { return std::exchange(copied_, 0); }
     uint32_t burst_in(unsigned, const ib::Burst& burst, ib::Placement&) override {
         if (!burst.is_single()) {
             return 0;
         }
         packets.emplace_back(burst.bytes().size());
         burst.bytes().copy_to(packets.back());
+        copied_ += copies;
         if (on_packet) {
             on_packet(burst.first());
         }
@@ -65,6 +68,9 @@ class RecordingClient : public PortClient {
     }
     void port_ready(unsigned) override { ++ready; }
     void port_changed(unsigned) override { ++changed; }
+
+  private:
+    uint64_t copied_ = 0;
 };
 
 class PortBench : private EqTable::Events {

@@ -64,6 +64,7 @@ class HcaPort final : public TransportPort, private PortEndpoint::Owner {
         return ingress_.receive(burst, payload, false);
     }
     void link_packet_fault(link::PacketFault fault) override { ingress_.fault(fault); }
+    uint64_t take_copied() override { return context_.client->take_copied(); }
     void link_gone() override;
 
     void resume();

@@ -25,6 +25,9 @@ class PortClient {
     // that the port itself answers are not delivered. The burst is valid during the call. The
     // result and `payload` are as in link::LinkEvents::link_burst().
     virtual uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) = 0;
+    // Bytes of copies of received multicasts since the last call: work beyond the packets' own
+    // bytes.
+    virtual uint64_t take_copied() { return 0; }
     // begin() has been refused, and may now succeed.
     virtual void port_ready(unsigned port) = 0;
     // The port's P_Key table, LID or GIDs have changed, so cached values are invalid. A command may

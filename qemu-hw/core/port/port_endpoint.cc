@@ -17,6 +17,8 @@ constexpr size_t kLargeBatch = 64 * 1024;
 // Shared memory: bytes that one poll() handles before it returns, and the batch that is sent at
 // once.
 constexpr size_t kPollBytes = 128 * 1024;
+// Bytes of the ring after which copies of multicasts are counted.
+constexpr size_t kPollStep = 4 * 1024;
 constexpr size_t kLargeRingBatch = 32 * 1024;
 
 link::LinkEndpoint::Buffers buffers(uint8_t vl_cap) {
@@ -44,15 +46,18 @@ void PortEndpoint::received(std::span<const uint8_t> bytes) {
 }
 
 bool PortEndpoint::poll() {
-    if (!endpoint_) {
-        return false;
+    for (uint64_t done = 0; endpoint_ && done < kPollBytes;) {
+        const auto more = endpoint_->receive(kPollStep);
+        if (!more) {
+            fail(more.error());
+            return false;
+        }
+        done += kPollStep + owner_.take_copied();
+        if (!*more) {
+            return false;
+        }
     }
-    const auto more = endpoint_->receive(kPollBytes);
-    if (!more) {
-        fail(more.error());
-        return false;
-    }
-    return *more;
+    return endpoint_.has_value();
 }
 
 void PortEndpoint::writable() {

@@ -23,6 +23,8 @@ class PortEndpoint : private link::LinkEvents {
         virtual void link_down() = 0;
         virtual uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
         virtual void link_packet_fault(link::PacketFault fault) = 0;
+        // Bytes that handled packets have cost beyond their own, since the last call.
+        virtual uint64_t take_copied() = 0;
         // The connection has ended, and the sharing of memory with it.
         virtual void link_gone() = 0;
     };

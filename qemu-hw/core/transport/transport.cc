@@ -19,6 +19,8 @@ namespace {
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
 // Turns of one run(), and of copies of multicasts what as many turns do.
 constexpr uint64_t kRunTurns = 64;
+// Work of a received multicast's copy besides its payload, as bytes of payload: WQE, CQE and event.
+constexpr uint64_t kCopyCost = 512;
 
 }  // namespace
 
@@ -186,7 +188,7 @@ uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& p
     const ib::Service service = packet.opcode().service;
     const ib::Qpn dest = packet.bth().dest_qp;
     if (service == ib::Service::kUd && dest == ib::kMulticastQpn) {
-        (void)datagram_.multicast_in(port, packet);
+        copied_in_ += datagram_.multicast_in(port, packet) * (packet.payload().size() + kCopyCost);
         return 1;
     }
     QueuePair* qp = services_.qps().find_wire(port, dest);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "port/port.h"
 #include "qp/completions.h"
@@ -45,6 +46,7 @@ class Transport final : public PortClient {
 
     // ---- PortClient
     uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) override;
+    uint64_t take_copied() override { return std::exchange(copied_in_, 0); }
     void port_ready(unsigned port) override;
     void port_changed(unsigned port) override;
 
@@ -64,6 +66,7 @@ class Transport final : public PortClient {
     QpVerbs verbs_;
     Completer completer_;
     Datagram datagram_;
+    uint64_t copied_in_ = 0;  // bytes of copies of received multicasts
 };
 
 }  // namespace pib::hca

@@ -59,7 +59,7 @@ class CopyBench : private EqTable::Events {
           mpt_(host, 16, 16),
           copy(host, mpt_, kMtu),
           ports_(PortBench::default_config(), host, eqs_, counters, &copy) {
-        ports_.set_client(client_);
+        ports_.set_client(client);
     }
     // Opens a link, shares memory over it, and brings the port to Active.
     void bring_up() {
@@ -160,9 +160,10 @@ class CopyBench : private EqTable::Events {
   public:
     PeerCopy copy;
 
+    RecordingClient client;
+
   private:
     HcaPorts ports_;
-    RecordingClient client_;
     std::deque<SwitchEnd> links_;
     std::vector<Line> control_ =
         std::vector<Line>((link::kBitmapsOffset + link::bitmap_bytes(kShared)) / sizeof(Line) + 1);
@@ -209,4 +210,32 @@ TEST_CASE("a link that closes between begin() and commit() drops the offer") {
     bench.pump();
     CHECK(bench.peer().offers == 1);
     CHECK(bench.sent() == kPackets);
+}
+
+TEST_CASE("a turn of the link ends early when multicasts have been copied to many") {
+    constexpr size_t kSent = 40;
+    CopyBench bench;
+    bench.bring_up();
+    const ::pib::test::Bytes packet = ::pib::test::make_packet(0, PortBench::kLid, 256);
+    for (size_t i = 0; i < kSent; ++i) {
+        REQUIRE(::pib::test::send(*bench.peer().end, packet));
+    }
+    (void)bench.peer().end->channel().publish();
+    SECTION("a packet without copies: one turn takes all") {
+        (void)bench.port().link_poll();
+        CHECK(bench.client.packets.size() == kSent);
+    }
+    SECTION("copies that fill a turn: a turn takes one part of the ring, and no packet is lost") {
+        bench.client.copies = 128 * 1024;
+        size_t before = 0;
+        size_t most = 0;
+        for (unsigned turn = 0; turn < kSent && bench.client.packets.size() < kSent; ++turn) {
+            const bool more = bench.port().link_poll();
+            CHECK((more || bench.client.packets.size() == kSent));
+            most = std::max(most, bench.client.packets.size() - before);
+            before = bench.client.packets.size();
+        }
+        CHECK(bench.client.packets.size() == kSent);
+        CHECK(most < kSent / 2);
+    }
 }

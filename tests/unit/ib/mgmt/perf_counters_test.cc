@@ -3,7 +3,9 @@
 #include "ib/mgmt/perf_counters.h"
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 #include <vector>
 
 using namespace pib::ib;
@@ -166,34 +168,67 @@ TEST_CASE("a Set writes the selected counters of its attribute") {
     CHECK(read(node, port_counters::kLinkDowned) == 255);
 }
 
+namespace {
+
+// Bits in which two answers differ.
+std::set<std::size_t> changed_bits(const Mad& before, const Mad& after) {
+    std::set<std::size_t> changed;
+    for (std::size_t bit = 0; bit < 8 * kGmpDataSize; ++bit) {
+        const auto differ = before.gmp_data()[bit / 8] ^ after.gmp_data()[bit / 8];
+        if ((differ >> bit % 8 & 1) != 0) {
+            changed.insert(bit);
+        }
+    }
+    return changed;
+}
+
+// Set() of the attribute that selects one counter: bits 0 to 15 by CounterSelect, the others by
+// CounterSelect2 of the attributes that have it.
+Mad clear_by(std::uint16_t attribute, unsigned bit) {
+    Mad clear = perf(Method::kSet, attribute, 1, bit < 16 ? 1U << bit : 0);
+    if (attribute == attr::kPortCounters && bit >= 16 && bit < 24) {
+        set(clear.gmp_data(), port_counters::kCounterSelect2, 1U << (bit - 16));
+    }
+    if (attribute == attr::kPortCountersExtended && bit >= 16) {
+        set(clear.gmp_data(), port_counters_ext::kCounterSelect2, 1U << (bit - 16));
+    }
+    return clear;
+}
+
+struct SelectBits {
+    std::uint16_t attribute;
+    std::uint32_t bits;  // that select a counter
+};
+constexpr SelectBits kSelectBits[] = {
+    {attr::kPortCounters, 0x3'ffff},         {attr::kPortCountersExtended, 0x3fff'00ff},
+    {attr::kPortRcvErrorDetails, 0x3f},      {attr::kPortXmitDiscardDetails, 0xf},
+    {attr::kPortXmitDataSl, 0xffff},         {attr::kPortRcvDataSl, 0xffff},
+    {attr::kPortVlXmitWaitCounters, 0xffff}, {attr::kPortVlXmitFlowCtlUpdateErrors, 0xffff},
+};
+
+}  // namespace
+
 TEST_CASE("every counter of every attribute has its own select bit") {
-    for (const std::uint16_t attribute :
-         {attr::kPortCounters, attr::kPortCountersExtended, attr::kPortRcvErrorDetails,
-          attr::kPortXmitDiscardDetails, attr::kPortXmitDataSl, attr::kPortRcvDataSl,
-          attr::kPortVlXmitWaitCounters, attr::kPortVlXmitFlowCtlUpdateErrors}) {
+    for (const auto& [attribute, bits] : kSelectBits) {
+        Hca zero;
+        Hca full;
+        full.counters[0].total.fill(1);
+        const auto all = changed_bits(ask(zero.node(), perf(Method::kGet, attribute)),
+                                      ask(full.node(), perf(Method::kGet, attribute)));
+        std::set<std::size_t> seen;
         for (unsigned bit = 0; bit < 32; ++bit) {
             Hca hca;
-            for (auto& total : hca.counters[0].total) {
-                total = 5;
-            }
+            hca.counters[0].total.fill(1);
             const PmaNode node = hca.node();
             const Mad before = ask(node, perf(Method::kGet, attribute));
-            Mad clear = perf(Method::kSet, attribute, 1, bit < 16 ? 1U << bit : 0);
-            if (attribute == attr::kPortCounters && bit >= 16 && bit < 24) {
-                set(clear.gmp_data(), port_counters::kCounterSelect2, 1U << (bit - 16));
-            }
-            if (attribute == attr::kPortCountersExtended && bit >= 16) {
-                set(clear.gmp_data(), port_counters_ext::kCounterSelect2, 1U << (bit - 16));
-            }
-            ask(node, clear);
-            const Mad after = ask(node, perf(Method::kGet, attribute));
-            unsigned cleared = 0;
-            for (std::size_t i = 0; i < kGmpDataSize; ++i) {
-                cleared += before.gmp_data()[i] != after.gmp_data()[i] ? 1 : 0;
-            }
+            ask(node, clear_by(attribute, bit));
+            const auto cleared = changed_bits(before, ask(node, perf(Method::kGet, attribute)));
             CAPTURE(attribute, bit);
-            CHECK(cleared <= 1);
+            CHECK(cleared.size() == (bits >> bit & 1));
+            seen.insert(cleared.begin(), cleared.end());
         }
+        CHECK(seen == all);
+        CHECK(seen.size() == static_cast<std::size_t>(std::popcount(bits)));
     }
 }
 

@@ -163,7 +163,15 @@ class Program {
                                                 PIB_HCA_CMD_ATTACH_MCAST,
                                                 PIB_HCA_CMD_DETACH_MCAST,
                                                 PIB_HCA_CMD_SET_SHADOW_PAGE,
-                                                0x7f};
+                                                0x7f,
+                                                PIB_HCA_CMD_MODERATE_CQ,
+                                                PIB_HCA_CMD_QUERY_EQ,
+                                                PIB_HCA_CMD_QUERY_CQ,
+                                                PIB_HCA_CMD_QUERY_KEY,
+                                                PIB_HCA_CMD_QUERY_QP_PROGRESS,
+                                                PIB_HCA_CMD_QUERY_PAGE_FAULT,
+                                                PIB_HCA_CMD_RESUME_PAGE_FAULT,
+                                                PIB_HCA_CMD_INJECT_EVENT};
         const uint16_t opcode = kOpcodes[in_.byte() % std::size(kOpcodes)];
         std::array<uint8_t, kMaxInput> input{};
         const size_t length = fill(opcode, input);
@@ -176,7 +184,8 @@ class Program {
         bench_.host.poke(bench_.driver.in_buffer(), input);
         const bool named =
             opcode != PIB_HCA_CMD_NOP && !creates(opcode) && opcode != PIB_HCA_CMD_QUERY_DEVICE &&
-            opcode != PIB_HCA_CMD_MODIFY_DEVICE && opcode != PIB_HCA_CMD_QUERY_COUNTERS;
+            opcode != PIB_HCA_CMD_MODIFY_DEVICE && opcode != PIB_HCA_CMD_QUERY_COUNTERS &&
+            opcode != PIB_HCA_CMD_QUERY_PAGE_FAULT;
         const bool of_port = opcode >= PIB_HCA_CMD_QUERY_PORT && opcode <= PIB_HCA_CMD_MAD_IFC;
         const uint32_t name = of_port ? in_.byte() % 3 : named ? object() : 0;
         const CommandOutcome outcome =
@@ -228,6 +237,16 @@ class Program {
                 return put(to, cq());
             case PIB_HCA_CMD_RESIZE_CQ:
                 return put(to, resize());
+            case PIB_HCA_CMD_MODERATE_CQ:
+                return put(to, pib_hca_moderate_cq{
+                                   .count = in_.byte(), .period = in_.byte(), .reserved = {}});
+            case PIB_HCA_CMD_RESUME_PAGE_FAULT:
+                return put(to, pib_hca_resume_page_fault{.flags = in_.byte() % 4u, .reserved = 0});
+            case PIB_HCA_CMD_INJECT_EVENT:
+                return put(to, pib_hca_inject_event{.type = in_.byte(),
+                                                    .port = static_cast<uint8_t>(in_.byte() % 3),
+                                                    .reserved = 0,
+                                                    .data = in_.byte()});
             case PIB_HCA_CMD_CREATE_SRQ:
                 return put(to, srq());
             case PIB_HCA_CMD_MODIFY_SRQ:
@@ -267,7 +286,11 @@ class Program {
         in.length = 1 + number(2);
         in.pages = memory_.list();
         in.key = in_.byte();
-        if (in_.byte() % 4 == 0) {
+        const uint8_t kind = in_.byte() % 4;
+        if (kind == 1) {
+            in.flags = PIB_HCA_MR_ON_DEMAND;
+            in.iova = 0;
+        } else if (kind == 0) {
             const uint32_t pd = in.pd;
             in = {};
             in.pd = pd;

@@ -283,6 +283,7 @@ void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 	debugfs_create_file("srqs", 0400, dir, dev, &srqs_fops);
 	debugfs_create_file("mrs", 0400, dir, dev, &mrs_fops);
 	debugfs_create_file("eqs", 0400, dir, dev, &eqs_fops);
+	debugfs_create_atomic_t("odp_tables", 0400, dir, &dev->odp.tables);
 	if (le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_INJECT)
 		debugfs_create_file("inject", 0600, dir, dev, &pib_hca_inject_fops);
 }

@@ -249,6 +249,7 @@ struct pib_hca_dev {
 		struct xarray mrs; /* pib_hca_mr by key without its key byte */
 		struct workqueue_struct *queue;
 		struct delayed_work fetch;
+		atomic_t tables; /* tables of the lowest level, in all regions */
 	} odp;                   /* see pib_hca_odp.h */
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;

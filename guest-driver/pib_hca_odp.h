@@ -27,6 +27,7 @@ struct pib_hca_odp_node {
 	__le64 *entries;
 	dma_addr_t dma;
 	struct pib_hca_odp_node **children; /* NULL at the lowest level */
+	struct pib_hca_odp_node *next;      /* pib_hca_odp_hide(): the next table to free */
 };
 
 struct pib_hca_odp {
@@ -52,7 +53,10 @@ void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
-/* Clears the entries of [start, end) and waits for the device's accesses. umem_mutex is held. */
+/*
+ * Clears the entries of [start, end), waits for the device's accesses, and frees tables of which
+ * all pages go. umem_mutex is held.
+ */
 void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end);
 
 /* odp.c */

@@ -118,3 +118,8 @@ def test_the_device_reads_pages_that_it_may_not_write(vm0, kind):
     wait_active(vm0)
     sh(vm0, "yes late | tr -d '\\n' | head -c 65536 >/tmp/read-only")
     assert arrived(write_from(vm0, "/tmp/read-only", *([kind] if kind == "implicit" else []))) == zlib.crc32(CONTENT)
+
+
+def test_tables_of_pages_that_a_process_gives_back_are_freed(vm0):
+    put_program(vm0, "odp_tables.py")
+    assert sh(vm0, f"python3 /tmp/odp_tables.py {DEVICE} /sys/kernel/debug/pib_hca/{slot(vm0)}/odp_tables") == "fine\n"

@@ -55,8 +55,7 @@ def _fresh(folder: pathlib.Path) -> pathlib.Path:
 def _environment(lab: cluster.Cluster, folder: pathlib.Path) -> dict[str, str]:
     config = folder / "ssh-config"
     config.write_text(reach.ssh_config(lab))
-    program = paths.COMMAND if paths.INSTALLED else str(paths.ROOT / "pib")
-    return {**os.environ, "PIB": program, "PIB_NODES": " ".join(lab.nodes()), "PIB_SSH_CONFIG": str(config),
+    return {**os.environ, "PIB": paths.PROGRAM, "PIB_NODES": " ".join(lab.nodes()), "PIB_SSH_CONFIG": str(config),
             "PIB_RESULTS": str(folder)}
 
 

@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOTE = ROOT / "installed.json"
 INSTALLED: dict[str, str] = json.loads(NOTE.read_text()) if NOTE.exists() else {}   # empty in a checkout
 COMMAND = "pib" if INSTALLED else "./pib"
+PROGRAM = "pib" if INSTALLED else str(ROOT / "pib")     # from any working directory
 BUILD_VARIABLE = "PIB_BUILD"    # environment variable: another build directory of the checkout
 BUILD = ROOT / os.environ.get(BUILD_VARIABLE, "build")
 

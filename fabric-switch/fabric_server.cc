@@ -87,7 +87,9 @@ FabricServer::FabricServer(std::unique_ptr<Fabric> fabric)
     : fabric_(std::move(fabric)), spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
 FabricServer::~FabricServer() {
-    fabric_->set_tap(nullptr);
+    if (tap_ != nullptr) {
+        fabric_->remove_tap(*tap_);
+    }
 }
 
 std::expected<void, std::string> FabricServer::listen(const Address& address,
@@ -151,7 +153,7 @@ std::expected<void, std::string> FabricServer::capture(const std::string& path, 
         return std::unexpected(tap.error());
     }
     tap_ = std::move(*tap);
-    fabric_->set_tap(tap_.get());
+    fabric_->add_tap(*tap_);
     return {};
 }
 
@@ -355,7 +357,7 @@ std::expected<void, std::string> FabricServer::run() {
             tap_->flush();
             if (tap_->failed()) {
                 spdlog::error("capture ended: cannot write");
-                fabric_->set_tap(nullptr);
+                fabric_->remove_tap(*tap_);
                 tap_.reset();
             }
         }

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "erf_header.h"
 #include "ib/link/packet_checksums.h"
-#include "ib/wire/field.h"
 
 namespace pib::fabric {
 namespace {
@@ -31,28 +31,8 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 16);
 
 constexpr std::uint32_t kLinkTypeInfiniBand = 247;
-constexpr std::uint32_t kLinkTypeErf = 197;
-constexpr std::size_t kErfHeaderBytes = 16;
-constexpr std::uint8_t kErfInfiniBand = 21;    // record type
-constexpr std::uint8_t kErfVaryingLength = 4;  // flag
 
-constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-
-// The time is a little-endian fixed-point number, the rest is big-endian.
-std::array<std::uint8_t, kErfHeaderBytes> erf_header(std::uint64_t wall_ns, std::size_t bytes) {
-    std::array<std::uint8_t, kErfHeaderBytes> header{};
-    const std::uint64_t time =
-        wall_ns / kNsPerSecond << 32 | ((wall_ns % kNsPerSecond) << 32) / kNsPerSecond;
-    for (unsigned i = 0; i < 8; ++i) {
-        header[i] = static_cast<std::uint8_t>(time >> (8 * i));
-    }
-    header[8] = kErfInfiniBand;
-    header[9] = kErfVaryingLength;
-    ib::store_be(&header[10], static_cast<std::uint16_t>(kErfHeaderBytes + bytes));
-    ib::store_be(&header[14], static_cast<std::uint16_t>(bytes));
-    return header;
-}
 
 }  // namespace
 

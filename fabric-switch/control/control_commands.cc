@@ -9,6 +9,7 @@
 //   link     port, state              "up", "down" (as if the cable were pulled) or "retrain"
 //   fault    port [direction] ...     sets the faults of fault_spec_from(), none: as they are
 //   journal  [switch]                 the last changes of links
+//   capture  [rules]                  packets until the client closes (control_server.cc)
 //
 // "switch" is an id, a NodeDescription or a GUID as in the topology file; it may be left out where
 // there is only one. "port" is a number, or "ID[NUMBER]" of any node: of a channel adapter it
@@ -168,8 +169,10 @@ std::expected<void, std::string> fault_everywhere(Fabric& fabric, json request) 
     return {};
 }
 
+}  // namespace
+
 // To copy a JSON value recurses, so a request nests no deeper than commands need.
-json parse_request(std::string_view line) {
+json parse_control_line(std::string_view line) {
     constexpr int kMaxDepth = 8;
     bool too_deep = false;
     const auto check = [&too_deep](int depth, json::parse_event_t, const json&) {
@@ -179,8 +182,6 @@ json parse_request(std::string_view line) {
     json request = json::parse(line, check, false);
     return too_deep ? json(json::value_t::discarded) : request;
 }
-
-}  // namespace
 
 std::expected<void, std::string> apply_fault_option(Fabric& fabric, const std::string& text) {
     const auto colon = text.rfind(':');
@@ -219,7 +220,7 @@ json run_control_command(Fabric& fabric, const json& request) {
 }
 
 std::string run_control_line(Fabric& fabric, std::string_view line) {
-    const json request = parse_request(line);
+    const json request = parse_control_line(line);
     return run_control_command(fabric, request)
         .dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -13,6 +13,8 @@
 
 namespace pib::fabric {
 
+// A request in a line of text; not an object if the line is no request.
+[[nodiscard]] nlohmann::json parse_control_line(std::string_view line);
 // Answers one line of text, valid or not, by one line.
 [[nodiscard]] std::string run_control_line(Fabric& fabric, std::string_view line);
 [[nodiscard]] nlohmann::json run_control_command(Fabric& fabric, const nlohmann::json& request);

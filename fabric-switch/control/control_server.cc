@@ -10,16 +10,19 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/address.h"
 #include "control/control_commands.h"
+#include "control/control_switch.h"
 
 namespace pib::fabric {
 namespace {
 
 constexpr std::size_t kMaxClients = 32;
 constexpr std::size_t kMaxLineBytes = 64 * 1024;
+constexpr std::size_t kMaxCaptures = 4;
 
 }  // namespace
 
@@ -50,6 +53,7 @@ class ControlServer::Client final : public PollHandler {
     }
     [[nodiscard]] int fd() const { return fd_.get(); }
     void close_fd() { fd_.reset(); }
+    [[nodiscard]] UniqueFd take_fd() { return std::move(fd_); }
 
   private:
     [[nodiscard]] bool has_line() const { return input_.find('\n') != std::string::npos; }
@@ -76,7 +80,12 @@ class ControlServer::Client final : public PollHandler {
         if (end == std::string::npos) {
             return;
         }
-        output_ = run_control_line(server_.fabric_, std::string_view(input_).substr(0, end));
+        const std::string_view line = std::string_view(input_).substr(0, end);
+        const auto refusal = server_.start_capture(*this, line);
+        if (!fd_) {
+            return;
+        }
+        output_ = refusal ? *refusal : run_control_line(server_.fabric_, line);
         output_ += '\n';
         input_.erase(0, end + 1);
         write();
@@ -171,8 +180,28 @@ void ControlServer::accept_one(int listening_fd) {
     }
 }
 
+std::optional<std::string> ControlServer::start_capture(Client& client, std::string_view line) {
+    const auto request = parse_control_line(line);
+    if (!request.is_object() || request.value("command", nlohmann::json()) != "capture") {
+        return std::nullopt;
+    }
+    auto filter = CaptureFilter::from(request.value("rules", nlohmann::json::array()));
+    if (!filter) {
+        return control_failure(filter.error()).dump();
+    }
+    if (captures_.size() == kMaxCaptures) {
+        return control_failure(std::to_string(kMaxCaptures) + " captures run: end one of them")
+            .dump();
+    }
+    poller_.remove(client.fd());
+    captures_.emplace_back(poller_, fabric_, client.take_fd(), std::move(*filter));
+    close(client);
+    return "";
+}
+
 void ControlServer::reap_closed() {
     gone_.clear();
+    std::erase_if(captures_, [](const CaptureClient& capture) { return capture.is_over(); });
     if (deaf_turns_ == 0) {
         return;
     }
@@ -183,8 +212,10 @@ void ControlServer::reap_closed() {
 }
 
 void ControlServer::close(Client& client) {
-    poller_.remove(client.fd());
-    client.close_fd();
+    if (client.fd() >= 0) {
+        poller_.remove(client.fd());
+        client.close_fd();
+    }
     const auto at = std::ranges::find(clients_, &client, &std::unique_ptr<Client>::get);
     if (at != clients_.end()) {
         gone_.splice(gone_.end(), clients_, at);

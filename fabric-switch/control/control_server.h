@@ -5,9 +5,12 @@
 #include <expected>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/poller.h"
+#include "control/capture_client.h"
 #include "fabric/fabric.h"
 
 namespace pib::fabric {
@@ -29,6 +32,9 @@ class ControlServer {
     ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric);
     void accept_one(int listening_fd);
     void close(Client& client);
+    // The answer, if the line is a request for a capture that is refused; "" if the client captures
+    // from now on; no value for other lines.
+    [[nodiscard]] std::optional<std::string> start_capture(Client& client, std::string_view line);
 
     std::string path_;
     Poller& poller_;
@@ -36,6 +42,7 @@ class ControlServer {
     std::unique_ptr<Listener> listener_;
     std::list<std::unique_ptr<Client>> clients_;
     std::list<std::unique_ptr<Client>> gone_;
+    std::list<CaptureClient> captures_;
     unsigned deaf_turns_ = 0;  // no descriptor was left
 };
 

@@ -111,9 +111,18 @@ void Fabric::build() {
     cables_.lay_all();
 }
 
-void Fabric::set_tap(PacketTap* tap) {
+void Fabric::add_tap(PacketTap& tap) {
+    taps_.add(tap);
     for (Switch* sw : switches()) {
-        sw->set_tap(tap);
+        sw->set_tap(&taps_);
+    }
+}
+
+// Without a tap, switches forward several packets at once.
+void Fabric::remove_tap(PacketTap& tap) {
+    taps_.remove(tap);
+    for (Switch* sw : switches()) {
+        sw->set_tap(taps_.empty() ? nullptr : &taps_);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "fabric/fabric_nodes.h"
 #include "fabric/topology.h"
 #include "fabric/trunks.h"
+#include "switch/packet_tap.h"
 
 namespace pib::fabric {
 
@@ -47,7 +48,9 @@ class Fabric final : public Admission, private OriginSink {
         return nodes_.switch_port(node, port);
     }
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const { return nodes_.peer(port); }
-    void set_tap(PacketTap* tap);
+    // Each packet of the fabric, once. The tap outlives its removal.
+    void add_tap(PacketTap& tap);
+    void remove_tap(PacketTap& tap);
 
     // --- for Trunks and FabricCables
     [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> trunks_to(
@@ -87,6 +90,7 @@ class Fabric final : public Admission, private OriginSink {
     SwitchConfig defaults_;
     TimerQueue timers_;
     PacketPool pool_{*this};
+    PacketTaps taps_;
     FabricNodes nodes_;
     Trunks trunks_{nodes_};
     FabricCables cables_{nodes_, trunks_, defaults_.receive_blocks, pool_};

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "control/capture_client.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+
+namespace pib::fabric {
+namespace {
+
+constexpr const char* kAnswer = "{\"format\":\"pcapng\",\"ok\":true}\n";
+
+std::int64_t wall_offset_ns(const Fabric& fabric) {
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    return wall / std::chrono::nanoseconds(1) - static_cast<std::int64_t>(fabric.now_ns());
+}
+
+}  // namespace
+
+CaptureClient::CaptureClient(Poller& poller, Fabric& fabric, UniqueFd fd, CaptureFilter filter)
+    : poller_(poller),
+      fabric_(fabric),
+      fd_(std::move(fd)),
+      filter_(std::move(filter)),
+      stream_(kAnswer, wall_offset_ns(fabric)) {
+    fabric_.add_tap(*this);
+    if (!poller_.add(fd_.get(), EPOLLIN, *this)) {
+        end();
+        return;
+    }
+    wait_for_room(true);
+}
+
+CaptureClient::~CaptureClient() {
+    end();
+}
+
+void CaptureClient::end() {
+    if (fd_) {
+        fabric_.remove_tap(*this);
+        poller_.remove(fd_.get());
+        fd_.reset();
+    }
+}
+
+void CaptureClient::packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) {
+    if (filter_.takes(packet)) {
+        stream_.add(packet, now_ns);
+        wait_for_room(true);
+    }
+}
+
+// A client has nothing to say while it captures: input, or the end of it, ends the capture.
+void CaptureClient::ready(std::uint32_t events) {
+    if (!fd_) {
+        return;
+    }
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+        end();
+    } else {
+        write();
+    }
+}
+
+void CaptureClient::write() {
+    while (!stream_.pending().empty()) {
+        const auto bytes = stream_.pending();
+        const ssize_t n =
+            ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && errno == EAGAIN) {
+            return;
+        }
+        if (n <= 0) {
+            end();
+            return;
+        }
+        stream_.sent(static_cast<std::size_t>(n));
+    }
+    wait_for_room(false);
+}
+
+void CaptureClient::wait_for_room(bool wanted) {
+    if (fd_ && wanted != waits_for_room_) {
+        waits_for_room_ = wanted;
+        poller_.modify(fd_.get(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, *this);
+    }
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The pcapng format (draft-ietf-opsawg-pcapng), in the byte order of this machine as it allows.
+// Each block begins and ends with its length.
+#include "control/capture_stream.h"
+
+#include <array>
+#include <cstring>
+
+#include "erf_header.h"
+#include "ib/link/packet_checksums.h"
+
+namespace pib::fabric {
+namespace {
+
+constexpr std::uint32_t kSectionHeader = 0x0A0D0D0A;
+constexpr std::uint32_t kInterfaceDescription = 1;
+constexpr std::uint32_t kInterfaceStatistics = 5;
+constexpr std::uint32_t kEnhancedPacket = 6;
+
+constexpr std::uint32_t kByteOrder = 0x1A2B3C4D;
+constexpr std::uint32_t kVersion = 1;            // major 1, minor 0
+constexpr std::uint32_t kNoLength = UINT32_MAX;  // both halves of the section's length
+constexpr std::uint32_t kNanoseconds = 9;        // the value of if_tsresol
+// An option has its code in the lower and its length in the upper half; code 0 ends the options.
+constexpr std::uint32_t kTimeResolution = 9 | 1 << 16;
+constexpr std::uint32_t kDropped = 5 | 8 << 16;
+constexpr std::uint32_t kEndOfOptions = 0;
+
+constexpr std::uint32_t kSectionBytes = 28;
+constexpr std::uint32_t kInterfaceBytes = 32;
+constexpr std::uint32_t kStatisticsBytes = 40;
+constexpr std::uint32_t kPacketBytes = 32;  // besides the data
+constexpr std::array<std::uint8_t, 4> kPadding{};
+
+}  // namespace
+
+// The buffer never grows later: a capture must not make the events of a device's link fail.
+CaptureStream::CaptureStream(std::string_view greeting, std::int64_t wall_offset_ns,
+                             std::size_t room)
+    : room_(room), wall_offset_ns_(wall_offset_ns) {
+    buffer_.reserve(2 * room);
+    buffer_.assign(greeting.begin(), greeting.end());
+    start();
+}
+
+bool CaptureStream::has_room(std::size_t bytes) const {
+    return pending().size() + bytes <= room_;
+}
+
+void CaptureStream::put(std::span<const std::uint8_t> bytes) {
+    if (buffer_.size() + bytes.size() > buffer_.capacity()) {
+        buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(sent_));
+        sent_ = 0;
+    }
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void CaptureStream::put(std::uint32_t value) {
+    std::array<std::uint8_t, sizeof(value)> bytes;
+    std::memcpy(bytes.data(), &value, sizeof(value));
+    put(bytes);
+}
+
+void CaptureStream::put_time(std::uint64_t wall_ns) {
+    put(static_cast<std::uint32_t>(wall_ns >> 32));
+    put(static_cast<std::uint32_t>(wall_ns));
+}
+
+void CaptureStream::start() {
+    for (const std::uint32_t word :
+         {kSectionHeader, kSectionBytes, kByteOrder, kVersion, kNoLength, kNoLength, kSectionBytes,
+          kInterfaceDescription, kInterfaceBytes, kLinkTypeErf, 0U /* no limit of lengths */,
+          kTimeResolution, kNanoseconds, kEndOfOptions, kInterfaceBytes}) {
+        put(word);
+    }
+}
+
+void CaptureStream::tell_losses() {
+    if (told_ == lost_ || !has_room(kStatisticsBytes)) {
+        return;
+    }
+    put(kInterfaceStatistics);
+    put(kStatisticsBytes);
+    put(0U);  // the interface
+    put_time(last_ns_);
+    put(kDropped);
+    std::array<std::uint8_t, sizeof(lost_)> count;
+    std::memcpy(count.data(), &lost_, sizeof(lost_));
+    put(count);
+    put(kEndOfOptions);
+    put(kStatisticsBytes);
+    told_ = lost_;
+}
+
+void CaptureStream::add(std::span<const std::uint8_t> packet, std::uint64_t now_ns) {
+    std::array<std::uint8_t, ib::kMaxPacket + kCrcBytes> bytes;
+    const std::size_t size = packet.size() + kCrcBytes;
+    last_ns_ = now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
+    const std::size_t data = kErfHeaderBytes + size;
+    const std::size_t padding = (4 - data % 4) % 4;
+    const std::size_t block = kPacketBytes + data + padding;
+    if (size > bytes.size() || !has_room(block + kStatisticsBytes)) {
+        ++lost_;
+        return;
+    }
+    tell_losses();
+    std::memcpy(bytes.data(), packet.data(), packet.size());
+    link::append_crcs(std::span(bytes).first(size));
+    put(kEnhancedPacket);
+    put(static_cast<std::uint32_t>(block));
+    put(0U);  // the interface
+    put_time(last_ns_);
+    put(static_cast<std::uint32_t>(data));  // captured
+    put(static_cast<std::uint32_t>(data));  // on the wire
+    put(erf_header(last_ns_, size));
+    put(std::span(bytes).first(size));
+    put(std::span(kPadding).first(padding));
+    put(static_cast<std::uint32_t>(block));
+}
+
+void CaptureStream::sent(std::size_t bytes) {
+    sent_ += bytes;
+    if (sent_ == buffer_.size()) {
+        buffer_.clear();
+        sent_ = 0;
+        tell_losses();
+    }
+}
+
+}  // namespace pib::fabric

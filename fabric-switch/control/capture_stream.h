@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A live capture as bytes of the pcapng format: packets with ERF headers, as in pcap_tap.h, in a
+// buffer of fixed size. A packet that finds no room is lost; Interface Statistics Blocks have the
+// number of lost packets (isb_ifdrop).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace pib::fabric {
+
+class CaptureStream {
+  public:
+    static constexpr std::size_t kRoom = 8 << 20;
+
+    // `greeting` precedes the capture. `wall_offset_ns` is added to the packets' times.
+    CaptureStream(std::string_view greeting, std::int64_t wall_offset_ns, std::size_t room = kRoom);
+
+    // `packet` is LRH to padding.
+    void add(std::span<const std::uint8_t> packet, std::uint64_t now_ns);
+    // The bytes that were not sent yet.
+    [[nodiscard]] std::span<const std::uint8_t> pending() const {
+        return std::span(buffer_).subspan(sent_);
+    }
+    void sent(std::size_t bytes);
+    [[nodiscard]] std::uint64_t lost() const { return lost_; }
+
+  private:
+    [[nodiscard]] bool has_room(std::size_t bytes) const;
+    void put(std::uint32_t value);
+    void put(std::span<const std::uint8_t> bytes);
+    void put_time(std::uint64_t wall_ns);
+    void start();
+    void tell_losses();
+
+    std::size_t room_;
+    std::int64_t wall_offset_ns_;
+    std::vector<std::uint8_t> buffer_;
+    std::size_t sent_ = 0;  // bytes of buffer_
+    std::uint64_t lost_ = 0;
+    std::uint64_t told_ = 0;  // part of lost_ that is in the capture
+    std::uint64_t last_ns_ = 0;
+};
+
+}  // namespace pib::fabric

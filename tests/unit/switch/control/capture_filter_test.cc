@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Rules of live captures: the packets that they take, and refused ones.
+#include "control/capture_filter.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include "ib/wire/packet.h"
+
+using namespace pib;
+using fabric::CaptureFilter;
+using nlohmann::json;
+
+namespace {
+
+std::vector<std::uint8_t> packet(std::uint16_t slid, std::uint16_t dlid, std::uint8_t opcode,
+                                 std::uint32_t qp, std::uint32_t source_qp = 0) {
+    ib::PacketHeaders headers{};
+    headers.lrh.slid = ib::Lid(slid);
+    headers.lrh.dlid = ib::Lid(dlid);
+    headers.lrh.lnh = ib::Lnh::kIbaLocal;
+    headers.bth.opcode = opcode;
+    headers.bth.pkey = ib::kDefaultPKey;
+    headers.bth.dest_qp = ib::Qpn(qp);
+    headers.deth = {.qkey = ib::QKey(1), .src_qp = ib::Qpn(source_qp)};
+    std::vector<std::uint8_t> buffer(ib::kMaxPacket);
+    auto builder = ib::PacketBuilder::begin(buffer, headers, 64, ib::Crcs::kElided);
+    REQUIRE(builder);
+    const auto bytes = builder->finish();
+    return {bytes.begin(), bytes.end()};
+}
+
+constexpr std::uint8_t kRcSendOnly = 0x04;
+constexpr std::uint8_t kUdSendOnly = 0x64;
+
+CaptureFilter filter(const char* rules) {
+    auto found = CaptureFilter::from(json::parse(rules));
+    REQUIRE(found);
+    return *found;
+}
+
+}  // namespace
+
+TEST_CASE("capture filter: a filter without rules takes all packets") {
+    CHECK(filter("[]").takes(packet(1, 2, kRcSendOnly, 0x40)));
+    CHECK(filter("[]").takes({}));
+}
+
+TEST_CASE("capture filter: each member of a rule limits it, and each rule adds packets") {
+    const auto one = filter(R"([{"slid":1,"dlid":2,"qp":64}])");
+    CHECK(one.takes(packet(1, 2, kRcSendOnly, 64)));
+    CHECK_FALSE(one.takes(packet(3, 2, kRcSendOnly, 64)));
+    CHECK_FALSE(one.takes(packet(1, 3, kRcSendOnly, 64)));
+    CHECK_FALSE(one.takes(packet(1, 2, kRcSendOnly, 65)));
+    const auto two = filter(R"([{"slid":1},{"dlid":1}])");
+    CHECK(two.takes(packet(1, 2, kRcSendOnly, 64)));
+    CHECK(two.takes(packet(2, 1, kRcSendOnly, 64)));
+    CHECK_FALSE(two.takes(packet(2, 3, kRcSendOnly, 64)));
+}
+
+TEST_CASE("capture filter: only a datagram has a source QP") {
+    const auto one = filter(R"([{"source_qp":65}])");
+    CHECK(one.takes(packet(1, 2, kUdSendOnly, 64, 65)));
+    CHECK_FALSE(one.takes(packet(1, 2, kUdSendOnly, 65, 64)));
+    CHECK_FALSE(one.takes(packet(1, 2, kRcSendOnly, 65, 65)));
+}
+
+TEST_CASE("capture filter: a rule does not take a malformed packet") {
+    const std::vector<std::uint8_t> bytes(7, 0xFF);
+    CHECK_FALSE(filter(R"([{"slid":65535}])").takes(bytes));
+    CHECK_FALSE(filter(R"([{"qp":1}])").takes(std::span(bytes).first(0)));
+}
+
+TEST_CASE("capture filter: malformed rules are refused") {
+    for (const char* text :
+         {"7", "{}", "[7]", "[{}]", R"([{"lid":1}])", R"([{"slid":65536}])", R"([{"dlid":-1}])",
+          R"([{"qp":16777216}])", R"([{"qp":"0x40"}])", R"([{"source_qp":1.5}])"}) {
+        INFO(text);
+        CHECK_FALSE(CaptureFilter::from(json::parse(text)));
+    }
+    json many = json::array();
+    for (std::size_t i = 0; i <= CaptureFilter::kMostRules; ++i) {
+        many.push_back({{"qp", 1}});
+    }
+    CHECK_FALSE(CaptureFilter::from(many));
+    many.erase(0);
+    CHECK(CaptureFilter::from(many));
+}

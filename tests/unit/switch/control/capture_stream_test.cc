@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Live captures as tshark reads them, and the number of lost packets.
+#include "control/capture_stream.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "switch/packet_tap.h"
+#include "test_fabric.h"
+#include "tshark.h"
+
+namespace pib::test {
+namespace {
+
+using fabric::CaptureStream;
+
+constexpr std::uint32_t kStatistics = 5;
+constexpr std::uint32_t kPacket = 6;
+
+std::uint32_t word(std::span<const std::uint8_t> bytes, std::size_t at) {
+    std::uint32_t value = 0;
+    REQUIRE(at + sizeof(value) <= bytes.size());
+    std::memcpy(&value, &bytes[at], sizeof(value));
+    return value;
+}
+
+struct Blocks {
+    unsigned packets = 0;
+    std::uint32_t dropped = 0;  // lower half of the last isb_ifdrop
+
+    explicit Blocks(std::span<const std::uint8_t> bytes) {
+        for (std::size_t at = 0; at < bytes.size();) {
+            const std::uint32_t length = word(bytes, at + 4);
+            REQUIRE(length % 4 == 0);
+            REQUIRE(word(bytes, at + length - 4) == length);
+            packets += word(bytes, at) == kPacket ? 1 : 0;
+            dropped = word(bytes, at) == kStatistics ? word(bytes, at + 24) : dropped;
+            at += length;
+        }
+    }
+};
+
+std::vector<std::uint8_t> drain(CaptureStream& stream) {
+    std::vector<std::uint8_t> all;
+    while (!stream.pending().empty()) {
+        const auto part = stream.pending().first((stream.pending().size() + 1) / 2);
+        all.insert(all.end(), part.begin(), part.end());
+        stream.sent(part.size());
+    }
+    return all;
+}
+
+struct Tap final : fabric::PacketTap {
+    explicit Tap(CaptureStream& stream) : stream(stream) {}
+    void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) override {
+        stream.add(packet, now_ns);
+        ++seen;
+    }
+    CaptureStream& stream;
+    unsigned seen = 0;
+};
+
+}  // namespace
+
+TEST_CASE("capture stream: tshark reads each packet") {
+    CaptureStream stream("", 1'700'000'000'000'000'000);
+    Tap tap(stream);
+    TestFabric fabric(2);
+    fabric.sw.set_tap(&tap);
+    fabric.make_active();
+    fabric.sw.set_tap(nullptr);
+    const auto bytes = drain(stream);
+    CHECK(Blocks(bytes).packets == tap.seen);
+    CHECK(stream.lost() == 0);
+    if (!have_tshark()) {
+        SKIP("tshark is not installed");
+    }
+    char name[] = "/tmp/pib-switch-test-XXXXXX";
+    const int fd = ::mkstemp(name);
+    REQUIRE(::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    ::close(fd);
+    const auto packets = dissect(name, {"infiniband.mad.method", "frame.time_epoch"});
+    ::unlink(name);
+    REQUIRE(packets.size() == tap.seen);
+    for (const auto& packet : packets) {
+        CHECK(packet.at("_ws.malformed").empty());
+        CHECK_FALSE(packet.at("infiniband.mad.method").empty());
+        CHECK(packet.at("frame.time_epoch").starts_with("17000000"));
+    }
+}
+
+TEST_CASE("capture stream: the greeting precedes the capture") {
+    CaptureStream stream("hello\n", 0);
+    CHECK(std::memcmp(stream.pending().data(), "hello\n\x0A\x0D\x0D\x0A", 10) == 0);
+}
+
+TEST_CASE("capture stream: packets without room are lost and counted") {
+    constexpr unsigned kPackets = 100;
+    const std::vector<std::uint8_t> packet(200, 0);
+    CaptureStream stream("", 0, 2000);
+    for (unsigned i = 0; i < kPackets; ++i) {
+        stream.add(packet, i);
+    }
+    CHECK(stream.pending().size() <= 2000);
+    const Blocks first(drain(stream));
+    CHECK(first.packets > 0);
+    CHECK(first.dropped == stream.lost());
+    CHECK(first.packets + stream.lost() == kPackets);
+    stream.add(packet, kPackets);
+    CHECK(Blocks(drain(stream)).packets == 1);
+    for (unsigned i = 0; i < kPackets; ++i) {  // a reader that takes a little each time
+        stream.add(packet, i);
+        stream.sent(std::min<std::size_t>(stream.pending().size(), 64));
+    }
+    CHECK(stream.pending().size() <= 2000);
+}
+
+}  // namespace pib::test

@@ -10,7 +10,7 @@ from lab import ci, clean, environment, errors, paths, reach, settings, signals,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, report
-from lab.fabric import cluster, ctl, evidence, metrics, top, topology_kinds, wanted, why
+from lab.fabric import capture, cluster, ctl, evidence, metrics, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts, simulate
@@ -178,7 +178,21 @@ def _top(options) -> int:
     return 0
 
 
+def _capture(options) -> int:
+    return capture.capture(cluster.Cluster(), options.node, options.qp, options.count)
+
+
+def _add_capture(add) -> None:
+    command = add("capture", _capture, "write packets of the running fabric to standard output, as pcapng, live")
+    command.add_argument("node", nargs="?", default="", metavar="NODE",
+                         help="only packets from or to this guest (default: all packets)")
+    command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
+                         help="only packets of this QP, and of its peer to it; for example 0x40")
+    command.add_argument("--count", type=int, metavar="N", help="end after this many packets")
+
+
 def _add_views(add) -> None:
+    _add_capture(add)
     command = add("ctl", _ctl, "control the running fabric's switch: status, counters, cables, faults")
     command.add_argument("--process", type=int, default=0, metavar="N",
                          help="number of the switch process, in a fabric that is split (default 0)")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib capture: packets of the running fabric, live, in the pcapng format, for Wireshark and tshark."""
+
+import contextlib
+import json
+import pathlib
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from lab import ui
+from lab.fabric import cluster, control, evidence
+from lab.fabric.evidence import Json
+from lab.fabric.wiring import HcaPort, hca_ports
+
+HEADER = struct.Struct("=II")           # type and length of a block
+DROPPED = struct.Struct("=IIIIQ")      # a statistics block behind its header: isb_ifdrop is the last member
+PACKET, STATISTICS = 6, 5
+MOST_BLOCK = 1 << 20
+CHUNK = 1 << 18
+Rules = list[dict[str, int]]
+
+
+# -- what is captured -----------------------------------------------------------
+
+def _port_rules(ports: list[HcaPort]) -> Rules:
+    return [{end: lid} for port in ports for lid in range(port.lid, port.lid + (1 << port.lmc))
+            for end in ("slid", "dlid")]
+
+
+def _qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
+    """A packet of a connection names its receiver's QP only: the peer's names the packets that this QP sends."""
+    own = [lid for port in ports if port.number == qp["port"] for lid in range(port.lid, port.lid + (1 << port.lmc))]
+    received = [{"dlid": lid, "qp": qp["qpn"]} for lid in own]
+    if "dest_qpn" not in qp:
+        return received + [{"slid": lid, "source_qp": qp["qpn"]} for lid in own]
+    return received + [{"slid": lid, "dlid": path["dlid"], "qp": qp["dest_qpn"]} for lid in own
+                       for path in (qp["path"], qp.get("alt_path", {})) if path.get("dlid")]
+
+
+def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
+    """objects: of the node's HCAs."""
+    ports = [port for port in hca_ports(node, {"hcas": [{"objects": one} for one in objects]}) if port.lid]
+    if not ports:
+        raise ui.LabError(f"{node}: no port has a LID yet. What its ports are doing:  ./pib status")
+    if qpn is None:
+        return _port_rules(ports)
+    qps = [qp for one in objects for qp in one.get("qps", {}).get("entries", []) if qp["qpn"] == qpn]
+    if not qps:
+        raise ui.LabError(f"{node} has no QP {qpn:#x}. Its QPs by load:  ./pib top --once")
+    return [rule for qp in qps for rule in _qp_rules(ports, qp)]
+
+
+def _process(lab: cluster.Cluster, objects: list[Json]) -> pathlib.Path:
+    """The control socket of the switch process that has a port of the node; without a node, of the only process."""
+    processes = lab.switches()
+    if not processes:
+        raise ui.LabError("no switch runs. Start the lab:  ./pib up")
+    if len(processes) == 1:
+        return processes[0].control
+    if not objects:
+        raise ui.LabError(f"the fabric has {len(processes)} switch processes. Name a guest:  ./pib capture NODE")
+    guids = {port.guid for port in hca_ports("", {"hcas": [{"objects": one} for one in objects]})}
+    for process in processes:
+        with control.Control(process.control) as asked:
+            for name in asked.switches():
+                for port in asked.ask("status", switch=name)["ports"]:
+                    if int(port.get("neighbour", {}).get("port_guid", "0"), 16) in guids:
+                        return process.control
+    raise ui.LabError("no switch process has a link to this guest. What runs:  ./pib status")
+
+
+# -- the stream -----------------------------------------------------------------
+
+class Losses:
+    """Reads the blocks of a capture as they pass. taken: packets. lost: packets that the switch had no room for."""
+    def __init__(self) -> None:
+        self.taken = self.lost = 0
+        self._rest = b""
+
+    def pass_on(self, data: bytes, most: int | None) -> bytes:
+        """The whole blocks of the data so far, until `most` packets have passed."""
+        self._rest += data
+        at = 0
+        while len(self._rest) - at >= HEADER.size and not self.enough(most):
+            kind, length = HEADER.unpack_from(self._rest, at)
+            if length < HEADER.size or length > MOST_BLOCK:
+                raise ui.LabError("the switch's capture is of another version. Build both again:  ./pib build")
+            if len(self._rest) - at < length:
+                break
+            if kind == PACKET:
+                self.taken += 1
+            elif kind == STATISTICS:
+                self.lost = DROPPED.unpack_from(self._rest, at + HEADER.size)[-1]
+            at += length
+        done, self._rest = self._rest[:at], self._rest[at:]
+        return done
+
+    def enough(self, most: int | None) -> bool:
+        return most is not None and self.taken >= most
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, bytes]]:
+    """A socket on which a capture runs, and the bytes that came with the answer."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        try:
+            sock.connect(str(path))
+            sock.sendall(json.dumps({"command": "capture", "rules": wanted}).encode() + b"\n")
+            data = b""
+            while b"\n" not in data and (more := sock.recv(CHUNK)):
+                data += more
+        except OSError as error:
+            raise ui.LabError(f"{path}: no switch answers there ({error.strerror or error}). Start the lab:  "
+                              "./pib up") from error
+        line, _, rest = data.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line or b"{}")
+        if not answer.get("ok"):
+            raise ui.LabError(f"{path}: capture: {answer.get('error', 'the switch closed the connection')}")
+        yield sock, rest
+
+
+def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None) -> Losses:
+    """Until the switch or the reader of `out` ends, `most` packets have passed, or Ctrl-C."""
+    seen = Losses()
+    with _opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        ui.say("the capture runs until Ctrl-C" if most is None else f"the capture runs until {most} packets have come")
+        while True:
+            out.write(seen.pass_on(data, most))
+            out.flush()
+            if seen.enough(most) or not (data := sock.recv(CHUNK)):
+                break
+    return seen
+
+
+def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) -> int:
+    """1 if packets were lost."""
+    if qpn is not None and not node:
+        raise ui.LabError("--qp needs the guest that has the QP:  ./pib capture NODE --qp N")
+    if sys.stdout.isatty():
+        raise ui.LabError("the capture is binary. Give it to a program or a file:  ./pib capture vm0 | tshark -r -")
+    if node and node not in lab.nodes():
+        raise ui.LabError(f"{node} is not running (running: {', '.join(lab.nodes()) or 'none'}). What runs:  "
+                          "./pib status")
+    objects = evidence.objects(lab.monitor(node)) if node else []
+    wanted = rules(node, objects, qpn) if node else []
+    seen = relay(_process(lab, objects), wanted, sys.stdout.buffer, most)
+    ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
+                                                 else "none lost"))
+    with contextlib.suppress(OSError):
+        sys.stdout.close()          # a reader that has gone would be reported at exit
+    return 1 if seen.lost else 0

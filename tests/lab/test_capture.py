@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib capture: rules for guests and QPs, and the stream from the switch."""
+
+import io
+import json
+import socket
+import struct
+import threading
+
+import pytest
+
+from lab import process, ui
+from lab.fabric import capture, switch_process
+
+PATIENCE_S = 60
+SECTION = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
+PACKET = struct.pack("=IIIIIIII", 6, 36, 0, 0, 0, 4, 4, 0xAABBCCDD) + struct.pack("=I", 36)
+QP = {"qpn": 0x40, "port": 1}
+RC = {**QP, "dest_qpn": 0x41, "path": {"port": 1, "dlid": 7}, "alt_path": {"port": 0, "dlid": 0}}
+
+
+def lost(number: int) -> bytes:
+    return struct.pack("=IIIIIIQII", 5, 40, 0, 0, 0, 5 | 8 << 16, number, 0, 40)
+
+
+def objects(*qps: dict, lid: int = 4, lmc: int = 0) -> list[dict]:
+    port = {"port": 1, "guid": "0xa1", "lid": lid, "lmc": lmc}
+    return [{"ports": {"entries": [port]}, "qps": {"entries": list(qps)}}]
+
+
+def test_rules_of_a_guest_have_all_of_its_lids():
+    assert capture.rules("vm0", objects(lmc=1), None) == [{"slid": 4}, {"dlid": 4}, {"slid": 5}, {"dlid": 5}]
+
+
+def test_rules_of_a_connection_have_both_directions():
+    assert capture.rules("vm0", objects(RC), 0x40) == [{"dlid": 4, "qp": 0x40}, {"slid": 4, "dlid": 7, "qp": 0x41}]
+
+
+def test_rules_of_a_datagram_qp_have_its_number_as_source():
+    assert capture.rules("vm0", objects(QP), 0x40) == [{"dlid": 4, "qp": 0x40}, {"slid": 4, "source_qp": 0x40}]
+
+
+def test_a_qp_that_does_not_exist_and_a_port_without_a_lid_are_refused():
+    with pytest.raises(ui.LabError, match="vm0 has no QP 0x99"):
+        capture.rules("vm0", objects(RC), 0x99)
+    with pytest.raises(ui.LabError, match="no port has a LID"):
+        capture.rules("vm0", objects(lid=0), None)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_blocks_pass_whole_and_are_counted(size):
+    data = SECTION + PACKET + lost(3) + PACKET + lost(9)
+    seen, passed = capture.Losses(), b""
+    for at in range(0, len(data), size):
+        passed += seen.pass_on(data[at:at + size], None)
+    assert (passed, seen.taken, seen.lost) == (data, 2, 9)
+
+
+def test_a_number_of_packets_ends_the_capture():
+    seen = capture.Losses()
+    assert seen.pass_on(SECTION + PACKET * 3, 2) == SECTION + PACKET * 2 and seen.enough(2)
+
+
+def test_garbage_is_refused():
+    for length in (0, 7, 1 << 30):
+        with pytest.raises(ui.LabError, match="another version"):
+            capture.Losses().pass_on(struct.pack("=II", 6, length), None)
+
+
+def served(path, *parts: bytes) -> tuple[threading.Thread, list[bytes]]:
+    """A switch that answers one request with these parts."""
+    listener, asked = socket.socket(socket.AF_UNIX), []
+    listener.bind(str(path))
+    listener.listen()
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as client:
+            asked.append(client.makefile("rb").readline())
+            for part in parts:
+                client.sendall(part)
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread, asked
+
+
+def test_a_capture_is_relayed_until_the_switch_ends(tmp_path):
+    thread, asked = served(tmp_path / "s", b'{"ok":true}\n' + SECTION[:5], SECTION[5:] + PACKET, lost(2))
+    out = io.BytesIO()
+    seen = capture.relay(tmp_path / "s", [{"slid": 1}], out, None)
+    thread.join()
+    assert out.getvalue() == SECTION + PACKET + lost(2) and (seen.taken, seen.lost) == (1, 2)
+    assert json.loads(asked[0]) == {"command": "capture", "rules": [{"slid": 1}]}
+
+
+def test_a_refusal_is_told(tmp_path):
+    thread, _ = served(tmp_path / "s", b'{"ok":false,"error":"4 captures run: end one of them"}\n')
+    with pytest.raises(ui.LabError, match="4 captures run"):
+        capture.relay(tmp_path / "s", [], io.BytesIO(), None)
+    thread.join()
+    with pytest.raises(ui.LabError, match="no switch answers"):
+        capture.relay(tmp_path / "nothing", [], io.BytesIO(), None)
+
+
+class Gone(io.BytesIO):
+    """A pipe whose reader has ended."""
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_ends_ends_the_capture(tmp_path):
+    thread, _ = served(tmp_path / "s", b'{"ok":true}\n' + SECTION + PACKET)
+    assert capture.relay(tmp_path / "s", [], Gone(), None).lost == 0
+    thread.join()
+
+
+def test_a_running_switch_captures_for_four_and_goes_on(tmp_path):
+    running = switch_process.Switch(tmp_path)
+    started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
+    try:
+        process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+        with pytest.raises(ui.LabError, match="slid is 0 to 65535"):
+            capture.relay(running.control, [{"slid": 1 << 16}], io.BytesIO(), None)
+        for _ in range(3):          # a capture that has ended makes room
+            clients = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+            for client in clients:
+                client.settimeout(PATIENCE_S)
+                client.connect(str(running.control))
+                client.sendall(b'{"command":"capture"}\n')
+                reader = client.makefile("rb")
+                assert json.loads(reader.readline()) == {"format": "pcapng", "ok": True}
+                assert reader.read(len(SECTION)) == SECTION
+            with pytest.raises(ui.LabError, match="4 captures run"):
+                capture.relay(running.control, [], io.BytesIO(), None)
+            for client in clients:
+                client.shutdown(socket.SHUT_WR)     # ends it: the switch closes the connection when it has seen that
+                while client.recv(4096):
+                    pass
+                client.close()
+        assert "pib-switch" in running.ctl("status")
+    finally:
+        started.stop()

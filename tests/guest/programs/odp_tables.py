@@ -32,7 +32,7 @@ def main(device, file):
     before = tables()
     region = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_ON_DEMAND, address=address)
     for _ in range(3):
-        pd.advise_mr(e.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, e.IBV_ADVISE_MR_FLAG_FLUSH,
+        pd.advise_mr(e._IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, e._IBV_ADVISE_MR_FLAG_FLUSH,
                      [SGE(address, BYTES, region.lkey)])
         assert tables() == before + TABLES, (before, tables())
         memory.madvise(mmap.MADV_DONTNEED)
@@ -42,4 +42,4 @@ def main(device, file):
     print("fine")
 
 
-main(*sys.argv[1:])
+main(sys.argv[1], sys.argv[2])

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "erf_header.h"
+#include "base/erf_header.h"
 #include "ib/link/packet_checksums.h"
 
 namespace pib::fabric {

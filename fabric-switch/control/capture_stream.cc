@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "erf_header.h"
+#include "base/erf_header.h"
 #include "ib/link/packet_checksums.h"
 
 namespace pib::fabric {

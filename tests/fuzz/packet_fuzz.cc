@@ -31,6 +31,14 @@ PacketHeaders headers_of(const PacketView& view) {
     return h;
 }
 
+// Reserved opcodes are only received, and so are READs and atomics with payload, which the
+// responder refuses.
+bool sendable(const PacketView& view) {
+    const OpcodeInfo& info = view.opcode();
+    return info.kind != OpKind::kReserved &&
+           (info.payload != PayloadRule::kNone || view.payload().empty());
+}
+
 void check_rebuild(const PacketView& view) {
     static Bytes buffer(2 * kMaxPacket);
     auto builder =
@@ -96,7 +104,7 @@ void run(std::span<const std::uint8_t> input) {
     }
     require(parse_lrh(bytes, crcs).has_value(), "a packet passes the link level");
     require(view->payload().size() <= kMaxPayload, "payload is bounded");
-    if (view->opcode().kind != OpKind::kReserved) {  // those are only received
+    if (sendable(*view)) {
         check_rebuild(*view);
     }
 }

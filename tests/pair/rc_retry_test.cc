@@ -143,6 +143,36 @@ TEST_CASE("an RNR NAK is retried rnr_retry times after the responder's timer, wi
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }
 
+// The network has doubled the first packet, and the copy arrives when a receive is there.
+TEST_CASE("an ACK while the RNR timer runs lets the next request go on") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0, .min_rnr_timer = 1});
+    std::vector<uint8_t> copy;
+    pair.tap = [&](const ib::PacketView& packet) {
+        if (copy.empty()) {
+            copy.resize(packet.bytes().size());
+            packet.bytes().copy_to(copy);
+        }
+    };
+    pair.a.post(qa, {});
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_SEND_WITH_IMM, .imm = 7});
+    pair.settle();
+    REQUIRE(pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) != 0);
+    pair.b.post_recv(qb, {});
+    pair.b.post_recv(qb, {});
+    Pair::give(pair.b, ib::Burst(ib::PacketView::parse(copy, ib::Crcs::kElided).value()));
+    pair.run_until([] { return false; }, 10);
+    for (uint32_t i = 0; i < 2; ++i) {
+        const auto sent = pair.a.poll(qa);
+        REQUIRE(sent);
+        CHECK(sent->status == PIB_HCA_WC_SUCCESS);
+        const auto received = pair.b.poll(qb);
+        REQUIRE(received);
+        CHECK(received->status == PIB_HCA_WC_SUCCESS);
+        CHECK((received->flags & PIB_HCA_CQE_FLAG_IMM) == (i == 1 ? PIB_HCA_CQE_FLAG_IMM : 0));
+    }
+}
+
 TEST_CASE("WRITE with immediate data gets an RNR NAK at its last packet only") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

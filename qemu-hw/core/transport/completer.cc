@@ -135,9 +135,10 @@ bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
 void Completer::advance(QueuePair& qp, ib::Psn una) {
     RequesterState& req = qp.req;
     const SendRequest& request = qp.window.front();
+    const uint32_t oldest = request.counter + (una == request.psn_end() ? 1 : 0);
     if (psn_distance(req.cursor, req.una) < psn_distance(una, req.una)) {
         req.cursor = una;
-        req.cursor_wqe = request.counter + (una == request.psn_end() ? 1 : 0);
+        req.cursor_wqe = oldest;
     }
     req.una = una;
     acknowledge_offers(services_, qp);
@@ -149,6 +150,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
     if (was_waiting) {
         // The receiver is ready before the RNR timer ends: send again what it has dropped.
         requester::rewind(services_, qp);
+        req.cursor_wqe = oldest;  // a request that is complete now is still in the window
     }
 }
 

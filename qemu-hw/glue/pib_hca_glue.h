@@ -8,7 +8,7 @@
  *   pib_hca_dma.c        guest memory
  *   pib_hca_thread.c     a thread for each link in shared memory
  *   pib_hca_kick.c       doorbells by eventfd
- *   pib_hca_peer_copy.c   guest memory that the switch is given
+ *   pib_hca_peer_copy.c  guest memory that the switch is given
  *   pib_hca_tls.c        TLS on these sockets
  *   pib_hca_link.c       sockets of the fabric links
  *   pib_hca_host.c       the services that the core calls
@@ -49,22 +49,22 @@ typedef struct PibHcaTls PibHcaTls;
 
 /* Values of the properties, which pib_hca_props.c describes. */
 typedef struct PibHcaProps {
-    char* fabric;
-    char* tls_creds;
-    char* tls_hostname;
+    char *fabric;
+    char *tls_creds;
+    char *tls_hostname;
     bool plain_tcp;
     uint32_t ports;
     uint32_t vectors;
     uint64_t node_guid;
     uint64_t port_guid;
-    char* node_description;
-    char* link_width;
-    char* link_speed;
+    char *node_description;
+    char *link_width;
+    char *link_speed;
     uint32_t mtu;
     uint32_t vls;
     uint32_t trace_entries;
     uint64_t device_memory;
-    char* qpn_reuse;
+    char *qpn_reuse;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;
@@ -72,7 +72,7 @@ typedef struct PibHcaProps {
     bool shared_memory;
     bool bursts;
     uint32_t poll_us;
-    char* doorbells;
+    char *doorbells;
     bool peer_copy;
 } PibHcaProps;
 
@@ -84,29 +84,30 @@ struct PibHca {
     MemoryRegion device_memory; /* RAM that guests get by ibv_alloc_dm() */
     MemoryRegion bar2;          /* contains uar and device_memory */
     MemoryRegion msix;
-    char* path; /* in QEMU's object tree */
+    char *path; /* in QEMU's object tree */
     PibHcaProps prop;
-    PibHcaCore* core;
-    QEMUTimer* timer; /* for pib_hca_core_timer(); virtual clock */
-    QEMUBH* bh;       /* for pib_hca_core_run() */
-    VMChangeStateEntry* vm_state;
+    PibHcaCore *core;
+    QEMUTimer *timer; /* for pib_hca_core_timer(); virtual clock */
+    QEMUBH *bh;       /* for pib_hca_core_run() */
+    VMChangeStateEntry *vm_state;
     bool paused; /* the VM is stopped; written with BQL and lock */
     bool guids_claimed;
     uint64_t pending_vectors; /* raised by the core, not yet sent; atomic */
     uint64_t messages_sent;   /* interrupts that QEMU has sent; BQL */
     /* Each is opaque outside of its file. */
-    PibHcaLock* lock;
-    PibHcaIrqfds* irqfds; /* NULL: QEMU sends all interrupts */
-    PibHcaDma* dma;
-    PibHcaThreads* threads;
-    PibHcaKicks* kicks;
-    PibHcaTls* tls; /* NULL: the links have no TLS */
-    PibHcaLinks* links;
+    PibHcaLock *lock;
+    PibHcaIrqfds *irqfds; /* NULL: QEMU sends all interrupts */
+    PibHcaDma *dma;
+    PibHcaThreads *threads;
+    PibHcaKicks *kicks;
+    PibHcaTls *tls; /* NULL: the links have no TLS */
+    PibHcaLinks *links;
 };
 
 /* A function in D1 to D3hot starts no transactions (PCI PM 1.2, 5.4). */
-static inline bool pib_hca_may_master(PibHca* hca) {
-    PCIDevice* pci = &hca->parent_obj; /* PCI_DEVICE() is slow */
+static inline bool pib_hca_may_master(PibHca *hca)
+{
+    PCIDevice *pci = &hca->parent_obj; /* PCI_DEVICE() is slow */
     uint16_t pmcsr;
 
     if (!pci->pm_cap) {
@@ -129,8 +130,8 @@ typedef enum PibHcaTraceEvent {
 
 /* For each event: not 0 while QEMU wants it. */
 extern uint16_t pib_hca_trace_on[PIB_HCA_TRACE_COUNT];
-void pib_hca_trace_print(PibHca* hca, PibHcaTraceEvent event, const char* format, ...)
-    G_GNUC_PRINTF(3, 4);
+void pib_hca_trace_print(PibHca *hca, PibHcaTraceEvent event,
+                         const char *format, ...) G_GNUC_PRINTF(3, 4);
 
 /* Costs one load while the event is off. */
 #define PIB_HCA_TRACE(hca, event, ...)                    \
@@ -141,27 +142,27 @@ void pib_hca_trace_print(PibHca* hca, PibHcaTraceEvent event, const char* format
     } while (0)
 
 /* pib_hca_irqfd.c */
-void pib_hca_irqfds_start(PibHca* hca); /* no effect without KVM */
-void pib_hca_irqfds_stop(PibHca* hca);
+void pib_hca_irqfds_start(PibHca *hca); /* no effect without KVM */
+void pib_hca_irqfds_stop(PibHca *hca);
 /* Call after each write to configuration space. */
-void pib_hca_irqfds_update(PibHca* hca);
+void pib_hca_irqfds_update(PibHca *hca);
 /* Sends what KVM can send, on any thread; the rest stays pending. */
-void pib_hca_irqfds_send(PibHca* hca);
+void pib_hca_irqfds_send(PibHca *hca);
 /*
  * Counts the vectors that have an irqfd, and the interrupts that irqfds have
  * sent.
  */
-void pib_hca_irqfds_count(PibHca* hca, unsigned* irqfds, uint64_t* sent);
+void pib_hca_irqfds_count(PibHca *hca, unsigned *irqfds, uint64_t *sent);
 
 /* pib_hca_lock.c */
-void pib_hca_lock_init(PibHca* hca);
-void pib_hca_lock_destroy(PibHca* hca);
-void pib_hca_lock(PibHca* hca);
-void pib_hca_unlock(PibHca* hca);
+void pib_hca_lock_init(PibHca *hca);
+void pib_hca_lock_destroy(PibHca *hca);
+void pib_hca_lock(PibHca *hca);
+void pib_hca_unlock(PibHca *hca);
 /* Whether a thread waits for the lock. */
-bool pib_hca_lock_is_wanted(PibHca* hca);
+bool pib_hca_lock_is_wanted(PibHca *hca);
 /* Counts the waits for the lock, and those that were sleeps; they wrap. */
-void pib_hca_lock_count(PibHca* hca, uint32_t* waits, uint32_t* sleeps);
+void pib_hca_lock_count(PibHca *hca, uint32_t *waits, uint32_t *sleeps);
 /*
  * Entry into the core from the main loop. From pib_hca_enter() to
  * pib_hca_leave() the caller has the lock and a reference to the device, and
@@ -172,94 +173,101 @@ void pib_hca_lock_count(PibHca* hca, uint32_t* waits, uint32_t* sleeps);
  * reset or unplugged, so the caller must only return. Pass pib_hca_leave() the
  * result of pib_hca_enter().
  */
-bool pib_hca_enter(PibHca* hca);
-void pib_hca_leave(PibHca* hca, bool was_engaged);
+bool pib_hca_enter(PibHca *hca);
+void pib_hca_leave(PibHca *hca, bool was_engaged);
 /* Sends all pending interrupts. Call with the BQL, without the lock. */
-void pib_hca_send_interrupts(PibHca* hca);
+void pib_hca_send_interrupts(PibHca *hca);
 /* The same for callers outside of MMIO and pib_hca_leave(). */
-void pib_hca_enter_for_interrupts(PibHca* hca);
+void pib_hca_enter_for_interrupts(PibHca *hca);
 
 /* pib_hca_dma.c: host.h documents the services. */
-void pib_hca_dma_start(PibHca* hca);
-void pib_hca_dma_stop(PibHca* hca);
+void pib_hca_dma_start(PibHca *hca);
+void pib_hca_dma_stop(PibHca *hca);
 /*
  * Call with the lock after a change of the memory map, the bus master bit, the
  * power state or `paused`: it invalidates the pointers of pib_hca_ram().
  */
-void pib_hca_ram_changed(PibHca* hca);
+void pib_hca_ram_changed(PibHca *hca);
 /*
  * Waits, after pib_hca_ram_changed() and with the lock, until the switch has
  * stopped copying. Not for accesses of the guest's processors to the device.
  */
-void pib_hca_await_switch(PibHca* hca);
-bool pib_hca_dma_read(void* opaque, uint64_t bus_addr, uint8_t* to, size_t length);
-bool pib_hca_dma_write(void* opaque, uint64_t bus_addr, const uint8_t* from, size_t length);
-bool pib_hca_dma_cmpxchg64(void* opaque, uint64_t bus_addr, uint64_t* expected, uint64_t desired);
-uint8_t* pib_hca_ram(void* opaque, uint64_t bus_addr, uint64_t length);
-void pib_hca_ram_written(void* opaque, uint64_t bus_addr, uint64_t length);
-void pib_hca_dma_barrier(void* opaque);
+void pib_hca_await_switch(PibHca *hca);
+bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to,
+                      size_t length);
+bool pib_hca_dma_write(void *opaque, uint64_t bus_addr, const uint8_t *from,
+                       size_t length);
+bool pib_hca_dma_cmpxchg64(void *opaque, uint64_t bus_addr, uint64_t *expected,
+                           uint64_t desired);
+uint8_t *pib_hca_ram(void *opaque, uint64_t bus_addr, uint64_t length);
+void pib_hca_ram_written(void *opaque, uint64_t bus_addr, uint64_t length);
+void pib_hca_dma_barrier(void *opaque);
 
 /* pib_hca_thread.c */
-void pib_hca_threads_init(PibHca* hca);
-void pib_hca_threads_free(PibHca* hca);
-bool pib_hca_thread_runs(PibHca* hca, unsigned port);
+void pib_hca_threads_init(PibHca *hca);
+void pib_hca_threads_free(PibHca *hca);
+bool pib_hca_thread_runs(PibHca *hca, unsigned port);
 /* The thread sleeps on the futex `wakes`. Call with the lock. */
-void pib_hca_thread_start(PibHca* hca, unsigned port, uint32_t* wakes);
+void pib_hca_thread_start(PibHca *hca, unsigned port, uint32_t *wakes);
 /* Call without the lock. Does nothing when the port has no thread. */
-void pib_hca_thread_stop(PibHca* hca, unsigned port);
+void pib_hca_thread_stop(PibHca *hca, unsigned port);
 /* Wakes all threads; call after `paused` has changed. */
-void pib_hca_threads_wake(PibHca* hca);
-void pib_hca_wake(void* opaque);
-void pib_hca_link_wake(void* opaque, unsigned port);
+void pib_hca_threads_wake(PibHca *hca);
+void pib_hca_wake(void *opaque);
+void pib_hca_link_wake(void *opaque, unsigned port);
 
 /* pib_hca_kick.c */
-void pib_hca_kicks_init(PibHca* hca);
-void pib_hca_kicks_free(PibHca* hca);
+void pib_hca_kicks_init(PibHca *hca);
+void pib_hca_kicks_free(PibHca *hca);
 /* Handles the kicks that arrived while the VM was stopped. */
-void pib_hca_kicks_resume(PibHca* hca);
-void pib_hca_kicks(void* opaque, uint32_t uar, bool wanted);
+void pib_hca_kicks_resume(PibHca *hca);
+void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted);
 
 /* pib_hca_peer_copy.c */
 bool pib_hca_peer_copy_possible(void); /* warns of the reason if false */
 /* NULL, after a warning, if there is no memory to share. */
-PibHcaPeerCopy* pib_hca_peer_copy_new(void);
+PibHcaPeerCopy *pib_hca_peer_copy_new(void);
 /* Call after the core has closed the link. NULL is allowed. */
-void pib_hca_peer_copy_free(PibHcaPeerCopy* shared);
+void pib_hca_peer_copy_free(PibHcaPeerCopy *shared);
 /* The descriptors for the switch; `shared` keeps owning them. */
-size_t pib_hca_peer_copy_fds(PibHcaPeerCopy* shared, int** fds);
-void pib_hca_peer_copy_offer(PibHcaPeerCopy* shared, PibHcaCore* core, unsigned port);
+size_t pib_hca_peer_copy_fds(PibHcaPeerCopy *shared, int **fds);
+void pib_hca_peer_copy_offer(PibHcaPeerCopy *shared, PibHcaCore *core,
+                            unsigned port);
 
 /* pib_hca_tls.c */
 /* Takes the properties for TLS; true, and no TLS, if there are none. */
-bool pib_hca_tls_open(PibHca* hca, const SocketAddress* address, Error** errp);
-void pib_hca_tls_close(PibHca* hca);
+bool pib_hca_tls_open(PibHca *hca, const SocketAddress *address,
+                      Error **errp);
+void pib_hca_tls_close(PibHca *hca);
 /* A channel whose handshake is still to come. NULL is an error. */
-QIOChannelTLS* pib_hca_tls_channel(PibHca* hca, QIOChannel* socket, Error** errp);
+QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
+                                   Error **errp);
 
 /* pib_hca_link.c */
-void pib_hca_links_init(PibHca* hca);
-void pib_hca_links_free(PibHca* hca);
+void pib_hca_links_init(PibHca *hca);
+void pib_hca_links_free(PibHca *hca);
 /* Parses the property `fabric`. */
-bool pib_hca_links_parse(PibHca* hca, Error** errp);
-void pib_hca_links_start(PibHca* hca);
-void pib_hca_links_stop(PibHca* hca);
+bool pib_hca_links_parse(PibHca *hca, Error **errp);
+void pib_hca_links_start(PibHca *hca);
+void pib_hca_links_stop(PibHca *hca);
 /* Call with the lock after `paused` has changed. */
-void pib_hca_links_update(PibHca* hca);
-size_t pib_hca_link_write(void* opaque, unsigned port, const PibHcaBytes* parts, size_t count);
-void pib_hca_link_close(void* opaque, unsigned port);
-void pib_hca_link_kick(void* opaque, unsigned port);
+void pib_hca_links_update(PibHca *hca);
+size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
+                          size_t count);
+void pib_hca_link_close(void *opaque, unsigned port);
+void pib_hca_link_kick(void *opaque, unsigned port);
 
 /* pib_hca_host.c */
 extern const PibHcaHostOps pib_hca_host_ops;
 
 /* pib_hca_props.c */
-void pib_hca_props_register(DeviceClass* dc);
-bool pib_hca_props_to_config(PibHca* hca, PibHcaConfig* config, Error** errp);
+void pib_hca_props_register(DeviceClass *dc);
+bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);
 /* Gives each device of a process other GUIDs. */
-bool pib_hca_guids_claim(PibHca* hca, const PibHcaConfig* config, Error** errp);
-void pib_hca_guids_release(PibHca* hca);
+bool pib_hca_guids_claim(PibHca *hca, const PibHcaConfig *config, Error **errp);
+void pib_hca_guids_release(PibHca *hca);
 
 /* pib_hca_observe.c */
-void pib_hca_observe_register(ObjectClass* klass);
+void pib_hca_observe_register(ObjectClass *klass);
 
 #endif /* PIB_HCA_GLUE_H */

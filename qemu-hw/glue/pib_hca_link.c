@@ -48,7 +48,7 @@ struct PibHcaLink {
     PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
     PibHcaPeerCopy *peer_copy; /* NULL: no peer copy */
-    bool sends_fds; /* send peer_copy's descriptors with the core's next bytes */
+    bool sends_fds; /* send its descriptors with the core's next bytes */
 };
 
 struct PibHcaLinks {

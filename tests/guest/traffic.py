@@ -19,7 +19,7 @@ def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
         said = sh(client, f"{line} {server.name}", timeout=patience_s + 60)
         heard = running.communicate(timeout=PATIENCE_S)[0].decode()
     finally:    # a program whose peer has ended polls forever
-        sh(server, "pkill -f random_traffic.py", check=False)
+        sh(server, "pkill -f '[r]andom_traffic.py'", check=False)
     assert "the same at both ends" in said and said == heard, said + heard
 
 
@@ -42,9 +42,9 @@ def lossy_wires(lab, *nodes, least_lost=0):
 
 
 def stop_transfer(*nodes):
-    """Kills the programs that transfer() runs in these guests."""
-    for node in nodes:
-        sh(node, "pkill -f 'until ib_write_bw'; pkill -9 -x ib_write_bw", check=False)
+    """Kills the programs that transfer() runs in these guests, and waits until they have ended."""
+    for node in nodes:      # the brackets let pkill spare the shell that runs it
+        sh(node, "pkill -f '[u]ntil ib_write_bw'; pkill -9 -x ib_write_bw; while pidof ib_write_bw; do sleep 0.1; done")
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def transfer(server, client, options=""):
         yield before
     finally:
         stop_transfer(server, client)
-        listening.kill()
+        listening.end()
 
 
 def unbind_and_bind(node, meanwhile):

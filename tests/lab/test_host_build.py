@@ -43,3 +43,18 @@ def test_a_copied_checkout_builds_its_own_sources(tmp_path, build, name):
     info = json.loads((copy / "build" / "meson-info" / "meson-info.json").read_text())
     assert info["directories"]["source"] == str(copy)
     assert (original / "build" / "out").read_text() == "original"
+
+
+@pytest.mark.parametrize("found, precompiled", [("/usr/bin/ccache", False), (None, True)])
+def test_headers_are_precompiled_where_no_ccache_is(tmp_path, build, monkeypatch, found, precompiled):
+    root = tmp_path / "checkout"
+    root.mkdir()
+    (root / "meson.build").write_text(PROJECT.replace("'x'", "'x', 'cpp', default_options: ['b_pch=false', 'werror=true']"))
+    (root / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n")
+    (root / "in").write_text("")
+    monkeypatch.setattr(shutil, "which", lambda program: found if program == "ccache" else program)
+    monkeypatch.setattr(paths, "BUILD", root / "build")
+    build(root)
+    options = json.loads((root / "build" / "meson-info" / "intro-buildoptions.json").read_text())
+    values = {option["name"]: option["value"] for option in options}
+    assert values["b_pch"] is precompiled and values["werror"] is not precompiled

@@ -42,10 +42,11 @@ UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
               "drivers/accel", "drivers/platform", "drivers/bluetooth", "drivers/isdn",
               "drivers/net/can", "net/bluetooth", "net/mac80211", "net/can")))
 
-# The lab has its own initramfs. Building Debian's would take longer than all other steps.
+# The lab has its own initramfs. Building Debian's would take longer than all other steps. The option keeps
+# initramfs-tools from it, leaving out the hook keeps the kernel's package from it.
 NO_INITRAMFS = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
                 'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"',
-                "--dpkgopt=force-confold"]
+                "--dpkgopt=force-confold", "--dpkgopt=path-exclude=/etc/kernel/postinst.d/initramfs-tools"]
 
 
 def packages(name: str) -> list[str]:

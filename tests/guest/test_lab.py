@@ -34,6 +34,12 @@ def test_streams_and_status_are_passed_through(vm0):
     assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")
 
 
+def test_the_disk_has_no_initramfs(vm0):
+    """Guests boot with the lab's own, and Debian's would take long to make."""
+    files = vm0.run(["ls", "/boot"]).stdout.decode()
+    assert "vmlinuz-" in files and "initrd" not in files
+
+
 def test_words_arrive_as_they_are(vm0):
     words = ["a b", "c'd", '"', "$HOME", "*", ""]
     assert vm0.run(["printf", "%s|", *words]).stdout.decode() == "".join(f"{w}|" for w in words)

@@ -14,6 +14,7 @@ from lab.fabric import capture, cluster, ctl, evidence, metrics, top, topology_k
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts, simulate
+from lab.web import server as web_server, source as web_source, watch
 
 
 MOST_PORT = 65535
@@ -182,6 +183,24 @@ def _capture(options) -> int:
     return capture.capture(cluster.Cluster(), options.node, options.qp, options.count)
 
 
+def _web(options) -> int:
+    if not 0 <= options.port <= MOST_PORT:
+        raise ui.LabError(f"--port {options.port}: expected 0 to {MOST_PORT}")
+    found: web_source.Source = web_source.OneProcess(options.control) if options.control else web_source.Lab()
+    web_server.serve(watch.Watcher(found), options.address, options.port)
+    return 0
+
+
+def _add_web(add) -> None:
+    command = add("web", _web, "show the running fabric in a browser, live; prints the page's address")
+    command.add_argument("--address", default="127.0.0.1", metavar="ADDRESS",
+                         help="IP address to listen on (default: the loopback address). There is no encryption: from "
+                              "another host rather use  ssh -L 8470:127.0.0.1:8470")
+    command.add_argument("--port", type=int, default=8470, help="TCP port (default 8470); 0: an unused one")
+    command.add_argument("--control", type=pathlib.Path, metavar="PATH",
+                         help="control socket of a pib-switch (default: the lab's)")
+
+
 def _add_capture(add) -> None:
     command = add("capture", _capture, "write packets of the running fabric to standard output, as pcapng, live")
     command.add_argument("node", nargs="?", default="", metavar="NODE",
@@ -209,6 +228,7 @@ def _add_views(add) -> None:
                          help=f"seconds between two samples (default {top.INTERVAL_S:g})")
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
     command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
+    _add_web(add)
     other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")
     other.add_argument("--port", type=int, default=9417, help="TCP port (default 9417)")
     for view in (command, other):

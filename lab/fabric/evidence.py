@@ -23,7 +23,8 @@ Json = dict[str, Any]
 @dataclasses.dataclass
 class Evidence:
     """switches: by id, "status", "lft", "journal", "counters", "faults" (by port, where there are some).
-    guests: by name, "state" and a list "hcas" with "objects" and "journal". Entries of journals have a member "at"."""
+    guests: by name, "state" and a list "hcas" with "objects", "journal" and "lost" (number of older entries).
+    Entries of journals have a member "at"."""
     at: float
     switches: dict[str, Json]
     guests: dict[str, Json]
@@ -47,10 +48,11 @@ def _switch(asked: control.Control, name: str) -> Json:
                        for port in status["ports"] if port["faults"]}}
 
 
-def switches(lab: cluster.Cluster) -> dict[str, Json]:
+def switches(controls: list[pathlib.Path]) -> dict[str, Json]:
+    """controls: control sockets of the fabric's processes."""
     found: dict[str, Json] = {}
-    for process in lab.switches():
-        with control.Control(process.control) as asked:
+    for path in controls:
+        with control.Control(path) as asked:
             found |= {name: _switch(asked, name) for name in asked.switches()}
     return found
 
@@ -74,7 +76,7 @@ def _hca(monitor: pathlib.Path, slot: int) -> Json:
     journal = vm.device_property(monitor, "journal", slot)
     now_ns = journal.get("now_ns", 0)
     dated = _dated(journal.get("entries", []), time.time(), lambda entry: (now_ns - entry["time_ns"]) / NS)
-    return {"objects": vm.device_property(monitor, "objects", slot), "journal": dated}
+    return {"objects": vm.device_property(monitor, "objects", slot), "journal": dated, "lost": journal.get("lost", 0)}
 
 
 def _guest(monitor: pathlib.Path) -> Json | None:
@@ -86,9 +88,19 @@ def _guest(monitor: pathlib.Path) -> Json | None:
         return None
 
 
-def collect(lab: cluster.Cluster) -> Evidence:
+def guests(lab: cluster.Cluster) -> dict[str, Json | None]:
+    """State, objects and journals of each guest, asked in parallel. None: QEMU does not answer."""
     names = lab.nodes()
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(len(names), 1)) as askers:
-        answers = dict(zip(names, askers.map(lambda name: _guest(lab.monitor(name)), names)))
-    return Evidence(time.time(), switches(lab), {name: found for name, found in answers.items() if found is not None},
+        return dict(zip(names, askers.map(lambda name: _guest(lab.monitor(name)), names)))
+
+
+def without_guests(controls: list[pathlib.Path]) -> Evidence:
+    return Evidence(time.time(), switches(controls), {})
+
+
+def collect(lab: cluster.Cluster) -> Evidence:
+    answers = guests(lab)
+    return Evidence(time.time(), switches([switch.control for switch in lab.switches()]),
+                    {name: found for name, found in answers.items() if found is not None},
                     [name for name, found in answers.items() if found is None])

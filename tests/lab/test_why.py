@@ -281,16 +281,15 @@ def test_of_a_running_switch(tmp_path, monkeypatch):
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     try:
         process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
-        lab = type("Lab", (), {"switches": lambda _self: [running]})()
-        assert why.lines(Evidence(time.time(), evidence.switches(lab), {})) == []
+        assert why.lines(Evidence(time.time(), evidence.switches([running.control]), {})) == []
         running.ctl("run", "Unlink", "leaf1[1]")
         running.ctl("fault", "leaf2[2]", "--drop", "0.5")
-        said = why.lines(Evidence(time.time(), evidence.switches(lab), {}))
+        said = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))
         assert "link leaf1[1] to node1[1] went down" in only(said, "the cable was pulled")
         assert "faults were set on link leaf2[2] to node6[1]" in only(said, "(drop 0.5)")
         running.ctl("run", "ReLink", "leaf1[1]")
         running.ctl("fault", "leaf2[2]", "--clear")
-        said = why.lines(Evidence(time.time(), evidence.switches(lab), {}))
+        said = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))
         assert "link leaf1[1] to node1[1] was down from" in only(said, "the cable was pulled")
         assert ", until " in only(said, "(drop 0.5)")
     finally:

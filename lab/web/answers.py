@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Answers to the page's questions, and the changes it asks for. An answer is made for one request."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from lab import ui
+from lab.fabric import control, why
+from lab.fabric.evidence import Json
+from lab.web import model
+from lab.web.routes import Routes, Tables
+from lab.web.watch import Watcher
+
+MOST_ROWS = 512                 # limit of a list of objects in an answer
+FAULTS = ("drop", "duplicate", "reorder", "corrupt", "delay_us", "jitter_us", "vl15")
+
+Question = dict[str, str]
+
+
+class Refused(ui.LabError):
+    """The request is wrong."""
+
+
+def _text(question: Json, name: str) -> str:
+    value = question.get(name)
+    if not isinstance(value, str) or not value:
+        raise Refused(f"the request has no {name}")
+    return value
+
+
+def _number(question: Question, name: str) -> float:
+    try:
+        return float(_text(question, name))
+    except ValueError as error:
+        raise Refused(f"{name}: expected a number") from error
+
+
+class Answers:
+    def __init__(self, watcher: Watcher):
+        self.watcher = watcher
+        self.get: dict[str, Callable[[Question], Any]] = {
+            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "routes": self.routes,
+            "balance": self.balance, "moment": self.moment, "compare": self.compare, "why": self.why}
+        self.post: dict[str, Callable[[Json], Any]] = {"link": self.set_link, "fault": self.set_fault}
+
+    # -- objects that a request names ---------------------------------------------
+
+    def _link(self, question: Json) -> model.Link:
+        link = self.watcher.fabric.links.get(_text(question, "link"))
+        if not link:
+            raise Refused("the fabric has no such link")
+        return link
+
+    def _node(self, question: Json) -> model.Node:
+        node = self.watcher.fabric.nodes.get(_text(question, "node"))
+        if not node:
+            raise Refused("the fabric has no such node")
+        return node
+
+    def _ask(self, switch: model.Node, command: str, **members: Any) -> Json:
+        with control.Control(self.watcher.controls[switch.process]) as asked:
+            return asked.ask(command, switch=switch.name, **members)
+
+    def _ends(self, link: model.Link) -> dict[str, tuple[model.Node, int]]:
+        """The ends of a link that are ports of switches."""
+        nodes = self.watcher.fabric.nodes
+        ends = {"a": (nodes[link.a], link.a_port), "b": (nodes[link.b], link.b_port)}
+        return {name: end for name, end in ends.items() if end[0].kind == "switch"}
+
+    # -- links ----------------------------------------------------------------------
+
+    def link(self, question: Question) -> Json:
+        link, found = self._link(question), {}
+        for name, (switch, port) in self._ends(link).items():
+            counters, = self._ask(switch, "counters", port=port)["ports"]
+            faults = self._ask(switch, "fault", port=port)
+            found[name] = {"counters": {counter: value for counter, value in counters.items()
+                                        if value and counter != "port"},
+                           "faults": {"in": faults["in"], "out": faults["out"]}}
+        with self.watcher.lock:
+            curves = self.watcher.history.curves(link.id)
+        return {"link": dataclasses.asdict(link), "ends": found, "curves": curves}
+
+    def set_link(self, request: Json) -> Json:
+        """Pulls the cable, puts it back at both ends, or retrains the link."""
+        state = _text(request, "state")
+        switch, port = self._end(request)
+        if state == "up":
+            for other, number in self._ends(self._link(request)).values():
+                self._ask(other, "link", port=number, state=state)
+        return self._ask(switch, "link", port=port, state=state)
+
+    def _end(self, request: Json) -> tuple[model.Node, int]:
+        ends = self._ends(self._link(request))
+        name = request.get("end", "a")
+        end = ends.get(name) if isinstance(name, str) else None
+        if not end:
+            raise Refused(f"this link has no switch at that end: end is {' or '.join(ends)}")
+        return end
+
+    def set_fault(self, request: Json) -> Json:
+        switch, port = self._end(request)
+        faults = request.get("set")
+        if not isinstance(faults, dict) or not set(faults) <= set(FAULTS):
+            raise Refused(f"set is an object with some of: {', '.join(FAULTS)}")
+        return self._ask(switch, "fault", port=port, direction=request.get("direction", "both"), set=faults)
+
+    # -- nodes ----------------------------------------------------------------------
+
+    def switch(self, question: Question) -> Json:
+        node = self._node(question)
+        if node.kind != "switch":
+            raise Refused(f"{node.name} is no switch")
+        status = self._ask(node, "status")
+        return {"switch": status["switch"], "ports": status["ports"], "lft": self._ask(node, "lft")["entries"],
+                "mft": self._ask(node, "mft")["entries"]}
+
+    def _hca(self, node: model.Node) -> Json:
+        guest = self.watcher.guests.get(node.guest)
+        if not node.guest or not guest or node.slot >= len(guest["hcas"]):
+            raise Refused(f"{node.name}: its objects are not known, because it is no guest of this lab, or QEMU does "
+                          "not answer. Guests:  ./pib status")
+        return guest["hcas"][node.slot]["objects"]
+
+    def hca(self, question: Question) -> Json:
+        node = self._node(question)
+        objects = self._hca(node)
+        lists = {name: {"count": found["count"], "entries": found["entries"][:MOST_ROWS]}
+                 for name, found in objects.items() if isinstance(found, dict) and "entries" in found}
+        guest = self.watcher.guests[node.guest] or {}
+        return {**lists, "counters": objects.get("counters", {}), "state": guest.get("state", ""),
+                "failures": guest["hcas"][node.slot]["journal"][-MOST_ROWS:]}
+
+    # -- ways of packets --------------------------------------------------------------
+
+    def _routes(self) -> Routes:
+        fabric = self.watcher.fabric
+        tables: Tables = {}
+        switches = [node for node in fabric.nodes.values() if node.kind == "switch"]
+        for process, path in enumerate(self.watcher.controls):
+            with control.Control(path) as asked:
+                tables |= {node.id: dict(asked.ask("lft", switch=node.name)["entries"])
+                           for node in switches if node.process == process}
+        return Routes(fabric, tables)
+
+    def qp(self, question: Question) -> Json:
+        node, number = self._node(question), int(_number(question, "qpn"))
+        qp = _qp_of(self._hca(node), number)
+        if not qp:
+            raise Refused(f"{node.name} has no QP {number:#x} any more")
+        found: Json = {"qp": qp, "there": [], "back": [], "complete": False, "peer": None}
+        if "path" not in qp:
+            return found
+        routes = self._routes()
+        there = routes.way(node.id, qp["path"]["port"], qp["path"]["dlid"])
+        peer = routes.node_of_lid(qp["path"]["dlid"])
+        found |= {"there": there.hops, "complete": there.complete, "end": there.end}
+        if peer and peer.guest:
+            far = _qp_of(self._hca(peer), qp.get("dest_qpn", 0))
+            found["peer"] = {"node": peer.id, "name": peer.name, "qp": far}
+            if far and "path" in far:
+                found["back"] = routes.way(peer.id, far["path"]["port"], far["path"]["dlid"]).hops
+        return found
+
+    def routes(self, question: Question) -> Json:
+        return self._routes().through(self._link(question))
+
+    def balance(self, _question: Question) -> Json:
+        routes = self._routes()
+        return {"links": [[link, out, count] for (link, out), count in routes.balance().items()],
+                "loops": routes.credit_loops()}
+
+    # -- time -----------------------------------------------------------------------
+
+    def moment(self, question: Question) -> Json:
+        with self.watcher.lock:
+            return self.watcher.history.moment(_number(question, "at"))
+
+    def compare(self, question: Question) -> Json:
+        with self.watcher.lock:
+            return self.watcher.history.compare(_number(question, "begin"), _number(question, "end"))
+
+    def why(self, question: Question) -> Json:
+        """The lines of ./pib why."""
+        try:
+            return {"lines": why.lines(self.watcher.source.evidence(), question.get("about", ""))}
+        except ui.LabError as error:
+            return {"lines": [], "error": str(error)}
+
+
+def _qp_of(objects: Json, number: int) -> Json | None:
+    return next((qp for qp in objects.get("qps", {}).get("entries", []) if qp["qpn"] == number), None)

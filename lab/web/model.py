@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The fabric as the page shows it: nodes, links, and the levels and pods by which the page folds them."""
+
+import collections
+import dataclasses
+import re
+from typing import Any
+
+from lab.fabric import load
+from lab.fabric.evidence import Json
+from lab.fabric.wiring import HcaPort
+
+PODS_FROM_LEVEL = 3             # a tree with fewer levels of switches has no pods
+
+
+@dataclasses.dataclass
+class Reading:
+    """switches: of all processes, by GUID: "status" and "counters" of source.read_switches, with "name" and "process"
+    (number of its control socket). phantoms: GUIDs. guests: the ports of the guests' HCAs by GUID."""
+    switches: dict[str, Json]
+    phantoms: set[str]
+    guests: dict[int, HcaPort]
+
+
+@dataclasses.dataclass
+class Node:
+    """id: GUID. kind: switch, guest, phantom, or host: a virtual machine that is no guest of this lab. level: number of
+    links to the nearest host. leaf: of a host, the switch under which it is folded. pod: of a tree with pods."""
+    id: str
+    name: str
+    kind: str
+    description: str = ""
+    lids: list[int] = dataclasses.field(default_factory=list)
+    process: int = 0
+    ports: int = 0
+    guest: str = ""
+    slot: int = 0
+    sm: bool = False
+    level: int = 0
+    leaf: str = ""
+    pod: str = ""
+
+
+@dataclasses.dataclass
+class Link:
+    """id: the port of its end a, which is a switch. cable: False while it is pulled. rate: such as "4X EDR"."""
+    id: str
+    a: str
+    a_port: int
+    b: str
+    b_port: int
+    state: str
+    phys_state: str
+    rate: str
+    capacity: float             # bytes a second, in each direction
+    mtu: int
+    vls: int
+    cable: bool
+    faults: bool
+    peer_copy: bool
+
+
+@dataclasses.dataclass
+class Fabric:
+    nodes: dict[str, Node] = dataclasses.field(default_factory=dict)
+    links: dict[str, Link] = dataclasses.field(default_factory=dict)
+    sm_lid: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {"nodes": [dataclasses.asdict(node) for node in self.nodes.values()],
+                "links": [dataclasses.asdict(link) for link in self.links.values()], "sm_lid": self.sm_lid}
+
+    def end_name(self, guid: str, port: int) -> str:
+        return f"{self.nodes[guid].name}[{port}]" if guid in self.nodes else f"{guid}[{port}]"
+
+    def link_name(self, link: Link) -> str:
+        return f"{self.end_name(link.a, link.a_port)} – {self.end_name(link.b, link.b_port)}"
+
+    def at_port(self) -> dict[tuple[str, int], Link]:
+        """Links by each of their ends."""
+        return {end: link for link in self.links.values()
+                for end in ((link.a, link.a_port), (link.b, link.b_port))}
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key for sorting: leaf2 comes before leaf10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+
+
+# -- nodes and links ------------------------------------------------------------
+
+def _add_host(fabric: Fabric, reading: Reading, port: Json) -> None:
+    peer = port["neighbour"]
+    guid = peer["node_guid"]
+    guest = reading.guests.get(int(peer["port_guid"], 16))
+    if guid not in fabric.nodes:
+        kind = "guest" if guest else "phantom" if guid in reading.phantoms else "host"
+        name = guest.guest if guest else peer["description"].split(" ")[0] or guid
+        fabric.nodes[guid] = Node(guid, name, kind, peer["description"])
+    node = fabric.nodes[guid]
+    if guest:
+        node.guest, node.slot = guest.guest, guest.slot
+    node.ports = max(node.ports, peer["port"])
+    node.lids = sorted(set(node.lids) | set(port["lids"]))
+
+
+def _add_link(fabric: Fabric, guid: str, port: Json) -> None:
+    peer = port["neighbour"]
+    link_id = f"{guid}[{port['port']}]"
+    there = fabric.links.get(f"{peer['node_guid']}[{peer['port']}]")
+    if there:                   # the other end is a switch, which has been read already
+        there.cable, there.faults = there.cable and port["cable"], there.faults or port["faults"]
+        return
+    rate = f"{port['width']} {port['speed']}".strip()
+    fabric.links[link_id] = Link(link_id, guid, port["port"], peer["node_guid"], peer["port"], port["state"],
+                                 port["phys_state"], rate, load.capacity(rate), port["mtu"], port["data_vls"],
+                                 port["cable"], port["faults"], port["peer_copy"])
+
+
+def fabric_of(reading: Reading) -> Fabric:
+    made = Fabric()
+    for guid, switch in reading.switches.items():
+        about = switch["switch"]
+        made.nodes[guid] = Node(guid, switch["name"], "switch", about["description"],
+                                [about["lid"]] if about["lid"] else [], switch["process"], about["ports"])
+        made.sm_lid = made.sm_lid or about["sm_lid"]
+    for guid, switch in reading.switches.items():
+        for port in switch["ports"]:
+            if "neighbour" in port:
+                if port["neighbour"]["node_guid"] not in reading.switches:
+                    _add_host(made, reading, port)
+                _add_link(made, guid, port)
+    for node in made.nodes.values():
+        node.sm = made.sm_lid in node.lids
+    _fold(made)
+    return made
+
+
+# -- levels and pods ------------------------------------------------------------
+
+def _neighbours(fabric: Fabric) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {guid: [] for guid in fabric.nodes}
+    for link in fabric.links.values():
+        found[link.a].append(link.b)
+        found[link.b].append(link.a)
+    return found
+
+
+def _levels(fabric: Fabric, neighbours: dict[str, list[str]]) -> None:
+    """Hosts have level 0. A switch without a path to a host has level 1."""
+    found = {guid: 0 for guid, node in fabric.nodes.items() if node.kind != "switch"}
+    waiting = collections.deque(found)
+    while waiting:
+        here = waiting.popleft()
+        for other in neighbours[here]:
+            if other not in found:
+                found[other] = found[here] + 1
+                waiting.append(other)
+    for guid, node in fabric.nodes.items():
+        node.level = found.get(guid, 1)
+
+
+def _components(members: set[str], neighbours: dict[str, list[str]]) -> list[set[str]]:
+    found, left = [], set(members)
+    while left:
+        part, waiting = set(), [left.pop()]
+        while waiting:
+            here = waiting.pop()
+            part.add(here)
+            near = left.intersection(neighbours[here])
+            left -= near
+            waiting += near
+        found.append(part)
+    return found
+
+
+def _pods(fabric: Fabric, neighbours: dict[str, list[str]]) -> None:
+    """The parts into which a tree falls without its highest level of switches."""
+    top = max((node.level for node in fabric.nodes.values()), default=0)
+    if top < PODS_FROM_LEVEL:
+        return
+    below = {guid for guid, node in fabric.nodes.items() if node.kind == "switch" and node.level < top}
+    parts = _components(below, neighbours)
+    if len(parts) < 2:
+        return
+    def first(part: set[str]):
+        return min(natural(fabric.nodes[guid].name) for guid in part)
+    for number, part in enumerate(sorted(parts, key=first), 1):
+        for guid in part:
+            fabric.nodes[guid].pod = f"pod {number}"
+
+
+def _fold(fabric: Fabric) -> None:
+    neighbours = _neighbours(fabric)
+    _levels(fabric, neighbours)
+    _pods(fabric, neighbours)
+    for guid, node in fabric.nodes.items():
+        if node.kind != "switch":
+            node.leaf = min(neighbours[guid], key=lambda leaf: natural(fabric.nodes[leaf].name), default="")
+            node.pod = fabric.nodes[node.leaf].pod if node.leaf else ""

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Questions and changes to the server. Addresses are relative, so the token in the page's address is in all of them.
+
+async function answer(response) {
+  const data = await response.json();
+  if (!response.ok) {
+    throw new Error(data.error || `the server answered ${response.status}`);
+  }
+  return data;
+}
+
+export async function ask(what, question = {}) {
+  return answer(await fetch(`${what}?${new URLSearchParams(question)}`));
+}
+
+export async function change(what, request) {
+  return answer(await fetch(what, {
+    method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request),
+  }));
+}

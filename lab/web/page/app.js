@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The page: connects its parts.
+
+import {levelColour, draw, make} from "./format.js";
+import {Pane} from "./pane.js";
+import {Search} from "./search.js";
+import {Stage} from "./stage.js";
+import {Store} from "./store.js";
+import {Timeline} from "./timeline.js";
+
+const element = (id) => document.getElementById(id);
+const store = new Store();
+const stage = new Stage(element("stage"), store);
+const pane = new Pane(element("pane"), store, stage);
+const search = new Search(element("query"), element("results"), store, stage);
+const timeline = new Timeline(document.querySelector("footer"), store);
+
+function summary() {
+  const nodes = [...store.nodes.values()];
+  const switches = nodes.filter((node) => node.kind === "switch").length;
+  const links = [...store.links.values()];
+  const active = links.filter((link) => store.condition(link).state === "Active").length;
+  const manager = nodes.find((node) => node.sm);
+  const text = `${switches} switch${switches === 1 ? "" : "es"}, ${nodes.length - switches} hosts, ${active} of `
+    + `${links.length} links Active, ${store.smLid ? `SM at LID ${store.smLid}${manager ? ` (${manager.name})` : ""}`
+      : "no subnet manager"}`;
+  if (element("summary").textContent !== text) {
+    element("summary").textContent = text;
+  }
+}
+
+function legend() {
+  const line = (attributes, ...more) => draw("svg", {width: 48, height: 12, "aria-hidden": "true"},
+    draw("line", {x1: 1, x2: 47, y1: 6, y2: 6, "stroke-width": 2, ...attributes}), ...more);
+  const colour = (name) => `var(--${name})`;
+  const rows = [
+    [line({stroke: colour("wire")}), "Active, no load"],
+    [line({stroke: levelColour(0), "stroke-dasharray": "7 9", "stroke-width": 5}),
+     "load, moving with the packets; wider: more. The colour is that of the service level"],
+    [line({stroke: colour("warn"), "stroke-dasharray": "8 4"}), "Armed or Initialize"],
+    [line({stroke: colour("bad"), "stroke-dasharray": "2 5"}, draw("path", {d: "M20 2l8 8M20 10l8-8", fill: "none",
+      stroke: colour("bad"), "stroke-width": 2})), "Down"],
+    [line({stroke: colour("wire")}, draw("path", {d: "M24 0l6 11h-12z", fill: colour("mark")})), "faults are injected"],
+    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3].map((level) => draw("rect", {
+      x: 1 + level * 12, y: 1, width: 10, height: 10, fill: levelColour(level)}))), "service levels 0, 1, 2, 3"],
+    [make("span", {}, "★"), "subnet manager"]];
+  element("legend-lines").append(...rows.flatMap(([sign, text]) => [make("dt", {}, sign), make("dd", {}, text)]));
+}
+
+function trouble() {
+  element("trouble").textContent = store.trouble;
+  element("trouble").hidden = !store.trouble;
+}
+
+function keys(event) {
+  const typing = event.target.closest("input, select, textarea");
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    element("query").focus();
+  } else if (event.key === "Escape" && store.chosen) {
+    store.choose(null);
+  }
+}
+
+for (const name of ["fabric", "changes", "moment"]) {
+  store.addEventListener(name, summary);
+}
+store.addEventListener("trouble", trouble);
+store.addEventListener("loads", () => store.trouble && store.setTrouble(""));
+store.addEventListener("chosen", () => store.chosen?.kind !== "balance" && pane.mark(new Map()));
+element("unfold").addEventListener("click", (event) => {
+  const open = event.currentTarget.getAttribute("aria-pressed") === "false";
+  event.currentTarget.setAttribute("aria-pressed", String(open));
+  event.currentTarget.textContent = open ? "Fold all" : "Open all";
+  stage.foldAll(open);
+});
+element("fit").addEventListener("click", () => stage.fit());
+element("balance").addEventListener("click", () => store.choose("balance", ""));
+element("why").addEventListener("click", () => store.choose("why", "", {about: ""}));
+addEventListener("keydown", keys);
+legend();
+store.connect();
+// For tests and the browser's console.
+globalThis.pib = {store, stage, pane, search, timeline};

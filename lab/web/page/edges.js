@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Lines between items: each stands for one link, or for all links between the same two items where there are many.
+
+const MOST_PARALLEL = 4;        // as many links between two items are lines of their own
+const APART = 7;                // distance of parallel lines
+const RANK = {"not there": 0, Active: 1, Armed: 2, Initialize: 3, Down: 4};
+
+/** Edges between visible items. upward: links of which end a is the edge's item `from`. */
+export function edges(links, nodes, items, folds) {
+  const bundles = new Map();
+  for (const link of links.values()) {
+    const [a, b] = [link.a, link.b].map((guid) => nodes.has(guid) ? folds.item(nodes.get(guid)) : "");
+    if (a !== b && items.has(a) && items.has(b)) {
+      const key = a < b ? `${a} ${b}` : `${b} ${a}`;
+      const bundle = bundles.get(key) ?? {from: items.get(a), to: items.get(b), links: []};
+      bundle.links.push(link);
+      bundles.set(key, bundle);
+    }
+  }
+  return [...bundles.values()].flatMap((bundle) => lines(bundle, nodes, folds));
+}
+
+function lines(bundle, nodes, folds) {
+  const folded = bundle.from.kind === "pod" || bundle.to.kind === "pod";
+  const parts = folded || bundle.links.length > MOST_PARALLEL ? [bundle.links] : bundle.links.map((link) => [link]);
+  return parts.map((links, number) => {
+    const side = (number - (parts.length - 1) / 2) * APART;
+    const along = new Map(links.map((link) => [link.id, folds.item(nodes.get(link.a)) === bundle.from.id]));
+    return {links, along, ...ends(bundle.from, bundle.to, side)};
+  });
+}
+
+/** The points of the line, from begin to end. Items of one row that are no neighbours are joined by an arc, as others
+ * are in between. */
+function ends(from, to, side) {
+  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  const across = {x: -(to.y - from.y) / length, y: (to.x - from.x) / length};
+  const point = (item, other) => {
+    const vertical = Math.abs(other.y - item.y) > item.height ? Math.sign(other.y - item.y) * item.height / 2 : 0;
+    return {x: item.x + across.x * side, y: item.y + vertical + across.y * side * (vertical ? 0 : 1)};
+  };
+  const elbow = to.line > 0 ? around(from, to) : from.line > 0 ? around(to, from).reverse() : null;
+  if (elbow) {
+    return {points: elbow};
+  }
+  const [begin, end] = [point(from, to), point(to, from)];
+  const level = from.y === to.y && Math.abs(to.x - from.x) > 1.9 * (from.width + 12);
+  const upright = from.x === to.x && Math.abs(to.y - from.y) > 200;
+  const bend = level ? {x: 0, y: -40 - length / 12} : upright ? {x: 40 + length / 12, y: 0} : {x: 0, y: 0};
+  return {points: level || upright ? arc(begin, {x: (begin.x + end.x) / 2 + bend.x, y: (begin.y + end.y) / 2 + bend.y},
+    end) : [begin, end]};
+}
+
+function arc(begin, control, end) {
+  return Array.from({length: 13}, (_none, step) => {
+    const [part, rest] = [step / 12, 1 - step / 12];
+    return {x: rest * rest * begin.x + 2 * rest * part * control.x + part * part * end.x,
+            y: rest * rest * begin.y + 2 * rest * part * control.y + part * part * end.y};
+  });
+}
+
+/** Between the hosts of the lines above to a host of a later line. */
+function around(above, host) {
+  const x = host.x - host.width / 2 - 3;
+  const y = above.y + above.height / 2;
+  return [{x: above.x, y}, {x, y: y + 30}, {x, y: host.y}, {x: x + 3, y: host.y}];
+}
+
+/** The worst state of an edge's links, and its load in both directions. share: of the capacity. */
+export function condition(edge, store) {
+  const found = {state: "Active", pulled: false, faults: false, there: 0, back: 0, capacity: 0, levels: {}, wait: 0};
+  for (const link of edge.links) {
+    const now = store.condition(link);
+    found.state = RANK[now.state] > RANK[found.state] ? now.state : found.state;
+    found.pulled ||= !now.cable;
+    found.faults ||= now.faults;
+    found.capacity += link.capacity;
+    const load = store.loads[link.id];
+    if (load) {
+      const [out, back] = edge.along.get(link.id) ? load : [load[1], load[0]];
+      found.there += out;
+      found.back += back;
+      found.wait += load[2];
+      Object.entries(load[3]).forEach(([level, share]) => {
+        found.levels[level] = (found.levels[level] ?? 0) + share * (load[0] + load[1]);
+      });
+    }
+  }
+  return found;
+}
+
+/** The service level with most of the traffic. */
+export function mainLevel(levels) {
+  return Number(Object.entries(levels).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
+}
+
+/** A point of an edge, from 0 (begin) to 1 (end), and the direction there. */
+export function pointAt({points}, part) {
+  const lengths = points.slice(1).map((point, number) => Math.hypot(point.x - points[number].x,
+    point.y - points[number].y));
+  let rest = part * lengths.reduce((sum, length) => sum + length, 0);
+  let number = 0;
+  while (number < lengths.length - 1 && rest > lengths[number]) {
+    rest -= lengths[number];
+    number += 1;
+  }
+  const [one, other] = [points[number], points[number + 1]];
+  const share = lengths[number] ? rest / lengths[number] : 0;
+  return {x: one.x + (other.x - one.x) * share, y: one.y + (other.y - one.y) * share,
+          angle: Math.atan2(other.y - one.y, other.x - one.x)};
+}
+
+/** Distance of a point from an edge. */
+export function distance({points}, x, y) {
+  let best = Infinity;
+  for (let number = 0; number + 1 < points.length; number += 1) {
+    const [one, other] = [points[number], points[number + 1]];
+    const [dx, dy] = [other.x - one.x, other.y - one.y];
+    const part = Math.max(0, Math.min(1, ((x - one.x) * dx + (y - one.y) * dy) / (dx * dx + dy * dy || 1)));
+    best = Math.min(best, Math.hypot(one.x + part * dx - x, one.y + part * dy - y));
+  }
+  return best;
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Numbers and times as text, and DOM elements from one call.
+
+const SERVICE_LEVEL_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a800", "#6b6b6b"];
+
+export function levelColour(level) {
+  return SERVICE_LEVEL_COLOURS[level % SERVICE_LEVEL_COLOURS.length];
+}
+
+export function octets(rate) {
+  const units = ["B/s", "KiB/s", "MiB/s", "GiB/s"];
+  let unit = 0;
+  for (; rate >= 1024 && unit < units.length - 1; unit += 1) {
+    rate /= 1024;
+  }
+  return `${unit && rate < 100 ? rate.toFixed(1) : Math.round(rate)} ${units[unit]}`;
+}
+
+export function count(value) {
+  if (value && Math.abs(value) < 10 && !Number.isInteger(value)) {
+    return value.toFixed(1);
+  }
+  return Math.round(value).toLocaleString("en-US");
+}
+
+export function hex(value) {
+  return `0x${value.toString(16)}`;
+}
+
+export function clock(seconds) {
+  return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+}
+
+const COLLATOR = new Intl.Collator("en", {numeric: true});
+
+export function byName(one, other) {
+  return COLLATOR.compare(one, other);
+}
+
+/** An element with attributes and children. "on…" attributes are listeners; null and false are left out. */
+export function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  fill(element, attributes);
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** The same for SVG. */
+export function draw(name, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  fill(element, attributes);
+  element.append(...children);
+  return element;
+}
+
+function fill(element, attributes) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) {
+      element.addEventListener(key.slice(2), value);
+    } else if (value !== null && value !== false && value !== undefined) {
+      element.setAttribute(key, value === true ? "" : value);
+    }
+  }
+}
+
+/** rows: arrays of text, numbers or elements; numbers are aligned to the right. */
+export function table(headings, rows) {
+  const cell = (value, tag) => make(tag, {class: typeof value === "number" ? "number" : null},
+    typeof value === "number" ? count(value) : value);
+  const head = headings.map((text, column) => make("th",
+    {scope: "col", class: rows.length && typeof rows[0][column] === "number" ? "number" : null}, text));
+  return make("div", {class: "scroll"}, make("table", {}, make("thead", {}, make("tr", {}, head)),
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((value) => cell(value, "td")))))));
+}

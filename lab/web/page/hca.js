@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A host: of a guest's HCA its QPs, CQs and memory regions; and a QP with its way through the fabric.
+
+import {ask} from "./api.js";
+import {clock, count, hex, make, table} from "./format.js";
+import {bar, eventList, state} from "./label.js";
+
+const KINDS = {guest: "Guest", phantom: "Phantom host", host: "Host"};
+const WRAP = 2 ** 32;
+
+function waiting({producer, consumer}) {
+  return (producer - consumer + WRAP) % WRAP;
+}
+
+export const host = {
+  load: async (store) => {
+    const node = store.nodes.get(store.chosen.id);
+    return node.guest ? ask("hca", {node: node.id}) : {};
+  },
+
+  show: (store, hca, pane) => {
+    const node = store.nodes.get(store.chosen.id);
+    const links = store.around.get(node.id) ?? [];
+    return [
+      make("h2", {}, `${KINDS[node.kind]} ${node.name}`),
+      make("p", {class: "about"}, `GUID ${node.id}, LID ${node.lids.join(", ") || "none"}`
+        + `${node.sm ? ", subnet manager" : ""}${hca.state ? `, virtual machine ${hca.state}` : ""}`),
+      node.description !== node.name ? make("p", {class: "about"}, node.description) : null,
+      table(["port", "link", "state"], links.map((link) => [String(link.b === node.id ? link.b_port : link.a_port),
+        pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)})])),
+      ...(hca.qps ? objects(store, node, hca, pane) : [make("p", {class: "note"}, node.kind === "phantom"
+        ? "The switch process answers for this host's subnet management. It has no QPs."
+        : "Its virtual machine is no guest of this lab, so its objects are not known.")]),
+      make("h3", {}, "Events"),
+      eventList(store, store.events.filter((event) => event.node === node.id
+        || links.some((link) => link.id === event.link)), pane, 30)].filter(Boolean);
+  },
+};
+
+function objects(store, node, hca, pane) {
+  const more = ({count: all, entries}) => all > entries.length ? `, the first ${entries.length} are shown` : "";
+  return [
+    make("h3", {}, `Queue pairs, ${hca.qps.count}${more(hca.qps)}`),
+    table(["QP", "type", "state", "to", "sends waiting", "receives", "retries left"], hca.qps.entries.map((one) => [
+      pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), one.type, qpState(one), target(store, one), waiting(one.sq),
+      one.srq ? `SRQ ${hex(one.srq)}` : waiting(one.rq), retries(one)])),
+    make("h3", {}, `Completion queues, ${hca.cqs.count}${more(hca.cqs)}`),
+    table(["CQ", "fill", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn),
+      bar(waiting(one) / one.depth, `${waiting(one)} of ${one.depth}`), one.armed, one.error ? "yes" : ""])),
+    make("h3", {}, `Memory regions and windows, ${hca.mrs.count}${more(hca.mrs)}`),
+    table(["kind", "key", "length", "access"], hca.mrs.entries.map((one) => [
+      one.kind, String(one.key), Number(one.length), String(one.access)])),
+    make("h3", {}, "Last failures"),
+    hca.failures.length ? table(["time", "QP or object", "failure"], [...hca.failures].reverse().slice(0, 50).map(
+      (one) => [clock(one.at), one.kind === "completion" ? pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn})
+        : String(one.number), one.status ?? one.event])) : make("p", {class: "note"}, "None."),
+    hca.failures.length ? whyButton(store, node.guest) : null,
+    make("h3", {}, "Counters"),
+    table(["counter", "value"], Object.entries(hca.counters))];
+}
+
+function whyButton(store, about) {
+  return make("p", {}, make("button", {type: "button", "data-key": "why",
+                                       onclick: () => store.choose("why", about, {about})}, "Why did this happen?"));
+}
+
+function qpState(one) {
+  const kind = one.state === "RTS" ? "good" : ["ERR", "SQE"].includes(one.state) ? "bad" : "wait";
+  return make("span", {class: `state ${kind}`}, one.state);
+}
+
+function retries(one) {
+  return one.requester ? `${one.requester.retries_left} of ${one.retry_cnt}` : "";
+}
+
+function target(store, one) {
+  if (!one.path) {
+    return "";
+  }
+  const node = [...store.nodes.values()].find(({lids}) => lids.includes(one.path.dlid));
+  return `${node ? node.name : `LID ${one.path.dlid}`} ${hex(one.dest_qpn ?? 0)}`;
+}
+
+// -- one QP
+
+export const qp = {
+  load: async (store) => {
+    const {id, qpn} = store.chosen;
+    const data = await ask("qp", {node: id, qpn});
+    if (store.chosen?.kind === "qp" && store.chosen.qpn === qpn) {
+      const way = (hops) => JSON.stringify(hops);
+      if (way([...store.path.there]) !== way(data.there) || way([...store.path.back]) !== way(data.back)) {
+        store.setPath(data.there, data.back);
+      }
+    }
+    return data;
+  },
+
+  show: (store, data, pane) => {
+    const node = store.nodes.get(store.chosen.id);
+    const one = data.qp;
+    return [
+      make("h2", {}, `QP ${hex(one.qpn)} of ${node.name}`),
+      make("p", {class: "about"}, qpState(one), ` ${one.type}, port ${one.port}, send CQ ${hex(one.send_cq)}, `
+        + `receive CQ ${hex(one.recv_cq)}`),
+      make("p", {}, pane.to("node", node.id, node.name), data.peer ? [" is connected to ",
+        pane.to("node", data.peer.node, data.peer.name), " ", data.peer.qp
+          ? pane.to("qp", data.peer.node, `QP ${hex(data.peer.qp.qpn)}`, {qpn: data.peer.qp.qpn}) : "(its QP is gone)"]
+        : one.path ? " is connected to a host whose objects are not known" : " has no connection"),
+      ...(one.requester ? [make("h3", {}, "Requester"), requester(one)] : []),
+      ...(one.responder ? [make("h3", {}, "Responder"), table(["expected PSN", "MSN"],
+        [[hex(one.responder.expected_psn), String(one.responder.msn)]])] : []),
+      make("h3", {}, "Work requests"),
+      table(["queue", "depth", "waiting", "completed"], ["sq", "rq"].map((name) => [
+        name === "sq" ? "send" : "receive", one[name].depth, waiting(one[name]), one[name].consumer])),
+      ...(one.path ? ways(store, data, pane) : []),
+      make("h3", {}, "Events"),
+      eventList(store, store.events.filter((event) => event.node === node.id && event.qpn === one.qpn), pane, 30),
+      whyButton(store, `${node.guest}:${hex(one.qpn)}`)].filter(Boolean);
+  },
+};
+
+function requester(one) {
+  const {una, next, in_window: inWindow, sent_end: end} = one.requester;
+  return table(["", ""], [["oldest PSN without an answer", hex(una)], ["first PSN that was never sent", hex(end)],
+    ["next PSN of a new request", hex(next)], ["requests in the window", count(inWindow)],
+    ["retries left", `${one.requester.retries_left} of ${one.retry_cnt}`],
+    ["local ACK timeout", one.timeout ? `4.096 µs × 2^${one.timeout}` : "none"]]);
+}
+
+function ways(store, data, pane) {
+  const list = (hops) => make("ol", {class: "hops"}, hops.map(([id, out]) => {
+    const link = store.links.get(id);
+    const [from, to] = link ? [store.endName(link.a, link.a_port), store.endName(link.b, link.b_port)] : [id, ""];
+    return make("li", {}, pane.to("link", id, out ? `${from} → ${to}` : `${to} → ${from}`), " ",
+      link && link.state !== "Active" ? state(link) : null);
+  }));
+  const end = store.nodes.get(data.end)?.name ?? "?";
+  const ends = data.complete ? [] : [make("p", {class: "error"}, `The way ends at ${end}: `
+    + `no forwarding entry, or no link, leads on to LID ${data.qp.path.dlid}.`)];
+  return [make("h3", {}, "Way to the peer"), list(data.there), ...ends,
+    ...(data.back.length ? [make("h3", {}, "Way back"), list(data.back)] : [])];
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Small parts that several views have.
+
+import {clock, make} from "./format.js";
+
+/** A port state, with a pattern as well as a colour. */
+export function state(link) {
+  const kind = link.state === "Active" ? "good" : link.state === "Down" || link.state === "not there" ? "bad" : "wait";
+  return make("span", {class: `state ${kind}`}, link.state + (link.cable === false ? ", cable pulled" : ""));
+}
+
+/** A bar for a share from 0 to 1, with its text. */
+export function bar(share, text) {
+  const inner = make("i");
+  inner.style.width = `${Math.round(Math.min(1, Math.max(0, share)) * 100)}%`;
+  return make("span", {}, make("span", {class: "bar", "aria-hidden": "true"}, inner), ` ${text}`);
+}
+
+/** Events, newest first; a click goes to the moment of one. */
+export function eventList(store, events, pane, most = 60) {
+  const rows = [...events].reverse().slice(0, most).map((event) => make("li", {}, make("time", {}, clock(event.at)),
+    make("button", {type: "button", class: "go", "data-key": `event ${event.number}`, onclick: () => {
+      store.show(event.at + 0.05);
+      if (event.link && store.links.has(event.link)) {
+        store.choose("link", event.link);
+      } else if (event.qpn && store.nodes.has(event.node)) {
+        store.choose("qp", event.node, {qpn: event.qpn});
+      } else if (event.node && store.nodes.has(event.node)) {
+        pane.stage.show(event.node);
+        store.choose("node", event.node);
+      }
+    }}, event.text)));
+  return rows.length ? make("ol", {class: "events"}, rows) : make("p", {class: "note"}, "Nothing has happened yet.");
+}

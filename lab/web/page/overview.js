@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Views of the whole fabric: an overview, links between two items, two moments compared, the words of ./pib why, and
+// the balance of the routes.
+
+import {ask} from "./api.js";
+import {byName, clock, count, draw, make, octets, table} from "./format.js";
+import {eventList, state} from "./label.js";
+
+const BUSIEST = 8;
+const MOST_ROWS = 200;
+
+export const overview = {
+  show: (store, _data, pane) => {
+    const links = [...store.links.values()];
+    const states = new Map();
+    links.forEach((link) => {
+      const now = store.condition(link);
+      const name = now.cable === false ? "cable pulled" : now.state;
+      states.set(name, (states.get(name) ?? 0) + 1);
+    });
+    const wrong = links.filter((link) => store.condition(link).state !== "Active" || store.condition(link).faults);
+    const kinds = {};
+    store.nodes.forEach((node) => {
+      kinds[node.kind] = (kinds[node.kind] ?? 0) + 1;
+    });
+    const manager = [...store.nodes.values()].find((node) => node.sm);
+    return [
+      make("h2", {}, "Overview"),
+      make("p", {class: "about"}, store.smLid ? `Subnet manager at LID ${store.smLid}${manager ? ", " : ""}`
+        : "There is no subnet manager: links stay in Initialize, and no data moves.",
+      manager && store.smLid ? pane.to("node", manager.id, manager.name) : ""),
+      table(["nodes", ""], Object.entries(kinds).map(([kind, number]) => [kind, number])),
+      table(["links", ""], [...states]),
+      ...busiest(store, pane),
+      ...(wrong.length ? [make("h3", {}, `Links that are not Active, or have faults: ${wrong.length}`),
+        table(["link", "state", "faults"], wrong.sort((one, other) => byName(one.id, other.id)).slice(0, MOST_ROWS)
+          .map((link) => [pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)}),
+                          store.condition(link).faults ? "injected" : ""]))] : []),
+      make("h3", {}, "Events"),
+      eventList(store, store.moment === null ? store.events : store.events.filter((event) => event.at <= store.moment),
+        pane)];
+  },
+};
+
+function busiest(store, pane) {
+  const loads = Object.entries(store.loads).filter(([id]) => store.links.has(id))
+    .sort(([, one], [, other]) => Math.max(other[0], other[1]) - Math.max(one[0], one[1])).slice(0, BUSIEST);
+  if (!loads.length) {
+    return [make("p", {class: "note"}, "No link carries traffic.")];
+  }
+  return [make("h3", {}, "Busiest links"), table(["link", "there", "back", "load"], loads.map(([id, [out, back]]) => {
+    const link = store.links.get(id);
+    const share = link.capacity ? Math.max(out, back) / link.capacity : 0;
+    return [pane.to("link", id, store.linkName(link)), octets(out), octets(back), `${(share * 100).toFixed(1)} %`];
+  }))];
+}
+
+export const bundle = {
+  show: (store, _data, pane) => {
+    const links = store.chosen.id.split(" ").map((id) => store.links.get(id)).filter(Boolean);
+    return [make("h2", {}, `${links.length} links`),
+      table(["link", "state", "out", "in"], links.map((link) => {
+        const [out, back] = store.loads[link.id] ?? [0, 0];
+        return [pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)}), octets(out),
+                octets(back)];
+      }))];
+  },
+};
+
+export const why = {
+  load: (store) => ask("why", store.chosen.about ? {about: store.chosen.about} : {}),
+
+  show: (store, {lines, error}) => [
+    make("h2", {}, `What went wrong${store.chosen.about ? ` with ${store.chosen.about}` : ""}`),
+    make("p", {class: "about"}, `As ./pib why ${store.chosen.about ?? ""} says it, newest last.`),
+    error ? make("p", {class: "error", role: "alert"}, error) : null,
+    lines.length ? make("ol", {class: "events"}, lines.map((line) => make("li", {}, line)))
+      : error ? null : make("p", {class: "note"},
+        "Nothing is wrong: no failure, no link that is down, no fault is recorded."),
+    make("p", {class: "note"}, "The names in brackets are sections of the documentation."),
+    store.chosen.about ? make("button", {type: "button", onclick: () => store.choose("why", "", {about: ""})},
+      "The whole fabric") : null].filter(Boolean),
+};
+
+export const comparison = {
+  load: (store) => ask("compare", {begin: store.chosen.begin, end: store.chosen.end}),
+
+  show: (store, {begin, end, links}, pane) => {
+    const name = (id) => store.links.has(id) ? pane.to("link", id, store.linkName(store.links.get(id))) : id;
+    const changed = Object.entries(links).filter(([, {states}]) => states[0] !== states[1]);
+    const moved = Object.entries(links).map(([id, {grown}]) => [id, grown])
+      .filter(([, grown]) => grown.out !== undefined)
+      .sort(([, one], [, other]) => other.out + other.in - one.out - one.in);
+    const bad = moved.filter(([, grown]) => grown.discards || grown.errors);
+    return [make("h2", {}, `${clock(begin)} and ${clock(end)} compared`),
+      make("h3", {}, `Links whose state differs: ${changed.length}`),
+      changed.length ? table(["link", clock(begin), clock(end)], changed.map(([id, {states}]) => [name(id), ...states]))
+        : make("p", {class: "note"}, "None."),
+      make("h3", {}, `Links that discarded packets or had errors in between: ${bad.length}`),
+      bad.length ? table(["link", "discards", "errors"],
+        bad.map(([id, grown]) => [name(id), grown.discards, grown.errors]))
+        : make("p", {class: "note"}, "None."),
+      make("h3", {}, "Octets moved in between"),
+      moved.length ? table(["link", "out", "in"],
+        moved.slice(0, MOST_ROWS).map(([id, grown]) => [name(id), grown.out, grown.in]))
+        : make("p", {class: "note"}, "None."),
+      make("h3", {}, "Events in between"),
+      eventList(store, store.events.filter(({at}) => at >= begin && at <= end), pane)];
+  },
+};
+
+export const balance = {
+  load: (_store) => ask("balance"),
+
+  show: (store, {links, loops}, pane) => {
+    const between = links.filter(([id]) => store.links.has(id)
+      && [store.links.get(id).a, store.links.get(id).b].every((guid) => store.nodes.get(guid).kind === "switch"));
+    const most = Math.max(1, ...between.map(([, , number]) => number));
+    const use = new Map();
+    between.forEach(([id, , number]) => use.set(id, Math.max(use.get(id) ?? 0, number / most)));
+    pane.mark(use);
+    const rows = [...between].sort((one, other) => other[2] - one[2]).slice(0, 60);
+    return [make("h2", {}, "Routing balance"),
+      make("p", {class: "about"}, "Routes of all pairs of hosts by the forwarding tables: how many use a link between "
+        + "switches, in one direction. The map shows busier links wider."),
+      between.length ? histogram(between.map(([, , number]) => number)) : make("p", {class: "note"},
+        "The forwarding tables are empty, or there is one switch only."),
+      make("h3", {}, `Credit loops: ${loops.length}`),
+      make("p", {class: "note"}, loops.length
+        ? "These links can wait for each other's buffers in a circle if all packets are on one VL:"
+        : "No circle of links can wait for each other's buffers."),
+      ...loops.map((loop) => make("p", {}, loop.map(([id]) => [pane.to("link", id, store.links.has(id)
+        ? store.linkName(store.links.get(id)) : id), " "]).flat())),
+      make("h3", {}, "Links with most routes"),
+      table(["link, direction", "routes"], rows.map(([id, out, number]) => {
+        const link = store.links.get(id);
+        const [from, to] = out ? [link.a, link.b] : [link.b, link.a];
+        const text = `${store.nodes.get(from).name} → ${store.nodes.get(to).name}`;
+        return [pane.to("link", id, text, {through: true}), number];
+      }))];
+  },
+};
+
+function histogram(numbers) {
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
+  const bins = Math.min(12, most - least + 1);
+  const filled = Array(bins).fill(0);
+  numbers.forEach((number) => {
+    filled[Math.min(bins - 1, Math.floor((number - least) / (most - least + 1) * bins))] += 1;
+  });
+  const highest = Math.max(...filled);
+  const [width, height] = [380, 130];
+  const bars = filled.flatMap((number, bin) => {
+    const high = number / highest * (height - 40);
+    const x = 4 + bin * (width - 8) / bins;
+    const begin = Math.ceil(least + bin * (most - least + 1) / bins);
+    return [draw("rect", {x: x + 1, y: height - 18 - high, width: (width - 8) / bins - 2, height: high}),
+            draw("text", {x: x + (width - 8) / bins / 2, y: height - 22 - high, "text-anchor": "middle"},
+              number ? String(number) : ""),
+            draw("text", {x: x + (width - 8) / bins / 2, y: height - 5, "text-anchor": "middle"}, String(begin))];
+  });
+  const svg = draw("svg", {class: "curve histogram", viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": `Histogram: routes of a link in one direction, from ${count(least)} to ${count(most)}`}, ...bars);
+  svg.style.height = `${height}px`;
+  return make("div", {}, svg, make("p", {class: "note"}, "Across: routes through a link. Upwards: number of links."));
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Search by name, GUID or LID: a combobox with a list of results.
+
+import {byName, make} from "./format.js";
+
+const MOST = 30;
+
+/** Nodes and links that match, the best first: an exact LID, then names that begin with the text, then all others. */
+export function search(store, text) {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) {
+    return [];
+  }
+  const lid = /^(?:lid\s*)?(0x[0-9a-f]+|\d+)$/.exec(wanted);
+  const guid = wanted.replace(/^0x/, "").replace(/:/g, "");
+  const found = [];
+  for (const node of store.nodes.values()) {
+    const name = node.name.toLowerCase();
+    const rank = lid && node.lids.includes(Number(lid[1])) ? 0 : name === wanted ? 1 : name.startsWith(wanted) ? 2
+      : name.includes(wanted) || node.description.toLowerCase().includes(wanted) ? 3
+        : guid.length > 3 && node.id.includes(guid) ? 4 : null;
+    if (rank !== null) {
+      found.push({rank, kind: "node", id: node.id, text: node.name,
+                  more: `${node.kind}, LID ${node.lids.join(", ") || "none"}, ${node.id}`});
+    }
+  }
+  if (wanted.includes("[")) {
+    for (const link of store.links.values()) {
+      const name = store.linkName(link);
+      if (name.toLowerCase().includes(wanted)) {
+        found.push({rank: 2, kind: "link", id: link.id, text: name, more: `link, ${link.state} ${link.rate}`});
+      }
+    }
+  }
+  return found.sort((one, other) => one.rank - other.rank || byName(one.text, other.text)).slice(0, MOST);
+}
+
+export class Search {
+  constructor(input, list, store, stage) {
+    Object.assign(this, {input, list, store, stage, found: [], at: 0});
+    input.addEventListener("input", () => this.look());
+    input.addEventListener("focus", () => this.look());
+    input.addEventListener("blur", () => setTimeout(() => this.close(), 150));
+    input.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  look() {
+    this.found = search(this.store, this.input.value);
+    this.at = 0;
+    const nothing = this.input.value.trim() && !this.found.length;
+    this.list.replaceChildren(...this.found.map((one, number) => make("li", {
+      role: "option", id: `result-${number}`, onpointerdown: (event) => {
+        event.preventDefault();
+        this.take(one);
+      }}, one.text, make("small", {}, one.more))),
+    ...(nothing ? [make("li", {}, "No node has this name, GUID or LID")] : []));
+    this.list.hidden = !this.found.length && !nothing;
+    this.input.setAttribute("aria-expanded", String(!this.list.hidden));
+    this.point();
+  }
+
+  point() {
+    [...this.list.children].forEach((row, number) => row.setAttribute("aria-selected", String(number === this.at
+      && this.found.length > 0)));
+    if (this.found.length) {
+      this.input.setAttribute("aria-activedescendant", `result-${this.at}`);
+      this.list.children[this.at].scrollIntoView({block: "nearest"});
+    } else {
+      this.input.removeAttribute("aria-activedescendant");
+    }
+  }
+
+  close() {
+    this.list.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+  }
+
+  key(event) {
+    const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
+    if (step && this.found.length) {
+      event.preventDefault();
+      this.at = (this.at + step + this.found.length) % this.found.length;
+      this.point();
+    } else if (event.key === "Enter" && this.found.length) {
+      this.take(this.found[this.at]);
+    } else if (event.key === "Escape") {
+      this.input.value = "";
+      this.close();
+      event.stopPropagation();
+    }
+  }
+
+  take(one) {
+    this.close();
+    this.input.value = "";
+    if (one.kind === "node") {
+      this.stage.show(one.id);
+    } else {
+      const link = this.store.links.get(one.id);
+      [link.a, link.b].forEach((guid) => this.stage.show(guid));
+    }
+    this.store.choose(one.kind, one.id);
+  }
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The map: buttons for nodes above a canvas with links; zoom, drag, fold, choose by pointer or keyboard.
+
+import {condition, distance, edges} from "./edges.js";
+import {Folds, layout} from "./layout.js";
+import {byName, make, octets} from "./format.js";
+import {Painter} from "./paint.js";
+
+const LEAST_SCALE = 0.08;
+const MOST_SCALE = 4;
+const NEAR = 7;                 // pixels from a link at which the pointer takes it
+const STEP = 1.25;              // of the zoom, by a key
+const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+
+export class Stage {
+  constructor(element, store) {
+    this.element = element;
+    this.store = store;
+    this.layer = element.querySelector("#nodes");
+    this.tip = element.querySelector("#tip");
+    this.painter = new Painter(element.querySelector("#links"), store);
+    this.view = this.painter.view;
+    this.folds = new Folds();
+    this.items = new Map();
+    this.buttons = new Map();
+    this.focus = "";            // the item that Tab reaches
+    this.own = false;           // the user has moved the view
+    store.addEventListener("fabric", () => this.arrange());
+    store.addEventListener("path", () => this.showPath());
+    for (const name of ["changes", "loads", "chosen"]) {
+      store.addEventListener(name, () => this.refresh());
+    }
+    this.listen();
+  }
+
+  listen() {
+    const {element} = this;
+    element.addEventListener("wheel", (event) => this.wheel(event), {passive: false});
+    element.addEventListener("pointerdown", (event) => this.press(event));
+    element.addEventListener("pointermove", (event) => this.point(event));
+    element.addEventListener("pointerleave", () => this.hoverOver(null));
+    element.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => {
+      if (this.own) {
+        this.painter.redraw();
+      } else {
+        this.arrange();
+      }
+    }).observe(element);
+  }
+
+  // -- placing
+
+  arrange() {
+    const {nodes, links} = this.store;
+    this.folds.begin(nodes);
+    this.items = layout(nodes, links, this.folds, this.element.clientWidth,
+      this.element.clientHeight);
+    this.painter.edges = edges(links, nodes, this.items, this.folds);
+    this.build();
+    this.refresh();
+    if (!this.own) {
+      this.fit();
+    }
+  }
+
+  /** Keeps the buttons of items that stay, so that the focus stays. */
+  build() {
+    for (const [id, button] of this.buttons) {
+      if (!this.items.has(id)) {
+        button.remove();
+        this.buttons.delete(id);
+      }
+    }
+    this.layer.querySelectorAll(".fold").forEach((badge) => badge.remove());
+    if (!this.items.has(this.focus)) {
+      this.focus = this.items.keys().next().value ?? "";
+    }
+    for (const item of this.items.values()) {
+      this.place(item);
+      if (item.kind === "switch" && item.hosts) {
+        this.layer.append(this.badge(item));
+      }
+    }
+  }
+
+  place(item) {
+    let button = this.buttons.get(item.id);
+    if (!button) {
+      button = make("button", {type: "button", "data-id": item.id, onclick: () => this.open(item.id),
+                               onfocus: () => this.focusOn(item.id), ondblclick: () => this.toggle(item.id)});
+      this.buttons.set(item.id, button);
+      this.layer.append(button);
+    }
+    Object.assign(button.style, {left: `${item.x}px`, top: `${item.y}px`, width: `${item.width}px`,
+                                 height: `${item.height}px`});
+  }
+
+  badge(item) {
+    const open = item.below.length > 0;
+    const hosts = `${item.hosts} host${item.hosts === 1 ? "" : "s"}`;
+    const button = make("button", {
+      type: "button", class: "fold", tabindex: -1, "aria-expanded": String(open),
+      "aria-label": `${open ? "Fold" : "Open"} ${hosts} of ${item.name}`, onclick: () => this.toggle(item.id),
+    }, item.width < 70 ? `${item.hosts} ${open ? "▴" : "▾"}` : `${hosts} ${open ? "▴" : "▾"}`);
+    Object.assign(button.style, {left: `${item.x}px`, top: `${item.y + item.height / 2 + 12}px`});
+    return button;
+  }
+
+  toggle(id) {
+    const item = this.items.get(id);
+    if (item && (item.kind === "pod" || item.hosts)) {
+      this.folds.toggle(id);
+      this.arrange();
+    } else if (item?.leaf) {
+      this.folds.toggle(item.leaf);
+      this.arrange();
+    }
+  }
+
+  foldAll(open) {
+    if (open) {
+      this.folds.all(this.store.nodes);
+    } else {
+      this.folds.none();
+    }
+    this.arrange();
+    this.fit();
+  }
+
+  open(id) {
+    const item = this.items.get(id);
+    if (item.kind === "pod") {
+      this.toggle(id);
+    } else {
+      this.store.choose("node", id);
+    }
+  }
+
+  // -- looks
+
+  refresh() {
+    const {store} = this;
+    const used = new Map();
+    for (const edge of this.painter.edges) {
+      for (const link of edge.links) {
+        const up = store.condition(link).state !== "Down";
+        [link.a, link.b].forEach((guid) => used.set(guid, used.get(guid) || up));
+      }
+    }
+    const chosen = store.chosen?.kind === "node" || store.chosen?.kind === "qp" ? store.chosen.id : "";
+    const onPath = this.pathItems();
+    for (const [id, item] of this.items) {
+      this.look(this.buttons.get(id), item, {
+        chosen: id === chosen, onpath: onPath.has(id), faint: onPath.size > 0 && !onPath.has(id),
+        off: used.get(id) === false, sm: item.node?.sm});
+    }
+    this.element.classList.toggle("past", store.moment !== null);
+    this.painter.refresh();
+  }
+
+  pathItems() {
+    const {path, links, nodes} = this.store;
+    const found = new Set();
+    for (const id of [...path.there.keys(), ...path.back.keys()]) {
+      const link = links.get(id);
+      [link?.a, link?.b].forEach((guid) => nodes.has(guid) && found.add(this.folds.item(nodes.get(guid))));
+    }
+    return found;
+  }
+
+  look(button, item, marks) {
+    const names = Object.keys(marks).filter((name) => marks[name]);
+    button.className = ["node", item.kind, ...names].join(" ");
+    button.tabIndex = item.id === this.focus ? 0 : -1;
+    const about = item.kind === "pod" ? `${item.switches} switches, ${item.hosts} hosts`
+      : item.node.lids.length ? `LID ${item.node.lids.join(", ")}` : "no LID";
+    const short = item.kind === "pod" ? `${item.switches} sw, ${item.hosts} hosts`
+      : item.width < 70 ? about.replace("LID ", "").replace("no LID", "–") : about;
+    const text = `${item.label ?? item.name}\n${item.kind === "switch" || item.kind === "pod" ? short : ""}`;
+    if (button.dataset.text !== text) {
+      button.dataset.text = text;
+      button.replaceChildren(make("span", {}, item.label ?? item.name),
+        ...(text.endsWith("\n") ? [] : [make("small", {}, short)]));
+    }
+    const words = {switch: "switch", pod: "folded pod", guest: "guest", phantom: "phantom host", host: "host"};
+    button.setAttribute("aria-label", `${item.name}, ${words[item.kind]}, ${about}${marks.sm ? ", subnet manager" : ""}`
+      + `${marks.off ? ", no link is up" : ""}`);
+    button.title = `${item.name}\n${words[item.kind]}, ${about}`;
+  }
+
+  // -- view
+
+  transform() {
+    const {x, y, scale} = this.view;
+    this.layer.style.transform = `translate(${x}px, ${y}px) scale(${scale})`;
+    this.painter.redraw();
+  }
+
+  fit() {
+    this.fitTo([...this.items.values()]);
+    this.own = false;
+  }
+
+  /** Opens what hides the way of a QP, and shows all of it. */
+  showPath() {
+    const {path, links, nodes} = this.store;
+    for (const id of [...path.there.keys(), ...path.back.keys()]) {
+      const link = links.get(id);
+      [link?.a, link?.b].forEach((guid) => nodes.has(guid) && this.folds.reveal(nodes.get(guid)));
+    }
+    if (path.there.size) {
+      this.own = true;
+      this.arrange();
+      const ids = this.pathItems();
+      this.fitTo([...this.items.values()].filter(({id}) => ids.has(id)));
+    } else {
+      this.refresh();
+    }
+  }
+
+  fitTo(boxes) {
+    const {clientWidth: width, clientHeight: height} = this.element;
+    if (!boxes.length || !width || !height) {
+      return;
+    }
+    const left = Math.min(...boxes.map((box) => box.x - box.width / 2)) - 20;
+    const right = Math.max(...boxes.map((box) => box.x + box.width / 2)) + 20;
+    const top = Math.min(...boxes.map((box) => box.y - box.height / 2)) - 30;
+    const bottom = Math.max(...boxes.map((box) => box.y + box.height / 2)) + 60;
+    const scale = Math.max(LEAST_SCALE, Math.min(width / (right - left), height / (bottom - top), 1.4));
+    Object.assign(this.view, {scale, x: (width - (left + right) * scale) / 2,
+                              y: (height - (top + bottom) * scale) / 2});
+    this.transform();
+  }
+
+  zoom(factor, x = this.element.clientWidth / 2, y = this.element.clientHeight / 2) {
+    const {view} = this;
+    const scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, view.scale * factor));
+    view.x = x - (x - view.x) * scale / view.scale;
+    view.y = y - (y - view.y) * scale / view.scale;
+    view.scale = scale;
+    this.own = true;
+    this.transform();
+  }
+
+  /** Opens what hides a node, moves the view to it, and gives it the focus. */
+  show(id) {
+    const node = this.store.nodes.get(id);
+    if (!node) {
+      return;
+    }
+    this.folds.reveal(node);
+    this.arrange();
+    this.goTo(id);
+  }
+
+  /** Gives an item the focus, and moves the view if it is outside or too small to read. */
+  goTo(id) {
+    const item = this.items.get(id);
+    const [width, height] = [this.element.clientWidth, this.element.clientHeight];
+    const {view} = this;
+    const [x, y] = [item.x * view.scale + view.x, item.y * view.scale + view.y];
+    if (view.scale < 0.6 || x < 20 || y < 10 || x > width - 20 || y > height - 10) {
+      view.scale = Math.max(view.scale, 0.8);
+      Object.assign(view, {x: width / 2 - item.x * view.scale, y: height / 2 - item.y * view.scale});
+      this.own = true;
+      this.transform();
+    }
+    this.focusOn(id);
+    this.buttons.get(id).focus({preventScroll: true});
+  }
+
+  // -- pointer
+
+  wheel(event) {
+    event.preventDefault();
+    const box = this.element.getBoundingClientRect();
+    this.zoom(Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
+  }
+
+  press(event) {
+    if (event.button !== 0 || event.target.closest("button, details")) {
+      return;
+    }
+    const begin = {x: event.clientX, y: event.clientY, left: this.view.x, top: this.view.y, moved: false};
+    const move = (moved) => {
+      const [dx, dy] = [moved.clientX - begin.x, moved.clientY - begin.y];
+      begin.moved ||= Math.hypot(dx, dy) > 4;
+      if (begin.moved) {
+        this.element.classList.add("dragged");
+        this.own = true;
+        Object.assign(this.view, {x: begin.left + dx, y: begin.top + dy});
+        this.transform();
+      }
+    };
+    const end = (ended) => {
+      removeEventListener("pointermove", move);
+      removeEventListener("pointerup", end);
+      removeEventListener("pointercancel", end);
+      this.element.classList.remove("dragged");
+      if (!begin.moved && ended.type === "pointerup") {
+        this.take(this.edgeAt(ended));
+      }
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", end);
+    addEventListener("pointercancel", end);
+  }
+
+  take(edge) {
+    if (!edge) {
+      this.store.choose(null);
+    } else if (edge.links.length === 1) {
+      this.store.choose("link", edge.links[0].id);
+    } else {
+      this.store.choose("bundle", edge.links.map((link) => link.id).sort(byName).join(" "));
+    }
+  }
+
+  edgeAt(event) {
+    const box = this.element.getBoundingClientRect();
+    const x = (event.clientX - box.left - this.view.x) / this.view.scale;
+    const y = (event.clientY - box.top - this.view.y) / this.view.scale;
+    let best = null;
+    let least = NEAR / this.view.scale;
+    for (const edge of this.painter.edges) {
+      const far = distance(edge, x, y);
+      if (far < least) {
+        [best, least] = [edge, far];
+      }
+    }
+    return best;
+  }
+
+  point(event) {
+    if (event.buttons) {
+      return;
+    }
+    const edge = event.target.closest("button, details") ? null : this.edgeAt(event);
+    this.hoverOver(edge, event);
+  }
+
+  hoverOver(edge, event) {
+    this.tip.hidden = !edge;
+    if (edge) {
+      const box = this.element.getBoundingClientRect();
+      this.tip.textContent = this.words(edge);
+      this.tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - 250)}px`;
+      this.tip.style.top = `${event.clientY - box.top + 14}px`;
+    }
+    this.element.style.cursor = edge ? "pointer" : "";
+    if (edge !== this.painter.hover) {
+      this.painter.hover = edge;
+      this.painter.redraw();
+    }
+  }
+
+  words(edge) {
+    const now = condition(edge, this.store);
+    const [link] = edge.links;
+    const name = edge.links.length > 1 ? `${edge.links.length} links` : this.store.linkName(link);
+    const from = edge.along.get(link.id) ? ["→", "←"] : ["←", "→"];
+    return `${name}\n${now.state}${now.pulled ? ", cable pulled" : ""}${now.faults ? ", faults are injected" : ""}`
+      + `  ${edge.links.length > 1 ? "" : link.rate}\n${from[0]} ${octets(now.there)}   ${from[1]} ${octets(now.back)}`;
+  }
+
+  // -- keyboard
+
+  focusOn(id) {
+    const before = this.buttons.get(this.focus);
+    if (before) {
+      before.tabIndex = -1;
+    }
+    this.focus = id;
+    this.buttons.get(id).tabIndex = 0;
+  }
+
+  key(event) {
+    const id = event.target.dataset?.id;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("details")) {
+      return;
+    }
+    if (id && ARROWS[event.key]) {
+      this.step(id, ARROWS[event.key]);
+    } else if (id && event.key.toLowerCase() === "o") {
+      this.toggle(id);
+    } else if (event.key === "+" || event.key === "=") {
+      this.zoom(STEP);
+    } else if (event.key === "-") {
+      this.zoom(1 / STEP);
+    } else if (event.key === "0") {
+      this.fit();
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  /** The focus goes to the nearest item in a direction. */
+  step(id, [dx, dy]) {
+    const here = this.items.get(id);
+    let best = null;
+    let least = Infinity;
+    for (const item of this.items.values()) {
+      const [x, y] = [item.x - here.x, item.y - here.y];
+      const along = x * dx + y * dy;
+      const aside = Math.abs(x * dy) + Math.abs(y * dx);
+      if (item !== here && along > 1 && along + 2.5 * aside < least) {
+        [best, least] = [item, along + 2.5 * aside];
+      }
+    }
+    if (best) {
+      this.goTo(best.id);
+    }
+  }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The state of the page: the fabric, its loads, events, the moment that is shown, and the object that is chosen.
+
+import {ask} from "./api.js";
+
+export class Store extends EventTarget {
+  constructor() {
+    super();
+    this.nodes = new Map();
+    this.links = new Map();
+    this.loads = {};
+    this.events = [];
+    this.smLid = 0;
+    this.began = 0;             // time of the oldest moment that the server knows
+    this.now = 0;
+    this.moment = null;         // a moment of the past; null: live
+    this.mark = null;           // the moment to compare with
+    this.chosen = null;         // {kind: "node" | "link" | "qp" | …, id}
+    this.path = {there: new Map(), back: new Map()};        // direction by link
+    this.trouble = "";
+  }
+
+  tell(name) {
+    this.dispatchEvent(new Event(name));
+  }
+
+  /** Opens the stream, which the browser opens again after a loss. */
+  connect() {
+    const stream = new EventSource("events");
+    const on = (name, take) => stream.addEventListener(name, (event) => take(JSON.parse(event.data)));
+    on("fabric", (fabric) => this.takeFabric(fabric));
+    on("changes", (changes) => this.takeChanges(changes));
+    on("loads", (loads) => this.takeLoads(loads));
+    on("events", (events) => this.takeEvents(events));
+    on("trouble", ({text}) => this.setTrouble(text));
+    stream.addEventListener("error", () => this.setTrouble("The server does not answer. Is ./pib web running?"));
+  }
+
+  setTrouble(text) {
+    this.trouble = text;
+    this.tell("trouble");
+  }
+
+  takeFabric({nodes, links, sm_lid: smLid}) {
+    this.nodes = new Map(nodes.map((node) => [node.id, node]));
+    this.links = new Map(links.map((link) => [link.id, link]));
+    this.smLid = smLid;
+    this.around = new Map(nodes.map((node) => [node.id, []]));
+    for (const link of links) {
+      this.around.get(link.a)?.push(link);
+      this.around.get(link.b)?.push(link);
+    }
+    this.tell("fabric");
+  }
+
+  takeChanges({nodes, links, sm_lid: smLid}) {
+    const refold = nodes.some((node) => ["pod", "leaf", "level"].some(
+      (key) => this.nodes.get(node.id)[key] !== node[key]));
+    nodes.forEach((node) => Object.assign(this.nodes.get(node.id), node));
+    links.forEach((link) => Object.assign(this.links.get(link.id), link));
+    this.smLid = smLid;
+    this.tell(refold ? "fabric" : "changes");
+  }
+
+  takeLoads({at, begin, loads}) {
+    this.now = at;
+    this.began = begin || this.began || at;
+    if (this.moment === null) {
+      this.loads = loads;
+      this.tell("loads");
+    }
+    this.tell("time");
+  }
+
+  takeEvents(events) {
+    const known = new Set(this.events.map((event) => event.number));
+    this.events = [...this.events, ...events.filter((event) => !known.has(event.number))]
+      .sort((one, other) => one.at - other.at).slice(-2000);
+    this.tell("events");
+  }
+
+  // -- the moment
+
+  /** Shows the fabric at a time of the past; null: live. Later calls win. */
+  async show(at) {
+    this.moment = at;
+    this.past = null;
+    if (at !== null) {
+      const past = await ask("moment", {at});
+      if (this.moment !== at) {
+        return;
+      }
+      this.past = past.links;
+      this.loads = past.loads;
+    }
+    this.tell("changes");
+    this.tell("loads");
+    this.tell("time");
+    this.tell("moment");
+  }
+
+  /** A link's state, cable and faults at the moment that is shown. */
+  condition(link) {
+    return this.moment !== null && this.past ? this.past[link.id] || {state: "not there", cable: true} : link;
+  }
+
+  // -- the choice
+
+  choose(kind, id, more = {}) {
+    this.chosen = kind ? {kind, id, ...more} : null;
+    this.path = {there: new Map(), back: new Map()};
+    this.tell("chosen");
+  }
+
+  setPath(there, back) {
+    this.path = {there: new Map(there), back: new Map(back)};
+    this.tell("path");
+  }
+
+  endName(guid, port) {
+    return `${this.nodes.get(guid)?.name ?? guid}[${port}]`;
+  }
+
+  linkName(link) {
+    return `${this.endName(link.a, link.a_port)} – ${this.endName(link.b, link.b_port)}`;
+  }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A switch: ports with queues, forwarding tables.
+
+import {ask} from "./api.js";
+import {hex, make, octets, table} from "./format.js";
+import {eventList, state} from "./label.js";
+
+export const fabricSwitch = {
+  load: (store) => ask("switch", {node: store.chosen.id}),
+
+  show: (store, {switch: about, ports, lft, mft}, pane) => {
+    const node = store.nodes.get(store.chosen.id);
+    const mine = new Map((store.around.get(node.id) ?? []).map(
+      (link) => [link.a === node.id ? link.a_port : link.b_port, link]));
+    const used = ports.filter((port) => port.neighbour);
+    return [
+      make("h2", {}, `Switch ${node.name}`),
+      make("p", {class: "about"}, `GUID ${about.guid}, LID ${about.lid || "none"}, `
+        + `SM at LID ${about.sm_lid || "none"}, ${used.length} of ${about.ports} ports used, `
+        + `${about.held_packets} packets held`),
+      node.description !== node.name ? make("p", {class: "about"}, node.description) : null,
+      make("h3", {}, "Ports"),
+      table(["port", "neighbour", "state", "waiting", "load out", "in"],
+        used.map((port) => portRow(store, pane, node, port, mine.get(port.port)))),
+      make("h3", {}, `Unicast forwarding (LFT), ${lft.length} entries`),
+      lft.length ? table(["DLID", "to", "port"], lft.map(([lid, port]) => lftRow(store, pane, lid, port, mine)))
+        : make("p", {class: "note"}, "Empty: no subnet manager has set it."),
+      make("h3", {}, `Multicast forwarding (MFT), ${mft.length} groups`),
+      mft.length ? table(["MLID", "ports"], mft.map(([mlid, list]) => [hex(mlid), list.join(", ")]))
+        : make("p", {class: "note"}, "Empty."),
+      make("h3", {}, "Events"),
+      eventList(store, store.events.filter((event) => event.node === node.id
+        || [...mine.values()].some((link) => link.id === event.link)), pane, 20)].filter(Boolean);
+  },
+};
+
+function portRow(store, pane, node, port, link) {
+  const [out, back] = link && store.loads[link.id] ? (link.a === node.id ? store.loads[link.id]
+    : [store.loads[link.id][1], store.loads[link.id][0]]) : [0, 0];
+  const far = link ? (link.a === node.id ? store.endName(link.b, link.b_port) : store.endName(link.a, link.a_port))
+    : port.neighbour.description;
+  return [link ? pane.to("link", link.id, String(port.port)) : String(port.port), far,
+          state(link ? {...link, ...store.condition(link)} : port), port.queued_packets,
+          out ? octets(out) : "", back ? octets(back) : ""];
+}
+
+function lftRow(store, pane, lid, port, links) {
+  const target = [...store.nodes.values()].find((node) => node.lids.includes(lid));
+  const link = links.get(port);
+  return [String(lid), target ? pane.to("node", target.id, target.name) : "",
+          link ? pane.to("link", link.id, String(port)) : String(port)];
+}

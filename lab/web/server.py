@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The HTTP server of `./pib web`: the page's files, answers in JSON, and the stream of changes."""
+
+import http.server
+import json
+import pathlib
+import socket
+import socketserver
+import sys
+import threading
+import urllib.parse
+from typing import Any
+
+from lab import ui
+from lab.web import access
+from lab.web.answers import Answers, Refused
+from lab.web.watch import Watcher
+
+PAGE = pathlib.Path(__file__).with_name("page")
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+         ".js": "text/javascript; charset=utf-8"}
+# The page loads nothing from elsewhere, and no other page can contain it.
+HEADERS = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+           "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+           "Cross-Origin-Resource-Policy": "same-origin"}
+MOST_BODY = 4096                # octets of a request's body
+MOST_REQUESTS = 64              # at a time, streams included
+REQUEST_S = 20                  # a client that sends nothing for so long is dropped
+KEEP_S = 5                      # interval of comments in a quiet stream
+
+
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], watcher: Watcher):
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, Handler)
+        self.watcher, self.answers = watcher, Answers(watcher)
+        self.token = access.new_token()
+        self.files = {path.name: path for path in PAGE.iterdir() if path.suffix in TYPES}
+        self._room = threading.BoundedSemaphore(MOST_REQUESTS)
+        self.ending = threading.Event()
+
+    def server_bind(self) -> None:
+        """Without the query for a name that HTTPServer makes."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        host = str(self.server_address[0])
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/{self.token}/"
+
+    def process_request(self, request, client_address) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request, client_address) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request, client_address) -> None:
+        """A client that goes away is no news."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def stop(self) -> None:
+        self.ending.set()
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+    timeout = REQUEST_S
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "pib", ""
+
+    def log_message(self, *_words) -> None:     # pylint: disable=arguments-differ
+        """Requests have the token in their path, so they are not logged."""
+
+    # -- answering ------------------------------------------------------------------
+
+    def _head(self, status: int, kind: str, length: int | None) -> None:
+        self.send_response(status)
+        for name, value in {**HEADERS, "Content-Type": kind}.items():
+            self.send_header(name, value)
+        if length is None:
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        else:
+            self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self._head(status, kind, len(body))
+        self.wfile.write(body)
+
+    def _json(self, status: int, data: Any) -> None:
+        self._send(status, "application/json", json.dumps(data, separators=(",", ":")).encode())
+
+    def _refuse(self, status: int, text: str) -> None:
+        self.close_connection = True            # a body that was not read may follow
+        self._json(status, {"error": text})
+
+    def _answer(self, make, given: Any) -> None:
+        try:
+            self._json(200, make(given))
+        except Refused as error:
+            self._json(400, {"error": str(error)})
+        except ui.LabError as error:
+            self._json(502, {"error": str(error)})
+
+    # -- checks -----------------------------------------------------------------------
+
+    def _allowed(self) -> tuple[str, str] | None:
+        """Path behind the token and query. None: the request has been refused."""
+        parts = urllib.parse.urlsplit(self.path)
+        token, rest = access.split_token(parts.path)
+        if not access.host_allowed(self.headers.get("Host", "")):
+            self._refuse(403, "the Host header is a foreign name: use the address that ./pib web has printed")
+        elif not access.token_is(token, self.server.token):
+            self._refuse(403, "the token is wrong: use the address that ./pib web has printed")
+        elif not access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", "")):
+            self._refuse(403, "the request comes from another site's page")
+        else:
+            return rest, parts.query
+        return None
+
+    def do_GET(self) -> None:
+        if not (allowed := self._allowed()):
+            return
+        path, query = allowed
+        if path == "events":
+            self._stream()
+        elif path in self.server.answers.get:
+            question = dict(urllib.parse.parse_qsl(query, max_num_fields=8))
+            self._answer(self.server.answers.get[path], question)
+        elif file := self.server.files.get(path or "index.html"):
+            self._send(200, TYPES[file.suffix], file.read_bytes())
+        else:
+            self._refuse(404, "there is no such page")
+
+    def do_POST(self) -> None:
+        if not (allowed := self._allowed()):
+            return
+        path, _query = allowed
+        length = self.headers.get("Content-Length", "")
+        if path not in self.server.answers.post:
+            self._refuse(404, "there is no such change")
+        elif self.headers.get("Content-Type", "").split(";")[0] != "application/json":
+            self._refuse(415, "a change is sent as application/json")
+        elif not length.isascii() or not length.isdigit() or len(length) > 8 or int(length) > MOST_BODY:
+            self._refuse(413, f"a change has a Content-Length, of at most {MOST_BODY} octets")
+        else:
+            self._change(path, self.rfile.read(int(length)))
+
+    def _change(self, path: str, body: bytes) -> None:
+        try:
+            request = json.loads(body)
+        except (ValueError, RecursionError):
+            request = None
+        if isinstance(request, dict):
+            self._answer(self.server.answers.post[path], request)
+        else:
+            self._json(400, {"error": "a change is one JSON object"})
+
+    # -- the stream -------------------------------------------------------------------
+
+    def _stream(self) -> None:
+        stream = self.server.watcher.join()
+        if not stream:
+            self._refuse(503, "too many pages are open: close one")
+            return
+        try:
+            self._head(200, "text/event-stream", None)
+            while stream.open and not self.server.ending.is_set():
+                self.wfile.write(stream.get(KEEP_S))
+        except OSError:
+            pass                    # the page was closed
+        finally:
+            self.server.watcher.hub.leave(stream)
+
+
+def serve(watcher: Watcher, host: str, port: int) -> None:
+    """Until interrupted."""
+    try:
+        server = Server((host, port), watcher)
+    except OSError as error:
+        raise ui.LabError(f"{host} port {port}: {error.strerror or error}. Take another:  ./pib web --port N"
+                          ) from error
+    watcher.start()
+    try:
+        ui.say(f"{server.url} until Ctrl-C")
+        server.serve_forever()
+    finally:
+        server.ending.set()
+        server.server_close()
+        watcher.stop()

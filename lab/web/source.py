@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The programs that `./pib web` reads: switch processes by their control sockets, guests by QMP."""
+
+import pathlib
+from typing import Protocol
+
+from lab.fabric import cluster, control, evidence
+from lab.fabric.evidence import Evidence, Json
+
+
+class Source(Protocol):
+    def controls(self) -> list[pathlib.Path]:
+        """Control sockets of the fabric's processes."""
+
+    def guests(self) -> dict[str, Json | None]:
+        """State, objects and journals of each guest, as in Evidence. None: QEMU does not answer."""
+
+    def evidence(self) -> Evidence:
+        """Everything, for the words of ./pib why."""
+
+
+class Lab:
+    """The lab of this checkout."""
+
+    def controls(self) -> list[pathlib.Path]:
+        return [switch.control for switch in cluster.Cluster().switches()]
+
+    def guests(self) -> dict[str, Json | None]:
+        return evidence.guests(cluster.Cluster())
+
+    def evidence(self) -> Evidence:
+        return evidence.collect(cluster.Cluster())
+
+
+class OneProcess:
+    """A pib-switch outside of the lab. The hosts at it are not known by name."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+
+    def controls(self) -> list[pathlib.Path]:
+        return [self.path]
+
+    def guests(self) -> dict[str, Json | None]:
+        return {}
+
+    def evidence(self) -> Evidence:
+        return evidence.without_guests([self.path])
+
+
+def read_switches(asked: control.Control) -> tuple[dict[str, Json], set[str]]:
+    """Status and counters (by port) of a process's switches, by id; and GUIDs of its phantoms."""
+    nodes = asked.ask("nodes")["nodes"]
+    found = {}
+    for name in [node["id"] for node in nodes if node["type"] == "switch"]:
+        counters = asked.ask("counters", switch=name)["ports"]
+        found[name] = {**asked.ask("status", switch=name),
+                       "counters": {port["port"]: port for port in counters}}
+    return found, {node["guid"] for node in nodes if node["type"] == "phantom"}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Events in the order of time: the journals of switches and guests' HCAs, and differences of two readings."""
+
+import collections
+import dataclasses
+from typing import Any
+
+from lab.fabric.evidence import NS, Json
+from lab.web.model import Fabric, Node
+
+MOST_EVENTS = 2000
+KINDS = {"up": "up", "down": "down", "cable pulled": "fault", "cable back": "up", "retrained": "fault",
+         "faults": "fault", "link error": "trap"}
+WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pulled",
+         "cable back": "the cable was put back", "retrained": "was retrained on request", "link error": "link error"}
+
+
+@dataclasses.dataclass
+class Event:
+    """kind: up, down, fault, trap, state, sm, node, completion or event. link, node: ids, "" for none. about: for ./pib
+    why."""
+    number: int
+    at: float
+    kind: str
+    text: str
+    link: str = ""
+    node: str = ""
+    guest: str = ""
+    qpn: int = 0
+    about: str = ""
+
+
+class Timeline:
+    def __init__(self) -> None:
+        self.events: collections.deque[Event] = collections.deque(maxlen=MOST_EVENTS)
+        self._number = 0
+        self._read: dict[Any, int] = {}     # number of the next entry, by journal
+
+    def as_json(self, after: int = 0) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(event) for event in self.events if event.number > after]
+
+    def last(self) -> int:
+        """Number of the last event."""
+        return self._number
+
+    def _add(self, at: float, kind: str, text: str, **more: Any) -> None:
+        self._number += 1
+        self.events.append(Event(self._number, at, kind, text, **more))
+
+    def _unread(self, journal: Any, answer: Json) -> list[Json]:
+        """The entries that have come since the last call. A journal that is shorter than before is a new one."""
+        lost, entries = answer.get("lost", 0), answer.get("entries", [])
+        begin, end = self._read.get(journal, 0), lost + len(entries)
+        if end < begin:
+            begin = 0
+        self._read[journal] = end
+        return entries[max(begin - lost, 0):]
+
+    # -- journals -----------------------------------------------------------------
+
+    def read_switch(self, fabric: Fabric, node: Node, journal: Json, now: float) -> None:
+        links = {end: link for end, link in fabric.at_port().items() if end[0] == node.id}
+        for entry in self._unread(node.id, journal):
+            link = links.get((node.id, entry["port"]))
+            here = f"{node.name}[{entry['port']}]"
+            name = fabric.link_name(link) if link else here
+            text = _switch_words(entry, here, name)
+            self._add(now - entry["age_ns"] / NS, KINDS[entry["change"]], text, link=link.id if link else "",
+                      node=node.id, about=here)
+
+    def read_hca(self, guest: str, slot: int, hca: Json, node: str) -> None:
+        """hca: as in Evidence."""
+        for entry in self._unread((guest, slot), {"lost": hca["lost"], "entries": hca["journal"]}):
+            at = entry["at"]
+            if entry["kind"] == "completion":
+                queue = " of a receive" if entry["queue"] == "recv" else ""
+                status = entry["status"].removeprefix("IBV_WC_")
+                self._add(at, "completion", f"{guest} QP {entry['qpn']:#x}: {status}{queue}", node=node, guest=guest,
+                          qpn=entry["qpn"], about=f"{guest}:{entry['qpn']:#x}")
+            else:
+                self._event(at, guest, entry, node)
+
+    def _event(self, at: float, guest: str, entry: Json, node: str) -> None:
+        words = entry["event"].split("_")
+        if "QP" in words or "PATH" in words:
+            self._add(at, "event", f"{guest} QP {entry['number']:#x}: {entry['event']}", node=node, guest=guest,
+                      qpn=entry["number"], about=f"{guest}:{entry['number']:#x}")
+        else:
+            self._add(at, "event", f"{guest}: {entry['event']}, number {entry['number']}, port {entry['port']}",
+                      node=node, guest=guest, about=guest)
+
+    # -- readings -----------------------------------------------------------------
+
+    def differences(self, before: Fabric, after: Fabric, now: float) -> None:
+        """Nodes that came and went, LIDs and subnet managers, and the states that no journal has."""
+        for guid in after.nodes.keys() - before.nodes.keys():
+            self._add(now, "node", f"{after.nodes[guid].name} has appeared", node=guid, about=after.nodes[guid].name)
+        for guid in before.nodes.keys() - after.nodes.keys():
+            self._add(now, "node", f"{before.nodes[guid].name} is gone", about=before.nodes[guid].name)
+        if after.sm_lid != before.sm_lid:
+            manager = next((node for node in after.nodes.values() if node.sm), None)
+            place = f"LID {after.sm_lid}" + (f", {manager.name}" if manager else "")
+            self._add(now, "sm", f"the subnet manager is at {place}" if after.sm_lid else "there is no subnet manager",
+                      node=manager.id if manager else "")
+        self._lids(before, after, now)
+        for name, link in after.links.items():
+            old = before.links.get(name)
+            if old and old.state != link.state and link.state != "Down":
+                self._add(now, "state", f"{after.link_name(link)} is {link.state}", link=name,
+                          about=after.end_name(link.a, link.a_port))
+
+    def _lids(self, before: Fabric, after: Fabric, now: float) -> None:
+        """One event for a sweep that has changed LIDs."""
+        changed = [node for guid, node in after.nodes.items()
+                   if guid in before.nodes and before.nodes[guid].lids != node.lids and node.lids]
+        if len(changed) == 1:
+            node, = changed
+            self._add(now, "sm", f"{node.name} has LID {', '.join(map(str, node.lids))}", node=node.id)
+        elif changed:
+            self._add(now, "sm", f"the subnet manager has changed LIDs of {len(changed)} nodes")
+
+
+def _switch_words(entry: Json, here: str, link: str) -> str:
+    times = f" ({entry['times']} times)" if entry["times"] > 1 else ""
+    if entry["change"] == "faults":
+        none = entry["detail"] == "none"
+        what = "no fault is injected any more" if none else f"faults are injected: {entry['detail']}"
+        return f"{link}, at {here}: {what}{times}"
+    detail = f": {entry['detail']}" if entry["change"] == "link error" and entry["detail"] else ""
+    return f"{link}: {WORDS[entry['change']]}{detail}{times}"

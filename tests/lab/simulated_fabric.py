@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A fabric without packets that answers as the control sockets of pib-switch do: all links are Active, LIDs and
+forwarding tables are set, and counters grow as a test says. It stands for a fabric with a subnet manager and guests."""
+
+import collections
+import contextlib
+import json
+import pathlib
+import socket
+import socketserver
+import threading
+import time
+from typing import Any
+
+from lab.fabric import evidence, topology
+from lab.fabric.evidence import Evidence
+
+COUNTERS = ("PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts", "PortXmitWait", "PortXmitDiscards",
+            "PortRcvErrors")
+FAULTS = {"drop": 0.0, "corrupt": 0.0, "duplicate": 0.0, "reorder": 0.0, "delay_us": 0.0, "jitter_us": 0.0,
+          "vl15": False}
+
+
+def guid(node: topology.Node) -> str:
+    return f"0x{node.guid:016x}"
+
+
+class Fabric:
+    """lids: by name. tables: ports by LID, by name of the switch. rates: octets a second out of a switch port."""
+
+    def __init__(self, net: topology.Net, guests: dict[str, str] | None = None):
+        self.net = net
+        self.guests = guests or {}                  # names of guests by node
+        self.lids = {name: number for number, name in enumerate(net.nodes, 1)}
+        self.tables = {switch.name: self._table(switch) for switch in net.switches()}
+        self.sm_lid = min((self.lids[host.name] for host in net.hosts()), default=0)
+        self.rates: dict[tuple[str, int], float] = {}
+        self.counters: dict[tuple[str, int], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        self.pulled: set[tuple[str, int]] = set()
+        self.faults: dict[tuple[str, int, str], dict[str, Any]] = {}
+        self.journals: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+        self.requests: list[dict[str, Any]] = []
+        self._moved = time.monotonic()
+
+    def _distances(self, target: topology.Node) -> dict[str, int]:
+        found, waiting = {target.name: 0}, collections.deque([target.name])
+        while waiting:
+            here = waiting.popleft()
+            for peer, _port in self.net.nodes[here].peers.values():
+                if peer not in found and (self.net.nodes[peer].kind == "Switch" or here == target.name):
+                    found[peer] = found[here] + 1
+                    if self.net.nodes[peer].kind == "Switch":
+                        waiting.append(peer)
+        return found
+
+    def _table(self, switch: topology.Node) -> dict[int, int]:
+        """Shortest ways, spread over equal ones by LID."""
+        if not hasattr(self, "_far"):
+            self._far = {name: self._distances(node) for name, node in self.net.nodes.items()}
+        table = {}
+        for name, lid in self.lids.items():
+            far = self._far[name]
+            ports = [port for port, (peer, _) in sorted(switch.peers.items())
+                     if far.get(peer, 1 << 30) < far.get(switch.name, 0)
+                     and (peer == name or self.net.nodes[peer].kind == "Switch")]
+            if ports:
+                table[lid] = ports[lid % len(ports)]
+        table[self.lids[switch.name]] = 0
+        return table
+
+    # -- a test's changes -----------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Moves packets for some time."""
+        for (name, port), rate in self.rates.items():
+            self._move((name, port), "Xmit", rate * seconds)
+            peer, far = self.net.nodes[name].peers[port]
+            if self.net.nodes[peer].kind == "Switch":
+                self._move((peer, far), "Rcv", rate * seconds)
+
+    def _move(self, port: tuple[str, int], way: str, octets: float) -> None:
+        units = int(octets / 4)
+        self.counters[port].update({f"Port{way}Data": units, f"Port{way}Pkts": int(octets / 2048),
+                                    f"Port{way}DataSL{port[1] % 3}": units})
+
+    def host_sends(self, name: str, rate: float) -> None:
+        """Octets a second that a host sends to its switch."""
+        peer, port = self.net.nodes[name].peers[1]
+        self.counters[peer, port].update({"PortRcvData": int(rate / 4), "PortRcvPkts": int(rate / 2048)})
+
+    def note(self, name: str, port: int, change: str, detail: str = "") -> None:
+        self.journals[name].append({"time": time.monotonic(), "port": port, "change": change, "times": 1,
+                                    "detail": detail})
+
+    # -- answers ----------------------------------------------------------------------
+
+    def up(self, name: str, port: int) -> bool:
+        return not {(name, port), self.net.nodes[name].peers[port]} & self.pulled
+
+    def nodes(self, _request) -> dict[str, Any]:
+        return {"nodes": [{"id": node.name, "description": node.description, "ports": node.ports, "guid": guid(node),
+                           "type": "switch" if node.kind == "Switch" else "phantom"}
+                          for node in self.net.nodes.values() if node.name not in self.guests]}
+
+    def status(self, request) -> dict[str, Any]:
+        node = self.net.nodes[request["switch"]]
+        return {"switch": {"guid": guid(node), "description": node.description, "lid": self.lids[node.name],
+                           "sm_lid": self.sm_lid, "ports": node.ports, "held_packets": 0},
+                "ports": [self._port(node, port) for port in range(1, node.ports + 1)]}
+
+    def _port(self, node: topology.Node, port: int) -> dict[str, Any]:
+        used = port in node.peers
+        up = used and self.up(node.name, port)
+        out = {"port": port, "state": "Active" if up else "Down", "phys_state": "LinkUp" if up else "Polling",
+               "connected": used, "cable": (node.name, port) not in self.pulled, "mtu": 4096, "data_vls": 8,
+               "queued_packets": 0, "width": "4X" if up else "", "speed": "EDR" if up else "",
+               "lids": [lid for lid, to in self.tables[node.name].items() if to == port][:16],
+               "faults": any((node.name, port, way) in self.faults for way in ("in", "out")), "peer_copy": False}
+        if used:
+            peer, far = node.peers[port]
+            there = self.net.nodes[peer]
+            out["neighbour"] = {"node_guid": guid(there), "port": far, "owner": "",
+                                "port_guid": f"0x{there.port_guid(far):016x}",
+                                "description": there.description}
+        return out
+
+    def read_counters(self, request) -> dict[str, Any]:
+        node = self.net.nodes[request["switch"]]
+        now = time.monotonic()
+        if self.rates and now > self._moved + 0.2:
+            self.advance(now - self._moved)
+            self._moved = now
+        ports = [request["port"]] if "port" in request else range(node.ports + 1)
+        return {"ports": [{"port": port, **dict.fromkeys(COUNTERS, 0), **self.counters[node.name, port]}
+                          for port in ports]}
+
+    def lft(self, request) -> dict[str, Any]:
+        table = self.tables[request["switch"]]
+        return {"top": max(table), "entries": [[lid, port] for lid, port in sorted(table.items())]}
+
+    def mft(self, _request) -> dict[str, Any]:
+        return {"entries": [[0xC001, [1, 2, 3]]]}
+
+    def journal(self, request) -> dict[str, Any]:
+        now = time.monotonic()
+        return {"lost": 0, "entries": [{**{name: value for name, value in entry.items() if name != "time"},
+                                        "age_ns": int((now - entry["time"]) * 1e9)}
+                                       for entry in self.journals[request["switch"]]]}
+
+    def link(self, request) -> dict[str, Any]:
+        at = request["switch"], request["port"]
+        if request["state"] == "down":
+            self.pulled.add(at)
+            self.note(*at, "cable pulled")
+            self.note(*at, "down")
+        else:
+            self.pulled.discard(at)
+            self.note(*at, "cable back")
+            self.note(*at, "up")
+        return {}
+
+    def fault(self, request) -> dict[str, Any]:
+        at = request["switch"], request["port"]
+        if "set" in request:
+            for way in ("in", "out"):
+                if request.get("direction", "both") in (way, "both"):
+                    self.faults.pop((*at, way), None)
+                    if request["set"]:
+                        self.faults[(*at, way)] = request["set"]
+            words = ", ".join(f"{name} {value}" for name, value in request["set"].items())
+            self.note(*at, "faults", words or "none")
+        return {way: {**FAULTS, **self.faults.get((*at, way), {}), "counts": {"seen": 0}} for way in ("in", "out")}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.requests.append(request)
+        make = {"nodes": self.nodes, "status": self.status, "counters": self.read_counters, "lft": self.lft,
+                "mft": self.mft, "journal": self.journal, "link": self.link, "fault": self.fault}[request["command"]]
+        return {"ok": True, **make(request)}
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        self.server.open.append(self.connection)                     # type: ignore[attr-defined]
+        for line in self.rfile:
+            answer = self.server.fabric.answer(json.loads(line))     # type: ignore[attr-defined]
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+class _Sockets(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+class Process:
+    """Serves a fabric at a control socket."""
+
+    def __init__(self, path: pathlib.Path, fabric: Fabric):
+        self.path, self.fabric = path, fabric
+        self._server = _Sockets(str(path), _Handler)
+        self._server.fabric = fabric                        # type: ignore[attr-defined]
+        self._server.open = []                              # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def hang_up(self) -> None:
+        for connection in self._server.open:                # type: ignore[attr-defined]
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Source:
+    """A source of the page, with guests whose objects a test sets."""
+
+    def __init__(self, process: Process, guests: dict[str, Any] | None = None):
+        self.process, self.found = process, guests or {}
+
+    def controls(self) -> list[pathlib.Path]:
+        return [self.process.path]
+
+    def guests(self) -> dict[str, Any]:
+        return self.found
+
+    def evidence(self) -> Evidence:
+        return evidence.without_guests(self.controls())
+
+
+# -- guests -------------------------------------------------------------------------
+
+def qp(number: int, dlid: int, dest: int) -> dict[str, Any]:
+    """A connected QP in RTS, as the property `objects` of a device has it."""
+    return {"qpn": number, "type": "RC", "state": "RTS", "pd": 1, "send_cq": 1, "recv_cq": 1, "srq": 0, "uar": 1,
+            "port": 1, "sq": {"depth": 128, "producer": 20, "consumer": 14},
+            "rq": {"depth": 64, "producer": 64, "consumer": 3}, "dest_qpn": dest, "timeout": 14, "retry_cnt": 7,
+            "rnr_retry": 7, "path": {"port": 1, "dlid": dlid},
+            "requester": {"una": 0x100, "cursor": 0x104, "sent_end": 0x104, "next": 0x10a, "in_window": 4,
+                          "retries_left": 5, "rnr_left": 7},
+            "responder": {"expected_psn": 0x2f0, "msn": 12}}
+
+
+def guest(net: topology.Net, fabric: Fabric, node: str, qps: list[dict[str, Any]],
+          failures: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    port = {"port": 1, "guid": f"0x{net.nodes[node].port_guid(1):016x}", "lid": fabric.lids[node], "lmc": 0,
+            "state": 4, "phys_state": 5}
+    def some(entries):
+        return {"count": len(entries), "entries": entries}
+    objects = {"ports": some([port]), "qps": some(qps),
+               "cqs": some([{"cqn": 1, "eqn": 1, "depth": 256, "producer": 90, "consumer": 30, "armed": "next",
+                             "error": False, "users": 2}]),
+               "mrs": some([{"kind": "region", "key": "0x1234", "pd": 1, "access": "0x7", "length": 65536}]),
+               "srqs": some([]), "eqs": some([]), "counters": {"tx_packets": 100, "rx_packets": 90, "rx_dropped": 0}}
+    return {"state": "running", "hcas": [{"objects": objects, "journal": failures or [], "lost": 0}]}

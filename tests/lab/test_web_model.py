@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The data of ./pib web: nodes, folds, history, time line and routes."""
+
+import copy
+
+import pytest
+
+import simulated_fabric
+from lab import paths
+from lab.fabric import topology
+from lab.fabric.wiring import HcaPort
+from lab.web import model
+from lab.web.history import History
+from lab.web.routes import Routes, strongly_connected
+from lab.web.timeline import Timeline
+
+EXAMPLES = paths.ROOT / "examples" / "topologies"
+GIB = 1 << 30
+
+
+def reading(fabric: simulated_fabric.Fabric) -> model.Reading:
+    """As source.read_switches makes it of a process's answers."""
+    switches = {}
+    for switch in fabric.net.switches():
+        counters = fabric.read_counters({"switch": switch.name})["ports"]
+        switches[simulated_fabric.guid(switch)] = {
+            **fabric.status({"switch": switch.name}), "name": switch.name, "process": 0,
+            "counters": {port["port"]: port for port in counters}}
+    phantoms = {node["guid"] for node in fabric.nodes({})["nodes"] if node["type"] == "phantom"}
+    guests = {fabric.net.nodes[node].port_guid(1): HcaPort(guest, 0, 1, 0, fabric.lids[node], 0)
+              for node, guest in fabric.guests.items()}
+    return model.Reading(switches, phantoms, guests)
+
+
+def simulated(name: str, guests: dict[str, str] | None = None) -> simulated_fabric.Fabric:
+    return simulated_fabric.Fabric(topology.load(EXAMPLES / f"{name}.topo"), guests)
+
+
+@pytest.fixture(name="tree")
+def small_tree() -> simulated_fabric.Fabric:
+    return simulated("fat-tree-16", {"node1": "vm0", "node16": "vm1"})
+
+
+def by_name(fabric: model.Fabric) -> dict[str, model.Node]:
+    return {node.name: node for node in fabric.nodes.values()}
+
+
+def link_between(fabric: model.Fabric, one: str, other: str) -> model.Link:
+    found, = [link for link in fabric.links.values()
+              if {fabric.nodes[link.a].name, fabric.nodes[link.b].name} == {one, other}]
+    return found
+
+
+# -- nodes, links, folds -------------------------------------------------------------
+
+def test_nodes_and_links_are_those_of_the_topology(tree):
+    made = model.fabric_of(reading(tree))
+    assert {int(guid, 16) for guid in made.nodes} == {node.guid for node in tree.net.nodes.values()}
+    assert {frozenset(((int(link.a, 16), link.a_port), (int(link.b, 16), link.b_port)))
+            for link in made.links.values()} == tree.net.wiring()
+    assert {link.rate for link in made.links.values()} == {"4X EDR"}
+    assert {link.capacity for link in made.links.values()} == {12.5e9}
+
+
+def test_kinds_lids_and_the_subnet_manager(tree):
+    nodes = by_name(model.fabric_of(reading(tree)))
+    assert (nodes["vm0"].kind, nodes["vm0"].guest, nodes["node2"].kind, nodes["leaf1"].kind) == (
+        "guest", "vm0", "phantom", "switch")
+    assert nodes["vm0"].lids == [tree.lids["node1"]] and nodes["spine2"].lids == [tree.lids["spine2"]]
+    assert [name for name, node in nodes.items() if node.sm] == ["vm0"]
+
+
+def test_a_cable_pulled_at_either_end_is_a_link_s(tree):
+    for end in (("leaf1", 5), tree.net.nodes["leaf1"].peers[5]):
+        tree.pulled = {end}
+        link = link_between(model.fabric_of(reading(tree)), "leaf1", tree.net.nodes["leaf1"].peers[5][0])
+        assert not link.cable and link.state == "Down"
+
+
+def test_hosts_fold_under_their_leaf_and_levels_grow_upwards(tree):
+    made = model.fabric_of(reading(tree))
+    nodes = by_name(made)
+    assert {node.level for name, node in nodes.items() if name.startswith("leaf")} == {1}
+    assert {node.level for name, node in nodes.items() if name.startswith("spine")} == {2}
+    assert nodes["vm0"].leaf == nodes["leaf1"].id and nodes["vm1"].leaf == nodes["leaf4"].id
+    assert {node.pod for node in nodes.values()} == {""}
+
+
+def test_a_large_tree_falls_into_its_pods():
+    nodes = by_name(model.fabric_of(reading(simulated("fat-tree-648"))))
+    assert {node.pod for name, node in nodes.items() if name.startswith("core")} == {""}
+    for number in range(1, 7):
+        members = {name for name, node in nodes.items() if node.pod == f"pod {number}"}
+        assert len(members) == 12 + 108
+        assert {name for name in members if name.startswith("pod")} == {
+            name for name in nodes if name.startswith(f"pod{number}-")}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.topo")))
+def test_every_host_of_every_example_has_a_leaf_to_fold_under(name):
+    made = model.fabric_of(reading(simulated(name)))
+    for node in made.nodes.values():
+        assert (node.level == 0) == (node.kind != "switch")
+        assert node.kind == "switch" or made.nodes[node.leaf].kind == "switch"
+
+
+def test_names_sort_by_their_numbers():
+    assert sorted(["leaf10", "leaf2", "a"], key=model.natural) == ["a", "leaf2", "leaf10"]
+
+
+# -- history ----------------------------------------------------------------------------
+
+def three_moments(tree) -> tuple[model.Fabric, model.Link, History]:
+    """At 100 s all is idle; until 102 s 2 GiB flow up from leaf1; at 104 s the cable is pulled."""
+    history = History()
+    port = ("leaf1", 5)
+    made = model.fabric_of(reading(tree))
+    link = link_between(made, "leaf1", tree.net.nodes["leaf1"].peers[5][0])
+    for at in (100.0, 102.0, 104.0):
+        if at == 102.0:
+            tree.rates = {port: float(GIB)}
+            tree.advance(2)
+            tree.rates = {}
+        if at == 104.0:
+            tree.pulled = {port}
+            tree.counters[port]["PortXmitDiscards"] += 7
+        now = reading(tree)
+        made = model.fabric_of(now)
+        history.add(at, made, now)
+    return made, link, history
+
+
+def test_loads_have_directions_and_service_levels(tree):
+    _, link, history = three_moments(tree)
+    out = 0 if link.a == simulated_fabric.guid(tree.net.nodes["leaf1"]) else 1
+    load = history.loads(102.5)[link.id]
+    assert load[out] == GIB and load[1 - out] == 0 and load[3] == {2: 1.0}
+    assert list(history.loads(102.5)) == [link.id]
+    assert history.loads(101.0) == {} and history.loads() == {}
+
+
+def test_a_moment_has_the_states_of_its_time(tree):
+    _, link, history = three_moments(tree)
+    assert [history.moment(at)["links"][link.id]["state"] for at in (50.0, 103.9, 104.0, 900.0)] == [
+        "Active", "Active", "Down", "Down"]
+    assert history.moment(104.0)["links"][link.id]["cable"] is False
+
+
+def test_curves_are_rates_between_readings(tree):
+    _, link, history = three_moments(tree)
+    curves = history.curves(link.id)
+    assert curves["at"] == [102.0, 104.0]
+    assert sorted((curves["out"][0], curves["in"][0])) == [0, GIB]
+    assert curves["discards"] == [0, 3.5]
+
+
+def test_two_moments_compared_in_any_order(tree):
+    _, link, history = three_moments(tree)
+    found = history.compare(104.0, 102.0)
+    assert list(found["links"]) == [link.id] and (found["begin"], found["end"]) == (102.0, 104.0)
+    assert found["links"][link.id]["states"] == ["Active", "Down, cable pulled"]
+    assert found["links"][link.id]["grown"]["discards"] == 7
+    assert history.compare(102.0, 102.5)["links"] == {}
+
+
+def test_a_reset_counter_counts_from_zero(tree):
+    _, link, history = three_moments(tree)
+    tree.counters.clear()
+    tree.counters["leaf1", 5].update({"PortXmitData": 25, "PortRcvData": 25})
+    now = reading(tree)
+    history.add(105.0, model.fabric_of(now), now)
+    assert 100.0 in history.loads()[link.id][:2]
+
+
+def test_the_history_is_bounded_and_bridges_links_that_come(tree):
+    history = History(most_values=3000)
+    now = reading(tree)
+    made = model.fabric_of(now)
+    for at in range(1000):
+        history.add(float(at), made, now)
+    assert sum(len(frame.values) for frame in history.frames) <= 3000
+    assert history.span()[1] == 999.0
+    fewer = copy.deepcopy(made)
+    gone = fewer.links.pop(next(iter(fewer.links)))
+    history.add(1000.0, fewer, now)
+    history.add(1001.0, made, now)
+    assert gone.id not in history.moment(1000.5)["links"]
+    assert history.compare(1000.0, 1001.0)["links"][gone.id]["states"] == ["not there", "Active"]
+    assert len(history.curves(gone.id)["at"]) == len(history.frames) - 3
+
+
+# -- time line ----------------------------------------------------------------------------
+
+def test_entries_of_a_switch_s_journal_are_read_once(tree):
+    made = model.fabric_of(reading(tree))
+    leaf, line = by_name(made)["leaf1"], Timeline()
+    tree.link({"switch": "leaf1", "port": 1, "state": "down"})
+    for _ in range(3):
+        line.read_switch(made, leaf, tree.journal({"switch": "leaf1"}), 1000.0)
+    assert [(event.kind, event.text) for event in line.events] == [
+        ("fault", "leaf1[1] – vm0[1]: the cable was pulled"), ("down", "leaf1[1] – vm0[1]: went down")]
+    tree.fault({"switch": "leaf1", "port": 1, "set": {"drop": 0.1}})
+    line.read_switch(made, leaf, tree.journal({"switch": "leaf1"}), 1000.0)
+    assert line.events[-1].text == "leaf1[1] – vm0[1], at leaf1[1]: faults are injected: drop 0.1"
+    assert line.as_json(2) == [line.as_json()[2]]
+
+
+def test_a_journal_that_lost_entries_or_began_anew(tree):
+    made = model.fabric_of(reading(tree))
+    leaf, line = by_name(made)["leaf1"], Timeline()
+    entry = {"age_ns": 0, "port": 1, "change": "up", "times": 1, "detail": ""}
+    for answer, total in (({"lost": 0, "entries": [entry] * 2}, 2), ({"lost": 5, "entries": [entry] * 2}, 4),
+                          ({"lost": 5, "entries": [entry] * 3}, 5), ({"lost": 0, "entries": [entry]}, 6)):
+        line.read_switch(made, leaf, answer, 1000.0)
+        assert line.last() == total
+
+
+def test_failures_of_hcas():
+    line = Timeline()
+    journal = [{"kind": "completion", "at": 7.0, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"},
+               {"kind": "event", "at": 8.0, "event": "IBV_EVENT_QP_FATAL", "number": 0x42, "port": 1},
+               {"kind": "event", "at": 9.0, "event": "IBV_EVENT_PORT_ERR", "number": 1, "port": 1}]
+    line.read_hca("vm0", 0, {"lost": 0, "journal": journal}, "0x1")
+    assert [(event.at, event.text, event.about) for event in line.events] == [
+        (7.0, "vm0 QP 0x41: RETRY_EXC_ERR", "vm0:0x41"), (8.0, "vm0 QP 0x42: IBV_EVENT_QP_FATAL", "vm0:0x42"),
+        (9.0, "vm0: IBV_EVENT_PORT_ERR, number 1, port 1", "vm0")]
+
+
+def test_differences_of_two_readings(tree):
+    before = model.fabric_of(reading(tree))
+    after, line = copy.deepcopy(before), Timeline()
+    line.differences(before, after, 5.0)
+    assert not line.events
+    nodes = by_name(after)
+    nodes["node2"].lids, after.sm_lid, nodes["vm0"].sm, nodes["vm1"].sm = [99], nodes["vm1"].lids[0], False, True
+    link_between(after, "leaf1", "vm0").state = "Armed"
+    line.differences(before, after, 5.0)
+    assert [event.text for event in line.events] == [
+        f"the subnet manager is at LID {after.sm_lid}, vm1", "node2 has LID 99", "leaf1[1] – vm0[1] is Armed"]
+    gone = copy.deepcopy(after)
+    del gone.nodes[nodes["node2"].id]
+    line.differences(after, gone, 6.0)
+    line.differences(gone, after, 7.0)
+    assert [event.text for event in line.events][-2:] == ["node2 is gone", "node2 has appeared"]
+
+
+# -- routes ----------------------------------------------------------------------------------
+
+def routes_of(tree: simulated_fabric.Fabric) -> tuple[model.Fabric, Routes]:
+    made = model.fabric_of(reading(tree))
+    return made, Routes(made, {simulated_fabric.guid(tree.net.nodes[name]): table
+                               for name, table in tree.tables.items()})
+
+
+def test_the_way_of_a_connection_follows_the_tables(tree):
+    made, routes = routes_of(tree)
+    nodes = by_name(made)
+    way = routes.way(nodes["vm0"].id, 1, tree.lids["node16"])
+    names = [nodes["vm0"].id]
+    for link, out in way.hops:
+        begin, end = (made.links[link].a, made.links[link].b)[::1 if out else -1]
+        assert names[-1] == begin
+        names.append(end)
+    assert way.complete and len(way.hops) == 4
+    assert [made.nodes[guid].name[:4] for guid in names] == ["vm0", "leaf", "spin", "leaf", "vm1"]
+
+
+def test_a_way_ends_where_the_tables_end_or_a_link_is_down(tree):
+    made, routes = routes_of(tree)
+    nodes = by_name(made)
+    link, = [link for link, _ in routes.way(nodes["vm0"].id, 1, tree.lids["node16"]).hops[1:2]]
+    made.links[link].state = "Down"
+    way = routes.way(nodes["vm0"].id, 1, tree.lids["node16"])
+    assert not way.complete and made.nodes[way.end].name == "leaf1"
+    assert not routes.way(nodes["vm0"].id, 1, 999).complete
+    assert routes.way(nodes["vm0"].id, 1, tree.lids["node1"]).hops == []
+
+
+def test_tables_that_lead_in_a_circle_end(tree):
+    made, routes = routes_of(tree)
+    nodes = by_name(made)
+    dlid = tree.lids["node16"]
+    up = routes.tables[nodes["leaf1"].id][dlid]
+    spine, back = tree.net.nodes["leaf1"].peers[up]
+    routes.tables[nodes[spine].id][dlid] = back
+    way = routes.way(nodes["vm0"].id, 1, dlid)
+    assert not way.complete and len(way.hops) == 3
+
+
+def test_the_balance_counts_all_pairs(tree):
+    made, routes = routes_of(tree)
+    balance = routes.balance()
+    for node in made.nodes.values():
+        if node.kind != "switch":
+            link = next(link for link in made.links.values() if node.id in (link.a, link.b))
+            assert balance[link.id, False] == 15 and balance[link.id, True] == 15
+    upward = sum(count for (link, out), count in balance.items()
+                 if made.nodes[made.links[link].b].kind == "switch" and made.nodes[made.links[link].a].level == (
+                     1 if out else 2))
+    assert upward == 4 * 4 * 12         # each host of four leaves to the 12 hosts of other leaves
+
+
+def test_pairs_through_a_link(tree):
+    made, routes = routes_of(tree)
+    link = link_between(made, "leaf1", "vm0")
+    found = routes.through(link)
+    assert (found["out"], found["in"]) == (15, 15)
+    assert {pair["to"] for pair in found["pairs"] if not pair["out"]} == {
+        name for name, node in by_name(made).items() if node.kind != "switch"} - {"vm0"}
+    for link in made.links.values():
+        found = routes.through(link)
+        assert (found["out"], found["in"]) == (routes.balance()[link.id, True], routes.balance()[link.id, False])
+
+
+def test_credit_loops_of_a_ring_and_none_of_a_tree(tree):
+    assert routes_of(tree)[1].credit_loops() == []
+    made, routes = routes_of(simulated("ring-8"))
+    loops = routes.credit_loops()
+    assert loops and all(len(loop) == 8 for loop in loops)
+    assert all(made.nodes[made.links[link].b].kind == "switch" for loop in loops for link, _ in loop)
+
+
+def test_strongly_connected_parts():
+    a, b, c, d = (("a", True), ("b", True), ("c", True), ("d", True))
+    parts = strongly_connected({a: {b}, b: {c}, c: {a, d}})
+    assert sorted(map(sorted, parts)) == [[a, b, c], [d]]

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The server of ./pib web: access, answers, changes, and the stream."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+
+import simulated_fabric
+from lab import paths, process, ui
+from lab.fabric import switch_process, topology
+from lab.web import access, publish, server, source, watch
+
+FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
+PATIENCE_S = 60
+
+
+class Page:
+    """A client of a running server."""
+
+    def __init__(self, url: str):
+        self.url = url
+
+    def ask(self, what: str, **question) -> dict:
+        with urllib.request.urlopen(f"{self.url}{what}?{urllib.parse.urlencode(question)}", timeout=PATIENCE_S) as got:
+            return json.load(got)
+
+    def change(self, what: str, body: object, **headers) -> tuple[int, dict]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{what}", data, {"Content-Type": "application/json", **headers})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as got:
+                return got.status, json.load(got)
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, json.load(refused)
+
+    def refusal(self, path: str = "", **headers) -> int:
+        request = urllib.request.Request(urllib.parse.urljoin(self.url, path), headers=headers)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=PATIENCE_S).close()
+        refused.value.close()
+        return refused.value.code
+
+
+class Stream:
+    """Messages of the server, in order."""
+
+    def __init__(self, url: str):
+        self.answer = urllib.request.urlopen(f"{url}events", timeout=PATIENCE_S)
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_failure) -> None:
+        self.answer.close()
+
+    def next(self) -> tuple[str, dict]:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            line = self.answer.readline().decode()
+            assert line and time.monotonic() < end, "the stream has ended, or has comments only"
+            if line.startswith("event: "):
+                return line[7:].strip(), json.loads(self.answer.readline().decode().removeprefix("data: "))
+
+    def until(self, name: str, good=lambda _data: True):
+        """The first message of a name that is good."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            got, data = self.next()
+            if got == name and good(data):
+                return data
+        raise AssertionError(f"no such message of {name}")
+
+
+def served(watcher: watch.Watcher, host: str = "127.0.0.1") -> server.Server:
+    running = server.Server((host, 0), watcher)
+    watcher.start()
+    threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    return running
+
+
+def wait(ready):
+    """Polls until the result is true, and returns it."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := ready()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture(name="tree", scope="module")
+def simulated_tree(tmp_path_factory):
+    fabric = simulated_fabric.Fabric(topology.load(FILE), {"node1": "vm0", "node16": "vm1"})
+    running = simulated_fabric.Process(tmp_path_factory.mktemp("web") / "control", fabric)
+    yield running
+    running.end()
+
+
+@pytest.fixture(name="web", scope="module")
+def server_of_the_tree(tree):
+    net, fabric = tree.fabric.net, tree.fabric
+    failure = {"kind": "completion", "at": time.time(), "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"}
+    guests = {"vm0": simulated_fabric.guest(net, fabric, "node1", [
+                  simulated_fabric.qp(0x41, fabric.lids["node16"], 0x51)], [failure]),
+              "vm1": simulated_fabric.guest(net, fabric, "node16", [
+                  simulated_fabric.qp(0x51, fabric.lids["node1"], 0x41)]), "vm2": None}
+    watcher = watch.Watcher(simulated_fabric.Source(tree, guests), 0.05)
+    running = served(watcher)
+    wait(lambda: any(node.guest for node in watcher.fabric.nodes.values()) and len(watcher.history.frames) > 1)
+    yield running
+    running.stop()
+    watcher.stop()
+
+
+@pytest.fixture(name="page")
+def client(web) -> Page:
+    return Page(web.url)
+
+
+def link_of(web, text: str) -> str:
+    fabric = web.watcher.fabric
+    return next(link.id for link in fabric.links.values() if text in fabric.link_name(link))
+
+
+def node_of(web, name: str) -> str:
+    return next(node.id for node in web.watcher.fabric.nodes.values() if node.name == name)
+
+
+# -- access ---------------------------------------------------------------------------
+
+def test_the_page_and_its_files_are_served(page):
+    with urllib.request.urlopen(page.url, timeout=PATIENCE_S) as got:
+        text = got.read().decode()
+        headers = dict(got.headers)
+    assert "default-src 'self'" in headers["Content-Security-Policy"] and headers["Referrer-Policy"] == "no-referrer"
+    for name in re.findall(r'(?:src|href)="([^"]+)"', text):
+        with urllib.request.urlopen(page.url + name, timeout=PATIENCE_S) as got:
+            assert got.status == 200
+
+
+def test_every_module_that_the_page_imports_is_there():
+    for file in server.PAGE.glob("*.js"):
+        for name in re.findall(r'from "\./([^"]+)"', file.read_text()):
+            assert (server.PAGE / name).is_file(), f"{file.name} imports {name}"
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    for file in server.PAGE.iterdir():
+        text = file.read_text().replace("http://www.w3.org/", "")
+        assert "http:" not in text and "https:" not in text, file.name
+
+
+def test_requests_without_the_token_are_refused(web, page):
+    token = web.token
+    for path in ("/", "/link", f"/{'x' * 32}/", f"/{token[:-1]}/", f"/{token}x/", f"/{token.swapcase()}/events"):
+        assert page.refusal(path) == 403
+    assert len({access.new_token() for _ in range(100)}) == 100
+
+
+def test_foreign_names_of_the_host_are_refused(page):
+    for name in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::1", "evil.example:80"):
+        assert page.refusal(Host=name) == 403
+    for name in ("localhost", "127.0.0.1:1", "[::1]:8470", "192.168.3.4"):
+        assert access.host_allowed(name)
+
+
+def test_a_page_of_another_site_can_change_nothing(web, page):
+    link = link_of(web, "leaf1[1]")
+    for origin in ("http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1"):
+        assert page.change("link", {"link": link, "state": "down"}, Origin=origin)[0] == 403
+    assert page.change("link", {"link": link, "state": "down"}, **{"Content-Type": "text/plain"})[0] == 415
+    assert not web.watcher.source.process.fabric.pulled
+
+
+def test_bad_changes_are_refused(web, page):
+    link = link_of(web, "leaf1[1]")
+    for body in (b"", b"x", b"[]", b"[" * 4000, b"1", {}, {"link": 5, "state": "down"},
+                 {"link": "nothing", "state": "down"}, {"link": link}, {"link": link, "state": ["down"]},
+                 {"link": link, "state": "down", "end": "c"}, {"link": link, "state": "down", "end": "b"},
+                 {"link": link, "state": "down", "end": ["a"]}):
+        assert page.change("link", body)[0] == 400
+    for faults in (None, [], {"nothing": 1}, {"seed": 1}):
+        assert page.change("fault", {"link": link, "set": faults})[0] == 400
+    assert page.change("link", b" " * (server.MOST_BODY + 1))[0] == 413
+    assert page.change("nothing", {})[0] == 404
+    assert not web.watcher.source.process.fabric.pulled
+
+
+def test_a_length_that_is_none_is_refused(web):
+    for length in ("-1", "1e3", "9" * 5000, "², ", ""):
+        connection = http.client.HTTPConnection(*web.server_address, timeout=PATIENCE_S)
+        connection.putrequest("POST", f"/{web.token}/link")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", length.encode())
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+        connection.close()
+
+
+def test_unknown_questions_are_refused(page):
+    for path in ("link", "link?link=x", "switch?node=x", "hca?node=x", "qp?node=x&qpn=y", "moment?at=x",
+                 "compare?begin=1", "routes"):
+        assert page.refusal(path) == 400
+    assert page.refusal("nothing.js") == 404 and page.refusal("..%2fserver.py") == 404
+
+
+def test_a_list_of_pages_that_is_full_is_told(web, page):
+    streams: list[Stream] = []
+    wait(lambda: not web.watcher.hub._streams)      # pylint: disable=protected-access
+    try:
+        for _ in range(publish.MOST_STREAMS):
+            streams.append(Stream(web.url))
+            streams[-1].next()
+        assert page.refusal("events") == 503
+    finally:
+        for stream in streams:
+            stream.__exit__()
+    # The server notices closed pages when it sends the next message.
+    wait(lambda: not web.watcher.hub._streams)      # pylint: disable=protected-access
+
+
+def test_a_slow_page_loses_its_stream():
+    hub = publish.Hub()
+    slow, quick = hub.join([]), hub.join([])
+    for number in range(publish.MOST_WAITING + 1):
+        hub.send("loads", number)
+        assert quick.get(PATIENCE_S).startswith(b"event: loads")
+    assert not slow.open and quick.open
+
+
+# -- answers --------------------------------------------------------------------------
+
+def test_the_stream_begins_with_everything_and_goes_on(web):
+    with Stream(web.url) as stream:
+        fabric = stream.next()
+        assert fabric[0] == "fabric" and len(fabric[1]["nodes"]) == 22 and len(fabric[1]["links"]) == 24
+        assert "RETRY_EXC_ERR" in stream.until("events")[0]["text"]
+        first = stream.until("loads")["at"]
+        assert stream.until("loads")["at"] >= first
+
+
+def test_a_pulled_cable_is_told_and_comes_back(web, page):
+    link = link_of(web, "leaf2[1]")
+    with Stream(web.url) as stream:
+        assert page.change("link", {"link": link, "end": "a", "state": "down"})[0] == 200
+        stream.until("changes", lambda data: any(
+            one["id"] == link and not one["cable"] and one["state"] == "Down" for one in data["links"]))
+        stream.until("events", lambda events: any("the cable was pulled" in one["text"] for one in events))
+        assert page.change("link", {"link": link, "state": "up"})[0] == 200
+        stream.until("changes", lambda data: any(one["id"] == link and one["cable"] for one in data["links"]))
+
+
+def test_faults_are_set_at_the_end_that_was_named(web, page):
+    fabric = web.watcher.fabric
+    link = next(link for link in fabric.links.values() if fabric.nodes[link.b].kind == "switch")
+    for end in ("a", "b"):
+        assert page.change("fault", {"link": link.id, "end": end, "direction": "in", "set": {"drop": 0.5}})[0] == 200
+        found = page.ask("link", link=link.id)["ends"]
+        assert found[end]["faults"]["in"]["drop"] == 0.5 and found[end]["faults"]["out"]["drop"] == 0
+        page.change("fault", {"link": link.id, "end": end, "set": {}})
+    assert all(not faults[way]["drop"] for faults in (
+        one["faults"] for one in page.ask("link", link=link.id)["ends"].values()) for way in ("in", "out"))
+
+
+def test_a_switch_has_ports_and_tables(web, page):
+    found = page.ask("switch", node=node_of(web, "leaf1"))
+    fabric = web.watcher.source.process.fabric
+    assert found["lft"] == [[lid, port] for lid, port in sorted(fabric.tables["leaf1"].items())]
+    assert len(found["ports"]) == 36 and found["mft"]
+
+
+def test_an_hca_has_its_objects_and_a_phantom_none(web, page):
+    found = page.ask("hca", node=node_of(web, "vm0"))
+    assert [qp["qpn"] for qp in found["qps"]["entries"]] == [0x41] and found["cqs"]["count"] == 1
+    assert found["failures"][0]["status"] == "IBV_WC_RETRY_EXC_ERR" and found["state"] == "running"
+    assert page.refusal(f"hca?node={node_of(web, 'node5')}") == 400
+
+
+def test_a_qp_has_its_way_and_its_peer(web, page):
+    found = page.ask("qp", node=node_of(web, "vm0"), qpn=0x41)
+    assert found["complete"] and len(found["there"]) == len(found["back"]) == 4
+    assert found["there"][0] == [link_of(web, "vm0[1]"), False] and found["there"][-1] == [link_of(web, "vm1[1]"), True]
+    assert (found["peer"]["name"], found["peer"]["qp"]["qpn"]) == ("vm1", 0x51)
+    assert page.refusal(f"qp?node={node_of(web, 'vm0')}&qpn=7") == 400
+
+
+def test_routes_balance_moments_and_words(web, page):
+    link = link_of(web, "vm0[1]")
+    assert page.ask("routes", link=link)["out"] == 15
+    balance = page.ask("balance")
+    assert [link, True, 15] in balance["links"] and balance["loops"] == []
+    now = page.ask("moment", at=time.time())
+    assert now["links"][link]["state"] == "Active"
+    assert page.ask("compare", begin=now["at"], end=now["at"])["links"] == {}
+    assert isinstance(page.ask("why")["lines"], list) and "no node" in page.ask("why", about="vm77")["error"]
+
+
+def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):
+    fabric = simulated_fabric.Fabric(topology.load(FILE))
+    running = simulated_fabric.Process(tmp_path / "control", fabric)
+    watcher = watch.Watcher(source.OneProcess(tmp_path / "control"), 0.05)
+    web = served(watcher)
+    try:
+        with Stream(web.url) as stream:
+            stream.until("fabric", lambda data: data["nodes"])
+            running.end()
+            running.hang_up()
+            (tmp_path / "control").unlink()
+            assert "no switch answers" in stream.until("trouble", lambda data: "no switch" in data["text"])["text"]
+            running = simulated_fabric.Process(tmp_path / "control", fabric)
+            assert stream.until("trouble") == {"text": ""}
+    finally:
+        web.stop()
+        watcher.stop()
+        running.end()
+
+
+# -- the command ------------------------------------------------------------------------
+
+def test_of_a_running_switch(tmp_path):
+    """./pib web of a real switch process: a cable is pulled, and faults are set."""
+    running = switch_process.Switch(tmp_path, topology=str(FILE))
+    started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
+    log = tmp_path / "web.log"
+    with open(log, "w") as out:
+        process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+        web = subprocess.Popen([paths.ROOT / "pib", "web", "--port", "0", "--control", running.control], stderr=out)
+    try:
+        url = wait(lambda: re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", log.read_text()))[0]
+        page = Page(url)
+        with Stream(url) as stream:
+            fabric = stream.until("fabric", lambda data: data["nodes"])
+            names = {node["id"]: node["name"] for node in fabric["nodes"]}
+            assert set(names.values()) == set(topology.load(FILE).nodes)
+            link = next(link["id"] for link in fabric["links"] if names[link["a"]] == "leaf1" and link["a_port"] == 1)
+            assert page.change("link", {"link": link, "state": "down"})[0] == 200
+            stream.until("events", lambda events: any("the cable was pulled" in one["text"] for one in events))
+            assert page.change("fault", {"link": link, "set": {"drop": 0.25, "delay_us": 50}})[0] == 200
+            stream.until("events", lambda events: any("drop 0.25, delay 50 us" in one["text"] for one in events))
+            assert page.ask("link", link=link)["ends"]["a"]["faults"]["in"]["drop"] == 0.25
+            status, refused = page.change("fault", {"link": link, "set": {"drop": 2}})
+            assert status == 502 and "probability" in refused["error"]
+            assert any("the cable was pulled" in line for line in page.ask("why")["lines"])
+            assert page.ask("switch", node=next(guid for guid, name in names.items() if name == "leaf1"))["lft"] == []
+    finally:
+        os.kill(web.pid, signal.SIGINT)
+        web.wait(PATIENCE_S)
+        started.stop()
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_port_that_is_taken_is_told(web):
+    with pytest.raises(ui.LabError, match="--port"):
+        server.serve(watch.Watcher(source.OneProcess(paths.ROOT / "nothing")), *web.server_address)

@@ -6,6 +6,7 @@ Each check returns one line that says what to do, or nothing."""
 import getpass
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -28,6 +29,7 @@ FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_nam
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 BUILD_GIB, CHECKOUT_GIB = 1, 0.1
 TEMPORARY_GIB = 0.1
+REFUSED = re.compile(r"[\s:]")  # by QEMU's configure in its path
 BUILD_MIB = 1500                # memory of the largest compilation
 
 
@@ -60,6 +62,14 @@ def space(new_image: bool, new_build: bool) -> list[str]:
               (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"))
     return [f"{path}: {_gib_free(path):.1f} GiB are free, {least} are needed: free some, or {other}"
             for path, least, other in wanted if _gib_free(path) < least]
+
+
+def cache_name() -> list[str]:
+    """Checks the path in which QEMU is configured for its headers."""
+    if paths.INSTALLED or not REFUSED.search(str(paths.cache())):
+        return []
+    return [f"{paths.cache()}: QEMU's configure takes no path with a blank or a colon. XDG_CACHE_HOME names another "
+            "place"]
 
 
 def memory() -> list[str]:
@@ -103,7 +113,7 @@ def _forbidden() -> str:
 
 def check(new_image: bool, new_build: bool) -> None:
     """Checks before packages are installed. One error contains all findings."""
-    _none([*space(new_image, new_build), *(memory() if new_build else []), *user_namespaces()])
+    _none([*space(new_image, new_build), *cache_name(), *(memory() if new_build else []), *user_namespaces()])
 
 
 def check_programs() -> None:

@@ -41,6 +41,16 @@ def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     assert "1.0 GiB are free, 5 are needed" in problem and "XDG_CACHE_HOME" in problem
 
 
+@pytest.mark.parametrize("name, refused", [("plain", False), ("with blank", True), ("a:b", True), ("a,b", False)])
+def test_a_cache_that_qemu_cannot_be_configured_in_is_refused(plenty, monkeypatch, name, refused):
+    monkeypatch.setenv("XDG_CACHE_HOME", f"/var/{name}")
+    if not refused:
+        preflight.check(new_image=True, new_build=True)
+        return
+    with pytest.raises(ui.LabError, match=f"/var/{name}/pib-hca: QEMU's configure.*XDG_CACHE_HOME"):
+        preflight.check(new_image=True, new_build=True)
+
+
 def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
     file = tmp_path / "subuid"
     file.write_text("someone:100000:65536\n")

@@ -64,6 +64,31 @@ def test_options_of_the_trees_are_in_the_images_name(monkeypatch):
     assert image.directory() != before
 
 
+def test_disk_build_tree_and_source_come_from_the_same_package_lists(monkeypatch, tmp_path):
+    fetched, used = [], []
+
+    def fetch(made):
+        fetched.append(debian.Archive(made / "apt", []))
+        return fetched[-1]
+
+    def make_disk(made, lists):
+        used.append(lists)
+        (made / "kernel-version").write_text("6.12")
+        return b"packages of the disk"
+
+    def make_tree(tree, _wanted, lists):
+        used.append(lists)
+        (tree / "usr" / "src" / "linux-headers-6.12").mkdir(parents=True)
+        (tree / debian.STATUS).parent.mkdir(parents=True)
+        (tree / debian.STATUS).write_text(STATUS.format("56.1-1"))
+    monkeypatch.setattr(image, "package_lists", fetch)
+    monkeypatch.setattr(image, "_make_disk", make_disk)
+    monkeypatch.setattr(image, "bootstrap_builder", make_tree)
+    monkeypatch.setattr(rdma_core, "ensure", lambda _tree, lists: used.append(lists))
+    image.make(tmp_path)
+    assert len(fetched) == 1 and used == fetched * 3 and image.identity(tmp_path)
+
+
 def test_a_guests_files_are_readable_whatever_the_checkouts_modes(monkeypatch, tmp_path):
     monkeypatch.setattr(initramfs, "add_boot_files", lambda tree, *_: (tree / "init").touch(0o700))
     part = tmp_path / "part"

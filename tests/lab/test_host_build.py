@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Build directories belong to the checkout that they are in."""
 
+import contextlib
 import json
 import shutil
+import threading
 
 import pytest
 
@@ -43,6 +45,25 @@ def test_a_copied_checkout_builds_its_own_sources(tmp_path, build, name):
     info = json.loads((copy / "build" / "meson-info" / "meson-info.json").read_text())
     assert info["directories"]["source"] == str(copy)
     assert (original / "build" / "out").read_text() == "original"
+
+
+def test_two_builds_of_a_checkout_wait_for_each_other(tmp_path, monkeypatch):
+    """Each build notes its begin and end; without the lock the second one begins in between."""
+    noted, met = [], threading.Barrier(2)
+
+    def build_slowly(directory, _headers):
+        noted.append(f"{directory.name} begins")
+        with contextlib.suppress(threading.BrokenBarrierError):
+            met.wait(2)     # passes only if both are here
+        noted.append(f"{directory.name} ends")
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(host_build, "_build", build_slowly)
+    builds = [threading.Thread(target=host_build.build, args=(tmp_path / "build", tmp_path)) for _ in range(2)]
+    for one in builds:
+        one.start()
+    for one in builds:
+        one.join()
+    assert noted == ["build begins", "build ends"] * 2
 
 
 @pytest.mark.parametrize("found, precompiled", [("/usr/bin/ccache", False), (None, True)])

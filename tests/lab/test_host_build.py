@@ -70,7 +70,8 @@ def test_two_builds_of_a_checkout_wait_for_each_other(tmp_path, monkeypatch):
 def test_headers_are_precompiled_where_no_ccache_is(tmp_path, build, monkeypatch, found, precompiled):
     root = tmp_path / "checkout"
     root.mkdir()
-    (root / "meson.build").write_text(PROJECT.replace("'x'", "'x', 'cpp', default_options: ['b_pch=false', 'werror=true']"))
+    defaults = "default_options: ['b_pch=false', 'werror=true']"
+    (root / "meson.build").write_text(PROJECT.replace("'x'", f"'x', 'cpp', {defaults}"))
     (root / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n")
     (root / "in").write_text("")
     monkeypatch.setattr(shutil, "which", lambda program: found if program == "ccache" else program)

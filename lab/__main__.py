@@ -186,7 +186,9 @@ def _capture(options) -> int:
 def _web(options) -> int:
     if not 0 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 0 to {MOST_PORT}")
-    found: web_source.Source = web_source.OneProcess(options.control) if options.control else web_source.Lab()
+    found: web_source.Source = web_source.Lab()
+    if options.control:
+        found = web_source.OneProcess(options.control)
     web_server.serve(watch.Watcher(found), options.address, options.port)
     return 0
 

@@ -48,11 +48,11 @@ bool has_cause(const Flow& flow, const Request& request, uint8_t status) {
         case PIB_HCA_WC_LOC_PROT_ERR:
             return request.lkey != 0 && !flow.local.opens(request.lkey);
         case PIB_HCA_WC_REM_ACCESS_ERR:
-            return request.rkey != 0 && !flow.remote.opens(request.rkey);
+            return request.is_refused || (request.rkey != 0 && !flow.remote.opens(request.rkey));
         case PIB_HCA_WC_REM_OP_ERR:
             return has_dead_receive(flow, request);
         case PIB_HCA_WC_RETRY_EXC_ERR:
-            return flow.is_lossy || flow.responder_may_fail();
+            return flow.had_outage || flow.responder_may_fail();
         case PIB_HCA_WC_WR_FLUSH_ERR:
             return flow.requester_may_fail();
         default:
@@ -61,6 +61,9 @@ bool has_cause(const Flow& flow, const Request& request, uint8_t status) {
 }
 
 void succeed(Flow& flow, const Request& request) {
+    if (flow.is_lossy && request.rkey != 0) {
+        flow.late_rkeys.insert(request.rkey);
+    }
     require(!request.must_fail, describe(flow, request) + " succeeds without a key");
     if (request.remote_write) {
         flow.remote.shadow.finish(*request.remote_write);
@@ -79,6 +82,9 @@ void fail(Flow& flow, const Request& request, uint8_t status) {
     const std::string text =
         describe(flow, request) + " completes with status " + std::to_string(status);
     flow.was_refused = flow.may_be_refused();
+    if (request.rkey != 0) {
+        flow.late_rkeys.insert(request.rkey);
+    }
     if (flow.has_failed) {
         require(status == PIB_HCA_WC_WR_FLUSH_ERR, text + " after a failed one");
         return;

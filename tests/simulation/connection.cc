@@ -44,7 +44,7 @@ Connection::Connection(const Owner& a, const Owner& b, const std::string& title)
     flows[1].reverse = &flows[0];
 }
 
-void Connection::open(const test::MiniSm& sm, const Attributes& attributes, bool is_lossy) {
+void Connection::open(const test::MiniSm& sm, const Attributes& attributes) {
     for (unsigned i = 0; i < 2; ++i) {
         End& end = ends_[i];
         hca::test::QpShape shape;
@@ -54,7 +54,7 @@ void Connection::open(const test::MiniSm& sm, const Attributes& attributes, bool
         shape.log_sq_depth = shape.log_rq_depth = Flow::kLogDepth;
         end.qp = end.guest->driver.create_qp(shape);
         end.is_killed = end.is_lost = false;
-        flows[i].is_lossy = is_lossy;
+        flows[i].is_lossy = flows[i].had_outage = false;
     }
     for (unsigned i = 0; i < 2; ++i) {
         hca::test::RcPath path =

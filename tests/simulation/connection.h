@@ -31,7 +31,7 @@ class Connection {
         uint8_t max_rd_atomic = 4;
         std::array<uint32_t, 2> psn{};  // PSN of each end's first packet
     };
-    void open(const test::MiniSm& sm, const Attributes& attributes, bool is_lossy);
+    void open(const test::MiniSm& sm, const Attributes& attributes);
     // Destroys both QPs and what belongs to them; the regions stay. Nothing may complete
     // afterwards.
     void close();
@@ -59,6 +59,10 @@ class Connection {
     }
     bool has_failed() const;
     void set_lossy() { flows[0].is_lossy = flows[1].is_lossy = true; }
+    void set_outage() {
+        set_lossy();
+        flows[0].had_outage = flows[1].had_outage = true;
+    }
 
   private:
     const std::string title_;

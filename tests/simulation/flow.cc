@@ -10,7 +10,7 @@ Flow::Flow(End& requester, End& responder, const std::string& title)
     : name(title),
       from(requester),
       to(responder),
-      local(*from.guest, from.pd, size_t{kDepth} * kSlotBytes, title + ", requester's memory"),
+      local(*from.guest, from.pd, size_t{kLocalSlots} * kSlotBytes, title + ", requester's memory"),
       remote(*to.guest, to.pd, size_t{kSlots} * kSlotBytes + kWords * 8, title + ", target"),
       inbox(*to.guest, to.pd, size_t{kDepth} * kSlotBytes, title + ", receives") {}
 
@@ -26,10 +26,12 @@ bool Flow::awaits_completion() const {
 
 bool Flow::may_be_refused() const {
     const auto is_refused = [this](const Request& request) {
-        return request.rkey != 0 && !remote.opens(request.rkey);
+        return request.is_refused || (request.rkey != 0 && !remote.opens(request.rkey));
     };
     const auto is_dead = [this](const Receive& receive) { return !inbox.opens(receive.lkey); };
+    const auto is_gone = [this](uint32_t rkey) { return !remote.opens(rkey); };
     return was_refused || std::ranges::any_of(posted, is_refused) ||
+           std::ranges::any_of(late_rkeys, is_gone) ||
            std::ranges::any_of(std::views::drop(receives, static_cast<ptrdiff_t>(received)),
                                is_dead);
 }
@@ -49,6 +51,7 @@ void Flow::restart() {
     posted.clear();
     messages.clear();
     receives.clear();
+    late_rkeys.clear();
     received = acknowledged = 0;
     has_failed = was_refused = is_flushed = false;
 }

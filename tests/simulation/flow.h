@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "region.h"
@@ -35,6 +36,7 @@ struct Request {
     std::optional<uint64_t> message = {};       // number of those that take a receive
     std::optional<unsigned> slot = {};          // in the remote memory
     bool must_fail = false;                     // its key was gone when it was posted
+    bool is_refused = false;                    // the key does not give the right to do it
 };
 
 // A message that takes a receive work request.
@@ -54,6 +56,8 @@ struct Flow {
     static constexpr uint8_t kLogDepth = 4;
     static constexpr uint32_t kDepth = 1u << kLogDepth;
     static constexpr uint32_t kSlotBytes = 8192;
+    // A request may send what a READ before it has fetched, so the READ's slot has to stay.
+    static constexpr uint32_t kLocalSlots = 2 * kDepth;
     static constexpr uint32_t kSlots = 8;  // in the remote memory
     static constexpr uint32_t kWords = 8;  // targets of atomics, behind them
 
@@ -79,8 +83,11 @@ struct Flow {
     End& to;
     const Flow* reverse = nullptr;
     bool is_lossy = false;  // packets may have been lost since the QPs were connected
+    // No packet may have passed for a while, so retries may have run out. A random loss of packets
+    // is too rare for that: a retry that gets through starts the count anew.
+    bool had_outage = false;
 
-    Region local;   // requester's: a slot for each place in the send queue
+    Region local;   // requester's: a slot for each request, in turn
     Region remote;  // responder's: targets of WRITE, sources of READ
     Region inbox;   // responder's: a slot for each place in the receive queue
 
@@ -89,9 +96,12 @@ struct Flow {
     std::deque<Receive> receives;
     uint64_t received = 0;      // receives that have completed
     uint64_t acknowledged = 0;  // messages that the requester has seen succeed
-    bool has_failed = false;    // a request has completed with an error
-    bool was_refused = false;   // by the responder
-    bool is_flushed = false;    // a receive has completed with an error
+    // R_Keys of requests that are complete, and of which packets may still arrive: those that were
+    // flushed, and on a lossy link all.
+    std::set<uint32_t> late_rkeys;
+    bool has_failed = false;   // a request has completed with an error
+    bool was_refused = false;  // by the responder
+    bool is_flushed = false;   // a receive has completed with an error
 };
 
 }  // namespace pib::simulation

@@ -29,8 +29,11 @@ Bytes bytes_of(uint64_t value) {
     return data;
 }
 
-// Mostly short ones.
+// Mostly short ones; now and then some packets of any MTU, or a byte more or less.
 uint32_t random_length(uint32_t number) {
+    if (number % 11 == 0) {
+        return (256u << number / 11 % 5) + number / 55 % 3 - 1;
+    }
     constexpr std::array<uint32_t, 8> kLimits = {0, 8, 64, 64, 256, 1024, 4096, Flow::kSlotBytes};
     return number / kLimits.size() % (kLimits[number % kLimits.size()] + 1);
 }
@@ -41,9 +44,10 @@ struct Draft {
     const Choice& choice;
     Request request;
     SendWr wr = {};
+    bool is_fenced = false;
 
     uint64_t local_offset() const {
-        return uint64_t{request.counter % Flow::kDepth} * Flow::kSlotBytes;
+        return uint64_t{request.counter % Flow::kLocalSlots} * Flow::kSlotBytes;
     }
 };
 
@@ -62,8 +66,28 @@ void use_local(Draft& draft) {
     }
 }
 
+// A fenced request sends what a READ before it fetches.
+std::optional<Bytes> pass_on(Draft& draft) {
+    Flow& flow = draft.flow;
+    const auto read = std::ranges::find_if(flow.posted, [](const Request& other) {
+        return other.opcode == PIB_HCA_WQE_RDMA_READ && other.bytes != 0;
+    });
+    if (!draft.is_fenced || read == flow.posted.end()) {
+        return std::nullopt;
+    }
+    draft.request.bytes = std::min(draft.request.bytes, read->bytes);
+    const uint64_t offset = uint64_t{read->counter % Flow::kLocalSlots} * Flow::kSlotBytes;
+    draft.wr.sges = {flow.local.sge(offset, draft.request.bytes)};
+    draft.request.lkey = draft.request.bytes != 0 ? flow.local.key() : 0;
+    draft.request.must_fail = draft.request.lkey != 0 && !flow.local.has_key();
+    return flow.local.shadow.after_all(offset, draft.request.bytes);
+}
+
 // Gives the request data to send, from memory or inline.
 Bytes fill(Draft& draft) {
+    if (auto data = pass_on(draft)) {
+        return *data;
+    }
     Bytes data = random_bytes(draft.choice.b ^ draft.choice.c, draft.request.bytes);
     if (data.size() <= kMaxInline && !data.empty() && draft.choice.c % 8 == 1) {
         draft.wr.inline_data = data;
@@ -81,6 +105,24 @@ void expect_local(Draft& draft, Bytes data, bool whole = false) {
                                     : local.shadow.forbid(draft.local_offset(), data);
 }
 
+// A request that the responder has to refuse: a key of another PD, one that is only to read, or an
+// address behind the memory's end.
+void misdirect(Draft& draft) {
+    Region& remote = draft.flow.remote;
+    const uint32_t which = draft.choice.c / 16 % 3;
+    const bool reads = draft.request.opcode == PIB_HCA_WQE_RDMA_READ;
+    draft.request.is_refused = draft.request.must_fail = true;
+    if (which == 0 || (which == 1 && reads)) {
+        draft.wr.rkey = remote.foreign_key();
+    } else if (which == 1) {
+        draft.wr.rkey = remote.read_only_key();
+    } else {
+        constexpr uint64_t kEnd = uint64_t{Flow::kSlots} * Flow::kSlotBytes + Flow::kWords * 8;
+        const uint64_t inside = draft.request.bytes == 8 ? 0 : draft.request.bytes - 1;
+        draft.wr.remote_addr = remote.address(kEnd - inside);
+    }
+}
+
 void aim(Draft& draft, uint64_t offset) {
     Region& remote = draft.flow.remote;
     draft.wr.remote_addr = remote.address(offset);
@@ -88,13 +130,17 @@ void aim(Draft& draft, uint64_t offset) {
     if (draft.request.bytes != 0) {
         draft.request.rkey = remote.key();
         draft.request.must_fail = draft.request.must_fail || !remote.has_key();
+        if (draft.choice.may_be_refused && draft.choice.b / 4 % 128 == 0) {
+            misdirect(draft);
+        }
     }
 }
 
 void expect_remote(Draft& draft, uint64_t offset, Bytes data, bool whole = false) {
     Region& remote = draft.flow.remote;
-    draft.request.remote_write = remote.has_key() ? remote.shadow.expect(offset, data, whole)
-                                                  : remote.shadow.forbid(offset, data);
+    const bool may = remote.has_key() && !draft.request.is_refused;
+    draft.request.remote_write =
+        may ? remote.shadow.expect(offset, data, whole) : remote.shadow.forbid(offset, data);
 }
 
 // The slot after `wanted` that no request uses, or only in a way that goes with this one. A READ
@@ -154,10 +200,10 @@ bool draft_write(Draft& draft) {
     }
     draft.request.bytes = random_length(draft.choice.b);
     draft.request.slot = slot;
+    const Bytes data = fill(draft);
     const uint64_t offset =
         uint64_t{*slot} * Flow::kSlotBytes +
         draft.choice.c / Flow::kSlots % (Flow::kSlotBytes - draft.request.bytes + 1);
-    const Bytes data = fill(draft);
     aim(draft, offset);
     if (!data.empty()) {
         expect_remote(draft, offset, data);
@@ -248,18 +294,21 @@ bool post_send(Flow& flow, const Choice& choice) {
     const Kind& kind = kKinds[choice.a / 64 % std::size(kKinds)];
     const uint32_t counter = flow.from.qp.sq_producer;
     // Every fourth at least is signalled: otherwise no completion tells that places are free.
+    const bool is_fenced = choice.a / 2 % 4 == 0;
     Draft draft{.flow = flow,
                 .choice = choice,
                 .request = {.opcode = kind.opcode,
                             .is_signalled = choice.a % 2 == 0 || counter % 4 == 3,
                             .counter = counter,
-                            .bytes = 0}};
+                            .bytes = 0},
+                .wr = {},
+                .is_fenced = is_fenced};
     if (!kind.draft(draft)) {
         return false;
     }
     draft.wr.opcode = static_cast<uint8_t>(kind.opcode);
     draft.wr.flags = static_cast<uint8_t>((draft.request.is_signalled ? PIB_HCA_WQE_SIGNALED : 0) |
-                                          (choice.a / 2 % 8 == 0 ? PIB_HCA_WQE_FENCE : 0) |
+                                          (is_fenced ? PIB_HCA_WQE_FENCE : 0) |
                                           (choice.a / 16 % 4 == 0 ? PIB_HCA_WQE_SOLICITED : 0));
     flow.posted.push_back(draft.request);
     if (draft.request.message) {

@@ -11,6 +11,7 @@ struct Choice {
     uint32_t a;
     uint32_t b;
     uint32_t c;
+    bool may_be_refused = false;  // now and then a request that its key does not permit
 };
 
 // False: there is no room.

@@ -22,6 +22,9 @@ class Region {
     // Whether this key opens the memory now.
     bool opens(uint32_t key) const { return has_key_ && key == mr_.key; }
     uint32_t key() const { return mr_.key; }  // the present or the last one
+    // Further keys of the memory, present or last: one only to read, one of another PD.
+    uint32_t read_only_key() const { return read_only_.key; }
+    uint32_t foreign_key() const { return foreign_.key; }
     uint64_t address(uint64_t offset) const { return mr_.addr + offset; }
     pib_hca_sge sge(uint64_t offset, uint32_t length) const {
         return hca::test::MiniDriver::sge(mr_, offset, length);
@@ -31,8 +34,11 @@ class Region {
     test::Guest& guest_;
     const size_t bytes_;
     uint8_t next_key_byte_ = 1;
+    uint32_t foreign_pd_ = 0;
     hca::test::MiniMr mr_;
-    bool has_key_ = true;
+    hca::test::MiniMr read_only_;
+    hca::test::MiniMr foreign_;
+    bool has_key_ = false;
 
   public:
     Shadow shadow;

@@ -6,6 +6,16 @@
 namespace pib::simulation {
 namespace {
 
+enum Hazard : uint32_t {
+    kKeys = 1 << 0,
+    kErrors = 1 << 1,
+    kLinks = 1 << 2,
+    kCables = 1 << 3,
+    kStalls = 1 << 4,
+    kResets = 1 << 5,
+    kSwitch = 1 << 6,
+};
+
 Choice choice_of(const Step& step) {
     return {.a = step.a, .b = step.b, .c = step.c};
 }
@@ -31,7 +41,10 @@ void post(World& world, const Step& step) {
     }
     for (uint32_t i = 0; i <= step.c % 8; ++i) {
         Flow& flow = world.flow(step.a);
-        const Choice choice{.a = step.b * (i + 1) >> 8, .b = step.c + i * 77, .c = step.b ^ step.c};
+        const Choice choice{.a = step.b * (i + 1) >> 8,
+                            .b = step.c + i * 77,
+                            .c = step.b ^ step.c,
+                            .may_be_refused = (world.setup().hazards & kErrors) != 0};
         if (!flow.from.is_lost && post_send(flow, choice)) {
             ++world.totals.requests;
         }
@@ -67,6 +80,9 @@ void turns(World& world, const Step& step) {
 }
 
 void clock(World& world, const Step& step) {
+    if (world.setup().hazards == 0) {
+        world.settle();  // a device that gets no turns loses time as on a bad link
+    }
     for (uint32_t i = 0; i <= step.a % 8; ++i) {
         world.subnet().step_clock();
         world.poll();
@@ -108,7 +124,7 @@ void kill_qp(World& world, const Step& step) {
 // One of several kinds of bad links, or a good one again.
 void links(World& world, const Step& step) {
     fabric::FaultSpec faults;
-    const auto share = [&](unsigned shift) { return (step.b >> shift) % 16 / 300.0; };
+    const auto share = [&](unsigned shift) { return (step.b >> shift) % 16 / 600.0; };
     if (step.a % 3 != 0) {
         faults.drop = share(0);
         faults.duplicate = share(4);
@@ -144,16 +160,6 @@ void reset(World& world, const Step& step) {
 void restart_switch(World& world, const Step&) {
     world.restart_switch();
 }
-
-enum Hazard : uint32_t {
-    kKeys = 1 << 0,
-    kErrors = 1 << 1,
-    kLinks = 1 << 2,
-    kCables = 1 << 3,
-    kStalls = 1 << 4,
-    kResets = 1 << 5,
-    kSwitch = 1 << 6,
-};
 
 constexpr StepKind kKinds[] = {
     {"post", 300, 0, false, post},

@@ -12,6 +12,11 @@ namespace {
 constexpr uint64_t kLongestDelayNs = 10'000'000'000;  // longer than any delay or retry
 constexpr unsigned kRecoveryRounds = 20'000;          // movements of the clock
 
+// Often the last numbers before zero.
+uint32_t first_psn(uint32_t number) {
+    return (number % 3 == 0 ? 0u - number % 64 : number * 2654435761u >> 8) & 0xffffff;
+}
+
 }  // namespace
 
 Totals& Totals::operator+=(const Totals& other) {
@@ -94,23 +99,25 @@ void World::check_memory() const {
 
 void World::reconnect(Connection& connection, uint32_t number) {
     connection.close();
-    const bool is_lossy = lossy_ || std::ranges::any_of(unplugged_, std::identity{}) ||
-                          std::ranges::any_of(owners_, [&](const Owner& owner) {
-                              return owner.guest->is_stalled ||
-                                     (was_reset_[owner.index] && connection.is_at(owner.index));
-                          });
-    connection.open(sm_,
-                    {.path_mtu = static_cast<uint8_t>(1 + number % 4),
-                     .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
-                     .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
-                     .psn = {number * 2654435761u >> 8, number * 2246822519u >> 8}},
-                    is_lossy);
+    connection.open(sm_, {.path_mtu = static_cast<uint8_t>(1 + number % 4),
+                          .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
+                          .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
+                          .psn = {first_psn(number), first_psn(number * 69069 + 1)}});
+    if (lossy_) {
+        connection.set_lossy();
+    }
+    for (const Owner& owner : owners_) {
+        if (connection.is_at(owner.index) &&
+            (unplugged_[owner.index] || was_reset_[owner.index] || owner.guest->is_stalled)) {
+            connection.set_outage();
+        }
+    }
 }
 
-void World::mark_lossy(unsigned guest) {
+void World::mark_outage(unsigned guest) {
     for (const auto& connection : connections_) {
         if (connection->is_at(guest)) {
-            connection->set_lossy();
+            connection->set_outage();
         }
     }
 }
@@ -135,7 +142,7 @@ void World::unplug(unsigned guest) {
     if (!unplugged_[guest]) {
         subnet_.guest(guest).disconnect();
         unplugged_[guest] = true;
-        mark_lossy(guest);
+        mark_outage(guest);
     }
 }
 
@@ -156,7 +163,7 @@ void World::sweep() {
 
 void World::stall(unsigned guest) {
     subnet_.guest(guest).is_stalled = true;
-    mark_lossy(guest);
+    mark_outage(guest);
 }
 
 void World::resume() {
@@ -172,7 +179,7 @@ void World::reset(unsigned guest) {
         }
     }
     was_reset_[guest] = true;
-    mark_lossy(guest);
+    mark_outage(guest);
     test::Guest& its = subnet_.guest(guest);
     its.device->reset(false);
     its.start();
@@ -186,7 +193,7 @@ void World::reset(unsigned guest) {
 
 void World::restart_switch() {
     for (const Owner& owner : owners_) {
-        mark_lossy(owner.index);
+        mark_outage(owner.index);
     }
     count_packet_faults();
     lossy_ = false;
@@ -228,6 +235,7 @@ void World::recover() {
 
 void World::finish() {
     recover();
+    check_retries();
     for (const auto& connection : connections_) {
         connection->close();
     }
@@ -236,6 +244,17 @@ void World::finish() {
     release();
     count_packet_faults();
     ++totals.scripts;
+}
+
+// Without hazards each packet and each answer arrives, so no request is sent twice.
+void World::check_retries() {
+    for (const Owner& owner : owners_) {
+        for (const auto counter :
+             {PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR, PIB_HCA_COUNTER_DUPLICATE_REQUEST}) {
+            require(setup_.hazards != 0 || owner.guest->counter(counter) == 0,
+                    "guest " + std::to_string(owner.index) + " has retried on a clean fabric");
+        }
+    }
 }
 
 // The device refuses to destroy objects in use, so none has been left behind.

@@ -66,7 +66,8 @@ class World {
     void resume();
     void sweep();
     void release();
-    void mark_lossy(unsigned guest);
+    void mark_outage(unsigned guest);
+    void check_retries();
 
     const Setup setup_;
     test::Subnet subnet_;

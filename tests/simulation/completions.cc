@@ -21,6 +21,9 @@ constexpr Meaning kMeanings[] = {
     {PIB_HCA_WQE_FETCH_ADD, PIB_HCA_CQE_FETCH_ADD},
     {PIB_HCA_WQE_CMP_SWAP, PIB_HCA_CQE_CMP_SWAP},
     {PIB_HCA_WQE_ATOMIC_WRITE, PIB_HCA_CQE_ATOMIC_WRITE},
+    {PIB_HCA_WQE_SEND_WITH_INV, PIB_HCA_CQE_SEND},
+    {PIB_HCA_WQE_BIND_MW, PIB_HCA_CQE_BIND_MW},
+    {PIB_HCA_WQE_LOCAL_INV, PIB_HCA_CQE_LOCAL_INV},
 };
 
 uint8_t completion_of(pib_hca_wqe_opcode opcode) {
@@ -48,7 +51,8 @@ bool has_cause(const Flow& flow, const Request& request, uint8_t status) {
         case PIB_HCA_WC_LOC_PROT_ERR:
             return request.lkey != 0 && !flow.local.opens(request.lkey);
         case PIB_HCA_WC_REM_ACCESS_ERR:
-            return request.is_refused || (request.rkey != 0 && !flow.remote.opens(request.rkey));
+            return request.is_refused ||
+                   (request.rkey != 0 && !request.target->opens(request.rkey));
         case PIB_HCA_WC_REM_OP_ERR:
             return has_dead_receive(flow, request);
         case PIB_HCA_WC_RETRY_EXC_ERR:
@@ -66,7 +70,7 @@ void succeed(Flow& flow, const Request& request) {
     }
     require(!request.must_fail, describe(flow, request) + " succeeds without a key");
     if (request.remote_write) {
-        flow.remote.shadow.finish(*request.remote_write);
+        request.target->bytes().finish(*request.remote_write);
     }
     if (request.local_write) {
         flow.local.shadow.finish(*request.local_write);
@@ -76,6 +80,12 @@ void succeed(Flow& flow, const Request& request) {
                 describe(flow, request) + " is out of order");
         ++flow.acknowledged;
     }
+    if (request.binds != nullptr) {
+        request.binds->bound();
+    }
+    if (request.closes != nullptr) {
+        request.closes->closed();
+    }
 }
 
 void fail(Flow& flow, const Request& request, uint8_t status) {
@@ -84,6 +94,11 @@ void fail(Flow& flow, const Request& request, uint8_t status) {
     flow.was_refused = flow.may_be_refused();
     if (request.rkey != 0) {
         flow.late_rkeys.insert(request.rkey);
+    }
+    for (Window* window : {request.binds, request.closes}) {
+        if (window != nullptr) {
+            window->broken();
+        }
     }
     if (flow.has_failed) {
         require(status == PIB_HCA_WC_WR_FLUSH_ERR, text + " after a failed one");
@@ -102,6 +117,10 @@ void check_message(const Flow& flow, const Message& message, const pib_hca_cqe& 
                                                  " bytes of " + std::to_string(message.bytes));
     require(has_imm == message.imm.has_value(), text + " has immediate data, or has none");
     require(!has_imm || cqe.imm_data == *message.imm, text + " has other immediate data");
+    const bool invalidates = (cqe.flags & PIB_HCA_CQE_FLAG_INVALIDATED) != 0;
+    require(invalidates == message.invalidates.has_value() &&
+                (!invalidates || cqe.imm_data == *message.invalidates),
+            text + " does not name the key that was invalidated");
 }
 
 }  // namespace
@@ -139,6 +158,9 @@ void receive_completed(Flow& flow, const pib_hca_cqe& cqe) {
         require(!flow.is_flushed, text + " after a failed one");
         require(flow.received < flow.messages.size(), text + ": there is no such message");
         check_message(flow, flow.messages[flow.received], cqe);
+        if (flow.messages[flow.received].invalidates) {
+            flow.window.closed();
+        }
         if (receive.write) {
             flow.inbox.shadow.finish(*receive.write);
         }

@@ -148,6 +148,7 @@ void Connection::lose(unsigned guest) {
             ends_[i].is_lost = true;
             flows[i].local.lose_key();
             flows[1 - i].remote.lose_key();
+            flows[1 - i].window.lose();
             flows[1 - i].inbox.lose_key();
         }
     }
@@ -160,6 +161,7 @@ void Connection::restore(const Owner& owner) {
             ends_[i].pd = owner.pd;
             flows[i].local.create_key(owner.pd);
             flows[1 - i].remote.create_key(owner.pd);
+            flows[1 - i].window.restore(owner.pd);
             flows[1 - i].inbox.create_key(owner.pd);
         }
     }

@@ -11,13 +11,15 @@ Flow::Flow(End& requester, End& responder, const std::string& title)
       from(requester),
       to(responder),
       local(*from.guest, from.pd, size_t{kLocalSlots} * kSlotBytes, title + ", requester's memory"),
-      remote(*to.guest, to.pd, size_t{kSlots} * kSlotBytes + kWords * 8, title + ", target"),
+      remote(*to.guest, to.pd, kTargetBytes, title + ", target"),
+      window(*to.guest, to.pd, kTargetBytes, title + ", window"),
       inbox(*to.guest, to.pd, size_t{kDepth} * kSlotBytes, title + ", receives") {}
 
 void Flow::check_memory() const {
     for (const Region* region : {&local, &remote, &inbox}) {
         region->shadow.check();
     }
+    window.check();
 }
 
 bool Flow::awaits_completion() const {
@@ -26,10 +28,12 @@ bool Flow::awaits_completion() const {
 
 bool Flow::may_be_refused() const {
     const auto is_refused = [this](const Request& request) {
-        return request.is_refused || (request.rkey != 0 && !remote.opens(request.rkey));
+        return request.is_refused || (request.rkey != 0 && !request.target->opens(request.rkey));
     };
     const auto is_dead = [this](const Receive& receive) { return !inbox.opens(receive.lkey); };
-    const auto is_gone = [this](uint32_t rkey) { return !remote.opens(rkey); };
+    const auto is_gone = [this](uint32_t rkey) {
+        return !remote.opens(rkey) && !window.opens(rkey);
+    };
     return was_refused || std::ranges::any_of(posted, is_refused) ||
            std::ranges::any_of(late_rkeys, is_gone) ||
            std::ranges::any_of(std::views::drop(receives, static_cast<ptrdiff_t>(received)),
@@ -48,6 +52,7 @@ void Flow::restart() {
     for (Region* region : {&local, &remote, &inbox}) {
         region->shadow.adopt();
     }
+    window.qp_destroyed();
     posted.clear();
     messages.clear();
     receives.clear();

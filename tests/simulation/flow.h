@@ -10,6 +10,7 @@
 #include <string>
 
 #include "region.h"
+#include "window.h"
 
 namespace pib::simulation {
 
@@ -32,11 +33,14 @@ struct Request {
     uint32_t lkey = 0;  // 0: none is used
     uint32_t rkey = 0;
     std::optional<uint64_t> local_write = {};   // id in Flow::local's shadow
-    std::optional<uint64_t> remote_write = {};  // id in Flow::remote's
+    Target* target = nullptr;                   // of remote requests
+    std::optional<uint64_t> remote_write = {};  // id in the target's
     std::optional<uint64_t> message = {};       // number of those that take a receive
     std::optional<unsigned> slot = {};          // in the remote memory
-    bool must_fail = false;                     // its key was gone when it was posted
-    bool is_refused = false;                    // the key does not give the right to do it
+    Window* binds = nullptr;                    // on its success
+    Window* closes = nullptr;
+    bool must_fail = false;   // its key was gone when it was posted
+    bool is_refused = false;  // the key does not give the right to do it
 };
 
 // A message that takes a receive work request.
@@ -44,7 +48,8 @@ struct Message {
     bool is_rdma;
     std::optional<uint32_t> imm;
     uint32_t bytes;
-    Bytes data;  // for the receive's memory
+    Bytes data;                                // for the receive's memory
+    std::optional<uint32_t> invalidates = {};  // key of Flow::window
 };
 
 struct Receive {
@@ -60,6 +65,7 @@ struct Flow {
     static constexpr uint32_t kLocalSlots = 2 * kDepth;
     static constexpr uint32_t kSlots = 8;  // in the remote memory
     static constexpr uint32_t kWords = 8;  // targets of atomics, behind them
+    static constexpr size_t kTargetBytes = size_t{kSlots} * kSlotBytes + kWords * 8;
 
     Flow(End& requester, End& responder, const std::string& title);
 
@@ -81,7 +87,7 @@ struct Flow {
     const std::string name;
     End& from;
     End& to;
-    const Flow* reverse = nullptr;
+    Flow* reverse = nullptr;
     bool is_lossy = false;  // packets may have been lost since the QPs were connected
     // No packet may have passed for a while, so retries may have run out. A random loss of packets
     // is too rare for that: a retry that gets through starts the count anew.
@@ -89,6 +95,7 @@ struct Flow {
 
     Region local;   // requester's: a slot for each request, in turn
     Region remote;  // responder's: targets of WRITE, sources of READ
+    Window window;  // responder's, in the same ways
     Region inbox;   // responder's: a slot for each place in the receive queue
 
     std::deque<Request> posted;  // oldest first, not yet known to be complete

@@ -124,33 +124,35 @@ void misdirect(Draft& draft) {
 }
 
 void aim(Draft& draft, uint64_t offset) {
-    Region& remote = draft.flow.remote;
+    const Target& remote = *draft.request.target;
     draft.wr.remote_addr = remote.address(offset);
     draft.wr.rkey = remote.key();
     if (draft.request.bytes != 0) {
         draft.request.rkey = remote.key();
         draft.request.must_fail = draft.request.must_fail || !remote.has_key();
-        if (draft.choice.may_be_refused && draft.choice.b / 4 % 128 == 0) {
+        if (draft.choice.may_be_refused && draft.choice.b / 4 % 128 == 0 &&
+            &remote == &draft.flow.remote) {
             misdirect(draft);
         }
     }
 }
 
 void expect_remote(Draft& draft, uint64_t offset, Bytes data, bool whole = false) {
-    Region& remote = draft.flow.remote;
+    Target& remote = *draft.request.target;
     const bool may = remote.has_key() && !draft.request.is_refused;
     draft.request.remote_write =
-        may ? remote.shadow.expect(offset, data, whole) : remote.shadow.forbid(offset, data);
+        may ? remote.bytes().expect(offset, data, whole) : remote.bytes().forbid(offset, data);
 }
 
 // The slot after `wanted` that no request uses, or only in a way that goes with this one. A READ
 // that is asked for again may return what a later WRITE has written (IBA 9.7.5.1.5), so a slot that
 // is read is not written.
-std::optional<unsigned> find_slot(const Flow& flow, unsigned wanted, bool reads) {
+std::optional<unsigned> find_slot(const Draft& draft, unsigned wanted, bool reads) {
     for (unsigned i = 0; i < Flow::kSlots; ++i) {
         const unsigned slot = (wanted + i) % Flow::kSlots;
-        const bool is_read = std::ranges::any_of(flow.posted, [&](const Request& other) {
-            return other.slot == slot && other.opcode == PIB_HCA_WQE_RDMA_READ;
+        const bool is_read = std::ranges::any_of(draft.flow.posted, [&](const Request& other) {
+            return other.slot == slot && other.target == draft.request.target &&
+                   other.opcode == PIB_HCA_WQE_RDMA_READ;
         });
         if (reads || !is_read) {
             return slot;
@@ -193,8 +195,22 @@ bool draft_send(Draft& draft) {
     return true;
 }
 
+// A message that invalidates the window, or else a plain one.
+bool draft_invalidation(Draft& draft) {
+    Window& window = draft.flow.window;
+    if (!draft.choice.may_lack_window || !window.is_bound()) {
+        draft.request.opcode = PIB_HCA_WQE_SEND;
+        return draft_send(draft);
+    }
+    draft_send(draft);
+    draft.wr.imm = window.key();
+    draft.flow.messages.back().invalidates = window.key();
+    window.doom();
+    return true;
+}
+
 bool draft_write(Draft& draft) {
-    const auto slot = find_slot(draft.flow, draft.choice.c % Flow::kSlots, false);
+    const auto slot = find_slot(draft, draft.choice.c % Flow::kSlots, false);
     if (!slot) {
         return false;
     }
@@ -215,7 +231,7 @@ bool draft_write(Draft& draft) {
 }
 
 bool draft_read(Draft& draft) {
-    const auto slot = find_slot(draft.flow, draft.choice.c % Flow::kSlots, true);
+    const auto slot = find_slot(draft, draft.choice.c % Flow::kSlots, true);
     draft.request.bytes = random_length(draft.choice.b);
     draft.request.slot = slot;
     const uint64_t offset =
@@ -224,7 +240,7 @@ bool draft_read(Draft& draft) {
     use_local(draft);
     aim(draft, offset);
     if (draft.request.bytes != 0) {
-        expect_local(draft, draft.flow.remote.shadow.after_all(offset, draft.request.bytes));
+        expect_local(draft, draft.request.target->bytes().after_all(offset, draft.request.bytes));
     }
     return true;
 }
@@ -236,7 +252,7 @@ uint64_t word_offset(const Draft& draft) {
 bool draft_atomic(Draft& draft) {
     draft.request.bytes = 8;
     const uint64_t offset = word_offset(draft);
-    const Bytes before = draft.flow.remote.shadow.after_all(offset, 8);
+    const Bytes before = draft.request.target->bytes().after_all(offset, 8);
     uint64_t old = 0;
     std::memcpy(&old, before.data(), 8);
     const uint64_t operand = draft.choice.b * 0x100000001ull;
@@ -283,6 +299,7 @@ constexpr Kind kKinds[] = {
     {PIB_HCA_WQE_FETCH_ADD, draft_atomic},
     {PIB_HCA_WQE_CMP_SWAP, draft_atomic},
     {PIB_HCA_WQE_ATOMIC_WRITE, draft_atomic_write},
+    {PIB_HCA_WQE_SEND_WITH_INV, draft_invalidation},
 };
 
 }  // namespace
@@ -303,10 +320,14 @@ bool post_send(Flow& flow, const Choice& choice) {
                             .bytes = 0},
                 .wr = {},
                 .is_fenced = is_fenced};
+    // Requests to a window that is not bound fail.
+    const bool by_window = choice.a / 8 % 4 == 0 && flow.window.key() != 0 &&
+                           (flow.window.is_bound() || choice.may_lack_window);
+    draft.request.target = by_window ? static_cast<Target*>(&flow.window) : &flow.remote;
     if (!kind.draft(draft)) {
         return false;
     }
-    draft.wr.opcode = static_cast<uint8_t>(kind.opcode);
+    draft.wr.opcode = static_cast<uint8_t>(draft.request.opcode);
     draft.wr.flags = static_cast<uint8_t>((draft.request.is_signalled ? PIB_HCA_WQE_SIGNALED : 0) |
                                           (is_fenced ? PIB_HCA_WQE_FENCE : 0) |
                                           (choice.a / 16 % 4 == 0 ? PIB_HCA_WQE_SOLICITED : 0));
@@ -315,6 +336,23 @@ bool post_send(Flow& flow, const Choice& choice) {
         match(flow, *draft.request.message);
     }
     flow.from.guest->driver.post_send(flow.from.qp, draft.wr);
+    return true;
+}
+
+bool post_on_window(Flow& flow, bool binds) {
+    Flow& owner = *flow.reverse;
+    const bool fits = binds ? flow.window.is_unbound() : flow.window.is_bound();
+    if (!fits || owner.posted.size() >= kInFlight) {
+        return false;
+    }
+    const SendWr wr = binds ? flow.window.bind() : flow.window.invalidate();
+    owner.posted.push_back({.opcode = static_cast<pib_hca_wqe_opcode>(wr.opcode),
+                            .is_signalled = true,
+                            .counter = owner.from.qp.sq_producer,
+                            .bytes = 0,
+                            .binds = binds ? &flow.window : nullptr,
+                            .closes = binds ? nullptr : &flow.window});
+    owner.from.guest->driver.post_send(owner.from.qp, wr);
     return true;
 }
 
@@ -332,7 +370,10 @@ void post_receives(Flow& flow, uint64_t count) {
 
 void store(Flow& flow, const Choice& choice) {
     const unsigned slot = choice.b % Flow::kSlots;
-    if (std::ranges::none_of(flow.posted, [&](const auto& other) { return other.slot == slot; })) {
+    const auto is_there = [&](const Request& other) {
+        return other.slot == slot && other.target == &flow.remote;
+    };
+    if (std::ranges::none_of(flow.posted, is_there)) {
         flow.remote.shadow.store(uint64_t{slot} * Flow::kSlotBytes,
                                  random_bytes(choice.c, Flow::kSlotBytes));
     }

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "shadow.h"
 #include "subnet.h"
+#include "target.h"
 
 namespace pib::simulation {
 
-class Region {
+class Region final : public Target {
   public:
     Region(test::Guest& guest, uint32_t pd, size_t bytes, const std::string& name);
 
@@ -18,14 +18,14 @@ class Region {
     void destroy_key();
     // The device has forgotten all keys.
     void lose_key();
-    bool has_key() const { return has_key_; }
-    // Whether this key opens the memory now.
-    bool opens(uint32_t key) const { return has_key_ && key == mr_.key; }
-    uint32_t key() const { return mr_.key; }  // the present or the last one
+    bool has_key() const override { return has_key_; }
+    bool opens(uint32_t key) const override { return has_key_ && key == mr_.key; }
+    uint32_t key() const override { return mr_.key; }  // the present or the last one
     // Further keys of the memory, present or last: one only to read, one of another PD.
     uint32_t read_only_key() const { return read_only_.key; }
     uint32_t foreign_key() const { return foreign_.key; }
-    uint64_t address(uint64_t offset) const { return mr_.addr + offset; }
+    Shadow& bytes() override { return shadow; }
+    uint64_t address(uint64_t offset) const override { return mr_.addr + offset; }
     pib_hca_sge sge(uint64_t offset, uint32_t length) const {
         return hca::test::MiniDriver::sge(mr_, offset, length);
     }

@@ -44,7 +44,8 @@ void post(World& world, const Step& step) {
         const Choice choice{.a = step.b * (i + 1) >> 8,
                             .b = step.c + i * 77,
                             .c = step.b ^ step.c,
-                            .may_be_refused = (world.setup().hazards & kErrors) != 0};
+                            .may_be_refused = (world.setup().hazards & kErrors) != 0,
+                            .may_lack_window = (world.setup().hazards & kKeys) != 0};
         if (!flow.from.is_lost && post_send(flow, choice)) {
             ++world.totals.requests;
         }
@@ -98,6 +99,22 @@ void create_key(World& world, const Step& step) {
     if (!which.has_key()) {
         which.create_key(world.pd_of(guest_of(world, step)));
     }
+}
+
+// The work request of a QP that has its device.
+void use_window(World& world, const Step& step, bool binds) {
+    Flow& flow = world.flow(step.a);
+    if (!flow.to.is_lost && post_on_window(flow, binds)) {
+        ++world.totals.requests;
+    }
+}
+
+void bind(World& world, const Step& step) {
+    use_window(world, step, true);
+}
+
+void invalidate(World& world, const Step& step) {
+    use_window(world, step, false);
 }
 
 // A connection that has failed is replaced, others rarely.
@@ -168,6 +185,8 @@ constexpr StepKind kKinds[] = {
     {"turns", 150, 0, false, turns},
     {"clock", 60, 0, false, clock},
     {"store", 40, 0, false, store_bytes},
+    {"bind", 60, 0, false, bind},
+    {"invalidate", 6, kKeys, true, invalidate},
     {"check", 20, 0, false, check},
     {"reconnect", 60, 0, false, reconnect},
     {"destroy-key", 4, kKeys, true, destroy_key},

@@ -266,6 +266,7 @@ void World::release() {
                     region->destroy_key();
                 }
             }
+            flow.window.release();
         }
     }
     for (const Owner& owner : owners_) {

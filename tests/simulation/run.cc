@@ -2,6 +2,8 @@
 #include "run.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 
 #include "steps.h"
 
@@ -29,20 +31,24 @@ std::string kind_of(const std::string& failure) {
 Outcome run(const Script& script) {
     Outcome outcome;
     size_t number = 0;
+    std::unique_ptr<World> world;
     try {
-        World world(script.setup);
+        world = std::make_unique<World>(script.setup);
         for (const Step& step : script.steps) {
-            execute(world, step);
+            execute(*world, step);
             ++number;
         }
-        world.finish();
-        outcome.totals = world.totals;
+        world->finish();
+        outcome.totals = world->totals;
     } catch (const std::exception& error) {
         const bool ended = number == script.steps.size();
         outcome.failure = (ended ? "at the end"
                                  : "at step " + std::to_string(number + 1) + ", " +
                                        std::string(step_kinds()[script.steps[number].kind].name)) +
                           ": " + error.what();
+        if (world && std::getenv("PIB_SIMULATION_TRACE") != nullptr) {
+            world->print_objects();
+        }
     }
     return outcome;
 }

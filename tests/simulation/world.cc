@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include <algorithm>
+#include <iostream>
 
 #include "posting.h"
 #include "violation.h"
@@ -44,6 +45,12 @@ World::World(const Setup& setup)
         connections_.push_back(std::make_unique<Connection>(owners_[a], owners_[b],
                                                             "connection " + std::to_string(i)));
         reconnect(*connections_.back(), static_cast<uint32_t>(setup.seed) + i * 0x9e3779b9u);
+    }
+}
+
+void World::print_objects() const {
+    for (const Owner& owner : owners_) {
+        std::cerr << "guest " << owner.index << ": " << owner.guest->device->objects() << '\n';
     }
 }
 

@@ -57,6 +57,7 @@ class World {
     test::Subnet& subnet() { return subnet_; }
     const Setup& setup() const { return setup_; }
     uint32_t pd_of(const test::Guest& guest) const;
+    void print_objects() const;
     Totals totals;
 
   private:

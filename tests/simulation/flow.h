@@ -33,7 +33,7 @@ struct Request {
     uint32_t lkey = 0;  // 0: none is used
     uint32_t rkey = 0;
     std::optional<uint64_t> local_write = {};   // id in Flow::local's shadow
-    Target* target = nullptr;                   // of remote requests
+    Target* target = nullptr;                   // memory of a remote request
     std::optional<uint64_t> remote_write = {};  // id in the target's
     std::optional<uint64_t> message = {};       // number of those that take a receive
     std::optional<unsigned> slot = {};          // in the remote memory

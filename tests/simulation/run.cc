@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 
 #include "steps.h"
@@ -17,6 +18,12 @@ Script without(const Script& script, size_t from, size_t count) {
     const auto begin = less.steps.begin() + static_cast<ptrdiff_t>(from);
     less.steps.erase(begin, begin + static_cast<ptrdiff_t>(count));
     return less;
+}
+
+void print_objects(World& world) {
+    for (unsigned i = 0; i < world.setup().guests; ++i) {
+        std::cerr << "guest " << i << ": " << world.subnet().guest(i).device->objects() << '\n';
+    }
 }
 
 // A failure without its numbers: what kind it is.
@@ -47,7 +54,7 @@ Outcome run(const Script& script) {
                                        std::string(step_kinds()[script.steps[number].kind].name)) +
                           ": " + error.what();
         if (world && std::getenv("PIB_SIMULATION_TRACE") != nullptr) {
-            world->print_objects();
+            print_objects(*world);
         }
     }
     return outcome;

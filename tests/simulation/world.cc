@@ -2,7 +2,6 @@
 #include "world.h"
 
 #include <algorithm>
-#include <iostream>
 
 #include "posting.h"
 #include "violation.h"
@@ -16,6 +15,17 @@ constexpr unsigned kRecoveryRounds = 20'000;          // movements of the clock
 // Often the last numbers before zero.
 uint32_t first_psn(uint32_t number) {
     return (number % 3 == 0 ? 0u - number % 64 : number * 2654435761u >> 8) & 0xffffff;
+}
+
+// Without hazards each packet and each answer arrives, so no request is sent twice.
+void check_retries(test::Subnet& subnet, const Setup& setup) {
+    for (unsigned i = 0; i < setup.guests && setup.hazards == 0; ++i) {
+        for (const auto counter :
+             {PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR, PIB_HCA_COUNTER_DUPLICATE_REQUEST}) {
+            require(subnet.guest(i).counter(counter) == 0,
+                    "guest " + std::to_string(i) + " has retried on a clean fabric");
+        }
+    }
 }
 
 }  // namespace
@@ -45,12 +55,6 @@ World::World(const Setup& setup)
         connections_.push_back(std::make_unique<Connection>(owners_[a], owners_[b],
                                                             "connection " + std::to_string(i)));
         reconnect(*connections_.back(), static_cast<uint32_t>(setup.seed) + i * 0x9e3779b9u);
-    }
-}
-
-void World::print_objects() const {
-    for (const Owner& owner : owners_) {
-        std::cerr << "guest " << owner.index << ": " << owner.guest->device->objects() << '\n';
     }
 }
 
@@ -242,7 +246,7 @@ void World::recover() {
 
 void World::finish() {
     recover();
-    check_retries();
+    check_retries(subnet_, setup_);
     for (const auto& connection : connections_) {
         connection->close();
     }
@@ -251,17 +255,6 @@ void World::finish() {
     release();
     count_packet_faults();
     ++totals.scripts;
-}
-
-// Without hazards each packet and each answer arrives, so no request is sent twice.
-void World::check_retries() {
-    for (const Owner& owner : owners_) {
-        for (const auto counter :
-             {PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR, PIB_HCA_COUNTER_DUPLICATE_REQUEST}) {
-            require(setup_.hazards != 0 || owner.guest->counter(counter) == 0,
-                    "guest " + std::to_string(owner.index) + " has retried on a clean fabric");
-        }
-    }
 }
 
 // The device refuses to destroy objects in use, so none has been left behind.

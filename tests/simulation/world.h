@@ -57,7 +57,6 @@ class World {
     test::Subnet& subnet() { return subnet_; }
     const Setup& setup() const { return setup_; }
     uint32_t pd_of(const test::Guest& guest) const;
-    void print_objects() const;
     Totals totals;
 
   private:
@@ -68,7 +67,6 @@ class World {
     void sweep();
     void release();
     void mark_outage(unsigned guest);
-    void check_retries();
 
     const Setup setup_;
     test::Subnet subnet_;

@@ -144,6 +144,15 @@ constexpr Check kChecks[] = {
          t.reply(kAcknowledge, 1, 0, 0xffffff);
      },
      "SEND ONLY 2 0 bytes ack; completed"},
+    {"E21", "9.7.7.2", "Sixteen SENDs to as many receives wait twice: no code says fifteen.",
+     [](Trial& t) {
+         sends_after(t, 0, 16);
+         t.reply(kAcknowledge, 1, 7, 2);
+         t.note(std::to_string(t.stranger.take_packets().size()) + " sent");
+         t.reply(kAcknowledge, 14, 2, 15);
+         t.note(std::to_string(t.stranger.take_packets().size()) + " sent");
+     },
+     "1 sent; 13 sent; 2 sent; completed x14"},
 };
 
 }  // namespace

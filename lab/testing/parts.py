@@ -53,7 +53,7 @@ def unit(run: Run) -> Count:
     else:
         ui.say("the device has not been built, so tests/qemu cannot run: counted as failed")
         count += FAILURE
-    return count + runners.meson(run.progress)
+    return count + runners.meson(run.progress) + simulate.new_seeds(run.progress)
 
 
 def guests(run: Run, name: str) -> Count:
@@ -109,7 +109,8 @@ def _guests(name: str) -> Part:
     return Part(lambda run: guests(run, name), (_stage(name),))
 
 
-PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name)),
+PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,
+                           simulate.NEW_SEEDS_STAGE)),
          "style": Part(lambda run: style.style(run.progress), style.FOLDERS),
          "simulate": Part(lambda run: simulate.simulate(run.progress, run.simulation), (simulate.STAGE,)),
          "tsan": Part(tsan, (host_build.THREADS.name,)),

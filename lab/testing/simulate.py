@@ -13,6 +13,7 @@ from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
 STAGE = "simulation"
+NEW_SEEDS_STAGE = "simulation, new seeds"
 PROGRAM = "tests/simulation/simulate"
 DEFAULT_S = 20
 
@@ -34,8 +35,8 @@ class Wanted:
         return [str(word) for word in ("--seed", seed, *length)]
 
 
-def _run(progress: Progress, directory: pathlib.Path, wanted: Wanted) -> Count:
-    stage = progress.begin(STAGE)
+def _run(progress: Progress, name: str, directory: pathlib.Path, wanted: Wanted) -> Count:
+    stage = progress.begin(name)
     ui.say("simulating fabrics")
     status, = child.run(child.Program([directory / PROGRAM, *wanted.arguments()],
                                       env={**os.environ, **runners.SANITIZER_ENV}))
@@ -47,4 +48,9 @@ def _run(progress: Progress, directory: pathlib.Path, wanted: Wanted) -> Count:
 def simulate(progress: Progress, wanted: Wanted) -> Count:
     directory = host_build.build()
     ui.run("building the simulation", ["ninja", "-C", directory, PROGRAM], "simulation")
-    return _run(progress, directory, wanted)
+    return _run(progress, STAGE, directory, wanted)
+
+
+def new_seeds(progress: Progress) -> Count:
+    """Other seeds in each run, with sanitizers, after the unit tests, which have built the program."""
+    return _run(progress, NEW_SEEDS_STAGE, host_build.SANITIZED, Wanted())

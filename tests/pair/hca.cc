@@ -26,14 +26,15 @@ template <typename T>
 T must(CmdResult<T> result) {
     if (!result) {
         throw std::runtime_error("command refused: " +
-                                 std::to_string(static_cast<int>(result.error())));
+                                 std::to_string(static_cast<int>(result.error().status())));
     }
     return std::move(*result);
 }
 
-void must(CmdStatus status) {
-    if (status != CmdStatus::kOk) {
-        throw std::runtime_error("command refused: " + std::to_string(static_cast<int>(status)));
+void must(const Verdict& verdict) {
+    if (verdict != CmdStatus::kOk) {
+        throw std::runtime_error("command refused with status " +
+                                 std::to_string(static_cast<int>(verdict.status())));
     }
 }
 
@@ -44,7 +45,7 @@ CmdResult<uint32_t> create_qp(Hca& hca, const pib_hca_create_qp& in) {
     return request ? hca.transport.verbs().create(*request) : std::unexpected(request.error());
 }
 
-CmdStatus modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in) {
+Verdict modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in) {
     const auto attributes = qp_attributes(in);
     return attributes ? hca.transport.verbs().modify(qpn, *attributes) : attributes.error();
 }
@@ -57,12 +58,12 @@ CmdResult<pib_hca_modify_qp> query_qp(Hca& hca, uint32_t qpn) {
     return attributes_record(*attributes);
 }
 
-CmdStatus attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in) {
+Verdict attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in) {
     const auto group = mcast_group(in);
     return group ? hca.transport.verbs().attach_mcast(qpn, *group) : group.error();
 }
 
-CmdStatus detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in) {
+Verdict detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in) {
     const auto group = mcast_group(in);
     return group ? hca.transport.verbs().detach_mcast(qpn, *group) : group.error();
 }
@@ -158,14 +159,14 @@ void Hca::post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges) 
     host.poke(srq.addr, ++srq.producer);
 }
 
-CmdStatus Hca::resize_srq(Srq& srq, uint8_t log_depth) {
+Verdict Hca::resize_srq(Srq& srq, uint8_t log_depth) {
     const uint64_t bytes = 64 + (1ull << (log_depth + srq.log_stride));
     const uint64_t addr = host.alloc(bytes);
     pib_hca_modify_srq in{};
     in.attr_mask = PIB_HCA_SRQ_ATTR_MAX_WR;
     in.pages = contiguous(addr, bytes);
     in.log_depth = log_depth;
-    const CmdStatus status = srqs.modify(srq.srqn, in);
+    const Verdict status = srqs.modify(srq.srqn, in);
     if (status == CmdStatus::kOk) {
         srq.addr = addr;
         srq.log_depth = log_depth;
@@ -173,7 +174,7 @@ CmdStatus Hca::resize_srq(Srq& srq, uint8_t log_depth) {
     return status;
 }
 
-CmdStatus Hca::set_limit(const Srq& srq, uint32_t limit) {
+Verdict Hca::set_limit(const Srq& srq, uint32_t limit) {
     pib_hca_modify_srq in{};
     in.attr_mask = PIB_HCA_SRQ_ATTR_LIMIT;
     in.limit = limit;

@@ -114,8 +114,8 @@ class Hca : public AsyncEvents {
     Srq make_srq(uint8_t log_depth, uint32_t pd = 1, uint32_t xrcd = 0);
     void post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges);
     // Moves the queue to another buffer.
-    CmdStatus resize_srq(Srq& srq, uint8_t log_depth);
-    CmdStatus set_limit(const Srq& srq, uint32_t limit);
+    Verdict resize_srq(Srq& srq, uint8_t log_depth);
+    Verdict set_limit(const Srq& srq, uint32_t limit);
     CmdResult<Qp> try_create(const QpConfig& config);
     Qp create(const QpConfig& config = {});
 
@@ -168,10 +168,10 @@ class Hca : public AsyncEvents {
 
 // Verbs by the structures of their commands.
 CmdResult<uint32_t> create_qp(Hca& hca, const pib_hca_create_qp& in);
-CmdStatus modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in);
+Verdict modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in);
 CmdResult<pib_hca_modify_qp> query_qp(Hca& hca, uint32_t qpn);
-CmdStatus attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
-CmdStatus detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
+Verdict attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
+Verdict detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
 pib_hca_page_fault next_page_fault(Hca& hca);
 
 // The attributes that bring a QP up, for MODIFY_QP.

@@ -48,10 +48,10 @@ struct Migrating : Pair {
         in.alt_pkey_index = 0;
         return in;
     }
-    CmdStatus load(Hca& hca, const Qp& qp) {
+    Verdict load(Hca& hca, const Qp& qp) {
         return modify_qp(hca, qp.qpn, loading(hca, &hca == &a ? b : a));
     }
-    CmdStatus ask(Hca& hca, const Qp& qp, uint8_t state) {
+    Verdict ask(Hca& hca, const Qp& qp, uint8_t state) {
         return modify_qp(hca, qp.qpn, request(PIB_HCA_QP_ATTR_PATH_MIG_STATE, state));
     }
     uint8_t migration(Hca& hca, const Qp& qp) { return query_qp(hca, qp.qpn)->path_mig_state; }

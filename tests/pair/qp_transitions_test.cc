@@ -121,7 +121,7 @@ TEST_CASE("only the specification's transitions are allowed") {
             REQUIRE(hca.state(qp) == from);
             INFO("type " << type << " from " << from << " to " << to);
             const auto in = attributes(mask_for(type, from, to), to);
-            const CmdStatus status = modify_qp(hca, qp.qpn, in);
+            const Verdict status = modify_qp(hca, qp.qpn, in);
             const bool legal = is_legal(type, from, to);
             CHECK(status == (legal ? CmdStatus::kOk : CmdStatus::kBadState));
             CHECK(hca.state(qp) == (legal ? to : from));

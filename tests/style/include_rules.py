@@ -40,9 +40,10 @@ ROOMS = {
         "port": ("base", "memory", "queues"),
         "qp": ("base", "memory", "queues", "port"),
         "transport": ("base", "memory", "queues", "port", "qp"),
-        "mmio": ("base", "memory", "queues", "port", "transport"),
-        "commands": ("base", "memory", "queues", "port", "qp", "transport", "mmio"),
-        "": ("base", "memory", "queues", "port", "transport", "mmio", "commands"),
+        "rules": ("base",),
+        "mmio": ("base", "memory", "queues", "port", "transport", "rules"),
+        "commands": ("base", "memory", "queues", "port", "qp", "transport", "rules", "mmio"),
+        "": ("base", "memory", "queues", "port", "transport", "rules", "mmio", "commands"),
     },
     "fabric-switch": {
         "base": (),

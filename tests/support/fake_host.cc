@@ -127,6 +127,7 @@ void FakeHost::take_link(unsigned port, std::vector<uint8_t>& into) {
 void FakeHost::log(LogLevel level, std::string_view text) {
     if (level == LogLevel::kGuestError) {
         ++guest_errors;
+        last_guest_error = text;
     } else if (level == LogLevel::kWarning) {
         warnings.emplace_back(text);
     }

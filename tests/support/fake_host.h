@@ -107,6 +107,7 @@ class FakeHost : public Host, public GuestRam {
     bool woken = false;
     std::set<uint32_t> kicked_uars;  // UARs that kicks() has reported
     unsigned guest_errors = 0;
+    std::string last_guest_error;
     std::vector<std::string> warnings;
 
     // ---- links; port 1 is links[1]

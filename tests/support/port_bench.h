@@ -141,7 +141,7 @@ class PortBench : private EqTable::Events {
 };
 
 // MODIFY_PORT as a driver does it when an SM starts in the guest.
-inline CmdStatus announce_sm(PortBench& bench) {
+inline Verdict announce_sm(PortBench& bench) {
     pib_hca_modify_port in{};
     in.set_capability_mask = ib::port_cap::kIsSm;
     return modify_port(bench.ports, 1, in, bench.host.clock_ns);

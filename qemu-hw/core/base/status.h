@@ -5,7 +5,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <expected>
 
 namespace pib::hca {
 
@@ -43,9 +42,5 @@ enum class WcStatus {
     kRnrRetryExcErr = 13,
     kGeneralErr = 21,
 };
-
-// A verb's value, or the status that refuses it.
-template <typename T>
-using CmdResult = std::expected<T, CmdStatus>;
 
 }  // namespace pib::hca

@@ -26,30 +26,39 @@ bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
     return true;
 }
 
-CmdStatus check_entry(const pib_hca_cmd& cmd, const CommandSpec& spec) {
-    // No command of this version takes a modifier.
-    if (!all_zero(cmd.reserved) || cmd.modifier != 0 || (cmd.object != 0 && !spec.names_object)) {
-        return CmdStatus::kBadReserved;
+Verdict check_entry(const pib_hca_cmd& cmd, const CommandSpec& spec) {
+    if (!all_zero(cmd.reserved)) {
+        return refuse(Rule::kEntryReserved);
     }
-    if (cmd.in_length < spec.in_length || cmd.in_length > PIB_HCA_CMD_MAX_LENGTH ||
-        cmd.out_length > PIB_HCA_CMD_MAX_LENGTH) {
-        return CmdStatus::kBadLength;
+    if (cmd.modifier != 0) {
+        return refuse(Rule::kModifier, cmd.modifier);
     }
-    return CmdStatus::kOk;
+    if (cmd.object != 0 && !spec.names_object) {
+        return refuse(Rule::kObjectUnused, cmd.object);
+    }
+    if (cmd.in_length < spec.in_length) {
+        return refuse(Rule::kInputShort, cmd.in_length, spec.in_length);
+    }
+    if (cmd.in_length > PIB_HCA_CMD_MAX_LENGTH) {
+        return refuse(Rule::kInputLong, cmd.in_length, PIB_HCA_CMD_MAX_LENGTH);
+    }
+    return cmd.out_length <= PIB_HCA_CMD_MAX_LENGTH
+               ? CmdStatus::kOk
+               : refuse(Rule::kOutputLong, cmd.out_length, PIB_HCA_CMD_MAX_LENGTH);
 }
 
 // A driver of a later interface version may pass a longer structure if the additional bytes are
 // zero.
-CmdStatus check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) {
+Verdict check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) {
     std::array<uint8_t, kMaxCommandData> bytes;
     for (uint32_t at = spec.in_length; at < cmd.in_length;) {
         const size_t count = std::min<size_t>(cmd.in_length - at, bytes.size());
         const auto part = std::span(bytes).first(count);
         if (!host.dma_read(cmd.in_addr + at, part)) {
-            return CmdStatus::kBadMemory;
+            return refuse(Rule::kInputMemory, cmd.in_addr, cmd.in_length);
         }
         if (std::ranges::any_of(part, [](uint8_t byte) { return byte != 0; })) {
-            return CmdStatus::kBadReserved;
+            return refuse(Rule::kInputTail, cmd.in_addr, spec.in_length);
         }
         at += static_cast<uint32_t>(count);
     }
@@ -84,14 +93,15 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
     return PIB_HCA_FATAL_NONE;
 }
 
-uint32_t CommandQueue::run(bool refuse) {
+uint32_t CommandQueue::run(bool stopped) {
     turn_pages_ = 0;
     if (held_) {
         if (!memory_is_free()) {
             return PIB_HCA_FATAL_NONE;
         }
-        if (refuse) {
-            held_->reply = CmdStatus::kFatal;
+        if (stopped) {
+            held_->reply = refuse(Rule::kDeviceStopped);
+            report(*held_);
         }
         if (!complete(*std::exchange(held_, std::nullopt))) {
             return PIB_HCA_FATAL_CMDQ_DMA;
@@ -102,8 +112,9 @@ uint32_t CommandQueue::run(bool refuse) {
         if (!fetch(next.cmd)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
-        next.reply = refuse ? CommandReply(CmdStatus::kFatal) : execute(next.cmd);
-        if (!refuse && !memory_is_free()) {
+        next.reply = stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd);
+        report(next);
+        if (!stopped && !memory_is_free()) {
             held_ = next;
         } else if (!complete(next)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
@@ -125,19 +136,14 @@ bool CommandQueue::memory_is_free() const {
 CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     const CommandSpec* spec = find_command(cmd.opcode);
     if (spec == nullptr) {
-        return CmdStatus::kBadOpcode;
-    }
-    if (const CmdStatus s = check_entry(cmd, *spec); s != CmdStatus::kOk) {
-        return s;
+        return refuse(Rule::kOpcode, cmd.opcode);
     }
     CommandInput in;
     in.object = cmd.object;
-    if (spec->in_length != 0 &&
-        !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec->in_length))) {
-        return CmdStatus::kBadMemory;
-    }
-    if (const CmdStatus s = check_tail(host_, cmd, *spec); s != CmdStatus::kOk) {
-        return s;
+    const Verdict verdict =
+        check_entry(cmd, *spec).and_then([&] { return read_input(cmd, *spec, in); });
+    if (verdict != CmdStatus::kOk) {
+        return verdict;
     }
     turn_pages_ += spec->page_count(in);
     // Zeroes the output first, so that each command that takes effect can also return its result.
@@ -145,21 +151,43 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
     if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
-        return CmdStatus::kBadMemory;
+        return refuse(Rule::kOutputMemory, cmd.out_addr, room);
     }
     CommandReply reply = spec->run(objects_, in);
     const uint32_t written = std::min(room, reply.out_length);
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
-        return CmdStatus::kBadMemory;
+        return refuse(Rule::kOutputMemory, cmd.out_addr, written);
     }
     return reply;
+}
+
+Verdict CommandQueue::read_input(const pib_hca_cmd& cmd, const CommandSpec& spec,
+                                 CommandInput& in) {
+    if (spec.in_length != 0 &&
+        !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec.in_length))) {
+        return refuse(Rule::kInputMemory, cmd.in_addr, spec.in_length);
+    }
+    return check_tail(host_, cmd, spec);
+}
+
+void CommandQueue::report(const Executed& executed) {
+    const auto& [cmd, reply] = executed;
+    if (reply.verdict == CmdStatus::kOk) {
+        return;
+    }
+    const CommandSpec* spec = find_command(cmd.opcode);
+    objects_.refusals.add({.command = spec != nullptr ? spec->name : "command",
+                           .id = cmd.id,
+                           .object = cmd.object,
+                           .pages_at = spec != nullptr ? spec->pages_at : uint16_t{0},
+                           .verdict = reply.verdict});
 }
 
 bool CommandQueue::complete(const Executed& executed) {
     const auto& [cmd, reply] = executed;
     if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->command(host_.now_ns(), cmd.opcode, cmd.object, reply.result,
-                       static_cast<uint8_t>(reply.status));
+                       static_cast<uint8_t>(reply.verdict.status()));
     }
     if (!write_completion(executed)) {
         return false;
@@ -175,7 +203,7 @@ bool CommandQueue::write_completion(const Executed& executed) {
     cpl.result = reply.result;
     cpl.out_length = reply.out_length;
     cpl.id = cmd.id;
-    cpl.status = static_cast<uint8_t>(reply.status);
+    cpl.status = static_cast<uint8_t>(reply.verdict.status());
     cpl.owner = (consumed_ >> rings_.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
     const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
     const uint64_t addr = rings_.cpl_base + slot * sizeof cpl;

@@ -46,9 +46,9 @@ class CommandQueue {
     // PIB_HCA_FATAL_NONE; run() executes the commands.
     uint32_t doorbell(uint32_t producer);
 
-    // Executes one turn's commands; with `refuse`, completes each with CmdStatus::kFatal.
+    // Executes one turn's commands; with `stopped`, refuses each.
     // Returns PIB_HCA_FATAL_CMDQ_DMA if a ring has vanished, else PIB_HCA_FATAL_NONE.
-    uint32_t run(bool refuse);
+    uint32_t run(bool stopped);
     bool has_work() const { return running_ && !held_ && consumed_ != producer_; }
     // A completion is held back; run() writes it when the switch has stopped accessing the memory.
     bool is_held() const { return running_ && held_; }
@@ -62,8 +62,12 @@ class CommandQueue {
 
     bool fetch(pib_hca_cmd& cmd);
     CommandReply execute(const pib_hca_cmd& cmd);
+    // The bytes of the input that the command takes, and what follows them.
+    Verdict read_input(const pib_hca_cmd& cmd, const CommandSpec& spec, CommandInput& in);
     // Whether the switch has stopped accessing the memory that the last command took away.
     bool memory_is_free() const;
+    // Records a refusal.
+    void report(const Executed& executed);
     bool complete(const Executed& executed);
     bool write_completion(const Executed& executed);
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-#include "base/status.h"
+#include "base/verdict.h"
 #include "mmio/device_objects.h"
 #include "pib_hca_hw.h"
 
@@ -32,18 +32,18 @@ struct CommandInput {
 };
 
 struct CommandReply {
-    CmdStatus status = CmdStatus::kOk;
+    Verdict verdict;
     uint32_t result = 0;
     uint32_t out_length = 0;
     std::array<uint8_t, kMaxCommandData> bytes{};
 
     CommandReply() = default;
-    // NOLINTNEXTLINE(google-explicit-constructor): a status alone is a reply.
-    CommandReply(CmdStatus s) : status(s) {}
+    // NOLINTNEXTLINE(google-explicit-constructor): a verdict alone is a reply.
+    CommandReply(const Verdict& v) : verdict(v) {}
 
     // The number of a created object, or the refusal.
     static CommandReply number(const CmdResult<uint32_t>& value) {
-        CommandReply reply(value ? CmdStatus::kOk : value.error());
+        CommandReply reply(value ? Verdict() : value.error());
         reply.result = value.value_or(0);
         return reply;
     }
@@ -63,6 +63,7 @@ struct CommandSpec {
     static constexpr uint16_t kNoPages = UINT16_MAX;
 
     uint16_t opcode;
+    const char* name;
     uint16_t in_length;   // minimum; additional bytes must be zero
     uint16_t out_length;  // maximum; a shorter output is cut
     bool names_object;    // otherwise `object` is reserved

@@ -89,7 +89,7 @@ CommandReply cmd_query_counters(DeviceObjects& objects, const CommandInput& in) 
         return CommandReply::data(objects.counters.totals());
     }
     if (objects.ports.find(in.object) == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoPort, in.object, objects.config.port_count);
     }
     return CommandReply::data(objects.counters.rows[in.object]);
 }

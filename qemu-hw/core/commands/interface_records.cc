@@ -14,17 +14,54 @@ constexpr uint32_t kQpFlags = PIB_HCA_QP_SIGNAL_ALL | PIB_HCA_QP_PRIVILEGED | PI
                               PIB_HCA_QP_NO_SQ | PIB_HCA_QP_SRQ;
 constexpr uint32_t kQpAttributes = (PIB_HCA_QP_ATTR_DEST_QPN << 1) - 1;
 
-std::unexpected<CmdStatus> bad_reserved() {
-    return std::unexpected(CmdStatus::kBadReserved);
+Verdict check_record(const pib_hca_av& av) {
+    if ((av.flags & ~uint32_t{PIB_HCA_AV_GRH}) != 0) {
+        return refuse(Rule::kVectorFlags, av.flags, PIB_HCA_AV_GRH);
+    }
+    return all_zero(av.reserved) ? CmdStatus::kOk : refuse(Rule::kVectorReserved);
 }
 
-bool reserved_is_zero(const pib_hca_av& av) {
-    return (av.flags & ~uint32_t{PIB_HCA_AV_GRH}) == 0 && all_zero(av.reserved);
+Verdict check_record(const pib_hca_modify_qp& in) {
+    if ((in.attr_mask & ~kQpAttributes) != 0) {
+        return refuse(Rule::kModifyMask, in.attr_mask, kQpAttributes);
+    }
+    if (in.reserved != 0) {
+        return refuse(Rule::kModifyReserved, in.reserved);
+    }
+    if (!all_zero(in.reserved2)) {
+        return refuse(Rule::kModifyReserved2);
+    }
+    return check_record(in.av).and_then([&] { return check_record(in.alt_av).of_alternate(); });
 }
 
-bool reserved_is_zero(const pib_hca_modify_qp& in) {
-    return (in.attr_mask & ~kQpAttributes) == 0 && in.reserved == 0 && all_zero(in.reserved2) &&
-           reserved_is_zero(in.av) && reserved_is_zero(in.alt_av);
+Verdict check_record(const pib_hca_create_qp& in) {
+    if ((in.flags & ~kQpFlags) != 0) {
+        return refuse(Rule::kQpFlags, in.flags, kQpFlags);
+    }
+    return all_zero(in.reserved) ? check_reserved(in.pages) : refuse(Rule::kQpReserved);
+}
+
+Verdict check_record(const pib_hca_create_mr& in) {
+    return all_zero(in.reserved) ? check_reserved(in.pages) : refuse(Rule::kRegionReserved);
+}
+
+Verdict check_record(const pib_hca_rereg_mr& in) {
+    constexpr uint32_t kMask =
+        PIB_HCA_REREG_MR_TRANSLATION | PIB_HCA_REREG_MR_PD | PIB_HCA_REREG_MR_ACCESS;
+    if (in.reserved != 0) {
+        return refuse(Rule::kReregReserved, in.reserved);
+    }
+    if ((in.mask & ~kMask) != 0) {
+        return refuse(Rule::kReregMask, in.mask, kMask);
+    }
+    if (in.mr.flags != 0) {
+        return refuse(Rule::kReregFlags, in.mr.flags);
+    }
+    if (!all_zero(in.mr.reserved)) {
+        return refuse(Rule::kRegionReserved);
+    }
+    const bool moves = (in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0;
+    return moves ? check_reserved(in.mr.pages) : CmdStatus::kOk;
 }
 
 pib_hca_av av_record(const AddressVector& av) {
@@ -57,8 +94,8 @@ Registration region_of(const pib_hca_create_mr& in) {
 }  // namespace
 
 CmdResult<QpRequest> qp_request(const pib_hca_create_qp& in) {
-    if ((in.flags & ~kQpFlags) != 0 || !all_zero(in.reserved) || in.pages.reserved != 0) {
-        return bad_reserved();
+    if (const Verdict verdict = check_record(in); verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
     return QpRequest{.pages = page_list(in.pages),
                      .pd = in.pd,
@@ -80,8 +117,8 @@ CmdResult<QpRequest> qp_request(const pib_hca_create_qp& in) {
 }
 
 CmdResult<QpAttributes> qp_attributes(const pib_hca_modify_qp& in) {
-    if (!reserved_is_zero(in)) {
-        return bad_reserved();
+    if (const Verdict verdict = check_record(in); verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
     return QpAttributes{.attr_mask = in.attr_mask,
                         .state = static_cast<QpState>(in.state),
@@ -140,7 +177,7 @@ pib_hca_modify_qp attributes_record(const QpAttributes& qp) {
 
 CmdResult<McastGroup> mcast_group(const pib_hca_mcast& in) {
     if (!all_zero(in.reserved)) {
-        return bad_reserved();
+        return std::unexpected(refuse(Rule::kMcastReserved));
     }
     McastGroup group{.mgid = {}, .mlid = ib::Lid(in.mlid)};
     std::ranges::copy(in.mgid, group.mgid.bytes.begin());
@@ -148,26 +185,22 @@ CmdResult<McastGroup> mcast_group(const pib_hca_mcast& in) {
 }
 
 CmdResult<Registration> registration(const pib_hca_create_mr& in) {
-    if (in.pages.reserved != 0 || !all_zero(in.reserved)) {
-        return bad_reserved();
+    if (const Verdict verdict = check_record(in); verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
     return region_of(in);
 }
 
 CmdResult<Reregistration> reregistration(const pib_hca_rereg_mr& in) {
-    constexpr uint32_t kMask =
-        PIB_HCA_REREG_MR_TRANSLATION | PIB_HCA_REREG_MR_PD | PIB_HCA_REREG_MR_ACCESS;
-    const bool moves = (in.mask & PIB_HCA_REREG_MR_TRANSLATION) != 0;
-    if (in.reserved != 0 || (in.mask & ~kMask) != 0 || in.mr.flags != 0 ||
-        !all_zero(in.mr.reserved) || (moves && in.mr.pages.reserved != 0)) {
-        return bad_reserved();
+    if (const Verdict verdict = check_record(in); verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
     return Reregistration{.mr = region_of(in.mr), .mask = in.mask};
 }
 
 CmdResult<WindowRequest> window_request(const pib_hca_alloc_mw& in) {
     if (!all_zero(in.reserved)) {
-        return bad_reserved();
+        return std::unexpected(refuse(Rule::kWindowReserved));
     }
     return WindowRequest{.pd = in.pd, .type = in.type, .key = in.key};
 }

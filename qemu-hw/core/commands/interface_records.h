@@ -3,7 +3,7 @@
 // Reserved fields are checked here: BAD_RESERVED.
 #pragma once
 
-#include "base/status.h"
+#include "base/verdict.h"
 #include "memory/registration.h"
 #include "pib_hca_hw.h"
 #include "qp/page_faults.h"

@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 CommandReply allocate(Table<T>& table) {
     const uint32_t number = table.insert({});
-    return number == Table<T>::kFull ? CommandReply(CmdStatus::kNoResources)
+    return number == Table<T>::kFull ? CommandReply(refuse(Rule::kObjectLimit, 0, table.capacity()))
                                      : CommandReply::number(number);
 }
 
@@ -28,11 +28,12 @@ CommandReply cmd_alloc_uar(DeviceObjects& objects, const CommandInput&) {
 
 CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
     if (objects.uars.find(in.object) == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoUar, in.object);
     }
-    if (qps_with(objects, &QueuePair::uar, in.object) != 0 ||
-        objects.cqs.cqs_of_uar(in.object) != 0) {
-        return CmdStatus::kBusy;
+    const uint32_t users =
+        qps_with(objects, &QueuePair::uar, in.object) + objects.cqs.cqs_of_uar(in.object);
+    if (users != 0) {
+        return refuse(Rule::kUarBusy, in.object, users);
     }
     if (objects.shadow_doorbells.has(in.object)) {
         (void)objects.shadow_doorbells.set(in.object, 0);  // 0 is always accepted
@@ -43,10 +44,10 @@ CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
 
 CommandReply cmd_set_shadow_page(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.config.shadow_doorbells) {
-        return CmdStatus::kNotSupported;
+        return refuse(Rule::kShadowOffered);
     }
     if (!objects.has_uar(in.object)) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoUar, in.object);
     }
     return objects.shadow_doorbells.set(in.object, in.as<pib_hca_set_shadow_page>().addr);
 }
@@ -57,11 +58,12 @@ CommandReply cmd_alloc_pd(DeviceObjects& objects, const CommandInput&) {
 
 CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.has_pd(in.object)) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoPd, in.object);
     }
-    if (qps_with(objects, &QueuePair::pd, in.object) != 0 ||
-        objects.srqs.srqs_of_pd(in.object) != 0 || objects.mpt.keys_of_pd(in.object) != 0) {
-        return CmdStatus::kBusy;
+    const uint32_t users = qps_with(objects, &QueuePair::pd, in.object) +
+                           objects.srqs.srqs_of_pd(in.object) + objects.mpt.keys_of_pd(in.object);
+    if (users != 0) {
+        return refuse(Rule::kPdBusy, in.object, users);
     }
     objects.pds.erase(in.object);
     return {};
@@ -73,11 +75,12 @@ CommandReply cmd_alloc_xrcd(DeviceObjects& objects, const CommandInput&) {
 
 CommandReply cmd_free_xrcd(DeviceObjects& objects, const CommandInput& in) {
     if (objects.xrcds.find(in.object) == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoXrcd, in.object);
     }
-    if (qps_with(objects, &QueuePair::xrcd, in.object) != 0 ||
-        objects.srqs.srqs_of_xrcd(in.object) != 0) {
-        return CmdStatus::kBusy;
+    const uint32_t users =
+        qps_with(objects, &QueuePair::xrcd, in.object) + objects.srqs.srqs_of_xrcd(in.object);
+    if (users != 0) {
+        return refuse(Rule::kXrcdBusy, in.object, users);
     }
     objects.xrcds.erase(in.object);
     return {};
@@ -89,7 +92,7 @@ CommandReply cmd_create_mr(DeviceObjects& objects, const CommandInput& in) {
         return mr.error();
     }
     if (!objects.has_pd(mr->pd)) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kRegionPd, mr->pd);
     }
     return CommandReply::number(objects.mpt.create(*mr));
 }
@@ -104,10 +107,10 @@ CommandReply cmd_rereg_mr(DeviceObjects& objects, const CommandInput& in) {
         return rereg.error();
     }
     if (rereg->mask == 0) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kReregNothing);
     }
     if ((rereg->mask & rereg_mask::kPd) != 0 && !objects.has_pd(rereg->mr.pd)) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kRegionPd, rereg->mr.pd);
     }
     return CommandReply::number(objects.mpt.reregister(in.object, *rereg));
 }
@@ -119,8 +122,11 @@ CommandReply cmd_query_page_fault(DeviceObjects& objects, const CommandInput&) {
 CommandReply cmd_resume_page_fault(DeviceObjects& objects, const CommandInput& in) {
     constexpr uint32_t kFlags = PIB_HCA_PAGE_FAULT_RESPONDER | PIB_HCA_PAGE_FAULT_REFUSED;
     const auto resume = in.as<pib_hca_resume_page_fault>();
-    if (resume.reserved != 0 || (resume.flags & ~kFlags) != 0) {
-        return CmdStatus::kBadReserved;
+    if (resume.reserved != 0) {
+        return refuse(Rule::kResumeReserved, resume.reserved);
+    }
+    if ((resume.flags & ~kFlags) != 0) {
+        return refuse(Rule::kResumeFlags, resume.flags, kFlags);
     }
     const bool responder = (resume.flags & PIB_HCA_PAGE_FAULT_RESPONDER) != 0;
     return objects.transport.verbs().resume_page_fault(
@@ -134,7 +140,7 @@ CommandReply cmd_alloc_mw(DeviceObjects& objects, const CommandInput& in) {
         return mw.error();
     }
     if (!objects.has_pd(mw->pd)) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kWindowPd, mw->pd);
     }
     return CommandReply::number(objects.mpt.alloc_window(*mw));
 }

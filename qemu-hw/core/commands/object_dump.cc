@@ -271,6 +271,7 @@ std::string dump_objects(DeviceObjects& objects) {
     dump_qps(out, objects);
     dump_keys(out, objects.mpt);
     dump_counters(out, objects.counters);
+    objects.refusals.write(out);
     out.end_object();
     return out.text();
 }

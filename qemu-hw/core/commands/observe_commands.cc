@@ -35,24 +35,24 @@ struct KeyQuery {
     }
 };
 
-CmdStatus inject_port_event(DeviceObjects& objects, const pib_hca_inject_event& in) {
+Verdict inject_port_event(DeviceObjects& objects, const pib_hca_inject_event& in) {
     constexpr uint32_t kFlags = (port_event::kGidChange << 1) - 1;
     if (objects.ports.find(in.port) == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kInjectPort, in.port, objects.config.port_count);
     }
     if (in.data == 0 || (in.data & ~kFlags) != 0) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kInjectData, in.data, kFlags);
     }
     objects.eqs.async_event(Event::kPort, 0, in.data, in.port);
     return CmdStatus::kOk;
 }
 
-CmdStatus inject_srq_event(DeviceObjects& objects, Event type, uint32_t srqn) {
+Verdict inject_srq_event(DeviceObjects& objects, Event type, uint32_t srqn) {
     if (objects.srqs.find(srqn) == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoSrq, srqn);
     }
     if (type == Event::kSrqError) {
-        return objects.srqs.inject_error(srqn) ? CmdStatus::kOk : CmdStatus::kBadState;
+        return objects.srqs.inject_error(srqn) ? CmdStatus::kOk : refuse(Rule::kInjectState, srqn);
     }
     objects.eqs.async_event(type, srqn);
     return CmdStatus::kOk;
@@ -63,7 +63,7 @@ CmdStatus inject_srq_event(DeviceObjects& objects, Event type, uint32_t srqn) {
 CommandReply cmd_query_eq(DeviceObjects& objects, const CommandInput& in) {
     const EventQueue* eq = objects.eqs.find(in.object);
     if (eq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoEq, in.object);
     }
     pib_hca_query_eq out{};
     out.producer = eq->producer;
@@ -79,7 +79,7 @@ CommandReply cmd_query_eq(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_query_cq(DeviceObjects& objects, const CommandInput& in) {
     const CompletionQueue* cq = objects.cqs.find(in.object);
     if (cq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoCq, in.object);
     }
     pib_hca_query_cq out{};
     out.producer = cq->producer;
@@ -97,7 +97,7 @@ CommandReply cmd_query_cq(DeviceObjects& objects, const CommandInput& in) {
 }
 
 CommandReply cmd_query_key(DeviceObjects& objects, const CommandInput& in) {
-    CommandReply reply(CmdStatus::kBadResource);
+    CommandReply reply(refuse(Rule::kNoKey, in.object));
     objects.mpt.look_at(in.object, [&](uint32_t key, const auto& entry) {
         reply = CommandReply::data(KeyQuery{}(key, entry));
     });
@@ -107,7 +107,7 @@ CommandReply cmd_query_key(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& in) {
     const QueuePair* qp = objects.transport.verbs().look_at(in.object);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, in.object);
     }
     pib_hca_query_qp_progress out{};
     out.sq_producer = qp->sq.producer;
@@ -130,18 +130,19 @@ CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& i
 
 CommandReply cmd_inject_event(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.config.knobs.inject) {
-        return CmdStatus::kNotSupported;
+        return refuse(Rule::kInjectOffered);
     }
     const auto event = in.as<pib_hca_inject_event>();
     const auto type = static_cast<Event>(event.type);
     if (event.reserved != 0) {
-        return CmdStatus::kBadReserved;
+        return refuse(Rule::kInjectReserved, event.reserved);
     }
     if (type == Event::kPort) {
-        return in.object == 0 ? inject_port_event(objects, event) : CmdStatus::kBadParam;
+        return in.object == 0 ? inject_port_event(objects, event)
+                              : refuse(Rule::kInjectObject, in.object);
     }
     if (event.port != 0 || event.data != 0) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kInjectPortOnly, event.port, event.data);
     }
     switch (type) {
         case Event::kSrqError:

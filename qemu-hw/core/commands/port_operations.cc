@@ -69,11 +69,15 @@ MadIfcReply pma_by_software(HcaPorts& ports, const ib::Mad& mad, uint64_t now_ns
     return reply;
 }
 
+Verdict no_port(HcaPorts& ports, uint32_t number) {
+    return refuse(Rule::kNoPort, number, ports.ports().size());
+}
+
 }  // namespace
 
 CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
     if (ports.find(number) == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(no_port(ports, number));
     }
     const ib::PortAttrs& port = ports.sma().port(number);
     pib_hca_query_port out{};
@@ -97,7 +101,7 @@ CmdResult<pib_hca_query_port> query_port(HcaPorts& ports, uint32_t number) {
 CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
     const HcaPort* port = ports.find(number);
     if (port == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(no_port(ports, number));
     }
     PKeyTable table{};
     for (unsigned i = 0; i < table.size(); ++i) {
@@ -109,7 +113,7 @@ CmdResult<PKeyTable> query_pkeys(HcaPorts& ports, uint32_t number) {
 CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t number) {
     const HcaPort* port = ports.find(number);
     if (port == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(no_port(ports, number));
     }
     GidTable table{};
     for (unsigned i = 0; i < table.size(); ++i) {
@@ -120,19 +124,25 @@ CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t number) {
     return table;
 }
 
-CmdStatus modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_port& in,
-                      uint64_t now_ns) {
+Verdict modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_port& in,
+                    uint64_t now_ns) {
     HcaPort* port = ports.find(number);
     if (port == nullptr) {
-        return CmdStatus::kBadResource;
+        return no_port(ports, number);
     }
-    if (in.reserved != 0 || (in.flags & ~PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
-        return CmdStatus::kBadReserved;
+    if ((in.flags & ~PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
+        return refuse(Rule::kPortFlags, in.flags, PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT);
+    }
+    if (in.reserved != 0) {
+        return refuse(Rule::kPortReserved, in.reserved);
     }
     const uint32_t named = in.set_capability_mask | in.clear_capability_mask;
     const uint32_t both = in.set_capability_mask & in.clear_capability_mask;
-    if ((named & ~kSoftwareCapabilities) != 0 || both != 0) {
-        return CmdStatus::kBadParam;
+    if ((named & ~kSoftwareCapabilities) != 0) {
+        return refuse(Rule::kPortCapability, in.set_capability_mask, kSoftwareCapabilities);
+    }
+    if (both != 0) {
+        return refuse(Rule::kPortBothMasks, in.set_capability_mask, both);
     }
     if ((in.flags & PIB_HCA_MODIFY_PORT_RESET_QKEY_COUNT) != 0) {
         ports.sma().port(number).set(pi::kQKeyViolations, 0);
@@ -142,14 +152,17 @@ CmdStatus modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_por
     return CmdStatus::kOk;
 }
 
-CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns) {
-    if (in.reserved != 0 || (in.mask & ~kModifyDeviceMask) != 0) {
-        return CmdStatus::kBadReserved;
+Verdict modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns) {
+    if ((in.mask & ~kModifyDeviceMask) != 0) {
+        return refuse(Rule::kDeviceMask, in.mask, kModifyDeviceMask);
+    }
+    if (in.reserved != 0) {
+        return refuse(Rule::kDeviceReserved, in.reserved);
     }
     const bool new_guid = (in.mask & PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID) != 0;
     const ib::Guid guid(ib::load_be<uint64_t>(in.sys_image_guid));
     if (new_guid && guid == ib::Guid{}) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kDeviceGuid);
     }
     if (new_guid) {
         ports.sma().set_system_image_guid(guid, now_ns);
@@ -165,10 +178,13 @@ CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64
 CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t number, const pib_hca_mad_ifc& in,
                                uint64_t now_ns) {
     if (ports.find(number) == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(no_port(ports, number));
     }
-    if (!all_zero(in.reserved) || (in.flags & ~kMadIfcFlags) != 0) {
-        return std::unexpected(CmdStatus::kBadReserved);
+    if ((in.flags & ~kMadIfcFlags) != 0) {
+        return std::unexpected(refuse(Rule::kMadFlags, in.flags, kMadIfcFlags));
+    }
+    if (!all_zero(in.reserved)) {
+        return std::unexpected(refuse(Rule::kMadReserved));
     }
     ib::Mad mad;
     std::ranges::copy(in.mad, mad.bytes.begin());

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/status.h"
+#include "base/verdict.h"
 #include "pib_hca_hw.h"
 #include "port/hca_ports.h"
 
@@ -24,11 +24,10 @@ CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t port);
 
 // MODIFY_PORT. Errors: BAD_RESOURCE, BAD_RESERVED, or BAD_PARAM for a capability that software may
 // not set, or that is both set and cleared.
-CmdStatus modify_port(HcaPorts& ports, uint32_t port, const pib_hca_modify_port& in,
-                      uint64_t now_ns);
+Verdict modify_port(HcaPorts& ports, uint32_t port, const pib_hca_modify_port& in, uint64_t now_ns);
 
 // MODIFY_DEVICE. Errors: BAD_RESERVED for an unknown bit of the mask, BAD_PARAM for a GUID of 0.
-CmdStatus modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns);
+Verdict modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns);
 
 // MAD_IFC. Errors: BAD_RESOURCE, BAD_RESERVED. The MAD is written to the output only with
 // RESULT_REPLY.

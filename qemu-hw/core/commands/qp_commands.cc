@@ -12,9 +12,14 @@ CommandReply cmd_create_qp(DeviceObjects& objects, const CommandInput& in) {
     }
     // An XRC target is in a domain instead of a PD.
     const bool target = qp->type == QpType::kXrcTgt;
-    const bool home = target ? objects.xrcds.find(qp->xrcd) != nullptr : objects.has_pd(qp->pd);
-    if (!home || !objects.has_uar(qp->uar)) {
-        return CmdStatus::kBadResource;
+    if (target && objects.xrcds.find(qp->xrcd) == nullptr) {
+        return refuse(Rule::kQpXrcd, qp->xrcd);
+    }
+    if (!target && !objects.has_pd(qp->pd)) {
+        return refuse(Rule::kQpPd, qp->pd);
+    }
+    if (!objects.has_uar(qp->uar)) {
+        return refuse(Rule::kQpUar, qp->uar);
     }
     return CommandReply::number(objects.transport.verbs().create(*qp));
 }

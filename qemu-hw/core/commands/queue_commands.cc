@@ -15,7 +15,7 @@ CommandReply cmd_destroy_eq(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_create_cq(DeviceObjects& objects, const CommandInput& in) {
     const auto cq = in.as<pib_hca_create_cq>();
     if (!objects.has_uar(cq.uar)) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kCqUar, cq.uar);
     }
     return CommandReply::number(objects.cqs.create(cq));
 }
@@ -35,8 +35,11 @@ CommandReply cmd_moderate_cq(DeviceObjects& objects, const CommandInput& in) {
 CommandReply cmd_create_srq(DeviceObjects& objects, const CommandInput& in) {
     const auto srq = in.as<pib_hca_create_srq>();
     const bool xrc = (srq.flags & PIB_HCA_SRQ_XRC) != 0;
-    if (!objects.has_pd(srq.pd) || (xrc && objects.xrcds.find(srq.xrcd) == nullptr)) {
-        return CmdStatus::kBadResource;
+    if (!objects.has_pd(srq.pd)) {
+        return refuse(Rule::kSrqPd, srq.pd);
+    }
+    if (xrc && objects.xrcds.find(srq.xrcd) == nullptr) {
+        return refuse(Rule::kSrqXrcd, srq.xrcd);
     }
     return CommandReply::number(objects.srqs.create(srq));
 }
@@ -51,11 +54,11 @@ CommandReply cmd_query_srq(DeviceObjects& objects, const CommandInput& in) {
 }
 
 CommandReply cmd_destroy_srq(DeviceObjects& objects, const CommandInput& in) {
-    const CmdStatus status = objects.srqs.destroy(in.object);
-    if (status == CmdStatus::kOk) {
+    const Verdict verdict = objects.srqs.destroy(in.object);
+    if (verdict == CmdStatus::kOk) {
         objects.transport.verbs().srq_destroyed(in.object);
     }
-    return status;
+    return verdict;
 }
 
 }  // namespace pib::hca

@@ -14,21 +14,38 @@ constexpr unsigned kLogTableEntries = 9;
 static_assert(1u << kLogTableEntries == kTableEntries);
 
 // Checks the description itself, before guest memory is read.
-CmdStatus check_description(const PageList& pages, uint64_t bytes, uint32_t max_pages) {
-    if (pages.levels > kMaxTableLevels || pages.log_page_size < kMinLogPageSize ||
-        pages.log_page_size > kMaxLogPageSize) {
-        return CmdStatus::kBadParam;
+Verdict check_description(const PageList& pages, uint64_t bytes, uint32_t max_pages) {
+    if (pages.levels > kMaxTableLevels) {
+        return refuse(Rule::kPagesLevels, pages.levels, kMaxTableLevels);
+    }
+    if (pages.log_page_size < kMinLogPageSize) {
+        return refuse(Rule::kPagesSmall, pages.log_page_size, kMinLogPageSize);
+    }
+    if (pages.log_page_size > kMaxLogPageSize) {
+        return refuse(Rule::kPagesLarge, pages.log_page_size, kMaxLogPageSize);
+    }
+    if (pages.page_count == 0) {
+        return refuse(Rule::kPagesNone);
+    }
+    if (pages.page_count > max_pages) {
+        return refuse(Rule::kPagesMany, pages.page_count, max_pages);
     }
     // 2^32 pages of 2^30 bytes: no product below overflows 64 bits.
     const uint64_t capacity = uint64_t{pages.page_count} << pages.log_page_size;
     const bool listed = pages.levels > 0;
     const uint64_t alignment = listed ? kTableBytes : uint64_t{1} << pages.log_page_size;
-    const bool fits_tables =
-        !listed || pages.page_count <= uint64_t{1} << (kLogTableEntries * pages.levels);
-    const bool wraps = !listed && capacity != 0 && pages.root + (capacity - 1) < pages.root;
-    if (pages.page_count == 0 || pages.page_count > max_pages || capacity < bytes ||
-        pages.root % alignment != 0 || !fits_tables || wraps) {
-        return CmdStatus::kBadParam;
+    const uint64_t tables_hold = uint64_t{1} << (kLogTableEntries * pages.levels);
+    if (capacity < bytes) {
+        return refuse(Rule::kPagesFew, pages.page_count, bytes);
+    }
+    if (pages.root % alignment != 0) {
+        return refuse(Rule::kPagesRoot, pages.root, alignment);
+    }
+    if (listed && pages.page_count > tables_hold) {
+        return refuse(Rule::kPagesTables, pages.page_count, tables_hold);
+    }
+    if (!listed && pages.root + (capacity - 1) < pages.root) {
+        return refuse(Rule::kPagesWrap, pages.root, capacity);
     }
     return CmdStatus::kOk;
 }
@@ -134,7 +151,7 @@ void store_ram(uint8_t* ram, std::span<const uint8_t> from) {
 
 CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const PageList& pages, uint64_t bytes,
                                          uint32_t max_pages, Proof proof) {
-    if (const CmdStatus s = check_description(pages, bytes, max_pages); s != CmdStatus::kOk) {
+    if (const Verdict s = check_description(pages, bytes, max_pages); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     GuestBuffer buffer;
@@ -142,13 +159,14 @@ CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const PageList& pages, uint
     buffer.log_page_size_ = pages.log_page_size;
     if (pages.levels == 0) {
         buffer.root_ = pages.root;
-    } else if (const CmdStatus s = buffer.read_table(host, pages.root, pages.levels);
-               s != CmdStatus::kOk) {
-        return std::unexpected(s);
+    } else if (Verdict verdict = buffer.read_table(host, pages.root, pages.levels);
+               verdict != CmdStatus::kOk) {
+        verdict.value = pages.root;
+        return std::unexpected(verdict);
     }
     buffer.find_bounds();
-    if (!buffer.prove(host, proof)) {
-        return std::unexpected(CmdStatus::kBadMemory);
+    if (const auto page = buffer.first_unproven(host, proof)) {
+        return std::unexpected(refuse(Rule::kPageMemory, pages.root, *page));
     }
     return buffer;
 }
@@ -156,7 +174,7 @@ CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const PageList& pages, uint
 CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const PageList& pages, uint64_t bytes,
                                                uint32_t max_pages, uint64_t& pages_left) {
     if (max_pages > pages_left) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kAllQueuePages, 0, pages_left));
     }
     auto buffer = load(host, pages, bytes, max_pages, Proof::kWritable);
     if (buffer) {
@@ -167,26 +185,26 @@ CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const PageList& pages
 
 // Appends the pages below one table. The depth is at most kMaxTableLevels, and every
 // successful call adds a page, so page_count_ bounds the work.
-CmdStatus GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
+Verdict GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     if (table % kTableBytes != 0) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kTableAligned, 0, table);
     }
     const uint64_t per_entry = uint64_t{1} << (kLogTableEntries * (level - 1));
     const uint64_t missing = page_count_ - list_.size();
     const uint64_t used = std::min<uint64_t>((missing + per_entry - 1) / per_entry, kTableEntries);
     std::array<uint64_t, kTableEntries> entries;
     if (!host.dma_read(table, {reinterpret_cast<uint8_t*>(entries.data()), used * 8})) {
-        return CmdStatus::kBadMemory;
+        return refuse(Rule::kTableMemory, 0, table);
     }
     for (const uint64_t entry : std::span(entries).first(used)) {
         if (level > 1) {
-            if (const CmdStatus s = read_table(host, entry, level - 1); s != CmdStatus::kOk) {
+            if (const Verdict s = read_table(host, entry, level - 1); s != CmdStatus::kOk) {
                 return s;
             }
             continue;
         }
         if (entry % (uint64_t{1} << log_page_size_) != 0) {
-            return CmdStatus::kBadParam;
+            return refuse(Rule::kPageAligned, 0, entry);
         }
         list_.push_back(entry);
     }
@@ -206,18 +224,18 @@ void GuestBuffer::find_bounds() {
     extent_ = last - low_ > UINT64_MAX - page_size ? UINT64_MAX : last - low_ + page_size;
 }
 
-bool GuestBuffer::prove(Host& host, Proof proof) const {
+std::optional<uint64_t> GuestBuffer::first_unproven(Host& host, Proof proof) const {
     if (proof == Proof::kNone || ram(host) != nullptr) {
-        return true;
+        return std::nullopt;
     }
     ProvenRam proven(host);
     for (uint32_t i = 0; i < page_count_; ++i) {
         if (!proven.has(page(i), uint64_t{1} << log_page_size_) &&
             !prove_page(host, page(i), proof)) {
-            return false;
+            return page(i);
         }
     }
-    return true;
+    return std::nullopt;
 }
 
 uint64_t GuestBuffer::run(uint64_t offset, uint64_t want) const {

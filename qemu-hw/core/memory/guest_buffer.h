@@ -8,11 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/host.h"
-#include "base/status.h"
+#include "base/verdict.h"
 #include "memory/page_list.h"
 
 namespace pib::hca {
@@ -65,8 +66,9 @@ class GuestBuffer {
         }
         return ram_;
     }
-    CmdStatus read_table(Host& host, uint64_t table, unsigned level);
-    bool prove(Host& host, Proof proof) const;
+    Verdict read_table(Host& host, uint64_t table, unsigned level);
+    // The first page that is not RAM as `proof` demands.
+    std::optional<uint64_t> first_unproven(Host& host, Proof proof) const;
     uint64_t bus_of(uint64_t offset) const {
         return page(offset >> log_page_size_) + (offset & ((uint64_t{1} << log_page_size_) - 1));
     }

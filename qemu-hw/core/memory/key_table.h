@@ -31,6 +31,7 @@ class KeyTable {
 
     bool is_full() const { return keys_.count() == keys_.capacity(); }
     uint32_t count() const { return keys_.count(); }
+    uint32_t capacity() const { return keys_.capacity(); }
     uint32_t keys_of_pd(uint32_t pd) const;
 
     // nullptr: no object has this number, or it is of the other kind.

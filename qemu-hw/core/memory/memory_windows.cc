@@ -17,10 +17,10 @@ uint8_t key_byte(uint32_t key) {
 
 CmdResult<uint32_t> MemoryWindows::alloc(const WindowRequest& in) {
     if (in.type != kWindowType1 && in.type != kWindowType2) {
-        return std::unexpected(CmdStatus::kBadParam);
+        return std::unexpected(refuse(Rule::kWindowType, in.type));
     }
     if (keys_.is_full()) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kObjectLimit, 0, keys_.capacity()));
     }
     MemoryWindow window{};
     window.pd = in.pd;
@@ -29,11 +29,11 @@ CmdResult<uint32_t> MemoryWindows::alloc(const WindowRequest& in) {
     return KeyTable::key_of(keys_.insert(window, in.pd)) | in.key;
 }
 
-CmdStatus MemoryWindows::dealloc(uint32_t rkey) {
+Verdict MemoryWindows::dealloc(uint32_t rkey) {
     const uint32_t number = KeyTable::number_of(rkey);
     MemoryWindow* window = keys_.window(number);
     if (window == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoWindow, rkey);
     }
     unbind(*window, number);
     keys_.erase(number, window->pd);

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/status.h"
+#include "base/verdict.h"
 #include "memory/key_check.h"
 #include "memory/memory_watch.h"
 #include "memory/registration.h"
@@ -19,7 +19,7 @@ class MemoryWindows {
 
     void set_watch(MemoryWatch* watch) { watch_ = watch; }
     CmdResult<uint32_t> alloc(const WindowRequest& in);
-    CmdStatus dealloc(uint32_t rkey);
+    Verdict dealloc(uint32_t rkey);
     // False, without effect: a memory management operation error.
     bool bind(const KeyUser& user, const WindowBinding& in);
     bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);

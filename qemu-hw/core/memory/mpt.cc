@@ -39,11 +39,11 @@ Mpt::Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages)
       pages_left_(max_total_pages) {}
 
 CmdResult<uint32_t> Mpt::create(const Registration& in) {
-    if (const CmdStatus s = check_region(in); s != CmdStatus::kOk) {
+    if (const Verdict s = check_region(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     if (keys_.is_full()) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kObjectLimit, 0, keys_.capacity()));
     }
     auto region = load_region(host_, in, pages_left_);
     if (!region) {
@@ -51,7 +51,7 @@ CmdResult<uint32_t> Mpt::create(const Registration& in) {
     }
     const uint32_t pages = kept_pages(*region);
     if (pages > pages_left_) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kAllRegionPages, pages, pages_left_));
     }
     pages_left_ -= pages;
     const uint32_t number = keys_.insert(std::move(*region), in.pd);
@@ -63,17 +63,17 @@ CmdResult<uint32_t> Mpt::create(const Registration& in) {
 CmdResult<uint32_t> Mpt::reregister(uint32_t key, const Reregistration& in) {
     MemoryRegion* region = keys_.region_with(key);
     if (region == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(refuse(Rule::kNoRegion, key));
     }
     if (region->windows != 0) {
-        return std::unexpected(CmdStatus::kBusy);
+        return std::unexpected(refuse(Rule::kRegionBusy, key, region->windows));
     }
     const Registration merged = merge(*region, in);
-    if (const CmdStatus s = check_region(merged); s != CmdStatus::kOk) {
+    if (const Verdict s = check_region(merged); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     if (!std::holds_alternative<GuestBuffer>(region->memory)) {
-        return std::unexpected(CmdStatus::kBadParam);
+        return std::unexpected(refuse(Rule::kReregKind, key));
     }
     const bool moves = (in.mask & rereg_mask::kTranslation) != 0;
     auto loaded = moves ? load_region(host_, merged, pages_left_) : CmdResult<MemoryRegion>();
@@ -97,16 +97,16 @@ CmdResult<uint32_t> Mpt::reregister(uint32_t key, const Reregistration& in) {
     return (key & ~0xffu) | merged.key;
 }
 
-CmdStatus Mpt::destroy(uint32_t key) {
+Verdict Mpt::destroy(uint32_t key) {
     const uint32_t number = KeyTable::number_of(key);
     const MemoryRegion* region = keys_.region(number);
     // The last REG_MR sets the key byte of a fast region, and may not have executed.
     if (region == nullptr || (region->fast() == nullptr && region->key != (key & 0xff))) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoRegion, key);
     }
     // IBA vol. 1, 11.2.8.4.
     if (region->windows != 0) {
-        return CmdStatus::kBusy;
+        return refuse(Rule::kRegionBusy, key, region->windows);
     }
     goes(watch_, *region);
     pages_left_ += kept_pages(*region);

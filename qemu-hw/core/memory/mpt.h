@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/status.h"
+#include "base/verdict.h"
 #include "memory/key_check.h"
 #include "memory/key_table.h"
 #include "memory/memory_watch.h"
@@ -25,12 +25,12 @@ class Mpt {
 
     // The key. The PD is checked before.
     CmdResult<uint32_t> create(const Registration& in);
-    CmdStatus destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
+    Verdict destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
     // The region under its new key. BAD_RESOURCE; BUSY while windows are bound; BAD_PARAM also for
     // what is no region of memory's own. Refused, it stays as it was.
     CmdResult<uint32_t> reregister(uint32_t key, const Reregistration& in);
     CmdResult<uint32_t> alloc_window(const WindowRequest& in) { return windows_.alloc(in); }
-    CmdStatus dealloc_window(uint32_t rkey) { return windows_.dealloc(rkey); }  // BAD_RESOURCE
+    Verdict dealloc_window(uint32_t rkey) { return windows_.dealloc(rkey); }  // BAD_RESOURCE
     void clear();
 
     // Work requests on keys. False is a memory management operation error (IBA 11.6.2), and nothing

@@ -12,57 +12,71 @@ namespace pib::hca {
 
 namespace {
 
-CmdStatus check_physical(const Registration& in) {
+Verdict check_physical(const Registration& in) {
     const bool empty = in.pages.root == 0 && in.pages.page_count == 0 && in.pages.levels == 0;
-    return empty && in.page_offset == 0 ? CmdStatus::kOk : CmdStatus::kBadParam;
+    return empty && in.page_offset == 0 ? CmdStatus::kOk : refuse(Rule::kPhysicalPages, in.flags);
 }
 
 // CREATE_MR sets only the maximum number of pages; REG_MR sets the rest.
-CmdStatus check_fast(const Registration& in) {
+Verdict check_fast(const Registration& in) {
     const bool empty = in.access == 0 && in.iova == 0 && in.length == 0 && in.page_offset == 0 &&
                        in.pages.root == 0 && in.pages.levels == 0 && in.pages.log_page_size == 0;
     const uint32_t pages = in.pages.page_count;
-    return empty && pages != 0 && pages <= Limits::kFastRegPages ? CmdStatus::kOk
-                                                                 : CmdStatus::kBadParam;
+    if (!empty) {
+        return refuse(Rule::kFastFields, in.flags);
+    }
+    if (pages == 0 || pages > Limits::kFastRegPages) {
+        return refuse(Rule::kFastPages, pages, Limits::kFastRegPages);
+    }
+    return CmdStatus::kOk;
 }
 
 // The guest owns the tables and may change them at any time, so only the root is checked here.
-CmdStatus check_on_demand(const Registration& in) {
+Verdict check_on_demand(const Registration& in) {
     const PageList& pages = in.pages;
     const bool sane = pages.page_count == 0 && pages.log_page_size == kMinLogPageSize &&
                       pages.levels >= 1 && pages.levels <= kMaxOnDemandLevels &&
                       pages.root % (kTableEntries * sizeof(uint64_t)) == 0 &&
                       in.page_offset < uint64_t{1} << kMinLogPageSize;
     if (!sane) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kOnDemandPages, in.flags);
     }
     const uint64_t reach = OnDemandTable{.levels = pages.levels}.reach() - in.page_offset;
-    return in.length <= reach ? CmdStatus::kOk : CmdStatus::kBadParam;
+    return in.length <= reach ? CmdStatus::kOk : refuse(Rule::kOnDemandLength, in.length, reach);
 }
 
 // page_offset is less than the page size, so the sum does not exceed the longest device MR.
-bool offset_and_length_fit(const Registration& in) {
-    return in.pages.log_page_size <= kMaxLogPageSize &&
-           in.page_offset < uint64_t{1} << in.pages.log_page_size &&
-           in.length <= Limits::kMaxMrBytes;
+Verdict check_extent(const Registration& in) {
+    if (in.length > Limits::kMaxMrBytes) {
+        return refuse(Rule::kRegionLength, in.length, Limits::kMaxMrBytes);
+    }
+    if (in.pages.log_page_size > kMaxLogPageSize) {
+        return refuse(Rule::kPagesLarge, in.pages.log_page_size, kMaxLogPageSize);
+    }
+    const uint64_t most = (uint64_t{1} << in.pages.log_page_size) - 1;
+    return in.page_offset <= most ? CmdStatus::kOk
+                                  : refuse(Rule::kRegionOffset, in.page_offset, most);
 }
 
 CmdResult<GuestBuffer> load_pages(Host& host, const Registration& in, uint64_t pages_left) {
-    if (!offset_and_length_fit(in)) {
-        return std::unexpected(CmdStatus::kBadParam);
+    if (const Verdict verdict = check_extent(in); verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
-    const bool listed = in.pages.levels > 0;
-    if (in.pages.page_count > Limits::kPagesPerMr || (listed && in.pages.page_count > pages_left)) {
-        return std::unexpected(CmdStatus::kNoResources);
+    const uint32_t pages = in.pages.page_count;
+    if (pages > Limits::kPagesPerMr) {
+        return std::unexpected(refuse(Rule::kRegionPages, pages, Limits::kPagesPerMr));
+    }
+    if (in.pages.levels > 0 && pages > pages_left) {
+        return std::unexpected(refuse(Rule::kAllRegionPages, pages, pages_left));
     }
     return GuestBuffer::load(host, in.pages, in.page_offset + in.length, Limits::kPagesPerMr);
 }
 
 using Memory = decltype(MemoryRegion::memory);
 
-CmdResult<Memory> checked(CmdStatus status, Memory memory) {
-    return status == CmdStatus::kOk ? CmdResult<Memory>(std::move(memory))
-                                    : std::unexpected(status);
+CmdResult<Memory> checked(Verdict verdict, Memory memory) {
+    return verdict == CmdStatus::kOk ? CmdResult<Memory>(std::move(memory))
+                                     : std::unexpected(verdict);
 }
 
 CmdResult<Memory> load_memory(Host& host, const Registration& in, uint64_t pages_left) {
@@ -82,19 +96,29 @@ CmdResult<Memory> load_memory(Host& host, const Registration& in, uint64_t pages
 
 }  // namespace
 
-CmdStatus check_region(const Registration& in) {
+Verdict check_region(const Registration& in) {
     constexpr uint32_t kFlags =
         region_flag::kPhysical | region_flag::kFast | region_flag::kOnDemand;
-    if ((in.access & ~kRegionAccess) != 0 || (in.flags & ~kFlags) != 0) {
-        return CmdStatus::kBadReserved;
+    if ((in.access & ~kRegionAccess) != 0) {
+        return refuse(Rule::kRegionAccess, in.access, kRegionAccess);
+    }
+    if ((in.flags & ~kFlags) != 0) {
+        return refuse(Rule::kRegionFlags, in.flags, kFlags);
     }
     if (std::popcount(in.flags) > 1) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kRegionOneFlag, in.flags);
     }
-    const bool fast = (in.flags & region_flag::kFast) != 0;
-    return fast || (rights_agree(in.access) && range_is_sane(in.iova, in.length))
-               ? CmdStatus::kOk
-               : CmdStatus::kBadParam;
+    if ((in.flags & region_flag::kFast) != 0) {
+        return CmdStatus::kOk;
+    }
+    if (!rights_agree(in.access)) {
+        return refuse(Rule::kRegionRights, in.access);
+    }
+    if (in.length == 0) {
+        return refuse(Rule::kRegionEmpty);
+    }
+    return range_is_sane(in.iova, in.length) ? CmdStatus::kOk
+                                             : refuse(Rule::kRegionWraps, in.iova, in.length);
 }
 
 CmdResult<MemoryRegion> load_region(Host& host, const Registration& in, uint64_t pages_left) {

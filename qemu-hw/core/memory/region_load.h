@@ -5,14 +5,14 @@
 #include <cstdint>
 
 #include "base/host.h"
-#include "base/status.h"
+#include "base/verdict.h"
 #include "memory/memory_region.h"
 #include "memory/registration.h"
 
 namespace pib::hca {
 
 // The fields that all kinds of regions share.
-CmdStatus check_region(const Registration& in);
+Verdict check_region(const Registration& in);
 // Call after check_region(). Checks the other fields and reads the page list. `pages_left` bounds
 // the listed pages.
 CmdResult<MemoryRegion> load_region(Host& host, const Registration& in, uint64_t pages_left);

@@ -15,6 +15,7 @@
 #include "queues/cq.h"
 #include "queues/eq.h"
 #include "queues/srq.h"
+#include "rules/refusals.h"
 #include "transport/transport.h"
 
 namespace pib::hca {
@@ -45,11 +46,12 @@ struct DeviceObjects {
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
     ShadowDoorbells shadow_doorbells{host, transport};
+    Refusals refusals{host};
 
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
-    // Removes all objects; the ports stay as they are.
+    // Removes all objects; the ports and the refusals stay as they are.
     void clear() {
         shadow_doorbells.clear();
         transport.reset();

@@ -26,15 +26,23 @@ constexpr uint64_t word_offset(unsigned word) {
 
 }  // namespace
 
-CmdStatus ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
-    if ((bus_addr == 0) != shadows_.contains(uar)) {
-        return CmdStatus::kBadState;
+Verdict ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
+    const bool present = shadows_.contains(uar);
+    if (bus_addr != 0 && present) {
+        return refuse(Rule::kShadowTwice, bus_addr);
+    }
+    if (bus_addr == 0 && !present) {
+        return refuse(Rule::kShadowNone);
     }
     if (bus_addr == 0) {
         owed_.remove(uar);
         shadows_.erase(uar);
         host_.kicks(uar, false);
         return CmdStatus::kOk;
+    }
+    constexpr uint64_t kPageBytes = uint64_t{1} << kMinLogPageSize;
+    if (bus_addr % kPageBytes != 0) {
+        return refuse(Rule::kShadowAligned, bus_addr, kPageBytes);
     }
     PageList pages;
     pages.root = bus_addr;
@@ -43,7 +51,7 @@ CmdStatus ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
     auto buffer = GuestBuffer::load(host_, pages, sizeof(pib_hca_shadow_page), 1,
                                     GuestBuffer::Proof::kWritable);
     if (!buffer) {
-        return buffer.error();
+        return refuse(Rule::kShadowMemory, bus_addr);
     }
     shadows_[uar].page = std::move(*buffer);
     host_.kicks(uar, true);

@@ -10,7 +10,7 @@
 
 #include "base/host.h"
 #include "base/ring.h"
-#include "base/status.h"
+#include "base/verdict.h"
 #include "memory/guest_buffer.h"
 #include "pib_hca_hw.h"
 #include "transport/transport.h"
@@ -23,7 +23,7 @@ class ShadowDoorbells {
 
     // Sets the UAR's page to this bus address; 0 removes it. Errors: BAD_PARAM, not aligned;
     // BAD_MEMORY, not RAM; BAD_STATE, the UAR has a page already, or none to remove.
-    CmdStatus set(uint32_t uar, uint64_t bus_addr);
+    Verdict set(uint32_t uar, uint64_t bus_addr);
     bool has(uint32_t uar) const { return shadows_.contains(uar); }
     void clear();
 

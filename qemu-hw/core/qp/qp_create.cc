@@ -36,13 +36,33 @@ QueueSpec receive_queue(const QpRequest& in) {
             kMinLogRqStride};
 }
 
-bool queue_is_valid(const QueueSpec& queue) {
+// The rules that a queue of a kind obeys.
+struct QueueRules {
+    Rule absent;
+    Rule deep;
+    Rule stride;
+    Rule offset;
+};
+constexpr QueueRules kSendRules = {Rule::kQpNoSq, Rule::kQpSqDeep, Rule::kQpSqStride,
+                                   Rule::kQpSqOffset};
+constexpr QueueRules kReceiveRules = {Rule::kQpNoRq, Rule::kQpRqDeep, Rule::kQpRqStride,
+                                      Rule::kQpRqOffset};
+
+Verdict check_queue(const QueueSpec& queue, const QueueRules& rules) {
     if (!queue.present) {
-        return queue.offset == 0 && queue.log_depth == 0 && queue.log_stride == 0;
+        const bool empty = queue.offset == 0 && queue.log_depth == 0 && queue.log_stride == 0;
+        return empty ? CmdStatus::kOk : refuse(rules.absent, queue.offset);
     }
-    return queue.log_depth <= kMaxWqLogDepth && queue.log_stride >= queue.min_log_stride &&
-           queue.log_stride <= kMaxLogWqeStride && queue.offset >= kQueueHeaderBytes &&
-           queue.offset % 64 == 0;
+    if (queue.log_depth > kMaxWqLogDepth) {
+        return refuse(rules.deep, queue.log_depth, kMaxWqLogDepth);
+    }
+    if (queue.log_stride < queue.min_log_stride || queue.log_stride > kMaxLogWqeStride) {
+        return refuse(rules.stride, queue.log_stride, kMaxLogWqeStride);
+    }
+    if (queue.offset < kQueueHeaderBytes || queue.offset % 64 != 0) {
+        return refuse(rules.offset, queue.offset, kQueueHeaderBytes);
+    }
+    return CmdStatus::kOk;
 }
 
 bool disjoint(const QueueSpec& a, const QueueSpec& b) {
@@ -59,37 +79,56 @@ bool type_is_known(QpType type) {
            type == QpType::kXrcTgt;
 }
 
-bool port_is_valid(const QpRequest& in, unsigned port_count) {
+Verdict check_type(const QpRequest& in, unsigned port_count) {
+    if (!type_is_known(in.type)) {
+        return refuse(Rule::kQpType, static_cast<uint8_t>(in.type));
+    }
     const bool special = in.type == QpType::kSmi || in.type == QpType::kGsi;
-    return special ? in.port >= 1 && in.port <= port_count : in.port == 0;
+    const bool fits = special ? in.port >= 1 && in.port <= port_count : in.port == 0;
+    return fits ? CmdStatus::kOk : refuse(Rule::kQpPort, in.port, special ? port_count : 0);
 }
 
 // A special QP's receives are its own (IBA 10.2.9: SRQs are for RC, UC and UD).
-bool srq_is_valid(const QpRequest& in) {
+Verdict check_srq(const QpRequest& in) {
     if ((in.flags & qp_flag::kSrq) == 0) {
-        return in.srq == 0;
+        return in.srq == 0 ? CmdStatus::kOk : refuse(Rule::kQpSrqField, in.srq);
     }
-    return (in.flags & qp_flag::kNoRq) != 0 && in.port == 0;
+    const bool fits = (in.flags & qp_flag::kNoRq) != 0 && in.port == 0;
+    return fits ? CmdStatus::kOk : refuse(Rule::kQpSrqFlag, in.flags);
 }
 
 // XRC halves of a connection (annex A14): an initiator only sends; a target has neither queues nor
 // memory of its own, and no doorbells.
-bool xrc_is_valid(const QpRequest& in) {
+Verdict check_xrc(const QpRequest& in) {
     constexpr uint32_t kNoQueues = qp_flag::kNoSq | qp_flag::kNoRq;
+    const auto type = static_cast<uint8_t>(in.type);
     if (in.type == QpType::kXrcIni) {
-        return (in.flags & (kNoQueues | qp_flag::kSrq)) == qp_flag::kNoRq && in.recv_cq == 0 &&
-               in.xrcd == 0;
+        const bool fits = (in.flags & (kNoQueues | qp_flag::kSrq)) == qp_flag::kNoRq &&
+                          in.recv_cq == 0 && in.xrcd == 0;
+        return fits ? CmdStatus::kOk : refuse(Rule::kQpInitiator, type);
     }
     if (in.type != QpType::kXrcTgt) {
-        return in.xrcd == 0;
+        return in.xrcd == 0 ? CmdStatus::kOk : refuse(Rule::kQpXrcdField, in.xrcd);
     }
-    return in.flags == kNoQueues && in.pd == 0 && in.send_cq == 0 && in.recv_cq == 0 &&
-           in.uar == 0 && in.pages.root == 0 && in.pages.page_count == 0;
+    const bool fits = in.flags == kNoQueues && in.pd == 0 && in.send_cq == 0 && in.recv_cq == 0 &&
+                      in.uar == 0 && in.pages.root == 0 && in.pages.page_count == 0;
+    return fits ? CmdStatus::kOk : refuse(Rule::kQpTarget, type);
 }
 
-bool inline_is_valid(const QpRequest& in) {
+Verdict check_inline(const QpRequest& in) {
     const bool has_sq = (in.flags & qp_flag::kNoSq) == 0;
-    return in.max_inline <= (has_sq ? (1u << in.log_sq_stride) - 64 : 0);
+    const uint32_t most = has_sq ? (1u << in.log_sq_stride) - 64 : 0;
+    return in.max_inline <= most ? CmdStatus::kOk : refuse(Rule::kQpInline, in.max_inline, most);
+}
+
+Verdict check_buffer(const QpRequest& in) {
+    const QueueSpec sq = send_queue(in);
+    const QueueSpec rq = receive_queue(in);
+    if (!disjoint(sq, rq)) {
+        return refuse(Rule::kQpOverlap, rq.offset, sq.offset);
+    }
+    return buffer_bytes(in) <= kMaxBufferBytes ? CmdStatus::kOk
+                                               : refuse(Rule::kQpBuffer, 0, kMaxBufferBytes);
 }
 
 WorkQueue make_queue(const QueueSpec& spec) {
@@ -101,17 +140,17 @@ WorkQueue make_queue(const QueueSpec& spec) {
 
 }  // namespace
 
-CmdStatus check_create_qp(const QpRequest& in, unsigned port_count) {
+Verdict check_create_qp(const QpRequest& in, unsigned port_count) {
     if ((in.flags & ~kAllFlags) != 0) {
-        return CmdStatus::kBadReserved;
+        return refuse(Rule::kQpFlags, in.flags, kAllFlags);
     }
-    const QueueSpec sq = send_queue(in);
-    const QueueSpec rq = receive_queue(in);
-    const bool valid = type_is_known(in.type) && port_is_valid(in, port_count) &&
-                       queue_is_valid(sq) && queue_is_valid(rq) && disjoint(sq, rq) &&
-                       inline_is_valid(in) && srq_is_valid(in) && xrc_is_valid(in) &&
-                       buffer_bytes(in) <= kMaxBufferBytes;
-    return valid ? CmdStatus::kOk : CmdStatus::kBadParam;
+    return check_type(in, port_count)
+        .and_then([&] { return check_queue(send_queue(in), kSendRules); })
+        .and_then([&] { return check_queue(receive_queue(in), kReceiveRules); })
+        .and_then([&] { return check_buffer(in); })
+        .and_then([&] { return check_inline(in); })
+        .and_then([&] { return check_srq(in); })
+        .and_then([&] { return check_xrc(in); });
 }
 
 namespace {

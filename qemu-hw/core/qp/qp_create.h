@@ -36,7 +36,7 @@ struct QpRequest {
 };
 
 // OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED; looks at nothing but the command.
-CmdStatus check_create_qp(const QpRequest& in, unsigned port_count);
+Verdict check_create_qp(const QpRequest& in, unsigned port_count);
 
 // A QP in Reset, without a number. `pages_left` bounds the host memory that page lists take, and is
 // reduced. BAD_MEMORY or another status of GuestBuffer::load(), NO_RESOURCES.

@@ -32,6 +32,13 @@ constexpr uint32_t kMigState = qp_attr::kPathMigState;
 constexpr uint32_t kCap = qp_attr::kCap;
 constexpr uint32_t kDestQpn = qp_attr::kDestQpn;
 
+constexpr uint8_t kMaxTimeout = 31;
+constexpr uint16_t kMaxUnicastLid = 0xbfff;
+constexpr uint8_t kMaxSl = 15;
+constexpr uint8_t kMaxPathBits = 127;
+constexpr uint8_t kMaxRate = 22;
+constexpr uint32_t kMaxFlowLabel = 0xfffff;
+
 struct Masks {
     uint32_t required;
     uint32_t optional;
@@ -144,159 +151,184 @@ bool rate_is_valid(uint8_t rate) {
     return rate == 0 || ib::data_mbps(rate) != 0;
 }
 
-bool access_is_valid(const QpAttributes& in) {
-    constexpr uint32_t kAll = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead |
-                              access::kRemoteAtomic | access::kFlushGlobal |
-                              access::kFlushPersistent;
-    return (in.access_flags & ~kAll) == 0;
-}
+constexpr uint32_t kAllAccess = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead |
+                                access::kRemoteAtomic | access::kFlushGlobal |
+                                access::kFlushPersistent;
 
 // Attributes that are numbers with an upper limit.
 struct Limit {
     uint32_t mask;
     uint32_t (*value)(const QpAttributes&);
     uint32_t max;
+    Rule rule;
 };
 
 using In = const QpAttributes&;
 constexpr Limit kLimits[] = {
-    {kRqPsn, [](In in) -> uint32_t { return in.rq_psn; }, ib::Psn::kMask},
-    {kSqPsn, [](In in) -> uint32_t { return in.sq_psn; }, ib::Psn::kMask},
-    {kDestQpn, [](In in) -> uint32_t { return in.dest_qpn; }, ib::Qpn::kMask},
-    {kTimeout, [](In in) -> uint32_t { return in.timeout; }, 31},
-    {kRetry, [](In in) -> uint32_t { return in.retry_cnt; }, 7},
-    {kRnrRetry, [](In in) -> uint32_t { return in.rnr_retry; }, 7},
-    {kRnrTimer, [](In in) -> uint32_t { return in.min_rnr_timer; }, 31},
-    {kRdAtomic, [](In in) -> uint32_t { return in.max_rd_atomic; }, Limits::kRdAtomic},
-    {kDestRdAtomic, [](In in) -> uint32_t { return in.max_dest_rd_atomic; }, Limits::kRdAtomic},
-    {kNotify, [](In in) -> uint32_t { return in.en_sqd_async_notify; }, 1},
+    {kRqPsn, [](In in) -> uint32_t { return in.rq_psn; }, ib::Psn::kMask, Rule::kRqPsn},
+    {kSqPsn, [](In in) -> uint32_t { return in.sq_psn; }, ib::Psn::kMask, Rule::kSqPsn},
+    {kDestQpn, [](In in) -> uint32_t { return in.dest_qpn; }, ib::Qpn::kMask, Rule::kDestQpn},
+    {kTimeout, [](In in) -> uint32_t { return in.timeout; }, kMaxTimeout, Rule::kTimeout},
+    {kRetry, [](In in) -> uint32_t { return in.retry_cnt; }, 7, Rule::kRetryCnt},
+    {kRnrRetry, [](In in) -> uint32_t { return in.rnr_retry; }, 7, Rule::kRnrRetry},
+    {kRnrTimer, [](In in) -> uint32_t { return in.min_rnr_timer; }, 31, Rule::kMinRnrTimer},
+    {kRdAtomic, [](In in) -> uint32_t { return in.max_rd_atomic; }, Limits::kRdAtomic,
+     Rule::kMaxRdAtomic},
+    {kDestRdAtomic, [](In in) -> uint32_t { return in.max_dest_rd_atomic; }, Limits::kRdAtomic,
+     Rule::kMaxDestRdAtomic},
+    {kNotify, [](In in) -> uint32_t { return in.en_sqd_async_notify; }, 1, Rule::kSqdNotify},
 };
 
-CmdStatus check_vector(const AddressVector& av, const Port& port) {
+Verdict check_vector(const AddressVector& av, const Port& port) {
     // The QP's port is an attribute of its own; the vector's field is for datagrams.
-    return av.port == 0 && address_vector_is_valid(av, port, {}) ? CmdStatus::kOk
-                                                                 : CmdStatus::kBadParam;
+    return av.port == 0 ? check_address_vector(av, port, {}) : refuse(Rule::kVectorPort, av.port);
 }
 
-CmdStatus check_port_attributes(const QueuePair& qp, In in, std::span<Port* const> ports) {
+Verdict check_port_attributes(const QueuePair& qp, In in, std::span<Port* const> ports) {
     const uint8_t number =
         qp.is_special() ? qp.special_port : ((in.attr_mask & kPort) != 0 ? in.port : qp.attr.port);
     if ((in.attr_mask & kPort) != 0 && (in.port != number || in.port == 0)) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kPathPort, in.port, ports.size());
     }
     if ((in.attr_mask & (kPort | kPkey | kAv | kMtu)) == 0) {
         return CmdStatus::kOk;
     }
     if (number == 0 || number > ports.size()) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kPathPort, number, ports.size());
     }
     const Port& port = *ports[number - 1];
     if ((in.attr_mask & kPkey) != 0 && in.pkey_index >= port.pkey_count()) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kPkeyIndex, in.pkey_index, port.pkey_count() - 1);
     }
     if ((in.attr_mask & kMtu) != 0 &&
         (!ib::is_valid_mtu_code(in.path_mtu) || 128u << in.path_mtu > port.mtu_bytes())) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kPathMtu, in.path_mtu, port.mtu_bytes());
     }
     return (in.attr_mask & kAv) != 0 ? check_vector(in.av, port) : CmdStatus::kOk;
 }
 
 // IBA 11.2.5.2: the alternate path may have a port, a P_Key and a timeout of its own; the MTU is
 // the connection's.
-CmdStatus check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> ports) {
+Verdict check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> ports) {
     if ((in.attr_mask & kAltPath) == 0) {
         return CmdStatus::kOk;
     }
-    if (in.alt_port == 0 || in.alt_port > ports.size() || in.alt_timeout > 31) {
-        return CmdStatus::kBadParam;
+    if (in.alt_port == 0 || in.alt_port > ports.size()) {
+        return refuse(Rule::kAltPort, in.alt_port, ports.size());
+    }
+    if (in.alt_timeout > kMaxTimeout) {
+        return refuse(Rule::kAltTimeout, in.alt_timeout, kMaxTimeout);
     }
     const Port& port = *ports[in.alt_port - 1u];
     const uint8_t mtu = (in.attr_mask & kMtu) != 0 ? in.path_mtu : qp.attr.path_mtu;
-    if (in.alt_pkey_index >= port.pkey_count() || 128u << mtu > port.mtu_bytes()) {
-        return CmdStatus::kBadParam;
+    if (in.alt_pkey_index >= port.pkey_count()) {
+        return refuse(Rule::kAltPkeyIndex, in.alt_pkey_index, port.pkey_count() - 1);
     }
-    return check_vector(in.alt_av, port);
+    if (128u << mtu > port.mtu_bytes()) {
+        return refuse(Rule::kAltMtu, mtu, port.mtu_bytes());
+    }
+    return check_vector(in.alt_av, port).of_alternate();
 }
 
 // IBA 17.2.8: software loads a path and asks for Rearm; the device arms when the peer has done so,
 // too; in Armed software may migrate. An armed path cannot be replaced.
-CmdStatus check_migration(const QueuePair& qp, In in) {
+Verdict check_migration(const QueuePair& qp, In in) {
     const bool loads = (in.attr_mask & kAltPath) != 0;
     const bool armed = qp.attr.path_mig_state == PathMigration::kArmed;
     if ((in.attr_mask & kMigState) == 0) {
-        return loads && armed ? CmdStatus::kBadState : CmdStatus::kOk;
+        return loads && armed ? refuse(Rule::kPathArmed, in.attr_mask) : CmdStatus::kOk;
     }
     switch (in.path_mig_state) {
         case PathMigration::kMigrated:
             return qp.attr.path_mig_state == PathMigration::kRearm || (loads && armed)
-                       ? CmdStatus::kBadState
+                       ? refuse(Rule::kPathMigrated, static_cast<uint8_t>(in.path_mig_state))
                        : CmdStatus::kOk;
         case PathMigration::kRearm:
-            return loads || qp.alt_loaded ? CmdStatus::kOk : CmdStatus::kBadState;
+            return loads || qp.alt_loaded
+                       ? CmdStatus::kOk
+                       : refuse(Rule::kPathRearm, static_cast<uint8_t>(in.path_mig_state));
         default:
-            return CmdStatus::kBadParam;
+            return refuse(Rule::kMigState, static_cast<uint8_t>(in.path_mig_state),
+                          static_cast<uint8_t>(PathMigration::kRearm));
     }
+}
+
+uint8_t number_of(QpState state) {
+    return static_cast<uint8_t>(state);
+}
+
+Verdict check_masks(uint32_t attr_mask, const Masks& masks) {
+    const uint32_t missing = masks.required & ~attr_mask;
+    if (missing != 0) {
+        return refuse(Rule::kRequired, attr_mask, missing);
+    }
+    const uint32_t taken = masks.required | masks.optional | kState | kCurState;
+    return (attr_mask & ~taken) == 0 ? CmdStatus::kOk
+                                     : refuse(Rule::kNotTaken, attr_mask, attr_mask & ~taken);
 }
 
 }  // namespace
 
-bool address_vector_is_valid(const AddressVector& av, const Port& port, LidClass allowed) {
-    if (!lid_is_allowed(ib::Lid(av.dlid), allowed) || av.sl > 15 || av.src_path_bits > 127 ||
-        !rate_is_valid(av.static_rate)) {
-        return false;
+Verdict check_address_vector(const AddressVector& av, const Port& port, LidClass allowed) {
+    if (!lid_is_allowed(ib::Lid(av.dlid), allowed)) {
+        return refuse(Rule::kVectorLid, av.dlid, kMaxUnicastLid);
+    }
+    if (av.sl > kMaxSl) {
+        return refuse(Rule::kVectorSl, av.sl, kMaxSl);
+    }
+    if (av.src_path_bits > kMaxPathBits) {
+        return refuse(Rule::kVectorPathBits, av.src_path_bits, kMaxPathBits);
+    }
+    if (!rate_is_valid(av.static_rate)) {
+        return refuse(Rule::kVectorRate, av.static_rate, kMaxRate);
     }
     if (!av.has_grh) {
-        return true;
+        return CmdStatus::kOk;
     }
-    return av.sgid_index < Limits::kGids && port.gid(av.sgid_index) != nullptr &&
-           av.flow_label <= 0xfffff;
+    if (av.sgid_index >= Limits::kGids || port.gid(av.sgid_index) == nullptr) {
+        return refuse(Rule::kVectorGid, av.sgid_index, Limits::kGids);
+    }
+    return av.flow_label <= kMaxFlowLabel
+               ? CmdStatus::kOk
+               : refuse(Rule::kVectorFlowLabel, av.flow_label, kMaxFlowLabel);
 }
 
 QpState target_state(const QueuePair& qp, const QpAttributes& in) {
     return (in.attr_mask & kState) != 0 ? in.state : qp.state;
 }
 
-CmdStatus check_transition(const QueuePair& qp, const QpAttributes& in) {
+Verdict check_transition(const QueuePair& qp, const QpAttributes& in) {
     if ((in.attr_mask & kCap) != 0) {
-        return CmdStatus::kNotSupported;
+        return refuse(Rule::kModifyCap, in.attr_mask);
     }
     if ((in.attr_mask & kCurState) != 0 && in.cur_state != qp.state) {
-        return CmdStatus::kBadState;
+        return refuse(Rule::kCurState, number_of(in.cur_state), number_of(qp.state));
     }
     const QpState to = target_state(qp, in);
     if (to > QpState::kErr) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kState, number_of(to), number_of(QpState::kErr));
     }
-    const uint32_t given = in.attr_mask & ~kState;
     if ((in.attr_mask & kState) != 0 && (to == QpState::kReset || to == QpState::kErr)) {
-        return (given & ~kCurState) == 0 ? CmdStatus::kOk : CmdStatus::kBadParam;
+        return check_masks(in.attr_mask, Masks{0, 0});
     }
     const auto masks = find_masks(qp, to);
-    if (!masks) {
-        return CmdStatus::kBadState;
-    }
-    const bool complete = (given & masks->required) == masks->required;
-    const bool allowed = (given & ~(masks->required | masks->optional | kCurState)) == 0;
-    return complete && allowed ? CmdStatus::kOk : CmdStatus::kBadParam;
+    return masks ? check_masks(in.attr_mask, *masks)
+                 : refuse(Rule::kTransition, number_of(to), number_of(qp.state));
 }
 
-CmdStatus check_attributes(const QueuePair& qp, const QpAttributes& in,
-                           std::span<Port* const> ports) {
+Verdict check_attributes(const QueuePair& qp, const QpAttributes& in,
+                         std::span<Port* const> ports) {
     for (const Limit& limit : kLimits) {
         if ((in.attr_mask & limit.mask) != 0 && limit.value(in) > limit.max) {
-            return CmdStatus::kBadParam;
+            return refuse(limit.rule, limit.value(in), limit.max);
         }
     }
-    if ((in.attr_mask & kAccess) != 0 && !access_is_valid(in)) {
-        return CmdStatus::kBadParam;
+    if ((in.attr_mask & kAccess) != 0 && (in.access_flags & ~kAllAccess) != 0) {
+        return refuse(Rule::kQpAccess, in.access_flags, kAllAccess);
     }
-    if (const CmdStatus status = check_migration(qp, in); status != CmdStatus::kOk) {
-        return status;
-    }
-    if (const CmdStatus status = check_alternate_path(qp, in, ports); status != CmdStatus::kOk) {
-        return status;
-    }
-    return check_port_attributes(qp, in, ports);
+    return check_migration(qp, in)
+        .and_then([&] { return check_alternate_path(qp, in, ports); })
+        .and_then([&] { return check_port_attributes(qp, in, ports); });
 }
 
 bool is_migration_command(const QueuePair& qp, const QpAttributes& in) {

@@ -10,13 +10,11 @@
 
 namespace pib::hca {
 
-// OK, BAD_STATE (no such transition, or CUR_STATE is not the state), BAD_PARAM (an attribute is
-// missing, or not allowed here), NOT_SUPPORTED (path migration, queue resizing).
-CmdStatus check_transition(const QueuePair& qp, const QpAttributes& in);
+// The transition, and which attributes it needs and takes.
+Verdict check_transition(const QueuePair& qp, const QpAttributes& in);
 
-// OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED. Looks at the attributes in the mask only.
-CmdStatus check_attributes(const QueuePair& qp, const QpAttributes& in,
-                           std::span<Port* const> ports);
+// The values of the attributes in the mask.
+Verdict check_attributes(const QueuePair& qp, const QpAttributes& in, std::span<Port* const> ports);
 
 // The state that the command asks for.
 QpState target_state(const QueuePair& qp, const QpAttributes& in);
@@ -27,12 +25,11 @@ bool is_migration_command(const QueuePair& qp, const QpAttributes& in);
 
 void apply_attributes(QpAttributes& attr, const QpAttributes& in);
 
-// Whether an address vector can be sent to from this port: SL, LID (`multicast` and permissive LIDs
-// where allowed), GID index.
+// Whether this port can send to an address vector.
 struct LidClass {
     bool multicast;
     bool permissive;
 };
-bool address_vector_is_valid(const AddressVector& av, const Port& port, LidClass allowed);
+Verdict check_address_vector(const AddressVector& av, const Port& port, LidClass allowed);
 
 }  // namespace pib::hca

@@ -3,12 +3,13 @@
 
 namespace pib::hca {
 
-CmdStatus QpTable::check_room(unsigned special_port, QpType type) const {
+Verdict QpTable::check_room(unsigned special_port, QpType type) const {
     if (special_port != 0) {
         const auto& qp = special_[special_qpn(special_port, type == QpType::kGsi)];
-        return qp ? CmdStatus::kBusy : CmdStatus::kOk;
+        return qp ? refuse(Rule::kQpSpecial, special_port) : CmdStatus::kOk;
     }
-    return qps_.count() == qps_.capacity() ? CmdStatus::kNoResources : CmdStatus::kOk;
+    return qps_.count() == qps_.capacity() ? refuse(Rule::kObjectLimit, 0, qps_.capacity())
+                                           : CmdStatus::kOk;
 }
 
 QueuePair& QpTable::insert(QueuePair&& qp) {

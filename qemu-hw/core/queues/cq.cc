@@ -27,12 +27,14 @@ constexpr uint32_t pages_for(uint64_t bytes) {
 
 // Checks for CREATE_CQ and RESIZE_CQ.
 template <typename T>
-CmdStatus check_fields(const T& in) {
-    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; }) ||
-        in.pages.reserved != 0) {
-        return CmdStatus::kBadReserved;
+Verdict check_fields(const T& in, Rule reserved, Rule deep) {
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
+        return refuse(reserved);
     }
-    return in.log_depth <= PIB_HCA_MAX_CQ_LOG_DEPTH ? CmdStatus::kOk : CmdStatus::kBadParam;
+    if (in.log_depth > PIB_HCA_MAX_CQ_LOG_DEPTH) {
+        return refuse(deep, in.log_depth, PIB_HCA_MAX_CQ_LOG_DEPTH);
+    }
+    return check_reserved(in.pages);
 }
 
 constexpr uint64_t cqe_offset(uint32_t counter, unsigned log_depth) {
@@ -79,15 +81,16 @@ CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs)
     : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages) {}
 
 CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
-    if (const CmdStatus s = check_fields(in); s != CmdStatus::kOk) {
-        return std::unexpected(s);
+    if (const Verdict verdict = check_fields(in, Rule::kCqReserved, Rule::kCqDeep);
+        verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
     EventQueue* eq = eqs_.find(in.eqn);
     if (eq == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(refuse(Rule::kCqEq, in.eqn));
     }
     if (cqs_.count() == cqs_.capacity()) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kObjectLimit, 0, cqs_.capacity()));
     }
     auto buffer = load(page_list(in.pages), in.log_depth);
     if (!buffer) {
@@ -109,16 +112,17 @@ CmdResult<GuestBuffer> CqTable::load(const PageList& pages, unsigned log_depth) 
 }
 
 // The counters restart at 0, so a zeroed buffer has no CQEs for any depth.
-CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
+Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoCq, cqn);
     }
-    if (const CmdStatus s = check_fields(in); s != CmdStatus::kOk) {
-        return s;
+    if (const Verdict verdict = check_fields(in, Rule::kResizeReserved, Rule::kResizeDeep);
+        verdict != CmdStatus::kOk) {
+        return verdict;
     }
     if (cq->error) {
-        return CmdStatus::kBadState;
+        return refuse(Rule::kResizeError, cqn);
     }
     auto buffer = load(page_list(in.pages), in.log_depth);
     if (!buffer) {
@@ -127,32 +131,31 @@ CmdStatus CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue resized = *cq;
     resized.buffer = std::move(*buffer);
     resized.log_depth = in.log_depth;
-    const CmdStatus status =
-        read_consumer(*cq) ? copy_waiting(*cq, resized) : CmdStatus::kBadMemory;
-    const bool ok = status == CmdStatus::kOk;
+    const bool readable = read_consumer(*cq);
+    const Verdict verdict = readable ? copy_waiting(*cq, resized, in.pages.root)
+                                     : refuse(Rule::kResizeMemory, in.pages.root);
+    const bool ok = verdict == CmdStatus::kOk;
     pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
     if (ok) {
         *cq = std::move(resized);
     }
-    return status;
+    return verdict;
 }
 
 // Bounded by the depth of both queues.
-CmdStatus CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to) {
+Verdict CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to, uint64_t root) {
     const uint32_t waiting = from.producer - from.consumer;
     if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kResizeWaiting, to.log_depth, waiting);
     }
     for (uint32_t i = 0; i < waiting; ++i) {
         pib_hca_cqe cqe;
         const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
         const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
-        if (!from.buffer.read(host_, old_place, bytes)) {
-            return CmdStatus::kBadMemory;
-        }
+        const bool read = from.buffer.read(host_, old_place, bytes);
         cqe.owner = owner_bit(i, to.log_depth);
-        if (!to.buffer.write(host_, cqe_offset(i, to.log_depth), bytes)) {
-            return CmdStatus::kBadMemory;
+        if (!read || !to.buffer.write(host_, cqe_offset(i, to.log_depth), bytes)) {
+            return refuse(Rule::kResizeMemory, root);
         }
     }
     to.consumer = 0;
@@ -161,13 +164,13 @@ CmdStatus CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to
     return CmdStatus::kOk;
 }
 
-CmdStatus CqTable::destroy(uint32_t cqn) {
+Verdict CqTable::destroy(uint32_t cqn) {
     const CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoCq, cqn);
     }
     if (cq->users != 0) {
-        return CmdStatus::kBusy;
+        return refuse(Rule::kCqBusy, cqn, cq->users);
     }
     timers_.cancel(cqn);
     eqs_.forget_completion(cq->eqn, cqn);
@@ -288,13 +291,13 @@ void CqTable::stop_holding(uint32_t cqn, CompletionQueue& cq) {
     }
 }
 
-CmdStatus CqTable::moderate(uint32_t cqn, const pib_hca_moderate_cq& in) {
+Verdict CqTable::moderate(uint32_t cqn, const pib_hca_moderate_cq& in) {
     if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
-        return CmdStatus::kBadReserved;
+        return refuse(Rule::kModerateReserved);
     }
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoCq, cqn);
     }
     if (cq->held) {
         fire(cqn, *cq);

@@ -50,8 +50,8 @@ class CqTable {
     CmdResult<uint32_t> create(
         const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
     // Moves the CQ and what waits in it to another buffer, or leaves it as it is.
-    CmdStatus resize(uint32_t cqn, const pib_hca_resize_cq& in);
-    CmdStatus destroy(uint32_t cqn);  // BUSY while QPs use it
+    Verdict resize(uint32_t cqn, const pib_hca_resize_cq& in);
+    Verdict destroy(uint32_t cqn);  // BUSY while QPs use it
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
     uint32_t count() const { return cqs_.count(); }
     uint32_t cqs_of_uar(uint32_t uar);  // for FREE_UAR's BUSY
@@ -71,7 +71,7 @@ class CqTable {
     bool post(uint32_t cqn, const Completion& completion, bool solicited, bool patient = false);
 
     // Sets the moderation and raises a delayed event at once.
-    CmdStatus moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
+    Verdict moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
     uint64_t next_deadline() const { return timers_.next(); }
     void timer(uint64_t now_ns);  // raises delayed events that are due
 
@@ -83,7 +83,7 @@ class CqTable {
 
   private:
     CmdResult<GuestBuffer> load(const PageList& pages, unsigned log_depth);
-    CmdStatus copy_waiting(const CompletionQueue& from, CompletionQueue& to);
+    Verdict copy_waiting(const CompletionQueue& from, CompletionQueue& to, uint64_t root);
     bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, const Completion& completion);

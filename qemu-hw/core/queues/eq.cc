@@ -25,15 +25,23 @@ pib_hca_eqe make_eqe(Event type, uint32_t number, uint32_t data = 0, uint8_t por
     return eqe;
 }
 
-CmdStatus check_fields(const pib_hca_create_eq& in, uint32_t vectors) {
-    const bool reserved = std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; });
-    if (reserved || in.pages.reserved != 0 || (in.flags & ~uint32_t{PIB_HCA_EQ_ASYNC}) != 0) {
-        return CmdStatus::kBadReserved;
+Verdict check_fields(const pib_hca_create_eq& in, uint32_t vectors) {
+    if (std::ranges::any_of(in.reserved, [](uint8_t byte) { return byte != 0; })) {
+        return refuse(Rule::kEqReserved);
     }
-    if (in.vector >= vectors || in.log_depth < 1 || in.log_depth > PIB_HCA_MAX_EQ_LOG_DEPTH) {
-        return CmdStatus::kBadParam;
+    if ((in.flags & ~uint32_t{PIB_HCA_EQ_ASYNC}) != 0) {
+        return refuse(Rule::kEqFlags, in.flags, PIB_HCA_EQ_ASYNC);
     }
-    return CmdStatus::kOk;
+    if (in.vector >= vectors) {
+        return refuse(Rule::kEqVector, in.vector, vectors - 1);
+    }
+    if (in.log_depth < 1) {
+        return refuse(Rule::kEqShallow, in.log_depth, 1);
+    }
+    if (in.log_depth > PIB_HCA_MAX_EQ_LOG_DEPTH) {
+        return refuse(Rule::kEqDeep, in.log_depth, PIB_HCA_MAX_EQ_LOG_DEPTH);
+    }
+    return check_reserved(in.pages);
 }
 
 EventSource source_of(uint8_t type) {
@@ -83,15 +91,15 @@ EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors)
     : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs) {}
 
 CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
-    if (const CmdStatus s = check_fields(in, vectors_); s != CmdStatus::kOk) {
+    if (const Verdict s = check_fields(in, vectors_); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     const bool async = (in.flags & PIB_HCA_EQ_ASYNC) != 0;
     if (async && has_async()) {
-        return std::unexpected(CmdStatus::kBusy);
+        return std::unexpected(refuse(Rule::kEqAsync, in.flags, async_eqn_));
     }
     if (eqs_.count() == eqs_.capacity()) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kObjectLimit, 0, eqs_.capacity()));
     }
     const uint32_t bytes = static_cast<uint32_t>(sizeof(pib_hca_eqe)) << in.log_depth;
     constexpr uint32_t kMaxPages =
@@ -113,13 +121,13 @@ CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
     return eqn;
 }
 
-CmdStatus EqTable::destroy(uint32_t eqn) {
+Verdict EqTable::destroy(uint32_t eqn) {
     const EventQueue* eq = eqs_.find(eqn);
     if (eq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoEq, eqn);
     }
     if (eq->users != 0) {
-        return CmdStatus::kBusy;
+        return refuse(Rule::kEqBusy, eqn, eq->users);
     }
     if (eq->async) {
         async_eqn_ = Table<EventQueue>::kFull;

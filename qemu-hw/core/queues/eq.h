@@ -9,8 +9,8 @@
 
 #include "base/event.h"
 #include "base/journal.h"
-#include "base/status.h"
 #include "base/table.h"
+#include "base/verdict.h"
 #include "memory/guest_buffer.h"
 
 // Structures of the register interface (pib_hca_hw.h).
@@ -71,7 +71,7 @@ class EqTable {
     EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors);
 
     CmdResult<uint32_t> create(const pib_hca_create_eq& in);
-    CmdStatus destroy(uint32_t eqn);  // BUSY while CQs use it
+    Verdict destroy(uint32_t eqn);  // BUSY while CQs use it
     EventQueue* find(uint32_t eqn) { return eqs_.find(eqn); }
     uint32_t count() const { return eqs_.count(); }
     // False, without effect: there is no such EQ, or the counter is impossible.

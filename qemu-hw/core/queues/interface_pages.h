@@ -2,10 +2,15 @@
 // Page lists of the register interface.
 #pragma once
 
+#include "base/verdict.h"
 #include "memory/page_list.h"
 #include "pib_hca_hw.h"
 
 namespace pib::hca {
+
+inline Verdict check_reserved(const pib_hca_pages& in) {
+    return in.reserved == 0 ? CmdStatus::kOk : refuse(Rule::kPagesReserved, in.reserved);
+}
 
 // The caller has checked its reserved field.
 inline PageList page_list(const pib_hca_pages& in) {

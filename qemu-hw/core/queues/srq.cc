@@ -36,32 +36,49 @@ WorkQueue make_queue(const pib_hca_create_srq& in) {
 // Number of WQEs that are shuffled: enough for a visible effect, few enough to copy ahead.
 constexpr size_t kShufflePool = 8;
 
-CmdStatus check_fields(const pib_hca_create_srq& in) {
+Verdict check_fields(const pib_hca_create_srq& in) {
     const bool xrc = (in.flags & PIB_HCA_SRQ_XRC) != 0;
-    if ((in.flags & ~kAllFlags) != 0 || !all_zero(in.reserved) || !all_zero(in.reserved2) ||
-        in.pages.reserved != 0 || (!xrc && (in.xrcd != 0 || in.cq != 0))) {
-        return CmdStatus::kBadReserved;
+    constexpr uint32_t kMaxOffset = 1u << kMaxLogWqeStride;
+    if ((in.flags & ~kAllFlags) != 0) {
+        return refuse(Rule::kSrqFlags, in.flags, kAllFlags);
     }
-    const bool valid = in.offset % 64 == 0 && in.offset >= PIB_HCA_QUEUE_HEADER_SIZE &&
-                       in.offset <= 1u << kMaxLogWqeStride && in.log_depth <= kMaxWqLogDepth &&
-                       in.log_stride >= kMinLogRqStride && in.log_stride <= kMaxLogWqeStride;
-    return valid ? CmdStatus::kOk : CmdStatus::kBadParam;
+    if (!all_zero(in.reserved)) {
+        return refuse(Rule::kSrqReserved);
+    }
+    if (!all_zero(in.reserved2)) {
+        return refuse(Rule::kSrqReserved2);
+    }
+    if (!xrc && (in.xrcd != 0 || in.cq != 0)) {
+        return refuse(Rule::kSrqXrcFields, in.xrcd, in.cq);
+    }
+    if (in.offset % 64 != 0 || in.offset < PIB_HCA_QUEUE_HEADER_SIZE || in.offset > kMaxOffset) {
+        return refuse(Rule::kSrqOffset, in.offset, kMaxOffset);
+    }
+    if (in.log_depth > kMaxWqLogDepth) {
+        return refuse(Rule::kSrqDeep, in.log_depth, kMaxWqLogDepth);
+    }
+    if (in.log_stride < kMinLogRqStride || in.log_stride > kMaxLogWqeStride) {
+        return refuse(Rule::kSrqStride, in.log_stride, kMaxLogWqeStride);
+    }
+    return check_reserved(in.pages);
 }
 
-CmdStatus check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& srq) {
-    if ((in.attr_mask & ~kAllAttributes) != 0 || !all_zero(in.reserved)) {
-        return CmdStatus::kBadReserved;
+Verdict check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& srq) {
+    if ((in.attr_mask & ~kAllAttributes) != 0) {
+        return refuse(Rule::kSrqMask, in.attr_mask, kAllAttributes);
+    }
+    if (!all_zero(in.reserved)) {
+        return refuse(Rule::kSrqModifyReserved);
     }
     const bool resizes = (in.attr_mask & PIB_HCA_SRQ_ATTR_MAX_WR) != 0;
-    if (resizes && in.pages.reserved != 0) {
-        return CmdStatus::kBadReserved;
-    }
     if (resizes && in.log_depth > kMaxWqLogDepth) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kSrqModifyDeep, in.log_depth, kMaxWqLogDepth);
     }
     const uint32_t depth = 1u << (resizes ? in.log_depth : srq.queue.log_depth);
-    const bool limits = (in.attr_mask & PIB_HCA_SRQ_ATTR_LIMIT) != 0;
-    return limits && in.limit > depth ? CmdStatus::kBadParam : CmdStatus::kOk;
+    if ((in.attr_mask & PIB_HCA_SRQ_ATTR_LIMIT) != 0 && in.limit > depth) {
+        return refuse(Rule::kSrqLimit, in.limit, depth);
+    }
+    return resizes ? check_reserved(in.pages) : CmdStatus::kOk;
 }
 
 }  // namespace
@@ -76,14 +93,14 @@ CmdResult<GuestBuffer> SrqTable::load(const PageList& pages, const WorkQueue& qu
 }
 
 CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
-    if (const CmdStatus s = check_fields(in); s != CmdStatus::kOk) {
+    if (const Verdict s = check_fields(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
     if (in.cq != 0 && cqs_.find(in.cq) == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(refuse(Rule::kSrqCq, in.cq));
     }
     if (srqs_.count() == srqs_.capacity()) {
-        return std::unexpected(CmdStatus::kNoResources);
+        return std::unexpected(refuse(Rule::kObjectLimit, 0, srqs_.capacity()));
     }
     SharedReceiveQueue srq;
     srq.queue = make_queue(in);
@@ -102,22 +119,22 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
     return srqs_.insert(std::move(srq));
 }
 
-CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
+Verdict SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
     SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoSrq, srqn);
     }
-    if (const CmdStatus s = check_fields(in, *srq); s != CmdStatus::kOk) {
+    if (const Verdict s = check_fields(in, *srq); s != CmdStatus::kOk) {
         return s;
     }
     if (srq->error) {
-        return CmdStatus::kBadState;
+        return refuse(Rule::kSrqError, srqn);
     }
     if ((in.attr_mask & PIB_HCA_SRQ_ATTR_MAX_WR) != 0) {
         if (!refresh(srqn, *srq)) {
-            return CmdStatus::kBadState;
+            return refuse(Rule::kSrqError, srqn);
         }
-        if (const CmdStatus s = resize(*srq, in); s != CmdStatus::kOk) {
+        if (const Verdict s = resize(*srq, in); s != CmdStatus::kOk) {
             return s;
         }
     }
@@ -129,11 +146,11 @@ CmdStatus SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
 }
 
 // Moves waiting WQEs, with their counters, to the corresponding places of the new ring.
-CmdStatus SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
+Verdict SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
     WorkQueue queue = srq.queue;
     queue.log_depth = in.log_depth;
     if (queue.ready() > queue.depth()) {
-        return CmdStatus::kBusy;
+        return refuse(Rule::kSrqWaiting, in.log_depth, queue.ready());
     }
     auto buffer = load(page_list(in.pages), queue);
     if (!buffer) {
@@ -141,7 +158,7 @@ CmdStatus SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in
     }
     if (!copy_waiting(srq, *buffer, queue)) {
         pages_left_ += buffer->listed_pages();
-        return CmdStatus::kBadMemory;
+        return refuse(Rule::kSrqMemory, in.pages.root);
     }
     pages_left_ += srq.buffer.listed_pages();
     srq.buffer = std::move(*buffer);
@@ -167,7 +184,7 @@ bool SrqTable::copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& bu
 CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
     SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(refuse(Rule::kNoSrq, srqn));
     }
     if (!srq->error) {
         (void)refresh(srqn, *srq);
@@ -180,13 +197,13 @@ CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
     return out;
 }
 
-CmdStatus SrqTable::destroy(uint32_t srqn) {
+Verdict SrqTable::destroy(uint32_t srqn) {
     const SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoSrq, srqn);
     }
     if (srq->users != 0) {
-        return CmdStatus::kBusy;
+        return refuse(Rule::kSrqBusy, srqn, srq->users);
     }
     if (srq->cqn != 0) {
         --cqs_.find(srq->cqn)->users;

@@ -48,9 +48,9 @@ class SrqTable {
     // The caller has checked PD and XRC domain.
     CmdResult<uint32_t> create(const pib_hca_create_srq& in);
     // Sets all attributes of the mask, or none.
-    CmdStatus modify(uint32_t srqn, const pib_hca_modify_srq& in);
+    Verdict modify(uint32_t srqn, const pib_hca_modify_srq& in);
     CmdResult<pib_hca_query_srq> query(uint32_t srqn);
-    CmdStatus destroy(uint32_t srqn);  // BUSY while QPs use it
+    Verdict destroy(uint32_t srqn);  // BUSY while QPs use it
     SharedReceiveQueue* find(uint32_t srqn) { return srqs_.find(srqn); }
     uint32_t count() const { return srqs_.count(); }
     uint32_t srqs_of_pd(uint32_t pd);      // for FREE_PD's BUSY
@@ -77,7 +77,7 @@ class SrqTable {
 
   private:
     CmdResult<GuestBuffer> load(const PageList& pages, const WorkQueue& queue);
-    CmdStatus resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
+    Verdict resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
     bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                       const WorkQueue& queue);
     bool refresh(uint32_t srqn, SharedReceiveQueue& srq);

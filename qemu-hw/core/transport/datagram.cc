@@ -109,7 +109,7 @@ WqeError Datagram::check_address(const QueuePair& qp, const DatagramOp& op) {
     const bool group_is_whole = !to_group || (ib::Lid(op.av.dlid).is_multicast() && op.av.has_grh);
     // IBA 10.2.2.2: the address vector's port is the QP's.
     if (op.av.port != qp.port() || op.dest_qpn > ib::Qpn::kMask || !group_is_whole ||
-        !address_vector_is_valid(op.av, port, allowed)) {
+        check_address_vector(op.av, port, allowed) != CmdStatus::kOk) {
         return {WcStatus::kLocQpOpErr, VendorError::kAddressVector};
     }
     const bool names_pkey = qp.type == QpType::kGsi;

@@ -12,23 +12,28 @@ Key key_of(const McastGroup& group) {
     return {group.mgid, group.mlid};
 }
 
-CmdStatus check(const McastGroup& group) {
-    return group.mgid.is_multicast() && group.mlid.is_multicast() ? CmdStatus::kOk
-                                                                  : CmdStatus::kBadParam;
+constexpr uint16_t kLastMlid = 0xfffe;
+
+Verdict check(const McastGroup& group) {
+    if (!group.mgid.is_multicast()) {
+        return refuse(Rule::kMcastGid, 0, group.mgid.bytes[0]);
+    }
+    return group.mlid.is_multicast() ? CmdStatus::kOk
+                                     : refuse(Rule::kMcastLid, group.mlid.value(), kLastMlid);
 }
 
 }  // namespace
 
-CmdStatus McastTable::attach(const McastGroup& group, uint32_t qpn, bool& added) {
+Verdict McastTable::attach(const McastGroup& group, uint32_t qpn, bool& added) {
     added = false;
-    if (const CmdStatus status = check(group); status != CmdStatus::kOk) {
+    if (const Verdict status = check(group); status != CmdStatus::kOk) {
         return status;
     }
     const Key key = key_of(group);
     auto found = groups_.find(key);
     if (found == groups_.end()) {
         if (groups_.size() >= Limits::kMcastGroups) {
-            return CmdStatus::kNoResources;
+            return refuse(Rule::kMcastGroups, 0, Limits::kMcastGroups);
         }
         found = groups_.try_emplace(key).first;
     }
@@ -37,20 +42,20 @@ CmdStatus McastTable::attach(const McastGroup& group, uint32_t qpn, bool& added)
         return CmdStatus::kOk;
     }
     if (members.size() >= Limits::kMcastAttachPerGroup) {
-        return CmdStatus::kNoResources;
+        return refuse(Rule::kMcastMembers, 0, Limits::kMcastAttachPerGroup);
     }
     members.push_back(qpn);
     added = true;
     return CmdStatus::kOk;
 }
 
-CmdStatus McastTable::detach(const McastGroup& group, uint32_t qpn) {
-    if (const CmdStatus status = check(group); status != CmdStatus::kOk) {
+Verdict McastTable::detach(const McastGroup& group, uint32_t qpn) {
+    if (const Verdict status = check(group); status != CmdStatus::kOk) {
         return status;
     }
     const auto found = groups_.find(key_of(group));
     if (found == groups_.end() || std::erase(found->second, qpn) == 0) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kMcastDetached, qpn);
     }
     if (found->second.empty()) {
         groups_.erase(found);

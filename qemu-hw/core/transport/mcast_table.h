@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/config.h"
-#include "base/status.h"
+#include "base/verdict.h"
 #include "ib/wire/types.h"
 
 namespace pib::hca {
@@ -24,9 +24,9 @@ class McastTable {
   public:
     // OK when the QP already is attached: it gets one copy all the same (IBA 11.3.1). `added` tells
     // which.
-    CmdStatus attach(const McastGroup& group, uint32_t qpn, bool& added);
+    Verdict attach(const McastGroup& group, uint32_t qpn, bool& added);
     // BAD_RESOURCE when it is not attached.
-    CmdStatus detach(const McastGroup& group, uint32_t qpn);
+    Verdict detach(const McastGroup& group, uint32_t qpn);
     // The QPs attached to a group, in the order of their attachment.
     std::span<const uint32_t> members(const ib::Gid& mgid, ib::Lid mlid) const;
     void clear() { groups_.clear(); }

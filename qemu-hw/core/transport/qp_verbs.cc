@@ -33,17 +33,28 @@ void finish_send_flush(QpServices& services, QueuePair& qp) {
     }
 }
 
+Verdict check_drained(const QueuePair& qp, const QpAttributes& in) {
+    const uint32_t waits = in.attr_mask & kNeedDrained;
+    const bool early = qp.sq_draining && qp.state == target_state(qp, in) && waits != 0;
+    return early ? refuse(Rule::kDraining, in.attr_mask, waits) : CmdStatus::kOk;
+}
+
 }  // namespace
 
-bool QpVerbs::queues_exist(const QpRequest& in) {
+Verdict QpVerbs::check_queues(const QpRequest& in) {
     CqTable& cqs = services_.parts().cqs;
     // check_create_qp() has checked the queues that XRC QPs do not have.
     const bool sends = in.type != QpType::kXrcTgt;
     const bool receives = sends && in.type != QpType::kXrcIni;
     const SharedReceiveQueue* srq = services_.parts().srqs.find(in.srq);
-    return (!sends || cqs.find(in.send_cq) != nullptr) &&
-           (!receives || cqs.find(in.recv_cq) != nullptr) &&
-           (in.srq == 0 || (srq != nullptr && srq->xrcd == 0));
+    if (sends && cqs.find(in.send_cq) == nullptr) {
+        return refuse(Rule::kQpSendCq, in.send_cq);
+    }
+    if (receives && cqs.find(in.recv_cq) == nullptr) {
+        return refuse(Rule::kQpRecvCq, in.recv_cq);
+    }
+    return in.srq == 0 || (srq != nullptr && srq->xrcd == 0) ? CmdStatus::kOk
+                                                             : refuse(Rule::kQpSrq, in.srq);
 }
 
 // Counts the QP among the users of the objects that it names.
@@ -62,15 +73,12 @@ void QpVerbs::use_queues(const QueuePair& qp, bool use) {
 
 CmdResult<uint32_t> QpVerbs::create(const QpRequest& in) {
     const auto ports = static_cast<unsigned>(services_.parts().ports.size());
-    if (const CmdStatus status = check_create_qp(in, ports); status != CmdStatus::kOk) {
-        return std::unexpected(status);
-    }
-    if (!queues_exist(in)) {
-        return std::unexpected(CmdStatus::kBadResource);
-    }
-    if (const CmdStatus status = services_.qps().check_room(in.port, in.type);
-        status != CmdStatus::kOk) {
-        return std::unexpected(status);
+    const Verdict verdict =
+        check_create_qp(in, ports).and_then([&] { return check_queues(in); }).and_then([&] {
+            return services_.qps().check_room(in.port, in.type);
+        });
+    if (verdict != CmdStatus::kOk) {
+        return std::unexpected(verdict);
     }
     auto qp = make_qp(services_.host(), in, pages_left_);
     if (!qp) {
@@ -93,21 +101,17 @@ uint32_t QpVerbs::room_of_cqs(const QueuePair& qp) {
     return room;
 }
 
-CmdStatus QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
+Verdict QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, qpn);
     }
-    if (const CmdStatus status = check_transition(*qp, in); status != CmdStatus::kOk) {
-        return status;
-    }
-    if (const CmdStatus status = check_attributes(*qp, in, services_.parts().ports);
-        status != CmdStatus::kOk) {
-        return status;
-    }
-    if (qp->sq_draining && qp->state == target_state(*qp, in) &&
-        (in.attr_mask & kNeedDrained) != 0) {
-        return CmdStatus::kBadState;
+    const Verdict verdict =
+        check_transition(*qp, in)
+            .and_then([&] { return check_attributes(*qp, in, services_.parts().ports); })
+            .and_then([&] { return check_drained(*qp, in); });
+    if (verdict != CmdStatus::kOk) {
+        return verdict;
     }
     if ((in.attr_mask & qp_attr::kPort) != 0) {
         services_.scheduler().unpark(*qp);  // it waits for the old port
@@ -179,7 +183,7 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
 CmdResult<QpAttributes> QpVerbs::query(uint32_t qpn) {
     const QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return std::unexpected(CmdStatus::kBadResource);
+        return std::unexpected(refuse(Rule::kNoQp, qpn));
     }
     QpAttributes out = qp->attr;
     out.attr_mask = 0;
@@ -195,13 +199,13 @@ CmdResult<QpAttributes> QpVerbs::query(uint32_t qpn) {
     return out;
 }
 
-CmdStatus QpVerbs::destroy(uint32_t qpn) {
+Verdict QpVerbs::destroy(uint32_t qpn) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, qpn);
     }
     if (qp->mcast_groups != 0) {
-        return CmdStatus::kBusy;
+        return refuse(Rule::kQpBusy, qpn, qp->mcast_groups);
     }
     warnings_.qp_destroyed(*qp);
     stop(*qp);
@@ -214,26 +218,26 @@ CmdStatus QpVerbs::destroy(uint32_t qpn) {
     return CmdStatus::kOk;
 }
 
-CmdStatus QpVerbs::attach_mcast(uint32_t qpn, const McastGroup& in) {
+Verdict QpVerbs::attach_mcast(uint32_t qpn, const McastGroup& in) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, qpn);
     }
     if (qp->type != QpType::kUd) {
-        return CmdStatus::kBadParam;
+        return refuse(Rule::kMcastType, qpn, static_cast<uint8_t>(qp->type));
     }
     bool added = false;
-    const CmdStatus status = mcast_.attach(in, qpn, added);
+    const Verdict status = mcast_.attach(in, qpn, added);
     qp->mcast_groups += added ? 1 : 0;
     return status;
 }
 
-CmdStatus QpVerbs::detach_mcast(uint32_t qpn, const McastGroup& in) {
+Verdict QpVerbs::detach_mcast(uint32_t qpn, const McastGroup& in) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, qpn);
     }
-    const CmdStatus status = mcast_.detach(in, qpn);
+    const Verdict status = mcast_.detach(in, qpn);
     qp->mcast_groups -= status == CmdStatus::kOk ? 1 : 0;
     return status;
 }
@@ -253,25 +257,25 @@ void QpVerbs::set_knobs(const TestKnobs& knobs) {
     warnings_.enable(knobs.warnings);
 }
 
-CmdStatus QpVerbs::inject_cq_error(uint32_t cqn) {
+Verdict QpVerbs::inject_cq_error(uint32_t cqn) {
     if (services_.parts().cqs.find(cqn) == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoCq, cqn);
     }
     if (!services_.parts().cqs.inject_error(cqn)) {
-        return CmdStatus::kBadState;
+        return refuse(Rule::kInjectState, cqn);
     }
     cq_failed(services_, cqn);
     return CmdStatus::kOk;
 }
 
 // An error event moves the QP to Error, as a real one does; other events change no state.
-CmdStatus QpVerbs::inject_event(Event type, uint32_t number) {
+Verdict QpVerbs::inject_event(Event type, uint32_t number) {
     if (type == Event::kCqError) {
         return inject_cq_error(number);
     }
     QueuePair* qp = services_.qps().find(number);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, number);
     }
     switch (type) {
         case Event::kPathMigrated:
@@ -286,10 +290,10 @@ CmdStatus QpVerbs::inject_event(Event type, uint32_t number) {
         case Event::kQpAccessError:
             break;
         default:
-            return CmdStatus::kBadParam;
+            return refuse(Rule::kInjectType, static_cast<uint8_t>(type));
     }
     if (qp->state == QpState::kReset || qp->state == QpState::kErr) {
-        return CmdStatus::kBadState;
+        return refuse(Rule::kInjectState, number);
     }
     services_.event(type, *qp);
     qp->fatal_reported = qp->fatal_reported || type == Event::kQpFatal;
@@ -297,14 +301,14 @@ CmdStatus QpVerbs::inject_event(Event type, uint32_t number) {
     return CmdStatus::kOk;
 }
 
-CmdStatus QpVerbs::resume_page_fault(uint32_t qpn, QpHalf half, bool refused) {
+Verdict QpVerbs::resume_page_fault(uint32_t qpn, QpHalf half, bool refused) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr) {
-        return CmdStatus::kBadResource;
+        return refuse(Rule::kNoQp, qpn);
     }
     PageWait& wait = qp->page_wait(half);
     if (!wait.waiting) {
-        return CmdStatus::kBadState;
+        return refuse(Rule::kResumeWaits, half == QpHalf::kResponder ? 1 : 0);
     }
     wait = {.waiting = false, .refused = refused};
     if (half == QpHalf::kResponder) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/config.h"
-#include "base/status.h"
+#include "base/verdict.h"
 #include "qp/qp_create.h"
 #include "qp/qp_services.h"
 #include "qp/usage_warnings.h"
@@ -22,17 +22,17 @@ class QpVerbs {
     // The caller has checked length and reserved fields of the structures, and that PD and UAR
     // exist. A QP counts as a user of its CQs and its SRQ.
     CmdResult<uint32_t> create(const QpRequest& in);
-    CmdStatus modify(uint32_t qpn, const QpAttributes& in);
+    Verdict modify(uint32_t qpn, const QpAttributes& in);
     CmdResult<QpAttributes> query(uint32_t qpn);
-    CmdStatus destroy(uint32_t qpn);
-    CmdStatus attach_mcast(uint32_t qpn, const McastGroup& in);
-    CmdStatus detach_mcast(uint32_t qpn, const McastGroup& in);
+    Verdict destroy(uint32_t qpn);
+    Verdict attach_mcast(uint32_t qpn, const McastGroup& in);
+    Verdict detach_mcast(uint32_t qpn, const McastGroup& in);
 
     PageFault next_page_fault() { return services_.page_faults().take(); }
-    CmdStatus resume_page_fault(uint32_t qpn, QpHalf half, bool refused);
+    Verdict resume_page_fault(uint32_t qpn, QpHalf half, bool refused);
     // Raises an event of a QP or CQ that has not happened, with the state change that belongs to it
     // (INJECT_EVENT).
-    CmdStatus inject_event(Event type, uint32_t number);
+    Verdict inject_event(Event type, uint32_t number);
 
     // nullptr: no QP has this number.
     const QueuePair* look_at(uint32_t qpn) { return services_.qps().find(qpn); }
@@ -50,12 +50,12 @@ class QpVerbs {
     void reset();
 
   private:
-    bool queues_exist(const QpRequest& in);
+    Verdict check_queues(const QpRequest& in);
     void use_queues(const QueuePair& qp, bool use);
     uint32_t room_of_cqs(const QueuePair& qp);
     void stop(QueuePair& qp);
     void enter_state(QueuePair& qp, QpState to, uint32_t attr_mask);
-    CmdStatus inject_cq_error(uint32_t cqn);
+    Verdict inject_cq_error(uint32_t cqn);
 
     QpServices& services_;
     McastTable& mcast_;

@@ -26,8 +26,8 @@ uint32_t hand_in(PortBench& bench, const pib_hca_mad_ifc& in, ib::Mad* out = nul
     return reply->result;
 }
 
-CmdStatus modify(PortBench& bench, uint32_t set, uint32_t clear, uint32_t flags = 0,
-                 uint32_t reserved = 0) {
+Verdict modify(PortBench& bench, uint32_t set, uint32_t clear, uint32_t flags = 0,
+               uint32_t reserved = 0) {
     pib_hca_modify_port in{};
     in.set_capability_mask = set;
     in.clear_capability_mask = clear;

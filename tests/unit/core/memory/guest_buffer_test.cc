@@ -15,8 +15,8 @@ using namespace pib::hca::test;
 
 namespace {
 
-CmdStatus load_status(FakeHost& host, const PageList& pages, uint64_t bytes = 1,
-                      uint32_t max_pages = 1u << 20) {
+Verdict load_status(FakeHost& host, const PageList& pages, uint64_t bytes = 1,
+                    uint32_t max_pages = 1u << 20) {
     const auto buffer = GuestBuffer::load(host, pages, bytes, max_pages);
     return buffer ? CmdStatus::kOk : buffer.error();
 }

@@ -38,7 +38,7 @@ struct Keys {
         in.key = 0x42;
         return in;
     }
-    CmdStatus status(const Registration& in) {
+    Verdict status(const Registration& in) {
         const auto key = mpt.create(in);
         return key ? CmdStatus::kOk : key.error();
     }

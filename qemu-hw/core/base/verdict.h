@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The verdict of a verb's checks: go on, or the rule that refuses it.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <stdexcept>
+
+#include "base/rule.h"
+
+namespace pib::hca {
+
+struct [[nodiscard]] Verdict {
+    Rule rule = Rule::kNone;
+    bool alternate = false;  // the field is in the alternate path's address vector
+    uint64_t value = 0;      // what the field has
+    uint64_t limit = 0;      // what the rule allows
+
+    Verdict() = default;
+    constexpr Verdict(Rule broken, uint64_t field_value, uint64_t field_limit)
+        : rule(broken), value(field_value), limit(field_limit) {}
+    // kOk alone needs no rule; the compiler refuses any other status.
+    // NOLINTNEXTLINE(google-explicit-constructor): functions return kOk.
+    consteval Verdict(CmdStatus status) {
+        if (status != CmdStatus::kOk) {
+            throw std::logic_error("a refusal names its rule");
+        }
+    }
+
+    constexpr CmdStatus status() const { return status_of(rule); }
+    // This verdict if it refuses, else that of the next check.
+    template <typename F>
+    constexpr Verdict and_then(F&& check) const {
+        return status() == CmdStatus::kOk ? check() : *this;
+    }
+    // The same refusal, of the alternate path.
+    constexpr Verdict of_alternate() const {
+        Verdict verdict = *this;
+        verdict.alternate = true;
+        return verdict;
+    }
+    friend constexpr bool operator==(const Verdict& verdict, CmdStatus status) {
+        return verdict.status() == status;
+    }
+};
+
+constexpr Verdict refuse(Rule rule, uint64_t value = 0, uint64_t limit = 0) {
+    return {rule, value, limit};
+}
+
+// A verb's value, or the verdict that refuses it.
+template <typename T>
+using CmdResult = std::expected<T, Verdict>;
+
+}  // namespace pib::hca

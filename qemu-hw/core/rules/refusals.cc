@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "rules/refusals.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+
+#include "base/json.h"
+#include "pib_hca_hw.h"
+#include "rules/rule_table.h"
+
+namespace pib::hca {
+
+namespace {
+
+using Number = RuleText::Number;
+using Place = RuleText::Place;
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+
+// The structure of the field begins there in the command's input.
+unsigned place_in_input(const Refusal& refusal, Place place) {
+    switch (place) {
+        case Place::kPages:
+            return refusal.pages_at;
+        case Place::kVector:
+            return refusal.verdict.alternate ? offsetof(pib_hca_modify_qp, alt_av)
+                                             : offsetof(pib_hca_modify_qp, av);
+        default:
+            return 0;
+    }
+}
+
+const char* prefix_of(const Refusal& refusal, Place place) {
+    switch (place) {
+        case Place::kPages:
+            return "pages.";
+        case Place::kVector:
+            return refusal.verdict.alternate ? "alt_av." : "av.";
+        default:
+            return "";
+    }
+}
+
+std::string number_text(Number form, uint64_t value) {
+    if (form == Number::kDecimal) {
+        return " " + std::to_string(value);
+    }
+    char text[24] = "";
+    if (form == Number::kHex) {
+        std::snprintf(text, sizeof text, " %#llx", static_cast<unsigned long long>(value));
+    }
+    return text;
+}
+
+// "log_depth 31 at byte 24"
+std::string field_text(const Refusal& refusal, const RuleText& rule) {
+    const auto [place, offset, name] = rule.field;
+    if (place == Place::kNone) {
+        return {};
+    }
+    return prefix_of(refusal, place) + std::string(name) +
+           number_text(rule.value, refusal.verdict.value) + " at byte " +
+           std::to_string(place_in_input(refusal, place) + offset) +
+           (place == Place::kEntry ? " of the entry" : "");
+}
+
+// " of 65", unless the field says it.
+std::string object_text(const Refusal& refusal, const RuleText& rule) {
+    const bool said = refusal.object == 0 || rule.field.place == Place::kEntry;
+    return said ? "" : " of " + std::to_string(refusal.object);
+}
+
+std::string section_text(Rule rule) {
+    return std::to_string(section_of(rule)) + "." + std::to_string(subsection_of(rule));
+}
+
+}  // namespace
+
+std::string text_of(const Refusal& refusal) {
+    const Verdict& verdict = refusal.verdict;
+    const RuleText& rule = *find_rule(verdict.rule);
+    return std::string(refusal.command) + object_text(refusal, rule) + " id " +
+           std::to_string(refusal.id) + " refused: " + field_text(refusal, rule) + rule.text +
+           number_text(rule.limit, verdict.limit) + " (manual " + section_text(verdict.rule) +
+           " rule " + std::to_string(number_of(verdict.rule)) + ")";
+}
+
+void Refusals::add(const Refusal& refusal) {
+    Refusal& kept = ring_[count_++ % kKept];
+    kept = refusal;
+    kept.time_ns = host_.now_ns();
+    log(kept);
+}
+
+void Refusals::log(const Refusal& refusal) {
+    if (refusal.time_ns - second_begins_ns_ >= kSecondNs) {
+        second_begins_ns_ = refusal.time_ns;
+        lines_ = 0;
+    }
+    if (lines_ == kLinesPerSecond) {
+        ++unlogged_;
+        return;
+    }
+    if (unlogged_ != 0) {
+        host_.log(LogLevel::kGuestError, "pib-hca: " + std::to_string(unlogged_) +
+                                             " refusals were not printed; the property `objects` "
+                                             "has the last ones");
+        unlogged_ = 0;
+    }
+    ++lines_;
+    host_.log(LogLevel::kGuestError, "pib-hca: " + text_of(refusal));
+}
+
+void Refusals::write(JsonWriter& out) const {
+    const uint64_t kept = std::min<uint64_t>(count_, kKept);
+    out.begin_object("refusals");
+    out.member("count", count_);
+    out.begin_array("entries");
+    for (uint64_t i = count_ - kept; i < count_; ++i) {
+        const Refusal& refusal = ring_[i % kKept];
+        const Rule rule = refusal.verdict.rule;
+        out.begin_object();
+        out.member("time_ns", refusal.time_ns);
+        out.member("command", refusal.command);
+        out.member("id", refusal.id);
+        out.member("object", refusal.object);
+        out.member("status", static_cast<uint8_t>(refusal.verdict.status()));
+        out.member("rule", section_text(rule) + "." + std::to_string(number_of(rule)));
+        out.member("text", text_of(refusal));
+        out.end_object();
+    }
+    out.end_array();
+    out.end_object();
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The last refusals of a device with their reasons, for authors of drivers. A guest provokes them
+// at will: a fixed number is kept, and few are logged in a second. Resets keep them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/host.h"
+#include "base/verdict.h"
+
+namespace pib::hca {
+
+class JsonWriter;
+
+// A refused command.
+struct Refusal {
+    const char* command = "";  // its name, a literal
+    uint16_t id = 0;
+    uint32_t object = 0;
+    uint16_t pages_at = 0;  // offset of the page list in the input
+    Verdict verdict;
+    uint64_t time_ns = 0;
+};
+
+// "CREATE_CQ id 7 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
+std::string text_of(const Refusal& refusal);
+
+class Refusals {
+  public:
+    static constexpr size_t kKept = 64;
+    static constexpr unsigned kLinesPerSecond = 16;
+
+    explicit Refusals(Host& host) : host_(host) {}
+
+    void add(const Refusal& refusal);
+
+    // The member "refusals" of an object: their number, and the last ones, oldest first.
+    void write(JsonWriter& out) const;
+
+  private:
+    void log(const Refusal& refusal);
+
+    Host& host_;
+    std::array<Refusal, kKept> ring_{};
+    uint64_t count_ = 0;
+    uint64_t second_begins_ns_ = 0;
+    unsigned lines_ = 0;  // logged since then
+    uint64_t unlogged_ = 0;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The fields that the rules are about, and what they demand, in words: the manual
+// (docs/device-spec.md) has the same rules at length.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/rule.h"
+
+namespace pib::hca {
+
+struct RuleText {
+    // The structure that has the field.
+    enum class Place : uint8_t { kNone, kEntry, kInput, kPages, kVector };
+    enum class Number : uint8_t { kNone, kDecimal, kHex };
+
+    struct Field {
+        Place place;
+        uint16_t offset;
+        const char* name;
+    };
+
+    Rule rule;
+    Field field;
+    Number value;      // how to print the field's value
+    const char* text;  // follows the field
+    Number limit;      // follows the text
+};
+
+std::span<const RuleText> rule_texts();
+// nullptr: kNone.
+const RuleText* find_rule(Rule rule);
+
+// The parts of a rule's number in the manual.
+constexpr unsigned section_of(Rule rule) {
+    return static_cast<uint32_t>(rule) >> 16 & 0xff;
+}
+constexpr unsigned subsection_of(Rule rule) {
+    return static_cast<uint32_t>(rule) >> 8 & 0xff;
+}
+constexpr unsigned number_of(Rule rule) {
+    return static_cast<uint32_t>(rule) & 0xff;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The rules of docs/device-spec.md against those of the device, both ways: number, status and field. That each rule
+has a command that breaks it is held by tests/unit/core/rules."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+import manual
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CORE = ROOT / "qemu-hw" / "core"
+MANUAL = ROOT / "docs" / "device-spec.md"
+VALUE = re.compile(r"\b(k\w+) = rule_value\((\d+), (\d+), (\d+), CmdStatus::k(\w+)\)")
+ENUMERATOR = re.compile(r"^    (k\w+) = (?!0,)", re.MULTILINE)
+ROW = re.compile(r"\{Rule::(k\w+),\s*(NOTHING|\w+\((?:\w+,\s*)?([\w.]+)\))")
+USE = re.compile(r"\bRule::(k\w+)")
+HEADING = re.compile(r"^###+ (\d+\.\d+) ", re.MULTILINE)
+
+
+def status_name(enumerator: str) -> str:
+    """BAD_PARAM of BadParam."""
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", enumerator).upper()
+
+
+def rules_of_code() -> dict[str, tuple[str, str]]:
+    """number and status by enumerator"""
+    text = (CORE / "base" / "rule.h").read_text(encoding="utf-8")
+    return {name: (".".join(parts), status_name(status)) for name, *parts, status in VALUE.findall(text)}
+
+
+def rules_of_manual() -> list[tuple[str, str, str, str]]:
+    """section, number, status, sentence"""
+    found, section = [], ""
+    for before, header, rows in manual.tables(MANUAL.read_text(encoding="utf-8")):
+        section = ([section] + HEADING.findall(before))[-1]
+        if header[0] == "rule":
+            found += [(section, row[0], manual.quoted(row[1]), row[-1]) for row in rows]
+    return found
+
+
+def fields() -> list[tuple[str, str]]:
+    """enumerator and field, "" for none"""
+    return [(name, field) for name, _, field in ROW.findall((CORE / "rules" / "rule_table.cc").read_text("utf-8"))]
+
+
+class Rules(unittest.TestCase):
+    def test_code_and_manual_have_the_same_rules(self):
+        of_manual = [(number, status) for _, number, status, _ in rules_of_manual()]
+        of_code = list(rules_of_code().values())
+        self.assertGreater(len(of_code), 200)
+        self.assertEqual(sorted(of_manual), sorted(of_code))
+        self.assertEqual(len({number for number, _ in of_code}), len(of_code), "a number is used twice")
+
+    def test_no_rule_has_another_form(self):
+        text = (CORE / "base" / "rule.h").read_text(encoding="utf-8")
+        self.assertEqual(ENUMERATOR.findall(text), list(rules_of_code()))
+
+    def test_a_rule_is_in_the_section_of_its_number(self):
+        for section, number, _, _ in rules_of_manual():
+            self.assertEqual(section, number.rpartition(".")[0], f"rule {number}")
+
+    def test_each_rule_has_its_field(self):
+        self.assertEqual(sorted(name for name, _ in fields()), sorted(rules_of_code()))
+
+    def test_the_manual_names_the_field(self):
+        sentences = {number: sentence for _, number, _, sentence in rules_of_manual()}
+        numbers = {name: number for name, (number, _) in rules_of_code().items()}
+        for name, field in fields():
+            if field:
+                self.assertIn(f"`{field}`", sentences[numbers[name]], f"rule {numbers[name]}")
+
+    def test_each_rule_is_used(self):
+        used = {name for path in CORE.rglob("*.cc") if path.name != "rule_table.cc"
+                for name in USE.findall(path.read_text(encoding="utf-8"))}
+        used |= {name for path in CORE.rglob("*.h") if path.name != "rule.h"
+                 for name in USE.findall(path.read_text(encoding="utf-8"))}
+        self.assertEqual(used - {"kNone"}, set(rules_of_code()))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -23,8 +23,8 @@ Json = dict[str, Any]
 @dataclasses.dataclass
 class Evidence:
     """switches: by id, "status", "lft", "journal", "counters", "faults" (by port, where there are some).
-    guests: by name, "state" and a list "hcas" with "objects", "journal" and "lost" (number of older entries).
-    Entries of journals have a member "at"."""
+    guests: by name, "state" and a list "hcas" with "objects", "journal", "lost" (number of older entries) and
+    "refusals". Entries of journals, and refusals, have a member "at"."""
     at: float
     switches: dict[str, Json]
     guests: dict[str, Json]
@@ -72,11 +72,18 @@ def objects(monitor: pathlib.Path) -> list[Json]:
         return []
 
 
+def refusals(state: Json, now: float) -> list[Json]:
+    """The device's last refused commands, which the property `objects` has."""
+    return _dated(state.get("refusals", {}).get("entries", []), now,
+                  lambda entry: (state["now_ns"] - entry["time_ns"]) / NS)
+
+
 def _hca(monitor: pathlib.Path, slot: int) -> Json:
     journal = vm.device_property(monitor, "journal", slot)
     now_ns = journal.get("now_ns", 0)
     dated = _dated(journal.get("entries", []), time.time(), lambda entry: (now_ns - entry["time_ns"]) / NS)
-    return {"objects": vm.device_property(monitor, "objects", slot), "journal": dated, "lost": journal.get("lost", 0)}
+    state = vm.device_property(monitor, "objects", slot)
+    return {"objects": state, "journal": dated, "lost": journal.get("lost", 0), "refusals": refusals(state, time.time())}
 
 
 def _guest(monitor: pathlib.Path) -> Json | None:

@@ -14,6 +14,7 @@ from lab.fabric.wiring import Link, Outage
 PAGE = "docs/troubleshooting.md"
 PORT_SECTION = "4-a-port-is-not-active"
 WAIT_SECTION = "5-work-requests-do-not-complete"
+REFUSAL_SECTION = "7-the-device-refuses-a-command"
 LINK_SECTION = "6-a-link-is-down-or-loses-packets"
 PORT_STATES = {2: "Initialize: no subnet manager has found it", 3: "Armed: the subnet manager has not finished"}
 FAILED = ("ERR", "SQE")
@@ -63,6 +64,7 @@ class Findings:
                               frozenset({name}))
             for hca in guest["hcas"]:
                 yield from self._journal(name, hca["journal"])
+                yield from (self._refusal(name, entry) for entry in hca["refusals"])
                 yield from self._ports(name, hca["objects"])
             yield from self._qps(name)
 
@@ -72,6 +74,11 @@ class Findings:
                 yield self._completion(guest, entry)
             else:
                 yield from self._event(guest, entry)
+
+    @staticmethod
+    def _refusal(guest: str, entry: Json) -> Finding:
+        text = re.sub(r" id \d+ refused: ", " refused: ", entry["text"], count=1)
+        return Finding(entry["at"], f"{guest}: {text}", REFUSAL_SECTION, frozenset({guest}))
 
     def _completion(self, guest: str, entry: Json) -> Finding:
         status = entry["status"]

@@ -252,4 +252,4 @@ def guest(net: topology.Net, fabric: Fabric, node: str, qps: list[dict[str, Any]
                              "error": False, "users": 2}]),
                "mrs": some([{"kind": "region", "key": "0x1234", "pd": 1, "access": "0x7", "length": 65536}]),
                "srqs": some([]), "eqs": some([]), "counters": {"tx_packets": 100, "rx_packets": 90, "rx_dropped": 0}}
-    return {"state": "running", "hcas": [{"objects": objects, "journal": failures or [], "lost": 0}]}
+    return {"state": "running", "hcas": [{"objects": objects, "journal": failures or [], "lost": 0, "refusals": []}]}

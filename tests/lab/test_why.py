@@ -55,7 +55,7 @@ def qp(number: int, peer: str, peer_number: int, **members) -> dict:
 def guest(name: str, *qps: dict) -> dict:
     port = {"port": 1, "guid": f"{GUEST_GUIDS[name] + 0x100:#x}", "lid": LIDS[name], "lmc": 0, "state": 4}
     return {"state": "running", "hcas": [{"objects": {"ports": {"entries": [port]}, "qps": {"entries": list(qps)}},
-                                          "journal": []}]}
+                                          "journal": [], "refusals": []}]}
 
 
 @pytest.fixture
@@ -95,6 +95,21 @@ def only(lines: list[str], words: str) -> str:
 def test_nothing_is_wrong(seen):
     assert why.answer(seen).startswith("Nothing is wrong")
     assert why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
+
+
+def test_refused_commands(seen):
+    """A driver that repeats a refused command has one line of it."""
+    reason = "refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
+    entry = {"command": "CREATE_CQ", "object": 0, "status": 3, "rule": "6.13.2"}
+    state = {"now_ns": 5_000_000_000, "refusals": {"count": 2, "entries": [
+        {**entry, "time_ns": 2_000_000_000, "id": 7, "text": f"CREATE_CQ id 7 {reason}"},
+        {**entry, "time_ns": 4_000_000_000, "id": 8, "text": f"CREATE_CQ id 8 {reason}"}]}}
+    seen.guests["vm1"]["hcas"][0]["refusals"] = evidence.refusals(state, NOW)
+    line, = why.lines(seen)
+    assert line == (f"12:03:29  vm1: CREATE_CQ {reason} (2 times)  "
+                    "[docs/troubleshooting.md#7-the-device-refuses-a-command]")
+    assert why.lines(seen, "vm1") == [line]
+    assert not why.lines(seen, "vm0")
 
 
 @pytest.mark.parametrize("name, port", [("leaf2", 3), ("leaf2", 1), ("spine1", 1), ("leaf1", 3)])

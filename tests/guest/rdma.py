@@ -67,7 +67,7 @@ def run_pair(server, client, server_line, client_line, timeout=PATIENCE_S):
             time.sleep(0.3)
         served = serving.communicate(timeout=timeout)[0]
     finally:
-        serving.kill()
+        serving.end()
     return code, out, err, serving.returncode, served
 
 
@@ -95,6 +95,11 @@ def resources(node):
     """The objects that rdma resource counts, by kind, for our device."""
     words = sh(node, f"rdma resource show {DEVICE}").split(f"{DEVICE}:", 1)[1].split()
     return {kind: int(count) for kind, count in zip(words[::2], words[1::2])}
+
+
+def counter(node, name):
+    """A counter of the device's first port. Those of data count words of four bytes."""
+    return int(sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/counters/{name}"))
 
 
 COMPLAINTS = ("BUG:", "WARNING:", "Oops", "general protection", "possible circular locking",

@@ -18,8 +18,9 @@ def test_a_gigabyte_over_a_lossy_wire_is_bit_exact(lab, vm0, vm1):
 
 @pytest.fixture
 def writing(vm0, vm1):
-    """vm1 writes to vm0 during the block. Yields the number of objects that both had before."""
-    with transfer(vm0, vm1) as before:
+    """vm1 writes to vm0. Yields the number of objects that both had before."""
+    before = resources(vm0), resources(vm1)
+    with transfer(vm0, vm1):
         yield before
 
 

@@ -63,7 +63,8 @@ def test_random_traffic_over_a_lossy_wire(sharing, guests):
 @pytest.fixture
 def writing(guests):
     """Long messages from vm1 to vm0. Yields what objects both had before."""
-    with transfer(*guests, f"-s {MESSAGE}") as before:
+    before = [resources(node) for node in guests]
+    with transfer(*guests, f"-s {MESSAGE}"):
         yield before
 
 

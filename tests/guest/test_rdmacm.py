@@ -7,7 +7,7 @@ import pytest
 
 import labs
 from lab.fabric import measure
-from rdma import DEVICE, complaints, sh, wait_until
+from rdma import DEVICE, complaints, counter, sh, wait_until
 
 LIMIT_S = 150
 # The ends of perftest agree over one connection. Then the client connects again, while the server is about to listen
@@ -189,16 +189,11 @@ def test_a_tcp_program_over_rsockets(vm0, vm1, addresses):
                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         wait_listening(vm0, "nc.traditional")
-        before = counted(vm1)
+        before = counter(vm1, "port_xmit_data")
         sent = sh(vm1, f"head -c 1000000 /dev/urandom >/tmp/sent; md5sum </tmp/sent; timeout {LIMIT_S} {preload} "
                        f"nc.traditional -q 0 {addresses[0]} 8777 </tmp/sent")
         assert serving.communicate(timeout=LIMIT_S)[0] == sent
-        assert counted(vm1) - before > 1_000_000 / 4
+        assert counter(vm1, "port_xmit_data") - before > 1_000_000 / 4
     finally:
         vm0.run(["pkill", "-x", "nc.traditional"])
         serving.wait(timeout=60)
-
-
-def counted(node):
-    """PortXmitData, in words of four bytes."""
-    return int(node.run(["cat /sys/class/infiniband/pib_0/ports/1/counters/port_xmit_data"]).stdout)

@@ -3,7 +3,6 @@
 subnet, traffic crosses, and the cables between the processes are cut, stalled and mended."""
 import signal
 import socket
-import subprocess
 import time
 
 import pytest
@@ -12,8 +11,9 @@ import diags
 from lab import paths
 from lab.fabric import topology
 from labs import booted
-from rdma import DEVICE, PATIENCE_S, perftest_rows, sh, wait_active, wait_until
+from rdma import sh, wait_active, wait_until
 from tcp_proxy import Proxy, free_port
+from traffic import goes_on, transfer
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 
@@ -80,26 +80,17 @@ def trunks(tree):
 
 
 def test_traffic_survives_cut_and_stalled_cables(tree, guests, cable):
-    server, client = guests
-    line = f"ib_write_bw -d {DEVICE} -F -D 30 -u 20"
-    serving = server.start([f"exec timeout {PATIENCE_S} {line}"], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    sending = client.start([f"until {line} {server.name}; do sleep 0.3; done"], stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    before = cable.carried
-    wait_until(lambda: cable.carried > before + (1 << 20), "traffic on the cables")
-    cable.cut()
-    wait_until(lambda: trunks(tree) == {"Down"}, "the ports to notice")
-    for number in (0, 1):           # neither process waits for the other
-        assert tree.switch(number).ctl("nodes")
-    cable.mend()
-    wait_until(lambda: trunks(tree) == {"Active"}, "the cables to be back")
-    before = cable.carried
-    wait_until(lambda: cable.carried > before + (1 << 20), "traffic on the cables")
-    cable.stall()
-    time.sleep(2)
-    assert tree.switch(0).ctl("nodes") and tree.switch(1).ctl("nodes")
-    cable.flow()
-    said, heard = sending.communicate(timeout=PATIENCE_S)[0], serving.communicate(timeout=PATIENCE_S)[0]
-    assert serving.returncode == 0 and perftest_rows(said)[-1][3] > 0, said + heard
-    assert "Completion with error" not in said, said
+    with transfer(*guests, "-u 20") as program:
+        goes_on(program, lambda: cable.carried)
+        cable.cut()
+        wait_until(lambda: trunks(tree) == {"Down"}, "the ports to notice")
+        for number in (0, 1):           # neither process waits for the other
+            assert tree.switch(number).ctl("nodes")
+        cable.mend()
+        wait_until(lambda: trunks(tree) == {"Active"}, "the cables to be back")
+        goes_on(program, lambda: cable.carried)
+        cable.stall()
+        time.sleep(2)
+        assert tree.switch(0).ctl("nodes") and tree.switch(1).ctl("nodes")
+        cable.flow()
+        goes_on(program, lambda: cable.carried)

@@ -3,7 +3,6 @@
 opensm's routing engines, and traffic while cables are pulled."""
 import itertools
 import re
-import subprocess
 
 import pytest
 
@@ -12,7 +11,8 @@ import managers
 from lab import paths
 from lab.fabric import subnet, topology
 from labs import booted
-from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, resources, sh, wait_active, wait_until
+from rdma import DEVICE, PATIENCE_S, lid, pair, sh, wait_active, wait_until
+from traffic import goes_on, received, transfer
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 GUESTS = 4
@@ -170,21 +170,14 @@ def test_traffic_between_all_guests(guests):
 
 def test_traffic_goes_on_while_cables_between_switches_are_pulled(tree, guests):
     """leaf1 always keeps one of its two uplinks; retries save the packets in flight."""
-    before = resources(guests[0])["qp"]
-    sender = guests[0].start([f"until ib_write_bw -d {DEVICE} -F -D 40 -u 19 {guests[3].name}; do sleep 0.3; done"],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    server = guests[3].start([f"exec timeout {PATIENCE_S} ib_write_bw -d {DEVICE} -F -D 40 -u 19"],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    control = tree.switch()
-    for port in ("leaf1[5]", "leaf1[6]"):
-        wait_until(lambda: resources(guests[0])["qp"] > before, "the sender's QP")
-        assert control.ctl("run", "Unlink", port) == ""
-        sh(guests[1], "sleep 5")
-        assert control.ctl("run", "ReLink", port) == ""
-        wait_until(lambda port=port: "Active" in _state(control, port), f"{port} to be Active again")
-    said, heard = sender.communicate(timeout=PATIENCE_S)[0], server.communicate(timeout=PATIENCE_S)[0]
-    assert server.returncode == 0 and perftest_rows(said), said + heard
-    assert perftest_rows(said)[-1][3] > 0
+    control, receiver = tree.switch(), guests[3]
+    with transfer(receiver, guests[0], "-u 19") as program:
+        for port in ("leaf1[5]", "leaf1[6]"):
+            assert control.ctl("run", "Unlink", port) == ""
+            goes_on(program, lambda: received(receiver))
+            assert control.ctl("run", "ReLink", port) == ""
+            wait_until(lambda port=port: "Active" in _state(control, port), f"{port} to be Active again")
+            goes_on(program, lambda: received(receiver))
 
 
 def _state(control, port):

@@ -3,9 +3,10 @@
 import contextlib
 import re
 import subprocess
-import time
 
-from rdma import DEVICE, PATIENCE_S, put_program, resources, sh, switch_port, wait_until
+from rdma import DEVICE, PATIENCE_S, counter, put_program, sh, switch_port, wait_until
+
+SOME = 1 << 20          # bytes
 
 
 def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
@@ -43,29 +44,42 @@ def lossy_wires(lab, *nodes, least_lost=0):
 
 def stop_transfer(*nodes):
     """Kills the programs that transfer() runs in these guests, and waits until they have ended."""
-    for node in nodes:      # the brackets let pkill spare the shell that runs it
-        sh(node, "pkill -f '[u]ntil ib_write_bw'; pkill -9 -x ib_write_bw; while pidof ib_write_bw; do sleep 0.1; done")
+    for node in nodes:
+        sh(node, "pkill -9 -x ib_write_bw; while pidof ib_write_bw; do sleep 0.1; done")
 
 
 @contextlib.contextmanager
 def transfer(server, client, options=""):
-    """Runs ib_write_bw from client to server for a minute, or until the block ends. Yields the RDMA objects that both
-    had before."""
-    def run(node, line):
-        return node.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """Runs ib_write_bw from client to server until the block ends. Yields the client's program."""
+    def run(node, *more):
+        words = ["timeout", str(2 * PATIENCE_S), "ib_write_bw", "-D", str(2 * PATIENCE_S), "-d", DEVICE, "-F",
+                 *options.split(), *more]
+        return node.start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    before = resources(server), resources(client)
-    line = f"ib_write_bw {options} -D 60 -d {DEVICE} -F"
-    listening = run(server, f"exec timeout 120 {line}")
-    asking = run(client, f"until {line} {server.name}; do sleep 0.3; done")
+    before = received(server)
+    running = [run(server)]
     try:
-        wait_until(lambda: resources(client)["qp"] > before[1]["qp"], "the program's QP")
-        time.sleep(2)
-        asking.kill()
-        yield before
+        wait_until(lambda: sh(server, "ss -Hltn 'sport = :18515'"), "the server to listen")
+        running.append(run(client, server.name))
+        goes_on(running[1], lambda: received(server), before)
+        yield running[1]
     finally:
         stop_transfer(server, client)
-        listening.end()
+        for one in running:
+            one.communicate(timeout=PATIENCE_S)
+
+
+def received(node):
+    """Bytes that the device's first port has received."""
+    return 4 * counter(node, "port_rcv_data")
+
+
+def goes_on(program, carried, before=None):
+    """Waits until more has been carried while the client's program of transfer() meets no error. carried: bytes so
+    far; before: what they were, if not what they are now."""
+    least = (carried() if before is None else before) + SOME
+    wait_until(lambda: program.poll() is not None or carried() > least, "more data")
+    assert program.poll() is None, program.stdout.read()
 
 
 def unbind_and_bind(node, meanwhile):

@@ -42,7 +42,7 @@ def _qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
 
 def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
     """objects: of the node's HCAs."""
-    ports = [port for port in hca_ports(node, {"hcas": [{"objects": one} for one in objects]}) if port.lid]
+    ports = [port for port in hca_ports(node, objects) if port.lid]
     if not ports:
         raise ui.LabError(f"{node}: no port has a LID yet. What its ports are doing:  ./pib status")
     if qpn is None:
@@ -55,20 +55,16 @@ def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
 
 def _process(lab: cluster.Cluster, objects: list[Json]) -> pathlib.Path:
     """The control socket of the switch process that has a port of the node; without a node, of the only process."""
-    processes = lab.switches()
-    if not processes:
-        raise ui.LabError("no switch runs. Start the lab:  ./pib up")
+    processes = lab.running_switches()
     if len(processes) == 1:
         return processes[0].control
     if not objects:
         raise ui.LabError(f"the fabric has {len(processes)} switch processes. Name a guest:  ./pib capture NODE")
-    guids = {port.guid for port in hca_ports("", {"hcas": [{"objects": one} for one in objects]})}
-    for process in processes:
-        with control.Control(process.control) as asked:
-            for name in asked.switches():
-                for port in asked.ask("status", switch=name)["ports"]:
-                    if int(port.get("neighbour", {}).get("port_guid", "0"), 16) in guids:
-                        return process.control
+    guids = {port.guid for port in hca_ports("", objects)}
+    for asked, name in control.every_switch(process.control for process in processes):
+        for port in asked.ask("status", switch=name)["ports"]:
+            if int(port.get("neighbour", {}).get("port_guid", "0"), 16) in guids:
+                return asked.path
     raise ui.LabError("no switch process has a link to this guest. What runs:  ./pib status")
 
 

@@ -63,6 +63,12 @@ class Cluster(Recorded):
         count = max(len(self.state.parts), 1) if self.state else 0
         return [found for number in range(count) if (found := self.switch(number))]
 
+    def running_switches(self) -> list[switch_process.Switch]:
+        """At least one; without any, an error."""
+        if found := self.switches():
+            return found
+        raise ui.LabError("no switch runs. Start the lab:  ./pib up")
+
     def _switch(self, number: int, options: tuple[str, ...] = ()) -> switch_process.Switch:
         return switch_process.Switch(self.sockets(), options, number, self.record.topology)
 

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pathlib
 import socket
+from collections.abc import Iterable, Iterator
 
 from lab import ui
 
@@ -48,6 +49,14 @@ class Control:
     def switches(self) -> list[str]:
         """Ids."""
         return [node["id"] for node in self.ask("nodes")["nodes"] if node["type"] == "switch"]
+
+
+def every_switch(paths: Iterable[pathlib.Path]) -> Iterator[tuple[Control, str]]:
+    """(connection, id) of each switch of the processes with these control sockets."""
+    for path in paths:
+        with Control(path) as asked:
+            for name in asked.switches():
+                yield asked, name
 
 
 @dataclasses.dataclass

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib ctl: pib-switch ctl for the running fabric, with the names of guests for the ports that lead to them."""
 
+import pathlib
 import re
 import subprocess
 
@@ -20,15 +21,18 @@ def _port(picture: control.Picture, guest: str, number: int) -> str | None:
     return None
 
 
-def _translate(picture: control.Picture, word: str) -> str:
-    found = GUEST_PORT.fullmatch(word)
-    return (found and _port(picture, found[1], int(found[2] or 1))) or word
+def _translated(path: pathlib.Path, words: list[str]) -> list[str]:
+    """The fabric is looked at only if a word may name a guest: that takes a while with thousands of switches."""
+    guests = [GUEST_PORT.fullmatch(word) for word in words]
+    if not any(guests):
+        return words
+    with control.Control(path) as asked:
+        picture = control.picture(asked)
+    return [(guest and _port(picture, guest[1], int(guest[2] or 1))) or word for word, guest in zip(words, guests)]
 
 
 def _process(lab: cluster.Cluster, number: int) -> switch_process.Switch:
-    running = {switch.number: switch for switch in lab.switches()}
-    if not running:
-        raise ui.LabError("no switch runs. Start the lab:  ./pib up")
+    running = {switch.number: switch for switch in lab.running_switches()}
     if number not in running:
         raise ui.LabError(f"--process {number}: the fabric has processes {', '.join(map(str, sorted(running)))}")
     return running[number]
@@ -37,8 +41,5 @@ def _process(lab: cluster.Cluster, number: int) -> switch_process.Switch:
 def ctl(lab: cluster.Cluster, number: int, words: list[str]) -> int:
     """Exit status of pib-switch ctl. number: of the process of a fabric that is split."""
     switch = _process(lab, number)
-    with control.Control(switch.control) as asked:
-        picture = control.picture(asked)
-    translated = [_translate(picture, word) for word in words]
-    return subprocess.run([switch_process.PROGRAM, "ctl", "--control", switch.control, *translated],
-                          check=False).returncode
+    return subprocess.run([switch_process.PROGRAM, "ctl", "--control", switch.control,
+                           *_translated(switch.control, words)], check=False).returncode

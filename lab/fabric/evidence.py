@@ -50,11 +50,7 @@ def _switch(asked: control.Control, name: str) -> Json:
 
 def switches(controls: list[pathlib.Path]) -> dict[str, Json]:
     """controls: control sockets of the fabric's processes."""
-    found: dict[str, Json] = {}
-    for path in controls:
-        with control.Control(path) as asked:
-            found |= {name: _switch(asked, name) for name in asked.switches()}
-    return found
+    return {name: _switch(asked, name) for asked, name in control.every_switch(controls)}
 
 
 def _slots(monitor: pathlib.Path) -> range:

@@ -84,12 +84,10 @@ def cpu_s(pid: int) -> float:
 
 def _links(lab: cluster.Cluster) -> dict[tuple[str, int], tuple[Json, Json]]:
     found: dict[tuple[str, int], tuple[Json, Json]] = {}
-    for process in lab.switches():
-        with control.Control(process.control) as asked:
-            for name in asked.switches():
-                counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
-                found |= {(name, port["port"]): (port, counters[port["port"]])
-                          for port in asked.ask("status", switch=name)["ports"] if "neighbour" in port}
+    for asked, name in control.every_switch(process.control for process in lab.switches()):
+        counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
+        found |= {(name, port["port"]): (port, counters[port["port"]])
+                  for port in asked.ask("status", switch=name)["ports"] if "neighbour" in port}
     return found
 
 
@@ -159,7 +157,7 @@ def load(before: Sample, after: Sample) -> Load:
     """Busiest first. A link or QP that is in one of the samples alone is left out."""
     seconds = max(after.at - before.at, 1e-6)
     guests = {port.guid: port for name, found in after.hcas.items()
-              for port in hca_ports(name, {"hcas": [{"objects": one} for one in found]})}
+              for port in hca_ports(name, found)}
     links = [_link_load(f"{end[0]}[{end[1]}]", (before.links[end], ports), seconds, guests)
              for end, ports in after.links.items() if end in before.links]
     qps = []

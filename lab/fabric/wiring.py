@@ -60,9 +60,10 @@ class HcaPort:
         return self.lid != 0 and self.lid <= lid < self.lid + (1 << self.lmc)
 
 
-def hca_ports(guest: str, found: Json) -> list[HcaPort]:
+def hca_ports(guest: str, objects: list[Json]) -> list[HcaPort]:
+    """objects: of each HCA of the guest."""
     return [HcaPort(guest, slot, port["port"], int(port["guid"], 16), port["lid"], port["lmc"])
-            for slot, hca in enumerate(found["hcas"]) for port in hca["objects"].get("ports", {}).get("entries", [])]
+            for slot, one in enumerate(objects) for port in one.get("ports", {}).get("entries", [])]
 
 
 # -- outages ----------------------------------------------------------------
@@ -113,7 +114,8 @@ def _outages(journals: list[list[Json]], up: bool, connected: bool) -> list[Outa
 
 class Wiring:
     def __init__(self, evidence: Evidence):
-        self.ports = [port for name, found in evidence.guests.items() for port in hca_ports(name, found)]
+        self.ports = [port for name, found in evidence.guests.items()
+                      for port in hca_ports(name, [hca["objects"] for hca in found["hcas"]])]
         self._ports = {port.guid: port for port in self.ports}
         self._tables: dict[str, dict[int, int]] = {
             name: dict(found["lft"]["entries"]) for name, found in evidence.switches.items()}

@@ -76,7 +76,8 @@ class Watcher:
         return next((node.id for node in self.fabric.nodes.values() if (node.guest, node.slot) == (guest, slot)), "")
 
     def _guest_ports(self) -> dict[int, HcaPort]:
-        return {port.guid: port for name, found in self.guests.items() if found for port in hca_ports(name, found)}
+        return {port.guid: port for name, found in self.guests.items() if found
+                for port in hca_ports(name, [hca["objects"] for hca in found["hcas"]])}
 
     # -- the fabric ---------------------------------------------------------------
 

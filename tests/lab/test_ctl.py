@@ -7,7 +7,7 @@ import types
 import pytest
 
 from lab import process, ui
-from lab.fabric import ctl, switch_process
+from lab.fabric import cluster, ctl, switch_process
 
 ONE = """
 Switch 3 "leaf"
@@ -51,7 +51,7 @@ def _run(tmp_path, capfd):
         switch = switch_process.Switch(tmp_path, topology=str(file))
         started.append(process.start(switch.argv(), tmp_path / "log", directory=tmp_path, name="switch"))
         process.wait_for("pib-switch", switch.control.exists, started[0], tmp_path / "log", PATIENCE_S)
-        lab = types.SimpleNamespace(switches=lambda: [switch])
+        lab = types.SimpleNamespace(running_switches=lambda: [switch])
         return lambda *words, number=0: (ctl.ctl(lab, number, list(words)), capfd.readouterr().out)
     yield start
     for one in started:
@@ -79,9 +79,9 @@ def test_the_status_is_passed_on(run):
     assert pib_ctl("nonsense")[0] != 0
 
 
-def test_a_process_that_is_not_there(run):
+def test_a_process_that_is_not_there(run, tmp_path):
     pib_ctl = run(ONE)
     with pytest.raises(ui.LabError, match="--process 2: the fabric has processes 0"):
         pib_ctl("status", number=2)
     with pytest.raises(ui.LabError, match="./pib up"):
-        ctl.ctl(types.SimpleNamespace(switches=lambda: []), 0, ["status"])
+        ctl.ctl(cluster.Cluster(tmp_path / "nothing"), 0, ["status"])

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/wall_clock.h"
 #include "idle_spin.h"
 #include "short_slices.h"
 
@@ -146,9 +147,7 @@ std::expected<void, std::string> FabricServer::listen_control(const std::string&
 }
 
 std::expected<void, std::string> FabricServer::capture(const std::string& path, PcapFormat format) {
-    const auto wall = std::chrono::system_clock::now().time_since_epoch();
-    const auto offset = wall / std::chrono::nanoseconds(1) - static_cast<std::int64_t>(clock_ns());
-    auto tap = PcapTap::open(path, offset, format);
+    auto tap = PcapTap::open(path, wall_offset_ns(clock_ns()), format);
     if (!tap) {
         return std::unexpected(tap.error());
     }

@@ -5,17 +5,13 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <chrono>
+
+#include "base/wall_clock.h"
 
 namespace pib::fabric {
 namespace {
 
 constexpr const char* kAnswer = "{\"format\":\"pcapng\",\"ok\":true}\n";
-
-std::int64_t wall_offset_ns(const Fabric& fabric) {
-    const auto wall = std::chrono::system_clock::now().time_since_epoch();
-    return wall / std::chrono::nanoseconds(1) - static_cast<std::int64_t>(fabric.now_ns());
-}
 
 }  // namespace
 
@@ -24,7 +20,7 @@ CaptureClient::CaptureClient(Poller& poller, Fabric& fabric, UniqueFd fd, Captur
       fabric_(fabric),
       fd_(std::move(fd)),
       filter_(std::move(filter)),
-      stream_(kAnswer, wall_offset_ns(fabric)) {
+      stream_(kAnswer, wall_offset_ns(fabric.now_ns())) {
     fabric_.add_tap(*this);
     if (!poller_.add(fd_.get(), EPOLLIN, *this)) {
         end();

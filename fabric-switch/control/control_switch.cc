@@ -372,7 +372,7 @@ json fault(Switch& sw, const json& request) {
 
 // ---- journal
 
-// By LinkChange.
+// Names of changes, in the order of LinkChange.
 constexpr const char* kChangeNames[] = {
     "up", "down", "cable pulled", "cable back", "retrained", "faults", "link error",
 };

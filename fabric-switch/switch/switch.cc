@@ -10,7 +10,7 @@ namespace {
 
 namespace si = ib::switch_info;
 
-// By ib::LinkError.
+// Names of link errors, in the order of ib::LinkError.
 constexpr const char* kErrorNames[] = {"local link integrity, trap 129", "buffer overrun, trap 130",
                                        "flow control update, trap 131"};
 

@@ -92,76 +92,54 @@ class Reader {
     bool short_ = false;
 };
 
-void put_header(Writer& out, char header, const Packet& packet) {
+// Calls field(member, bytes on the wire, bits that are sent) for each field of an extended
+// transport header; without the last argument all bits are sent.
+template <typename AnyPacket, typename Field>
+void each_field(char header, AnyPacket& packet, Field&& field) {
     switch (header) {
         case 'D':
-            out.put(packet.qkey, 4);
-            out.put(packet.source_qp & kLow24, 4);
+            field(packet.qkey, 4);
+            field(packet.source_qp, 4, kLow24);
             break;
         case 'X':
-            out.put(packet.xrc_srq & kLow24, 4);
+            field(packet.xrc_srq, 4, kLow24);
             break;
         case 'R':
-            out.put(packet.va, 8);
-            out.put(packet.rkey, 4);
-            out.put(packet.dma_length, 4);
+            field(packet.va, 8);
+            field(packet.rkey, 4);
+            field(packet.dma_length, 4);
             break;
         case 'T':
-            out.put(packet.va, 8);
-            out.put(packet.rkey, 4);
-            out.put(packet.swap_or_add, 8);
-            out.put(packet.compare, 8);
+            field(packet.va, 8);
+            field(packet.rkey, 4);
+            field(packet.swap_or_add, 8);
+            field(packet.compare, 8);
             break;
         case 'A':
-            out.put(packet.syndrome, 1);
-            out.put(packet.msn, 3);
+            field(packet.syndrome, 1);
+            field(packet.msn, 3);
             break;
         case 'K':
-            out.put(packet.original, 8);
+            field(packet.original, 8);
             break;
         case 'I':
-            out.put(packet.immediate, 4);
+            field(packet.immediate, 4);
             break;
         default:
-            out.put(packet.flush_type, 4);
+            field(packet.flush_type, 4);
             break;
     }
 }
 
+void put_header(Writer& out, char header, const Packet& packet) {
+    each_field(header, packet, [&](uint64_t value, unsigned bytes, uint64_t sent = ~uint64_t{0}) {
+        out.put(value & sent, bytes);
+    });
+}
+
 void get_header(Reader& in, char header, Packet& packet) {
-    switch (header) {
-        case 'D':
-            in.get(packet.qkey, 4);
-            in.get(packet.source_qp, 4);
-            break;
-        case 'X':
-            in.get(packet.xrc_srq, 4);
-            break;
-        case 'R':
-            in.get(packet.va, 8);
-            in.get(packet.rkey, 4);
-            in.get(packet.dma_length, 4);
-            break;
-        case 'T':
-            in.get(packet.va, 8);
-            in.get(packet.rkey, 4);
-            in.get(packet.swap_or_add, 8);
-            in.get(packet.compare, 8);
-            break;
-        case 'A':
-            in.get(packet.syndrome, 1);
-            in.get(packet.msn, 3);
-            break;
-        case 'K':
-            in.get(packet.original, 8);
-            break;
-        case 'I':
-            in.get(packet.immediate, 4);
-            break;
-        default:
-            in.get(packet.flush_type, 4);
-            break;
-    }
+    each_field(header, packet,
+               [&](auto& member, unsigned bytes, uint64_t = 0) { in.get(member, bytes); });
 }
 
 void put_transport(Writer& out, const Packet& packet) {

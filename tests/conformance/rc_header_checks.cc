@@ -55,6 +55,13 @@ void with_grh(Trial& t, const std::optional<Grh>& grh) {
     with(t, [&](Packet& p) { p.grh = grh; });
 }
 
+// With the GRH of the path, but for a change.
+void with_changed_grh(Trial& t, void (*change)(Grh&)) {
+    Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
+    change(grh);
+    with_grh(t, grh);
+}
+
 constexpr Check kChecks[] = {
     {"H01", "7.8.2", "A packet whose VCRC is wrong is dropped.",
      [](Trial& t) { damaged(t, -1, 1); }, "nothing"},
@@ -162,26 +169,12 @@ constexpr Check kChecks[] = {
     {"H47", "9.6.1.2.3", "A GRH to another GID than the path's is dropped.",
      [](Trial& t) { with_grh(t, grh_of(Trial::kStrangerLid, kPortGuid + 1)); }, "nothing"},
     {"H48", "8.3.1", "A GRH with another IP version is dropped.",
-     [](Trial& t) {
-         Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
-         grh.version = 4;
-         with_grh(t, grh);
-     },
-     "nothing"},
+     [](Trial& t) { with_changed_grh(t, [](Grh& grh) { grh.version = 4; }); }, "nothing"},
     {"H49", "8.3.3", "A GRH whose PayLen is a word too large is dropped.",
-     [](Trial& t) {
-         Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
-         grh.payload_length = 12 + 8 + 4 + 4;
-         with_grh(t, grh);
-     },
+     [](Trial& t) { with_changed_grh(t, [](Grh& grh) { grh.payload_length = 12 + 8 + 4 + 4; }); },
      "nothing"},
     {"H50", "8.3.4", "A GRH whose next header is not IBA's is dropped.",
-     [](Trial& t) {
-         Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
-         grh.next_header = 0x11;
-         with_grh(t, grh);
-     },
-     "nothing"},
+     [](Trial& t) { with_changed_grh(t, [](Grh& grh) { grh.next_header = 0x11; }); }, "nothing"},
     {"H51", "7.8.1", "The ICRC does not cover GRH:HopLmt, TClass and FlowLabel.",
      [](Trial& t) {
          t.connect({.grh = true});

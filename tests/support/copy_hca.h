@@ -76,7 +76,7 @@ class CopyHca final : public RingHca {
     }
 
     void share() { own_end().share_memory(shown.control_memory.data(), shown.blocks); }
-    // By an offer that holds until its slot is cleared.
+    // Sends packets as an offer, which is valid until its slot is cleared.
     bool offer(std::span<const link::BlockSegment> segments, std::uint32_t packets,
                const Way& way) {
         ++last_handle;

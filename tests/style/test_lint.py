@@ -22,8 +22,7 @@ TIDY = "clang-tidy-19"
 TIDY_ARGUMENTS = ("--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option")
 # Always checked: parsers of packets and MADs.
 PARSERS = ("ib/wire/packet.cc", "ib/wire/link_frame.cc", "ib/mgmt/smi.cc")
-# Changed files are those since this commit, at most as many as below.
-BASE = os.environ.get("PIB_STYLE_BASE", "origin/main")
+# At most as many changed files.
 MOST_CHANGED = 12
 
 
@@ -40,22 +39,12 @@ def mypy(cache: str, *paths: pathlib.Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def changed() -> set[str]:
-    """C++ files that differ from BASE, or from the commit before if there is no BASE."""
-    for base in (BASE, "HEAD~1"):
-        done = subprocess.run(["git", "-C", ROOT, "diff", "--name-only", "--diff-filter=d", base], capture_output=True,
-                              text=True, check=False)
-        if not done.returncode:
-            return {name for name in done.stdout.split() if name.endswith(".cc")}
-    return set()
-
-
 def to_check() -> list[str]:
     known = {str(path.relative_to(ROOT)) for path in tree.files(ROOT)
              if path.suffix == ".cc" and not str(path.relative_to(ROOT)).startswith("tests/")}
     if os.environ.get("PIB_TIDY") == "all":
         return sorted(known)
-    return sorted(set(PARSERS) | set(sorted(changed() & known)[:MOST_CHANGED]))
+    return sorted(set(PARSERS) | set(sorted(tree.changed(ROOT) & known)[:MOST_CHANGED]))
 
 
 def tidy(*arguments: str) -> str:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The files of the tree that are ours, without what builds and tools leave behind."""
 
+import os
 import pathlib
 import subprocess
 
 # Texts that are not ours to change.
 FOREIGN = ("LICENSES",)
+# Changed files are those since this commit.
+BASE = os.environ.get("PIB_STYLE_BASE", "origin/main")
 
 
 def files(root: pathlib.Path) -> list[pathlib.Path]:
@@ -28,3 +31,13 @@ def _is_product(path: pathlib.Path) -> bool:
 
 def is_code(path: pathlib.Path) -> bool:
     return path.suffix in (".c", ".cc", ".h", ".py", ".sh")
+
+
+def changed(root: pathlib.Path) -> set[str]:
+    """C++ files that differ from BASE, or from the commit before if there is no BASE."""
+    for base in (BASE, "HEAD~1"):
+        done = subprocess.run(["git", "-C", root, "diff", "--name-only", "--diff-filter=d", base], capture_output=True,
+                              text=True, check=False)
+        if not done.returncode:
+            return {name for name in done.stdout.split() if name.endswith(".cc")}
+    return set()

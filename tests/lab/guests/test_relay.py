@@ -27,7 +27,7 @@ sys.exit(one.attach(sys.argv[2:], terminal=False))
 def attach(tmp_path, monkeypatch):
     """Runs a command by attach() in a process of its own; its guest is this machine."""
     end = paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end"
-    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parent / 'programs'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parents[1] / 'programs'}:{os.environ['PATH']}")
     code = ATTACH.replace("signals.raise", f"guest.END = {str(end)!r}\nsignals.raise")
 
     def start(*command, **options):
@@ -73,7 +73,7 @@ def test_background_processes_of_a_command_survive_it(attach):
 
 
 def test_a_started_command_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parent / 'programs'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parents[1] / 'programs'}:{os.environ['PATH']}")
     monkeypatch.setattr(guest, "END", str(paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end"))
     one = guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log")
     marker = f"43213.{os.getpid()}"

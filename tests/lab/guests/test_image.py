@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The parts of the lab that need no guest."""
+"""Guest images, their initramfs and kernels, and the emulated host."""
 
 import subprocess
 
 import pytest
 
 from lab import paths, ui
-from lab.build import builder
 from lab.guests import debug_kernel, guest_kernel, image, initramfs, nested
 
 
@@ -18,26 +17,6 @@ def test_guest_modules_are_loaded_after_their_dependencies(tmp_path):
     order = initramfs.module_order(tmp_path, ("virtio_blk", "ext4", "builtin"))
     assert order == ["k/virtio_ring.ko", "k/virtio.ko", "k/virtio-blk.ko", "k/crc16.ko",
                      "k/jbd2.ko", "k/ext4.ko"]
-
-
-def test_parts_of_a_recipe_are_separated():
-    assert paths.recipe_hash("ab", "c") != paths.recipe_hash("a", "bc")
-
-
-def test_only_changed_sources_are_touched(tmp_path):
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("a.c", "b.c", "c.o"):
-        (source / name).write_text(name)
-    tools = builder.Builder(tmp_path)
-    tools.bring(source, "x")
-    kept = (tools.work / "x" / "a.c").stat().st_mtime_ns
-    (tools.work / "x" / "a.o").write_text("product")
-    (source / "b.c").unlink()
-    (source / "d.c").write_text("d")
-    tools.bring(source, "x")
-    assert sorted(path.name for path in (tools.work / "x").iterdir()) == ["a.c", "a.o", "d.c"]
-    assert (tools.work / "x" / "a.c").stat().st_mtime_ns == kept
 
 
 def test_an_option_that_the_kernel_drops_is_an_error():

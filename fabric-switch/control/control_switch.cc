@@ -72,7 +72,8 @@ json lids_behind(const SwitchNode& node, unsigned port) {
 json faults_of(const FaultStage& stage) {
     const FaultSpec& spec = stage.spec();
     const FaultCounts& counts = stage.counts();
-    json out = {{"drop", spec.drop},
+    json out = {{"description", describe_faults(spec)},
+                {"drop", spec.drop},
                 {"duplicate", spec.duplicate},
                 {"reorder", spec.reorder},
                 {"reorder_depth", spec.reorder_depth},

@@ -106,8 +106,17 @@ void print_mft(const json& answer) {
 
 void print_faults(const json& answer) {
     for (const char* direction : {"in", "out"}) {
-        fmt::print("port {} {}: {}\n", answer.at("port").get<int>(), direction,
-                   answer.at(direction).dump());
+        json counts = answer.at(direction).at("counts");
+        const auto seen = counts.at("seen").get<std::uint64_t>();
+        counts.erase("seen");
+        fmt::print("port {} {}: {}; {} packets", answer.at("port").get<int>(), direction,
+                   answer.at(direction).at("description").get<std::string>(), seen);
+        for (const auto& [name, count] : counts.items()) {
+            if (count != 0) {
+                fmt::print(", {} {}", name, count.get<std::uint64_t>());
+            }
+        }
+        fmt::print("\n");
     }
 }
 

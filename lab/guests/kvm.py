@@ -87,6 +87,6 @@ def accelerator(image: pathlib.Path) -> str:
         known = {**now, "failure": _failure(image), "time": time.time()}
         memory().write_text(json.dumps(known))
     if known["failure"]:
-        ui.say(f"emulation (TCG), for KVM is there but fails: {known['failure']}. It is tried again after an hour, or "
-               "by:  ./pib kvm --again")
+        ui.say(f"emulation (TCG), for KVM is there but fails: {known['failure'].rstrip('.')}. It is tried again after "
+               "an hour, or by:  ./pib kvm --again")
     return "tcg" if known["failure"] else "kvm"

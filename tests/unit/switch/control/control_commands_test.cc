@@ -52,6 +52,7 @@ TEST_CASE("control: requests read counters and tables and set links and faults")
                              {"set", {{"drop", 0.5}, {"seed", 9}, {"delay_us", 10}}}});
     CHECK(faults.at("in").at("drop") == 0.5);
     CHECK(faults.at("out").at("drop") == 0.0);
+    CHECK(faults.at("in").at("description") == "drop 0.5, delay 10 us");
     CHECK(fabric.sw.port(1).ingress_faults().spec().delay_ns == 10'000);
 }
 

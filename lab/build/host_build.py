@@ -41,8 +41,8 @@ def _is_of_this_checkout(directory: pathlib.Path) -> bool:
 
 
 def _options(directory: pathlib.Path, headers: pathlib.Path) -> list[str]:
-    """Options of meson. ccache, which meson takes where it is installed, keeps nothing that is compiled with precompiled
-    headers."""
+    """Options of meson. ccache, which meson takes where it is installed, keeps no object that was compiled with
+    precompiled headers."""
     precompiled = directory == paths.BUILD and not shutil.which("ccache")
     return [f"-Dqemu_headers={headers}", *(PRECOMPILED if precompiled else []), *OPTIONS.get(directory, [])]
 

@@ -79,7 +79,8 @@ def _hca(monitor: pathlib.Path, slot: int) -> Json:
     now_ns = journal.get("now_ns", 0)
     dated = _dated(journal.get("entries", []), time.time(), lambda entry: (now_ns - entry["time_ns"]) / NS)
     state = vm.device_property(monitor, "objects", slot)
-    return {"objects": state, "journal": dated, "lost": journal.get("lost", 0), "refusals": refusals(state, time.time())}
+    return {"objects": state, "journal": dated, "lost": journal.get("lost", 0),
+            "refusals": refusals(state, time.time())}
 
 
 def _guest(monitor: pathlib.Path) -> Json | None:

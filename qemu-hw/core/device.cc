@@ -25,7 +25,7 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
                            ? registers_.read(offset, size, value)
                            : bar == PIB_HCA_BAR_UAR && uars_.read(offset, size, value);
     if (!known) {
-        report_bad_access(engine_.objects().host, "read of nothing", offset);
+        engine_.objects().refusals.ignored_load(bar, offset);
     }
     return value;
 }
@@ -38,7 +38,7 @@ void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned 
                                : bar == PIB_HCA_BAR_UAR && (engine_.health().is_fatal() ||
                                                             uars_.write(offset, size, value));
         if (!known) {
-            report_bad_access(engine_.objects().host, "write of nothing", offset);
+            engine_.objects().refusals.ignored_store(bar, offset, refuse(Rule::kStore, value));
         }
     });
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "device_registers.h"
 
-#include <cstdio>
-
 #include "mmio/registers.h"
 #include "pib_hca_hw.h"
 
@@ -46,6 +44,9 @@ struct Bar0 {
     void command_doorbell(uint64_t value);
     void test_irq(uint64_t value);
     void enable();
+    void ignored(uint64_t offset, const Verdict& verdict) {
+        engine.objects().refusals.ignored_store(PIB_HCA_BAR_REGS, offset, verdict);
+    }
 };
 
 using Values = DeviceRegisters::Values;
@@ -77,8 +78,9 @@ constexpr Register<Bar0> kRegisters[] = {
 void Bar0::control(uint64_t value) {
     const bool was_enabled = (values.control & PIB_HCA_CONTROL_ENABLE) != 0;
     const bool enable_wanted = (value & PIB_HCA_CONTROL_ENABLE) != 0;
-    if ((value & ~uint64_t{PIB_HCA_CONTROL_ENABLE | PIB_HCA_CONTROL_RESET}) != 0) {
-        report_bad_access(host(), "reserved bits written to register", PIB_HCA_REG_CONTROL);
+    constexpr uint64_t kBits = PIB_HCA_CONTROL_ENABLE | PIB_HCA_CONTROL_RESET;
+    if ((value & ~kBits) != 0) {
+        ignored(PIB_HCA_REG_CONTROL, refuse(Rule::kControlBits, value, kBits));
     }
     if ((value & PIB_HCA_CONTROL_RESET) != 0 || (was_enabled && !enable_wanted)) {
         engine.reset(false);
@@ -89,16 +91,19 @@ void Bar0::control(uint64_t value) {
 }
 
 void Bar0::enable() {
-    values.bad_enable =
-        !engine.enable({values.cmdq_base, values.cmdq_cpl_base, values.cmdq_log_depth});
-    if (!values.bad_enable) {
+    const Verdict verdict =
+        engine.enable({values.cmdq_base, values.cmdq_cpl_base, values.cmdq_log_depth});
+    values.bad_enable = verdict != CmdStatus::kOk;
+    if (values.bad_enable) {
+        ignored(PIB_HCA_REG_CONTROL, verdict);
+    } else {
         values.control |= PIB_HCA_CONTROL_ENABLE;
     }
 }
 
 void Bar0::command_doorbell(uint64_t value) {
     if (!engine.commands().running()) {
-        report_bad_access(host(), "command doorbell while not enabled", PIB_HCA_REG_CMDQ_DOORBELL);
+        ignored(PIB_HCA_REG_CMDQ_DOORBELL, refuse(Rule::kDoorbellEnabled, value));
         return;
     }
     engine.command_doorbell(static_cast<uint32_t>(value));
@@ -106,7 +111,7 @@ void Bar0::command_doorbell(uint64_t value) {
 
 void Bar0::test_irq(uint64_t value) {
     if (value >= config().vector_count) {
-        report_bad_access(host(), "no such vector written to register", PIB_HCA_REG_TEST_IRQ);
+        ignored(PIB_HCA_REG_TEST_IRQ, refuse(Rule::kTestVector, value, config().vector_count - 1));
         return;
     }
     host().raise_msix(static_cast<unsigned>(value));
@@ -114,13 +119,6 @@ void Bar0::test_irq(uint64_t value) {
 }
 
 }  // namespace
-
-void report_bad_access(Host& host, const char* fault, uint64_t offset) {
-    char text[96];
-    std::snprintf(text, sizeof text, "pib-hca: %s %#llx", fault,
-                  static_cast<unsigned long long>(offset));
-    host.log(LogLevel::kGuestError, text);
-}
 
 bool DeviceRegisters::read(uint64_t offset, unsigned size, uint64_t& value) {
     Bar0 bar{engine_, values_};

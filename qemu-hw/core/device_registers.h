@@ -8,9 +8,6 @@
 
 namespace pib::hca {
 
-// Logs an access that the interface does not define.
-void report_bad_access(Host& host, const char* fault, uint64_t offset);
-
 class DeviceRegisters {
   public:
     // Values that software has written. All are zero after a reset.

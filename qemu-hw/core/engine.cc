@@ -97,8 +97,8 @@ bool Engine::copying_stopped() noexcept {
 
 // ---- commands
 
-bool Engine::enable(const CommandQueue::Rings& rings) {
-    return !health_.is_fatal() && commands_.start(rings);
+Verdict Engine::enable(const CommandQueue::Rings& rings) {
+    return health_.is_fatal() ? refuse(Rule::kEnableStopped) : commands_.start(rings);
 }
 
 void Engine::command_doorbell(uint32_t producer) {

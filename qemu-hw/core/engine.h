@@ -42,8 +42,8 @@ class Engine {
     void run();
     void timer();
     void reset(bool cold);
-    // False, without effect, if the device has stopped or the rings are refused.
-    bool enable(const CommandQueue::Rings& rings);
+    // A refusal has no effect: the device has stopped, or the rings are refused.
+    Verdict enable(const CommandQueue::Rings& rings);
     // `producer` is the value of the command doorbell.
     void command_doorbell(uint32_t producer);
     // Call before and after a link passes on received bytes: work that packets and credits cause is

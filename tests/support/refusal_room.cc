@@ -69,6 +69,21 @@ std::set<std::string> check_refusals(std::span<const RefusalCase> cases) {
     return named;
 }
 
+std::set<std::string> check_accesses(std::span<const AccessCase> cases) {
+    std::set<std::string> named;
+    for (const AccessCase& one : cases) {
+        CAPTURE(number_text(one.rule), one.text);
+        RefusalRoom room(refusal_config());
+        const unsigned before = room.host.guest_errors;
+        one.provoke(room);
+        CHECK(room.host.guest_errors > before);
+        const std::string rule = last_rule(*room.device);
+        CHECK(rule == number_text(one.rule) + " " + one.text + manual_text(one.rule));
+        named.insert(rule.substr(0, rule.find(' ')));
+    }
+    return named;
+}
+
 pib_hca_set_shadow_page RefusalRoom::shadow_in() {
     return {.addr = host.alloc(4096)};
 }

@@ -134,7 +134,15 @@ struct RefusalCase {
     Config (*config)() = refusal_config;
 };
 
+// A store or load that the device ignores.
+struct AccessCase {
+    Rule rule;
+    const char* text;
+    void (*provoke)(RefusalRoom&);
+};
+
 // The cases of the manual's sections (refusals_*_test.cc).
+std::span<const AccessCase> access_refusals();
 std::span<const RefusalCase> command_refusals();
 std::span<const RefusalCase> memory_refusals();
 std::span<const RefusalCase> queue_refusals();
@@ -145,6 +153,7 @@ std::string number_text(Rule rule);
 // Provokes each refusal on a new device; checks the status, the line that is printed, and that the
 // property `objects` has the same. Returns the rules that devices have named.
 std::set<std::string> check_refusals(std::span<const RefusalCase> cases);
+std::set<std::string> check_accesses(std::span<const AccessCase> cases);
 
 // The members of a case whose input has one field changed.
 #define REFUSED_IN(rule, valid, change, text) \

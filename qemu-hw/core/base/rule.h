@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The rules that a verb's parameters obey. A rule's value is its number in the manual
-// (docs/device-spec.md) with the status of a command that breaks it. Numbers are never used again.
+// The rules that verbs' parameters, stores and loads obey. A rule's value is its number in the
+// manual (docs/device-spec.md) with what follows when it is broken: a command's status, or an
+// effect. Numbers are never used again.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,32 @@ consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Cmd
     return static_cast<uint32_t>(status) << 24 | section << 16 | sub << 8 | rule;
 }
 
+// The device's answer to a store or load that breaks a rule.
+enum class Effect : uint8_t {
+    kIgnored = 0x80,  // above all statuses
+    kBadEnable,
+    kFatal,
+};
+consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Effect effect) {
+    return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
+}
+
 enum class Rule : uint32_t {
     kNone = 0,
+
+    // Registers.
+    kLoad = rule_value(3, 1, 1, Effect::kIgnored),
+    kStore = rule_value(3, 1, 2, Effect::kIgnored),
+    kControlBits = rule_value(3, 1, 3, Effect::kIgnored),
+    kTestVector = rule_value(3, 1, 4, Effect::kIgnored),
+    kDoorbellEnabled = rule_value(3, 1, 5, Effect::kIgnored),
+    kDoorbellCounter = rule_value(3, 1, 6, Effect::kFatal),
+    kRingDeep = rule_value(3, 1, 7, Effect::kBadEnable),
+    kRingAligned = rule_value(3, 1, 8, Effect::kBadEnable),
+    kCplAligned = rule_value(3, 1, 9, Effect::kBadEnable),
+    kRingMemory = rule_value(3, 1, 10, Effect::kBadEnable),
+    kCplMemory = rule_value(3, 1, 11, Effect::kBadEnable),
+    kEnableStopped = rule_value(3, 1, 12, Effect::kBadEnable),
 
     // Every command.
     kOpcode = rule_value(5, 1, 1, CmdStatus::kBadOpcode),
@@ -235,6 +260,19 @@ enum class Rule : uint32_t {
     kPageAligned = rule_value(7, 1, 13, CmdStatus::kBadParam),
     kPageMemory = rule_value(7, 1, 14, CmdStatus::kBadMemory),
     kAllQueuePages = rule_value(7, 1, 15, CmdStatus::kNoResources),
+
+    // Doorbells.
+    kPageFree = rule_value(8, 2, 1, Effect::kIgnored),
+    kDoorbellQp = rule_value(8, 2, 2, Effect::kIgnored),
+    kDoorbellQpUar = rule_value(8, 2, 3, Effect::kIgnored),
+    kArmBits = rule_value(8, 2, 4, Effect::kIgnored),
+    kArmCq = rule_value(8, 2, 5, Effect::kIgnored),
+    kArmCqUar = rule_value(8, 2, 6, Effect::kIgnored),
+    kEqPage = rule_value(8, 2, 7, Effect::kIgnored),
+    kEqBits = rule_value(8, 2, 8, Effect::kIgnored),
+    kEqNumber = rule_value(8, 2, 9, Effect::kIgnored),
+    kEqCounter = rule_value(8, 2, 10, Effect::kIgnored),
+    kKickPage = rule_value(8, 2, 11, Effect::kIgnored),
 
     // Address vectors.
     kVectorFlags = rule_value(14, 1, 1, CmdStatus::kBadReserved),

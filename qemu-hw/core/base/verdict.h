@@ -13,8 +13,8 @@ namespace pib::hca {
 struct [[nodiscard]] Verdict {
     Rule rule = Rule::kNone;
     bool alternate = false;  // the field is in the alternate path's address vector
-    uint64_t value = 0;      // what the field has
-    uint64_t limit = 0;      // what the rule allows
+    uint64_t value = 0;      // the field's value
+    uint64_t limit = 0;      // the most or least that the rule allows, or more about the refusal
 
     Verdict() = default;
     constexpr Verdict(Rule broken, uint64_t field_value, uint64_t field_limit)

@@ -67,26 +67,44 @@ Verdict check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) 
 
 }  // namespace
 
-bool CommandQueue::start(const Rings& rings) {
-    if (rings.log_depth > PIB_HCA_CMDQ_MAX_LOG_DEPTH || rings.base % kRingAlignment != 0 ||
-        rings.cpl_base % kRingAlignment != 0) {
-        return false;
-    }
-    if (!ring_is_memory(host_, rings.base, sizeof(pib_hca_cmd) << rings.log_depth) ||
-        !ring_is_memory(host_, rings.cpl_base, sizeof(pib_hca_cmd_cpl) << rings.log_depth)) {
-        return false;
+Verdict CommandQueue::start(const Rings& rings) {
+    if (const Verdict verdict = check(rings); verdict != CmdStatus::kOk) {
+        return verdict;
     }
     rings_ = rings;
     running_ = true;
     producer_ = 0;
     consumed_ = 0;
-    return true;
+    return CmdStatus::kOk;
+}
+
+Verdict CommandQueue::check(const Rings& rings) {
+    if (rings.log_depth > PIB_HCA_CMDQ_MAX_LOG_DEPTH) {
+        return refuse(Rule::kRingDeep, rings.log_depth, PIB_HCA_CMDQ_MAX_LOG_DEPTH);
+    }
+    if (rings.base % kRingAlignment != 0) {
+        return refuse(Rule::kRingAligned, rings.base, kRingAlignment);
+    }
+    if (rings.cpl_base % kRingAlignment != 0) {
+        return refuse(Rule::kCplAligned, rings.cpl_base, kRingAlignment);
+    }
+    const uint64_t bytes = sizeof(pib_hca_cmd) << rings.log_depth;
+    if (!ring_is_memory(host_, rings.base, bytes)) {
+        return refuse(Rule::kRingMemory, rings.base, bytes);
+    }
+    const uint64_t cpl_bytes = sizeof(pib_hca_cmd_cpl) << rings.log_depth;
+    return ring_is_memory(host_, rings.cpl_base, cpl_bytes)
+               ? CmdStatus::kOk
+               : refuse(Rule::kCplMemory, rings.cpl_base, cpl_bytes);
 }
 
 uint32_t CommandQueue::doorbell(uint32_t producer) {
     // Modulo 2^32, so a counter that moves backwards appears far ahead.
-    if (producer - consumed_ > 1u << rings_.log_depth ||
-        producer - consumed_ < producer_ - consumed_) {
+    const uint32_t depth = 1u << rings_.log_depth;
+    if (producer - consumed_ > depth || producer - consumed_ < producer_ - consumed_) {
+        objects_.refusals.ignored_store(
+            PIB_HCA_BAR_REGS, PIB_HCA_REG_CMDQ_DOORBELL,
+            refuse(Rule::kDoorbellCounter, producer, consumed_ + depth));
         return PIB_HCA_FATAL_CMDQ_OVERRUN;
     }
     producer_ = producer;
@@ -176,7 +194,7 @@ void CommandQueue::report(const Executed& executed) {
         return;
     }
     const CommandSpec* spec = find_command(cmd.opcode);
-    objects_.refusals.add({.command = spec != nullptr ? spec->name : "command",
+    objects_.refusals.add({.what = spec != nullptr ? spec->name : "command",
                            .id = cmd.id,
                            .object = cmd.object,
                            .pages_at = spec != nullptr ? spec->pages_at : uint16_t{0},

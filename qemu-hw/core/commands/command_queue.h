@@ -29,8 +29,8 @@ class CommandQueue {
         uint32_t log_depth = 0;
     };
 
-    // False, without effect: the rings are too large, not aligned to 4 KiB, or not RAM.
-    bool start(const Rings& rings);
+    // A refusal has no effect.
+    Verdict start(const Rings& rings);
     // Stops reading entries; the counters keep their values.
     void stop() { running_ = false; }
     void reset() {
@@ -60,6 +60,8 @@ class CommandQueue {
         CommandReply reply;
     };
 
+    // The rings' size, alignment and memory.
+    Verdict check(const Rings& rings);
     bool fetch(pib_hca_cmd& cmd);
     CommandReply execute(const pib_hca_cmd& cmd);
     // The bytes of the input that the command takes, and what follows them.

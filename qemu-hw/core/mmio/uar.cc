@@ -17,22 +17,70 @@ struct Page {
 
     void send(uint64_t value) {
         objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
-        count(objects.transport.send_doorbell(uar, static_cast<uint32_t>(value)));
+        if (!objects.transport.send_doorbell(uar, static_cast<uint32_t>(value))) {
+            ignore(PIB_HCA_UAR_SEND, why_no_qp(value));
+        }
     }
     void recv(uint64_t value) {
-        count(objects.transport.recv_doorbell(uar, static_cast<uint32_t>(value)));
-    }
-    void arm_cq(uint64_t value) { count(objects.cqs.doorbell(uar, value)); }
-    void kick(uint64_t) {
-        objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
-        count(objects.shadow_doorbells.kick(uar));
-    }
-    void eq(uint64_t value) { count(uar == kKernelUar && objects.eqs.doorbell(value)); }
-
-    void count(bool accepted) {
-        if (!accepted) {
-            objects.counters.add(HcaCounter::kForeignDoorbell, Counters::kNoPort);
+        if (!objects.transport.recv_doorbell(uar, static_cast<uint32_t>(value))) {
+            ignore(PIB_HCA_UAR_RECV, why_no_qp(value));
         }
+    }
+    void arm_cq(uint64_t value) {
+        if (!objects.cqs.doorbell(uar, value)) {
+            ignore(PIB_HCA_UAR_CQ_ARM, why_no_cq(value));
+        }
+    }
+    void kick(uint64_t value) {
+        objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
+        if (!objects.shadow_doorbells.kick(uar)) {
+            ignore(PIB_HCA_UAR_KICK, refuse(Rule::kKickPage, value, uar));
+        }
+    }
+    void eq(uint64_t value) {
+        if (uar != kKernelUar || !objects.eqs.doorbell(value)) {
+            ignore(PIB_HCA_UAR_EQ, why_no_eq(value));
+        }
+    }
+
+    void ignore(uint64_t offset, const Verdict& verdict) {
+        objects.counters.add(HcaCounter::kForeignDoorbell, Counters::kNoPort);
+        objects.refusals.ignored_store(PIB_HCA_BAR_UAR,
+                                       uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + offset, verdict);
+    }
+
+    // The rules that ignored doorbells break, found afterwards: accepted ones pay nothing for them.
+    Verdict why_no_qp(uint64_t value) {
+        const auto* qp = objects.transport.verbs().look_at(static_cast<uint32_t>(value));
+        return qp == nullptr ? refuse(Rule::kDoorbellQp, value)
+                             : refuse(Rule::kDoorbellQpUar, value, qp->uar);
+    }
+    Verdict why_no_cq(uint64_t value) {
+        if (has_reserved_bits(value)) {
+            return refuse(Rule::kArmBits, value);
+        }
+        const CompletionQueue* cq = objects.cqs.find(number_in(value));
+        return cq == nullptr ? refuse(Rule::kArmCq, value)
+                             : refuse(Rule::kArmCqUar, value, cq->uar);
+    }
+    Verdict why_no_eq(uint64_t value) {
+        if (uar != kKernelUar) {
+            return refuse(Rule::kEqPage, value, uar);
+        }
+        if (has_reserved_bits(value)) {
+            return refuse(Rule::kEqBits, value);
+        }
+        const EventQueue* eq = objects.eqs.find(number_in(value));
+        return eq == nullptr ? refuse(Rule::kEqNumber, value)
+                             : refuse(Rule::kEqCounter, value, eq->producer);
+    }
+    static uint32_t number_in(uint64_t value) {
+        return static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK;
+    }
+    // The flag of both doorbells is the same bit.
+    static bool has_reserved_bits(uint64_t value) {
+        static_assert(PIB_HCA_DB_CQ_SOLICITED == PIB_HCA_DB_EQ_ARM);
+        return (static_cast<uint32_t>(value) & ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_EQ_ARM)) != 0;
     }
 };
 
@@ -60,7 +108,7 @@ void UarPages::kick(uint32_t uar) {
 bool UarPages::write(uint64_t offset, unsigned size, uint64_t value) {
     Page page{objects_, static_cast<uint32_t>(offset / PIB_HCA_UAR_PAGE_SIZE)};
     if (!objects_.has_uar(page.uar)) {
-        page.count(false);
+        page.ignore(offset % PIB_HCA_UAR_PAGE_SIZE, refuse(Rule::kPageFree, value, page.uar));
         return true;
     }
     return write_register<Page>(kPage, page, offset % PIB_HCA_UAR_PAGE_SIZE, size, value);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 
 #include "base/json.h"
 #include "pib_hca_hw.h"
@@ -53,22 +54,32 @@ std::string number_text(Number form, uint64_t value) {
     return text;
 }
 
+std::string byte_text(const Refusal& refusal, const RuleText::Field& field) {
+    if (field.place == Place::kRegister) {
+        return {};
+    }
+    return " at byte " + std::to_string(place_in_input(refusal, field.place) + field.offset) +
+           (field.place == Place::kEntry ? " of the entry" : "");
+}
+
 // "log_depth 31 at byte 24"
 std::string field_text(const Refusal& refusal, const RuleText& rule) {
-    const auto [place, offset, name] = rule.field;
+    const Place place = rule.field.place;
     if (place == Place::kNone) {
         return {};
     }
-    return prefix_of(refusal, place) + std::string(name) +
-           number_text(rule.value, refusal.verdict.value) + " at byte " +
-           std::to_string(place_in_input(refusal, place) + offset) +
-           (place == Place::kEntry ? " of the entry" : "");
+    return prefix_of(refusal, place) + std::string(rule.field.name) +
+           number_text(rule.value, refusal.verdict.value) + byte_text(refusal, rule.field);
 }
 
-// " of 65", unless the field says it.
-std::string object_text(const Refusal& refusal, const RuleText& rule) {
+// "MODIFY_QP of 65 id 7", or "store to BAR0 at 0x34"
+std::string subject_text(const Refusal& refusal, const RuleText& rule) {
+    if (!refusal.is_command) {
+        return refusal.what + (" at" + number_text(Number::kHex, refusal.offset));
+    }
     const bool said = refusal.object == 0 || rule.field.place == Place::kEntry;
-    return said ? "" : " of " + std::to_string(refusal.object);
+    return refusal.what + (said ? "" : " of " + std::to_string(refusal.object)) + " id " +
+           std::to_string(refusal.id);
 }
 
 std::string section_text(Rule rule) {
@@ -80,17 +91,35 @@ std::string section_text(Rule rule) {
 std::string text_of(const Refusal& refusal) {
     const Verdict& verdict = refusal.verdict;
     const RuleText& rule = *find_rule(verdict.rule);
-    return std::string(refusal.command) + object_text(refusal, rule) + " id " +
-           std::to_string(refusal.id) + " refused: " + field_text(refusal, rule) + rule.text +
+    return subject_text(refusal, rule) + " refused: " + field_text(refusal, rule) + rule.text +
            number_text(rule.limit, verdict.limit) + " (manual " + section_text(verdict.rule) +
            " rule " + std::to_string(number_of(verdict.rule)) + ")";
 }
 
-void Refusals::add(const Refusal& refusal) {
+// Loads of registers may not throw: without memory the refusal is not logged.
+void Refusals::add(const Refusal& refusal) noexcept {
     Refusal& kept = ring_[count_++ % kKept];
     kept = refusal;
     kept.time_ns = host_.now_ns();
-    log(kept);
+    try {
+        log(kept);
+    } catch (const std::exception&) {
+        ++unlogged_;
+    }
+}
+
+void Refusals::ignored_load(unsigned bar, uint64_t offset) {
+    add({.what = bar == PIB_HCA_BAR_REGS ? "load of BAR0" : "load of BAR2",
+         .is_command = false,
+         .offset = offset,
+         .verdict = refuse(Rule::kLoad)});
+}
+
+void Refusals::ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict) {
+    add({.what = bar == PIB_HCA_BAR_REGS ? "store to BAR0" : "store to BAR2",
+         .is_command = false,
+         .offset = offset,
+         .verdict = verdict});
 }
 
 void Refusals::log(const Refusal& refusal) {
@@ -122,10 +151,12 @@ void Refusals::write(JsonWriter& out) const {
         const Rule rule = refusal.verdict.rule;
         out.begin_object();
         out.member("time_ns", refusal.time_ns);
-        out.member("command", refusal.command);
-        out.member("id", refusal.id);
-        out.member("object", refusal.object);
-        out.member("status", static_cast<uint8_t>(refusal.verdict.status()));
+        if (refusal.is_command) {
+            out.member("command", refusal.what);
+            out.member("id", refusal.id);
+            out.member("object", refusal.object);
+            out.member("status", static_cast<uint8_t>(refusal.verdict.status()));
+        }
         out.member("rule", section_text(rule) + "." + std::to_string(number_of(rule)));
         out.member("text", text_of(refusal));
         out.end_object();

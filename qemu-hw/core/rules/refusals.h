@@ -14,12 +14,14 @@ namespace pib::hca {
 
 class JsonWriter;
 
-// A refused command.
+// A refused command, or a store or load that the device ignores.
 struct Refusal {
-    const char* command = "";  // its name, a literal
+    const char* what = "";   // a literal: the command's name, or "store to BAR0"
+    bool is_command = true;  // false: `offset` in place of the following
     uint16_t id = 0;
     uint32_t object = 0;
     uint16_t pages_at = 0;  // offset of the page list in the input
+    uint64_t offset = 0;    // in the BAR
     Verdict verdict;
     uint64_t time_ns = 0;
 };
@@ -34,7 +36,9 @@ class Refusals {
 
     explicit Refusals(Host& host) : host_(host) {}
 
-    void add(const Refusal& refusal);
+    void add(const Refusal& refusal) noexcept;
+    void ignored_load(unsigned bar, uint64_t offset);
+    void ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict);
 
     // The member "refusals" of an object: their number, and the last ones, oldest first.
     void write(JsonWriter& out) const;

@@ -23,9 +23,37 @@ using Place = RuleText::Place;
 #define ENTRY(member) FIELD(Place::kEntry, pib_hca_cmd, member)
 #define PAGES(member) FIELD(Place::kPages, pib_hca_pages, member)
 #define VECTOR(member) FIELD(Place::kVector, pib_hca_av, member)
+#define REGISTER(name)             \
+    RuleText::Field {              \
+        Place::kRegister, 0, #name \
+    }
+#define STORED RuleText::Field{Place::kRegister, 0, "value"}
 #define NOTHING RuleText::Field{Place::kNone, 0, ""}
 
 constexpr RuleText kTexts[] = {
+    // Registers.
+    {Rule::kLoad, NOTHING, Number::kNone, "no register can be loaded there in this width",
+     Number::kNone},
+    {Rule::kStore, STORED, Number::kHex, "; no register can be stored to there in this width",
+     Number::kNone},
+    {Rule::kControlBits, STORED, Number::kHex, " has bits outside of", Number::kHex},
+    {Rule::kTestVector, STORED, Number::kDecimal, ", at most", Number::kDecimal},
+    {Rule::kDoorbellEnabled, STORED, Number::kDecimal,
+     " is for a command queue that is not enabled", Number::kNone},
+    {Rule::kDoorbellCounter, STORED, Number::kDecimal,
+     " must not be less than the last one, nor more than", Number::kDecimal},
+    {Rule::kRingDeep, REGISTER(CMDQ_LOG_DEPTH), Number::kDecimal, ", at most", Number::kDecimal},
+    {Rule::kRingAligned, REGISTER(CMDQ_BASE), Number::kHex, " must be a multiple of",
+     Number::kDecimal},
+    {Rule::kCplAligned, REGISTER(CMDQ_CPL_BASE), Number::kHex, " must be a multiple of",
+     Number::kDecimal},
+    {Rule::kRingMemory, REGISTER(CMDQ_BASE), Number::kHex,
+     " must be the address of writable RAM; bytes:", Number::kDecimal},
+    {Rule::kCplMemory, REGISTER(CMDQ_CPL_BASE), Number::kHex,
+     " must be the address of writable RAM; bytes:", Number::kDecimal},
+    {Rule::kEnableStopped, NOTHING, Number::kNone,
+     "the device has stopped; FATAL_CAUSE says why, and a reset ends it", Number::kNone},
+
     // Every command.
     {Rule::kOpcode, ENTRY(opcode), Number::kHex, " is not a command of this device", Number::kNone},
     {Rule::kEntryReserved, ENTRY(reserved), Number::kNone, " must be 0", Number::kNone},
@@ -383,6 +411,25 @@ constexpr RuleText kTexts[] = {
      " leads to a page that is not RAM, or cannot be written as a queue is:", Number::kHex},
     {Rule::kAllQueuePages, NOTHING, Number::kNone,
      "the buffer may list more pages than are left for all queues of this kind:", Number::kDecimal},
+
+    // Doorbells.
+    {Rule::kPageFree, STORED, Number::kHex,
+     " is for a UAR that is not allocated:", Number::kDecimal},
+    {Rule::kDoorbellQp, STORED, Number::kHex, " must be the number of a QP", Number::kNone},
+    {Rule::kDoorbellQpUar, STORED, Number::kHex, " names a QP of another UAR:", Number::kDecimal},
+    {Rule::kArmBits, STORED, Number::kHex, " has bits 31:25, which must be 0", Number::kNone},
+    {Rule::kArmCq, STORED, Number::kHex, " must have the number of a CQ in bits 23:0",
+     Number::kNone},
+    {Rule::kArmCqUar, STORED, Number::kHex, " names a CQ of another UAR:", Number::kDecimal},
+    {Rule::kEqPage, STORED, Number::kHex,
+     " is for an EQ, which takes stores to UAR 0 only, not to UAR", Number::kDecimal},
+    {Rule::kEqBits, STORED, Number::kHex, " has bits 31:25, which must be 0", Number::kNone},
+    {Rule::kEqNumber, STORED, Number::kHex, " must have the number of an EQ in bits 23:0",
+     Number::kNone},
+    {Rule::kEqCounter, STORED, Number::kHex,
+     " has a counter behind an earlier one, or beyond the EQEs written:", Number::kDecimal},
+    {Rule::kKickPage, STORED, Number::kHex,
+     " is for a UAR without a shadow doorbell page:", Number::kDecimal},
 
     // Address vectors.
     {Rule::kVectorFlags, VECTOR(flags), Number::kHex, " has bits outside of", Number::kHex},

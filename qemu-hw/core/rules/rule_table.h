@@ -12,7 +12,7 @@ namespace pib::hca {
 
 struct RuleText {
     // The structure that has the field.
-    enum class Place : uint8_t { kNone, kEntry, kInput, kPages, kVector };
+    enum class Place : uint8_t { kNone, kEntry, kInput, kPages, kVector, kRegister };
     enum class Number : uint8_t { kNone, kDecimal, kHex };
 
     struct Field {

@@ -10,8 +10,8 @@
 using namespace pib::hca;
 using namespace pib::hca::test;
 
-TEST_CASE("each rule is named by the refusal of a command that breaks it") {
-    std::set<std::string> named;
+TEST_CASE("each rule is named by the refusal of a command or access that breaks it") {
+    std::set<std::string> named = check_accesses(access_refusals());
     for (const auto& cases :
          {command_refusals(), memory_refusals(), queue_refusals(), qp_refusals()}) {
         named.merge(check_refusals(cases));

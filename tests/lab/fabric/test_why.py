@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib why: failures and their causes, from journals and states as switches and devices give them."""
 
+import re
 import time
 
 import pytest
 
 from lab import paths, process, ui
-from lab.fabric import evidence, switch_process, why
+from lab.fabric import causes, evidence, switch_process, why
 from lab.fabric.evidence import Evidence
 from lab.fabric.wiring import Wiring
 
@@ -254,6 +255,15 @@ def test_a_repeated_failure_has_one_line(seen):
         fails(seen, "vm1", f"12:03:{second}", status="IBV_WC_LOC_LEN_ERR", vendor_err=4)
     said = why.lines(seen)
     assert len(said) == 1 and said[0].startswith("12:03:14") and "(5 times)" in said[0]
+    assert "(vendor_err 4, manual 16.2: INLINE with SGEs, READ or atomic, or more than max_inline)" in said[0]
+
+
+def test_rules_of_work_requests_are_those_of_manual_and_device():
+    section = (paths.ROOT / "docs/device-spec.md").read_text(encoding="utf-8").partition("### 16.2 ")[2]
+    of_manual = [int(row) for row in re.findall(r"^\| (\d+) \|", section.partition("### ")[0], re.MULTILINE)]
+    header = (paths.ROOT / "qemu-hw/core/queues/wqe.h").read_text(encoding="utf-8")
+    of_device = re.findall(r"= (\d+),", header.partition("enum class VendorError")[2].partition("}")[0])
+    assert of_manual == [0, *causes.WQE_RULES] == [int(number) for number in of_device]
 
 
 def test_ports_that_wait_for_a_subnet_manager_are_told(seen):

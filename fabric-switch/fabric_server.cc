@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 #include "base/wall_clock.h"
 #include "idle_spin.h"
@@ -38,6 +39,23 @@ std::string no_certificates(const Address& address) {
     return address.to_string() +
            ": --tls is missing, the directory of the certificates: make them with "
            "pib-switch cert";
+}
+
+// Room for all connections, so that none is missing from a list for want of memory.
+void make_room(std::size_t connections, std::vector<Connection*>& to_flush,
+               std::vector<Connection*>& busy) {
+    to_flush.reserve(connections);
+    busy.reserve(connections);
+}
+
+// The connection has its place in the list before it exists, because the dialer keeps its address.
+void dial_one(Dialer& dialer, ConnectionHost& host,
+              std::list<std::unique_ptr<Connection>>& connections, std::uint64_t now_ns) {
+    std::list<std::unique_ptr<Connection>> place(1);
+    place.front() = dialer.on_deadline(host, now_ns);
+    if (place.front() != nullptr) {
+        connections.splice(connections.end(), place);
+    }
 }
 
 }  // namespace
@@ -176,6 +194,7 @@ bool FabricServer::accept_one(const Listener& listener) {
     if (listener.uses_tls() && tls == nullptr) {
         return true;
     }
+    make_room(connections_.size() + closed_.size() + 1, to_flush_, busy_);
     ConnectionHost& host = *this;
     auto connection = std::make_unique<Connection>(
         host, *fabric_, Connection::Socket{std::move(fd), std::move(tls)}, clock_ns());
@@ -240,8 +259,11 @@ void FabricServer::dial(std::uint64_t now_ns) {
     dial_at_ns_ = UINT64_MAX;
     for (const auto& dialer : dialers_) {
         if (dialer->due_ns() <= now_ns) {
-            if (auto connection = dialer->on_deadline(*this, now_ns)) {
-                connections_.push_back(std::move(connection));
+            try {
+                make_room(connections_.size() + closed_.size() + 1, to_flush_, busy_);
+                dial_one(*dialer, *this, connections_, now_ns);
+            } catch (const std::bad_alloc&) {
+                dialer->out_of_memory(now_ns);
             }
         }
         dial_at_ns_ = std::min(dial_at_ns_, dialer->due_ns());

@@ -81,7 +81,7 @@ class FabricServer final : private ConnectionHost {
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
     Newcomers newcomers_;  // no HELLO yet
-    std::vector<Connection*> to_flush_;
+    std::vector<Connection*> to_flush_;  // these two have room for every connection
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
     UniqueFd spare_fd_;  // spare descriptor, used to refuse a connection when no other is free

@@ -175,6 +175,14 @@ std::optional<std::size_t> Connection::put(std::span<const std::uint8_t> bytes) 
 }
 
 void Connection::write() {
+    try {
+        write_output();
+    } catch (const std::bad_alloc&) {
+        out_of_memory();
+    }
+}
+
+void Connection::write_output() {
     if (!secured_) {
         return;
     }

@@ -92,6 +92,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     bool serve_ring();
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
+    void write_output();
 
     // The peer has published frames, or freed ring space.
     struct Waker final : PollHandler {

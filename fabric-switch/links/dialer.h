@@ -35,6 +35,8 @@ class Dialer {
         return connection_ == &connection;
     }
     void closed(std::uint64_t now_ns);
+    // on_deadline() has thrown std::bad_alloc: the attempt counts as one that failed.
+    void out_of_memory(std::uint64_t now_ns) { try_later(now_ns, "out of memory"); }
 
   private:
     void try_later(std::uint64_t now_ns, const std::string& reason);

@@ -131,4 +131,18 @@ TEST_CASE("connection: a turn of a ring that finds no memory ends the link and f
     CHECK_FALSE(peers.connection->is_open());
 }
 
+TEST_CASE("connection: output that finds no memory ends the link and frees the port") {
+    Peers peers;
+    peers.send_hello();
+    peers.turn();
+    REQUIRE(peers.place.attached);
+    REQUIRE_FALSE(peers.connection->link.output().empty());  // WELCOME
+
+    peers.place.full_at_pump = true;
+    peers.connection->write();
+    CHECK(peers.host.closed == 1);
+    CHECK_FALSE(peers.place.attached);
+    CHECK(peers.connection->reason() == "out of memory");
+}
+
 }  // namespace pib::test

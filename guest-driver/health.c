@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's health: detects that it has stopped, and gives it up. A dead device has been reset,
- * which ends its use of this machine's memory. Its commands fail, its objects can be destroyed, and
- * work requests are flushed in software.
+ * The device's health: detects that it has stopped, and gives it up until its recovery
+ * (recovery.c). A dead device has been reset, which ends its use of this machine's memory. Its
+ * commands fail, its objects can be destroyed, and work requests are flushed in software.
  */
 #include <linux/iopoll.h>
 
@@ -10,7 +10,6 @@
 
 #define PIB_HCA_HEALTH_INTERVAL HZ
 #define PIB_HCA_RESETTING_US (2 * USEC_PER_SEC)
-#define PIB_HCA_ALL_ONES (~0U) /* a load from an unplugged device */
 
 /*
  * Also called by interrupt handlers. The fabric may write to registered memory until the reset has
@@ -46,7 +45,10 @@ void pib_hca_die(struct pib_hca_dev *dev, const char *why)
 {
 	if (!pib_hca_cut_off(dev))
 		return;
-	dev_err(&dev->pdev->dev, "%s; given up until the driver is bound again\n", why);
+	if (pib_hca_recovery_begin(dev))
+		dev_err(&dev->pdev->dev, "%s; it will be started again\n", why);
+	else
+		dev_err(&dev->pdev->dev, "%s; given up until the driver is bound again\n", why);
 	pib_hca_dispatch(dev, IB_EVENT_DEVICE_FATAL, 0);
 }
 

@@ -180,6 +180,7 @@ static void pib_hca_unregister(struct pib_hca_dev *dev)
 
 static int pib_hca_start(struct pci_dev *pdev)
 {
+	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
 	struct pib_hca_dev *dev;
 	int ret;
 
@@ -215,13 +216,15 @@ static int pib_hca_start(struct pci_dev *pdev)
 	ret = pib_hca_shadow_init(dev, &dev->shadow, 0);
 	if (ret)
 		goto err_dm;
+	binding->started = jiffies;
+	WRITE_ONCE(binding->dev, dev);
 	ret = pib_hca_register(dev);
 	if (ret)
-		goto err_index;
-	pci_set_drvdata(pdev, dev);
+		goto err_shadow;
 	return 0;
 
-err_index:
+err_shadow:
+	WRITE_ONCE(binding->dev, NULL);
 	pib_hca_shadow_cleanup(dev, &dev->shadow);
 err_dm:
 	pib_hca_dm_cleanup(dev);
@@ -238,13 +241,14 @@ err_dealloc:
 	return ret;
 }
 
-static void pib_hca_stop(struct pci_dev *pdev)
+void pib_hca_stop(struct pci_dev *pdev)
 {
-	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
+	struct pib_hca_dev *dev = binding->dev;
 
 	if (!dev)
 		return;
-	pci_set_drvdata(pdev, NULL);
+	WRITE_ONCE(binding->dev, NULL);
 	pib_hca_unregister(dev);
 	pib_hca_shadow_cleanup(dev, &dev->shadow);
 	pib_hca_dm_cleanup(dev);
@@ -262,19 +266,34 @@ static void pib_hca_stop(struct pci_dev *pdev)
 
 static int pib_hca_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
-	return pib_hca_start(pdev);
+	struct pib_hca_binding *binding;
+	int ret;
+
+	binding = devm_kzalloc(&pdev->dev, sizeof(*binding), GFP_KERNEL);
+	if (!binding)
+		return -ENOMEM;
+	binding->pdev = pdev;
+	pib_hca_recovery_init(binding);
+	pci_set_drvdata(pdev, binding);
+	ret = pib_hca_start(pdev);
+	if (ret)
+		pib_hca_recovery_stop(binding);
+	return ret;
 }
 
 static void pib_hca_remove(struct pci_dev *pdev)
 {
 	pib_hca_stop(pdev);
+	pib_hca_recovery_stop(pci_get_drvdata(pdev));
 }
 
 /* The device must not write to memory that the next kernel or the firmware uses. */
 static void pib_hca_shutdown(struct pci_dev *pdev)
 {
-	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
+	struct pib_hca_dev *dev = binding->dev;
 
+	pib_hca_recovery_stop(binding);
 	if (!dev)
 		return;
 	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
@@ -282,7 +301,7 @@ static void pib_hca_shutdown(struct pci_dev *pdev)
 	pci_clear_master(pdev);
 }
 
-static int pib_hca_restart(struct pci_dev *pdev)
+int pib_hca_restart(struct pci_dev *pdev)
 {
 	int ret = pib_hca_start(pdev);
 
@@ -322,7 +341,8 @@ static DEFINE_SIMPLE_DEV_PM_OPS(pib_hca_pm_ops, pib_hca_suspend, pib_hca_resume)
 /* A non-fatal error costs one transaction, which the device reports. */
 static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
-	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
+	struct pib_hca_dev *dev = binding->dev;
 
 	if (state == pci_channel_io_normal)
 		return PCI_ERS_RESULT_CAN_RECOVER;
@@ -336,7 +356,8 @@ static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel
 
 static pci_ers_result_t pib_hca_mmio_enabled(struct pci_dev *pdev)
 {
-	struct pib_hca_dev *dev = pci_get_drvdata(pdev);
+	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
+	struct pib_hca_dev *dev = binding->dev;
 
 	return dev && !pib_hca_has_failed(dev) ? PCI_ERS_RESULT_RECOVERED :
 						 PCI_ERS_RESULT_DISCONNECT;

@@ -211,7 +211,7 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 /* ---------------------------------------------------------------- the device ----------------- */
 
 enum pib_hca_dev_flag {
-	PIB_HCA_DEV_DEAD,       /* reset and given up; see health.c */
+	PIB_HCA_DEV_DEAD,       /* reset and given up until its recovery; see health.c */
 	PIB_HCA_DEV_REGISTERED, /* consumers may wait for completions */
 	PIB_HCA_DEV_EVENTS,     /* the core takes asynchronous events */
 };
@@ -266,6 +266,24 @@ static inline bool pib_hca_is_dead(const struct pib_hca_dev *dev)
 	return test_bit(PIB_HCA_DEV_DEAD, &dev->flags);
 }
 
+/* Driver data of a PCI function, from probe() to remove(). */
+struct pib_hca_binding {
+	struct pci_dev *pdev;
+	struct pib_hca_dev *dev; /* NULL: not started, or stopped */
+	unsigned long started;   /* jiffies */
+	struct delayed_work recovery;
+};
+
+/* main.c; both with the lock of the PCI function's struct device. */
+void pib_hca_stop(struct pci_dev *pdev);
+int pib_hca_restart(struct pci_dev *pdev);
+
+/* recovery.c */
+void pib_hca_recovery_init(struct pib_hca_binding *binding);
+/* False: the device is not started again. Any context. */
+bool pib_hca_recovery_begin(struct pib_hca_dev *dev);
+void pib_hca_recovery_stop(struct pib_hca_binding *binding);
+
 /* hw.c */
 int pib_hca_hw_init(struct pib_hca_dev *dev);
 void pib_hca_hw_cleanup(struct pib_hca_dev *dev);
@@ -280,6 +298,8 @@ bool pib_hca_has_failed(struct pib_hca_dev *dev);
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
 /* The same, and informs the log and the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
+
+#define PIB_HCA_ALL_ONES (~0U) /* a load from an unplugged device */
 
 static inline u32 pib_hca_read(const struct pib_hca_dev *dev, u32 reg)
 {

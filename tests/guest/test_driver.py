@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from rdma import DEVICE, PATIENCE_S, lid, put_program, sh, wait_active, wait_until
-from traffic import unbind_and_bind
+from traffic import stop_transfer, transfer
 
 CONTENT = b"late" * 16384
 
@@ -39,15 +39,25 @@ def test_a_suspended_machine_comes_back_with_its_hca(vm0, vm1):
     sh(vm0, f"smpquery nodeinfo {lid(vm1)}")
 
 
-def test_a_reset_behind_the_drivers_back_is_noticed_without_a_command(vm1):
+def test_a_device_that_was_reset_behind_the_drivers_back_is_started_again(vm0, vm1):
+    """The driver notices without a command, ends the program that uses the device, and needs nobody's help."""
+    wait_active(vm0, vm1)
+    with transfer(vm0, vm1):
+        reset(vm1)
+        wait_until(lambda: re.search(": started again$", log_after(vm1, "lab: reset"), re.MULTILINE),
+                   "the driver to start the device again")
+        stop_transfer(vm1, vm0)
+    assert "; it will be started again" in log_after(vm1, "lab: reset")
     wait_active(vm1)
+    sh(vm0, f"smpquery nodeinfo {lid(vm1)}")
+
+
+def reset(vm1):
+    """A function-level reset that the kernel does not know of."""
     sh(vm1, "echo 'lab: reset' >/dev/kmsg")
     device = slot(vm1)
     sh(vm1, f"cp /sys/bus/pci/devices/{device}/config /tmp/config; setpci -s {device} CAP_EXP+8.w=8000:8000; "
             f"sleep 0.2; dd if=/tmp/config of=/sys/bus/pci/devices/{device}/config bs=256 count=1 2>/dev/null")
-    wait_until(lambda: "given up until" in log_after(vm1, "lab: reset"), "the driver to notice")
-    unbind_and_bind(vm1, lambda: None)
-    wait_active(vm1)
 
 
 def test_interrupts_say_whose_they_are(vm1):

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Recovery: starts a device again that has failed. Consumers see one device go and another come:
+ * the driver unregisters it, which ends all contexts, resets it and registers it.
+ */
+#include "pib_hca.h"
+
+/* Programs have this time for the fatal event before their contexts end. */
+#define PIB_HCA_RECOVERY_DELAY HZ
+/* Between two starts of a device that fails again and again. */
+#define PIB_HCA_RECOVERY_INTERVAL (10 * HZ)
+
+static void pib_hca_recover_later(struct pib_hca_binding *binding, unsigned long delay)
+{
+	queue_delayed_work(system_long_wq, &binding->recovery, delay);
+}
+
+/* A device that does not answer is unplugged, or its configuration is being restored. */
+static bool pib_hca_recover(struct pib_hca_binding *binding)
+{
+	struct pib_hca_dev *dev = binding->dev;
+
+	if (!dev)
+		return true;
+	if (pib_hca_read(dev, PIB_HCA_REG_STATUS) == PIB_HCA_ALL_ONES)
+		return false;
+	pib_hca_stop(binding->pdev);
+	if (!pib_hca_restart(binding->pdev))
+		dev_info(&binding->pdev->dev, "started again\n");
+	return true;
+}
+
+static void pib_hca_recovery_work(struct work_struct *work)
+{
+	struct pib_hca_binding *binding =
+		container_of(to_delayed_work(work), struct pib_hca_binding, recovery);
+	struct device *device = &binding->pdev->dev;
+	bool done = false;
+
+	/* pib_hca_recovery_stop() waits for this work with the lock held. */
+	if (device_trylock(device)) {
+		done = pib_hca_recover(binding);
+		device_unlock(device);
+	}
+	if (!done)
+		pib_hca_recover_later(binding, PIB_HCA_RECOVERY_DELAY);
+}
+
+void pib_hca_recovery_init(struct pib_hca_binding *binding)
+{
+	INIT_DELAYED_WORK(&binding->recovery, pib_hca_recovery_work);
+}
+
+bool pib_hca_recovery_begin(struct pib_hca_dev *dev)
+{
+	struct pib_hca_binding *binding = pci_get_drvdata(dev->pdev);
+	unsigned long next = READ_ONCE(binding->started) + PIB_HCA_RECOVERY_INTERVAL;
+	unsigned long delay = PIB_HCA_RECOVERY_DELAY;
+
+	if (READ_ONCE(binding->dev) != dev)
+		return false; /* it is starting or stopping */
+	if (time_before(jiffies + delay, next))
+		delay = next - jiffies;
+	pib_hca_recover_later(binding, delay);
+	return true;
+}
+
+void pib_hca_recovery_stop(struct pib_hca_binding *binding)
+{
+	cancel_delayed_work_sync(&binding->recovery);
+}

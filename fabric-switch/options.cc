@@ -184,6 +184,9 @@ void add_ctl_command(CLI::App& app, CtlOptions& options) {
     add_command(*ctl, options, "mft", "multicast forwarding table");
     add_command(*ctl, options, "journal",
                 "last changes of links: up, down, cables, faults, errors");
+    add_command(*ctl, options, "vls", "waiting packets and credits by VL, VL tables")
+        .add_option("PORT", options.port, kPortHelp)
+        ->required();
     CLI::App& counters = add_command(*ctl, options, "counters", "port counters");
     counters.add_option("PORT", options.port, std::string(kPortHelp) + "; default: all");
     counters.add_flag("--clear", options.clear, "set to zero after reading");

@@ -6,6 +6,7 @@
 //   status   [switch]                 a switch and its ports
 //   counters [switch] [port] [clear]  port counters, 64 bits wide
 //   lft, mft [switch]                 forwarding tables, entries in use
+//   vls      port                     queues and credits by VL, VLArbitration and SLtoVLMapping
 //   link     port, state              "up", "down" (as if the cable were pulled) or "retrain"
 //   fault    port [direction] ...     sets the faults of fault_spec_from(), none: as they are
 //   journal  [switch]                 the last changes of links

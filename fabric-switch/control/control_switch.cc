@@ -316,12 +316,56 @@ json mft(Switch& sw, const json&) {
     return {{"ok", true}, {"entries", entries}};
 }
 
-// ---- links and faults
-
 SwitchPort* external_port(Switch& sw, const json& request) {
     const auto number = control_number(request.at("port"));
     return number >= 1 && number <= sw.num_ports() ? &sw.port(number) : nullptr;
 }
+
+// ---- virtual lanes
+
+json vl_arbitration(const std::vector<ib::VlArbEntry>& table) {
+    json entries = json::array();
+    for (const ib::VlArbEntry& entry : table) {
+        if (entry.weight != 0) {
+            entries.push_back({entry.vl, entry.weight});
+        }
+    }
+    return entries;
+}
+
+// A lane beyond the VLs in operation appears only while packets wait for it.
+json lanes_of(SwitchPort& port) {
+    const Neighbour* neighbour = port.cable().neighbour();
+    json lanes = json::array();
+    for (unsigned vl = 0; vl <= link::kVl15; ++vl) {
+        const std::size_t queued = port.queues().size(vl);
+        if (vl < port.attrs().data_vls()) {
+            lanes.push_back({{"vl", vl},
+                             {"queued_packets", queued},
+                             {"credits", neighbour != nullptr ? neighbour->credits(vl) : 0}});
+        } else if (vl == link::kVl15 || queued != 0) {
+            lanes.push_back({{"vl", vl}, {"queued_packets", queued}});
+        }
+    }
+    return lanes;
+}
+
+json vls(Switch& sw, const json& request) {
+    SwitchPort* port = external_port(sw, request);
+    if (port == nullptr) {
+        return control_failure("no such port");
+    }
+    const ib::PortAttrs& attrs = port->attrs();
+    return {{"ok", true},
+            {"port", port->number()},
+            {"lanes", lanes_of(*port)},
+            {"high", vl_arbitration(attrs.vl_arb_high)},
+            {"low", vl_arbitration(attrs.vl_arb_low)},
+            {"high_limit", attrs.get(pi::kVlHighLimit)},
+            {"sl_to_vl", attrs.sl_to_vl}};
+}
+
+// ---- links and faults
 
 void plug(Switch& sw, std::uint8_t number, bool plugged) {
     CableEnd& cable = sw.port(number).cable();
@@ -396,7 +440,7 @@ struct Command {
 };
 constexpr Command kSwitchCommands[] = {
     {"status", status},     {"counters", counters}, {"lft", lft},         {"mft", mft},
-    {"link", link_command}, {"fault", fault},       {"journal", journal},
+    {"link", link_command}, {"fault", fault},       {"journal", journal}, {"vls", vls},
 };
 
 }  // namespace

@@ -142,6 +142,23 @@ void print_journal(const json& answer) {
     }
 }
 
+void print_vls(const json& answer) {
+    fmt::print("{:>3}  {:>8}  {}\n", "VL", "waiting", "credits");
+    for (const json& lane : answer.at("lanes")) {
+        fmt::print("{:>3}  {:>8}  {}\n", lane.at("vl").get<int>(),
+                   lane.at("queued_packets").get<int>(),
+                   lane.contains("credits") ? lane.at("credits").dump() : "");
+    }
+    for (const char* table : {"high", "low"}) {
+        fmt::print("{} priority, VL and weight: {}\n", table, answer.at(table).dump());
+    }
+    fmt::print("VLHighLimit {}\nVL by SL, a line for each input port:\n",
+               answer.at("high_limit").get<int>());
+    for (std::size_t input = 0; input < answer.at("sl_to_vl").size(); ++input) {
+        fmt::print("{:>4}  {}\n", input, answer.at("sl_to_vl").at(input).dump());
+    }
+}
+
 struct Printer {
     const char* command;
     void (*print)(const json& answer);
@@ -149,7 +166,7 @@ struct Printer {
 constexpr Printer kPrinters[] = {
     {"status", print_status},   {"counters", print_counters}, {"lft", print_lft},
     {"mft", print_mft},         {"fault", print_faults},      {"nodes", print_nodes},
-    {"journal", print_journal},
+    {"journal", print_journal}, {"vls", print_vls},
 };
 
 void print_for_people(const std::string& command, const json& answer) {

@@ -84,6 +84,10 @@ bool Cable::End::can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) con
     return used_[vl] + blocks <= cable_.receive_blocks_;
 }
 
+std::uint32_t Cable::End::credits(unsigned vl) const {
+    return cable_.up_ && vl < link::kDataVls ? cable_.receive_blocks_ - used_[vl] : 0;
+}
+
 // Packets go singly here.
 link::BurstRoom Cable::End::begin(const link::BurstRequest& request) {
     if (request.is_offer || !can_send(request.vl, request.longest, request.crc)) {

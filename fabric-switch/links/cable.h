@@ -43,6 +43,7 @@ class Cable final {
         void commit(const ib::BurstSize& size, const OfferRecord* offer) override;
         [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                     link::SendCrc crc) const override;
+        [[nodiscard]] std::uint32_t credits(unsigned vl) const override;
         void release(unsigned vl, std::uint32_t blocks) override;
         void set_parameters(const link::Link& parameters) override;
         void retrain() override;

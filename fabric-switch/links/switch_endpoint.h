@@ -61,6 +61,9 @@ class SwitchEndpoint final : public Neighbour {
         return copier != nullptr ? &copier->counts() : nullptr;
     }
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
+    [[nodiscard]] std::uint32_t credits(unsigned vl) const override {
+        return endpoint_.sender().credits(vl);
+    }
     void release(unsigned vl, std::uint32_t blocks) override;
     void set_parameters(const link::Link& parameters) override;
     void retrain() override;

@@ -29,6 +29,8 @@ class Neighbour {
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
+    // Free blocks of the neighbour's receive buffer for a data VL.
+    [[nodiscard]] virtual std::uint32_t credits(unsigned vl) const = 0;
     // Frees the receive buffer of packets from this link.
     virtual void release(unsigned vl, std::uint32_t blocks) = 0;
     // Sets this port's link parameters; retrain() sends them again, through Down.

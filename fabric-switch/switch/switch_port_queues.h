@@ -55,6 +55,7 @@ class SwitchPortQueues final : public FaultSink {
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
     // Packets that wait.
     [[nodiscard]] std::size_t size() const;
+    [[nodiscard]] std::size_t size(unsigned vl) const { return queues_[vl].entries.size(); }
 
     // Drops packets whose lifetime is over.
     void advance(std::uint64_t now_ns);

@@ -56,6 +56,28 @@ TEST_CASE("control: requests read counters and tables and set links and faults")
     CHECK(fabric.sw.port(1).ingress_faults().spec().delay_ns == 10'000);
 }
 
+TEST_CASE("control: a port has queues and credits by VL, and its tables") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const json request = {{"command", "vls"}, {"port", 1}};
+    const json up = fabric::run_switch_command(fabric.sw, request);
+    REQUIRE(up.at("lanes").size() == 1U + fabric.sw.port(1).attrs().data_vls());
+    CHECK(up.at("lanes").at(0).at("credits") > 0);
+    CHECK(up.at("lanes").at(0).at("queued_packets") == 0);
+    CHECK(up.at("lanes").back() == json::parse(R"({"vl": 15, "queued_packets": 0})"));
+    CHECK(up.at("sl_to_vl").size() == 9);
+    CHECK(up.at("sl_to_vl").at(2).size() == 16);
+    fabric.sw.port(1).attrs().vl_arb_high = {{.vl = 1, .weight = 9}, {.vl = 2, .weight = 0}};
+    const json pull = {{"command", "link"}, {"port", 1}, {"state", "down"}};
+    CHECK(fabric::run_switch_command(fabric.sw, pull).at("ok") == true);
+    fabric.settle();
+    const json down = fabric::run_switch_command(fabric.sw, request);
+    CHECK(down.at("high") == json::parse("[[1, 9]]"));
+    CHECK(down.at("lanes").at(0).at("credits") == 0);
+    CHECK(fabric::run_switch_command(fabric.sw, {{"command", "vls"}, {"port", 9}}).at("ok") ==
+          false);
+}
+
 TEST_CASE("control: the journal has links, cables and faults in order") {
     TestFabric fabric(2);
     fabric.make_active();

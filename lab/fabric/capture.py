@@ -99,7 +99,7 @@ class Losses:
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, bytes]]:
+def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, bytes]]:
     """A socket on which a capture runs, and the bytes that came with the answer."""
     with socket.socket(socket.AF_UNIX) as sock:
         try:
@@ -121,7 +121,7 @@ def _opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, 
 def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None) -> Losses:
     """Until the switch or the reader of `out` ends, `most` packets have passed, or Ctrl-C."""
     seen = Losses()
-    with _opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+    with opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         ui.say("the capture runs until Ctrl-C" if most is None else f"the capture runs until {most} packets have come")
         while True:
             out.write(seen.pass_on(data, most))

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import control, why
+from lab.fabric import capture, control, why
 from lab.fabric.evidence import Json
-from lab.web import model
+from lab.web import model, sequence
 from lab.web.routes import Routes, Tables
 from lab.web.watch import Watcher
 
 MOST_ROWS = 512                 # limit of a list of objects in an answer
+RECORD_S = 1.0                  # time of a recording of packets
+MOST_PACKETS = 100              # limit of a recording
 FAULTS = ("drop", "duplicate", "reorder", "corrupt", "delay_us", "jitter_us", "vl15")
 
 Question = dict[str, str]
@@ -40,8 +42,9 @@ class Answers:
     def __init__(self, watcher: Watcher):
         self.watcher = watcher
         self.get: dict[str, Callable[[Question], Any]] = {
-            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "routes": self.routes,
-            "balance": self.balance, "moment": self.moment, "compare": self.compare, "why": self.why}
+            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "sequence": self.sequence,
+            "routes": self.routes, "balance": self.balance, "moment": self.moment, "compare": self.compare,
+            "why": self.why}
         self.post: dict[str, Callable[[Json], Any]] = {"link": self.set_link, "fault": self.set_fault}
 
     # -- objects that a request names ---------------------------------------------
@@ -77,7 +80,8 @@ class Answers:
             faults = self._ask(switch, "fault", port=port)
             found[name] = {"counters": {counter: value for counter, value in counters.items()
                                         if value and counter != "port"},
-                           "faults": {"in": faults["in"], "out": faults["out"]}}
+                           "faults": {"in": faults["in"], "out": faults["out"]},
+                           "vls": self._ask(switch, "vls", port=port)}
         with self.watcher.lock:
             curves = self.watcher.history.curves(link.id)
         return {"link": dataclasses.asdict(link), "ends": found, "curves": curves}
@@ -162,6 +166,18 @@ class Answers:
             if far and "path" in far:
                 found["back"] = routes.way(peer.id, far["path"]["port"], far["path"]["dlid"]).hops
         return found
+
+    def sequence(self, question: Question) -> Json:
+        """The packets of a QP in the next moments, with both ends' counters of work requests."""
+        node, number = self._node(question), int(_number(question, "qpn"))
+        objects = self._hca(node)
+        fabric = self.watcher.fabric
+        at = next((link.a for link in fabric.links.values() if link.b == node.id), "")
+        if not at:
+            raise Refused(f"{node.name} has no link")
+        rules = capture.rules(node.name, [objects], number)
+        found = sequence.record(self.watcher.controls[fabric.nodes[at].process], rules, RECORD_S, MOST_PACKETS)
+        return {**found, "lids": node.lids}
 
     def routes(self, question: Question) -> Json:
         return self._routes().through(self._link(question))

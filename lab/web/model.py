@@ -43,7 +43,8 @@ class Node:
 
 @dataclasses.dataclass
 class Link:
-    """id: the port of its end a, which is a switch. cable: False while it is pulled. rate: such as "4X EDR"."""
+    """id: the port of its end a, which is a switch. lids: of the host's port at its end b. cable: False while it is
+    pulled. rate: such as "4X EDR"."""
     id: str
     a: str
     a_port: int
@@ -58,6 +59,7 @@ class Link:
     cable: bool
     faults: bool
     peer_copy: bool
+    lids: list[int] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -114,7 +116,8 @@ def _add_link(fabric: Fabric, guid: str, port: Json) -> None:
     rate = f"{port['width']} {port['speed']}".strip()
     fabric.links[link_id] = Link(link_id, guid, port["port"], peer["node_guid"], peer["port"], port["state"],
                                  port["phys_state"], rate, load.capacity(rate), port["mtu"], port["data_vls"],
-                                 port["cable"], port["faults"], port["peer_copy"])
+                                 port["cable"], port["faults"], port["peer_copy"],
+                                 [] if fabric.nodes[peer["node_guid"]].kind == "switch" else port["lids"])
 
 
 def fabric_of(reading: Reading) -> Fabric:

@@ -55,14 +55,16 @@ class Routes:
                 break
             hops.append(step[0])
             here = step[1]
-        return Way(hops, dlid in self.fabric.nodes[here].lids, here)
+        node = self.fabric.nodes[here]
+        lids = node.lids if node.kind == "switch" or not hops else self.fabric.links[hops[-1][0]].lids
+        return Way(hops, dlid in lids, here)
 
     def way(self, source: str, port: int, dlid: int) -> Way:
         """From a host's port to a LID."""
         link = self._at.get((source, port))
         if not link or link.state == "Down":
             return Way([], False, source)
-        if dlid in self.fabric.nodes[source].lids and link.b == source:
+        if dlid in link.lids:
             return Way([], True, source)        # the port loops packets to its own LID back
         found = self._walk(link.a, dlid)
         return Way([(link.id, False), *found.hops], found.complete, found.end)

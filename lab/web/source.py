@@ -20,16 +20,19 @@ class Source(Protocol):
 
 
 class Lab:
-    """The lab of this checkout."""
+    """The lab in a directory, by default the lab of this checkout. Each call looks at its record again."""
+
+    def __init__(self, directory: pathlib.Path | None = None):
+        self.directory = directory
 
     def controls(self) -> list[pathlib.Path]:
-        return [switch.control for switch in cluster.Cluster().switches()]
+        return [switch.control for switch in cluster.Cluster(self.directory).switches()]
 
     def guests(self) -> dict[str, Json | None]:
-        return evidence.guests(cluster.Cluster())
+        return evidence.guests(cluster.Cluster(self.directory))
 
     def evidence(self) -> Evidence:
-        return evidence.collect(cluster.Cluster())
+        return evidence.collect(cluster.Cluster(self.directory))
 
 
 class OneProcess:

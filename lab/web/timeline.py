@@ -17,8 +17,8 @@ WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pu
 
 @dataclasses.dataclass
 class Event:
-    """kind: up, down, fault, trap, state, sm, node, completion or event. link, node: ids, "" for none. about: for ./pib
-    why."""
+    """kind: up, down, fault, trap, state, sm, node, completion or event. link, node: ids, "" for none. guest, slot: an
+    HCA. about: for ./pib why."""
     number: int
     at: float
     kind: str
@@ -26,6 +26,7 @@ class Event:
     link: str = ""
     node: str = ""
     guest: str = ""
+    slot: int = 0
     qpn: int = 0
     about: str = ""
 
@@ -68,26 +69,26 @@ class Timeline:
             self._add(now - entry["age_ns"] / NS, KINDS[entry["change"]], text, link=link.id if link else "",
                       node=node.id, about=here)
 
-    def read_hca(self, guest: str, slot: int, hca: Json, node: str) -> None:
+    def read_hca(self, guest: str, slot: int, hca: Json) -> None:
         """hca: as in Evidence."""
         for entry in self._unread((guest, slot), {"lost": hca["lost"], "entries": hca["journal"]}):
             at = entry["at"]
             if entry["kind"] == "completion":
                 queue = " of a receive" if entry["queue"] == "recv" else ""
                 status = entry["status"].removeprefix("IBV_WC_")
-                self._add(at, "completion", f"{guest} QP {entry['qpn']:#x}: {status}{queue}", node=node, guest=guest,
+                self._add(at, "completion", f"{guest} QP {entry['qpn']:#x}: {status}{queue}", guest=guest, slot=slot,
                           qpn=entry["qpn"], about=f"{guest}:{entry['qpn']:#x}")
             else:
-                self._event(at, guest, entry, node)
+                self._event(at, guest, slot, entry)
 
-    def _event(self, at: float, guest: str, entry: Json, node: str) -> None:
+    def _event(self, at: float, guest: str, slot: int, entry: Json) -> None:
         words = entry["event"].split("_")
         if "QP" in words or "PATH" in words:
-            self._add(at, "event", f"{guest} QP {entry['number']:#x}: {entry['event']}", node=node, guest=guest,
+            self._add(at, "event", f"{guest} QP {entry['number']:#x}: {entry['event']}", guest=guest, slot=slot,
                       qpn=entry["number"], about=f"{guest}:{entry['number']:#x}")
         else:
             self._add(at, "event", f"{guest}: {entry['event']}, number {entry['number']}, port {entry['port']}",
-                      node=node, guest=guest, about=guest)
+                      guest=guest, slot=slot, about=guest)
 
     # -- readings -----------------------------------------------------------------
 

@@ -69,11 +69,8 @@ class Watcher:
             before = self.timeline.last()
             for name, guest in found.items():
                 for slot, hca in enumerate(guest["hcas"] if guest else []):
-                    self.timeline.read_hca(name, slot, hca, self._node_of(name, slot))
+                    self.timeline.read_hca(name, slot, hca)
             self._send_events(before)
-
-    def _node_of(self, guest: str, slot: int) -> str:
-        return next((node.id for node in self.fabric.nodes.values() if (node.guest, node.slot) == (guest, slot)), "")
 
     def _guest_ports(self) -> dict[int, HcaPort]:
         return {port.guid: port for name, found in self.guests.items() if found

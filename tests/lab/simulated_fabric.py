@@ -8,6 +8,7 @@ import json
 import pathlib
 import socket
 import socketserver
+import struct
 import threading
 import time
 from typing import Any
@@ -39,6 +40,7 @@ class Fabric:
         self.pulled: set[tuple[str, int]] = set()
         self.faults: dict[tuple[str, int, str], dict[str, Any]] = {}
         self.journals: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
+        self.packets: list[tuple[float, bytes]] = []        # packets of captures, and their times
         self.requests: list[dict[str, Any]] = []
         self._moved = time.monotonic()
 
@@ -171,19 +173,52 @@ class Fabric:
             self.note(*at, "faults", words or "none")
         return {way: {**FAULTS, **self.faults.get((*at, way), {}), "counts": {"seen": 0}} for way in ("in", "out")}
 
+    def vls(self, request) -> dict[str, Any]:
+        lanes = [{"vl": vl, "queued_packets": 0, "credits": 256} for vl in range(8)]
+        return {"port": request["port"], "lanes": [*lanes, {"vl": 15, "queued_packets": 0}], "high": [[0, 4], [1, 2]],
+                "low": [[0, 64], [1, 64]], "high_limit": 10, "sl_to_vl": [[level % 8 for level in range(16)]] * 3}
+
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         self.requests.append(request)
         make = {"nodes": self.nodes, "status": self.status, "counters": self.read_counters, "lft": self.lft,
-                "mft": self.mft, "journal": self.journal, "link": self.link, "fault": self.fault}[request["command"]]
+                "mft": self.mft, "journal": self.journal, "link": self.link, "fault": self.fault,
+                "vls": self.vls}[request["command"]]
         return {"ok": True, **make(request)}
+
+
+# -- packets ------------------------------------------------------------------------
+
+def packet(slid: int, dlid: int, qpn: int, opcode: int, psn: int, more: bytes = b"") -> bytes:
+    """LRH, BTH and more."""
+    octets = 20 + len(more)
+    return struct.pack(">BBHHH", 0, 2, dlid, octets // 4, slid) + struct.pack(
+        ">BBHII", opcode, 0, 0xFFFF, qpn, 1 << 31 | psn) + more
+
+
+def pcapng(packets: list[tuple[float, bytes]]) -> bytes:
+    """As CaptureStream of pib-switch writes it."""
+    data = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
+    for at, octets in packets:
+        record = struct.pack("<Q", int(at * (1 << 32))) + struct.pack(
+            ">BBHHH", 21, 4, 16 + len(octets) + 6, 0, len(octets) + 6) + octets + bytes(6)
+        padding = bytes(-len(record) % 4)
+        length = 32 + len(record) + len(padding)
+        data += struct.pack("=IIIIIII", 6, length, 0, 0, 0, len(record), len(record)) + record + padding + struct.pack(
+            "=I", length)
+    return data
 
 
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         self.server.open.append(self.connection)                     # type: ignore[attr-defined]
+        fabric = self.server.fabric                                  # type: ignore[attr-defined]
         for line in self.rfile:
-            answer = self.server.fabric.answer(json.loads(line))     # type: ignore[attr-defined]
-            self.wfile.write(json.dumps(answer).encode() + b"\n")
+            request = json.loads(line)
+            if request["command"] == "capture":
+                fabric.requests.append(request)
+                self.wfile.write(b'{"format":"pcapng","ok":true}\n' + pcapng(fabric.packets))
+            else:
+                self.wfile.write(json.dumps(fabric.answer(request)).encode() + b"\n")
 
 
 class _Sockets(socketserver.ThreadingUnixStreamServer):

@@ -220,7 +220,7 @@ def test_failures_of_hcas():
     journal = [{"kind": "completion", "at": 7.0, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"},
                {"kind": "event", "at": 8.0, "event": "IBV_EVENT_QP_FATAL", "number": 0x42, "port": 1},
                {"kind": "event", "at": 9.0, "event": "IBV_EVENT_PORT_ERR", "number": 1, "port": 1}]
-    line.read_hca("vm0", 0, {"lost": 0, "journal": journal}, "0x1")
+    line.read_hca("vm0", 0, {"lost": 0, "journal": journal})
     assert [(event.at, event.text, event.about) for event in line.events] == [
         (7.0, "vm0 QP 0x41: RETRY_EXC_ERR", "vm0:0x41"), (8.0, "vm0 QP 0x42: IBV_EVENT_QP_FATAL", "vm0:0x42"),
         (9.0, "vm0: IBV_EVENT_PORT_ERR, number 1, port 1", "vm0")]
@@ -263,6 +263,27 @@ def test_the_way_of_a_connection_follows_the_tables(tree):
         names.append(end)
     assert way.complete and len(way.hops) == 4
     assert [made.nodes[guid].name[:4] for guid in names] == ["vm0", "leaf", "spin", "leaf", "vm1"]
+
+
+def test_the_way_between_two_ports_of_a_host_leaves_the_host():
+    pair = simulated("redundant-pair")
+    made, routes = routes_of(pair)
+    host = next(node for node in made.nodes.values() if node.kind != "switch")
+    near, far = sorted((link for link in made.links.values() if link.b == host.id), key=lambda link: link.b_port)
+    for link in (near, far):
+        link.lids = []
+    far.lids = [77]
+    for switch in pair.net.switches():
+        mine = {port for port, (peer, number) in switch.peers.items()
+                if (simulated_fabric.guid(pair.net.nodes[peer]), number) == (host.id, far.b_port)}
+        if mine:
+            routes.tables[simulated_fabric.guid(switch)][77] = mine.pop()
+        else:
+            routes.tables[simulated_fabric.guid(switch)][77] = next(
+                port for port, (peer, _) in switch.peers.items() if pair.net.nodes[peer].kind == "Switch")
+    way = routes.way(host.id, near.b_port, 77)
+    assert way.complete and way.hops[0] == (near.id, False) and way.hops[-1] == (far.id, True)
+    assert routes.way(host.id, far.b_port, 77).hops == []
 
 
 def test_a_way_ends_where_the_tables_end_or_a_link_is_down(tree):

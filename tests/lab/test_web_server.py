@@ -277,6 +277,7 @@ def test_faults_are_set_at_the_end_that_was_named(web, page):
         assert page.change("fault", {"link": link.id, "end": end, "direction": "in", "set": {"drop": 0.5}})[0] == 200
         found = page.ask("link", link=link.id)["ends"]
         assert found[end]["faults"]["in"]["drop"] == 0.5 and found[end]["faults"]["out"]["drop"] == 0
+        assert len(found[end]["vls"]["lanes"]) == 9
         page.change("fault", {"link": link.id, "end": end, "set": {}})
     assert all(not faults[way]["drop"] for faults in (
         one["faults"] for one in page.ask("link", link=link.id)["ends"].values()) for way in ("in", "out"))
@@ -302,6 +303,20 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     assert found["there"][0] == [link_of(web, "vm0[1]"), False] and found["there"][-1] == [link_of(web, "vm1[1]"), True]
     assert (found["peer"]["name"], found["peer"]["qp"]["qpn"]) == ("vm1", 0x51)
     assert page.refusal(f"qp?node={node_of(web, 'vm0')}&qpn=7") == 400
+
+
+def test_packets_of_a_qp_are_recorded(web, page):
+    fabric = web.watcher.source.process.fabric
+    near, far = fabric.lids["node1"], fabric.lids["node16"]
+    fabric.packets = [(100.0, simulated_fabric.packet(near, far, 0x51, 4, 7)),
+                      (100.5, simulated_fabric.packet(far, near, 0x41, 17, 7, bytes([0x60, 0, 0, 3])))]
+    found = page.ask("sequence", node=node_of(web, "vm0"), qpn=0x41)
+    assert [(one["at"], one["slid"], one["name"], one["psn"], one["answer"]) for one in found["messages"]] == [
+        (100.0, near, "RC SEND_ONLY", 7, ""), (100.5, far, "RC ACKNOWLEDGE", 7, "NAK, PSN sequence error")]
+    assert (found["lost"], found["lids"]) == (0, [near])
+    wanted = next(one["rules"] for one in reversed(fabric.requests) if one["command"] == "capture")
+    assert wanted == [{"dlid": near, "qp": 0x41}, {"slid": near, "dlid": far, "qp": 0x51}]
+    assert page.refusal(f"sequence?node={node_of(web, 'vm0')}&qpn=9") == 502
 
 
 def test_routes_balance_moments_and_words(web, page):
@@ -357,7 +372,8 @@ def test_of_a_running_switch(tmp_path):
             stream.until("events", lambda events: any("the cable was pulled" in one["text"] for one in events))
             assert page.change("fault", {"link": link, "set": {"drop": 0.25, "delay_us": 50}})[0] == 200
             stream.until("events", lambda events: any("drop 0.25, delay 50 us" in one["text"] for one in events))
-            assert page.ask("link", link=link)["ends"]["a"]["faults"]["in"]["drop"] == 0.25
+            end = page.ask("link", link=link)["ends"]["a"]
+            assert end["faults"]["in"]["drop"] == 0.25 and end["vls"]["lanes"][0]["queued_packets"] == 0
             status, refused = page.change("fault", {"link": link, "set": {"drop": 2}})
             assert status == 502 and "probability" in refused["error"]
             assert any("the cable was pulled" in line for line in page.ask("why")["lines"])

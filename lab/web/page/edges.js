@@ -44,8 +44,9 @@ function ends(from, to, side) {
     return {points: elbow};
   }
   const [begin, end] = [point(from, to), point(to, from)];
-  const level = from.y === to.y && Math.abs(to.x - from.x) > 1.9 * (from.width + 12);
-  const upright = from.x === to.x && Math.abs(to.y - from.y) > 200;
+  const ofOneLevel = from.level === to.level;
+  const level = ofOneLevel && from.y === to.y && Math.abs(to.x - from.x) > 1.9 * (from.width + 12);
+  const upright = ofOneLevel && from.x === to.x && Math.abs(to.y - from.y) > 200;
   const bend = level ? {x: 0, y: -40 - length / 12} : upright ? {x: 40 + length / 12, y: 0} : {x: 0, y: 0};
   return {points: level || upright ? arc(begin, {x: (begin.x + end.x) / 2 + bend.x, y: (begin.y + end.y) / 2 + bend.y},
     end) : [begin, end]};

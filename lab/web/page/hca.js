@@ -3,6 +3,7 @@
 
 import {ask} from "./api.js";
 import {clock, count, hex, make, table} from "./format.js";
+import {chart} from "./sequence.js";
 import {bar, eventList, state} from "./label.js";
 
 const KINDS = {guest: "Guest", phantom: "Phantom host", host: "Host"};
@@ -32,7 +33,7 @@ export const host = {
         ? "The switch process answers for this host's subnet management. It has no QPs."
         : "Its virtual machine is no guest of this lab, so its objects are not known.")]),
       make("h3", {}, "Events"),
-      eventList(store, store.events.filter((event) => event.node === node.id
+      eventList(store, store.events.filter((event) => store.nodeOf(event) === node.id
         || links.some((link) => link.id === event.link)), pane, 30)].filter(Boolean);
   },
 };
@@ -86,7 +87,11 @@ function target(store, one) {
 export const qp = {
   load: async (store) => {
     const {id, qpn} = store.chosen;
-    const data = await ask("qp", {node: id, qpn});
+    const [data, recorded] = await Promise.all([ask("qp", {node: id, qpn}),
+      store.chosen.chart ? ask("sequence", {node: id, qpn}) : null]);
+    if (recorded?.messages.length || !store.chosen.recorded) {
+      store.chosen.recorded = recorded;         // a recording without packets leaves the one before
+    }
     if (store.chosen?.kind === "qp" && store.chosen.qpn === qpn) {
       const way = (hops) => JSON.stringify(hops);
       if (way([...store.path.there]) !== way(data.there) || way([...store.path.back]) !== way(data.back)) {
@@ -114,8 +119,9 @@ export const qp = {
       table(["queue", "depth", "waiting", "completed"], ["sq", "rq"].map((name) => [
         name === "sq" ? "send" : "receive", one[name].depth, waiting(one[name]), one[name].consumer])),
       ...(one.path ? ways(store, data, pane) : []),
+      ...sequence(store, node, data),
       make("h3", {}, "Events"),
-      eventList(store, store.events.filter((event) => event.node === node.id && event.qpn === one.qpn), pane, 30),
+      eventList(store, store.events.filter((event) => event.qpn === one.qpn && store.nodeOf(event) === node.id), pane),
       whyButton(store, `${node.guest}:${hex(one.qpn)}`)].filter(Boolean);
   },
 };
@@ -126,6 +132,21 @@ function requester(one) {
     ["next PSN of a new request", hex(next)], ["requests in the window", count(inWindow)],
     ["retries left", `${one.requester.retries_left} of ${one.retry_cnt}`],
     ["local ACK timeout", one.timeout ? `4.096 µs × 2^${one.timeout}` : "none"]]);
+}
+
+function sequence(store, node, data) {
+  const {chosen} = store;
+  const button = make("button", {type: "button", "data-key": "chart", "aria-pressed": String(Boolean(chosen.chart)),
+    onclick: () => {
+      chosen.chart = !chosen.chart;
+      button.setAttribute("aria-pressed", String(chosen.chart));
+    }}, "Record packets");
+  const far = data.peer?.qp ? `${data.peer.name} ${hex(data.peer.qp.qpn)}` : null;
+  const names = [`${node.name} ${hex(data.qp.qpn)}`, far ?? (data.qp.path ? `LID ${data.qp.path.dlid}` : "peers")];
+  const ends = [data.qp, data.peer?.qp];
+  return [make("h3", {}, "Message sequence"), make("p", {}, button),
+    chosen.recorded ? chart(names, ends, chosen.recorded) : make("p", {class: "note"}, chosen.chart ? "Recording…"
+      : "The switch records this QP's packets, both ways, while the button is on.")];
 }
 
 function ways(store, data, pane) {

@@ -20,14 +20,15 @@ export function bar(share, text) {
 export function eventList(store, events, pane, most = 60) {
   const rows = [...events].reverse().slice(0, most).map((event) => make("li", {}, make("time", {}, clock(event.at)),
     make("button", {type: "button", class: "go", "data-key": `event ${event.number}`, onclick: () => {
+      const node = store.nodeOf(event);
       store.show(event.at + 0.05);
       if (event.link && store.links.has(event.link)) {
         store.choose("link", event.link);
-      } else if (event.qpn && store.nodes.has(event.node)) {
-        store.choose("qp", event.node, {qpn: event.qpn});
-      } else if (event.node && store.nodes.has(event.node)) {
-        pane.stage.show(event.node);
-        store.choose("node", event.node);
+      } else if (event.qpn && node) {
+        store.choose("qp", node, {qpn: event.qpn});
+      } else if (node) {
+        pane.stage.show(node);
+        store.choose("node", node);
       }
     }}, event.text)));
   return rows.length ? make("ol", {class: "events"}, rows) : make("p", {class: "note"}, "Nothing has happened yet.");

@@ -38,6 +38,7 @@ export const link = {
       one("Waiting for credits (PortXmitWait)", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
       faultForm(store, found, ends, pane),
+      ...lanes(store, found, ends),
       ...counters(store, found, ends),
       ...routes(store, found, pairs, pane)].filter(Boolean);
   },
@@ -114,6 +115,19 @@ function faultForm(store, found, ends, pane) {
   return make("section", {}, make("h3", {}, "Faults on purpose"),
     rows.length ? table(["port and direction", "faults", "packets so far"], rows) : null,
     kept && pane.keeps(found.id) ? kept : pane.keep(found.id, form));
+}
+
+/** Queues and credits by VL, and the tables that subnet management has set. */
+function lanes(store, found, ends) {
+  const listed = (entries) => entries.map(([vl, weight]) => `VL ${vl} × ${weight}`).join(", ") || "none";
+  return Object.entries(ends).flatMap(([end, {vls}]) => [
+    make("h3", {}, `Virtual lanes of ${store.endName(found[end], found[`${end}_port`])}`),
+    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.lanes.map((lane) => [
+      String(lane.vl), lane.queued_packets, lane.credits === undefined ? "needs none" : count(lane.credits)])),
+    make("p", {class: "note"}, `VLArbitration: high priority ${listed(vls.high)}; low priority ${listed(vls.low)}; `
+      + `VLHighLimit ${vls.high_limit}.`),
+    make("p", {class: "note"}, [...new Set(vls.sl_to_vl.map((row) => row.join(" ")))].map(
+      (row) => `SL 0 to 15 use VL ${row}`).join("; or, by input port, "), ".")]);
 }
 
 function counters(store, found, ends) {

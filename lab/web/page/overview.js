@@ -153,11 +153,12 @@ function histogram(numbers) {
   const bars = filled.flatMap((number, bin) => {
     const high = number / highest * (height - 40);
     const x = 4 + bin * (width - 8) / bins;
+    const middle = x + Math.min(62, (width - 8) / bins) / 2;
     const begin = Math.ceil(least + bin * (most - least + 1) / bins);
-    return [draw("rect", {x: x + 1, y: height - 18 - high, width: (width - 8) / bins - 2, height: high}),
-            draw("text", {x: x + (width - 8) / bins / 2, y: height - 22 - high, "text-anchor": "middle"},
+    return [draw("rect", {x: x + 1, y: height - 18 - high, width: Math.min(60, (width - 8) / bins - 2), height: high}),
+            draw("text", {x: middle, y: height - 22 - high, "text-anchor": "middle"},
               number ? String(number) : ""),
-            draw("text", {x: x + (width - 8) / bins / 2, y: height - 5, "text-anchor": "middle"}, String(begin))];
+            draw("text", {x: middle, y: height - 5, "text-anchor": "middle"}, String(begin))];
   });
   const svg = draw("svg", {class: "curve histogram", viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `Histogram: routes of a link in one direction, from ${count(least)} to ${count(most)}`}, ...bars);

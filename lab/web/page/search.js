@@ -82,6 +82,7 @@ export class Search {
       this.at = (this.at + step + this.found.length) % this.found.length;
       this.point();
     } else if (event.key === "Enter" && this.found.length) {
+      event.preventDefault();           // else it presses the node that gets the focus
       this.take(this.found[this.at]);
     } else if (event.key === "Escape") {
       this.input.value = "";

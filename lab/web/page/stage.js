@@ -9,6 +9,7 @@ import {Painter} from "./paint.js";
 const LEAST_SCALE = 0.08;
 const MOST_SCALE = 4;
 const NEAR = 7;                 // pixels from a link at which the pointer takes it
+const SAME_ROW = 30;
 const STEP = 1.25;              // of the zoom, by a key
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 
@@ -397,19 +398,17 @@ export class Stage {
     event.preventDefault();
   }
 
-  /** The focus goes to the nearest item in a direction. */
+  /** The focus goes to the nearest item in a direction, of the next row or, to the sides, of the same one. */
   step(id, [dx, dy]) {
     const here = this.items.get(id);
-    let best = null;
-    let least = Infinity;
-    for (const item of this.items.values()) {
+    const ahead = [...this.items.values()].map((item) => {
       const [x, y] = [item.x - here.x, item.y - here.y];
-      const along = x * dx + y * dy;
-      const aside = Math.abs(x * dy) + Math.abs(y * dx);
-      if (item !== here && along > 1 && along + 2.5 * aside < least) {
-        [best, least] = [item, along + 2.5 * aside];
-      }
-    }
+      return {id: item.id, along: x * dx + y * dy, aside: Math.abs(x * dy) + Math.abs(y * dx)};
+    }).filter(({along}) => along > 1);
+    const nextRow = Math.min(...ahead.map(({along}) => along)) + SAME_ROW;
+    const near = dx ? ahead.filter(({aside}) => aside < SAME_ROW) : ahead.filter(({along}) => along < nextRow);
+    const best = (near.length ? near : ahead).reduce((one, other) => (
+      !one || other.along + 2 * other.aside < one.along + 2 * one.aside ? other : one), null);
     if (best) {
       this.goTo(best.id);
     }

@@ -117,6 +117,12 @@ export class Store extends EventTarget {
     this.tell("path");
   }
 
+  /** The id of the node that an event is about. */
+  nodeOf({node, guest, slot}) {
+    const found = guest ? [...this.nodes.values()].find((one) => one.guest === guest && one.slot === slot)?.id : node;
+    return this.nodes.has(found) ? found : "";
+  }
+
   endName(guid, port) {
     return `${this.nodes.get(guid)?.name ?? guid}[${port}]`;
   }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A message sequence chart: a line for each end of a connection, an arrow for each packet. Answers that refuse are
+// dashed. Below it the work requests of both ends.
+
+import {draw, hex, make, table} from "./format.js";
+
+const WIDTH = 388;
+const ROW = 21;
+const TOP = 26;
+const LEFT = 66;                // of the first line
+const RIGHT = WIDTH - 40;
+const MOST = 40;                // packets that are drawn, the newest ones
+
+/** names: of both ends. qps: of both, where they are known. */
+export function chart(names, qps, {messages, lost, lids}) {
+  const shown = messages.slice(-MOST);
+  const height = TOP + ROW * shown.length + 8;
+  const svg = draw("svg", {class: "sequence", viewBox: `0 0 ${WIDTH} ${height}`, role: "img",
+                           "aria-label": `${messages.length} packets between ${names.join(" and ")}`},
+    ...[LEFT, RIGHT].map((x) => draw("line", {class: "life", x1: x, x2: x, y1: TOP - 8, y2: height})),
+    ...[[LEFT, "middle"], [RIGHT, "end"]].map(([x, anchor], end) => draw("text", {
+      x: anchor === "end" ? WIDTH - 2 : x, y: 11, "text-anchor": anchor}, names[end])),
+    ...shown.flatMap((one, row) => arrow(one, lids.includes(one.slid), TOP + ROW * row + 12, shown[0].at)));
+  svg.style.height = `${height}px`;
+  return make("div", {}, svg,
+    make("p", {class: "note"}, `${messages.length} packets of the last recording`
+      + `${messages.length > MOST ? `, the last ${MOST} are drawn` : ""}${lost ? `; ${lost} more were lost` : ""}.`),
+    table(["end", "send requests posted", "completed", "receives posted", "completed"], names.map((name, end) => [name,
+      ...(qps[end] ? [qps[end].sq.producer, qps[end].sq.consumer, qps[end].rq.producer, qps[end].rq.consumer]
+        : ["", "", "", ""])])));
+}
+
+function arrow(one, forward, y, began) {
+  const [from, to] = forward ? [LEFT, RIGHT] : [RIGHT, LEFT];
+  const tip = forward ? to - 8 : to + 8;
+  const kind = one.answer.includes("NAK") ? "refused" : one.answer ? "answer" : "request";
+  const about = one.answer && !one.name.includes("RESPONSE") ? one.answer : one.name.replace(/^\w+ /, "");
+  const text = `${about}  ${hex(one.psn)}${one.ack_request ? "  A" : ""}`;
+  return [draw("text", {class: "time", x: LEFT - 6, y: y + 3, "text-anchor": "end"},
+    `${((one.at - began) * 1000).toFixed(3)}`),
+  draw("line", {class: kind, x1: from, x2: tip, y1: y, y2: y}),
+  draw("path", {class: kind, d: `M${to} ${y}L${tip} ${y - 4}V${y + 4}Z`}),
+  draw("text", {class: kind, x: (LEFT + RIGHT) / 2, y: y - 3, "text-anchor": "middle"}, text,
+    draw("title", {}, `${one.name}, PSN ${hex(one.psn)}, to QP ${hex(one.qpn)}, ${one.octets} octets`
+      + `${one.ack_request ? ", AckReq" : ""}${one.solicited ? ", solicited" : ""}`
+      + `${one.answer ? `, ${one.answer}` : ""}`))];
+}

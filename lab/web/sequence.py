@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The packets of a QP, captured in the switch for a short time, for a message sequence chart."""
+
+import contextlib
+import dataclasses
+import pathlib
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from lab.fabric import capture
+
+ERF_BYTES = 16
+BLOCK = struct.Struct("=II")
+PACKET_LENGTHS = struct.Struct("=IIIII")        # interface, time (two words), captured and original length
+BTH = struct.Struct(">BBHII")
+GRH_BYTES, LRH_BYTES, AETH_OFFSET = 40, 8, 12
+LNH_LOCAL, LNH_GLOBAL = 2, 3
+PSN_MASK = QPN_MASK = (1 << 24) - 1
+SOLICITED, ACK_REQUEST = 0x80, 1 << 31
+SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
+OPERATIONS = ("SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST with immediate", "SEND_ONLY",
+              "SEND_ONLY with immediate", "RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST",
+              "RDMA_WRITE_LAST with immediate", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY with immediate",
+              "RDMA_READ_REQUEST", "RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_MIDDLE", "RDMA_READ_RESPONSE_LAST",
+              "RDMA_READ_RESPONSE_ONLY", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "FETCH_ADD", "RESYNC",
+              "SEND_LAST with invalidate", "SEND_ONLY with invalidate")
+WITH_AETH = {OPERATIONS.index(name) for name in ("RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_LAST",
+                                                 "RDMA_READ_RESPONSE_ONLY", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE")}
+NAKS = ("PSN sequence error", "invalid request", "remote access error", "remote operational error",
+        "invalid RD request")
+RNR_TIMERS_MS = (655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0.32, 0.48, 0.64, 0.96, 1.28, 1.92, 2.56,
+                 3.84, 5.12, 7.68, 10.24, 15.36, 20.48, 30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68,
+                 491.52)
+
+
+@dataclasses.dataclass
+class Message:
+    """A packet. at: in seconds since 1970. answer: of an acknowledgement, "" for none. octets: LRH to padding."""
+    at: float
+    slid: int
+    dlid: int
+    qpn: int
+    name: str
+    psn: int
+    answer: str
+    octets: int
+    ack_request: bool
+    solicited: bool
+
+
+def aeth(syndrome: int) -> str:
+    kind, value = syndrome >> 5 & 3, syndrome & 31
+    if kind == 0:
+        return "ACK"
+    if kind == 1:
+        return f"RNR NAK, wait {RNR_TIMERS_MS[value]:g} ms"
+    if kind == 3:
+        return f"NAK, {NAKS[value] if value < len(NAKS) else value}"
+    return "reserved"
+
+
+def message(at: float, packet: bytes) -> Message | None:
+    """None: the packet has no BTH, or is too short."""
+    if len(packet) < LRH_BYTES:
+        return None
+    next_header = packet[1] & 3
+    begin = LRH_BYTES + (GRH_BYTES if next_header == LNH_GLOBAL else 0)
+    if next_header not in (LNH_LOCAL, LNH_GLOBAL) or len(packet) < begin + BTH.size:
+        return None
+    opcode, flags, _pkey, destination, last = BTH.unpack_from(packet, begin)
+    service, operation = opcode >> 5, opcode & 31
+    name = OPERATIONS[operation] if operation < len(OPERATIONS) else f"operation {operation}"
+    answer = ""
+    if operation in WITH_AETH and len(packet) > begin + AETH_OFFSET:
+        answer = aeth(packet[begin + AETH_OFFSET])
+    dlid, _, slid = struct.unpack_from(">HHH", packet, 2)
+    return Message(at, slid, dlid, destination & QPN_MASK, f"{SERVICES.get(service, service)} {name}",
+                   last & PSN_MASK, answer, len(packet), bool(last & ACK_REQUEST), bool(flags & SOLICITED))
+
+
+def messages(blocks: bytes) -> Iterator[Message]:
+    """The messages in whole blocks of the switch's pcapng."""
+    at = 0
+    while at + BLOCK.size <= len(blocks):
+        kind, length = BLOCK.unpack_from(blocks, at)
+        if kind == capture.PACKET:
+            captured = PACKET_LENGTHS.unpack_from(blocks, at + BLOCK.size)[3]
+            begin = at + BLOCK.size + PACKET_LENGTHS.size
+            record = blocks[begin:begin + captured]
+            seconds, = struct.unpack_from("<Q", record)
+            octets, = struct.unpack_from(">H", record, ERF_BYTES - 2)
+            if found := message(seconds / (1 << 32), record[ERF_BYTES:ERF_BYTES + octets]):
+                yield found
+        at += max(length, BLOCK.size)
+
+
+def record(path: pathlib.Path, rules: capture.Rules, seconds: float, most: int) -> dict[str, Any]:
+    """The packets of some seconds, or the first ones of them. lost: the switch had no room for so many."""
+    seen, data = capture.Losses(), b""
+    end = time.monotonic() + seconds
+    with capture.opened(path, rules) as (sock, more), contextlib.suppress(TimeoutError):
+        data += seen.pass_on(more, most)
+        while not seen.enough(most) and (left := end - time.monotonic()) > 0:
+            sock.settimeout(left)
+            if not (more := sock.recv(capture.CHUNK)):
+                break
+            data += seen.pass_on(more, most)
+    return {"messages": [dataclasses.asdict(one) for one in messages(data)], "lost": seen.lost}

@@ -292,6 +292,7 @@ def _add_development(add) -> None:
                               "compile driver and provider for all kernels and rdma-core releases of Debian, and "
                               "boot the newest kernel; qemu: the device in the QEMU of Debian 13 and of its "
                               "backports; arm: compiled for 64-bit Arm, unit tests with pages of 4, 16 and 64 KiB; "
+                              "web: the page of ./pib web in a browser; "
                               "packages: build Debian packages and the container, and use them in clean trees; "
                               "simulate: random fabrics against a reference model of verbs; "
                               "style: a part of unit; all: every part, and the tests that are marked nightly, which "

@@ -14,6 +14,7 @@ from lab.build import debian, preflight
 
 LIST = pathlib.Path(__file__).with_name("packages.txt")
 TEST_LIST = LIST.with_name("test-packages.txt")
+BROWSER_LIST = LIST.with_name("browser-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
@@ -42,9 +43,10 @@ def needs(text: str) -> list[Need]:
     return found
 
 
-def missing(tests: bool) -> list[Need]:
-    """tests: include the packages of the tests."""
-    wanted = needs(LIST.read_text()) + (needs(TEST_LIST.read_text()) if tests else [])
+def missing(tests: bool, browser: bool = False) -> list[Need]:
+    """tests: include the packages of the tests; browser: those of the tests in a browser."""
+    lists = [LIST, *([TEST_LIST] if tests else []), *([BROWSER_LIST] if browser else [])]
+    wanted = [need for file in lists for need in needs(file.read_text())]
     installed = debian.installed()
     return [need for need in wanted if not need.met_by(installed.get(need.package, ""))]
 
@@ -162,14 +164,14 @@ def _elsewhere() -> None:
                           f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 
-def install(tests: bool = False) -> None:
+def install(tests: bool = False, browser: bool = False) -> None:
     """Installs the missing packages. If nothing is missing it is quick and silent."""
     if os.environ.get(VARIABLE) == "skip":
         return
     if debian.codename() not in RELEASES:
         _elsewhere()
         return
-    lacking = missing(tests)
+    lacking = missing(tests, browser)
     if not lacking:
         return
     ui.say("missing packages: " + " ".join(need.package for need in lacking))
@@ -185,7 +187,7 @@ def install(tests: bool = False) -> None:
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown))
     as_root(install_script(chosen), f"installing {len(chosen)} packages")
-    still = missing(tests)
+    still = missing(tests, browser)
     if still:
         raise ui.LabError("still missing after the installation: "
                           + " ".join(need.package for need in still))

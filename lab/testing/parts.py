@@ -35,6 +35,7 @@ LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs
 LANES_MIB = 8192
 DEFAULT = ("unit", "guest")
 ALL = "all"
+BROWSER = "web"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +121,7 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL))),
          "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
+         BROWSER: Part(lambda run: runners.pytest(run.progress, "tests/browser"), ("tests/browser",)),
          "packages": Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
 
@@ -128,9 +130,9 @@ ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit h
 
 def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted()) -> int:
     """name: one of PARTS, or ALL; None: the parts in DEFAULT."""
-    deps.install(tests=True)
-    paths.RUN.mkdir(exist_ok=True)
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
+    deps.install(tests=True, browser=BROWSER in names)
+    paths.RUN.mkdir(exist_ok=True)
     parts = [PARTS[part] for part in names]
     progress = Progress([stage for part in parts for stage in part.stages], whole="PYTEST_ADDOPTS" not in os.environ)
     count = sum((part.run(Run(progress, nightly=name == ALL, simulation=simulation)) for part in parts), Count())

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The page of ./pib web in a browser: each test clicks or types, and looks at the page."""
+
+import pytest
+
+from conftest import Tab, wait
+from simulated_fabric import packet
+
+HOME, END, ENTER, ESCAPE, TAB = "\ue011", "\ue010", "\ue007", "\ue00c", "\ue004"
+RIGHT, DOWN, UP = "\ue014", "\ue015", "\ue013"
+
+
+# -- the map ------------------------------------------------------------------------------
+
+def test_the_map_has_all_nodes_and_links(tab, tree):
+    assert set(tab.js("[...document.querySelectorAll('.node span')].map((one) => one.innerText)")) == {
+        tree.fabric.guests.get(name, name) for name in tree.fabric.net.nodes}
+    assert tab.js("pib.stage.painter.edges.flatMap(({links}) => links).length") == 24
+    assert "6 switches, 16 hosts, 24 of 24 links Active, SM at LID 7 (vm0)" in tab.text("#summary")
+    assert tab.js("document.querySelectorAll('.node.sm').length") == 1
+
+
+def test_levels_are_above_each_other_and_nothing_overlaps(tab):
+    boxes = tab.js("""[...document.querySelectorAll('.node')].map((one) => {
+        const {left, right, top, bottom} = one.getBoundingClientRect();
+        return {name: one.innerText.split("\\n")[0], left, right, top, bottom};
+    })""")
+    height = {box["name"][:4]: box["top"] for box in boxes}
+    assert height["spin"] < height["leaf"] < height["node"]
+    for number, one in enumerate(boxes):
+        for other in boxes[:number]:
+            assert (one["right"] <= other["left"] or other["right"] <= one["left"] or one["bottom"] <= other["top"]
+                    or other["bottom"] <= one["top"]), (one, other)
+
+
+def test_hosts_fold_under_their_switch(tab):
+    assert tab.js("document.querySelectorAll('.node').length") == 22
+    tab.click('.fold[aria-label="Fold 4 hosts of leaf2"]')
+    tab.wait("document.querySelectorAll('.node').length === 18")
+    tab.click('.fold[aria-label="Open 4 hosts of leaf2"]')
+    tab.wait("document.querySelectorAll('.node').length === 22")
+
+
+def test_loads_move_on_the_links(tab, tree):
+    assert not tab.js("pib.stage.painter.moving")
+    tree.fabric.rates["leaf1", 2] = 6e9
+    tab.wait("pib.stage.painter.moving")
+    tab.wait_text("#pane", "Busiest links")
+    tab.wait_text("#pane", "leaf1[2] – node2[1]")
+    picture = "document.getElementById('links').toDataURL()"
+    first = tab.js(picture)
+    wait(lambda: tab.js(picture) != first, "another picture")
+
+
+def test_a_large_tree_is_folded_and_opens(driver, shown):
+    large = shown("fat-tree-648")
+    tab = Tab(driver, large.server.url)
+    tab.wait_text("#summary", "90 switches, 648 hosts")
+    assert tab.js("document.querySelectorAll('.node.pod').length") == 6
+    assert tab.js("document.querySelectorAll('.node').length") == 18 + 6
+    tab.click(".node.pod", "pod 2\n12 sw, 108 hosts")
+    tab.wait("document.querySelectorAll('.node').length === 18 + 5 + 12")
+    tab.screenshot("test_a_large_tree_folded")
+    tab.click("#unfold")
+    tab.wait("document.querySelectorAll('.node').length === 738")
+    tab.screenshot("test_a_large_tree_open")
+    tab.click("#unfold")
+    tab.wait("document.querySelectorAll('.node').length === 18 + 6")
+    tab.click("#query")
+    tab.keys("node333", ENTER)
+    tab.heading("Phantom host node333")
+    tab.wait("document.activeElement.innerText === 'node333'")
+    tab.screenshot("test_a_large_tree_found")
+    assert tab.complaints() == []
+    driver.get("about:blank")
+
+
+@pytest.mark.parametrize("name", ["ring-8", "torus-4x4", "dragonfly-72", "single-16", "hypercube-4"])
+def test_other_topologies_have_a_place_for_each_node(driver, shown, name):
+    fabric = shown(name)
+    tab = Tab(driver, fabric.server.url)
+    tab.click("#unfold")
+    tab.wait(f"document.querySelectorAll('.node').length === {len(fabric.fabric.net.nodes)}")
+    places = tab.js("[...pib.stage.items.values()].map(({x, y}) => `${Math.round(x)} ${Math.round(y)}`)")
+    assert len(set(places)) == len(places) and not any("NaN" in place for place in places)
+    tab.screenshot(f"test_other_topologies_{name}")
+    assert tab.complaints() == []
+    driver.get("about:blank")
+
+
+# -- links ----------------------------------------------------------------------------------
+
+def test_a_click_on_a_link_shows_it_and_its_cable_can_be_pulled(tab, tree):
+    tab.click_link("leaf1[5]")
+    tab.heading("Link leaf1[5] – spine1[1]")
+    tab.wait("document.querySelectorAll('#pane svg.curve').length === 4")
+    tab.click("#pane button", "Pull the cable")
+    tab.wait_text("#pane .state", "Down, cable pulled")
+    assert tree.fabric.pulled == {("leaf1", 5)}
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.wait("document.querySelectorAll('#marks .k-down').length === 1")
+    tab.screenshot("test_a_pulled_cable")
+    tab.click("#pane button", "Put the cable back")
+    tab.wait_text("#pane .state", "Active")
+    assert not tree.fabric.pulled
+
+
+def test_faults_are_set_and_cleared(tab, tree):
+    tab.click_link("leaf4[6]")
+    tab.heading("Link leaf4[6] – spine2[4]")
+    for name, value in (("drop", "0.25"), ("delay_us", "80")):
+        tab.click(f"form.faults input[name={name}]")
+        tab.js("document.activeElement.select()")
+        tab.keys(value)
+    tab.click("form.faults button", "Set faults")
+    tab.wait_text("#pane section", "Loss 0.25, Delay 80")
+    assert tree.fabric.faults == {("leaf4", 6, way): {"drop": 0.25, "delay_us": 80} for way in ("in", "out")}
+    tab.wait("[...pib.store.links.values()].filter(({faults}) => faults).length === 1")
+    tab.click("form.faults button", "Clear faults")
+    tab.wait_text("#done", "No fault is injected.")
+    assert not tree.fabric.faults
+
+
+def test_a_fault_that_the_switch_refuses_is_told(tab, tree):
+    link = tab.link("leaf1[5]")
+    said = tab.driver.execute_async_script("""
+        const [id, done] = arguments;
+        const body = JSON.stringify({link: id, set: {nothing: 1}});
+        fetch("fault", {method: "POST", headers: {"Content-Type": "application/json"}, body})
+            .then(async (answer) => done([answer.status, (await answer.json()).error]));""", link)
+    assert said[0] == 400 and "drop" in said[1]
+    assert not tree.fabric.faults
+    assert len(tab.complaints()) == 1           # the browser's own, about the status
+
+
+def test_routes_through_a_link(tab):
+    tab.click_link("leaf1[5]")
+    tab.heading("Link leaf1[5]")
+    tab.click("#pane button", "Routes through this link")
+    tab.wait_text("#pane", "pairs from leaf1 to spine1")
+    assert tab.js("[...document.querySelectorAll('#pane h3')].some((one) => one.innerText.startsWith('Routes'))")
+
+
+def test_the_balance_of_routes_is_a_histogram_and_marks_the_map(tab):
+    tab.click("#balance")
+    tab.heading("Routing balance")
+    tab.wait("document.querySelectorAll('svg.histogram rect').length > 0")
+    assert "Credit loops: 0" in tab.text("#pane")
+    assert tab.js("pib.stage.painter.marked.size") == 8
+    tab.screenshot("test_the_balance")
+    tab.keys(ESCAPE)
+    tab.heading("Overview")
+    assert tab.js("pib.stage.painter.marked.size") == 0
+
+
+# -- nodes ----------------------------------------------------------------------------------
+
+def test_a_switch_shows_ports_and_tables(tab, tree):
+    tab.click(tab.node("leaf3"))
+    tab.heading("Switch leaf3")
+    tab.wait_text("#pane", f"Unicast forwarding (LFT), {len(tree.fabric.tables['leaf3'])} entries")
+    assert tab.text("#pane").count("Active") == 6
+    tab.click("#pane table button.go", "5")
+    tab.heading("Link leaf3[5]")
+
+
+def test_a_qp_shows_its_way_through_the_fabric(tab):
+    tab.click(tab.node("vm0"))
+    tab.heading("Guest vm0")
+    tab.wait_text("#pane", "Queue pairs, 2")
+    assert "60 of 256" in tab.text("#pane") and "5 of 7" in tab.text("#pane")
+    tab.click("#pane button.go", "0x41")
+    tab.heading("QP 0x41 of vm0")
+    tab.wait("pib.store.path.there.size === 4")
+    assert tab.js("document.querySelectorAll('ol.hops')[0].children.length") == 4
+    names = set(tab.js("[...document.querySelectorAll('.node.onpath span')].map((one) => one.innerText)"))
+    assert {"vm0", "leaf1", "leaf4", "vm1"} < names and len(names) <= 6
+    tab.screenshot("test_a_qp")
+    tab.click("#pane button.go", "QP 0x51")
+    tab.heading("QP 0x51 of vm1")
+
+
+def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):
+    near, far = tree.fabric.lids["node1"], tree.fabric.lids["node16"]
+    tree.fabric.packets = [
+        (100.0, packet(near, far, 0x51, 0, 7)), (100.0001, packet(near, far, 0x51, 2, 8)),
+        (100.0002, packet(far, near, 0x41, 17, 7, bytes([0x60, 0, 0, 3]))), (100.0004, packet(near, far, 0x51, 2, 8)),
+        (100.0005, packet(far, near, 0x41, 17, 8, bytes([0x0A, 0, 0, 4])))]
+    tab.click(tab.node("vm0"))
+    tab.heading("Guest vm0")
+    tab.click("#pane button.go", "0x41")
+    tab.heading("QP 0x41 of vm0")
+    tab.click("#pane button", "Record packets")
+    tab.wait("document.querySelectorAll('svg.sequence path').length === 5")
+    assert tab.js("document.querySelectorAll('svg.sequence path.refused').length") == 1
+    assert "NAK, PSN sequence error  0x7" in tab.js("document.querySelector('svg.sequence').textContent")
+    tab.js("document.querySelector('svg.sequence').scrollIntoView()")
+
+
+def test_a_failed_request_is_in_the_time_line_and_leads_to_its_qp(tab):
+    tab.click("#pane button.go", "vm0 QP 0x41: RETRY_EXC_ERR")
+    tab.heading("QP 0x41 of vm0")
+    assert tab.js("pib.store.moment !== null")
+
+
+# -- time -----------------------------------------------------------------------------------
+
+def test_the_cursor_takes_the_map_back(tab, tree):
+    tab.wait("pib.store.events.length > 0")
+    tab.click("#mark")
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.js("document.getElementById('cursor').focus()")
+    tab.keys(HOME)
+    tab.wait_text("#summary", "24 of 24 links Active")
+    assert tab.js("document.getElementById('stage').classList.contains('past')")
+    assert tab.js("document.getElementById('live').getAttribute('aria-pressed')") == "false"
+    tab.screenshot("test_the_past")
+    tab.click("#live")
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.click("#compare")
+    tab.heading("compared")
+    tab.wait_text("#pane", "Links whose state differs: 1")
+    assert "Down, cable pulled" in tab.text("#pane")
+
+
+def test_the_words_of_why(tab, tree):
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.click("#why")
+    tab.heading("What went wrong")
+    tab.wait_text("#pane", "the cable was pulled")
+
+
+def test_a_fabric_that_is_gone_is_told(tab, tree):
+    tree.process.end()
+    tree.process.hang_up()
+    tree.process.path.unlink()
+    tab.wait("!document.getElementById('trouble').hidden")
+    assert "switch" in tab.text("#trouble")
+
+
+# -- search and keyboard --------------------------------------------------------------------
+
+@pytest.mark.parametrize("text, found", [("spine2", "Switch spine2"), ("LID 4", "Switch leaf4"),
+                                         ("0x0650494201000020", "Phantom host node3"), ("vm1", "Guest vm1"),
+                                         ("leaf3[5]", "Link leaf3[5]")])
+def test_search_by_name_guid_and_lid(tab, text, found):
+    tab.keys("/")
+    tab.keys(text)
+    tab.wait("document.querySelectorAll('#results [role=option]').length > 0")
+    tab.keys(ENTER)
+    tab.heading(found)
+
+
+def test_a_search_without_a_result_says_so(tab):
+    tab.keys("/")
+    tab.keys("nothing at all")
+    tab.wait_text("#results", "No node has this name")
+    tab.keys(ESCAPE)
+    tab.wait("document.getElementById('results').hidden")
+
+
+def test_the_map_by_keyboard(tab):
+    tab.js(f"document.querySelector('{tab.node('spine1')}').focus()")
+    name = "document.activeElement.innerText.split('\\n')[0]"
+    tab.keys(RIGHT)
+    assert tab.js(name) == "spine2"
+    tab.keys(DOWN)
+    leaf = tab.js(name)
+    assert leaf.startswith("leaf")
+    tab.keys("o")
+    tab.wait("document.querySelectorAll('.node').length === 18")
+    tab.keys(ENTER)
+    tab.heading(f"Switch {leaf}")
+    tab.keys(ESCAPE)
+    tab.heading("Overview")
+    assert tab.js("document.querySelectorAll('.node[tabindex=\"0\"]').length") == 1
+
+
+def test_every_control_has_a_name_and_a_place_in_the_order(tab):
+    """Tab passes through the head, the map (once), the pane and the time line."""
+    tab.js("document.body.focus()")
+    seen = []
+    for _ in range(60):
+        tab.keys(TAB)
+        seen.append(tab.js("document.activeElement.id || document.activeElement.className.split(' ')[0]"))
+    for name in ("query", "unfold", "balance", "fit", "node", "live", "cursor"):
+        assert name in seen
+    assert seen.index("query") < seen.index("node") < seen.index("live") < seen.index("cursor")
+    nameless = tab.js("""[...document.querySelectorAll('button, input, select')].filter((one) => !one.innerText.trim()
+        && !one.getAttribute('aria-label') && !one.closest('label')).map((one) => one.outerHTML)""")
+    assert nameless == []
+
+
+def test_states_differ_without_colours(tab):
+    """Each line of the legend has a dash, a shape or a width of its own."""
+    tab.click("#legend summary")
+    tab.wait("document.getElementById('legend').open")
+    looks = tab.js("""[...document.querySelectorAll('#legend svg:has(line)')].map((one) => {
+        const line = one.querySelector('line');
+        return `${line.getAttribute('stroke-dasharray')} ${line.getAttribute('stroke-width')} `
+            + `${one.querySelector('path')?.getAttribute('d')}`;
+    })""")
+    assert len(looks) == 5 and len(set(looks)) == 5

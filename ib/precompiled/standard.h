@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Headers of the standard library that most files include. With b_pch the
-// compiler reads them once for each library. A file still includes what it
-// uses, because builds without b_pch do not see this header.
+// Headers of the standard library that most files include. With the
+// option precompiled the compiler reads them once for each library. A file
+// still includes what it uses, because other builds do not see this header.
 #include <algorithm>
 #include <array>
 #include <bit>

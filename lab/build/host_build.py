@@ -25,7 +25,7 @@ OPTIONS: dict[pathlib.Path, list[str]] = {
 
 # Precompiled headers save a quarter of a first build. GCC then warns of overruns in the standard library that are not
 # there; builds with sanitizers show the other warnings.
-PRECOMPILED = ("-Db_pch=true", "-Dwerror=false")
+PRECOMPILED = ("-Dprecompiled=true", "-Dwerror=false")
 
 # Tests with several threads that share memory.
 THREADED = ("link-endpoint",)

@@ -70,13 +70,13 @@ def test_two_builds_of_a_checkout_wait_for_each_other(tmp_path, monkeypatch):
 def test_headers_are_precompiled_where_no_ccache_is(tmp_path, build, monkeypatch, found, precompiled):
     root = tmp_path / "checkout"
     root.mkdir()
-    defaults = "default_options: ['b_pch=false', 'werror=true']"
-    (root / "meson.build").write_text(PROJECT.replace("'x'", f"'x', 'cpp', {defaults}"))
-    (root / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n")
+    (root / "meson.build").write_text(PROJECT.replace("'x'", "'x', 'cpp', default_options: 'werror=true'"))
+    (root / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n"
+                                            "option('precompiled', type: 'boolean', value: false)\n")
     (root / "in").write_text("")
     monkeypatch.setattr(shutil, "which", lambda program: found if program == "ccache" else program)
     monkeypatch.setattr(paths, "BUILD", root / "build")
     build(root)
     options = json.loads((root / "build" / "meson-info" / "intro-buildoptions.json").read_text())
     values = {option["name"]: option["value"] for option in options}
-    assert values["b_pch"] is precompiled and values["werror"] is not precompiled
+    assert values["precompiled"] is precompiled and values["werror"] is not precompiled

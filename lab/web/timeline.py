@@ -17,7 +17,7 @@ WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pu
 
 @dataclasses.dataclass
 class Event:
-    """kind: up, down, fault, trap, state, sm, node, completion or event. link, node: ids, "" for none. guest, slot: an
+    """kind: up, down, fault, trap, state, sm, node, completion, event or refused. link, node: ids, "" for none. guest, slot: an
     HCA. about: for ./pib why."""
     number: int
     at: float
@@ -80,6 +80,9 @@ class Timeline:
                           qpn=entry["qpn"], about=f"{guest}:{entry['qpn']:#x}")
             else:
                 self._event(at, guest, slot, entry)
+        lost = hca["objects"].get("refusals", {}).get("count", 0) - len(hca["refusals"])
+        for entry in self._unread((guest, slot, "refusals"), {"lost": max(lost, 0), "entries": hca["refusals"]}):
+            self._add(entry["at"], "refused", f"{guest}: {entry['text']}", guest=guest, slot=slot, about=guest)
 
     def _event(self, at: float, guest: str, slot: int, entry: Json) -> None:
         words = entry["event"].split("_")

@@ -13,10 +13,11 @@ const KINDS = {
   sm: ["k-sm", "M0 -6 L2 -2 L6 -2 L3 1 L4 6 L0 3 L-4 6 L-3 1 L-6 -2 L-2 -2 Z", 13],
   state: ["k-sm", "M-1.5 -5 H1.5 V5 H-1.5 Z", 13], node: ["k-node", "M0 -4 A4 4 0 1 0 .1 -4 Z", 13],
   completion: ["k-qp", "M-5 -2 H-2 V-5 H2 V-2 H5 V2 H2 V5 H-2 V2 H-5 Z", 6],
-  event: ["k-qp", "M-4 -4 H4 V4 H-4 Z", 6],
+  event: ["k-qp", "M-4 -4 H4 V4 H-4 Z", 6], refused: ["k-qp", "M-5 -5 H-3 L5 3 V5 H3 L-5 -3 Z", 6],
 };
 const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault on purpose"], ["sm", "subnet manager"],
-                ["completion", "failed request"], ["event", "event of an HCA"]];
+                ["completion", "failed request"], ["event", "event of an HCA"],
+                ["refused", "refused command"]];
 
 export class Timeline {
   constructor(root, store) {
@@ -69,7 +70,7 @@ export class Timeline {
     const width = this.marks.clientWidth;
     const x = (at) => 6 + (width - 12) * (at - begin) / (end - begin);
     const marks = store.events.map((event) => {
-      const [className, path, y] = KINDS[event.kind];
+      const [className, path, y] = KINDS[event.kind] ?? KINDS.event;
       return draw("path", {class: `mark ${className}`, d: path, transform: `translate(${x(event.at).toFixed(1)} ${y})`,
                            onclick: () => store.show(event.at + 0.05)},
         draw("title", {}, `${clock(event.at)}  ${event.text}`));

@@ -220,10 +220,18 @@ def test_failures_of_hcas():
     journal = [{"kind": "completion", "at": 7.0, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"},
                {"kind": "event", "at": 8.0, "event": "IBV_EVENT_QP_FATAL", "number": 0x42, "port": 1},
                {"kind": "event", "at": 9.0, "event": "IBV_EVENT_PORT_ERR", "number": 1, "port": 1}]
-    line.read_hca("vm0", 0, {"lost": 0, "journal": journal})
+    refusals = [{"at": 10.0 + number, "text": f"refused {number}"} for number in range(2)]
+    hca = {"lost": 0, "journal": journal, "refusals": refusals, "objects": {"refusals": {"count": 2}}}
+    line.read_hca("vm0", 0, hca)
+    line.read_hca("vm0", 0, hca)
     assert [(event.at, event.text, event.about) for event in line.events] == [
         (7.0, "vm0 QP 0x41: RETRY_EXC_ERR", "vm0:0x41"), (8.0, "vm0 QP 0x42: IBV_EVENT_QP_FATAL", "vm0:0x42"),
-        (9.0, "vm0: IBV_EVENT_PORT_ERR, number 1, port 1", "vm0")]
+        (9.0, "vm0: IBV_EVENT_PORT_ERR, number 1, port 1", "vm0"), (10.0, "vm0: refused 0", "vm0"),
+        (11.0, "vm0: refused 1", "vm0")]
+    hca["objects"]["refusals"]["count"] = 66
+    hca["refusals"] = [{"at": 20.0 + number, "text": f"refused {number + 2}"} for number in range(64)]
+    line.read_hca("vm0", 0, hca)
+    assert [event.text for event in line.events][5:] == [f"vm0: refused {number + 2}" for number in range(64)]
 
 
 def test_differences_of_two_readings(tree):

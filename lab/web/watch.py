@@ -19,7 +19,7 @@ from lab.web.timeline import Timeline
 
 INTERVAL_S = 1.0
 GUESTS_S = 2.0
-REST = 10                       # after a reading the watcher rests at least this many times as long
+REST = 20                       # after a reading the watcher rests at least this many times as long
 MOST_JOURNALS = 16              # switches' journals that are read at a time
 
 

@@ -80,7 +80,7 @@ class FabricServer final : private ConnectionHost {
     std::list<std::unique_ptr<Connection>> connections_;
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
-    Newcomers newcomers_;  // no HELLO yet
+    Newcomers newcomers_;                // no HELLO yet
     std::vector<Connection*> to_flush_;  // these two have room for every connection
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;

@@ -26,7 +26,7 @@ from lab.build import cache, debian, rdma_core, steps, user_namespace
 VARIABLE = "PIB_GUEST"
 # The first one is for all tests; the last one is the first release with Debian's newest kernel for it.
 RELEASES = ("trixie", "bookworm", "trixie-backports")
-KERNEL_PACKAGES = "linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite
+KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite
 LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"
@@ -138,7 +138,9 @@ def image_options(name: str) -> list[str]:
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
-    return [*disk_options(), *kernel_options(name), *plain_modules]
+    # A kernel of backports would take dracut, which makes an initramfs itself.
+    initramfs = ["--include=initramfs-tools"] if name != debian.base_release(name) else []
+    return [*disk_options(), *kernel_options(name), *initramfs, *plain_modules]
 
 
 def builder_options(name: str) -> list[str]:

@@ -61,7 +61,7 @@ class FabricServer final : private ConnectionHost {
     void note(const std::string& text, bool known) override;
     [[nodiscard]] bool may_handshake() override;
     void accept_from(const Listener& listener);
-    bool accept_one(const Listener& listener);
+    [[nodiscard]] bool accept_one(const Listener& listener);
     void shed(int listening_fd);
     void serve_busy();
     void flush();

@@ -60,7 +60,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     void out_of_memory() override;
     void write();
     // Handles a bounded number of bytes of the ring; false: nothing is left to do.
-    bool serve();
+    [[nodiscard]] bool serve();
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
     [[nodiscard]] const Peer& peer() const { return peer_; }
@@ -82,14 +82,14 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
         const link::Memory& memory) override;
     void link_wake() override;
     [[nodiscard]] bool take_descriptors(msghdr& message);
-    bool finish_connect();
+    [[nodiscard]] bool finish_connect();
     // Continues the TLS handshake, and begins the link when it ends.
     void continue_handshake();
     // Output and input as send() and recvmsg(): 0 where that would block.
     [[nodiscard]] std::optional<std::size_t> put(std::span<const std::uint8_t> bytes);
     [[nodiscard]] std::optional<std::size_t> get(std::span<std::uint8_t> space);
     void read();
-    bool serve_ring();
+    [[nodiscard]] bool serve_ring();
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
     void write_output();

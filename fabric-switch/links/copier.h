@@ -66,7 +66,7 @@ class Copier {
     [[nodiscard]] std::expected<void, std::string> start(const link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
     // Copies at most this many bytes; true when the pull is answered.
-    bool step(std::uint64_t bytes);
+    [[nodiscard]] bool step(std::uint64_t bytes);
     // The connection ends: answers the current pull with kGone, and releases the memory.
     void give_up();
 

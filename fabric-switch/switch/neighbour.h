@@ -105,7 +105,8 @@ class LinkUser {
     virtual void link_down() = 0;
     // Received packets; returns how many were taken, as LinkEvents::link_burst() does. `offer`: the
     // location of the payload, if it is not here.
-    virtual std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) = 0;
+    [[nodiscard]] virtual std::uint32_t receive(const ib::Burst& burst,
+                                                const OfferRecord* offer) = 0;
     virtual void receive_fault(link::PacketFault fault) = 0;
     // The link may take more packets than before: credits have arrived, or output was written.
     virtual void pump() = 0;

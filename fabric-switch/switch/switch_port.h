@@ -47,7 +47,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     // Sends packets to this port's neighbour, or queues a single one. VL15 is sent in every state
     // except Down, data only in Active. MTU and partition have been checked. False for several
     // packets: nothing is sent, and they are sent one by one.
-    bool send(Transit& packets, unsigned vl);
+    [[nodiscard]] bool send(Transit& packets, unsigned vl);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);

@@ -79,7 +79,7 @@ class SwitchPortQueues final : public FaultSink {
         std::uint64_t stalled_until_ns = 0;
     };
 
-    bool transmit(const Transit& packets, unsigned vl, Damage damage);
+    [[nodiscard]] bool transmit(const Transit& packets, unsigned vl, Damage damage);
     void push(Transit& packet, unsigned vl, Damage damage);
     void pop(unsigned vl);
     [[nodiscard]] ib::VlMask sendable() const;

@@ -131,13 +131,13 @@ class LinkEndpoint {
   private:
     LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting);
 
-    LinkResult handle(const link::Frame& frame);
-    LinkResult agree(const Features& features);
-    LinkResult receive_burst(const link::Frame& frame);
-    LinkResult receive_memory(const link::Frame& frame);
+    [[nodiscard]] LinkResult handle(const link::Frame& frame);
+    [[nodiscard]] LinkResult agree(const Features& features);
+    [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
+    [[nodiscard]] LinkResult receive_memory(const link::Frame& frame);
     // Handles the frame at the front of the ring. Returns its bytes, or 0 while it waits for an
     // answer.
-    std::expected<std::size_t, LinkFailure> receive_front();
+    [[nodiscard]] std::expected<std::size_t, LinkFailure> receive_front();
 
     LinkEvents& events_;
     const bool connecting_;

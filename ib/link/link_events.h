@@ -75,7 +75,7 @@ class LinkEvents {
     //   segments of the blocks of MEMORY, the target of the pull, and does nothing else yet.
     // * kPulled at an adapter: the payload is in place. After 0, because the target is no longer
     //   valid, the endpoint delivers the packets again with their payload.
-    virtual std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
+    [[nodiscard]] virtual std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
     virtual void link_packet_fault(PacketFault fault) = 0;
 
     // --- peer copy, adapter: the switch has refused to copy to `where`; the burst is lost.
@@ -84,15 +84,16 @@ class LinkEvents {
     // --- peer copy, switch: the adapter shares its memory. Returns kOfferRoom bytes, which
     // outlive the endpoint, for offers whose payload the endpoint has to copy. Empty: the memory is
     // unusable, and the link continues without it. An error ends the connection.
-    virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
+    [[nodiscard]] virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
         const link::Memory& memory);
     // Copies the payload of an offer; false: the offer has been revoked, and its packets are lost.
-    virtual bool link_copy_offer(const link::Offer& /*from*/, std::span<std::uint8_t> /*to*/) {
+    [[nodiscard]] virtual bool link_copy_offer(const link::Offer& /*from*/,
+                                               std::span<std::uint8_t> /*to*/) {
         return false;
     }
     // A pull by the adapter. All segments are in the blocks of MEMORY or in the bounce area. An
     // error ends the connection.
-    virtual std::expected<void, std::string> link_pull(const link::Pull& pull);
+    [[nodiscard]] virtual std::expected<void, std::string> link_pull(const link::Pull& pull);
 };
 
 }  // namespace pib::link

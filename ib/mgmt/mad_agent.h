@@ -73,7 +73,7 @@ struct SmpRequest {
 };
 
 // Result of an attribute handler. The events happened at `port`.
-struct AttributeResult {
+struct [[nodiscard]] AttributeResult {
     std::uint16_t status = mad_status::kOk;
     PortEvents events{};
     std::uint8_t port = 0;
@@ -99,7 +99,7 @@ enum class SmaDisposition : std::uint8_t {
     kDiscard,   // no answer: bad version, wrong M_Key, not a request
 };
 
-struct SmaAnswer {
+struct [[nodiscard]] SmaAnswer {
     SmaDisposition disposition = SmaDisposition::kDiscard;
     Mad reply{};
     PortEvents events{};    // changes by the request, to be reported after the reply

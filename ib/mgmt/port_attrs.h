@@ -177,29 +177,31 @@ struct SetResult {
 
 // Attribute data in and out. `data` is the attribute area of an SMP; block numbers are from the
 // attribute modifier. Each getter fills the whole area and returns a MAD status.
-std::uint16_t get_port_info(const PortAttrs& port, std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_port_info(PortAttrs& port, std::span<const std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] std::uint16_t get_port_info(const PortAttrs& port,
+                                          std::span<std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] SetResult set_port_info(PortAttrs& port,
+                                      std::span<const std::uint8_t, kSmpDataSize> data);
 
-std::uint16_t get_pkey_block(const PortAttrs& port, std::uint16_t block,
-                             std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_pkey_block(PortAttrs& port, std::uint16_t block,
-                         std::span<const std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] std::uint16_t get_pkey_block(const PortAttrs& port, std::uint16_t block,
+                                           std::span<std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] SetResult set_pkey_block(PortAttrs& port, std::uint16_t block,
+                                       std::span<const std::uint8_t, kSmpDataSize> data);
 
-std::uint16_t get_guid_block(const PortAttrs& port, std::uint32_t block,
-                             std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_guid_block(PortAttrs& port, std::uint32_t block,
-                         std::span<const std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] std::uint16_t get_guid_block(const PortAttrs& port, std::uint32_t block,
+                                           std::span<std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] SetResult set_guid_block(PortAttrs& port, std::uint32_t block,
+                                       std::span<const std::uint8_t, kSmpDataSize> data);
 
 // `input` selects the row of the mapping: 0 at a channel adapter, the input port at a switch.
-std::uint16_t get_sl_to_vl(const PortAttrs& port, std::uint8_t input,
-                           std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_sl_to_vl(PortAttrs& port, std::uint8_t input,
-                       std::span<const std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] std::uint16_t get_sl_to_vl(const PortAttrs& port, std::uint8_t input,
+                                         std::span<std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] SetResult set_sl_to_vl(PortAttrs& port, std::uint8_t input,
+                                     std::span<const std::uint8_t, kSmpDataSize> data);
 
 // `block`: 1 and 2 are the halves of the low priority table, 3 and 4 those of the high one.
-std::uint16_t get_vl_arb_block(const PortAttrs& port, std::uint16_t block,
-                               std::span<std::uint8_t, kSmpDataSize> data);
-SetResult set_vl_arb_block(PortAttrs& port, std::uint16_t block,
-                           std::span<const std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] std::uint16_t get_vl_arb_block(const PortAttrs& port, std::uint16_t block,
+                                             std::span<std::uint8_t, kSmpDataSize> data);
+[[nodiscard]] SetResult set_vl_arb_block(PortAttrs& port, std::uint16_t block,
+                                         std::span<const std::uint8_t, kSmpDataSize> data);
 
 }  // namespace pib::ib

@@ -16,7 +16,7 @@ enum class SmiAction : std::uint8_t {
     kLid,    // the directed part ends here: send it LID-routed to `dlid`, from this node's LID
 };
 
-struct SmiDecision {
+struct [[nodiscard]] SmiDecision {
     SmiAction action = SmiAction::kDiscard;
     std::uint8_t port = 0;
     Lid dlid{};

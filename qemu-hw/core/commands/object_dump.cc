@@ -125,7 +125,7 @@ void dump_qp(JsonWriter& out, const QueuePair& qp) {
     out.member("port", qp.port());
     out.member("mcast_groups", qp.mcast_groups);
     out.member("sq_draining", qp.sq_draining);
-    out.member("blocked", qp.blocked);
+    out.member("blocked", qp.scheduling.blocked);
     dump_queue(out, "sq", qp.sq);
     dump_queue(out, "rq", qp.rq);
     if (qp.is_connected()) {

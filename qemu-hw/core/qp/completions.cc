@@ -40,7 +40,7 @@ void note_failure(QpServices& services, const QueuePair& qp, const WqeError& err
 void write(QpServices& services, QueuePair* qp, const HeldCompletion& next) {
     CqTable& cqs = services.parts().cqs;
     if (!cqs.post(next.cqn, next.completion, next.solicited, next.patient) && qp != nullptr &&
-        !qp->fatal_reported) {
+        !qp->reported.fatal) {
         cq_failed(services, next.cqn);
         fatal(services, *qp);  // an XRC target completes to the CQs of its domain's SRQs
     }

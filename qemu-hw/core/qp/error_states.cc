@@ -13,7 +13,7 @@ constexpr WqeError kFlushed{WcStatus::kWrFlushErr, VendorError::kNone};
 void start_error(QpServices& services, QueuePair& qp) {
     revoke_offers(services, qp);
     qp.state = QpState::kErr;
-    qp.blocked = false;  // the flush needs no port
+    qp.scheduling.blocked = false;  // the flush needs no port
     qp.sq_draining = false;
     qp.req.timer = QpTimer::kNone;
     services.timers().cancel(qp.qpn);
@@ -57,8 +57,8 @@ bool flush_one_recv(QpServices& services, QueuePair& qp) {
 // A QP in Error takes no more WQEs of its SRQ, and has completed those it took (IBA 10.3.1.7).
 void report_last_wqe(QpServices& services, QueuePair& qp) {
     const bool shares = qp.srq != 0 || qp.type == QpType::kXrcTgt;
-    if (shares && qp.state == QpState::kErr && !qp.last_wqe_reported) {
-        qp.last_wqe_reported = true;
+    if (shares && qp.state == QpState::kErr && !qp.reported.last_wqe) {
+        qp.reported.last_wqe = true;
         services.event(Event::kLastWqeReached, qp);
     }
 }
@@ -83,8 +83,8 @@ void enter_error_after_nak(QpServices& services, QueuePair& qp) {
 }
 
 void fatal(QpServices& services, QueuePair& qp) {
-    if (!qp.fatal_reported) {
-        qp.fatal_reported = true;
+    if (!qp.reported.fatal) {
+        qp.reported.fatal = true;
         services.event(Event::kQpFatal, qp);
     }
     enter_error(services, qp);

@@ -22,8 +22,7 @@ bool await_page(QpServices& services, QueuePair& qp, QpHalf half) {
 
 void forget_page_faults(QpServices& services, QueuePair& qp) {
     services.page_faults().forget(qp.qpn);
-    qp.send_page = qp.recv_page = {};
-    qp.response_lost = qp.read_waits = false;
+    qp.paging = {};
 }
 
 }  // namespace pib::hca

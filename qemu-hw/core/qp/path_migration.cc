@@ -19,8 +19,8 @@ bool comes_by_alternate(const QpServices& services, const QueuePair& qp, unsigne
 
 // Any node can send such packets, so one event reports all of them until the next MODIFY_QP.
 void refuse_migration(QpServices& services, QueuePair& qp) {
-    if (!qp.mig_error_reported) {
-        qp.mig_error_reported = true;
+    if (!qp.migration.error_reported) {
+        qp.migration.error_reported = true;
         services.event(Event::kPathMigFailed, qp);
     }
 }
@@ -59,7 +59,7 @@ void migrate(QpServices& services, QueuePair& qp) {
     attr.timeout = attr.alt_timeout;
     attr.pkey_index = attr.alt_pkey_index;
     attr.path_mig_state = PathMigration::kMigrated;
-    qp.alt_loaded = false;  // to arm again, software loads another path
+    qp.migration.alternate_loaded = false;  // to arm again, software loads another path
     services.event(Event::kPathMigrated, qp);
     services.schedule(qp);
 }

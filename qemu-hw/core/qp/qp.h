@@ -119,6 +119,37 @@ struct ResponderState {
     uint32_t xrc_pd = 0;
 };
 
+// Absent pages that the QP waits for.
+struct PagingState {
+    PageWait send;
+    PageWait recv;
+    // A response was dropped for an absent page; later ones are dropped until `send` is resolved.
+    bool response_lost = false;
+    bool read_waits = false;  // a READ response waits for `recv`, and all answers after it
+};
+
+// Automatic path migration (IBA 17.2.8).
+struct MigrationState {
+    bool alternate_loaded = false;  // attr.alt_* have an alternate path
+    bool error_reported = false;    // PATH_MIG_FAILED, since the last MODIFY_QP
+};
+
+// The QP as the scheduler sees it.
+struct SchedulingState {
+    bool queued = false;   // in the run queue
+    bool blocked = false;  // the port had no room for its packet, until port_ready()
+    bool parked = false;   // in the port's list of waiting QPs
+    // Destination of the last datagram, whose lane the next one waits in.
+    uint16_t last_dlid = 0;
+    uint8_t last_sl = 0;
+};
+
+// Events that are raised once.
+struct ReportedEvents {
+    bool fatal = false;     // QP_FATAL
+    bool last_wqe = false;  // LAST_WQE_REACHED
+};
+
 struct QueuePair {
     uint32_t qpn = 0;
     QpType type = QpType::kRc;
@@ -144,25 +175,15 @@ struct QueuePair {
     RequesterState req;
     ResponderState resp;
 
-    PageWait send_page;
-    PageWait recv_page;
-    // A response was dropped for an absent page; later ones are dropped until send_page is
-    // resolved.
-    bool response_lost = false;
-    bool read_waits = false;  // a READ response waits for recv_page, and all answers after it
-    bool alt_loaded = false;  // attr.alt_* say something
-    bool mig_error_reported = false;  // PATH_MIG_FAILED, since the last MODIFY_QP
-    // Where the last datagram went: the next one waits in the lane of that.
-    uint16_t last_dlid = 0;
-    uint8_t last_sl = 0;
+    PagingState paging;
+    MigrationState migration;
+    SchedulingState scheduling;
+    ReportedEvents reported;
     bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
-    bool fatal_reported = false;
-    bool last_wqe_reported = false;
-    bool queued = false;   // in the run queue
-    bool blocked = false;  // the port had no room for its packet, until port_ready()
-    bool parked = false;   // in the port's list of waiting QPs
 
-    PageWait& page_wait(QpHalf half) { return half == QpHalf::kRequester ? send_page : recv_page; }
+    PageWait& page_wait(QpHalf half) {
+        return half == QpHalf::kRequester ? paging.send : paging.recv;
+    }
     bool is_xrc() const { return type == QpType::kXrcIni || type == QpType::kXrcTgt; }
     bool is_reliable() const { return type == QpType::kRc || is_xrc(); }
     bool is_connected() const { return is_reliable() || type == QpType::kUc; }

@@ -206,10 +206,9 @@ void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots) {
     qp.resp = {};
     qp.resp.recv.bytes = std::move(recv_bytes);
     qp.sq_draining = false;
-    qp.fatal_reported = false;
-    qp.alt_loaded = qp.mig_error_reported = false;
-    qp.blocked = false;
-    qp.last_wqe_reported = false;
+    qp.reported = {};
+    qp.migration = {};
+    qp.scheduling.blocked = false;
     request_receive_doorbells(host, qp.buffer, false);
 }
 

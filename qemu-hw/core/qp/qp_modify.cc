@@ -244,7 +244,7 @@ Verdict check_migration(const QueuePair& qp, In in) {
                        ? refuse(Rule::kPathMigrated, static_cast<uint8_t>(in.path_mig_state))
                        : CmdStatus::kOk;
         case PathMigration::kRearm:
-            return loads || qp.alt_loaded
+            return loads || qp.migration.alternate_loaded
                        ? CmdStatus::kOk
                        : refuse(Rule::kPathRearm, static_cast<uint8_t>(in.path_mig_state));
         default:

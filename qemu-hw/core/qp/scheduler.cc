@@ -14,8 +14,8 @@ TxRequest next_request(const QueuePair& qp) {
     }
     const auto* op =
         qp.window.empty() ? nullptr : std::get_if<DatagramOp>(&qp.window.front().wqe.op);
-    return {.dlid = op != nullptr ? op->av.dlid : qp.last_dlid,
-            .sl = op != nullptr ? op->av.sl : qp.last_sl,
+    return {.dlid = op != nullptr ? op->av.dlid : qp.scheduling.last_dlid,
+            .sl = op != nullptr ? op->av.sl : qp.scheduling.last_sl,
             .vl15 = vl15,
             .bytes = 0};
 }
@@ -30,8 +30,8 @@ unsigned Scheduler::lane_of(const QueuePair& qp) const {
 }
 
 void Scheduler::schedule(QueuePair& qp) {
-    if (!qp.queued) {
-        qp.queued = true;
+    if (!qp.scheduling.queued) {
+        qp.scheduling.queued = true;
         run_queue_.push(qp.qpn, std::max<unsigned>(qp.port(), 1), lane_of(qp));
     }
     if (!woken_ && !turns_) {
@@ -41,28 +41,28 @@ void Scheduler::schedule(QueuePair& qp) {
 }
 
 void Scheduler::park(QueuePair& qp) {
-    qp.blocked = true;
-    if (!qp.parked) {
-        qp.parked = true;
+    qp.scheduling.blocked = true;
+    if (!qp.scheduling.parked) {
+        qp.scheduling.parked = true;
         parked_[qp.port() - 1u].push_back(qp.qpn);
     }
 }
 
 void Scheduler::unpark(QueuePair& qp) {
-    if (qp.parked) {
+    if (qp.scheduling.parked) {
         for (auto& parked : parked_) {
             std::erase(parked, qp.qpn);
         }
     }
-    qp.parked = qp.blocked = false;
+    qp.scheduling.parked = qp.scheduling.blocked = false;
 }
 
 void Scheduler::room(unsigned port, QpTable& qps) {
     // Cleared at the end, which keeps the vector's memory; no QP is parked before its turn.
     std::vector<uint32_t>& parked = parked_[port - 1];
     for (const uint32_t qpn : parked) {
-        if (QueuePair* qp = qps.find(qpn); qp != nullptr && qp->parked) {
-            qp->parked = qp->blocked = false;
+        if (QueuePair* qp = qps.find(qpn); qp != nullptr && qp->scheduling.parked) {
+            qp->scheduling.parked = qp->scheduling.blocked = false;
             schedule(*qp);
         }
     }
@@ -72,7 +72,7 @@ void Scheduler::room(unsigned port, QpTable& qps) {
 // The run queue holds QPs that exist, which bounds it.
 void Scheduler::forget(QueuePair& qp) {
     unpark(qp);
-    if (qp.queued) {
+    if (qp.scheduling.queued) {
         run_queue_.remove(qp.qpn);
     }
 }

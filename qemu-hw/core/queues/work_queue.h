@@ -31,7 +31,7 @@ struct WorkQueue {
     uint32_t ready() const { return producer - consumer; }
 };
 
-enum class QueueRead : uint8_t {
+enum class [[nodiscard]] QueueRead : uint8_t {
     kOk,
     kMemory,   // the buffer is no longer RAM
     kOverrun,  // the producer moved back, or is more than the depth ahead

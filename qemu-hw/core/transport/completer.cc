@@ -51,7 +51,7 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     const ib::PacketView& packet = burst.first();
     const ib::Psn psn = packet.bth().psn;
     uint32_t taken = burst.is_single() ? 1 : 0;
-    if (qp.response_lost || !qp.can_send()) {
+    if (qp.paging.response_lost || !qp.can_send()) {
         return taken;  // the requester asks for a dropped response again, and for those behind it
     }
     // Ghost responses answer packets that were acknowledged before, or never sent (IBA 9.7.5.1.3).
@@ -272,7 +272,7 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
 // present.
 uint32_t Completer::cannot_scatter(QueuePair& qp) {
     if (await_page(services_, qp, QpHalf::kRequester)) {
-        qp.response_lost = true;
+        qp.paging.response_lost = true;
         requester::stop_timer(services_, qp);
     } else {
         fail(qp, WcStatus::kLocProtErr, VendorError::kLocalKey);
@@ -360,7 +360,7 @@ void Completer::timer(QueuePair& qp) {
         requester::rewind(services_, qp);
         return;
     }
-    if (qp.send_page.waiting) {
+    if (qp.paging.send.waiting) {
         // The peer's answer may depend on a request that waits here for a page, so this is no
         // error.
         requester::restart_ack_timer(services_, qp);

@@ -32,7 +32,7 @@ ib::PKey pkey_at(const Port& port, unsigned index) {
 Turn Datagram::run(QueuePair& qp, Budget& budget) {
     // A datagram completes when it has left, so the window holds at most one: the port had no room
     // for it.
-    while (qp.can_send() && !qp.send_page.waiting) {
+    while (qp.can_send() && !qp.paging.send.waiting) {
         if (budget.spent()) {
             return Turn::kMore;
         }
@@ -150,8 +150,8 @@ Sent Datagram::send_front(QueuePair& qp) {
         .wqe = qp.window.bytes_at(0), .data = wqe.data, .user = qp.key_user()};
     Port& port = services_.port_of(qp);
     const ib::PacketHeaders out = headers(qp, wqe);
-    qp.last_dlid = out.lrh.dlid.value();
-    qp.last_sl = out.lrh.sl.value();
+    qp.scheduling.last_dlid = out.lrh.dlid.value();
+    qp.scheduling.last_sl = out.lrh.sl.value();
     const auto fill = [&](std::span<uint8_t> room) {
         return gather(services_.mpt(), segments, 0, room);
     };

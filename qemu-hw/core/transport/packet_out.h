@@ -12,7 +12,7 @@
 namespace pib::hca {
 
 // Result of an attempt to send a packet.
-enum class Sent : uint8_t {
+enum class [[nodiscard]] Sent : uint8_t {
     kYes,
     kBlocked,    // the port has no room; nothing happened, and port_ready() follows
     kNoPayload,  // the payload could not be read from guest memory; nothing was sent

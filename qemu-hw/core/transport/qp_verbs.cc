@@ -119,8 +119,9 @@ Verdict QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
     const QpState from = qp->state;
     const bool migrates = is_migration_command(*qp, in);
     apply_attributes(qp->attr, in);
-    qp->alt_loaded = qp->alt_loaded || (in.attr_mask & qp_attr::kAltPath) != 0;
-    qp->mig_error_reported = false;
+    qp->migration.alternate_loaded =
+        qp->migration.alternate_loaded || (in.attr_mask & qp_attr::kAltPath) != 0;
+    qp->migration.error_reported = false;
     if (migrates) {
         migrate(services_, *qp);
     }
@@ -296,7 +297,7 @@ Verdict QpVerbs::inject_event(Event type, uint32_t number) {
         return refuse(Rule::kInjectState, number);
     }
     services_.event(type, *qp);
-    qp->fatal_reported = qp->fatal_reported || type == Event::kQpFatal;
+    qp->reported.fatal = qp->reported.fatal || type == Event::kQpFatal;
     enter_error(services_, *qp);
     return CmdStatus::kOk;
 }
@@ -312,8 +313,8 @@ Verdict QpVerbs::resume_page_fault(uint32_t qpn, QpHalf half, bool refused) {
     }
     wait = {.waiting = false, .refused = refused};
     if (half == QpHalf::kResponder) {
-        qp->read_waits = false;
-    } else if (std::exchange(qp->response_lost, false) && qp->can_send()) {
+        qp->paging.read_waits = false;
+    } else if (std::exchange(qp->paging.response_lost, false) && qp->can_send()) {
         // Asks again for the response, and sends all packets after it again.
         requester::rewind(services_, *qp);
     }

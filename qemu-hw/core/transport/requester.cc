@@ -442,7 +442,7 @@ void resume(QueuePair& qp) {
 }
 
 Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
-    while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.send_page.waiting) {
+    while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.paging.send.waiting) {
         if (budget.spent() && !has_more(qp)) {
             break;  // the message just fits: no turn follows that would find no work
         }

@@ -181,7 +181,7 @@ Turn send_rd_responses(QpServices& services, QueuePair& qp, Budget& budget) {
             }
             if (result == Sent::kNoPayload) {
                 if (await_page(services, qp, QpHalf::kResponder)) {
-                    qp.read_waits = true;
+                    qp.paging.read_waits = true;
                     return Turn::kIdle;
                 }
                 read_failed(services, qp, resource);
@@ -221,13 +221,13 @@ void owe(QpServices& services, QueuePair& qp, const PendingAck& ack) {
 }
 
 Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
-    if (qp.read_waits) {
+    if (qp.paging.read_waits) {
         return Turn::kIdle;
     }
     if (const Turn turn = send_rd_responses(services, qp, budget); turn != Turn::kIdle) {
         return turn;
     }
-    if (qp.read_waits || qp.resp.ack.kind == AckKind::kNone) {
+    if (qp.paging.read_waits || qp.resp.ack.kind == AckKind::kNone) {
         return Turn::kIdle;
     }
     if (budget.spent()) {

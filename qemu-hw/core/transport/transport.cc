@@ -39,7 +39,7 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
     }
     switch (qp->state) {
         case QpState::kRts:
-            if (refresh_send_queue(services_, *qp) && !qp->blocked) {
+            if (refresh_send_queue(services_, *qp) && !qp->scheduling.blocked) {
                 ring(*qp);
             }
             break;
@@ -111,8 +111,8 @@ void Transport::give_turn(uint32_t qpn, Budget budget) {
     if (qp == nullptr) {
         return;
     }
-    qp->queued = false;
-    if (!qp->blocked || qp->state == QpState::kErr) {
+    qp->scheduling.queued = false;
+    if (!qp->scheduling.blocked || qp->state == QpState::kErr) {
         after_turn(*qp, turn(*qp, budget));
     }
 }

@@ -29,6 +29,7 @@ QEMU_USER = "qemu-hw/glue"
 # is the folder itself, on top.
 ROOMS = {
     "ib": {
+        "precompiled": (),
         "wire": (),
         "mgmt": ("wire",),
         "link": ("wire",),

@@ -30,6 +30,7 @@ Engine::Engine(const Config& config, Host& host)
                srqs_,   mpt_, ports_,    transport_, peer_copy_.get()},
       commands_(objects_) {
     ports_.set_client(transport_);
+    journal_.print_to(objects_.guest_errors);
     cqs_.set_poison(config.knobs.poison_wc);
     srqs_.set_shuffle(config.knobs.shuffle_srq);
     transport_.verbs().set_knobs(config.knobs);

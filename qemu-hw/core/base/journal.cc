@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/guest_errors.h"
 #include "base/json.h"
 
 namespace pib::hca {
@@ -80,6 +81,15 @@ void print_event(JsonWriter& out, const RaisedEvent& event) {
     out.member("port", event.port);
 }
 
+// The manual's rules of work requests are numbered by vendor_error.
+std::string text_of(const FailedRequest& request) {
+    const char* status = name_of(kStatuses, request.status);
+    return std::string(request.send ? "send" : "receive") + " WQE " +
+           std::to_string(request.counter) + " of QP " + std::to_string(request.qpn) +
+           " refused: " + (status != nullptr ? status : "?") + " (manual 16.2 rule " +
+           std::to_string(request.vendor_error) + ")";
+}
+
 void print_request(JsonWriter& out, const FailedRequest& request) {
     const char* status = name_of(kStatuses, request.status);
     out.member("kind", "completion");
@@ -113,6 +123,9 @@ void Journal::failed(uint64_t now_ns, const FailedRequest& request) {
         return;
     }
     next(now_ns).request = request;
+    if (log_ != nullptr && request.vendor_error != 0) {
+        log_->print([&] { return text_of(request); });
+    }
 }
 
 void Journal::raised(uint64_t now_ns, const RaisedEvent& event) {

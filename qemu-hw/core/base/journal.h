@@ -12,6 +12,7 @@
 
 namespace pib::hca {
 
+class GuestErrors;
 class JsonWriter;
 
 // A failed work request, with its QP's connection at that time.
@@ -41,6 +42,9 @@ class Journal {
   public:
     static constexpr size_t kMost = 256;
 
+    // From now on prints the failures of work requests that break a rule.
+    void print_to(GuestErrors& log) { log_ = &log; }
+
     // A flush is no failure of its own, and is not recorded.
     void failed(uint64_t now_ns, const FailedRequest& request);
     // Records events that tell of a failure or of a change at a port, and no others.
@@ -62,6 +66,7 @@ class Journal {
 
     std::array<Entry, kMost> ring_{};
     uint64_t count_ = 0;
+    GuestErrors* log_ = nullptr;
 };
 
 }  // namespace pib::hca

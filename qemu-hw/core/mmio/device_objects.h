@@ -46,7 +46,8 @@ struct DeviceObjects {
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
     ShadowDoorbells shadow_doorbells{host, transport};
-    Refusals refusals{host};
+    GuestErrors guest_errors{host};
+    Refusals refusals{host, guest_errors};
 
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }

@@ -17,8 +17,6 @@ namespace {
 using Number = RuleText::Number;
 using Place = RuleText::Place;
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
-
 // The structure of the field begins there in the command's input.
 unsigned place_in_input(const Refusal& refusal, Place place) {
     switch (place) {
@@ -102,9 +100,9 @@ void Refusals::add(const Refusal& refusal) noexcept {
     kept = refusal;
     kept.time_ns = host_.now_ns();
     try {
-        log(kept);
+        log_.print([&] { return text_of(kept); });
     } catch (const std::exception&) {
-        ++unlogged_;
+        return;
     }
 }
 
@@ -120,25 +118,6 @@ void Refusals::ignored_store(unsigned bar, uint64_t offset, const Verdict& verdi
          .is_command = false,
          .offset = offset,
          .verdict = verdict});
-}
-
-void Refusals::log(const Refusal& refusal) {
-    if (refusal.time_ns - second_begins_ns_ >= kSecondNs) {
-        second_begins_ns_ = refusal.time_ns;
-        lines_ = 0;
-    }
-    if (lines_ == kLinesPerSecond) {
-        ++unlogged_;
-        return;
-    }
-    if (unlogged_ != 0) {
-        host_.log(LogLevel::kGuestError, "pib-hca: " + std::to_string(unlogged_) +
-                                             " refusals were not printed; the property `objects` "
-                                             "has the last ones");
-        unlogged_ = 0;
-    }
-    ++lines_;
-    host_.log(LogLevel::kGuestError, "pib-hca: " + text_of(refusal));
 }
 
 void Refusals::write(JsonWriter& out) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/guest_errors.h"
 #include "base/host.h"
 #include "base/verdict.h"
 
@@ -32,9 +33,8 @@ std::string text_of(const Refusal& refusal);
 class Refusals {
   public:
     static constexpr size_t kKept = 64;
-    static constexpr unsigned kLinesPerSecond = 16;
 
-    explicit Refusals(Host& host) : host_(host) {}
+    Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
 
     void add(const Refusal& refusal) noexcept;
     void ignored_load(unsigned bar, uint64_t offset);
@@ -44,14 +44,10 @@ class Refusals {
     void write(JsonWriter& out) const;
 
   private:
-    void log(const Refusal& refusal);
-
     Host& host_;
+    GuestErrors& log_;
     std::array<Refusal, kKept> ring_{};
     uint64_t count_ = 0;
-    uint64_t second_begins_ns_ = 0;
-    unsigned lines_ = 0;  // logged since then
-    uint64_t unlogged_ = 0;
 };
 
 }  // namespace pib::hca

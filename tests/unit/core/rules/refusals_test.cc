@@ -39,7 +39,7 @@ TEST_CASE("a guest that repeats refusals has few of them printed in a second, an
     for (unsigned i = 0; i < 1000; ++i) {
         CHECK_FALSE(room.d.command(PIB_HCA_CMD_FREE_PD, 1000 + i).ok());
     }
-    CHECK(room.host.guest_errors - before == Refusals::kLinesPerSecond);
+    CHECK(room.host.guest_errors - before == GuestErrors::kLinesPerSecond);
     const std::string objects = room.device->objects();
     CHECK(objects.find("\"refusals\":{\"count\":1000,") != std::string::npos);
     CHECK(objects.find("object 1999 at byte 4 of the entry") != std::string::npos);
@@ -50,7 +50,7 @@ TEST_CASE("a guest that repeats refusals has few of them printed in a second, an
 
     room.host.clock_ns += 1'000'000'000;
     CHECK_FALSE(room.d.command(PIB_HCA_CMD_FREE_PD, 7).ok());
-    CHECK(room.host.guest_errors - before == Refusals::kLinesPerSecond + 2);
+    CHECK(room.host.guest_errors - before == GuestErrors::kLinesPerSecond + 2);
     CHECK(room.host.last_guest_error.starts_with("pib-hca: FREE_PD id "));
 }
 
@@ -59,4 +59,13 @@ TEST_CASE("the refusals outlive a reset of the device") {
     CHECK_FALSE(room.d.command(PIB_HCA_CMD_FREE_PD, 1000).ok());
     room.device->reset(false);
     CHECK(room.device->objects().find("object 1000 at byte 4 of the entry") != std::string::npos);
+}
+
+TEST_CASE("a work request that breaks a rule is printed") {
+    RefusalRoom room(refusal_config());
+    room.pass(room.rts_in());
+    room.d.post_send(room.qp, {.opcode = 0xee});
+    room.d.pump();
+    CHECK(room.host.last_guest_error ==
+          "pib-hca: send WQE 0 of QP 64 refused: IBV_WC_LOC_QP_OP_ERR (manual 16.2 rule 2)");
 }

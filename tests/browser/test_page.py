@@ -153,6 +153,16 @@ def test_the_balance_of_routes_is_a_histogram_and_marks_the_map(tab):
     assert tab.js("pib.stage.painter.marked.size") == 0
 
 
+def test_credit_loops_of_a_ring_are_marked(driver, shown):
+    tab = Tab(driver, shown("ring-8").server.url)
+    tab.click("#balance")
+    tab.wait_text("#pane", "Credit loops: 2")
+    assert tab.js("pib.stage.painter.loops.size") == 8
+    tab.screenshot("test_credit_loops")
+    assert tab.complaints() == []
+    driver.get("about:blank")
+
+
 # -- nodes ----------------------------------------------------------------------------------
 
 def test_a_switch_shows_ports_and_tables(tab, tree):

@@ -118,7 +118,7 @@ export const balance = {
     const most = Math.max(1, ...between.map(([, , number]) => number));
     const use = new Map();
     between.forEach(([id, , number]) => use.set(id, Math.max(use.get(id) ?? 0, number / most)));
-    pane.mark(use);
+    pane.mark(use, new Set(loops.flat().map(([id]) => id)));
     const rows = [...between].sort((one, other) => other[2] - one[2]).slice(0, 60);
     return [make("h2", {}, "Routing balance"),
       make("p", {class: "about"}, "Routes of all pairs of hosts by the forwarding tables: how many use a link between "
@@ -127,7 +127,7 @@ export const balance = {
         "The forwarding tables are empty, or there is one switch only."),
       make("h3", {}, `Credit loops: ${loops.length}`),
       make("p", {class: "note"}, loops.length
-        ? "These links can wait for each other's buffers in a circle if all packets are on one VL:"
+        ? "These links, dashed on the map, can wait for each other's buffers in a circle if all packets are on one VL:"
         : "No circle of links can wait for each other's buffers."),
       ...loops.map((loop) => make("p", {}, loop.map(([id]) => [pane.to("link", id, store.links.has(id)
         ? store.linkName(store.links.get(id)) : id), " "]).flat())),

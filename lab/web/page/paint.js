@@ -24,6 +24,7 @@ export class Painter {
     this.view = {x: 0, y: 0, scale: 1};
     this.edges = [];
     this.marked = new Map();    // relative use of links by routes, by link: the routing balance
+    this.loops = new Set();     // links of credit loops
     this.hover = null;
     this.still = matchMedia("(prefers-reduced-motion: reduce)");
     this.waiting = false;
@@ -117,6 +118,10 @@ export class Painter {
     pen.lineWidth = this.thin * (1.2 + (many ? 1.2 : 0) + 7 * use);
     if (use) {
       pen.strokeStyle = this.colours.mark;
+    }
+    if (edge.links.some(({id}) => this.loops.has(id))) {
+      pen.strokeStyle = this.colours.bad;
+      pen.setLineDash([12 * this.thin, 5 * this.thin]);
     }
     this.stroke(pen, edge);
     pen.globalAlpha = 1;

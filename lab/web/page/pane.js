@@ -113,9 +113,10 @@ export class Pane {
     return form;
   }
 
-  /** Marks links on the map by a use from 0 to 1. */
-  mark(use) {
+  /** Marks links on the map by a use from 0 to 1, and links of credit loops. */
+  mark(use, loops = new Set()) {
     this.stage.painter.marked = use;
+    this.stage.painter.loops = loops;
     this.stage.painter.refresh();
   }
 }

@@ -37,7 +37,7 @@ RNR_TIMERS_MS = (655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0
 
 @dataclasses.dataclass
 class Message:
-    """A packet. at: in seconds since 1970. answer: of an acknowledgement, "" for none. octets: LRH to padding."""
+    """A packet. at: in seconds since 1970. answer: of an acknowledgement, "" for none. octets: LRH to VCRC."""
     at: float
     slid: int
     dlid: int

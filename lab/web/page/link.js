@@ -22,7 +22,7 @@ export const link = {
   show: (store, {link: found, ends, curves, pairs}, pane) => {
     const now = {...found, ...store.condition(found)};
     const perSecond = (value) => `${count(value)}/s`;
-    const [out, back] = [`from ${store.nodes.get(found.a).name}`, `from ${store.nodes.get(found.b).name}`];
+    const [out, back] = [store.nodes.get(found.a).name, store.nodes.get(found.b).name];
     const one = (title, names, text) => curve(title, curves.at,
       names.map(([name, key]) => ({name, values: curves[key]})), text, store.moment);
     return [
@@ -32,10 +32,10 @@ export const link = {
       make("p", {}, pane.to("node", found.a, store.nodes.get(found.a).name), " and ",
         pane.to("node", found.b, store.nodes.get(found.b).name)),
       controls(found),
-      make("h3", {}, "Counters over time"),
+      make("h3", {}, "Counters over time, by sender"),
       one("Data", [[out, "out"], [back, "in"]], octets),
       one("Packets", [[out, "packets_out"], [back, "packets_in"]], perSecond),
-      one("Waiting for credits (PortXmitWait)", [[out, "wait_out"], [back, "wait_in"]], perSecond),
+      one("PortXmitWait", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
       faultForm(store, found, ends, pane),
       ...lanes(store, found, ends),

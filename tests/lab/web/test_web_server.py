@@ -3,9 +3,7 @@
 
 import http.client
 import json
-import os
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -379,7 +377,7 @@ def test_of_a_running_switch(tmp_path):
             assert any("the cable was pulled" in line for line in page.ask("why")["lines"])
             assert page.ask("switch", node=next(guid for guid, name in names.items() if name == "leaf1"))["lft"] == []
     finally:
-        os.kill(web.pid, signal.SIGINT)
+        web.terminate()
         web.wait(PATIENCE_S)
         started.stop()
     assert "Traceback" not in log.read_text()

@@ -17,8 +17,8 @@ WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pu
 
 @dataclasses.dataclass
 class Event:
-    """kind: up, down, fault, trap, state, sm, node, completion, event or refused. link, node: ids, "" for none. guest, slot: an
-    HCA. about: for ./pib why."""
+    """kind: up, down, fault, trap, state, sm, node, completion, event or refused. link, node: ids, "" for none.
+    guest, slot: an HCA. about: for ./pib why."""
     number: int
     at: float
     kind: str

@@ -2,7 +2,8 @@
 #include "refusal_room.h"
 
 #include <catch2/catch_test_macros.hpp>
-#include <regex>
+#include <cstddef>
+#include <string>
 
 #include "rules/rule_table.h"
 
@@ -16,18 +17,29 @@ pib_hca_av vector_to(uint16_t dlid) {
     return av;
 }
 
-// The rule that the last refusal of the property `objects` names.
+// Number and text of the last refusal of the property `objects`, which ends with it; "" without
+// one.
 std::string last_rule(Device& device) {
-    static const std::regex kRule(R"re("rule":"([0-9.]+)","text":"([^"]*)"\}\]\})re");
     const std::string objects = device.objects();
-    std::smatch found;
-    return std::regex_search(objects, found, kRule) ? found[1].str() + " " + found[2].str() : "";
+    const std::string rule = "\"rule\":\"", text = "\",\"text\":\"", end = "\"}]}";
+    const std::size_t number = objects.rfind(rule), words = objects.rfind(text);
+    if (number == std::string::npos || words == std::string::npos || !objects.ends_with(end)) {
+        return "";
+    }
+    const std::size_t begin = number + rule.size(), after = words + text.size();
+    return objects.substr(begin, words - begin) + " " +
+           objects.substr(after, objects.size() - end.size() - after);
 }
 
 // "CREATE_CQ refused: ..." of "pib-hca: CREATE_CQ id 7 refused: ..."
 std::string without_id(const std::string& line) {
-    static const std::regex kId(R"(^pib-hca: (\w+(?: of \d+)?) id \d+ )");
-    return std::regex_replace(line, kId, "$1 ");
+    const std::string who = "pib-hca: ", id = " id ";
+    const std::size_t at = line.find(id);
+    const std::size_t after = at == std::string::npos ? at : line.find(' ', at + id.size());
+    if (!line.starts_with(who) || after == std::string::npos) {
+        return line;
+    }
+    return line.substr(who.size(), at - who.size()) + line.substr(after);
 }
 
 std::string manual_text(Rule rule) {

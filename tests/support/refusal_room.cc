@@ -17,18 +17,17 @@ pib_hca_av vector_to(uint16_t dlid) {
     return av;
 }
 
-// Number and text of the last refusal of the property `objects`, which ends with it; "" without
-// one.
+// Number and text of the last refusal of the property `objects`; "" without one.
 std::string last_rule(Device& device) {
     const std::string objects = device.objects();
-    const std::string rule = "\"rule\":\"", text = "\",\"text\":\"", end = "\"}]}";
+    const std::string rule = "\"rule\":\"", text = "\",\"text\":\"";
     const std::size_t number = objects.rfind(rule), words = objects.rfind(text);
-    if (number == std::string::npos || words == std::string::npos || !objects.ends_with(end)) {
+    if (number == std::string::npos || words == std::string::npos) {
         return "";
     }
     const std::size_t begin = number + rule.size(), after = words + text.size();
     return objects.substr(begin, words - begin) + " " +
-           objects.substr(after, objects.size() - end.size() - after);
+           objects.substr(after, objects.find('"', after) - after);
 }
 
 // "CREATE_CQ refused: ..." of "pib-hca: CREATE_CQ id 7 refused: ..."

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """QEMU's source is completed before its configure runs; headers are found among its targets."""
 
+import tomllib
+
 from lab.build import qemu_headers
 
 
@@ -18,3 +20,15 @@ def test_headers_are_found_among_the_targets_of_a_build():
     listed = ("qapi/qapi-types.h: CUSTOM_COMMAND\nqapi/qapi-types.c: CUSTOM_COMMAND\n"
               "trace/trace-hw_net.h: CUSTOM_COMMAND\nqemu-version.h: CUSTOM_COMMAND\nqemu-system-x86_64: c_LINKER\n")
     assert qemu_headers.generated(listed) == ["qapi/qapi-types.h", "trace/trace-hw_net.h", "qemu-version.h"]
+
+
+def test_packages_of_qemus_own_tests_are_not_required(tmp_path):
+    (tmp_path / "pc-bios").mkdir()
+    (tmp_path / "pc-bios" / "meson.build").touch()
+    needs = tmp_path / "pythondeps.toml"
+    needs.write_text('[meson]\nmeson = { accepted = ">=1.5.0" }\n\n# Always installed.\n[tooling]\n'
+                     '"qemu.qmp" = { accepted = ">=0.0.5" }\n# The oldest:\n"pip" = { accepted = ">=20.3.4" }\n'
+                     '\n[functests]\npygdbmi = { accepted = ">=0.11" }\n')
+    qemu_headers.complete(tmp_path)
+    left = tomllib.loads(needs.read_text())
+    assert left["tooling"] == {} and left["meson"] and left["functests"]

@@ -59,22 +59,22 @@ def _environment(lab: cluster.Cluster, folder: pathlib.Path) -> dict[str, str]:
             "PIB_RESULTS": str(folder)}
 
 
-def _copy(lines: BinaryIO, *targets: BinaryIO) -> None:
+def _copy(lines: BinaryIO, *targets: Callable[[bytes], object]) -> None:
     """A target that takes no more, such as a closed terminal, does not keep the others from it."""
     for line in lines:
         for target in targets:
             with contextlib.suppress(OSError):
-                target.write(line)
-                target.flush()
+                target(line)
 
 
 def _run(job: Job, env: dict[str, str]) -> int:
     """The exit status of the command, whose output is shown and kept."""
-    with open(job.folder / OUTPUT, "wb") as kept:
+    with open(job.folder / OUTPUT, "wb", buffering=0) as kept:
         process = groups.RUNNING.start(job.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, env=env)
         assert process.stdout
-        copier = threading.Thread(target=_copy, args=(process.stdout, kept, sys.stdout.buffer), daemon=True)
+        screen = functools.partial(ui.write, sys.stdout.fileno())
+        copier = threading.Thread(target=_copy, args=(process.stdout, kept.write, screen), daemon=True)
         copier.start()
         try:
             return relay.status(process.wait(job.limit_s))

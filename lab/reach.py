@@ -32,18 +32,17 @@ class _Output:
         self.unread = threading.Event()     # the reader has gone
         self._readers: list[threading.Thread] = []
 
-    def show(self, name: str, lines: IO[bytes] | None, to: IO[bytes]) -> None:
+    def show(self, name: str, lines: IO[bytes] | None, to: int) -> None:
         assert lines
         reader = threading.Thread(target=self._show, args=(f"{name}: ".encode(), lines, to), daemon=True)
         self._readers.append(reader)
         reader.start()
 
-    def _show(self, prefix: bytes, lines: IO[bytes], to: IO[bytes]) -> None:
+    def _show(self, prefix: bytes, lines: IO[bytes], to: int) -> None:
         for line in lines:
             try:
                 with self._lock:
-                    to.write(prefix + line.rstrip(b"\n") + b"\n")
-                    to.flush()
+                    ui.write(to, prefix + line.rstrip(b"\n") + b"\n")
             except OSError:
                 self.unread.set()
 
@@ -66,8 +65,8 @@ def exec_all(lab: cluster.Cluster, command: list[str]) -> int:
             node.connect()
             commands.append(one := node.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE))
-            output.show(node.name, one.stdout, sys.stdout.buffer)
-            output.show(node.name, one.stderr, sys.stderr.buffer)
+            output.show(node.name, one.stdout, sys.stdout.fileno())
+            output.show(node.name, one.stderr, sys.stderr.fileno())
         while any(one.poll() is None for one in commands):
             if output.unread.wait(POLL_S):
                 _end(commands)

@@ -55,6 +55,12 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
+def write(to: int, text: bytes) -> None:
+    """For threads. to: a file descriptor: Python aborts when it ends while a thread holds the lock of sys.stdout."""
+    while text:
+        text = text[os.write(to, text):]
+
+
 def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
     """The last lines of a file, read from its end; "" if there is no file."""
     try:

@@ -49,7 +49,8 @@ bool have_tshark() {
 
 std::vector<Dissected> dissect(const std::string& file, std::vector<std::string> fields) {
     fields.emplace_back("_ws.malformed");
-    std::string command = "tshark -n -r " + file + options_for(file) + " -T fields -E separator=,";
+    std::string command =
+        "tshark -n -r " + file + options_for(file) + " -T fields -E separator=, -E occurrence=f";
     for (const std::string& field : fields) {
         command += " -e " + field;
     }

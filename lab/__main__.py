@@ -10,11 +10,11 @@ from lab import ci, clean, environment, errors, paths, reach, settings, signals,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, report
-from lab.fabric import capture, cluster, ctl, evidence, metrics, top, topology_kinds, wanted, why
+from lab.fabric import capture, cluster, ctl, evidence, metrics, source, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts, simulate
-from lab.web import server as web_server, source as web_source, watch
+from lab.web import server as web_server, watch
 
 
 MOST_PORT = 65535
@@ -186,10 +186,7 @@ def _capture(options) -> int:
 def _web(options) -> int:
     if not 0 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 0 to {MOST_PORT}")
-    found: web_source.Source = web_source.Lab()
-    if options.control:
-        found = web_source.OneProcess(options.control)
-    web_server.serve(watch.Watcher(found), options.address, options.port)
+    web_server.serve(watch.Watcher(source.of(options.control)), options.address, options.port)
     return 0
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import control
+from lab.fabric import control, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
-from lab.web import model, publish, source
+from lab.web import model, publish
 from lab.web.history import History
 from lab.web.timeline import Timeline
 

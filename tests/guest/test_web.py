@@ -3,7 +3,8 @@
 
 import subprocess
 
-from lab.web import answers, source, watch
+from lab.fabric import source
+from lab.web import answers, watch
 from rdma import DEVICE, PATIENCE_S, put_program, wait_until
 from test_why import RETRY_EXC_ERR, wait_both_active
 

@@ -15,8 +15,8 @@ import pytest
 
 import simulated_fabric
 from lab import paths, process, ui
-from lab.fabric import switch_process, topology
-from lab.web import access, publish, server, source, watch
+from lab.fabric import source, switch_process, topology
+from lab.web import access, publish, server, watch
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 PATIENCE_S = 60

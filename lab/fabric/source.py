@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The programs that `./pib web` reads: switch processes by their control sockets, guests by QMP."""
+"""The programs whose state is shown: switch processes by their control sockets, guests by QMP."""
 
 import pathlib
 from typing import Protocol
@@ -49,6 +49,13 @@ class OneProcess:
 
     def evidence(self) -> Evidence:
         return evidence.without_guests([self.path])
+
+
+def of(path: pathlib.Path | None) -> Source:
+    """path: control socket of a pib-switch; without one, the lab."""
+    if path:
+        return OneProcess(path)
+    return Lab()
 
 
 def read_switches(asked: control.Control) -> tuple[dict[str, Json], set[str]]:

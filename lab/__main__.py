@@ -15,6 +15,7 @@ from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.testing import parts, simulate
 from lab.web import server as web_server, watch
+from lab.wireshark import install, names as wireshark_names, ports as wireshark_ports
 
 
 MOST_PORT = 65535
@@ -183,6 +184,14 @@ def _capture(options) -> int:
     return capture.capture(cluster.Cluster(), options.node, options.qp, options.count)
 
 
+def _wireshark(options) -> int:
+    if options.action == "names":
+        print(wireshark_names.text(wireshark_ports.now(source.of(options.control))), end="")
+    else:
+        ui.say(install.remove() if options.action == "remove" else install.install(options.control))
+    return 0
+
+
 def _web(options) -> int:
     if not 0 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 0 to {MOST_PORT}")
@@ -209,8 +218,19 @@ def _add_capture(add) -> None:
     command.add_argument("--count", type=int, metavar="N", help="end after this many packets")
 
 
+def _add_wireshark(add) -> None:
+    command = add("wireshark", _wireshark, "show the running fabric's ports as interfaces in Wireshark and tshark")
+    command.add_argument("action", nargs="?", default="install", choices=["install", "remove", "names"],
+                         help="install: put the interface program and the dissector plugin into Wireshark's personal "
+                              "folders (default); remove: remove them; names: print the names of LIDs and QPs, as the "
+                              "plugin reads them")
+    command.add_argument("--control", type=pathlib.Path, metavar="PATH",
+                         help="control socket of a pib-switch (default: the lab's)")
+
+
 def _add_views(add) -> None:
     _add_capture(add)
+    _add_wireshark(add)
     command = add("ctl", _ctl, "control the running fabric's switch: status, counters, cables, faults")
     command.add_argument("--process", type=int, default=0, metavar="N",
                          help="number of the switch process, in a fabric that is split (default 0)")

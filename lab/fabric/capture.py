@@ -30,7 +30,7 @@ def _port_rules(ports: list[HcaPort]) -> Rules:
             for end in ("slid", "dlid")]
 
 
-def _qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
+def qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
     """A packet of a connection names its receiver's QP only: the peer's names the packets that this QP sends."""
     own = [lid for port in ports if port.number == qp["port"] for lid in range(port.lid, port.lid + (1 << port.lmc))]
     received = [{"dlid": lid, "qp": qp["qpn"]} for lid in own]
@@ -50,7 +50,7 @@ def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
     qps = [qp for one in objects for qp in one.get("qps", {}).get("entries", []) if qp["qpn"] == qpn]
     if not qps:
         raise ui.LabError(f"{node} has no QP {qpn:#x}. Its QPs by load:  ./pib top --once")
-    return [rule for qp in qps for rule in _qp_rules(ports, qp)]
+    return [rule for qp in qps for rule in qp_rules(ports, qp)]
 
 
 def _process(lab: cluster.Cluster, objects: list[Json]) -> pathlib.Path:
@@ -122,7 +122,6 @@ def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None) ->
     """Until the switch or the reader of `out` ends, `most` packets have passed, or Ctrl-C."""
     seen = Losses()
     with opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        ui.say("the capture runs until Ctrl-C" if most is None else f"the capture runs until {most} packets have come")
         while True:
             out.write(seen.pass_on(data, most))
             out.flush()
@@ -142,7 +141,9 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
                           "./pib status")
     objects = evidence.objects(lab.monitor(node)) if node else []
     wanted = rules(node, objects, qpn) if node else []
-    seen = relay(_process(lab, objects), wanted, sys.stdout.buffer, most)
+    process = _process(lab, objects)
+    ui.say("the capture runs until Ctrl-C" if most is None else f"the capture runs until {most} packets have come")
+    seen = relay(process, wanted, sys.stdout.buffer, most)
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
     with contextlib.suppress(OSError):

@@ -11,6 +11,7 @@ import socketserver
 import struct
 import threading
 import time
+import zlib
 from typing import Any
 
 from lab.fabric import evidence, topology
@@ -195,12 +196,32 @@ def packet(slid: int, dlid: int, qpn: int, opcode: int, psn: int, more: bytes = 
         ">BBHII", opcode, 0, 0xFFFF, qpn, 1 << 31 | psn) + more
 
 
+def _vcrc(octets: bytes) -> int:
+    state = 0xFFFF
+    for octet in octets:
+        state ^= octet
+        for _ in range(8):
+            state = state >> 1 ^ (0xD008 if state & 1 else 0)
+    return state ^ 0xFFFF
+
+
+def with_crcs(octets: bytes) -> bytes:
+    """A packet without a GRH, with ICRC and VCRC."""
+    masked = bytearray(octets)
+    masked[0] |= 0xF0                   # LRH:VL
+    masked[12] = 0xFF                   # the reserved octet of the BTH
+    octets += struct.pack("<I", zlib.crc32(masked))
+    return octets + struct.pack("<H", _vcrc(octets))
+
+
 def pcapng(packets: list[tuple[float, bytes]]) -> bytes:
     """As CaptureStream of pib-switch writes it."""
     data = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
+    data += struct.pack("=IIIIIIII", 1, 32, 197, 0, 9 | 1 << 16, 9, 0, 32)      # ERF; times in nanoseconds
     for at, octets in packets:
+        whole = with_crcs(octets)
         record = struct.pack("<Q", int(at * (1 << 32))) + struct.pack(
-            ">BBHHH", 21, 4, 16 + len(octets) + 6, 0, len(octets) + 6) + octets + bytes(6)
+            ">BBHHH", 21, 4, 16 + len(whole), 0, len(whole)) + whole
         padding = bytes(-len(record) % 4)
         length = 32 + len(record) + len(padding)
         data += struct.pack("=IIIIIII", 6, length, 0, 0, 0, len(record), len(record)) + record + padding + struct.pack(

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Capture filters: text such as `qp 0x40 or slid 4 and dlid 7`, and rules of the switch made of it."""
+
+import itertools
+
+from lab import ui
+from lab.fabric.capture import Rules
+
+TERMS = {"lid": ("slid", "dlid"), "slid": ("slid",), "dlid": ("dlid",), "qp": ("qp",), "source_qp": ("source_qp",)}
+EXAMPLE = "An example:  qp 0x40 or slid 4 and dlid 7"
+
+
+def _term(words: list[str]) -> Rules:
+    if len(words) != 2 or words[0] not in TERMS:
+        raise ui.LabError(f"capture filter: expected one of {', '.join(TERMS)} and a number, not "
+                          f"{' '.join(words) or 'nothing'}. {EXAMPLE}")
+    try:
+        number = int(words[1], 0)
+    except ValueError as error:
+        raise ui.LabError(f"capture filter: {words[1]} is no number. {EXAMPLE}") from error
+    return [{member: number} for member in TERMS[words[0]]]
+
+
+def _split(words: list[str], at: str) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == at:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
+def both(one: Rules, other: Rules) -> Rules:
+    """The rules for packets that match a rule of each list. An empty list matches all packets."""
+    if not one or not other:
+        return one or other
+    found = [{**a, **b} for a, b in itertools.product(one, other) if all(a.get(name, b[name]) == b[name] for name in b)]
+    if not found:
+        raise ui.LabError("capture filter: no packet can match it together with the chosen port and QP")
+    return found
+
+
+def rules(text: str) -> Rules:
+    """The rules of a filter; none for an empty one."""
+    found: Rules = []
+    words = text.split()
+    for part in _split(words, "or") if words else []:
+        terms = [_term(term) for term in _split(part, "and")]
+        joined = terms[0]
+        for term in terms[1:]:
+            joined = both(joined, term)
+        found += joined
+    return found

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The name-resolution file: names of LIDs and QPs, which the dissector plugin reads."""
+
+import contextlib
+import pathlib
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+
+from lab import ui
+from lab.fabric.evidence import Json
+from lab.wireshark import ports
+
+FILE = "pib-hca-names"          # in Wireshark's personal configuration
+INTERVAL_S = 2.0
+HEAD = """\
+# Names of the fabric's LIDs and QPs. Made by: pib wireshark
+# lid LID NAME | qp LID QPN NAME, a packet's destination | from SLID DLID QPN NAME, the QP that sends to this QP
+"""
+
+
+def _qp_lines(port: ports.Port, qp: Json) -> Iterator[str]:
+    name = f"{port.name.partition('[')[0]}:{qp['qpn']:#x}"
+    for lid in port.lids:
+        yield f"qp {lid} {qp['qpn']:#x} {name}"
+        for path in (qp.get("path", {}), qp.get("alt_path", {})):
+            if path.get("dlid") and "dest_qpn" in qp:
+                yield f"from {lid} {path['dlid']} {qp['dest_qpn']:#x} {name}"
+
+
+def text(found: ports.Found) -> str:
+    """The QPs of ports have the names that ./pib why gives them: vm0:0x40."""
+    lines = [f"lid {lid} {name}" for lid, name in found.switches.items()]
+    lines += [f"lid {lid} {port.name}" for port in found.ports for lid in port.lids]
+    lines += [line for port in found.ports for qp in found.qps(port) for line in _qp_lines(port, qp)]
+    return HEAD + "".join(f"{line}\n" for line in dict.fromkeys(lines))
+
+
+def write(path: pathlib.Path, content: str) -> None:
+    """A reader finds either the old file or the new one."""
+    if path.exists() and path.read_text() == content:
+        return
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
+        new.write(content)
+    pathlib.Path(new.name).replace(path)
+
+
+@contextlib.contextmanager
+def kept_fresh(path: pathlib.Path, make: Callable[[], str]) -> Iterator[None]:
+    """Writes the names at once and, while they change, again. A fabric that does not answer keeps its old names."""
+    ending = threading.Event()
+
+    def repeat() -> None:
+        while not ending.wait(INTERVAL_S):
+            with contextlib.suppress(ui.LabError, OSError):
+                write(path, make())
+    write(path, make())
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()

@@ -1,0 +1,152 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+-- Shows beside Wireshark's own InfiniBand dissector: names of LIDs and QPs by the file that `pib wireshark` writes,
+-- and whether both checksums are right.
+local pib = Proto("pib", "pib-hca fabric")
+
+local NAMES = "pib-hca-names"
+local LRH, GRH, ICRC, VCRC = 8, 40, 4, 2
+local BTH_RESERVED = 5          -- the octet of the BTH that the ICRC leaves out, with FECN and BECN
+local LNH_RAW, LNH_GLOBAL = 1, 3
+
+local fields = {
+    source = ProtoField.string("pib.src", "Source"),
+    destination = ProtoField.string("pib.dst", "Destination"),
+    icrc = ProtoField.bool("pib.icrc.good", "ICRC is right"),
+    vcrc = ProtoField.bool("pib.vcrc.good", "VCRC is right"),
+}
+pib.fields = fields
+local wrong = ProtoExpert.new("pib.crc.bad", "A checksum is wrong", expert.group.CHECKSUM, expert.severity.ERROR)
+pib.experts = {wrong}
+pib.prefs.crc = Pref.bool("Check ICRC and VCRC", true, "Costs time for long packets")
+
+local slid_of, dlid_of = Field.new("infiniband.lrh.slid"), Field.new("infiniband.lrh.dlid")
+local qpn_of, source_qp_of = Field.new("infiniband.bth.destqp"), Field.new("infiniband.deth.srcqp")
+
+-- Names ------------------------------------------------------------------------
+
+local names, read_at = {}, 0
+
+local function key(...)
+    return table.concat({...}, " ")
+end
+
+local function read_names()
+    names, read_at = {}, os.time()
+    local file = io.open(Dir.personal_config_path(NAMES))
+    if not file then return end
+    for line in file:lines() do
+        local kind, numbers, name = line:match("^(%l+) ([%dxXa-fA-F ]-) ?([^ ]+)$")
+        local found = {kind}
+        for number in (numbers or ""):gmatch("%S+") do
+            found[#found + 1] = string.format("%d", tonumber(number) or -1)
+        end
+        names[table.concat(found, " ")] = name
+    end
+    file:close()
+end
+
+-- The first known name.
+local function name_of(...)
+    for _, wanted in ipairs({...}) do
+        if names[wanted] then return names[wanted] end
+    end
+end
+
+local function number(info)
+    return info and string.format("%d", info.value)
+end
+
+local function ends()
+    local slid, dlid, qpn, source_qp = number(slid_of()), number(dlid_of()), number(qpn_of()), number(source_qp_of())
+    if not slid or not dlid then return nil, nil end
+    local from = source_qp and key("qp", slid, source_qp) or key("from", slid, dlid, qpn or "")
+    return name_of(from, key("lid", slid)), name_of(key("qp", dlid, qpn or ""), key("lid", dlid))
+end
+
+-- Checksums ----------------------------------------------------------------------
+
+local library = bit or bit32
+local bxor = library and library.bxor or load("return function(a, b) return a ~ b end")()
+
+local function crc_table(polynomial)
+    local made = {}
+    for octet = 0, 255 do
+        local state = octet
+        for _ = 1, 8 do
+            local low = state % 2
+            state = (state - low) / 2
+            if low == 1 then state = bxor(state, polynomial) % 2^32 end
+        end
+        made[octet] = state
+    end
+    return made
+end
+
+local CRC32, CRC16 = crc_table(0xEDB88320), crc_table(0xD008)
+
+local function crc(made, octets, ones)
+    local state = ones
+    for at = 1, #octets do
+        local low = state % 256
+        state = bxor((state - low) / 256, made[bxor(low, octets:byte(at))]) % 2^32
+    end
+    return ones - state
+end
+
+-- What may change on the way counts as ones (IBA 7.8.1). Of a packet with a GRH that is the whole LRH.
+local function masked(packet, global)
+    local high = function(octet, bits) return string.char(octet - octet % bits + bits - 1) end
+    local low = function(octet) return string.char(octet % 16 + 240) end
+    local head, bth = low(packet:byte(1)) .. packet:sub(2, LRH), LRH
+    if global then
+        head = ("\255"):rep(LRH) .. high(packet:byte(LRH + 1), 16) .. "\255\255\255"
+            .. packet:sub(LRH + 5, LRH + 7) .. "\255" .. packet:sub(LRH + 9, LRH + GRH)
+        bth = LRH + GRH
+    end
+    return head .. packet:sub(bth + 1, bth + BTH_RESERVED - 1) .. "\255" .. packet:sub(bth + BTH_RESERVED + 1)
+end
+
+local function little(octets)
+    local value = 0
+    for at = #octets, 1, -1 do value = value * 256 + octets:byte(at) end
+    return value
+end
+
+-- nil: the packet is no whole one with an ICRC.
+local function checks(packet)
+    local lnh = (packet:byte(2) or 0) % 4
+    local global = lnh == LNH_GLOBAL
+    if lnh <= LNH_RAW or #packet < LRH + (global and GRH or 0) + BTH_RESERVED + ICRC + VCRC then return nil end
+    local covered = packet:sub(1, -ICRC - VCRC - 1)
+    return crc(CRC32, masked(covered, global), 0xFFFFFFFF) == little(packet:sub(-ICRC - VCRC, -VCRC - 1)),
+           crc(CRC16, packet:sub(1, -VCRC - 1), 0xFFFF) == little(packet:sub(-VCRC))
+end
+
+-- The tree -----------------------------------------------------------------------
+
+function pib.init()
+    read_names()
+end
+
+function pib.dissector(buffer, pinfo, root)
+    if not slid_of() then return end
+    -- QPs come and go while packets are captured, so the file is read again once a second.
+    if not pinfo.visited and os.time() ~= read_at then read_names() end
+    local tree = root:add(pib, buffer())
+    local from, to = ends()
+    if from then tree:add(fields.source, from) end
+    if to then tree:add(fields.destination, to) end
+    if from or to then
+        local arrow = (from or "?") .. " → " .. (to or "?")
+        tree:append_text(": " .. arrow)
+        pinfo.cols.info:prepend(arrow .. "  ")
+    end
+    if not pib.prefs.crc or buffer:len() ~= buffer:reported_len() then return end
+    local icrc, vcrc = checks(buffer:raw())
+    if icrc == nil then return end
+    tree:add(fields.icrc, buffer(buffer:len() - ICRC - VCRC, ICRC), icrc)
+    tree:add(fields.vcrc, buffer(buffer:len() - VCRC, VCRC), vcrc)
+    if not (icrc and vcrc) then tree:add_proto_expert_info(wrong) end
+end
+
+register_postdissector(pib)

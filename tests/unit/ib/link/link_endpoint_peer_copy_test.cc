@@ -4,198 +4,12 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <cstring>
-#include <new>
 
-#include "burst_message.h"
-#include "shared_memory.h"
+#include "peer_copy_pair.h"
 
 namespace pib::test {
-namespace {
-
-using link::BlockSegment;
-using link::PeerCopyControl;
-using link::PullResult;
-
-constexpr std::uint32_t kAll =
-    link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
-constexpr std::uint64_t kBlock = 8 << 20;
-constexpr std::uint32_t kPackets = 100;
-constexpr std::uint32_t kPayload = kPackets * kMtu;
-
-// Memory that an adapter and its switch share besides the rings.
-class ControlMemory {
-  public:
-    ControlMemory() : bytes_(link::peer_copy_bytes(blocks) / sizeof(Line) + 1) {
-        new (bytes_.data()) PeerCopyControl{};
-    }
-    [[nodiscard]] std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(bytes_.data()); }
-    [[nodiscard]] PeerCopyControl& control() { return *std::launder(as<PeerCopyControl>()); }
-    [[nodiscard]] std::uint8_t* bounce() { return data() + link::kBounceOffset; }
-
-    const std::vector<std::uint64_t> blocks{kBlock};
-
-  private:
-    struct alignas(64) Line {
-        std::uint8_t bytes[64];
-    };
-    template <typename T>
-    T* as() {
-        return reinterpret_cast<T*>(bytes_.data());
-    }
-    std::vector<Line> bytes_;
-};
-
-struct AdapterEvents : LinkRecorder {
-    std::optional<link::LinkRings> rings;
-    std::vector<BlockSegment> place;  // where bursts go; empty: nowhere in one piece
-    bool stays = true;                // and still there when the payload has come
-    unsigned asked = 0, placed = 0, refused = 0;
-
-    std::optional<link::LinkRings> link_rings() override { return rings; }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
-        if (payload.is_here()) {
-            return LinkRecorder::link_burst(burst, payload);
-        }
-        if (payload.is_offered()) {
-            ++asked;
-            payload.where = place;
-            return place.empty() ? 0 : burst.count();
-        }
-        CHECK(payload.where == place);
-        if (stays) {
-            ++placed;
-            endpoint->release(0, link::burst_blocks(burst));
-        }
-        return stays ? burst.count() : 0;
-    }
-    void link_copy_refused() override { ++refused; }
-};
-
-struct SwitchEvents : LinkRecorder {
-    std::optional<link::LinkRings> rings;
-    Bytes room = Bytes(link::kOfferRoom);
-    bool mappable = true, takes = true, lives = true;
-    std::vector<link::Memory> memories;
-    std::vector<link::Offer> offers;
-    std::vector<link::Pull> pulls;
-
-    std::optional<link::LinkRings> link_rings() override { return rings; }
-    std::expected<std::span<std::uint8_t>, std::string> link_memory(
-        const link::Memory& memory) override {
-        memories.push_back(memory);
-        return mappable ? std::span(room) : std::span<std::uint8_t>{};
-    }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
-        if (!payload.is_offered()) {
-            return LinkRecorder::link_burst(burst, payload);
-        }
-        offers.push_back(*payload.offer);
-        if (takes) {
-            endpoint->release(0, link::burst_blocks(burst));
-        }
-        return takes ? burst.count() : 0;
-    }
-    bool link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) override {
-        for (std::size_t i = 0; i < to.size(); ++i) {
-            to[i] = static_cast<std::uint8_t>(i / kMtu);
-        }
-        return lives && from.bytes == to.size();
-    }
-    std::expected<void, std::string> link_pull(const link::Pull& pull) override {
-        pulls.push_back(pull);
-        return {};
-    }
-};
-
-struct PeerCopyPair {
-    link::SharedMemory memory = link::SharedMemory::create(20).value();
-    ControlMemory shown;
-    AdapterEvents hca_events;
-    SwitchEvents switch_events;
-    link::LinkEndpoint hca, sw;
-    std::uint64_t next_handle = 1;
-    std::string error;
-
-    explicit PeerCopyPair(std::uint32_t granted = kAll)
-        : hca(hello(), make_buffers(), hca_events), sw(make_buffers(), switch_events) {
-        hca_events.endpoint = &hca;
-        switch_events.endpoint = &sw;
-        hca_events.rings = {.out = memory.ring(0), .in = memory.ring(1)};
-        switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
-        switch_events.answer = link::Welcome{.features = granted, .port_number = 1};
-        hca.training().set_parameters(make_parameters());
-        sw.training().set_parameters(make_parameters());
-        stream(hca, sw);
-        stream(sw, hca);
-        turns();
-        REQUIRE(hca.is_up());
-    }
-    static link::Hello hello() {
-        auto hello = make_hello(0x100);
-        hello.features = kAll;
-        return hello;
-    }
-    void note(const std::expected<bool, link::LinkFailure>& did) {
-        if (!did) {
-            error = did.error().text;
-        }
-    }
-    void stream(link::LinkEndpoint& from, link::LinkEndpoint& to) {
-        const Bytes bytes(from.output().begin(), from.output().end());
-        from.consume_output(bytes.size());
-        if (const auto fed = to.feed(bytes); !fed) {
-            error = fed.error().text;
-        }
-    }
-    void turn(link::LinkEndpoint& end) {
-        note(end.receive(SIZE_MAX));
-        (void)end.channel().publish();
-    }
-    void turns() {
-        for (unsigned i = 0; i < 4; ++i) {
-            turn(hca);
-            turn(sw);
-        }
-    }
-    // As the switch does once it has mapped all.
-    void share() {
-        hca.share_memory(shown.data(), shown.blocks);
-        stream(hca, sw);
-        shown.control().mapped = switch_events.mappable ? link::kMapped : link::kNotMapped;
-    }
-    // WRITE MIDDLE packets by offer; false: no room or no credit.
-    bool offer(link::LinkEndpoint& from, std::span<const BlockSegment> segments,
-               std::uint32_t packets = kPackets) {
-        if (!send_offer(from, next_handle, segments, packets)) {
-            return false;
-        }
-        ++next_handle;
-        return true;
-    }
-    // One that the adapter has seen, and asked for: the newest PULL.
-    const link::Pull& asked() {
-        REQUIRE(offer(sw, {}));
-        return again();
-    }
-    const link::Pull& again() {
-        (void)sw.channel().publish();
-        turn(hca);
-        turn(sw);
-        REQUIRE(!switch_events.pulls.empty());
-        return switch_events.pulls.back();
-    }
-    void answer(PullResult result) {
-        shown.control().answer = link::pull_answer(switch_events.pulls.back().sequence, result);
-        turn(hca);
-    }
-    std::uint64_t finished() { return shown.control().finished; }
-};
-
-const std::vector<BlockSegment> kPlace = {{.offset = 4096, .block = 0, .length = 100},
-                                          {.offset = 0, .block = 0, .length = kPayload - 100}};
-
-}  // namespace
 
 TEST_CASE("peer copy: offers need shared memory that the switch has mapped") {
     PeerCopyPair pair;
@@ -499,50 +313,91 @@ TEST_CASE("peer copy: a switch that breaks the protocol loses the connection") {
     CHECK(pair.error.starts_with("offer"));
 }
 
+TEST_CASE("peer copy: a malformed MEMORY, or one out of place, ends the connection") {
+    PeerCopyPair pair(GENERATE(kAll, link::kFeatureSharedMemory | link::kFeatureBursts));
+    Bytes frame;
+    append(frame, link::Memory{{kBlock}});
+    std::string reason = "MEMORY not agreed on";
+    if (pair.sw.agreed().peer_copy) {
+        SECTION("a block without bytes") {
+            std::fill(frame.end() - 8, frame.end(), std::uint8_t{0});
+            reason = "MEMORY: field out of range";
+        }
+        SECTION("fewer blocks than it counts") {
+            frame[8 + 1] = 2;
+            reason = "MEMORY: bad frame length";
+        }
+        SECTION("memory that the switch refuses") {
+            pair.switch_events.refusal = "too much";
+            reason = "MEMORY: too much";
+        }
+        SECTION("a second MEMORY") {
+            REQUIRE(pair.sw.feed(frame));
+            reason = "a second MEMORY";
+        }
+    }
+    const auto fed = pair.sw.feed(frame);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().text == reason);
+}
+
+TEST_CASE("peer copy: MEMORY in the rings ends the connection") {
+    PeerCopyPair pair;
+    Bytes frame;
+    append(frame, link::Memory{{kBlock}});
+    const auto ring = pair.memory.ring(0);
+    std::memcpy(ring.bytes + ring.control->produced % ring.size, frame.data(), frame.size());
+    ring.control->produced += link::ring_bytes(frame.size());
+    pair.turn(pair.sw);
+    CHECK(pair.error == "MEMORY in shared memory");
+    CHECK(pair.switch_events.memories.empty());
+}
+
+TEST_CASE("peer copy: an offer without valid segments ends the connection") {
+    struct Case {
+        std::vector<BlockSegment> segments;
+        std::string reason;
+    };
+    static const Case kCases[] = {
+        {{}, "offer to no memory"},
+        {{{kBlock - kPayload + 1, 0, kPayload}}, "offer to no memory"},
+        {{{0, 1, kPayload}}, "offer to no memory"},
+        {{{0, link::kBounceBlock, kPayload}}, "offer to no memory"},
+        {{{0, 0, kPayload - 1}}, "offer: field out of range"},
+        {{{0, 0, 0}, {0, 0, kPayload}}, "offer: bad frame length"},
+    };
+    const Case& one = kCases[GENERATE(range(std::size_t{0}, std::size(kCases)))];
+    PeerCopyPair pair;
+    pair.share();
+    REQUIRE(pair.offer(pair.hca, one.segments));
+    (void)pair.hca.channel().publish();
+    pair.turn(pair.sw);
+    CHECK(pair.error == one.reason);
+    CHECK(pair.switch_events.offers.empty());
+}
+
 TEST_CASE("peer copy: an adapter that breaks the protocol loses the connection") {
     PeerCopyPair pair;
     pair.share();
     const auto ring = pair.memory.ring(0);
-    const auto body = [&] { return ring.bytes + ring.control->produced % ring.size + 8; };
-    SECTION("a second MEMORY") {
-        Bytes again;
-        append(again, link::Memory{{kBlock}});
-        CHECK_FALSE(pair.sw.feed(again));
-        return;
-    }
-    SECTION("a segment behind the end of a block") {
-        REQUIRE(
-            pair.offer(pair.hca, std::vector<BlockSegment>{{kBlock - kPayload + 1, 0, kPayload}}));
-    }
-    SECTION("a segment of an unknown block") {
-        REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, 1, kPayload}}));
-    }
-    SECTION("a segment of the bounce area") {
-        REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, link::kBounceBlock, kPayload}}));
-    }
-    SECTION("segments shorter than the payload") {
-        REQUIRE(pair.offer(pair.hca, std::vector<BlockSegment>{{0, 0, kPayload - 1}}));
-    }
-    SECTION("packets of another length") {
-        const auto at = body();
-        REQUIRE(pair.offer(pair.hca, kPlace));
-        at[1] = kPackets - 1;
-    }
-    SECTION("no segments") {
-        REQUIRE(pair.offer(pair.hca, {}));
-    }
+    std::uint8_t* at = ring.bytes + ring.control->produced % ring.size + 8;
+    std::string reason = "BURST: these packets cannot be an offer";
     SECTION("the handle 0") {
+        reason = "offer: field out of range";
         pair.next_handle = 0;
         REQUIRE(pair.offer(pair.hca, kPlace));
     }
+    SECTION("packets of another length") {
+        REQUIRE(pair.offer(pair.hca, kPlace));
+        at[1] = kPackets - 1;
+    }
     SECTION("packets that request an ACK") {
-        const auto at = body();
         REQUIRE(pair.offer(pair.hca, kPlace));
         at[ib::kBurstLast + 8 + 8] |= 0x80;
     }
     (void)pair.hca.channel().publish();
     pair.turn(pair.sw);
-    CHECK_FALSE(pair.error.empty());
+    CHECK(pair.error == reason);
     CHECK(pair.switch_events.offers.empty());
 }
 

@@ -113,7 +113,9 @@ void dump_connection(JsonWriter& out, const QueuePair& qp) {
 }
 
 void dump_qp(JsonWriter& out, const QueuePair& qp) {
-    static constexpr std::array<const char*, 5> kTypes = {"SMI", "GSI", "RC", "UC", "UD"};
+    // By number; numbers 5 to 8 are of no type.
+    static constexpr std::array<const char*, 11> kTypes = {
+        "SMI", "GSI", "RC", "UC", "UD", "?", "?", "?", "?", "XRC_INI", "XRC_TGT"};
     out.member("qpn", qp.qpn);
     out.member("type", name_of(kTypes, static_cast<size_t>(qp.type)));
     out.member("state", name_of(kStates, static_cast<size_t>(qp.state)));

@@ -76,6 +76,24 @@ TEST_CASE("the dump has every object with its state") {
     CHECK(has(bench.device->objects(), R"("qps":{"count":0,"entries":[]})"));
 }
 
+TEST_CASE("the dump names both types of XRC QPs") {
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    QpShape shape = bench.shape(PIB_HCA_QP_XRC_INI);
+    shape.recv_cq = 0;
+    shape.flags = PIB_HCA_QP_NO_RQ;
+    const MiniQp initiator = d.create_qp(shape);
+    pib_hca_create_qp target{};
+    target.type = PIB_HCA_QP_XRC_TGT;
+    target.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
+    target.xrcd = MiniDriver::must(d.command(PIB_HCA_CMD_ALLOC_XRCD), "ALLOC_XRCD");
+    const uint32_t target_qpn =
+        MiniDriver::must(d.command_in(PIB_HCA_CMD_CREATE_QP, 0, target), "CREATE_QP");
+    const std::string text = bench.device->objects();
+    CHECK(has(text, "\"qpn\":" + std::to_string(initiator.qpn) + R"(,"type":"XRC_INI")"));
+    CHECK(has(text, "\"qpn\":" + std::to_string(target_qpn) + R"(,"type":"XRC_TGT")"));
+}
+
 TEST_CASE("the dump is bounded, and its counts are complete") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;

@@ -282,6 +282,98 @@ TEST_CASE("link: refusals carry reason and text") {
     CHECK_FALSE(pair.sw.training().is_open());
 }
 
+TEST_CASE("link: a HELLO that cannot be read is refused with the reason") {
+    LinkPair pair;
+    Bytes hello(pair.hca.output().begin(), pair.hca.output().end());
+    link::RefuseReason reason = link::RefuseReason::kMalformedHello;
+    std::string text = "malformed HELLO";
+    SECTION("another major version") {
+        hello[8 + 5] = 2;
+        reason = link::RefuseReason::kVersion;
+        text = "this side speaks version 1 of the fabric link protocol";
+    }
+    SECTION("no GUID") {
+        std::fill_n(hello.begin() + 8 + 24, 8, std::uint8_t{0});
+    }
+    const auto fed = pair.sw.feed(hello);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().error == link::LinkError::kRefused);
+    CHECK(pair.switch_events.hellos.empty());
+    CHECK_FALSE(pair.sw.training().is_open());
+    pair.carry(pair.sw, pair.hca);
+    REQUIRE(pair.hca_events.refusals.size() == 1);
+    CHECK(pair.hca_events.refusals[0].reason == reason);
+    CHECK(pair.hca_events.refusals[0].text == text);
+}
+
+TEST_CASE("link: an answer to HELLO that cannot be accepted ends the connection") {
+    LinkPair pair;
+    Bytes welcome;
+    append(welcome, link::Welcome{.switch_guid = ib::Guid(5), .port_number = 1});
+    link::LinkError error = link::LinkError::kMalformedFrame;
+    SECTION("WELCOME of another version") {
+        welcome[8 + 1] = 2;
+        error = link::LinkError::kVersion;
+    }
+    SECTION("WELCOME with reserved bits") {
+        welcome.back() = 1;
+    }
+    SECTION("WELCOME with bursts, which HELLO did not ask for") {
+        welcome.clear();
+        append(welcome, link::Welcome{.features = link::kFeatureBursts, .port_number = 1});
+        error = link::LinkError::kUnexpectedFrame;
+    }
+    SECTION("WELCOME with shared memory that did not come") {
+        welcome.clear();
+        append(welcome, link::Welcome{.features = link::kFeatureSharedMemory, .port_number = 1});
+        error = link::LinkError::kUnexpectedFrame;
+    }
+    SECTION("REFUSE that is no text") {
+        welcome.clear();
+        append(welcome, link::Refuse{link::RefuseReason::kNoFreePort, "full"});
+        welcome.back() = 7;
+    }
+    const auto fed = pair.hca.feed(welcome);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().error == error);
+    CHECK_FALSE(pair.hca.training().is_open());
+    CHECK(pair.hca_events.refusals.empty());
+}
+
+TEST_CASE("link: a packet before LINK ends the connection") {
+    LinkPair pair;
+    pair.carry(pair.hca, pair.sw);
+    REQUIRE(pair.switch_events.hellos.size() == 1);
+    const auto fed = pair.sw.feed(packet_frame(make_packet(0, 5, 64)));
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().text == "PACKET before LINK");
+    CHECK(pair.switch_events.packets.empty());
+}
+
+namespace {
+
+// An end that neither listens nor shares memory.
+struct PlainEvents : link::LinkEvents {
+    void link_up(const link::ActiveLink&) override {}
+    void link_down() override {}
+    std::uint32_t link_burst(ib::Burst& burst, ib::Placement&) override { return burst.count(); }
+    void link_packet_fault(PacketFault) override {}
+};
+
+}  // namespace
+
+TEST_CASE("link: a side that does not listen refuses HELLO") {
+    LinkPair pair;
+    PlainEvents events;
+    link::LinkEndpoint plain(make_buffers(), events);
+    pair.carry(pair.hca, plain);
+    pair.error.clear();
+    pair.carry(plain, pair.hca);
+    REQUIRE(pair.hca_events.refusals.size() == 1);
+    CHECK(pair.hca_events.refusals[0].reason == link::RefuseReason::kNoFreePort);
+    CHECK(pair.error == "refused: this side does not listen");
+}
+
 TEST_CASE("link: each violation of the protocol ends the connection") {
     using link::FrameType;
     struct Case {

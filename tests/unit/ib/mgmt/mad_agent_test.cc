@@ -255,6 +255,58 @@ TEST_CASE("tables of a switch are addressed by port in the modifier") {
     CHECK(sw.port(5)->sl_to_vl[2][0] == 3);
 }
 
+TEST_CASE("Set and Get at a port that a switch does not have are refused") {
+    SmaNode sw = a_switch();
+    const auto before = sw.ports;
+    struct Absent {
+        std::uint16_t attribute;
+        std::uint32_t modifier;
+    };
+    const Absent absent[] = {{attr::kPKeyTable, 9 << 16},
+                             {attr::kSlToVlMappingTable, 9},
+                             {attr::kSlToVlMappingTable, 0x10005},
+                             {attr::kVlArbitrationTable, 1 << 16 | 9},
+                             {attr::kVlArbitrationTable, 1 << 16 | 0x105},
+                             {attr::kLedInfo, 9}};
+    for (const auto& [attribute, modifier] : absent) {
+        CAPTURE(attribute, modifier);
+        Mad set = make_smp(Method::kSet, attribute, modifier);
+        set.smp_data()[0] = 0x10;
+        const SmaAnswer answer = sma_answer(sw, set, {});
+        CHECK(answer.reply.status() == mad_status::kBadField);
+        CHECK_FALSE(answer.events.any());
+        CHECK(status_of(sw, make_smp(Method::kGet, attribute, modifier)) == mad_status::kBadField);
+    }
+    CHECK(sw.ports == before);
+}
+
+TEST_CASE("Set(VLArbitrationTable) writes a block of the port that it names") {
+    SmaNode sw = a_switch();
+    const auto others = sw.port(4)->vl_arb_low;
+    Mad low = make_smp(Method::kSet, attr::kVlArbitrationTable, 1 << 16 | 3);
+    low.smp_data()[0] = 2;
+    low.smp_data()[1] = 9;
+    CHECK(sma_answer(sw, low, {}).port == 3);
+    CHECK(sw.port(3)->vl_arb_low[0] == VlArbEntry{2, 9});
+    CHECK(sw.port(4)->vl_arb_low == others);
+    Mad high = make_smp(Method::kSet, attr::kVlArbitrationTable, 3 << 16 | 3);
+    high.smp_data()[0] = 1;
+    high.smp_data()[1] = 255;
+    CHECK(status_of(sw, high) == mad_status::kOk);
+    CHECK(sw.port(3)->vl_arb_high[0] == VlArbEntry{1, 255});
+    CHECK(sw.port(3)->vl_arb_low[0] == VlArbEntry{2, 9});
+    CHECK(status_of(sw, make_smp(Method::kSet, attr::kVlArbitrationTable, 3)) ==
+          mad_status::kBadField);
+    CHECK(status_of(sw, make_smp(Method::kSet, attr::kVlArbitrationTable, 5 << 16 | 3)) ==
+          mad_status::kBadField);
+
+    SmaNode hca = an_hca();
+    low.set(mad_header::kAttributeModifier, 1 << 16);
+    CHECK(sma_answer(hca, low, {.port = 2}).port == 2);
+    CHECK(hca.port(2)->vl_arb_low[0] == VlArbEntry{2, 9});
+    CHECK(hca.port(1)->vl_arb_low[0] != VlArbEntry{2, 9});
+}
+
 TEST_CASE("P_Keys of a channel adapter belong to the port of the SMP's arrival") {
     SmaNode hca = an_hca();
     Mad request = make_smp(Method::kSet, attr::kPKeyTable, 0);

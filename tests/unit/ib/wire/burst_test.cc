@@ -193,7 +193,10 @@ TEST_CASE("burst: packets that are no burst are refused") {
         Change{kBurstLast + 16, 1}, Change{last_bth, op::kRdmaWriteOnly},
         Change{last_bth, op::kSendLast}, Change{last_bth, op::kUc | op::kRdmaWriteLast},
         Change{last_bth + 2, 0x7f}, Change{last_bth + 7, 0x35}, Change{last_bth + 11, 0x7f},
-        Change{kBurstFirst + 48 + 8, 0x80}, Change{kBurstFirst + 48 + 1, 0xc0});
+        Change{kBurstFirst + Lrh::kSize + Grh::kSize, op::kSendFirst},  // without the RETH
+        Change{kBurstFirst + Lrh::kSize, 0x61}, Change{kBurstLast + Lrh::kSize + 7, 1},
+        Change{kBurstLast + Lrh::kSize + 39, 9}, Change{kBurstFirst + 48 + 8, 0x80},
+        Change{kBurstFirst + 48 + 1, 0xc0});
     Bytes body = good.body;
     REQUIRE(body[change.at] != change.value);
     body[change.at] = change.value;
@@ -215,6 +218,14 @@ TEST_CASE("burst: a body of a wrong length is refused") {
     CHECK_FALSE(BurstBuilder::size(first, last, 2, 4096, 4096));
     CHECK_FALSE(
         BurstBuilder::size(headers_of(op::kSendOnly, 0, false, false), last, 2, 4096, 5000));
+    constexpr std::uint8_t kReserved = 0x1F;
+    const auto reserved = headers_of(kReserved, 0, false, false);
+    CHECK(BurstBuilder::size(reserved, reserved, 1, 4096, 4).error() ==
+          BuildError::kReservedOpcode);
+    CHECK(BurstBuilder::size(reserved, last, 2, 4096, 5000).error() == BuildError::kReservedOpcode);
+    CHECK(BurstBuilder::size(first, reserved, 2, 4096, 5000).error() ==
+          BuildError::kReservedOpcode);
+    CHECK(BurstBuilder::size(first, last, 2, 8192, 9000).error() == BuildError::kPayload);
 }
 
 }  // namespace

@@ -185,6 +185,80 @@ TEST_CASE("LINK and CREDIT have the layout of the protocol") {
     CHECK(error_of<Credit>(bytes) == FrameError::kReserved);
 }
 
+TEST_CASE("MEMORY is checked field by field") {
+    Bytes body = body_of(Memory{{4096, 8192}});
+    REQUIRE(body.size() == Memory::kFixed + 16);
+    CHECK(Memory::parse(body)->blocks == std::vector<std::uint64_t>{4096, 8192});
+    for (std::size_t n = 0; n < body.size(); ++n) {
+        CHECK(error_of<Memory>(Bytes(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(
+                                                                      n))) == FrameError::kLength);
+    }
+    for (std::size_t at = 2; at < Memory::kFixed; ++at) {
+        Bytes bad = body;
+        bad[at] = 1;
+        CHECK(error_of<Memory>(bad) == FrameError::kReserved);
+    }
+    body[1] = 3;
+    CHECK(error_of<Memory>(body) == FrameError::kLength);
+    CHECK(error_of<Memory>(body_of(Memory{{4096, 0}})) == FrameError::kValue);
+}
+
+TEST_CASE("PULL is checked field by field") {
+    const Pull good{.handle = 5,
+                    .sequence = 1,
+                    .offset = 64,
+                    .length = 300,
+                    .segments = {{.offset = 0, .block = 0, .length = 100},
+                                 {.offset = 4096, .block = 1, .length = 200}}};
+    const Bytes body = body_of(good);
+    const auto parsed = Pull::parse(body);
+    REQUIRE(parsed);
+    CHECK(parsed->segments == good.segments);
+    for (std::size_t n = 0; n < body.size(); ++n) {
+        CHECK(error_of<Pull>(Bytes(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(n))) ==
+              FrameError::kLength);
+    }
+    const auto refused = [&](auto&& change) {
+        Pull bad = good;
+        change(bad);
+        return error_of<Pull>(body_of(bad));
+    };
+    CHECK(refused([](Pull& pull) { pull.handle = 0; }) == FrameError::kValue);
+    CHECK(refused([](Pull& pull) { pull.sequence = 0; }) == FrameError::kValue);
+    CHECK(refused([](Pull& pull) { pull.length = 0; }) == FrameError::kValue);
+    CHECK(refused([](Pull& pull) { pull.length = 299; }) == FrameError::kValue);
+    CHECK(refused([](Pull& pull) { pull.length = kMaxOfferBytes + 1; }) == FrameError::kValue);
+    CHECK(refused([](Pull& pull) { pull.offset = kMaxOfferBytes - 299; }) == FrameError::kValue);
+    CHECK(refused([](Pull& pull) { pull.segments[1].length = 0; }) == FrameError::kLength);
+    CHECK(refused([](Pull& pull) { pull.segments.assign(kMaxSegments + 1, {0, 0, 1}); }) ==
+          FrameError::kLength);
+    Pull last = good;
+    last.offset = kMaxOfferBytes - 300;
+    CHECK(Pull::parse(body_of(last)));
+}
+
+TEST_CASE("an offer is checked field by field") {
+    const std::vector<BlockSegment> segments = {{.offset = 8, .block = 0, .length = 100},
+                                                {.offset = 0, .block = 2, .length = 156}};
+    const auto body = [](std::uint64_t handle, std::uint32_t bytes,
+                         const std::vector<BlockSegment>& of) {
+        Bytes out(Offer::kFixed + BlockSegment::kSize * of.size());
+        write_offer(out, handle, bytes, of);
+        return out;
+    };
+    const Bytes good = body(7, 256, segments);
+    CHECK(Offer::parse(good)->segments == segments);
+    CHECK(Offer::parse(body(7, kMaxOfferBytes, {})).has_value());
+    for (std::size_t n = 0; n < good.size(); ++n) {
+        CHECK(error_of<Offer>(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n))) ==
+              FrameError::kLength);
+    }
+    CHECK(error_of<Offer>(body(0, 256, segments)) == FrameError::kValue);
+    CHECK(error_of<Offer>(body(7, 255, segments)) == FrameError::kValue);
+    CHECK(error_of<Offer>(body(7, 0, {})) == FrameError::kValue);
+    CHECK(error_of<Offer>(body(7, kMaxOfferBytes + 1, {})) == FrameError::kValue);
+}
+
 TEST_CASE("a packet of n bytes takes n/64 blocks, rounded up") {
     CHECK(credit_blocks(1) == 1);
     CHECK(credit_blocks(64) == 1);

@@ -222,11 +222,47 @@ TEST_CASE("pad and payload must fit the opcode") {
     Bytes only = build(headers_of(0x04, false), 0, Crcs::kElided);
     only[9] |= 0x10;
     CHECK(error_of(only) == ParseError::kPadCount);
+    Bytes all_pad = build(headers_of(0x04, false), 1, Crcs::kElided);
+    all_pad.resize(all_pad.size() - 4);
+    store_be(&all_pad[4], static_cast<std::uint16_t>((all_pad.size() + 4) / 4));
+    CHECK(error_of(all_pad) == ParseError::kPadCount);  // three bytes of pad, no byte at all
+    Bytes padded = build(headers_of(0x64, false), 4, Crcs::kElided);
+    padded[9] |= 0x30;
+    CHECK(PacketView::parse(padded, Crcs::kElided)->payload().size() == 1);
 
     CHECK(error_of(build(headers_of(0x21, false), 1000, Crcs::kElided)) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x21, false), 128, Crcs::kElided)) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x22, false), 0, Crcs::kElided)) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x80, false), 20, Crcs::kElided)) == ParseError::kPayload);
+}
+
+TEST_CASE("headers beyond the private copy of a packet are refused") {
+    for (const bool global : {false, true}) {
+        const Bytes whole = build(headers_of(opcode::kRdmaWriteOnly, global), 64, Crcs::kElided);
+        const std::size_t headers =
+            Lrh::kSize + (global ? Grh::kSize : 0) + Bth::kSize + Reth::kSize;
+        for (std::size_t copied = 0; copied < headers; ++copied) {
+            // A copy of just that length, so that a read past it is seen.
+            const Bytes head(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(copied));
+            const auto view = PacketView::parse(PacketBytes(head, whole), Crcs::kElided);
+            REQUIRE_FALSE(view);
+            CHECK(view.error() == ParseError::kTruncated);
+        }
+        const Bytes head(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(headers));
+        const auto view = PacketView::parse(PacketBytes(head, whole), Crcs::kElided);
+        REQUIRE(view);
+        CHECK(view->payload().data() == whole.data() + headers);
+    }
+}
+
+TEST_CASE("checksums of a packet that its sender may still change are not good") {
+    const Bytes whole = build(headers_of(opcode::kSendOnly, false), 64, Crcs::kIcrcAndVcrc);
+    const Bytes head(whole.begin(), whole.begin() + 64);
+    const auto view = PacketView::parse(PacketBytes(head, whole), Crcs::kIcrcAndVcrc);
+    REQUIRE(view);
+    CHECK_FALSE(view->icrc_is_good());
+    CHECK_FALSE(view->vcrc_is_good());
+    CHECK_FALSE(vcrc_is_good(std::span(whole).first(Lrh::kSize + kVcrcSize - 1)));
 }
 
 TEST_CASE("packets of wrong length or opcode reach the responder of a reliable connection") {

@@ -70,6 +70,7 @@ SETTINGS = {
     "topology": Setting(pathlib.Path, lambda: None, _file),
     "split": Setting(int, lambda: 1, _from(1)),
     "packages": Setting(list, list, _packages),
+    "image": Setting(pathlib.Path, lambda: None, _file),
     "share": Setting(pathlib.Path, lambda: None, _directory),
     "kernel": Setting(str, guest_kernel.chosen, _one_of(*guest_kernel.KINDS)),
     "guest": Setting(str, lambda: os.environ.get(image.VARIABLE, image.RELEASES[0]), _one_of(*image.RELEASES)),
@@ -79,6 +80,8 @@ SETTINGS = {
     "driver": Setting(pathlib.Path, lambda: None, _directory),
     "bare": Setting(bool, lambda: False),
 }
+# Settings of the lab's own image, which another image replaces.
+OF_OUR_IMAGE = ("packages", "kernel", "guest", "driver", "bare")
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
 
@@ -203,20 +206,25 @@ def _project(options: argparse.Namespace) -> Project:
 def settle(options: argparse.Namespace) -> wanted.Wanted:
     """The guests that options and file ask for. Kernel and release are chosen for all that this command does."""
     project = _project(options)
-    values = {name: setting.default() for name, setting in SETTINGS.items()} | project.values | _given(options)
+    chosen = project.values | _given(options)
+    values = {name: setting.default() for name, setting in SETTINGS.items()} | chosen
     if values["split"] > 1 and not values["topology"]:
         raise ui.LabError("split is a number of processes, and wants a topology to split")
     if values["bare"] and values["driver"]:
         raise ui.LabError("bare guests have no driver: leave out bare or driver")
+    if values["image"] and (useless := [name for name in OF_OUR_IMAGE if chosen.get(name)]):
+        raise ui.LabError(f"an image of your own has its own kernel, driver and packages: leave out {useless[0]}, and "
+                          "install in the image what guests need")
     guest_kernel.choose(values["kernel"])
     image.choose(values["guest"])
     hca = options.hca_options if options.hca_options is not None else project.hca
-    share = values["share"]
+    share, own = values["share"], values["image"]
     return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
                          vm.Size(values["memory"], values["cpus"]), values["topology"],
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
                          share=share.resolve() if share else None,
-                         driver=None if values["bare"] else kernel_module.directory(values["driver"]))
+                         driver=None if values["bare"] else kernel_module.directory(values["driver"]),
+                         image_file=own.resolve() if own else None)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -239,6 +247,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--package", action="append", metavar="NAME,…",
                          help="additional Debian packages in the guests, e.g. fio,openmpi-bin; installed once, then "
                               "cached; may be repeated")
+    command.add_argument("--image", type=pathlib.Path, metavar="FILE",
+                         help="guests boot this disk image, raw or qcow2, with their driver, provider and opensm "
+                              "installed; the file is never written")
     command.add_argument("--share", type=pathlib.Path, metavar="DIR",
                          help="directory of this machine that all guests see as /share")
     driver = command.add_mutually_exclusive_group()

@@ -8,7 +8,7 @@ from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, image, vm
+from lab.guests import guest_kernel, image, own_image, vm
 
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
@@ -35,6 +35,15 @@ def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.P
     return made
 
 
+def _prepare_image(file: pathlib.Path) -> tuple[pathlib.Path, list[pathlib.Path]]:
+    """The same for guests with a disk image of their own. What is no image is refused before anything is built."""
+    machine()
+    own_image.check(file)
+    if not paths.INSTALLED:
+        host_build.build()
+    return guest_kernel.image(), []
+
+
 def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     """Boots guests and, if their driver makes InfiniBand devices, a subnet of them: every connected port is ACTIVE
     afterwards. Our driver has to make some. An interrupt ends what it has started; after another failure guests that
@@ -42,7 +51,7 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     new = wanted.count - len(lab.nodes())
     memory.check(f"{new} guests", new * min(vm.LEAST_USED_MIB, wanted.size.memory_mib), new * wanted.size.memory_mib,
                  "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
-    base, artefacts = prepare(wanted.driver)
+    base, artefacts = _prepare_image(wanted.image_file) if wanted.image_file else prepare(wanted.driver)
     wanted.disk(base)
     with lab.ended_on_failure(KeyboardInterrupt):
         lab.up(wanted, artefacts)

@@ -17,8 +17,8 @@ from lab import paths, ui
 COMPILING = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",
              "bison": "bison"}
 PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x86",
-            "mmdebstrap": "mmdebstrap", "apt-get": "apt", "unshare": "util-linux", "setpriv": "util-linux",
-            "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
+            "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap", "apt-get": "apt", "unshare": "util-linux",
+            "setpriv": "util-linux", "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
             "ssh-keygen": "openssh-client"}
 FOR_USERS = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
 SUBORDINATE = (pathlib.Path("/etc/subuid"), pathlib.Path("/etc/subgid"))

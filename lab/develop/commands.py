@@ -43,6 +43,9 @@ class Target:
 
 def image_of(lab: cluster.Cluster) -> pathlib.Path:
     """The image that the guests run, whose build tree has their kernel's headers."""
+    if own := lab.record.own_image:
+        raise ui.LabError(f"the guests' driver and provider are those of {own}. Install others there, and boot guests "
+                          "of it again:  ./pib down   and  ./pib up --image FILE")
     found = pathlib.Path(lab.record.image)
     if not (found / "builder").is_dir():
         raise ui.LabError(f"the guests' build tree {found} is gone. Start guests of a new one:  ./pib up")

@@ -9,7 +9,7 @@ from lab import paths, ui
 from lab.fabric import rundir, split, state, switch_process, topology
 from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, image, initramfs, key, kvm, vm
+from lab.guests import guest_kernel, image, initramfs, key, kvm, own_image, vm
 from lab.guests.guest import Guest
 
 HUB = "hub"
@@ -99,7 +99,7 @@ class Cluster(Recorded):
         if not self.state:
             self.state = state.State(state.Place.of(self.directory), str(rundir.make()), accel, stamp,
                                      parts=wanted.parts, image=str(base), identity=image.identity(base),
-                                     bare=not wanted.driver)
+                                     bare=not wanted.driver, own_image=str(wanted.image_file or ""))
         self.state.topology = str(self._write_topology(wanted.wiring)) if wanted.net else ""
         link = self.sockets() / vm.LINK
         link.unlink(missing_ok=True)
@@ -133,19 +133,29 @@ class Cluster(Recorded):
         self.start_and_wait(switch.name, words, switch.control.exists)
 
     def _start_guests(self, base: pathlib.Path, wanted: Wanted, artefacts: list[pathlib.Path]) -> None:
-        machines = [self._machine(base, wanted, number) for number in range(wanted.count)]
-        if new := [machine for machine in machines if not self.alive(machine.name)]:
-            ui.say(f"booting {', '.join(machine.name for machine in new)} "
-                   f"({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
-            initramfs.make(base, new[0].initrd, artefacts, self.key())
-            self._keep_symbols(artefacts)
-        for machine in new:
-            machine.files.remove()
-            self.record.ssh_ports.pop(machine.name, None)
-            self.start(machine.name, machine.argv(), machine.environment())
-        self._wait_booted([machine.files for machine in machines])
+        names = [f"vm{number}" for number in range(wanted.count)]
+        if new := [name for name in names if not self.alive(name)]:
+            boot = self._boot_files(base, wanted, artefacts)
+            ui.say(f"booting {', '.join(new)} ({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
+            for name in new:
+                self._start_guest(self._machine(boot, wanted, _number(name)))
+        self._wait_booted([vm.Files(name, self.sockets()) for name in names])
         for name in self.nodes():
             self.node(name).connect()
+
+    def _boot_files(self, base: pathlib.Path, wanted: Wanted, artefacts: list[pathlib.Path]) -> vm.Boot:
+        sockets = self.sockets()
+        if wanted.image_file:
+            return own_image.fit(wanted.image_file, base, self.record.accel, sockets, self.key())
+        initrd = sockets / "initramfs.cpio"
+        initramfs.make(base, initrd, artefacts, self.key())
+        self._keep_symbols(artefacts)
+        return vm.Boot(base / "vmlinuz", initrd, wanted.disk(base))
+
+    def _start_guest(self, machine: vm.Machine) -> None:
+        machine.files.remove()
+        self.record.ssh_ports.pop(machine.name, None)
+        self.start(machine.name, machine.argv(), machine.environment())
 
     def _keep_symbols(self, artefacts: list[pathlib.Path]) -> None:
         """Copies the symbols of the guests' modules, which lie beside the modules' trees until the next build."""
@@ -161,10 +171,9 @@ class Cluster(Recorded):
         self.record.ssh_ports |= ports
         self.save()
 
-    def _machine(self, base: pathlib.Path, wanted: Wanted, number: int) -> vm.Machine:
+    def _machine(self, boot: vm.Boot, wanted: Wanted, number: int) -> vm.Machine:
         sockets = self.sockets()
-        return vm.Machine(number, base / "vmlinuz", sockets / "initramfs.cpio", wanted.disk(base), sockets,
-                          self.record.accel, sockets / HUB,
+        return vm.Machine(number, boot, sockets, self.record.accel, sockets / HUB,
                           wanted.hcas_of(number, sockets) if vm.module_usable() else [], wanted.size,
                           sockets / "direct" if wanted.direct and number in (0, 1) else None, wanted.share)
 

@@ -11,7 +11,7 @@ import socket
 
 from lab import process, ui
 
-VERSION = 3                     # version of the file
+VERSION = 4                     # version of the file
 NAME = "state.json"
 
 
@@ -63,6 +63,7 @@ class State:
     image: str = ""             # directory of the guests' image
     identity: str = ""          # see image.identity
     bare: bool = False          # guests were booted without a driver
+    own_image: str = ""         # the user's disk image that guests were booted from
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:

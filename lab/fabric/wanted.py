@@ -8,7 +8,7 @@ import pathlib
 from lab import paths
 from lab.build import kernel_module
 from lab.fabric import split, switch_process, topology
-from lab.guests import extra_packages, image, initramfs, vm
+from lab.guests import extra_packages, image, initramfs, own_image, vm
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
 
@@ -19,7 +19,8 @@ class Wanted:
     None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
     device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts.
     capture: file for all packets of the switch; the files of further processes are beside it. driver: directory of the
-    HCAs' driver; None: they have none."""
+    HCAs' driver; None: they have none. image_file: a disk image of the user's own, from which guests boot,
+    with its driver."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -31,6 +32,7 @@ class Wanted:
     share: pathlib.Path | None = None
     capture: pathlib.Path | None = None
     driver: pathlib.Path | None = kernel_module.OURS
+    image_file: pathlib.Path | None = None
 
     @functools.cached_property
     def net(self) -> topology.Net | None:
@@ -62,7 +64,8 @@ class Wanted:
         return paths.recipe_hash(
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
-            str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share))
+            str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share),
+            own_image.stamp(self.image_file))
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
         """The devices of a guest: one of its own, or those of the topology's host that it replaces."""

@@ -44,7 +44,7 @@ def cpio(tree: pathlib.Path, archive: pathlib.Path) -> None:
                         "--owner=0:0"], cwd=tree, input=listing, stdout=out, check=True)
 
 
-def _open_to_all(tree: pathlib.Path) -> None:
+def open_to_all(tree: pathlib.Path) -> None:
     """Sets the modes of a guest's files, independent of the modes in the checkout."""
     for path in [tree, *tree.rglob("*")]:
         if not path.is_symlink():
@@ -86,7 +86,7 @@ def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathli
         add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)
         for part in [ROOTFS, *artefacts]:
             shutil.copytree(part, tree / "overlay", symlinks=True, dirs_exist_ok=True)
-        _open_to_all(tree)
+        open_to_all(tree)
         if pair:
             _install_key(tree / "overlay", pair)
         cpio(tree, initramfs)

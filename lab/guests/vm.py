@@ -14,6 +14,8 @@ QEMU = "qemu-system-x86_64"
 MODULE = paths.DEVICE
 LINK = "glue"                   # link in the lab's short directory to the module's directory
 READY = "lab: ready"
+# Five-level page tables make every TLB miss of an emulated processor slower.
+CPU = {"kvm": "host", "tcg": "max,la57=off"}
 BOOT_S = 900                    # reached only by a hang, even on a slow host
 BOOT_EACH_S = 60                # additional time for each guest that boots at the same time
 MONITOR_S = 10
@@ -31,7 +33,7 @@ LEAST_MEMORY_MIB = 256          # a guest with less does not boot
 LEAST_USED_MIB = 400            # memory use of a guest and its QEMU after the boot, however large the guest is
 
 
-def _value(path: pathlib.Path | str) -> str:
+def value(path: pathlib.Path | str) -> str:
     """Escapes a path or an address as a value of a QEMU option, in which commas separate values."""
     return str(path).replace(",", ",,")
 
@@ -45,7 +47,7 @@ class Hca:
     extra: str = ""             # further properties, as on the command line
 
     def argv(self, slot: int) -> list[str]:
-        device = (f"pib-hca,id=hca{slot},bus=fabric{slot},fabric={_value(self.fabric)},"
+        device = (f"pib-hca,id=hca{slot},bus=fabric{slot},fabric={value(self.fabric)},"
                   f"node-guid={self.node_guid:#018x},port-guid={self.port_guid:#018x}")
         return ["-device", f"pcie-root-port,id=fabric{slot},chassis={slot + 1}",
                 "-device", device + (f",{self.extra}" if self.extra else "")]
@@ -95,13 +97,21 @@ class Files:
             file.unlink(missing_ok=True)
 
 
+@dataclasses.dataclass(frozen=True)
+class Boot:
+    """Files that guests boot from, and never write. line: more words of the kernel's command line."""
+    kernel: pathlib.Path
+    initrd: pathlib.Path
+    disk: pathlib.Path
+    format: str = "raw"
+    line: str = ""
+
+
 @dataclasses.dataclass
 class Machine:
     """All parameters of a guest's command line."""
     number: int
-    kernel: pathlib.Path
-    initrd: pathlib.Path
-    disk: pathlib.Path
+    boot: Boot
     directory: pathlib.Path     # short: holds sockets
     accel: str                  # "kvm" or "tcg"
     hub: pathlib.Path | None
@@ -128,8 +138,6 @@ class Machine:
                 *(word for slot, hca in enumerate(self.hcas) for word in hca.argv(slot))]
 
     def _machine(self) -> list[str]:
-        # Five-level page tables make every TLB miss of an emulated processor slower.
-        cpu = "host" if self.accel == "kvm" else "max,la57=off"
         # With a thread for each processor QEMU 10.0 sometimes crashes at boot, when one of them reads a map of memory
         # that another one has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
         accel = "tcg,thread=single" if self.accel == "tcg" and self.size.cpus > 1 else self.accel
@@ -138,16 +146,16 @@ class Machine:
         return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 *(["-object", f"memory-backend-memfd,id=ram,share=on,size={memory}"] if shared else []),
                 "-machine", "q35,memory-backend=ram" if shared else "q35",
-                "-accel", accel, "-cpu", cpu,
+                "-accel", accel, "-cpu", CPU[self.accel],
                 "-smp", str(self.size.cpus), "-m", memory]
 
     def _boot(self) -> list[str]:
         line = (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 "
-                f"mitigations=off lab.node={self.number}")
-        return ["-kernel", str(self.kernel), "-initrd", str(self.initrd), "-append", line]
+                f"mitigations=off lab.node={self.number} systemd.hostname={self.name} {self.boot.line}".rstrip())
+        return ["-kernel", str(self.boot.kernel), "-initrd", str(self.boot.initrd), "-append", line]
 
     def _disk(self) -> list[str]:
-        return ["-drive", f"file={_value(self.disk)},format=raw,if=none,id=root,snapshot=on",
+        return ["-drive", f"file={value(self.boot.disk)},format={self.boot.format},if=none,id=root,snapshot=on",
                 "-device", "virtio-blk-pci,drive=root",
                 "-object", "rng-random,id=entropy,filename=/dev/urandom",
                 "-device", "virtio-rng-pci,rng=entropy"]
@@ -158,14 +166,14 @@ class Machine:
                             "hostfwd=tcp:127.0.0.1:0-10.0.2.15:22",
                  "-device", f"virtio-net-pci,netdev=exec,mac=52:54:00:70:01:{low[-2:]},romfile="]
         if self.hub:
-            words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={_value(self.hub)}",
+            words += ["-netdev", f"stream,id=lan,server=off,addr.type=unix,addr.path={value(self.hub)}",
                       "-device",
                       f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
         return words + (self._direct(self.direct) if self.direct else [])
 
     def _direct(self, socket: pathlib.Path) -> list[str]:
         end = "server=on" if self.number == 0 else "server=off,reconnect-ms=100"
-        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={_value(socket)}",
+        return ["-netdev", f"stream,id=direct,{end},addr.type=unix,addr.path={value(socket)}",
                 "-device", f"virtio-net-pci,netdev=direct,mac={direct_mac(self.number)},"
                            f"host_mtu={DIRECT_MTU},romfile="]
 
@@ -173,13 +181,13 @@ class Machine:
         """Files in it belong to the user who runs QEMU, whatever the guest asks for."""
         if not self.share:
             return []
-        return ["-fsdev", f"local,id=share,path={_value(self.share)},security_model=none,multidevs=remap",
+        return ["-fsdev", f"local,id=share,path={value(self.share)},security_model=none,multidevs=remap",
                 "-device", f"virtio-9p-pci,fsdev=share,mount_tag={SHARE}"]
 
     def _channels(self) -> list[str]:
-        console = f"path={_value(self.files.serial)},logfile={_value(self.files.console)}"
+        console = f"path={value(self.files.serial)},logfile={value(self.files.console)}"
         return ["-chardev", f"socket,id=console,server=on,wait=off,{console}", "-serial", "chardev:console",
-                "-qmp", f"unix:{_value(self.files.monitor)},server=on,wait=off"]
+                "-qmp", f"unix:{value(self.files.monitor)},server=on,wait=off"]
 
 
 def _ssh_port(monitor: pathlib.Path) -> int | None:

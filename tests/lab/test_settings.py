@@ -113,6 +113,17 @@ def test_a_mistake_in_the_file_is_refused_with_line_and_reason(text, said):
         settled()
 
 
+@pytest.mark.parametrize("word, option", [("package", "fio"), ("kernel", "debian"), ("guest", "bookworm"),
+                                          ("driver", ".")])
+def test_an_image_of_ones_own_excludes_settings_of_ours(tmp_path, word, option):
+    (tmp_path / "disk").touch()
+    assert settled("--image", "disk").image_file == tmp_path / "disk"
+    with pytest.raises(ui.LabError, match=f"its own kernel, driver and packages: leave out {word}"):
+        settled("--image", "disk", f"--{word}", option)
+    with pytest.raises(ui.LabError, match="--image none: no such file"):
+        settled("--image", "none")
+
+
 def test_a_file_of_other_bytes_is_refused(tmp_path):
     (tmp_path / "pib.toml").write_bytes(b"\xff\x00")
     with pytest.raises(ui.LabError, match="expected text in UTF-8"):

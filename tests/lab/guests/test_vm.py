@@ -14,7 +14,7 @@ from lab.guests import vm
 
 
 def machine(directory, disk=pathlib.Path("/cache/root.ext4")):
-    return vm.Machine(0, pathlib.Path("/k"), pathlib.Path("/i"), disk, directory, "tcg", directory / "hub",
+    return vm.Machine(0, vm.Boot(pathlib.Path("/k"), pathlib.Path("/i"), disk), directory, "tcg", directory / "hub",
                       [vm.default_hca(0, f"unix:{directory}/fabric")])
 
 

@@ -88,11 +88,15 @@ class Picture:
     nodes: dict[str, Node] = dataclasses.field(default_factory=dict)        # by GUID
     links: dict[frozenset[End], Link] = dataclasses.field(default_factory=dict)
 
-    def links_of(self, guid: str) -> list[tuple[int, End, Link]]:
-        """(port, peer, link), ordered by port."""
-        found = [(mine.port, other, link) for link in self.links.values()
-                 for mine, other in ((link.a, link.b), (link.b, link.a)) if mine.guid == guid]
-        return sorted(found, key=lambda entry: entry[0])
+    def links_by_node(self) -> dict[str, list[tuple[int, End, Link]]]:
+        """(port, peer, link), ordered by port, of each node by GUID."""
+        found: dict[str, list[tuple[int, End, Link]]] = {guid: [] for guid in self.nodes}
+        for link in self.links.values():
+            for mine, other in ((link.a, link.b), (link.b, link.a)):
+                found[mine.guid].append((mine.port, other, link))
+        for entries in found.values():
+            entries.sort(key=lambda entry: entry[0])
+        return found
 
 
 def _data(counters: dict) -> int:

@@ -43,12 +43,12 @@ def _megabytes(rate: float) -> str:
 
 def text(picture: control.Picture, rates: Traffic) -> str:
     """A table a switch."""
-    parts = []
+    parts, links = [], picture.links_by_node()
     for node in picture.nodes.values():
         if node.kind != "switch":
             continue
         rows = []
-        for port, end, link in picture.links_of(node.guid):
+        for port, end, link in links[node.guid]:
             peer = picture.nodes[end.guid]
             line = "────" if link.state == "Active" else "╌╌╌╌" if link.rate else "    "
             rows.append([f"[{port}]", line, f"{peer.name}[{end.port}]",
@@ -74,9 +74,9 @@ def _node(node: control.Node) -> str:
 def heights(picture: control.Picture) -> dict[str, int]:
     """Number of links from each node to the nearest host, by GUID; 0: there is no path."""
     found = {guid: 0 for guid, node in picture.nodes.items() if node.kind == "host"}
-    layer = list(found)
+    layer, links = list(found), picture.links_by_node()
     while layer:
-        around = {end.guid for guid in layer for _, end, _ in picture.links_of(guid)} - set(found)
+        around = {end.guid for guid in layer for _, end, _ in links[guid]} - set(found)
         found |= {guid: found[layer[0]] + 1 for guid in around}
         layer = list(around)
     return {guid: found.get(guid, 0) for guid in picture.nodes}

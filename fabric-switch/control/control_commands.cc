@@ -34,27 +34,26 @@ using Failure = std::unexpected<std::string>;
 
 // ---- nodes
 
+json port_counts(std::span<const ib::PortAttrs> ports) {
+    return {{"ports", ports.size()},
+            {"ports_up", std::ranges::count_if(ports, &ib::PortAttrs::link_is_up)},
+            {"ports_active", std::ranges::count_if(ports, &ib::PortAttrs::may_send_data)}};
+}
+
 json node_of(const Fabric::Node& node) {
     json out = {{"id", node.id}, {"description", node.description}};
     if (node.sw != nullptr) {
-        Switch& sw = *node.sw;
-        unsigned up = 0;
-        for (unsigned number = 1; number <= sw.num_ports(); ++number) {
-            up += sw.port(number).attrs().link_is_up() ? 1 : 0;
-        }
+        SwitchNode& own = node.sw->node();
         out.update({{"type", "switch"},
-                    {"guid", hex(sw.config().node_guid.value(), 16)},
-                    {"lid", sw.node().port0().lid().value()},
-                    {"ports", sw.num_ports()},
-                    {"ports_up", up}});
+                    {"guid", hex(node.sw->config().node_guid.value(), 16)},
+                    {"lid", own.port0().lid().value()}});
+        out.update(port_counts(std::span(own.ports).subspan(1)));
     } else if (node.phantom != nullptr) {
         ib::SmaNode& phantom = node.phantom->node();
-        out.update(
-            {{"type", "phantom"},
-             {"guid", hex(phantom.node_guid.value(), 16)},
-             {"lid", phantom.ports[0].lid().value()},
-             {"ports", phantom.ports.size()},
-             {"ports_up", std::ranges::count_if(phantom.ports, &ib::PortAttrs::link_is_up)}});
+        out.update({{"type", "phantom"},
+                    {"guid", hex(phantom.node_guid.value(), 16)},
+                    {"lid", phantom.ports[0].lid().value()}});
+        out.update(port_counts(phantom.ports));
     } else {
         out.update(
             {{"type", node.remote ? "remote" : "virtual machine"}, {"ports", node.links.size()}});

@@ -48,8 +48,8 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     """Boots guests and, if their driver makes InfiniBand devices, a subnet of them: every connected port is ACTIVE
     afterwards. Our driver has to make some. An interrupt ends what it has started; after another failure guests that
     have booted stay, to be looked at."""
-    new = wanted.count - len(lab.nodes())
-    memory.check(f"{new} guests", new * min(vm.LEAST_USED_MIB, wanted.size.memory_mib), new * wanted.size.memory_mib,
+    new = [wanted.size_of(number).memory_mib for number in range(len(lab.nodes()), wanted.count)]
+    memory.check(f"{len(new)} guests", sum(min(vm.LEAST_USED_MIB, size) for size in new), sum(new),
                  "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
     base, artefacts = _prepare_image(wanted.image_file) if wanted.image_file else prepare(wanted.driver)
     wanted.disk(base)

@@ -22,16 +22,27 @@ def _silent() -> str:
     return ""
 
 
+def _same() -> object:
+    return None
+
+
 def poll(what: str, ready: Callable[[], Value | None], limit_s: float, *, check: Callable[[], None] = _nothing,
-         doing: Callable[[], str] = _silent, every_s: float = POLL_S) -> Value:
-    """The first true value of ready(). check: raises if waiting is in vain; doing: shows the present state."""
-    begun = told = time.monotonic()
+         doing: Callable[[], str] = _silent, progress: Callable[[], object] = _same,
+         every_s: float = POLL_S) -> Value:
+    """The first true value of ready(). check: raises if waiting is in vain; doing: shows the present state. progress: a
+    value that changes as long as there is progress; the limit counts from its last change."""
+    begun = told = moved = time.monotonic()
+    last = None
     while not (value := ready()):
         check()
         now = time.monotonic()
-        if now - begun > limit_s:
-            raise TooLate(f"{what}: not ready after {limit_s:.0f} s. {doing()}".rstrip())
-        if now - told >= ui.HEARTBEAT_S:
+        heartbeat = now - told >= ui.HEARTBEAT_S
+        if (heartbeat or now - moved > limit_s) and (seen := progress()) != last:
+            last, moved = seen, now
+        if now - moved > limit_s:
+            since = "not ready after" if last is None else "no progress for"
+            raise TooLate(f"{what}: {since} {limit_s:.0f} s. {doing()}".rstrip())
+        if heartbeat:
             ui.beat(what, now - begun, doing())
             told = now
         time.sleep(every_s)

@@ -174,7 +174,7 @@ class Cluster(Recorded):
     def _machine(self, boot: vm.Boot, wanted: Wanted, number: int) -> vm.Machine:
         sockets = self.sockets()
         return vm.Machine(number, boot, sockets, self.record.accel, sockets / HUB,
-                          wanted.hcas_of(number, sockets) if vm.module_usable() else [], wanted.size,
+                          wanted.hcas_of(number, sockets) if vm.module_usable() else [], wanted.size_of(number),
                           sockets / "direct" if wanted.direct and number in (0, 1) else None, wanted.share)
 
     def reboot(self, name: str) -> None:

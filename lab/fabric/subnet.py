@@ -7,11 +7,12 @@ import subprocess
 from typing import Callable
 
 from lab import ui, waiting
-from lab.fabric import cluster
+from lab.fabric import cluster, progress
 from lab.guests.guest import Guest
 
 WAIT_S = 300                    # reached only by a hang
 WAIT_EACH_S = 30                # additional time for each guest, as guests share the host's processors
+NODE_S = 0.1                    # likewise for each node of the fabric, of which the subnet manager computes routes
 POLL_S = 0.2
 LOOK_S = 120
 
@@ -82,8 +83,10 @@ def _limit_s(lab: cluster.Cluster) -> float:
     return WAIT_S + WAIT_EACH_S * len(lab.nodes())
 
 
-def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool]) -> list[Port]:
-    """Polls the ports until good(port) is true for all ports in question."""
+def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
+          watch: progress.Watch | None = None) -> list[Port]:
+    """Polls the ports until good(port) is true for all ports in question. watch: in its fabric, the limit counts from
+    the last progress of the subnet manager, which may think for long between two of its steps."""
     seen: list[Port] = []
 
     def ready() -> list[Port]:
@@ -92,8 +95,13 @@ def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool]) -> list
 
     def doing() -> str:
         return "; ".join(f"{port.node} {port.device} port {port.number}: {port.state}, {port.physical}"
-                         for port in seen if not good(port))
-    return list(waiting.poll(f"every port {what}", ready, _limit_s(lab), check=lab.check, doing=doing, every_s=POLL_S))
+                         for port in seen if not good(port)) + (f"\n{watch}" if watch else "")
+    if not watch:
+        return list(waiting.poll(f"every port {what}", ready, _limit_s(lab), check=lab.check, doing=doing,
+                                 every_s=POLL_S))
+    found = watch.look()
+    return list(waiting.poll(f"every port {what}", ready, _limit_s(lab) + (found.nodes * NODE_S if found else 0),
+                             check=lab.check, doing=doing, progress=watch.look, every_s=POLL_S))
 
 
 def wait_connected(lab: cluster.Cluster) -> list[Port]:
@@ -109,7 +117,8 @@ def wait_down(lab: cluster.Cluster, devices: set[str]) -> list[Port]:
 def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
     """Waits until each connected port is Active. opensm runs in the guest `manager`."""
     try:
-        return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected)
+        return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected,
+                     progress.Watch([switch.control for switch in lab.switches()]) if lab.record.topology else None)
     except ui.LabError as error:
         lab.check()
         log = lab.node(manager).run(["tail", "-n", "20", "/var/log/opensm.log"]).stdout.decode()

@@ -11,6 +11,7 @@ from lab.fabric import split, switch_process, topology
 from lab.guests import extra_packages, image, initramfs, own_image, vm
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
+NODES_PER_MIB = 16              # opensm needs 64 KiB for each node of the fabric, and more while it computes routes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Wanted:
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
             str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share),
             own_image.stamp(self.image_file))
+
+    def size_of(self, number: int) -> vm.Size:
+        """The guest with the subnet manager has more memory in a large fabric."""
+        nodes = len(self.net.nodes) if self.net and number == 0 else 0
+        return dataclasses.replace(self.size, memory_mib=self.size.memory_mib + nodes // NODES_PER_MIB)
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
         """The devices of a guest: one of its own, or those of the topology's host that it replaces."""

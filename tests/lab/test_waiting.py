@@ -16,6 +16,23 @@ def test_a_timeout_reports_the_last_value():
         waiting.poll("it", lambda: False, 0, doing=lambda: "vm1 still boots", every_s=0)
 
 
+@pytest.fixture(name="clock")
+def _clock(monkeypatch):
+    """Time passes by sleeping only."""
+    now = [0.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
+
+
+def test_the_limit_counts_from_the_last_progress(clock):
+    """30 steps of 10 s each are longer than the limit; then there are no more."""
+    with pytest.raises(waiting.TooLate, match="it: no progress for 60 s. step 30"):
+        waiting.poll("it", lambda: False, 60, every_s=1, progress=lambda: min(clock[0] // 10, 30),
+                     doing=lambda: f"step {min(clock[0] // 10, 30):.0f}")
+    assert clock[0] > 300 + 60 - ui.HEARTBEAT_S
+
+
 def test_waiting_ends_when_its_check_fails():
     def gone():
         raise ui.LabError("gone")

@@ -8,7 +8,7 @@ from typing import Any
 from lab import ui
 from lab.fabric import capture, control, why
 from lab.fabric.evidence import Json
-from lab.web import model, sequence
+from lab.web import model, routing, sequence
 from lab.web.routes import Routes, Tables
 from lab.web.watch import Watcher
 
@@ -44,7 +44,7 @@ class Answers:
         self.get: dict[str, Callable[[Question], Any]] = {
             "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "sequence": self.sequence,
             "routes": self.routes, "balance": self.balance, "moment": self.moment, "compare": self.compare,
-            "why": self.why}
+            "rerouted": self.rerouted, "why": self.why}
         self.post: dict[str, Callable[[Json], Any]] = {"link": self.set_link, "fault": self.set_fault}
 
     # -- objects that a request names ---------------------------------------------
@@ -196,6 +196,13 @@ class Answers:
     def compare(self, question: Question) -> Json:
         with self.watcher.lock:
             return self.watcher.history.compare(_number(question, "begin"), _number(question, "end"))
+
+    def rerouted(self, question: Question) -> Json:
+        """The routing of two moments compared; before and after another routing engine, for example."""
+        begin, end = sorted((_number(question, "begin"), _number(question, "end")))
+        with self.watcher.lock:
+            tables = self.watcher.routing.at(begin), self.watcher.routing.at(end)
+        return {"begin": begin, "end": end, **routing.compare(self.watcher.fabric, *tables)}
 
     def why(self, question: Question) -> Json:
         """The lines of ./pib why."""

@@ -113,6 +113,16 @@ class Timeline:
                 self._add(now, "state", f"{after.link_name(link)} is {link.state}", link=name,
                           about=after.end_name(link.a, link.a_port))
 
+    def rerouted(self, fabric: Fabric, moved: dict[str, int], now: float) -> None:
+        """One event for the forwarding tables that the subnet manager has changed. moved: number of LIDs by switch."""
+        names = [fabric.nodes[guid].name for guid in moved]
+        if len(names) == 1:
+            self._add(now, "sm", f"the subnet manager has changed the routes of {names[0]} to {sum(moved.values())} LIDs",
+                      node=next(iter(moved)), about=names[0])
+        elif names:
+            self._add(now, "sm", f"the subnet manager has changed the routes of {len(names)} switches, to "
+                                 f"{sum(moved.values())} LIDs in all")
+
     def _lids(self, before: Fabric, after: Fabric, now: float) -> None:
         """One event for a sweep that has changed LIDs."""
         changed = [node for guid, node in after.nodes.items()

@@ -15,6 +15,7 @@ from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
 from lab.web import model, publish
 from lab.web.history import History
+from lab.web.routing import RoutingLog
 from lab.web.timeline import Timeline
 
 INTERVAL_S = 1.0
@@ -31,6 +32,7 @@ class Watcher:
         self.lock = threading.Lock()
         self.hub = publish.Hub()
         self.fabric, self.history, self.timeline = model.Fabric(), History(), Timeline()
+        self.routing = RoutingLog()
         self.guests: dict[str, Json | None] = {}
         self.controls: list[pathlib.Path] = []
         self.trouble = ""               # the reason why there is no new reading
@@ -94,7 +96,7 @@ class Watcher:
                 self.timeline.differences(before, self.fabric, now)
         self._set_trouble("")
         self._send_fabric(before)
-        self._read_journals(before)
+        self._read_journals(before, now)
         with self.lock:
             self._send_events(last)
             loads = self.history.loads()
@@ -127,20 +129,26 @@ class Watcher:
                 switches[switch["switch"]["guid"]] = {**switch, "name": name, "process": number}
         return model.Reading(switches, phantoms, self._guest_ports())
 
-    def _read_journals(self, before: model.Fabric) -> None:
-        """Those of switches whose links have changed, and of some others in turn."""
+    def _read_journals(self, before: model.Fabric, now: float) -> None:
+        """Those of switches whose links have changed, and of some others in turn, with their forwarding tables."""
         switches = [node for node in self.fabric.nodes.values() if node.kind == "switch"]
         changed = {guid for name, link in self.fabric.links.items() if link != before.links.get(name)
                    for guid in (link.a, link.b)}
         turn = (switches * 2)[self._next_journal:self._next_journal + min(MOST_JOURNALS, len(switches))]
         self._next_journal = (self._next_journal + len(turn)) % max(len(switches), 1)
+        moved: dict[str, int] = {}
         for node in [node for node in switches if node.id in changed or node in turn]:
+            asked = self._connection(self.controls[node.process])
             try:
-                journal = self._connection(self.controls[node.process]).ask("journal", switch=node.name)
+                journal, table = (asked.ask(what, switch=node.name) for what in ("journal", "lft"))
             except ui.LabError:
-                return                  # the next reading tells it
+                break                   # the next reading tells it
             with self.lock:
                 self.timeline.read_switch(self.fabric, node, journal, time.time())
+                if number := self.routing.note(node.id, dict(table["entries"]), now):
+                    moved[node.id] = number
+        with self.lock:
+            self.timeline.rerouted(self.fabric, moved, now)
 
     # -- sending ------------------------------------------------------------------
 

@@ -234,6 +234,19 @@ def test_the_cursor_takes_the_map_back(tab, tree):
     assert "Down, cable pulled" in tab.text("#pane")
 
 
+def test_changed_routes_are_in_the_time_line_and_compared(tab, tree):
+    tab.wait("pib.store.events.length > 0")
+    tab.click("#mark")
+    moved = tree.fabric.reroute("leaf1")
+    text = f"the subnet manager has changed the routes of leaf1 to {moved} LIDs"
+    tab.wait(f"pib.store.events.some((event) => event.text === '{text}' && event.at <= pib.store.now)")
+    tab.click("#compare")
+    tab.heading("compared")
+    tab.wait_text("#pane", "Switches with other forwarding tables: 1")
+    assert "most routes through one" in tab.text("#pane") and "leaf1 → spine" in tab.text("#pane")
+    tab.screenshot("test_compared_routes")
+
+
 def test_the_words_of_why(tab, tree):
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.click("#why")

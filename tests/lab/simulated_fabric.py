@@ -56,8 +56,8 @@ class Fabric:
                         waiting.append(peer)
         return found
 
-    def _table(self, switch: topology.Node) -> dict[int, int]:
-        """Shortest ways, spread over equal ones by LID."""
+    def _table(self, switch: topology.Node, spread: bool = True) -> dict[int, int]:
+        """Shortest ways; spread: over equal ones by LID."""
         if not hasattr(self, "_far"):
             self._far = {name: self._distances(node) for name, node in self.net.nodes.items()}
         table = {}
@@ -67,7 +67,7 @@ class Fabric:
                      if far.get(peer, 1 << 30) < far.get(switch.name, 0)
                      and (peer == name or self.net.nodes[peer].kind == "Switch")]
             if ports:
-                table[lid] = ports[lid % len(ports)]
+                table[lid] = ports[lid % len(ports) if spread else 0]
         table[self.lids[switch.name]] = 0
         return table
 
@@ -94,6 +94,12 @@ class Fabric:
     def note(self, name: str, port: int, change: str, detail: str = "") -> None:
         self.journals[name].append({"time": time.monotonic(), "port": port, "change": change, "times": 1,
                                     "detail": detail})
+
+    def reroute(self, name: str) -> int:
+        """Spreads the LIDs no more, as another routing engine may. Returns the number of LIDs with another port."""
+        before = self.tables[name]
+        self.tables[name] = self._table(self.net.nodes[name], spread=False)
+        return sum(before[lid] != port for lid, port in self.tables[name].items())
 
     # -- answers ----------------------------------------------------------------------
 

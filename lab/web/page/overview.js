@@ -83,9 +83,13 @@ export const why = {
 };
 
 export const comparison = {
-  load: (store) => ask("compare", {begin: store.chosen.begin, end: store.chosen.end}),
+  load: async (store) => {
+    const moments = {begin: store.chosen.begin, end: store.chosen.end};
+    const [found, routing] = await Promise.all([ask("compare", moments), ask("rerouted", moments)]);
+    return {...found, routing};
+  },
 
-  show: (store, {begin, end, links}, pane) => {
+  show: (store, {begin, end, links, routing}, pane) => {
     const name = (id) => store.links.has(id) ? pane.to("link", id, store.linkName(store.links.get(id))) : id;
     const changed = Object.entries(links).filter(([, {states}]) => states[0] !== states[1]);
     const moved = Object.entries(links).map(([id, {grown}]) => [id, grown])
@@ -100,6 +104,7 @@ export const comparison = {
       bad.length ? table(["link", "discards", "errors"],
         bad.map(([id, grown]) => [name(id), grown.discards, grown.errors]))
         : make("p", {class: "note"}, "None."),
+      ...rerouted(store, begin, end, routing, pane),
       make("h3", {}, "Octets moved in between"),
       moved.length ? table(["link", "out", "in"],
         moved.slice(0, MOST_ROWS).map(([id, grown]) => [name(id), grown.out, grown.in]))
@@ -108,6 +113,31 @@ export const comparison = {
       eventList(store, store.events.filter(({at}) => at >= begin && at <= end), pane)];
   },
 };
+
+/** The routing of two moments, for example before and after another routing engine. */
+function rerouted(store, begin, end, {before, after, switches, links}, pane) {
+  const changed = Object.entries(switches);
+  if (!changed.length) {
+    return [make("h3", {}, "Routing"), make("p", {class: "note"}, "The forwarding tables are the same.")];
+  }
+  const names = {links: "links between switches with routes", most: "most routes through one", least: "fewest",
+                 mean: "mean", loops: "credit loops"};
+  return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`),
+    table(["switch", "LIDs with another port"],
+      changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, store.nodes.get(id)?.name ?? id), lids])),
+    make("h3", {}, "Routing balance"),
+    table(["", clock(begin), clock(end)],
+      Object.entries(names).map(([key, text]) => [text, count(before[key]), count(after[key])])),
+    make("h3", {}, `Links with more or fewer routes: ${links.length}`),
+    table(["link, direction", clock(begin), clock(end)], links.filter(([id]) => store.links.has(id)).slice(0, MOST_ROWS)
+      .map(([id, out, one, other]) => [pane.to("link", id, direction(store, id, out), {through: true}), one, other]))];
+}
+
+function direction(store, id, out) {
+  const link = store.links.get(id);
+  const [from, to] = out ? [link.a, link.b] : [link.b, link.a];
+  return `${store.nodes.get(from).name} → ${store.nodes.get(to).name}`;
+}
 
 export const balance = {
   load: (_store) => ask("balance"),
@@ -132,12 +162,8 @@ export const balance = {
       ...loops.map((loop) => make("p", {}, loop.map(([id]) => [pane.to("link", id, store.links.has(id)
         ? store.linkName(store.links.get(id)) : id), " "]).flat())),
       make("h3", {}, "Links with most routes"),
-      table(["link, direction", "routes"], rows.map(([id, out, number]) => {
-        const link = store.links.get(id);
-        const [from, to] = out ? [link.a, link.b] : [link.b, link.a];
-        const text = `${store.nodes.get(from).name} → ${store.nodes.get(to).name}`;
-        return [pane.to("link", id, text, {through: true}), number];
-      }))];
+      table(["link, direction", "routes"], rows.map(([id, out, number]) => [
+        pane.to("link", id, direction(store, id, out), {through: true}), number]))];
   },
 };
 

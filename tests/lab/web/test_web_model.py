@@ -9,7 +9,7 @@ import simulated_fabric
 from lab import paths
 from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
-from lab.web import model
+from lab.web import model, routing
 from lab.web.history import History
 from lab.web.routes import Routes, strongly_connected
 from lab.web.timeline import Timeline
@@ -353,3 +353,58 @@ def test_strongly_connected_parts():
     a, b, c, d = (("a", True), ("b", True), ("c", True), ("d", True))
     parts = strongly_connected({a: {b}, b: {c}, c: {a, d}})
     assert sorted(map(sorted, parts)) == [[a, b, c], [d]]
+
+
+# -- routing over time --------------------------------------------------------------------
+
+def noted(log: routing.RoutingLog, tree: simulated_fabric.Fabric, at: float) -> dict[str, int]:
+    """LIDs that were moved, by name of the switch."""
+    found = {switch.name: log.note(simulated_fabric.guid(switch), dict(tree.tables[switch.name]), at)
+             for switch in tree.net.switches()}
+    return {name: moved for name, moved in found.items() if moved}
+
+
+def test_changed_forwarding_tables_are_kept_with_their_times(tree):
+    log = routing.RoutingLog()
+    first = copy.deepcopy(tree.tables)
+    assert noted(log, tree, 100.0) == {} and noted(log, tree, 101.0) == {}
+    moved = tree.reroute("leaf1")
+    assert moved > 0 and noted(log, tree, 102.0) == {"leaf1": moved} and noted(log, tree, 103.0) == {}
+    leaf = simulated_fabric.guid(tree.net.nodes["leaf1"])
+    for at, table in ((50.0, first), (101.9, first), (102.0, tree.tables), (900.0, tree.tables)):
+        assert log.at(at)[leaf] == table["leaf1"]
+
+
+def test_the_oldest_tables_are_forgotten_first(tree):
+    log = routing.RoutingLog(most_entries=1)
+    noted(log, tree, 100.0)
+    tree.reroute("leaf1")
+    noted(log, tree, 102.0)
+    for switch in tree.net.switches():
+        assert log.at(0.0)[simulated_fabric.guid(switch)] == tree.tables[switch.name]
+
+
+def test_the_routing_of_two_moments_is_compared(tree):
+    made, log = model.fabric_of(reading(tree)), routing.RoutingLog()
+    noted(log, tree, 100.0)
+    same = routing.compare(made, log.at(100.0), log.at(100.0))
+    assert same["switches"] == {} and same["links"] == [] and same["before"] == same["after"]
+    moved = {simulated_fabric.guid(tree.net.nodes["leaf1"]): tree.reroute("leaf1")}
+    noted(log, tree, 102.0)
+    found = routing.compare(made, log.at(100.0), log.at(102.0))
+    assert found["switches"] == moved
+    assert found["before"]["most"] < found["after"]["most"] and found["after"]["least"] < found["before"]["least"]
+    assert sum(after - before for _, _, before, after in found["links"]) == 0
+    names = {made.link_name(made.links[link]) for link, *_ in found["links"]}
+    assert names and all("spine" in name for name in names)
+
+
+def test_changed_routes_are_one_event(tree):
+    made, line = model.fabric_of(reading(tree)), Timeline()
+    one, other = (simulated_fabric.guid(tree.net.nodes[name]) for name in ("leaf1", "leaf2"))
+    line.rerouted(made, {}, 1.0)
+    line.rerouted(made, {one: 12}, 2.0)
+    line.rerouted(made, {one: 12, other: 3}, 3.0)
+    assert [(event.kind, event.text) for event in line.events] == [
+        ("sm", "the subnet manager has changed the routes of leaf1 to 12 LIDs"),
+        ("sm", "the subnet manager has changed the routes of 2 switches, to 15 LIDs in all")]

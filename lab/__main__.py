@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-from lab import ci, clean, environment, errors, paths, reach, settings, signals, status, ui, up
+from lab import ci, clean, environment, errors, libvirt, paths, reach, settings, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, report
@@ -122,14 +122,21 @@ def _add_lab(add) -> None:
     command.add_argument("--again", action="store_true", help="ignore the result of an earlier trial, and try again")
     command = add("down", lambda options: status.down(options.all), "stop guests and switch")
     command.add_argument("--all", action="store_true", help="also stop the guests of tests and benchmarks")
+    command = add("libvirt-xml", libvirt.show, "print the libvirt domain of a VM of your own on the fabric")
+    _add_place(command)
+    libvirt.add_options(command)
     command = add("run", _run, "print the QEMU command line for a VM of your own on the fabric")
+    _add_place(command)
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS",
+                         help="the rest of your command line, e.g. -accel kvm -m 2G disk.qcow2")
+
+
+def _add_place(command) -> None:
     command.add_argument("--number", type=int, default=wanted.MOST_NODES, metavar="N",
                          help="number that the VM's GUIDs are made of; the lab's own guests count from 0 "
                               "(default: the first number that they never have)")
     command.add_argument("--fabric", default="", metavar="ADDRESS",
                          help="address of the switch (default: the running lab's)")
-    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENTS",
-                         help="the rest of your command line, e.g. -accel kvm -m 2G disk.qcow2")
 
 
 def _control_path(options) -> pathlib.Path:

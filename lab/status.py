@@ -106,7 +106,7 @@ def accelerator(again: bool) -> int:
     return 0
 
 
-def _preload(lab: cluster.Cluster) -> pathlib.Path:
+def preload(lab: cluster.Cluster) -> pathlib.Path:
     """A path of the device without spaces and colons, at which LD_PRELOAD splits."""
     if rundir.fit(str(vm.MODULE)):
         return vm.MODULE
@@ -116,14 +116,18 @@ def _preload(lab: cluster.Cluster) -> pathlib.Path:
     return lab.sockets() / vm.LINK / vm.MODULE.name
 
 
-def run(lab: cluster.Cluster, number: int, fabric_address: str, arguments: list[str]) -> None:
-    """Prints the command line that gives another VM an HCA on the fabric."""
+def address(lab: cluster.Cluster, given: str, command: str) -> str:
+    """Address of the switch that a VM joins: the one that the user has given to the command, else the lab's."""
     switch = lab.switch()
-    address = fabric_address or (switch.address if switch else "")
-    if not address:
+    if not given and not switch:
         raise ui.LabError("no switch runs. Start the lab (./pib up), or a switch of your own:\n  "
                           f"{switch_process.PROGRAM} --listen unix:PATH --control PATH\n"
-                          "and name it:  ./pib run --fabric unix:PATH")
-    hca = vm.default_hca(number, address)
+                          f"and name it:  ./pib {command} --fabric unix:PATH")
+    return given or (switch.address if switch else "")
+
+
+def run(lab: cluster.Cluster, number: int, fabric_address: str, arguments: list[str]) -> None:
+    """Prints the command line that gives another VM an HCA on the fabric."""
+    hca = vm.default_hca(number, address(lab, fabric_address, "run"))
     argv = [vm.QEMU, "-machine", "q35", *hca.argv(0), *arguments]
-    print(f"LD_PRELOAD={shlex.quote(str(_preload(lab)))} {shlex.join(argv)}")
+    print(f"LD_PRELOAD={shlex.quote(str(preload(lab)))} {shlex.join(argv)}")

@@ -66,9 +66,18 @@ def _head(file: pathlib.Path, kind: str) -> bytes:
         return head.read_bytes()
 
 
+def _info(file: pathlib.Path) -> dict:
+    return json.loads(_qemu_img("info", "-U", "--output=json", file))
+
+
+def format_of(file: pathlib.Path) -> str:
+    """The format of a disk image. file: an absolute path."""
+    return _info(file)["format"]
+
+
 def check(file: pathlib.Path) -> str:
     """The format of an image; refuses a file that is none. file: an absolute path."""
-    found = json.loads(_qemu_img("info", "-U", "--output=json", file))
+    found = _info(file)
     kind = found["format"]
     if kind not in FORMATS:
         raise ui.LabError(f"{file}: the format is {kind}, expected {' or '.join(FORMATS)}. Convert it:  "

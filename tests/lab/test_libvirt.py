@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The domain that ./pib libvirt-xml prints."""
+
+import argparse
+import subprocess
+import xml.etree.ElementTree as xml
+
+import pytest
+
+from lab import libvirt, ui
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+
+ARG, ENV = (f"{{{libvirt.NAMESPACE}}}{name}" for name in ("arg", "env"))
+
+
+@pytest.fixture(name="disk")
+def _disk(tmp_path):
+    disk = tmp_path / "a & b"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", disk, "1M"], check=True)
+    return disk
+
+
+def shown(capsys, *words):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--number", type=int, default=32)
+    parser.add_argument("--fabric", default="")
+    libvirt.add_options(parser)
+    assert libvirt.show(parser.parse_args([str(word) for word in words])) == 0
+    return xml.fromstring(capsys.readouterr().out)
+
+
+def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
+    lab.up(Wanted(1), [])
+    top = shown(capsys, disk, "--fabric", "unix:/a,b", "--memory", "2048", "--cpus", "2")
+    assert top.get("type") == "qemu" and top.findtext("name") == "pib-32"
+    assert top.findtext("memory") == "2048" and top.findtext("vcpu") == "2"
+    assert top.find("devices/disk/source").get("file") == str(disk)
+    assert top.find("devices/disk/driver").get("type") == "qcow2"
+    words = [word.get("value") for word in top.iter(ARG)]
+    assert words[1] == "pcie-root-port,id=fabric63,chassis=64,bus=pcie.0,addr=0x1e"
+    assert words[2:] == vm.default_hca(32, "unix:/a,b").argv(libvirt.SLOT)[2:] and "fabric=unix:/a,,b" in words[-1]
+    assert [(word.get("name"), word.get("value")) for word in top.iter(ENV)] == [
+        ("LD_PRELOAD", str(lab.sockets() / vm.LINK / vm.MODULE.name) if " " in str(vm.MODULE) else str(vm.MODULE))]
+
+
+def test_type_and_name_are_those_of_the_command_line(lab, capsys, disk):
+    del lab
+    top = shown(capsys, disk, "--fabric", "unix:/a", "--type", "kvm", "--name", "mine", "--number", "40")
+    assert top.get("type") == "kvm" and top.findtext("name") == "mine" and top.find("cpu").get("mode") == \
+        "host-passthrough"
+    assert "node-guid=0x0670696200010028" in [word.get("value") for word in top.iter(ARG)][-1]
+
+
+def test_without_a_switch_or_a_disk_it_says_what_to_do(lab, capsys, disk, tmp_path):
+    del lab
+    with pytest.raises(ui.LabError, match="(?s)no switch runs.*pib libvirt-xml DISK --fabric unix:PATH"):
+        shown(capsys, disk)
+    with pytest.raises(ui.LabError, match="no such file. Name the disk image"):
+        shown(capsys, tmp_path / "none", "--fabric", "unix:/a")

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lab"))
 
 from lab.build import deps  # noqa: E402  pylint: disable=wrong-import-position
+import own_disk as own_disk_image  # noqa: E402  pylint: disable=wrong-import-position
 import package_trees  # noqa: E402  pylint: disable=wrong-import-position
 
 
@@ -21,3 +22,9 @@ def built(request):
 @pytest.fixture(scope="session")
 def built_for_trixie():
     return package_trees.built("trixie")
+
+
+@pytest.fixture(scope="session")
+def own_disk(built_for_trixie, tmp_path_factory):
+    """A disk image of a user's own. Tests do not write it."""
+    return own_disk_image.make(built_for_trixie, tmp_path_factory.mktemp("own"))

@@ -3,36 +3,12 @@
 
 import hashlib
 import pathlib
-import re
-import shutil
 
 import pytest
 
-import package_trees
-from lab import paths, ui, up
-from lab.build import debian, user_namespace
+from lab import paths, up
 from lab.fabric import cluster, measure, subnet
 from lab.fabric.wanted import Wanted
-
-
-def _commands() -> str:
-    """The document's commands, less ./pib up, with this machine's mirror."""
-    section = (paths.ROOT / "docs" / "user-guide.md").read_text().split("\n## 13. ")[1]
-    block = re.findall(r"^```sh\n(mmdebstrap .*?)^```", section, re.MULTILINE | re.DOTALL)[0]
-    made, _, boot = block.partition("./pib up --image disk.img")
-    assert boot == "\n"
-    return made.replace(" trixie tree\n", f" trixie tree {debian.mirror()}\n")
-
-
-@pytest.fixture(name="disk", scope="module")
-def _disk(built_for_trixie, tmp_path_factory) -> pathlib.Path:
-    work = tmp_path_factory.mktemp("own")
-    for file in built_for_trixie.files(*package_trees.GUEST):
-        shutil.copy(file, work)
-    ui.run("making a disk image as the user guide says",
-           [*user_namespace.as_owner(), "sh", "-ec", f"cd {work}\n{_commands()}"], "packages")
-    user_namespace.remove(work / "tree")
-    return work / "disk.img"
 
 
 def _sha256(file: pathlib.Path) -> str:
@@ -41,14 +17,14 @@ def _sha256(file: pathlib.Path) -> str:
 
 
 @pytest.fixture(name="lab", scope="module")
-def _lab(disk):
-    running, before = cluster.Cluster(paths.RUN / "own-image"), _sha256(disk)
+def _lab(own_disk):
+    running, before = cluster.Cluster(paths.RUN / "own-image"), _sha256(own_disk)
     try:
-        up.boot(running, Wanted(2, image_file=disk))
+        up.boot(running, Wanted(2, image_file=own_disk))
         yield running
     finally:
         running.down()
-    assert _sha256(disk) == before
+    assert _sha256(own_disk) == before
 
 
 def said(lab: cluster.Cluster, name: str, command: str) -> str:

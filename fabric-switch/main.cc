@@ -11,6 +11,7 @@
 #include "control/ctl.h"
 #include "fabric_server.h"
 #include "options.h"
+#include "page_program.h"
 
 namespace {
 
@@ -162,6 +163,11 @@ std::expected<void, std::string> serve(ServeOptions& options) {
                                                      : server.listen_control(options.control);
         !control) {
         return control;
+    }
+    if (!options.http.empty()) {
+        if (const auto page = start_page(options.http, options.control); !page) {
+            return std::unexpected(page.error());
+        }
     }
     // Systemd's filter in the unit stays when the kernel takes no other one.
     if (const auto confined = confine(); !confined) {

@@ -91,6 +91,10 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
                    "ADDRESS[=NODE,...]: connect the cables to these switches, or all that leave "
                    "this process, to a pib-switch that listens there; may be repeated");
     app.add_option("--control", options.control, "Unix socket for pib-switch ctl");
+    app.add_option("--http", options.http,
+                   "ADDRESS, ADDRESS:PORT, or PORT on the loopback address: show the fabric in a "
+                   "browser there, by pib web of the package pib-lab")
+        ->needs("--control");
     app.add_option("--topology", options.topology,
                    "many switches and nodes, as this file of ibnetdiscover or ibsim has them")
         ->excludes(app.add_option("--guid", options.guid,

@@ -21,6 +21,7 @@ struct ServeOptions {
     std::vector<std::string> connect;  // the same, with =NODE,... for some nodes only
     std::vector<std::string> only;     // switches of this process; empty: all
     std::string control;
+    std::string http;  // address of the page; empty: no page
     std::string guid;  // hexadecimal; empty: from the addresses
     std::string pcap;
     PcapFormat pcap_format = PcapFormat::kInfiniBand;

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The server of ./pib web: access, answers, changes, and the stream."""
 
+import contextlib
 import http.client
 import json
+import pathlib
 import re
 import subprocess
 import threading
@@ -386,3 +388,44 @@ def test_of_a_running_switch(tmp_path):
 def test_a_port_that_is_taken_is_told(web):
     with pytest.raises(ui.LabError, match="--port"):
         server.serve(watch.Watcher(source.OneProcess(paths.ROOT / "nothing")), *web.server_address)
+
+
+def pages_of(control: pathlib.Path) -> list[str]:
+    """Process ids of the programs that show the switch with this control socket."""
+    found = []
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):          # it has just ended
+            words = file.read_bytes().split(b"\0")
+            if b"web" in words and str(control).encode() in words:
+                found.append(file.parent.name)
+    return found
+
+
+def test_a_switch_starts_its_own_page(tmp_path):
+    """pib-switch --http: the address is in its log, only requests with the token are answered, and the page ends with
+    the switch."""
+    running = switch_process.Switch(tmp_path, ("--http", "0"), topology=str(FILE))
+    log = tmp_path / "log"
+    started = process.start(running.argv(), log, directory=tmp_path, name="switch")
+    try:
+        url = wait(lambda: re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", log.read_text()))[0]
+        with Stream(url) as stream:
+            fabric = stream.until("fabric", lambda data: data["nodes"])
+        assert {node["name"] for node in fabric["nodes"]} == set(topology.load(FILE).nodes)
+        link = {"link": fabric["links"][0]["id"], "state": "down"}
+        other = Page(url.rsplit("/", 2)[0] + "/wrong/")
+        assert other.refusal("balance") == 403 and other.change("link", link)[0] == 403
+        assert Page(url).change("link", link)[0] == 200
+        assert len(pages_of(running.control)) == 1
+    finally:
+        started.stop()
+    wait(lambda: not pages_of(running.control))
+
+
+@pytest.mark.parametrize("http_option, said", [
+    (("--http", "127.0.0.1:70000"), "the port is 0 to 65535"), (("--http", "[::1"), "no closing bracket"),
+    (("--http", ":80"), "expected ADDRESS"), (("--http", "[::1]80"), "expected ADDRESS")])
+def test_a_wrong_address_of_the_page_is_refused(tmp_path, http_option, said):
+    running = switch_process.Switch(tmp_path, http_option)
+    done = subprocess.run(running.argv(), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1 and said in done.stderr

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "page_program.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+
+namespace pib::fabric {
+namespace {
+
+using Failure = std::unexpected<std::string>;
+
+// Beside pib-switch where both are installed; in a checkout above the build directory.
+constexpr std::array kPlaces = {"pib", "../../pib"};
+
+std::expected<std::filesystem::path, std::string> find_pib() {
+    std::error_code error;
+    const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+    for (const char* place : kPlaces) {
+        const auto path = own.parent_path() / place;
+        if (!error && ::access(path.c_str(), X_OK) == 0) {
+            return path;
+        }
+    }
+    return Failure("--http: there is no program pib beside " + own.string() +
+                   ". Install the package pib-lab");
+}
+
+// In the child. The page must not outlive the switch, and takes signals as any program.
+[[noreturn]] void become(const std::vector<std::string>& words, pid_t parent) {
+    std::vector<char*> argv;
+    for (const std::string& word : words) {
+        argv.push_back(const_cast<char*>(word.c_str()));
+    }
+    argv.push_back(nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::signal(SIGCHLD, SIG_DFL);
+    ::signal(SIGPIPE, SIG_DFL);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() == parent) {
+        ::execv(argv[0], argv.data());
+    }
+    ::_exit(127);
+}
+
+}  // namespace
+
+std::expected<std::vector<std::string>, std::string> page_options(const std::string& text) {
+    if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+        return page_options("127.0.0.1:" + text);
+    }
+    const bool bracketed = text.starts_with('[');
+    const std::size_t end = bracketed ? text.find(']') : text.find(':');
+    if (bracketed && end == std::string::npos) {
+        return Failure("--http " + text + ": the address has no closing bracket");
+    }
+    const std::string address = bracketed ? text.substr(1, end - 1) : text.substr(0, end);
+    std::string port = end == std::string::npos ? "" : text.substr(end + (bracketed ? 1 : 0));
+    if (address.empty() || (!port.empty() && port.front() != ':')) {
+        return Failure("--http " + text +
+                       ": expected ADDRESS, ADDRESS:PORT or PORT, as 127.0.0.1:8470");
+    }
+    if (port.empty()) {
+        return std::vector<std::string>{"--address", address};
+    }
+    port.erase(0, 1);
+    std::uint16_t number = 0;
+    const auto [rest, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+    if (error != std::errc() || rest != port.data() + port.size()) {
+        return Failure("--http " + text + ": the port is 0 to 65535, in brackets an IPv6 address");
+    }
+    return std::vector<std::string>{"--address", address, "--port", port};
+}
+
+std::expected<void, std::string> start_page(const std::string& http, const std::string& control) {
+    const auto options = page_options(http);
+    if (!options) {
+        return Failure(options.error());
+    }
+    const auto pib = find_pib();
+    if (!pib) {
+        return Failure(pib.error());
+    }
+    std::vector<std::string> words = {pib->string(), "web", "--control", control};
+    words.insert(words.end(), options->begin(), options->end());
+    ::signal(SIGCHLD, SIG_IGN);  // the child needs no burial
+    const pid_t parent = ::getpid();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        become(words, parent);
+    }
+    if (child < 0) {
+        return Failure(std::string("--http: ") + std::strerror(errno));
+    }
+    return {};
+}
+
+}  // namespace pib::fabric

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The program behind --http: `pib web`, which serves the fabric's page and reads the fabric by the
+// control socket, as any other client of it.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <vector>
+
+namespace pib::fabric {
+
+// ADDRESS, ADDRESS:PORT, or PORT on the loopback address, as options of `pib web`. An IPv6 address
+// is in brackets.
+[[nodiscard]] std::expected<std::vector<std::string>, std::string> page_options(
+    const std::string& text);
+
+// Starts `pib web` for a control socket that listens already. It ends with this process. Call it
+// before confine(), after which no program can be started. The errors here are one line for a user.
+[[nodiscard]] std::expected<void, std::string> start_page(const std::string& http,
+                                                          const std::string& control);
+
+}  // namespace pib::fabric

@@ -117,8 +117,9 @@ class Timeline:
         """One event for the forwarding tables that the subnet manager has changed. moved: number of LIDs by switch."""
         names = [fabric.nodes[guid].name for guid in moved]
         if len(names) == 1:
-            self._add(now, "sm", f"the subnet manager has changed the routes of {names[0]} to {sum(moved.values())} LIDs",
-                      node=next(iter(moved)), about=names[0])
+            (guid, lids), = moved.items()
+            self._add(now, "sm", f"the subnet manager has changed the routes of {names[0]} to {lids} LIDs", node=guid,
+                      about=names[0])
         elif names:
             self._add(now, "sm", f"the subnet manager has changed the routes of {len(names)} switches, to "
                                  f"{sum(moved.values())} LIDs in all")

@@ -194,5 +194,5 @@ def test_the_plugin_names_qps_and_tells_a_wrong_checksum(shown, user, tmp_path):
 
 def test_what_was_installed_can_be_removed(user):
     user.run(str(paths.ROOT / "pib"), "wireshark", "remove")
-    assert "pib" not in user.run("tshark", "-D")
+    assert "pib-hca fabric" not in user.run("tshark", "-D")
     assert not list(pathlib.Path(user.env["HOME"]).rglob("pib-hca*"))

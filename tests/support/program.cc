@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "base/address.h"
@@ -30,6 +33,24 @@ namespace {
     ::_exit(127);
 }
 
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+File temporary_file() {
+    File file(std::tmpfile(), &std::fclose);
+    REQUIRE(file);
+    return file;
+}
+
+std::string text_of(std::FILE* file) {
+    std::rewind(file);
+    std::string text;
+    std::array<char, 4096> buffer;
+    for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), file)) != 0;) {
+        text.append(buffer.data(), n);
+    }
+    return text;
+}
+
 }  // namespace
 
 bool eventually(const std::function<bool()>& done) {
@@ -45,6 +66,25 @@ bool eventually(const std::function<bool()>& done) {
 
 bool have_program() {
     return ::getenv("PIB_SWITCH") != nullptr;
+}
+
+Ended run_program(std::vector<std::string> words, const std::string& input) {
+    const File in = temporary_file(), out = temporary_file(), err = temporary_file();
+    REQUIRE(std::fwrite(input.data(), 1, input.size(), in.get()) == input.size());
+    std::rewind(in.get());
+    words.insert(words.begin(), ::getenv("PIB_SWITCH"));
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(::fileno(in.get()), STDIN_FILENO);
+        ::dup2(::fileno(out.get()), STDOUT_FILENO);
+        ::dup2(::fileno(err.get()), STDERR_FILENO);
+        become(std::move(words), 0);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+            .out = text_of(out.get()),
+            .err = text_of(err.get())};
 }
 
 Program::Program(std::vector<std::string> extra, rlim_t max_files) : extra_(std::move(extra)) {

@@ -20,6 +20,14 @@ bool eventually(const std::function<bool()>& done);
 
 bool have_program();
 
+// A run of the program that has ended by itself.
+struct Ended {
+    int status = -1;  // exit status; -1: it was killed
+    std::string out;
+    std::string err;
+};
+Ended run_program(std::vector<std::string> words, const std::string& input = {});
+
 // The program with its sockets in a directory of its own.
 class Program {
   public:

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/control_switch.h"
-#include "test_fabric.h"
+#include "topology_net.h"
 
 namespace pib::test {
 
@@ -110,6 +110,202 @@ TEST_CASE("control: the journal has links, cables and faults in order") {
     CHECK(run({{"command", "journal"}}).at("entries").back().at("detail") == "none");
     fabric.sw.port(1).raise(ib::LinkError::kBufferOverrun);
     CHECK(newest(1) == json::parse(R"([[1,"link error"]])"));
+}
+
+TEST_CASE("control: each member of a fault is checked and shown") {
+    TestFabric fabric(1);
+    const auto set = [&](const json& members) {
+        return fabric::run_switch_command(
+            fabric.sw, {{"command", "fault"}, {"port", 1}, {"direction", "out"}, {"set", members}});
+    };
+    const json shown = set(
+        json::parse(R"({"duplicate":0.25,"reorder":1,"reorder_depth":4,"jitter_us":2,"vl15":true,)"
+                    R"("mads_only":true,"attribute":17,"opcode":100,"seed":3})"));
+    REQUIRE(shown.at("ok") == true);
+    const json& out = shown.at("out");
+    CHECK(out.at("description") ==
+          "duplicate 0.25, reorder 1, jitter 2 us, management packets alone");
+    CHECK(out.at("reorder_depth") == 4);
+    CHECK(out.at("attribute") == 17);
+    CHECK(out.at("opcode") == 100);
+    CHECK(out.at("seed") == 3);
+    CHECK(out.at("vl15") == true);
+    CHECK(shown.at("in").at("description") == "none");
+    CHECK_FALSE(shown.at("in").contains("opcode"));
+    for (const char* members :
+         {R"({"attribute":65536})", R"({"attribute":-1})", R"({"attribute":"PortInfo"})",
+          R"({"opcode":1.5})", R"({"delay_us":60000001})", R"({"jitter_us":-1})",
+          R"({"corrupt":-0.1})", R"({"vl15":1})", R"({"mads_only":"yes"})", R"({"seed":1.5})"}) {
+        INFO(members);
+        CHECK(set(json::parse(members)).at("ok") == false);
+    }
+    CHECK(fabric.sw.port(1).egress_faults().spec().opcode == 100);  // as before the refusals
+}
+
+TEST_CASE("control: faults of the command line are set at one port or at all ports") {
+    fabric::Fabric one(TestFabric::default_config());
+    fabric::Switch& sw = *one.switches().at(0);
+    REQUIRE(fabric::apply_fault_option(one, "1:drop=0.5,delay_us=10,direction=in"));
+    CHECK(sw.port(1).ingress_faults().spec().drop == 0.5);
+    CHECK(sw.port(1).ingress_faults().spec().delay_ns == 10'000);
+    CHECK_FALSE(sw.port(1).egress_faults().spec().any());
+    CHECK_FALSE(sw.port(2).ingress_faults().spec().any());
+    REQUIRE(fabric::apply_fault_option(one, "all:corrupt=1"));
+    for (unsigned port = 1; port <= sw.num_ports(); ++port) {
+        CHECK(sw.port(port).ingress_faults().spec().corrupt == 1.0);
+        CHECK(sw.port(port).egress_faults().spec().corrupt == 1.0);
+        CHECK(sw.port(port).ingress_faults().spec().drop == 0.0);
+    }
+    const auto error = [&](const std::string& text) {
+        const auto applied = fabric::apply_fault_option(one, text);
+        return applied ? "" : applied.error();
+    };
+    CHECK(error("drop=1") == "not PORT:NAME=VALUE,...: drop=1");
+    CHECK(error("9:drop=1") == "9:drop=1: no such port");
+    CHECK(error("all:drop=2") == "drop is a probability, 0 to 1");
+    CHECK(error("1:drop").starts_with("1:drop: "));
+    CHECK(error("1:nothing=1") == "1:nothing=1: no such fault: nothing");
+    CHECK(error("leaf:drop=1").starts_with("leaf:drop=1: a port is a number or ID[NUMBER]"));
+    CHECK(error("leaf[1]:drop=1").starts_with("leaf[1]:drop=1: no node \"leaf\""));
+}
+
+TEST_CASE("control: a retrained link goes down and comes up again") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const json answer = fabric::run_switch_command(
+        fabric.sw, {{"command", "link"}, {"port", 2}, {"state", "retrain"}});
+    CHECK(answer.at("ok") == true);
+    fabric.settle();
+    CHECK(fabric.hca(1).own_end().is_up());
+    CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kInitialize);
+    const json entries =
+        fabric::run_switch_command(fabric.sw, {{"command", "journal"}}).at("entries");
+    REQUIRE(entries.size() >= 3);
+    CHECK(entries.at(entries.size() - 3).at("change") == "retrained");
+    CHECK(entries.at(entries.size() - 2).at("change") == "down");
+    CHECK(entries.at(entries.size() - 1).at("change") == "up");
+}
+
+TEST_CASE("control: status names each width and speed of IBA") {
+    TestFabric fabric(1);
+    fabric.make_active();
+    namespace lw = ib::link_width;
+    namespace pi = ib::port_info;
+    auto& info = fabric.sw.port(1).attrs().info;
+    const auto shown = [&](const char* member) {
+        return fabric::run_switch_command(fabric.sw, {{"command", "status"}})
+            .at("ports")
+            .at(0)
+            .at(member)
+            .get<std::string>();
+    };
+    const std::pair<unsigned, const char*> widths[] = {{lw::k1x, "1X"},   {lw::k2x, "2X"},
+                                                       {lw::k4x, "4X"},   {lw::k8x, "8X"},
+                                                       {lw::k12x, "12X"}, {0, "?"}};
+    for (const auto& [width, name] : widths) {
+        ib::set(info, pi::kLinkWidthActive, width);
+        CHECK(shown("width") == name);
+    }
+    const std::pair<unsigned, const char*> basic[] = {{1, "SDR"}, {2, "DDR"}, {4, "QDR"}, {7, "?"}};
+    ib::set(info, pi::kLinkSpeedExtActive, 0);
+    for (const auto& [speed, name] : basic) {
+        ib::set(info, pi::kLinkSpeedActive, speed);
+        CHECK(shown("speed") == name);
+    }
+    const std::pair<unsigned, const char*> extended[] = {
+        {1, "FDR"}, {2, "EDR"}, {4, "HDR"}, {8, "NDR"}, {15, "?"}};
+    for (const auto& [speed, name] : extended) {
+        ib::set(info, pi::kLinkSpeedExtActive, speed);
+        CHECK(shown("speed") == name);
+    }
+}
+
+TEST_CASE("control: the multicast table has the ports of each group") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    std::array<std::uint8_t, 64> block{};
+    block[3 * 2 + 1] = 0b0110;
+    REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, block));
+    const json table = fabric::run_switch_command(fabric.sw, {{"command", "mft"}});
+    CHECK(table.at("entries") == json::parse("[[49155,[1,2]]]"));
+}
+
+namespace {
+
+constexpr const char* kTopology = R"(
+Switch 4 "left"  # "left leaf"
+[1] "a"[1]
+[2] "b"[1]
+[4] "right"[4]
+
+Switch 4 "right"
+[1] "c"[1]
+[4] "left"[4]
+
+Ca 2 "a"
+[1] "left"[1]
+
+Ca 1 "b"
+[1] "left"[2]
+
+Ca 1 "c"
+[1] "right"[1]
+)";
+
+}  // namespace
+
+TEST_CASE("control: nodes have their kinds, and the ports that are up") {
+    TopologyNet net(kTopology, {{"left"}, {"right"}});
+    net.connect("b", 0x9000);
+    net.settle();
+    const json nodes = fabric::run_control_command(*net.fabric, {{"command", "nodes"}}).at("nodes");
+    const auto node = [&](const char* id) {
+        for (const json& one : nodes) {
+            if (one.at("id") == id) {
+                return one;
+            }
+        }
+        return json();
+    };
+    CHECK(node("left").at("type") == "switch");
+    CHECK(node("left").at("ports") == 4);
+    CHECK(node("left").at("description") == "left leaf");
+    CHECK(node("a").at("type") == "phantom");
+    CHECK(node("a").at("ports") == 2);
+    CHECK(node("a").at("ports_up") == 1);
+    CHECK(node("b").at("type") == "virtual machine");
+    CHECK(node("right").at("type") == "remote");
+    CHECK_FALSE(node("right").contains("ports_up"));
+    CHECK(node("left").at("ports_up") == 2);
+}
+
+TEST_CASE("control: a command names its switch by id, description, GUID or port") {
+    TopologyNet net(kTopology, {{"left", "right"}});
+    const auto run = [&](const json& request) {
+        return fabric::run_control_command(*net.fabric, request);
+    };
+    const auto error = [&](const json& request) {
+        const json answer = run(request);
+        CHECK(answer.at("ok") == false);
+        return answer.at("error").get<std::string>();
+    };
+    CHECK(run({{"command", "status"}, {"switch", "left leaf"}}).at("of") == "left leaf");
+    CHECK(run({{"command", "vls"}, {"port", "right[4]"}}).at("of") == "right");
+    CHECK(run({{"command", "vls"}, {"port", "c[1]"}}).at("of") == "right");
+    CHECK(error({{"command", "status"}}) ==
+          "there are 2 switches: name one, or a port as ID[NUMBER]");
+    CHECK(error({{"command", "status"}, {"switch", "a"}}).starts_with("no switch \"a\""));
+    CHECK(error({{"command", "status"}, {"switch", "nothing"}}).starts_with("no switch"));
+    CHECK(error({{"command", "vls"}, {"port", "left"}}).starts_with("a port is a number or ID"));
+    CHECK(error({{"command", "vls"}, {"port", "left[5]"}}) == "\"left\" has ports 1 to 4");
+    CHECK(error({{"command", "vls"}, {"port", "a[2]"}}) == "this port is joined to nothing");
+    CHECK(error({{"command", "vls"}, {"port", "nothing[1]"}}).starts_with("no node \"nothing\""));
+
+    TopologyNet parts(kTopology, {{"left"}, {"right"}});
+    const json elsewhere =
+        fabric::run_control_command(*parts.fabric, {{"command", "vls"}, {"port", "right[1]"}});
+    CHECK(
+        elsewhere.at("error").get<std::string>().ends_with("is in another process: ask that one"));
 }
 
 TEST_CASE("control: a malformed request gets an error") {

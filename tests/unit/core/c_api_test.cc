@@ -50,6 +50,64 @@ const PibHcaHostOps kOps = {
 
 }  // namespace
 
+TEST_CASE("the C interface passes DMA, interrupts and dumps") {
+    FakeHost host;
+    PibHcaConfig config;
+    pib_hca_config_init(&config);
+    config.node_guid = 0x5254000000000001;
+    config.port_guids[0] = 0x5254000000000002;
+    config.trace_entries = 4;
+    char* error = nullptr;
+    PibHcaCore* core = pib_hca_core_create(&config, &kOps, &host, &error);
+    REQUIRE(core != nullptr);
+    const auto write = [&](uint64_t reg, uint64_t value, unsigned size) {
+        pib_hca_core_mmio_write(core, PIB_HCA_BAR_REGS, reg, value, size);
+    };
+    const uint64_t ring = host.alloc(4096), completions = host.alloc(4096);
+    write(PIB_HCA_REG_CMDQ_BASE, ring, 8);
+    write(PIB_HCA_REG_CMDQ_CPL_BASE, completions, 8);
+    write(PIB_HCA_REG_CMDQ_LOG_DEPTH, 2, 4);
+    write(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_ENABLE, 4);
+    host.direct = false;  // each access is one of the seam's
+    pib_hca_cmd command{};
+    command.opcode = PIB_HCA_CMD_ALLOC_PD;
+    command.id = 77;
+    host.poke(ring, command);
+    write(PIB_HCA_REG_CMDQ_DOORBELL, 1, 4);
+    pib_hca_core_run(core);
+    const auto completion = host.peek<pib_hca_cmd_cpl>(completions);
+    CHECK(completion.id == 77);
+    CHECK(completion.status == PIB_HCA_CMD_STATUS_OK);
+    CHECK(host.dma_reads > 0);
+    CHECK(host.barriers > 0);
+    const auto text = [](char* made) {
+        REQUIRE(made != nullptr);
+        const std::string copy = made;
+        std::free(made);
+        return copy;
+    };
+    CHECK(text(pib_hca_core_objects(core)).find("\"pds\":1") != std::string::npos);
+    CHECK(text(pib_hca_core_trace(core)).find("\"opcode\":18") != std::string::npos);
+    CHECK(text(pib_hca_core_journal(core)).starts_with("{"));
+    // Without a link, and without peer copy, nothing is asked for and nothing has to stop.
+    CHECK_FALSE(pib_hca_core_link_poll(core, 1));
+    CHECK_FALSE(pib_hca_core_link_wants_memory(core, 1));
+    CHECK_FALSE(pib_hca_core_link_wants_memory(core, 9));
+    const PibHcaRamBlock blocks[] = {{.base = nullptr, .bytes = 1 << 20},
+                                     {.base = nullptr, .bytes = 1 << 21}};
+    const uint64_t none = pib_hca_core_control_bytes(blocks, 0);
+    const uint64_t one = pib_hca_core_control_bytes(blocks, 1);
+    CHECK(none > 0);
+    CHECK(one > none);
+    CHECK(pib_hca_core_control_bytes(blocks, 2) > one);
+    pib_hca_core_link_memory(core, 1, nullptr, blocks, 2);
+    pib_hca_core_stop_copying(core);
+    CHECK(pib_hca_core_copying_stopped(core));
+    pib_hca_core_ram_changed(core);
+    pib_hca_core_kick(core, 5);
+    pib_hca_core_destroy(core);
+}
+
 TEST_CASE("the C interface creates and drives a device") {
     FakeHost host;
     PibHcaConfig config;

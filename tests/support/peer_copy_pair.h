@@ -75,7 +75,9 @@ struct SwitchEvents : LinkRecorder {
     std::optional<link::LinkRings> rings;
     Bytes room = Bytes(link::kOfferRoom);
     bool mappable = true, takes = true, lives = true;
-    std::string refusal;  // link_memory() answers it; empty: takes the memory
+    bool keeps = false;        // the receive buffer of offers
+    std::string pull_refusal;  // link_pull() answers it; empty: takes the pull
+    std::string refusal;       // link_memory() answers it; empty: takes the memory
     std::vector<link::Memory> memories;
     std::vector<link::Offer> offers;
     std::vector<link::Pull> pulls;
@@ -94,7 +96,7 @@ struct SwitchEvents : LinkRecorder {
             return LinkRecorder::link_burst(burst, payload);
         }
         offers.push_back(*payload.offer);
-        if (takes) {
+        if (takes && !keeps) {
             endpoint->release(0, link::burst_blocks(burst));
         }
         return takes ? burst.count() : 0;
@@ -106,6 +108,9 @@ struct SwitchEvents : LinkRecorder {
         return lives && from.bytes == to.size();
     }
     std::expected<void, std::string> link_pull(const link::Pull& pull) override {
+        if (!pull_refusal.empty()) {
+            return std::unexpected(pull_refusal);
+        }
         pulls.push_back(pull);
         return {};
     }

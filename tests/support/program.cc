@@ -19,12 +19,17 @@
 namespace pib::test {
 namespace {
 
-[[noreturn]] void become(std::vector<std::string> words, rlim_t max_files) {
+// Arguments for become(), which allocates nothing: a test may have threads.
+std::vector<char*> pointers(std::vector<std::string>& words) {
     std::vector<char*> argv;
     for (std::string& word : words) {
         argv.push_back(word.data());
     }
     argv.push_back(nullptr);
+    return argv;
+}
+
+[[noreturn]] void become(const std::vector<char*>& argv, rlim_t max_files) {
     if (max_files != 0) {
         const rlimit limit{max_files, max_files};
         ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -73,12 +78,13 @@ Ended run_program(std::vector<std::string> words, const std::string& input) {
     REQUIRE(std::fwrite(input.data(), 1, input.size(), in.get()) == input.size());
     std::rewind(in.get());
     words.insert(words.begin(), ::getenv("PIB_SWITCH"));
+    const std::vector<char*> argv = pointers(words);
     const pid_t child = ::fork();
     if (child == 0) {
         ::dup2(::fileno(in.get()), STDIN_FILENO);
         ::dup2(::fileno(out.get()), STDOUT_FILENO);
         ::dup2(::fileno(err.get()), STDERR_FILENO);
-        become(std::move(words), 0);
+        become(argv, 0);
     }
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
@@ -104,9 +110,10 @@ void Program::start(rlim_t max_files) {
         ::getenv("PIB_SWITCH"), "--listen", "unix:" + fabric_path(), "--control", control_path(),
         "--log-level",          "off"};
     words.insert(words.end(), extra_.begin(), extra_.end());
+    const std::vector<char*> argv = pointers(words);
     pid_ = ::fork();
     if (pid_ == 0) {
-        become(std::move(words), max_files);
+        become(argv, max_files);
     }
     // The control socket appears when everything listens.
     REQUIRE(

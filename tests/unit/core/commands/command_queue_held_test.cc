@@ -126,6 +126,17 @@ TEST_CASE("a command that takes memory from a reader completes when the switch h
     CHECK(bench.host.real_clock_ns == 0);
 }
 
+TEST_CASE("a held command whose completion cannot be written stops the device") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK_FALSE(take_away(bench, 0).ok());
+    bench.host.make_hole(bench.driver.cmdq_cpl_base(), FakeHost::kPage);
+    bench.link.is_pulling = false;
+    bench.tick();
+    CHECK((bench.driver.read32(PIB_HCA_REG_STATUS) & PIB_HCA_STATUS_FATAL) != 0);
+    CHECK(bench.driver.read32(PIB_HCA_REG_FATAL_CAUSE) == PIB_HCA_FATAL_CMDQ_DMA);
+}
+
 TEST_CASE("the link's thread completes a held command without the timer") {
     CopyBench bench;
     bench.start_pull();

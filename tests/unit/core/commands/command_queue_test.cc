@@ -162,6 +162,13 @@ TEST_CASE("reserved fields of input structures must be zero") {
     mr.flags = 0;
     mr.access = 1u << 5;
     CHECK(refused(PIB_HCA_CMD_CREATE_MR, mr));
+    mr.access = 0;
+    pib_hca_rereg_mr rereg{};
+    rereg.mr = mr;
+    rereg.mask = PIB_HCA_REREG_MR_TRANSLATION;
+    CHECK_FALSE(refused(PIB_HCA_CMD_REREG_MR, rereg));  // but there is no such region
+    rereg.mr.reserved[1] = 1;
+    CHECK(refused(PIB_HCA_CMD_REREG_MR, rereg));
     pib_hca_create_qp qp{};
     qp.reserved[1] = 1;
     CHECK(refused(PIB_HCA_CMD_CREATE_QP, qp));
@@ -257,6 +264,54 @@ TEST_CASE("a doorbell with an impossible producer stops the device") {
     CHECK(fatal_cause(d) == PIB_HCA_FATAL_NONE);
     REQUIRE(d.enable());
     CHECK(d.command(PIB_HCA_CMD_NOP).ok());
+}
+
+TEST_CASE("a doorbell with an earlier producer stops the device while commands wait") {
+    Bench bench;
+    MiniDriver& d = bench.driver;
+    constexpr uint32_t kCommands = 200;
+    REQUIRE(d.enable(8));
+    for (uint32_t i = 0; i < kCommands; ++i) {
+        d.enqueue(d.make_entry(PIB_HCA_CMD_NOP, 0, 0, 0));
+    }
+    d.ring_commands();
+    const uint32_t consumed = d.read32(PIB_HCA_REG_CMDQ_CONSUMED);
+    REQUIRE(consumed < kCommands - 1);
+    d.ring_commands();  // the same producer changes nothing
+    CHECK(fatal_cause(d) == PIB_HCA_FATAL_NONE);
+    d.write32(PIB_HCA_REG_CMDQ_DOORBELL, kCommands - 1);
+    CHECK(fatal_cause(d) == PIB_HCA_FATAL_CMDQ_OVERRUN);
+}
+
+TEST_CASE("a command is refused, or stops the device, when one of its accesses fails") {
+    const bool has_output = GENERATE(false, true);
+    unsigned refused = 0, stopped = 0;
+    for (unsigned failing = 1;; ++failing) {
+        Bench bench;
+        MiniDriver& d = bench.driver;
+        REQUIRE(d.enable());
+        pib_hca_cmd entry = d.make_entry(has_output ? PIB_HCA_CMD_QUERY_DEVICE : PIB_HCA_CMD_NOP, 0,
+                                         0, has_output ? sizeof(pib_hca_query_device) : 0);
+        unsigned accesses = 0;
+        bench.host.before_dma = [&](uint64_t, size_t, bool) {
+            bench.host.bus_master = ++accesses != failing;
+        };
+        const CommandOutcome outcome = d.submit(entry);
+        if (accesses < failing) {
+            CHECK(outcome.ok());
+            break;
+        }
+        CAPTURE(failing, outcome.status);
+        if (fatal_cause(d) == PIB_HCA_FATAL_NONE) {
+            CHECK(outcome.status == PIB_HCA_CMD_STATUS_BAD_MEMORY);
+            ++refused;
+        } else {
+            CHECK(fatal_cause(d) == PIB_HCA_FATAL_CMDQ_DMA);
+            ++stopped;
+        }
+    }
+    CHECK(refused == (has_output ? 2 : 0));  // zeros, then the output
+    CHECK(stopped == 3);                     // the entry, the completion, and its owner byte
 }
 
 TEST_CASE("a command ring whose memory vanishes stops the device with DEVICE_FATAL") {

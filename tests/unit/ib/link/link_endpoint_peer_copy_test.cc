@@ -391,6 +391,11 @@ TEST_CASE("peer copy: an adapter that breaks the protocol loses the connection")
         REQUIRE(pair.offer(pair.hca, kPlace));
         at[1] = kPackets - 1;
     }
+    SECTION("packets on VL 15") {
+        REQUIRE(pair.offer(pair.hca, kPlace));
+        at[ib::kBurstFirst] |= 0xF0;
+        at[ib::kBurstLast] |= 0xF0;
+    }
     SECTION("packets that request an ACK") {
         REQUIRE(pair.offer(pair.hca, kPlace));
         at[ib::kBurstLast + 8 + 8] |= 0x80;
@@ -399,6 +404,79 @@ TEST_CASE("peer copy: an adapter that breaks the protocol loses the connection")
     pair.turn(pair.sw);
     CHECK(pair.error == reason);
     CHECK(pair.switch_events.offers.empty());
+}
+
+TEST_CASE("peer copy: offers beyond the credits end the connection") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.switch_events.keeps = true;
+    const auto ring = pair.memory.ring(0);
+    const std::uint32_t at = ring.control->produced;
+    REQUIRE(pair.offer(pair.hca, kPlace));
+    (void)pair.hca.channel().publish();
+    const std::uint32_t bytes = ring.control->produced - at;
+    const Bytes frame(ring.bytes + at % ring.size, ring.bytes + at % ring.size + bytes);
+    const std::uint32_t fit =
+        link::LinkEndpoint::kSwitchCopyBlocks / (kPackets * link::packet_blocks(8 + 12 + kMtu));
+    pair.turn(pair.sw);
+    for (std::uint32_t i = 1; i <= fit; ++i) {
+        REQUIRE(pair.error.empty());
+        REQUIRE(pair.switch_events.offers.size() == i);
+        std::ranges::copy(frame, ring.bytes + ring.control->produced % ring.size);
+        ring.control->produced += bytes;
+        pair.turn(pair.sw);
+    }
+    CHECK(pair.error == "VL 0");
+    CHECK(pair.switch_events.offers.size() == fit);
+}
+
+TEST_CASE("peer copy: packets of an offer beyond the MTU are faults, and the link stays") {
+    PeerCopyPair pair;
+    pair.share();
+    auto small = make_parameters();
+    small.mtu_cap = 2;  // 512
+    pair.sw.training().set_parameters(small);
+    pair.turns();
+    REQUIRE(pair.sw.is_up());
+    REQUIRE(pair.offer(pair.hca, kPlace));
+    (void)pair.hca.channel().publish();
+    pair.turn(pair.sw);
+    CHECK(pair.error.empty());
+    CHECK(pair.switch_events.offers.empty());
+    CHECK(pair.switch_events.packets.empty());
+    CHECK(pair.switch_events.faults == std::vector(kPackets, link::PacketFault::kTooLong));
+}
+
+TEST_CASE("peer copy: an offer that arrives while the link is down costs no credit") {
+    PeerCopyPair pair;
+    pair.share();
+    const std::uint32_t blocks = kPackets * link::packet_blocks(8 + 12 + kMtu);
+    for (std::uint32_t i = 0; i < 2 * link::LinkEndpoint::kSwitchCopyBlocks / blocks; ++i) {
+        REQUIRE(pair.offer(pair.hca, kPlace));
+        (void)pair.hca.channel().publish();
+        pair.sw.training().set_parameters(make_parameters(false));
+        pair.turn(pair.sw);
+        REQUIRE_FALSE(pair.sw.is_up());
+        pair.sw.training().set_parameters(make_parameters());
+        pair.turns();
+        REQUIRE(pair.hca.is_up());
+    }
+    CHECK(pair.switch_events.offers.empty());
+    CHECK(pair.switch_events.packets.empty());
+    CHECK(pair.switch_events.faults.empty());
+    CHECK(pair.error.empty());
+}
+
+TEST_CASE("peer copy: a PULL that the switch refuses ends the connection") {
+    PeerCopyPair pair;
+    pair.share();
+    pair.hca_events.place = kPlace;
+    pair.switch_events.pull_refusal = "no room";
+    REQUIRE(pair.offer(pair.sw, {}));
+    (void)pair.sw.channel().publish();
+    pair.turn(pair.hca);
+    pair.turn(pair.sw);
+    CHECK(pair.error == "PULL: no room");
 }
 
 TEST_CASE("peer copy: a PULL without valid segments ends the connection") {

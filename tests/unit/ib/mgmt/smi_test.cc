@@ -77,6 +77,28 @@ TEST_CASE("the SMI decides on each kind of received SMP") {
     }
 }
 
+TEST_CASE("a channel adapter has no part in the LID-routed ends of a path") {
+    const auto received = [](Mad smp, SmiNode node) {
+        return smi_receive(smp, node, kIngress).action;
+    };
+    Mad first = dr_smp(0, 2);
+    first.set(smp::kDrSlid, 5);
+    CHECK(received(first, kCa) == SmiAction::kDiscard);
+    CHECK(received(first, kSwitch) == SmiAction::kPort);
+    Mad back_first = dr_smp(3, 2, true);
+    back_first.set(smp::kDrDlid, 5);
+    CHECK(received(back_first, kCa) == SmiAction::kDiscard);
+    CHECK(received(back_first, kSwitch) == SmiAction::kPort);
+    Mad last = dr_smp(2, 2);
+    last.set(smp::kDrDlid, 5);
+    CHECK(received(last, kCa) == SmiAction::kDiscard);
+    CHECK(received(last, kSwitch) == SmiAction::kLid);
+    Mad back_last = dr_smp(1, 2, true);
+    back_last.set(smp::kDrSlid, 5);
+    CHECK(received(back_last, kCa) == SmiAction::kDiscard);
+    CHECK(received(back_last, kSwitch) == SmiAction::kLid);
+}
+
 TEST_CASE("the SMI records the return path") {
     Mad forwarded = dr_smp(1, 2);
     static_cast<void>(smi_receive(forwarded, kSwitch, 6));

@@ -196,15 +196,67 @@ TEST_CASE("burst: packets that are no burst are refused") {
         Change{kBurstFirst + Lrh::kSize + Grh::kSize, op::kSendFirst},  // without the RETH
         Change{kBurstFirst + Lrh::kSize, 0x61}, Change{kBurstLast + Lrh::kSize + 7, 1},
         Change{kBurstLast + Lrh::kSize + 39, 9}, Change{kBurstFirst + 48 + 8, 0x80},
-        Change{kBurstFirst + 48 + 1, 0xc0});
+        Change{kBurstFirst + 48 + 1, 0xc0}, Change{2, 0x20}, Change{kBurstFirst + 4, 0},
+        Change{kBurstLast + 4, 0x80}, Change{last_bth, op::kRdmaWriteMiddle},
+        Change{last_bth + 1, 0x80}, Change{last_bth + 8, 0x81}, Change{kBurstFirst + 48 + 1, 0x50});
     Bytes body = good.body;
     REQUIRE(body[change.at] != change.value);
     body[change.at] = change.value;
     CHECK_FALSE(parse(body));
 }
 
+TEST_CASE("burst: an MTU below 256, other XRCETHs, a second start and a padded MIDDLE packet") {
+    Bytes small = make(kShapes[3], 2, 256, 4, false).body;
+    small.resize(kBurstPayload + 128 + 4);
+    store_be(&small[2], std::uint16_t{128});
+    CHECK(parse(small).error() == ParseError::kPacketLength);
+
+    Bytes xrc = make(kShapes[6], 2, 1024, 12, false).body;
+    REQUIRE(parse(xrc));
+    xrc[kBurstLast + Lrh::kSize + Bth::kSize + 3] ^= 1;
+    CHECK_FALSE(parse(xrc));
+
+    for (const std::uint8_t opcode : {op::kSendFirst, op::kSendOnly}) {
+        Bytes begins_again = make(kShapes[0], 2, 1024, 1024, false).body;
+        begins_again[kBurstLast + Lrh::kSize] = opcode;
+        CHECK(parse(begins_again).error() == ParseError::kReservedOpcode);
+    }
+
+    Bytes padded = make(kShapes[1], 2, 1024, 1024, false).body;
+    REQUIRE(parse(padded));
+    padded[kBurstLast + Lrh::kSize + 1] |= 0x10;
+    CHECK(parse(padded).error() == ParseError::kPayload);
+}
+
+TEST_CASE("burst: MIDDLE packets that request an ACK or an event are told from others") {
+    constexpr std::size_t kLastBth = kBurstLast + Lrh::kSize;
+    Bytes body = make(kShapes[1], 3, 1024, 1024, false).body;
+    CHECK_FALSE(parse(body)->is_middle());
+    body[kLastBth + 8] = 0;
+    CHECK_FALSE(parse(body)->is_middle());  // still solicited
+    body[kLastBth + 1] &= 0x7f;
+    CHECK(parse(body)->is_middle());
+    body[kLastBth + 8] = 0x80;
+    CHECK_FALSE(parse(body)->is_middle());
+}
+
+TEST_CASE("burst: it starts with FIRST or MIDDLE of a connected service") {
+    std::vector<unsigned> starts;
+    for (unsigned opcode = 0; opcode < 256; ++opcode) {
+        const OpcodeInfo* info = find_opcode(static_cast<std::uint8_t>(opcode));
+        if (info != nullptr && burst_middle(*info) != nullptr) {
+            starts.push_back(opcode);
+        }
+    }
+    CHECK(starts == std::vector<unsigned>{0x00, 0x01, 0x06, 0x07, 0x0D, 0x0E, 0x20, 0x21, 0x26,
+                                          0x27, 0xA0, 0xA1, 0xA6, 0xA7, 0xAD, 0xAE});
+}
+
 TEST_CASE("burst: a body of a wrong length is refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, false);
+    const std::span<const std::uint8_t> whole(good.body);
+    CHECK_FALSE(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 11));
+    CHECK(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 12));
     for (const std::size_t bytes : {kBurstPayload, kBurstPayload + 3 * 1024, good.body.size() - 4,
                                     good.body.size() + 4, kBurstPayload + 5 * 1024}) {
         Bytes body = good.body;
@@ -216,6 +268,8 @@ TEST_CASE("burst: a body of a wrong length is refused") {
     CHECK_FALSE(BurstBuilder::size(first, last, 17, 4096, 17 * 4096));
     CHECK(BurstBuilder::size(first, last, 1, 4096, 4096)->packets == 1);
     CHECK_FALSE(BurstBuilder::size(first, last, 2, 4096, 4096));
+    CHECK_FALSE(BurstBuilder::size(first, last, 2, 4096, 2 * 4096 + 1));
+    CHECK_FALSE(BurstBuilder::size(first, last, 0, 4096, 4096));
     CHECK_FALSE(
         BurstBuilder::size(headers_of(op::kSendOnly, 0, false, false), last, 2, 4096, 5000));
     constexpr std::uint8_t kReserved = 0x1F;

@@ -103,6 +103,9 @@ TEST_CASE("HELLO is checked field by field") {
     Bytes no_guid = good;
     std::fill_n(no_guid.begin() + 24, 8, std::uint8_t{0});
     CHECK(error_of<Hello>(no_guid) == FrameError::kMalformedHello);
+    no_guid = good;
+    std::fill_n(no_guid.begin() + 16, 8, std::uint8_t{0});
+    CHECK(error_of<Hello>(no_guid) == FrameError::kMalformedHello);
     // Any minor version and any feature is fine; a later HELLO of another major may be longer.
     CHECK(Hello::parse(with(7, 9)).value().version_minor == 9);
     CHECK(Hello::parse(with(8, 0x80)).value().features == 0x80000000);
@@ -158,6 +161,7 @@ TEST_CASE("REFUSE carries one line") {
     CHECK(error_of<Refuse>(body) == FrameError::kValue);
     body[3] ^= 1;
     CHECK(error_of<Refuse>(body) == FrameError::kLength);
+    CHECK(error_of<Refuse>(Bytes(4 + Refuse::kMaxText + 1, 'x')) == FrameError::kLength);
     const Refuse huge{RefuseReason::kVersion, std::string(1000, 'x')};
     CHECK(Refuse::parse(body_of(huge)).value().text.size() == Refuse::kMaxText);
 }
@@ -172,6 +176,11 @@ TEST_CASE("LINK and CREDIT have the layout of the protocol") {
     for (const std::size_t at : {0, 4, 5}) {
         Bytes bad = link;
         bad[at] = 6;
+        CHECK(error_of<Link>(bad) == FrameError::kValue);
+    }
+    for (const std::size_t at : {4, 5}) {
+        Bytes bad = link;
+        bad[at] = 0;
         CHECK(error_of<Link>(bad) == FrameError::kValue);
     }
     const Credit credit{.vl = 14, .epoch = 0x1234, .limit = 0xFFFFFFFF};

@@ -233,6 +233,10 @@ TEST_CASE("pad and payload must fit the opcode") {
     CHECK(error_of(build(headers_of(0x21, false), 1000, Crcs::kElided)) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x21, false), 128, Crcs::kElided)) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x22, false), 0, Crcs::kElided)) == ParseError::kPayload);
+    Bytes huge = build(headers_of(0x21, false), kMaxPayload, Crcs::kElided);
+    huge.resize(huge.size() + 904);
+    store_be(&huge[4], static_cast<std::uint16_t>((huge.size() + 4) / 4));
+    CHECK(error_of(huge) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x80, false), 20, Crcs::kElided)) == ParseError::kPayload);
 }
 
@@ -253,6 +257,15 @@ TEST_CASE("headers beyond the private copy of a packet are refused") {
         REQUIRE(view);
         CHECK(view->payload().data() == whole.data() + headers);
     }
+}
+
+TEST_CASE("a packet without room for its checksums is refused") {
+    Bytes bytes(Lrh::kSize);
+    bytes[1] = 2;  // LNH: local
+    bytes[5] = 2;  // PktLen
+    CHECK(error_of(bytes, Crcs::kIcrc) == ParseError::kTruncated);
+    bytes.resize(Lrh::kSize + kVcrcSize);
+    CHECK(error_of(bytes, Crcs::kIcrcAndVcrc) == ParseError::kTruncated);
 }
 
 TEST_CASE("checksums of a packet that its sender may still change are not good") {

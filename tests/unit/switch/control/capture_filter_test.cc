@@ -69,6 +69,11 @@ TEST_CASE("capture filter: a rule does not take a malformed packet") {
     const std::vector<std::uint8_t> bytes(7, 0xFF);
     CHECK_FALSE(filter(R"([{"slid":65535}])").takes(bytes));
     CHECK_FALSE(filter(R"([{"qp":1}])").takes(std::span(bytes).first(0)));
+    auto reserved = packet(1, 2, kUdSendOnly, 64, 65);
+    CHECK(filter(R"([{"qp":64}])").takes(reserved));
+    reserved[8] = 0xFF;  // no opcode
+    CHECK_FALSE(filter(R"([{"qp":64}])").takes(reserved));
+    CHECK(filter(R"([{"slid":1}])").takes(reserved));
 }
 
 TEST_CASE("capture filter: malformed rules are refused") {

@@ -20,7 +20,7 @@ OPTIONS: dict[pathlib.Path, list[str]] = {
     paths.BUILD: LINES_ONLY,
     SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
     THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
-    COVERAGE: ["-Db_coverage=true", "-Doptimization=0"],
+    COVERAGE: ["-Db_coverage=true", "-Doptimization=0", *LINES_ONLY],
 }
 
 # Precompiled headers save a quarter of a first build. GCC then warns of overruns in the standard library that are not

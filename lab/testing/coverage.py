@@ -1,21 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test coverage: lines and branches that the unit tests execute, by folder."""
+"""./pib test coverage: lines and branches that the unit tests execute.
+
+Prints the table by folder that CONTRIBUTING.md shows. A condition in a parser of untrusted input that has a branch
+without a test needs a reason in tests/unreached-branches.md; one without a reason counts as a failed test."""
 
 import dataclasses
 import json
 import pathlib
+import re
 
-from lab import paths, table, ui
+from lab import paths, ui
 from lab.build import host_build
 from lab.testing import runners
-from lab.testing.counts import Count
+from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
 # A file counts to the first folder that contains it.
 FOLDERS = ("ib/wire", "ib/mgmt", "ib/link", "link-memory", "qemu-hw/core/base", "qemu-hw/core/memory",
            "qemu-hw/core/queues", "qemu-hw/core/port", "qemu-hw/core/qp", "qemu-hw/core/transport",
-           "qemu-hw/core/commands", "qemu-hw/core/mmio", "qemu-hw/core", "fabric-switch")
-SUMMARY = "coverage.json"
+           "qemu-hw/core/commands", "qemu-hw/core/mmio", "qemu-hw/core/rules", "qemu-hw/core", "fabric-switch/base",
+           "fabric-switch/switch", "fabric-switch/links", "fabric-switch/fabric", "fabric-switch/control",
+           "fabric-switch/tls", "fabric-switch")
+# Each is the sum of its folders.
+PARTS = ("ib", "qemu-hw/core", "fabric-switch")
+# Parsers of untrusted input: packets, MADs, frames, WQEs, commands, requests at the control socket.
+PARSERS = ("ib/wire/burst.cc", "ib/wire/link_frame.cc", "ib/wire/packet.cc", "ib/wire/utf8.cc", "ib/mgmt/smi.cc",
+           "ib/link/handshake.cc", "ib/link/peer_offer.cc", "ib/link/peer_copy_switch.cc",
+           "qemu-hw/core/queues/wqe.cc", "qemu-hw/core/commands/command_queue.cc",
+           "qemu-hw/core/commands/interface_records.cc", "fabric-switch/control/capture_filter.cc",
+           "fabric-switch/control/control_faults.cc")
+REASONS = "tests/unreached-branches.md"
+# "## file", then "* `condition`: reason", whose lines may continue.
+HEADING = re.compile(r"^## (\S+)$", re.MULTILINE)
+ENTRY = re.compile(r"^\* `([^`]+)`:\s+(\S.*)", re.MULTILINE)
+REPORT = "coverage.json"
 
 
 @dataclasses.dataclass
@@ -31,29 +49,77 @@ class Share:
         return f"{100 * self.covered / self.total:.1f} %" if self.total else "–"
 
 
-def _argv(directory: pathlib.Path, summary: pathlib.Path) -> list:
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A condition with a branch that no test takes."""
+    file: str
+    line: int
+    text: str
+
+
+def _argv(directory: pathlib.Path, report: pathlib.Path) -> list:
     filters = [argument for folder in FOLDERS for argument in ("--filter", f"{paths.ROOT / folder}/")]
     return ["gcovr", "--root", paths.ROOT, "--object-directory", directory, "--exclude-throw-branches",
-            "--exclude-unreachable-branches", "--json-summary", summary, *filters, directory]
+            "--exclude-unreachable-branches", "--json", report, *filters, directory]
 
 
-def by_folder(summary: dict) -> dict[str, tuple[Share, Share]]:
-    """Lines and branches of each folder, and of all files. `summary`: gcovr's."""
-    shares = {name: (Share(), Share()) for name in (*FOLDERS, "all")}
-    for file in summary["files"]:
-        folder = next((name for name in FOLDERS if file["filename"].startswith(f"{name}/")), None)
-        for name in filter(None, (folder, "all")):
-            lines, branches = shares[name]
-            lines.add(file["line_covered"], file["line_total"])
-            branches.add(file["branch_covered"], file["branch_total"])
+def _lines(file: dict) -> list[dict]:
+    return [line for line in file["lines"] if not line.get("gcovr/noncode")]
+
+
+def by_folder(report: dict) -> dict[str, tuple[Share, Share]]:
+    """Lines and branches of each folder, of each part, and of all files. `report`: gcovr's."""
+    shares = {name: (Share(), Share()) for name in (*FOLDERS, *(f"{part}, all" for part in PARTS), "all")}
+    for file in report["files"]:
+        folder = next((name for name in FOLDERS if file["file"].startswith(f"{name}/")), None)
+        part = next((f"{name}, all" for name in PARTS if file["file"].startswith(f"{name}/")), None)
+        branches = [branch["count"] > 0 for line in _lines(file) for branch in line["branches"]]
+        lines = [line["count"] > 0 for line in _lines(file)]
+        for name in filter(None, (folder, part, "all")):
+            shares[name][0].add(sum(lines), len(lines))
+            shares[name][1].add(sum(branches), len(branches))
     return shares
+
+
+def markdown(shares: dict[str, tuple[Share, Share]]) -> str:
+    """The table of CONTRIBUTING.md."""
+    rows = [f"| {name} | {lines} | {branches} |" for name, (lines, branches) in shares.items() if lines.total]
+    return "\n".join(["| folder | lines | branches |", "|---|---|---|", *rows])
+
+
+def unreached(report: dict) -> list[Condition]:
+    """Conditions in parsers with a branch that no test takes."""
+    found = []
+    for file in report["files"]:
+        if file["file"] in PARSERS:
+            source = (paths.ROOT / file["file"]).read_text().splitlines()
+            found += [Condition(file["file"], line["line_number"], source[line["line_number"] - 1].strip())
+                      for line in _lines(file) if any(branch["count"] == 0 for branch in line["branches"])]
+    return found
+
+
+def reasons(text: str) -> dict[str, set[str]]:
+    """The conditions with a reason, by file. `text`: of tests/unreached-branches.md."""
+    pieces = HEADING.split(text)
+    return {file: {condition for condition, _ in ENTRY.findall(entries)}
+            for file, entries in zip(pieces[1::2], pieces[2::2])}
+
+
+def _check_reasons(report: dict) -> Count:
+    given = reasons((paths.ROOT / REASONS).read_text())
+    missing = [one for one in unreached(report) if one.text not in given.get(one.file, set())]
+    for one in missing:
+        print(f"{one.file}:{one.line}: no test takes a branch of: {one.text}")
+    if not missing:
+        return Count(passed=1)
+    ui.say(f"{len(missing)} conditions on untrusted input lack a test: write it, or give a reason in {REASONS}")
+    return FAILURE
 
 
 def coverage(progress: Progress) -> Count:
     count = runners.meson(progress, host_build.COVERAGE)
-    summary = paths.RUN / SUMMARY
-    ui.run("adding up the coverage", _argv(host_build.COVERAGE, summary), "coverage", cwd=paths.ROOT)
-    rows = [[name, str(lines), str(branches)]
-            for name, (lines, branches) in by_folder(json.loads(summary.read_text())).items() if lines.total]
-    print(table.table(["folder", "lines", "branches"], rows))
-    return count
+    path = paths.RUN / REPORT
+    ui.run("adding up the coverage", _argv(host_build.COVERAGE, path), "coverage", cwd=paths.ROOT)
+    report = json.loads(path.read_text())
+    print(markdown(by_folder(report)))
+    return count + _check_reasons(report)

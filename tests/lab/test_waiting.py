@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The one loop that waits."""
 
+import types
+
 import pytest
 
 from lab import ui, waiting
+from lab.fabric import subnet
+from lab.guests import vm
 
 
 def test_the_first_true_value_is_returned():
@@ -45,3 +49,20 @@ def test_a_long_wait_prints_a_message(monkeypatch, capsys):
     rounds = iter([False, False, True])
     waiting.poll("it", lambda: next(rounds), 60, doing=lambda: "first\n\x1b[31mlast line", every_s=0)
     assert capsys.readouterr().err.count("… it: 0 s —  [31mlast line") == 2
+
+
+@pytest.mark.parametrize("wait, each", [
+    (lambda guests: vm.wait_ready([None] * guests), vm.BOOT_EACH_S),
+    (lambda guests: subnet.wait_devices(lab_of(guests)), subnet.WAIT_EACH_S),
+    (lambda guests: subnet.wait_connected(lab_of(guests)), subnet.WAIT_EACH_S),
+    (lambda guests: subnet.wait_active(lab_of(guests)), subnet.WAIT_EACH_S)])
+def test_limits_grow_with_the_number_of_guests(monkeypatch, wait, each):
+    limits = []
+    monkeypatch.setattr(waiting, "poll", lambda what, ready, limit_s, **others: limits.append(limit_s) or [])
+    for guests in (2, 32):
+        wait(guests)
+    assert each >= 10 and limits[1] - limits[0] == 30 * each
+
+
+def lab_of(guests):
+    return types.SimpleNamespace(nodes=lambda: [f"vm{number}" for number in range(guests)], check=lambda: None)

@@ -21,7 +21,7 @@ def take_log(guest):
 def start(guest, options="", config=""):
     """Starts a daemon with an empty log; the log of the former one must have no error. config: lines of opensm.conf."""
     log = take_log(guest)
-    assert not errors(log), log[-4000:]
+    check(log)
     sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
               f"opensm -B -F /tmp/opensm.conf -f {LOG} {options} >/var/log/opensm.out 2>&1")
 
@@ -29,7 +29,7 @@ def start(guest, options="", config=""):
 def once(guest, options="", config=""):
     """Runs one sweep, after which opensm ends; returns its log, which must have no error."""
     log = take_log(guest)
-    assert not errors(log), log[-4000:]
+    check(log)
     sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
               f"opensm -o -F /tmp/opensm.conf -f {LOG} {options}")
     log = take_log(guest)
@@ -66,6 +66,13 @@ def errors(log, more=()):
     wrong = [line for line in life.splitlines()
              if " ERR " in line and not any(known in line for known in (*EXPECTED, *more))]
     return wrong + ([line for line in errors(death, more) if EVICTED not in line] if ends else [])
+
+
+def check(log, more=()):
+    """Fails with those lines, and with what the managers logged around them."""
+    wrong = errors(log, more)
+    around = log.find(wrong[0]) if wrong else 0
+    assert not wrong, "\n".join([*wrong, "", "around the first:", log[max(around - 2000, 0):around + 2000]])
 
 
 def state(guest):

@@ -5,7 +5,7 @@ import pathlib
 import shlex
 
 from lab import paths, table, ui
-from lab.fabric import cluster, labs, progress, rundir, state, subnet, switch_process
+from lab.fabric import cluster, labs, rundir, state, subnet, subnet_progress, switch_process
 from lab.guests import guest_kernel, kvm, vm
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
@@ -77,7 +77,7 @@ def seen_by(switch: switch_process.Switch) -> str:
     """One switch with its ports; of many, how far they are."""
     if not switch.topology:
         return switch.ctl("status", timeout_s=ANSWER_S).rstrip()
-    return f"{progress.look([switch.control])}\n./pib map shows each link"
+    return f"{subnet_progress.look([switch.control])}\n./pib map shows each link"
 
 
 def _others() -> None:

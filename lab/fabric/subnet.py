@@ -7,7 +7,7 @@ import subprocess
 from typing import Callable
 
 from lab import ui, waiting
-from lab.fabric import cluster, progress
+from lab.fabric import cluster, subnet_progress
 from lab.guests.guest import Guest
 
 WAIT_S = 300                    # reached only by a hang
@@ -84,7 +84,7 @@ def _limit_s(lab: cluster.Cluster) -> float:
 
 
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
-          watch: progress.Watch | None = None) -> list[Port]:
+          watch: subnet_progress.Watch | None = None) -> list[Port]:
     """Polls the ports until good(port) is true for all ports in question. watch: in its fabric, the limit counts from
     the last progress of the subnet manager, which may think for long between two of its steps."""
     seen: list[Port] = []
@@ -116,9 +116,10 @@ def wait_down(lab: cluster.Cluster, devices: set[str]) -> list[Port]:
 
 def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
     """Waits until each connected port is Active. opensm runs in the guest `manager`."""
+    sockets = [switch.control for switch in lab.switches()] if lab.record.topology else []
     try:
         return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected,
-                     progress.Watch([switch.control for switch in lab.switches()]) if lab.record.topology else None)
+                     subnet_progress.Watch(sockets) if sockets else None)
     except ui.LabError as error:
         lab.check()
         log = lab.node(manager).run(["tail", "-n", "20", "/var/log/opensm.log"]).stdout.decode()

@@ -9,7 +9,7 @@ import pytest
 import diags
 import managers
 from lab import paths
-from lab.fabric import progress, subnet, topology
+from lab.fabric import subnet, subnet_progress, topology
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, lid, pair, sh, wait_active, wait_until
 from traffic import goes_on, received, transfer
@@ -53,9 +53,9 @@ def test_iblinkinfo_shows_every_link(guests, wanted):
 
 def test_the_switch_knows_that_every_node_has_a_lid_and_every_port_is_active(tree, wanted):
     def done():
-        return progress.look([tree.switch().control]).done == 1
+        return subnet_progress.look([tree.switch().control]).done == 1
     wait_until(done, "the end of opensm's first sweep")
-    assert progress.look([tree.switch().control]).nodes == len(wanted.nodes) - GUESTS
+    assert subnet_progress.look([tree.switch().control]).nodes == len(wanted.nodes) - GUESTS
 
 
 def test_ibqueryerrors_finds_what_was_set_and_nothing_else(tree, guests):

@@ -65,4 +65,5 @@ def test_limits_grow_with_the_number_of_guests(monkeypatch, wait, each):
 
 
 def lab_of(guests):
-    return types.SimpleNamespace(nodes=lambda: [f"vm{number}" for number in range(guests)], check=lambda: None)
+    return types.SimpleNamespace(nodes=lambda: [f"vm{number}" for number in range(guests)], check=lambda: None,
+                                 record=types.SimpleNamespace(topology=""))

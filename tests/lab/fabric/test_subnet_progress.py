@@ -4,8 +4,8 @@
 import pytest
 
 from lab import paths, process, status, ui
-from lab.fabric import progress, switch_process, topology
-from lab.fabric.progress import Progress
+from lab.fabric import subnet_progress, switch_process, topology
+from lab.fabric.subnet_progress import Progress
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
 
@@ -26,7 +26,7 @@ def _switch(tmp_path_factory):
 def test_a_fabric_without_a_subnet_manager_has_links_only(switch):
     wanted = topology.load(FILE)
     ends = sum(len(node.peers) for node in wanted.nodes.values())
-    seen = progress.look([switch.control])
+    seen = subnet_progress.look([switch.control])
     assert seen == Progress(len(wanted.nodes), 0, ends, 0)
     assert str(seen) == f"0 of {len(wanted.nodes)} nodes have a LID, 0 of {ends} ports are ACTIVE"
 
@@ -37,10 +37,10 @@ def test_status_counts_what_a_large_fabric_has(switch):
 
 def test_the_time_left_is_that_of_the_rest(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(subnet_progress.time, "monotonic", lambda: now[0])
     seen = iter([Progress(100, 0, 300, 0), Progress(100, 100, 300, 0), Progress(100, 100, 300, 300)])
-    monkeypatch.setattr(progress, "look", lambda _paths: next(seen))
-    watch, said = progress.Watch([]), []
+    monkeypatch.setattr(subnet_progress, "look", lambda _paths: next(seen))
+    watch, said = subnet_progress.Watch([]), []
     for passed in (60, 600, 600):
         now[0] += passed
         watch.look()
@@ -49,10 +49,10 @@ def test_the_time_left_is_that_of_the_rest(monkeypatch):
 
 
 def test_a_switch_that_does_not_answer_is_no_progress(tmp_path):
-    watch = progress.Watch([tmp_path / "none"])
+    watch = subnet_progress.Watch([tmp_path / "none"])
     assert watch.look() is None and str(watch) == ""
     with pytest.raises(ui.LabError, match="no switch answers"):
-        progress.look([tmp_path / "none"])
+        subnet_progress.look([tmp_path / "none"])
 
 
 def test_the_guest_with_the_subnet_manager_has_memory_for_the_fabric():

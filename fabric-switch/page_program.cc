@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "page_program.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -18,25 +18,33 @@ namespace {
 
 using Failure = std::unexpected<std::string>;
 
-// Beside pib-switch where both are installed; in a checkout above the build directory.
-constexpr std::array kPlaces = {"pib", "../../pib"};
+bool is_program(const std::filesystem::path& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
 
+// Beside pib-switch where both are installed; in a checkout above the build directory.
 std::expected<std::filesystem::path, std::string> find_pib() {
     std::error_code error;
     const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-    for (const char* place : kPlaces) {
-        const auto path = own.parent_path() / place;
-        if (!error && ::access(path.c_str(), X_OK) == 0) {
-            return path;
-        }
+    auto installed = own.parent_path() / "pib";
+    const auto checkout = own.parent_path() / "../..";
+    if (!error && is_program(installed)) {
+        return installed;
+    }
+    if (!error && is_program(checkout / "pib") &&
+        std::filesystem::exists(checkout / "lab/start.py", error)) {
+        return checkout / "pib";
     }
     return Failure("--http: there is no program pib beside " + own.string() +
                    ". Install the package pib-lab");
 }
 
-// In the child. The page must not outlive the switch, and takes signals as any program.
+// In the child. The page must not outlive the switch, takes signals as any program, gains no
+// rights, and leaves standard output to `--pcap -`.
 [[noreturn]] void become(const std::vector<std::string>& words, pid_t parent) {
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (const std::string& word : words) {
         argv.push_back(const_cast<char*>(word.c_str()));
     }
@@ -47,8 +55,13 @@ std::expected<std::filesystem::path, std::string> find_pib() {
     ::signal(SIGCHLD, SIG_DFL);
     ::signal(SIGPIPE, SIG_DFL);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
     if (::getppid() == parent) {
         ::execv(argv[0], argv.data());
+        ::dprintf(STDERR_FILENO, "pib-switch: --http: cannot start %s: %s\n", argv[0],
+                  std::strerror(errno));
     }
     ::_exit(127);
 }

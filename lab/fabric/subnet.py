@@ -101,7 +101,7 @@ def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
                                  every_s=POLL_S))
     found = watch.look()
     return list(waiting.poll(f"every port {what}", ready, _limit_s(lab) + (found.nodes * NODE_S if found else 0),
-                             check=lab.check, doing=doing, progress=watch.look, every_s=POLL_S))
+                             check=lab.check, doing=doing, progress=watch.best, every_s=POLL_S))
 
 
 def wait_connected(lab: cluster.Cluster) -> list[Port]:

@@ -47,6 +47,7 @@ class Watch:
     def __init__(self, paths: list[pathlib.Path]):
         self.paths = paths
         self._begun = time.monotonic()
+        self._best = 0.0
         self.last: Progress | None = None
 
     def look(self) -> Progress | None:
@@ -56,6 +57,12 @@ class Watch:
         except ui.LabError:
             self.last = None
         return self.last
+
+    def best(self) -> float:
+        """The largest share of the work so far: ports that go up and down are no progress."""
+        if found := self.look():
+            self._best = max(self._best, found.done)
+        return self._best
 
     def __str__(self) -> str:
         if not self.last:

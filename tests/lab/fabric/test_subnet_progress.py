@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How far a subnet manager has come, as ./pib up and status tell it for fabrics with a topology."""
 
+import contextlib
+
 import pytest
 
 from lab import paths, process, status, ui
@@ -18,9 +20,17 @@ def _switch(tmp_path_factory):
     directory = tmp_path_factory.mktemp("switch")
     running = switch_process.Switch(directory, topology=str(FILE))
     started = process.start(running.argv(), directory / "log", directory=directory, name="switch")
-    process.wait_for("pib-switch", running.control.exists, started, directory / "log", PATIENCE_S)
-    yield running
-    started.stop()
+    try:
+        process.wait_for("pib-switch", lambda: answers(running), started, directory / "log", PATIENCE_S)
+        yield running
+    finally:
+        started.stop()
+
+
+def answers(switch):
+    """Its socket is there a moment before it listens."""
+    with contextlib.suppress(ui.LabError):
+        return subnet_progress.look([switch.control])
 
 
 def test_a_fabric_without_a_subnet_manager_has_links_only(switch):
@@ -53,6 +63,13 @@ def test_a_switch_that_does_not_answer_is_no_progress(tmp_path):
     assert watch.look() is None and str(watch) == ""
     with pytest.raises(ui.LabError, match="no switch answers"):
         subnet_progress.look([tmp_path / "none"])
+
+
+def test_ports_that_go_up_and_down_are_no_progress(monkeypatch):
+    seen = iter([Progress(10, 10, 30, active) for active in (5, 4, 5, 6)])
+    monkeypatch.setattr(subnet_progress, "look", lambda _paths: next(seen))
+    watch = subnet_progress.Watch([])
+    assert [watch.best() for _ in range(4)] == [15 / 40, 15 / 40, 15 / 40, 16 / 40]
 
 
 def test_the_guest_with_the_subnet_manager_has_memory_for_the_fabric():

@@ -236,6 +236,9 @@ def test_the_cursor_takes_the_map_back(tab, tree):
 
 def test_changed_routes_are_in_the_time_line_and_compared(tab, tree):
     tab.wait("pib.store.events.length > 0")
+    for _ in range(2):                  # a whole reading of the fabric, with its forwarding tables
+        now = tab.js("pib.store.now")
+        tab.wait(f"pib.store.now > {now}")
     tab.click("#mark")
     moved = tree.fabric.reroute("leaf1")
     text = f"the subnet manager has changed the routes of leaf1 to {moved} LIDs"

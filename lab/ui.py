@@ -56,7 +56,8 @@ def printable(text: str) -> str:
 
 
 def write(to: int, text: bytes) -> None:
-    """For threads. to: a file descriptor: Python aborts when it ends while a thread holds the lock of sys.stdout."""
+    """All of the text at once, without Python's buffers. to: a file descriptor. Threads print by this, as Python aborts
+    when it ends while a thread holds the lock of sys.stdout."""
     while text:
         text = text[os.write(to, text):]
 

@@ -39,17 +39,12 @@ def _connect(files: vm.Files) -> socket.socket:
     return one
 
 
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(sys.stdout.fileno(), data):]
-
-
 def attach(files: vm.Files) -> None:
     """Until Ctrl-], or the guest's end. QEMU serves one terminal at a time; a second one waits for its turn."""
     terminal = sys.stdin.fileno()
     with _connect(files) as one:
         ui.say(f"console of {files.name}; Enter starts a shell, Ctrl-] leaves")
-        _write(_said_before(files))
+        ui.write(sys.stdout.fileno(), _said_before(files))
         with _raw(terminal), selectors.DefaultSelector() as selector:
             selector.register(terminal, selectors.EVENT_READ)
             selector.register(one, selectors.EVENT_READ)
@@ -69,7 +64,7 @@ def _relay(ready: set[int], terminal: int, one: socket.socket) -> bool:
     if one.fileno() in ready:
         if not (said := one.recv(PIECE)):
             return False
-        _write(said)
+        ui.write(sys.stdout.fileno(), said)
     if terminal in ready:
         typed = os.read(terminal, PIECE)
         before, leave, _ = typed.partition(LEAVE)

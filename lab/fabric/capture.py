@@ -118,10 +118,13 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
         yield sock, rest
 
 
-def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None) -> Losses:
-    """Until the switch or the reader of `out` ends, `most` packets have passed, or Ctrl-C."""
+def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None, begun: str = "") -> Losses:
+    """Until the switch or the reader of `out` ends, `most` packets have passed, or Ctrl-C. begun: is said when the
+    switch captures."""
     seen = Losses()
     with opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        if begun:
+            ui.say(begun)
         while True:
             out.write(seen.pass_on(data, most))
             out.flush()
@@ -141,9 +144,8 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
                           "./pib status")
     objects = evidence.objects(lab.monitor(node)) if node else []
     wanted = rules(node, objects, qpn) if node else []
-    process = _process(lab, objects)
-    ui.say("the capture runs until Ctrl-C" if most is None else f"the capture runs until {most} packets have come")
-    seen = relay(process, wanted, sys.stdout.buffer, most)
+    until = "Ctrl-C" if most is None else f"{most} packets have come"
+    seen = relay(_process(lab, objects), wanted, sys.stdout.buffer, most, begun=f"the capture runs until {until}")
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
     with contextlib.suppress(OSError):

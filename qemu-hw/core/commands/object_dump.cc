@@ -113,7 +113,7 @@ void dump_connection(JsonWriter& out, const QueuePair& qp) {
 }
 
 void dump_qp(JsonWriter& out, const QueuePair& qp) {
-    // By number; numbers 5 to 8 are of no type.
+    // Names by the type's number; no type has the numbers 5 to 8.
     static constexpr std::array<const char*, 11> kTypes = {
         "SMI", "GSI", "RC", "UC", "UD", "?", "?", "?", "?", "XRC_INI", "XRC_TGT"};
     out.member("qpn", qp.qpn);

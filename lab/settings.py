@@ -76,6 +76,7 @@ SETTINGS = {
     "guest": Setting(str, lambda: os.environ.get(image.VARIABLE, image.RELEASES[0]), _one_of(*image.RELEASES)),
     "memory": Setting(int, lambda: 1024, _from(vm.LEAST_MEMORY_MIB)),
     "cpus": Setting(int, lambda: 1, _from(1, vm.MOST_CPUS)),
+    "iommu": Setting(bool, lambda: False),
     "peer-copy": Setting(bool, lambda: False),
     "driver": Setting(pathlib.Path, lambda: None, _directory),
     "bare": Setting(bool, lambda: False),
@@ -220,7 +221,7 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     hca = options.hca_options if options.hca_options is not None else project.hca
     share, own = values["share"], values["image"]
     return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
-                         vm.Size(values["memory"], values["cpus"]), values["topology"],
+                         vm.Size(values["memory"], values["cpus"], values["iommu"]), values["topology"],
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
                          share=share.resolve() if share else None,
                          driver=None if values["bare"] else kernel_module.directory(values["driver"]),
@@ -239,6 +240,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory", type=int, metavar="MIB", help="memory of a guest (default 1024)")
     command.add_argument("--cpus", type=int, metavar="N",
                          help="processors of a guest (default 1); the driver has a completion vector for each")
+    command.add_argument("--iommu", action="store_true", default=None,
+                         help="each guest has an IOMMU (VT-d) in front of its devices")
     command.add_argument("--topology", type=pathlib.Path, metavar="FILE",
                          help="run the fabric of this file, with the guests as hosts (see the command topology); "
                               "default: one switch")

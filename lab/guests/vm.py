@@ -64,9 +64,10 @@ def direct_mac(number: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Settings of each guest."""
+    """Settings of each guest. iommu: its devices' DMA goes through one, by tables that the guest's kernel writes."""
     memory_mib: int = 1024
     cpus: int = 1
+    iommu: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,11 +144,13 @@ class Machine:
         accel = "tcg,thread=single" if self.accel == "tcg" and self.size.cpus > 1 else self.accel
         memory = f"{self.size.memory_mib}M"
         shared = any(PEER_COPY in hca.extra for hca in self.hcas)
+        kind = ",".join(["q35", *(["memory-backend=ram"] if shared else []),
+                         *(["kernel-irqchip=split"] if self.size.iommu and self.accel == "kvm" else [])])
         return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 *(["-object", f"memory-backend-memfd,id=ram,share=on,size={memory}"] if shared else []),
-                "-machine", "q35,memory-backend=ram" if shared else "q35",
-                "-accel", accel, "-cpu", CPU[self.accel],
-                "-smp", str(self.size.cpus), "-m", memory]
+                "-machine", kind, "-accel", accel, "-cpu", CPU[self.accel],
+                "-smp", str(self.size.cpus), "-m", memory,
+                *(["-device", "intel-iommu,intremap=on"] if self.size.iommu else [])]   # before the devices behind it
 
     def _boot(self) -> list[str]:
         line = (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 "

@@ -24,6 +24,7 @@ kernel = "debian"
 guest = "bookworm"
 memory = 2048
 cpus = 2
+iommu = true
 peer-copy = true
 
 [hca]
@@ -70,7 +71,7 @@ def test_every_setting_of_a_file(tmp_path):
     (tmp_path / "sub" / "fabric.topo").write_text(topology_kinds.make("star", ["leaves=2"], "4xEDR"))
     write(WHOLE, "sub/pib.toml")
     wanted = settled("--project", "sub/pib.toml")
-    assert wanted.count == 4 and wanted.size == vm.Size(2048, 2) and wanted.packages == ("fio", "openmpi-bin")
+    assert wanted.count == 4 and wanted.size == vm.Size(2048, 2, True) and wanted.packages == ("fio", "openmpi-bin")
     assert wanted.share == tmp_path / "sub" / "programs" and wanted.fabric_file.samefile("sub/fabric.topo")
     assert wanted.switch_processes == 2 and image.release() == "bookworm"
     assert wanted.hca_options == "ports=2,link-speed=hdr,shared-memory=off," + vm.PEER_COPY

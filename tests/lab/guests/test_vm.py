@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest's command line and its monitor."""
 
+import dataclasses
 import pathlib
 import socket
 import threading
@@ -21,6 +22,15 @@ def machine(directory, disk=pathlib.Path("/cache/root.ext4")):
 def test_commas_in_paths_are_doubled_for_qemu():
     words = machine(pathlib.Path("/tmp/x"), pathlib.Path("/a,b/root.ext4")).argv()
     assert "file=/a,,b/root.ext4,format=raw,if=none,id=root,snapshot=on" in words
+
+
+@pytest.mark.parametrize("accel, kind", [("tcg", "q35"), ("kvm", "q35,kernel-irqchip=split")])
+def test_an_iommu_is_there_before_the_devices_behind_it(accel, kind):
+    guest = machine(pathlib.Path("/tmp/x"))
+    assert not any("iommu" in word for word in guest.argv())
+    words = dataclasses.replace(guest, accel=accel, size=vm.Size(iommu=True)).argv()
+    devices = [words[place + 1] for place, word in enumerate(words) if word == "-device"]
+    assert devices[0] == "intel-iommu,intremap=on" and kind in words
 
 
 def test_guids_of_guests_are_locally_administered_and_no_assigned_service_ids():

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The event queue (manual, 9): one for all events, at MSI-X vector 0. */
+#ifndef EVENT_H
+#define EVENT_H
+
+#include "hca.h"
+
+void event_open(struct hca *hca);
+
+/*
+ * Waits for an interrupt, at most so long, and takes all new events. An event says where to look, so its caller looks
+ * there. An error of a queue or of the device ends the program.
+ */
+void event_wait(struct hca *hca, int milliseconds);
+
+void event_close(struct hca *hca);
+
+#endif

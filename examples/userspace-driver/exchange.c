@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "exchange.h"
+
+#include "fail.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TCP_PORT 18515			/* that of libibverbs' examples */
+
+/* Texts with their closing zeroes. */
+#define TEXT_BYTES sizeof("0000:000000:000000:00000000000000000000000000000000")
+#define NO_GID "00000000000000000000000000000000"
+#define DONE_BYTES sizeof("done")
+
+static int listener(void)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(TCP_PORT) };
+	int one = 1, made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (made < 0)
+		fail_errno("socket()");
+	if (setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)))
+		fail_errno("setsockopt()");
+	if (bind(made, (struct sockaddr *)&any, sizeof(any)) || listen(made, 1))
+		fail_errno("TCP port %d", TCP_PORT);
+	return made;
+}
+
+int exchange_accept(void)
+{
+	int made = listener(), connection;
+
+	printf("waiting for a peer at TCP port %d\n", TCP_PORT);
+	connection = accept(made, NULL, NULL);
+	if (connection < 0)
+		fail_errno("accept()");
+	close(made);
+	return connection;
+}
+
+static void receive_all(int connection, char *text, size_t bytes)
+{
+	if (recv(connection, text, bytes, MSG_WAITALL) != (ssize_t)bytes)
+		fail("the peer has closed its connection too early");
+}
+
+void exchange_hear(int connection, struct peer *peer)
+{
+	unsigned int lid, qpn, psn;
+	char text[TEXT_BYTES];
+
+	receive_all(connection, text, sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	if (sscanf(text, "%4x:%6x:%6x:", &lid, &qpn, &psn) != 3 || !lid)
+		fail("the peer says \"%s\", which is no LID:QPN:PSN:GID", text);
+	*peer = (struct peer){ .lid = (uint16_t)lid, .qpn = qpn, .psn = psn };
+}
+
+void exchange_answer(int connection, const struct peer *own)
+{
+	char text[TEXT_BYTES], done[DONE_BYTES];
+
+	snprintf(text, sizeof(text), "%04x:%06x:%06x:" NO_GID, own->lid, own->qpn & 0xffffff, own->psn & 0xffffff);
+	if (send(connection, text, sizeof(text), MSG_NOSIGNAL) != sizeof(text))
+		fail_errno("answer to the peer");
+	receive_all(connection, done, sizeof(done));
+}
+
+void exchange_say(FILE *connection, const char *format, ...)
+{
+	va_list values;
+
+	va_start(values, format);
+	vfprintf(connection, format, values);
+	va_end(values);
+	if (fflush(connection))
+		fail_errno("answer to the peer");
+}
+
+void exchange_read(FILE *connection, char *line, size_t room)
+{
+	if (!fgets(line, (int)room, connection))
+		fail("the peer has closed its connection too early");
+	line[strcspn(line, "\n")] = 0;
+}

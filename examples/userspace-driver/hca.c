@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "hca.h"
+
+#include "command.h"
+#include "deadline.h"
+#include "event.h"
+#include "fail.h"
+#include "io.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define RESET_LIMIT_S 30
+#define GONE 0xffffffffu		/* registers of an unplugged device */
+
+/* Registers of the device that accesses this process's memory; NULL: there is none. */
+static volatile uint8_t *working;
+
+/* Returns when the device accesses no memory any more. */
+static uint32_t reset(volatile uint8_t *registers)
+{
+	time_t deadline = deadline_in(RESET_LIMIT_S);
+	uint32_t status;
+
+	store32(registers, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+	while ((status = load32(registers, PIB_HCA_REG_STATUS)) && status != GONE && !deadline_passed(deadline))
+		rest();
+	return status;
+}
+
+/*
+ * The kernel takes the memory of a process away before it closes the function, so the process itself ends the
+ * device's accesses.
+ */
+static void reset_at_exit(void)
+{
+	if (working)
+		reset(working);
+	working = NULL;
+}
+
+static void reset_at_signal(int number)
+{
+	reset_at_exit();
+	_exit(128 + number);
+}
+
+static void check_version(const volatile uint8_t *registers)
+{
+	uint32_t version = load32(registers, PIB_HCA_REG_VERSION);
+
+	if (version >> 16 != PIB_HCA_INTERFACE_MAJOR)
+		fail("the device's interface is %u.%u; this driver knows %u", version >> 16, version & 0xffff,
+		     PIB_HCA_INTERFACE_MAJOR);
+}
+
+static void check_reset(volatile uint8_t *registers)
+{
+	uint32_t status = reset(registers);
+
+	if (status)
+		fail("STATUS is %#x after %d s of reset", status, RESET_LIMIT_S);
+}
+
+static void take_care_of_the_end(volatile uint8_t *registers)
+{
+	working = registers;
+	if (atexit(reset_at_exit))
+		fail("atexit() takes no function");
+	signal(SIGINT, reset_at_signal);
+	signal(SIGTERM, reset_at_signal);
+	signal(SIGHUP, reset_at_signal);
+}
+
+void hca_open(struct hca *hca, const struct function *function)
+{
+	vfio_open(&hca->vfio, function);
+	check_version(hca->vfio.registers);
+	check_reset(hca->vfio.registers);
+	take_care_of_the_end(hca->vfio.registers);
+	dma_open(&hca->dma, &hca->vfio);
+	command_open(hca);
+	event_open(hca);
+	hca->pd = command(hca, PIB_HCA_CMD_ALLOC_PD, 0);
+}
+
+void hca_close(struct hca *hca)
+{
+	command(hca, PIB_HCA_CMD_FREE_PD, hca->pd);
+	event_close(hca);
+	check_reset(hca->vfio.registers);
+	working = NULL;
+	vfio_close(&hca->vfio);
+	dma_close(&hca->dma);
+}

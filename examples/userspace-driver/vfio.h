@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The function by way of the kernel's VFIO: BARs, interrupt, memory for DMA. */
+#ifndef USERSPACE_VFIO_H
+#define USERSPACE_VFIO_H
+
+#include "function.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vfio {
+	int container;
+	int group;
+	int device;
+	int interrupt;			/* an eventfd, readable after vector 0 was raised */
+	bool no_iommu;
+	volatile uint8_t *registers;	/* BAR0 */
+	volatile uint8_t *uar;		/* page 0 of BAR2: UAR 0 */
+};
+
+/* The function has memory access, bus mastering and MSI-X afterwards. */
+void vfio_open(struct vfio *vfio, const struct function *function);
+
+/* Gives the device memory of this process, which it then sees at a bus address. Not without an IOMMU. */
+void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus);
+
+/* Waits for an interrupt, at most so long. */
+void vfio_wait(const struct vfio *vfio, int milliseconds);
+
+void vfio_close(struct vfio *vfio);
+
+#endif

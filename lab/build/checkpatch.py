@@ -38,7 +38,9 @@ QEMU = Style("qemu", (SCRIPT,), ("--no-tree", "--terse", "--no-summary", "-f"), 
 
 
 def driver_files() -> list[pathlib.Path]:
-    return sorted((paths.ROOT / "guest-driver").glob("*.[ch]"))
+    """Those of our driver, and of the steps of docs/first-driver.md."""
+    found = [*(paths.ROOT / "guest-driver").glob("*.[ch]"), *(paths.ROOT / "examples").glob("first-driver/*/*.[ch]")]
+    return sorted(path for path in found if not path.is_symlink())
 
 
 def glue_files() -> list[pathlib.Path]:

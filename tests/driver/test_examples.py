@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The driver in user space compiles on the host, and refuses what it cannot do."""
+"""The drivers in examples/, without a guest: that of user space compiles, and the first driver's steps are complete."""
 import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from lab import paths
+
+FIRST = paths.ROOT / "examples" / "first-driver"
+STEPS = sorted(path.name for path in FIRST.glob("step*"))
+GUIDE = paths.ROOT / "docs" / "first-driver.md"
 
 
 @pytest.fixture(scope="module", name="program")
@@ -44,3 +49,16 @@ def test_a_machine_without_the_hca_is_told(program):
         pytest.skip("this machine has the device")
     code, said = run(program, "show")
     assert code == 1 and "userspace-driver: " in said
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_has_all_its_files_and_its_place_in_the_guide(step):
+    objects = re.search(r"^first_driver-y := (.*)$", (FIRST / step / "Kbuild").read_text(), re.M)[1].split()
+    assert {path.stem for path in (FIRST / step).glob("*.c")} == {name.removesuffix(".o") for name in objects}
+    assert all(path.is_file() for path in (FIRST / step).iterdir())
+    assert f"`{step}`" in GUIDE.read_text()
+
+
+def test_there_are_eight_steps_with_an_exercise_each():
+    assert [step[:5] for step in STEPS] == [f"step{number}" for number in range(1, 9)]
+    assert GUIDE.read_text().count("**Exercise.**") == len(STEPS)

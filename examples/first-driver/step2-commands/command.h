@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The command queue (manual, 5): one command at a time, its completion polled. */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include <linux/mutex.h>
+
+#include "hca.h"
+
+/* count: commands since ENABLE. broken: one has not completed, so bus mastering is off. */
+struct command_queue {
+	struct hca *hca;
+	struct mutex lock; /* one command at a time */
+	void *memory; /* both rings, and the structures of a command */
+	dma_addr_t bus;
+	u32 count;
+	bool broken;
+};
+
+/* object: number or key. in, out: structures, or NULL. */
+struct command {
+	u16 opcode;
+	u32 object;
+	const void *in;
+	u32 in_length;
+	void *out;
+	u32 out_length;
+};
+
+int command_open(struct command_queue *queue, struct hca *hca);
+
+/* After hca_stop(). */
+void command_close(struct command_queue *queue);
+
+/* Executes a command, and may sleep. result: that of the completion; may be NULL. */
+int command_execute(struct command_queue *queue, const struct command *command, u32 *result);
+
+/* Commands that end an object: their failure is a mistake of the driver. */
+void command_destroy(struct command_queue *queue, u16 opcode, u32 object);
+
+#endif

@@ -1,0 +1,1 @@
+../step2-commands/command.c

@@ -1,0 +1,1 @@
+../step3-interrupts/event.h

@@ -1,0 +1,1 @@
+../step1-find/hca.h

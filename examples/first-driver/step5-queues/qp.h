@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Reliable connections (manual, 11 and 12) that write to the memory of the other end. */
+#ifndef QP_H
+#define QP_H
+
+#include "cq.h"
+#include "memory.h"
+
+/* producer: WQEs posted; all before it have completed. */
+struct qp {
+	struct cq *cq;
+	struct pib_hca_qp_header *header;
+	dma_addr_t bus;
+	u32 number;
+	u32 producer;
+};
+
+/* The other end. */
+struct peer {
+	u16 lid;
+	u32 qpn;
+	u32 psn;
+	u32 rkey;
+	u64 address;
+};
+
+int qp_create(struct qp *qp, struct cq *cq, u32 pd);
+void qp_destroy(struct qp *qp);
+
+/* From Reset to RTS, at port 1. psn: of the first request. */
+int qp_connect(struct qp *qp, const struct peer *peer, u32 psn);
+
+/* Writes bytes of a region from an offset on to the peer's address. Returns when they are there. */
+int qp_write(struct qp *qp, const struct peer *peer, const struct region *region, u32 offset,
+	     u32 bytes);
+
+#endif

@@ -1,0 +1,1 @@
+../step4-memory/memory.c

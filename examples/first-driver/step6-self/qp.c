@@ -1,0 +1,1 @@
+../step5-queues/qp.c

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The drivers in examples/: the steps of the first driver, and the driver in user space. vm1 has an IOMMU and no other
+driver; vm0 has ours, and the subnet manager."""
+import re
+import subprocess
+
+import pytest
+
+from lab import paths
+from lab.build import builder, kernel_module
+from lab.develop import commands
+from lab.guests import guest_kernel, vm
+from labs import booted
+from rdma import DEVICE, PATIENCE_S, sh, wait_until
+
+pytestmark = pytest.mark.nightly
+
+FIRST = paths.ROOT / "examples" / "first-driver"
+USERSPACE = "examples/userspace-driver"
+PROGRAM = "/tmp/userspace-driver"
+FUNCTION = "/sys/bus/pci/devices/$(lspci -D -d 1234:1b0c | cut -d ' ' -f 1)"
+
+
+@pytest.fixture(scope="module", name="bench")
+def guests_of_which_one_is_bare():
+    with booted("test-examples", 2, driver=None, size=vm.Size(iommu=True)) as running:
+        commands.exchange_driver(running, kernel_module.OURS, ["vm0"])
+        yield running
+
+
+def put(node, path, data):
+    assert node.run([f"cat >{path} && chmod +x {path}"], stdin=data).returncode == 0
+
+
+def spoken(running, what):
+    """A line of a program's output, when it has come."""
+    line = running.stdout.readline()
+    if not line:
+        running.wait()
+        pytest.fail(f"{what} has ended with {running.returncode}")
+    return line
+
+
+# -- the first driver ---------------------------------------------------------
+
+STEPS = {
+    "step1-find": "interface 0x1[0-9a-f]{4}, 1 ports, node GUID 0670696200010001",
+    "step2-commands": "[0-9]+ QPs, [0-9]+ CQs, [0-9]+ regions",
+    "step3-interrupts": "port 1: changes 0x[0-9a-f]+",
+    "step4-memory": "PD [0-9]+, key 0x[0-9a-f]+5a of 4096 bytes",
+    "step5-queues": "CQ [0-9]+, QP 0x[0-9a-f]+",
+}
+
+
+def load(bench, step):
+    commands.exchange_driver(bench, FIRST / step, ["vm1"])
+    return bench.node("vm1")
+
+
+def read(node, file):
+    """Reads a file of the function; the files of InfiniBand ports want them to be Active."""
+    return wait_until(lambda: sh(node, f"cat {FUNCTION}/{file}", check=False)[1], f"{file} of the function")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_the_first_driver_says_what_it_has_done(bench, step):
+    node = bench.node("vm1")
+    count = f"dmesg | grep -c -E 'first_driver .*{STEPS[step]}'"
+    before = int(sh(node, count, check=False)[1])
+    load(bench, step)
+    wait_until(lambda: int(sh(node, count, check=False)[1]) > before, STEPS[step])
+
+
+def test_step_6_writes_to_itself(bench):
+    node = load(bench, "step6-self")
+    assert read(node, "self") == "64 bytes written\n"
+    assert sh(node, f"cat {FUNCTION}/self") == "64 bytes written\n"
+
+
+def test_step_7_and_a_peer_write_to_each_other(bench):
+    node, peer = load(bench, "step7-peer"), bench.node("vm0")
+    put(peer, "/tmp/peer.py", (FIRST / "peer.py").read_bytes())
+    running = peer.start([f"exec timeout {PATIENCE_S} python3 /tmp/peer.py {DEVICE} {read(node, 'address')}"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        sh(node, f"echo {spoken(running, 'the peer').strip()} >{FUNCTION}/peer")
+        sh(node, f"echo a text of the first driver >{FUNCTION}/write")
+        out, _ = running.communicate("now\n", timeout=PATIENCE_S)
+    finally:
+        running.end()
+    assert (running.returncode, out) == (0, "a text of the first driver\n")
+    assert sh(node, f"cat {FUNCTION}/memory") == "heard: a text of the first driver\n"
+
+
+def test_step_8_is_a_device_of_libibverbs(bench):
+    node = load(bench, "step8-verbs")
+    sh(node, "modprobe ib_uverbs || test -d /sys/class/infiniband_verbs; udevadm settle")
+    told = wait_until(lambda: "PORT_ACTIVE" in (out := sh(node, "ibv_devinfo", check=False)[1]) and out,
+                      "an Active port")
+    assert "first_0" in told and "0670:6962:0001:0001" in told, told
+
+
+# -- the driver in user space -------------------------------------------------
+
+@pytest.fixture(scope="module", name="program")
+def program_in_the_bare_guest(bench):
+    if guest_kernel.chosen() != "debian":
+        pytest.skip("the other kernel has no VFIO")
+    tools = builder.Builder(commands.image_of(bench))
+    with tools.locked():
+        for folder in (kernel_module.COMMON, USERSPACE):
+            tools.bring(paths.ROOT / folder, folder)
+        tools.sh("building the driver in user space", f"make -C {USERSPACE}", "userspace-driver")
+        built = (tools.work / USERSPACE / "userspace-driver").read_bytes()
+    node = bench.node("vm1")
+    put(node, PROGRAM, built)
+    put(node, "/tmp/bind.sh", (paths.ROOT / USERSPACE / "bind.sh").read_bytes())
+    sh(node, "/tmp/bind.sh")
+    yield node
+    sh(node, "/tmp/bind.sh undo")
+
+
+def wait_for_the_way(bench):
+    """The program's port is Active when it waits for a peer. The switch's port may become it later, and loses packets
+    until then."""
+    way = re.compile(r"^ *[0-9]+  Active .* vm1 pib-hca port 1 ", re.M)
+    wait_until(lambda: way.search(bench.switch().ctl("status")), "an Active port of the switch")
+
+
+def serve(bench, program, words, client):
+    """Runs the program, and a client once it waits for one. It drives the device until the client has ended."""
+    running = program.start([f"exec timeout {PATIENCE_S} {PROGRAM} {words}"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    told = []
+    try:
+        while not told or not told[-1].startswith("waiting for a peer"):
+            told.append(spoken(running, f"{PROGRAM} {words}, after {told},"))
+        wait_for_the_way(bench)
+        client()
+        told.append(running.communicate(timeout=PATIENCE_S)[0])
+    finally:
+        running.end()
+    assert running.returncode == 0, told
+    return "".join(told)
+
+
+def test_the_device_shows_itself(program):
+    told = sh(program, f"{PROGRAM} show")
+    assert "behind an IOMMU" in told and " 1 ports, " in told
+
+
+@pytest.mark.parametrize("kind", ["rc", "ud"])
+def test_messages_of_a_pingpong_of_libibverbs_come_back(bench, program, kind):
+    told = serve(bench, program, f"-n 200 -s 1000 {kind}-pingpong", lambda: sh(
+        bench.node("vm0"), f"timeout {PATIENCE_S} ibv_{kind}_pingpong -d {DEVICE} -n 200 -s 1000 vm1"))
+    assert "200 messages of 1000 bytes, and all came back as they were sent" in told
+
+
+def test_messages_of_many_packets_come_back(bench, program):
+    told = serve(bench, program, "-n 20 -s 100000 rc-pingpong", lambda: sh(
+        bench.node("vm0"), f"timeout {PATIENCE_S} ibv_rc_pingpong -d {DEVICE} -n 20 -s 100000 vm1"))
+    assert "20 messages of 100000 bytes, and all came back as they were sent" in told
+
+
+def test_the_memory_of_a_peer_is_written_and_read(bench, program):
+    put(bench.node("vm0"), "/tmp/memory.py", (paths.ROOT / USERSPACE / "peer.py").read_bytes())
+    said = []
+    told = serve(bench, program, "rdma", lambda: said.append(
+        sh(bench.node("vm0"), f"timeout {PATIENCE_S} python3 /tmp/memory.py {DEVICE} vm1")))
+    assert "65536 bytes written and 65536 bytes read, all of them right" in told
+    assert said == ["65536 bytes written by the other end: right\n"]
+
+
+def test_the_iommu_has_stopped_no_access(bench):
+    for name in bench.nodes():
+        assert "DMAR" not in "\n".join(line for line in sh(bench.node(name), "dmesg").splitlines() if "fault" in line)

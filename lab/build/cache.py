@@ -57,6 +57,16 @@ def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
     return final
 
 
+@contextlib.contextmanager
+def changing(name: str) -> Iterator[pathlib.Path]:
+    """The directory of an entry that one command at a time changes. Nothing frees it while the block lasts."""
+    with lock.held(_lock(name)):
+        final = paths.cache() / name
+        final.mkdir(parents=True, exist_ok=True)
+        note_use(final)
+        yield final
+
+
 def note_use(final: pathlib.Path) -> None:
     with contextlib.suppress(OSError):      # in a cache that this user may only read
         os.utime(final)

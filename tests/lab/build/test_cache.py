@@ -155,3 +155,14 @@ def test_a_step_that_another_failure_ends_is_not_the_reason():
     with pytest.raises(groups.Ended), groups.RUNNING.block():
         groups.RUNNING.end()
         ui.run("never", ["true"], "x")
+
+
+def test_an_entry_that_is_being_changed_stays(place):
+    with cache.changing("tree") as directory:
+        (directory / "file").write_text("half")
+        with pytest.raises(ui.LabError, match="another ./pib command"):
+            cache.remove(directory)
+    with cache.changing("tree") as directory:
+        assert directory == place / "tree" and (directory / "file").read_text() == "half"
+    cache.remove(directory)
+    assert not directory.exists()

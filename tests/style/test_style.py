@@ -33,6 +33,8 @@ UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
 # Formats without comments.
 NO_COMMENTS = {".hex"}
+# Formats that show lines of other files, empty ones with a blank.
+WITH_CONTEXT = {".patch"}
 WITHOUT_COMMENTS = {"debian/changelog", "debian/copyright", "debian/source/format", "packaging/installed.json.in"}
 
 
@@ -79,6 +81,8 @@ class Files(unittest.TestCase):
     def test_white_space(self):
         found = []
         for path in self.files:
+            if path.suffix in WITH_CONTEXT:
+                continue
             text = path.read_text()
             for number, line in enumerate(text.split("\n"), 1):
                 if line != line.rstrip():

@@ -292,7 +292,9 @@ def _test(options) -> int:
     simulation = simulate.Wanted(options.seconds, options.seed, options.seeds, options.script)
     if simulation != simulate.Wanted() and options.part != "simulate":
         raise ui.LabError("--seconds, --seed, --seeds and --script belong to: ./pib test simulate")
-    return parts.test(options.part, simulation)
+    if options.pattern is not None and options.part != "mutants":
+        raise ui.LabError("PATTERN belongs to: ./pib test mutants PATTERN")
+    return parts.test(options.part, simulation, options.pattern)
 
 
 def _add_simulation(command) -> None:
@@ -319,8 +321,11 @@ def _add_development(add) -> None:
                               "web: the page of ./pib web in a browser; "
                               "packages: build Debian packages and the container, and use them in clean trees; "
                               "simulate: random fabrics against a reference model of verbs; "
+                              "mutants: deliberate defects, each of which a test must find; "
                               "style: a part of unit; all: every part, and the tests that are marked nightly, which "
                               "takes a night. Default: unit and guest")
+    command.add_argument("pattern", nargs="?", metavar="PATTERN",
+                         help="names of mutants, or a part of them; an option of the part mutants (default: all)")
     _add_simulation(command)
     command = add("bench", _bench, "measure the HCA, Soft-RoCE and the limits of this machine")
     command.add_argument("--rounds", type=int, default=5, metavar="N",

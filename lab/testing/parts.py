@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lab import paths, ui, up
 from lab.build import deps, host_build, kernels
 from lab.guests import guest_kernel, image, kvm, nested, vm
-from lab.testing import arm, coverage, qemus, runners, simulate, style
+from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
@@ -40,10 +40,11 @@ BROWSER = "web"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One ./pib test. nightly: includes the tests with that mark."""
+    """One ./pib test. nightly: includes the tests with that mark. mutants: a pattern of names; None: all."""
     progress: Progress
     nightly: bool = False
     simulation: simulate.Wanted = simulate.Wanted()
+    mutants: str | None = None
 
 
 def unit(run: Run) -> Count:
@@ -115,6 +116,7 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "style": Part(lambda run: style.style(run.progress), style.FOLDERS),
          "simulate": Part(lambda run: simulate.simulate(run.progress, run.simulation), (simulate.STAGE,)),
          "tsan": Part(tsan, (host_build.THREADS.name,)),
+         "mutants": Part(lambda run: mutants.check(run.progress, run.mutants), (mutants.STAGE,)),
          "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
          **{name: _guests(name) for name in GUESTS},
          "kvm": Part(on_kvm, (_stage("kvm"),)),
@@ -128,13 +130,19 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
 ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has
 
 
-def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted()) -> int:
-    """name: one of PARTS, or ALL; None: the parts in DEFAULT."""
+def _whole(pattern: str | None) -> bool:
+    """Whether stages run all of their tests, so that their durations are worth keeping."""
+    return pattern is None and "PYTEST_ADDOPTS" not in os.environ
+
+
+def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), pattern: str | None = None) -> int:
+    """name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: of the mutants' names."""
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
     deps.install(tests=True, browser=BROWSER in names)
     paths.RUN.mkdir(exist_ok=True)
     parts = [PARTS[part] for part in names]
-    progress = Progress([stage for part in parts for stage in part.stages], whole="PYTEST_ADDOPTS" not in os.environ)
-    count = sum((part.run(Run(progress, nightly=name == ALL, simulation=simulation)) for part in parts), Count())
+    progress = Progress([stage for part in parts for stage in part.stages], whole=_whole(pattern))
+    run = Run(progress, nightly=name == ALL, simulation=simulation, mutants=pattern)
+    count = sum((part.run(run) for part in parts), Count())
     print(f"\n{count.passed} passed, {count.failed} failed", flush=True)
     return 0 if count.passed and not count.failed else 1

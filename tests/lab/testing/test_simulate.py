@@ -25,7 +25,7 @@ def test_options_reach_their_part(monkeypatch):
     monkeypatch.setattr(parts, "test", lambda *arguments: seen.append(arguments) or 0)
     monkeypatch.setattr("sys.argv", ["pib", "test", "simulate", "--seed", "7", "--seeds", "2"])
     assert command.main() == 0
-    assert seen == [("simulate", Wanted(seed=7, seeds=2))]
+    assert seen == [("simulate", Wanted(seed=7, seeds=2), None)]
 
 
 def test_options_of_another_part_are_refused(monkeypatch, capsys):

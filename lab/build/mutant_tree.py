@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A copy of the checkout in the cache, built without sanitizers, whose code may be changed.
+
+Only programs that the tests need are built, so that a change of one file costs one compilation and some links."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+from lab import paths, ui
+from lab.build import builder, cache, host_build
+
+LOG = "mutants"
+OPTIONS = ("-Doptimization=1", "-Ddebug=false", "-Dmanuals=disabled")
+
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    """targets: files that ninja builds for it."""
+    name: str
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    targets: tuple[str, ...]
+
+
+def _checkout_files() -> set[str]:
+    """Files that git knows or would take."""
+    listed = subprocess.run(["git", "-C", paths.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True, check=False)
+    if listed.returncode:
+        raise ui.LabError(f"git does not list the files of {paths.ROOT}, which must be a clone: "
+                          f"{listed.stderr.strip()}")
+    return {name for name in listed.stdout.split("\0") if name and (paths.ROOT / name).is_file()}
+
+
+def opened() -> contextlib.AbstractContextManager[pathlib.Path]:
+    """The directory for this checkout's tree, where the last build serves the next one."""
+    return cache.changing(f"mutants-{paths.recipe_hash(str(paths.ROOT))}")
+
+
+class Tree:
+    def __init__(self, directory: pathlib.Path):
+        self.source, self.build = directory / "source", directory / "build"
+
+    def bring(self) -> None:
+        """Makes the copy equal to the checkout. Unchanged files keep their times, so ninja compiles only the others."""
+        wanted = _checkout_files()
+        there = {str(path.relative_to(self.source)) for path in self.source.rglob("*") if not path.is_dir()}
+        for gone in there - wanted:
+            (self.source / gone).unlink()
+        for name in sorted(wanted):
+            builder.copy_if_changed(paths.ROOT / name, self.source / name)
+
+    def configure(self) -> None:
+        # ccache keeps no object that was compiled with precompiled headers.
+        quicker = () if shutil.which("ccache") else host_build.PRECOMPILED
+        again = ["--reconfigure"] if (self.build / "build.ninja").exists() else []
+        ui.run("configuring the tree of the mutants",
+               ["meson", "setup", self.build, self.source, *again, *OPTIONS, *quicker], LOG)
+
+    def _introspect(self, what: str) -> list[dict]:
+        return json.loads(subprocess.run(["meson", "introspect", self.build, f"--{what}"], check=True,
+                                         capture_output=True, text=True).stdout)
+
+    def tests(self) -> list[Test]:
+        """Meson's unit tests that are programs of the build: not those that read texts."""
+        files = {target["id"]: [os.path.relpath(name, self.build) for name in target["filename"]]
+                 for target in self._introspect("targets")}
+        return [Test(entry["name"], tuple(entry["cmd"]), tuple(entry["env"].items()),
+                     tuple(name for target in entry["depends"] for name in files[target]))
+                for entry in self._introspect("tests") if pathlib.Path(entry["cmd"][0]).is_relative_to(self.build)]
+
+    def compile(self, tests: list[Test]) -> None:
+        targets = sorted({target for test in tests for target in test.targets})
+        ui.run(f"compiling {len(tests)} tests", ["ninja", "-C", self.build, *targets], LOG)
+
+    def contents(self, names: list[str]) -> dict[str, bytes]:
+        return {name: (self.source / name).read_bytes() for name in names}
+
+    def restore(self, contents: dict[str, bytes]) -> None:
+        for name, data in contents.items():
+            builder.write_if_changed(data, self.source / name)

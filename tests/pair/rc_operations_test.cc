@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <set>
 
 #include "pair.h"
 
@@ -178,6 +179,24 @@ TEST_CASE("inline data, unsignalled requests and solicited events work") {
     CHECK(received[0].flags == 0);
     CHECK(received[1].flags == (PIB_HCA_CQE_FLAG_IMM | PIB_HCA_CQE_FLAG_SOLICITED));
     CHECK(contents(pair.b, to, 33) == pattern(33, 1));
+}
+
+TEST_CASE("at most 512 packets wait for an answer") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.path_mtu = 1, .timeout = 0});
+    const Buffer from = pair.a.make_buffer(1 << 20);
+    const Buffer to = pair.b.make_buffer(1 << 20);
+    std::set<uint32_t> psns;
+    pair.tap = [&](const pib::ib::PacketView& packet) { psns.insert(packet.bth().psn.value()); };
+    pair.filter = [](const pib::ib::PacketView&) { return false; };
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                     .sges = {from.all()},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    pair.settle();
+    // Offers take no room on the link, so more of them may wait.
+    CHECK(psns.size() >= 512);
+    CHECK(psns.size() <= (peer_copy_wanted() ? 2048 : 512));
 }
 
 TEST_CASE("a link without room stops the sender until there is room") {

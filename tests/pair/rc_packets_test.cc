@@ -228,6 +228,29 @@ TEST_CASE("a duplicate atomic is answered from its stored result") {
     }
 }
 
+TEST_CASE("a smaller max_dest_rd_atomic keeps the newest results") {
+    Forged t;
+    auto headers = t.headers(op::kFetchAdd, 0);
+    headers.atomic_eth = {.va = t.remote.addr, .rkey = ib::RKey(t.remote.key), .swap_or_add = 1};
+    t.pair.b.host.poke<uint64_t>(t.remote.addr, 70);
+    const auto answer_to = [&](uint32_t psn) {
+        headers.bth.psn = ib::Psn(psn);
+        t.inject(headers, 0);
+        return t.answers.empty() ? 0 : t.answers[0].original;
+    };
+    for (uint32_t psn = 0; psn < 3; ++psn) {
+        REQUIRE(answer_to(psn) == 70 + psn);
+    }
+    to_state(t.pair.b, t.qb, PIB_HCA_QPS_SQD);
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
+    in.max_dest_rd_atomic = 2;
+    REQUIRE(modify_qp(t.pair.b, t.qb.qpn, in) == CmdStatus::kOk);
+    CHECK(answer_to(2) == 72);
+    CHECK(answer_to(1) == 71);
+    CHECK(answer_to(0) == 0);
+}
+
 TEST_CASE("a duplicate READ may repeat a part of the first one only") {
     Forged t;
     auto headers = t.headers(op::kRdmaReadRequest, 0);

@@ -175,6 +175,20 @@ TEST_CASE("a QP in Error flushes its current WQE, raises LAST_WQE_REACHED and le
     CHECK(t.pair.b.poll(t.second.b)->wqe_counter == (under_way ? 8 : 7));
 }
 
+TEST_CASE("a QP that was reset raises LAST_WQE_REACHED again") {
+    Shared t;
+    const auto reached = [&](const pib_hca_eqe& eqe) {
+        return eqe.type == PIB_HCA_EVENT_LAST_WQE_REACHED && eqe.number == t.first.b.qpn;
+    };
+    for (int life = 0; life < 2; ++life) {
+        to_state(t.pair.b, t.first.b, PIB_HCA_QPS_ERR);
+        t.pair.settle();
+        CHECK(std::ranges::count_if(t.pair.b.events(), reached) == 1);
+        to_state(t.pair.b, t.first.b, PIB_HCA_QPS_RESET);
+        to_init(t.pair.b, t.first.b);
+    }
+}
+
 TEST_CASE("the keys of an SRQ's WQEs are checked in the SRQ's PD") {
     Pair pair;
     const Srq srq = pair.b.make_srq(4, 2);

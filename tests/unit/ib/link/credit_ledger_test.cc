@@ -90,6 +90,17 @@ TEST_CASE("credits: a CREDIT of the current epoch raises the limit, and never lo
     CHECK(ledger.credits.available(0) == 0);
 }
 
+TEST_CASE("credits: limits are counted modulo 2^32") {
+    Ledger ledger;
+    for (const std::uint32_t limit : {0x60000000u, 0xc0000000u, 0xfffffff0u}) {
+        REQUIRE(ledger.receive({.vl = 0, .epoch = kOwnEpoch, .limit = limit}));
+    }
+    ledger.credits.spend(0, 0xffffffe0);
+    REQUIRE(ledger.receive({.vl = 0, .epoch = kOwnEpoch, .limit = 0x30}));
+    CHECK(ledger.credits.available(0) == 0x50);
+    CHECK_FALSE(ledger.receive({.vl = 0, .epoch = kOwnEpoch, .limit = 0xfffffff0}));
+}
+
 TEST_CASE("credits: a CREDIT without room is sent later, unless the link has ended") {
     Ledger ledger;
     (void)ledger.sent();

@@ -30,6 +30,7 @@
 #include "io/channel-tls.h"
 #include "pib_hca_core.h"
 #include "qapi/qapi-types-sockets.h"
+#include "qemu/queue.h"
 #include "qemu/timer.h"
 #include "qom/object.h"
 
@@ -78,6 +79,7 @@ typedef struct PibHcaProps {
 
 struct PibHca {
     PCIDevice parent_obj;
+    QLIST_ENTRY(PibHca) next; /* in pib_hca_devices; BQL */
 
     MemoryRegion regs;
     MemoryRegion uar;

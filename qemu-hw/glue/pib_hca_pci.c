@@ -27,6 +27,10 @@
 
 QEMU_BUILD_BUG_ON(PIB_HCA_MAX_VECTORS > 64); /* pending_vectors */
 
+/* The devices that are realized, for debuggers: lab/develop/in_gdb_device.py */
+static QLIST_HEAD(, PibHca) pib_hca_devices =
+    QLIST_HEAD_INITIALIZER(pib_hca_devices);
+
 static uint64_t pib_hca_mmio_read(PibHca *hca, unsigned bar, hwaddr offset,
                                   unsigned size)
 {
@@ -290,6 +294,7 @@ static void pib_hca_exit(PCIDevice *pci)
 {
     PibHca *hca = PIB_HCA(pci);
 
+    QLIST_SAFE_REMOVE(hca, next);
     pib_hca_links_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     pib_hca_irqfds_stop(hca);
@@ -325,6 +330,7 @@ static void pib_hca_realize(PCIDevice *pci, Error **errp)
     pib_hca_irqfds_start(hca);
     hca->vm_state = qemu_add_vm_change_state_handler(pib_hca_vm_state, hca);
     pib_hca_links_start(hca);
+    QLIST_INSERT_HEAD(&pib_hca_devices, hca, next);
 }
 
 static void pib_hca_config_write(PCIDevice *pci, uint32_t address,

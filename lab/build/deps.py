@@ -15,6 +15,7 @@ from lab.build import debian, preflight
 LIST = pathlib.Path(__file__).with_name("packages.txt")
 TEST_LIST = LIST.with_name("test-packages.txt")
 BROWSER_LIST = LIST.with_name("browser-packages.txt")
+DEBUGGER_LIST = LIST.with_name("debugger-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
@@ -43,9 +44,11 @@ def needs(text: str) -> list[Need]:
     return found
 
 
-def missing(tests: bool, browser: bool = False) -> list[Need]:
-    """tests: include the packages of the tests; browser: those of the tests in a browser."""
-    lists = [LIST, *([TEST_LIST] if tests else []), *([BROWSER_LIST] if browser else [])]
+def missing(tests: bool, browser: bool = False, debugger: bool = False) -> list[Need]:
+    """tests: include the packages of the tests; browser: those of the tests in a browser; debugger: those of
+    ./pib gdb."""
+    more = {TEST_LIST: tests, BROWSER_LIST: browser, DEBUGGER_LIST: debugger}
+    lists = [LIST, *(file for file, wanted in more.items() if wanted)]
     wanted = [need for file in lists for need in needs(file.read_text())]
     installed = debian.installed()
     return [need for need in wanted if not need.met_by(installed.get(need.package, ""))]
@@ -164,14 +167,14 @@ def _elsewhere() -> None:
                           f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 
-def install(tests: bool = False, browser: bool = False) -> None:
+def install(tests: bool = False, browser: bool = False, debugger: bool = False) -> None:
     """Installs the missing packages. If nothing is missing it is quick and silent."""
     if os.environ.get(VARIABLE) == "skip":
         return
     if debian.codename() not in RELEASES:
         _elsewhere()
         return
-    lacking = missing(tests, browser)
+    lacking = missing(tests, browser, debugger)
     if not lacking:
         return
     ui.say("missing packages: " + " ".join(need.package for need in lacking))
@@ -187,7 +190,7 @@ def install(tests: bool = False, browser: bool = False) -> None:
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown))
     as_root(install_script(chosen), f"installing {len(chosen)} packages")
-    still = missing(tests, browser)
+    still = missing(tests, browser, debugger)
     if still:
         raise ui.LabError("still missing after the installation: "
                           + " ".join(need.package for need in still))

@@ -26,9 +26,14 @@ def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for module in compiled.modules:
         shutil.copy(module.file, directory / f"{module.name}.ko")
+    places = sources(directory) | {compiled.inside: str(compiled.source)}
+    (directory / PLACES).write_text(json.dumps(places))
+
+
+def sources(directory: pathlib.Path) -> dict[str, str]:
+    """Where the sources are, by the names that the compiler had for their directories."""
     file = directory / PLACES
-    places = json.loads(file.read_text()) if file.exists() else {}
-    file.write_text(json.dumps(places | {compiled.inside: str(compiled.source)}))
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +97,7 @@ class Symbols:
 
 
 def _of_source(path: str, directory: pathlib.Path) -> str:
-    for inside, source in json.loads((directory / PLACES).read_text()).items():
+    for inside, source in sources(directory).items():
         if path.startswith(f"{inside}/"):
             return source + path.removeprefix(inside)
     return path

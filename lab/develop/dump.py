@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A dump of a running guest's memory, with what its HCAs have at the same moment: the guest stands still meanwhile."""
+
+import contextlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+
+from lab import ui, waiting
+from lab.build import kernel_symbols
+from lab.develop import kernel_place
+from lab.fabric import evidence
+from lab.fabric.cluster import Cluster
+from lab.guests import vm
+
+FORMAT = "kdump-raw-zlib"
+WRITE_S = 3600                  # reached only by a hang
+WORD = 4                        # bytes
+PAGE_WORDS = 1024               # the kernel's notes have at most one page
+
+
+def notes(monitor: pathlib.Path, known: kernel_symbols.Kernel) -> str:
+    """VMCOREINFO, by which debuggers find their way in a kernel's memory: the kernel has it ready for a crash."""
+    moved = kernel_place.offset(monitor, known)
+
+    def number(symbol: str) -> int:
+        low, high = kernel_place.words(monitor, known.address(symbol) + moved, 2)
+        return low | high << 32
+    length = number("vmcoreinfo_size")
+    found = kernel_place.words(monitor, number("vmcoreinfo_data"), min(-(-length // WORD), PAGE_WORDS))
+    return b"".join(word.to_bytes(WORD, "little") for word in found)[:length].decode(errors="replace")
+
+
+@contextlib.contextmanager
+def _standing(monitor: pathlib.Path) -> Iterator[None]:
+    ran = vm.monitor_command(monitor, "query-status")["running"]
+    vm.monitor_command(monitor, "stop")
+    try:
+        yield
+    finally:
+        if ran:
+            vm.monitor_command(monitor, "cont")
+
+
+def _write(monitor: pathlib.Path, file: pathlib.Path) -> None:
+    vm.monitor_command(monitor, "dump-guest-memory", paging=False, protocol=f"file:{file}", detach=True,
+                       **{"format": FORMAT})
+
+    def ended() -> bool:
+        now = vm.monitor_command(monitor, "query-dump")
+        if now["status"] == "failed":
+            raise ui.LabError(f"QEMU cannot write {file}. Is there room?  df {file.parent}   Another place:  "
+                              "./pib crash NODE --output FILE")
+        return now["status"] == "completed"
+    waiting.poll(f"writing {file.name}", ended, WRITE_S, doing=lambda: f"{file.stat().st_size >> 20} MiB")
+
+
+def _make_private(file: pathlib.Path) -> None:
+    """An empty file that only this user may read: the guest's memory has keys and passwords."""
+    try:
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError as error:
+        raise ui.LabError(f"{file} exists already. Name another file, or remove it") from error
+
+
+def about(file: pathlib.Path) -> pathlib.Path:
+    """The file beside a dump that has what in_drgn.py needs to know."""
+    return file.with_name(f"{file.name}.json")
+
+
+def take(lab: Cluster, name: str, known: kernel_symbols.Kernel, file: pathlib.Path) -> None:
+    """Writes the dump, and the file beside it."""
+    monitor = lab.monitor(name)
+    _make_private(file)
+    with _standing(monitor):
+        facts = {"notes": notes(monitor, known), "hcas": evidence.objects(monitor), "vmlinux": str(known.vmlinux),
+                 "modules": [str(directory) for directory in (lab.symbols(name), lab.symbols(), known.modules)]}
+        ui.say(f"writing the memory of {name} to {file}; the guest stands still meanwhile")
+        _write(monitor, file)
+    about(file).write_text(json.dumps(facts))
+
+
+def remove(file: pathlib.Path) -> None:
+    for one in (file, about(file)):
+        one.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""gdb at the kernel of a running guest, or at the guest's QEMU, with symbols and commands."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+from collections.abc import Iterator
+
+from lab import paths, ui
+from lab.build import deps, kernel_symbols, symbols
+from lab.develop import gdb_server, kernel_place
+from lab.fabric.cluster import Cluster
+from lab.guests import relay
+
+VARIABLE = "PIB_GDB"            # environment variable: parameters of the script that gdb runs first, as JSON
+SCRIPTS = pathlib.Path(__file__).parent
+INDEX = "index"                 # in the directory of a kernel's symbols
+PTRACE_SCOPE = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
+DEVICE = "pib-hca-device.so"
+MAY_NOT = ("This user may not look into other processes. On a host of your own:  sudo sysctl kernel.yama.ptrace_scope=0"
+           "   and in a container:  podman run --cap-add SYS_PTRACE …")
+
+
+def program() -> str:
+    if not paths.INSTALLED:
+        deps.install(debugger=True)
+    if found := shutil.which("gdb"):
+        return found
+    raise ui.LabError("there is no gdb. Install it as root:  apt-get install gdb")
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C is gdb's: it stops the guest. A handler, because programs inherit an ignored signal."""
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run(script: str, parameters: dict, words: list[str]) -> int:
+    """The exit status of gdb, which runs the script before the user's own words."""
+    argv = ["env", f"{VARIABLE}={json.dumps(parameters)}", program(), "-q",
+            "-iex", "set auto-load safe-path /", "-x", str(SCRIPTS / script), *words]
+    with _without_interrupts():
+        return relay.run(argv)
+
+
+# -- the guest's kernel ----------------------------------------------------------
+
+def parameters_of(lab: Cluster, name: str, known: kernel_symbols.Kernel, socket: pathlib.Path) -> dict:
+    """The guest's own modules come before those of its boot, and these before Debian's."""
+    ours = [lab.symbols(name), lab.symbols()]
+    sources: dict[str, str] = {}
+    for directory in reversed(ours):
+        sources |= symbols.sources(directory)
+    return {"vmlinux": str(known.vmlinux), "offset": kernel_place.offset(lab.monitor(name), known),
+            "socket": str(socket), "modules": [str(directory) for directory in (*ours, known.modules)],
+            "sources": sources, "source": str(known.source), "index": str(known.directory / INDEX)}
+
+
+def kernel(lab: Cluster, name: str, base: pathlib.Path, words: list[str]) -> int:
+    """base: the image that the guest runs."""
+    lab.node(name)              # says if it does not run
+    program()
+    known = kernel_symbols.ensure(base)
+    with gdb_server.started(lab, name) as socket:
+        return _run("in_gdb_kernel.py", parameters_of(lab, name, known, socket), words)
+
+
+# -- the guest's QEMU ------------------------------------------------------------
+
+def check_current(maps: str, name: str) -> None:
+    """maps: of the process, as /proc has them. Symbols are read from the device's file."""
+    mapped = [line for line in maps.splitlines() if f"/{DEVICE}" in line]
+    if not mapped:
+        raise ui.LabError(f"{name} has no device of ours. Build it, and start the guest anew:  ./pib down   and  "
+                          "./pib up")
+    if any(line.endswith(" (deleted)") for line in mapped):
+        raise ui.LabError(f"the device was built anew since {name} started, so its symbols are those of another one. "
+                          f"Start the guest anew:  ./pib reboot {name}")
+
+
+def check_allowed(scope: str, root: bool) -> None:
+    """scope: Yama's, "" without it."""
+    if scope.strip() not in ("", "0") and not root:
+        raise ui.LabError(f"gdb cannot attach to QEMU. {MAY_NOT}")
+
+
+def device(lab: Cluster, name: str, words: list[str]) -> int:
+    if not lab.alive(name):
+        raise ui.LabError(f"{name} is not running (running: {', '.join(lab.nodes()) or 'none'}). Start it:  ./pib up")
+    check_allowed(PTRACE_SCOPE.read_text() if PTRACE_SCOPE.exists() else "", os.geteuid() == 0)
+    pid = lab.record.processes[name].pid
+    check_current(pathlib.Path(f"/proc/{pid}/maps").read_text(), name)
+    return _run("in_gdb_device.py", {"pid": pid, "advice": ui.named(MAY_NOT)}, words)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs in gdb, which ./pib gdb NODE --device has started: attaches it to the guest's QEMU, and adds commands that print
+the objects of its HCAs. The environment variable PIB_GDB has its parameters."""
+
+import json
+import os
+import sys
+import traceback
+
+import gdb
+
+NEVER = (1 << 64) - 1
+KEY_OF = "'pib::hca::KeyTable::key_of(unsigned int)'"
+QUIET = ("SIGUSR1", "SIGPIPE")          # QEMU's threads send them to each other
+
+
+def type_of(name):
+    return gdb.lookup_type(f"pib::hca::{name}")
+
+
+# -- the standard library's types ------------------------------------------------
+
+def vector(value):
+    """Pointers to the entries of a std::vector."""
+    entry, end = value["_M_impl"]["_M_start"], value["_M_impl"]["_M_finish"]
+    while entry != end:
+        yield entry
+        entry += 1
+
+
+def owned(value):
+    """The pointer in a std::unique_ptr, the only one of its members and their members."""
+    kind = value.type.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_PTR:
+        return value
+    if kind.code != gdb.TYPE_CODE_STRUCT:
+        return None
+    found = (owned(value[field]) for field in kind.fields())
+    return next((pointer for pointer in found if pointer is not None), None)
+
+
+def alternative(value, types):
+    """The entry of a std::variant, which begins with its storage."""
+    index = int(value["_M_index"])
+    return value.address.cast(type_of(types[index]).pointer()).dereference() if index < len(types) else None
+
+
+# -- the device ------------------------------------------------------------------
+
+def devices():
+    """Path in QEMU's object tree and Engine of each HCA."""
+    found = []
+    hca = gdb.parse_and_eval("pib_hca_devices")["lh_first"]
+    while hca:
+        core = hca["core"].cast(gdb.lookup_type("PibHcaCore").pointer())
+        found.append((hca["path"].string(), owned(core["device"]).dereference()["engine_"]))
+        hca = hca["next"]["le_next"]
+    return sorted(found, key=lambda one: one[0])
+
+
+def table(value):
+    """Number and object of each entry of a Table."""
+    first = int(value["first_"])
+    for index, slot in enumerate(vector(value["slots_"])):
+        pointer = owned(slot.dereference())
+        if pointer:
+            yield first + index, pointer.dereference()
+
+
+def services(engine):
+    return engine["transport_"]["services_"]
+
+
+def qps(engine):
+    """The special ones, and then the others."""
+    known = services(engine)["qps_"]
+    special = known["special_"]["_M_elems"]
+    low, high = special.type.strip_typedefs().range()
+    for index in range(low, high + 1):
+        pointer = owned(special[index])
+        if pointer:
+            yield pointer.dereference()
+    for _, qp in table(known["qps_"]):
+        yield qp
+
+
+def qp_with(number):
+    for path, engine in devices():
+        for qp in qps(engine):
+            if int(qp["qpn"]) == number:
+                return path, engine, qp
+    raise gdb.GdbError(f"no QP has the number {number:#x}. Those that there are:  pib-qps")
+
+
+# -- words -----------------------------------------------------------------------
+
+def enumerator(value):
+    """QpState::kRts is RTS."""
+    name = str(value).rpartition("::")[2]
+    return name.removeprefix("k").upper()
+
+
+def psn(value):
+    return f"{int(value['value_']):#08x}"
+
+
+def ring(queue):
+    """Entries that the device has taken, and those that it has seen posted."""
+    if not queue["present"]:
+        return "none"
+    return f"{int(queue['consumer'])}/{int(queue['producer'])} of {1 << int(queue['log_depth'])}"
+
+
+def qp_line(qp):
+    return (f"qp {int(qp['qpn']):#x} {enumerator(qp['type'])} {enumerator(qp['state'])} pd {int(qp['pd'])} "
+            f"send_cq {int(qp['send_cq'])} recv_cq {int(qp['recv_cq'])} srq {int(qp['srq'])} "
+            f"sq {ring(qp['sq'])} rq {ring(qp['rq'])} window {int(qp['window']['count_'])}")
+
+
+def cq_line(number, cq):
+    return (f"cq {number} eq {int(cq['eqn'])} uar {int(cq['uar'])} depth {1 << int(cq['log_depth'])} "
+            f"producer {int(cq['producer'])} consumer {int(cq['consumer'])} armed {enumerator(cq['arm'])} "
+            f"error {int(cq['error'])} users {int(cq['users'])}")
+
+
+def eq_line(number, eq):
+    return (f"eq {number} vector {int(eq['vector'])} depth {1 << int(eq['log_depth'])} producer {int(eq['producer'])} "
+            f"consumer {int(eq['consumer'])} armed {int(eq['armed'])} async {int(eq['async'])} "
+            f"users {int(eq['users'])}")
+
+
+def srq_line(number, srq):
+    return (f"srq {number} pd {int(srq['pd'])} limit {int(srq['limit'])} error {int(srq['error'])} "
+            f"users {int(srq['users'])} queue {ring(srq['queue'])}")
+
+
+def key_of(number):
+    """The device's own function knows it. Only this thread runs meanwhile."""
+    gdb.execute("set scheduler-locking on")
+    try:
+        return int(gdb.parse_and_eval(f"((unsigned (*)(unsigned))&{KEY_OF})({number})"))
+    finally:
+        gdb.execute("set scheduler-locking replay")
+
+
+def mr_line(number, entry):
+    found = alternative(entry, ("MemoryRegion", "MemoryWindow"))
+    key = key_of(number) | int(found["key"])
+    if found.type.name.endswith("MemoryWindow"):
+        return (f"mr {key:#x} window type {int(found['type'])} pd {int(found['pd'])} bound {int(found['bound'])} "
+                f"addr {int(found['addr']):#x} length {int(found['length'])} access {int(found['access']):#x} "
+                f"qp {int(found['qpn']):#x}")
+    kinds = ("region", "fast", "physical", "on-demand")
+    return (f"mr {key:#x} {kinds[int(found['memory']['_M_index'])]} pd {int(found['pd'])} "
+            f"iova {int(found['iova']):#x} length {int(found['length'])} access {int(found['access']):#x} "
+            f"windows {int(found['windows'])}")
+
+
+def timer_lines(what, timers):
+    entries = sorted((int(entry["deadline_ns"]), int(entry["id"])) for entry in vector(timers["heap_"]))
+    return [f"{what} {number:#x} at {at} ns" for at, number in entries]
+
+
+def timers_of(engine):
+    waiting = {f"{int(qp['qpn']):#x}": enumerator(qp["req"]["timer"]) for qp in qps(engine)}
+    lines = [f"{line} ({waiting.get(line.split()[1], '?')})" for line in timer_lines("qp", services(engine)["timers_"])]
+    at = int(engine["deadline_ns_"])
+    return [*lines, *timer_lines("cq", engine["cqs_"]["timers_"]),
+            "the host's timer is " + ("off" if at == NEVER else f"set to {at} ns")]
+
+
+# -- commands --------------------------------------------------------------------
+
+class Listing(gdb.Command):
+    """Prints lines of each HCA, behind its path."""
+
+    def __init__(self, name, about, lines):
+        self.__doc__ = f"{name}: {about}"
+        self.lines = lines
+        super().__init__(name, gdb.COMMAND_DATA)
+
+    def invoke(self, _argument, _from_tty):
+        for path, engine in devices():
+            lines = list(self.lines(engine))
+            print("\n".join([f"{path}: {len(lines)}", *(f"  {line}" for line in lines)]), flush=True)
+
+
+LISTINGS = (
+    ("pib-qps", "the QPs, each with what it has taken from its rings of what was posted",
+     lambda engine: map(qp_line, qps(engine))),
+    ("pib-cqs", "the CQs", lambda engine: [cq_line(*one) for one in table(engine["cqs_"]["cqs_"])]),
+    ("pib-eqs", "the EQs", lambda engine: [eq_line(*one) for one in table(engine["eqs_"]["eqs_"])]),
+    ("pib-srqs", "the SRQs", lambda engine: [srq_line(*one) for one in table(engine["srqs_"]["srqs_"])]),
+    ("pib-mrs", "the memory protection table: regions and windows by key",
+     lambda engine: [mr_line(*one) for one in table(engine["mpt_"]["keys_"]["keys_"])]),
+    ("pib-timers", "deadlines of QPs and CQs, on the guest's clock", timers_of),
+)
+
+
+class Qp(gdb.Command):
+    """pib-qp NUMBER: all of one QP, with the send requests that are not completed."""
+
+    def __init__(self):
+        super().__init__("pib-qp", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, _from_tty):
+        if not argument:
+            raise gdb.GdbError("Usage: pib-qp NUMBER, for example: pib-qp 0x40")
+        path, _, qp = qp_with(int(gdb.parse_and_eval(argument)))
+        print("\n".join([f"{path}: {qp_line(qp)}", *self.connection(qp), *self.window(qp["window"])]))
+        # A variable for more: print $qp->attr
+        gdb.set_convenience_variable("qp", qp.address)
+
+    @staticmethod
+    def connection(qp):
+        ours, theirs, attr = qp["req"], qp["resp"], qp["attr"]
+        yield (f"  requester: una {psn(ours['una'])} cursor {psn(ours['cursor'])} sent_end {psn(ours['sent_end'])} "
+               f"next {psn(ours['next'])} retries_left {int(ours['retries_left'])} "
+               f"rnr_retries_left {int(ours['rnr_retries_left'])} timer {enumerator(ours['timer'])}")
+        yield (f"  responder: expected_psn {psn(theirs['expected_psn'])} msn {int(theirs['msn']):#x} "
+               f"message {enumerator(theirs['message'])} received {int(theirs['received'])} "
+               f"nak_sent {int(theirs['nak_sent'])}")
+        yield (f"  path: port {int(attr['port'])} dest_qpn {int(attr['dest_qpn']):#x} dlid {int(attr['av']['dlid'])} "
+               f"sl {int(attr['av']['sl'])} path_mtu {128 << int(attr['path_mtu'])}")
+
+    @staticmethod
+    def window(window):
+        first, requests = int(window["head_"]), list(vector(window["requests_"]))
+        for place in range(int(window["count_"])):
+            request = requests[(first + place) % len(requests)].dereference()
+            yield (f"  request {int(request['counter'])}: {enumerator(request['wqe']['opcode'])} "
+                   f"psn {psn(request['psn_first'])} packets {int(request['packets'])} "
+                   f"started {int(request['started'])} status {enumerator(request['error']['status'])}")
+
+
+# -- start -----------------------------------------------------------------------
+
+def attach(parameters):
+    try:
+        gdb.execute(f"attach {parameters['pid']}", to_string=True)
+    except gdb.error as error:
+        leave(f"{error} {parameters['advice']}")
+    try:
+        gdb.lookup_type("PibHcaCore")
+    except gdb.error:
+        leave("the device has no debug symbols. Install them:  apt-get install qemu-pib-hca-dbgsym   or take a "
+              "checkout, which has them")
+
+
+def leave(why):
+    print(f"pib: {why}", file=sys.stderr, flush=True)
+    gdb.execute("quit 1")
+
+
+def start(parameters):
+    for setting in ("confirm off", "pagination off", "debuginfod enabled off", "print thread-events off"):
+        gdb.execute(f"set {setting}")
+    for signal in QUIET:
+        gdb.execute(f"handle {signal} nostop noprint pass", to_string=True)
+    attach(parameters)
+    for listing in LISTINGS:
+        Listing(*listing)
+    Qp()
+
+
+try:
+    start(json.loads(os.environ["PIB_GDB"]))
+except gdb.error:       # gdb would go on with the next command
+    traceback.print_exc()
+    gdb.execute("quit 1")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The place of a guest's kernel in its memory, found from outside, so that it is also known of a guest that hangs.
+
+A kernel moves itself by an offset at boot (KASLR). Its interrupt descriptor table, which the processor knows, leads to
+a function of it."""
+
+import pathlib
+import re
+
+from lab import ui
+from lab.build import kernel_symbols
+from lab.guests import vm
+
+TABLE = re.compile(r"^IDT= *([0-9a-f]+) ", re.MULTILINE)
+WORD = re.compile(r"0x([0-9a-f]{8})\b")
+HANDLER = "asm_exc_divide_error"        # the first gate leads to it
+ALIGNMENT = 1 << 21                     # a kernel moves by multiples of it
+
+
+def handler(gate: list[int]) -> int:
+    """The address in a gate of the table, which consists of four words (AMD64 Architecture vol. 2, 4.8.4)."""
+    return gate[0] & 0xffff | gate[1] & 0xffff0000 | gate[2] << 32
+
+
+def words(monitor: pathlib.Path, address: int, count: int) -> list[int]:
+    """Words of the guest's memory, at an address of its kernel."""
+    said = vm.monitor_line(monitor, f"x /{count}wx {address:#x}")
+    found = [int(word, 16) for line in said.splitlines() for word in WORD.findall(line.partition(":")[2])]
+    if len(found) != count:
+        raise ui.LabError(f"the guest has no memory at {address:#x} ({said.strip()}): it has not booted yet, or its "
+                          "kernel is lost. Start it anew:  ./pib reboot NODE")
+    return found
+
+
+def offset(monitor: pathlib.Path, kernel: kernel_symbols.Kernel) -> int:
+    table = TABLE.search(vm.monitor_line(monitor, "info registers"))
+    if not table:
+        raise ui.LabError("QEMU names no interrupt descriptor table. Is this guest's processor an x86-64?")
+    found = handler(words(monitor, int(table[1], 16), 4)) - kernel.address(HANDLER)
+    if found < 0 or found % ALIGNMENT:
+        raise ui.LabError(f"the guest does not run Linux {kernel.version}, whose symbols are there, or has not booted "
+                          "yet. Wait for that, or boot it again with the image's kernel:  ./pib reboot NODE")
+    return found

@@ -319,6 +319,7 @@ def _add_development(add) -> None:
                               "boot the newest kernel; qemu: the device in the QEMU of Debian 13 and of its "
                               "backports; arm: compiled for 64-bit Arm, unit tests with pages of 4, 16 and 64 KiB; "
                               "web: the page of ./pib web in a browser; "
+                              "debug: sessions of ./pib gdb and ./pib crash with guests; "
                               "packages: build Debian packages and the container, and use them in clean trees; "
                               "simulate: random fabrics against a reference model of verbs; "
                               "mutants: deliberate defects, each of which a test must find; "

@@ -36,6 +36,8 @@ LANES_MIB = 8192
 DEFAULT = ("unit", "guest")
 ALL = "all"
 BROWSER = "web"
+DEBUGGERS = "debug"
+DEBUGGED = ("trixie", "bookworm")       # releases of guests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +102,20 @@ def on_kernels(run: Run) -> Count:
         return count + runners.pytest(run.progress, "tests/guest", "-k", KERNEL_TESTS, name=_stage(NEWEST_KERNEL))
 
 
+def _debug_stage(release: str) -> str:
+    return f"tests/debug, {release}"
+
+
+def debug(run: Run) -> Count:
+    """Sessions of the debuggers with the kernels of both releases."""
+    count = Count()
+    for release in DEBUGGED:
+        with runners.environment({image.VARIABLE: release}):
+            up.prepare()
+            count += runners.pytest(run.progress, "tests/debug", name=_debug_stage(release))
+    return count
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     """stages: of the progress lines, in order."""
@@ -124,6 +140,7 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
          BROWSER: Part(lambda run: runners.pytest(run.progress, "tests/browser"), ("tests/browser",)),
+         DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED))),
          "packages": Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
 
@@ -138,7 +155,7 @@ def _whole(pattern: str | None) -> bool:
 def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), pattern: str | None = None) -> int:
     """name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: of the mutants' names."""
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
-    deps.install(tests=True, browser=BROWSER in names)
+    deps.install(tests=True, browser=BROWSER in names, debugger=DEBUGGERS in names)
     paths.RUN.mkdir(exist_ok=True)
     parts = [PARTS[part] for part in names]
     progress = Progress([stage for part in parts for stage in part.stages], whole=_whole(pattern))

@@ -14,6 +14,7 @@ using pib::hca::Config;
 using pib::hca::Device;
 using pib::hca::Host;
 using pib::hca::LogLevel;
+using pib::hca::VectorState;
 
 namespace {
 
@@ -38,6 +39,11 @@ class COps final : public Host {
     }
     void dma_barrier() override { ops_.dma_barrier(opaque_); }
     void raise_msix(unsigned vector) override { ops_.raise_msix(opaque_, vector); }
+    VectorState vector_state(unsigned vector) override {
+        return ops_.vector_state == nullptr
+                   ? VectorState::kOpen
+                   : static_cast<VectorState>(ops_.vector_state(opaque_, vector));
+    }
     uint64_t now_ns() override { return ops_.now_ns(opaque_); }
     uint64_t real_ns() override { return ops_.real_ns(opaque_); }
     void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }
@@ -98,7 +104,8 @@ Config from_c(const PibHcaConfig& in) {
                     .poison_wc = in.poison_wc,
                     .shuffle_srq = in.shuffle_srq,
                     .warnings = in.warnings,
-                    .qpn_choice = static_cast<pib::hca::NumberChoice>(in.qpn_reuse)};
+                    .qpn_choice = static_cast<pib::hca::NumberChoice>(in.qpn_reuse),
+                    .strict = static_cast<pib::hca::Strictness>(in.strict)};
     return config;
 }
 
@@ -174,6 +181,9 @@ void pib_hca_core_reset(PibHcaCore* core, bool cold) {
 }
 void pib_hca_core_kick(PibHcaCore* core, uint32_t uar) {
     core->device->kick(uar);
+}
+void pib_hca_core_dma_ended(PibHcaCore* core) {
+    core->device->dma_ended();
 }
 void pib_hca_core_ram_changed(PibHcaCore* core) {
     core->device->stop_copying();

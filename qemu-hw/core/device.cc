@@ -6,6 +6,7 @@
 #include "commands/object_dump.h"
 #include "device_config.h"
 #include "pib_hca_hw.h"
+#include "strict/strict.h"
 
 namespace pib::hca {
 
@@ -27,11 +28,15 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     if (!known) {
         engine_.objects().refusals.ignored_load(bar, offset);
     }
+    if (engine_.objects().counters.strict != nullptr) [[unlikely]] {
+        engine_.enter([&] { note(false, bar, offset, value, size); });  // may stop the device
+    }
     return value;
 }
 
 void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
     engine_.enter([&] {
+        note(true, bar, offset, value, size);
         // A stopped device ignores doorbells.
         const bool known = bar == PIB_HCA_BAR_REGS
                                ? registers_.write(offset, size, value)
@@ -43,6 +48,21 @@ void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned 
     });
 }
 
+void Device::note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
+    Strict* const strict = engine_.objects().counters.strict;
+    if (strict == nullptr) [[likely]] {
+        return;
+    }
+    strict->accessed({.value = value,
+                      .offset = offset,
+                      .bar = static_cast<uint8_t>(bar),
+                      .size = static_cast<uint8_t>(size),
+                      .store = store});
+    if (!store && bar == PIB_HCA_BAR_REGS && offset == PIB_HCA_REG_STATUS) {
+        strict->status_read(value);
+    }
+}
+
 void Device::reset(bool cold) {
     engine_.enter([&] {
         engine_.reset(cold);
@@ -52,8 +72,20 @@ void Device::reset(bool cold) {
 
 void Device::kick(uint32_t uar) {
     engine_.enter([&] {
+        note(true, PIB_HCA_BAR_UAR, uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK, 0, 4);
         if (!engine_.health().is_fatal()) {
             uars_.kick(uar);
+        }
+    });
+}
+
+void Device::dma_ended() {
+    engine_.enter([&] {
+        DeviceObjects& objects = engine_.objects();
+        if (objects.counters.strict != nullptr && !engine_.health().is_fatal()) {
+            const auto works = [](const QueuePair& qp) { return qp.can_receive(); };
+            objects.counters.strict->dma_ended(objects.transport.verbs().count_if(works),
+                                               engine_.commands().outstanding());
         }
     });
 }

@@ -34,6 +34,9 @@ class Device {
     // The links stay connected. `cold` is a power-on, which also resets the ports' subnet state.
     void reset(bool cold);
 
+    // Bus mastering was switched off, or the function has left D0.
+    void dma_ended();
+
     // One or several stores to PIB_HCA_UAR_KICK of this UAR.
     void kick(uint32_t uar);
 
@@ -57,6 +60,8 @@ class Device {
 
   private:
     Device(const Config& config, Host& host);
+    // An access, for a device that checks its driver.
+    void note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size);
 
     Engine engine_;
     DeviceRegisters registers_{engine_};

@@ -17,11 +17,12 @@ Engine::Engine(const Config& config, Host& host)
     : config_(config),
       host_(host),
       trace_(config.trace_entries),
+      strict_(Strict::create(host, config.knobs.strict)),
       counters_(fresh_counters()),
       health_(host, counters_),
-      eqs_(host, health_, Limits::kEqs, config.vector_count),
-      cqs_(host, eqs_, Limits::kCqs),
-      srqs_(host, eqs_, cqs_, Limits::kSrqs),
+      eqs_(host, health_, Limits::kEqs, config.vector_count, strict_.get()),
+      cqs_(host, eqs_, Limits::kCqs, strict_.get()),
+      srqs_(host, eqs_, cqs_, Limits::kSrqs, strict_.get()),
       mpt_(host, Limits::kMrs, Limits::kMrPages),
       peer_copy_(config.peer_copy ? std::make_unique<PeerCopy>(host, mpt_) : nullptr),
       ports_(config_, host, eqs_, counters_, peer_copy_.get()),
@@ -31,6 +32,9 @@ Engine::Engine(const Config& config, Host& host)
       commands_(objects_) {
     ports_.set_client(transport_);
     journal_.print_to(objects_.guest_errors);
+    if (strict_) {
+        strict_->report_to(objects_.refusals);
+    }
     cqs_.set_poison(config.knobs.poison_wc);
     srqs_.set_shuffle(config.knobs.shuffle_srq);
     transport_.verbs().set_knobs(config.knobs);
@@ -71,11 +75,17 @@ void Engine::timer() {
         cqs_.timer(now);
     }
     ports_.timer(now);
+    if (strict_) {
+        strict_->timer(now);
+    }
 }
 
 void Engine::reset(bool cold) {
     commands_.reset();
     objects_.clear();  // revokes all memory
+    if (strict_) {
+        strict_->reset();
+    }
     resetting_ = true;
     counters_ = fresh_counters();
     health_.reset();
@@ -99,7 +109,14 @@ bool Engine::copying_stopped() noexcept {
 // ---- commands
 
 Verdict Engine::enable(const CommandQueue::Rings& rings) {
-    return health_.is_fatal() ? refuse(Rule::kEnableStopped) : commands_.start(rings);
+    if (health_.is_fatal()) {
+        return refuse(Rule::kEnableStopped);
+    }
+    const Verdict verdict = commands_.start(rings);
+    if (strict_ && verdict == CmdStatus::kOk) {
+        strict_->enabled();
+    }
+    return verdict;
 }
 
 void Engine::command_doorbell(uint32_t producer) {
@@ -153,6 +170,11 @@ void Engine::halt() {
 }
 
 void Engine::settle() {
+    // A device that is not enabled has nothing to stop, and processes may ring doorbells until they
+    // learn of a reset.
+    if (strict_ && strict_->must_stop() && commands_.running()) [[unlikely]] {
+        health_.fail(PIB_HCA_FATAL_RULE);
+    }
     halt_if_fatal();
     if (work_waits() && copying_stopped()) [[unlikely]] {
         go_on();
@@ -161,8 +183,9 @@ void Engine::settle() {
     resetting_ = resetting_ && withheld_;
     const uint64_t look_again = withheld_ ? host_.now_ns() + kCopyPollNs : kNever;
     ports_.flush();
-    const uint64_t deadline = std::min(
-        {transport_.next_deadline(), ports_.next_deadline(), cqs_.next_deadline(), look_again});
+    const uint64_t patience = strict_ ? strict_->next_deadline() : kNever;
+    const uint64_t deadline = std::min({transport_.next_deadline(), ports_.next_deadline(),
+                                        cqs_.next_deadline(), look_again, patience});
     // A timer that expires early finds no due work and is set again. To move it at each ACK would
     // cost a wake-up of the main loop each time.
     if (deadline < deadline_ns_) {

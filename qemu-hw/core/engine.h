@@ -21,6 +21,7 @@
 #include "queues/cq.h"
 #include "queues/eq.h"
 #include "queues/srq.h"
+#include "strict/strict.h"
 #include "transport/transport.h"
 
 namespace pib::hca {
@@ -76,7 +77,9 @@ class Engine {
         }
     }
     Counters fresh_counters() {
-        return {.trace = trace_.enabled() ? &trace_ : nullptr, .journal = &journal_};
+        return {.trace = trace_.enabled() ? &trace_ : nullptr,
+                .journal = &journal_,
+                .strict = strict_.get()};
     }
     void run_commands();
     bool work_waits() const {
@@ -91,6 +94,7 @@ class Engine {
     Host& host_;
     Trace trace_;
     Journal journal_;
+    std::unique_ptr<Strict> strict_;
     Counters counters_;
     DeviceHealth health_;
     EqTable eqs_;

@@ -42,6 +42,7 @@ typedef struct PibHcaHostOps {
     void (*ram_written)(void* opaque, uint64_t bus_addr, uint64_t length);
     void (*dma_barrier)(void* opaque);
     void (*raise_msix)(void* opaque, unsigned vector);
+    unsigned (*vector_state)(void* opaque, unsigned vector); /* enum VectorState; NULL: open */
     uint64_t (*now_ns)(void* opaque);
     uint64_t (*real_ns)(void* opaque);
     void (*set_timer)(void* opaque, uint64_t deadline_ns); /* UINT64_MAX: none */
@@ -74,6 +75,7 @@ typedef struct PibHcaConfig {
     bool poison_wc;
     bool shuffle_srq;
     bool warnings;
+    uint8_t strict;    /* enum Strictness: 0 off, 1 on, 2 fatal */
     uint8_t qpn_reuse; /* enum NumberChoice: 0 round, 1 lowest, 2 random */
 } PibHcaConfig;
 
@@ -92,6 +94,7 @@ uint64_t pib_hca_core_mmio_read(PibHcaCore* core, unsigned bar, uint64_t offset,
 void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, uint64_t value,
                              unsigned size);
 void pib_hca_core_reset(PibHcaCore* core, bool cold);
+void pib_hca_core_dma_ended(PibHcaCore* core);
 void pib_hca_core_ram_changed(PibHcaCore* core);
 void pib_hca_core_kick(PibHcaCore* core, uint32_t uar);
 void pib_hca_core_run(PibHcaCore* core);

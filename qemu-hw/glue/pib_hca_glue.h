@@ -66,6 +66,7 @@ typedef struct PibHcaProps {
     uint32_t trace_entries;
     uint64_t device_memory;
     char *qpn_reuse;
+    char *strict;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;
@@ -117,6 +118,14 @@ static inline bool pib_hca_may_master(PibHca *hca)
     }
     pmcsr = pci_get_word(pci->config + pci->pm_cap + PCI_PM_CTRL);
     return (pmcsr & PCI_PM_CTRL_STATE_MASK) == 0;
+}
+
+static inline bool pib_hca_may_dma(PibHca *hca)
+{
+    PCIDevice *pci = &hca->parent_obj;
+
+    return pib_hca_may_master(hca) &&
+           (pci_get_word(pci->config + PCI_COMMAND) & PCI_COMMAND_MASTER);
 }
 
 /* pib_hca_trace.c */

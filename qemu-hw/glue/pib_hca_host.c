@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The services that the core calls; qemu-hw/core/base/host.h documents them. */
 #include "qemu/osdep.h"
+#include "hw/pci/msix.h"
 #include "pib_hca_glue.h"
 #include "qemu/bitops.h"
 #include "qemu/error-report.h"
@@ -14,6 +15,18 @@ static void pib_hca_raise_msix(void *opaque, unsigned vector)
     if (vector < hca->prop.vectors) {
         qatomic_or(&hca->pending_vectors, BIT_ULL(vector));
     }
+}
+
+/* enum VectorState. Without the BQL the answer may be that of a moment ago. */
+static unsigned pib_hca_vector_state(void *opaque, unsigned vector)
+{
+    PibHca *hca = opaque;
+    PCIDevice *pci = &hca->parent_obj;
+
+    if (!msix_enabled(pci) || vector >= hca->prop.vectors) {
+        return 2; /* VectorState::kDisabled */
+    }
+    return msix_is_masked(pci, vector) ? 1 : 0;
 }
 
 static uint64_t pib_hca_now_ns(void *opaque)
@@ -63,6 +76,7 @@ const PibHcaHostOps pib_hca_host_ops = {
     .ram_written = pib_hca_ram_written,
     .dma_barrier = pib_hca_dma_barrier,
     .raise_msix = pib_hca_raise_msix,
+    .vector_state = pib_hca_vector_state,
     .now_ns = pib_hca_now_ns,
     .real_ns = pib_hca_real_ns,
     .set_timer = pib_hca_set_timer,

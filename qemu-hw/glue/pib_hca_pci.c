@@ -39,6 +39,9 @@ static uint64_t pib_hca_mmio_read(PibHca *hca, unsigned bar, hwaddr offset,
     pib_hca_lock(hca);
     value = pib_hca_core_mmio_read(hca->core, bar, offset, size);
     pib_hca_unlock(hca);
+    if (hca->prop.strict) {
+        pib_hca_send_interrupts(hca); /* a load may stop the device */
+    }
     PIB_HCA_TRACE(hca, PIB_HCA_TRACE_MMIO_READ,
                   "bar %u offset 0x%" HWADDR_PRIx " size %u value 0x%" PRIx64,
                   bar, offset, size, value);
@@ -337,6 +340,7 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address,
                                  uint32_t value, int length)
 {
     PibHca *hca = PIB_HCA(pci);
+    bool did_dma = pib_hca_may_dma(hca);
 
     pci_default_write_config(pci, address, value, length);
     /*
@@ -345,6 +349,9 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address,
      */
     pib_hca_lock(hca);
     pib_hca_ram_changed(hca);
+    if (did_dma && !pib_hca_may_dma(hca)) {
+        pib_hca_core_dma_ended(hca->core);
+    }
     pib_hca_unlock(hca);
     pib_hca_irqfds_update(hca);
     pcie_cap_flr_write_config(pci, address, value, length);

@@ -57,6 +57,11 @@ static const PibHcaChoice pib_hca_qpn_choices[] = {
     {"round", 0, 0}, {"lowest", 1, 0}, {"random", 2, 0}, {NULL, 0, 0},
 };
 
+/* enum Strictness of the core */
+static const PibHcaChoice pib_hca_strict_choices[] = {
+    {"off", 0, 0}, {"on", 1, 0}, {"fatal", 2, 0}, {NULL, 0, 0},
+};
+
 #define DOORBELLS_AUTO 2
 
 /* Config::shadow_doorbells */
@@ -176,8 +181,12 @@ static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
     const PibHcaChoice *reuse =
         pib_hca_choose(pib_hca_qpn_choices, "qpn-reuse", hca->prop.qpn_reuse,
                        "round", errp);
+    const PibHcaChoice *strict =
+        reuse ? pib_hca_choose(pib_hca_strict_choices, "strict",
+                               hca->prop.strict, "off", errp)
+              : NULL;
 
-    if (!reuse) {
+    if (!strict) {
         return false;
     }
     if (hca->prop.trace_entries > 65536) {
@@ -191,6 +200,7 @@ static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
     config->shuffle_srq = hca->prop.shuffle_srq;
     config->warnings = hca->prop.warnings;
     config->qpn_reuse = reuse->value;
+    config->strict = strict->value;
     return true;
 }
 
@@ -331,6 +341,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("shuffle-srq", PibHca, prop.shuffle_srq, false),
     DEFINE_PROP_BOOL("warnings", PibHca, prop.warnings, false),
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
+    DEFINE_PROP_STRING("strict", PibHca, prop.strict),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
     DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
     DEFINE_PROP_BOOL("bursts", PibHca, prop.bursts, true),
@@ -374,6 +385,8 @@ static const struct {
     {"warnings", "log what programs do that is legal but suspicious"},
     {"qpn-reuse", "which free QP number a new QP gets: round, lowest or random "
                   "(default: round)"},
+    {"strict", "on: names rules of the manual that the driver breaks and the "
+               "device could overlook; fatal: and stops; default: off"},
     {"doorbells", "inline: the vCPU that rings does the work; eventfd: the "
                   "main loop does it; auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread with no work stays awake for at most this "

@@ -15,14 +15,15 @@ CORE = ROOT / "qemu-hw" / "core"
 MANUAL = ROOT / "docs" / "device-spec.md"
 VALUE = re.compile(r"\b(k\w+) = rule_value\((\d+), (\d+), (\d+), (?:CmdStatus|Effect)::k(\w+)\)")
 ENUMERATOR = re.compile(r"^    (k\w+) = (?!0,)", re.MULTILINE)
-ROW = re.compile(r"\{Rule::(k\w+),\s*(NOTHING|STORED|\w+\((?:\w+,\s*)?([\w.]+)\))")
+ROW = re.compile(r"\{Rule::(k\w+),\s*(NOTHING|STORED|SEND_WQE|RECV_WQE|\w+\((?:\w+,\s*)?([\w.]+)\))")
 USE = re.compile(r"\bRule::(k\w+)")
 HEADING = re.compile(r"^###+ (\d+\.\d+) ", re.MULTILINE)
 
 
 def status_name(enumerator: str) -> str:
-    """BAD_PARAM of BadParam; what a store or load that breaks the rule does: ignored, BAD_ENABLE or FATAL."""
-    return re.sub(r"(?<!^)([A-Z])", r"_\1", enumerator).upper().replace("IGNORED", "ignored")
+    """BAD_PARAM of BadParam; what a store or load that breaks the rule does: ignored, BAD_ENABLE,
+    FATAL; named: the device names it if it is strict."""
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", enumerator).upper().replace("IGNORED", "ignored").replace("NAMED", "named")
 
 
 def rules_of_code() -> dict[str, tuple[str, str]]:

@@ -47,7 +47,7 @@ def test_help_documents_every_property():
     text = run_qemu("-device", "pib-hca,help").stdout
     for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid",
                  "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
-                 "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "doorbells",
+                 "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "strict", "doorbells",
                  "peer-copy"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
@@ -61,6 +61,7 @@ def test_help_documents_every_property():
     ("link-speed=fast", "expected one of sdr, ddr, qdr, fdr, edr, hdr, ndr"),
     ("mtu=1500", "expected one of 256, 512, 1024, 2048, 4096"),
     ("vls=3", "expected one of 1, 2, 4, 8, 15"),
+    ("strict=maybe", "strict=maybe: expected one of off, on, fatal"),
     ("doorbells=loud", "doorbells=loud: expected one of auto, inline, eventfd"),
     ("trace-entries=65537", "trace-entries=65537: expected 0 to 65536"),
     ("fabric=nowhere", "expected unix:PATH or tcp:HOST:PORT"),

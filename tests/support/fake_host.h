@@ -52,6 +52,7 @@ class FakeHost : public Host, public GuestRam {
     void ram_written(uint64_t bus_addr, uint64_t length) override;
     void dma_barrier() override { ++barriers; }
     void raise_msix(unsigned vector) override;
+    VectorState vector_state(unsigned /*vector*/) override { return vectors; }
     uint64_t now_ns() override { return clock_ns; }
     uint64_t real_ns() override { return real_clock_ns; }
     void set_timer(uint64_t deadline_ns) override { timer_deadline_ns = deadline_ns; }
@@ -101,6 +102,7 @@ class FakeHost : public Host, public GuestRam {
     uint64_t barriers = 0;
     std::array<uint64_t, PIB_HCA_MAX_VECTORS> interrupts{};
     uint64_t interrupt_count() const;
+    VectorState vectors = VectorState::kOpen;
     uint64_t clock_ns = 1'000'000;
     uint64_t real_clock_ns = 0;  // moves while the device waits
     uint64_t timer_deadline_ns = kNever;

@@ -17,19 +17,6 @@ pib_hca_av vector_to(uint16_t dlid) {
     return av;
 }
 
-// Number and text of the last refusal of the property `objects`; "" without one.
-std::string last_rule(Device& device) {
-    const std::string objects = device.objects();
-    const std::string rule = "\"rule\":\"", text = "\",\"text\":\"";
-    const std::size_t number = objects.rfind(rule), words = objects.rfind(text);
-    if (number == std::string::npos || words == std::string::npos) {
-        return "";
-    }
-    const std::size_t begin = number + rule.size(), after = words + text.size();
-    return objects.substr(begin, words - begin) + " " +
-           objects.substr(after, objects.find('"', after) - after);
-}
-
 // "CREATE_CQ refused: ..." of "pib-hca: CREATE_CQ id 7 refused: ..."
 std::string without_id(const std::string& line) {
     const std::string who = "pib-hca: ", id = " id ";
@@ -48,6 +35,18 @@ std::string manual_text(Rule rule) {
 
 }  // namespace
 
+std::string last_rule(Device& device) {
+    const std::string objects = device.objects();
+    const std::string rule = "\"rule\":\"", text = "\",\"text\":\"";
+    const std::size_t number = objects.rfind(rule), words = objects.rfind(text);
+    if (number == std::string::npos || words == std::string::npos) {
+        return "";
+    }
+    const std::size_t begin = number + rule.size(), after = words + text.size();
+    return objects.substr(begin, words - begin) + " " +
+           objects.substr(after, objects.find('"', after) - after);
+}
+
 Config refusal_config() {
     Config config = bench_config(2);
     config.knobs.inject = true;
@@ -57,6 +56,12 @@ Config refusal_config() {
 
 Config plain_config() {
     return bench_config(2);
+}
+
+Config strict_config(Strictness strictness) {
+    Config config = refusal_config();
+    config.knobs.strict = strictness;
+    return config;
 }
 
 std::string number_text(Rule rule) {
@@ -91,6 +96,30 @@ std::set<std::string> check_accesses(std::span<const AccessCase> cases) {
         const std::string rule = last_rule(*room.device);
         CHECK(rule == number_text(one.rule) + " " + one.text + manual_text(one.rule));
         named.insert(rule.substr(0, rule.find(' ')));
+    }
+    return named;
+}
+
+std::set<std::string> check_misuses(std::span<const MisuseCase> cases) {
+    std::set<std::string> named;
+    for (const MisuseCase& one : cases) {
+        CAPTURE(number_text(one.rule), one.text);
+        RefusalRoom room(strict_config());
+        CHECK(last_rule(*room.device).empty());
+        one.provoke(room);
+        const std::string rule = last_rule(*room.device);
+        CHECK(rule.starts_with(number_text(one.rule) + " "));
+        CHECK(rule.ends_with(one.text + manual_text(one.rule)));
+        REQUIRE(room.host.warnings.size() >= 2);
+        const std::string& line = room.host.warnings[room.host.warnings.size() - 2];
+        CHECK("pib-hca:" + rule.substr(rule.find(' ')) == line);
+        CHECK(room.host.warnings.back().starts_with("pib-hca: before that: BAR"));
+        named.insert(rule.substr(0, rule.find(' ')));
+
+        RefusalRoom stopping(strict_config(Strictness::kFatal));
+        CHECK_FALSE(stopping.device->engine().health().is_fatal());
+        one.provoke(stopping);
+        CHECK(stopping.device->engine().health().is_fatal());
     }
     return named;
 }

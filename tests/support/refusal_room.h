@@ -55,6 +55,7 @@ inline constexpr auto kOpcodeOf<pib_hca_inject_event> = PIB_HCA_CMD_INJECT_EVENT
 
 Config refusal_config();
 Config plain_config();  // without what is optional
+Config strict_config(Strictness strictness = Strictness::kOn);
 
 // Commands, and the object of the next one.
 struct RefusalBench : ReadyBench {
@@ -141,12 +142,20 @@ struct AccessCase {
     void (*provoke)(RefusalRoom&);
 };
 
+// Misuse that only a strict device names.
+struct MisuseCase {
+    Rule rule;
+    const char* text;  // a part of the line: "consumer 5 is ahead of the CQEs written: 0"
+    void (*provoke)(RefusalRoom&);
+};
+
 // The cases of the manual's sections (refusals_*_test.cc).
 std::span<const AccessCase> access_refusals();
 std::span<const RefusalCase> command_refusals();
 std::span<const RefusalCase> memory_refusals();
 std::span<const RefusalCase> queue_refusals();
 std::span<const RefusalCase> qp_refusals();
+std::span<const MisuseCase> misuses();  // strict_rules_test.cc
 
 // "6.13.2"
 std::string number_text(Rule rule);
@@ -154,6 +163,10 @@ std::string number_text(Rule rule);
 // property `objects` has the same. Returns the rules that devices have named.
 std::set<std::string> check_refusals(std::span<const RefusalCase> cases);
 std::set<std::string> check_accesses(std::span<const AccessCase> cases);
+// Provokes each misuse on a strict device, which warns of it, and on one that stops for it.
+std::set<std::string> check_misuses(std::span<const MisuseCase> cases);
+// Number and text of the last entry of the property's "refusals"; "" without one.
+std::string last_rule(Device& device);
 
 // The members of a case whose input has one field changed.
 #define REFUSED_IN(rule, valid, change, text) \

@@ -14,6 +14,13 @@ namespace pib::hca {
 inline constexpr unsigned kMaxPorts = 4;
 inline constexpr unsigned kMaxVectors = 64;
 
+// Checks of the driver: rules that the device does not enforce (docs/observability.md, Strict).
+enum class Strictness : uint8_t {
+    kOff,
+    kOn,     // names what breaks them
+    kFatal,  // and stops
+};
+
 // Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All are off
 // by default.
 struct TestKnobs {
@@ -22,6 +29,7 @@ struct TestKnobs {
     bool shuffle_srq = false;  // SRQs supply their WQEs in random order
     bool warnings = false;     // legal but doubtful use is logged
     NumberChoice qpn_choice = NumberChoice::kRound;
+    Strictness strict = Strictness::kOff;
 };
 
 struct Config {

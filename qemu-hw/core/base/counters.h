@@ -12,6 +12,8 @@
 
 namespace pib::hca {
 
+class Strict;
+
 enum class HcaCounter : uint8_t {
     kDuplicateRequest,
     kOutOfSequence,
@@ -45,7 +47,7 @@ enum class HcaCounter : uint8_t {
 inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
 
 // Counts events since reset by enum HcaCounter, for each port. Parts that count also find the
-// device's trace and journal here; nullptr: none.
+// device's trace and journal here, and the checks of its driver; nullptr: none.
 struct Counters {
     using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
@@ -53,6 +55,7 @@ struct Counters {
     std::array<Row, kMaxPorts + 1> rows{};
     Trace* trace = nullptr;
     Journal* journal = nullptr;
+    Strict* strict = nullptr;
 
     // port: 1 ..., or kNoPort.
     void add(HcaCounter counter, unsigned port, uint64_t n = 1) {

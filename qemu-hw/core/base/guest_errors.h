@@ -24,6 +24,15 @@ class GuestErrors {
         }
     }
 
+    // The same, as warnings, which QEMU prints without an option.
+    template <typename F, typename... More>
+    void warn(F&& text, More&&... more) {
+        if (admit()) {
+            host_.log(LogLevel::kWarning, "pib-hca: " + text());
+            (host_.log(LogLevel::kWarning, "pib-hca: " + more()), ...);
+        }
+    }
+
   private:
     // Whether this second has room for a line. Tells first how many had none.
     bool admit();

@@ -19,6 +19,13 @@ enum class LogLevel : uint8_t {
     kTrace,
 };
 
+// The function's MSI-X capability, for an interrupt of one vector.
+enum class VectorState : uint8_t {
+    kOpen,
+    kMasked,    // it waits
+    kDisabled,  // MSI-X is disabled: it is lost
+};
+
 // None of these functions calls the device.
 class Host {
   public:
@@ -55,6 +62,7 @@ class Host {
     // Sends the message after the current call of the device has returned: the message is a write
     // to an address that the guest chooses, and may call any function of the device.
     virtual void raise_msix(unsigned vector) = 0;
+    virtual VectorState vector_state(unsigned /*vector*/) { return VectorState::kOpen; }
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;

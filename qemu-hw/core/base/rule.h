@@ -15,11 +15,12 @@ consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Cmd
     return static_cast<uint32_t>(status) << 24 | section << 16 | sub << 8 | rule;
 }
 
-// The device's answer to a store or load that breaks a rule.
+// The device's answer to a store or load that breaks a rule, or to misuse of a queue.
 enum class Effect : uint8_t {
     kIgnored = 0x80,  // above all statuses
     kBadEnable,
     kFatal,
+    kNamed,  // the device goes on; with Strictness::kOn it names the rule
 };
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Effect effect) {
     return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
@@ -41,6 +42,13 @@ enum class Rule : uint32_t {
     kRingMemory = rule_value(3, 1, 10, Effect::kBadEnable),
     kCplMemory = rule_value(3, 1, 11, Effect::kBadEnable),
     kEnableStopped = rule_value(3, 1, 12, Effect::kBadEnable),
+    kDoorbellAgain = rule_value(3, 1, 13, Effect::kNamed),
+
+    // Reset and bring-up.
+    kEnableReady = rule_value(4, 1, 1, Effect::kNamed),
+    kCplZero = rule_value(4, 1, 2, Effect::kNamed),
+    kWorkStopped = rule_value(4, 1, 3, Effect::kNamed),
+    kArmMsix = rule_value(4, 1, 4, Effect::kNamed),
 
     // Every command.
     kOpcode = rule_value(5, 1, 1, CmdStatus::kBadOpcode),
@@ -67,6 +75,12 @@ enum class Rule : uint32_t {
     kNoKey = rule_value(5, 1, 22, CmdStatus::kBadResource),
     kObjectLimit = rule_value(5, 1, 23, CmdStatus::kNoResources),
 
+    // Commands under way.
+    kIdUnique = rule_value(5, 2, 1, Effect::kNamed),
+    kEntryChanged = rule_value(5, 2, 2, Effect::kNamed),
+    kInputChanged = rule_value(5, 2, 3, Effect::kNamed),
+    kOutputShared = rule_value(5, 2, 4, Effect::kNamed),
+
     // The device and its ports.
     kDeviceMask = rule_value(6, 3, 1, CmdStatus::kBadReserved),
     kDeviceReserved = rule_value(6, 3, 2, CmdStatus::kBadReserved),
@@ -85,6 +99,7 @@ enum class Rule : uint32_t {
     kShadowNone = rule_value(6, 9, 4, CmdStatus::kBadState),
     kShadowAligned = rule_value(6, 9, 5, CmdStatus::kBadParam),
     kShadowMemory = rule_value(6, 9, 6, CmdStatus::kBadMemory),
+    kShadowZero = rule_value(6, 9, 7, Effect::kNamed),
     kPdBusy = rule_value(6, 10, 1, CmdStatus::kBusy),
     kXrcdBusy = rule_value(6, 10, 2, CmdStatus::kBusy),
 
@@ -261,6 +276,13 @@ enum class Rule : uint32_t {
     kPageMemory = rule_value(7, 1, 14, CmdStatus::kBadMemory),
     kAllQueuePages = rule_value(7, 1, 15, CmdStatus::kNoResources),
 
+    // Queues in memory.
+    kHeaderZero = rule_value(7, 2, 1, Effect::kNamed),
+    kHeaderReserved = rule_value(7, 2, 2, Effect::kNamed),
+    kRingZero = rule_value(7, 2, 3, Effect::kNamed),
+    kMemoryShared = rule_value(7, 2, 4, Effect::kNamed),
+    kMemoryLost = rule_value(7, 2, 5, Effect::kNamed),
+
     // Doorbells.
     kPageFree = rule_value(8, 2, 1, Effect::kIgnored),
     kDoorbellQp = rule_value(8, 2, 2, Effect::kIgnored),
@@ -273,6 +295,27 @@ enum class Rule : uint32_t {
     kEqNumber = rule_value(8, 2, 9, Effect::kIgnored),
     kEqCounter = rule_value(8, 2, 10, Effect::kIgnored),
     kKickPage = rule_value(8, 2, 11, Effect::kIgnored),
+
+    // Posting.
+    kSendPasses = rule_value(8, 3, 1, Effect::kNamed),
+    kRecvPasses = rule_value(8, 3, 2, Effect::kNamed),
+    kSrqPasses = rule_value(8, 3, 3, Effect::kNamed),
+    kSendBack = rule_value(8, 3, 4, Effect::kNamed),
+    kRecvBack = rule_value(8, 3, 5, Effect::kNamed),
+    kSrqBack = rule_value(8, 3, 6, Effect::kNamed),
+    kSendChanged = rule_value(8, 3, 7, Effect::kNamed),
+    kRecvChanged = rule_value(8, 3, 8, Effect::kNamed),
+    kInitProducers = rule_value(8, 3, 9, Effect::kNamed),
+    kSendEarly = rule_value(8, 3, 10, Effect::kNamed),
+
+    // Event queues.
+    kEqeLeft = rule_value(9, 1, 1, Effect::kNamed),
+    kVectorMasked = rule_value(9, 1, 2, Effect::kNamed),
+
+    // Completion queues.
+    kConsumerAhead = rule_value(10, 1, 1, Effect::kNamed),
+    kConsumerBack = rule_value(10, 1, 2, Effect::kNamed),
+    kArmAhead = rule_value(10, 1, 3, Effect::kNamed),
 
     // Address vectors.
     kVectorFlags = rule_value(14, 1, 1, CmdStatus::kBadReserved),
@@ -288,6 +331,12 @@ enum class Rule : uint32_t {
 
 constexpr CmdStatus status_of(Rule rule) {
     return static_cast<CmdStatus>(static_cast<uint32_t>(rule) >> 24);
+}
+
+// The device tells the driver nothing of it.
+constexpr bool is_silent(Rule rule) {
+    const auto effect = static_cast<Effect>(status_of(rule));
+    return effect == Effect::kIgnored || effect == Effect::kNamed;
 }
 
 }  // namespace pib::hca

@@ -67,6 +67,12 @@ Verdict check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) 
 
 }  // namespace
 
+CommandQueue::CommandQueue(DeviceObjects& objects) : objects_(objects), host_(objects.host) {
+    if (Strict* strict = objects.counters.strict; strict != nullptr) {
+        watch_.emplace(host_, *strict);
+    }
+}
+
 Verdict CommandQueue::start(const Rings& rings) {
     if (const Verdict verdict = check(rings); verdict != CmdStatus::kOk) {
         return verdict;
@@ -75,6 +81,9 @@ Verdict CommandQueue::start(const Rings& rings) {
     running_ = true;
     producer_ = 0;
     consumed_ = 0;
+    if (watch_) {
+        watch_->started(rings.base, rings.cpl_base, rings.log_depth);
+    }
     return CmdStatus::kOk;
 }
 
@@ -107,6 +116,9 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
             refuse(Rule::kDoorbellCounter, producer, consumed_ + depth));
         return PIB_HCA_FATAL_CMDQ_OVERRUN;
     }
+    if (watch_) {
+        watch_->rung(producer_, producer);
+    }
     producer_ = producer;
     return PIB_HCA_FATAL_NONE;
 }
@@ -129,6 +141,9 @@ uint32_t CommandQueue::run(bool stopped) {
         Executed next;
         if (!fetch(next.cmd)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
+        }
+        if (watch_) {
+            watch_->fetched(next.cmd);
         }
         next.reply = stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd);
         report(next);
@@ -171,6 +186,9 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
         return refuse(Rule::kOutputMemory, cmd.out_addr, room);
     }
+    if (watch_ && room != 0) {
+        objects_.counters.strict->output({Thing::kCommand, cmd.id}, cmd.out_addr, room);
+    }
     CommandReply reply = spec->run(objects_, in);
     const uint32_t written = std::min(room, reply.out_length);
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
@@ -206,6 +224,9 @@ bool CommandQueue::complete(const Executed& executed) {
     if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
         trace->command(host_.now_ns(), cmd.opcode, cmd.object, reply.result,
                        static_cast<uint8_t>(reply.verdict.status()));
+    }
+    if (watch_) {
+        watch_->completing();
     }
     if (!write_completion(executed)) {
         return false;

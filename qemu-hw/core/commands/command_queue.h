@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "commands/command_table.h"
 #include "pib_hca_hw.h"
+#include "strict/command_watch.h"
 
 namespace pib::hca {
 
@@ -21,7 +22,7 @@ class CommandQueue {
     static constexpr uint32_t kCommandsPerTurn = 16;
     static constexpr uint64_t kPagesPerTurn = 1u << 16;
 
-    explicit CommandQueue(DeviceObjects& objects) : objects_(objects), host_(objects.host) {}
+    explicit CommandQueue(DeviceObjects& objects);
 
     struct Rings {
         uint64_t base = 0;
@@ -41,6 +42,7 @@ class CommandQueue {
     }
     bool running() const { return running_; }
     uint32_t consumed() const { return consumed_; }
+    uint32_t outstanding() const { return running_ ? producer_ - consumed_ : 0; }
 
     // `producer` is the doorbell's counter. Returns PIB_HCA_FATAL_CMDQ_OVERRUN or
     // PIB_HCA_FATAL_NONE; run() executes the commands.
@@ -77,6 +79,7 @@ class CommandQueue {
     Host& host_;
     Rings rings_;
     std::optional<Executed> held_;
+    std::optional<CommandWatch> watch_;  // if the device checks its driver
     bool running_ = false;
     uint32_t producer_ = 0;
     uint32_t consumed_ = 0;

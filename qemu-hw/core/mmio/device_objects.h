@@ -45,7 +45,7 @@ struct DeviceObjects {
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
-    ShadowDoorbells shadow_doorbells{host, transport};
+    ShadowDoorbells shadow_doorbells{host, transport, counters.strict};
     GuestErrors guest_errors{host};
     Refusals refusals{host, guest_errors};
 

@@ -24,6 +24,18 @@ constexpr uint64_t word_offset(unsigned word) {
     return offsetof(pib_hca_shadow_page, rung) + uint64_t{word} * sizeof(uint64_t);
 }
 
+// The kernel's UAR is 0.
+Subject page_of(uint32_t uar) {
+    return {Thing::kShadowPage, uar};
+}
+
+void check_page(Host& host, Strict& strict, uint32_t uar, const GuestBuffer& page) {
+    if (!is_zero(host, page, 0, sizeof(pib_hca_shadow_page))) {
+        strict.broken(Rule::kShadowZero, page_of(uar));
+    }
+    strict.queue_created(page_of(uar), page, {.bytes = page.bytes()});
+}
+
 }  // namespace
 
 Verdict ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
@@ -35,6 +47,9 @@ Verdict ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
         return refuse(Rule::kShadowNone);
     }
     if (bus_addr == 0) {
+        if (strict_ != nullptr) [[unlikely]] {
+            strict_->queue_destroyed(page_of(uar));
+        }
         owed_.remove(uar);
         shadows_.erase(uar);
         host_.kicks(uar, false);
@@ -52,6 +67,9 @@ Verdict ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
                                     GuestBuffer::Proof::kWritable);
     if (!buffer) {
         return refuse(Rule::kShadowMemory, bus_addr);
+    }
+    if (strict_ != nullptr) [[unlikely]] {
+        check_page(host_, *strict_, uar, *buffer);
     }
     shadows_[uar].page = std::move(*buffer);
     host_.kicks(uar, true);

@@ -19,7 +19,8 @@ namespace pib::hca {
 
 class ShadowDoorbells {
   public:
-    ShadowDoorbells(Host& host, Transport& transport) : host_(host), transport_(transport) {}
+    ShadowDoorbells(Host& host, Transport& transport, Strict* strict)
+        : host_(host), transport_(transport), strict_(strict) {}
 
     // Sets the UAR's page to this bus address; 0 removes it. Errors: BAD_PARAM, not aligned;
     // BAD_MEMORY, not RAM; BAD_STATE, the UAR has a page already, or none to remove.
@@ -59,6 +60,7 @@ class ShadowDoorbells {
 
     Host& host_;
     Transport& transport_;
+    Strict* strict_;  // nullptr unless the device checks its driver
     std::map<uint32_t, Shadow> shadows_;
     Ring<uint32_t> owed_;
 };

@@ -3,6 +3,7 @@
 
 #include "mmio/registers.h"
 #include "pib_hca_hw.h"
+#include "qp/qp_checks.h"
 
 namespace pib::hca {
 
@@ -19,6 +20,9 @@ struct Page {
         objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
         if (!objects.transport.send_doorbell(uar, static_cast<uint32_t>(value))) {
             ignore(PIB_HCA_UAR_SEND, why_no_qp(value));
+        } else if (objects.counters.strict != nullptr) [[unlikely]] {
+            check_doorbell(objects.host, *objects.counters.strict,
+                           *objects.transport.verbs().look_at(static_cast<uint32_t>(value)));
         }
     }
     void recv(uint64_t value) {

@@ -3,6 +3,7 @@
 
 #include "memory/peer_copy.h"
 #include "qp/error_states.h"
+#include "qp/qp_checks.h"
 
 namespace pib::hca {
 namespace {
@@ -91,6 +92,9 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
     const bool failed = error.status != WcStatus::kSuccess;
     const uint32_t byte_count = !failed && wqe.fetches() ? wqe.data.length : 0;
     const CompletionOpcode opcode = completion_opcode(wqe.opcode);
+    if (Strict* strict = services.strict(); strict != nullptr) [[unlikely]] {
+        check_unchanged(services.host(), *strict, qp, qp.sq, counter, qp.window.bytes_at(0));
+    }
     if (wqe.needs_response() && request.started) {
         --qp.req.rd_outstanding;
     }
@@ -120,6 +124,10 @@ void complete_local(QpServices& services, QueuePair& qp) {
 
 void complete_recv(QpServices& services, QueuePair& qp, Completion completion) {
     const ReceiveRequest& recv = qp.resp.recv;
+    if (Strict* strict = services.strict(); strict != nullptr && recv.valid && recv.srqn == 0)
+        [[unlikely]] {
+        check_unchanged(services.host(), *strict, qp, qp.rq, recv.counter, recv.bytes);
+    }
     qp.resp.recv.valid = false;
     count_error(services, qp, completion.error, false);
     note_failure(services, qp, completion.error, false, recv.counter);

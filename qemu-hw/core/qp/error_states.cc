@@ -20,8 +20,8 @@ void start_error(QpServices& services, QueuePair& qp) {
     // The flag asks software for doorbells of receives that it posts from now on. Producers are
     // read after it, so that earlier WQEs are flushed without a doorbell (IBA 10.3.1.7).
     request_receive_doorbells(services.host(), qp.buffer, true);
-    (void)refresh_sq(services.host(), qp);
-    (void)refresh_rq(services.host(), qp);
+    (void)refresh_sq(services, qp);
+    (void)refresh_rq(services, qp);
     services.schedule(qp);
 }
 
@@ -142,7 +142,7 @@ void report_drained(QpServices& services, QueuePair& qp) {
 }
 
 bool refresh_send_queue(QpServices& services, QueuePair& qp) {
-    if (refresh_sq(services.host(), qp) == QueueRead::kOk) {
+    if (refresh_sq(services, qp) == QueueRead::kOk) {
         return true;
     }
     fatal(services, qp);

@@ -1,20 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reads the producers of a QP's queues.
+// Reads the producers of a QP's queues, and their entries.
 #pragma once
 
-#include "base/host.h"
-#include "qp/qp.h"
+#include <cstdint>
+#include <span>
+
+#include "qp/qp_checks.h"
+#include "qp/qp_services.h"
 #include "queues/queue_header.h"
 
 namespace pib::hca {
 
-inline QueueRead refresh_sq(Host& host, QueuePair& qp) {
-    return refresh_send_producer(host, qp.buffer, qp.sq, qp.window.size());
+inline QueueRead refresh_sq(QpServices& services, QueuePair& qp) {
+    const uint32_t before = qp.sq.producer;
+    const QueueRead result =
+        refresh_send_producer(services.host(), qp.buffer, qp.sq, qp.window.size());
+    if (Strict* strict = services.strict(); strict != nullptr) [[unlikely]] {
+        check_producer(services.host(), *strict, qp, qp.sq, before, result);
+    }
+    return result;
 }
 
-inline QueueRead refresh_rq(Host& host, QueuePair& qp) {
-    return refresh_receive_producer(host, qp.buffer, qp.rq,
-                                    qp.rq.present && qp.resp.recv.valid ? 1 : 0);
+inline QueueRead refresh_rq(QpServices& services, QueuePair& qp) {
+    const uint32_t before = qp.rq.producer;
+    const QueueRead result = refresh_receive_producer(services.host(), qp.buffer, qp.rq,
+                                                      qp.rq.present && qp.resp.recv.valid ? 1 : 0);
+    if (Strict* strict = services.strict(); strict != nullptr) [[unlikely]] {
+        check_producer(services.host(), *strict, qp, qp.rq, before, result);
+    }
+    return result;
+}
+
+// Copies the next entry of a queue; false: its memory has vanished.
+inline bool copy_wqe(QpServices& services, const QueuePair& qp, const WorkQueue& queue,
+                     std::span<uint8_t> to) {
+    const bool copied = copy_entry(services.host(), qp.buffer, queue, queue.consumer, to);
+    if (Strict* strict = services.strict(); strict != nullptr && !copied) [[unlikely]] {
+        strict->memory_lost({Thing::kQp, qp.qpn});
+    }
+    return copied;
 }
 
 }  // namespace pib::hca

@@ -13,6 +13,7 @@
 #include "qp/qp_table.h"
 #include "qp/scheduler.h"
 #include "qp/transport_parts.h"
+#include "strict/strict.h"
 
 namespace pib::hca {
 
@@ -24,6 +25,8 @@ class QpServices {
     const TransportParts& parts() const { return parts_; }
     Host& host() { return parts_.host; }
     Mpt& mpt() { return parts_.mpt; }
+    // nullptr unless the device checks its driver.
+    Strict* strict() { return parts_.counters.strict; }
     // nullptr unless the device has peer copy.
     PeerCopy* peer_copy() { return parts_.peer_copy; }
     // Requires a state in which the QP has a port.

@@ -11,7 +11,7 @@ namespace {
 
 Fetch peek_own(QpServices& services, QueuePair& qp) {
     WorkQueue& rq = qp.rq;
-    if (rq.ready() == 0 && refresh_rq(services.host(), qp) != QueueRead::kOk) {
+    if (rq.ready() == 0 && refresh_rq(services, qp) != QueueRead::kOk) {
         fatal(services, qp);
         return Fetch::kBad;
     }
@@ -19,7 +19,7 @@ Fetch peek_own(QpServices& services, QueuePair& qp) {
         return Fetch::kNone;
     }
     ReceiveRequest& recv = qp.resp.recv;
-    if (!copy_entry(services.host(), qp.buffer, rq, rq.consumer, recv.bytes)) {
+    if (!copy_wqe(services, qp, rq, recv.bytes)) {
         fatal(services, qp);
         return Fetch::kBad;
     }

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "pib_hca_hw.h"
+#include "queues/cq_checks.h"
 #include "queues/cqe_poison.h"
 #include "queues/interface_pages.h"
 
@@ -77,8 +78,8 @@ bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
 
 }  // namespace
 
-CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs)
-    : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages) {}
+CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict)
+    : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages), strict_(strict) {}
 
 CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     if (const Verdict verdict = check_fields(in, Rule::kCqReserved, Rule::kCqDeep);
@@ -102,7 +103,11 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     cq.uar = in.uar;
     cq.log_depth = in.log_depth;
     ++eq->users;
-    return cqs_.insert(std::move(cq));
+    const uint32_t cqn = cqs_.insert(std::move(cq));
+    if (strict_ != nullptr) [[unlikely]] {
+        check_new_cq(*strict_, cqn, *cqs_.find(cqn));
+    }
+    return cqn;
 }
 
 // Takes the buffer's pages from pages_left_.
@@ -131,11 +136,18 @@ Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue resized = *cq;
     resized.buffer = std::move(*buffer);
     resized.log_depth = in.log_depth;
+    if (strict_ != nullptr) [[unlikely]] {
+        check_cq_header(host_, *strict_, cqn, *cq);
+        check_new_cq(*strict_, cqn, resized);
+    }
     const bool readable = read_consumer(*cq);
     const Verdict verdict = readable ? copy_waiting(*cq, resized, in.pages.root)
                                      : refuse(Rule::kResizeMemory, in.pages.root);
     const bool ok = verdict == CmdStatus::kOk;
     pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->memory_released({Thing::kCq, cqn}, (ok ? *cq : resized).buffer);
+    }
     if (ok) {
         *cq = std::move(resized);
     }
@@ -172,6 +184,9 @@ Verdict CqTable::destroy(uint32_t cqn) {
     if (cq->users != 0) {
         return refuse(Rule::kCqBusy, cqn, cq->users);
     }
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->queue_destroyed({Thing::kCq, cqn});
+    }
     timers_.cancel(cqn);
     eqs_.forget_completion(cq->eqn, cqn);
     eqs_.forget_events(EventSource::kCq, cqn);
@@ -197,6 +212,10 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     }
     const auto consumer = static_cast<uint32_t>(value >> PIB_HCA_DB_COUNTER_SHIFT);
     const CqArm arm = (value & PIB_HCA_DB_CQ_SOLICITED) != 0 ? CqArm::kSolicited : CqArm::kNext;
+    if (strict_ != nullptr) [[unlikely]] {
+        check_cq_header(host_, *strict_, cqn, *cq);
+        strict_->arm_counter({Thing::kCq, cqn}, consumer, cq->producer);
+    }
     // A pending request for the next completion is not reduced to one for a solicited completion
     // (IBA vol. 1, 11.4.2.2).
     cq->arm = std::max(cq->arm, arm);
@@ -229,6 +248,9 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, b
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr || cq->error) {
         return false;
+    }
+    if (strict_ != nullptr) [[unlikely]] {
+        check_cq_header(host_, *strict_, cqn, *cq);
     }
     if (!has_room(*cq)) {
         fail(cqn, *cq, CqErrorSyndrome::kOverrun);
@@ -355,6 +377,9 @@ bool CqTable::write(CompletionQueue& cq, const Completion& completion) {
 
 void CqTable::fail(uint32_t cqn, CompletionQueue& cq, CqErrorSyndrome syndrome) {
     cq.error = true;
+    if (strict_ != nullptr && syndrome == CqErrorSyndrome::kMemory) {
+        strict_->memory_lost({Thing::kCq, cqn});
+    }
     eqs_.async_event(Event::kCqError, cqn, static_cast<uint32_t>(syndrome));
 }
 

@@ -9,6 +9,7 @@
 #include "memory/guest_buffer.h"
 #include "queues/completion.h"
 #include "queues/eq.h"
+#include "strict/strict.h"
 
 // Structures of the register interface (pib_hca_hw.h).
 struct pib_hca_create_cq;
@@ -45,7 +46,7 @@ struct CompletionQueue {
 
 class CqTable {
   public:
-    CqTable(Host& host, EqTable& eqs, uint32_t max_cqs);
+    CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict = nullptr);
 
     CmdResult<uint32_t> create(
         const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
@@ -99,6 +100,7 @@ class CqTable {
     EqTable& eqs_;
     Table<CompletionQueue> cqs_;
     uint64_t pages_left_;
+    Strict* strict_;
     bool poison_ = false;
     Timers timers_;  // deadlines of delayed events
 };

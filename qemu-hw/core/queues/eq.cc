@@ -87,8 +87,8 @@ void WaitingEvents::forget(EventSource source, uint32_t number) {
                   events_.upper_bound({source, 0, number, UINT8_MAX}));
 }
 
-EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors)
-    : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs) {}
+EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors, Strict* strict)
+    : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs), strict_(strict) {}
 
 CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
     if (const Verdict s = check_fields(in, vectors_); s != CmdStatus::kOk) {
@@ -115,6 +115,13 @@ CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
     eq.log_depth = in.log_depth;
     eq.async = async;
     const uint32_t eqn = eqs_.insert(std::move(eq));
+    EventQueue& placed = *eqs_.find(eqn);
+    placed.eqn = eqn;
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->queue_created(
+            {Thing::kEq, eqn}, placed.buffer,
+            {.bytes = bytes, .entry_size = sizeof(pib_hca_eqe), .entries = 1u << in.log_depth});
+    }
     if (async) {
         async_eqn_ = eqn;
     }
@@ -131,6 +138,10 @@ Verdict EqTable::destroy(uint32_t eqn) {
     }
     if (eq->async) {
         async_eqn_ = Table<EventQueue>::kFull;
+    }
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->queue_destroyed({Thing::kEq, eqn});
+        strict_->events_taken(eqn);
     }
     eqs_.erase(eqn);
     return CmdStatus::kOk;
@@ -150,12 +161,22 @@ bool EqTable::doorbell(uint64_t value) {
     }
     eq->consumer = consumer;
     eq->armed = (value & PIB_HCA_DB_EQ_ARM) != 0;
+    if (strict_ != nullptr) [[unlikely]] {
+        watch_doorbell(*eq);
+    }
     post_waiting(*eq);
     // An event between the driver's last read and its arming must raise an interrupt.
     if (eq->armed && eq->producer != eq->consumer) {
         fire(*eq);
     }
     return true;
+}
+
+void EqTable::watch_doorbell(const EventQueue& eq) {
+    strict_->events_taken(eq.eqn);
+    if (eq.armed) {
+        strict_->armed(eq.eqn, eq.vector);
+    }
 }
 
 void EqTable::post_waiting(EventQueue& eq) {
@@ -250,6 +271,9 @@ bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
 
 void EqTable::post(EventQueue& eq, const pib_hca_eqe& eqe) {
     if (!write(eq, eqe)) {
+        if (strict_ != nullptr) {
+            strict_->memory_lost({Thing::kEq, eq.eqn});
+        }
         stop(PIB_HCA_FATAL_EQ_DMA);
         return;
     }
@@ -260,6 +284,9 @@ void EqTable::post(EventQueue& eq, const pib_hca_eqe& eqe) {
 
 void EqTable::fire(EventQueue& eq) {
     eq.armed = false;
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->interrupt(eq.eqn, eq.vector);
+    }
     host_.raise_msix(eq.vector);
     events_.interrupt_raised();
 }

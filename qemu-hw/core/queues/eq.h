@@ -12,6 +12,7 @@
 #include "base/table.h"
 #include "base/verdict.h"
 #include "memory/guest_buffer.h"
+#include "strict/strict.h"
 
 // Structures of the register interface (pib_hca_hw.h).
 struct pib_hca_create_eq;
@@ -44,6 +45,7 @@ class WaitingEvents {
 
 struct EventQueue {
     GuestBuffer buffer;
+    uint32_t eqn = 0;
     uint32_t producer = 0;
     uint32_t consumer = 0;  // value of the last doorbell
     uint32_t vector = 0;
@@ -68,7 +70,8 @@ class EqTable {
         virtual void interrupt_raised() = 0;
     };
 
-    EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors);
+    EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors,
+            Strict* strict = nullptr);
 
     CmdResult<uint32_t> create(const pib_hca_create_eq& in);
     Verdict destroy(uint32_t eqn);  // BUSY while CQs use it
@@ -106,12 +109,14 @@ class EqTable {
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);
+    void watch_doorbell(const EventQueue& eq);
     void stop(uint32_t cause);
 
     Host& host_;
     Events& events_;
     uint32_t vectors_;
     Table<EventQueue> eqs_;
+    Strict* strict_;
     uint32_t async_eqn_ = Table<EventQueue>::kFull;
     bool stopped_ = false;
 };

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "pib_hca_hw.h"
+#include "strict/queue_memory.h"
 
 namespace pib::hca {
 
@@ -18,6 +19,11 @@ QueueRead refresh_send_producer(Host& host, const GuestBuffer& buffer, WorkQueue
 QueueRead refresh_receive_producer(Host& host, const GuestBuffer& buffer, WorkQueue& rq,
                                    uint32_t held) {
     return refresh_queue(host, buffer, offsetof(pib_hca_qp_header, rq_producer), rq, held);
+}
+
+bool header_reserved_is_zero(Host& host, const GuestBuffer& buffer) {
+    constexpr uint32_t kReserved = offsetof(pib_hca_qp_header, reserved);
+    return is_zero(host, buffer, kReserved, kQueueHeaderBytes - kReserved);
 }
 
 void request_receive_doorbells(Host& host, GuestBuffer& buffer, bool wanted) {

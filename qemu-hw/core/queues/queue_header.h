@@ -17,6 +17,9 @@ QueueRead refresh_send_producer(Host& host, const GuestBuffer& buffer, WorkQueue
 QueueRead refresh_receive_producer(Host& host, const GuestBuffer& buffer, WorkQueue& rq,
                                    uint32_t held);
 
+// Whether the header's reserved bytes are 0.
+bool header_reserved_is_zero(Host& host, const GuestBuffer& buffer);
+
 // Whether software rings a doorbell for each receive WQE that it posts. Software sees it before
 // anything that the device reads afterwards.
 void request_receive_doorbells(Host& host, GuestBuffer& buffer, bool wanted);

@@ -83,8 +83,13 @@ Verdict check_fields(const pib_hca_modify_srq& in, const SharedReceiveQueue& srq
 
 }  // namespace
 
-SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs)
-    : host_(host), eqs_(eqs), cqs_(cqs), srqs_(1, max_srqs), pages_left_(Limits::kSrqPages) {}
+SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs, Strict* strict)
+    : host_(host),
+      eqs_(eqs),
+      cqs_(cqs),
+      srqs_(1, max_srqs),
+      pages_left_(Limits::kSrqPages),
+      strict_(strict) {}
 
 CmdResult<GuestBuffer> SrqTable::load(const PageList& pages, const WorkQueue& queue) {
     const uint64_t bytes = buffer_bytes(queue);
@@ -116,7 +121,14 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
         ++cqs_.find(srq.cqn)->users;
     }
     srq.privileged = (in.flags & PIB_HCA_SRQ_PRIVILEGED) != 0;
-    return srqs_.insert(std::move(srq));
+    const uint32_t srqn = srqs_.insert(std::move(srq));
+    if (strict_ != nullptr) [[unlikely]] {
+        const SharedReceiveQueue& placed = *srqs_.find(srqn);
+        strict_->queue_created(
+            {Thing::kSrq, srqn}, placed.buffer,
+            {.bytes = buffer_bytes(placed.queue), .header = PIB_HCA_QUEUE_HEADER_SIZE});
+    }
+    return srqn;
 }
 
 Verdict SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
@@ -134,7 +146,7 @@ Verdict SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
         if (!refresh(srqn, *srq)) {
             return refuse(Rule::kSrqError, srqn);
         }
-        if (const Verdict s = resize(*srq, in); s != CmdStatus::kOk) {
+        if (const Verdict s = resize(srqn, *srq, in); s != CmdStatus::kOk) {
             return s;
         }
     }
@@ -146,7 +158,7 @@ Verdict SrqTable::modify(uint32_t srqn, const pib_hca_modify_srq& in) {
 }
 
 // Moves waiting WQEs, with their counters, to the corresponding places of the new ring.
-Verdict SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
+Verdict SrqTable::resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_modify_srq& in) {
     WorkQueue queue = srq.queue;
     queue.log_depth = in.log_depth;
     if (queue.ready() > queue.depth()) {
@@ -161,6 +173,10 @@ Verdict SrqTable::resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in) 
         return refuse(Rule::kSrqMemory, in.pages.root);
     }
     pages_left_ += srq.buffer.listed_pages();
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->queue_destroyed({Thing::kSrq, srqn});
+        strict_->queue_created({Thing::kSrq, srqn}, *buffer, {.bytes = buffer_bytes(queue)});
+    }
     srq.buffer = std::move(*buffer);
     srq.queue = queue;
     return CmdStatus::kOk;
@@ -207,6 +223,9 @@ Verdict SrqTable::destroy(uint32_t srqn) {
     }
     if (srq->cqn != 0) {
         --cqs_.find(srq->cqn)->users;
+    }
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->queue_destroyed({Thing::kSrq, srqn});
     }
     eqs_.forget_events(EventSource::kSrq, srqn);
     pages_left_ += srq->buffer.listed_pages();
@@ -307,12 +326,33 @@ bool SrqTable::inject_error(uint32_t srqn) {
 }
 
 bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
+    const uint32_t before = srq.queue.producer;
     const auto result =
         refresh_queue(host_, srq.buffer, offsetof(pib_hca_srq_header, producer), srq.queue, 0);
+    if (strict_ != nullptr) [[unlikely]] {
+        watch_header(srqn, srq, before, result);
+    }
     if (result != QueueRead::kOk) {
         fail(srqn, srq);
     }
     return result == QueueRead::kOk;
+}
+
+// `before`: the producer that was known.
+void SrqTable::watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
+                            QueueRead result) {
+    const Subject subject{Thing::kSrq, srqn};
+    if (result == QueueRead::kMemory) {
+        strict_->memory_lost(subject);
+        return;
+    }
+    constexpr uint64_t kReserved = offsetof(pib_hca_srq_header, reserved);
+    if (!is_zero(host_, srq.buffer, kReserved, PIB_HCA_QUEUE_HEADER_SIZE - kReserved)) {
+        strict_->broken(Rule::kHeaderReserved, subject);
+    }
+    strict_->producer_moved(subject, {.passes = Rule::kSrqPasses, .back = Rule::kSrqBack}, before,
+                            srq.queue.found, result == QueueRead::kOk,
+                            srq.queue.consumer + srq.queue.depth());
 }
 
 // Raises one event per limit that was set. Reads the producer only if the known value does not

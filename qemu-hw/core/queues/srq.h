@@ -43,7 +43,7 @@ struct SharedReceiveQueue {
 
 class SrqTable {
   public:
-    SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs);
+    SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs, Strict* strict = nullptr);
 
     // The caller has checked PD and XRC domain.
     CmdResult<uint32_t> create(const pib_hca_create_srq& in);
@@ -77,10 +77,12 @@ class SrqTable {
 
   private:
     CmdResult<GuestBuffer> load(const PageList& pages, const WorkQueue& queue);
-    Verdict resize(SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
+    Verdict resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
     bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                       const WorkQueue& queue);
     bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
+    void watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
+                      QueueRead result);
     bool fill_pool(uint32_t srqn, SharedReceiveQueue& srq);
     void check_limit(uint32_t srqn, SharedReceiveQueue& srq);
     void fail(uint32_t srqn, SharedReceiveQueue& srq);
@@ -90,6 +92,7 @@ class SrqTable {
     CqTable& cqs_;
     Table<SharedReceiveQueue> srqs_;
     uint64_t pages_left_;
+    Strict* strict_;
     bool shuffle_ = false;
     std::minstd_rand random_;
 };

@@ -15,6 +15,7 @@ QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer
                      {reinterpret_cast<uint8_t*>(&producer), sizeof producer})) {
         return QueueRead::kMemory;
     }
+    queue.found = producer;
     // Entries before the producer are read after it.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (producer - queue.consumer > queue.depth() - held) {

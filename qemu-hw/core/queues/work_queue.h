@@ -22,6 +22,7 @@ struct WorkQueue {
     uint32_t consumer = 0;  // the next entry to copy
     // As last read from guest memory, within depth() of what is not completed.
     uint32_t producer = 0;
+    uint32_t found = 0;  // in guest memory, when it was last read: producer if it was possible
     uint8_t log_depth = 0;
     uint8_t log_stride = 0;
     bool present = false;

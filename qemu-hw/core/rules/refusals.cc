@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 
 #include "base/json.h"
 #include "pib_hca_hw.h"
@@ -70,10 +71,33 @@ std::string field_text(const Refusal& refusal, const RuleText& rule) {
            number_text(rule.value, refusal.verdict.value) + byte_text(refusal, rule.field);
 }
 
-// "MODIFY_QP of 65 id 7", or "store to BAR0 at 0x34"
+// In the order of Thing.
+constexpr const char* kThings[] = {"",
+                                   "device",
+                                   "command queue",
+                                   "command ring",
+                                   "command completion ring",
+                                   "command id",
+                                   "shadow doorbell page",
+                                   "EQ",
+                                   "CQ",
+                                   "SRQ",
+                                   "QP"};
+static_assert(std::size(kThings) == static_cast<size_t>(Thing::kQp) + 1);
+
+std::string name_of(const Subject& subject) {
+    const bool numbered = subject.number != 0 || subject.thing == Thing::kCommand;
+    return kThings[static_cast<size_t>(subject.thing)] +
+           (numbered ? " " + std::to_string(subject.number) : "");
+}
+
+// "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", or "QP 65"
 std::string subject_text(const Refusal& refusal, const RuleText& rule) {
-    if (!refusal.is_command) {
+    if (refusal.kind == Refusal::Kind::kAccess) {
         return refusal.what + (" at" + number_text(Number::kHex, refusal.offset));
+    }
+    if (refusal.kind == Refusal::Kind::kMisuse) {
+        return name_of(refusal.misused);
     }
     const bool said = refusal.object == 0 || rule.field.place == Place::kEntry;
     return refusal.what + (said ? "" : " of " + std::to_string(refusal.object)) + " id " +
@@ -89,9 +113,21 @@ std::string section_text(Rule rule) {
 std::string text_of(const Refusal& refusal) {
     const Verdict& verdict = refusal.verdict;
     const RuleText& rule = *find_rule(verdict.rule);
-    return subject_text(refusal, rule) + " refused: " + field_text(refusal, rule) + rule.text +
-           number_text(rule.limit, verdict.limit) + " (manual " + section_text(verdict.rule) +
-           " rule " + std::to_string(number_of(verdict.rule)) + ")";
+    const char* const verb = refusal.kind == Refusal::Kind::kMisuse ? " misused: " : " refused: ";
+    const Subject& other = refusal.other;
+    return subject_text(refusal, rule) + verb + field_text(refusal, rule) + rule.text +
+           number_text(rule.limit, verdict.limit) +
+           (other.thing == Thing::kNone ? "" : " " + name_of(other)) + " (manual " +
+           section_text(verdict.rule) + " rule " + std::to_string(number_of(verdict.rule)) + ")";
+}
+
+void Refusals::print(const Refusal& refusal) {
+    if (accesses_ == nullptr || !is_silent(refusal.verdict.rule)) {
+        log_.print([&] { return text_of(refusal); });
+        return;
+    }
+    log_.warn([&] { return text_of(refusal); },
+              [&] { return "before that: " + refusal.accesses.text(); });
 }
 
 // Loads of registers may not throw: without memory the refusal is not logged.
@@ -99,8 +135,12 @@ void Refusals::add(const Refusal& refusal) noexcept {
     Refusal& kept = ring_[count_++ % kKept];
     kept = refusal;
     kept.time_ns = host_.now_ns();
+    silent_ += is_silent(refusal.verdict.rule) ? 1 : 0;
+    if (accesses_ != nullptr) {
+        kept.accesses = *accesses_;
+    }
     try {
-        log_.print([&] { return text_of(kept); });
+        print(kept);
     } catch (const std::exception&) {
         return;
     }
@@ -108,14 +148,14 @@ void Refusals::add(const Refusal& refusal) noexcept {
 
 void Refusals::ignored_load(unsigned bar, uint64_t offset) {
     add({.what = bar == PIB_HCA_BAR_REGS ? "load of BAR0" : "load of BAR2",
-         .is_command = false,
+         .kind = Refusal::Kind::kAccess,
          .offset = offset,
          .verdict = refuse(Rule::kLoad)});
 }
 
 void Refusals::ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict) {
     add({.what = bar == PIB_HCA_BAR_REGS ? "store to BAR0" : "store to BAR2",
-         .is_command = false,
+         .kind = Refusal::Kind::kAccess,
          .offset = offset,
          .verdict = verdict});
 }
@@ -130,7 +170,7 @@ void Refusals::write(JsonWriter& out) const {
         const Rule rule = refusal.verdict.rule;
         out.begin_object();
         out.member("time_ns", refusal.time_ns);
-        if (refusal.is_command) {
+        if (refusal.kind == Refusal::Kind::kCommand) {
             out.member("command", refusal.what);
             out.member("id", refusal.id);
             out.member("object", refusal.object);
@@ -138,6 +178,9 @@ void Refusals::write(JsonWriter& out) const {
         }
         out.member("rule", section_text(rule) + "." + std::to_string(number_of(rule)));
         out.member("text", text_of(refusal));
+        if (accesses_ != nullptr) {
+            out.member("accesses", refusal.accesses.text());
+        }
         out.end_object();
     }
     out.end_array();

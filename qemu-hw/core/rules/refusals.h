@@ -1,33 +1,63 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last refusals of a device with their reasons, for authors of drivers. A guest provokes them
-// at will: a fixed number is kept, and few are logged in a second. Resets keep them.
+// The last refusals of a device with their reasons, and the last misuses of its objects that a
+// strict device names, for authors of drivers. A guest provokes them at will: a fixed number is
+// kept, and few are logged in a second. Resets keep them.
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 
 #include "base/guest_errors.h"
 #include "base/host.h"
+#include "base/recent_accesses.h"
 #include "base/verdict.h"
 
 namespace pib::hca {
 
 class JsonWriter;
 
-// A refused command, or a store or load that the device ignores.
+// Kinds of objects that a driver misuses.
+enum class Thing : uint8_t {
+    kNone,
+    kDevice,
+    kCommandQueue,
+    kCommandRing,
+    kCompletionRing,
+    kCommand,
+    kShadowPage,
+    kEq,
+    kCq,
+    kSrq,
+    kQp,
+};
+
+struct Subject {
+    Thing thing = Thing::kNone;
+    uint32_t number = 0;  // 0: of its kind there is one
+    auto operator<=>(const Subject&) const = default;
+};
+
+// A refused command, a store or load that the device ignores, or the misuse of an object.
 struct Refusal {
-    const char* what = "";   // a literal: the command's name, or "store to BAR0"
-    bool is_command = true;  // false: `offset` in place of the following
-    uint16_t id = 0;
+    enum class Kind : uint8_t { kCommand, kAccess, kMisuse };
+
+    const char* what = "";  // a literal: the command's name, or "store to BAR0"
+    Kind kind = Kind::kCommand;
+    uint16_t id = 0;  // the command's
     uint32_t object = 0;
-    uint16_t pages_at = 0;  // offset of the page list in the input
+    uint16_t pages_at = 0;  // offset of the page list in the command's input
     uint64_t offset = 0;    // in the BAR
     Verdict verdict;
+    Subject misused{};  // in place of `what`
+    Subject other{};    // the object that the misused one conflicts with
     uint64_t time_ns = 0;
+    RecentAccesses accesses{};  // if the device is strict
 };
 
 // "CREATE_CQ id 7 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
+// "CQ 3 misused: consumer 9 is ahead of the CQEs written: 8 (manual 10.1 rule 1)"
 std::string text_of(const Refusal& refusal);
 
 class Refusals {
@@ -35,19 +65,28 @@ class Refusals {
     static constexpr size_t kKept = 64;
 
     Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
+    // From now on warns of what no command's status tells the driver, with the last accesses.
+    void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
     void add(const Refusal& refusal) noexcept;
     void ignored_load(unsigned bar, uint64_t offset);
     void ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict);
 
+    // How often the driver has broken a rule that no command's status tells it of.
+    uint64_t silent() const { return silent_; }
+
     // The member "refusals" of an object: their number, and the last ones, oldest first.
     void write(JsonWriter& out) const;
 
   private:
+    void print(const Refusal& refusal);
+
     Host& host_;
     GuestErrors& log_;
+    const RecentAccesses* accesses_ = nullptr;
     std::array<Refusal, kKept> ring_{};
     uint64_t count_ = 0;
+    uint64_t silent_ = 0;
 };
 
 }  // namespace pib::hca

@@ -28,6 +28,8 @@ using Place = RuleText::Place;
         Place::kRegister, 0, #name \
     }
 #define STORED RuleText::Field{Place::kRegister, 0, "value"}
+#define SEND_WQE RuleText::Field{Place::kRegister, 0, "send WQE"}
+#define RECV_WQE RuleText::Field{Place::kRegister, 0, "receive WQE"}
 #define NOTHING RuleText::Field{Place::kNone, 0, ""}
 
 constexpr RuleText kTexts[] = {
@@ -53,6 +55,18 @@ constexpr RuleText kTexts[] = {
      " must be the address of writable RAM; bytes:", Number::kDecimal},
     {Rule::kEnableStopped, NOTHING, Number::kNone,
      "the device has stopped; FATAL_CAUSE says why, and a reset ends it", Number::kNone},
+    {Rule::kDoorbellAgain, STORED, Number::kDecimal, " is that of the last doorbell",
+     Number::kNone},
+
+    // Reset and bring-up.
+    {Rule::kEnableReady, NOTHING, Number::kNone,
+     "enabled before STATUS was read as 0 after the reset", Number::kNone},
+    {Rule::kCplZero, NOTHING, Number::kNone,
+     "enabled with a completion ring that is not zero; an entry with an owner bit:",
+     Number::kDecimal},
+    {Rule::kWorkStopped, NOTHING, Number::kNone,
+     "bus mastering ended with QPs that work or commands under way, in all", Number::kDecimal},
+    {Rule::kArmMsix, NOTHING, Number::kNone, "armed while MSI-X is disabled", Number::kNone},
 
     // Every command.
     {Rule::kOpcode, ENTRY(opcode), Number::kHex, " is not a command of this device", Number::kNone},
@@ -88,6 +102,15 @@ constexpr RuleText kTexts[] = {
     {Rule::kObjectLimit, NOTHING, Number::kNone,
      "all objects of this kind exist already:", Number::kDecimal},
 
+    // Commands under way.
+    {Rule::kIdUnique, REGISTER(id), Number::kNone, " belongs to a command that has not completed",
+     Number::kNone},
+    {Rule::kEntryChanged, NOTHING, Number::kNone,
+     "the entry has changed between doorbell and completion, at byte", Number::kDecimal},
+    {Rule::kInputChanged, REGISTER(in_addr), Number::kHex,
+     ": the input has changed since the doorbell", Number::kNone},
+    {Rule::kOutputShared, REGISTER(out_addr), Number::kHex, " is in the memory of", Number::kNone},
+
     // The device and its ports.
     {Rule::kDeviceMask, INPUT(modify_device, mask), Number::kHex, " has bits outside of",
      Number::kHex},
@@ -119,6 +142,7 @@ constexpr RuleText kTexts[] = {
      Number::kDecimal},
     {Rule::kShadowMemory, INPUT(set_shadow_page, addr), Number::kHex,
      " must be the address of writable RAM", Number::kNone},
+    {Rule::kShadowZero, NOTHING, Number::kNone, "is not zero", Number::kNone},
     {Rule::kPdBusy, ENTRY(object), Number::kDecimal,
      " is used; number of its QPs, SRQs, regions and windows:", Number::kDecimal},
     {Rule::kXrcdBusy, ENTRY(object), Number::kDecimal,
@@ -412,6 +436,18 @@ constexpr RuleText kTexts[] = {
     {Rule::kAllQueuePages, NOTHING, Number::kNone,
      "the buffer may list more pages than are left for all queues of this kind:", Number::kDecimal},
 
+    // Queues in memory.
+    {Rule::kHeaderZero, NOTHING, Number::kNone, "created with a header that is not zero",
+     Number::kNone},
+    {Rule::kHeaderReserved, REGISTER(reserved), Number::kNone, " bytes of the header must stay 0",
+     Number::kNone},
+    {Rule::kRingZero, NOTHING, Number::kNone,
+     "created with a ring that is not zero; an entry with an owner bit:", Number::kDecimal},
+    {Rule::kMemoryShared, REGISTER(address), Number::kHex, " of its memory is that of",
+     Number::kNone},
+    {Rule::kMemoryLost, NOTHING, Number::kNone,
+     "its memory is no longer RAM that the device can access", Number::kNone},
+
     // Doorbells.
     {Rule::kPageFree, STORED, Number::kHex,
      " is for a UAR that is not allocated:", Number::kDecimal},
@@ -430,6 +466,42 @@ constexpr RuleText kTexts[] = {
      " has a counter behind an earlier one, or beyond the EQEs written:", Number::kDecimal},
     {Rule::kKickPage, STORED, Number::kHex,
      " is for a UAR without a shadow doorbell page:", Number::kDecimal},
+
+    // Posting.
+    {Rule::kSendPasses, REGISTER(sq_producer), Number::kDecimal, " passes the ring; at most",
+     Number::kDecimal},
+    {Rule::kRecvPasses, REGISTER(rq_producer), Number::kDecimal, " passes the ring; at most",
+     Number::kDecimal},
+    {Rule::kSrqPasses, REGISTER(producer), Number::kDecimal, " passes the ring; at most",
+     Number::kDecimal},
+    {Rule::kSendBack, REGISTER(sq_producer), Number::kDecimal,
+     " is behind an earlier one:", Number::kDecimal},
+    {Rule::kRecvBack, REGISTER(rq_producer), Number::kDecimal,
+     " is behind an earlier one:", Number::kDecimal},
+    {Rule::kSrqBack, REGISTER(producer), Number::kDecimal,
+     " is behind an earlier one:", Number::kDecimal},
+    {Rule::kSendChanged, SEND_WQE, Number::kDecimal,
+     " was written between sq_producer and its completion, at byte", Number::kDecimal},
+    {Rule::kRecvChanged, RECV_WQE, Number::kDecimal,
+     " was written between rq_producer and its completion, at byte", Number::kDecimal},
+    {Rule::kInitProducers, REGISTER(sq_producer), Number::kDecimal,
+     " must be 0 before Init; so must rq_producer:", Number::kDecimal},
+    {Rule::kSendEarly, REGISTER(sq_producer), Number::kDecimal,
+     ": the device ignores a doorbell for WQEs before RTS", Number::kNone},
+
+    // Event queues.
+    {Rule::kEqeLeft, REGISTER(vector), Number::kDecimal,
+     ": no EQE was taken after the interrupt, in seconds:", Number::kDecimal},
+    {Rule::kVectorMasked, REGISTER(vector), Number::kDecimal,
+     " has been masked with an interrupt, for seconds:", Number::kDecimal},
+
+    // Completion queues.
+    {Rule::kConsumerAhead, REGISTER(consumer), Number::kDecimal,
+     " is ahead of the CQEs written:", Number::kDecimal},
+    {Rule::kConsumerBack, REGISTER(consumer), Number::kDecimal,
+     " is behind an earlier one:", Number::kDecimal},
+    {Rule::kArmAhead, STORED, Number::kDecimal,
+     " of the arming doorbell's counter is ahead of the CQEs written:", Number::kDecimal},
 
     // Address vectors.
     {Rule::kVectorFlags, VECTOR(flags), Number::kHex, " has bits outside of", Number::kHex},

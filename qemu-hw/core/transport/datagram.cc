@@ -8,6 +8,7 @@
 #include "qp/completions.h"
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
+#include "qp/qp_header.h"
 #include "qp/qp_modify.h"
 #include "qp/receive_queue.h"
 #include "queues/segments.h"
@@ -74,7 +75,7 @@ bool Datagram::fetch(QueuePair& qp) {
         return false;
     }
     const std::span<uint8_t> place = qp.window.reserve(qp.sq.stride(), services_.snapshots());
-    if (place.empty() || !copy_entry(services_.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
+    if (place.empty() || !copy_wqe(services_, qp, qp.sq, place)) {
         fatal(services_, qp);
         return false;
     }

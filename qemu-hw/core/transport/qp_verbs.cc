@@ -7,6 +7,7 @@
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
 #include "qp/path_migration.h"
+#include "qp/qp_checks.h"
 #include "qp/qp_create.h"
 #include "qp/qp_modify.h"
 #include "qp/qp_offers.h"
@@ -86,6 +87,9 @@ CmdResult<uint32_t> QpVerbs::create(const QpRequest& in) {
     }
     use_queues(*qp, true);
     const QueuePair& placed = services_.qps().insert(std::move(*qp));
+    if (Strict* strict = services_.strict(); strict != nullptr) [[unlikely]] {
+        check_new_qp(*strict, placed);
+    }
     warnings_.qp_created(placed, room_of_cqs(placed));
     return placed.qpn;
 }
@@ -124,6 +128,10 @@ Verdict QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
     qp->migration.error_reported = false;
     if (migrates) {
         migrate(services_, *qp);
+    }
+    if (Strict* strict = services_.strict(); strict != nullptr && from == QpState::kReset &&
+                                             target_state(*qp, in) == QpState::kInit) [[unlikely]] {
+        check_init(services_.host(), *strict, *qp);
     }
     enter_state(*qp, target_state(*qp, in), in.attr_mask);
     warnings_.qp_modified(*qp, from);
@@ -209,6 +217,9 @@ Verdict QpVerbs::destroy(uint32_t qpn) {
         return refuse(Rule::kQpBusy, qpn, qp->mcast_groups);
     }
     warnings_.qp_destroyed(*qp);
+    if (Strict* strict = services_.strict(); strict != nullptr) [[unlikely]] {
+        strict->queue_destroyed({Thing::kQp, qpn});
+    }
     stop(*qp);
     use_queues(*qp, false);
     services_.parts().eqs.forget_events(EventSource::kQp, qpn);

@@ -8,6 +8,7 @@
 #include "qp/completions.h"
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
+#include "qp/qp_header.h"
 #include "qp/qp_offers.h"
 #include "queues/segments.h"
 #include "queues/work_queue.h"
@@ -105,7 +106,7 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
     if (place.empty()) {
         return nullptr;
     }
-    if (!copy_entry(services.host(), qp.buffer, qp.sq, qp.sq.consumer, place)) {
+    if (!copy_wqe(services, qp, qp.sq, place)) {
         fatal(services, qp);
         return nullptr;
     }

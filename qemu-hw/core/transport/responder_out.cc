@@ -40,8 +40,8 @@ static_assert(ib::credit_count(credit_code(7)) == 6 && ib::credit_count(credit_c
 // A QP with a receive queue of its own tells how many WQEs wait (IBA 9.7.7.2, C9-147.2.1). One that
 // shares its queue cannot: the requester learns of an empty queue by RNR NAK.
 ib::Aeth ack_of(QpServices& services, QueuePair& qp, uint32_t msn) {
-    const bool counts = qp.rq.present && qp.shared_queue() == 0 &&
-                        refresh_rq(services.host(), qp) == QueueRead::kOk;
+    const bool counts =
+        qp.rq.present && qp.shared_queue() == 0 && refresh_rq(services, qp) == QueueRead::kOk;
     return ib::Aeth::ack(counts ? credit_code(qp.rq.ready()) : ib::Aeth::kInvalidCreditCount, msn);
 }
 

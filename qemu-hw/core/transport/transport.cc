@@ -49,7 +49,7 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
         case QpState::kSqe:
         case QpState::kErr:
             // The device flushes all WQEs that are posted in these states (IBA 10.3.1.6, 10.3.1.7).
-            (void)refresh_sq(services_.host(), *qp);
+            (void)refresh_sq(services_, *qp);
             services_.schedule(*qp);
             break;
         default:
@@ -76,7 +76,7 @@ bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
         return false;
     }
     if (qp->state == QpState::kErr) {
-        (void)refresh_rq(services_.host(), *qp);
+        (void)refresh_rq(services_, *qp);
         services_.schedule(*qp);
     }
     return true;

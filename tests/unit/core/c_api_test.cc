@@ -28,6 +28,10 @@ const PibHcaHostOps kOps = {
     .ram_written = [](void* o, uint64_t addr, uint64_t n) { host_of(o).ram_written(addr, n); },
     .dma_barrier = [](void* o) { host_of(o).dma_barrier(); },
     .raise_msix = [](void* o, unsigned vector) { host_of(o).raise_msix(vector); },
+    .vector_state =
+        [](void* o, unsigned vector) {
+            return static_cast<unsigned>(host_of(o).vector_state(vector));
+        },
     .now_ns = [](void* o) { return host_of(o).now_ns(); },
     .real_ns = [](void* o) { return host_of(o).real_ns(); },
     .set_timer = [](void* o, uint64_t deadline) { host_of(o).set_timer(deadline); },
@@ -104,6 +108,7 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     pib_hca_core_stop_copying(core);
     CHECK(pib_hca_core_copying_stopped(core));
     pib_hca_core_ram_changed(core);
+    pib_hca_core_dma_ended(core);
     pib_hca_core_kick(core, 5);
     pib_hca_core_destroy(core);
 }
@@ -124,6 +129,7 @@ TEST_CASE("the C interface creates and drives a device") {
     config.node_guid = 0x5254000000000001;
     config.port_guids[0] = 0x5254000000000002;
     config.node_description = "seam";
+    config.strict = 2;
     error = nullptr;
     PibHcaCore* core = pib_hca_core_create(&config, &kOps, &host, &error);
     REQUIRE(core != nullptr);
@@ -132,6 +138,9 @@ TEST_CASE("the C interface creates and drives a device") {
           config.node_guid);
     pib_hca_core_mmio_write(core, PIB_HCA_BAR_REGS, PIB_HCA_REG_TEST_IRQ, 2, 4);
     CHECK(host.interrupts[2] == 1);
+    CHECK(pib_hca_core_mmio_read(core, PIB_HCA_BAR_REGS, 0xff00, 4) == 0);
+    REQUIRE(host.warnings.size() == 2);
+    CHECK(host.warnings[0].starts_with("pib-hca: load of BAR0 at 0xff00 refused: "));
     // A connection starts with the port's hello.
     pib_hca_core_link_connected(core, 1, false);
     CHECK_FALSE(host.take_link(1).empty());

@@ -10,12 +10,13 @@
 using namespace pib::hca;
 using namespace pib::hca::test;
 
-TEST_CASE("each rule is named by the refusal of a command or access that breaks it") {
+TEST_CASE("each rule is named by the refusal or misuse that breaks it") {
     std::set<std::string> named = check_accesses(access_refusals());
     for (const auto& cases :
          {command_refusals(), memory_refusals(), queue_refusals(), qp_refusals()}) {
         named.merge(check_refusals(cases));
     }
+    named.merge(check_misuses(misuses()));
     std::set<std::string> rules;
     for (const RuleText& rule : rule_texts()) {
         rules.insert(number_text(rule.rule));

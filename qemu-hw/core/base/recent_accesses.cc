@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "base/recent_accesses.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace pib::hca {
+
+namespace {
+
+// Most registers take 4 bytes; other widths are told.
+std::string text_of(const Access& access) {
+    std::array<char, 80> text;
+    const int length =
+        std::snprintf(text.data(), text.size(), "BAR%u+%#llx %s %#llx", access.bar,
+                      static_cast<unsigned long long>(access.offset), access.store ? "=" : "is",
+                      static_cast<unsigned long long>(access.value));
+    if (access.size != 4) {
+        std::snprintf(text.data() + length, text.size() - static_cast<size_t>(length),
+                      " (%u bytes)", access.size);
+    }
+    return text.data();
+}
+
+}  // namespace
+
+std::string RecentAccesses::text() const {
+    std::string all;
+    for (uint64_t i = count_ - std::min<uint64_t>(count_, kKept); i < count_; ++i) {
+        all += (all.empty() ? "" : ", ") + text_of(ring_[i % kKept]);
+    }
+    return all.empty() ? "no access" : all;
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The last accesses of a driver to registers and doorbells.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace pib::hca {
+
+struct Access {
+    uint64_t value = 0;
+    uint64_t offset = 0;
+    uint8_t bar = 0;
+    uint8_t size = 0;
+    bool store = false;
+    friend bool operator==(const Access&, const Access&) = default;
+};
+
+class RecentAccesses {
+  public:
+    static constexpr size_t kKept = 6;
+
+    // Loads that read the same again, as a poll of a register does, are one.
+    void add(const Access& access) {
+        if (count_ != 0 && !access.store && access == last()) {
+            return;
+        }
+        ring_[count_++ % kKept] = access;
+    }
+    // "BAR0+0x8 is 0x1, BAR2+0x10 = 0x1000001": oldest first; stores have "=".
+    std::string text() const;
+
+  private:
+    const Access& last() const { return ring_[(count_ - 1) % kKept]; }
+
+    std::array<Access, kKept> ring_{};
+    uint64_t count_ = 0;
+};
+
+}  // namespace pib::hca

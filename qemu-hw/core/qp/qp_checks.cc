@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "qp/qp_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "queues/queue_header.h"
+
+namespace pib::hca {
+
+namespace {
+
+Subject subject_of(const QueuePair& qp) {
+    return {Thing::kQp, qp.qpn};
+}
+
+uint64_t end_of(const WorkQueue& queue) {
+    return queue.present ? queue.offset + (uint64_t{queue.depth()} << queue.log_stride) : 0;
+}
+
+using Refresh = QueueRead (&)(Host&, const GuestBuffer&, WorkQueue&, uint32_t);
+
+// The producer in guest memory of a queue that the device does not read in this state.
+uint32_t producer_in_memory(Refresh refresh, Host& host, const QueuePair& qp, WorkQueue queue) {
+    queue.found = queue.producer;
+    (void)refresh(host, qp.buffer, queue, 0);
+    return queue.found;
+}
+
+}  // namespace
+
+void check_new_qp(Strict& strict, const QueuePair& qp) {
+    if (qp.type != QpType::kXrcTgt) {
+        const uint64_t end = std::max(end_of(qp.sq), end_of(qp.rq));
+        strict.queue_created(
+            subject_of(qp), qp.buffer,
+            {.bytes = std::max<uint64_t>(end, kQueueHeaderBytes), .header = kQueueHeaderBytes});
+    }
+}
+
+void check_init(Host& host, Strict& strict, const QueuePair& qp) {
+    const uint32_t send = producer_in_memory(refresh_send_producer, host, qp, qp.sq);
+    const uint32_t recv = producer_in_memory(refresh_receive_producer, host, qp, qp.rq);
+    if (send != 0 || recv != 0) {
+        strict.broken(Rule::kInitProducers, subject_of(qp), send, recv);
+    }
+}
+
+void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
+                    uint32_t before, QueueRead result) {
+    if (!queue.present) {
+        return;
+    }
+    if (result == QueueRead::kMemory) {
+        strict.memory_lost(subject_of(qp));
+        return;
+    }
+    if (!header_reserved_is_zero(host, qp.buffer)) {
+        strict.broken(Rule::kHeaderReserved, subject_of(qp));
+    }
+    const bool sends = &queue == &qp.sq;
+    const uint32_t receiving = qp.resp.recv.valid ? 1 : 0;
+    const uint32_t held = sends ? qp.window.size() : receiving;
+    strict.producer_moved(subject_of(qp),
+                          {.passes = sends ? Rule::kSendPasses : Rule::kRecvPasses,
+                           .back = sends ? Rule::kSendBack : Rule::kRecvBack},
+                          before, queue.found, result == QueueRead::kOk,
+                          queue.consumer - held + queue.depth());
+}
+
+void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
+                     uint32_t counter, std::span<const uint8_t> copy) {
+    std::array<uint8_t, size_t{1} << kMaxLogWqeStride> bytes;
+    const auto now = std::span(bytes).first(copy.size());
+    if (copy_entry(host, qp.buffer, queue, counter, now) && !std::ranges::equal(now, copy)) {
+        const bool sends = &queue == &qp.sq;
+        const auto at = std::ranges::mismatch(now, copy).in1 - now.begin();
+        strict.broken(sends ? Rule::kSendChanged : Rule::kRecvChanged, subject_of(qp), counter,
+                      static_cast<uint64_t>(at));
+    }
+}
+
+void check_doorbell(Host& host, Strict& strict, const QueuePair& qp) {
+    if ((qp.state == QpState::kInit || qp.state == QpState::kRtr) && qp.sq.present) {
+        const uint32_t posted = producer_in_memory(refresh_send_producer, host, qp, qp.sq);
+        if (posted != qp.sq.consumer) {
+            strict.broken(Rule::kSendEarly, subject_of(qp), posted);
+        }
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "queues/cq_checks.h"
+
+#include <algorithm>
+
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+void check_new_cq(Strict& strict, uint32_t cqn, const CompletionQueue& cq) {
+    const uint32_t depth = 1u << cq.log_depth;
+    strict.queue_created(
+        {Thing::kCq, cqn}, cq.buffer,
+        {.bytes = PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{sizeof(pib_hca_cqe)} * depth,
+         .header = PIB_HCA_QUEUE_HEADER_SIZE,
+         .entry_size = sizeof(pib_hca_cqe),
+         .entries = depth});
+}
+
+void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& cq) {
+    pib_hca_cq_header header;
+    if (!cq.buffer.read(host, 0, {reinterpret_cast<uint8_t*>(&header), sizeof header})) {
+        return;
+    }
+    const Subject subject{Thing::kCq, cqn};
+    if (std::ranges::any_of(header.reserved, [](auto word) { return word != 0; })) {
+        strict.broken(Rule::kHeaderReserved, subject);
+    }
+    if (strict.consumer_moved(subject, cq.consumer, header.consumer, cq.producer)) {
+        cq.consumer = header.consumer;
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The commands between their doorbell and their completion, as they were at the doorbell. The
+// driver must leave them alone meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "base/host.h"
+#include "pib_hca_hw.h"
+#include "strict/strict.h"
+
+namespace pib::hca {
+
+class CommandWatch {
+  public:
+    CommandWatch(Host& host, Strict& strict) : host_(host), strict_(strict) {}
+
+    // The command queue was enabled.
+    void started(uint64_t base, uint64_t cpl_base, uint32_t log_depth);
+    // A doorbell has moved the producer of a queue whose ring has room for it.
+    void rung(uint32_t from, uint32_t to);
+    // The device has copied the entry of the oldest command, and will copy its input.
+    void fetched(const pib_hca_cmd& cmd);
+    // The device is about to complete it.
+    void completing();
+
+  private:
+    struct Pending {
+        uint64_t place = 0;  // bus address of the entry
+        pib_hca_cmd entry{};
+        std::optional<uint64_t> input;  // hash of its input, if it could be read
+    };
+
+    void add(uint32_t counter);
+    void compare(const Pending& pending, const pib_hca_cmd& now);
+    std::optional<uint64_t> hash_input(const pib_hca_cmd& cmd);
+
+    Host& host_;
+    Strict& strict_;
+    uint64_t base_ = 0;
+    uint32_t log_depth_ = 0;
+    std::deque<Pending> pending_;  // oldest first
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory that the driver has passed to the device for queues: what must be zero in it at first, and
+// which queue it belongs to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/host.h"
+#include "memory/guest_buffer.h"
+#include "rules/refusals.h"
+
+namespace pib::hca {
+
+// The parts of a queue's buffer.
+struct QueueLayout {
+    // Bytes of the queue; the rest of its last page is not the queue's.
+    uint64_t bytes = 0;
+    // Bytes of the header at its start; 0: none.
+    uint32_t header = 0;
+    // Entries behind the header that the device writes, each with an owner bit in its last byte.
+    uint32_t entry_size = 0;
+    uint32_t entries = 0;
+};
+
+// Whether these bytes are 0. Memory that cannot be read is another rule's matter.
+bool is_zero(Host& host, const GuestBuffer& buffer, uint64_t offset, uint32_t bytes);
+// The first entry whose owner bit is set, so that it looks new before the device has written it.
+// Looks at a bounded number of entries.
+std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
+                                    const QueueLayout& layout);
+
+// Calls run(bus address, bytes) for each part of the first `bytes` that is contiguous on the bus,
+// page by page.
+template <typename F>
+void for_each_run(const GuestBuffer& buffer, uint64_t bytes, F&& run) {
+    const uint64_t page_size = buffer.bytes() / std::max(buffer.page_count(), 1u);
+    for (uint64_t offset = 0; offset < bytes; offset += page_size) {
+        uint64_t bus_addr = 0;
+        if (!buffer.bus_address(offset, bus_addr)) {
+            return;
+        }
+        run(bus_addr, std::min(page_size, bytes - offset));
+    }
+}
+
+// Ranges of bus addresses, each of one owner.
+class MemoryClaims {
+  public:
+    // The owner of a byte of the range, which is then not claimed again; nullptr: none has it.
+    const Subject* claim(Subject owner, uint64_t bus_addr, uint64_t bytes);
+    const Subject* owner(uint64_t bus_addr, uint64_t bytes) const;
+    void release(Subject owner);
+    // Releases the owner's range that begins there.
+    void release(Subject owner, uint64_t bus_addr);
+    void clear() {
+        ranges_.clear();
+        begins_.clear();
+    }
+
+  private:
+    struct Range {
+        uint64_t end = 0;
+        Subject owner;
+    };
+    std::map<uint64_t, Range> ranges_;              // by their first address; they do not overlap
+    std::map<Subject, std::set<uint64_t>> begins_;  // the first addresses of each owner's ranges
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A device that checks its driver (property strict): names broken rules that the device does not
+// enforce. The parts of the device report what the driver has done to their objects; a device
+// without the property has none of this, and each report is one test of a pointer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/config.h"
+#include "base/host.h"
+#include "base/recent_accesses.h"
+#include "memory/guest_buffer.h"
+#include "rules/refusals.h"
+#include "strict/queue_memory.h"
+
+namespace pib::hca {
+
+class Strict {
+  public:
+    // How long an interrupt's event may wait for the driver.
+    static constexpr uint64_t kPatienceNs = 60'000'000'000;
+
+    // nullptr: the property is off.
+    static std::unique_ptr<Strict> create(Host& host, Strictness strictness);
+    Strict(Host& host, bool fatal) : host_(host), fatal_(fatal) {}
+    // Where broken rules are named; before any other call.
+    void report_to(Refusals& refusals);
+
+    // A rule is broken. Each is named once for an object, until the next reset.
+    void broken(Rule rule, Subject subject, uint64_t value = 0, uint64_t limit = 0,
+                Subject other = {});
+    // The device is to stop, because the driver has broken a rule since the last call.
+    bool must_stop() {
+        const bool broken = refusals_->silent() != judged_;
+        judged_ = refusals_->silent();
+        return broken && fatal_;
+    }
+
+    // ---- registers and reset
+    void accessed(const Access& access) { accesses_.add(access); }
+    void status_read(uint64_t status) { ready_seen_ = ready_seen_ || status == 0; }
+    void reset();
+    void enabled();
+    // Bus mastering was switched off, or the function has left D0.
+    void dma_ended(uint32_t working_qps, uint32_t commands);
+
+    // ---- memory that belongs to the device
+    // A queue's buffer is passed to the device, which has not written to it yet.
+    void queue_created(Subject queue, const GuestBuffer& buffer, const QueueLayout& layout);
+    void memory_claimed(Subject owner, uint64_t bus_addr, uint64_t bytes);
+    void queue_destroyed(Subject queue) { claims_.release(queue); }
+    // The queue has moved from this buffer to another, or stays in another.
+    void memory_released(Subject queue, const GuestBuffer& buffer);
+    void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
+    // The device writes there, though not to a queue.
+    void output(Subject command, uint64_t bus_addr, uint64_t bytes);
+
+    // ---- event queues
+    void armed(uint32_t eqn, uint32_t vector);
+    void interrupt(uint32_t eqn, uint32_t vector);
+    void events_taken(uint32_t eqn) { unserved_.erase(eqn); }
+    uint64_t next_deadline() const;
+    void timer(uint64_t now_ns);
+
+    // ---- counters in guest memory
+    // Whether the consumer moved forward, and not past the producer.
+    bool consumer_moved(Subject cq, uint32_t from, uint32_t to, uint32_t producer);
+    void arm_counter(Subject cq, uint32_t counter, uint32_t producer);
+    // A queue's producer moved to a place where it cannot be, or back.
+    struct ProducerRules {
+        Rule passes;
+        Rule back;
+    };
+    void producer_moved(Subject queue, const ProducerRules& rules, uint32_t from, uint32_t to,
+                        bool possible, uint32_t limit);
+
+  private:
+    static constexpr size_t kMostNamed = 4096;
+    struct Unserved {
+        uint32_t vector = 0;
+        uint64_t deadline_ns = 0;
+    };
+
+    Host& host_;
+    const bool fatal_;
+    Refusals* refusals_ = nullptr;
+    uint64_t judged_ = 0;  // Refusals::silent() at the last must_stop()
+    RecentAccesses accesses_;
+    bool ready_seen_ = true;  // STATUS was read as 0 since the last reset
+    MemoryClaims claims_;
+    std::map<uint32_t, Unserved> unserved_;  // EQs with an interrupt that nobody has served
+    std::set<std::pair<Rule, Subject>> named_;
+};
+
+}  // namespace pib::hca

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Rules that the device does not enforce: each broken once, by a driver that is wrong in this way.
+#include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+
+#include "refusal_room.h"
+#include "ring_slots.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr size_t kSqProducer = offsetof(pib_hca_qp_header, sq_producer);
+constexpr size_t kRqProducer = offsetof(pib_hca_qp_header, rq_producer);
+constexpr size_t kConsumer = offsetof(pib_hca_cq_header, consumer);
+constexpr uint64_t kMinuteNs = 60'000'000'000;
+
+// ---- what a driver does
+
+void reset(RefusalRoom& r) {
+    r.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+    (void)r.d.read32(PIB_HCA_REG_STATUS);
+}
+
+// A QP in RTS, to which nobody answers.
+MiniQp& working_qp(RefusalRoom& r) {
+    r.pass(r.rts_in());
+    return r.qp;
+}
+
+void to_state(RefusalRoom& r, pib_hca_qp_state state) {
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    in.state = state;
+    MiniDriver::must(r.d.modify(r.qp, in), "MODIFY_QP");
+}
+
+// A QP of which the device has read three send WQEs, and started none.
+MiniQp& stopped_qp(RefusalRoom& r) {
+    MiniQp& qp = working_qp(r);
+    to_state(r, PIB_HCA_QPS_SQD);
+    for (int i = 0; i < 3; ++i) {
+        r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    }
+    return qp;
+}
+
+// Three CQEs, which the driver has taken.
+void complete_three(RefusalRoom& r) {
+    stopped_qp(r);
+    to_state(r, PIB_HCA_QPS_ERR);
+    for (int i = 0; i < 3; ++i) {
+        (void)r.d.wait(r.cq);
+    }
+}
+
+// A command queue with more commands than the device executes at once. The last one waits.
+uint64_t last_of_many(RefusalRoom& r, pib_hca_cmd last) {
+    constexpr uint32_t kDepth = 32;
+    reset(r);
+    REQUIRE(r.d.enable(5));
+    for (uint32_t i = 0; i < CommandQueue::kCommandsPerTurn; ++i) {
+        r.d.enqueue(r.d.make_entry(PIB_HCA_CMD_NOP, 0, 0, 0));
+    }
+    last.in_addr = last.in_length == 0 ? 0 : r.d.in_buffer();
+    r.d.enqueue(last);
+    r.d.ring_commands();
+    static_assert(CommandQueue::kCommandsPerTurn < kDepth);
+    return r.d.cmdq_base() + CommandQueue::kCommandsPerTurn * sizeof(pib_hca_cmd);
+}
+
+// An SRQ whose producer the device reads at QUERY_SRQ.
+uint32_t srq_with_producer(RefusalRoom& r, uint32_t producer) {
+    const uint32_t srqn = r.pass(r.srq_in());
+    r.srq_ring.poke(offsetof(pib_hca_srq_header, producer), producer);
+    pib_hca_query_srq out;
+    MiniDriver::must(r.d.command_out(PIB_HCA_CMD_QUERY_SRQ, srqn, out), "QUERY_SRQ");
+    return srqn;
+}
+
+// A datagram arrives for the QP, which has posted one receive; `meanwhile` runs while the device
+// writes its payload.
+void receive(RefusalRoom& r, const std::function<void(MiniQp&)>& meanwhile) {
+    MiniQp qp = r.d.create_qp(r.shape(PIB_HCA_QP_UD));
+    r.d.connect_ud(qp, 1, 0);
+    const MiniMr mr = r.d.create_mr(r.pd, 4096, PIB_HCA_ACCESS_LOCAL_WRITE);
+    r.d.post_recv(qp, std::array{MiniDriver::sge(mr, 0, 4096)});
+    std::vector<uint8_t> bytes(512);
+    pib::ib::PacketHeaders headers{};
+    headers.lrh = {.lnh = pib::ib::Lnh::kIbaLocal};
+    headers.bth.opcode = pib::ib::opcode::kUdSendOnly;
+    headers.bth.pkey = pib::ib::kDefaultPKey;
+    headers.bth.dest_qp = pib::ib::Qpn(qp.qpn);
+    auto builder = pib::ib::PacketBuilder::begin(bytes, headers, 64, pib::ib::Crcs::kElided);
+    const auto packet = pib::ib::PacketView::parse(builder->finish(), pib::ib::Crcs::kElided);
+    r.host.before_dma = [&](uint64_t addr, size_t, bool is_write) {
+        if (is_write && addr - mr.memory.page(0) < 4096) {
+            meanwhile(qp);
+        }
+    };
+    r.device->engine().enter([&] {
+        pib::ib::Placement here;
+        r.device->engine().objects().transport.burst_in(1, pib::ib::Burst(*packet), here);
+    });
+    r.host.before_dma = nullptr;
+}
+
+// An interrupt of the async EQ, which nobody serves.
+void leave_interrupt(RefusalRoom& r) {
+    r.d.arm(r.async_eq);
+    r.host.clock_ns += kMinuteNs;
+    r.device->timer();
+}
+
+constexpr MisuseCase kCases[] = {
+    // ---- registers, reset, bring-up
+    {Rule::kDoorbellAgain, "command queue misused: value 4 is that of the last doorbell",
+     [](RefusalRoom& r) { r.d.ring_commands(); }},
+    {Rule::kEnableReady, "device misused: enabled before STATUS was read as 0 after the reset",
+     [](RefusalRoom& r) {
+         r.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+         (void)r.d.enable();
+     }},
+    {Rule::kCplZero,
+     "command queue misused: enabled with a completion ring that is not zero; an entry with an "
+     "owner bit: 3",
+     [](RefusalRoom& r) {
+         const uint64_t ring = r.host.alloc(4096);
+         const uint64_t completions = r.host.alloc(4096);
+         r.host.poke(completions + 4 * sizeof(pib_hca_cmd_cpl) - 1, uint8_t{1});
+         reset(r);
+         r.d.write64(PIB_HCA_REG_CMDQ_BASE, ring);
+         r.d.write64(PIB_HCA_REG_CMDQ_CPL_BASE, completions);
+         r.d.write32(PIB_HCA_REG_CMDQ_LOG_DEPTH, 4);
+         r.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_ENABLE);
+     }},
+    {Rule::kWorkStopped,
+     "device misused: bus mastering ended with QPs that work or commands under way, in all 1",
+     [](RefusalRoom& r) {
+         working_qp(r);
+         r.device->dma_ended();
+     }},
+    {Rule::kArmMsix, "EQ 2 misused: armed while MSI-X is disabled",
+     [](RefusalRoom& r) {
+         r.host.vectors = VectorState::kDisabled;
+         r.d.arm(r.eq);
+     }},
+
+    // ---- commands
+    {Rule::kIdUnique, "misused: id belongs to a command that has not completed",
+     [](RefusalRoom& r) {
+         const uint16_t id = r.d.enqueue(r.d.make_entry(PIB_HCA_CMD_NOP, 0, 0, 0));
+         r.d.enqueue(r.d.make_entry(PIB_HCA_CMD_NOP, 0, 0, 0));
+         const uint64_t second = r.d.cmdq_base() + 5 * sizeof(pib_hca_cmd);
+         r.host.poke(second + offsetof(pib_hca_cmd, id), id);
+         r.d.ring_commands();
+     }},
+    {Rule::kEntryChanged,
+     "misused: the entry has changed between doorbell and completion, at byte 8",
+     [](RefusalRoom& r) {
+         const uint64_t entry = last_of_many(r, r.d.make_entry(PIB_HCA_CMD_NOP, 0, 0, 0));
+         r.host.poke(entry + offsetof(pib_hca_cmd, in_addr), uint64_t{0x55});
+         r.d.pump();
+     }},
+    {Rule::kInputChanged, ": the input has changed since the doorbell",
+     [](RefusalRoom& r) {
+         last_of_many(
+             r, r.d.make_entry(PIB_HCA_CMD_MODIFY_DEVICE, 0, sizeof(pib_hca_modify_device), 0));
+         r.host.poke(r.d.in_buffer() + offsetof(pib_hca_modify_device, node_description), 'x');
+         r.d.pump();
+     }},
+    {Rule::kOutputShared, " is in the memory of CQ 1",
+     [](RefusalRoom& r) {
+         r.entry(PIB_HCA_CMD_QUERY_PORT, 0, sizeof(pib_hca_query_port), [&](pib_hca_cmd& cmd) {
+             cmd.object = 1;
+             cmd.out_addr = r.cq.memory.page(0) + 1024;
+         });
+     }},
+    {Rule::kShadowZero, "shadow doorbell page misused: is not zero",
+     [](RefusalRoom& r) {
+         const pib_hca_set_shadow_page in = r.shadow_in();
+         r.host.poke(in.addr + 64, uint64_t{1});
+         r.pass(in);
+     }},
+
+    // ---- queues in memory
+    {Rule::kHeaderZero, "CQ 2 misused: created with a header that is not zero",
+     [](RefusalRoom& r) {
+         GuestMemory memory(r.host, 4096);
+         memory.poke(kConsumer, 5u);
+         auto in = r.cq_in();
+         in.pages = memory.list();
+         r.pass(in);
+     }},
+    {Rule::kHeaderReserved, "QP 64 misused: reserved bytes of the header must stay 0",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         qp.memory.poke(offsetof(pib_hca_qp_header, reserved), 1u);
+         r.d.ring_send(qp);
+     }},
+    {Rule::kRingZero,
+     "EQ 3 misused: created with a ring that is not zero; an entry with an owner "
+     "bit: 2",
+     [](RefusalRoom& r) {
+         GuestMemory memory(r.host, 4096);
+         memory.poke(3 * sizeof(pib_hca_eqe) - 1, uint8_t{1});
+         auto in = r.eq_in();
+         in.pages = memory.list();
+         r.pass(in);
+     }},
+    {Rule::kMemoryShared, " of its memory is that of CQ 1",
+     [](RefusalRoom& r) {
+         auto in = r.cq_in();
+         in.pages = r.cq.memory.list();
+         in.log_depth = static_cast<uint8_t>(r.cq.log_depth);
+         r.pass(in);
+     }},
+    {Rule::kMemoryLost, "QP 64 misused: its memory is no longer RAM that the device can access",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         r.host.make_hole(qp.memory.page(0), 4096);
+         r.d.ring_send(qp);
+     }},
+
+    // ---- posting
+    {Rule::kSendPasses, "QP 64 misused: sq_producer 100 passes the ring; at most 16",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         qp.memory.poke(kSqProducer, 100u);
+         r.d.ring_send(qp);
+     }},
+    {Rule::kRecvPasses, "QP 64 misused: rq_producer 100 passes the ring; at most 16",
+     [](RefusalRoom& r) {
+         working_qp(r).memory.poke(kRqProducer, 100u);
+         to_state(r, PIB_HCA_QPS_ERR);
+     }},
+    {Rule::kSrqPasses, "SRQ 1 misused: producer 100 passes the ring; at most 16",
+     [](RefusalRoom& r) { srq_with_producer(r, 100); }},
+    {Rule::kSendBack, "QP 64 misused: sq_producer 1 is behind an earlier one: 3",
+     [](RefusalRoom& r) {
+         MiniQp& qp = stopped_qp(r);
+         qp.memory.poke(kSqProducer, 1u);
+         r.d.ring_send(qp);
+     }},
+    {Rule::kRecvBack, "QP 64 misused: rq_producer 1 is behind an earlier one: 3",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         qp.memory.poke(kRqProducer, 3u);
+         to_state(r, PIB_HCA_QPS_ERR);
+         qp.memory.poke(kRqProducer, 1u);
+         r.d.ring(0, PIB_HCA_UAR_RECV, qp.qpn);
+     }},
+    {Rule::kSrqBack, "SRQ 1 misused: producer 1 is behind an earlier one: 3",
+     [](RefusalRoom& r) {
+         const uint32_t srqn = srq_with_producer(r, 3);
+         r.srq_ring.poke(offsetof(pib_hca_srq_header, producer), 1u);
+         pib_hca_query_srq out;
+         (void)r.d.command_out(PIB_HCA_CMD_QUERY_SRQ, srqn, out);
+     }},
+    {Rule::kSendChanged,
+     "QP 64 misused: send WQE 0 was written between sq_producer and its completion, at byte 4",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+         qp.memory.poke(qp.sq_offset + offsetof(pib_hca_wqe_control, imm_data), 7u);
+         to_state(r, PIB_HCA_QPS_ERR);
+     }},
+    {Rule::kRecvChanged,
+     "QP 64 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
+     [](RefusalRoom& r) { receive(r, [](MiniQp& qp) { qp.memory.poke(qp.rq_offset, 2u); }); }},
+    {Rule::kInitProducers,
+     "QP 64 misused: sq_producer 2 must be 0 before Init; so must rq_producer: 0",
+     [](RefusalRoom& r) {
+         const auto in = r.init_in();
+         r.qp.memory.poke(kSqProducer, 2u);
+         r.pass(in);
+     }},
+    {Rule::kSendEarly,
+     "QP 64 misused: sq_producer 1: the device ignores a doorbell for WQEs before RTS",
+     [](RefusalRoom& r) {
+         r.pass(r.rtr_in());
+         r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
+     }},
+
+    // ---- events and completions
+    {Rule::kEqeLeft, "EQ 1 misused: vector 0: no EQE was taken after the interrupt, in seconds: 60",
+     [](RefusalRoom& r) { leave_interrupt(r); }},
+    {Rule::kVectorMasked,
+     "EQ 1 misused: vector 0 has been masked with an interrupt, for seconds: 60",
+     [](RefusalRoom& r) {
+         r.host.vectors = VectorState::kMasked;
+         leave_interrupt(r);
+     }},
+    {Rule::kConsumerAhead, "CQ 1 misused: consumer 5 is ahead of the CQEs written: 0",
+     [](RefusalRoom& r) {
+         r.cq.memory.poke(kConsumer, 5u);
+         r.d.arm(r.cq);
+     }},
+    {Rule::kConsumerBack, "CQ 1 misused: consumer 1 is behind an earlier one: 3",
+     [](RefusalRoom& r) {
+         complete_three(r);
+         r.d.arm(r.cq);
+         r.cq.memory.poke(kConsumer, 1u);
+         r.d.arm(r.cq);
+     }},
+    {Rule::kArmAhead,
+     "CQ 1 misused: value 7 of the arming doorbell's counter is ahead of the CQEs written: 0",
+     [](RefusalRoom& r) {
+         r.cq.consumer = 7;
+         r.d.arm(r.cq);
+     }},
+};
+
+}  // namespace
+
+std::span<const MisuseCase> pib::hca::test::misuses() {
+    return kCases;
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A strict device: what it does about misuse, and that it names nothing which a driver may do.
+#include "strict/strict.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+
+#include "refusal_room.h"
+
+using namespace pib::hca;
+using namespace pib::hca::test;
+
+namespace {
+
+constexpr size_t kConsumer = offsetof(pib_hca_cq_header, consumer);
+
+void misuse(RefusalRoom& room) {
+    room.cq.memory.poke(kConsumer, 5u);
+    room.d.arm(room.cq);
+}
+
+// A device that stops at the first misuse. At the end of the test it has named none.
+struct LegalRoom : RefusalRoom {
+    LegalRoom() : RefusalRoom(strict_config(Strictness::kFatal)) {}
+    ~LegalRoom() {
+        CHECK(last_rule(*device).empty());
+        CHECK(host.warnings.empty());
+        CHECK_FALSE(device->engine().health().is_fatal());
+    }
+
+    MiniQp& working_qp() {
+        pass(rts_in());
+        return qp;
+    }
+    void to_state(pib_hca_qp_state state) {
+        pib_hca_modify_qp in{};
+        in.attr_mask = PIB_HCA_QP_ATTR_STATE;
+        in.state = state;
+        MiniDriver::must(d.modify(qp, in), "MODIFY_QP");
+    }
+    void bring_up() {
+        d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+        CHECK(d.read32(PIB_HCA_REG_STATUS) == 0);
+        REQUIRE(d.enable());
+        async_eq = d.create_eq(0, true);
+        eq = d.create_eq(1);
+        cq = d.create_cq(eq.eqn);
+        pd = d.alloc_pd();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a device that is not strict does not look at its driver") {
+    RefusalRoom room(refusal_config());
+    misuse(room);
+    CHECK(last_rule(*room.device).empty());
+    CHECK(room.host.warnings.empty());
+    CHECK(room.device->objects().find("accesses") == std::string::npos);
+}
+
+TEST_CASE("a strict device warns of misuse, with the last accesses") {
+    RefusalRoom room(strict_config());
+    CHECK(room.d.read32(PIB_HCA_REG_STATUS) == PIB_HCA_STATUS_ENABLED);
+    misuse(room);
+    REQUIRE(room.host.warnings.size() == 2);
+    CHECK(room.host.warnings[0] ==
+          "pib-hca: CQ 1 misused: consumer 5 is ahead of the CQEs written: 0 (manual 10.1 rule 1)");
+    CHECK(room.host.warnings[1].ends_with("BAR0+0x8 is 0x1, BAR2+0x8 = 0x1 (8 bytes)"));
+    CHECK(room.device->objects().find("BAR2+0x8 = 0x1 (8 bytes)\"") != std::string::npos);
+    CHECK_FALSE(room.device->engine().health().is_fatal());
+}
+
+TEST_CASE("each rule is named once for an object, until the device is reset") {
+    RefusalRoom room(strict_config());
+    misuse(room);
+    misuse(room);
+    CHECK(room.host.warnings.size() == 2);
+    room.device->reset(false);
+    CHECK(room.d.read32(PIB_HCA_REG_STATUS) == 0);
+    REQUIRE(room.d.enable());
+    room.eq = room.d.create_eq(1);
+    room.cq = room.d.create_cq(room.eq.eqn);
+    misuse(room);
+    CHECK(room.host.warnings.size() == 4);
+}
+
+TEST_CASE("strict=fatal stops the device after it has named the misuse, and a reset starts it") {
+    RefusalRoom room(strict_config(Strictness::kFatal));
+    misuse(room);
+    CHECK(room.d.read32(PIB_HCA_REG_FATAL_CAUSE) == PIB_HCA_FATAL_RULE);
+    CHECK(room.d.command(PIB_HCA_CMD_NOP).status == PIB_HCA_CMD_STATUS_FATAL);
+    room.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+    CHECK(room.d.read32(PIB_HCA_REG_STATUS) == 0);
+    REQUIRE(room.d.enable());
+    CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
+}
+
+TEST_CASE("strict=fatal stops the device for accesses that it ignores, loads among them") {
+    SECTION("a load of no register") {
+        RefusalRoom room(strict_config(Strictness::kFatal));
+        (void)room.d.read32(0xff00);
+        CHECK(room.d.read32(PIB_HCA_REG_FATAL_CAUSE) == PIB_HCA_FATAL_RULE);
+        CHECK(room.async_eq.memory.peek<pib_hca_eqe>(4 * sizeof(pib_hca_eqe)).type ==
+              PIB_HCA_EVENT_DEVICE_FATAL);
+    }
+    SECTION("a doorbell of a QP that was destroyed") {
+        RefusalRoom room(strict_config(Strictness::kFatal));
+        const MiniQp qp = room.d.create_qp(room.shape());
+        room.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+        room.d.ring_send(qp);
+        CHECK(room.d.read32(PIB_HCA_REG_FATAL_CAUSE) == PIB_HCA_FATAL_RULE);
+        CHECK(last_rule(*room.device).starts_with("8.2.2 "));
+    }
+}
+
+TEST_CASE("a device that is not enabled has nothing to stop") {
+    RefusalRoom room(strict_config(Strictness::kFatal));
+    room.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+    CHECK(room.d.read32(PIB_HCA_REG_STATUS) == 0);
+    room.d.ring(5, PIB_HCA_UAR_SEND, 0x40);  // a process that has not learnt of the reset
+    CHECK(last_rule(*room.device).starts_with("8.2.1 "));
+    REQUIRE(room.d.enable());
+    CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
+}
+
+TEST_CASE("a refused command is no misuse: its status tells the driver") {
+    RefusalRoom room(strict_config(Strictness::kFatal));
+    CHECK_FALSE(room.d.command(PIB_HCA_CMD_FREE_PD, 1000).ok());
+    CHECK(room.host.warnings.empty());
+    CHECK_FALSE(room.device->engine().health().is_fatal());
+}
+
+TEST_CASE("several WQEs for a doorbell, several doorbells for a WQE, and none, are legal") {
+    LegalRoom room;
+    MiniQp& qp = room.working_qp();
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    room.d.ring_send(qp);
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
+    room.to_state(PIB_HCA_QPS_ERR);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(room.d.wait(room.cq).status == PIB_HCA_WC_WR_FLUSH_ERR);
+    }
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});  // flushed in Error
+    CHECK(room.d.wait(room.cq).status == PIB_HCA_WC_WR_FLUSH_ERR);
+}
+
+TEST_CASE("a queue pair may be reset and used again, in each state with its producers at zero") {
+    LegalRoom room;
+    MiniQp& qp = room.working_qp();
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    for (int i = 0; i < 3; ++i) {
+        room.to_state(PIB_HCA_QPS_RESET);
+        qp.sq_producer = qp.rq_producer = 0;
+        qp.memory.poke(offsetof(pib_hca_qp_header, sq_producer), uint64_t{0});
+        RcPath path;
+        path.av.dlid = 2;
+        path.path_mtu = 1;
+        path.dest_qpn = qp.qpn;
+        room.d.connect_rc(qp, path);
+        room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    }
+}
+
+TEST_CASE("a doorbell of a queue pair without WQEs before RTS is legal") {
+    LegalRoom room;
+    room.pass(room.rtr_in());
+    room.d.ring_send(room.qp);
+}
+
+TEST_CASE("a WQE's entry is free after its completion") {
+    LegalRoom room;
+    MiniQp& qp = room.working_qp();
+    room.to_state(PIB_HCA_QPS_ERR);
+    for (int i = 0; i < 50; ++i) {
+        room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND, .imm = static_cast<uint32_t>(i)});
+        (void)room.d.wait(room.cq);
+    }
+}
+
+TEST_CASE("arming again, and with an older counter, is legal; so is another buffer") {
+    LegalRoom room;
+    MiniQp& qp = room.working_qp();
+    room.to_state(PIB_HCA_QPS_ERR);
+    for (int i = 0; i < 5; ++i) {
+        room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+        (void)room.d.wait(room.cq);
+    }
+    const uint32_t taken = room.cq.consumer;
+    room.d.arm(room.cq);
+    room.d.arm(room.cq, true);
+    room.cq.consumer = 2;
+    room.d.arm(room.cq);
+    room.cq.consumer = taken;
+
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    GuestMemory larger(room.host, 64 + (sizeof(pib_hca_cqe) << 8));
+    pib_hca_resize_cq in{};
+    in.pages = larger.list();
+    in.log_depth = 8;
+    room.object = room.cq.cqn;
+    room.pass(in);
+    room.cq.memory = larger;
+    room.cq.log_depth = 8;
+    room.cq.consumer = 0;
+    CHECK(room.d.wait(room.cq).status == PIB_HCA_WC_WR_FLUSH_ERR);
+    room.d.arm(room.cq);
+}
+
+TEST_CASE("memory of a destroyed queue, or of one that has moved, may be another's") {
+    LegalRoom room;
+    GuestMemory memory = room.cq.memory;
+    const GuestMemory other(room.host, memory.bytes());
+    pib_hca_resize_cq in{};
+    in.pages = other.list();
+    in.log_depth = static_cast<uint8_t>(room.cq.log_depth);
+    room.object = room.cq.cqn;
+    room.pass(in);
+    auto create = room.cq_in();
+    create.log_depth = in.log_depth;
+    create.pages = memory.list();
+    room.object = 0;
+    const uint32_t cqn = room.pass(create);
+    room.d.destroy(PIB_HCA_CMD_DESTROY_CQ, cqn);
+    room.object = 0;
+    room.pass(create);
+    room.bring_up();  // a reset gives all memory back
+    create.eqn = room.eq.eqn;
+    room.object = 0;
+    room.pass(create);
+}
+
+TEST_CASE(
+    "a driver that drops a device with all its objects, and another that starts it, are legal") {
+    LegalRoom room;
+    room.working_qp();
+    room.d.post_send(room.qp, {.opcode = PIB_HCA_WQE_SEND});
+    room.d.arm(room.async_eq);
+    room.bring_up();
+    room.device->dma_ended();
+    room.device->reset(false);
+    room.bring_up();
+}
+
+TEST_CASE("bus mastering may end when no queue pair works") {
+    LegalRoom room;
+    room.working_qp();
+    room.to_state(PIB_HCA_QPS_ERR);
+    room.device->dma_ended();
+}
+
+TEST_CASE("an interrupt that is served has no deadline") {
+    LegalRoom room;
+    for (int i = 0; i < 5; ++i) {
+        room.d.arm(room.async_eq);  // the events of commands wait: an interrupt
+        room.host.clock_ns += Strict::kPatienceNs - 1;
+        room.device->timer();
+        while (room.d.poll(room.async_eq)) {
+        }
+        CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
+    }
+    room.host.clock_ns += 10 * Strict::kPatienceNs;  // the events of an EQ that is not armed
+    room.device->timer();
+}
+
+TEST_CASE("two queues may lie in one large page") {
+    LegalRoom room;
+    const uint64_t page = (room.host.alloc(2 << 20) + (1 << 20)) & ~uint64_t{(1 << 20) - 1};
+    auto in = room.cq_in();
+    in.pages = {};
+    in.pages.page_count = 1;
+    in.pages.log_page_size = 20;
+    in.pages.root = page;
+    room.pass(in);
+    in.pages.log_page_size = 12;
+    in.pages.root = page + (1 << 19);
+    room.pass(in);
+}

@@ -312,7 +312,8 @@ def _add_development(add) -> None:
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
                          help="part to run; lockdep: the guest tests on a kernel that checks its "
                               "locking; bookworm: the guest tests in Debian 12; sockets, peer-copy: the guest "
-                              "tests over other kinds of links; kvm: tests that need KVM, on an emulated host "
+                              "tests over other kinds of links; strict: with devices that stop when the driver "
+                              "breaks a rule; kvm: tests that need KVM, on an emulated host "
                               "if this one has none; tsan: tests with threads, under the thread sanitizer; "
                               "coverage: lines and branches that unit tests execute; kernels: "
                               "compile driver and provider for all kernels and rdma-core releases of Debian, and "

@@ -29,6 +29,7 @@ GUESTS: dict[str, dict[str, str]] = {
     "bookworm": {image.VARIABLE: "bookworm"},
     "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
     "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},
+    "strict": {"PIB_TEST_HCA": "strict=fatal"},
 }
 # Two labs in parallel, because each waits half of its time; together at most six guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}

@@ -2,6 +2,8 @@
 #include "hca.h"
 
 #include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "base/config.h"
@@ -13,6 +15,10 @@ namespace {
 
 // So that the tests' short messages are offered, too.
 constexpr uint32_t kMinOffer = 512;
+
+Strictness strictness() {
+    return std::getenv("PIB_STRICT") != nullptr ? Strictness::kOn : Strictness::kOff;
+}
 
 // Which halves of a reliable connection a QP has.
 bool requests_reliably(pib_hca_qp_type type) {
@@ -81,9 +87,10 @@ pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
 }
 
 Hca::Hca(uint16_t lid)
-    : eqs(host, sink(), 16, 4),
-      cqs(host, eqs, Limits::kCqs),
-      srqs(host, eqs, cqs, Limits::kSrqs),
+    : strict(Strict::create(host, strictness())),
+      eqs(host, sink(), 16, 4, strict.get()),
+      cqs(host, eqs, Limits::kCqs, strict.get()),
+      srqs(host, eqs, cqs, Limits::kSrqs, strict.get()),
       mpt(host, Limits::kMrs, Limits::kMrPages),
       peer_copy(peer_copy_wanted() ? std::make_unique<FakePeerCopy>(host, mpt, kMinOffer)
                                    : nullptr),
@@ -91,6 +98,9 @@ Hca::Hca(uint16_t lid)
       ports{&port},
       transport(
           {host, mpt, cqs, srqs, eqs, counters, ports, peer_copy ? &peer_copy->core : nullptr}) {
+    if (strict) {
+        strict->report_to(refusals);
+    }
     port.peer_copy = peer_copy.get();
     const uint64_t bytes = sizeof(pib_hca_eqe) << kEqLogDepth;
     const uint64_t ring = host.alloc(bytes);
@@ -103,6 +113,13 @@ Hca::Hca(uint16_t lid)
     in.pages.root = host.alloc(bytes);
     in.flags = 0;
     eqn_ = must(eqs.create(in));
+}
+
+Hca::~Hca() {
+    if (strict) {
+        CAPTURE(host.warnings);
+        CHECK(refusals.silent() == 0);
+    }
 }
 
 Buffer Hca::make_buffer(uint64_t bytes, uint32_t access, uint32_t pd) {

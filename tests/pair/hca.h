@@ -13,6 +13,7 @@
 #include "pib_hca_hw.h"
 #include "queues/cq.h"
 #include "queues/eq.h"
+#include "strict/strict.h"
 #include "transport/transport.h"
 #include "wqe_encoder.h"
 
@@ -107,6 +108,7 @@ class AsyncEvents : private EqTable::Events {
 class Hca : public AsyncEvents {
   public:
     explicit Hca(uint16_t lid);
+    ~Hca();
 
     Buffer make_buffer(uint64_t bytes, uint32_t access = kAllAccess, uint32_t pd = 1);
     Cq& make_cq(uint8_t log_depth);
@@ -149,7 +151,11 @@ class Hca : public AsyncEvents {
         PIB_HCA_ACCESS_REMOTE_ATOMIC;
 
     FakeHost host;
-    Counters counters;
+    GuestErrors guest_errors{host};
+    Refusals refusals{host, guest_errors};
+    // With PIB_STRICT=on: the driver here breaks no rule.
+    std::unique_ptr<Strict> strict;
+    Counters counters{.strict = strict.get()};
     EqTable eqs;
     CqTable cqs;
     SrqTable srqs;

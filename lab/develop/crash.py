@@ -10,18 +10,38 @@ from lab.fabric.cluster import Cluster
 from lab.guests import relay
 
 SCRIPT = pathlib.Path(__file__).with_name("in_drgn.py")
+ANY_TERMINAL = ("env", "PYTHON_BASIC_REPL=1")      # Python's new prompt fails in simple terminals
+PYTHON = "python"
+COMMANDS = {                    # functions of this script
+    "qps": "all QPs of the driver beside all QPs of the device, with differences marked",
+    "cqs": "the same for CQs",
+    "dmesg": "the kernel's messages",
+    "waiting": "tasks that wait and cannot be interrupted, with their stacks"}
+
+
+def usage() -> str:
+    return "; ".join([*(f"{name}: {about}" for name, about in COMMANDS.items()),
+                      f"{PYTHON} CODE: Python, where  prog  is the guest's kernel"])
+
+
+def check(words: list[str]) -> None:
+    """Refuses a command before a dump is written for it."""
+    if words and (words[0] not in (PYTHON, *COMMANDS) or (len(words) == 2) != (words[0] == PYTHON)):
+        raise ui.LabError(f"crash: not understood: {' '.join(words)}. Commands: {usage()}")
 
 
 def open_dump(file: pathlib.Path, words: list[str]) -> int:
-    """words: a command of in_drgn.py; none: Python at a terminal."""
+    """words: a command; none: Python at a terminal."""
+    check(words)
     if not dump.about(file).exists():
         raise ui.LabError(f"{file} is no dump of ./pib crash, which has a file {dump.about(file).name} beside it. Make "
                           f"one:  ./pib crash NODE --output FILE")
-    return relay.run([str(drgn.ensure()), "-P", str(SCRIPT), str(file), str(dump.about(file)), *words])
+    return relay.run([*ANY_TERMINAL, str(drgn.ensure()), "-P", str(SCRIPT), str(file), str(dump.about(file)), *words])
 
 
 def crash(lab: Cluster, name: str, base: pathlib.Path, output: pathlib.Path | None, words: list[str]) -> int:
     """base: the image that the guest runs. Without `output` the dump is removed at the end."""
+    check(words)
     if not lab.alive(name):
         lab.node(name)          # says that it does not run
     known = kernel_symbols.ensure(base)

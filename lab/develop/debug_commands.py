@@ -55,6 +55,4 @@ def add_commands(add) -> None:
                               "is in the lab's directory and goes at the end")
     command.add_argument("node", metavar="NODE|FILE", help="a guest, or a file that was kept")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
-                         help="qps: all QPs of the driver beside all QPs of the device, with differences marked; cqs: "
-                              "the same for CQs; dmesg: the kernel's messages; waiting: tasks that hang; python CODE. "
-                              "Without a command: a session in Python")
+                         help=f"{crash.usage()}. Without a command: a session in Python")

@@ -13,6 +13,7 @@ import drgn
 import drgn.cli
 from drgn import cast, container_of
 from drgn.helpers.linux import list_for_each_entry, printk, sched
+from drgn.helpers.linux.module import for_each_module
 from drgn.helpers.linux.pid import for_each_task
 from drgn.helpers.linux.xarray import xa_for_each
 
@@ -26,7 +27,9 @@ def open_dump(file, facts):
     modules: dict[str, pathlib.Path] = {}
     for directory in reversed(facts["modules"]):        # the first counts most
         modules |= {path.stem.replace("-", "_"): path for path in pathlib.Path(directory).rglob("*.ko")}
-    prog.load_debug_info([facts["vmlinux"], *modules.values()])
+    prog.load_debug_info([facts["vmlinux"]])
+    loaded = {module.name.string_().decode() for module in for_each_module(prog)}
+    prog.load_debug_info([path for name, path in modules.items() if name in loaded])
     return prog
 
 
@@ -142,30 +145,25 @@ def show(prog, facts, kind, array, struct, ours, theirs):
 # -- commands --------------------------------------------------------------------
 
 def qps(prog, facts):
-    """all QPs of the driver beside all QPs of the device"""
     show(prog, facts, "qp", "qps", "pib_hca_qp", driver_qp, device_qp)
 
 
 def cqs(prog, facts):
-    """the same for CQs"""
     show(prog, facts, "cq", "cqs", "pib_hca_cq", driver_cq, device_cq)
 
 
 def dmesg(prog, _facts):
-    """the kernel's messages"""
     print(printk.get_dmesg(prog).decode(errors="replace"))
 
 
 def waiting(prog, _facts):
-    """tasks that wait and cannot be interrupted, with their stacks"""
     for task in for_each_task(prog):
         if sched.task_state_to_char(task) == "D":
             print(f"{task.pid.value_()} {task.comm.string_().decode()}")
             print(prog.stack_trace(task))
 
 
-COMMANDS = {function.__name__: function for function in (qps, cqs, dmesg, waiting)}
-USAGE = "commands: " + "; ".join(f"{name}: {function.__doc__}" for name, function in COMMANDS.items())
+COMMANDS = {function.__name__: function for function in (qps, cqs, dmesg, waiting)}    # crash.py describes them
 
 
 def ready(prog, facts):
@@ -176,16 +174,14 @@ def ready(prog, facts):
 def main(words):
     with open(words[1], encoding="utf-8") as file:
         facts = json.load(file)
-    name, *rest = words[2:] or [""]
-    if name not in ("", "python", *COMMANDS) or bool(rest) != (name == "python"):
-        sys.exit(f"pib: crash: not understood: {' '.join(words[2:])}. {USAGE}; python CODE: any other, with  prog")
+    name, *code = words[2:] or [""]
     prog = open_dump(words[0], facts)
     if not name:
         drgn.cli.run_interactive(prog, banner_func=lambda banner: f"{banner}\nFunctions of ./pib: "
                                  f"{', '.join(f'{one}()' for one in COMMANDS)}",
                                  globals_func=lambda known: known | ready(prog, facts))
     elif name == "python":
-        exec(compile(" ".join(rest), "<crash>", "exec"), {"prog": prog, **vars(drgn), **ready(prog, facts)})
+        exec(compile(code[0], "<crash>", "exec"), {"prog": prog, **vars(drgn), **ready(prog, facts)})
     else:
         COMMANDS[name](prog, facts)
 

@@ -11,6 +11,7 @@ import gdb
 
 NEVER = (1 << 64) - 1
 KEY_OF = "'pib::hca::KeyTable::key_of(unsigned int)'"
+DATAGRAMS = ("SMI", "GSI", "UD")
 QUIET = ("SIGUSR1", "SIGPIPE")          # QEMU's threads send them to each other
 
 
@@ -207,7 +208,8 @@ class Qp(gdb.Command):
         if not argument:
             raise gdb.GdbError("Usage: pib-qp NUMBER, for example: pib-qp 0x40")
         path, _, qp = qp_with(int(gdb.parse_and_eval(argument)))
-        print("\n".join([f"{path}: {qp_line(qp)}", *self.connection(qp), *self.window(qp["window"])]))
+        more = [] if enumerator(qp["type"]) in DATAGRAMS else self.connection(qp)
+        print("\n".join([f"{path}: {qp_line(qp)}", *more, *self.window(qp["window"])]))
         # A variable for more: print $qp->attr
         gdb.set_convenience_variable("qp", qp.address)
 

@@ -375,7 +375,7 @@ def test_a_dump_goes_with_the_session_unless_it_is_kept(lab, dumped, kernel, bas
     seen = []
     monkeypatch.setattr(kernel_symbols, "ensure", lambda _base: kernel)
     monkeypatch.setattr(crash.drgn, "ensure", lambda: pathlib.Path("/drgn"))
-    monkeypatch.setattr(crash.relay, "run", lambda argv: seen.append((argv[3], pathlib.Path(argv[3]).exists())) or 0)
+    monkeypatch.setattr(crash.relay, "run", lambda argv: seen.append((argv[5], pathlib.Path(argv[5]).exists())) or 0)
     assert crash.crash(lab, "vm0", base, None, ["qps"]) == 0
     assert seen == [(f"{lab.directory}/vm0.dump", True)] and not list(lab.directory.glob("vm0.dump*"))
     dumped.states[:] = ["completed"]
@@ -396,12 +396,24 @@ def script_of_drgn():
     """The script without drgn, which this machine lacks."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("drgn", "drgn.cli", "drgn.helpers", "drgn.helpers.linux", "drgn.helpers.linux.pid",
-                     "drgn.helpers.linux.xarray"):
+                     "drgn.helpers.linux.module", "drgn.helpers.linux.xarray"):
             module = types.ModuleType(name)
             module.__dict__.update(dict.fromkeys(("cast", "container_of", "list_for_each_entry", "printk", "sched",
-                                                  "for_each_task", "xa_for_each")))
+                                                  "for_each_task", "for_each_module", "xa_for_each")))
             patch.setitem(sys.modules, name, module)
         yield importlib.import_module("lab.develop.in_drgn")
+
+
+def test_the_commands_of_the_script_are_those_that_are_described(in_drgn):
+    assert in_drgn.COMMANDS.keys() == crash.COMMANDS.keys()
+
+
+@pytest.mark.parametrize("words", [["qp"], ["qps", "0x40"], ["python"], ["python", "1", "2"]])
+def test_a_command_that_is_none_is_refused_before_a_dump_is_written(words):
+    for good in ([], ["qps"], ["python", "print(1)"]):
+        crash.check(good)
+    with pytest.raises(ui.LabError, match=f"not understood: {' '.join(words)}. Commands: qps: all QPs"):
+        crash.check(words)
 
 
 DRIVER = {"state": "RTS", "sq posted": 7, "rq posted": 5}

@@ -84,13 +84,30 @@ def test_a_guest_runs_on_when_gdb_is_killed_at_a_breakpoint(lab, capfd):
 
 # -- the device ---------------------------------------------------------------------
 
+@pytest.fixture(name="own_qp")
+def a_qp_of_a_process(lab):
+    """Its number. The process waits for a peer that does not come."""
+    before = {qp["qpn"] for qp in objects(lab)["qps"]["entries"]}
+    running = lab.node(NODE).start(["exec ibv_rc_pingpong"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+
+    def made():
+        return [qp["qpn"] for qp in objects(lab)["qps"]["entries"]
+                if qp["qpn"] not in before and qp["state"] == "INIT"]
+    try:
+        yield wait_until(made, "its QP")[0]
+    finally:
+        running.end()
+
+
 def numbers(said, kind):
     """Numbers of a kind of objects in the lists of the commands."""
     return {int(number, 0) for number in re.findall(rf"^  {kind} (\w+) ", said, re.MULTILINE)}
 
 
-def test_gdb_prints_all_objects_of_the_device(lab, capfd):
+def test_gdb_prints_all_objects_of_the_device(lab, own_qp, capfd):
     known = objects(lab)
+    assert known["mrs"]["entries"], "a region of the process"
     status, said = device(lab, capfd, "-ex", "pib-qps", "-ex", "pib-cqs", "-ex", "pib-eqs", "-ex", "pib-srqs", "-ex",
                           "pib-mrs", "-ex", "pib-timers")
     assert status == 0 and "/machine/peripheral/hca0: " in said
@@ -98,6 +115,7 @@ def test_gdb_prints_all_objects_of_the_device(lab, capfd):
     assert numbers(said, "cq") == {cq["cqn"] for cq in known["cqs"]["entries"]}
     assert numbers(said, "eq") == {eq["eqn"] for eq in known["eqs"]["entries"]}
     assert numbers(said, "srq") == {srq["srqn"] for srq in known["srqs"]["entries"]}
+    assert f"qp {own_qp:#x} RC INIT " in said
     assert numbers(said, "mr") == {int(mr["key"], 16) for mr in known["mrs"]["entries"]}
     assert "the host's timer is " in said
 
@@ -145,22 +163,6 @@ def test_a_dump_shows_the_qps_of_driver_and_device(lab, capfd):
     for qpn, qp in known.items():
         assert re.search(rf"^    type +{qp['type']} +{qp['type']}$", block(said, qpn), re.MULTILINE)
         assert re.search(rf"^    state +{qp['state']} +{qp['state']}$", block(said, qpn), re.MULTILINE)
-
-
-@pytest.fixture(name="own_qp")
-def a_qp_of_a_process(lab):
-    """Its number. The process waits for a peer that does not come."""
-    before = {qp["qpn"] for qp in objects(lab)["qps"]["entries"]}
-    running = lab.node(NODE).start(["exec ibv_rc_pingpong"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-
-    def made():
-        return [qp["qpn"] for qp in objects(lab)["qps"]["entries"]
-                if qp["qpn"] not in before and qp["state"] == "INIT"]
-    try:
-        yield wait_until(made, "its QP")[0]
-    finally:
-        running.end()
 
 
 def test_a_dump_marks_a_qp_that_the_device_has_put_into_its_error_state(lab, own_qp, capfd):

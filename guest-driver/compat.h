@@ -17,11 +17,14 @@
  * PIB_HCA_HAS_PLACEMENT: the core supports FLUSH and ATOMIC WRITE. Without it processes can use
  * ATOMIC WRITE, but cannot request the rights that FLUSH needs.
  * PIB_HCA_HAS_VM_FLAGS_MOD: functions change vm_flags.
+ * PIB_HCA_HAS_DMA_DEV_NEED_SYNC: dma_need_sync() knows devices behind an IOMMU.
  */
 #ifndef PIB_HCA_COMPAT_H
 #define PIB_HCA_COMPAT_H
 
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
+#include <linux/pci.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
@@ -29,6 +32,11 @@
 /* The iterators over DMA blocks moved here from ib_umem.h and ib_verbs.h. */
 #if __has_include("rdma/iter.h")
 #include <rdma/iter.h>
+#endif
+
+#ifndef PIB_HCA_HAS_DMA_DEV_NEED_SYNC
+#include <linux/dma-map-ops.h>
+#include <linux/iommu.h>
 #endif
 
 #ifndef PIB_HCA_HAS_PLACEMENT
@@ -62,6 +70,21 @@ static inline void pib_hca_compat_vm_flags_mod(struct vm_area_struct *vma, unsig
 #else
 	vma->vm_flags = (vma->vm_flags | set) & ~clear;
 #endif
+}
+
+/*
+ * Whether a streaming mapping needs a sync at each use. Older kernels say so of every mapping by an
+ * IOMMU, but use bounce buffers there only for devices that they do not trust.
+ */
+static inline bool pib_hca_compat_dma_need_sync(struct pci_dev *pdev, dma_addr_t dma)
+{
+#ifndef PIB_HCA_HAS_DMA_DEV_NEED_SYNC
+	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
+
+	if (domain && domain->type & __IOMMU_DOMAIN_PAGING)
+		return pdev->untrusted || !dev_is_dma_coherent(&pdev->dev);
+#endif
+	return dma_need_sync(&pdev->dev, dma);
 }
 
 #endif /* PIB_HCA_COMPAT_H */

@@ -115,7 +115,7 @@ static int pib_hca_probe_streaming_dma(struct pib_hca_dev *dev)
 	dma = dma_map_page(dma_dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	ret = dma_mapping_error(dma_dev, dma);
 	if (!ret) {
-		dev->dma_needs_sync = dma_need_sync(dma_dev, dma);
+		dev->dma_needs_sync = pib_hca_compat_dma_need_sync(dev->pdev, dma);
 		dma_unmap_page(dma_dev, dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	}
 	__free_page(page);

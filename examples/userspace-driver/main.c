@@ -96,7 +96,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	function_find(&function);
 	hca_open(&hca, &function);
-	printf("%s by %s, %s IOMMU\n", function.address, function.group, function.no_iommu ? "without" : "behind an");
+	printf("%s by %s, %s an IOMMU\n", function.address, function.group,
+	       function.no_iommu ? "without" : "behind");
 	SCENES[scene].run(&hca, &options);
 	hca_close(&hca);
 	return 0;

@@ -13,7 +13,8 @@ from lab.guests import guest_kernel, vm
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, sh, wait_until
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly,
+              pytest.mark.skipif(guest_kernel.chosen() != "debian", reason="the other kernel has no VFIO")]
 
 FIRST = paths.ROOT / "examples" / "first-driver"
 USERSPACE = "examples/userspace-driver"
@@ -104,8 +105,6 @@ def test_step_8_is_a_device_of_libibverbs(bench):
 
 @pytest.fixture(scope="module", name="program")
 def program_in_the_bare_guest(bench):
-    if guest_kernel.chosen() != "debian":
-        pytest.skip("the other kernel has no VFIO")
     tools = builder.Builder(commands.image_of(bench))
     with tools.locked():
         for folder in (kernel_module.COMMON, USERSPACE):

@@ -295,6 +295,24 @@ TEST_CASE("a destroyed QP has neither a timer nor a turn") {
     CHECK(pair.a.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 1; }) == 0);
 }
 
+TEST_CASE("an event that waits for room goes with its QP") {
+    constexpr uint32_t kAsyncEqn = 1;
+    constexpr uint32_t kEvents = 4096;  // the EQ is full then
+    const bool destroyed = GENERATE(true, false);
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    for (uint32_t i = 0; i < kEvents; ++i) {
+        pair.a.eqs.async_event(Event::kCqError, 0x10000 + i);
+    }
+    REQUIRE(pair.a.transport.verbs().inject_event(Event::kSqDrained, qa.qpn) == CmdStatus::kOk);
+    REQUIRE_FALSE(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn));
+    if (destroyed) {
+        REQUIRE(pair.a.transport.verbs().destroy(qa.qpn) == CmdStatus::kOk);
+    }
+    REQUIRE(pair.a.eqs.doorbell(kAsyncEqn | uint64_t{kEvents} << PIB_HCA_DB_COUNTER_SHIFT));
+    CHECK(pair.a.saw_event(PIB_HCA_EVENT_SQ_DRAINED, qa.qpn) == !destroyed);
+}
+
 TEST_CASE("a device reset discards all requests without completions") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

@@ -90,15 +90,18 @@ TEST_CASE("progress restores all RNR retries") {
 TEST_CASE("an ACK restarts the timer, and a new request does not") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
-    pair.filter = [](const ib::PacketView&) { return false; };
+    unsigned sent = 0;
+    pair.filter = [&](const ib::PacketView&) { return ++sent == 0; };
+    const SendWr write{.opcode = PIB_HCA_WQE_RDMA_WRITE};  // needs no end-to-end credit
     const uint64_t timeout = 4 * (4096ull << 10);
-    pair.a.post(qa, {});
+    pair.a.post(qa, write);
     pair.settle();
     const uint64_t first = pair.a.transport.next_deadline();
     CHECK(first == pair.now() + timeout);
     pair.a.host.clock_ns += timeout / 4;
-    pair.a.post(qa, {});
+    pair.a.post(qa, write);
     pair.settle();
+    CHECK(sent == 2);
     CHECK(pair.a.transport.next_deadline() == first);
     pair.a.host.clock_ns += timeout / 4;
     ib::PacketHeaders ack;

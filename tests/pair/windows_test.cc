@@ -218,6 +218,8 @@ TEST_CASE("a type 1 window is bound again by any QP of the PD, or unbound") {
     REQUIRE(w.result(w.b, w.qb, bind_mw(nothing(next_key(w.window)))) == PIB_HCA_WC_SUCCESS);
     CHECK(w.write(w.window, w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
     CHECK(w.write(next_key(w.window), w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
+    // The window has the key of that bind, so another bind needs another one.
+    CHECK(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_MW_BIND_ERR);
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
@@ -300,6 +302,20 @@ TEST_CASE("owner or peer invalidate a type 2 window, and a new bind has another 
     }
     CHECK(w.write(w.window, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
+}
+
+TEST_CASE("a peer invalidates a bound window once, and its owner may say so again") {
+    Windows w(PIB_HCA_MW_TYPE_2);
+    const uint32_t key = next_key(w.window);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+    w.b.post_recv(w.qb, {});
+    REQUIRE(w.result(w.a, w.qa, send_with_inv(key)) == PIB_HCA_WC_SUCCESS);
+    REQUIRE(w.b.poll(w.qb));
+    w.b.post_recv(w.qb, {});
+    w.a.post(w.qa, send_with_inv(key));
+    w.settle();
+    CHECK(w.b.poll(w.qb)->status == PIB_HCA_WC_REM_INV_REQ_ERR);
+    CHECK(w.b.mpt.invalidate_local({.pd = 1, .privileged = false}, key));
 }
 
 TEST_CASE("a PD with keys is BUSY") {

@@ -83,8 +83,10 @@ TEST_CASE("credits: a CREDIT of the current epoch raises the limit, and never lo
     CHECK(ledger.credits.available(0) == 50);
     ledger.credits.spend(0, 20);
     CHECK(ledger.credits.available(0) == 30);
-    REQUIRE(ledger.receive({.vl = 0, .epoch = kOwnEpoch + 1, .limit = 90}));
-    CHECK(ledger.credits.available(0) == 30);
+    for (const std::uint16_t epoch : {kOwnEpoch - 1, kOwnEpoch + 1}) {
+        REQUIRE(ledger.receive({.vl = 0, .epoch = epoch, .limit = 90}));
+        CHECK(ledger.credits.available(0) == 30);
+    }
     CHECK_FALSE(ledger.receive({.vl = 0, .epoch = kOwnEpoch, .limit = 49}));
     ledger.credits.restart_sending(kOwnEpoch + 1);
     CHECK(ledger.credits.available(0) == 0);

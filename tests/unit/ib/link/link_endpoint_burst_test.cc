@@ -18,7 +18,11 @@ struct Recorder : LinkRecorder {
     std::optional<link::LinkRings> link_rings() override { return rings; }
     std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         if (burst.is_single()) {
-            return LinkRecorder::link_burst(burst, payload);
+            const std::uint32_t one = LinkRecorder::link_burst(burst, payload);
+            if (packets.size() == retrains_after) {
+                endpoint->training().retrain();
+            }
+            return one;
         }
         ++bursts;
         if (burst.psn(0).value() != takes_from) {  // send_burst() starts with PSN 0
@@ -28,7 +32,8 @@ struct Recorder : LinkRecorder {
         endpoint->release(burst.lrh().vl.value(), link::burst_blocks(burst, 0, takes));
         return takes;
     }
-    unsigned bursts = 0;  // bursts of several packets
+    unsigned bursts = 0;             // bursts of several packets
+    std::size_t retrains_after = 0;  // single packets; 0: never
     std::uint32_t takes_from = 0, takes = 0;
     std::uint32_t taken = 0;
 };
@@ -174,6 +179,22 @@ TEST_CASE("bursts: a burst without agreement ends the connection") {
     const auto received = pair.sw.receive(SIZE_MAX);
     REQUIRE_FALSE(received);
     CHECK(received.error().error == link::LinkError::kUnexpectedFrame);
+}
+
+TEST_CASE("bursts: packets behind a retraining are dropped and cost no credit") {
+    constexpr std::uint32_t kBlocks = 200;
+    BurstPair pair(kBoth, kBoth, kBlocks);
+    pair.bring_up();
+    pair.switch_events.retrains_after = 3;
+    REQUIRE(send_burst(pair.hca, 8));
+    (void)pair.hca.channel().publish();
+    for (unsigned i = 0; i < 4; ++i) {
+        BurstPair::turn(pair.sw);
+        BurstPair::turn(pair.hca);
+    }
+    CHECK(pair.switch_events.packets.size() == 3);
+    CHECK(pair.hca.is_up());
+    CHECK(pair.hca.sender().credits(0) > kBlocks - kBlocks / 4);
 }
 
 TEST_CASE("bursts: each packet beyond the credits is an overrun, and VL 15 has no bursts") {

@@ -382,8 +382,10 @@ TEST_CASE("shared link: a hostile peer ends its own link alone") {
     SECTION("a frame longer than the limit") {
         pair.forge({6, 1, 0, 0, 0xff, 0xff, 0xff, 0xff}, 64);
     }
+    std::string why;  // a part of the error's text
     SECTION("a frame longer than the published bytes") {
         pair.forge({6, 1, 0, 0, 0, 0, 8, 0}, 64);
+        why = "not there to its end";
     }
     SECTION("a burst of no packets") {
         pair.forge({7, 0, 0, 0, 0, 0, 0, 184}, 192);
@@ -409,6 +411,7 @@ TEST_CASE("shared link: a hostile peer ends its own link alone") {
     const auto received = pair.sw.receive(SIZE_MAX);
     REQUIRE_FALSE(received);
     CHECK(received.error().error != link::LinkError::kRefused);
+    CHECK(received.error().text.contains(why));
     CHECK(pair.switch_events.downs == 1);
     CHECK_FALSE(pair.sw.receive(SIZE_MAX).value());
 }

@@ -230,6 +230,9 @@ TEST_CASE("link: packets beyond the credits are dropped, and the link stays up")
     }
     CHECK(pair.switch_events.packets.size() == 2);
     CHECK(pair.switch_events.faults == std::vector(48, PacketFault::kOverrun));
+    // The peer has counted them as sent: they take nothing from its credits.
+    pair.pump();
+    CHECK(pair.hca.sender().credits(0) == 50 * 65 + 160 - 2 * 65);
     pair.switch_events.release_all();
     REQUIRE(pair.sw.feed(frame));
     CHECK(pair.switch_events.packets.size() == 3);

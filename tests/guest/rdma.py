@@ -119,6 +119,19 @@ def kernel_complaints(node):
     return complaints(sh(node, "dmesg"))
 
 
+def reload_the_driver(vm1, times):
+    module = sh(vm1, "modinfo -n pib_hca 2>/dev/null || find / -xdev -name pib_hca.ko | head -1").strip()
+    assert module
+    for _ in range(times):
+        sh(vm1, "modprobe -r ib_ipoib ib_umad rdma_ucm 2>/dev/null; rmmod -v pib_hca || "
+                "{ cd /sys/module/pib_hca; grep . initstate refcnt; ls holders; lsmod; ps ax; exit 1; }")
+        assert DEVICE not in sh(vm1, "ls /sys/class/infiniband 2>/dev/null; true")
+        sh(vm1, f"modprobe -a ib_umad ib_uverbs; modprobe pib_hca || insmod {module}")
+        wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")
+    wait_active(vm1)
+    assert kernel_complaints(vm1) == []
+
+
 def switch_port(lab, node, port=1):
     """Number, as a string, of the switch port to which a guest's port is connected. The lab has one switch."""
     row = re.search(rf"^ *(\d+) .* {node.name} pib-hca port {port} ", lab.switch().ctl("status"), re.M)

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, put_program, resources, sh,
-                  switch_port, wait_active, wait_until)
+from rdma import (DEVICE, PATIENCE_S, kernel_complaints, pair, perftest_rows, port_state, put_program,
+                  reload_the_driver, resources, sh, switch_port, wait_active, wait_until)
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 
@@ -36,19 +36,6 @@ def test_driver_is_unbound_under_a_program(vm0, vm1, writing):
     stop_transfer(vm0)
     line = f"ib_write_bw -s 65536 -n 200 -d {DEVICE} -F"
     assert perftest_rows(pair(vm0, vm1, line, f"{line} vm0")[0])
-
-
-def reload_the_driver(vm1, times):
-    module = sh(vm1, "modinfo -n pib_hca 2>/dev/null || find / -xdev -name pib_hca.ko | head -1").strip()
-    assert module
-    for _ in range(times):
-        sh(vm1, "modprobe -r ib_ipoib ib_umad rdma_ucm 2>/dev/null; rmmod -v pib_hca || "
-                "{ cd /sys/module/pib_hca; grep . initstate refcnt; ls holders; lsmod; ps ax; exit 1; }")
-        assert DEVICE not in sh(vm1, "ls /sys/class/infiniband 2>/dev/null; true")
-        sh(vm1, f"modprobe -a ib_umad ib_uverbs; modprobe pib_hca || insmod {module}")
-        wait_until(lambda: DEVICE in sh(vm1, "ls /sys/class/infiniband"), "the device to come back")
-    wait_active(vm1)
-    assert kernel_complaints(vm1) == []
 
 
 def test_reload_the_driver(vm1):

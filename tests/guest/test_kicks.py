@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests whose doorbells are bits in a page of memory and kicks by eventfd. See docs/device-spec.md, "Kicks"."""
+"""Guests whose doorbells are bits in a page of memory and kicks by eventfd. See docs/device-spec.md, "Kicks". Their
+devices are strict: they stop when driver or provider breaks a rule."""
 import pytest
 
+from lab.guests import vm
 from labs import booted
-from rdma import DEVICE, kernel_complaints, pair, perftest_rows, sh, wait_active
+from rdma import DEVICE, kernel_complaints, pair, perftest_rows, reload_the_driver, sh, wait_active
 
 MESSAGES = 20000
 
 
+@pytest.fixture(scope="module", name="kicking")
+def lab_with_kicks():
+    with booted("test-kicks", 2, hca="doorbells=eventfd,strict=fatal") as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
-def guests():
-    with booted("test-kicks", 2, hca="doorbells=eventfd") as running:
-        nodes = running.node("vm0"), running.node("vm1")
-        wait_active(*nodes)
-        yield nodes
-        for node in nodes:
-            assert kernel_complaints(node) == []
+def guests(kicking):
+    nodes = kicking.node("vm0"), kicking.node("vm1")
+    wait_active(*nodes)
+    yield nodes
+    for node in nodes:
+        assert kernel_complaints(node) == []
 
 
 def counter(node, name):
@@ -38,3 +45,20 @@ def test_one_message_at_a_time(guests):
     line = f"ib_write_lat -s 8 -n 1000 -d {DEVICE} -F"
     out, _ = pair(*guests, line, f"{line} vm0")
     assert perftest_rows(out), out
+
+
+def broken_rules(running, node):
+    """The misuse that a strict device has named. Refused commands are none."""
+    refusals = vm.device_property(running.monitor(node.name), "objects")["refusals"]
+    return [entry["text"] for entry in refusals["entries"] if "command" not in entry]
+
+
+def test_driver_and_provider_break_no_rule(kicking, guests):
+    """Queue pairs of three kinds, with events and without, and a driver that goes and comes."""
+    for reload in (True, False):
+        for line in (f"ibv_rc_pingpong -e -d {DEVICE} -n 200", f"ibv_srq_pingpong -d {DEVICE} -n 200",
+                     f"ibv_ud_pingpong -d {DEVICE} -n 200", f"ibv_xsrq_pingpong -d {DEVICE}"):
+            pair(*guests, line, f"{line} vm0")
+        if reload:
+            reload_the_driver(guests[1], 1)
+    assert {node.name: broken_rules(kicking, node) for node in guests} == {"vm0": [], "vm1": []}

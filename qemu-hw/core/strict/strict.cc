@@ -97,7 +97,7 @@ void Strict::armed(uint32_t eqn, uint32_t vector) {
 }
 
 void Strict::interrupt(uint32_t eqn, uint32_t vector) {
-    unserved_.try_emplace(eqn, Unserved{vector, host_.now_ns() + kPatienceNs});
+    unserved_.try_emplace(eqn, Unserved{.vector = vector, .deadline_ns = host_.now_ns() + kStepNs});
 }
 
 uint64_t Strict::next_deadline() const {
@@ -109,16 +109,17 @@ uint64_t Strict::next_deadline() const {
 }
 
 void Strict::timer(uint64_t now_ns) {
-    for (auto it = unserved_.begin(); it != unserved_.end();) {
-        const auto [eqn, waiting] = *it;
+    for (auto& [eqn, waiting] : unserved_) {
         if (waiting.deadline_ns > now_ns) {
-            ++it;
             continue;
         }
-        it = unserved_.erase(it);
-        const bool masked = host_.vector_state(waiting.vector) == VectorState::kMasked;
-        broken(masked ? Rule::kVectorMasked : Rule::kEqeLeft, {Thing::kEq, eqn}, waiting.vector,
-               kPatienceNs / 1'000'000'000);
+        waiting.deadline_ns = now_ns + kStepNs;
+        if (--waiting.steps == 0) {
+            waiting.deadline_ns = kNever;
+            const bool masked = host_.vector_state(waiting.vector) == VectorState::kMasked;
+            broken(masked ? Rule::kVectorMasked : Rule::kEqeLeft, {Thing::kEq, eqn}, waiting.vector,
+                   kSteps * kStepNs / 1'000'000'000);
+        }
     }
 }
 

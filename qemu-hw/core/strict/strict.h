@@ -21,8 +21,10 @@ namespace pib::hca {
 
 class Strict {
   public:
-    // How long an interrupt's event may wait for the driver.
-    static constexpr uint64_t kPatienceNs = 60'000'000'000;
+    // How long an interrupt's event may wait for the driver. The time is looked at in steps, so
+    // that a virtual machine that stood still, whose clock then jumps, has most of it left.
+    static constexpr uint64_t kStepNs = 10'000'000'000;
+    static constexpr unsigned kSteps = 6;
 
     // nullptr: the property is off.
     static std::unique_ptr<Strict> create(Host& host, Strictness strictness);
@@ -82,7 +84,8 @@ class Strict {
     static constexpr size_t kMostNamed = 4096;
     struct Unserved {
         uint32_t vector = 0;
-        uint64_t deadline_ns = 0;
+        uint64_t deadline_ns = 0;  // of this step
+        unsigned steps = kSteps;   // left
     };
 
     Host& host_;

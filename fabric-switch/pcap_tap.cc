@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/erf_header.h"
 #include "ib/link/packet_checksums.h"
+#include "switch/erf_header.h"
 
 namespace pib::fabric {
 namespace {
@@ -62,22 +62,22 @@ void PcapTap::flush() {
     failed_ = failed_ || std::fflush(file_.get()) != 0;
 }
 
-void PcapTap::packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) {
+void PcapTap::packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) {
     const std::size_t size = packet.size() + kCrcBytes;
     if (failed_ || size > packet_.size()) {
         return;
     }
     std::memcpy(packet_.data(), packet.data(), packet.size());
     link::append_crcs(std::span(packet_).first(size));
-    const std::uint64_t wall = now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
+    const std::uint64_t wall = arrival.now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
     const bool erf = format_ == PcapFormat::kErf;
-    const auto record_bytes = static_cast<std::uint32_t>(size + (erf ? kErfHeaderBytes : 0));
+    const auto record_bytes = static_cast<std::uint32_t>(size + (erf ? kErfBytes : 0));
     const RecordHeader record{static_cast<std::uint32_t>(wall / kNsPerSecond),
                               static_cast<std::uint32_t>(wall % kNsPerSecond), record_bytes,
                               record_bytes};
     write(&record, sizeof(record));
     if (erf) {
-        write(erf_header(wall, size).data(), kErfHeaderBytes);
+        write(erf_header({.wall_ns = wall, .bytes = size}, arrival).data(), kErfBytes);
     }
     write(packet_.data(), size);
 }

@@ -30,7 +30,7 @@ class PcapTap final : public PacketTap {
     static std::expected<std::unique_ptr<PcapTap>, std::string> open(
         const std::string& path, std::int64_t wall_offset_ns,
         PcapFormat format = PcapFormat::kInfiniBand);
-    void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) override;
+    void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override;
     // Flushes the capture to the file.
     void flush();
     // A full disk ends the capture, not the switch.

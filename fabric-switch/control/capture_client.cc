@@ -41,9 +41,9 @@ void CaptureClient::end() {
     }
 }
 
-void CaptureClient::packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) {
+void CaptureClient::packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) {
     if (filter_.takes(packet)) {
-        stream_.add(packet, now_ns);
+        stream_.add(packet, arrival);
         wait_for_room(true);
     }
 }

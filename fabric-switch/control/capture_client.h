@@ -23,7 +23,7 @@ class CaptureClient final : public PollHandler, public PacketTap {
 
     void ready(std::uint32_t events) override;
     void out_of_memory() override { end(); }
-    void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t now_ns) override;
+    void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override;
 
   private:
     void write();

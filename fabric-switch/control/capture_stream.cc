@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "base/erf_header.h"
 #include "ib/link/packet_checksums.h"
+#include "switch/erf_header.h"
 
 namespace pib::fabric {
 namespace {
@@ -92,11 +92,11 @@ void CaptureStream::tell_losses() {
     told_ = lost_;
 }
 
-void CaptureStream::add(std::span<const std::uint8_t> packet, std::uint64_t now_ns) {
+void CaptureStream::add(std::span<const std::uint8_t> packet, const Arrival& arrival) {
     std::array<std::uint8_t, ib::kMaxPacket + kCrcBytes> bytes;
     const std::size_t size = packet.size() + kCrcBytes;
-    last_ns_ = now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
-    const std::size_t data = kErfHeaderBytes + size;
+    last_ns_ = arrival.now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
+    const std::size_t data = kErfBytes + size;
     const std::size_t padding = (4 - data % 4) % 4;
     const std::size_t block = kPacketBytes + data + padding;
     if (size > bytes.size() || !has_room(block + kStatisticsBytes)) {
@@ -112,7 +112,8 @@ void CaptureStream::add(std::span<const std::uint8_t> packet, std::uint64_t now_
     put_time(last_ns_);
     put(static_cast<std::uint32_t>(data));  // captured
     put(static_cast<std::uint32_t>(data));  // on the wire
-    put(erf_header(last_ns_, size));
+    put(erf_header({.wall_ns = last_ns_, .bytes = size, .lost = lost_ - lost_before_}, arrival));
+    lost_before_ = lost_;
     put(std::span(bytes).first(size));
     put(std::span(kPadding).first(padding));
     put(static_cast<std::uint32_t>(block));

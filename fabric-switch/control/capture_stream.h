@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A live capture as bytes of the pcapng format: packets with ERF headers, as in pcap_tap.h, in a
-// buffer of fixed size. A packet that finds no room is lost; Interface Statistics Blocks have the
-// number of lost packets (isb_ifdrop).
+// buffer of fixed size. A packet that finds no room is lost; the next packet's ERF header has the
+// number of packets lost before it, and Interface Statistics Blocks that of all (isb_ifdrop).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
+
+#include "switch/packet_tap.h"
 
 namespace pib::fabric {
 
@@ -19,7 +21,7 @@ class CaptureStream {
     CaptureStream(std::string_view greeting, std::int64_t wall_offset_ns, std::size_t room = kRoom);
 
     // `packet` is LRH to padding.
-    void add(std::span<const std::uint8_t> packet, std::uint64_t now_ns);
+    void add(std::span<const std::uint8_t> packet, const Arrival& arrival);
     // The bytes that were not sent yet.
     [[nodiscard]] std::span<const std::uint8_t> pending() const {
         return std::span(buffer_).subspan(sent_);
@@ -40,7 +42,8 @@ class CaptureStream {
     std::vector<std::uint8_t> buffer_;
     std::size_t sent_ = 0;  // bytes of buffer_
     std::uint64_t lost_ = 0;
-    std::uint64_t told_ = 0;  // part of lost_ that is in the capture
+    std::uint64_t told_ = 0;         // part of lost_ that is in Interface Statistics Blocks
+    std::uint64_t lost_before_ = 0;  // the last packet
     std::uint64_t last_ns_ = 0;
 };
 

@@ -44,6 +44,9 @@ class Cable final {
         [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                     link::SendCrc crc) const override;
         [[nodiscard]] std::uint32_t credits(unsigned vl) const override;
+        [[nodiscard]] std::uint32_t granted(unsigned vl) const override {
+            return peer_.credits(vl);
+        }
         void release(unsigned vl, std::uint32_t blocks) override;
         void set_parameters(const link::Link& parameters) override;
         void retrain() override;

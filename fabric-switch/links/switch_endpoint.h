@@ -64,6 +64,9 @@ class SwitchEndpoint final : public Neighbour {
     [[nodiscard]] std::uint32_t credits(unsigned vl) const override {
         return endpoint_.sender().credits(vl);
     }
+    [[nodiscard]] std::uint32_t granted(unsigned vl) const override {
+        return endpoint_.sender().granted_to_peer(vl);
+    }
     void release(unsigned vl, std::uint32_t blocks) override;
     void set_parameters(const link::Link& parameters) override;
     void retrain() override;

@@ -31,6 +31,8 @@ class Neighbour {
                                         link::SendCrc crc) const = 0;
     // Free blocks of the neighbour's receive buffer for a data VL.
     [[nodiscard]] virtual std::uint32_t credits(unsigned vl) const = 0;
+    // Blocks that the neighbour may still send on a data VL.
+    [[nodiscard]] virtual std::uint32_t granted(unsigned vl) const = 0;
     // Frees the receive buffer of packets from this link.
     virtual void release(unsigned vl, std::uint32_t blocks) = 0;
     // Sets this port's link parameters; retrain() sends them again, through Down.

@@ -26,6 +26,17 @@ bool share_a_guid(const link::Hello& one, const link::Hello& other) {
            one.node_guid == other.port_guid || one.port_guid == other.node_guid;
 }
 
+Arrival arrival_at(SwitchPort& port, const Transit& packet, ib::Lid lid, std::uint64_t now_ns) {
+    const auto* neighbour = port.cable().neighbour();
+    const unsigned vl = packet.lrh().vl.value();
+    Arrival arrival{
+        .now_ns = now_ns, .lid = lid.value(), .port = port.number(), .credits = std::nullopt};
+    if (neighbour != nullptr && vl < link::kDataVls) {
+        arrival.credits = neighbour->granted(vl);
+    }
+    return arrival;
+}
+
 }  // namespace
 
 Switch::Switch(const SwitchConfig& config, TimerQueue* timers)
@@ -176,7 +187,8 @@ bool Switch::packets_arrived(SwitchPort& port, Transit& packets) {
         if (!packets.is_single()) {
             return false;
         }
-        tap_->packet_seen(packets.settled(), now_ns());
+        tap_->packet_seen(packets.settled(),
+                          arrival_at(port, packets, node_.port0().lid(), now_ns()));
     }
     if (packets.lrh().vl == ib::kVl15) {
         management_.receive_smp(port.number(), packets);

@@ -149,7 +149,10 @@ std::uint64_t SwitchManagement::next_deadline() const {
 
 void SwitchManagement::show(std::span<const std::uint8_t> packet) const {
     if (tap_ != nullptr) {
-        tap_->packet_seen(packet, parts_.clock.now_ns);
+        tap_->packet_seen(packet, {.now_ns = parts_.clock.now_ns,
+                                   .lid = parts_.node.port0().lid().value(),
+                                   .port = 0,
+                                   .credits = std::nullopt});
     }
 }
 

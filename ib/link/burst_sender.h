@@ -31,6 +31,10 @@ class BurstSender {
     [[nodiscard]] std::uint32_t credits(unsigned vl) const {
         return training_.is_up() && vl < kDataVls ? credits_.available(vl) : 0;
     }
+    // The blocks that the peer may still send on a data VL.
+    [[nodiscard]] std::uint32_t granted_to_peer(unsigned vl) const {
+        return credits_.granted_to_peer(vl);
+    }
     // See LinkEndpoint::begin() and commit().
     [[nodiscard]] BurstRoom begin(const BurstRequest& request);
     void commit(const ib::BurstSize& size, const OfferedPayload& offered);

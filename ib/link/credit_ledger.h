@@ -41,6 +41,11 @@ class CreditLedger {
     // Handles the peer's CREDIT.
     [[nodiscard]] LinkResult receive(const link::Frame& frame);
 
+    // Credit blocks that the peer may still send on a data VL.
+    [[nodiscard]] std::uint32_t granted_to_peer(unsigned vl) const {
+        const auto left = static_cast<std::int32_t>(vls_[vl].granted - vls_[vl].received);
+        return left > 0 ? static_cast<std::uint32_t>(left) : 0;
+    }
     // Takes receive buffer for packets. False, and nothing is taken, if the peer has exceeded the
     // limit it was granted. `held` never exceeds the buffer.
     [[nodiscard]] bool take(unsigned vl, std::uint32_t blocks) {

@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.fabric import capture
 
-ERF_BYTES = 16
+ERF_BYTES, ERF_TYPE, ERF_EXTENDED = 16, 8, 0x80     # extension headers of 8 octets may follow
 BLOCK = struct.Struct("=II")
 PACKET_LENGTHS = struct.Struct("=IIIII")        # interface, time (two words), captured and original length
 BTH = struct.Struct(">BBHII")
@@ -80,6 +80,15 @@ def message(at: float, packet: bytes) -> Message | None:
                    last & PSN_MASK, answer, len(packet), bool(last & ACK_REQUEST), bool(flags & SOLICITED))
 
 
+def _erf_bytes(record: bytes) -> int:
+    """The length of the ERF header with its extension headers."""
+    length, kind = ERF_BYTES, record[ERF_TYPE]
+    while kind & ERF_EXTENDED and length < len(record):
+        kind = record[length]
+        length += 8
+    return length
+
+
 def messages(blocks: bytes) -> Iterator[Message]:
     """The messages in whole blocks of the switch's pcapng."""
     at = 0
@@ -91,7 +100,8 @@ def messages(blocks: bytes) -> Iterator[Message]:
             record = blocks[begin:begin + captured]
             seconds, = struct.unpack_from("<Q", record)
             octets, = struct.unpack_from(">H", record, ERF_BYTES - 2)
-            if found := message(seconds / (1 << 32), record[ERF_BYTES:ERF_BYTES + octets]):
+            packet = _erf_bytes(record)
+            if found := message(seconds / (1 << 32), record[packet:packet + octets]):
                 yield found
         at += max(length, BLOCK.size)
 

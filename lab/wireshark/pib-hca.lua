@@ -1,16 +1,20 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Shows beside Wireshark's own InfiniBand dissector: names of LIDs and QPs by the file that `pib wireshark` writes,
--- and whether both checksums are right.
+-- Shows beside Wireshark's own InfiniBand dissector: names of LIDs and QPs by the file that `pib wireshark` writes, the
+-- port at which a packet arrived and its credits, and whether both checksums are right.
 local pib = Proto("pib", "pib-hca fabric")
 
 local NAMES = "pib-hca-names"
 local LRH, GRH, ICRC, VCRC = 8, 40, 4, 2
 local BTH_RESERVED = 5          -- the octet of the BTH that the ICRC leaves out, with FECN and BECN
 local LNH_RAW, LNH_GLOBAL = 1, 3
+local ARRIVAL, NO_CREDITS = 0x7E, 0xFFFFFFFF    -- an ERF extension header of pib-switch (docs/pib-switch.md)
 
 local fields = {
     source = ProtoField.string("pib.src", "Source"),
     destination = ProtoField.string("pib.dst", "Destination"),
+    switch = ProtoField.string("pib.switch", "Arrived at switch"),
+    port = ProtoField.uint8("pib.port", "Arrived at port"),
+    credits = ProtoField.uint32("pib.credits", "Credits left to the sender, blocks of 64 octets"),
     icrc = ProtoField.bool("pib.icrc.good", "ICRC is right"),
     vcrc = ProtoField.bool("pib.vcrc.good", "VCRC is right"),
 }
@@ -21,6 +25,7 @@ pib.prefs.crc = Pref.bool("Check ICRC and VCRC", true, "Costs time for long pack
 
 local slid_of, dlid_of = Field.new("infiniband.lrh.slid"), Field.new("infiniband.lrh.dlid")
 local qpn_of, source_qp_of = Field.new("infiniband.bth.destqp"), Field.new("infiniband.deth.srcqp")
+local extension_of = Field.new("erf.ehdr.unknown.data")
 
 -- Names ------------------------------------------------------------------------
 
@@ -122,6 +127,20 @@ local function checks(packet)
            crc(CRC16, packet:sub(1, -VCRC - 1), 0xFFFF) == little(packet:sub(-VCRC))
 end
 
+-- Arrival ------------------------------------------------------------------------
+
+local function add_arrival(tree)
+    local extension = extension_of()
+    if not extension then return end
+    local high, credits = extension.value:higher(), extension.value:lower()
+    local lid, port, kind = high % 0x10000, math.floor(high / 0x10000) % 0x100, math.floor(high / 0x1000000)
+    if kind ~= ARRIVAL then return end
+    local switch = string.format("%d", lid)
+    tree:add(fields.switch, name_of(key("lid", switch)) or "LID " .. switch)
+    tree:add(fields.port, port)
+    if credits ~= NO_CREDITS then tree:add(fields.credits, credits) end
+end
+
 -- The tree -----------------------------------------------------------------------
 
 function pib.init()
@@ -141,6 +160,7 @@ function pib.dissector(buffer, pinfo, root)
         tree:append_text(": " .. arrow)
         pinfo.cols.info:prepend(arrow .. "  ")
     end
+    add_arrival(tree)
     if not pib.prefs.crc or buffer:len() ~= buffer:reported_len() then return end
     local icrc, vcrc = checks(buffer:raw())
     if icrc == nil then return end

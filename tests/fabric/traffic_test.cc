@@ -23,8 +23,8 @@ constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_
 // Follows every packet that the switch sees: the run in one number.
 class Trace final : public fabric::PacketTap {
   public:
-    void packet_seen(std::span<const uint8_t> packet, uint64_t now_ns) override {
-        mix(now_ns);
+    void packet_seen(std::span<const uint8_t> packet, const fabric::Arrival& arrival) override {
+        mix(arrival.now_ns);
         mix(packet.size());
         for (const uint8_t byte : packet) {
             hash_ = (hash_ ^ byte) * 0x100000001b3;

@@ -26,7 +26,7 @@ constexpr uint32_t kLow = 1;
 class Lanes final : public fabric::PacketTap {
   public:
     explicit Lanes(uint16_t dlid) : dlid_(dlid) {}
-    void packet_seen(std::span<const uint8_t> packet, uint64_t) override {
+    void packet_seen(std::span<const uint8_t> packet, const fabric::Arrival&) override {
         const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
         if (lrh.dlid.value() == dlid_ && packet.size() > 1024 && ++seen_ > first && seen_ <= last) {
             ++packets[lrh.vl.value()];

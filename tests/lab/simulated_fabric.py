@@ -220,14 +220,18 @@ def with_crcs(octets: bytes) -> bytes:
     return octets + struct.pack("<H", _vcrc(octets))
 
 
+PORT, LID, CREDITS, LOST = 3, 1, 2048, 5     # a capture has them with each packet
+
+
 def pcapng(packets: list[tuple[float, bytes]]) -> bytes:
     """As CaptureStream of pib-switch writes it."""
     data = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
     data += struct.pack("=IIIIIIII", 1, 32, 197, 0, 9 | 1 << 16, 9, 0, 32)      # ERF; times in nanoseconds
     for at, octets in packets:
         whole = with_crcs(octets)
+        arrival = struct.pack(">BBHI", 0x7E, PORT, LID, CREDITS)
         record = struct.pack("<Q", int(at * (1 << 32))) + struct.pack(
-            ">BBHHH", 21, 4, 16 + len(whole), 0, len(whole)) + whole
+            ">BBHHH", 21 | 0x80, 4, 24 + len(whole), LOST, len(whole)) + arrival + whole
         padding = bytes(-len(record) % 4)
         length = 32 + len(record) + len(padding)
         data += struct.pack("=IIIIIII", 6, length, 0, 0, 0, len(record), len(record)) + record + padding + struct.pack(

@@ -192,6 +192,16 @@ def test_the_plugin_names_qps_and_tells_a_wrong_checksum(shown, user, tmp_path):
     assert "vm0:0x41 → vm1:0x51" in user.run("tshark", "-r", str(file))
 
 
+def test_the_plugin_shows_arrival_and_credits(shown, user, tmp_path):
+    install.places(user.run("tshark", "-G", "folders")).names.write_text(names.text(shown.found()))
+    file = tmp_path / "packets.pcapng"
+    file.write_bytes(simulated_fabric.pcapng(shown.fabric.packets))
+    said = user.run("tshark", "-r", str(file), "-T", "fields", *(word for name in (
+        "pib.switch", "pib.port", "pib.credits", "erf.lctr") for word in ("-e", name)))
+    assert said.splitlines() == ["\t".join(map(str, (
+        "leaf1", simulated_fabric.PORT, simulated_fabric.CREDITS, simulated_fabric.LOST)))] * 2
+
+
 def test_what_was_installed_can_be_removed(user):
     user.run(str(paths.ROOT / "pib"), "wireshark", "remove")
     assert "pib-hca fabric" not in user.run("tshark", "-D")

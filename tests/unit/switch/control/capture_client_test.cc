@@ -19,9 +19,13 @@ using fabric::UniqueFd;
 constexpr const char* kAnswer = "{\"format\":\"pcapng\",\"ok\":true}\n";
 constexpr std::size_t kHeaders = 28 + 32;  // blocks before the first packet
 
+fabric::Arrival at(std::uint64_t now_ns) {
+    return {.now_ns = now_ns, .lid = 0, .port = 0, .credits = std::nullopt};
+}
+
 // The bytes of a packet's block: 32, and an ERF header, packet and checksums, up to a word.
 std::size_t block_bytes(std::size_t packet) {
-    return 32 + (16 + packet + 6 + 3) / 4 * 4;
+    return 32 + (24 + packet + 6 + 3) / 4 * 4;
 }
 
 std::string read_all(int fd) {
@@ -50,9 +54,9 @@ TEST_CASE("capture client: a reader gets the packets of its rules until it ends"
     CHECK(answer.size() == std::string(kAnswer).size() + kHeaders);
 
     const Bytes wanted = make_packet(0, 2, 64), other = make_packet(0, 3, 64);
-    client.packet_seen(wanted, 5);
-    client.packet_seen(other, 6);
-    client.packet_seen(wanted, 7);
+    client.packet_seen(wanted, at(5));
+    client.packet_seen(other, at(6));
+    client.packet_seen(wanted, at(7));
     poller.wait(0, [] {});
     CHECK(read_all(reader.get()).size() == 2 * block_bytes(wanted.size()));
     CHECK_FALSE(client.is_over());
@@ -60,7 +64,7 @@ TEST_CASE("capture client: a reader gets the packets of its rules until it ends"
     reader.reset();
     poller.wait(0, [] {});
     CHECK(client.is_over());
-    client.packet_seen(wanted, 8);  // no effect
+    client.packet_seen(wanted, at(8));  // no effect
 }
 
 }  // namespace pib::test

@@ -31,7 +31,7 @@ Bytes bytes_of(const CopyHca& hca, std::span<const BlockSegment> segments) {
 
 struct Tap final : fabric::PacketTap {
     std::size_t seen = 0;
-    void packet_seen(std::span<const std::uint8_t>, std::uint64_t) override { ++seen; }
+    void packet_seen(std::span<const std::uint8_t>, const fabric::Arrival&) override { ++seen; }
 };
 
 struct CopyFabric {

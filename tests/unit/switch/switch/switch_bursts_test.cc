@@ -27,7 +27,7 @@ class BurstHca final : public RingHca {
 
 struct Tap final : fabric::PacketTap {
     std::vector<Bytes> seen;
-    void packet_seen(std::span<const std::uint8_t> packet, std::uint64_t) override {
+    void packet_seen(std::span<const std::uint8_t> packet, const fabric::Arrival&) override {
         seen.emplace_back(packet.begin(), packet.end());
     }
 };

@@ -247,6 +247,21 @@ void add_copies(json& out, const CopyCounts& counts) {
     out["PeerCopyOffersLost"] = counts.lost;
 }
 
+// Counters outside IBA: a port's data by VL.
+void add_data_by_vl(json& out, VlData& data, bool clear) {
+    for (unsigned vl = 0; vl < VlData::kVls; ++vl) {
+        if (data.sent[vl] != 0) {
+            out["PortXmitDataVL" + std::to_string(vl)] = data.sent[vl];
+        }
+        if (data.received[vl] != 0) {
+            out["PortRcvDataVL" + std::to_string(vl)] = data.received[vl];
+        }
+    }
+    if (clear) {
+        data = {};
+    }
+}
+
 // Counters of SLs, VLs and lanes appear only if they are not 0: most are never used.
 json port_counters(Switch& sw, unsigned number, bool clear) {
     ib::PortCounters& counters = sw.counters(number);
@@ -263,6 +278,9 @@ json port_counters(Switch& sw, unsigned number, bool clear) {
     }
     if (const CopyCounts* copies = number != 0 ? sw.port(number).cable().copies() : nullptr) {
         add_copies(out, *copies);
+    }
+    if (number != 0) {
+        add_data_by_vl(out, sw.port(number).queues().data_by_vl(), clear);
     }
     return out;
 }

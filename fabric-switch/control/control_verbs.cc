@@ -203,6 +203,7 @@ void make_new(Fabric& fabric, const PortId& port) {
         }
         at.ingress_faults().set({});
         at.egress_faults().set({});
+        at.queues().data_by_vl() = {};
     }
     if (ib::PortCounters* of = counters(fabric, port)) {
         *of = {};

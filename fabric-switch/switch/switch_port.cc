@@ -108,6 +108,7 @@ std::uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* off
         errors_.good(burst.count());
     }
     counters_.count_received(burst.lrh(), burst.size().words(), burst.count());
+    queues_.data_by_vl().count_received(burst.lrh(), burst.size().words());
     if (burst.is_single()) {
         if (ingress_faults_.in_use()) {
             ingress_faults_.pass(transit, vl, host_.now_ns());

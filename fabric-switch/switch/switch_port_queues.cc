@@ -78,6 +78,7 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
     port_.cable.neighbour()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
                                     packets.offer());
     port_.counters.count_sent(packets.lrh(), size.words(), size.packets);
+    data_by_vl_.sent[vl] += size.words();
     return true;
 }
 

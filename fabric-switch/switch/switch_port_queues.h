@@ -16,6 +16,7 @@
 #include "switch/fault_stage.h"
 #include "switch/neighbour.h"
 #include "switch/port_host.h"
+#include "switch/vl_data.h"
 #include "switch/xmit_wait.h"
 
 namespace pib::fabric {
@@ -53,6 +54,8 @@ class SwitchPortQueues final : public FaultSink {
     void restart_arbiter() { arbiter_.restart(); }
     // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
+    // Data that the port has sent and received.
+    [[nodiscard]] VlData& data_by_vl() { return data_by_vl_; }
     // Packets that wait.
     [[nodiscard]] std::size_t size() const;
     [[nodiscard]] std::size_t size(unsigned vl) const { return queues_[vl].entries.size(); }
@@ -90,6 +93,7 @@ class SwitchPortQueues final : public FaultSink {
 
     const Port port_;
     std::array<VlQueue, kVls> queues_;
+    VlData data_by_vl_;
     ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
     ib::VlArbiter arbiter_;
     std::uint64_t packet_lifetime_ns_ = UINT64_MAX;

@@ -21,17 +21,19 @@ COLUMNS = ("out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "dis
            "faults")
 COUNTERS = COLUMNS[:COLUMNS.index("state")]
 MOST_VALUES = 4_000_000         # 32 MB
-PRIORITIES = 16                 # service levels
+LANES = 16                      # VLs
+Lanes = tuple[dict[int, int], dict[int, int]]       # octets by VL, out and in; only those that are not 0
+NO_LANES: Lanes = ({}, {})
 
 
 @dataclasses.dataclass
 class Frame:
-    """The columns of all links at a time in seconds since 1970. rows: number of each link's row. service_levels: octets
-    by link and SL, both ways; only those that are not 0."""
+    """The columns of all links at a time in seconds since 1970. rows: number of each link's row. lanes: by link, those
+    that had any."""
     at: float
     rows: dict[str, int]
     values: array.array
-    service_levels: dict[str, dict[int, int]]
+    lanes: dict[str, Lanes]
 
     def row(self, link: str) -> dict[str, float] | None:
         if link not in self.rows:
@@ -57,11 +59,13 @@ def _row(link: Link, reading: Reading) -> list[float]:
             link.cable, link.faults]
 
 
-def _service_levels(link: Link, reading: Reading) -> dict[int, int]:
+def _lanes(link: Link, reading: Reading) -> Lanes:
     own = reading.switches[link.a]["counters"][link.a_port]
-    moved = {level: own.get(f"PortXmitDataSL{level}", 0) + own.get(f"PortRcvDataSL{level}", 0)
-             for level in range(PRIORITIES)}
-    return {level: units * control.BYTES_PER_UNIT for level, units in moved.items() if units}
+
+    def octets(way: str) -> dict[int, int]:
+        units = {lane: own.get(f"Port{way}DataVL{lane}", 0) for lane in range(LANES)}
+        return {lane: number * control.BYTES_PER_UNIT for lane, number in units.items() if number}
+    return octets("Xmit"), octets("Rcv")
 
 
 def _grown(before: float, after: float) -> float:
@@ -82,8 +86,8 @@ class History:
         last = self.frames[-1].rows if self.frames else {}
         rows = last if list(last) == names else {name: number for number, name in enumerate(names)}
         values = array.array("d", [value for link in fabric.links.values() for value in _row(link, reading)])
-        levels = {link.id: found for link in fabric.links.values() if (found := _service_levels(link, reading))}
-        self.frames.append(Frame(at, rows, values, levels))
+        lanes = {link.id: found for link in fabric.links.values() if any(found := _lanes(link, reading))}
+        self.frames.append(Frame(at, rows, values, lanes))
         self._values += len(values)
         while len(self.frames) > 2 and self._values > self.most_values:
             self._values -= len(self.frames.popleft().values)
@@ -116,7 +120,7 @@ class History:
 
     def loads(self, at: float | None = None) -> dict[str, list[Any]]:
         """Loads at a moment, now by default: for each link with traffic octets a second out and in, ticks of
-        PortXmitWait a second, and the shares of its SLs."""
+        PortXmitWait a second, and the shares of VLs in the octets out and in."""
         number = len(self.frames) - 1 if at is None else self._number(at)
         if number < 1:
             return {}
@@ -129,8 +133,8 @@ class History:
                 out, back, wait = (sum(_grown(before[name], after[name]) for name in names) / seconds
                                    for names in (("out",), ("in",), ("wait_out", "wait_in")))
                 if out or back or wait:
-                    found[link] = [out, back, wait, _shares(old.service_levels.get(link, {}),
-                                                            new.service_levels.get(link, {}))]
+                    ways = zip(old.lanes.get(link, NO_LANES), new.lanes.get(link, NO_LANES))
+                    found[link] = [out, back, wait, *(_shares(*way) for way in ways)]
         return found
 
     def moment(self, at: float) -> dict[str, Any]:
@@ -154,9 +158,9 @@ class History:
 
 
 def _shares(old: dict[int, int], new: dict[int, int]) -> dict[int, float]:
-    moved = {level: _grown(old.get(level, 0), octets) for level, octets in new.items()}
+    moved = {lane: _grown(old.get(lane, 0), octets) for lane, octets in new.items()}
     total = sum(moved.values())
-    return {level: round(part / total, 3) for level, part in moved.items() if part} if total else {}
+    return {lane: round(part / total, 3) for lane, part in moved.items() if part} if total else {}
 
 
 def _state(row: dict[str, float] | None) -> str:

@@ -84,7 +84,7 @@ class Fabric:
     def _move(self, port: tuple[str, int], way: str, octets: float) -> None:
         units = int(octets / 4)
         self.counters[port].update({f"Port{way}Data": units, f"Port{way}Pkts": int(octets / 2048),
-                                    f"Port{way}DataSL{port[1] % 3}": units})
+                                    f"Port{way}DataVL{port[1] % 3}": units})
 
     def host_sends(self, name: str, rate: float) -> None:
         """Octets a second that a host sends to its switch."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The page: connects its parts.
 
-import {levelColour, draw, make} from "./format.js";
+import {laneColour, draw, make} from "./format.js";
 import {Pane} from "./pane.js";
 import {Search} from "./search.js";
 import {Stage} from "./stage.js";
@@ -35,14 +35,14 @@ function legend() {
   const colour = (name) => `var(--${name})`;
   const rows = [
     [line({stroke: colour("wire")}), "Active, no load"],
-    [line({stroke: levelColour(0), "stroke-dasharray": "7 9", "stroke-width": 5}),
-     "load, moving with the packets; wider: more. The colour is that of the service level"],
+    [line({stroke: laneColour(0), "stroke-dasharray": "7 9", "stroke-width": 5}),
+     "load, moving with the packets; wider: more. The colour is that of the VL"],
     [line({stroke: colour("warn"), "stroke-dasharray": "8 4"}), "Armed or Initialize"],
     [line({stroke: colour("bad"), "stroke-dasharray": "2 5"}, draw("path", {d: "M20 2l8 8M20 10l8-8", fill: "none",
       stroke: colour("bad"), "stroke-width": 2})), "Down"],
     [line({stroke: colour("wire")}, draw("path", {d: "M24 0l6 11h-12z", fill: colour("mark")})), "faults are injected"],
-    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3].map((level) => draw("rect", {
-      x: 1 + level * 12, y: 1, width: 10, height: 10, fill: levelColour(level)}))), "service levels 0, 1, 2, 3"],
+    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3].map((lane) => draw("rect", {
+      x: 1 + lane * 12, y: 1, width: 10, height: 10, fill: laneColour(lane)}))), "VL 0, 1, 2, 3"],
     [make("span", {}, "★"), "subnet manager"]];
   element("legend-lines").append(...rows.flatMap(([sign, text]) => [make("dt", {}, sign), make("dd", {}, text)]));
 }

@@ -69,7 +69,8 @@ function around(above, host) {
 
 /** The worst state of an edge's links, and its load in both directions. share: of the capacity. */
 export function condition(edge, store) {
-  const found = {state: "Active", pulled: false, faults: false, there: 0, back: 0, capacity: 0, levels: {}, wait: 0};
+  const found = {state: "Active", pulled: false, faults: false, there: 0, back: 0, capacity: 0, wait: 0, lanesThere: {},
+    lanesBack: {}};
   for (const link of edge.links) {
     const now = store.condition(link);
     found.state = RANK[now.state] > RANK[found.state] ? now.state : found.state;
@@ -78,21 +79,27 @@ export function condition(edge, store) {
     found.capacity += link.capacity;
     const load = store.loads[link.id];
     if (load) {
-      const [out, back] = edge.along.get(link.id) ? load : [load[1], load[0]];
+      const [out, back, lanesOut, lanesBack] = edge.along.get(link.id) ? [load[0], load[1], load[3], load[4]]
+        : [load[1], load[0], load[4], load[3]];
       found.there += out;
       found.back += back;
       found.wait += load[2];
-      Object.entries(load[3]).forEach(([level, share]) => {
-        found.levels[level] = (found.levels[level] ?? 0) + share * (load[0] + load[1]);
-      });
+      addShares(found.lanesThere, lanesOut, out);
+      addShares(found.lanesBack, lanesBack, back);
     }
   }
   return found;
 }
 
-/** The service level with most of the traffic. */
-export function mainLevel(levels) {
-  return Number(Object.entries(levels).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
+function addShares(lanes, shares, rate) {
+  for (const [lane, share] of Object.entries(shares)) {
+    lanes[lane] = (lanes[lane] ?? 0) + share * rate;
+  }
+}
+
+/** The VL with most of the traffic. */
+export function mainLane(lanes) {
+  return Number(Object.entries(lanes).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
 }
 
 /** A point of an edge, from 0 (begin) to 1 (end), and the direction there. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Numbers and times as text, and DOM elements from one call.
 
-const SERVICE_LEVEL_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a800", "#6b6b6b"];
+const LANE_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a800", "#6b6b6b"];
 
-export function levelColour(level) {
-  return SERVICE_LEVEL_COLOURS[level % SERVICE_LEVEL_COLOURS.length];
+/** The colour of a VL. */
+export function laneColour(lane) {
+  return LANE_COLOURS[lane % LANE_COLOURS.length];
 }
 
 export function octets(rate) {

@@ -2,8 +2,8 @@
 // Draws edges on the canvas. A state has a pattern and a mark as well as a colour; load has a width, a colour by
 // service level, and dashes that move with the packets.
 
-import {condition, mainLevel, pointAt} from "./edges.js";
-import {levelColour} from "./format.js";
+import {condition, mainLane, pointAt} from "./edges.js";
+import {laneColour} from "./format.js";
 
 const DASH = [7, 9];
 const WIDEST = 7;               // of a load, in a small fabric
@@ -132,9 +132,9 @@ export class Painter {
       return;
     }
     pen.globalAlpha = faint ? 0.3 : 1;
-    pen.strokeStyle = levelColour(mainLevel(now.levels));
-    const ways = [[now.there, 1], [now.back, -1]].filter(([rate]) => rate > 0);
-    for (const [rate, way] of ways) {
+    const ways = [[now.there, 1, now.lanesThere], [now.back, -1, now.lanesBack]].filter(([rate]) => rate > 0);
+    for (const [rate, way, lanes] of ways) {
+      pen.strokeStyle = laneColour(mainLane(lanes));
       const share = now.capacity ? Math.min(1, rate / now.capacity) : 0;
       const size = this.thin * (1.5 + (this.widest - 1.5) * Math.sqrt(share));
       pen.lineWidth = size;

@@ -130,11 +130,11 @@ def three_moments(tree) -> tuple[model.Fabric, model.Link, History]:
     return made, link, history
 
 
-def test_loads_have_directions_and_service_levels(tree):
+def test_loads_have_directions_and_vls(tree):
     _, link, history = three_moments(tree)
     out = 0 if link.a == simulated_fabric.guid(tree.net.nodes["leaf1"]) else 1
     load = history.loads(102.5)[link.id]
-    assert load[out] == GIB and load[1 - out] == 0 and load[3] == {2: 1.0}
+    assert load[out] == GIB and load[1 - out] == 0 and load[3 + out] == {2: 1.0} and load[4 - out] == {}
     assert list(history.loads(102.5)) == [link.id]
     assert history.loads(101.0) == {} and history.loads() == {}
 

@@ -78,6 +78,25 @@ TEST_CASE("control: a port has queues and credits by VL, and its tables") {
           false);
 }
 
+TEST_CASE("control: counters have the data of each VL, and can be cleared") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const auto counters = [&fabric](unsigned port, bool clear) {
+        const json request = {{"command", "counters"}, {"port", port}, {"clear", clear}};
+        return fabric::run_switch_command(fabric.sw, request).at("ports").at(0);
+    };
+    const unsigned in = fabric.hca(0).port(), out = fabric.hca(1).port();
+    CHECK(counters(in, true).at("PortRcvDataVL15") > 0);
+    counters(out, true);
+    const Bytes packet = make_packet(0, TestFabric::lid_of(1), 256);
+    REQUIRE(fabric.hca(0).send_packet(packet));
+    fabric.settle();
+    CHECK(counters(in, false).at("PortRcvDataVL0") == counters(in, false).at("PortRcvData"));
+    CHECK(counters(out, false).at("PortXmitDataVL0") == counters(out, false).at("PortXmitData"));
+    CHECK_FALSE(counters(out, false).contains("PortRcvDataVL0"));
+    CHECK_FALSE(counters(in, false).contains("PortRcvDataVL15"));
+}
+
 TEST_CASE("control: the journal has links, cables and faults in order") {
     TestFabric fabric(2);
     fabric.make_active();

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ib/wire/headers.h"
+
+namespace pib::fabric {
+
+// A port's data by VL in words of 4 bytes, as PortXmitData and PortRcvData count it. IBA has
+// counters by SL, but the VL of a packet changes from link to link.
+struct VlData {
+    static constexpr unsigned kVls = 16;
+    std::array<std::uint64_t, kVls> sent{};
+    std::array<std::uint64_t, kVls> received{};
+
+    void count_received(const ib::Lrh& lrh, std::uint64_t words) {
+        received[lrh.vl.value() % kVls] += words;
+    }
+};
+
+}  // namespace pib::fabric

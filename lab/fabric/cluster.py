@@ -130,7 +130,7 @@ class Cluster(Recorded):
             words += split.options(topology.load(pathlib.Path(switch.topology)), self.record.parts, number,
                                    self.sockets())
         switch.remove_sockets()
-        self.start_and_wait(switch.name, words, switch.control.exists)
+        self.start_and_wait(switch.name, words, switch.answers)
 
     def _start_guests(self, base: pathlib.Path, wanted: Wanted, artefacts: list[pathlib.Path]) -> None:
         names = [f"vm{number}" for number in range(wanted.count)]

@@ -4,6 +4,7 @@
 import dataclasses
 import os
 import pathlib
+import socket
 import subprocess
 
 from lab import paths, ui
@@ -44,8 +45,13 @@ class Switch:
 
     @property
     def control(self) -> pathlib.Path:
-        """The control socket, which exists when all other sockets listen."""
+        """The control socket, which is bound when all other sockets listen."""
         return self.directory / f"{self.name}.control"
+
+    def answers(self) -> bool:
+        """Whether the switch takes connections. Its control socket exists a moment before that."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.control)) == 0
 
     def argv(self) -> list[str]:
         """Only the user of the lab may join its fabric."""

@@ -60,7 +60,7 @@ def _fabric(tmp_path):
     host_build.build()
     switch = switch_process.Switch(tmp_path)
     started = process.start(switch.argv(), tmp_path / "switch.log", directory=tmp_path, name="switch")
-    process.wait_for("the switch", switch.control.exists, started, tmp_path / "switch.log", 60)
+    process.wait_for("the switch", switch.answers, started, tmp_path / "switch.log", 60)
     yield switch.address
     started.stop()
 

@@ -117,7 +117,7 @@ def test_a_running_switch_captures_for_four_and_goes_on(tmp_path):
     running = switch_process.Switch(tmp_path)
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     try:
-        process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+        process.wait_for("pib-switch", running.answers, started, tmp_path / "log", PATIENCE_S)
         with pytest.raises(ui.LabError, match="slid is 0 to 65535"):
             capture.relay(running.control, [{"slid": 1 << 16}], io.BytesIO(), None)
         for _ in range(3):          # a capture that has ended makes room

@@ -50,7 +50,7 @@ def _run(tmp_path, capfd):
         file.write_text(topology)
         switch = switch_process.Switch(tmp_path, topology=str(file))
         started.append(process.start(switch.argv(), tmp_path / "log", directory=tmp_path, name="switch"))
-        process.wait_for("pib-switch", switch.control.exists, started[0], tmp_path / "log", PATIENCE_S)
+        process.wait_for("pib-switch", switch.answers, started[0], tmp_path / "log", PATIENCE_S)
         lab = types.SimpleNamespace(running_switches=lambda: [switch])
         return lambda *words, number=0: (ctl.ctl(lab, number, list(words)), capfd.readouterr().out)
     yield start

@@ -22,7 +22,7 @@ def switch(tmp_path_factory):
     running = switch_process.Switch(directory, topology=str(FILE))
     log = directory / "log"
     started = process.start(running.argv(), log, directory=directory, name="switch")
-    process.wait_for("pib-switch", running.control.exists, started, log, PATIENCE_S)
+    process.wait_for("pib-switch", running.answers, started, log, PATIENCE_S)
     yield running.control
     started.stop()
 

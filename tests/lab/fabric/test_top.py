@@ -112,7 +112,7 @@ def lab(tmp_path):
     file = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
     running = switch_process.Switch(tmp_path, topology=str(file))
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
-    process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+    process.wait_for("pib-switch", running.answers, started, tmp_path / "log", PATIENCE_S)
     yield Lab(running)
     started.stop()
 

@@ -305,7 +305,7 @@ def test_of_a_running_switch(tmp_path, monkeypatch):
     running = switch_process.Switch(tmp_path, topology=str(file))
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     try:
-        process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+        process.wait_for("pib-switch", running.answers, started, tmp_path / "log", PATIENCE_S)
         assert why.lines(Evidence(time.time(), evidence.switches([running.control]), {})) == []
         running.ctl("run", "Unlink", "leaf1[1]")
         running.ctl("fault", "leaf2[2]", "--drop", "0.5")

@@ -358,7 +358,7 @@ def test_of_a_running_switch(tmp_path):
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     log = tmp_path / "web.log"
     with open(log, "w") as out:
-        process.wait_for("pib-switch", running.control.exists, started, tmp_path / "log", PATIENCE_S)
+        process.wait_for("pib-switch", running.answers, started, tmp_path / "log", PATIENCE_S)
         web = subprocess.Popen([paths.ROOT / "pib", "web", "--port", "0", "--control", running.control], stderr=out)
     try:
         url = wait(lambda: re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", log.read_text()))[0]

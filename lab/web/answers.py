@@ -201,8 +201,9 @@ class Answers:
         """The routing of two moments compared; before and after another routing engine, for example."""
         begin, end = sorted((_number(question, "begin"), _number(question, "end")))
         with self.watcher.lock:
-            tables = self.watcher.routing.at(begin), self.watcher.routing.at(end)
-        return {"begin": begin, "end": end, **routing.compare(self.watcher.fabric, *tables)}
+            log = self.watcher.routing
+            tables, known = (log.at(begin), log.at(end)), log.forgotten
+        return {"begin": begin, "end": end, "known": known, **routing.compare(self.watcher.fabric, *tables)}
 
     def why(self, question: Question) -> Json:
         """The lines of ./pib why."""

@@ -4,50 +4,65 @@
 import bisect
 import collections
 import dataclasses
+import itertools
 from typing import Any
 
 from lab.web.model import Fabric
-from lab.web.routes import Routes, Tables
+from lab.web.routes import Routes
 
-MOST_ENTRIES = 2_000_000        # limit of all kept tables
+MOST_OCTETS = 64 << 20          # limit of all earlier tables; the current ones are kept in any case
+NO_PORT = 0xff                  # IBA 14.2.5.10: packets to such a LID are dropped
 
 
 @dataclasses.dataclass
 class Change:
-    """A switch's table since a time."""
+    """A switch's table since a time: the port of each LID, an octet a LID."""
     at: float
-    table: dict[int, int]
+    table: bytes
+
+
+def packed(table: dict[int, int]) -> bytes:
+    found = bytearray([NO_PORT]) * (max(table, default=-1) + 1)
+    for lid, port in table.items():
+        found[lid] = port
+    return bytes(found)
+
+
+def unpacked(table: bytes) -> dict[int, int]:
+    return {lid: port for lid, port in enumerate(table) if port != NO_PORT}
 
 
 class RoutingLog:
     """The tables that each switch has had, as far as they were read."""
 
-    def __init__(self, most_entries: int = MOST_ENTRIES):
-        self.most_entries = most_entries
-        self._entries = 0
+    def __init__(self, most_octets: int = MOST_OCTETS):
+        self.most_octets = most_octets
+        self.forgotten = 0.0            # before this time some tables are unknown that were known once
+        self._octets = 0                # of all tables but the current ones
         self._changes: dict[str, collections.deque[Change]] = collections.defaultdict(collections.deque)
 
-    def note(self, switch: str, table: dict[int, int], now: float) -> int:
+    def note(self, switch: str, entries: dict[int, int], now: float) -> int:
         """Returns the number of LIDs that have another port than before; 0 at the first reading."""
-        changes = self._changes[switch]
+        changes, table = self._changes[switch], packed(entries)
         if changes and changes[-1].table == table:
             return 0
-        moved = differing(changes[-1].table, table) if changes else 0
+        moved = 0
+        if changes:
+            moved = differing(changes[-1].table, table)
+            self._octets += len(changes[-1].table)
         changes.append(Change(now, table))
-        self._entries += len(table)
         self._forget()
         return moved
 
     def _forget(self) -> None:
-        """Forgets the oldest tables beyond the limit. The newest one of each switch stays."""
-        while self._entries > self.most_entries:
-            old = [changes for changes in self._changes.values() if len(changes) > 1]
-            if not old:
-                return
-            oldest = min(old, key=lambda changes: changes[0].at)
-            self._entries -= len(oldest.popleft().table)
+        """Forgets the oldest tables beyond the limit. The current one of each switch stays."""
+        while self._octets > self.most_octets:
+            oldest = min((changes for changes in self._changes.values() if len(changes) > 1),
+                         key=lambda changes: changes[0].at)
+            self._octets -= len(oldest.popleft().table)
+            self.forgotten = max(self.forgotten, oldest[0].at)
 
-    def at(self, moment: float) -> Tables:
+    def at(self, moment: float) -> dict[str, bytes]:
         """The tables of a moment; for an earlier one than is known, the oldest that are."""
         found = {}
         for switch, changes in self._changes.items():
@@ -56,9 +71,9 @@ class RoutingLog:
         return found
 
 
-def differing(one: dict[int, int], other: dict[int, int]) -> int:
+def differing(one: bytes, other: bytes) -> int:
     """Number of LIDs with different ports."""
-    return sum(one.get(lid) != other.get(lid) for lid in one.keys() | other.keys())
+    return sum(a != b for a, b in itertools.zip_longest(one, other, fillvalue=NO_PORT)) if one != other else 0
 
 
 def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
@@ -69,15 +84,21 @@ def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
             "mean": sum(counts) / len(counts) if counts else 0.0, "loops": len(routes.credit_loops())}
 
 
-def compare(fabric: Fabric, one: Tables, other: Tables) -> dict[str, Any]:
-    """The routing of two moments by the wiring of now: balance, credit loops, LIDs that were moved by switch, and the
-    links whose number of routes differs most."""
-    before, after = (Routes(fabric, tables) for tables in (one, other))
+def compare(fabric: Fabric, one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, Any]:
+    """The routing of two moments by the wiring of now: LIDs that were moved by switch; and if there are any, balance,
+    credit loops, and the links whose number of routes differs most."""
+    moved = {guid: differing(one.get(guid, b""), other.get(guid, b""))
+             for guid in one.keys() | other.keys() if guid in fabric.nodes}
+    switches = {guid: number for guid, number in moved.items() if number}
+    return {"switches": switches, **(_balances(fabric, one, other) if switches else {"links": []})}
+
+
+def _balances(fabric: Fabric, one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, Any]:
+    before, after = (Routes(fabric, {guid: unpacked(table) for guid, table in tables.items()})
+                     for tables in (one, other))
     balances = before.balance(), after.balance()
     links = [[link, out, balances[0].get((link, out), 0), balances[1].get((link, out), 0)]
              for link, out in balances[0].keys() | balances[1].keys()]
-    changed = {guid: moved for guid in one.keys() | other.keys()
-               if guid in fabric.nodes and (moved := differing(one.get(guid, {}), other.get(guid, {})))}
-    return {"before": _summary(fabric, before), "after": _summary(fabric, after), "switches": changed,
+    return {"before": _summary(fabric, before), "after": _summary(fabric, after),
             "links": sorted((link for link in links if link[2] != link[3]),
                             key=lambda link: (-abs(link[2] - link[3]), link[0], link[1]))}

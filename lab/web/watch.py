@@ -130,7 +130,8 @@ class Watcher:
         return model.Reading(switches, phantoms, self._guest_ports())
 
     def _read_journals(self, before: model.Fabric, now: float) -> None:
-        """Those of switches whose links have changed, and of some others in turn, with their forwarding tables."""
+        """Those of switches whose links have changed, and of some others in turn. The latter's forwarding tables too: a
+        sweep of the subnet manager may change all, and one round must not read thousands of them."""
         switches = [node for node in self.fabric.nodes.values() if node.kind == "switch"]
         changed = {guid for name, link in self.fabric.links.items() if link != before.links.get(name)
                    for guid in (link.a, link.b)}
@@ -140,12 +141,13 @@ class Watcher:
         for node in [node for node in switches if node.id in changed or node in turn]:
             asked = self._connection(self.controls[node.process])
             try:
-                journal, table = (asked.ask(what, switch=node.name) for what in ("journal", "lft"))
+                journal = asked.ask("journal", switch=node.name)
+                table = asked.ask("lft", switch=node.name)["entries"] if node in turn else None
             except ui.LabError:
                 break                   # the next reading tells it
             with self.lock:
                 self.timeline.read_switch(self.fabric, node, journal, time.time())
-                if number := self.routing.note(node.id, dict(table["entries"]), now):
+                if table is not None and (number := self.routing.note(node.id, dict(table), now)):
                     moved[node.id] = number
         with self.lock:
             self.timeline.rerouted(self.fabric, moved, now)

@@ -115,14 +115,16 @@ export const comparison = {
 };
 
 /** The routing of two moments, for example before and after another routing engine. */
-function rerouted(store, begin, end, {before, after, switches, links}, pane) {
+function rerouted(store, begin, end, {known, before, after, switches, links}, pane) {
   const changed = Object.entries(switches);
+  const forgotten = begin < known ? [make("p", {class: "note"},
+    `Some forwarding tables from before ${clock(known)} are not kept any more: their oldest known ones stand for them.`)] : [];
   if (!changed.length) {
-    return [make("h3", {}, "Routing"), make("p", {class: "note"}, "The forwarding tables are the same.")];
+    return [make("h3", {}, "Routing"), make("p", {class: "note"}, "The forwarding tables are the same."), ...forgotten];
   }
   const names = {links: "links between switches with routes", most: "most routes through one", least: "fewest",
                  mean: "mean", loops: "credit loops"};
-  return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`),
+  return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`), ...forgotten,
     table(["switch", "LIDs with another port"],
       changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, store.nodes.get(id)?.name ?? id), lids])),
     make("h3", {}, "Routing balance"),

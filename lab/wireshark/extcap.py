@@ -104,7 +104,8 @@ def _list(of: source.Source, names_file: pathlib.Path) -> None:
     print(f"extcap {{version=1.0}}{{help=file://{paths.ROOT}/docs/user-guide.md}}{{display=pib-hca}}")
     with contextlib.suppress(ui.LabError):
         found = ports.now(of)
-        names.write(names_file, names.text(found))
+        with contextlib.suppress(OSError):      # without names, packets can still be captured
+            names.write(names_file, names.text(found))
         print("\n".join(interfaces(found)))
 
 

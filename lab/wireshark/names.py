@@ -13,6 +13,7 @@ from lab.wireshark import ports
 
 FILE = "pib-hca-names"          # in Wireshark's personal configuration
 INTERVAL_S = 2.0
+LAST_S = 1.0                    # a guest that does not answer must not keep the capture from its end
 HEAD = """\
 # Names of the fabric's LIDs and QPs. Made by: pib wireshark
 # lid LID NAME | qp LID QPN NAME, a packet's destination | from SLID DLID QPN NAME, the QP that sends to this QP
@@ -61,4 +62,4 @@ def kept_fresh(path: pathlib.Path, make: Callable[[], str]) -> Iterator[None]:
         yield
     finally:
         ending.set()
-        thread.join()
+        thread.join(LAST_S)

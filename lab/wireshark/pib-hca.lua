@@ -22,6 +22,7 @@ pib.fields = fields
 local wrong = ProtoExpert.new("pib.crc.bad", "A checksum is wrong", expert.group.CHECKSUM, expert.severity.ERROR)
 pib.experts = {wrong}
 pib.prefs.crc = Pref.bool("Check ICRC and VCRC", true, "Costs time for long packets")
+pib.prefs.names = Pref.string("Names of another fabric", "", "A file of `pib wireshark names`; empty: the running fabric")
 
 local slid_of, dlid_of = Field.new("infiniband.lrh.slid"), Field.new("infiniband.lrh.dlid")
 local qpn_of, source_qp_of = Field.new("infiniband.bth.destqp"), Field.new("infiniband.deth.srcqp")
@@ -37,7 +38,7 @@ end
 
 local function read_names()
     names, read_at = {}, os.time()
-    local file = io.open(Dir.personal_config_path(NAMES))
+    local file = io.open(pib.prefs.names ~= "" and pib.prefs.names or Dir.personal_config_path(NAMES))
     if not file then return end
     for line in file:lines() do
         local kind, numbers, name = line:match("^(%l+) ([%dxXa-fA-F ]-) ?([^ ]+)$")
@@ -144,6 +145,10 @@ end
 -- The tree -----------------------------------------------------------------------
 
 function pib.init()
+    read_names()
+end
+
+function pib.prefs_changed()
     read_names()
 end
 

@@ -190,6 +190,9 @@ def test_the_plugin_names_qps_and_tells_a_wrong_checksum(shown, user, tmp_path):
         [str(shown.near), "vm0:0x41", "vm1:0x51", "False", "False", ""],
         [str(shown.far), "vm1:0x51", "vm0:0x41", "True", "True", ""]]
     assert "vm0:0x41 → vm1:0x51" in user.run("tshark", "-r", str(file))
+    kept = tmp_path / "names of another day"
+    kept.write_text(names.text(shown.found()).replace("vm0:", "left:"))
+    assert "left:0x41 → vm1:0x51" in user.run("tshark", "-o", f"pib.names:{kept}", "-r", str(file))
 
 
 def test_the_plugin_shows_arrival_and_credits(shown, user, tmp_path):

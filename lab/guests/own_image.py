@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 
-from lab import ui
+from lab import paths, ui
 from lab.guests import image, initramfs, key, vm
 
 OWN_ROOTFS = image.FILES / "own-rootfs"
@@ -92,11 +92,12 @@ def check(file: pathlib.Path) -> str:
 
 
 def stamp(file: pathlib.Path | None) -> str:
-    """A value that changes with the file."""
+    """A value that changes with the file, and with what the lab puts into it."""
     if not file:
         return ""
     found = file.stat()
-    return f"{file} {found.st_size} {found.st_mtime_ns}"
+    ours = [path for root in (INIT, LOOK, OWN_ROOTFS) for path in sorted([root, *root.rglob("*")]) if path.is_file()]
+    return f"{file} {found.st_size} {found.st_mtime_ns} {paths.recipe_hash(*(path.read_bytes() for path in ours))}"
 
 
 class Fitted:

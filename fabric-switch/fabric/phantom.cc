@@ -263,9 +263,7 @@ void PhantomHca::on_deadline(std::uint64_t now_ns) {
 std::uint64_t PhantomHca::next_deadline() {
     std::uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
     for (const ib::PortAttrs& port : node_.ports) {
-        if (port.state() == ib::PortState::kActive && port.sm_lid().is_unicast()) {
-            next = std::min(next, port.traps.deadline_ns().value_or(kNever));
-        }
+        next = std::min(next, ib::next_trap_ns(port).value_or(kNever));
     }
     return next;
 }

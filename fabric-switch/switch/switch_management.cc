@@ -141,9 +141,7 @@ void SwitchManagement::advance(std::uint64_t now_ns) {
 
 std::uint64_t SwitchManagement::next_deadline() const {
     constexpr std::uint64_t kNever = UINT64_MAX;
-    const ib::PortAttrs& port0 = parts_.node.port0();
-    const std::uint64_t trap =
-        port0.sm_lid().is_unicast() ? port0.traps.deadline_ns().value_or(kNever) : kNever;
+    const std::uint64_t trap = ib::next_trap_ns(parts_.node.port0()).value_or(kNever);
     return std::min(trap, ib::pma_next_deadline_ns(sampling_).value_or(kNever));
 }
 

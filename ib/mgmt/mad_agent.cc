@@ -130,4 +130,9 @@ std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, std::uint64_t
     return port.traps.next(sender, now_ns);
 }
 
+std::optional<std::uint64_t> next_trap_ns(const PortAttrs& port) {
+    const bool can_leave = port.state() == PortState::kActive && port.sm_lid().is_unicast();
+    return can_leave ? port.traps.deadline_ns(port.sm_lid()) : std::nullopt;
+}
+
 }  // namespace pib::ib

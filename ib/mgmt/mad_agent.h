@@ -178,5 +178,8 @@ template <std::derived_from<SmaNode> Node>
 // The next trap of a port (port 0 at a switch) that is due: see TrapQueue::next().
 [[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port,
                                            std::uint64_t now_ns);
+// When next_trap() may return one; nullopt: not before the port's state, its SM or its traps
+// change.
+[[nodiscard]] std::optional<std::uint64_t> next_trap_ns(const PortAttrs& port);
 
 }  // namespace pib::ib

@@ -38,6 +38,34 @@ Notice key_notice(std::uint16_t trap_number, const KeyViolation& violation) {
     return n;
 }
 
+Mad trap_mad(const TrapQueue::Pending& trap, const TrapSender& sender) {
+    Mad mad;
+    mad.set(mad_header::kBaseVersion, kMadBaseVersion);
+    mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnLidRouted));
+    mad.set(mad_header::kClassVersion, kSmpClassVersion);
+    mad.set(mad_header::kMethod, static_cast<unsigned>(Method::kTrap));
+    mad.set(mad_header::kTransactionId, trap.transaction_id);
+    mad.set(mad_header::kAttributeId, attr::kNotice);
+    std::ranges::copy(trap.notice, mad.smp_data().begin());
+    set(mad.smp_data(), notice::kProducerType, static_cast<unsigned>(sender.producer));
+    set(mad.smp_data(), notice::kIssuerLid, sender.lid.value());
+    return mad;
+}
+
+void sent(TrapQueue::Pending& trap, std::uint64_t interval_ns, std::uint64_t now_ns) {
+    trap.earliest_ns = now_ns + interval_ns;
+    trap.pause_ns =
+        std::clamp(2 * trap.pause_ns, interval_ns, std::max(interval_ns, TrapQueue::kMaxPauseNs));
+    trap.due_ns = now_ns + trap.pause_ns;
+}
+
+void restart(std::vector<TrapQueue::Pending>& traps, std::uint64_t now_ns) {
+    for (TrapQueue::Pending& trap : traps) {
+        trap.due_ns = now_ns;
+        trap.pause_ns = 0;
+    }
+}
+
 }  // namespace
 
 Notice link_state_notice(Lid switch_lid) {
@@ -129,45 +157,41 @@ void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
                std::ranges::equal(std::span(waiting.notice).subspan<notice::kDetailsOffset>(),
                                   std::span(notice).subspan<notice::kDetailsOffset>());
     };
-    const auto of_number = static_cast<std::size_t>(std::ranges::count_if(pending, same_number));
-    if (std::ranges::any_of(pending, same) || of_number >= kMaxOfNumber ||
-        pending.size() >= kMaxPending) {
+    if (const auto waiting = std::ranges::find_if(pending, same); waiting != pending.end()) {
+        waiting->due_ns = std::min(waiting->due_ns, std::max(waiting->earliest_ns, now_ns));
+        waiting->pause_ns = 0;
         return;
     }
-    pending.push_back({notice, next_transaction_id++, now_ns});
+    const auto of_number = static_cast<std::size_t>(std::ranges::count_if(pending, same_number));
+    if (of_number < kMaxOfNumber && pending.size() < kMaxPending) {
+        pending.push_back(
+            {.notice = notice, .transaction_id = next_transaction_id++, .due_ns = now_ns});
+    }
 }
 
 std::optional<Mad> TrapQueue::next(const TrapSender& sender, std::uint64_t now_ns) {
     if (!sender.active || !sender.sm_lid.is_unicast() || now_ns < quiet_until_ns) {
         return std::nullopt;
     }
+    if (sender.sm_lid != sm_lid) {
+        sm_lid = sender.sm_lid;
+        restart(pending, now_ns);
+    }
     const auto due = std::ranges::min_element(pending, {}, &Pending::due_ns);
     if (due == pending.end() || due->due_ns > now_ns) {
         return std::nullopt;
     }
-    const std::uint64_t interval = trap_interval_ns(sender.subnet_timeout);
-    due->due_ns = now_ns + interval;
+    sent(*due, trap_interval_ns(sender.subnet_timeout), now_ns);
     quiet_until_ns = now_ns + kMinTrapIntervalNs;
-
-    Mad mad;
-    mad.set(mad_header::kBaseVersion, kMadBaseVersion);
-    mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnLidRouted));
-    mad.set(mad_header::kClassVersion, kSmpClassVersion);
-    mad.set(mad_header::kMethod, static_cast<unsigned>(Method::kTrap));
-    mad.set(mad_header::kTransactionId, due->transaction_id);
-    mad.set(mad_header::kAttributeId, attr::kNotice);
-    std::ranges::copy(due->notice, mad.smp_data().begin());
-    set(mad.smp_data(), notice::kProducerType, static_cast<unsigned>(sender.producer));
-    set(mad.smp_data(), notice::kIssuerLid, sender.lid.value());
-    return mad;
+    return trap_mad(*due, sender);
 }
 
-std::optional<std::uint64_t> TrapQueue::deadline_ns() const {
+std::optional<std::uint64_t> TrapQueue::deadline_ns(Lid sm) const {
     const auto due = std::ranges::min_element(pending, {}, &Pending::due_ns);
     if (due == pending.end()) {
         return std::nullopt;
     }
-    return std::max(due->due_ns, quiet_until_ns);
+    return sm == sm_lid ? std::max(due->due_ns, quiet_until_ns) : quiet_until_ns;
 }
 
 void TrapQueue::repress(const Mad& trap_repress) {

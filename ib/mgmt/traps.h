@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Traps of subnet management (IBA 13.4.8, 13.4.9, 14.2.5.1, 14.3.4): their Notices, and the queue
-// that sends each one until the SM represses it, never faster than the port's SubnetTimeOut.
+// that sends each one until the SM represses it, never faster than the port's SubnetTimeOut, and
+// with growing pauses, so that a busy SM is not flooded.
 #pragma once
 
 #include <array>
@@ -68,26 +69,33 @@ struct TrapQueue {
     static constexpr std::size_t kMaxOfNumber = 8;
     // 128 to 131, 144, 145 and 256 to 259.
     static constexpr std::size_t kMaxPending = 10 * kMaxOfNumber;
+    // The pause after each repetition is twice the one before, up to this, but at least
+    // SubnetTimeOut.
+    static constexpr std::uint64_t kMaxPauseNs = 64'000'000'000;
 
     struct Pending {
         Notice notice{};
         std::uint64_t transaction_id = 0;
         std::uint64_t due_ns = 0;
+        std::uint64_t earliest_ns = 0;  // SubnetTimeOut after it was sent last
+        std::uint64_t pause_ns = 0;     // the last one; 0: not sent yet
         bool operator==(const Pending&) const = default;
     };
     std::vector<Pending> pending;
     std::uint64_t next_transaction_id = 1;
     std::uint64_t quiet_until_ns = 0;  // no trap leaves before
+    Lid sm_lid{};                      // SM that the last trap was for
 
     bool operator==(const TrapQueue&) const = default;
 
-    // Adds a trap, or renews the waiting trap with the same number and details.
+    // Adds a trap, or renews the waiting trap with the same number and details: its pauses begin
+    // anew.
     void add(const Notice& notice, std::uint64_t now_ns);
     // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
-    // wait while the port is not Active or knows no SM.
+    // wait while the port is not Active or knows no SM. Another SM gets all of them at once.
     [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, std::uint64_t now_ns);
-    // When next() may return a trap; nullopt while the queue is empty.
-    [[nodiscard]] std::optional<std::uint64_t> deadline_ns() const;
+    // When next() may return a trap for this SM; nullopt while the queue is empty.
+    [[nodiscard]] std::optional<std::uint64_t> deadline_ns(Lid sm) const;
     // Handles TrapRepress: removes the trap with its transaction ID.
     void repress(const Mad& trap_repress);
 };

@@ -135,9 +135,7 @@ void HcaSma::local_change(ib::PortAttrs& port, uint16_t changes, uint64_t now_ns
 }
 
 uint64_t HcaSma::next_trap_ns(unsigned number) const {
-    const ib::PortAttrs& port = *node_.port(number);
-    const bool can_leave = port.state() == ib::PortState::kActive && port.sm_lid().is_unicast();
-    return can_leave ? port.traps.deadline_ns().value_or(kNever) : kNever;
+    return ib::next_trap_ns(*node_.port(number)).value_or(kNever);
 }
 
 }  // namespace pib::hca

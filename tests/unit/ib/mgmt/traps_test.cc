@@ -92,7 +92,7 @@ TEST_CASE("traps 257, 258 and 259 have their details") {
 
 TEST_CASE("a trap is a LID-routed SMP that repeats until it is repressed") {
     TrapQueue queue;
-    CHECK_FALSE(queue.deadline_ns().has_value());
+    CHECK_FALSE(queue.deadline_ns(Lid(1)).has_value());
     queue.add(link_state_notice(Lid(3)), 0);
     const auto trap = queue.next(a_sender(), 0);
     REQUIRE(trap.has_value());
@@ -102,12 +102,70 @@ TEST_CASE("a trap is a LID-routed SMP that repeats until it is repressed") {
     CHECK(get(trap->smp_data(), notice::kProducerType) == 2);
     CHECK(get(trap->smp_data(), notice::kIssuerLid) == 3);
     CHECK_FALSE(queue.next(a_sender(), 500 * kMs).has_value());
-    REQUIRE(queue.deadline_ns().has_value());
-    const auto again = queue.next(a_sender(), *queue.deadline_ns());
+    REQUIRE(queue.deadline_ns(Lid(1)).has_value());
+    const auto again = queue.next(a_sender(), *queue.deadline_ns(Lid(1)));
     REQUIRE(again.has_value());
     CHECK(again->transaction_id() == trap->transaction_id());
     queue.repress(repress_of(*again));
-    CHECK_FALSE(queue.deadline_ns().has_value());
+    CHECK_FALSE(queue.deadline_ns(Lid(1)).has_value());
+}
+
+namespace {
+
+// Times at which the queue sends until `end_ns`.
+std::vector<std::uint64_t> times_sent(TrapQueue& queue, const TrapSender& sender,
+                                      std::uint64_t begin_ns, std::uint64_t end_ns) {
+    std::vector<std::uint64_t> times;
+    for (std::uint64_t now = begin_ns; now <= end_ns; now += 10 * kMs) {
+        if (queue.next(sender, now).has_value()) {
+            times.push_back(now);
+        }
+    }
+    return times;
+}
+
+constexpr std::uint64_t kSecond = 1000 * kMs;
+
+}  // namespace
+
+TEST_CASE("each pause between repetitions is twice the one before, up to a limit") {
+    TrapQueue queue;
+    queue.add(link_state_notice(Lid(3)), 0);
+    const auto times = times_sent(queue, a_sender(), 0, 600 * kSecond);
+    REQUIRE(times.size() >= 10);
+    for (std::size_t i = 2; i < times.size(); ++i) {
+        const std::uint64_t before = times[i - 1] - times[i - 2];
+        const std::uint64_t pause = times[i] - times[i - 1];
+        const std::uint64_t expected = std::min(2 * before, TrapQueue::kMaxPauseNs);
+        CHECK(pause + 20 * kMs >= expected);
+        CHECK(pause <= expected + 20 * kMs);
+    }
+    CHECK(times[1] >= 1070 * kMs);  // SubnetTimeOut
+    CHECK(times.back() - times[times.size() - 2] >= TrapQueue::kMaxPauseNs);
+}
+
+TEST_CASE("the same event again restarts the pauses, but keeps to SubnetTimeOut") {
+    TrapQueue queue;
+    queue.add(link_state_notice(Lid(3)), 0);
+    const auto before = times_sent(queue, a_sender(), 0, 40 * kSecond);
+    const std::uint64_t last = before.back();
+    queue.add(link_state_notice(Lid(3)), last + 10 * kMs);
+    const auto after = times_sent(queue, a_sender(), last + 10 * kMs, last + 4 * kSecond);
+    REQUIRE(after.size() == 2);
+    CHECK(after[0] - last >= 1070 * kMs);
+    CHECK(after[0] - last <= 1090 * kMs);
+    CHECK(queue.pending.size() == 1);
+}
+
+TEST_CASE("another subnet manager gets the waiting traps at once") {
+    TrapQueue queue;
+    queue.add(link_state_notice(Lid(3)), 0);
+    static_cast<void>(times_sent(queue, a_sender(), 0, 40 * kSecond));
+    TrapSender sender = a_sender();
+    sender.sm_lid = Lid(2);
+    CHECK(queue.deadline_ns(Lid(1)) > 40 * kSecond + 10 * kMs);
+    CHECK(queue.deadline_ns(Lid(2)) <= 40 * kSecond);
+    CHECK(queue.next(sender, 40 * kSecond + 10 * kMs).has_value());
 }
 
 TEST_CASE("traps wait for an active port and for a subnet manager") {

@@ -18,6 +18,9 @@ class Source(Protocol):
     def evidence(self) -> Evidence:
         """Everything, for the words of ./pib why."""
 
+    def command(self, guest: str, words: list[str]) -> list[str]:
+        """The local command that runs these words in a guest; empty if there is no such guest."""
+
 
 class Lab:
     """The lab in a directory, by default the lab of this checkout. Each call looks at its record again."""
@@ -34,6 +37,10 @@ class Lab:
     def evidence(self) -> Evidence:
         return evidence.collect(cluster.Cluster(self.directory))
 
+    def command(self, guest: str, words: list[str]) -> list[str]:
+        lab = cluster.Cluster(self.directory)
+        return lab.node(guest).argv(words) if guest in lab.nodes() else []
+
 
 class OneProcess:
     """A pib-switch outside of the lab. The hosts at it are not known by name."""
@@ -49,6 +56,9 @@ class OneProcess:
 
     def evidence(self) -> Evidence:
         return evidence.without_guests([self.path])
+
+    def command(self, guest: str, words: list[str]) -> list[str]:
+        return []
 
 
 def of(path: pathlib.Path | None) -> Source:

@@ -3,12 +3,16 @@
 
 import collections
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from lab.fabric.evidence import NS, Json
 from lab.web.model import Fabric, Node
+from lab.web.sm_log import Decision
 
 MOST_EVENTS = 2000
+MOST_DECISIONS = 50             # of the subnet manager, at a time: others must not push all other events out
 KINDS = {"up": "up", "down": "down", "cable pulled": "fault", "cable back": "up", "retrained": "fault",
          "faults": "fault", "link error": "trap"}
 WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pulled",
@@ -92,6 +96,16 @@ class Timeline:
         else:
             self._add(at, "event", f"{guest}: {entry['event']}, number {entry['number']}, port {entry['port']}",
                       guest=guest, slot=slot, about=guest)
+
+    def read_manager(self, guest: str, decisions: Sequence[Decision]) -> None:
+        """Decisions of the subnet manager in a guest. Equal ones that follow each other are one event."""
+        groups = [(text, list(same)) for text, same in itertools.groupby(decisions, key=lambda one: one.text)]
+        for text, same in groups[-MOST_DECISIONS:]:
+            times = f" ({len(same)} times)" if len(same) > 1 else ""
+            self._add(same[-1].at, "sm", f"opensm in {guest}: {text}{times}", guest=guest, about=guest)
+        if (left := len(groups) - MOST_DECISIONS) > 0:
+            self._add(groups[-1][1][-1].at, "sm", f"opensm in {guest} has written {left} more lines before",
+                      guest=guest, about=guest)
 
     # -- readings -----------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from lab import ui
 from lab.fabric import control, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
-from lab.web import model, publish
+from lab.web import model, publish, sm_log
 from lab.web.history import History
 from lab.web.routing import RoutingLog
 from lab.web.timeline import Timeline
@@ -32,7 +32,7 @@ class Watcher:
         self.lock = threading.Lock()
         self.hub = publish.Hub()
         self.fabric, self.history, self.timeline = model.Fabric(), History(), Timeline()
-        self.routing = RoutingLog()
+        self.routing, self._manager_log = RoutingLog(), sm_log.Followed()
         self.guests: dict[str, Json | None] = {}
         self.controls: list[pathlib.Path] = []
         self.trouble = ""               # the reason why there is no new reading
@@ -51,6 +51,7 @@ class Watcher:
         self._ending.set()
         for thread in self._threads:
             thread.join()
+        self._manager_log.stop()
         self._close()
 
     def _repeat(self, work: Callable[[], None], interval_s: float) -> None:
@@ -66,13 +67,24 @@ class Watcher:
             found = self.source.guests()
         except ui.LabError:
             found = {}
+        decisions = self._decisions(found)
         with self.lock:
             self.guests = found
             before = self.timeline.last()
             for name, guest in found.items():
                 for slot, hca in enumerate(guest["hcas"] if guest else []):
                     self.timeline.read_hca(name, slot, hca)
+            self.timeline.read_manager(self._manager_log.guest, decisions)
             self._send_events(before)
+
+    def _decisions(self, guests: dict[str, Json | None]) -> list[sm_log.Decision]:
+        """What opensm's log tells since the last call, if it runs in one of the guests."""
+        manager = next((node.guest for node in self.fabric.nodes.values() if node.sm and node.guest in guests), "")
+        try:
+            argv = self.source.command(manager, sm_log.WORDS) if manager else []
+        except ui.LabError:
+            argv = []
+        return self._manager_log.take(manager, argv)
 
     def _guest_ports(self) -> dict[int, HcaPort]:
         return {port.guid: port for name, found in self.guests.items() if found

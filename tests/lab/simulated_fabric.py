@@ -283,6 +283,7 @@ class Source:
 
     def __init__(self, process: Process, guests: dict[str, Any] | None = None):
         self.process, self.found = process, guests or {}
+        self.log = pathlib.Path("/nonexistent")     # of opensm, in each guest
 
     def controls(self) -> list[pathlib.Path]:
         return [self.process.path]
@@ -292,6 +293,11 @@ class Source:
 
     def evidence(self) -> Evidence:
         return evidence.without_guests(self.controls())
+
+    def command(self, guest: str, words: list[str]) -> list[str]:
+        """Guests have this machine's programs."""
+        assert guest in self.found
+        return [word.replace("/var/log/opensm.log", str(self.log)) for word in words]
 
 
 # -- guests -------------------------------------------------------------------------

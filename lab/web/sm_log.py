@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Decisions of the subnet manager: the lines of opensm's log that tell them, read as they are written."""
+
+import calendar
+import collections
+import contextlib
+import dataclasses
+import re
+import subprocess
+import threading
+import time
+
+from lab import ui
+
+# The guest's clock, of any time zone, and then the log's last lines and all further ones.
+WORDS = ["sh", "-c", "date '+%Y %m %d %H %M %S'; exec tail -n 1000 -F /var/log/opensm.log 2>/dev/null"]
+MOST_LINES = 2000               # that wait to be taken; older ones are forgotten
+MOST_TEXT = 200
+LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+ALWAYS = (0x80, 0x01)           # levels of lines that are shown in any case: of the system, errors
+DECISIONS = re.compile("tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep", re.I)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """at: seconds since 1970, by the host's clock. stamp: by the guest's."""
+    at: float
+    text: str
+    stamp: float = 0.0
+
+
+class Reader:
+    """Lines of a log. now: the time at which a line was read."""
+
+    def __init__(self) -> None:
+        self._year = self._ahead = 0        # the guest's clock: its year, and its seconds ahead of the host's
+
+    def read(self, line: str, now: float) -> Decision | None:
+        """None for lines that are no decision. The first line is the guest's clock."""
+        if not self._year:
+            clock = tuple(map(int, line.split()))
+            self._year, self._ahead = clock[0], round(calendar.timegm(clock) - now)
+            return None
+        found = LINE.fullmatch(line)
+        if not found or found[1] not in MONTHS:
+            return None
+        if int(found[7], 16) not in ALWAYS and not DECISIONS.search(found[8]):
+            return None
+        written = (self._year, MONTHS.index(found[1]) + 1, *map(int, found.group(2, 3, 4, 5)))
+        stamp = calendar.timegm(written) + int(found[6]) / 1e6
+        return Decision(min(stamp - self._ahead, now), ui.printable(found[8].strip())[:MOST_TEXT], stamp)
+
+
+class Follower:
+    """Reads the log of one guest until stop(). argv: a local command that runs WORDS there."""
+
+    def __init__(self, argv: list[str]):
+        self._found: collections.deque[Decision] = collections.deque(maxlen=MOST_LINES)
+        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                         stderr=subprocess.DEVNULL, text=True, errors="replace", process_group=0)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        reader = Reader()
+        assert self._process.stdout
+        for line in self._process.stdout:
+            with contextlib.suppress(ValueError):       # a line that another program has written there
+                if found := reader.read(line.rstrip(), time.time()):
+                    self._found.append(found)
+
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def take(self) -> list[Decision]:
+        """The decisions since the last call."""
+        return [self._found.popleft() for _ in range(len(self._found))]
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._thread.join()
+        assert self._process.stdout
+        self._process.stdout.close()
+
+
+class Followed:
+    """The log of the guest with the subnet manager, which may change."""
+
+    def __init__(self) -> None:
+        self.guest = ""
+        self._follower: Follower | None = None
+        self._before = ""       # the guest that was followed last
+        self._last = 0.0        # stamp of its last decision: a log that is read again has it, too
+
+    def take(self, guest: str, argv: list[str]) -> list[Decision]:
+        """The decisions since the last call. guest: the one with the subnet manager; argv: as Follower has it, empty
+        if its log cannot be read."""
+        if guest != self.guest or (self._follower and self._follower.ended()):
+            self.stop()
+        if not self._follower and argv:
+            self._last = self._last if guest == self._before else 0.0
+            self.guest = self._before = guest
+            self._follower = Follower(argv)
+        found = [one for one in self._follower.take() if one.stamp > self._last] if self._follower else []
+        self._last = max((one.stamp for one in found), default=self._last)
+        return found
+
+    def stop(self) -> None:
+        if self._follower:
+            self._follower.stop()
+        self.guest, self._follower = "", None

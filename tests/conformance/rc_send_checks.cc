@@ -18,6 +18,11 @@ void without_receives(Trial& t, uint8_t opcode, uint32_t bytes) {
     t.send(opcode, 0, bytes);
 }
 
+void without_receive_queue(Trial& t, uint8_t opcode) {
+    t.connect({.receives = 0, .flags = PIB_HCA_QP_NO_RQ});
+    t.send(opcode, 0, 8);
+}
+
 void into_receive_of(Trial& t, uint32_t receive_bytes, uint32_t bytes) {
     t.connect({.receives = 1, .receive_bytes = receive_bytes});
     t.send(kSendOnly, 0, bytes);
@@ -212,6 +217,13 @@ constexpr Check kChecks[] = {
          t.send(kSendOnly, 0, 8);
      },
      "ACK 0 msn 1 credits 3; received 8; memory 0 to 8"},
+    {"S51", "9.7.4.1.4", "SEND to a QP without a receive queue is an invalid request.",
+     [](Trial& t) { without_receive_queue(t, kSendOnly); },
+     "NAK invalid request 0 msn 0; event invalid request; Error"},
+    {"S52", "9.7.4.1.4",
+     "WRITE with immediate data to a QP without a receive queue is an invalid request.",
+     [](Trial& t) { without_receive_queue(t, kWriteOnlyImm); },
+     "NAK invalid request 0 msn 0; event invalid request; Error"},
 };
 
 }  // namespace

@@ -150,7 +150,9 @@ Bytes Trial::ask(const Packet& mad) {
 
 void Trial::connect(const Connection& wanted) {
     connection = wanted;
-    qp = bench.driver.create_qp(bench.shape(connection.type));
+    hca::test::QpShape shape = bench.shape(connection.type);
+    shape.flags |= connection.flags;
+    qp = bench.driver.create_qp(shape);
     if (connection.type == PIB_HCA_QP_UD || connection.type == PIB_HCA_QP_GSI) {
         bench.driver.connect_ud(qp, kPort, connection.qkey);
     } else if (connection.type == PIB_HCA_QP_UC) {

@@ -32,6 +32,7 @@ struct Connection {
     uint8_t rnr_retry = 3;
     bool grh = false;
     uint32_t qkey = 0x11223344;  // a datagram QP's
+    uint32_t flags = 0;          // of CREATE_QP
 };
 
 class Trial {
@@ -101,6 +102,7 @@ class Trial {
     hca::test::MiniQp qp;
     Connection connection;
     uint32_t srqn = 0;  // that XRC requests name
+    uint32_t xrcd = 0;  // the XRC target's domain
 
     // Carries frames both ways until none is left.
     void settle();

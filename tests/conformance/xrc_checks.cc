@@ -72,6 +72,7 @@ void target(Trial& t, uint32_t receives) {
                PIB_HCA_QP_ATTR_RQ_PSN | PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC |
                PIB_HCA_QP_ATTR_MIN_RNR_TIMER);
     modify(t, PIB_HCA_QPS_RTS, PIB_HCA_QP_ATTR_SQ_PSN | PIB_HCA_QP_ATTR_TIMEOUT);
+    t.xrcd = domain;
     t.srqn = make_srq(t, domain, receives);
 }
 
@@ -127,7 +128,7 @@ constexpr Check kChecks[] = {
          xrc(t, kSendOnly, 0, 8, [&](Packet& p) { p.xrc_srq = other; });
      },
      kInvalid},
-    {"X11", "A14", "Another SRQ within a message is an invalid request.",
+    {"X11", "A14", "An SRQ that does not exist within a message is an invalid request.",
      [](Trial& t) {
          xrc(t, kSendFirst, 0, kMtu);
          t.seen();
@@ -175,6 +176,15 @@ constexpr Check kChecks[] = {
          xrc(t, kWriteOnly, 0, 8);
      },
      kInvalid},
+    {"X23", "A14", "Another SRQ of the same domain within a message is an invalid request.",
+     [](Trial& t) {
+         t.srqn = make_srq(t, t.xrcd, 1);
+         const uint32_t other = make_srq(t, t.xrcd, 1);
+         xrc(t, kSendFirst, 0, kMtu);
+         t.seen();
+         xrc(t, kSendLast, 1, 8, [&](Packet& p) { p.xrc_srq = other; });
+     },
+     "NAK invalid request 1 msn 0; receive flushed; event invalid request; event last WQE; Error"},
 };
 
 }  // namespace

@@ -275,7 +275,7 @@ void PortCounters::count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t
     add(Counter::kPortXmitData, words);
     add(Counter::kPortXmitPkts, packets);
     add(multicast ? Counter::kPortMulticastXmitPkts : Counter::kPortUnicastXmitPkts, packets);
-    add(counter_of(Counter::kPortXmitDataSl, lrh.sl.value()), words);
+    total.add(Counter::kPortXmitDataSl, lrh.sl.value(), words);
 }
 
 void PortCounters::count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets) {
@@ -283,7 +283,7 @@ void PortCounters::count_received(const Lrh& lrh, std::uint64_t words, std::uint
     add(Counter::kPortRcvData, words);
     add(Counter::kPortRcvPkts, packets);
     add(multicast ? Counter::kPortMulticastRcvPkts : Counter::kPortUnicastRcvPkts, packets);
-    add(counter_of(Counter::kPortRcvDataSl, lrh.sl.value()), words);
+    total.add(Counter::kPortRcvDataSl, lrh.sl.value(), words);
 }
 
 std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request, std::uint64_t now_ns) {

@@ -9,80 +9,24 @@
 #include <optional>
 #include <span>
 
+#include "ib/mgmt/counter_set.h"
 #include "ib/wire/headers.h"
 #include "ib/wire/mad.h"
 #include "ib/wire/perf_mad.h"
 
 namespace pib::ib {
 
-enum class Counter : std::uint8_t {
-    kSymbolErrors,
-    kLinkErrorRecovery,
-    kLinkDowned,
-    kPortRcvErrors,
-    kPortRcvRemotePhysicalErrors,
-    kPortRcvSwitchRelayErrors,
-    kPortXmitDiscards,
-    kPortXmitConstraintErrors,
-    kPortRcvConstraintErrors,
-    kLocalLinkIntegrityErrors,
-    kExcessiveBufferOverrunErrors,
-    kQp1Dropped,
-    kVl15Dropped,
-    kPortXmitData,  // in 4-byte words: LRH:PktLen of each packet
-    kPortRcvData,
-    kPortXmitPkts,
-    kPortRcvPkts,
-    kPortXmitWait,  // in ticks of kPmaTickNs
-    kPortUnicastXmitPkts,
-    kPortUnicastRcvPkts,
-    kPortMulticastXmitPkts,
-    kPortMulticastRcvPkts,
-    // PortRcvErrorDetails
-    kPortLocalPhysicalErrors,
-    kPortMalformedPacketErrors,
-    kPortBufferOverrunErrors,
-    kPortDlidMappingErrors,
-    kPortVlMappingErrors,
-    kPortLoopingErrors,
-    // PortXmitDiscardDetails
-    kPortInactiveDiscards,
-    kPortNeighborMtuDiscards,
-    kPortSwLifetimeLimitDiscards,
-    kPortSwHoqLifetimeLimitDiscards,
-    // First counters of blocks with one counter for each SL or VL, or for each lane.
-    kPortXmitDataSl,  // in 4-byte words
-    kPortRcvDataSl = kPortXmitDataSl + kPerPriority,
-    kPortVlXmitWait = kPortRcvDataSl + kPerPriority,  // in ticks of kPmaTickNs
-    kPortVlXmitFlowCtlUpdateErrors = kPortVlXmitWait + kPerPriority,
-    // PortExtendedSpeedsCounters
-    kSyncHeaderErrors = kPortVlXmitFlowCtlUpdateErrors + kPerPriority,
-    kUnknownBlocks,
-    kErrorDetectionLane,
-    kFecCorrectableBlocksLane = kErrorDetectionLane + port_extended_speeds::kLanes,
-    kFecUncorrectableBlocksLane = kFecCorrectableBlocksLane + port_extended_speeds::kLanes,
-    kEnd = kFecUncorrectableBlocksLane + port_extended_speeds::kLanes,
-};
-inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
-
-// Counter `index` of a block; the caller checks the index.
-[[nodiscard]] constexpr Counter counter_of(Counter first, std::size_t index) {
-    return static_cast<Counter>(static_cast<std::size_t>(first) + index);
-}
-
 // The two attributes that show the same counters.
 enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
-    std::array<std::uint64_t, kCounterCount> total{};
+    CounterSet total;
     // Value of each total at the attribute's last clearing; a Get subtracts it.
-    std::array<std::array<std::uint64_t, kCounterCount>, 2> base{};
+    std::array<Lazy<CounterSet>, 2> base;
 
     bool operator==(const PortCounters&) const = default;
 
-    void add(Counter counter, std::uint64_t amount = 1) {
-        total[static_cast<std::size_t>(counter)] += amount;
-    }
+    void add(Counter counter, std::uint64_t amount = 1) { total.add(counter, amount); }
     // Packets sent or received with this LRH, VL15 included; `words` is the sum of their PktLen.
     void count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
     void count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
@@ -92,12 +36,12 @@ struct PortCounters {
 
     [[nodiscard]] std::uint64_t value(Counter counter,
                                       CounterView view = CounterView::kClassic) const {
-        const auto index = static_cast<std::size_t>(counter);
-        return total[index] - base[static_cast<std::size_t>(view)][index];
+        return total[counter] - (*base[static_cast<std::size_t>(view)])[counter];
     }
-    void write(Counter counter, CounterView view, std::uint64_t value) {
-        const auto index = static_cast<std::size_t>(counter);
-        base[static_cast<std::size_t>(view)][index] = total[index] - value;
+    void write(Counter counter, CounterView view, std::uint64_t written) {
+        if (const std::uint64_t change = value(counter, view) - written; change != 0) {
+            base[static_cast<std::size_t>(view)].make().add(counter, change);
+        }
     }
 };
 

@@ -59,7 +59,7 @@ std::uint64_t total_of(const PmaNode& node, std::size_t index) {
     if (port == nullptr || !counter) {
         return 0;
     }
-    return port->total[static_cast<std::size_t>(*counter)];
+    return port->total[*counter];
 }
 
 // Converts recorded totals to differences, or back.

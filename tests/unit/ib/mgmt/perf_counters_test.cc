@@ -202,6 +202,12 @@ Mad clear_by(std::uint16_t attribute, unsigned bit) {
     return clear;
 }
 
+void fill(PortCounters& counters, std::uint64_t value) {
+    for (std::size_t i = 0; i < kCounterCount; ++i) {
+        counters.add(static_cast<Counter>(i), value);
+    }
+}
+
 struct SelectBits {
     std::uint16_t attribute;
     std::uint32_t bits;  // that select a counter
@@ -219,13 +225,13 @@ TEST_CASE("every counter of every attribute has its own select bit") {
     for (const auto& [attribute, bits] : kSelectBits) {
         Hca zero;
         Hca full;
-        full.counters[0].total.fill(1);
+        fill(full.counters[0], 1);
         const auto all = changed_bits(ask(zero.node(), perf(Method::kGet, attribute)),
                                       ask(full.node(), perf(Method::kGet, attribute)));
         std::set<std::size_t> seen;
         for (unsigned bit = 0; bit < 32; ++bit) {
             Hca hca;
-            hca.counters[0].total.fill(1);
+            fill(hca.counters[0], 1);
             const PmaNode node = hca.node();
             const Mad before = ask(node, perf(Method::kGet, attribute));
             ask(node, clear_by(attribute, bit));
@@ -242,7 +248,7 @@ TEST_CASE("every counter of every attribute has its own select bit") {
 TEST_CASE("the extended speeds' counters: 38, each with its own select bit") {
     namespace es = port_extended_speeds;
     Hca hca;
-    hca.counters[0].total.fill(5);
+    fill(hca.counters[0], 5);
     const PmaNode node = hca.node();
     for (unsigned bit = 0; bit < 64; ++bit) {
         Mad clear = perf(Method::kSet, attr::kPortExtendedSpeedsCounters);

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The counters of a port (IBA 16.1.3), each a sum of 64 bits. Most of them stay 0 at most ports: a
+// fabric of thousands of ports has memory for those only that count.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "ib/mgmt/lazy.h"
+#include "ib/wire/perf_mad.h"
+
+namespace pib::ib {
+
+enum class Counter : std::uint8_t {
+    kSymbolErrors,
+    kLinkErrorRecovery,
+    kLinkDowned,
+    kPortRcvErrors,
+    kPortRcvRemotePhysicalErrors,
+    kPortRcvSwitchRelayErrors,
+    kPortXmitDiscards,
+    kPortXmitConstraintErrors,
+    kPortRcvConstraintErrors,
+    kLocalLinkIntegrityErrors,
+    kExcessiveBufferOverrunErrors,
+    kQp1Dropped,
+    kVl15Dropped,
+    kPortXmitData,  // in 4-byte words: LRH:PktLen of each packet
+    kPortRcvData,
+    kPortXmitPkts,
+    kPortRcvPkts,
+    kPortXmitWait,  // in ticks of kPmaTickNs
+    kPortUnicastXmitPkts,
+    kPortUnicastRcvPkts,
+    kPortMulticastXmitPkts,
+    kPortMulticastRcvPkts,
+    // PortRcvErrorDetails
+    kPortLocalPhysicalErrors,
+    kPortMalformedPacketErrors,
+    kPortBufferOverrunErrors,
+    kPortDlidMappingErrors,
+    kPortVlMappingErrors,
+    kPortLoopingErrors,
+    // PortXmitDiscardDetails
+    kPortInactiveDiscards,
+    kPortNeighborMtuDiscards,
+    kPortSwLifetimeLimitDiscards,
+    kPortSwHoqLifetimeLimitDiscards,
+    // First counters of blocks with one counter for each SL or VL, or for each lane.
+    kPortXmitDataSl,  // in 4-byte words
+    kPortRcvDataSl = kPortXmitDataSl + kPerPriority,
+    kPortVlXmitWait = kPortRcvDataSl + kPerPriority,  // in ticks of kPmaTickNs
+    kPortVlXmitFlowCtlUpdateErrors = kPortVlXmitWait + kPerPriority,
+    // PortExtendedSpeedsCounters
+    kSyncHeaderErrors = kPortVlXmitFlowCtlUpdateErrors + kPerPriority,
+    kUnknownBlocks,
+    kErrorDetectionLane,
+    kFecCorrectableBlocksLane = kErrorDetectionLane + port_extended_speeds::kLanes,
+    kFecUncorrectableBlocksLane = kFecCorrectableBlocksLane + port_extended_speeds::kLanes,
+    kEnd = kFecUncorrectableBlocksLane + port_extended_speeds::kLanes,
+};
+inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
+
+// Counter `index` of a block; the caller checks the index.
+[[nodiscard]] constexpr Counter counter_of(Counter first, std::size_t index) {
+    return static_cast<Counter>(static_cast<std::size_t>(first) + index);
+}
+
+// A counter for each SL or VL. Ports use the first and VL15; the others share a storage that they
+// get when one of them counts.
+class PriorityCounters {
+  public:
+    [[nodiscard]] std::uint64_t operator[](std::size_t priority) const {
+        return priority == 0                  ? first_
+               : priority == kPerPriority - 1 ? last_
+                                              : (*others_)[priority - 1];
+    }
+    void add(std::size_t priority, std::uint64_t amount) {
+        if (priority == 0) [[likely]] {
+            first_ += amount;
+        } else {
+            add_other(priority, amount);
+        }
+    }
+
+    bool operator==(const PriorityCounters&) const = default;
+
+  private:
+    void add_other(std::size_t priority, std::uint64_t amount);
+
+    std::uint64_t first_ = 0;
+    std::uint64_t last_ = 0;
+    Lazy<std::array<std::uint64_t, kPerPriority - 2>> others_;
+};
+
+class CounterSet {
+  public:
+    [[nodiscard]] std::uint64_t operator[](Counter counter) const {
+        const auto index = static_cast<std::size_t>(counter);
+        return index < kPlain   ? plain_[index]
+               : index < kLanes ? by_priority_[block(index)][index % kPerPriority]
+                                : (*lanes_)[index - kLanes];
+    }
+    void add(Counter counter, std::uint64_t amount) {
+        const auto index = static_cast<std::size_t>(counter);
+        if (index < kPlain) {
+            plain_[index] += amount;
+        } else if (index < kLanes) {
+            by_priority_[block(index)].add(index % kPerPriority, amount);
+        } else if (amount != 0) {
+            lanes_.make()[index - kLanes] += amount;
+        }
+    }
+    // The counter of an SL or VL; `first` is the first one of its block.
+    void add(Counter first, std::size_t priority, std::uint64_t amount) {
+        by_priority_[block(static_cast<std::size_t>(first))].add(priority, amount);
+    }
+
+    bool operator==(const CounterSet&) const = default;
+
+  private:
+    // Counters before the blocks, and before those of PortExtendedSpeedsCounters.
+    static constexpr auto kPlain = static_cast<std::size_t>(Counter::kPortXmitDataSl);
+    static constexpr auto kLanes = static_cast<std::size_t>(Counter::kSyncHeaderErrors);
+    static_assert(kPlain % kPerPriority == 0 && kLanes % kPerPriority == 0);
+
+    static constexpr std::size_t block(std::size_t index) {
+        return (index - kPlain) / kPerPriority;
+    }
+
+    std::array<std::uint64_t, kPlain> plain_{};
+    std::array<PriorityCounters, (kLanes - kPlain) / kPerPriority> by_priority_;
+    Lazy<std::array<std::uint64_t, kCounterCount - kLanes>> lanes_;
+};
+
+}  // namespace pib::ib

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A value that is mostly T{}: it has storage from its first change on.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+namespace pib::ib {
+
+template <typename T>
+class Lazy {
+  public:
+    Lazy() = default;
+    Lazy(const Lazy& other) : value_(other ? std::make_unique<T>(*other.value_) : nullptr) {}
+    Lazy(Lazy&& other) noexcept = default;
+    Lazy& operator=(Lazy other) noexcept {
+        std::swap(value_, other.value_);
+        return *this;
+    }
+    ~Lazy() = default;
+
+    // Whether it has storage.
+    explicit operator bool() const { return value_ != nullptr; }
+    [[nodiscard]] const T& operator*() const { return value_ ? *value_ : kUnchanged; }
+    [[nodiscard]] const T* operator->() const { return &**this; }
+    // The value with its storage, for a change.
+    [[nodiscard]] T& make() {
+        if (!value_) [[unlikely]] {
+            value_ = std::make_unique<T>();
+        }
+        return *value_;
+    }
+
+    bool operator==(const Lazy& other) const { return **this == *other; }
+
+  private:
+    static inline const T kUnchanged{};
+
+    std::unique_ptr<T> value_;
+};
+
+}  // namespace pib::ib

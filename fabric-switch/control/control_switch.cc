@@ -368,6 +368,14 @@ json lanes_of(SwitchPort& port) {
     return lanes;
 }
 
+json sl_to_vl(const ib::SlToVlTable& table) {
+    json rows = json::array();
+    for (std::size_t input = 0; input < table.size(); ++input) {
+        rows.push_back(table[input]);
+    }
+    return rows;
+}
+
 json vls(Switch& sw, const json& request) {
     SwitchPort* port = external_port(sw, request);
     if (port == nullptr) {
@@ -380,7 +388,7 @@ json vls(Switch& sw, const json& request) {
             {"high", vl_arbitration(attrs.vl_arb_high)},
             {"low", vl_arbitration(attrs.vl_arb_low)},
             {"high_limit", attrs.get(pi::kVlHighLimit)},
-            {"sl_to_vl", attrs.sl_to_vl}};
+            {"sl_to_vl", sl_to_vl(attrs.sl_to_vl)}};
 }
 
 // ---- links and faults

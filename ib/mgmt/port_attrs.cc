@@ -68,7 +68,7 @@ void init_vl_fields(PortAttrs& port, const PortConfig& config) {
     for (std::size_t sl = 0; sl < map.size(); ++sl) {
         map[sl] = static_cast<std::uint8_t>(sl % vls);
     }
-    port.sl_to_vl.assign(std::max<std::uint8_t>(config.sl2vl_inputs, 1), map);
+    port.sl_to_vl = {std::max<std::size_t>(config.sl2vl_inputs, 1), map};
 }
 
 }  // namespace
@@ -263,7 +263,7 @@ SetResult set_sl_to_vl(PortAttrs& port, std::uint8_t input,
         map[sl + 1] = data[sl / 2] & 0xF;
     }
     if (port.sl_to_vl[input] != map) {
-        port.sl_to_vl[input] = map;
+        port.sl_to_vl.set(input, map);
         result.events |= PortEvent::kLinkAttribute;
     }
     return result;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "ib/mgmt/sl_to_vl_table.h"
 #include "ib/mgmt/traps.h"
 #include "ib/wire/link_frame.h"
 #include "ib/wire/mad.h"
@@ -87,8 +88,6 @@ struct VlArbEntry {
     bool operator==(const VlArbEntry&) const = default;
 };
 
-using SlToVl = std::array<std::uint8_t, kSlCount>;
-
 struct PortAttrs {
     PortKind kind = PortKind::kChannelAdapter;
     bool partition_enforcement_cap = false;
@@ -98,8 +97,8 @@ struct PortAttrs {
     // and LocalPortNum.
     std::array<std::uint8_t, kSmpDataSize> info{};
     std::vector<PKey> pkeys;
-    std::vector<Guid> guids;       // [0] is the port GUID and never changes
-    std::vector<SlToVl> sl_to_vl;  // by input port; one row at a channel adapter
+    std::vector<Guid> guids;  // [0] is the port GUID and never changes
+    SlToVlTable sl_to_vl;     // by input port; one row at a channel adapter
     std::vector<VlArbEntry> vl_arb_high;
     std::vector<VlArbEntry> vl_arb_low;
     // When the M_Key lease runs out, in ns; 0: not counting.

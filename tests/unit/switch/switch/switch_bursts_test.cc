@@ -63,6 +63,12 @@ struct BurstFabric {
         fabric.settle();
         return sent;
     }
+    void map_sl(unsigned sl, std::uint8_t vl) {
+        auto& table = fabric.sw.node().ports[to->port()].sl_to_vl;
+        ib::SlToVl row = table[from->port()];
+        row[sl] = vl;
+        table.set(from->port(), row);
+    }
     void check_all_arrived() { CHECK(to->packets == single_packets(kPackets, way())); }
 };
 
@@ -103,7 +109,7 @@ TEST_CASE("switch: the receive buffer of bursts is released") {
 
 TEST_CASE("switch: all packets of a burst get the VL of their SL") {
     BurstFabric net;
-    net.fabric.sw.node().ports[net.to->port()].sl_to_vl[net.from->port()][4] = 1;
+    net.map_sl(4, 1);
     Way way = BurstFabric::way();
     way.sl = 4;
     REQUIRE(net.send(way));
@@ -209,7 +215,7 @@ TEST_CASE("switch: a refused burst counts each of its packets") {
         expected = Counter::kPortLoopingErrors;
     }
     SECTION("a VL that the egress port lacks") {
-        net.fabric.sw.node().ports[net.to->port()].sl_to_vl[net.from->port()][0] = 12;
+        net.map_sl(0, 12);
         expected = Counter::kPortVlMappingErrors;
     }
     SECTION("packets longer than NeighborMTU") {

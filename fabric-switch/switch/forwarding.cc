@@ -20,7 +20,9 @@ bool LinearForwardingTable::read_block(std::uint32_t block, Block out) const {
     }
     std::ranges::fill(out, kNoPort);
     const std::size_t count = std::min(out.size(), ports_.size() - first);
-    std::copy_n(ports_.begin() + static_cast<std::ptrdiff_t>(first), count, out.begin());
+    for (std::size_t i = 0; i < count; ++i) {
+        out[i] = ports_[first + i];
+    }
     return true;
 }
 
@@ -30,14 +32,16 @@ bool LinearForwardingTable::write_block(std::uint32_t block, ConstBlock in) {
         return false;
     }
     const std::size_t count = std::min(in.size(), ports_.size() - first);
-    std::copy_n(in.begin(), count, ports_.begin() + static_cast<std::ptrdiff_t>(first));
+    for (std::size_t i = 0; i < count; ++i) {
+        ports_.set(first + i, in[i]);
+    }
     return true;
 }
 
 std::optional<PortMask> MulticastForwardingTable::ports(ib::Lid dlid) const {
     const unsigned index = dlid.value() - ib::Lid::kMulticastFirst;
     const bool past_top = top_ != 0 && dlid.value() > top_;
-    if (!dlid.is_multicast() || index >= masks_.size() || past_top || masks_[index] == 0) {
+    if (!dlid.is_multicast() || past_top || masks_[index] == 0) {
         return std::nullopt;
     }
     return masks_[index];
@@ -66,7 +70,7 @@ bool MulticastForwardingTable::write_block(std::uint32_t block, unsigned positio
     const unsigned shift = position * kPortsPerPosition;
     for (std::size_t i = 0; i < count; ++i) {
         const PortMask ports = PortMask{ib::load_be<std::uint16_t>(&in[2 * i])} << shift;
-        masks_[first + i] = (masks_[first + i] & ~(PortMask{0xFFFF} << shift)) | ports;
+        masks_.set(first + i, (masks_[first + i] & ~(PortMask{0xFFFF} << shift)) | ports);
     }
     return true;
 }

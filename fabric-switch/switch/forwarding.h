@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "base/growing_table.h"
 #include "ib/wire/mad.h"
 #include "ib/wire/types.h"
 
@@ -20,7 +20,7 @@ inline constexpr std::uint8_t kNoPort = 0xFF;
 class LinearForwardingTable {
   public:
     // `cap`: LIDs 0 .. cap - 1, LinearFDBCap.
-    explicit LinearForwardingTable(std::uint16_t cap) : ports_(cap, kNoPort) {}
+    explicit LinearForwardingTable(std::uint16_t cap) : ports_(cap) {}
 
     [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(ports_.size()); }
     // Highest LID that is looked up (SwitchInfo:LinearFDBTop); no packet is forwarded beyond it.
@@ -28,8 +28,7 @@ class LinearForwardingTable {
     void set_top(std::uint16_t top) { top_ = top; }
 
     [[nodiscard]] std::uint8_t port(ib::Lid dlid) const {
-        return dlid.value() <= top_ && dlid.value() < ports_.size() ? ports_[dlid.value()]
-                                                                    : kNoPort;
+        return dlid.value() <= top_ ? ports_[dlid.value()] : kNoPort;
     }
     using Block = std::span<std::uint8_t, ib::kLftEntriesPerBlock>;
     using ConstBlock = std::span<const std::uint8_t, ib::kLftEntriesPerBlock>;
@@ -38,7 +37,7 @@ class LinearForwardingTable {
     [[nodiscard]] bool write_block(std::uint32_t block, ConstBlock in);
 
   private:
-    std::vector<std::uint8_t> ports_;
+    GrowingTable<std::uint8_t, kNoPort> ports_;
     std::uint16_t top_ = 0;
 };
 
@@ -48,7 +47,7 @@ using PortMask = std::uint64_t;
 class MulticastForwardingTable {
   public:
     // `cap` LIDs from 0xC000, MulticastFDBCap.
-    explicit MulticastForwardingTable(std::uint16_t cap) : masks_(cap, 0) {}
+    explicit MulticastForwardingTable(std::uint16_t cap) : masks_(cap) {}
 
     [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(masks_.size()); }
     [[nodiscard]] std::uint16_t top() const { return top_; }
@@ -69,7 +68,7 @@ class MulticastForwardingTable {
         return block * ib::kMftEntriesPerBlock < masks_.size() && position < 4;
     }
 
-    std::vector<PortMask> masks_;
+    GrowingTable<PortMask, 0> masks_;
     std::uint16_t top_ = 0;  // 0: not used, the whole table counts
 };
 

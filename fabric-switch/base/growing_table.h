@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A table of fixed size, of which the entries up to the highest used one have storage. The others
+// are `kUnused`.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace pib::fabric {
+
+template <typename T, T kUnused>
+class GrowingTable {
+  public:
+    explicit GrowingTable(std::size_t size) : size_(size) {}
+
+    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] T operator[](std::size_t index) const {
+        return index < entries_.size() ? entries_[index] : kUnused;
+    }
+    // `index` is below size().
+    void set(std::size_t index, T value) {
+        if (index >= entries_.size()) {
+            if (value == kUnused) {
+                return;
+            }
+            entries_.resize(index + 1, kUnused);
+        }
+        entries_[index] = value;
+    }
+
+  private:
+    std::size_t size_;
+    std::vector<T> entries_;
+};
+
+}  // namespace pib::fabric

@@ -37,7 +37,7 @@ class RingQueue {
 
   private:
     void grow() {
-        std::vector<T> larger(slots_.empty() ? 16 : slots_.size() * 2);  // a power of two
+        std::vector<T> larger(slots_.empty() ? 4 : slots_.size() * 2);  // a power of two
         for (std::size_t i = 0; i < count_; ++i) {
             larger[i] = std::move(slots_[(begin_ + i) & (slots_.size() - 1)]);
         }

@@ -38,16 +38,16 @@ std::optional<std::uint16_t> mad_attribute(std::span<const std::uint8_t> bytes) 
 }  // namespace
 
 void FaultStage::set(const FaultSpec& spec) {
-    spec_ = spec;
-    counts_ = {};
-    random_state_ = spec.seed;
-    active_ = spec.any();
+    State& state = state_.make();
+    state.spec = spec;
+    state.counts = {};
+    state.random = spec.seed;
+    state.active = spec.any();
 }
 
 // SplitMix64: small, good enough for faults, the same everywhere.
 std::uint64_t FaultStage::random() {
-    random_state_ += 0x9E3779B97F4A7C15;
-    std::uint64_t z = random_state_;
+    std::uint64_t z = state_.make().random += 0x9E3779B97F4A7C15;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
     return z ^ (z >> 31);
@@ -58,17 +58,18 @@ bool FaultStage::chance(double probability) {
 }
 
 bool FaultStage::applies(std::span<const std::uint8_t> bytes, unsigned vl) const {
-    if (!active_ || (vl == 15 && !spec_.vl15)) {
+    const FaultSpec& spec = state_->spec;
+    if (!state_->active || (vl == 15 && !spec.vl15)) {
         return false;
     }
-    if (spec_.opcode && bth_opcode(bytes) != spec_.opcode) {
+    if (spec.opcode && bth_opcode(bytes) != spec.opcode) {
         return false;
     }
-    if (!spec_.mads_only && !spec_.attribute) {
+    if (!spec.mads_only && !spec.attribute) {
         return true;
     }
     const auto attribute = mad_attribute(bytes);
-    return attribute && (!spec_.attribute || attribute == spec_.attribute);
+    return attribute && (!spec.attribute || attribute == spec.attribute);
 }
 
 void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
@@ -77,33 +78,35 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
         let_pass_held_back(now_ns);
         return;
     }
-    ++counts_.seen;
-    const bool drop = chance(spec_.drop);
-    const bool duplicate = chance(spec_.duplicate);
-    const bool reorder = chance(spec_.reorder);
-    const bool corrupt = chance(spec_.corrupt);
+    State& state = state_.make();
+    const FaultSpec& spec = state.spec;
+    ++state.counts.seen;
+    const bool drop = chance(spec.drop);
+    const bool duplicate = chance(spec.duplicate);
+    const bool reorder = chance(spec.reorder);
+    const bool corrupt = chance(spec.corrupt);
     const std::uint64_t where = random();
     if (drop) {
-        ++counts_.dropped;
+        ++state.counts.dropped;
         return;
     }
     std::optional<std::uint32_t> damage;
     if (corrupt) {
-        ++counts_.corrupted;
+        ++state.counts.corrupted;
         // Not the first byte, which has the VL for which both ends count credits.
         const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
         damage = static_cast<std::uint32_t>(8 + where % bits);
     }
     if (duplicate) {
-        ++counts_.duplicated;
+        ++state.counts.duplicated;
         send_on(packet, vl, std::nullopt, now_ns);
     }
-    if (reorder && held_back_.size() < kMaxHeld) {
-        ++counts_.reordered;
+    if (reorder && state.held_back.size() < kMaxHeld) {
+        ++state.counts.reordered;
         const auto depth =
-            1 + static_cast<unsigned>((where >> 32) % std::max(spec_.reorder_depth, 1U));
-        held_back_.push_back(
-            {packet.hold(), now_ns + kMaxHoldBackNs, serial_++, vl, depth, damage});
+            1 + static_cast<unsigned>((where >> 32) % std::max(spec.reorder_depth, 1U));
+        state.held_back.push_back(
+            {packet.hold(), now_ns + kMaxHoldBackNs, state.serial++, vl, depth, damage});
         return;
     }
     send_on(packet, vl, damage, now_ns);
@@ -112,16 +115,17 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
 
 void FaultStage::send_on(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage,
                          std::uint64_t now_ns) {
-    std::uint64_t delay = spec_.delay_ns;
-    if (spec_.jitter_ns != 0) {
-        delay += random() % (spec_.jitter_ns + 1);
+    State& state = state_.make();
+    std::uint64_t delay = state.spec.delay_ns;
+    if (state.spec.jitter_ns != 0) {
+        delay += random() % (state.spec.jitter_ns + 1);
     }
-    if (delay == 0 || delayed_.size() >= kMaxHeld) {
+    if (delay == 0 || state.delayed.size() >= kMaxHeld) {
         sink_.deliver(packet, vl, damage);
         return;
     }
-    ++counts_.delayed;
-    delayed_.push({packet.hold(), now_ns + delay, serial_++, vl, 0, damage});
+    ++state.counts.delayed;
+    state.delayed.push({packet.hold(), now_ns + delay, state.serial++, vl, 0, damage});
 }
 
 void FaultStage::deliver(Held held) {
@@ -132,47 +136,59 @@ void FaultStage::deliver(Held held) {
 // One packet has passed: releases the packets that enough others have passed, or that have waited
 // too long.
 void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
-    for (std::size_t i = 0; i < held_back_.size();) {
-        Held& held = held_back_[i];
+    std::vector<Held>& held_back = state_.make().held_back;
+    for (std::size_t i = 0; i < held_back.size();) {
+        Held& held = held_back[i];
         held.passes_left -= held.passes_left != 0 ? 1 : 0;
         if (held.passes_left != 0 && held.due_ns > now_ns) {
             ++i;
             continue;
         }
         Held ready = std::move(held);
-        held_back_.erase(held_back_.begin() + static_cast<std::ptrdiff_t>(i));
+        held_back.erase(held_back.begin() + static_cast<std::ptrdiff_t>(i));
         deliver(std::move(ready));
     }
 }
 
 void FaultStage::advance(std::uint64_t now_ns) {
-    while (!delayed_.empty() && delayed_.top().due_ns <= now_ns) {
-        Held held = delayed_.top();
-        delayed_.pop();
+    if (!holds()) {
+        return;
+    }
+    State& state = state_.make();
+    while (!state.delayed.empty() && state.delayed.top().due_ns <= now_ns) {
+        Held held = state.delayed.top();
+        state.delayed.pop();
         deliver(std::move(held));
     }
-    for (std::size_t i = 0; i < held_back_.size();) {
-        if (held_back_[i].due_ns > now_ns) {
+    std::vector<Held>& held_back = state.held_back;
+    for (std::size_t i = 0; i < held_back.size();) {
+        if (held_back[i].due_ns > now_ns) {
             ++i;
             continue;
         }
-        Held ready = std::move(held_back_[i]);
-        held_back_.erase(held_back_.begin() + static_cast<std::ptrdiff_t>(i));
+        Held ready = std::move(held_back[i]);
+        held_back.erase(held_back.begin() + static_cast<std::ptrdiff_t>(i));
         deliver(std::move(ready));
     }
 }
 
 std::uint64_t FaultStage::next_deadline() const {
-    std::uint64_t next = delayed_.empty() ? kNever : delayed_.top().due_ns;
-    for (const Held& held : held_back_) {
+    if (!holds()) {
+        return kNever;
+    }
+    const auto& delayed = state_->delayed;
+    std::uint64_t next = delayed.empty() ? kNever : delayed.top().due_ns;
+    for (const Held& held : state_->held_back) {
         next = std::min(next, held.due_ns);
     }
     return next;
 }
 
 void FaultStage::clear() {
-    held_back_.clear();
-    delayed_ = {};
+    if (holds()) {
+        state_.make().held_back.clear();
+        state_.make().delayed = {};
+    }
 }
 
 }  // namespace pib::fabric

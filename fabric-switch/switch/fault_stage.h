@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/packet_pool.h"
+#include "ib/mgmt/lazy.h"
 
 namespace pib::fabric {
 
@@ -57,12 +58,14 @@ class FaultStage {
     // Replaces the specification, and restarts the random sequence and the counts. Delayed packets
     // keep their release times.
     void set(const FaultSpec& spec);
-    [[nodiscard]] const FaultSpec& spec() const { return spec_; }
-    [[nodiscard]] const FaultCounts& counts() const { return counts_; }
+    [[nodiscard]] const FaultSpec& spec() const { return state_->spec; }
+    [[nodiscard]] const FaultCounts& counts() const { return state_->counts; }
     // Whether packets have to pass this stage.
-    [[nodiscard]] bool in_use() const { return active_ || holds(); }
+    [[nodiscard]] bool in_use() const { return state_ && (state_->active || holds()); }
     // Whether packets wait in this stage.
-    [[nodiscard]] bool holds() const { return !held_back_.empty() || !delayed_.empty(); }
+    [[nodiscard]] bool holds() const {
+        return state_ && !(state_->held_back.empty() && state_->delayed.empty());
+    }
 
     void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
     // Delivers what is due.
@@ -85,6 +88,16 @@ class FaultStage {
         }
     };
 
+    struct State {
+        FaultSpec spec;
+        FaultCounts counts;
+        std::uint64_t random = 1;
+        std::uint64_t serial = 0;
+        bool active = false;
+        std::vector<Held> held_back;
+        std::priority_queue<Held, std::vector<Held>, Later> delayed;
+    };
+
     [[nodiscard]] bool applies(std::span<const std::uint8_t> bytes, unsigned vl) const;
     [[nodiscard]] bool chance(double probability);
     std::uint64_t random();
@@ -95,13 +108,7 @@ class FaultStage {
 
     PacketPool& pool_;
     FaultSink& sink_;
-    FaultSpec spec_;
-    FaultCounts counts_;
-    std::uint64_t random_state_ = 1;
-    std::uint64_t serial_ = 0;
-    bool active_ = false;
-    std::vector<Held> held_back_;
-    std::priority_queue<Held, std::vector<Held>, Later> delayed_;
+    ib::Lazy<State> state_;  // most links never have faults
 };
 
 }  // namespace pib::fabric

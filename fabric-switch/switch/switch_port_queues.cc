@@ -30,20 +30,20 @@ void count_discard(ib::PortCounters& counters, Counter detail, std::uint32_t pac
 }
 
 bool SwitchPortQueues::send(const Transit& packets, unsigned vl) {
-    return queues_[vl].entries.empty() && transmit(packets, vl, std::nullopt);
+    return size(vl) == 0 && transmit(packets, vl, std::nullopt);
 }
 
 // The link may have gone down while the fault stage delayed the packet.
 void SwitchPortQueues::deliver(Transit& packet, unsigned vl, Damage damage) {
     if (port_.limits.state == ib::PortState::kDown) {
         count_discard(port_.counters, Counter::kPortInactiveDiscards);
-    } else if (!queues_[vl].entries.empty() || !transmit(packet, vl, damage)) {
+    } else if (size(vl) != 0 || !transmit(packet, vl, damage)) {
         enqueue(packet, vl, damage);
     }
 }
 
 void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
-    if (vl == link::kVl15 && queues_[vl].entries.size() >= kMaxVl15Packets) {
+    if (vl == link::kVl15 && size(vl) >= kMaxVl15Packets) {
         port_.counters.add(Counter::kVl15Dropped);
         return;
     }
@@ -78,12 +78,12 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
     port_.cable.neighbour()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
                                     packets.offer());
     port_.counters.count_sent(packets.lrh(), size.words(), size.packets);
-    data_by_vl_.sent[vl] += size.words();
+    data_by_vl_.sent.add(vl, size.words());
     return true;
 }
 
 void SwitchPortQueues::push(Transit& packet, unsigned vl, Damage damage) {
-    VlQueue& queue = queues_[vl];
+    VlQueue& queue = queues_.make()[vl];
     const std::uint64_t now = port_.host.now_ns();
     if (queue.entries.empty()) {
         queue.head_since_ns = now;
@@ -96,7 +96,7 @@ void SwitchPortQueues::push(Transit& packet, unsigned vl, Damage damage) {
 }
 
 void SwitchPortQueues::pop(unsigned vl) {
-    VlQueue& queue = queues_[vl];
+    VlQueue& queue = queues_.make()[vl];
     queue.entries.pop();
     queue.head_since_ns = port_.host.now_ns();
     if (queue.entries.empty()) {
@@ -110,7 +110,7 @@ ib::VlMask SwitchPortQueues::sendable() const {
     ib::VlMask ready = 0;
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         const auto vl = static_cast<unsigned>(std::countr_zero(left));
-        const Entry& head = queues_[vl].entries.front();
+        const Entry& head = (*queues_)[vl].entries.front();
         const auto crc = head.damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
         const std::size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
         if (port_.cable.neighbour()->can_send(vl, bytes, crc)) {
@@ -121,7 +121,7 @@ ib::VlMask SwitchPortQueues::sendable() const {
 }
 
 void SwitchPortQueues::drain_vl15() {
-    auto& entries = queues_[link::kVl15].entries;
+    const auto& entries = (*queues_)[link::kVl15].entries;
     while (!entries.empty() && transmit(Transit(port_.pool, entries.front().packet), link::kVl15,
                                         entries.front().damage)) {
         pop(link::kVl15);
@@ -130,13 +130,13 @@ void SwitchPortQueues::drain_vl15() {
 
 void SwitchPortQueues::drain_data() {
     while (const auto vl = arbiter_.choose(sendable())) {
-        const Entry& head = queues_[*vl].entries.front();
+        const Entry& head = (*queues_)[*vl].entries.front();
         const std::size_t bytes = head.packet.bytes().size();
         if (!transmit(Transit(port_.pool, head.packet), *vl, head.damage)) {
             break;
         }
         arbiter_.account(bytes);
-        queues_[*vl].discarded_in_a_row = 0;
+        queues_.make()[*vl].discarded_in_a_row = 0;
         pop(*vl);
     }
 }
@@ -163,7 +163,7 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
 // VLStallCount discarded packets in a row stall the VL: for some time all packets at its head are
 // discarded, so that a dead neighbour costs one lifetime and not one for each packet.
 void SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
-    VlQueue& queue = queues_[vl];
+    VlQueue& queue = queues_.make()[vl];
     if (queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns) {
         queue.stalled_until_ns = 0;
         queue.discarded_in_a_row = 0;
@@ -193,27 +193,28 @@ void SwitchPortQueues::advance(std::uint64_t now_ns) {
 std::uint64_t SwitchPortQueues::next_deadline() const {
     std::uint64_t next = kNever;
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
-        next =
-            std::min(next, head_deadline(queues_[static_cast<unsigned>(std::countr_zero(left))]));
+        next = std::min(next,
+                        head_deadline((*queues_)[static_cast<unsigned>(std::countr_zero(left))]));
     }
     return next;
 }
 
 void SwitchPortQueues::clear() {
-    for (unsigned vl = 0; vl < kVls; ++vl) {
-        while (!queues_[vl].entries.empty()) {
+    for (unsigned vl = 0; queues_ && vl < kVls; ++vl) {
+        VlQueue& queue = queues_.make()[vl];
+        while (!queue.entries.empty()) {
             count_discard(port_.counters, Counter::kPortInactiveDiscards);
             pop(vl);
         }
-        queues_[vl].discarded_in_a_row = 0;
-        queues_[vl].stalled_until_ns = 0;
+        queue.discarded_in_a_row = 0;
+        queue.stalled_until_ns = 0;
     }
     xmit_wait_.note(waiting_, port_.host.now_ns());
 }
 
 std::size_t SwitchPortQueues::size() const {
     std::size_t count = 0;
-    for (const VlQueue& queue : queues_) {
+    for (const VlQueue& queue : *queues_) {
         count += queue.entries.size();
     }
     return count;

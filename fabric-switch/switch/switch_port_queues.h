@@ -11,6 +11,7 @@
 
 #include "base/packet_pool.h"
 #include "base/ring_queue.h"
+#include "ib/mgmt/lazy.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/vl_arbiter.h"
 #include "switch/fault_stage.h"
@@ -58,7 +59,9 @@ class SwitchPortQueues final : public FaultSink {
     [[nodiscard]] VlData& data_by_vl() { return data_by_vl_; }
     // Packets that wait.
     [[nodiscard]] std::size_t size() const;
-    [[nodiscard]] std::size_t size(unsigned vl) const { return queues_[vl].entries.size(); }
+    [[nodiscard]] std::size_t size(unsigned vl) const {
+        return queues_ ? (*queues_)[vl].entries.size() : 0;
+    }
 
     // Drops packets whose lifetime is over.
     void advance(std::uint64_t now_ns);
@@ -92,7 +95,7 @@ class SwitchPortQueues final : public FaultSink {
     [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
 
     const Port port_;
-    std::array<VlQueue, kVls> queues_;
+    ib::Lazy<std::array<VlQueue, kVls>> queues_;  // packets wait at few ports only
     VlData data_by_vl_;
     ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
     ib::VlArbiter arbiter_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #pragma once
 
-#include <array>
 #include <cstdint>
 
+#include "ib/mgmt/counter_set.h"
 #include "ib/wire/headers.h"
 
 namespace pib::fabric {
@@ -12,11 +12,11 @@ namespace pib::fabric {
 // counters by SL, but the VL of a packet changes from link to link.
 struct VlData {
     static constexpr unsigned kVls = 16;
-    std::array<std::uint64_t, kVls> sent{};
-    std::array<std::uint64_t, kVls> received{};
+    ib::PriorityCounters sent;
+    ib::PriorityCounters received;
 
     void count_received(const ib::Lrh& lrh, std::uint64_t words) {
-        received[lrh.vl.value() % kVls] += words;
+        received.add(lrh.vl.value(), words);
     }
 };
 

@@ -17,7 +17,7 @@ void XmitWait::add(std::uint64_t waited_ns) {
     count(Counter::kPortXmitWait, waited_ns, remainder_ns_);
     for (unsigned left = waiting_; left != 0; left &= left - 1) {
         const auto vl = static_cast<unsigned>(std::countr_zero(left));
-        count(ib::counter_of(Counter::kPortVlXmitWait, vl), waited_ns, vl_remainder_ns_[vl]);
+        count(ib::counter_of(Counter::kPortVlXmitWait, vl), waited_ns, vl_remainder_ns_.make()[vl]);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "ib/mgmt/lazy.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/vl_arbiter.h"
 
@@ -38,7 +39,7 @@ class XmitWait {
     std::uint64_t since_ns_ = 0;
     // Fractions of ticks that have not been counted yet.
     std::uint64_t remainder_ns_ = 0;
-    std::array<std::uint64_t, 16> vl_remainder_ns_{};
+    ib::Lazy<std::array<std::uint64_t, 16>> vl_remainder_ns_;
 };
 
 }  // namespace pib::fabric

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Finds the nodes of a TopologyNet as a subnet manager does: by directed routes, each node once,
+// through all ports that are up.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "topology_net.h"
+
+namespace pib::test {
+
+class FabricSweep {
+  public:
+    using Path = std::vector<std::uint8_t>;
+    struct Found {
+        Path path;
+        std::uint8_t switch_ports = 0;  // 0: a channel adapter
+    };
+
+    // `own`: the adapter that asks, the first of the net.
+    FabricSweep(TopologyNet& net, FakeHca& own) : net_(net), own_(own) {}
+
+    void run();
+    // A request that has to succeed.
+    ib::Mad ask(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
+                const Path& path, std::span<const std::uint8_t> data = {});
+
+    std::map<std::uint64_t, Found> nodes;  // by GUID
+    unsigned ends_up = 0;                  // ports of switches whose link is up
+    unsigned asked = 0;
+
+  private:
+    void visit(const Path& path);
+    void look_through_ports(const Found& found);
+
+    TopologyNet& net_;
+    FakeHca& own_;
+    std::deque<Found> unseen_;
+};
+
+}  // namespace pib::test

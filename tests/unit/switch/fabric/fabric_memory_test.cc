@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory of a fabric after a sweep that has filled all tables. The tree has the shape of one of
+// 11,664 hosts: the same ports and links for each node, and LFTs as long.
+#include <malloc.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "fabric_sweep.h"
+#include "fat_tree.h"
+
+namespace {
+
+std::atomic<std::size_t> g_in_use = 0;  // bytes, with those that malloc() adds to a block
+
+std::size_t cost(void* memory) {
+    constexpr std::size_t kBlockHeader = sizeof(std::size_t);
+    return memory != nullptr ? ::malloc_usable_size(memory) + kBlockHeader : 0;
+}
+
+}  // namespace
+
+// Not inlined, where the compiler would take malloc() and free() for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+    if (void* memory = std::malloc(size)) {
+        g_in_use += cost(memory);
+        return memory;
+    }
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    void* memory = std::malloc(size);
+    g_in_use += cost(memory);
+    return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+    g_in_use -= cost(memory);
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+    g_in_use -= cost(memory);
+    std::free(memory);
+}
+
+namespace pib::test {
+namespace {
+
+namespace si = ib::switch_info;
+
+constexpr FatTree kTree{.pods = 2, .leaves = 18, .hosts = 18, .middles = 18, .up = 18};
+constexpr unsigned kNodes = kTree.all_hosts() + kTree.all_switches();
+constexpr std::uint16_t kLastLid = 13'284;
+constexpr std::size_t kMostBytesOfNode = 14 * 1024;
+
+void fill_tables(FabricSweep& sweep, const FabricSweep::Path& path) {
+    std::array<std::uint8_t, ib::kSmpDataSize> block;
+    block.fill(1);
+    ib::Mad info = sweep.ask(ib::Method::kGet, ib::attr::kSwitchInfo, 0, path);
+    ib::set(info.smp_data(), si::kLinearFdbTop, kLastLid);
+    sweep.ask(ib::Method::kSet, ib::attr::kSwitchInfo, 0, path, info.smp_data());
+    for (std::uint32_t i = 0; i <= kLastLid / ib::kLftEntriesPerBlock; ++i) {
+        sweep.ask(ib::Method::kSet, ib::attr::kLinearForwardingTable, i, path, block);
+    }
+    sweep.ask(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, path, block);
+}
+
+}  // namespace
+
+TEST_CASE("a fabric with filled tables needs less than 14 KiB for a node") {
+    const std::string text = kTree.text();
+    const std::size_t before = g_in_use;
+    TopologyNet net(text.c_str());
+    const std::size_t built = g_in_use;
+    FakeHca& own = net.connect("host0-0", 0x9000);
+    const std::size_t connected = g_in_use;
+    FabricSweep sweep(net, own);
+    sweep.run();
+    REQUIRE(sweep.nodes.size() == kNodes);
+    REQUIRE(sweep.ends_up == 2 * kTree.all_links() - kTree.all_hosts());
+    for (const auto& [guid, found] : sweep.nodes) {
+        if (found.switch_ports != 0) {
+            fill_tables(sweep, found.path);
+        }
+    }
+    sweep.nodes.clear();
+    const std::size_t bytes = (g_in_use - connected + built - before) / kNodes;
+    CAPTURE(bytes);
+    CHECK(bytes <= kMostBytesOfNode);
+    CHECK(bytes > kLastLid * kTree.all_switches() / kNodes);  // the LFTs alone
+}
+
+}  // namespace pib::test

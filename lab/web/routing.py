@@ -38,7 +38,7 @@ class RoutingLog:
     def __init__(self, most_octets: int = MOST_OCTETS):
         self.most_octets = most_octets
         self.forgotten = 0.0            # before this time some tables are unknown that were known once
-        self._octets = 0                # of all tables but the current ones
+        self._octets = 0                # size of all tables but the current ones
         self._changes: dict[str, collections.deque[Change]] = collections.defaultdict(collections.deque)
 
     def note(self, switch: str, entries: dict[int, int], now: float) -> int:

@@ -12,7 +12,7 @@ from lab.web.model import Fabric, Node
 from lab.web.sm_log import Decision
 
 MOST_EVENTS = 2000
-MOST_DECISIONS = 50             # of the subnet manager, at a time: others must not push all other events out
+MOST_DECISIONS = 50             # those told at a time; more would push all other events out
 KINDS = {"up": "up", "down": "down", "cable pulled": "fault", "cable back": "up", "retrained": "fault",
          "faults": "fault", "link error": "trap"}
 WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pulled",

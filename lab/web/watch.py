@@ -78,7 +78,7 @@ class Watcher:
             self._send_events(before)
 
     def _decisions(self, guests: dict[str, Json | None]) -> list[sm_log.Decision]:
-        """What opensm's log tells since the last call, if it runs in one of the guests."""
+        """The new lines of opensm's log since the last call, if it runs in one of the guests."""
         manager = next((node.guest for node in self.fabric.nodes.values() if node.sm and node.guest in guests), "")
         try:
             argv = self.source.command(manager, sm_log.WORDS) if manager else []

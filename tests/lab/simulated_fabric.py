@@ -283,7 +283,7 @@ class Source:
 
     def __init__(self, process: Process, guests: dict[str, Any] | None = None):
         self.process, self.found = process, guests or {}
-        self.log = pathlib.Path("/nonexistent")     # of opensm, in each guest
+        self.log = pathlib.Path("/nonexistent")     # opensm's, in each guest
 
     def controls(self) -> list[pathlib.Path]:
         return [self.process.path]

@@ -84,7 +84,7 @@ class Strict {
     static constexpr size_t kMostNamed = 4096;
     struct Unserved {
         uint32_t vector = 0;
-        uint64_t deadline_ns = 0;  // of this step
+        uint64_t deadline_ns = 0;  // end of this step
         unsigned steps = kSteps;   // left
     };
 

@@ -176,6 +176,26 @@ TEST_CASE("an ACK while the RNR timer runs lets the next request go on") {
     }
 }
 
+TEST_CASE("an ACK while the RNR timer runs repeats what the responder has dropped") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0, .min_rnr_timer = 1});
+    std::vector<uint8_t> first;
+    pair.tap = [&](const ib::PacketView& packet) {
+        if (first.empty()) {
+            first.resize(packet.bytes().size());
+            packet.bytes().copy_to(first);
+        }
+    };
+    pair.a.post(qa, {});
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE});  // needs no credit, so it follows at once
+    pair.settle();
+    REQUIRE(pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) == 1);
+    pair.b.post_recv(qb, {});
+    Pair::give(pair.b, ib::Burst(ib::PacketView::parse(first, ib::Crcs::kElided).value()));
+    pair.run_until([] { return false; }, 10);
+    CHECK(pair.a.poll_all(qa).size() == 2);
+}
+
 TEST_CASE("WRITE with immediate data gets an RNR NAK at its last packet only") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

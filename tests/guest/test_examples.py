@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The drivers in examples/: the steps of the first driver, and the driver in user space. vm1 has an IOMMU and no other
-driver; vm0 has ours, and the subnet manager."""
+driver; vm0 has ours, and the subnet manager. Their devices are strict."""
 import re
 import subprocess
 
@@ -24,7 +24,7 @@ FUNCTION = "/sys/bus/pci/devices/$(lspci -D -d 1234:1b0c | cut -d ' ' -f 1)"
 
 @pytest.fixture(scope="module", name="bench")
 def guests_of_which_one_is_bare():
-    with booted("test-examples", 2, driver=None, size=vm.Size(iommu=True)) as running:
+    with booted("test-examples", 2, hca="strict=fatal", driver=None, size=vm.Size(iommu=True)) as running:
         commands.exchange_driver(running, kernel_module.OURS, ["vm0"])
         yield running
 

@@ -19,7 +19,8 @@ MOST_TEXT = 200
 LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ALWAYS = (0x80, 0x01)           # levels of lines that are shown in any case: of the system, errors
-DECISIONS = re.compile("tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep", re.I)
+DECISIONS = re.compile("SUBNET UP|tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep",
+                       re.I)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ LOG = """\
 Nov 23 14:40:01 000100 [7F3C1700] 0x03 -> OpenSM 3.3.23
 Nov 23 14:40:01 000200 [7F3C1700] 0x80 -> Entering DISCOVERING state
 Nov 23 14:40:02 000300 [6E9FD700] 0x02 -> osm_ucast_mgr_process: ftree tables configured on all switches
-Nov 23 14:40:02 000400 [6E9FD700] 0x80 -> SUBNET UP
+Nov 23 14:40:02 000400 [6E9FD700] 0x02 -> SUBNET UP
 a line without a stamp
 Nov 23 14:40:09 000500 [6E1FC700] 0x01 -> log_trap_info: Received Generic Notice type:1 num:128 (Link state change)
 Nov 23 14:40:09 000600 [6E1FC700] 0x01 -> sm_mad_ctrl_send_err_cb: ERR 3113: MAD completed in error (IB_TIMEOUT)

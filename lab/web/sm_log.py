@@ -9,6 +9,7 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 
 from lab import ui
 
@@ -95,12 +96,12 @@ class Followed:
         self._before = ""       # the guest that was followed last
         self._last = 0.0        # stamp of its last decision: a log that is read again has it, too
 
-    def take(self, guest: str, argv: list[str]) -> list[Decision]:
-        """The decisions since the last call. guest: the one with the subnet manager; argv: as Follower has it, empty
-        if its log cannot be read."""
+    def take(self, guest: str, command: Callable[[], list[str]]) -> list[Decision]:
+        """The decisions since the last call. guest: the one with the subnet manager, empty if there is none; command:
+        makes the argv of a Follower, empty if the log cannot be read."""
         if guest != self.guest or (self._follower and self._follower.ended()):
             self.stop()
-        if not self._follower and argv:
+        if guest and not self._follower and (argv := command()):
             self._last = self._last if guest == self._before else 0.0
             self.guest = self._before = guest
             self._follower = Follower(argv)

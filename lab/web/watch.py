@@ -81,10 +81,9 @@ class Watcher:
         """The new lines of opensm's log since the last call, if it runs in one of the guests."""
         manager = next((node.guest for node in self.fabric.nodes.values() if node.sm and node.guest in guests), "")
         try:
-            argv = self.source.command(manager, sm_log.WORDS) if manager else []
+            return self._manager_log.take(manager, lambda: self.source.command(manager, sm_log.WORDS))
         except ui.LabError:
-            argv = []
-        return self._manager_log.take(manager, argv)
+            return []
 
     def _guest_ports(self) -> dict[int, HcaPort]:
         return {port.guid: port for name, found in self.guests.items() if found

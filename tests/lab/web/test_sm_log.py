@@ -2,13 +2,11 @@
 """opensm's log as events of the time line."""
 
 import calendar
-import itertools
 import shutil
-import time
 
 import pytest
 
-from lab import paths
+from lab import paths, waiting
 from lab.fabric import topology
 from lab.web import sm_log, timeline, watch
 import simulated_fabric
@@ -67,20 +65,12 @@ def _log(tmp_path):
 
 def took(followed: sm_log.Followed, guest: str, argv: list[str], count: int) -> list[str]:
     found: list[str] = []
-    for _ in wait(lambda: len(found) >= count):
-        found += [one.text for one in followed.take(guest, argv)]
+
+    def enough() -> bool:
+        found.extend(one.text for one in followed.take(guest, lambda: argv))
+        return len(found) >= count
+    waiting.poll(f"{count} decisions", enough, PATIENCE_S)
     return found
-
-
-def wait(ready):
-    """Yields until the result is true."""
-    end = time.monotonic() + PATIENCE_S
-    for number in itertools.count():
-        if ready():
-            return
-        assert time.monotonic() < end
-        yield number
-        time.sleep(0.02)
 
 
 def test_a_log_is_followed_and_nothing_of_it_is_told_twice(log):
@@ -94,7 +84,7 @@ def test_a_log_is_followed_and_nothing_of_it_is_told_twice(log):
     with open(log, "a", encoding="utf-8") as out:
         out.write(LOG.splitlines()[1].replace("14:40:01", "14:40:16") + "\n")
     assert took(followed, "vm0", argv, 1) == ["Entering DISCOVERING state"]
-    assert followed.take("", []) == [] and not followed.guest
+    assert followed.take("", list) == [] and not followed.guest
     assert took(followed, "vm1", argv, len(TEXTS) + 2)[:len(TEXTS)] == TEXTS
     followed.stop()
 
@@ -110,9 +100,12 @@ def test_the_time_line_has_the_decisions_of_the_guest_with_the_subnet_manager(lo
     try:
         def told():
             return [event.text for event in watcher.timeline.events if event.guest == "vm0"]
-        for _ in wait(lambda: len(told()) >= len(TEXTS)):
+
+        def enough() -> bool:
             watcher.read_guests()
             watcher.read_fabric()
+            return len(told()) >= len(TEXTS)
+        waiting.poll("the events", enough, PATIENCE_S)
         assert told() == [f"opensm in vm0: {text}" for text in TEXTS]
     finally:
         watcher.stop()

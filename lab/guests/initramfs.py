@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lab import paths
 from lab.guests import image, key
@@ -95,9 +95,13 @@ def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathli
 
 def stamp(artefacts: list[pathlib.Path]) -> str:
     """A hash of all files that a guest receives."""
-    parts: list[str | bytes] = [INIT.read_bytes(), *ROOT_DISK_MODULES]
-    for root in [ROOTFS, *artefacts]:
+    return paths.recipe_hash(INIT.read_bytes(), *ROOT_DISK_MODULES, *contents(ROOTFS, *artefacts))
+
+
+def contents(*roots: pathlib.Path) -> Iterator[str | bytes]:
+    """Name and content of each regular file below these directories."""
+    for root in roots:
         for path in sorted(root.rglob("*")):
             if path.is_file() and not path.is_symlink():
-                parts += [str(path.relative_to(root)), path.read_bytes()]
-    return paths.recipe_hash(*parts)
+                yield str(path.relative_to(root))
+                yield path.read_bytes()

@@ -96,8 +96,8 @@ def stamp(file: pathlib.Path | None) -> str:
     if not file:
         return ""
     found = file.stat()
-    ours = [path for root in (INIT, LOOK, OWN_ROOTFS) for path in sorted([root, *root.rglob("*")]) if path.is_file()]
-    return f"{file} {found.st_size} {found.st_mtime_ns} {paths.recipe_hash(*(path.read_bytes() for path in ours))}"
+    ours = paths.recipe_hash(INIT.read_bytes(), LOOK.read_bytes(), *initramfs.contents(OWN_ROOTFS))
+    return f"{file} {found.st_size} {found.st_mtime_ns} {ours}"
 
 
 class Fitted:

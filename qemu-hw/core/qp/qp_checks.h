@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a device that checks its driver looks at in a queue pair's memory.
+// Checks of a strict device in the memory of a queue pair.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct pib_hca_cmd {
 	__le32 object;     /* number or key of the object, port number, or 0 */
 	__le64 in_addr;    /* bus address of the input structure, or 0 */
 	__le64 out_addr;   /* bus address of the output structure, or 0 */
-	__le32 in_length;  /* bytes, exactly the length of the command's input, <= 4096 */
+	__le32 in_length;  /* bytes, at least the length of the command's input, <= 4096 */
 	__le32 out_length; /* bytes of room for the output structure, <= 4096 */
 	__le32 modifier;   /* per command, otherwise 0 */
 	__le32 reserved[7];

@@ -2,10 +2,14 @@
 """Steps in parallel. The functions of a chain are called in order; several chains run at the same time."""
 
 import concurrent.futures
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab import groups
+
+BEHIND = 10                     # niceness of a step beside another one
 
 
 def together(*functions: Callable[[], Any]) -> list[Any]:
@@ -25,6 +29,23 @@ def together(*functions: Callable[[], Any]) -> list[Any]:
     for error in _errors(futures):
         raise error
     return [future.result() for future in futures]
+
+
+@contextlib.contextmanager
+def beside(function: Callable[[], object]) -> Iterator[None]:
+    """Runs a function while the block runs, on processors that the block leaves idle. The end of the block waits for
+    the function, and raises its error. If the block fails, or the command is interrupted, the function's programs are
+    ended."""
+    # Linux has a niceness for each thread, which the thread's programs inherit.
+    with (groups.RUNNING.block(),
+          concurrent.futures.ThreadPoolExecutor(1, initializer=os.nice, initargs=(BEHIND,)) as pool):
+        future = pool.submit(function)
+        try:
+            yield
+            future.result()
+        except BaseException:
+            groups.RUNNING.end()
+            raise
 
 
 def _errors(futures: list[concurrent.futures.Future]) -> list[BaseException]:

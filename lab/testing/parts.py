@@ -4,13 +4,14 @@
 Unit tests are meson's tests, built with sanitizers, and tests of the device in QEMU without a guest; guest tests are
 pytest with booted guests. Tests with the mark `nightly` run only in `./pib test all`."""
 
+import contextlib
 import dataclasses
 import os
 import re
 from collections.abc import Callable
 
-from lab import paths, ui, up
-from lab.build import deps, host_build, kernels
+from lab import memory, paths, ui, up
+from lab.build import deps, host_build, kernels, steps
 from lab.guests import guest_kernel, image, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style
 from lab.testing.counts import FAILURE, Count
@@ -33,7 +34,7 @@ GUESTS: dict[str, dict[str, str]] = {
 }
 # Two labs in parallel, because each waits half of its time; together at most six guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
-LANES_MIB = 8192
+PARALLEL_MIB = 8192             # available memory for two labs, or for a build beside tests
 DEFAULT = ("unit", "guest")
 ALL = "all"
 BROWSER = "web"
@@ -50,14 +51,28 @@ class Run:
     mutants: str | None = None
 
 
-def unit(run: Run) -> Count:
-    host_build.build()
+def _build_sanitized() -> None:
+    try:
+        host_build.build(host_build.SANITIZED)
+    except ui.LabError:
+        ui.say(f"{host_build.SANITIZED.name}/ cannot be built. The reason follows the tests that run now")
+        raise
+
+
+def _tests_of_the_plain_build(run: Run) -> Count:
     count = runners.pytest(run.progress, "tests/lab") + style.style(run.progress, run.nightly)
     if vm.module_usable():
-        count += runners.pytest(run.progress, "tests/qemu")
-    else:
-        ui.say("the device has not been built, so tests/qemu cannot run: counted as failed")
-        count += FAILURE
+        return count + runners.pytest(run.progress, "tests/qemu")
+    ui.say("the device has not been built, so tests/qemu cannot run: counted as failed")
+    return count + FAILURE
+
+
+def unit(run: Run) -> Count:
+    """The build with sanitizers takes as long as the tests before its own, which leave a processor idle."""
+    host_build.build()
+    parallel = memory.available_mib() >= PARALLEL_MIB
+    with steps.beside(_build_sanitized) if parallel else contextlib.nullcontext():
+        count = _tests_of_the_plain_build(run)
     return count + runners.meson(run.progress) + simulate.new_seeds(run.progress)
 
 
@@ -66,16 +81,11 @@ def guests(run: Run, name: str) -> Count:
     with runners.environment(GUESTS[name]):
         up.prepare()
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
-                              lanes=LANES if _available_mib() >= LANES_MIB else None)
+                              lanes=LANES if memory.available_mib() >= PARALLEL_MIB else None)
 
 
 def _stage(name: str) -> str:
     return "tests/guest" if name == "guest" else f"tests/guest, {name}"
-
-
-def _available_mib() -> int:
-    with open("/proc/meminfo") as file:
-        return next(int(line.split()[1]) // 1024 for line in file if line.startswith("MemAvailable:"))
 
 
 def tsan(run: Run) -> Count:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The order of the unit tests: the build with sanitizers runs beside the tests that do not need it."""
+
+import threading
+
+import pytest
+
+from lab import memory, ui
+from lab.build import host_build
+from lab.guests import vm
+from lab.testing import parts, runners, simulate
+from lab.testing.counts import Count
+
+LIMIT_S = 60
+
+
+@pytest.fixture(name="ran")
+def without_tests(monkeypatch):
+    """The folders and directories whose tests were run."""
+    ran = []
+
+    def tests_of(_progress, what=host_build.SANITIZED):
+        ran.append(str(what))
+        return Count(passed=1)
+    for name in ("pytest", "meson"):
+        monkeypatch.setattr(runners, name, tests_of)
+    monkeypatch.setattr(simulate, "new_seeds", lambda _progress: Count(passed=1))
+    monkeypatch.setattr(vm, "module_usable", lambda: True)
+    monkeypatch.setattr(memory, "available_mib", lambda: parts.PARALLEL_MIB)
+    return ran
+
+
+FIRST = ["tests/lab", "tests/style", "tests/driver", "tests/qemu"]
+
+
+def test_the_build_with_sanitizers_runs_beside_the_first_tests(ran, monkeypatch):
+    meet = threading.Barrier(2)
+
+    def build(directory=None):
+        if directory == host_build.SANITIZED:
+            meet.wait(LIMIT_S)
+    tests_of = runners.pytest
+
+    def pytest_(progress, folder):
+        if folder == "tests/lab":
+            meet.wait(LIMIT_S)
+        return tests_of(progress, folder)
+    monkeypatch.setattr(host_build, "build", build)
+    monkeypatch.setattr(runners, "pytest", pytest_)
+    assert parts.unit(parts.Run(None)) == Count(passed=6)
+    assert ran == [*FIRST, str(host_build.SANITIZED)]
+
+
+def test_a_build_that_fails_is_told_at_once_and_is_the_result(ran, monkeypatch, capsys):
+    told = threading.Event()
+
+    def build(directory=None):
+        if directory == host_build.SANITIZED:
+            raise ui.LabError("building build-sanitized/: failed")
+
+    def say(text):
+        told.set()
+        print(text)
+    tests_of = runners.pytest
+
+    def pytest_(progress, folder):
+        assert told.wait(LIMIT_S)
+        return tests_of(progress, folder)
+    monkeypatch.setattr(host_build, "build", build)
+    monkeypatch.setattr(runners, "pytest", pytest_)
+    monkeypatch.setattr(ui, "say", say)
+    with pytest.raises(ui.LabError, match="building build-sanitized/: failed"):
+        parts.unit(parts.Run(None))
+    assert ran == FIRST and "build-sanitized/ cannot be built" in capsys.readouterr().out
+
+
+def test_a_small_machine_builds_after_the_first_tests(ran, monkeypatch):
+    built = []
+    monkeypatch.setattr(memory, "available_mib", lambda: parts.PARALLEL_MIB - 1)
+    monkeypatch.setattr(host_build, "build", lambda directory=None: built.append(directory))
+    assert parts.unit(parts.Run(None)) == Count(passed=6)
+    assert built == [None] and ran == [*FIRST, str(host_build.SANITIZED)]

@@ -4,6 +4,7 @@
 Each has a mark in its environment that names its lab, by which it is found if that lab's record is lost."""
 
 import dataclasses
+import fcntl
 import os
 import pathlib
 import select
@@ -74,13 +75,26 @@ def _open_new(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
+def _kept(directory: pathlib.Path) -> int:
+    """A descriptor of the directory with a lock. As long as a process has it, systemd-tmpfiles, which removes old files
+    in /tmp, skips the directory (tmpfiles.d(5), "Age")."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
 def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: str,
           extra_env: dict[str, str] | None = None) -> Process:
-    """Starts a process of the lab in this directory, in its own session. Its output goes to the file `log`."""
+    """Starts a process of the lab in this directory, in its own session. Its output goes to the file `log`, whose
+    directory stays as long as the process."""
     env = {**os.environ, **(extra_env or {}), MARK: f"{directory}:{name}"}
-    with open(log, "wb", opener=_open_new) as out:
-        child = subprocess.Popen([str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=out,
-                                 stderr=out, cwd=paths.ROOT, start_new_session=True, env=env)
+    kept = _kept(log.parent)
+    try:
+        with open(log, "wb", opener=_open_new) as out:
+            child = subprocess.Popen([str(arg) for arg in argv], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                     cwd=paths.ROOT, start_new_session=True, env=env, pass_fds=(kept,))
+    finally:
+        os.close(kept)
     return Process(child.pid, _start_time(child.pid))
 
 

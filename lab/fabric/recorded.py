@@ -126,13 +126,13 @@ class Recorded:
 
     def end(self, *names: str, first: int = signal.SIGTERM) -> None:
         """Ends processes and removes them from the record. first: the signal to send first."""
-        for name in names:
-            if self.state and name in self.state.processes:
-                _stop(name, self.state.processes[name], first)
-                del self.state.processes[name]
-                self.state.commands.pop(name, None)
-                self.state.ssh_ports.pop(name, None)
-                self.save()
+        for name in (ended := [name for name in names if self.state and name in self.state.processes]):
+            _stop(name, self.record.processes[name], first)
+            del self.record.processes[name]
+            self.record.commands.pop(name, None)
+            self.record.ssh_ports.pop(name, None)
+        if ended:
+            self.save()         # last, because the disk may be full
 
     def end_strays(self) -> list[str]:
         """Ends processes of this lab that are not on record, because the record is lost or a command was killed."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes that outlive the command that has started them."""
 
+import fcntl
+import os
 import signal
 import sys
 
@@ -71,3 +73,16 @@ def test_a_process_without_output_is_reported(start, tmp_path):
 def test_only_the_owner_reads_the_log_of_a_process(start, tmp_path):
     start("true")
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_cleaner_of_old_files_skips_the_directory_of_a_running_process(start, tmp_path):
+    """It takes an exclusive lock of each directory."""
+    ours = start("sleep", "1000")
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert ours.stop()
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(directory)

@@ -57,6 +57,22 @@ def test_earlier_guests_survive_a_failure(lab, monkeypatch):
     assert cluster.Cluster().state.processes == before and sorted(strays(lab)) == sorted(before)
 
 
+def test_a_full_disk_leaves_no_new_guest_behind(lab, monkeypatch):
+    lab.up(Wanted(1), [])
+    before = sorted(strays(lab))
+    save, full_since = state.State.save, []
+
+    def full(self, file):
+        full_since.extend({"vm2"} & set(self.processes))
+        if full_since:
+            raise OSError(28, "No space left on device")
+        save(self, file)
+    monkeypatch.setattr(state.State, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        lab.up(Wanted(3), [])
+    assert sorted(strays(lab)) == before
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_up_ends_its_guests_at_a_signal(lab, monkeypatch, capfd, number):
     monkeypatch.setenv("FAKE_QEMU", "no-boot")

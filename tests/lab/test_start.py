@@ -2,12 +2,14 @@
 """./pib runs code of its checkout alone, from any working directory."""
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from checkouts import copy_checkout, pib
+from lab.build import deps
 
 
 @pytest.mark.parametrize("python_path", ["", "."])
@@ -43,3 +45,20 @@ def test_the_starter_passes_arguments(checkout):
     said = subprocess.run([sys.executable, "-I", "-B", checkout / "lab" / "start.py", "lab.echo", "a", "b c"],
                           capture_output=True, text=True, check=True).stdout
     assert said == "['a', 'b c'] __main__\n"
+
+
+@pytest.mark.parametrize("python", [None, "#!/bin/sh\nexit 1\n"])
+def test_another_system_without_this_python_gets_the_container(checkout, tmp_path, python):
+    """Neither Python 3.11 nor apt is there."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("dirname", "readlink"):
+        (tools / name).symlink_to(shutil.which(name))
+    if python:
+        (tools / "python3").write_text(python)
+        (tools / "python3").chmod(0o755)
+    (checkout / "pib").write_text((checkout / "pib").read_text().replace("/usr/bin/python3", f"{tools}/python3"))
+    done = subprocess.run(["/bin/sh", checkout / "pib", "up"], env={"PATH": str(tools)}, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "Debian 12" in done.stderr and deps.CONTAINER in done.stderr

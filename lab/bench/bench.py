@@ -144,8 +144,7 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} goes with no other")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)
-    host_build.build()
-    bench_host.build()
+    host_build.build(more=bench_host.TARGETS)
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)
     try:

@@ -33,11 +33,6 @@ SCALE = {"write": "work of a WRITE of 8 B, all ends, {} QPs in turn", "mr": "MR,
          "cq": "CQ, one of {}: made", "qp": "QP, one of {}: made and connected"}
 
 
-def build() -> None:
-    ui.run("building the measuring programs", ["ninja", "-C", paths.BUILD, *TARGETS], "bench",
-           cwd=paths.ROOT)
-
-
 def lines(target: str, **environment: str) -> dict[str, dict]:
     """The JSON lines that a measuring program prints, by name."""
     done = subprocess.run([paths.BUILD / target, SECONDS], capture_output=True, text=True,

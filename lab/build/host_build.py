@@ -76,19 +76,21 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
     return (directory / "build.ninja").exists() and _is_of_this_checkout(directory)
 
 
-def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None) -> pathlib.Path:
-    """Brings a build directory up to date and returns it. headers: of another QEMU than the installed one."""
+def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None,
+          more: tuple[str, ...] = ()) -> pathlib.Path:
+    """Brings a build directory up to date and returns it. headers: of another QEMU than the installed one. more: targets
+    beside those of a plain build."""
     headers = headers or qemu_headers.ensure()
     with lock.held(paths.RUN / f"{directory.name}.lock"):
-        _build(directory, headers)
+        _build(directory, headers, more)
     return directory
 
 
-def _build(directory: pathlib.Path, headers: pathlib.Path) -> None:
+def _build(directory: pathlib.Path, headers: pathlib.Path, more: tuple[str, ...]) -> None:
     # The mark names the QEMU version, because its headers change with it and ninja would not notice.
     mark, options = directory / ".pib-configured", _options(directory, headers)
     if not configured(directory) or not mark.exists() or mark.read_text() != "\n".join(options):
         _configure(directory, options)
         mark.write_text("\n".join(options))
-    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, *_wanted(directory)], directory.name,
-           cwd=paths.ROOT)
+    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, *_wanted(directory), *more],
+           directory.name, cwd=paths.ROOT)

@@ -46,9 +46,7 @@ def _run(progress: Progress, name: str, directory: pathlib.Path, wanted: Wanted)
 
 
 def simulate(progress: Progress, wanted: Wanted) -> Count:
-    directory = host_build.build()
-    ui.run("building the simulation", ["ninja", "-C", directory, PROGRAM], "simulation")
-    return _run(progress, STAGE, directory, wanted)
+    return _run(progress, STAGE, host_build.build(more=(PROGRAM,)), wanted)
 
 
 def new_seeds(progress: Progress) -> Count:

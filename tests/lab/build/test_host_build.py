@@ -47,11 +47,23 @@ def test_a_copied_checkout_builds_its_own_sources(tmp_path, build, name):
     assert (original / "build" / "out").read_text() == "original"
 
 
+def test_more_targets_are_built_beside_the_usual_ones(tmp_path, build, monkeypatch):
+    other = PROJECT.splitlines()[1].replace("'copy'", "'more'").replace("'out'", "'other'")
+    (tmp_path / "meson.build").write_text(PROJECT + other)
+    (tmp_path / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n")
+    (tmp_path / "in").write_text("")
+    there = build(tmp_path)
+    assert (there / "out").exists() and not (there / "other").exists()
+    (there / "out").unlink()
+    host_build.build(there, more=("other",))
+    assert (there / "out").exists() and (there / "other").exists()
+
+
 def test_two_builds_of_a_checkout_wait_for_each_other(tmp_path, monkeypatch):
     """Each build notes its begin and end; without the lock the second one begins in between."""
     noted, met = [], threading.Barrier(2)
 
-    def build_slowly(directory, _headers):
+    def build_slowly(directory, _headers, _more):
         noted.append(f"{directory.name} begins")
         with contextlib.suppress(threading.BrokenBarrierError):
             met.wait(2)     # passes only if both are here

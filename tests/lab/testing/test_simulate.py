@@ -5,8 +5,10 @@ import pathlib
 
 import pytest
 
-from lab import __main__ as command
-from lab.testing import parts
+from lab import __main__ as command, child, paths
+from lab.build import host_build
+from lab.testing import parts, simulate
+from lab.testing.progress import History, Progress
 from lab.testing.simulate import Wanted
 
 
@@ -33,3 +35,14 @@ def test_options_of_another_part_are_refused(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["pib", "test", "unit", "--seed", "7"])
     assert command.main() != 0
     assert "./pib test simulate" in capsys.readouterr().err
+
+
+def test_the_program_is_built_with_the_lab(monkeypatch, tmp_path):
+    """Under its lock: two ninjas in one directory would disturb each other."""
+    asked, ran = [], []
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(host_build, "build", lambda more: asked.append(more) or tmp_path)
+    monkeypatch.setattr(child, "run", lambda program: ran.append(program.argv[0]) or [0])
+    assert simulate.simulate(Progress([simulate.STAGE], History(tmp_path / "seconds")), Wanted(seeds=1)).passed == 1
+    assert asked == [(simulate.PROGRAM,)] and ran == [tmp_path / simulate.PROGRAM]
+    assert not list(tmp_path.glob("log/*"))

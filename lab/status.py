@@ -19,6 +19,8 @@ def status(lab: cluster.Cluster) -> int:
         good = _processes(lab) & _ports(lab) & _switches(lab)
         print(f"\nlogs and sockets: {lab.state.sockets}    "
               f"processor: {PROCESSORS[lab.state.accel]}")
+        if lab.state.accel == "tcg" and (reason := kvm.failure()):
+            print(ui.named(reason))
         _tell_age(lab.state)
     else:
         print(ui.named("Nothing runs. Start it:  ./pib up"))

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 
 from lab import paths, ui
+from lab.memory import available_mib
 
 # Programs, and the Debian packages that contain them. An installed lab compiles nothing for the host.
 COMPILING = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",
@@ -73,8 +74,7 @@ def cache_name() -> list[str]:
 
 
 def memory() -> list[str]:
-    fields = dict(line.split(":", 1) for line in pathlib.Path("/proc/meminfo").read_text().splitlines())
-    free = int(fields["MemAvailable"].split()[0]) >> 10
+    free = available_mib()
     if free >= BUILD_MIB:
         return []
     return [f"{free} MiB of memory are free, {BUILD_MIB} are needed to compile: end other programs, or add memory"]

@@ -71,6 +71,17 @@ def forget() -> None:
     memory().unlink(missing_ok=True)
 
 
+def failure() -> str:
+    """Why guests are emulated although KVM is there, by the last probe; "": no reason is known."""
+    if os.environ.get(VARIABLE) or not memory().exists():
+        return ""
+    known = _known(memory(), _now())
+    if not known or not known["failure"]:
+        return ""
+    return (f"KVM is there but fails: {known['failure'].rstrip('.')}. It is tried again after an hour, or by:  "
+            "./pib kvm --again")
+
+
 def accelerator(image: pathlib.Path) -> str:
     """"kvm" if a guest has run with it, else "tcg" with a message why."""
     chosen = os.environ.get(VARIABLE)
@@ -87,6 +98,5 @@ def accelerator(image: pathlib.Path) -> str:
         known = {**now, "failure": _failure(image), "time": time.time()}
         memory().write_text(json.dumps(known))
     if known["failure"]:
-        ui.say(f"emulation (TCG), for KVM is there but fails: {known['failure'].rstrip('.')}. It is tried again after "
-               "an hour, or by:  ./pib kvm --again")
+        ui.say(f"emulation (TCG): {failure()}")
     return "tcg" if known["failure"] else "kvm"

@@ -3,7 +3,9 @@
 
 import pytest
 
-from lab import memory, ui
+from lab import memory, ui, up
+from lab.fabric.wanted import Wanted
+from lab.guests import nested, vm
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +40,15 @@ def test_guests_that_may_not_fit_cause_a_warning(capsys):
     assert "up to 900 MiB of memory may be used, 800 MiB are free" in capsys.readouterr().err
     memory.check("2 guests", 400, 800, "Take fewer")
     assert not capsys.readouterr().err
+
+
+def test_up_looks_at_memory_before_anything_is_built(lab, monkeypatch):
+    monkeypatch.setattr(up, "prepare", lambda *_: pytest.fail("built"))
+    with pytest.raises(ui.LabError, match=f"3 guests: at least {3 * vm.LEAST_USED_MIB} MiB .* -n N --memory MIB"):
+        up.boot(lab, Wanted(3))
+    assert not lab.running()
+
+
+def test_an_emulated_host_needs_memory(tmp_path):
+    with pytest.raises(ui.LabError, match=f"emulated host: at least {nested.LEAST_MIB} MiB"):
+        nested.run(tmp_path, ["true"])

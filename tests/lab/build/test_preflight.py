@@ -41,6 +41,12 @@ def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     assert "1.0 GiB are free, 5 are needed" in problem and "XDG_CACHE_HOME" in problem
 
 
+@pytest.mark.parametrize("free, faults", [(preflight.BUILD_MIB, 0), (preflight.BUILD_MIB - 1, 1)])
+def test_memory_is_that_of_the_control_group(monkeypatch, free, faults):
+    monkeypatch.setattr(preflight, "available_mib", lambda: free)
+    assert len(preflight.memory()) == faults
+
+
 @pytest.mark.parametrize("name, refused", [("plain", False), ("with blank", True), ("a:b", True), ("a,b", False)])
 def test_a_cache_that_qemu_cannot_be_configured_in_is_refused(plenty, monkeypatch, name, refused):
     monkeypatch.setenv("XDG_CACHE_HOME", f"/var/{name}")

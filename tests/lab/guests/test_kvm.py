@@ -8,6 +8,7 @@ import time
 import pytest
 
 from lab import status, ui
+from lab.fabric import rundir, state
 from lab.guests import guest_kernel, initramfs, kvm, vm
 
 GOOD = f"#!/bin/sh\necho {kvm.MARK.decode()}\n"
@@ -59,6 +60,19 @@ def test_a_failure_of_kvm_is_cached_for_an_hour_with_its_reason(qemu, tmp_path, 
     assert kvm.accelerator(tmp_path) == "tcg"
     memory.write_text(json.dumps({**known, "time": time.time() - kvm.FAILURE_COUNTS_S - 1}))
     assert kvm.accelerator(tmp_path) == "kvm"
+
+
+def test_the_status_of_a_lab_has_the_reason(qemu, lab, capsys, monkeypatch):
+    qemu(BAD)
+    monkeypatch.delenv(kvm.VARIABLE)
+    assert kvm.accelerator(lab.directory) == "tcg"
+    lab.state = state.State(state.Place.of(lab.directory), str(rundir.make()), "tcg", "stamp")
+    status.status(lab)
+    shown = capsys.readouterr().out
+    assert "Device or resource busy" in shown and "./pib kvm --again" in shown
+    lab.state.accel = "kvm"
+    status.status(lab)
+    assert "busy" not in capsys.readouterr().out
 
 
 def test_a_cache_of_an_older_version_is_ignored(qemu, tmp_path):

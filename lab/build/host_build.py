@@ -78,8 +78,8 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
 
 def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None,
           more: tuple[str, ...] = ()) -> pathlib.Path:
-    """Brings a build directory up to date and returns it. headers: of another QEMU than the installed one. more: targets
-    beside those of a plain build."""
+    """Brings a build directory up to date and returns it. headers: of another QEMU than the installed one. more:
+    targets in addition to those of a plain build."""
     headers = headers or qemu_headers.ensure()
     with lock.held(paths.RUN / f"{directory.name}.lock"):
         _build(directory, headers, more)

@@ -116,7 +116,14 @@ def _check_reasons(report: dict) -> Count:
     return FAILURE
 
 
+def _forget_earlier_runs() -> None:
+    """gcov adds to the counts that are there, and those of a test that is gone would count for ever."""
+    for counts in host_build.COVERAGE.rglob("*.gcda"):
+        counts.unlink()
+
+
 def coverage(progress: Progress) -> Count:
+    _forget_earlier_runs()
     count = runners.meson(progress, host_build.COVERAGE)
     path = paths.RUN / REPORT
     ui.run("adding up the coverage", _argv(host_build.COVERAGE, path), "coverage", cwd=paths.ROOT)

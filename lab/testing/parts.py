@@ -165,6 +165,9 @@ def _whole(pattern: str | None) -> bool:
 
 def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), pattern: str | None = None) -> int:
     """name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: of the mutants' names."""
+    if os.pathsep in str(paths.ROOT):
+        raise ui.LabError(f"{paths.ROOT}: tests find their modules by PYTHONPATH, where a colon separates directories. "
+                          "Use a checkout without a colon in its path")
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
     deps.install(tests=True, browser=BROWSER in names, debugger=DEBUGGERS in names)
     paths.RUN.mkdir(exist_ok=True)

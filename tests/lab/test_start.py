@@ -28,6 +28,11 @@ def test_a_checkout_may_have_any_name(tmp_path, name):
     assert "Nothing runs" in pib(copy_checkout(tmp_path / name), "status").stdout
 
 
+def test_tests_in_a_checkout_with_a_colon_are_refused_at_once(tmp_path):
+    done = pib(copy_checkout(tmp_path / "a:b"), "test", "style")
+    assert done.returncode == 1 and done.stderr.startswith("pib: ") and "without a colon" in done.stderr
+
+
 def test_started_programs_do_not_inherit_the_python_path(checkout):
     """The version command runs git; a script in its place prints the environment."""
     tools = checkout / "tools"

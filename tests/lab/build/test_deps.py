@@ -4,6 +4,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -139,6 +140,15 @@ def test_sudo_that_wants_a_password_is_not_called_missing(program, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ui.LabError, match="no sudo here"):
         deps._root_argv("true", "this", interactive=False)
+
+
+def test_a_closed_input_is_not_asked_for_a_password(monkeypatch, tmp_path, program):
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "stdin", None)
+    program("sudo", f'#!/bin/sh\n[ "$1" = -n ] && shift\necho "$@" >>{tmp_path}/asked\nexec "$@"\n')
+    deps.as_root("true", "this")
+    assert (tmp_path / "asked").read_text() == "true\nsh -ec true\n"
 
 
 def test_another_system_suffices_if_it_has_all_programs(system, monkeypatch):

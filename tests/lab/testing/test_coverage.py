@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of ./pib test coverage, and the reasons for branches without a test."""
-from lab import paths
-from lab.testing import coverage
+from lab import paths, ui
+from lab.build import host_build
+from lab.testing import coverage, runners
+from lab.testing.counts import Count
 
 
 def file(name, *lines):
@@ -61,3 +63,15 @@ def test_the_guide_for_contributors_has_the_table_of_all_folders():
     table = (paths.ROOT / "CONTRIBUTING.md").read_text()
     for name in (*coverage.FOLDERS, *(f"{part}, all" for part in coverage.PARTS), "all"):
         assert f"\n| {name} | " in table, f"{name}: put the table of ./pib test coverage into CONTRIBUTING.md"
+
+
+def test_lines_that_an_earlier_run_has_executed_do_not_count(monkeypatch, tmp_path, capsys):
+    build = tmp_path / "build"
+    (build / "ib").mkdir(parents=True)
+    counts = build / "ib" / "crc.gcda"
+    counts.touch()
+    monkeypatch.setattr(host_build, "COVERAGE", build)
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(runners, "meson", lambda *_: Count(passed=int(not counts.exists())))
+    monkeypatch.setattr(ui, "run", lambda *_, **_options: (tmp_path / coverage.REPORT).write_text('{"files": []}'))
+    assert coverage.coverage(None) == Count(passed=2) and "| folder |" in capsys.readouterr().out

@@ -30,8 +30,7 @@ class Style:
 KERNEL = Style("u-boot", (SCRIPT, "scripts/const_structs.checkpatch"),
                ("--no-tree", "--strict", "--file", "--terse", "--show-types", "--no-summary", "--quiet",
                 "--max-line-length=100"),
-               {"LINUX_VERSION_CODE": "the driver is built outside of the kernel's tree, for several releases",
-                "CONSTANT_COMPARISON": "takes a comparison of two macros for one the wrong way round",
+               {"CONSTANT_COMPARISON": "takes a comparison of two macros for one the wrong way round",
                 "BIT_MACRO": "1 << LOG_DEPTH is a number of entries, not a bit"})
 # The script takes one file per run.
 QEMU = Style("qemu", (SCRIPT,), ("--no-tree", "--terse", "--no-summary", "-f"), {})

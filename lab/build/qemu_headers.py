@@ -11,8 +11,8 @@ headers. Result:
 
 DIR is in the user's cache under a name that contains version and recipe. It is renamed into place when it is complete.
 
-    python3 -m lab.build.qemu_headers          makes it if it is missing, prints DIR
-    python3 -m lab.build.qemu_headers --find   prints DIR if it exists, else fails"""
+    python3 -I -B lab/start.py lab.build.qemu_headers          makes it if it is missing, prints DIR
+    python3 -I -B lab/start.py lab.build.qemu_headers --find   prints DIR if it exists, else fails"""
 
 import os
 import pathlib

@@ -55,6 +55,12 @@ def test_an_installed_lab_needs_no_compiler(monkeypatch):
     assert preflight.missing_programs() == []
 
 
+def test_no_folder_of_the_lab_is_installed_with_compiled_files():
+    listed = re.search(r"foreach folder : \[(.*)\]\n  compiled", (paths.ROOT / "meson.build").read_text())[1]
+    folders = {path.parent.name for path in (paths.ROOT / "lab").glob("*/__init__.py")}
+    assert set(re.findall(r"'(\w+)'", listed)) == folders
+
+
 def _depends() -> str:
     text = (paths.ROOT / "debian" / "control").read_text()
     return re.search(r"^Package: pib-lab\n.*?^Recommends:.*?$", text, re.MULTILINE | re.DOTALL)[0]

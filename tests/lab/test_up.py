@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The last words of ./pib up."""
+
+import pytest
+
+from lab import ui, up
+from lab.fabric import counters, measure, subnet
+from lab.fabric.wanted import Wanted
+
+
+@pytest.fixture(name="subnet_of_two")
+def _subnet_of_two(fabric, monkeypatch):
+    ports = [subnet.Port(name, "pib_0", 1, "0x1", 1, 1, "ACTIVE", "LinkUp", "100 Gb/sec (4X EDR)")
+             for name in ("vm0", "vm1")]
+    monkeypatch.setattr(up, "make_subnet", lambda _lab: ports)
+    monkeypatch.setattr(subnet, "ports", lambda _lab: ports)
+    monkeypatch.setattr(counters, "clear_errors", lambda _node: None)
+    return fabric
+
+
+def test_a_failed_measurement_is_told_and_the_table_is_shown(subnet_of_two, monkeypatch, capsys):
+    def fail(*_nodes):
+        raise ui.LabError("ib_write_bw vm0 -> vm1 failed")
+    monkeypatch.setattr(measure, "measure", fail)
+    assert up.up(Wanted(2)) == 1 and subnet_of_two
+    shown = capsys.readouterr()
+    assert shown.out.count("ACTIVE") == 2 and "The guests keep running" in shown.out
+    assert "the measurement failed: ib_write_bw vm0 -> vm1 failed" in shown.err
+
+
+def test_results_are_shown_with_the_ports(subnet_of_two, monkeypatch, capsys):
+    monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
+    assert up.up(Wanted(2)) == 0 and subnet_of_two
+    assert capsys.readouterr().out.count("123.4 MiB/s") == 2

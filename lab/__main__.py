@@ -342,7 +342,7 @@ def _add_development(add) -> None:
         + [f"  {bench.SWEEP:<10} {bench.SWEEP_S:>4}  opensm's sweeps of 16 to 2,000 hosts, and ibsim's"])
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="directory for the results: JSON, table and plot (default: .lab/bench)")
-    add("deps", lambda _options: deps.install(tests=True),
+    add("deps", lambda _options: deps.install(deps.TEST_LIST),
         "install the Debian packages that are missing")
     add("qemu-headers", _print(qemu_headers.ensure),
         "make the headers of the installed QEMU; print where")

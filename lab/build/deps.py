@@ -16,6 +16,7 @@ LIST = pathlib.Path(__file__).with_name("packages.txt")
 TEST_LIST = LIST.with_name("test-packages.txt")
 BROWSER_LIST = LIST.with_name("browser-packages.txt")
 DEBUGGER_LIST = LIST.with_name("debugger-packages.txt")
+CONTAINER_LIST = LIST.with_name("container-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
@@ -44,12 +45,9 @@ def needs(text: str) -> list[Need]:
     return found
 
 
-def missing(tests: bool, browser: bool = False, debugger: bool = False) -> list[Need]:
-    """tests: include the packages of the tests; browser: those of the tests in a browser; debugger: those of
-    ./pib gdb."""
-    more = {TEST_LIST: tests, BROWSER_LIST: browser, DEBUGGER_LIST: debugger}
-    lists = [LIST, *(file for file, wanted in more.items() if wanted)]
-    wanted = [need for file in lists for need in needs(file.read_text())]
+def missing(*more: pathlib.Path) -> list[Need]:
+    """more: lists of packages beside those that everything needs."""
+    wanted = [need for file in (LIST, *more) for need in needs(file.read_text())]
     installed = debian.installed()
     return [need for need in wanted if not need.met_by(installed.get(need.package, ""))]
 
@@ -167,14 +165,14 @@ def _elsewhere() -> None:
                           f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 
-def install(tests: bool = False, browser: bool = False, debugger: bool = False) -> None:
-    """Installs the missing packages. If nothing is missing it is quick and silent."""
+def install(*more: pathlib.Path) -> None:
+    """Installs the missing packages, also those of other lists. If nothing is missing it is quick and silent."""
     if os.environ.get(VARIABLE) == "skip":
         return
     if debian.codename() not in RELEASES:
         _elsewhere()
         return
-    lacking = missing(tests, browser, debugger)
+    lacking = missing(*more)
     if not lacking:
         return
     ui.say("missing packages: " + " ".join(need.package for need in lacking))
@@ -190,7 +188,7 @@ def install(tests: bool = False, browser: bool = False, debugger: bool = False) 
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown))
     as_root(install_script(chosen), f"installing {len(chosen)} packages")
-    still = missing(tests, browser, debugger)
+    still = missing(*more)
     if still:
         raise ui.LabError("still missing after the installation: "
                           + " ".join(need.package for need in still))

@@ -26,7 +26,7 @@ MAY_NOT = ("This user may not look into other processes. On a host of your own: 
 
 def program() -> str:
     if not paths.INSTALLED:
-        deps.install(debugger=True)
+        deps.install(deps.DEBUGGER_LIST)
     if found := shutil.which("gdb"):
         return found
     raise ui.LabError("there is no gdb. Install it as root:  apt-get install gdb")

@@ -40,6 +40,9 @@ ALL = "all"
 BROWSER = "web"
 DEBUGGERS = "debug"
 DEBUGGED = ("trixie", "bookworm")       # releases of guests
+PACKAGES = "packages"
+# Debian packages that one part alone needs.
+PACKAGES_OF = {BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST, PACKAGES: deps.CONTAINER_LIST}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +155,7 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
          BROWSER: Part(lambda run: runners.pytest(run.progress, "tests/browser"), ("tests/browser",)),
          DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED))),
-         "packages": Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
+         PACKAGES: Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
 
 ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has
@@ -169,7 +172,7 @@ def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), patt
         raise ui.LabError(f"{paths.ROOT}: tests find their modules by PYTHONPATH, where a colon separates directories. "
                           "Use a checkout without a colon in its path")
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
-    deps.install(tests=True, browser=BROWSER in names, debugger=DEBUGGERS in names)
+    deps.install(deps.TEST_LIST, *(PACKAGES_OF[part] for part in names if part in PACKAGES_OF))
     paths.RUN.mkdir(exist_ok=True)
     parts = [PARTS[part] for part in names]
     progress = Progress([stage for part in parts for stage in part.stages], whole=_whole(pattern))

@@ -62,11 +62,12 @@ def _container(built_for_trixie, tmp_path_factory):
     buildah("rm", "--all")
 
 
-def _run(container, *words: str) -> str:
-    """Output of a command in the container. The network has the loopback device alone."""
+def _run(container, *words: str, volume: pathlib.Path | None = None) -> str:
+    """Output of a command in the container. The network has the loopback device alone. volume: /work there."""
     buildah, name = container
     alone = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
-    return buildah("run", *ISOLATION, name, "--", *words, before=alone)
+    mounted = ("--volume", f"{volume}:/work") if volume else ()
+    return buildah("run", *ISOLATION, *mounted, name, "--", *words, before=alone)
 
 
 def test_the_image_is_small(container):
@@ -80,6 +81,13 @@ def test_the_image_is_small(container):
 
 def test_another_command_works(container):
     assert "Switch" in _run(container, "container-entry", "topology", "star", "leaves=2")
+
+
+def test_a_volume_brings_files_and_keeps_results(container, tmp_path):
+    (tmp_path / "pib.toml").write_text("nodes = 99\n")
+    said = _run(container, "sh", "-c", "container-entry topology star leaves=2 >own.topo; container-entry up || :",
+                volume=tmp_path)
+    assert "pib.toml:1: nodes: 99: expected 1 to 32" in said and "Switch" in (tmp_path / "own.topo").read_text()
 
 
 def test_without_arguments_it_shows_the_table_without_a_network(container):

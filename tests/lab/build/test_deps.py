@@ -49,9 +49,9 @@ def test_a_package_list_is_parsed():
 
 def test_the_labs_package_list_is_parsed():
     own = [{need.package for need in deps.needs(file.read_text())}
-           for file in (deps.LIST, deps.TEST_LIST, deps.BROWSER_LIST, deps.DEBUGGER_LIST)]
+           for file in (deps.LIST, deps.TEST_LIST, deps.BROWSER_LIST, deps.DEBUGGER_LIST, deps.CONTAINER_LIST)]
     assert {"meson", "qemu-system-x86"} <= own[0] and "python3-pytest" in own[1] and "chromium" in own[2]
-    assert own[3] == {"gdb"}
+    assert own[3:] == [{"gdb"}, {"buildah"}]
     assert len(set.union(*own)) == sum(map(len, own))
 
 
@@ -76,25 +76,17 @@ def test_apt_is_read_in_each_language_of_the_user(program, monkeypatch):
 
 
 def test_one_query_finds_the_missing_packages(program, tmp_path, monkeypatch):
-    listing = tmp_path / "packages.txt"
+    listing, more, others = (tmp_path / f"{name}packages.txt" for name in ("", "test-", "browser-"))
     listing.write_text("a\nb >= 2\nc\nd\n")
-    tests = tmp_path / "test-packages.txt"
-    tests.write_text("e\n")
+    more.write_text("e\n")
+    others.write_text("f\n")
     monkeypatch.setattr(deps, "LIST", listing)
-    monkeypatch.setattr(deps, "TEST_LIST", tests)
-    browser = tmp_path / "browser-packages.txt"
-    browser.write_text("f\n")
-    monkeypatch.setattr(deps, "BROWSER_LIST", browser)
-    debugger = tmp_path / "debugger-packages.txt"
-    debugger.write_text("g\n")
-    monkeypatch.setattr(deps, "DEBUGGER_LIST", debugger)
     program("dpkg-query", f"#!/bin/sh\necho called >> {tmp_path}/calls\n"
             "echo 'ii |a:amd64|1.0'; echo 'ii |b|1.0'; echo 'rc |c|1.0'\n")
-    assert [need.package for need in deps.missing(tests=False)] == ["b", "c", "d"]
+    assert [need.package for need in deps.missing()] == ["b", "c", "d"]
     assert (tmp_path / "calls").read_text() == "called\n"
-    assert [need.package for need in deps.missing(tests=True)] == ["b", "c", "d", "e"]
-    assert [need.package for need in deps.missing(tests=True, browser=True)] == ["b", "c", "d", "e", "f"]
-    assert [need.package for need in deps.missing(tests=False, debugger=True)] == ["b", "c", "d", "g"]
+    assert [need.package for need in deps.missing(more)] == ["b", "c", "d", "e"]
+    assert [need.package for need in deps.missing(more, others)] == ["b", "c", "d", "e", "f"]
 
 
 LOCKED_TWICE = """#!/bin/sh

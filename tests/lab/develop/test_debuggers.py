@@ -243,9 +243,9 @@ def test_a_missing_gdb_is_named_in_an_installed_lab(monkeypatch):
 def test_a_missing_gdb_is_installed_in_a_checkout(monkeypatch):
     asked = []
     monkeypatch.setattr(paths, "INSTALLED", {})
-    monkeypatch.setattr(gdb.deps, "install", lambda **wanted: asked.append(wanted))
+    monkeypatch.setattr(gdb.deps, "install", lambda *lists: asked.extend(lists))
     monkeypatch.setattr(gdb.shutil, "which", lambda _name: "/usr/bin/gdb")
-    assert gdb.program() == "/usr/bin/gdb" and asked == [{"debugger": True}]
+    assert gdb.program() == "/usr/bin/gdb" and asked == [gdb.deps.DEBUGGER_LIST]
 
 
 # -- QEMU under gdb -----------------------------------------------------------------

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from lab import memory, ui
-from lab.build import host_build
+from lab import memory, paths, ui
+from lab.build import deps, host_build
 from lab.guests import vm
 from lab.testing import parts, runners, simulate
 from lab.testing.counts import Count
@@ -80,3 +80,14 @@ def test_a_small_machine_builds_after_the_first_tests(ran, monkeypatch):
     monkeypatch.setattr(host_build, "build", lambda directory=None: built.append(directory))
     assert parts.unit(parts.Run(None)) == Count(passed=6)
     assert built == [None] and ran == [*FIRST, str(host_build.SANITIZED)]
+
+
+@pytest.mark.parametrize("name, lists", [(parts.BROWSER, [deps.BROWSER_LIST]), (parts.PACKAGES, [deps.CONTAINER_LIST]),
+                                         ("unit", []), (parts.ALL, list(parts.PACKAGES_OF.values()))])
+def test_a_part_installs_the_packages_that_it_alone_needs(monkeypatch, tmp_path, name, lists):
+    installed = []
+    monkeypatch.setattr(deps, "install", lambda *more: installed.extend(more))
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(parts, "PARTS", {part: parts.Part(lambda _run: Count(passed=1), ()) for part in parts.PARTS})
+    assert parts.test(name) == 0
+    assert installed[0] == deps.TEST_LIST and sorted(installed[1:]) == sorted(lists)

@@ -4,6 +4,8 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -72,6 +74,15 @@ def test_the_package_depends_on_all_programs_for_guests():
     lacking = [need.package for need in deps.needs(used) if not re.search(rf"\b{need.package}\b", _depends())]
     assert lacking == []
     assert re.search(r"^Depends:.*\$\{qemu:Depends\}", (paths.ROOT / "debian" / "control").read_text(), re.MULTILINE)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_the_switchs_service_is_hardened():
+    """The threshold is in tenths; 2 of 10 is "OK"."""
+    unit = paths.ROOT / "debian" / "pib-switch@.service"
+    done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", unit],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Overall exposure level" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_packages_have_the_version_of_the_source():

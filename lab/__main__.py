@@ -6,7 +6,7 @@ import pathlib
 import re
 import sys
 
-from lab import ci, clean, environment, errors, libvirt, paths, reach, settings, signals, status, ui, up
+from lab import ci, clean, complete, environment, errors, libvirt, paths, reach, settings, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, debug_commands, report
@@ -366,8 +366,7 @@ class _Version(argparse.Action):
 
 
 def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="pib", description="InfiniBand HCAs made of software, "
-                                  "in virtual machines on this host.")
+    top = complete.Parser(prog="pib", description="InfiniBand HCAs made of software, in virtual machines on this host.")
     top.add_argument("--version", action=_Version)
     commands = top.add_subparsers(metavar="COMMAND", required=True)
 
@@ -394,7 +393,8 @@ def installed_parser() -> argparse.ArgumentParser:
 
 def _command() -> int | str | None:
     try:
-        options = parser().parse_args()
+        complete.offer(top := parser())
+        options = top.parse_args()
         return options.function(options)
     except SystemExit as end:       # after --help, or an error that argparse has printed
         return end.code

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Words that the shell completes, by argcomplete where that is installed.
+
+    eval "$(register-python-argcomplete pib)"       in the shell"""
+
+import argparse
+import contextlib
+import importlib
+import os
+
+from lab import ui
+from lab.fabric import cluster
+
+VARIABLE = "_ARGCOMPLETE"       # argcomplete's, which the shell sets
+NODE = "NODE"                   # arguments with this word in their names are guests
+
+
+def _guests(**_words) -> list[str]:
+    try:
+        return cluster.Cluster().nodes()
+    except ui.LabError:
+        return []
+
+
+class Parser(argparse.ArgumentParser):
+    """Completes the names of running guests."""
+
+    def add_argument(self, *names, **options):
+        action = super().add_argument(*names, **options)
+        if NODE in str(action.metavar):
+            setattr(action, "completer", _guests)
+        return action
+
+
+def offer(parser: argparse.ArgumentParser) -> None:
+    """Answers the shell and ends, if the shell asks."""
+    if VARIABLE in os.environ:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("argcomplete").autocomplete(parser)

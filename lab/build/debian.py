@@ -15,8 +15,8 @@ from lab import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OS_RELEASE = pathlib.Path("/etc/os-release")
-# Schemes of archives that a new tree can be made from; a DVD's archive cannot.
 STATUS = "var/lib/dpkg/status"  # the packages of a tree
+# Schemes of archives that a new tree can be made from; a DVD's archive cannot.
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
 
 

@@ -43,19 +43,30 @@ def _inputs(base: pathlib.Path, *folders: str | pathlib.Path) -> str:
     return paths.recipe_hash(REVISION, str(base), image.identity(base), *sources(*folders))
 
 
-def _fresh(base: pathlib.Path, name: str, inputs: str) -> pathlib.Path | None:
-    """An empty directory for a result; None if the present one is up to date."""
-    stamp, tree = OUT / base.name / f"{name}.stamp", OUT / base.name / name
-    if tree.is_dir() and stamp.exists() and stamp.read_text() == inputs:
-        return None
-    stamp.unlink(missing_ok=True)
+def _result(base: pathlib.Path, name: str) -> pathlib.Path:
+    return OUT / base.name / name
+
+
+def _stamp(base: pathlib.Path, name: str) -> pathlib.Path:
+    return OUT / base.name / f"{name}.stamp"
+
+
+def _up_to_date(base: pathlib.Path, name: str, inputs: str) -> bool:
+    stamp = _stamp(base, name)
+    return _result(base, name).is_dir() and stamp.exists() and stamp.read_text() == inputs
+
+
+def _emptied(base: pathlib.Path, name: str) -> pathlib.Path:
+    """The directory for a new result, without the former one."""
+    _stamp(base, name).unlink(missing_ok=True)
+    tree = _result(base, name)
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     return tree
 
 
 def _done(base: pathlib.Path, name: str, inputs: str) -> None:
-    (OUT / base.name / f"{name}.stamp").write_text(inputs)
+    _stamp(base, name).write_text(inputs)
 
 
 # -- kernel module ----------------------------------------------------------
@@ -91,9 +102,9 @@ def driver(base: pathlib.Path, tools: builder.Builder, source: pathlib.Path = ke
     """The tree with a driver, ours or another one."""
     name = "driver" if source == kernel_module.OURS else f"driver-{paths.recipe_hash(str(source))}"
     inputs = _inputs(base, kernel_module.common(source), source)
-    tree = _fresh(base, name, inputs)
-    if tree is None:
-        return OUT / base.name / name
+    if _up_to_date(base, name, inputs):
+        return _result(base, name)
+    tree = _emptied(base, name)
     compiled = kernel_module.compile_for(image.kernel_version(base), tools, source)
     kernel_module.check_binds(compiled)
     symbols.keep(compiled, tree.with_name(f"{name}.symbols"))
@@ -148,9 +159,9 @@ def compile_provider(tools: builder.Builder, source: pathlib.Path = OUR_PROVIDER
 
 def provider(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, PROVIDER)
-    tree = _fresh(base, "provider", inputs)
-    if tree is None:
+    if _up_to_date(base, "provider", inputs):
         return
+    tree = _emptied(base, "provider")
     built = compile_provider(tools)
     plugins = tree / MULTIARCH / "libibverbs"
     config = tree / "etc" / "libibverbs.d"
@@ -165,9 +176,9 @@ def provider(base: pathlib.Path, tools: builder.Builder) -> None:
 
 def programs(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, PROGRAMS)
-    tree = _fresh(base, "programs", inputs)
-    if tree is None:
+    if _up_to_date(base, "programs", inputs):
         return
+    tree = _emptied(base, "programs")
     tools.bring(paths.ROOT / COMMON, COMMON)
     tools.bring(paths.ROOT / PROGRAMS, PROGRAMS)
     tools.sh("building the guests' test programs", f"{MAKE} -C {PROGRAMS}", "guest-programs")
@@ -193,5 +204,5 @@ def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) 
         for folder, function in PARTS:
             if (paths.ROOT / folder).is_dir():
                 function(base, tools)
-                results.append(OUT / base.name / function.__name__)
+                results.append(_result(base, function.__name__))
     return results

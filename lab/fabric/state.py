@@ -59,7 +59,7 @@ class State:
     commands: dict[str, Command] = dataclasses.field(default_factory=dict)
     ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # ssh ports of guests that have booted
     parts: list[list[str]] = dataclasses.field(default_factory=list)    # names of switches, by switch process
-    topology: str = ""          # topology file of the fabric; None: a single switch
+    topology: str = ""          # topology file of the fabric; "": a single switch
     image: str = ""             # directory of the guests' image
     identity: str = ""          # see image.identity
     bare: bool = False          # guests were booted without a driver

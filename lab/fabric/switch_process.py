@@ -29,7 +29,7 @@ class Switch:
     directory: pathlib.Path
     options: tuple[str, ...] = ()   # more of the program's
     number: int = 0                 # if the fabric has several processes
-    topology: str = ""              # topology file of this process; None: a single switch
+    topology: str = ""              # topology file of this process; "": a single switch
 
     @property
     def name(self) -> str:

@@ -34,6 +34,18 @@ def test_kernel_and_packages_of_the_image_are_inputs_of_the_build(base):
     assert len({before, other_disk, guest_build._inputs(base, guest_build.COMMON)}) == 3
 
 
+def test_a_result_is_up_to_date_for_its_inputs_alone(base, monkeypatch, tmp_path):
+    monkeypatch.setattr(guest_build, "OUT", tmp_path / "results")
+    tree = guest_build._emptied(base, "driver")
+    assert not guest_build._up_to_date(base, "driver", "inputs")    # a build may have been interrupted
+    (tree / "module").touch()
+    guest_build._done(base, "driver", "inputs")
+    assert guest_build._up_to_date(base, "driver", "inputs")
+    assert not guest_build._up_to_date(base, "driver", "those of another kernel")
+    assert not list(guest_build._emptied(base, "driver").iterdir())
+    assert not guest_build._up_to_date(base, "driver", "inputs")
+
+
 def test_a_missing_source_is_reported(base, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(guest_build.ui.LabError, match="rdma-core-56.1-1 is gone"):

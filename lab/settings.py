@@ -196,10 +196,21 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
+def _check_owner(file: pathlib.Path) -> None:
+    """A file that lies in the working directory can name a driver, which is compiled, and a directory to share. Another
+    user may have put it there."""
+    trusted = {os.getuid(), 0, int(os.environ.get("SUDO_UID", "0"))}
+    if not {file.stat().st_uid, file.lstat().st_uid} <= trusted:
+        raise ui.LabError(f"{file} in this directory is another user's, and names what is compiled and shared. Go to "
+                          f"another directory, or name it if you trust it:  --project {file}")
+
+
 def _project(options: argparse.Namespace) -> Project:
     file = options.project or FILE
-    if not options.project and not file.exists():
-        return Project(file, {})
+    if not options.project:
+        if not file.exists():
+            return Project(file, {})
+        _check_owner(file)
     ui.say(f"settings of {file}")
     return read(file)
 

@@ -2,7 +2,9 @@
 """Settings of ./pib up: the command line wins over pib.toml, and each mistake is named with its place."""
 
 import argparse
+import os
 import pathlib
+import stat
 
 import pytest
 
@@ -81,6 +83,27 @@ def test_the_file_of_the_working_directory_is_read(capfd):
     write("nodes = 3\n")
     assert settled().count == 3
     assert "settings of pib.toml" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("owner, sudo, refused", [(12345, "0", True), (12345, "12345", False), (0, "0", False)])
+def test_a_file_of_another_user_is_read_only_if_it_is_named(monkeypatch, owner, sudo, refused):
+    """Its owner is an ordinary user, who works as root by sudo or not; or root."""
+    write("nodes = 3\n")
+    monkeypatch.setenv("SUDO_UID", sudo)
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(pathlib.Path, name, _owned_by(owner, getattr(pathlib.Path, name)))
+    if refused:
+        with pytest.raises(ui.LabError, match="another user's.*--project pib.toml"):
+            settled()
+    assert settled(*(["--project", "pib.toml"] if refused else [])).count == 3
+
+
+def _owned_by(owner, looked):
+    def look(path, **options):
+        found = list(looked(path, **options))
+        found[stat.ST_UID] = owner
+        return os.stat_result(found)
+    return look
 
 
 def test_options_win_over_the_file():

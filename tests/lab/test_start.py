@@ -23,6 +23,14 @@ def test_code_of_the_working_directory_is_not_run(checkout, tmp_path, python_pat
     assert not (tmp_path / "proof").exists()
 
 
+def test_code_of_the_working_directory_is_not_run_without_tools(checkout, tmp_path):
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "start.py").write_text(f"open({str(tmp_path / 'proof')!r}, 'w')\n")
+    done = subprocess.run(["/bin/sh", checkout / "pib", "status"], cwd=tmp_path, env={"PATH": "/nowhere"},
+                          capture_output=True, text=True, check=False)
+    assert done.returncode and not (tmp_path / "proof").exists()
+
+
 @pytest.mark.parametrize("name", ["a b", "a:b", "a,b", "a'b"])
 def test_a_checkout_may_have_any_name(tmp_path, name):
     assert "Nothing runs" in pib(copy_checkout(tmp_path / name), "status").stdout
@@ -57,8 +65,7 @@ def test_another_system_without_this_python_gets_the_container(checkout, tmp_pat
     """Neither Python 3.11 nor apt is there."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("dirname", "readlink"):
-        (tools / name).symlink_to(shutil.which(name))
+    (tools / "readlink").symlink_to(shutil.which("readlink"))
     if python:
         (tools / "python3").write_text(python)
         (tools / "python3").chmod(0o755)

@@ -80,6 +80,14 @@ def memory() -> list[str]:
     return [f"{free} MiB of memory are free, {BUILD_MIB} are needed to compile: end other programs, or add memory"]
 
 
+def _user() -> str:
+    """The user's name; the number of one whom the machine does not know, as containers may have it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):     # the latter since Python 3.13
+        return str(os.getuid())
+
+
 def _subordinate(file: pathlib.Path, user: str) -> bool:
     """Whether the file gives the user ids for a user namespace."""
     names = (user, str(os.getuid()))
@@ -91,7 +99,7 @@ def user_namespaces() -> list[str]:
     """Checks for the user namespace in which ordinary users make the image."""
     if os.geteuid() == 0:
         return []
-    user = getpass.getuser()
+    user = _user()
     problems = [f"{file} has no line for {user}. Run:  sudo usermod --add-subuids 100000-165535 "
                 f"--add-subgids 100000-165535 {user}" for file in SUBORDINATE if not _subordinate(file, user)]
     if not problems and shutil.which("unshare") and shutil.which("newuidmap"):

@@ -69,6 +69,18 @@ def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
     assert len(preflight.user_namespaces()) == 2
 
 
+@pytest.mark.parametrize("error", [KeyError, OSError])
+def test_a_user_without_a_name_is_called_by_his_number(monkeypatch, tmp_path, error):
+    def unknown():
+        raise error
+    monkeypatch.setattr(preflight, "SUBORDINATE", (tmp_path / "none",))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(preflight.getpass, "getuser", unknown)
+    problem, = preflight.user_namespaces()
+    assert problem.startswith(f"{tmp_path}/none has no line for 1000. ")
+
+
 def test_root_needs_no_subordinate_ids(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(preflight, "SUBORDINATE", ())

@@ -22,6 +22,8 @@ def status(lab: cluster.Cluster) -> int:
         if lab.state.accel == "tcg" and (reason := kvm.failure()):
             print(ui.named(reason))
         _tell_age(lab.state)
+    elif strays := labs.running().get(lab.directory):
+        print(ui.named(f"{', '.join(sorted(strays))}: runs without a record, which is lost. End it:  ./pib down"))
     else:
         print(ui.named("Nothing runs. Start it:  ./pib up"))
     _others()

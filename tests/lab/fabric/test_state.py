@@ -115,6 +115,7 @@ def test_down_finds_processes_whose_record_is_lost(checkout, loss, start_one):
         assert "damaged" in pib(checkout, "status").stderr
     else:
         shutil.rmtree(checkout / ".lab")        # git clean -fdx
+        assert "hub: runs without a record" in pib(checkout, "status").stdout
     assert "ended: hub" in pib(checkout, "down").stdout
     assert not running.alive()
 

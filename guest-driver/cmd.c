@@ -177,6 +177,18 @@ static size_t pib_hca_mailbox(const struct pib_hca_cmdq *cmdq, const struct pib_
 	return (slot - cmdq->slots) * 2 * PIB_HCA_CMD_MAX_LENGTH;
 }
 
+/* The device tells the rule that a command breaks; debugfs has its words. */
+static void pib_hca_log_refusal(struct pib_hca_dev *dev, const struct pib_hca_cmd_slot *slot,
+				u16 opcode)
+{
+	u32 rule = le32_to_cpu(slot->cpl.result);
+
+	if (!slot->error)
+		dev_dbg(&dev->pdev->dev, "command %#x refused: status %u, manual %u.%u rule %u\n",
+			opcode, slot->cpl.status, rule >> PIB_HCA_RULE_SECTION_SHIFT,
+			rule >> PIB_HCA_RULE_SUBSECTION_SHIFT & 0xff, rule & 0xff);
+}
+
 static int pib_hca_run_slot(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot,
 			    struct pib_hca_cmd *cmd, struct pib_hca_cmd_args *args)
 {
@@ -199,8 +211,10 @@ static int pib_hca_run_slot(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *sl
 	pib_hca_wait(dev, slot, args->opcode);
 
 	ret = slot->error ?: pib_hca_status_to_errno(slot->cpl.status);
-	if (ret)
+	if (ret) {
+		pib_hca_log_refusal(dev, slot, args->opcode);
 		return ret;
+	}
 	args->result = le32_to_cpu(slot->cpl.result);
 	/* An older device leaves new fields zero; a newer one writes at most out_length. */
 	if (args->out_length)

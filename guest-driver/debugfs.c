@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * /sys/kernel/debug/pib_hca/PCI-ADDRESS: the device's view of every object of this driver, queried
- * when a file is read; and injected events, for tests of applications. These files are for people:
- * they change without notice, and no program should parse them.
+ * /sys/kernel/debug/pib_hca/PCI-ADDRESS: the device's view of every object of this driver, and the
+ * reasons of what it has refused, queried when a file is read; and injected events, for tests of
+ * applications. These files are for people: they change without notice, and no program should parse
+ * them.
  */
 #include <linux/debugfs.h>
+#include <linux/math64.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
 
@@ -167,6 +169,35 @@ static int eqs_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(eqs);
 
+/*
+ * From the oldest to the newest. A refusal that comes meanwhile moves the others by one, so that
+ * one of them appears again.
+ */
+static int refusals_show(struct seq_file *s, void *unused)
+{
+	struct pib_hca_dev *dev = s->private;
+	struct pib_hca_refusal refusal;
+	u64 number, shown = 0, time;
+	u32 index = PIB_HCA_REFUSALS_KEPT, ns;
+	int ret;
+
+	while (index--) {
+		ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_REFUSAL, index, &refusal,
+					sizeof(refusal));
+		if (ret)
+			return ret;
+		number = le64_to_cpu(refusal.number);
+		if (number <= shown)
+			continue;
+		shown = number;
+		time = div_u64_rem(le64_to_cpu(refusal.time), NSEC_PER_SEC, &ns);
+		seq_printf(s, "%llu at %llu.%06us: %.*s\n", number, time, ns / 1000,
+			   (int)sizeof(refusal.text), (const char *)refusal.text);
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(refusals);
+
 /* ---------------------------------------------------------------- injected events ------------ */
 
 static const struct {
@@ -284,6 +315,8 @@ void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 	debugfs_create_file("mrs", 0400, dir, dev, &mrs_fops);
 	debugfs_create_file("eqs", 0400, dir, dev, &eqs_fops);
 	debugfs_create_atomic_t("odp_tables", 0400, dir, &dev->odp.tables);
+	if (le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_REFUSALS)
+		debugfs_create_file("refusals", 0400, dir, dev, &refusals_fops);
 	if (le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_INJECT)
 		debugfs_create_file("inject", 0600, dir, dev, &pib_hca_inject_fops);
 }

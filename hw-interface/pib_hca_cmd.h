@@ -31,7 +31,7 @@ struct pib_hca_cmd {
 PIB_HCA_ASSERT_SIZE(pib_hca_cmd, 64);
 
 struct pib_hca_cmd_cpl {
-	__le32 result;     /* number of the created object, or per command */
+	__le32 result;     /* number of the created object, or per command; refused: the rule */
 	__le32 out_length; /* bytes of the output structure; written up to out_length */
 	__le16 id;
 	__u8 status; /* PIB_HCA_CMD_STATUS_* */
@@ -104,6 +104,7 @@ enum pib_hca_cmd_opcode {
 	PIB_HCA_CMD_QUERY_QP_PROGRESS = 0x63, /* object: QPN; out: pib_hca_query_qp_progress */
 	PIB_HCA_CMD_INJECT_EVENT = 0x64,  /* object: number; in: pib_hca_inject_event */
 	PIB_HCA_CMD_MODERATE_CQ = 0x65,   /* object: CQN; in: pib_hca_moderate_cq */
+	PIB_HCA_CMD_QUERY_REFUSAL = 0x66, /* object: 0 for the last one; out: pib_hca_refusal */
 };
 
 /* ---------------------------------------------------------------- device and ports ----------- */
@@ -165,6 +166,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
 #define PIB_HCA_FEATURE_SHADOW_DOORBELLS (1ull << 18) /* SET_SHADOW_PAGE; kicks are cheaper */
 #define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
+#define PIB_HCA_FEATURE_REFUSALS (1ull << 19) /* QUERY_REFUSAL */
 
 struct pib_hca_modify_device {
 	__le32 mask; /* PIB_HCA_MODIFY_DEVICE_* */
@@ -366,6 +368,43 @@ struct pib_hca_inject_event {
 	__le32 data; /* PORT: PIB_HCA_PORT_EVENT_*; else 0 */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
+
+/*
+ * QUERY_REFUSAL: the reason of one of the last refusals. Rules have numbers in docs/device-spec.md:
+ * section 23:16, subsection 15:8, rule 7:0. Offsets are in bytes.
+ */
+struct pib_hca_refusal {
+	__le64 number; /* counts from power-on, from 1; 0: the device has kept no such refusal */
+	__le64 time;   /* device clock */
+	__le64 value;  /* the field's; 0 if the rule is about none */
+	__le64 limit;  /* most or least of the value, its bits, or more about the refusal */
+	__le32 rule;
+	__le32 object; /* the command's; ACCESS: offset in the BAR; MISUSE: number; WQE: QPN */
+	__le16 opcode; /* COMMAND: PIB_HCA_CMD_* */
+	__le16 id;     /* COMMAND */
+	__le16 offset; /* the field's, in its structure */
+	__u8 kind;      /* PIB_HCA_REFUSAL_* */
+	__u8 structure; /* PIB_HCA_REFUSAL_IN_*: has the field */
+	__u8 status;    /* COMMAND: PIB_HCA_CMD_STATUS_*; WQE: PIB_HCA_WC_* */
+	__u8 bar;       /* ACCESS */
+	__u8 reserved[2];
+	__le32 counter; /* WQE: its counter in its queue */
+	__u8 reserved2[8];
+	__u8 text[256]; /* all of this in words, ASCII, ends with a zero byte */
+};
+PIB_HCA_ASSERT_SIZE(pib_hca_refusal, 320);
+#define PIB_HCA_RULE_SECTION_SHIFT 16
+#define PIB_HCA_RULE_SUBSECTION_SHIFT 8
+#define PIB_HCA_REFUSALS_KEPT 64 /* the last ones */
+#define PIB_HCA_REFUSAL_COMMAND 1
+#define PIB_HCA_REFUSAL_ACCESS 2 /* a store or load, which the device has ignored */
+#define PIB_HCA_REFUSAL_MISUSE 3 /* a strict device has named it */
+#define PIB_HCA_REFUSAL_SEND_WQE 4 /* it completes with an error */
+#define PIB_HCA_REFUSAL_RECV_WQE 5
+#define PIB_HCA_REFUSAL_IN_NONE 0
+#define PIB_HCA_REFUSAL_IN_ENTRY 1 /* pib_hca_cmd */
+#define PIB_HCA_REFUSAL_IN_INPUT 2 /* the command's input structure */
+#define PIB_HCA_REFUSAL_IN_WQE 3
 
 /* ---------------------------------------------------------------- shadow doorbell pages ------ */
 /*

@@ -23,20 +23,6 @@ LOCAL = {
     "IBV_WC_BAD_RESP_ERR": "a response does not match the request",
     "IBV_WC_GENERAL_ERR": "the device gave no other reason",
 }
-# The manual (docs/device-spec.md), section 16.2, has the rules of work requests by vendor_err.
-WQE_RULES = {
-    1: "a reserved field or flag is not zero",
-    2: "no such opcode, or not on this type of QP",
-    3: "num_sge is too large",
-    4: "INLINE with SGEs, READ or atomic, or more than max_inline",
-    5: "the length of a message, atomic or receive buffer",
-    6: "the address vector or dest_qpn",
-    7: "the P_Key index",
-    8: "an L_Key: unknown, other PD, bounds, rights, not RAM",
-    9: "MAX_QP_RD_ATOMIC is 0",
-    10: "the peer's response does not match the request",
-    11: "a forbidden operation on a key",
-}
 REFUSED = {
     "IBV_WC_REM_INV_REQ_ERR": "the responder does not allow the operation, or its receive buffer is too short",
     "IBV_WC_REM_ACCESS_ERR": "the rkey, the address or the region's rights are not valid at the responder",
@@ -71,10 +57,9 @@ def qp_name(guest: str, qpn: int) -> str:
     return f"{guest} QP {qpn:#x}"
 
 
-def wqe_rule(number: int) -> str:
-    """The rule that a work request broke."""
-    said = f", manual 16.2: {WQE_RULES[number]}" if number in WQE_RULES else ""
-    return f"vendor_err {number}{said}"
+def wqe_reason(entry: Json) -> str:
+    """The rule that a work request broke, with the field."""
+    return entry.get("reason") or f"vendor_err {entry['vendor_err']}"
 
 
 def retries(entry: Json) -> str:

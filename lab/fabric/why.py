@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lab import ui
-from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, qp_name, retries, wqe_rule
+from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, qp_name, retries, wqe_reason
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.wiring import Link, Outage
 
@@ -64,7 +64,7 @@ class Findings:
                               frozenset({name}))
             for hca in guest["hcas"]:
                 yield from self._journal(name, hca["journal"])
-                yield from (self._refusal(name, entry) for entry in hca["refusals"])
+                yield from (self._refusal(name, entry) for entry in hca["refusals"] if "qpn" not in entry)
                 yield from self._ports(name, hca["objects"])
             yield from self._qps(name)
 
@@ -91,7 +91,7 @@ class Findings:
         elif status in REFUSED and "dlid" in entry and entry["queue"] == "send":
             cause = self.causes.refusal(entry)
         else:
-            cause = f"{REFUSED.get(status) or LOCAL.get(status, 'see there')} ({wqe_rule(entry['vendor_err'])})"
+            cause = f"{REFUSED.get(status) or LOCAL.get(status, 'see there')}: {wqe_reason(entry)}"
         names = _qp_names(guest, entry["qpn"]) | _link_names(links) | self._peer_names(entry)
         if "port" in entry:
             names.add(f"{guest}[{entry['port']}]")

@@ -31,7 +31,7 @@ Engine::Engine(const Config& config, Host& host)
                srqs_,   mpt_, ports_,    transport_, peer_copy_.get()},
       commands_(objects_) {
     ports_.set_client(transport_);
-    journal_.print_to(objects_.guest_errors);
+    journal_.report_to(objects_.refusals);
     if (strict_) {
         strict_->report_to(objects_.refusals);
     }

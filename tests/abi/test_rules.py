@@ -13,9 +13,10 @@ import manual
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = ROOT / "qemu-hw" / "core"
 MANUAL = ROOT / "docs" / "device-spec.md"
-VALUE = re.compile(r"\b(k\w+) = rule_value\((\d+), (\d+), (\d+), (?:CmdStatus|Effect)::k(\w+)\)")
+VALUE = re.compile(r"\b(k\w+) = rule_value\((\d+), (\d+), (\d+), (CmdStatus|Effect|VendorError)::k(\w+)\)")
+VENDOR_ERRORS = re.compile(r"^enum class VendorError .*?^};", re.MULTILINE | re.DOTALL)
 ENUMERATOR = re.compile(r"^    (k\w+) = (?!0,)", re.MULTILINE)
-ROW = re.compile(r"\{Rule::(k\w+),\s*(NOTHING|STORED|SEND_WQE|RECV_WQE|\w+\((?:\w+,\s*)?([\w.]+)\))")
+ROW = re.compile(r"\{Rule::(k\w+),\s*(NOTHING|NO_FIELD|STORED|SEND_WQE|RECV_WQE|\w+\((?:\w+,\s*)?([\w.]+)\))")
 USE = re.compile(r"\bRule::(k\w+)")
 HEADING = re.compile(r"^###+ (\d+\.\d+) ", re.MULTILINE)
 
@@ -26,10 +27,17 @@ def status_name(enumerator: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", r"_\1", enumerator).upper().replace("IGNORED", "ignored").replace("NAMED", "named")
 
 
+def vendor_errors() -> dict[str, str]:
+    """number by enumerator"""
+    found = VENDOR_ERRORS.search((CORE / "base" / "status.h").read_text(encoding="utf-8"))
+    return dict(re.findall(r"\bk(\w+) = (\d+),", found.group()))
+
+
 def rules_of_code() -> dict[str, tuple[str, str]]:
-    """number and status by enumerator"""
-    text = (CORE / "base" / "rule.h").read_text(encoding="utf-8")
-    return {name: (".".join(parts), status_name(status)) for name, *parts, status in VALUE.findall(text)}
+    """number and status, of work requests vendor_error, by enumerator"""
+    text, errors = (CORE / "base" / "rule.h").read_text(encoding="utf-8"), vendor_errors()
+    return {name: (".".join(parts), errors[status] if kind == "VendorError" else status_name(status))
+            for name, *parts, kind, status in VALUE.findall(text)}
 
 
 def rules_of_manual() -> list[tuple[str, str, str, str]]:
@@ -44,7 +52,8 @@ def rules_of_manual() -> list[tuple[str, str, str, str]]:
 
 def fields() -> list[tuple[str, str]]:
     """enumerator and field, "" for none"""
-    return [(name, field) for name, _, field in ROW.findall((CORE / "rules" / "rule_table.cc").read_text("utf-8"))]
+    tables = "".join(path.read_text("utf-8") for path in (CORE / "rules").glob("*rule_table.*"))
+    return [(name, field) for name, _, field in ROW.findall(tables)]
 
 
 class Rules(unittest.TestCase):
@@ -76,7 +85,7 @@ class Rules(unittest.TestCase):
     def test_each_rule_is_used(self):
         used = {name for path in CORE.rglob("*.cc") if path.name != "rule_table.cc"
                 for name in USE.findall(path.read_text(encoding="utf-8"))}
-        used |= {name for path in CORE.rglob("*.h") if path.name != "rule.h"
+        used |= {name for path in CORE.rglob("*.h") if path.name not in ("rule.h", "request_rule_table.h")
                  for name in USE.findall(path.read_text(encoding="utf-8"))}
         self.assertEqual(used - {"kNone"}, set(rules_of_code()))
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reports of the driver about itself: debugfs, and driver details of rdma resource. See docs/observability.md."""
+import re
 import subprocess
 
 from lab.guests import image
-from rdma import DEVICE, PATIENCE_S, sh, wait_until
+from rdma import DEVICE, PATIENCE_S, put_program, sh, wait_until
 
 FOLDER = "/sys/kernel/debug/pib_hca/*"     # by PCI address; a guest of the lab has one HCA
 
@@ -40,6 +41,21 @@ def test_debugfs_shows_the_objects_of_a_program(vm0):
         serving.wait(timeout=60)
     wait_until(lambda: {name: len(show(vm0, name)) for name in OBJECTS}
                == {name: len(shown) for name, shown in before.items()}, "the program's objects to go")
+
+
+def test_debugfs_has_the_reasons_of_refusals(vm1):
+    for name in ("path_failure.py", "refused.py"):
+        put_program(vm1, name)
+    qpn, other, lkey = sh(vm1, f"python3 /tmp/refused.py {DEVICE}").split()
+    shown = show(vm1, "refusals")
+    reasons = [rf"MODIFY_QP of {qpn} id \d+ refused: min_rnr_timer 32 at byte 102, at most 31 "
+               r"\(manual 6\.15 rule 16\)",
+               rf"send WQE 0 of QP {other} refused: sge\.lkey {lkey} at byte 28 must give the QP this access to all "
+               r"bytes of the SGE, from 0x\w+ \(manual 12\.4 rule 35\)"]
+    for line, reason in zip(shown[-2:], reasons, strict=True):
+        assert re.fullmatch(rf"\d+ at \d+\.\d{{6}}s: {reason}", line), shown
+    numbers = [int(line.partition(" ")[0]) for line in shown]
+    assert numbers == sorted(set(numbers)), shown
 
 
 def test_events_are_injected_only_where_the_device_allows_it(vm0):

@@ -98,6 +98,7 @@ Hca::Hca(uint16_t lid)
       ports{&port},
       transport(
           {host, mpt, cqs, srqs, eqs, counters, ports, peer_copy ? &peer_copy->core : nullptr}) {
+    journal.report_to(refusals);
     if (strict) {
         strict->report_to(refusals);
     }

@@ -155,7 +155,8 @@ class Hca : public AsyncEvents {
     Refusals refusals{host, guest_errors};
     // With PIB_STRICT=on: the driver here breaks no rule.
     std::unique_ptr<Strict> strict;
-    Counters counters{.strict = strict.get()};
+    Journal journal;
+    Counters counters{.journal = &journal, .strict = strict.get()};
     EqTable eqs;
     CqTable cqs;
     SrqTable srqs;

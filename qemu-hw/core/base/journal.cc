@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/guest_errors.h"
 #include "base/json.h"
 
 namespace pib::hca {
@@ -81,26 +80,7 @@ void print_event(JsonWriter& out, const RaisedEvent& event) {
     out.member("port", event.port);
 }
 
-// The manual's rules of work requests are numbered by vendor_error.
-std::string text_of(const FailedRequest& request) {
-    const char* status = name_of(kStatuses, request.status);
-    return std::string(request.send ? "send" : "receive") + " WQE " +
-           std::to_string(request.counter) + " of QP " + std::to_string(request.qpn) +
-           " refused: " + (status != nullptr ? status : "?") + " (manual 16.2 rule " +
-           std::to_string(request.vendor_error) + ")";
-}
-
-void print_request(JsonWriter& out, const FailedRequest& request) {
-    const char* status = name_of(kStatuses, request.status);
-    out.member("kind", "completion");
-    out.member("qpn", request.qpn);
-    out.member("queue", request.send ? "send" : "recv");
-    out.member("counter", request.counter);
-    out.member("status", status != nullptr ? status : "?");
-    out.member("vendor_err", request.vendor_error);
-    if (!request.connected) {
-        return;
-    }
+void print_connection(JsonWriter& out, const FailedRequest& request) {
     out.member("port", request.port);
     out.member("dlid", request.dlid);
     out.member("dest_qpn", request.dest_qpn);
@@ -123,8 +103,8 @@ void Journal::failed(uint64_t now_ns, const FailedRequest& request) {
         return;
     }
     next(now_ns).request = request;
-    if (log_ != nullptr && request.vendor_error != 0) {
-        log_->print([&] { return text_of(request); });
+    if (reasons_ != nullptr && request.broken.rule != Rule::kNone) {
+        reasons_->refused(request);
     }
 }
 
@@ -137,7 +117,23 @@ void Journal::raised(uint64_t now_ns, const RaisedEvent& event) {
     entry.event = event;
 }
 
-void Journal::print(JsonWriter& out, const Entry& entry) {
+void Journal::print_request(JsonWriter& out, const FailedRequest& request) const {
+    const char* status = name_of(kStatuses, request.status);
+    out.member("kind", "completion");
+    out.member("qpn", request.qpn);
+    out.member("queue", request.send ? "send" : "recv");
+    out.member("counter", request.counter);
+    out.member("status", status != nullptr ? status : "?");
+    out.member("vendor_err", static_cast<unsigned>(vendor_error_of(request.broken.rule)));
+    if (reasons_ != nullptr && request.broken.rule != Rule::kNone) {
+        out.member("reason", reasons_->words(request));
+    }
+    if (request.connected) {
+        print_connection(out, request);
+    }
+}
+
+void Journal::print(JsonWriter& out, const Entry& entry) const {
     out.begin_object();
     out.member("time_ns", entry.time_ns);
     if (entry.is_event) {

@@ -9,10 +9,10 @@
 
 #include "base/event.h"
 #include "base/status.h"
+#include "base/verdict.h"
 
 namespace pib::hca {
 
-class GuestErrors;
 class JsonWriter;
 
 // A failed work request, with its QP's connection at that time.
@@ -21,7 +21,7 @@ struct FailedRequest {
     uint32_t counter = 0;  // the WQE in its queue
     bool send = false;     // else a receive
     WcStatus status = WcStatus::kSuccess;
-    uint32_t vendor_error = 0;
+    Verdict broken{};        // the rule that the WQE breaks, if it breaks one
     bool connected = false;  // RC, UC and XRC: the following are valid
     uint8_t port = 0;
     uint16_t dlid = 0;
@@ -38,12 +38,22 @@ struct RaisedEvent {
     uint8_t port = 0;
 };
 
+// Takes the work requests that break a rule, and has their reasons in words.
+class RequestReasons {
+  public:
+    virtual void refused(const FailedRequest& request) noexcept = 0;
+    virtual std::string words(const FailedRequest& request) const = 0;
+
+  protected:
+    ~RequestReasons() = default;
+};
+
 class Journal {
   public:
     static constexpr size_t kMost = 256;
 
-    // From now on prints the failures of work requests that break a rule.
-    void print_to(GuestErrors& log) { log_ = &log; }
+    // From now on passes on the work requests that break a rule.
+    void report_to(RequestReasons& reasons) { reasons_ = &reasons; }
 
     // A flush is no failure of its own, and is not recorded.
     void failed(uint64_t now_ns, const FailedRequest& request);
@@ -62,11 +72,12 @@ class Journal {
     };
 
     Entry& next(uint64_t now_ns);
-    static void print(JsonWriter& out, const Entry& entry);
+    void print(JsonWriter& out, const Entry& entry) const;
+    void print_request(JsonWriter& out, const FailedRequest& request) const;
 
     std::array<Entry, kMost> ring_{};
     uint64_t count_ = 0;
-    GuestErrors* log_ = nullptr;
+    RequestReasons* reasons_ = nullptr;
 };
 
 }  // namespace pib::hca

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The rules that verbs' parameters, stores and loads obey. A rule's value is its number in the
-// manual (docs/device-spec.md) with what follows when it is broken: a command's status, or an
-// effect. Numbers are never used again.
+// The rules that verbs' parameters, work requests, stores and loads obey. A rule's value is its
+// number in the manual (docs/device-spec.md) with what follows when it is broken: a command's
+// status, a completion's vendor_error, or an effect. Numbers are never used again.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,12 @@ enum class Effect : uint8_t {
 };
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Effect effect) {
     return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
+}
+
+inline constexpr uint32_t kOfWorkRequest = 0x40;  // above all statuses, below all effects
+consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, VendorError error) {
+    return rule_value(section, sub, rule,
+                      static_cast<CmdStatus>(kOfWorkRequest | static_cast<uint32_t>(error)));
 }
 
 enum class Rule : uint32_t {
@@ -317,6 +323,50 @@ enum class Rule : uint32_t {
     kConsumerBack = rule_value(10, 1, 2, Effect::kNamed),
     kArmAhead = rule_value(10, 1, 3, Effect::kNamed),
 
+    // Work requests.
+    kWqeOpcode = rule_value(12, 4, 1, VendorError::kOpcode),
+    kWqeService = rule_value(12, 4, 2, VendorError::kOpcode),
+    kWqeReserved = rule_value(12, 4, 3, VendorError::kReserved),
+    kWqeFlags = rule_value(12, 4, 4, VendorError::kReserved),
+    kWqeSrqn = rule_value(12, 4, 5, VendorError::kReserved),
+    kWqeNotInline = rule_value(12, 4, 6, VendorError::kReserved),
+    kWqeInlineOpcode = rule_value(12, 4, 7, VendorError::kInline),
+    kWqeInlineSges = rule_value(12, 4, 8, VendorError::kInline),
+    kWqeInlineLong = rule_value(12, 4, 9, VendorError::kInline),
+    kWqeSges = rule_value(12, 4, 10, VendorError::kSgeCount),
+    kWqeNoSges = rule_value(12, 4, 11, VendorError::kSgeCount),
+    kWqeLong = rule_value(12, 4, 12, VendorError::kLength),
+    kWqeAboveMtu = rule_value(12, 4, 13, VendorError::kLength),
+    kWqeEightBytes = rule_value(12, 4, 14, VendorError::kLength),
+    kWqeRdAtomic = rule_value(12, 4, 15, VendorError::kRdAtomic),
+    kWqeRdmaReserved = rule_value(12, 4, 16, VendorError::kReserved),
+    kWqeAtomicReserved = rule_value(12, 4, 17, VendorError::kReserved),
+    kWqeSwapMask = rule_value(12, 4, 18, VendorError::kReserved),
+    kWqeCompareMask = rule_value(12, 4, 19, VendorError::kReserved),
+    kWqeFlushReserved = rule_value(12, 4, 20, VendorError::kReserved),
+    kWqePlacement = rule_value(12, 4, 21, VendorError::kReserved),
+    kWqeLevel = rule_value(12, 4, 22, VendorError::kReserved),
+    kWqeFlushLength = rule_value(12, 4, 23, VendorError::kReserved),
+    kWqeUdReserved = rule_value(12, 4, 24, VendorError::kReserved),
+    kWqeAvPort = rule_value(12, 4, 25, VendorError::kAddressVector),
+    kWqeDestQpn = rule_value(12, 4, 26, VendorError::kAddressVector),
+    kWqeGroup = rule_value(12, 4, 27, VendorError::kAddressVector),
+    kWqePkeyIndex = rule_value(12, 4, 28, VendorError::kPkeyIndex),
+    kWqeKeyReserved = rule_value(12, 4, 29, VendorError::kReserved),
+    kWqeBindReserved = rule_value(12, 4, 30, VendorError::kReserved),
+    kWqeRegReserved = rule_value(12, 4, 31, VendorError::kReserved),
+    kWqeInvalidate = rule_value(12, 4, 32, VendorError::kMemory),
+    kWqeBind = rule_value(12, 4, 33, VendorError::kMemory),
+    kWqeRegister = rule_value(12, 4, 34, VendorError::kMemory),
+    kSgeKey = rule_value(12, 4, 35, VendorError::kLocalKey),
+    kSgeMemory = rule_value(12, 4, 36, VendorError::kLocalKey),
+    kRecvReserved = rule_value(12, 4, 37, VendorError::kReserved),
+    kRecvId = rule_value(12, 4, 38, VendorError::kReserved),
+    kRecvSges = rule_value(12, 4, 39, VendorError::kSgeCount),
+    kRecvShort = rule_value(12, 4, 40, VendorError::kLength),
+    kRecvInvalidate = rule_value(12, 4, 41, VendorError::kMemory),
+    kPeerResponse = rule_value(12, 4, 42, VendorError::kResponse),
+
     // Address vectors.
     kVectorFlags = rule_value(14, 1, 1, CmdStatus::kBadReserved),
     kVectorReserved = rule_value(14, 1, 2, CmdStatus::kBadReserved),
@@ -331,6 +381,23 @@ enum class Rule : uint32_t {
 
 constexpr CmdStatus status_of(Rule rule) {
     return static_cast<CmdStatus>(static_cast<uint32_t>(rule) >> 24);
+}
+
+// The completion of a work request that breaks the rule. Rules of commands' structures also hold
+// for those that a WQE has.
+constexpr VendorError vendor_error_of(Rule rule) {
+    const auto value = static_cast<uint32_t>(status_of(rule));
+    if ((value & kOfWorkRequest) != 0) {
+        return static_cast<VendorError>(value & ~kOfWorkRequest);
+    }
+    return rule == Rule::kNone                          ? VendorError::kNone
+           : status_of(rule) == CmdStatus::kBadReserved ? VendorError::kReserved
+                                                        : VendorError::kAddressVector;
+}
+
+// The rule's number in the manual: section in 23:16, subsection in 15:8, rule in 7:0.
+constexpr uint32_t manual_number(Rule rule) {
+    return static_cast<uint32_t>(rule) & 0xffffff;
 }
 
 // The device tells the driver nothing of it.

@@ -43,4 +43,21 @@ enum class WcStatus {
     kGeneralErr = 21,
 };
 
+// Values of Completion.vendor_error: the kind of the rule that a refused WQE broke.
+// docs/device-spec.md lists them.
+enum class VendorError : uint8_t {
+    kNone = 0,
+    kReserved = 1,       // a reserved field or flag is not zero
+    kOpcode = 2,         // no such opcode, or not on this QP type
+    kSgeCount = 3,       // num_sge exceeds the limit or the WQE
+    kInline = 4,         // inline data where it is not allowed, or more than max_inline
+    kLength = 5,         // the message is too long
+    kAddressVector = 6,  // port, LID, SL or GID index
+    kPkeyIndex = 7,
+    kLocalKey = 8,   // an SGE's L_Key, bounds or rights
+    kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
+    kResponse = 10,  // the peer's response does not match the request
+    kMemory = 11,    // a bind, fast registration or invalidation that the key does not allow
+};
+
 }  // namespace pib::hca

@@ -62,16 +62,33 @@ void Trace::recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter,
     keep(Kind::kRecvWqe, now_ns, qpn, counter, wqe);
 }
 
-void Trace::command(uint64_t now_ns, uint16_t opcode, uint32_t object, uint32_t result,
-                    uint8_t status) {
+void Trace::command(uint64_t now_ns, const TracedCommand& command) {
+    const std::span reason(reinterpret_cast<const uint8_t*>(command.reason.data()),
+                           command.reason.size());
+    keep(Kind::kCommand, now_ns, command.object, command.result, reason);
     if (!enabled()) {
         return;
     }
-    Entry& entry = next(Kind::kCommand, now_ns);
-    entry.opcode = opcode;
-    entry.object = object;
-    entry.number = result;
-    entry.status = status;
+    Entry& entry = ring_[(count_ - 1) % ring_.size()];
+    entry.opcode = command.opcode;
+    entry.id = command.id;
+    entry.status = command.status;
+}
+
+void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason) {
+    out.member("opcode", entry.opcode);
+    out.member("id", entry.id);
+    out.member("object", entry.object);
+    out.member("status", entry.status);
+    out.member("result", entry.number);
+    if (entry.status == 0) {
+        return;
+    }
+    // A refused command's result is the number of the rule that it breaks.
+    const uint32_t rule = entry.number;
+    out.member("rule", std::to_string(rule >> 16) + "." + std::to_string(rule >> 8 & 0xff) + "." +
+                           std::to_string(rule & 0xff));
+    out.member("reason", std::string(reason.begin(), reason.end()));
 }
 
 void Trace::print(JsonWriter& out, const Entry& entry) {
@@ -97,10 +114,7 @@ void Trace::print(JsonWriter& out, const Entry& entry) {
             out.hex("bytes", bytes);
             break;
         case Kind::kCommand:
-            out.member("opcode", entry.opcode);
-            out.member("object", entry.object);
-            out.member("status", entry.status);
-            out.member("result", entry.number);
+            print_command(out, entry, bytes);
             break;
     }
     out.end_object();

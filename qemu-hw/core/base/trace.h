@@ -13,6 +13,16 @@ namespace pib::hca {
 
 class JsonWriter;
 
+// A command as it completes.
+struct TracedCommand {
+    uint16_t opcode = 0;
+    uint16_t id = 0;
+    uint32_t object = 0;
+    uint32_t result = 0;  // the rule, of a refusal
+    uint8_t status = 0;
+    std::string reason{};  // a refusal's: "log_depth 31 at byte 24, at most 22"
+};
+
 class Trace {
   public:
     static constexpr uint32_t kMaxEntries = 65536;
@@ -29,15 +39,14 @@ class Trace {
     // The copy of a WQE of this QP, and its counter.
     void send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
     void recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
-    void command(uint64_t now_ns, uint16_t opcode, uint32_t object, uint32_t result,
-                 uint8_t status);
+    void command(uint64_t now_ns, const TracedCommand& command);
 
     // A JSON array, oldest first.
     std::string json() const;
 
   private:
     enum class Kind : uint8_t { kPacketOut, kPacketIn, kSendWqe, kRecvWqe, kCommand };
-    // All headers of a packet and the header of a MAD in it; all of most WQEs.
+    // All headers of a packet and the header of a MAD in it; all of most WQEs; most reasons.
     static constexpr size_t kKept = 128;
     struct Entry {
         uint64_t time_ns = 0;
@@ -45,6 +54,7 @@ class Trace {
         Kind kind = Kind::kPacketOut;
         uint8_t status = 0;   // command
         uint16_t opcode = 0;  // command
+        uint16_t id = 0;      // command
         uint32_t object = 0;  // port, QPN, or the command's object
         uint32_t number = 0;  // counter of the WQE, or the command's result
         uint32_t length = 0;  // full length, of which at most kKept bytes are recorded
@@ -55,6 +65,7 @@ class Trace {
     void keep(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number,
               std::span<const uint8_t> bytes);
     static void print(JsonWriter& out, const Entry& entry);
+    static void print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason);
 
     std::vector<Entry> ring_;
     uint64_t count_ = 0;

@@ -13,6 +13,7 @@ namespace pib::hca {
 struct [[nodiscard]] Verdict {
     Rule rule = Rule::kNone;
     bool alternate = false;  // the field is in the alternate path's address vector
+    uint16_t at = 0;         // in a WQE: where the SGE or the page list with the field begins
     uint64_t value = 0;      // the field's value
     uint64_t limit = 0;      // the most or least that the rule allows, or more about the refusal
 
@@ -32,6 +33,12 @@ struct [[nodiscard]] Verdict {
     template <typename F>
     constexpr Verdict and_then(F&& check) const {
         return status() == CmdStatus::kOk ? check() : *this;
+    }
+    // The same refusal, of the structure that begins there in the WQE.
+    constexpr Verdict within(uint16_t offset) const {
+        Verdict verdict = *this;
+        verdict.at = offset;
+        return verdict;
     }
     // The same refusal, of the alternate path.
     constexpr Verdict of_alternate() const {

@@ -65,6 +65,21 @@ Verdict check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) 
     return CmdStatus::kOk;
 }
 
+Refusal refusal_of(const pib_hca_cmd& cmd, const Verdict& verdict) {
+    const CommandSpec* spec = find_command(cmd.opcode);
+    return {.what = spec != nullptr ? spec->name : "command",
+            .opcode = cmd.opcode,
+            .id = cmd.id,
+            .object = cmd.object,
+            .pages_at = spec != nullptr ? spec->pages_at : uint16_t{0},
+            .verdict = verdict};
+}
+
+// A refused command's result is the rule that it breaks.
+uint32_t result_of(const CommandReply& reply) {
+    return reply.verdict == CmdStatus::kOk ? reply.result : manual_number(reply.verdict.rule);
+}
+
 }  // namespace
 
 CommandQueue::CommandQueue(DeviceObjects& objects) : objects_(objects), host_(objects.host) {
@@ -207,24 +222,29 @@ Verdict CommandQueue::read_input(const pib_hca_cmd& cmd, const CommandSpec& spec
 }
 
 void CommandQueue::report(const Executed& executed) {
-    const auto& [cmd, reply] = executed;
-    if (reply.verdict == CmdStatus::kOk) {
+    if (executed.reply.verdict != CmdStatus::kOk) {
+        objects_.refusals.add(refusal_of(executed.cmd, executed.reply.verdict));
+    }
+}
+
+void CommandQueue::trace(const Executed& executed) {
+    Trace* trace = objects_.counters.trace;
+    if (trace == nullptr) [[likely]] {
         return;
     }
-    const CommandSpec* spec = find_command(cmd.opcode);
-    objects_.refusals.add({.what = spec != nullptr ? spec->name : "command",
-                           .id = cmd.id,
-                           .object = cmd.object,
-                           .pages_at = spec != nullptr ? spec->pages_at : uint16_t{0},
-                           .verdict = reply.verdict});
+    const auto& [cmd, reply] = executed;
+    const bool refused = reply.verdict != CmdStatus::kOk;
+    trace->command(host_.now_ns(),
+                   {.opcode = cmd.opcode,
+                    .id = cmd.id,
+                    .object = cmd.object,
+                    .result = result_of(reply),
+                    .status = static_cast<uint8_t>(reply.verdict.status()),
+                    .reason = refused ? reason_of(refusal_of(cmd, reply.verdict)) : ""});
 }
 
 bool CommandQueue::complete(const Executed& executed) {
-    const auto& [cmd, reply] = executed;
-    if (Trace* trace = objects_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->command(host_.now_ns(), cmd.opcode, cmd.object, reply.result,
-                       static_cast<uint8_t>(reply.verdict.status()));
-    }
+    trace(executed);
     if (watch_) {
         watch_->completing();
     }
@@ -232,14 +252,14 @@ bool CommandQueue::complete(const Executed& executed) {
         return false;
     }
     ++consumed_;
-    objects_.eqs.async_event(Event::kCommand, cmd.id);
+    objects_.eqs.async_event(Event::kCommand, executed.cmd.id);
     return true;
 }
 
 bool CommandQueue::write_completion(const Executed& executed) {
     const auto& [cmd, reply] = executed;
     pib_hca_cmd_cpl cpl{};
-    cpl.result = reply.result;
+    cpl.result = result_of(reply);
     cpl.out_length = reply.out_length;
     cpl.id = cmd.id;
     cpl.status = static_cast<uint8_t>(reply.verdict.status());

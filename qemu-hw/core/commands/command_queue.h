@@ -72,6 +72,7 @@ class CommandQueue {
     bool memory_is_free() const;
     // Records a refusal.
     void report(const Executed& executed);
+    void trace(const Executed& executed);
     bool complete(const Executed& executed);
     bool write_completion(const Executed& executed);
 

@@ -71,6 +71,8 @@ constexpr CommandSpec kCommands[] = {
     {PIB_HCA_CMD_MODERATE_CQ, "MODERATE_CQ", sizeof(pib_hca_moderate_cq), 0, true, cmd_moderate_cq},
     {PIB_HCA_CMD_INJECT_EVENT, "INJECT_EVENT", sizeof(pib_hca_inject_event), 0, true,
      cmd_inject_event},
+    {PIB_HCA_CMD_QUERY_REFUSAL, "QUERY_REFUSAL", 0, sizeof(pib_hca_refusal), true,
+     cmd_query_refusal},
 };
 
 static_assert(std::ranges::all_of(kCommands, [](const CommandSpec& spec) {

@@ -16,7 +16,7 @@
 namespace pib::hca {
 
 // Room for the largest input and output structure; the table is checked against it.
-constexpr size_t kMaxCommandData = 272;
+constexpr size_t kMaxCommandData = 320;
 
 struct CommandInput {
     uint32_t object = 0;
@@ -148,5 +148,6 @@ CommandReply cmd_query_cq(DeviceObjects&, const CommandInput&);
 CommandReply cmd_query_key(DeviceObjects&, const CommandInput&);
 CommandReply cmd_query_qp_progress(DeviceObjects&, const CommandInput&);
 CommandReply cmd_inject_event(DeviceObjects&, const CommandInput&);
+CommandReply cmd_query_refusal(DeviceObjects&, const CommandInput&);
 
 }  // namespace pib::hca

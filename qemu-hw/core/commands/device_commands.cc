@@ -62,7 +62,7 @@ void put_limits(const Config& config, pib_hca_query_device& out) {
     out.feature_flags = PIB_HCA_FEATURE_MEM_MGT_EXTENSIONS | PIB_HCA_FEATURE_MW_TYPE_1 |
                         PIB_HCA_FEATURE_MW_TYPE_2B | PIB_HCA_FEATURE_FLUSH_GLOBAL |
                         PIB_HCA_FEATURE_ATOMIC_WRITE | PIB_HCA_FEATURE_MASKED_ATOMICS |
-                        PIB_HCA_FEATURE_ON_DEMAND | PIB_HCA_FEATURE_APM |
+                        PIB_HCA_FEATURE_ON_DEMAND | PIB_HCA_FEATURE_APM | PIB_HCA_FEATURE_REFUSALS |
                         (config.knobs.inject ? PIB_HCA_FEATURE_INJECT : 0) |
                         (config.shadow_doorbells ? PIB_HCA_FEATURE_SHADOW_DOORBELLS : 0);
 }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands for tools and testers: queries of an object's state, and injected events.
+// Commands for tools and testers: queries of an object's state and of refusals, injected events.
+#include <algorithm>
+
 #include "commands/command_table.h"
 #include "qp/qp.h"
+#include "rules/rule_table.h"
 
 namespace pib::hca {
 
@@ -34,6 +37,52 @@ struct KeyQuery {
         return out;
     }
 };
+
+uint8_t structure_of(const Refusal& refusal) {
+    const RuleText::Place place = find_rule(refusal.verdict.rule)->field.place;
+    if (refusal.kind == Refusal::Kind::kRequest) {
+        const bool nowhere = place == RuleText::Place::kNone || place == RuleText::Place::kRegister;
+        return nowhere ? PIB_HCA_REFUSAL_IN_NONE : PIB_HCA_REFUSAL_IN_WQE;
+    }
+    switch (place) {
+        case RuleText::Place::kEntry:
+            return PIB_HCA_REFUSAL_IN_ENTRY;
+        case RuleText::Place::kInput:
+        case RuleText::Place::kPages:
+        case RuleText::Place::kVector:
+            return PIB_HCA_REFUSAL_IN_INPUT;
+        default:
+            return PIB_HCA_REFUSAL_IN_NONE;
+    }
+}
+
+// Fields that only a command, an access, a misuse or a work request has.
+void put_subject(pib_hca_refusal& out, const Refusal& refusal) {
+    switch (refusal.kind) {
+        case Refusal::Kind::kCommand:
+            out.kind = PIB_HCA_REFUSAL_COMMAND;
+            out.object = refusal.object;
+            out.opcode = refusal.opcode;
+            out.id = refusal.id;
+            out.status = static_cast<uint8_t>(refusal.verdict.status());
+            break;
+        case Refusal::Kind::kAccess:
+            out.kind = PIB_HCA_REFUSAL_ACCESS;
+            out.object = static_cast<uint32_t>(refusal.offset);
+            out.bar = refusal.bar;
+            break;
+        case Refusal::Kind::kMisuse:
+            out.kind = PIB_HCA_REFUSAL_MISUSE;
+            out.object = refusal.misused.number;
+            break;
+        case Refusal::Kind::kRequest:
+            out.kind = refusal.is_send ? PIB_HCA_REFUSAL_SEND_WQE : PIB_HCA_REFUSAL_RECV_WQE;
+            out.object = refusal.object;
+            out.counter = refusal.counter;
+            out.status = static_cast<uint8_t>(refusal.completion);
+            break;
+    }
+}
 
 Verdict inject_port_event(DeviceObjects& objects, const pib_hca_inject_event& in) {
     constexpr uint32_t kFlags = (port_event::kGidChange << 1) - 1;
@@ -125,6 +174,27 @@ CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& i
     out.rd_outstanding = qp->req.rd_outstanding;
     static_assert(static_cast<int>(QpTimer::kRnr) == PIB_HCA_QP_TIMER_RNR);
     out.timer = static_cast<uint8_t>(qp->req.timer);
+    return CommandReply::data(out);
+}
+
+// An index beyond the refusals that are kept is no refusal of its own: it would displace another.
+CommandReply cmd_query_refusal(DeviceObjects& objects, const CommandInput& in) {
+    pib_hca_refusal out{};
+    const Refusal* refusal = objects.refusals.newest(in.object);
+    if (refusal == nullptr) {
+        return CommandReply::data(out);
+    }
+    const Verdict& verdict = refusal->verdict;
+    out.number = objects.refusals.count() - in.object;
+    out.time = refusal->time_ns;
+    out.value = verdict.value;
+    out.limit = verdict.limit;
+    out.rule = manual_number(verdict.rule);
+    out.offset = field_offset(*refusal);
+    out.structure = structure_of(*refusal);
+    put_subject(out, *refusal);
+    const std::string text = text_of(*refusal);
+    std::copy_n(text.begin(), std::min(text.size(), sizeof out.text - 1), out.text);
     return CommandReply::data(out);
 }
 

@@ -28,7 +28,7 @@ void note_failure(QpServices& services, const QueuePair& qp, const WqeError& err
                                                .counter = counter,
                                                .send = is_send,
                                                .status = error.status,
-                                               .vendor_error = static_cast<uint32_t>(error.detail),
+                                               .broken = error.broken,
                                                .connected = qp.is_connected(),
                                                .port = qp.port(),
                                                .dlid = static_cast<uint16_t>(qp.attr.av.dlid),
@@ -118,7 +118,7 @@ void complete_local(QpServices& services, QueuePair& qp) {
         }
         // A retry that has not reached this request skips it.
         qp.req.cursor_wqe += qp.req.cursor_wqe == request.counter ? 1 : 0;
-        complete_send(services, qp, {WcStatus::kSuccess, VendorError::kNone});
+        complete_send(services, qp, {});
     }
 }
 

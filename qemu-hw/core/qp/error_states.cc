@@ -8,7 +8,7 @@
 namespace pib::hca {
 namespace {
 
-constexpr WqeError kFlushed{WcStatus::kWrFlushErr, VendorError::kNone};
+constexpr WqeError kFlushed{WcStatus::kWrFlushErr};
 
 void start_error(QpServices& services, QueuePair& qp) {
     revoke_offers(services, qp);

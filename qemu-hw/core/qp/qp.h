@@ -56,6 +56,8 @@ struct ReceiveRequest {
     KeyUser user{};        // user of the keys in its SGEs
     DataSegment data;
     std::vector<uint8_t> bytes;  // the copied WQE, one stride of its queue
+
+    SegmentView segments() const { return {.wqe = bytes, .data = data, .user = user}; }
 };
 
 enum class InboundMessage : uint8_t { kNone, kSend, kRdmaWrite };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ib/wire/types.h"
+#include "queues/segments.h"
 #include "queues/wqe.h"
 
 namespace pib::hca {
@@ -29,7 +30,7 @@ struct SendRequest {
     // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
     uint32_t packets = 0;
     // Success, or the local error with which it completes after all requests before it.
-    WqeError error{WcStatus::kSuccess, VendorError::kNone};
+    WqeError error{};
     bool started = false;  // its first packet has been sent once, or the key's operation is done
 
     ib::Psn psn_end() const { return psn_first + packets; }
@@ -47,6 +48,10 @@ class SendWindow {
     const SendRequest& front() const { return requests_[head_]; }
     // The n-th oldest, n < size().
     SendRequest& at(uint32_t n) { return requests_[slot(n)]; }
+    // The data of the n-th oldest; `user` uses its keys.
+    SegmentView segments_at(uint32_t n, const KeyUser& user) const {
+        return {.wqe = bytes_at(n), .data = requests_[slot(n)].wqe.data, .user = user};
+    }
     std::span<const uint8_t> bytes_at(uint32_t n) const {
         return {bytes_.data() + uint64_t{slot(n)} * stride_, stride_};
     }

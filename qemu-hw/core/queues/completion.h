@@ -50,7 +50,7 @@ struct Completion {
     uint8_t port = 0;
     uint8_t flags = 0;  // completion_flag
     CompletionOpcode opcode = CompletionOpcode::kSend;
-    WqeError error{WcStatus::kSuccess, VendorError::kNone};
+    WqeError error{};
     uint32_t srqn = 0;  // with completion_flag::kSrq
 };
 

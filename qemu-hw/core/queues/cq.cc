@@ -58,7 +58,7 @@ pib_hca_cqe encode(const Completion& completion) {
     cqe.pkey_index = completion.pkey_index;
     cqe.opcode = static_cast<uint8_t>(completion.opcode);
     cqe.status = static_cast<uint8_t>(completion.error.status);
-    cqe.vendor_error = static_cast<uint8_t>(completion.error.detail);
+    cqe.vendor_error = static_cast<uint8_t>(completion.error.detail());
     cqe.flags = completion.flags;
     cqe.sl = completion.sl;
     cqe.dlid_path_bits = completion.dlid_path_bits;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "pib_hca_hw.h"
+
 namespace pib::hca {
 namespace {
 
@@ -29,16 +31,25 @@ bool for_each_piece(const SegmentView& segments, uint64_t offset, uint64_t bytes
 
 }  // namespace
 
-bool check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access) {
+WqeError check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access) {
     for (unsigned i = 0; i < segments.data.num_sge; ++i) {
         const Sge sge = sge_at(segments.wqe, segments.data, i);
         const KeyedRange range{
             .key = sge.lkey, .addr = sge.addr, .length = sge.length, .access = access};
         if (!mpt.check(segments.user, range)) {
-            return false;
+            const size_t at = segments.data.offset + i * sizeof(pib_hca_sge);
+            return {WcStatus::kLocProtErr,
+                    refuse(Rule::kSgeKey, sge.lkey, sge.addr).within(static_cast<uint16_t>(at))};
         }
     }
-    return true;
+    return {};
+}
+
+WqeError protection_error(const Mpt& mpt, const SegmentView& segments, uint32_t access) {
+    const WqeError error = check_segments(mpt, segments, access);
+    return error.status != WcStatus::kSuccess
+               ? error
+               : WqeError{WcStatus::kLocProtErr, refuse(Rule::kSgeMemory)};
 }
 
 bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to) {

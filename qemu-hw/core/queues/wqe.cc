@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "ib/wire/packet.h"
@@ -81,11 +82,14 @@ static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
 // The data of an ATOMIC WRITE is an operand, so it may be inline on every QP.
 constexpr uint32_t kWordBytes = 8;
 
-std::unexpected<WqeError> bad_op(VendorError detail) {
-    return std::unexpected(WqeError{WcStatus::kLocQpOpErr, detail});
+std::unexpected<WqeError> bad_op(const Verdict& broken) {
+    return std::unexpected(WqeError{WcStatus::kLocQpOpErr, broken});
 }
-std::unexpected<WqeError> bad_length() {
-    return std::unexpected(WqeError{WcStatus::kLocLenErr, VendorError::kLength});
+std::unexpected<WqeError> bad_op(Rule rule, uint64_t value = 0, uint64_t limit = 0) {
+    return bad_op(refuse(rule, value, limit));
+}
+std::unexpected<WqeError> bad_length(Rule rule, uint64_t value, uint64_t limit) {
+    return std::unexpected(WqeError{WcStatus::kLocLenErr, refuse(rule, value, limit)});
 }
 
 // The caller has checked that the structure fits. Every stride suffices: see kSegmentEnd below.
@@ -126,16 +130,20 @@ static_assert(kControlEnd + sizeof(pib_hca_wqe_ud) <= 1u << PIB_HCA_MIN_LOG_SQ_S
 using DataResult = std::expected<DataSegment, WqeError>;
 
 DataResult inline_data(Bytes bytes, size_t offset, uint32_t length, uint32_t max_inline) {
-    if (length > max_inline || length > bytes.size() - offset) {
-        return std::unexpected(WqeError{WcStatus::kLocLenErr, VendorError::kInline});
+    const uint64_t most = std::min<uint64_t>(max_inline, bytes.size() - offset);
+    if (length > most) {
+        return bad_length(Rule::kWqeInlineLong, length, most);
     }
     return DataSegment{
         .length = length, .offset = static_cast<uint16_t>(offset), .num_sge = 0, .is_inline = true};
 }
 
-DataResult sge_data(Bytes bytes, size_t offset, uint32_t num_sge) {
-    if (num_sge > Limits::kSge || num_sge * sizeof(pib_hca_sge) > bytes.size() - offset) {
-        return bad_op(VendorError::kSgeCount);
+// `rule` limits num_sge.
+DataResult sge_data(Bytes bytes, size_t offset, uint32_t num_sge, Rule rule) {
+    const uint64_t most =
+        std::min<uint64_t>(Limits::kSge, (bytes.size() - offset) / sizeof(pib_hca_sge));
+    if (num_sge > most) {
+        return bad_op(rule, num_sge, most);
     }
     DataSegment data{.length = 0,
                      .offset = static_cast<uint16_t>(offset),
@@ -156,13 +164,19 @@ DataResult send_data(Bytes bytes, const pib_hca_wqe_control& control, const Opco
     const size_t offset = data_offset(row, rules.type);
     if ((control.flags & PIB_HCA_WQE_INLINE) == 0) {
         if (control.inline_length != 0) {
-            return bad_op(VendorError::kReserved);
+            return bad_op(Rule::kWqeNotInline, control.inline_length);
         }
-        auto data = sge_data(bytes, offset, control.num_sge);
-        return data && data->length > Limits::kMaxMessage ? DataResult(bad_length()) : data;
+        auto data = sge_data(bytes, offset, control.num_sge, Rule::kWqeSges);
+        if (data && data->length > Limits::kMaxMessage) {
+            return bad_length(Rule::kWqeLong, data->length, Limits::kMaxMessage);
+        }
+        return data;
     }
-    if (!row.allows_inline || control.num_sge != 0) {
-        return bad_op(VendorError::kInline);
+    if (!row.allows_inline) {
+        return bad_op(Rule::kWqeInlineOpcode, control.opcode);
+    }
+    if (control.num_sge != 0) {
+        return bad_op(Rule::kWqeInlineSges, control.num_sge);
     }
     const uint32_t most = row.segment.decode == atomic_write_op
                               ? std::max(rules.max_inline, kWordBytes)
@@ -177,7 +191,7 @@ OpResult send_op(Bytes, const DataSegment&) {
 OpResult rdma_op(Bytes bytes, const DataSegment&) {
     const auto rdma = load<pib_hca_wqe_rdma>(bytes, kControlEnd);
     if (rdma.reserved != 0) {
-        return bad_op(VendorError::kReserved);
+        return bad_op(Rule::kWqeRdmaReserved, rdma.reserved);
     }
     return RdmaOp{.remote_addr = rdma.remote_addr, .rkey = rdma.rkey};
 }
@@ -185,11 +199,11 @@ OpResult rdma_op(Bytes bytes, const DataSegment&) {
 OpResult masked_op(Bytes bytes, const DataSegment& data) {
     const auto atomic = load<pib_hca_wqe_atomic>(bytes, kControlEnd);
     if (atomic.reserved != 0) {
-        return bad_op(VendorError::kReserved);
+        return bad_op(Rule::kWqeAtomicReserved, atomic.reserved);
     }
     // IBA 9.4.5: an atomic exchanges exactly one 64-bit word.
     if (data.length != kWordBytes) {
-        return bad_length();
+        return bad_length(Rule::kWqeEightBytes, data.length, kWordBytes);
     }
     return AtomicOp{.remote_addr = atomic.remote_addr,
                     .rkey = atomic.rkey,
@@ -201,14 +215,16 @@ OpResult masked_op(Bytes bytes, const DataSegment& data) {
 
 OpResult atomic_op(Bytes bytes, const DataSegment& data) {
     const auto atomic = load<pib_hca_wqe_atomic>(bytes, kControlEnd);
-    if (atomic.swap_mask != 0 || atomic.compare_mask != 0) {
-        return bad_op(VendorError::kReserved);
+    if (atomic.swap_mask != 0) {
+        return bad_op(Rule::kWqeSwapMask, atomic.swap_mask);
     }
-    return masked_op(bytes, data);
+    return atomic.compare_mask == 0 ? masked_op(bytes, data)
+                                    : bad_op(Rule::kWqeCompareMask, atomic.compare_mask);
 }
 
 OpResult atomic_write_op(Bytes bytes, const DataSegment& data) {
-    return data.length == kWordBytes ? rdma_op(bytes, data) : bad_length();
+    return data.length == kWordBytes ? rdma_op(bytes, data)
+                                     : bad_length(Rule::kWqeEightBytes, data.length, kWordBytes);
 }
 
 static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
@@ -218,13 +234,20 @@ static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
 OpResult flush_op(Bytes bytes, const DataSegment& data) {
     constexpr uint8_t kPlacements = PIB_HCA_FLUSH_GLOBAL | PIB_HCA_FLUSH_PERSISTENT;
     if (data.num_sge != 0) {
-        return bad_op(VendorError::kSgeCount);
+        return bad_op(Rule::kWqeNoSges, data.num_sge);
     }
     const auto flush = load<pib_hca_wqe_flush>(bytes, kControlEnd);
-    if (!all_zero(flush.reserved) || (flush.placement & ~kPlacements) != 0 ||
-        flush.placement == 0 || flush.level > PIB_HCA_FLUSH_REGION ||
-        (flush.level == PIB_HCA_FLUSH_REGION && flush.length != 0)) {
-        return bad_op(VendorError::kReserved);
+    if (!all_zero(flush.reserved)) {
+        return bad_op(Rule::kWqeFlushReserved);
+    }
+    if (flush.placement == 0 || (flush.placement & ~kPlacements) != 0) {
+        return bad_op(Rule::kWqePlacement, flush.placement, kPlacements);
+    }
+    if (flush.level > PIB_HCA_FLUSH_REGION) {
+        return bad_op(Rule::kWqeLevel, flush.level, PIB_HCA_FLUSH_REGION);
+    }
+    if (flush.level == PIB_HCA_FLUSH_REGION && flush.length != 0) {
+        return bad_op(Rule::kWqeFlushLength, flush.length);
     }
     return FlushOp{.remote_addr = flush.remote_addr,
                    .rkey = flush.rkey,
@@ -235,9 +258,14 @@ OpResult flush_op(Bytes bytes, const DataSegment& data) {
 
 OpResult datagram_op(Bytes bytes) {
     const auto ud = load<pib_hca_wqe_ud>(bytes, kControlEnd);
-    if (!all_zero(ud.reserved) || !all_zero(ud.av.reserved) ||
-        (ud.av.flags & ~PIB_HCA_AV_GRH) != 0) {
-        return bad_op(VendorError::kReserved);
+    if (!all_zero(ud.reserved)) {
+        return bad_op(Rule::kWqeUdReserved);
+    }
+    if (!all_zero(ud.av.reserved)) {
+        return bad_op(Rule::kVectorReserved);
+    }
+    if ((ud.av.flags & ~PIB_HCA_AV_GRH) != 0) {
+        return bad_op(Rule::kVectorFlags, ud.av.flags, PIB_HCA_AV_GRH);
     }
     return DatagramOp{.av = address_vector(ud.av),
                       .dest_qpn = ud.dest_qpn,
@@ -249,7 +277,7 @@ OpResult datagram_op(Bytes bytes) {
 template <typename T>
 std::expected<T, WqeError> load_key_segment(Bytes bytes, const DataSegment& data) {
     if (data.num_sge != 0) {
-        return bad_op(VendorError::kSgeCount);
+        return bad_op(Rule::kWqeNoSges, data.num_sge);
     }
     return load<T>(bytes, kControlEnd);
 }
@@ -260,7 +288,7 @@ OpResult invalidate_op(Bytes bytes, const DataSegment& data) {
         return std::unexpected(key.error());
     }
     if (!all_zero(key->reserved)) {
-        return bad_op(VendorError::kReserved);
+        return bad_op(Rule::kWqeKeyReserved);
     }
     return InvalidateOp{.key = key->key};
 }
@@ -271,7 +299,7 @@ OpResult bind_op(Bytes bytes, const DataSegment& data) {
         return std::unexpected(bind.error());
     }
     if (bind->reserved != 0) {
-        return bad_op(VendorError::kReserved);
+        return bad_op(Rule::kWqeBindReserved, bind->reserved);
     }
     return BindOp{{.rkey = bind->rkey,
                    .lkey = bind->lkey,
@@ -285,8 +313,11 @@ OpResult register_op(Bytes bytes, const DataSegment& data) {
     if (!reg) {
         return std::unexpected(reg.error());
     }
-    if (reg->reserved != 0 || reg->pages.reserved != 0) {
-        return bad_op(VendorError::kReserved);
+    if (reg->reserved != 0) {
+        return bad_op(Rule::kWqeRegReserved, reg->reserved);
+    }
+    if (const Verdict verdict = check_reserved(reg->pages); verdict != CmdStatus::kOk) {
+        return bad_op(verdict.within(kControlEnd + offsetof(pib_hca_wqe_reg, pages)));
     }
     return RegisterOp{{.key = reg->key,
                        .access = reg->access,
@@ -298,6 +329,22 @@ OpResult register_op(Bytes bytes, const DataSegment& data) {
 
 OpResult decode_op(Bytes bytes, const OpcodeRow& row, QpType type, const DataSegment& data) {
     return is_datagram(type) ? datagram_op(bytes) : row.segment.decode(bytes, data);
+}
+
+// The rules of the control segment that hold for all operations.
+Verdict check_control(const pib_hca_wqe_control& control, const OpcodeRow& row, QpType type) {
+    if ((row.services & service_of(type)) == 0) {
+        return refuse(Rule::kWqeService, control.opcode, static_cast<uint8_t>(type));
+    }
+    if (control.reserved != 0) {
+        return refuse(Rule::kWqeReserved, control.reserved);
+    }
+    if ((control.flags & ~kAllFlags) != 0) {
+        return refuse(Rule::kWqeFlags, control.flags, kAllFlags);
+    }
+    const uint32_t max_srqn = type == QpType::kXrcIni ? kMaxNumber : 0;
+    return control.srqn <= max_srqn ? CmdStatus::kOk
+                                    : refuse(Rule::kWqeSrqn, control.srqn, max_srqn);
 }
 
 }  // namespace
@@ -314,15 +361,12 @@ CompletionOpcode completion_opcode(SendOpcode opcode) {
 std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& rules) {
     const auto control = load<pib_hca_wqe_control>(bytes, 0);
     if (control.opcode >= kOpcodes.size()) {
-        return bad_op(VendorError::kOpcode);
+        return bad_op(Rule::kWqeOpcode, control.opcode);
     }
     const OpcodeRow& row = kOpcodes[control.opcode];
-    if ((row.services & service_of(rules.type)) == 0) {
-        return bad_op(VendorError::kOpcode);
-    }
-    const uint32_t max_srqn = rules.type == QpType::kXrcIni ? kMaxNumber : 0;
-    if (control.reserved != 0 || control.srqn > max_srqn || (control.flags & ~kAllFlags) != 0) {
-        return bad_op(VendorError::kReserved);
+    if (const Verdict verdict = check_control(control, row, rules.type);
+        verdict != CmdStatus::kOk) {
+        return bad_op(verdict);
     }
     const auto data = send_data(bytes, control, row, rules);
     if (!data) {
@@ -346,10 +390,13 @@ uint32_t recv_wqe_id(Bytes bytes) {
 
 std::expected<DataSegment, WqeError> decode_recv_wqe(Bytes bytes, bool shared) {
     const auto header = load<pib_hca_recv_wqe>(bytes, 0);
-    if (!all_zero(header.reserved) || (header.id != 0 && !shared)) {
-        return bad_op(VendorError::kReserved);
+    if (!all_zero(header.reserved)) {
+        return bad_op(Rule::kRecvReserved);
     }
-    return sge_data(bytes, sizeof header, header.num_sge);
+    if (header.id != 0 && !shared) {
+        return bad_op(Rule::kRecvId, header.id);
+    }
+    return sge_data(bytes, sizeof header, header.num_sge, Rule::kRecvSges);
 }
 
 }  // namespace pib::hca

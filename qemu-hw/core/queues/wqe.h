@@ -12,26 +12,10 @@
 #include "base/config.h"
 #include "base/qp_kinds.h"
 #include "base/status.h"
+#include "base/verdict.h"
 #include "memory/registration.h"
 
 namespace pib::hca {
-
-// Values of Completion.vendor_error: the rule that a refused WQE broke. docs/device-spec.md lists
-// them.
-enum class VendorError : uint8_t {
-    kNone = 0,
-    kReserved = 1,       // a reserved field or flag is not zero
-    kOpcode = 2,         // no such opcode, or not on this QP type
-    kSgeCount = 3,       // num_sge exceeds the limit or the WQE
-    kInline = 4,         // inline data where it is not allowed, or more than max_inline
-    kLength = 5,         // the message is too long
-    kAddressVector = 6,  // port, LID, SL or GID index
-    kPkeyIndex = 7,
-    kLocalKey = 8,   // an SGE's L_Key, bounds or rights
-    kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
-    kResponse = 10,  // the peer's response does not match the request
-    kMemory = 11,    // a bind, fast registration or invalidation that the key does not allow
-};
 
 // The register interface has the same numbers (commands/interface_numbers.cc).
 enum class SendOpcode : uint8_t {
@@ -64,9 +48,12 @@ struct Sge {
     uint32_t lkey;
 };
 
+// The status of a WQE's completion, and the rule that the WQE breaks; kNone: it breaks none.
 struct WqeError {
-    WcStatus status;
-    VendorError detail;
+    WcStatus status = WcStatus::kSuccess;
+    Verdict broken{};
+
+    VendorError detail() const { return vendor_error_of(broken.rule); }
 };
 
 // The place of a WQE's data: SGEs, or inline bytes inside the copied WQE.

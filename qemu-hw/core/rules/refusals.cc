@@ -15,17 +15,28 @@ namespace pib::hca {
 
 namespace {
 
+static_assert(Refusals::kKept == PIB_HCA_REFUSALS_KEPT);
+
 using Number = RuleText::Number;
 using Place = RuleText::Place;
 
-// The structure of the field begins there in the command's input.
-unsigned place_in_input(const Refusal& refusal, Place place) {
+// An operation's segment follows the control segment.
+constexpr unsigned kSegmentAt = sizeof(pib_hca_wqe_control);
+
+// The structure of the field begins there in the command's input, or in the WQE.
+unsigned place_of(const Refusal& refusal, Place place) {
+    const bool in_wqe = refusal.kind == Refusal::Kind::kRequest;
     switch (place) {
         case Place::kPages:
-            return refusal.pages_at;
+            return in_wqe ? refusal.verdict.at : refusal.pages_at;
         case Place::kVector:
-            return refusal.verdict.alternate ? offsetof(pib_hca_modify_qp, alt_av)
-                                             : offsetof(pib_hca_modify_qp, av);
+            return in_wqe                      ? kSegmentAt + offsetof(pib_hca_wqe_ud, av)
+                   : refusal.verdict.alternate ? offsetof(pib_hca_modify_qp, alt_av)
+                                               : offsetof(pib_hca_modify_qp, av);
+        case Place::kSegment:
+            return kSegmentAt;
+        case Place::kSge:
+            return refusal.verdict.at;
         default:
             return 0;
     }
@@ -37,6 +48,8 @@ const char* prefix_of(const Refusal& refusal, Place place) {
             return "pages.";
         case Place::kVector:
             return refusal.verdict.alternate ? "alt_av." : "av.";
+        case Place::kSge:
+            return "sge.";
         default:
             return "";
     }
@@ -57,7 +70,7 @@ std::string byte_text(const Refusal& refusal, const RuleText::Field& field) {
     if (field.place == Place::kRegister) {
         return {};
     }
-    return " at byte " + std::to_string(place_in_input(refusal, field.place) + field.offset) +
+    return " at byte " + std::to_string(field_offset(refusal)) +
            (field.place == Place::kEntry ? " of the entry" : "");
 }
 
@@ -91,13 +104,17 @@ std::string name_of(const Subject& subject) {
            (numbered ? " " + std::to_string(subject.number) : "");
 }
 
-// "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", or "QP 65"
+// "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", "QP 65", or "send WQE 12 of QP 65"
 std::string subject_text(const Refusal& refusal, const RuleText& rule) {
     if (refusal.kind == Refusal::Kind::kAccess) {
         return refusal.what + (" at" + number_text(Number::kHex, refusal.offset));
     }
     if (refusal.kind == Refusal::Kind::kMisuse) {
         return name_of(refusal.misused);
+    }
+    if (refusal.kind == Refusal::Kind::kRequest) {
+        return refusal.what + (" " + std::to_string(refusal.counter)) + " of QP " +
+               std::to_string(refusal.object);
     }
     const bool said = refusal.object == 0 || rule.field.place == Place::kEntry;
     return refusal.what + (said ? "" : " of " + std::to_string(refusal.object)) + " id " +
@@ -108,17 +125,38 @@ std::string section_text(Rule rule) {
     return std::to_string(section_of(rule)) + "." + std::to_string(subsection_of(rule));
 }
 
+std::string manual_text(Rule rule) {
+    return " (manual " + section_text(rule) + " rule " + std::to_string(number_of(rule)) + ")";
+}
+
+Refusal refusal_of(const FailedRequest& request) {
+    return {.what = request.send ? "send WQE" : "receive WQE",
+            .kind = Refusal::Kind::kRequest,
+            .object = request.qpn,
+            .counter = request.counter,
+            .is_send = request.send,
+            .completion = request.status,
+            .verdict = request.broken};
+}
+
 }  // namespace
 
-std::string text_of(const Refusal& refusal) {
-    const Verdict& verdict = refusal.verdict;
-    const RuleText& rule = *find_rule(verdict.rule);
-    const char* const verb = refusal.kind == Refusal::Kind::kMisuse ? " misused: " : " refused: ";
+uint16_t field_offset(const Refusal& refusal) {
+    const RuleText::Field& field = find_rule(refusal.verdict.rule)->field;
+    return static_cast<uint16_t>(place_of(refusal, field.place) + field.offset);
+}
+
+std::string reason_of(const Refusal& refusal) {
+    const RuleText& rule = *find_rule(refusal.verdict.rule);
     const Subject& other = refusal.other;
-    return subject_text(refusal, rule) + verb + field_text(refusal, rule) + rule.text +
-           number_text(rule.limit, verdict.limit) +
-           (other.thing == Thing::kNone ? "" : " " + name_of(other)) + " (manual " +
-           section_text(verdict.rule) + " rule " + std::to_string(number_of(verdict.rule)) + ")";
+    return field_text(refusal, rule) + rule.text + number_text(rule.limit, refusal.verdict.limit) +
+           (other.thing == Thing::kNone ? "" : " " + name_of(other));
+}
+
+std::string text_of(const Refusal& refusal) {
+    const Rule rule = refusal.verdict.rule;
+    const char* const verb = refusal.kind == Refusal::Kind::kMisuse ? " misused: " : " refused: ";
+    return subject_text(refusal, *find_rule(rule)) + verb + reason_of(refusal) + manual_text(rule);
 }
 
 void Refusals::print(const Refusal& refusal) {
@@ -146,9 +184,18 @@ void Refusals::add(const Refusal& refusal) noexcept {
     }
 }
 
+void Refusals::refused(const FailedRequest& request) noexcept {
+    add(refusal_of(request));
+}
+
+std::string Refusals::words(const FailedRequest& request) const {
+    return reason_of(refusal_of(request)) + manual_text(request.broken.rule);
+}
+
 void Refusals::ignored_load(unsigned bar, uint64_t offset) {
     add({.what = bar == PIB_HCA_BAR_REGS ? "load of BAR0" : "load of BAR2",
          .kind = Refusal::Kind::kAccess,
+         .bar = static_cast<uint8_t>(bar),
          .offset = offset,
          .verdict = refuse(Rule::kLoad)});
 }
@@ -156,6 +203,7 @@ void Refusals::ignored_load(unsigned bar, uint64_t offset) {
 void Refusals::ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict) {
     add({.what = bar == PIB_HCA_BAR_REGS ? "store to BAR0" : "store to BAR2",
          .kind = Refusal::Kind::kAccess,
+         .bar = static_cast<uint8_t>(bar),
          .offset = offset,
          .verdict = verdict});
 }
@@ -175,6 +223,10 @@ void Refusals::write(JsonWriter& out) const {
             out.member("id", refusal.id);
             out.member("object", refusal.object);
             out.member("status", static_cast<uint8_t>(refusal.verdict.status()));
+        }
+        if (refusal.kind == Refusal::Kind::kRequest) {
+            out.member("qpn", refusal.object);
+            out.member("counter", refusal.counter);
         }
         out.member("rule", section_text(rule) + "." + std::to_string(number_of(rule)));
         out.member("text", text_of(refusal));

@@ -11,6 +11,7 @@
 
 #include "base/guest_errors.h"
 #include "base/host.h"
+#include "base/journal.h"
 #include "base/recent_accesses.h"
 #include "base/verdict.h"
 
@@ -39,16 +40,22 @@ struct Subject {
     auto operator<=>(const Subject&) const = default;
 };
 
-// A refused command, a store or load that the device ignores, or the misuse of an object.
+// A refused command or work request, a store or load that the device ignores, or the misuse of an
+// object.
 struct Refusal {
-    enum class Kind : uint8_t { kCommand, kAccess, kMisuse };
+    enum class Kind : uint8_t { kCommand, kAccess, kMisuse, kRequest };
 
-    const char* what = "";  // a literal: the command's name, or "store to BAR0"
+    const char* what = "";  // a literal: the command's name, "store to BAR0", or "send WQE"
     Kind kind = Kind::kCommand;
-    uint16_t id = 0;  // the command's
-    uint32_t object = 0;
-    uint16_t pages_at = 0;  // offset of the page list in the command's input
-    uint64_t offset = 0;    // in the BAR
+    uint16_t opcode = 0;  // the command's, like the following
+    uint16_t id = 0;
+    uint32_t object = 0;                       // or the QP of a work request
+    uint32_t counter = 0;                      // the WQE's in its queue
+    bool is_send = false;                      // the WQE; else a receive
+    WcStatus completion = WcStatus::kSuccess;  // the WQE's
+    uint16_t pages_at = 0;                     // offset of the page list in the command's input
+    uint8_t bar = 0;                           // a store's or load's, with the offset in it
+    uint64_t offset = 0;
     Verdict verdict;
     Subject misused{};  // in place of `what`
     Subject other{};    // the object that the misused one conflicts with
@@ -56,11 +63,16 @@ struct Refusal {
     RecentAccesses accesses{};  // if the device is strict
 };
 
+// Offset of the wrong field in the command's entry or input structure, or in the WQE; 0: it is in
+// none of them.
+uint16_t field_offset(const Refusal& refusal);
+// "log_depth 31 at byte 24, at most 22"
+std::string reason_of(const Refusal& refusal);
 // "CREATE_CQ id 7 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
 // "CQ 3 misused: consumer 9 is ahead of the CQEs written: 8 (manual 10.1 rule 1)"
 std::string text_of(const Refusal& refusal);
 
-class Refusals {
+class Refusals final : public RequestReasons {
   public:
     static constexpr size_t kKept = 64;
 
@@ -69,9 +81,17 @@ class Refusals {
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
     void add(const Refusal& refusal) noexcept;
+    void refused(const FailedRequest& request) noexcept override;
+    std::string words(const FailedRequest& request) const override;
     void ignored_load(unsigned bar, uint64_t offset);
     void ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict);
 
+    // Refusals since QEMU's start.
+    uint64_t count() const { return count_; }
+    // Index 0 is the last one. nullptr: none, or not kept.
+    const Refusal* newest(uint64_t index) const {
+        return index < count_ && index < kKept ? &ring_[(count_ - 1 - index) % kKept] : nullptr;
+    }
     // How often the driver has broken a rule that no command's status tells it of.
     uint64_t silent() const { return silent_; }
 

@@ -2,10 +2,12 @@
 #include "rules/rule_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <iterator>
 
 #include "pib_hca_hw.h"
+#include "rules/request_rule_table.h"
 
 namespace pib::hca {
 
@@ -517,15 +519,21 @@ constexpr RuleText kTexts[] = {
     {Rule::kVectorFlowLabel, VECTOR(flow_label), Number::kHex, ", at most", Number::kHex},
 };
 
+constexpr auto kAllTexts = [] {
+    std::array<RuleText, std::size(kTexts) + std::size(kRequestTexts)> all{};
+    std::ranges::copy(kRequestTexts, std::ranges::copy(kTexts, all.begin()).out);
+    return all;
+}();
+
 }  // namespace
 
 std::span<const RuleText> rule_texts() {
-    return kTexts;
+    return kAllTexts;
 }
 
 const RuleText* find_rule(Rule rule) {
-    const auto found = std::ranges::find(kTexts, rule, &RuleText::rule);
-    return found == std::end(kTexts) ? nullptr : found;
+    const auto found = std::ranges::find(kAllTexts, rule, &RuleText::rule);
+    return found == kAllTexts.end() ? nullptr : &*found;
 }
 
 }  // namespace pib::hca

@@ -12,7 +12,17 @@ namespace pib::hca {
 
 struct RuleText {
     // The structure that has the field.
-    enum class Place : uint8_t { kNone, kEntry, kInput, kPages, kVector, kRegister };
+    enum class Place : uint8_t {
+        kNone,
+        kEntry,
+        kInput,
+        kPages,
+        kVector,
+        kRegister,
+        kWqe,      // the control segment, or a receive WQE
+        kSegment,  // the operation's
+        kSge,
+    };
     enum class Number : uint8_t { kNone, kDecimal, kHex };
 
     struct Field {

@@ -156,16 +156,16 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
 
 void Completer::complete_front(QueuePair& qp) {
     advance(qp, qp.window.front().psn_end());
-    complete_send(services_, qp, {WcStatus::kSuccess, VendorError::kNone});
+    complete_send(services_, qp, {});
     complete_local(services_, qp);
 }
 
-void Completer::fail(QueuePair& qp, WcStatus status, VendorError detail) {
+void Completer::fail(QueuePair& qp, const WqeError& error) {
     if (qp.window.empty()) {
         fatal(services_, qp);
         return;
     }
-    fail_send(services_, qp, {status, detail});
+    fail_send(services_, qp, error);
 }
 
 // Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1).
@@ -176,7 +176,7 @@ void Completer::retry(QueuePair& qp) {
     } else if (migrate_if_armed(services_, qp)) {
         qp.req.retries_left = qp.attr.retry_cnt;  // the other path has not been tried yet
     } else {
-        fail(qp, WcStatus::kRetryExcErr);
+        fail(qp, {WcStatus::kRetryExcErr});
         return;
     }
     requester::rewind(services_, qp);
@@ -213,7 +213,7 @@ void Completer::nak_in(QueuePair& qp, ib::Psn psn, uint8_t code) {
         services_.count(qp, *counter);
     }
     if (!sequence) {
-        fail(qp, kNakMeanings[code].status);
+        fail(qp, {kNakMeanings[code].status});
         return;
     }
     retry(qp);
@@ -232,7 +232,7 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
     if (qp.req.rnr_retries_left == 0) {
         services_.count(qp, HcaCounter::kRnrNakRetryErr);
         requester::stop_timer(services_, qp);
-        fail(qp, WcStatus::kRnrRetryExcErr);
+        fail(qp, {WcStatus::kRnrRetryExcErr});
         return;
     }
     if (qp.attr.rnr_retry != kRetryForEver) {
@@ -258,7 +258,7 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     // Data in answer to a SEND or WRITE, or a READ answered like an atomic: a bad response (IBA
     // 9.9.2.2).
     if (!qp.window.front().wqe.needs_response()) {
-        fail(qp, WcStatus::kBadRespErr, VendorError::kResponse);
+        bad_response(qp);
         return false;
     }
     if (psn != qp.req.una) {
@@ -275,13 +275,14 @@ uint32_t Completer::cannot_scatter(QueuePair& qp) {
         qp.paging.response_lost = true;
         requester::stop_timer(services_, qp);
     } else {
-        fail(qp, WcStatus::kLocProtErr, VendorError::kLocalKey);
+        fail(qp, protection_error(services_.mpt(), qp.window.segments_at(0, qp.key_user()),
+                                  access::kLocalWrite));
     }
     return 1;
 }
 
 uint32_t Completer::bad_response(QueuePair& qp) {
-    fail(qp, WcStatus::kBadRespErr, VendorError::kResponse);
+    fail(qp, {WcStatus::kBadRespErr, refuse(Rule::kPeerResponse)});
     return 1;
 }
 

@@ -35,7 +35,7 @@ class Completer {
     void complete_front(QueuePair& qp);
     void retry(QueuePair& qp);
     void sequence_error(QueuePair& qp);
-    void fail(QueuePair& qp, WcStatus status, VendorError detail = VendorError::kNone);
+    void fail(QueuePair& qp, const WqeError& error);
     void settle(QueuePair& qp);
     void ghost_in(QueuePair& qp, const ib::PacketView& packet);
 

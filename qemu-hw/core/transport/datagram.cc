@@ -54,7 +54,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             case Sent::kYes:
                 budget.charge(bytes);
                 budget.spend(services_.scheduler().copied() - copied);
-                complete_send(services_, qp, {WcStatus::kSuccess, VendorError::kNone});
+                complete_send(services_, qp, {});
                 break;
             case Sent::kBlocked:
                 return Turn::kBlocked;
@@ -62,7 +62,9 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
                 if (await_page(services_, qp, QpHalf::kRequester)) {
                     return Turn::kIdle;
                 }
-                fail_send(services_, qp, {WcStatus::kLocProtErr, VendorError::kLocalKey});
+                fail_send(
+                    services_, qp,
+                    protection_error(services_.mpt(), qp.window.segments_at(0, qp.key_user()), 0));
                 break;
         }
     }
@@ -97,27 +99,36 @@ bool Datagram::fetch(QueuePair& qp) {
 WqeError Datagram::check(const QueuePair& qp, const SendWqe& wqe) {
     const Port& port = services_.port_of(qp);
     if (wqe.data.length > port.mtu_bytes()) {
-        return {WcStatus::kLocLenErr, VendorError::kLength};  // C9-179: one packet
+        return {WcStatus::kLocLenErr,  // C9-179: one packet
+                refuse(Rule::kWqeAboveMtu, wqe.data.length, port.mtu_bytes())};
     }
-    return check_address(qp, std::get<DatagramOp>(wqe.op));
+    const Verdict broken = check_address(qp, std::get<DatagramOp>(wqe.op));
+    return broken == CmdStatus::kOk ? WqeError{} : WqeError{WcStatus::kLocQpOpErr, broken};
 }
 
-WqeError Datagram::check_address(const QueuePair& qp, const DatagramOp& op) {
+Verdict Datagram::check_address(const QueuePair& qp, const DatagramOp& op) {
     const Port& port = services_.port_of(qp);
     const bool to_group = op.dest_qpn == ib::kMulticastQpn.value();
     const LidClass allowed{.multicast = to_group && qp.type == QpType::kUd,
                            .permissive = qp.type == QpType::kSmi};
-    const bool group_is_whole = !to_group || (ib::Lid(op.av.dlid).is_multicast() && op.av.has_grh);
     // IBA 10.2.2.2: the address vector's port is the QP's.
-    if (op.av.port != qp.port() || op.dest_qpn > ib::Qpn::kMask || !group_is_whole ||
-        check_address_vector(op.av, port, allowed) != CmdStatus::kOk) {
-        return {WcStatus::kLocQpOpErr, VendorError::kAddressVector};
+    if (op.av.port != qp.port()) {
+        return refuse(Rule::kWqeAvPort, op.av.port, qp.port());
     }
-    const bool names_pkey = qp.type == QpType::kGsi;
-    if (names_pkey ? op.pkey_index >= port.pkey_count() : op.pkey_index != 0) {
-        return {WcStatus::kLocQpOpErr, VendorError::kPkeyIndex};
+    if (op.dest_qpn > ib::Qpn::kMask) {
+        return refuse(Rule::kWqeDestQpn, op.dest_qpn, ib::Qpn::kMask);
     }
-    return {WcStatus::kSuccess, VendorError::kNone};
+    if (to_group && !(ib::Lid(op.av.dlid).is_multicast() && op.av.has_grh)) {
+        return refuse(Rule::kWqeGroup, op.dest_qpn, op.av.dlid);
+    }
+    if (const Verdict verdict = check_address_vector(op.av, port, allowed);
+        verdict != CmdStatus::kOk) {
+        return verdict;
+    }
+    const uint16_t last_pkey =
+        qp.type == QpType::kGsi ? static_cast<uint16_t>(port.pkey_count() - 1) : uint16_t{0};
+    return op.pkey_index <= last_pkey ? CmdStatus::kOk
+                                      : refuse(Rule::kWqePkeyIndex, op.pkey_index, last_pkey);
 }
 
 ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
@@ -147,8 +158,7 @@ ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
 
 Sent Datagram::send_front(QueuePair& qp) {
     const SendWqe& wqe = qp.window.front().wqe;
-    const SegmentView segments{
-        .wqe = qp.window.bytes_at(0), .data = wqe.data, .user = qp.key_user()};
+    const SegmentView segments = qp.window.segments_at(0, qp.key_user());
     Port& port = services_.port_of(qp);
     const ib::PacketHeaders out = headers(qp, wqe);
     qp.scheduling.last_dlid = out.lrh.dlid.value();
@@ -269,7 +279,8 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
     }
     if (!scatter_packet(qp, packet)) {
         (void)services_.mpt().take_miss();  // a datagram does not come again: no resume would help
-        fail_recv(services_, qp, {WcStatus::kLocProtErr, VendorError::kLocalKey});
+        fail_recv(services_, qp,
+                  protection_error(services_.mpt(), qp.resp.recv.segments(), access::kLocalWrite));
         enter_error(services_, qp);
         return;
     }
@@ -277,8 +288,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
 }
 
 bool Datagram::scatter_packet(QueuePair& qp, const ib::PacketView& packet) {
-    const SegmentView segments{
-        .wqe = qp.resp.recv.bytes, .data = qp.resp.recv.data, .user = qp.resp.recv.user};
+    const SegmentView segments = qp.resp.recv.segments();
     if (packet.grh() &&
         !scatter(services_.mpt(), segments, 0, packet.bytes().part(ib::Lrh::kSize, kGrhBytes))) {
         return false;

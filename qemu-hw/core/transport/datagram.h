@@ -25,7 +25,7 @@ class Datagram {
   private:
     bool fetch(QueuePair& qp);
     WqeError check(const QueuePair& qp, const SendWqe& wqe);
-    WqeError check_address(const QueuePair& qp, const DatagramOp& op);
+    Verdict check_address(const QueuePair& qp, const DatagramOp& op);
     Sent send_front(QueuePair& qp);
     ib::PacketHeaders headers(const QueuePair& qp, const SendWqe& wqe);
 

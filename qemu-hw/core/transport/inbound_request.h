@@ -16,7 +16,7 @@ struct Refusal {
     AckKind kind = AckKind::kNak;  // kNone: the peer is told nothing
     uint8_t code = 0;
     Event event = Event::kCompletion;  // COMPLETION: none
-    WqeError receive{WcStatus::kWrFlushErr, VendorError::kNone};
+    WqeError receive{WcStatus::kWrFlushErr};
     // The check of several packets is true for some of them only. Nothing has happened, and the
     // caller delivers them one by one.
     bool of_some = false;

@@ -159,7 +159,7 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
         default:
             break;
     }
-    return operational_error({WcStatus::kWrFlushErr, VendorError::kNone});
+    return operational_error({WcStatus::kWrFlushErr});
 }
 
 // Packet and message lengths (IBA 9.7.4.1.6).
@@ -180,7 +180,8 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
             }
             services.count(qp, HcaCounter::kRespLocalLengthError);
             Refusal refusal = invalid_request();
-            refusal.receive = {WcStatus::kLocLenErr, VendorError::kLength};
+            refusal.receive = {WcStatus::kLocLenErr, refuse(Rule::kRecvShort, resp.recv.data.length,
+                                                            uint64_t{before} + bytes)};
             return refusal;
         }
         return std::nullopt;

@@ -12,8 +12,9 @@ namespace {
 
 // The R_Key of a SEND with Invalidate could not be invalidated (class J). The completion of the
 // SEND and the end of the connection tell the receiver; the sender gets no answer.
-Refusal invalidate_error() {
-    return {.kind = AckKind::kNone, .receive = {WcStatus::kRemInvReqErr, VendorError::kMemory}};
+Refusal invalidate_error(uint32_t rkey) {
+    return {.kind = AckKind::kNone,
+            .receive = {WcStatus::kRemInvReqErr, refuse(Rule::kRecvInvalidate, rkey)}};
 }
 
 // Some of several packets may have a place; a payload that was pulled is no longer here.
@@ -57,12 +58,11 @@ Check execute_send(QpServices& services, QueuePair& qp, const Request& request) 
     if (request.starts()) {
         resp.received = 0;
     }
-    const WqeTarget target{
-        .segments = {.wqe = resp.recv.bytes, .data = resp.recv.data, .user = resp.recv.user},
-        .offset = resp.received};
+    const WqeTarget target{.segments = resp.recv.segments(), .offset = resp.received};
     if (!place_payload(services, qp, target, request.burst, request.payload)) {
         return cannot_place(services, qp, request,
-                            operational_error({WcStatus::kLocProtErr, VendorError::kLocalKey}));
+                            operational_error(protection_error(services.mpt(), target.segments,
+                                                               access::kLocalWrite)));
     }
     if (request.payload.is_offered()) {
         return std::nullopt;
@@ -71,7 +71,7 @@ Check execute_send(QpServices& services, QueuePair& qp, const Request& request) 
     if (const auto ieth = request.burst.last().ieth();
         ieth && !services.mpt().invalidate_remote(qp.remote_user(), ieth->rkey.value())) {
         resp.expected_psn = request.burst.psn(request.burst.count() - 1);
-        return invalidate_error();
+        return invalidate_error(ieth->rkey.value());
     }
     complete_message(services, qp, request);
     return std::nullopt;

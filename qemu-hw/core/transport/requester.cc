@@ -85,20 +85,17 @@ uint32_t window_left(QpServices& services, const QueuePair& qp) {
 
 SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
     const uint32_t n = request.counter - (qp.sq.consumer - qp.window.size());
-    return {.wqe = qp.window.bytes_at(n), .data = request.wqe.data, .user = qp.key_user()};
+    return qp.window.segments_at(n, qp.key_user());
 }
 
 // Errors of a request that are visible before its first packet (IBA 9.9.2.2, 10.6.3.4).
 WqeError prepare(QpServices& services, QueuePair& qp, SendRequest& request, uint32_t slot) {
     if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
-        return {WcStatus::kLocQpOpErr, VendorError::kRdAtomic};
+        return {WcStatus::kLocQpOpErr,
+                refuse(Rule::kWqeRdAtomic, static_cast<uint8_t>(request.wqe.opcode))};
     }
-    const SegmentView segments{
-        .wqe = qp.window.bytes_at(slot), .data = request.wqe.data, .user = qp.key_user()};
-    if (!check_segments(services.mpt(), segments, request.wqe.local_access())) {
-        return {WcStatus::kLocProtErr, VendorError::kLocalKey};
-    }
-    return {WcStatus::kSuccess, VendorError::kNone};
+    return check_segments(services.mpt(), qp.window.segments_at(slot, qp.key_user()),
+                          request.wqe.local_access());
 }
 
 SendRequest* fetch(QpServices& services, QueuePair& qp) {
@@ -176,12 +173,22 @@ struct LocalExecutor {
     bool operator()(const auto&) { return false; }
 };
 
+// The key that the operation is not allowed on.
+struct RefusedKey {
+    Verdict operator()(const InvalidateOp& op) { return refuse(Rule::kWqeInvalidate, op.key); }
+    Verdict operator()(const BindOp& op) {
+        return refuse(Rule::kWqeBind, op.bind.rkey, op.bind.lkey);
+    }
+    Verdict operator()(const RegisterOp& op) { return refuse(Rule::kWqeRegister, op.reg.key); }
+    Verdict operator()(const auto&) { return CmdStatus::kOk; }
+};
+
 // An operation on a key takes effect once and completes in order. A retry skips it.
 void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
     if (!request.started) {
         request.started = true;
         if (!std::visit(LocalExecutor{services.mpt(), qp.key_user()}, request.wqe.op)) {
-            request.error = {WcStatus::kMwBindErr, VendorError::kMemory};
+            request.error = {WcStatus::kMwBindErr, std::visit(RefusedKey{}, request.wqe.op)};
             return;
         }
     }
@@ -366,7 +373,7 @@ void sent_unreliably(QpServices& services, QueuePair& qp, SendRequest& request, 
     req.una = req.cursor = req.sent_end = cursor;
     if (cursor == request.psn_end()) {
         ++req.cursor_wqe;
-        complete_send(services, qp, {WcStatus::kSuccess, VendorError::kNone});
+        complete_send(services, qp, {});
     }
 }
 
@@ -481,7 +488,8 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
                 if (await_page(services, qp, QpHalf::kRequester)) {
                     return Turn::kIdle;
                 }
-                request->error = {WcStatus::kLocProtErr, VendorError::kLocalKey};
+                request->error = protection_error(services.mpt(), segments_of(qp, *request),
+                                                  request->wqe.local_access());
                 break;
         }
     }

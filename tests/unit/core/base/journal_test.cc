@@ -29,7 +29,7 @@ TEST_CASE("journal: a failed request has its connection") {
 
 TEST_CASE("journal: a datagram's failure has no connection") {
     Journal journal;
-    journal.failed(1, {.qpn = 2, .status = WcStatus::kLocLenErr, .vendor_error = 5});
+    journal.failed(1, {.qpn = 2, .status = WcStatus::kLocLenErr, .broken = refuse(Rule::kWqeLong)});
     CHECK_THAT(journal.json(1), ContainsSubstring(R"("queue":"recv")"));
     CHECK_THAT(journal.json(1), ContainsSubstring(R"("vendor_err":5})"));
 }

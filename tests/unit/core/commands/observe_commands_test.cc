@@ -118,8 +118,11 @@ TEST_CASE("the trace has the last commands with their results") {
     CHECK(d.command(PIB_HCA_CMD_ALLOC_PD).ok());
     CHECK_FALSE(d.command(PIB_HCA_CMD_FREE_PD, 77).ok());
     const std::string text = bench.device->trace();
-    CHECK(has(text, R"("kind":"command","opcode":18,"object":0,"status":0,"result":1)"));
-    CHECK(has(text, R"("kind":"command","opcode":19,"object":77,"status":5)"));
+    CHECK(has(text, R"("kind":"command","opcode":18,"id":)"));
+    CHECK(has(text, R"("object":0,"status":0,"result":1})"));
+    CHECK(has(text, R"("kind":"command","opcode":19,"id":)"));
+    CHECK(has(text, R"("object":77,"status":5,"result":327950,"rule":"5.1.14","reason":)"
+                    R"("object 77 at byte 4 of the entry must be the number of a PD"})"));
     for (int i = 0; i < 5; ++i) {
         REQUIRE(d.command(PIB_HCA_CMD_NOP).ok());
     }

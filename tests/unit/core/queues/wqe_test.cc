@@ -71,7 +71,7 @@ auto decode(const Bytes& wqe, QpType type = QpType::kRc, uint32_t max_inline = 6
 
 VendorError refusal(const Bytes& wqe, QpType type = QpType::kRc) {
     const auto decoded = decode(wqe, type);
-    return decoded ? VendorError::kNone : decoded.error().detail;
+    return decoded ? VendorError::kNone : decoded.error().detail();
 }
 
 struct Reserved {
@@ -189,7 +189,7 @@ TEST_CASE("WQE: an atomic and an ATOMIC WRITE have eight bytes of data") {
         const auto decoded = decode(wqe);
         REQUIRE_FALSE(decoded);
         CHECK(decoded.error().status == WcStatus::kLocLenErr);
-        CHECK(decoded.error().detail == VendorError::kLength);
+        CHECK(decoded.error().detail() == VendorError::kLength);
     }
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("WQE: inline data ends with the WQE and with the QP's limit") {
         Bytes changed = wqe;
         std::memcpy(&changed[offsetof(pib_hca_wqe_control, inline_length)], &length, sizeof length);
         const auto decoded = decode(changed, QpType::kRc, max_inline);
-        return decoded ? VendorError::kNone : decoded.error().detail;
+        return decoded ? VendorError::kNone : decoded.error().detail();
     };
     CHECK(with(48, 1000) == VendorError::kNone);
     CHECK(with(49, 1000) == VendorError::kInline);
@@ -221,7 +221,7 @@ TEST_CASE("WQE: inline data ends with the WQE and with the QP's limit") {
 TEST_CASE("WQE: a receive has an id at an SRQ only, and SGEs within the WQE") {
     const auto refused = [](const Bytes& wqe, bool shared) {
         const auto data = decode_recv_wqe(wqe, shared);
-        return data ? VendorError::kNone : data.error().detail;
+        return data ? VendorError::kNone : data.error().detail();
     };
     Bytes wqe = encode_recv({{kWord}}, 5);
     wqe.resize(64);
